@@ -25,27 +25,27 @@ import (
 )
 
 const (
-	// maxUnpacked bounds what an archive holds, in bytes: Karpenter's charts have some
-	// 400 kB. All of it is held in memory while a release is written.
+	// maxUnpacked limits the content of an archive, in bytes: Karpenter's charts have some 400 kB. All of it is held in
+	// memory while a release is written.
 	maxUnpacked = 16 << 20
-	// maxRead bounds each file that Helm reads as YAML or JSON.
+	// maxRead limits each file that Helm parses as YAML or JSON.
 	maxRead = 1 << 20
 )
 
-// readFiles are the files of a chart that Helm reads, by their names.
+// readFiles are the names of the chart files that Helm parses.
 var readFiles = []string{"Chart.yaml", "Chart.lock", "values.yaml", "values.schema.json", "requirements.yaml", "requirements.lock"}
 
-// nestedSuffixes are those of archives within an archive, which Helm would unpack one
-// after another, each with a limit of its own.
+// nestedSuffixes are those of archives within an archive. Helm would unpack one after another, each with a limit of its
+// own.
 var nestedSuffixes = []string{".tgz", ".tar", ".gz"}
 
-// weighArchive refuses an archive that is more than a chart, before Helm unpacks it.
+// weighArchive refuses an archive that is too large for a chart, before Helm unpacks it.
 func weighArchive(archive []byte) error {
 	zipped, err := gzip.NewReader(bytes.NewReader(archive))
 	if err != nil {
 		return fmt.Errorf("unpack it: %w", err)
 	}
-	// Whatever the headers say: no more comes out than this.
+	// Limits the output whatever the headers claim.
 	unpacked := tar.NewReader(io.LimitReader(zipped, maxUnpacked+maxFiles*1024))
 	files, size := 0, int64(0)
 	for {
@@ -90,8 +90,8 @@ func weighFile(header *tar.Header, content io.Reader) error {
 	return nil
 }
 
-// lines refuses text with a line that ends where nobody sees it, whatever a template makes of
-// the file. What is no text, a picture, has no lines.
+// lines refuses text with hidden line breaks, even if a template never uses the file. Binary files, such as pictures,
+// have no lines.
 func lines(name string, text []byte) error {
 	var hidden *weigh.Error
 	isText := utf8.Valid(text) || slices.Contains(readFiles, path.Base(name))
@@ -101,23 +101,23 @@ func lines(name string, text []byte) error {
 	return nil
 }
 
-// maxFiles is how many files an unpacked chart may have.
+// maxFiles limits the files of an unpacked chart.
 const maxFiles = 1000
 
-// folder is a folder of the checkout: with archives as helm package names them,
-// or with folders as helm pull --untar leaves them.
+// folder is a folder of the checkout: with archives named as by helm package, or with folders as from helm pull
+// --untar.
 type folder struct {
 	ref   Ref
 	files fs.FS
 }
 
-// archiveName is what helm package calls a chart's archive.
+// archiveName returns the file name that helm package gives a chart's archive.
 func archiveName(chart, version string) string { return chart + "-" + version + archiveSuffix }
 
 const archiveSuffix = ".tgz"
 
-// pull reads the archive <chart>-<version>.tgz, the folder <chart>-<version>, or
-// the folder <chart>: the first that is there.
+// pull reads the archive <chart>-<version>.tgz, the folder <chart>-<version>, or the folder <chart>: the first that
+// exists.
 func (o *folder) pull(_ context.Context, chart string, _ digest.Digest) (artifact, []byte, error) {
 	names := []string{archiveName(chart, o.ref.Version), chart + "-" + o.ref.Version, chart}
 	for _, name := range names {
@@ -153,8 +153,8 @@ func (o *folder) take(chart, name string, size int64) (artifact, []byte, error) 
 	return artifact{Manifest: found, Content: found}, archive, nil
 }
 
-// pack makes an archive of an unpacked chart. Its digest is that of its files and
-// their names, since the same files may be packed in many ways.
+// pack makes an archive of an unpacked chart. Its digest is that of the files and their names, because the same files
+// can be packed in many ways.
 func (o *folder) pack(chart, dir string) (artifact, []byte, error) {
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
@@ -165,7 +165,7 @@ func (o *folder) pack(chart, dir string) (artifact, []byte, error) {
 		if err != nil {
 			return err
 		}
-		if files++; files > maxFiles { // folders, too: a tree of Git may have one many times over
+		if files++; files > maxFiles { // folders too: a Git tree may contain one many times
 			return fmt.Errorf("%s contains more than %d files and folders: %w", dir, maxFiles, errdef.ErrSizeExceedsLimit)
 		}
 		if entry.IsDir() {
@@ -198,11 +198,11 @@ func (o *folder) pack(chart, dir string) (artifact, []byte, error) {
 	return artifact{Manifest: digest.FromString(sums.String()), Content: digest.FromBytes(out.Bytes())}, out.Bytes(), nil
 }
 
-// near are the versions of a chart that the folder has archives of.
+// near returns the versions of a chart that the folder has archives of.
 func (o *folder) near(chart string) []string {
 	entries, err := fs.ReadDir(o.files, o.ref.Repository)
 	if err != nil {
-		return nil // that it is not there is what the error says already
+		return nil // the error already reports that the folder does not exist
 	}
 	var versions []string
 	for _, entry := range entries {
@@ -219,12 +219,11 @@ func (o *folder) malformed(chart string, err error) error {
 	return &MalformedError{Chart: chart, Version: o.ref.Version, Err: err}
 }
 
-// plainName is what files and charts within a chart may be called. Helm writes the name
-// of each template into the manifest, as a comment: one with a line break would put
-// objects there.
+// plainName matches the names that files and charts within a chart may have. Helm writes the name of each template into
+// the manifest as a comment: a name with a line break would add objects there.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9._+@/-]+$`)
 
-// checkName refuses a name that is more than letters, digits and the marks of names.
+// checkName refuses names with other characters than letters, digits and a few symbols.
 func checkName(name string) error {
 	if plainName.MatchString(name) {
 		return nil
@@ -239,7 +238,7 @@ type blobs struct {
 
 func (b blobs) path(d digest.Digest) string { return filepath.Join(b.dir, d.Encoded()+".tgz") }
 
-// read returns content only if it is what its digest says.
+// read returns the content only if it matches its digest.
 func (b blobs) read(d digest.Digest) ([]byte, error) {
 	content, err := os.ReadFile(b.path(d))
 	if err != nil {
@@ -251,10 +250,10 @@ func (b blobs) read(d digest.Digest) ([]byte, error) {
 	return content, nil
 }
 
-// write puts content in place whole or not at all.
+// write writes content atomically.
 func (b blobs) write(d digest.Digest, content []byte) error { return putInPlace(b.path(d), content) }
 
-// putInPlace writes a file of the cache.
+// putInPlace writes a file of the cache atomically.
 func putInPlace(path string, content []byte) error {
 	err := wholefile.Write(path, 0o755, func(to io.Writer) error {
 		_, err := to.Write(content)

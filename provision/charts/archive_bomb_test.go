@@ -13,7 +13,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 )
 
-// pack packs files as they are.
+// pack packs files unchanged.
 func pack(t testing.TB, files ...tar.Header) func(contents ...[]byte) []byte {
 	return func(contents ...[]byte) []byte {
 		t.Helper()
@@ -38,12 +38,12 @@ func pack(t testing.TB, files ...tar.Header) func(contents ...[]byte) []byte {
 
 const chartYAML = "apiVersion: v2\nname: karpenter\nversion: 1.14.1\n"
 
-// chartWith is a chart with one file more.
+// chartWith returns a chart with an additional file.
 func chartWith(t testing.TB, name string, content []byte) []byte {
 	return pack(t, tar.Header{Name: "karpenter/Chart.yaml"}, tar.Header{Name: name})([]byte(chartYAML), content)
 }
 
-// laughs are the billion laughs in YAML.
+// laughs returns the billion laughs in YAML.
 func laughs() string {
 	text := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := 1; i < 9; i++ {
@@ -52,7 +52,7 @@ func laughs() string {
 	return text
 }
 
-// TestChartsThatAreTooMuch are refused before Helm unpacks them.
+// TestChartsThatAreTooMuch: they are refused before Helm unpacks them.
 func TestChartsThatAreTooMuch(t *testing.T) {
 	zeros := func(n int) []byte { return make([]byte, n) }
 	nested := chartWith(t, "karpenter/templates/zeros", zeros(4<<20))
@@ -89,8 +89,7 @@ func TestChartsThatAreTooMuch(t *testing.T) {
 	}
 }
 
-// FuzzWeighArchive: what is weighed as a chart is no more, once unpacked, than a chart
-// may be.
+// FuzzWeighArchive: an accepted archive unpacks to no more than a chart may have.
 func FuzzWeighArchive(f *testing.F) {
 	f.Add(chartWith(f, "karpenter/values.yaml", []byte("a: 1\n")))
 	f.Add(chartWith(f, "karpenter/values.yaml", []byte(laughs())))
@@ -114,11 +113,11 @@ func FuzzWeighArchive(f *testing.F) {
 	})
 }
 
-// FuzzListedIn: an index is read, or refused, and never more than it weighs.
+// FuzzListedIn: an index is parsed, or refused, within its limits.
 func FuzzListedIn(f *testing.F) {
 	f.Add([]byte("entries: {karpenter: [{version: 1.14.1, urls: [a.tgz]}]}"))
 	f.Add([]byte("entries:\n  karpenter: &a [*a]\n"))
 	f.Fuzz(func(_ *testing.T, text []byte) {
-		_, _ = listedIn(text) // neither a panic nor an endless loop
+		_, _ = listedIn(text) // neither a panic nor an infinite loop
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/chartstest"
 )
 
-// vendored are both charts of a version in a checkout, as archives.
+// vendored returns both charts of a version in a checkout, as archives.
 func vendored(t *testing.T, version string) fstest.MapFS {
 	t.Helper()
 	return fstest.MapFS{
@@ -21,7 +21,7 @@ func vendored(t *testing.T, version string) fstest.MapFS {
 	}
 }
 
-// unpacked are both charts as folders of these names.
+// unpacked returns both charts as folders with these names.
 func unpacked(t *testing.T, version, crd, controller string) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{}
@@ -137,8 +137,7 @@ func TestCheckoutsThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// foreignArchive is a CRD chart with a CRD that is not Karpenter's, and one that
-// only looks like it.
+// foreignArchive returns a CRD chart with a CRD that is not Karpenter's, and one that only looks like it.
 func foreignArchive(t *testing.T) []byte {
 	t.Helper()
 	widget := strings.NewReplacer("karpenter.sh", "example.com").Replace(chartstest.CRDTemplate("widgets", "Widget"))
@@ -148,7 +147,7 @@ func foreignArchive(t *testing.T) []byte {
 	})
 }
 
-// TestForeignCRDsAreRefused, wherever they come from; no memo is made of them.
+// TestForeignCRDsAreRefused: they are refused from any origin, and not recorded in a memo.
 func TestForeignCRDsAreRefused(t *testing.T) {
 	registry := serve(t, "1.14.1")
 	registry.push(t, CRDChart, "1.14.1", foreignArchive(t))
@@ -165,8 +164,8 @@ func TestForeignCRDsAreRefused(t *testing.T) {
 	}
 }
 
-// TestChartsWithHiddenLines: what stands behind a comment would be a field, and a review of the
-// chart would not show it.
+// TestChartsWithHiddenLines: text after a hidden line break in a comment would be a field, which a review of the chart
+// would not show.
 func TestChartsWithHiddenLines(t *testing.T) {
 	const version = "1.14.1"
 	for name, c := range map[string]struct{ file, text, want string }{

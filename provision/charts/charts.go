@@ -26,28 +26,28 @@ import (
 	"github.com/plumbline-dev/plumbline/confine/weigh"
 )
 
-// Charts are the two charts of one version. A chart is read and checked again at each
-// use; only what the CRD chart renders to is kept.
+// Charts are the two charts of one version. A chart is read and checked again at each use; only the rendered CRD chart
+// is kept.
 type Charts struct {
 	Version string
 	// Repository they were resolved from, as in the Ref.
 	Repository string
-	// CRDDigest and Digest are those of the charts' OCI manifests; of the archives
-	// where they come from elsewhere, and of an unpacked chart's files.
+	// CRDDigest and Digest are those of the charts' OCI manifests, of their archives if they come from elsewhere, and
+	// of the files of an unpacked chart.
 	CRDDigest, Digest string
 
-	// confined renders them; nil for in this process.
+	// confined renders them; if nil, they are rendered in this process.
 	confined *confine.Runner
 
 	mu   sync.Mutex
-	crds Documents // what the CRD chart renders to, once it was asked for
+	crds Documents // the rendered CRD chart, once it was requested
 
 	readCRD, readController func() ([]byte, error)
 	loadCRD, loadController func() (*chart.Chart, error)
 }
 
-// FromFolder takes both charts, unpacked, from dir/karpenter-crd and
-// dir/karpenter. They have no digest and must not be installed.
+// FromFolder loads both charts, unpacked, from dir/karpenter-crd and dir/karpenter. They have no digest and must not be
+// installed.
 func FromFolder(dir string) (*Charts, error) {
 	c := &Charts{
 		loadCRD:        func() (*chart.Chart, error) { return loader.LoadDir(filepath.Join(dir, CRDChart)) },
@@ -61,8 +61,7 @@ func FromFolder(dir string) (*Charts, error) {
 	return c, nil
 }
 
-// open returns a function that unpacks a chart and checks that it is the one
-// that was asked for.
+// open returns a function that unpacks a chart and checks that it is the requested one.
 func open(name, version string, read func() ([]byte, error)) func() (*chart.Chart, error) {
 	return func() (*chart.Chart, error) {
 		archive, err := read()
@@ -83,8 +82,7 @@ func open(name, version string, read func() ([]byte, error)) func() (*chart.Char
 	}
 }
 
-// identify checks that the two charts are of one version: Chart.yaml has to say
-// what the tag said.
+// identify checks that both charts have the same version: Chart.yaml must contain what the tag says.
 func identify(c *chart.Chart, name, version string) error {
 	if c.Metadata.Name != name {
 		return fmt.Errorf("its Chart.yaml names it %q", c.Metadata.Name)
@@ -103,22 +101,22 @@ func identify(c *chart.Chart, name, version string) error {
 	return nil
 }
 
-// Chart is one of the two charts, with the values that it is rendered with.
+// Chart is one of the two charts, with the values to render it with.
 type Chart struct {
 	// Name is CRDChart or ControllerChart.
 	Name, Version string
-	// Digest is that of Charts; empty for a chart out of FromFolder.
+	// Digest is that of Charts; empty for a chart from FromFolder.
 	Digest string
 	Values map[string]any
 	// Load reads the chart and checks it. Each call returns another copy.
 	Load func() (*chart.Chart, error)
 
-	// identity is what the fingerprint is made of: the values, where no Secret has any.
+	// identity is what the fingerprint is computed from: the values, unless a Secret contains some of them.
 	identity any
 }
 
-// Chart returns the chart of a name with its values for an installation, of which the
-// CRD chart takes none. Errors: *contradiction.Error, *ValuesError.
+// Chart returns the chart of a name with its values for an installation; the CRD chart uses none of them. Errors:
+// *contradiction.Error, *ValuesError.
 func (c *Charts) Chart(name string, into Installation) (Chart, error) {
 	if name == CRDChart {
 		values := crdValues()
@@ -132,8 +130,7 @@ func (c *Charts) Chart(name string, into Installation) (Chart, error) {
 	return Chart{Name: name, Version: c.Version, Digest: c.Digest, Values: values, Load: c.loadController, identity: identity}, err
 }
 
-// Fingerprint is equal for equal values, 32 characters long, and not made of what
-// Secrets hold.
+// Fingerprint returns 32 characters that are equal for equal values. It does not depend on the content of Secrets.
 func (c Chart) Fingerprint() (string, error) {
 	if c.identity == nil {
 		return "", errors.New("a chart that was not made by Charts has no fingerprint")
@@ -172,8 +169,7 @@ func (c *Charts) CRDs(ctx context.Context) ([]*apiextensionsv1.CustomResourceDef
 	return crds, nil
 }
 
-// renderedCRDs renders the CRD chart once for these Charts, which last for a reconcile: it is
-// asked for several times in one.
+// renderedCRDs renders the CRD chart once per Charts, which live for one reconcile that needs the CRDs several times.
 func (c *Charts) renderedCRDs(ctx context.Context) (Documents, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,7 +181,7 @@ func (c *Charts) renderedCRDs(ctx context.Context) (Documents, error) {
 	return c.crds, err
 }
 
-// Values are the defaults of the main chart: its values.yaml.
+// Values returns the defaults of the main chart: its values.yaml.
 func (c *Charts) Values() (map[string]any, error) {
 	loaded, err := c.loadController()
 	if err != nil {
@@ -194,7 +190,7 @@ func (c *Charts) Values() (map[string]any, error) {
 	return loaded.Values, nil
 }
 
-// Controller renders the main chart without a cluster, CRDs left out.
+// Controller renders the main chart without a cluster, and without its CRDs.
 func (c *Charts) Controller(ctx context.Context, into Installation) ([]*unstructured.Unstructured, error) {
 	documents, err := c.template(ctx, ControllerChart, into)
 	if err != nil {
@@ -207,7 +203,7 @@ func (c *Charts) Controller(ctx context.Context, into Installation) ([]*unstruct
 	return objects, nil
 }
 
-// template renders a chart for no cluster in particular.
+// template renders a chart with Helm's default capabilities.
 func (c *Charts) template(ctx context.Context, name string, into Installation) (Documents, error) {
 	one, err := c.Chart(name, into)
 	if err != nil {
@@ -220,24 +216,24 @@ func (c *Charts) template(ctx context.Context, name string, into Installation) (
 	return Render(ctx, c.confined, loaded, Rendering{Release: name, Namespace: into.Namespace, Revision: 1, Values: one.Values})
 }
 
-// Rendering is all that a chart is rendered with. It is plain data: no template
-// reaches the cluster, the network or the environment.
+// Rendering is everything that a chart is rendered with. It is plain data: no template can access the cluster, the
+// network or the environment.
 type Rendering struct {
 	Release, Namespace string
-	// Revision of the release; Upgrade reports that it is not the first.
+	// Revision of the release; Upgrade reports whether it is not the first.
 	Revision int
 	Upgrade  bool
 	Values   map[string]any
 	Cluster  Capabilities
-	// SkipHooks leaves a chart's hooks out, for a revision that was installed with
-	// them; a chart that has some is refused without it.
+	// SkipHooks ignores a chart's hooks, for a revision that was installed with them; otherwise a chart with hooks is
+	// refused.
 	SkipHooks bool
 }
 
-// Capabilities are what templates may ask about the cluster. The zero value stands for
-// those that Helm was built with.
+// Capabilities are what templates can query about the cluster. The zero value stands for those that Helm was built
+// with.
 type Capabilities struct {
-	// Version of Kubernetes, with its Major and Minor as the API server says them.
+	// Version of Kubernetes, with its Major and Minor as the API server reports them.
 	Version, Major, Minor string
 	// APIs are group/version and group/version/Kind.
 	APIs []string
@@ -254,8 +250,8 @@ func (c Capabilities) helm() *chartutil.Capabilities {
 	}
 }
 
-// renderChart returns the documents that a chart renders to, in the order in which
-// Helm would write them, notes left out. The chart is changed.
+// renderChart renders a chart and returns the documents without notes, in the order in which Helm writes them. It
+// modifies the chart.
 func renderChart(loaded *chart.Chart, with Rendering) (Documents, *failure) {
 	options := chartutil.ReleaseOptions{
 		Name: with.Release, Namespace: with.Namespace, Revision: with.Revision,
@@ -309,7 +305,7 @@ func renderChart(loaded *chart.Chart, with Rendering) (Documents, *failure) {
 	return documents, nil
 }
 
-// templates are the names of a chart's templates, as Helm has them.
+// templates returns the names of a chart's templates as in Helm.
 func templates(c *chart.Chart) map[string]bool {
 	names := map[string]bool{}
 	for _, one := range c.Templates {
@@ -327,17 +323,17 @@ func templates(c *chart.Chart) map[string]bool {
 
 const crdKind = "CustomResourceDefinition"
 
-// capacityBuffers is the one CRD that Karpenter releases in another project's group:
-// cluster-autoscaler's, which has more kinds in it.
+// capacityBuffers is the only CRD that Karpenter releases in another project's group: cluster-autoscaler's, which has
+// other kinds as well.
 const capacityBuffers = "capacitybuffers.autoscaling.x-k8s.io"
 
-// KarpenterCRD says by a CRD's name whether Karpenter releases it.
+// KarpenterCRD reports whether Karpenter releases the CRD of this name.
 func KarpenterCRD(name string) bool {
 	_, group, _ := strings.Cut(name, ".")
 	return KarpenterGroup(group) || name == capacityBuffers
 }
 
-// KarpenterGroup reports whether all of an API group is Karpenter's.
+// KarpenterGroup reports whether all kinds of an API group are Karpenter's.
 func KarpenterGroup(group string) bool {
 	return group == "karpenter.sh" || group == "karpenter.k8s.aws"
 }
@@ -350,7 +346,7 @@ func karpenterCRD(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return crd.Name == capacityBuffers
 }
 
-// foreignCRDs are the names of those that are not Karpenter's, in order.
+// foreignCRDs returns the sorted names of those that are not Karpenter's.
 func foreignCRDs(crds []*apiextensionsv1.CustomResourceDefinition) []string {
 	var names []string
 	for _, crd := range crds {
@@ -362,16 +358,16 @@ func foreignCRDs(crds []*apiextensionsv1.CustomResourceDefinition) []string {
 	return names
 }
 
-// Document is one YAML document that a chart renders to.
+// Document is one YAML document of a rendered chart.
 type Document struct {
 	// Source is the template that it comes from.
 	Source, Text string
 }
 
-// Documents are all that a chart renders to, in the order in which Helm writes them.
+// Documents are a rendered chart, in the order in which Helm writes them.
 type Documents []Document
 
-// Manifest is what Helm stores of a release, and compares with.
+// Manifest returns the text that Helm stores in a release and compares with.
 func (d Documents) Manifest() string {
 	var text strings.Builder
 	for _, one := range d {
@@ -380,8 +376,8 @@ func (d Documents) Manifest() string {
 	return text.String()
 }
 
-// Objects decodes the documents. A template that renders only to a comment gives no
-// object. The error has no text of a document.
+// Objects decodes the documents. A template that renders only to a comment has no object. The error contains no text of
+// a document.
 func (d Documents) Objects() ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for _, one := range d {
@@ -399,7 +395,7 @@ func (d Documents) Objects() ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// decode reads a document. Its error has none of the document's text.
+// decode decodes a document. Its error contains none of the document's text.
 func (d Document) decode(into any) error {
 	if err := weigh.YAML([]byte(d.Text)); err != nil {
 		return fmt.Errorf("%s renders to too much: %w", d.Source, err)
@@ -410,9 +406,9 @@ func (d Document) decode(into any) error {
 	return nil
 }
 
-// Ahead reports whether CRDs are of a newer version than the one that is wanted. They
-// stay when the controller goes back: an older schema would drop what the newer one
-// has let in, and an older CRD could lose a stored version.
+// Ahead reports whether the CRDs' version is newer than the wanted one. Newer CRDs stay when the controller is rolled
+// back: an older schema would drop fields that the newer one has accepted, and an older CRD could lose a stored
+// version.
 func Ahead(crds, wanted string) bool {
 	has, err := semver.NewVersion(crds)
 	if err != nil {
@@ -422,9 +418,9 @@ func Ahead(crds, wanted string) bool {
 	return err == nil && has.GreaterThan(wants)
 }
 
-// Label is a version as a label's value or a registry's tag, which have no plus sign:
+// Label returns a version as a label value or registry tag, which cannot contain a plus sign:
 // https://helm.sh/docs/topics/registries/#oci-feature-deprecation-and-behavior-changes-with-v380
 func Label(version string) string { return strings.ReplaceAll(version, "+", "_") }
 
-// FromLabel is the version that Label made a label's value of. A semantic version has no underscore.
+// FromLabel returns the version from which Label made a label value. A semantic version has no underscore.
 func FromLabel(label string) string { return strings.ReplaceAll(label, "_", "+") }

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// upstream are the charts as Karpenter's own module has them.
+// upstream returns the charts of Karpenter's own module.
 func upstream(t *testing.T) *Charts {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/aws/karpenter-provider-aws").Output()
@@ -91,8 +91,8 @@ func TestValuesThatDoNotRender(t *testing.T) {
 	}
 }
 
-// TestQuantitiesOfADocument: what takes too long to read is refused before Helm or a type
-// reads it, and not repeated.
+// TestQuantitiesOfADocument: a quantity that takes too long to parse is refused before Helm or a type parses it, and
+// not repeated.
 func TestQuantitiesOfADocument(t *testing.T) {
 	deployment := func(cpu string) Documents {
 		return Documents{{Source: "karpenter/templates/deployment.yaml", Text: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: karpenter}\nspec:\n  template:\n    spec:\n      containers:\n      - resources: {limits: {cpu: '" + cpu + "'}}\n"}}
@@ -110,7 +110,7 @@ func TestQuantitiesOfADocument(t *testing.T) {
 	}
 }
 
-// TestUpstreamsDocumentsAreObjects: what Karpenter's own charts render to is read.
+// TestUpstreamsDocumentsAreObjects: the rendered objects of Karpenter's own charts are decoded.
 func TestUpstreamsDocumentsAreObjects(t *testing.T) {
 	charts := upstream(t)
 	for _, name := range []string{CRDChart, ControllerChart} {

@@ -13,10 +13,10 @@ import (
 	"github.com/plumbline-dev/plumbline/confine"
 )
 
-// JobName is what Job is known by.
+// JobName identifies Job.
 const JobName = "chart"
 
-// Job renders a chart, or reads an index, in a child process.
+// Job renders a chart, or parses an index, in a child process.
 func Job(t *confine.Talk) error {
 	message, err := t.Receive()
 	if err != nil {
@@ -34,8 +34,8 @@ func Job(t *confine.Talk) error {
 	return t.Send(encodeRendered(documents, failed))
 }
 
-// Render renders a chart in a child process, or in this one where there is no Runner.
-// The chart is changed. Errors: *LookupError, *HookError, *RenderError, and those of the Runner.
+// Render renders a chart in a child process, or in this process if runner is nil. It modifies the chart. Errors:
+// *LookupError, *HookError, *RenderError, and those of the Runner.
 func Render(ctx context.Context, runner *confine.Runner, loaded *chart.Chart, with Rendering) (Documents, error) {
 	if runner == nil {
 		documents, failed := renderChart(loaded, with)
@@ -63,10 +63,10 @@ func Render(ctx context.Context, runner *confine.Runner, loaded *chart.Chart, wi
 	return documents, nil
 }
 
-// errAnswer reports that a child does not answer as it should.
+// errAnswer reports that a child sent an invalid reply.
 var errAnswer = errors.New("the child process sent an invalid answer")
 
-// encodeChart makes plain data of what a render reads of a chart.
+// encodeChart encodes everything that a render needs of a chart as plain data.
 func encodeChart(c *chart.Chart) (map[string]any, error) {
 	metadata, err := json.Marshal(c.Metadata)
 	if err != nil {
@@ -92,8 +92,8 @@ func encodeChart(c *chart.Chart) (map[string]any, error) {
 	return encoded, nil
 }
 
-// subcharts are the charts within a chart, in order: Helm has them out of a map, and
-// equal charts have to be equal questions. Error: *MalformedError.
+// subcharts returns the charts within a chart in a fixed order: Helm's comes from a map, and equal charts must result
+// in equal messages. Error: *MalformedError.
 func subcharts(c *chart.Chart) ([]*chart.Chart, error) {
 	compare := func(a, b *chart.Chart) int {
 		return cmp.Or(cmp.Compare(a.Metadata.Name, b.Metadata.Name), cmp.Compare(a.Metadata.Version, b.Metadata.Version))

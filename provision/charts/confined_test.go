@@ -12,7 +12,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 )
 
-// withSubcharts is a chart with charts in it, each told by its folder, name and version.
+// withSubcharts returns a chart with charts in it, each given by its folder, name and version.
 func withSubcharts(t *testing.T, charts ...[3]string) []byte {
 	t.Helper()
 	headers, contents := []tar.Header{{Name: "karpenter/Chart.yaml"}}, [][]byte{[]byte(chartYAML)}
@@ -23,8 +23,8 @@ func withSubcharts(t *testing.T, charts ...[3]string) []byte {
 	return pack(t, headers...)(contents...)
 }
 
-// TestEqualChartsAreEqualQuestions: a chart that was too much for a child process is known
-// again by all that is asked of one.
+// TestEqualChartsAreEqualQuestions: a chart that exceeded the limits of a child process is recognised by its whole
+// encoding.
 func TestEqualChartsAreEqualQuestions(t *testing.T) {
 	archive := withSubcharts(t, [3]string{"a", "a", "1.0.0"}, [3]string{"b", "b", "1.0.0"}, [3]string{"c", "b", "2.0.0"}, [3]string{"d", "d", "1.0.0"}, [3]string{"e", "e", "1.0.0"})
 	encoded := func() map[string]any {

@@ -8,7 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/chartstest"
 )
 
-// TestValuesThatDoNotFitTheSchema are named, and not repeated.
+// TestValuesThatDoNotFitTheSchema: they are named, but not repeated.
 func TestValuesThatDoNotFitTheSchema(t *testing.T) {
 	archive := chartstest.Controller(t, "1.14.1")
 	loaded, err := open(ControllerChart, "1.14.1", func() ([]byte, error) { return archive, nil })()

@@ -14,8 +14,7 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// between stands between a Store and a registry, and spoils answers whose path
-// has a part.
+// between spoils responses of a registry whose path contains part.
 func between(registry *fakeRegistry, part string, spoil http.HandlerFunc) {
 	registry.spoiled.Store(&spoiled{part: part, answer: spoil})
 }
@@ -27,8 +26,8 @@ func answering(status int, body string) http.HandlerFunc {
 	}
 }
 
-// TestAFaultOfTheRegistryEnds: each has a type and the same words at each try,
-// leaves nothing in the cache that is not whole, and is over when its cause is.
+// TestAFaultOfTheRegistryEnds: each fault has a type and the same message at each attempt, leaves nothing incomplete in
+// the cache, and is over when its cause is.
 func TestAFaultOfTheRegistryEnds(t *testing.T) {
 	const controllerBlob, crdBlob = "/karpenter/karpenter/blobs/", "/karpenter/karpenter-crd/blobs/"
 	tests := map[string]struct {
@@ -126,8 +125,7 @@ func TestAFaultOfTheRegistryEnds(t *testing.T) {
 	}
 }
 
-// whole holds that the cache remembers no version, and that each archive in it
-// is what its name says.
+// whole checks that the cache contains no version, and that the content of each archive matches its name.
 func whole(t *testing.T, dir string) {
 	t.Helper()
 	if versions := cached(t, dir, "versions", "*"); len(versions) > 0 {

@@ -24,18 +24,17 @@ import (
 	"github.com/plumbline-dev/plumbline/confine/weigh"
 )
 
-// maxIndex bounds an index.yaml, in bytes. Reading one takes some twenty times
-// its size of memory.
+// maxIndex limits an index.yaml, in bytes. Parsing one takes some twenty times its size in memory.
 const maxIndex = 8 << 20
 
 // index is a Helm repository: https://helm.sh/docs/topics/chart_repository/#the-index-file
 type index struct {
 	ref     Ref
 	session *session
-	// base is the folder of index.yaml; listed is what it lists, once it was read.
+	// base is the folder of index.yaml; listed is its content, once it was read.
 	base   *url.URL
 	listed map[string][]listing
-	// confined reads it.
+	// confined parses it.
 	confined *confine.Runner
 }
 
@@ -48,8 +47,8 @@ func newIndex(ref Ref, with *session, confined *confine.Runner) (*index, error) 
 	return &index{ref: ref, session: with, base: base, confined: confined}, nil
 }
 
-// pull gets a chart from where the index reports that it is. The digest in the index has to be
-// true. An index finds no archive by its digest.
+// pull downloads a chart from the URL in the index. A digest in the index must match. An index cannot find an archive
+// by its digest.
 func (o *index) pull(ctx context.Context, chart string, _ digest.Digest) (artifact, []byte, error) {
 	if err := o.read(ctx, chart); err != nil {
 		return artifact{}, nil, err
@@ -94,7 +93,7 @@ func (o *index) read(ctx context.Context, chart string) error {
 	return o.malformed(chart, err)
 }
 
-// find picks the version out of what the index lists of a chart.
+// find returns the listing of the version.
 func (o *index) find(chart string) (listing, error) {
 	listings := o.listed[chart]
 	want, err := semver.StrictNewVersion(o.ref.Version)
@@ -105,7 +104,7 @@ func (o *index) find(chart string) (listing, error) {
 	for _, one := range listings {
 		version, err := semver.NewVersion(one.Version)
 		if err != nil {
-			continue // not a release of Karpenter's
+			continue // not a release of Karpenter
 		}
 		if !version.Equal(want) || version.Metadata() != want.Metadata() {
 			versions = append(versions, version.String())
@@ -123,7 +122,7 @@ func (o *index) malformed(chart string, err error) error {
 	return &MalformedError{Chart: chart, Version: o.ref.Version, Err: err}
 }
 
-// get reads what is at a URL, of a limited size.
+// get downloads from a URL, up to a size.
 func (o *index) get(ctx context.Context, at *url.URL, limit int64) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
@@ -155,8 +154,8 @@ type listing struct {
 	Digest  string   `json:"digest"`
 }
 
-// readIndex reads what an index.yaml lists of Karpenter's charts, in a child process,
-// or in this one where there is no Runner.
+// readIndex returns Karpenter's charts in an index.yaml. It parses in a child process, or in this process if runner is
+// nil.
 func readIndex(ctx context.Context, runner *confine.Runner, text []byte) (map[string][]listing, error) {
 	if err := weigh.Dense(text); err != nil {
 		return nil, fmt.Errorf("read the repository's index.yaml: %w", err)
@@ -171,7 +170,7 @@ func readIndex(ctx context.Context, runner *confine.Runner, text []byte) (map[st
 	return decodeListed(answer)
 }
 
-// listedIn reads the text of an index.yaml.
+// listedIn parses the text of an index.yaml.
 func listedIn(text []byte) (map[string][]listing, error) {
 	if err := weigh.YAML(text); err != nil {
 		return nil, fmt.Errorf("read the repository's index.yaml: %w", err)
@@ -197,7 +196,7 @@ func listedIn(text []byte) (map[string][]listing, error) {
 	return found, nil
 }
 
-// answerIndex is a child's answer.
+// answerIndex returns the reply of a child.
 func answerIndex(text string) map[string]any {
 	found, err := listedIn([]byte(text))
 	if err != nil {
@@ -243,15 +242,13 @@ func decodeListed(message any) (map[string][]listing, error) {
 	return found, nil
 }
 
-// maxNear is how many versions a message names; maxPages is how much of a long
-// list of tags is read for it.
+// maxNear limits the versions in a message; maxPages limits how much of a long list of tags is read for it.
 const (
 	maxNear  = 3
 	maxPages = 5
 )
 
-// near lists the repository's versions next to one that it has not. It is a
-// courtesy: no list is no error.
+// near returns the repository's versions closest to a missing one. It only improves a message, so errors are ignored.
 func near(ctx context.Context, repository *remote.Repository, version string) []string {
 	var tags []string
 	pages := 0
@@ -269,8 +266,8 @@ func near(ctx context.Context, repository *remote.Repository, version string) []
 	return nearest(version, tags)
 }
 
-// nearest picks the releases with the smallest distance: first in the major,
-// then in the minor, then in the patch number. Between equals the newer wins.
+// nearest returns the releases with the smallest distance: first in the major, then in the minor, then in the patch
+// number. Of equally distant ones the newer is first.
 func nearest(version string, tags []string) []string {
 	want, err := semver.NewVersion(version)
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/chartstest"
 )
 
-// fakeHelmRepository serves files by their paths, to whoever has the password
-// where it has one, and notes what it is asked.
+// fakeHelmRepository serves files by their paths, only with the password if it has one, and records the requests.
 type fakeHelmRepository struct {
 	server *httptest.Server
 
@@ -63,8 +62,7 @@ func (f *fakeHelmRepository) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(content)
 }
 
-// listed is an index.yaml that has both charts of one version at URLs with a
-// prefix.
+// listed returns an index.yaml with both charts of one version at URLs with a prefix.
 func listed(version, prefix string, crd, controller []byte) []byte {
 	entry := func(name string, archive []byte) string {
 		return fmt.Sprintf("  %s:\n  - {name: %s, version: %s, digest: %s, urls: [%q]}\n", name, name, version, digest.FromBytes(archive).Encoded(), prefix+archiveName(name, version))
@@ -72,7 +70,7 @@ func listed(version, prefix string, crd, controller []byte) []byte {
 	return []byte("apiVersion: v1\nentries:\n" + entry(CRDChart, crd) + entry(ControllerChart, controller) + "  other:\n  - 1\n")
 }
 
-// serveIndex has both charts of a version in a Helm repository below /charts.
+// serveIndex serves both charts of a version in a Helm repository below /charts.
 func serveIndex(t *testing.T, version, prefix string) *fakeHelmRepository {
 	t.Helper()
 	f := newFakeHelmRepository(t)
@@ -223,7 +221,7 @@ func TestHelmRepositoriesThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// TestAnArchiveThatWasReplaced: a cache that has lost it takes no other for it.
+// TestAnArchiveThatWasReplaced: a cache that has lost an archive does not accept another one for it.
 func TestAnArchiveThatWasReplaced(t *testing.T) {
 	f := serveIndex(t, "1.14.1", "")
 	dir := t.TempDir()
@@ -248,7 +246,7 @@ func TestAnArchiveThatWasReplaced(t *testing.T) {
 	}
 }
 
-// keysOf opens hosts with passwords, and notes for which hosts it was asked.
+// keysOf returns Keys with passwords for hosts, and records the hosts for which it is called.
 func keysOf(passwords map[string]string, asked *[]string) Keys {
 	return func(_ context.Context, host string) (Credentials, error) {
 		if asked != nil {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestNoRepositoryLeadsToThisMachine: neither an index nor a redirect of a host on the network has the daemon ask what
-// listens on its own loopback addresses.
+// TestNoRepositoryLeadsToThisMachine: neither an index nor a redirect of a host on the network makes the daemon send
+// requests to its own loopback addresses.
 func TestNoRepositoryLeadsToThisMachine(t *testing.T) {
 	var asked atomic.Int32
 	own := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))

@@ -8,14 +8,13 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/chartstest"
 )
 
-// otherController is a main chart of the same version with other content.
+// otherController returns a main chart of the same version with other content.
 func otherController(t *testing.T, version string) []byte {
 	t.Helper()
 	return chartstest.Archive(t, ControllerChart, version, map[string]string{"other.yaml": "kind: Other\n"})
 }
 
-// TestAMovedTagIsNotInstalled: a cache that has never seen the version pulls the charts that are in force,
-// whatever their tag names by now.
+// TestAMovedTagIsNotInstalled: an empty cache pulls the charts that are in force, even if their tag has moved.
 func TestAMovedTagIsNotInstalled(t *testing.T) {
 	registry := serve(t, "1.14.1")
 	ref := registry.ref("1.14.1")
@@ -46,7 +45,7 @@ func TestAMovedTagIsNotInstalled(t *testing.T) {
 	if got, err := NewStore(StoreOptions{Dir: dir}).Resolve(t.Context(), pinned, Access{}); err != nil || got.Digest != moved.Digest {
 		t.Errorf("the digest that Git pins is not resolved: %v", err)
 	}
-	// One that pins what is in force changes nothing.
+	// A pin of what is in force changes nothing.
 	pinned.Digests.Controller = before.Digest
 	if got, err := NewStore(StoreOptions{Dir: t.TempDir()}).Resolve(t.Context(), pinned, Access{}); err != nil || got.Digest != before.Digest {
 		t.Errorf("the pin of the chart in force is not resolved: %v", err)
@@ -67,7 +66,7 @@ func TestAMovedTagIsNotInstalled(t *testing.T) {
 	}
 }
 
-// TestAMovedArchiveIsNotInstalled: a Helm repository finds nothing by digest.
+// TestAMovedArchiveIsNotInstalled: a Helm repository cannot find archives by digest.
 func TestAMovedArchiveIsNotInstalled(t *testing.T) {
 	repository := newFakeHelmRepository(t)
 	publish := func(controller []byte) {
@@ -92,7 +91,7 @@ func TestAMovedArchiveIsNotInstalled(t *testing.T) {
 	}
 }
 
-// TestTheChartInForceIsNotPruned: other versions do not evict it, not after a restart either.
+// TestTheChartInForceIsNotPruned: other versions do not evict it, not even after a restart.
 func TestTheChartInForceIsNotPruned(t *testing.T) {
 	registry, dir := newFakeRegistry(t), t.TempDir()
 	resolve := func(store *Store, version string, inForce Digests) *Charts {

@@ -34,7 +34,7 @@ func TestPins(t *testing.T) {
 		"of the main chart": {Digests{CRD: free.CRDDigest, Controller: none}, ControllerChart, free.Digest},
 		"exchanged":         {Digests{CRD: free.Digest, Controller: free.CRDDigest}, CRDChart, free.CRDDigest},
 	} {
-		// Neither what is in the cache nor what the registry has is taken for it.
+		// Neither what is in the cache nor what the registry has is accepted for it.
 		for _, cache := range []string{dir, t.TempDir()} {
 			mistaken := ref
 			mistaken.Digests = wrong.pins
@@ -48,7 +48,7 @@ func TestPins(t *testing.T) {
 		}
 	}
 
-	// Pins that are in the cache need nobody, not even from another repository.
+	// Pinned charts in the cache need no request, not even from another repository.
 	registry.server.Close()
 	if _, err := resolve(dir, right); err != nil {
 		t.Errorf("without a registry: %v", err)
@@ -67,7 +67,7 @@ func TestPins(t *testing.T) {
 	}
 }
 
-// TestPinsOfAnotherVersion: a version that was changed and pins that were not.
+// TestPinsOfAnotherVersion: the version was changed, but not the pins.
 func TestPinsOfAnotherVersion(t *testing.T) {
 	registry := serve(t, "1.14.1")
 	store := NewStore(StoreOptions{Dir: t.TempDir()})
@@ -85,7 +85,7 @@ func TestPinsOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// TestPinsOfFiles: those of a checkout are looked at each time.
+// TestPinsOfFiles: those of a checkout are checked each time.
 func TestPinsOfFiles(t *testing.T) {
 	files := vendored(t, "1.14.1")
 	store := NewStore(StoreOptions{Dir: t.TempDir()})

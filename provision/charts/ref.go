@@ -25,7 +25,7 @@ const (
 	ControllerChart = "karpenter"
 )
 
-// Ref says which version of the two charts, and where they are.
+// Ref identifies a version of the two charts, and their repository.
 type Ref struct {
 	// Repository holds both charts. It is one of
 	//
@@ -33,21 +33,21 @@ type Ref struct {
 	//	https://host/path  a Helm repository, with its index.yaml
 	//	a/path             a folder of the checkout, from its root
 	//
-	// A loopback address may be spoken to in plain HTTP: a registry there is, and
-	// a Helm repository may say http://.
+	// Plain HTTP is allowed only for loopback addresses: a registry there always uses it,
+	// and a Helm repository may use http://.
 	Repository string
 	// Version is a full semantic version without a leading v.
 	Version string
-	// Digests are what the two charts have to have.
+	// Digests are the required digests of the two charts.
 	Digests Digests
-	// InForce are the digests that this version of this repository has in the cluster. They are
-	// pulled whatever the version's tag names by now, unless Digests pins another. Charts of the
-	// checkout have none: only a commit changes those.
+	// InForce are the digests that this version of this repository has in the cluster. These are pulled even if the
+	// version's tag has moved, unless Digests pins others. They do not apply to charts of the checkout: only a commit
+	// changes those.
 	InForce Digests
 }
 
-// Digests pin the charts, as sha256:<hex>: the manifests of an OCI registry, the
-// archives of all else. An empty one pins nothing.
+// Digests pin the charts, as sha256:<hex>: the manifest in an OCI registry, otherwise the archive. An empty one pins
+// nothing.
 type Digests struct {
 	CRD, Controller string
 }
@@ -64,7 +64,7 @@ func (d Digests) are(m memo) bool {
 	return d != Digests{} && d.of(CRDChart) == m.CRD.Manifest && d.of(ControllerChart) == m.Controller.Manifest
 }
 
-// wanted is the digest that a chart has to have; empty if any will do.
+// wanted returns the required digest of a chart; empty if any is accepted.
 func (r Ref) wanted(chart string) digest.Digest {
 	if pin := r.Digests.of(chart); pin != "" || r.local() {
 		return pin
@@ -77,7 +77,7 @@ const ociScheme = "oci://"
 // local reports whether the charts are in the checkout.
 func (r Ref) local() bool { return !strings.Contains(r.Repository, "://") }
 
-// check refuses a Ref that no request could be made for.
+// check refuses a Ref that cannot be requested.
 func (r Ref) check() error {
 	invalid := func(format string, args ...any) error {
 		return &InvalidRefError{Ref: r, Reason: fmt.Sprintf(format, args...)}
@@ -110,8 +110,7 @@ func (r Ref) check() error {
 	return nil
 }
 
-// indexProblem says why a URL is not that of a Helm repository. A URL with a password
-// in it is not repeated.
+// indexProblem returns why a URL is not that of a Helm repository. It does not repeat a URL with a password.
 func indexProblem(repository string) string {
 	u, err := url.Parse(repository)
 	switch {
@@ -129,14 +128,14 @@ func indexProblem(repository string) string {
 	return ""
 }
 
-// registry returns host/path/<chart>, and whether it is in plain HTTP.
+// registry returns host/path/<chart>, and whether it uses plain HTTP.
 func (r Ref) registry(chart string) (name string, plain bool) {
 	base := strings.TrimRight(strings.TrimPrefix(r.Repository, ociScheme), "/")
 	host, _, _ := strings.Cut(base, "/")
 	return base + "/" + chart, loopback(host)
 }
 
-// loopback reports whether a host, with or without a port, is this very machine.
+// loopback reports whether a host, with or without a port, is this machine.
 func loopback(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -148,34 +147,33 @@ func loopback(host string) bool {
 // String names a Ref in messages.
 func (r Ref) String() string { return r.Repository + " " + r.Version }
 
-// Installation says what the main chart is installed as.
+// Installation describes how the main chart is installed.
 type Installation struct {
-	// Namespace of both releases. It has to exist.
+	// Namespace of both releases. It must exist.
 	Namespace string
-	// Cluster and Region are the cluster as AWS knows it.
+	// Cluster and Region are the cluster's name and region in AWS.
 	Cluster, Region string
-	// InterruptionQueue and ControllerRole go into the values, unless they are empty.
+	// InterruptionQueue and ControllerRole become values if they are not empty.
 	InterruptionQueue, ControllerRole string `json:",omitempty"`
 	// Values of the main chart, merged.
 	Values map[string]any
-	// Sealed takes the place of Values in every fingerprint where a Secret has some
-	// of them: a hash of a short secret can be guessed. See Values.
+	// Sealed replaces Values in every fingerprint if a Secret contains some of them, because the hash of a short secret
+	// can be guessed. See Values.
 	Sealed string `json:",omitempty"`
 }
 
-// regionVariable has no setting in the chart (its values.yaml shows it under
-// controller.env). Without it the controller asks the instance metadata
-// (karpenter-provider-aws pkg/operator/operator.go), which a pod cannot reach
-// behind a hop limit of one.
+// regionVariable has no setting in the chart (its values.yaml mentions it under controller.env). Without it the
+// controller queries the instance metadata (karpenter-provider-aws pkg/operator/operator.go), which a pod cannot reach
+// with a hop limit of one.
 const regionVariable = "AWS_REGION"
 
-// crdValues make every CRD outlive its release: deleting a CRD deletes every node.
+// crdValues keep every CRD when its release is uninstalled: deleting a CRD deletes every node.
 // https://helm.sh/docs/howto/charts_tips_and_tricks/#tell-helm-not-to-uninstall-a-resource
 func crdValues() map[string]any {
 	return map[string]any{"additionalAnnotations": map[string]any{kube.ResourcePolicyAnno: kube.KeepPolicy}}
 }
 
-// ValuesError reports that a value has not the shape that the chart wants.
+// ValuesError reports that a value does not have the type that the chart expects.
 type ValuesError struct {
 	Value, Reason string
 }
@@ -183,8 +181,7 @@ type ValuesError struct {
 // Error names the value.
 func (e *ValuesError) Error() string { return fmt.Sprintf("values.%s %s", e.Value, e.Reason) }
 
-// values are Git's values with what plumbline.yaml says of the cluster filled in.
-// What came from Git is not changed.
+// values returns Git's values with the cluster's settings of plumbline.yaml added. It does not modify Git's values.
 func (i Installation) values() (map[string]any, error) {
 	if found := contradiction.Of(contradiction.Cluster{
 		Name: i.Cluster, Region: i.Region, InterruptionQueue: i.InterruptionQueue, ControllerRole: i.ControllerRole,
@@ -212,7 +209,7 @@ func (i Installation) values() (map[string]any, error) {
 	return values, err
 }
 
-// fillRole gives the service account its role, where plumbline.yaml has one.
+// fillRole sets the role of the service account, if plumbline.yaml has one.
 func (i Installation) fillRole(values map[string]any) error {
 	if i.ControllerRole == "" {
 		return nil
@@ -229,14 +226,14 @@ func (i Installation) fillRole(values map[string]any) error {
 	return nil
 }
 
-// fill sets a value that plumbline.yaml has a field for, unless it is empty there.
+// fill sets a value from a field of plumbline.yaml, unless it is empty there.
 func fill(values map[string]any, name, want string) {
 	if want != "" {
 		values[name] = want
 	}
 }
 
-// child returns a copy of a map in values, put in its place. at is its path.
+// child replaces a map in values by a copy, and returns the copy. at is its path.
 func child(values map[string]any, name, at string) (map[string]any, error) {
 	if values[name] == nil {
 		values[name] = map[string]any{}
@@ -250,7 +247,7 @@ func child(values map[string]any, name, at string) (map[string]any, error) {
 	return inner, nil
 }
 
-// env is the controller's environment with the region in it.
+// env returns the controller's environment with the region.
 func (i Installation) env(env any) ([]any, error) {
 	list, ok := env.([]any)
 	if env != nil && !ok {
@@ -264,8 +261,7 @@ func (i Installation) env(env any) ([]any, error) {
 	return append(slices.Clone(list), map[string]any{"name": regionVariable, "value": i.Region}), nil
 }
 
-// Public is the part of the Installation that may be hashed: without its values, where
-// a Secret has some of them.
+// Public returns the part of the Installation that may be hashed: without its values if a Secret contains some of them.
 func (i Installation) Public() Installation {
 	if i.Sealed != "" {
 		i.Values = nil
@@ -273,7 +269,7 @@ func (i Installation) Public() Installation {
 	return i
 }
 
-// identity is what the fingerprint of the main chart's values is made of.
+// identity returns what the fingerprint of the main chart's values is computed from.
 func (i Installation) identity(values map[string]any) (any, error) {
 	if i.Sealed == "" {
 		return values, nil
@@ -282,7 +278,7 @@ func (i Installation) identity(values map[string]any) (any, error) {
 	return []any{i.Sealed, filled}, err
 }
 
-// fingerprint of something, short enough for a label.
+// fingerprint returns a hash that is short enough for a label.
 func fingerprint(of any) (string, error) {
 	raw, err := json.Marshal(of)
 	if err != nil {

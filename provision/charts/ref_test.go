@@ -148,7 +148,7 @@ func TestValuesTakeQueueAndRoleFromPlumblineYAML(t *testing.T) {
 	}
 }
 
-// TestValuesThatContradict are never installed; which they are: package contradiction.
+// TestValuesThatContradict: they are never installed. Package contradiction tests which values contradict.
 func TestValuesThatContradict(t *testing.T) {
 	given := map[string]any{"settings": map[string]any{"clusterName": "prod-us"}}
 	_, err := Installation{Cluster: "prod-eu", Region: "eu-west-1", Values: given}.values()

@@ -27,10 +27,10 @@ import (
 // contentType of a chart's archive: https://helm.sh/docs/topics/registries/#helm-chart-manifest
 const contentType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
-// userAgent is how plumbline names itself.
+// userAgent identifies plumbline to servers.
 const userAgent = "plumbline"
 
-// What a registry sends is not trusted. Karpenter's charts are far below these sizes, in bytes.
+// Registries are not trusted. Karpenter's charts are far below these sizes, in bytes.
 const (
 	maxManifest = 1 << 20
 	maxArchive  = 16 << 20
@@ -42,8 +42,7 @@ type registry struct {
 	session *session
 }
 
-// pull gets a chart by its manifest's digest when that is known and by the
-// version's tag when not.
+// pull downloads a chart by its manifest's digest if that is known, otherwise by the version's tag.
 func (o *registry) pull(ctx context.Context, chart string, known digest.Digest) (artifact, []byte, error) {
 	repository, err := o.repository(chart)
 	if err != nil {
@@ -80,8 +79,8 @@ func (o *registry) repository(chart string) (*remote.Repository, error) {
 	return repository, nil
 }
 
-// fetch walks from the tag or digest over the manifest to the archive. Every
-// step's content is checked against its digest.
+// fetch follows the tag or digest to the manifest and the archive. It checks the content of each step against its
+// digest.
 func fetch(ctx context.Context, repository *remote.Repository, tag string, known digest.Digest) (artifact, []byte, error) {
 	reference := tag
 	if known != "" {
@@ -115,20 +114,18 @@ func fetch(ctx context.Context, repository *remote.Repository, tag string, known
 	return artifact{}, nil, fmt.Errorf("its manifest names no Helm chart: %w", errdef.ErrInvalidMediaType)
 }
 
-// maxRedirects is how often one request may be redirected.
+// maxRedirects limits how often one request is redirected.
 const maxRedirects = 5
 
-// session sends the requests of one Resolve. It trusts each host's CA for that host
-// only, and sends its credentials to no other, whatever it answers: redirects are
-// followed without credentials, and a token service on another host gets none unless
-// the NodeSync names that host as well.
+// session sends the requests of one Resolve. It trusts each host's CA only for that host, and sends its credentials to
+// no other host: redirects are followed without credentials, and a token service on another host gets none unless the
+// NodeSync names that host as well.
 type session struct {
 	base *http.Transport
 	keys Keys
 	// home is the host of the repository.
 	home string
-	// basic sends credentials with the first request to a host. Registries ask
-	// for them.
+	// basic sends credentials with the first request to a host. Registries request them.
 	basic bool
 
 	mu    sync.Mutex
@@ -139,7 +136,7 @@ type session struct {
 type hostAccess struct {
 	credentials Credentials
 	transport   *http.Transport
-	// own reports whether the transport is for this host only.
+	// own reports whether only this host uses the transport.
 	own bool
 }
 
@@ -183,7 +180,7 @@ func (s *session) RoundTrip(r *http.Request) (*http.Response, error) {
 	return d.transport.RoundTrip(sent)
 }
 
-// first is the request that was redirected to this one.
+// first returns the request that was redirected to this one.
 func first(r *http.Request) *http.Request {
 	for r.Response != nil && r.Response.Request != nil {
 		r = r.Response.Request
@@ -191,7 +188,7 @@ func first(r *http.Request) *http.Request {
 	return r
 }
 
-// access returns how requests are sent to a host. Its keys are read once.
+// access returns how requests are sent to a host. It reads the host's keys once.
 func (s *session) access(ctx context.Context, host string) (*hostAccess, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,7 +229,7 @@ func (s *session) close() {
 	}
 }
 
-// authorities are the system's and those of a PEM bundle.
+// authorities returns the system's CAs together with those of a PEM bundle.
 func authorities(bundle []byte) (*x509.CertPool, error) {
 	pool, found := trust.With(bundle)
 	if !found {
@@ -241,8 +238,7 @@ func authorities(bundle []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// keysError reports that the keys of a host are unavailable. It carries the error of Keys
-// past the HTTP client.
+// keysError reports that the keys of a host are unavailable. It carries the error of Keys through the HTTP client.
 type keysError struct{ err error }
 
 func (e *keysError) Error() string { return e.err.Error() }
@@ -255,7 +251,7 @@ func (e *tokenHostError) Error() string {
 	return fmt.Sprintf("%s asks for its credentials to be sent to %s, which they are not for: if that is intended, name %s under spec.charts.registries, with the same secret", e.home, e.host, e.host)
 }
 
-// secrets are the values that no message may contain.
+// secrets returns the values that no message may contain.
 func (s *session) secrets() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -268,7 +264,7 @@ func (s *session) secrets() []string {
 	return values
 }
 
-// originOf names what a host's credentials were read from; empty without credentials.
+// originOf returns where a host's credentials were read from; empty if it has none.
 func (s *session) originOf(host string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,45 +280,43 @@ func untrusted(err error) bool {
 	return errors.As(err, &verification)
 }
 
-// Access is what repositories are opened with. The zero value opens public ones.
+// Access is how repositories are accessed. The zero value can access public ones.
 type Access struct {
-	// Keys open hosts. It is called when a host is about to be asked, and so never
-	// for charts in the cache. Nil: all requests are anonymous.
+	// Keys return credentials for hosts. It is called right before a request to a host, so never for cached charts. If
+	// nil, all requests are anonymous.
 	Keys Keys
-	// Files are the checkout that a path is read from.
+	// Files are the checkout, for a repository that is a path.
 	Files fs.FS
 }
 
-// Keys return what opens a host, named as in its URL: with the port where that
-// has one.
+// Keys return the credentials for a host, named as in its URL, with its port if it has one.
 type Keys func(ctx context.Context, host string) (Credentials, error)
 
-// Credentials open one host, and are sent to no other. The zero value is anonymous.
+// Credentials are for one host, and are sent to no other. The zero value is anonymous.
 type Credentials struct {
 	Username, Password string
-	// CA is a PEM bundle that is trusted beside the system's.
+	// CA is a PEM bundle that is trusted in addition to the system's.
 	CA []byte
-	// Origin names, in messages, what they were read from: "secret mirror".
+	// Origin names in messages where they were read from: "secret mirror".
 	Origin string
 }
 
-// same reports whether two open the same account.
+// same reports whether both are for the same account.
 func (c Credentials) same(other Credentials) bool {
 	return c.Username == other.Username && c.Password == other.Password
 }
 
 func (c Credentials) anonymous() bool { return c.Username == "" && c.Password == "" }
 
-// The keys of a Secret, as Flux names them.
+// The keys of a Secret, named as in Flux.
 const (
 	keyUsername = "username"
 	keyPassword = "password"
 	keyCA       = "ca.crt"
 )
 
-// CredentialsFromSecret reads a Secret's user and password for a host: those of
-// a kubernetes.io/dockerconfigjson, or the keys username and password. An error
-// is a *SecretError, which names the key.
+// CredentialsFromSecret returns a Secret's user and password for a host: from kubernetes.io/dockerconfigjson, or from
+// the keys username and password. Its error is a *SecretError, which names the key.
 func CredentialsFromSecret(ctx context.Context, data map[string][]byte, host string) (Credentials, error) {
 	if config, ok := data[corev1.DockerConfigJsonKey]; ok {
 		return fromDockerConfig(ctx, config, host)
@@ -332,7 +326,7 @@ func CredentialsFromSecret(ctx context.Context, data map[string][]byte, host str
 			return Credentials{}, &SecretError{Key: key, Reason: "is missing: it takes username and password, or " + corev1.DockerConfigJsonKey}
 		}
 	}
-	// A line that ends a file is no part of what is in it.
+	// A line break at the end of a file is not part of the password.
 	password := strings.TrimRight(string(data[keyPassword]), "\r\n")
 	return Credentials{Username: strings.TrimSpace(string(data[keyUsername])), Password: password}, nil
 }
@@ -342,7 +336,7 @@ func fromDockerConfig(ctx context.Context, config []byte, host string) (Credenti
 		return Credentials{}, &SecretError{Key: corev1.DockerConfigJsonKey, Reason: fmt.Sprintf(format, args...)}
 	}
 	store, err := credentials.NewMemoryStoreFromDockerConfig(config)
-	if err != nil { // its words may be the secret's
+	if err != nil { // the error may contain the secret
 		return fail("is not a Docker configuration in JSON")
 	}
 	found, err := store.Get(ctx, host)
@@ -355,7 +349,7 @@ func fromDockerConfig(ctx context.Context, config []byte, host string) (Credenti
 	return Credentials{Username: found.Username, Password: found.Password}, nil
 }
 
-// AuthoritiesFromSecret reads a Secret's ca.crt, a bundle in PEM form.
+// AuthoritiesFromSecret returns a Secret's ca.crt, a PEM bundle.
 func AuthoritiesFromSecret(data map[string][]byte) ([]byte, error) {
 	if _, err := authorities(data[keyCA]); err != nil {
 		return nil, err
@@ -363,7 +357,7 @@ func AuthoritiesFromSecret(data map[string][]byte) ([]byte, error) {
 	return data[keyCA], nil
 }
 
-// SecretError says which key of a Secret cannot be used. It never holds a value.
+// SecretError reports which key of a Secret cannot be used. It never contains a value.
 type SecretError struct {
 	Key, Reason string
 }

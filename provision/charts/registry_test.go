@@ -21,21 +21,21 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// fakeRegistry is an OCI registry, as far as pulls go.
+// fakeRegistry is an OCI registry that supports pulls.
 type fakeRegistry struct {
 	server *httptest.Server
-	// spoiled answers for a part of the paths.
+	// spoiled responds for some paths.
 	spoiled atomic.Pointer[spoiled]
 
 	mu sync.Mutex
 	// content by path, /v2/… without the host.
 	content map[string][]byte
-	// fault answers in the registry's place when it is not zero.
+	// fault is the status of all responses if it is not zero.
 	fault    int
 	requests int
 }
 
-// spoiled is what answers in the registry's place.
+// spoiled responds in the registry's place.
 type spoiled struct {
 	part   string
 	answer http.HandlerFunc
@@ -117,7 +117,7 @@ func (f *fakeRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(content)
 }
 
-// locked has a registry want the password of ada.
+// locked makes a registry require the password of ada.
 func locked(registry *fakeRegistry, password func() string) {
 	registry.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user, given, _ := r.BasicAuth(); user != "ada" || given != password() {
@@ -133,8 +133,8 @@ func hostOf(registry *fakeRegistry) string {
 	return strings.TrimPrefix(registry.server.URL, "http://")
 }
 
-// TestCredentialsAreReadAtEachTry: expired ones are named by Secret and host and
-// not by their value, and renewed ones count at once.
+// TestCredentialsAreReadAtEachTry: messages name the Secret and host of expired credentials but not their value, and
+// renewed ones are used at once.
 func TestCredentialsAreReadAtEachTry(t *testing.T) {
 	registry := serve(t, "1.14.1")
 	valid := "old-secret"
@@ -169,7 +169,7 @@ func TestCredentialsAreReadAtEachTry(t *testing.T) {
 	}
 }
 
-// TestNobodyIsAskedForKeysInVain: a version in the cache reads no Secret.
+// TestNobodyIsAskedForKeysInVain: a cached version reads no Secret.
 func TestNobodyIsAskedForKeysInVain(t *testing.T) {
 	registry := serve(t, "1.14.1")
 	store := NewStore(StoreOptions{Dir: t.TempDir()})
@@ -185,8 +185,8 @@ func TestNobodyIsAskedForKeysInVain(t *testing.T) {
 	}
 }
 
-// TestCredentialsGoNowhereElse: neither a redirect nor a token service takes them
-// to another host, not even to one that differs by its port alone.
+// TestCredentialsGoNowhereElse: neither a redirect nor a token service sends them to another host, not even to one that
+// differs only in its port.
 func TestCredentialsGoNowhereElse(t *testing.T) {
 	t.Run("a registry redirects", func(t *testing.T) {
 		registry, elsewhere := serve(t, "1.14.1"), serve(t, "1.14.1")

@@ -18,32 +18,31 @@ import (
 	"github.com/plumbline-dev/plumbline/confine/weigh"
 )
 
-// errNoCluster ends a render that asks for the cluster: a template cannot catch it.
+// errNoCluster aborts a render that accesses the cluster: a template cannot catch it.
 var errNoCluster = errors.New("a chart is rendered without the cluster")
 
-// noCluster is the engine.ClientProvider of a render without a cluster. Without
-// one, Helm would have lookup return nothing, and a chart would render to something
-// else than its author meant.
+// noCluster is the engine.ClientProvider of a render without a cluster. Without one, Helm's lookup would return
+// nothing, and a chart would render differently than its author intended.
 type noCluster struct {
 	// called reports whether a template has called lookup.
 	called bool
 }
 
-// GetClientFor refuses.
+// GetClientFor returns an error.
 func (c *noCluster) GetClientFor(string, string) (dynamic.NamespaceableResourceInterface, bool, error) {
 	c.called = true
 	return nil, false, errNoCluster
 }
 
-// nothingElse is the loader of a schema that may have no part elsewhere. Helm's own one
-// reads files and URLs (pkg/chartutil/jsonschema.go).
+// nothingElse is a schema loader that loads no other document. Helm's own loads files and URLs
+// (pkg/chartutil/jsonschema.go).
 type nothingElse struct{}
 
-// Load refuses.
+// Load returns an error.
 func (nothingElse) Load(string) (any, error) { return nil, errors.New("a schema is read by itself") }
 
-// selfContained reports whether the values.schema.json of a chart, and of each within it,
-// can be read without any other document.
+// selfContained reports whether the values.schema.json of a chart, and of each chart within it, can be read without any
+// other document.
 func selfContained(c *chart.Chart) bool {
 	if c.Schema != nil && !readsNothingElse(c.Schema) {
 		return false
@@ -82,28 +81,26 @@ type Layer struct {
 	Origin string
 	// Values of a file, or of plumbline.yaml itself.
 	Values map[string]any
-	// Text has them in the place of Values: in YAML, or the one at TargetPath, in the
-	// notation of Helm's --set.
+	// Text is used instead of Values: YAML, or the one value for TargetPath, in the notation of Helm's --set.
 	Text, TargetPath string
-	// Sealed reports that Text is out of a Secret, by the object's UID and
-	// resourceVersion: what is in it is neither said nor hashed.
+	// Sealed identifies the Secret that contains Text by UID and resourceVersion: its content is neither printed nor
+	// hashed. It is empty for other sources.
 	Sealed string
 }
 
-// Values are the main chart's, merged.
+// Values are the merged values of the main chart.
 type Values struct {
 	Merged map[string]any
-	// Sealed is equal for two merges of the same, and not made of what Secrets hold.
-	// Empty if no Secret has a part in it.
+	// Sealed is equal for two merges of the same sources, and does not depend on the content of Secrets. It is empty if
+	// no Secret is involved.
 	Sealed string
-	// Secrets are the values that came only out of Secrets, in order.
+	// Secrets are the values that only Secrets contain, sorted.
 	Secrets []string
-	// FromSecrets are the values of each Secret by itself.
+	// FromSecrets are the values of each Secret separately.
 	FromSecrets []map[string]any
 }
 
-// LayerError reports that a source of values cannot be merged. It never holds a value
-// of a Secret.
+// LayerError reports that a source of values cannot be merged. It never contains a value of a Secret.
 type LayerError struct {
 	Origin, Reason string
 }
@@ -111,8 +108,8 @@ type LayerError struct {
 // Error names the source.
 func (e *LayerError) Error() string { return fmt.Sprintf("values of %s: %s", e.Origin, e.Reason) }
 
-// Merge puts values over each other as Helm does with its --values: maps merge,
-// anything else is replaced, and null takes a default away. Errors: *LayerError.
+// Merge merges values as Helm does with --values: maps are merged, anything else is replaced, and null removes a
+// default. Errors: *LayerError.
 func Merge(layers ...Layer) (Values, error) {
 	v := Values{Merged: map[string]any{}}
 	sealed := false
@@ -147,7 +144,7 @@ func Merge(layers ...Layer) (Values, error) {
 	return v, err
 }
 
-// values are those of a layer by itself.
+// values returns the values of a single layer.
 func (l Layer) values() (map[string]any, error) {
 	values := map[string]any{}
 	switch {
@@ -168,8 +165,7 @@ func (l Layer) values() (map[string]any, error) {
 	return values, nil
 }
 
-// set puts the one value of a layer in its place, by the rules of Flux's
-// HelmRelease: quotes around it make it a string whatever it looks like
+// set sets the one value of a layer by the rules of Flux's HelmRelease: quotes around it always make it a string
 // (https://fluxcd.io/flux/components/helm/helmreleases/#values-references).
 func (l Layer) set(into map[string]any) error {
 	text, parse := strings.TrimRight(l.Text, "\r\n"), strvals.ParseInto
@@ -185,8 +181,8 @@ func (l Layer) set(into map[string]any) error {
 	return nil
 }
 
-// setsOnlyTarget checks that a value of a Secret has set nothing but what is at the target path: an
-// unescaped comma in it ends it, and begins another path, which messages would name.
+// setsOnlyTarget checks that a value of a Secret has set nothing but the target path: an unescaped comma ends the value
+// and starts another path, which messages would print.
 func (l Layer) setsOnlyTarget(set map[string]any) error {
 	if l.Sealed == "" {
 		return nil
@@ -201,7 +197,7 @@ func (l Layer) setsOnlyTarget(set map[string]any) error {
 	return nil
 }
 
-// within reports whether everything in a value is where the model has something.
+// within reports whether a value has entries only where the model has them.
 func within(value, model any) bool {
 	switch model := model.(type) {
 	case map[string]any:
@@ -228,7 +224,7 @@ func within(value, model any) bool {
 	return true
 }
 
-// fail has the parser's words only where they cannot be a Secret's.
+// fail adds the parser's message only if it cannot contain a Secret's value.
 func (l Layer) fail(reason string, err error) error {
 	if l.Sealed == "" && err != nil {
 		reason += ": " + err.Error()
@@ -236,7 +232,7 @@ func (l Layer) fail(reason string, err error) error {
 	return &LayerError{Origin: l.Origin, Reason: reason}
 }
 
-// merge is Helm's own, of pkg/cli/values. Neither map is changed.
+// merge is the same as Helm's in pkg/cli/values. Neither map is modified.
 func merge(under, over map[string]any) map[string]any {
 	merged := maps.Clone(under)
 	for key, value := range over {
@@ -250,7 +246,7 @@ func merge(under, over map[string]any) map[string]any {
 	return merged
 }
 
-// scalars appends all single values in something, as they would be printed.
+// scalars appends all single values in a value, as they would be printed.
 func scalars(found []string, in any) []string {
 	switch in := in.(type) {
 	case nil, bool:

@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// BenchmarkRender renders both of Karpenter's own charts, and prints the most memory
-// that the process had: before, with all that it links, and after. A daemon gives what
-// lies between back once it rests.
+// BenchmarkRender renders both of Karpenter's own charts, and prints the peak memory of the process: before, with
+// everything that it links, and after. A daemon returns the difference when it is idle.
 //
 //	go test ./provision/charts -run '^$' -bench Render
 func BenchmarkRender(b *testing.B) {
@@ -35,8 +34,7 @@ func BenchmarkRender(b *testing.B) {
 	})
 }
 
-// peak is the most memory that this process had, in MiB. getrusage would tell that of
-// the program which started it.
+// peak returns the peak memory of this process, in MiB. getrusage would include that of the program which started it.
 func peak(b *testing.B) float64 {
 	b.Helper()
 	status, err := os.ReadFile("/proc/self/status")
@@ -51,7 +49,7 @@ func peak(b *testing.B) float64 {
 	return kib / 1024
 }
 
-// ownCharts is the folder with the charts of the release that plumbline links.
+// ownCharts returns the folder with the charts of the release that plumbline links.
 func ownCharts(b *testing.B) string {
 	b.Helper()
 	dir, err := exec.CommandContext(b.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/aws/karpenter-provider-aws").Output()

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestMergeIsHelms: the same files are the same values to `helm -f a -f b`.
+// TestMergeIsHelms: the same files result in the same values as with `helm -f a -f b`.
 func TestMergeIsHelms(t *testing.T) {
 	files := []string{
 		"replicas: 1\nsettings: {a: 1, b: {c: x, d: [1, 2]}}\naffinity: {x: 1}\n",
@@ -68,8 +68,7 @@ func TestMergeAtATarget(t *testing.T) {
 	}
 }
 
-// TestASecretSetsOneValue: what comes after an unescaped comma would be a path of its own,
-// which messages name.
+// TestASecretSetsOneValue: text after an unescaped comma would be another path, which messages print.
 func TestASecretSetsOneValue(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, text string
@@ -95,8 +94,7 @@ func TestASecretSetsOneValue(t *testing.T) {
 	}
 }
 
-// TestWhatASecretHoldsIsNotHashed: neither a label nor the status can be used to try
-// out what it may be.
+// TestWhatASecretHoldsIsNotHashed: neither a label nor the status can be used to guess the content of a Secret.
 func TestWhatASecretHoldsIsNotHashed(t *testing.T) {
 	known := func(text, version string) (string, Installation) {
 		t.Helper()

@@ -22,30 +22,29 @@ import (
 	"github.com/plumbline-dev/plumbline/confine"
 )
 
-// StoreOptions are what a Store works with.
+// StoreOptions configure a Store.
 type StoreOptions struct {
-	// Dir is the cache. It may be empty, and is made when it is not there.
+	// Dir is the cache. It may be empty, and is created if it does not exist.
 	Dir string
 	// Transport for registries and Helm repositories, without a CA of its own. Default: http.DefaultTransport.
 	Transport *http.Transport
 	Logger    logr.Logger
-	// Confine runs what reads and renders charts in child processes. Default: in this one.
+	// Confine reads and renders charts in child processes. Default: in this process.
 	Confine *confine.Runner
 }
 
-// Store finds charts, in its cache first.
+// Store finds charts, first in its cache.
 type Store struct {
 	options StoreOptions
 	blobs   blobs
 	memos   memos
 
 	mu sync.Mutex
-	// inForce are the files of versions that are in force in a cluster. They are never pruned.
+	// inForce are the files of versions that are installed in a cluster. They are never pruned.
 	inForce map[string]bool
 }
 
-// NewStore returns a Store over a folder. Several Stores, of several processes
-// too, may share one.
+// NewStore returns a Store that uses a folder. Several Stores, also in several processes, may share one.
 func NewStore(options StoreOptions) *Store {
 	if options.Transport == nil {
 		if transport, ok := http.DefaultTransport.(*http.Transport); ok {
@@ -59,19 +58,17 @@ func NewStore(options StoreOptions) *Store {
 	}
 }
 
-// origin is where charts come from: a registry, a Helm repository or a folder.
+// origin is the source of charts: a registry, a Helm repository or a folder.
 type origin interface {
-	// pull gets a chart: by its digest if the origin finds charts by it, else the one that the
-	// version stands for now. An empty digest is unknown.
+	// pull returns a chart: by its digest if the origin supports that, otherwise the current one of the version. An
+	// empty digest is unknown.
 	pull(ctx context.Context, chart string, by digest.Digest) (artifact, []byte, error)
 }
 
-// Resolve finds both charts of a version, or neither. A version that was
-// resolved before costs no request: it is taken from the cache, by digest, and
-// so are charts that were replaced since where they came from, and charts whose
-// digests are pinned or in force, wherever they came from. Files of the checkout
-// are read each time. Errors: *InvalidRefError, *NotFoundError, *UnreachableError,
-// *CertificateError, *AuthError, *DigestError, *PinnedError, *MovedError,
+// Resolve returns both charts of a version, or neither. A version that was resolved before needs no request: it comes
+// from the cache, by digest, even if the charts were replaced at their origin. The same applies to charts whose digests
+// are pinned or in force, whatever their origin. Files of the checkout are read each time. Errors: *InvalidRefError,
+// *NotFoundError, *UnreachableError, *CertificateError, *AuthError, *DigestError, *PinnedError, *MovedError,
 // *MalformedError, *ForeignCRDsError, one of Access, or one of the cache's folder.
 func (s *Store) Resolve(ctx context.Context, ref Ref, access Access) (*Charts, error) {
 	if err := ref.check(); err != nil {
@@ -99,7 +96,7 @@ func (s *Store) Resolve(ctx context.Context, ref Ref, access Access) (*Charts, e
 	if pulled == known {
 		return charts, nil
 	}
-	// Charts that are not what they should be never make it into the memo.
+	// Invalid charts are never recorded.
 	if _, err := charts.CRDs(ctx); err != nil {
 		return nil, err
 	}
@@ -109,7 +106,7 @@ func (s *Store) Resolve(ctx context.Context, ref Ref, access Access) (*Charts, e
 	if err := s.memos.remember(ref, pulled); err != nil {
 		return nil, err
 	}
-	if err := s.prune(); err != nil { // a folder that grows is no reason to have no charts
+	if err := s.prune(); err != nil { // a growing folder is no reason to fail
 		s.options.Logger.Error(err, "the chart cache is not pruned")
 	}
 	return charts, nil
@@ -127,13 +124,12 @@ func (s *Store) newOrigin(ref Ref, access Access, with *session) (origin, error)
 	return &folder{ref: ref, files: access.Files}, nil
 }
 
-// have makes sure that a chart's content is in the cache and whole, and that it
-// is what is pinned.
+// have makes sure that a chart's content is in the cache, complete, and the pinned one.
 func (s *Store) have(ctx context.Context, from origin, ref Ref, chart string, known artifact) (artifact, error) {
 	want := ref.wanted(chart)
 	switch {
 	case ref.local():
-		known = artifact{} // files change, and their version does not
+		known = artifact{} // files change without a new version
 	case want != "" && known.Manifest != want:
 		known = s.memos.pinned(ref.Version, chart, want)
 	}
@@ -157,7 +153,7 @@ func (s *Store) have(ctx context.Context, from origin, ref Ref, chart string, kn
 	return found, nil
 }
 
-// pull gets a chart that has a digest; any chart of the version if that is empty.
+// pull returns the chart with a digest; any chart of the version if that is empty.
 func pull(ctx context.Context, from origin, ref Ref, chart string, want digest.Digest) (artifact, []byte, error) {
 	by := want
 	if pin := ref.Digests.of(chart); pin != "" && pin != ref.InForce.of(chart) {
@@ -165,7 +161,7 @@ func pull(ctx context.Context, from origin, ref Ref, chart string, want digest.D
 	}
 	found, archive, err := from.pull(ctx, chart, by)
 	if missing := (*NotFoundError)(nil); by != "" && errors.As(err, &missing) {
-		// The error names the digest that the version has there now.
+		// The error names the current digest of the version.
 		if found, _, err = from.pull(ctx, chart, ""); errors.As(err, &missing) && ref.Digests.of(chart) == "" && ref.wanted(chart) != "" {
 			err = &MovedError{Ref: ref, Chart: chart, InForce: want.String()}
 		}
@@ -176,7 +172,7 @@ func pull(ctx context.Context, from origin, ref Ref, chart string, want digest.D
 	return found, archive, err
 }
 
-// mismatch reports a chart that has another digest than the one that is wanted.
+// mismatch returns the error for a chart with another digest than the wanted one.
 func mismatch(ref Ref, chart string, found, want digest.Digest) error {
 	switch {
 	case ref.Digests.of(chart) != "":
@@ -187,8 +183,8 @@ func mismatch(ref Ref, chart string, found, want digest.Digest) error {
 	return &DigestError{Ref: ref, Chart: chart, Err: fmt.Errorf("it has digest %s and should have %s: %w", found, want, content.ErrMismatchedDigest)}
 }
 
-// keep notes a version that is in force, so that it is never pruned. Its file becomes the newest once in each
-// process: a process that comes after this one may prune before it has seen which version is in force.
+// keep records a version that is in force, so that it is never pruned. It makes its file the newest once per process: a
+// later process may prune before it knows which version is in force.
 func (s *Store) keep(ref Ref, pulled memo) {
 	if !ref.InForce.are(pulled) {
 		return
@@ -206,7 +202,7 @@ func (s *Store) keep(ref Ref, pulled memo) {
 	}
 }
 
-// cached reports whether a chart's content is in the cache and whole.
+// cached reports whether a chart's content is in the cache and complete.
 func (s *Store) cached(known artifact, ref Ref, chart string) bool {
 	_, err := s.blobs.read(known.Content)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -232,7 +228,7 @@ func (s *Store) charts(ref Ref, m memo) *Charts {
 	}
 }
 
-// memo is what a version resolved to, both charts at once.
+// memo is the result of resolving a version, both charts at once.
 type memo struct {
 	Repository string   `json:"repository"`
 	Version    string   `json:"version"`
@@ -240,8 +236,8 @@ type memo struct {
 	Controller artifact `json:"controller"`
 }
 
-// artifact is a chart: the digest that pins it, of its OCI manifest where it has
-// one, and that of its archive.
+// artifact identifies a chart: by the digest that pins it, which is that of its OCI manifest if it has one, and by that
+// of its archive.
 type artifact struct {
 	Manifest digest.Digest `json:"manifest"`
 	Content  digest.Digest `json:"content"`
@@ -249,12 +245,12 @@ type artifact struct {
 
 func (a artifact) valid() bool { return a.Manifest.Validate() == nil && a.Content.Validate() == nil }
 
-// memos are the versions resolved before, a file each.
+// memos are the versions resolved before, one file each.
 type memos struct {
 	dir string
 }
 
-// path has a file for each version of a repository, and for each pair of digests that it has to have.
+// path returns the file of a version of a repository, one for each pair of required digests.
 func (m memos) path(ref Ref) string {
 	name := ref.String()
 	for _, chart := range []string{CRDChart, ControllerChart} {
@@ -265,8 +261,8 @@ func (m memos) path(ref Ref) string {
 	return filepath.Join(m.dir, digest.FromString(name).Encoded()+".json")
 }
 
-// recall returns the zero memo for a version that was never resolved, and for
-// one whose memo cannot be read: it is resolved again then.
+// recall returns the zero memo for a version that was never resolved, or whose memo cannot be read: it is resolved
+// again.
 func (m memos) recall(ref Ref) (memo, error) {
 	raw, err := os.ReadFile(m.path(ref))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -278,8 +274,7 @@ func (m memos) recall(ref Ref) (memo, error) {
 	return parse(raw), nil
 }
 
-// pinned finds a chart by its digest among all versions that were resolved,
-// wherever they came from; the zero artifact where none is it.
+// pinned finds a chart by its digest among all resolved versions of any origin; the zero artifact if there is none.
 func (m memos) pinned(version, chart string, pin digest.Digest) artifact {
 	names, _, err := m.newestFirst()
 	if err != nil {
@@ -302,10 +297,10 @@ func (m memos) pinned(version, chart string, pin digest.Digest) artifact {
 	return artifact{}
 }
 
-// refresh makes a version the one that was resolved last. A version without a file has nothing to refresh.
+// refresh makes a version the most recently resolved one. A version without a file has nothing to refresh.
 func (m memos) refresh(ref Ref) {
 	now := time.Now()
-	_ = os.Chtimes(m.path(ref), now, now) // it only orders what is pruned
+	_ = os.Chtimes(m.path(ref), now, now) // it only affects the order of pruning
 }
 
 func parse(raw []byte) memo {
@@ -325,16 +320,15 @@ func (m memos) remember(ref Ref, pulled memo) error {
 }
 
 const (
-	// maxVersions is how many versions the cache keeps beside those in force: a cluster
-	// has one, or two during an upgrade, and a folder may serve several processes.
+	// maxVersions is how many versions the cache keeps besides those in force: a cluster has one, or two during an
+	// upgrade, and several processes may share a folder.
 	maxVersions = 8
-	// settling is how long a file is kept that no version names: another
-	// process may be about to name it.
+	// settling is how long an unreferenced file is kept: another process may be about to reference it.
 	settling = time.Hour
 )
 
-// prune bounds the cache: it keeps the versions that are in force or were resolved
-// last, and the archives and signatures that they name.
+// prune limits the cache: it keeps the versions that are in force or were resolved last, with their archives and
+// signatures.
 func (s *Store) prune() error {
 	names, newest, err := s.memos.newestFirst()
 	if err != nil {
@@ -375,8 +369,7 @@ func (s *Store) isInForce(path string) bool {
 	return s.inForce[path]
 }
 
-// newestFirst returns the files of the versions, and when the newest was
-// written: the cache's own clock.
+// newestFirst returns the files of the versions, and when the newest was written, which serves as the cache's clock.
 func (m memos) newestFirst() (names []string, newest time.Time, err error) {
 	names, err = filepath.Glob(filepath.Join(m.dir, "*.json"))
 	if err != nil {
@@ -397,8 +390,7 @@ func (m memos) newestFirst() (names []string, newest time.Time, err error) {
 	return names, newest, nil
 }
 
-// removeUnnamed removes the archives that no version names, and what a process
-// that was killed has left half written, where they are older than a time.
+// removeUnnamed removes unreferenced archives, and incomplete files of killed processes, if they are older than before.
 func removeUnnamed(dir string, named map[string]bool, before time.Time) error {
 	var failed error
 	for _, pattern := range []string{"*.tgz", "*" + signatureFile, ".new-*"} {
@@ -427,13 +419,12 @@ func remove(name string) error {
 // Vendored is a chart's archive on disk.
 type Vendored struct {
 	Chart string
-	// File is its name in the folder, Digest its own: what pins it there.
+	// File is its name in the folder, and Digest that of the archive, with which to pin it there.
 	File, Digest string
 }
 
-// Vendor writes the archives of both charts into a folder, where a repository that
-// is a path finds them. They are what came out of a Store. Archives of other
-// versions stay.
+// Vendor writes the archives of both charts into a folder, for a repository that is a path. The Charts must come from a
+// Store. Archives of other versions are kept.
 func (c *Charts) Vendor(dir string) ([]Vendored, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("create the folder of the charts: %w", err)

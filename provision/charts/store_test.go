@@ -16,7 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/chartstest"
 )
 
-// serve has both charts of a version in a registry.
+// serve serves both charts of a version in a registry.
 func serve(t *testing.T, version string) *fakeRegistry {
 	t.Helper()
 	registry := newFakeRegistry(t)
@@ -198,7 +198,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Each is a minute older than the next, and all of them are of long ago.
+	// Each is a minute older than the next, and all of them are old.
 	age := func() {
 		t.Helper()
 		for _, name := range append(cached(t, dir, "versions", "*"), cached(t, dir, "sha256", "*")...) {
@@ -226,7 +226,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	if err := os.Chtimes(half, long.Add(-2*time.Hour), long.Add(-2*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	young := filepath.Join(dir, "sha256", "young.tgz") // of a process that is about to name it
+	young := filepath.Join(dir, "sha256", "young.tgz") // of a process that is about to reference it
 	if err := os.WriteFile(young, []byte("young"), 0o600); err != nil {
 		t.Fatal(err)
 	}

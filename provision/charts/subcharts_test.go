@@ -16,7 +16,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 )
 
-// TestSubcharts: a chart within a chart is held to the same.
+// TestSubcharts: the same rules apply to a chart within a chart.
 func TestSubcharts(t *testing.T) {
 	var asked atomic.Int32
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -122,7 +122,7 @@ func TestNamesOfFiles(t *testing.T) {
 				t.Fatalf("error %v", err)
 			}
 			if strings.ContainsRune(tc.file, 0) {
-				return // tar has none
+				return // tar does not support it
 			}
 			_, err = open(ControllerChart, "1.14.1", func() ([]byte, error) { return chartWith(t, tc.file, nil), nil })()
 			var malformed *MalformedError

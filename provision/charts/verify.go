@@ -27,19 +27,18 @@ import (
 )
 
 const (
-	// maxSignatures is how many signatures of one chart are looked at, and maxSignature
-	// how large each may be, in bytes.
+	// maxSignatures limits the signatures of one chart that are checked, and maxSignature the size of each, in bytes.
 	maxSignatures = 32
 	maxSignature  = 256 << 10
 )
 
 var errEnough = errors.New("there are enough")
 
-// Verify checks that both charts, which Resolve has found, are signed by one of the
-// signers, with cosign and a key. Signatures are kept with the charts, so that what was
-// verified once costs no request; transparency logs and certificates are not asked for.
+// Verify checks that both charts, which Resolve has returned, are signed by one of the signers, with cosign and a key.
+// Signatures are stored with the charts, so a verified one needs no request again; transparency logs and certificates
+// are not used.
 //
-// The error is an *UnsignedError where a signature is missing, or charts are not in an
+// The error is an *UnsignedError if a signature is missing, or if the charts are not in an
 // OCI registry; or one of Resolve's.
 func (s *Store) Verify(ctx context.Context, ref Ref, charts *Charts, access Access, by Signers) error {
 	if ref.local() || !strings.HasPrefix(ref.Repository, ociScheme) {
@@ -74,10 +73,10 @@ func (b blobs) signaturePath(manifest digest.Digest) string {
 	return filepath.Join(b.dir, manifest.Encoded()+signatureFile)
 }
 
-// signatureFile is how the file ends that has the signatures of a manifest.
+// signatureFile is the suffix of the file with the signatures of a manifest.
 const signatureFile = ".sig"
 
-// signatures are those that were found before; none if they cannot be read.
+// signatures returns those that were stored; none if they cannot be read.
 func (b blobs) signatures(manifest digest.Digest) []signature {
 	var known []signature
 	raw, err := os.ReadFile(b.signaturePath(manifest))
@@ -95,7 +94,7 @@ func (b blobs) keep(manifest digest.Digest, found []signature) error {
 	return putInPlace(b.signaturePath(manifest), raw)
 }
 
-// signatures asks the registry for the signatures of a manifest in both forms.
+// signatures requests the signatures of a manifest in both forms.
 func (o *registry) signatures(ctx context.Context, chart string, manifest digest.Digest) ([]signature, error) {
 	repository, err := o.repository(chart)
 	if err != nil {
@@ -106,13 +105,13 @@ func (o *registry) signatures(ctx context.Context, chart string, manifest digest
 		return nil, classify(o.ref, chart, o.session, err)
 	}
 	bundled, err := bundles(ctx, repository, manifest)
-	if err != nil && len(found) == 0 { // a registry may not know how to list referrers
+	if err != nil && len(found) == 0 { // a registry may not support listing referrers
 		return nil, classify(o.ref, chart, o.session, err)
 	}
 	return append(found, bundled...), nil
 }
 
-// simpleSignatures are the layers of what is tagged sha256-<hex>.sig.
+// simpleSignatures returns the layers of the tag sha256-<hex>.sig.
 func simpleSignatures(ctx context.Context, repository *remote.Repository, manifest digest.Digest) ([]signature, error) {
 	head, err := repository.Resolve(ctx, manifest.Algorithm().String()+"-"+manifest.Encoded()+".sig")
 	if errors.Is(err, errdef.ErrNotFound) {
@@ -140,7 +139,7 @@ func simpleSignatures(ctx context.Context, repository *remote.Repository, manife
 	return found, nil
 }
 
-// bundles are the sigstore bundles that refer to a manifest.
+// bundles returns the sigstore bundles that refer to a manifest.
 func bundles(ctx context.Context, repository *remote.Repository, manifest digest.Digest) ([]signature, error) {
 	head, err := repository.Resolve(ctx, manifest.String())
 	if err != nil {
@@ -176,7 +175,7 @@ func bundles(ctx context.Context, repository *remote.Repository, manifest digest
 	return found, nil
 }
 
-// layersOf a manifest, at most as many as are looked at.
+// layersOf returns the layers of a manifest, up to maxSignatures.
 func layersOf(ctx context.Context, repository *remote.Repository, head ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 	if head.Size > maxManifest {
 		return nil, fmt.Errorf("the manifest of a signature has %d bytes: %w", head.Size, errdef.ErrSizeExceedsLimit)
@@ -192,16 +191,16 @@ func layersOf(ctx context.Context, repository *remote.Repository, head ocispec.D
 	return manifest.Layers[:min(maxSignatures, len(manifest.Layers))], nil
 }
 
-// UnsignedError reports that a chart lacks the signature that it needs.
+// UnsignedError reports that a chart does not have the required signature.
 type UnsignedError struct {
 	Ref   Ref
 	Chart string
 	// Secret with the trusted keys.
 	Secret string
-	// Digest of the chart's manifest, and how many signatures by others Found.
+	// Digest of the chart's manifest, and Found is the number of signatures by others.
 	Digest string
 	Found  int
-	// Reason says why it cannot have one; empty if it could.
+	// Reason is why it cannot have one; empty if it could.
 	Reason string
 }
 
@@ -217,8 +216,8 @@ func (e *UnsignedError) Error() string {
 	return fmt.Sprintf("%s%s is not signed: sign it with a key of secret %s (cosign sign --key)", text, e.Digest, e.Secret)
 }
 
-// A signature of a chart, in either of cosign's forms, names the chart's manifest. That
-// of other words by the same key, such as an attestation, is none.
+// A chart's signature, in either of cosign's forms, names the chart's manifest. A signature of something else by the
+// same key, such as an attestation, does not count.
 const (
 	// https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md
 	simpleType       = "cosign container image signature"
@@ -231,16 +230,16 @@ const (
 	signPredicate   = "https://sigstore.dev/cosign/sign/v1"
 )
 
-// signature is what was signed, and by what.
+// signature is a signature with the signed payload.
 type signature struct {
-	// Bundle reports whether Payload is what is in a DSSE envelope, an in-toto statement; else
-	// it is cosign's simple signing.
+	// Bundle reports whether Payload is from a DSSE envelope, an in-toto statement; otherwise it is cosign's simple
+	// signing.
 	Bundle    bool   `json:"bundle,omitempty"`
 	Payload   []byte `json:"payload"`
 	Signature []byte `json:"signature"`
 }
 
-// of reports whether it is one of a manifest by one of the signers.
+// of reports whether it is a signature of a manifest by one of the signers.
 func (s signature) of(manifest digest.Digest, by Signers) bool {
 	message, named := s.Payload, s.namesSimply
 	if s.Bundle {
@@ -277,7 +276,7 @@ func (s signature) namesInStatement(manifest digest.Digest) bool {
 		len(statement.Subject) == 1 && statement.Subject[0].Digest[manifest.Algorithm().String()] == manifest.Encoded()
 }
 
-// fromBundle reads a bundle that was signed with a key.
+// fromBundle returns the signatures in a bundle that was signed with a key.
 func fromBundle(raw []byte) []signature {
 	var bundle struct {
 		Envelope struct {
@@ -302,23 +301,21 @@ func anyOf(all []signature, manifest digest.Digest, by Signers) bool {
 	return slices.ContainsFunc(all, func(s signature) bool { return s.of(manifest, by) })
 }
 
-// keyEntry is how the names of a Secret's entries end that have a public key, as in Flux:
-// cosign.pub.
+// keyEntry is the suffix of a Secret's entries with public keys, as in Flux: cosign.pub.
 const keyEntry = ".pub"
 
-// leastRSA is the least size of an RSA key, in bits.
+// leastRSA is the minimum size of an RSA key, in bits.
 const leastRSA = 2048
 
-// Signers are the public keys of who may sign charts.
+// Signers are the public keys that may sign charts.
 type Signers struct {
-	// Secret that they were read from.
+	// Secret from which they were read.
 	Secret string
 	keys   []crypto.PublicKey
 }
 
-// SignersFromSecret reads the entries of a Secret that end in .pub: public keys in PEM
-// form, as cosign writes them. All of them have to be readable. The error is a
-// *SecretError, which names the entry.
+// SignersFromSecret returns the public keys in the entries of a Secret that end in .pub, in PEM form as cosign writes
+// them. All of them must be valid. The error is a *SecretError, which names the entry.
 func SignersFromSecret(secret string, data map[string][]byte) (Signers, error) {
 	s := Signers{Secret: secret}
 	for _, entry := range slices.Sorted(maps.Keys(data)) {
@@ -357,8 +354,7 @@ func keyProblem(key crypto.PublicKey) string {
 	return "is a key of a type that cosign does not use"
 }
 
-// signed reports whether one of the keys has signed a message, as cosign does: over its
-// SHA-256, but for Ed25519.
+// signed reports whether one of the keys has signed a message, as in cosign: its SHA-256, except for Ed25519.
 // https://github.com/sigstore/sigstore/blob/main/pkg/signature/verifier.go
 func (s Signers) signed(message, signature []byte) bool {
 	sum := sha256.Sum256(message)

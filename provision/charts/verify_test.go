@@ -201,7 +201,7 @@ func TestVerify(t *testing.T) {
 			case c.want != "":
 				return
 			}
-			// What was verified needs no registry, and other keys are not satisfied by it.
+			// A verified chart needs no registry, but another key does not accept the stored signatures.
 			f.server.Close()
 			if err := store.Verify(t.Context(), ref, found, Access{}, c.by.trusted(t)); err != nil {
 				t.Errorf("once more: %v", err)
@@ -234,8 +234,7 @@ func bundled(by cosigner, predicate string) func(*testing.T, *fakeRegistry, *Cha
 	}
 }
 
-// A cache that somebody has written to does not verify anything, and charts from elsewhere
-// have no signatures.
+// TestVerifyOfOtherOrigins: a manipulated cache verifies nothing, and charts from elsewhere have no signatures.
 func TestVerifyOfOtherOrigins(t *testing.T) {
 	team := newCosigner(t, "")
 	dir := t.TempDir()

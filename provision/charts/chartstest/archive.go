@@ -1,4 +1,4 @@
-// Package chartstest packs small charts of the names of Karpenter's two, for tests.
+// Package chartstest packs small charts with the names of Karpenter's two, for tests.
 package chartstest
 
 import (
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Archive packs a chart as `helm package` would, and the same one alike each time.
+// Archive packs a chart as `helm package` would, but reproducibly.
 func Archive(t *testing.T, name, version string, templates map[string]string) []byte {
 	t.Helper()
 	var packed bytes.Buffer
@@ -38,7 +38,7 @@ func Archive(t *testing.T, name, version string, templates map[string]string) []
 	return packed.Bytes()
 }
 
-// CRDTemplate is a CRD as the real chart has them.
+// CRDTemplate returns a CRD template like those of the real chart.
 func CRDTemplate(plural, kind string) string {
 	return `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
