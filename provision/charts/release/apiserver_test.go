@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fakeAPIServer keeps objects by their path. It knows four kinds, takes every
-// patch as a merge patch, and counts what is written.
+// fakeAPIServer keeps objects by their path. It has four kinds, handles every patch as a merge patch, and records
+// writes.
 type fakeAPIServer struct {
 	server *httptest.Server
 
@@ -29,7 +29,7 @@ type fakeAPIServer struct {
 	objects map[string]map[string]any
 	// writes are requests that change something, in order: "POST <path>".
 	writes []string
-	// refuse answers a write in the server's place when it returns a status.
+	// refuse responds to a write in the server's place if it returns a status.
 	refuse func(method, path string, dryRun bool) *metav1.Status
 }
 
@@ -49,7 +49,7 @@ func newFakeAPIServer(t *testing.T) *fakeAPIServer {
 
 func (f *fakeAPIServer) config() *rest.Config { return &rest.Config{Host: f.server.URL} }
 
-// takeWrites returns the writes since it was last called.
+// takeWrites returns the writes since its last call.
 func (f *fakeAPIServer) takeWrites() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -58,7 +58,7 @@ func (f *fakeAPIServer) takeWrites() []string {
 	return writes
 }
 
-// put has an object in the server, past all counting.
+// put stores an object without recording a write.
 func (f *fakeAPIServer) put(path string, object map[string]any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,7 +169,7 @@ func (f *fakeAPIServer) write(w http.ResponseWriter, r *http.Request, dryRun boo
 	reply(w, http.StatusOK, object)
 }
 
-// isDry reports whether the options of a deletion want a dry run.
+// isDry reports whether the options of a deletion request a dry run.
 func isDry(r *http.Request) bool {
 	sent, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -182,8 +182,7 @@ func isDry(r *http.Request) bool {
 	return err == nil && json.Unmarshal(body, &options) == nil && len(options.DryRun) > 0
 }
 
-// readJSON reads a body, which of the kinds that come with Kubernetes may be
-// protobuf.
+// readJSON reads a body, which may be protobuf for the kinds of Kubernetes itself.
 func readJSON(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil || !strings.Contains(r.Header.Get("Content-Type"), "protobuf") {
@@ -196,7 +195,7 @@ func readJSON(r *http.Request) ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// discover answers what a client asks to learn what is served.
+// discover responds to discovery requests.
 func discover(path string) any {
 	switch path {
 	case "/version":

@@ -36,7 +36,7 @@ func newBed(t *testing.T) *bed {
 	}
 }
 
-// stored are Charts that a Store has resolved.
+// stored returns Charts that a Store has resolved.
 func stored(t *testing.T, version string, crd, controller []byte) *charts.Charts {
 	t.Helper()
 	files := fstest.MapFS{
@@ -59,7 +59,7 @@ func (b *bed) controller() (Result, error) {
 	return b.installer.EnsureController(b.Context(), b.charts, b.want)
 }
 
-// both installs both charts, and forgets the writes.
+// both installs both charts, and drops the recorded writes.
 func (b *bed) both() {
 	b.Helper()
 	for _, ensure := range []func() (Result, error){b.crds, b.controller} {
@@ -79,8 +79,7 @@ func (b *bed) state() State {
 	return state
 }
 
-// setStatus rewrites the last revision of a release as a kill at work, or
-// another program, would have left it.
+// setStatus changes the last revision of a release to what a kill, or another program, would have left.
 func (b *bed) setStatus(secret, status string) {
 	b.Helper()
 	b.rewrite(secret, func(release, labels map[string]any) {
@@ -89,7 +88,7 @@ func (b *bed) setStatus(secret, status string) {
 	})
 }
 
-// forge adds an object to the manifest of a revision, as one can who may write Helm's records.
+// forge adds an object to the manifest of a revision, as can be done by anyone who may write Helm's records.
 func (b *bed) forge(secret, object string) {
 	b.Helper()
 	b.rewrite(secret, func(release, _ map[string]any) {

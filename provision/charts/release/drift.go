@@ -18,8 +18,8 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 )
 
-// drifted finds the objects of a release that were deleted or changed since Helm wrote
-// them: those that an upgrade to the very same chart would write to.
+// drifted returns the objects of a release that were deleted or changed since Helm wrote them: those that an upgrade to
+// the same chart would write.
 func (h *helm) drifted(t task) ([]survey.Drift, error) {
 	last, err := h.config.Releases.Last(t.Name)
 	if err != nil {
@@ -27,7 +27,7 @@ func (h *helm) drifted(t task) ([]survey.Drift, error) {
 	}
 	resources, err := h.config.KubeClient.Build(strings.NewReader(last.Manifest), false)
 	if meta.IsNoMatchError(err) {
-		return nil, nil // a kind that is served no more, such as a ServiceMonitor, cannot be written either
+		return nil, nil // a kind that is no longer served, such as a ServiceMonitor, cannot be written either
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the manifest of the last revision: %w", err)
@@ -36,7 +36,7 @@ func (h *helm) drifted(t task) ([]survey.Drift, error) {
 	var found []survey.Drift
 	for _, info := range resources {
 		if foreign(info, t.namespace, t.Name) != "" {
-			continue // the record was changed: the chart never had it, and plumbline may not read it
+			continue // the record was changed: the chart never had the object, and plumbline may not be allowed to read it
 		}
 		drift, err := compare(info, ignored)
 		if err != nil {
@@ -49,8 +49,8 @@ func (h *helm) drifted(t task) ([]survey.Drift, error) {
 	return found, nil
 }
 
-// compare compares an object with its manifest; nil if it exists, stays, and has in
-// each field that is not ignored what the manifest says.
+// compare compares an object with its manifest. It returns nil if the object exists, is not being deleted, and matches
+// the manifest in each field that is not ignored.
 func compare(info *resource.Info, ignored []survey.Ignore) (*survey.Drift, error) {
 	wanted, live, err := wantedAndLive(info)
 	if err != nil {
@@ -66,8 +66,7 @@ func compare(info *resource.Info, ignored []survey.Ignore) (*survey.Drift, error
 	return survey.Compare(describe(info), kube.AsVersioned(info), typed, live.GetManagedFields())
 }
 
-// wantedAndLive are an object as a manifest has it, and as the cluster has it; nil if
-// it has none.
+// wantedAndLive returns an object as in the manifest, and as in the cluster; nil if it does not exist there.
 func wantedAndLive(info *resource.Info) (wanted, live *unstructured.Unstructured, err error) {
 	object, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
 	if apierrors.IsNotFound(err) {
@@ -84,20 +83,18 @@ func wantedAndLive(info *resource.Info) (wanted, live *unstructured.Unstructured
 	return wanted, live, nil
 }
 
-// The correction of an object is paused once another controller or a user has reverted
-// it this often, all within so long: each correction is a revision of the release, and
-// the next would be reverted like the last.
+// The correction of an object is paused after this many reverts by another controller or a user within this time: each
+// correction is a revision of the release, and the next one would be reverted, too.
 const (
 	maxCorrections   = 3
 	correctionWindow = time.Hour
 )
 
-// correctedPrefix begins the description of a revision that repairs a release. What
-// follows names the objects, so that the release itself records how often they were
-// corrected.
+// correctedPrefix starts the description of a revision that repairs a release. The names of the objects follow, so that
+// the release itself records how often each was corrected.
 const correctedPrefix = "corrected: "
 
-// describeRepair is the description of a revision that corrects objects.
+// describeRepair returns the description of a revision that corrects objects.
 func describeRepair(drifted []survey.Drift) string {
 	objects := make([]string, 0, len(drifted))
 	for _, d := range drifted {
@@ -106,9 +103,8 @@ func describeRepair(drifted []survey.Drift) string {
 	return correctedPrefix + strings.Join(objects, ", ")
 }
 
-// corrections are the times at which each object was corrected by the last revisions of
-// a release, the newest first. A revision that changed something else ends them.
-// history has the newest first.
+// corrections returns the times at which each object was corrected by the last revisions of a release, newest first. It
+// stops at a revision that changed something else. history is sorted, newest first.
 func corrections(history []*helmrelease.Release) map[string][]time.Time {
 	found := map[string][]time.Time{}
 	for _, revision := range history {
@@ -123,8 +119,8 @@ func corrections(history []*helmrelease.Release) map[string][]time.Time {
 	return found
 }
 
-// paused reports whether a drift is one more revert of an object that was corrected too
-// often. Where the time of the drift is unknown, it counts as now.
+// paused reports whether a drift is one more revert of an object that was corrected too often. A drift of unknown time
+// counts as now.
 func paused(d survey.Drift, corrected []time.Time, now time.Time) bool {
 	if len(corrected) < maxCorrections {
 		return false
@@ -136,8 +132,7 @@ func paused(d survey.Drift, corrected []time.Time, now time.Time) bool {
 	return corrected[0].Sub(corrected[maxCorrections-1]) <= correctionWindow && at.Sub(corrected[0]) <= correctionWindow
 }
 
-// drifted finds the objects of a release that have drifted, those whose correction is
-// paused apart.
+// drifted returns the objects of a release that have drifted; those whose correction is paused are in left.
 func (i *Installer) drifted(t task) (drifted, left []survey.Drift, err error) {
 	helm, err := newHelm(i.config, t.namespace, i.options.Logger)
 	if err != nil {
@@ -164,7 +159,7 @@ func (i *Installer) drifted(t task) (drifted, left []survey.Drift, err error) {
 	return drifted, left, nil
 }
 
-// corrections are when each object was corrected by the last revisions.
+// corrections returns when each object was corrected by the last revisions.
 func (h *helm) corrections(name string) (map[string][]time.Time, error) {
 	history, err := h.config.Releases.History(name)
 	if err != nil {

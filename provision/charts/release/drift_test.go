@@ -15,15 +15,14 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 )
 
-// TestWhatWasMovedIsPutRight: the release is as it should be, and the cluster
-// is not.
+// TestWhatWasMovedIsPutRight: the release is up to date, but the cluster differs from it.
 func TestWhatWasMovedIsPutRight(t *testing.T) {
 	crd := crdsPath + "/nodepools.karpenter.sh"
 	tests := map[string]struct {
 		ensure func(*bed) (Result, error)
 		move   func(*fakeAPIServer)
 		moved  survey.Drift
-		// right is what a field has to be afterwards.
+		// right returns a field afterwards.
 		right func(*fakeAPIServer) any
 		want  any
 	}{
@@ -89,8 +88,7 @@ func TestWhatWasMovedIsPutRight(t *testing.T) {
 	}
 }
 
-// TestWhatOthersMayWriteIsLeft: what the API server defaults, what a person or
-// an autoscaler adds or scales.
+// TestWhatOthersMayWriteIsLeft: defaults of the API server, and what a user or an autoscaler adds or scales, are kept.
 func TestWhatOthersMayWriteIsLeft(t *testing.T) {
 	b := newBed(t)
 	b.both()
@@ -110,7 +108,7 @@ func TestWhatOthersMayWriteIsLeft(t *testing.T) {
 	}
 }
 
-// field walks down a decoded object.
+// field returns a nested field of a decoded object.
 func field(object map[string]any, path ...string) map[string]any {
 	for _, name := range path {
 		object = object[name].(map[string]any)
@@ -118,7 +116,7 @@ func field(object map[string]any, path ...string) map[string]any {
 	return object
 }
 
-// TestASilentServerIsNoReasonToWrite.
+// TestASilentServerIsNoReasonToWrite: an unreachable API server is an error, not drift.
 func TestASilentServerIsNoReasonToWrite(t *testing.T) {
 	b := newBed(t)
 	b.both()
@@ -138,7 +136,7 @@ func TestCorrections(t *testing.T) {
 	}
 	role, deployment := survey.Drift{Object: "Role kube-system/karpenter"}, survey.Drift{Object: "Deployment kube-system/karpenter"}
 	byHand := revision(3, 3, describeRepair([]survey.Drift{role}))
-	byHand.Labels[revisionLabel] = "2" // Helm hands labels on
+	byHand.Labels[revisionLabel] = "2" // Helm copies labels
 	cases := map[string]struct {
 		history []*helmrelease.Release
 		want    map[string][]time.Time
@@ -195,8 +193,8 @@ func TestPaused(t *testing.T) {
 	}
 }
 
-// TestCorrectionPauses after three corrections, whichever process looks; resumes when a user asks
-// or Git changes; and holds up nothing else of the release.
+// TestCorrectionPauses: it pauses after three corrections, also across processes; resumes when a user requests it or
+// Git changes; and does not block anything else in the release.
 func TestCorrectionPauses(t *testing.T) {
 	b := newBed(t)
 	b.both()

@@ -37,8 +37,8 @@ const crdKind = "CustomResourceDefinition"
 // maxHistory is how many revisions of a release are kept.
 const maxHistory = 5
 
-// helm is Helm at work on one namespace. It is made for one step and dropped
-// after it: its discovery and its chart are worth megabytes.
+// helm is a Helm client for one namespace. It is created for one step and then dropped: its discovery and its chart
+// take megabytes.
 type helm struct {
 	config *action.Configuration
 	kube   *kube.Client
@@ -47,7 +47,7 @@ type helm struct {
 
 func newHelm(config *rest.Config, namespace string, logger logr.Logger) (*helm, error) {
 	configuration := new(action.Configuration)
-	// What Helm fills in may be the API server's answer, with a value of a Secret in it.
+	// The arguments may contain the API server's response, with values of a Secret.
 	log := func(format string, _ ...any) { logger.V(1).Info("helm", "says", format) }
 	getter := newGetter(config, namespace)
 	if err := configuration.Init(getter, namespace, "secret", log); err != nil {
@@ -57,24 +57,23 @@ func newHelm(config *rest.Config, namespace string, logger logr.Logger) (*helm, 
 	if !ok {
 		return nil, fmt.Errorf("set up Helm: its client is a %T", configuration.KubeClient)
 	}
-	// The client for objects is made by now. What is left of this would be the one of
-	// templates, which is to be none.
+	// The client for objects exists now. Only templates would still use this getter, and they must not reach the
+	// cluster.
 	configuration.RESTClientGetter = nil
-	configuration.Capabilities = chartutil.DefaultCapabilities // asked for, and not used: nothing is rendered
+	configuration.Capabilities = chartutil.DefaultCapabilities // required but not used: nothing is rendered
 	return &helm{config: configuration, kube: client, getter: getter}, nil
 }
 
-// install makes the first revision. Wait, Atomic and Replace stay off: a reconcile
-// does not wait, and nothing is ever uninstalled. Hooks stay off because Helm
-// waits for their Jobs; Karpenter's charts have none that an install needs.
+// install creates the first revision. Wait, Atomic and Replace are off: a reconcile does not wait, and nothing is ever
+// uninstalled. Hooks are off because Helm waits for their Jobs; Karpenter's charts have none that an install needs.
 func (h *helm) install(ctx context.Context, t task, loaded *chart.Chart, labels map[string]string) error {
 	install := action.NewInstall(h.config)
 	install.ReleaseName, install.Namespace = t.Name, t.namespace
 	install.SkipCRDs = true
 	install.DisableHooks = true
-	install.DisableOpenAPIValidation = true // the rehearsal has the server validate, without its 3 MB of OpenAPI
+	install.DisableOpenAPIValidation = true // the rehearsal validates on the server, without its 3 MB of OpenAPI
 	install.Labels = labels
-	install.TakeOwnership = t.adopt // what must not be adopted, the rehearsal refuses
+	install.TakeOwnership = t.adopt // the rehearsal refuses what must not be adopted
 	install.DryRunOption = dryRun(t)
 	after := h.postRenderer(t, loaded, nil)
 	install.PostRenderer = after
@@ -82,10 +81,9 @@ func (h *helm) install(ctx context.Context, t task, loaded *chart.Chart, labels 
 	return cmp.Or(after.refusal, err)
 }
 
-// upgrade makes another revision, over a failed first one too: Helm compares
-// with the last revision in force or, where there is none, with the failed one
-// (pkg/action/upgrade.go, prepareUpgrade). Atomic, CleanupOnFail and Force stay
-// off: each of them can delete a CRD.
+// upgrade creates another revision, also after a failed first one: Helm compares with the last deployed revision or, if
+// there is none, with the failed one (pkg/action/upgrade.go, prepareUpgrade). Atomic, CleanupOnFail and Force are off,
+// because each of them can delete a CRD.
 func (h *helm) upgrade(ctx context.Context, t task, loaded *chart.Chart, labels map[string]string) error {
 	before, err := h.carriedBefore(t)
 	if err != nil {
@@ -99,7 +97,7 @@ func (h *helm) upgrade(ctx context.Context, t task, loaded *chart.Chart, labels 
 	upgrade.SkipCRDs = true
 	upgrade.DisableHooks = true
 	upgrade.DisableOpenAPIValidation = true
-	upgrade.ResetValues = true // Git's values, and nothing left over from before
+	upgrade.ResetValues = true // only Git's values, none of the previous release
 	upgrade.MaxHistory = maxHistory
 	upgrade.Labels = labels
 	upgrade.TakeOwnership = t.adopt
@@ -111,7 +109,7 @@ func (h *helm) upgrade(ctx context.Context, t task, loaded *chart.Chart, labels 
 	return cmp.Or(after.refusal, err)
 }
 
-// ignore has the next upgrade leave ignored fields and paused objects as they are.
+// ignore makes the next upgrade leave ignored fields and paused objects unchanged.
 func (h *helm) ignore(t task, loaded *chart.Chart) error {
 	last, err := h.config.Releases.Last(t.Name)
 	if err != nil {
@@ -128,7 +126,7 @@ func (h *helm) ignore(t task, loaded *chart.Chart) error {
 	return nil
 }
 
-// dryRun is Helm's word for writing nothing and asking the server all the same.
+// dryRun returns Helm's option for a server-side dry run, or for none.
 func dryRun(t task) string {
 	if t.dry {
 		return "server"
@@ -136,15 +134,14 @@ func dryRun(t task) string {
 	return "none"
 }
 
-// markFailed ends the last revision where it was never finished, so that Helm
-// upgrades over it. What it wrote stays.
+// markFailed marks an unfinished last revision as failed, so that Helm upgrades over it. What it wrote stays.
 func (h *helm) markFailed(name string) error {
 	last, err := h.config.Releases.Last(name)
 	if err != nil {
 		return fmt.Errorf("read the last revision: %w", err)
 	}
 	if last.Info.Status == helmrelease.StatusDeployed {
-		return nil // of a later one that could not be read nothing is left
+		return nil // a later revision that could not be read left nothing behind
 	}
 	last.SetStatus(helmrelease.StatusFailed, "interrupted: marked as failed by plumbline to upgrade over it")
 	if err := h.config.Releases.Update(last); err != nil {
@@ -153,9 +150,8 @@ func (h *helm) markFailed(name string) error {
 	return nil
 }
 
-// carriedBefore is what carries nodes in the revisions that Helm would compare
-// with: the last one, and the one in force. Of our main chart that is nothing; one
-// of another tool may have NodePools among its templates.
+// carriedBefore returns what carries nodes in the revisions that Helm would compare with: the last and the deployed
+// one. Karpenter's main chart has nothing of that kind, but one of another tool may have NodePools among its templates.
 func (h *helm) carriedBefore(t task) ([]string, error) {
 	last, err := h.config.Releases.Last(t.Name)
 	if err != nil {
@@ -172,7 +168,7 @@ func (h *helm) carriedBefore(t task) ([]string, error) {
 	return append(names, carried(deployed.Manifest)...), nil
 }
 
-// carried names the objects of a manifest whose deletion deletes nodes.
+// carried returns the objects of a manifest whose deletion deletes nodes.
 func carried(manifest string) []string {
 	var names []string
 	for _, document := range releaseutil.SplitManifests(manifest) {
@@ -187,8 +183,8 @@ func carried(manifest string) []string {
 	return names
 }
 
-// carriesNodes reports that nodes go with an object: with Karpenter's CRDs, and with
-// objects of its kinds. Of CRDs that is the bare name.
+// carriesNodes reports whether deleting an object deletes nodes: true for CRDs and for objects of Karpenter's kinds. It
+// also returns its name for messages, which is the plain name for a CRD.
 func carriesNodes(group, kind, name string) (string, bool) {
 	switch {
 	case kind == crdKind:
@@ -206,8 +202,8 @@ func (h *helm) postRenderer(t task, loaded *chart.Chart, before []string) *postR
 	}
 }
 
-// getter gives Helm a rest.Config, which would otherwise look for a
-// kubeconfig. It implements genericclioptions.RESTClientGetter.
+// getter provides a rest.Config to Helm, which would otherwise look for a kubeconfig. It implements
+// genericclioptions.RESTClientGetter.
 type getter struct {
 	config    *rest.Config
 	namespace string
@@ -216,14 +212,14 @@ type getter struct {
 
 func newGetter(config *rest.Config, namespace string) *getter {
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = 50, 100 // a step is some 60 requests, and then none for days
+	config.QPS, config.Burst = 50, 100 // a step sends some 60 requests, and then there are none for days
 	return &getter{config: config, namespace: namespace}
 }
 
 // ToRESTConfig returns the config.
 func (g *getter) ToRESTConfig() (*rest.Config, error) { return g.config, nil }
 
-// ToDiscoveryClient returns one client for the getter's life.
+// ToDiscoveryClient returns one client for the lifetime of the getter.
 func (g *getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
 	if g.discovery == nil {
 		client, err := discovery.NewDiscoveryClientForConfig(g.config)
@@ -244,13 +240,13 @@ func (g *getter) ToRESTMapper() (meta.RESTMapper, error) {
 	return restmapper.NewDeferredDiscoveryRESTMapper(client), nil
 }
 
-// ToRawKubeConfigLoader is only asked for the namespace.
+// ToRawKubeConfigLoader is only used for the namespace.
 func (g *getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 	overrides := &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: g.namespace}}
 	return clientcmd.NewDefaultClientConfig(clientcmdapi.Config{}, overrides)
 }
 
-// Request is what a cluster should have, and what may be done for it.
+// Request describes what a cluster should have, and which changes are allowed.
 type Request struct {
 	charts.Installation
 
@@ -258,44 +254,41 @@ type Request struct {
 	Adopt bool
 	// Ignored are the fields that other controllers and users may change.
 	Ignored []survey.Ignore
-	// CorrectPaused corrects even the objects whose correction is paused: a user asks.
+	// CorrectPaused also corrects the objects whose correction is paused, at a user's request.
 	CorrectPaused bool
-	// Permit is asked about what each chart renders to, before the API server is; its
-	// error ends the step. That goes for a repair and for the way back to an earlier
-	// revision, too: what was permitted once may not be any more. Default: everything is
-	// permitted.
+	// Permit is called with each rendered chart before the API server checks it; its error stops the step. It also applies
+	// to repairs and rollbacks, because what was permitted before may no longer be. Default: everything is permitted.
 	Permit func(Rendered) error
 }
 
-// task is one release as it should be.
+// task is the desired state of one release.
 type task struct {
 	charts.Chart
 
 	namespace string
 	// ignored are the fields that other controllers and users may change.
 	ignored []survey.Ignore
-	// paused are objects whose correction is paused: they stay as they are.
+	// paused are objects whose correction is paused: they are not changed.
 	paused []survey.Drift
 	// correctPaused corrects even those.
 	correctPaused bool
-	// description is for the revision; empty for Helm's own words.
+	// description of the revision; if empty, Helm's own.
 	description string
 	// adopt takes ownership of what plumbline has not installed.
 	adopt bool
-	// sealed reports whether values are out of Secrets.
+	// sealed reports whether values come from Secrets.
 	sealed bool
-	// dry reports whether nothing is to be written.
+	// dry reports whether nothing may be written.
 	dry bool
-	// permit is asked about what the chart renders to; nil permits everything.
+	// permit is called with the rendered chart; if nil, everything is permitted.
 	permit func(Rendered) error
-	// earlier reports whether the chart is that of an earlier revision, and comes from the
-	// cluster.
+	// earlier reports whether the chart is that of an earlier revision, read from the cluster.
 	earlier bool
-	// manifest is what the chart has rendered to.
+	// manifest is the rendered chart.
 	manifest string
 }
 
-// newTask is the release of a chart, by its name.
+// newTask returns the task for a chart, by its name.
 func newTask(name string, c *charts.Charts, want Request) (task, error) {
 	one, err := c.Chart(name, want.Installation)
 	return task{
@@ -317,19 +310,18 @@ func (t task) mark() (Mark, error) {
 	return Mark{Version: charts.Label(t.Version), Digest: digest[:32], Values: values}, nil
 }
 
-// ignoringClient is Helm's client for the API server, which leaves ignored fields and
-// paused objects as they are: Helm would set every field of the manifest that is
-// otherwise in the cluster, at each upgrade. The manifest of the release stays as the
-// chart has it.
+// ignoringClient is Helm's client for the API server, but it leaves ignored fields and paused objects unchanged: on
+// each upgrade, Helm would set every field of the manifest that differs in the cluster. The manifest in the release
+// remains that of the chart.
 type ignoringClient struct {
 	*kube.Client
 	ignored []survey.Ignore
 	paused  []survey.Drift
-	// foreign says why an object is none of Karpenter's charts.
+	// foreign returns why an object is not from Karpenter's charts.
 	foreign func(*resource.Info) string
 }
 
-// Update is Helm's, but for what is ignored.
+// Update is Helm's Update except for what is ignored.
 func (c *ignoringClient) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	if err := c.preserve(target); err != nil {
 		return nil, err
@@ -337,7 +329,7 @@ func (c *ignoringClient) Update(original, target kube.ResourceList, force bool) 
 	return c.Client.Update(c.ours(original, target), target, force)
 }
 
-// UpdateThreeWayMerge is Helm's, but for what is ignored.
+// UpdateThreeWayMerge is Helm's, except for what is ignored.
 func (c *ignoringClient) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	if err := c.preserve(target); err != nil {
 		return nil, err
@@ -345,8 +337,8 @@ func (c *ignoringClient) UpdateThreeWayMerge(original, target kube.ResourceList,
 	return c.Client.UpdateThreeWayMerge(c.ours(original, target), target, force)
 }
 
-// ours is what a revision had of Karpenter's charts, or of the next one. Helm deletes what that one has no more: what
-// else its record names stays.
+// ours returns the objects of a revision that belong to Karpenter's charts or to the next revision. Helm deletes those
+// that the next one no longer has; anything else in its record is not touched.
 func (c *ignoringClient) ours(original, target kube.ResourceList) kube.ResourceList {
 	return original.Filter(func(info *resource.Info) bool { return target.Contains(info) || c.foreign(info) == "" })
 }
@@ -373,8 +365,8 @@ func (c *ignoringClient) preserve(target kube.ResourceList) error {
 	return nil
 }
 
-// rescaled reports whether the number of replicas is another than the revision before
-// was made with. Where it is not, it is left to autoscalers and users.
+// rescaled reports whether the chart's number of replicas differs from the previous revision's. If it does not, it is
+// left to autoscalers and users.
 func rescaled(before *chart.Chart, was map[string]any, next *chart.Chart, is map[string]any) bool {
 	count := func(c *chart.Chart, values map[string]any) string {
 		if given, ok := values["replicas"]; ok {
@@ -385,11 +377,9 @@ func rescaled(before *chart.Chart, was map[string]any, next *chart.Chart, is map
 	return count(before, was) != count(next, is)
 }
 
-// placeholder is a chart with nothing in it that Helm would render or validate, and the
-// chart that Helm stores in its place. Helm renders within an install and an upgrade, with a
-// client for templates that call lookup and a loader for schemas that name URLs: so
-// it is given nothing to render, and what the chart has rendered to comes in as
-// the output of its post-renderer.
+// placeholder is a chart with nothing that Helm would render or validate, together with the chart that Helm stores
+// instead. Install and upgrade render with a client for templates that call lookup and a loader for schemas that
+// reference URLs. So Helm gets nothing to render, and the rendered chart is the output of its post-renderer.
 type placeholder struct {
 	*chart.Chart
 	full *chart.Chart
@@ -401,11 +391,10 @@ func newPlaceholder(full *chart.Chart) placeholder {
 	return placeholder{Chart: &chart.Chart{Metadata: &metadata}, full: full}
 }
 
-// fill makes it the chart that Helm stores in the release.
+// fill turns it into the chart that Helm stores in the release.
 func (p placeholder) fill() { *p.Chart = *p.full }
 
-// postRenderer hands Helm what a chart has rendered to, once the rehearsal has
-// nothing against it. It is a postrender.PostRenderer.
+// postRenderer passes the rendered chart to Helm if the rehearsal accepts it. It is a postrender.PostRenderer.
 type postRenderer struct {
 	*rehearsal
 
@@ -413,13 +402,13 @@ type postRenderer struct {
 	manifest string
 }
 
-// Run returns the manifest, or says why it must not be written.
+// Run returns the manifest, or why it must not be written.
 func (p *postRenderer) Run(*bytes.Buffer) (*bytes.Buffer, error) {
 	p.chart.fill()
 	return p.rehearsal.Run(bytes.NewBufferString(p.manifest))
 }
 
-// capabilities are the cluster's, as Helm would discover them.
+// capabilities returns the cluster's capabilities as Helm would discover them.
 func (h *helm) capabilities() (charts.Capabilities, error) {
 	client, err := h.getter.ToDiscoveryClient()
 	if err != nil {
@@ -433,6 +422,6 @@ func (h *helm) capabilities() (charts.Capabilities, error) {
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return charts.Capabilities{}, fmt.Errorf("read the API versions of the cluster: %w", err)
 	}
-	slices.Sort(apis) // they come out of a map
+	slices.Sort(apis) // they come from a map
 	return charts.Capabilities{Version: version.GitVersion, Major: version.Major, Minor: version.Minor, APIs: apis}, nil
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 )
 
-// TestReplicasAreLeftToWhoeverScales by a repair and an upgrade, unless Git asks
-// for another number.
+// TestReplicasAreLeftToWhoeverScales: a repair and an upgrade keep them, unless Git sets another number.
 func TestReplicasAreLeftToWhoeverScales(t *testing.T) {
 	cases := map[string]struct {
 		change func(*bed)
@@ -43,7 +42,7 @@ func TestReplicasAreLeftToWhoeverScales(t *testing.T) {
 	}
 }
 
-// TestWhatIsIgnoredIsNeitherComparedNorWritten.
+// TestWhatIsIgnoredIsNeitherComparedNorWritten: ignored fields are no drift, and stay.
 func TestWhatIsIgnoredIsNeitherComparedNorWritten(t *testing.T) {
 	b := newBed(t)
 	b.both()
@@ -66,8 +65,8 @@ func TestWhatIsIgnoredIsNeitherComparedNorWritten(t *testing.T) {
 	}
 }
 
-// TestTheClustersAPIsAreInOrder: Helm lists them in any order. A chart that was too much
-// for a child process is known again by the whole question, which has them in it.
+// TestTheClustersAPIsAreInOrder: Helm lists them in any order. A chart that exceeded the limits of a child process is
+// recognised by the whole request, which contains them.
 func TestTheClustersAPIsAreInOrder(t *testing.T) {
 	helm, err := newHelm(newFakeAPIServer(t).config(), "kube-system", logr.Discard())
 	if err != nil {

@@ -22,25 +22,23 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 )
 
-// InstallerOptions are what an Installer works with.
+// InstallerOptions configure an Installer.
 type InstallerOptions struct {
-	// Config reaches the cluster. It is copied.
+	// Config connects to the cluster. It is copied.
 	Config *rest.Config
-	// StillLeader is asked before the first write; its error stops the step.
-	// Default: nothing is asked.
+	// StillLeader is called before the first write; its error stops the step. Default: no check.
 	StillLeader func(context.Context) error
 	// Now is the clock. Default: time.Now.
 	Now    func() time.Time
 	Logger logr.Logger
-	// Confine renders charts in child processes. Default: in this one.
+	// Confine renders charts in child processes. Default: in this process.
 	Confine *confine.Runner
-	// Allow is the annotation without which an admission policy refuses what Uninstall deletes:
-	// Uninstall sets it first, to "true". Default: none is set.
+	// Allow is the annotation without which an admission policy denies the deletions of Uninstall: Uninstall first sets
+	// it to "true". Default: none is set.
 	Allow string
 }
 
-// requestTimeout is for one request to the API server, so that a step whose
-// server went away ends.
+// requestTimeout limits one request to the API server, so that a step stops if the server becomes unreachable.
 const requestTimeout = 30 * time.Second
 
 // Installer installs charts in one cluster.
@@ -53,7 +51,7 @@ type Installer struct {
 	secrets func(namespace string) secretLister
 }
 
-// NewInstaller returns an Installer. It asks the cluster nothing.
+// NewInstaller returns an Installer. It sends no request to the cluster.
 func NewInstaller(options InstallerOptions) (*Installer, error) {
 	config := rest.CopyConfig(options.Config)
 	config.Timeout = requestTimeout
@@ -76,33 +74,31 @@ func NewInstaller(options InstallerOptions) (*Installer, error) {
 	}, nil
 }
 
-// Result says what a step did.
+// Result describes what a step did.
 type Result struct {
 	Step Step
 	// Changed reports whether something was written.
 	Changed bool
 	// Revision of the release, after the step.
 	Revision int
-	// Version of its chart: for CRDs that are newer than what is wanted, the installed one.
+	// Version of its chart: the installed one if the CRDs are newer than wanted.
 	Version string
-	// Drifted are the objects that were deleted or changed, for which a release was
-	// repaired.
+	// Drifted are the objects that were deleted or changed, for which a release was repaired.
 	Drifted []survey.Drift
-	// Paused are objects that were corrected several times within an hour and have
-	// changed once more: they are left as they are.
+	// Paused are objects that were corrected several times within an hour and have changed again: they are not
+	// corrected.
 	Paused []survey.Drift
 }
 
-// State reads what Helm knows of the two releases.
+// State returns what Helm has recorded about the two releases.
 func (i *Installer) State(ctx context.Context, namespace string) (State, error) {
 	return readState(ctx, i.secrets(namespace))
 }
 
-// EnsureCRDs installs or upgrades the CRD chart, and corrects what was deleted or
-// changed of it. Whether the CRDs are Established is for the caller to see. Errors:
-// *BusyError, *TerminatingError, *RejectedError, *ForbiddenError, *DroppedCRDsError,
-// *UnprotectedCRDsError, those of survey.CheckWrite, *survey.ForeignReleaseError,
-// *charts.MalformedError, or one of the API server's.
+// EnsureCRDs installs or upgrades the CRD chart, and corrects its deleted or changed objects. The caller checks whether
+// the CRDs are Established. Errors: *BusyError, *TerminatingError, *RejectedError, *ForbiddenError, *DroppedCRDsError,
+// *UnprotectedCRDsError, those of survey.CheckWrite, *survey.ForeignReleaseError, *charts.MalformedError, or one of the
+// API server's.
 func (i *Installer) EnsureCRDs(ctx context.Context, c *charts.Charts, request Request) (Result, error) {
 	t, err := newTask(charts.CRDChart, c, request)
 	if err != nil {
@@ -111,9 +107,8 @@ func (i *Installer) EnsureCRDs(ctx context.Context, c *charts.Charts, request Re
 	return i.ensure(ctx, t)
 }
 
-// EnsureController installs or upgrades the main chart, its crds/ left out. Whether its
-// rollout is complete is for the caller to see. Errors: those of EnsureCRDs,
-// *contradiction.Error, *charts.ValuesError and *charts.RenderError.
+// EnsureController installs or upgrades the main chart without its crds/. The caller checks whether its rollout is
+// complete. Errors: those of EnsureCRDs, *contradiction.Error, *charts.ValuesError and *charts.RenderError.
 func (i *Installer) EnsureController(ctx context.Context, c *charts.Charts, request Request) (Result, error) {
 	t, err := newTask(charts.ControllerChart, c, request)
 	if err != nil {
@@ -139,7 +134,7 @@ func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
 	var drifted, paused []survey.Drift
 	if step == Keep {
 		if r.Foreign {
-			return r.result(step), nil // not adopted yet, so nothing of it is corrected
+			return r.result(step), nil // not adopted yet, so nothing is corrected
 		}
 		if drifted, paused, err = i.drifted(t); err != nil || len(drifted) == 0 {
 			result := r.result(step)
@@ -159,8 +154,8 @@ func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
 	return Result{Step: step, Changed: true, Revision: r.Readable + 1, Version: version, Drifted: drifted, Paused: paused}, nil
 }
 
-// decide says what a release needs. The version of a revision that another Helm client
-// made is only in the release itself.
+// decide returns the next step of a release. For a revision that another Helm client made, only the release itself
+// contains the version.
 func (i *Installer) decide(t task, state State, want Mark) (Release, Step, error) {
 	r := state.of(t.Name)
 	if r.Edited && (t.adopt || !r.Foreign) {
@@ -180,8 +175,8 @@ func (i *Installer) decide(t task, state State, want Mark) (Release, Step, error
 	return r, step, err
 }
 
-// carryOut does a step. Once begun it is not interrupted: nothing in it waits, and
-// half a release is worse than a late one.
+// carryOut runs a step. Once started it is not interrupted: it never waits, and half a release is worse than a late
+// one.
 func (i *Installer) carryOut(ctx context.Context, t task, step Step, before Release, mark Mark) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -227,7 +222,7 @@ func (i *Installer) carryOut(ctx context.Context, t task, step Step, before Rele
 	return nil
 }
 
-// render makes the next revision of a release: its documents, and the objects in them.
+// render renders the next revision of a release, as documents and as objects.
 func (i *Installer) render(ctx context.Context, helm *helm, t task, loaded *chart.Chart, before Release) (charts.Documents, []*unstructured.Unstructured, error) {
 	cluster, err := helm.capabilities()
 	if err != nil {
@@ -240,41 +235,38 @@ func (i *Installer) render(ctx context.Context, helm *helm, t task, loaded *char
 	if err != nil {
 		return nil, nil, err
 	}
-	objects, err := documents.Objects() // weighed before Helm reads them
+	objects, err := documents.Objects() // checked before Helm parses them
 	if err != nil {
 		return nil, nil, &charts.MalformedError{Chart: t.Name, Version: t.Version, Err: err}
 	}
 	return documents, objects, nil
 }
 
-// Step is what a release needs.
+// Step is the change that a release needs.
 type Step string
 
 // The values of Step.
 const (
-	// Keep writes nothing: the release is as it should be.
+	// Keep writes nothing: the release is up to date.
 	Keep Step = "keep"
-	// Install makes the first revision.
+	// Install creates the first revision.
 	Install Step = "install"
-	// Upgrade makes another revision over the last.
+	// Upgrade creates another revision.
 	Upgrade Step = "upgrade"
-	// Recover marks the last revision, which was never finished, as failed and
-	// upgrades over it; of one that cannot be read it deletes the Secret first.
-	// Uninstalling, the usual cure, would delete every node.
+	// Recover marks the unfinished last revision as failed and upgrades over it; if the revision cannot be read, it
+	// deletes the revision's Secret first. Uninstalling, the usual fix, would delete every node.
 	Recover Step = "recover"
-	// Adopt makes another revision over a release that plumbline has not installed.
+	// Adopt creates another revision of a release that plumbline has not installed.
 	Adopt Step = "adopt"
-	// Repair makes another revision of the same: the release is as it should be,
-	// and an object of it was deleted or changed.
+	// Repair creates another revision with the same content, because an object was deleted or changed.
 	Repair Step = "repair"
 )
 
 // patience is how long another Helm client may take to finish a revision.
 const patience = 10 * time.Minute
 
-// nextStep says what a release needs to be made from what it should be. adopt adopts one that
-// plumbline has not installed. Errors: *survey.ForeignReleaseError,
-// *BusyError.
+// nextStep returns the step that brings a release to the wanted state. adopt allows adopting a release that plumbline
+// has not installed. Errors: *survey.ForeignReleaseError, *BusyError.
 func nextStep(r Release, want Mark, adopt bool, now time.Time) (Step, error) {
 	ahead := r.Name == charts.CRDChart && charts.Ahead(r.version(), charts.FromLabel(want.Version))
 	if r.Foreign {
@@ -305,24 +297,24 @@ func nextStep(r Release, want Mark, adopt bool, now time.Time) (Step, error) {
 	return Keep, nil
 }
 
-// BusyError reports that another Helm client is at work on a release.
+// BusyError reports that another Helm client is changing a release.
 type BusyError struct {
 	Release  string
 	Revision int
-	// Until is when the revision counts as given up.
+	// Until is when the revision counts as abandoned.
 	Until time.Time
 }
 
-// Error names the revision that is waited for.
+// Error names the unfinished revision.
 func (e *BusyError) Error() string {
 	return fmt.Sprintf("revision %d of Helm release %s was started by another Helm client and is not finished", e.Revision, e.Release)
 }
 
-// controllerLabel is what Karpenter's chart labels its controller with.
+// controllerLabel is the label of the controller in Karpenter's chart.
 const controllerLabel = "app.kubernetes.io/name=karpenter"
 
-// Survey lists what there is of Karpenter, in all namespaces, that plumbline has not
-// installed. It reads the releases of other namespaces where it may.
+// Survey lists what exists of Karpenter, in all namespaces, that plumbline has not installed. It reads the releases of
+// other namespaces if it has permission.
 func (i *Installer) Survey(ctx context.Context, namespace string) (survey.Found, error) {
 	state, err := i.State(ctx, namespace)
 	if err != nil {
@@ -357,9 +349,8 @@ func (i *Installer) list(ctx context.Context, resource schema.GroupVersionResour
 	return list.Items, nil
 }
 
-// readRelease adds what the last revision says. The daemon may only read those of its
-// own namespace, and a revision may be missing or unreadable: then the release is known
-// by its name only.
+// readRelease adds the content of the last revision. The daemon may only read those of its own namespace, and a
+// revision may be missing or unreadable: then only the name of the release is known.
 func (i *Installer) readRelease(named survey.Release) (survey.Release, error) {
 	helm, err := newHelm(i.config, named.Namespace, i.options.Logger)
 	if err != nil {

@@ -73,7 +73,7 @@ func TestARevisionThatWasKilledIsUpgradedOver(t *testing.T) {
 			b := newBed(t)
 			b.both()
 			b.setStatus("sh.helm.release.v1.karpenter-crd.v1", status)
-			// The kill came before the second CRD was made.
+			// The kill came before the second CRD was created.
 			path := crdsPath + "/nodepools.karpenter.sh"
 			b.api.mu.Lock()
 			delete(b.api.objects, path)
@@ -195,8 +195,7 @@ func TestWhatTheServerRefusesIsNotBegun(t *testing.T) {
 	}
 }
 
-// TestANamespaceThatIsBeingDeleted: the server forbids what is made in it, and no
-// right would help.
+// TestANamespaceThatIsBeingDeleted: the server forbids creating objects in it, and no permission would help.
 func TestANamespaceThatIsBeingDeleted(t *testing.T) {
 	b := newBed(t)
 	b.api.refuseWith(func(_, path string, dryRun bool) *metav1.Status {

@@ -14,15 +14,14 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 )
 
-// tests/property gives both.
+// tests/property sets both.
 var (
 	kubeconfig = flag.String("kubeconfig", "", "of an API server to install Karpenter's own charts in")
 	repository = flag.String("repository", "", "where they are, at version 1.14.1")
 )
 
-// TestRealCharts: Karpenter's own charts, once a real API server has defaulted
-// what they render to, count as standing; and each kind of object that somebody
-// moves is put right by one revision.
+// TestRealCharts: Karpenter's own charts are not drift once a real API server has set defaults in their objects; and
+// each kind of object that another client changes is corrected by one revision.
 func TestRealCharts(t *testing.T) {
 	if *kubeconfig == "" {
 		t.Skip("there is no API server: tests/property runs this with one")

@@ -21,19 +21,18 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 )
 
-// rehearsal checks what a chart rendered to before Helm writes any of it. It
-// is a postrender.PostRenderer: Helm calls it once the manifest is whole, and
-// an error ends the step without a trace in the cluster. It changes nothing.
+// rehearsal checks a rendered chart before Helm writes any of it. It is a postrender.PostRenderer: Helm calls it once
+// the manifest is complete, and an error stops the step without a trace in the cluster. It changes nothing.
 type rehearsal struct {
 	kube *kube.Client
 	task task
 	// before are the CRDs of the release so far, and its objects of Karpenter's kinds.
 	before []string
-	// refusal is the outcome.
+	// refusal is the result.
 	refusal error
 }
 
-// Run returns the manifest as it is, or says why it must not be written.
+// Run returns the manifest unchanged, or why it must not be written.
 func (r *rehearsal) Run(manifest *bytes.Buffer) (*bytes.Buffer, error) {
 	r.refusal = r.check(manifest.Bytes())
 	return manifest, r.refusal
@@ -45,7 +44,7 @@ func (r *rehearsal) check(manifest []byte) error {
 		return &RejectedError{Rejections: []string{err.Error()}}
 	}
 	if err != nil && !isRequest(err) {
-		// It has the object's words, which are a template's.
+		// The error quotes the object, which comes from a template.
 		return &charts.RenderError{Chart: r.task.Name, Version: r.task.Version, Err: errors.New("it renders to something that is not a Kubernetes object")}
 	}
 	if err != nil {
@@ -63,17 +62,15 @@ func (r *rehearsal) check(manifest []byte) error {
 	return r.dryRun(resources)
 }
 
-// isRequest reports whether an error is of a request to the API server, and not of what the
-// chart renders to.
+// isRequest reports whether an error is about a request to the API server, and not about the rendered chart.
 func isRequest(err error) bool {
 	var sent *url.Error
 	var status apierrors.APIStatus
 	return errors.As(err, &sent) || errors.As(err, &status) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// protect checks that no CRD leaves the chart, nor a NodePool that another tool has put
-// into it, and that each CRD is marked to outlive the release: deleting one deletes its
-// nodes.
+// protect checks that the new revision drops no CRD, nor a NodePool that another tool has added to the release, and
+// that each CRD is marked to be kept when the release is uninstalled: deleting one deletes its nodes.
 func (r *rehearsal) protect(resources kube.ResourceList) error {
 	var names, unprotected []string
 	for _, info := range resources {
@@ -103,8 +100,7 @@ func (r *rehearsal) protect(resources kube.ResourceList) error {
 	return nil
 }
 
-// owned checks that what exists already is this release's, or may be adopted, and is
-// not being deleted.
+// owned checks that existing objects belong to this release, or may be adopted, and are not being deleted.
 func (r *rehearsal) owned(resources kube.ResourceList) error {
 	var existing []survey.Object
 	var terminating []string
@@ -134,9 +130,8 @@ func (r *rehearsal) owned(resources kube.ResourceList) error {
 	return nil
 }
 
-// dryRun has the API server check each object, for its fields and for the
-// rights that it hands out. Of an object that exists the server says so only
-// once it has found nothing else to say.
+// dryRun lets the API server check each object, its fields and the permissions that it grants. For an existing object
+// the server returns AlreadyExists only if it found nothing else.
 func (r *rehearsal) dryRun(resources kube.ResourceList) error {
 	var rejections, forbidden []string
 	for _, info := range resources {
@@ -163,8 +158,8 @@ func (r *rehearsal) dryRun(resources kube.ResourceList) error {
 	return nil
 }
 
-// oneLine is the server's answer for a condition: of a missing right it lists
-// each rule on a line of its own.
+// oneLine returns the server's message for a condition: for missing permissions the server lists each rule on its own
+// line.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 func describe(info *resource.Info) string {
@@ -175,8 +170,8 @@ func describe(info *resource.Info) string {
 	return kind + " " + info.Name
 }
 
-// ServerVersion is the cluster's version of Kubernetes, such as
-// v1.33.4-eks-99d6cc0; of an API server that emulates an older one, that one.
+// ServerVersion returns the cluster's version of Kubernetes, such as v1.33.4-eks-99d6cc0; if the API server emulates an
+// older one, that version.
 func (i *Installer) ServerVersion(context.Context) (string, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(i.config)
 	if err != nil {
@@ -192,9 +187,9 @@ func (i *Installer) ServerVersion(context.Context) (string, error) {
 	return version.GitVersion, nil
 }
 
-// Rehearse finds out, before anything is written, whether both charts could be
-// installed: the API server is asked to try each object, so that a missing permission,
-// an invalid value and an existing object are known while nothing has changed. Errors: those of EnsureCRDs and EnsureController.
+// Rehearse checks whether both charts could be installed before anything is written: a dry run of each object reveals
+// missing permissions, invalid values and existing objects while nothing has changed. Errors: those of EnsureCRDs and
+// EnsureController.
 func (i *Installer) Rehearse(ctx context.Context, c *charts.Charts, request Request) error {
 	crds, err := newTask(charts.CRDChart, c, request)
 	if err != nil {
@@ -217,7 +212,7 @@ func (i *Installer) Rehearse(ctx context.Context, c *charts.Charts, request Requ
 		if err != nil {
 			return err
 		}
-		if step == Keep || step == Recover { // Helm rehearses nothing over a revision that was never finished
+		if step == Keep || step == Recover { // Helm cannot rehearse over an unfinished revision
 			continue
 		}
 		t.dry = true
@@ -228,9 +223,8 @@ func (i *Installer) Rehearse(ctx context.Context, c *charts.Charts, request Requ
 	return nil
 }
 
-// rejection is the server's answer. Where values are out of Secrets it is the fields that the
-// server names, and none of its words: they quote values, and hiding those that are secret
-// would tell which of a commit's own are the same.
+// rejection returns the server's message. If values come from Secrets, it returns only the fields that the server
+// names: the message quotes values, and hiding the secret ones would reveal which values of a commit are equal to them.
 func (t task) rejection(err error) string {
 	if !t.sealed {
 		return oneLine(err)
@@ -248,81 +242,76 @@ func (t task) rejection(err error) string {
 	return strings.Join(slices.Compact(fields), ", ") + "; its words are not repeated, as values are out of Secrets"
 }
 
-// TerminatingError reports that objects of the chart are being deleted: a write to them
-// would be lost.
+// TerminatingError reports that objects of the chart are being deleted: a write to them would be lost.
 type TerminatingError struct {
 	Objects []string
 }
 
-// Error names them.
+// Error names the objects.
 func (e *TerminatingError) Error() string {
 	return fmt.Sprintf("%s: being deleted, recreated once gone", strings.Join(e.Objects, ", "))
 }
 
-// RejectedError reports that the API server would not accept what the chart renders to
-// with these values. Nothing was written.
+// RejectedError reports that the API server would reject the chart rendered with these values. Nothing was written.
 type RejectedError struct {
 	Rejections []string
 }
 
-// Error has the API server's words.
+// Error contains the API server's message.
 func (e *RejectedError) Error() string {
 	return "the API server rejects what the chart renders to, and nothing was written; check values in plumbline.yaml: " +
 		strings.Join(e.Rejections, "; ")
 }
 
-// ForbiddenError reports that plumbline lacks permissions that the chart needs. Nothing
-// was written.
+// ForbiddenError reports that plumbline lacks permissions that the chart needs. Nothing was written.
 type ForbiddenError struct {
 	Refusals []string
 }
 
-// Error has the API server's words, which name the missing rule.
+// Error contains the API server's message, which names the missing rule.
 func (e *ForbiddenError) Error() string {
 	return "plumbline may not install what the chart renders to, and nothing was written; add the missing rules to ClusterRole plumbline-charts: " +
 		strings.Join(e.Refusals, "; ")
 }
 
-// DroppedCRDsError reports that a chart has fewer CRDs, or objects of Karpenter's
-// kinds, than the release that it would replace.
+// DroppedCRDsError reports that a chart is missing CRDs, or objects of Karpenter's kinds, of the release that it would
+// replace.
 type DroppedCRDsError struct {
 	Names []string
 }
 
-// Error names them.
+// Error names the missing objects.
 func (e *DroppedCRDsError) Error() string {
 	return fmt.Sprintf("the chart lacks %s, which the release has: Helm would delete them, and with them every node that depends on them",
 		strings.Join(e.Names, ", "))
 }
 
-// UnprotectedCRDsError reports that a chart does not let its CRDs be kept when its
-// release goes.
+// UnprotectedCRDsError reports that a chart does not allow keeping its CRDs when its release is uninstalled.
 type UnprotectedCRDsError struct {
 	Names []string
 }
 
-// Error names them.
+// Error names the CRDs.
 func (e *UnprotectedCRDsError) Error() string {
 	return fmt.Sprintf("the chart renders %s without %s: %s, because it does not honour additionalAnnotations: use a newer version",
 		strings.Join(e.Names, ", "), kube.ResourcePolicyAnno, kube.KeepPolicy)
 }
 
-// Rendered is what a chart renders to for a release.
+// Rendered is a rendered chart for a release.
 type Rendered struct {
 	// Chart is its name: charts.CRDChart or charts.ControllerChart.
 	Chart, Version string
-	// Digest of the chart, as sha256:<hex>. Of an earlier revision only its first 32 digits
-	// are known, and none if plumbline has not installed it.
+	// Digest of the chart, as sha256:<hex>. For an earlier revision only its first 32 digits are known, and none if
+	// plumbline has not installed it.
 	Digest string
 	// Namespace of the release.
 	Namespace string
-	// Objects as Helm reads them out of the manifest that it writes and stores.
+	// Objects as Helm parses them from the manifest that it writes and stores.
 	Objects []*unstructured.Unstructured
 }
 
-// permitted asks whether what Helm has read out of a manifest may be written. It is not
-// asked about the documents that the manifest was made of: what Helm makes of that text
-// may be something else.
+// permitted calls Permit with the objects that Helm has parsed from a manifest. The original documents would not do:
+// Helm may parse that text differently.
 func (t task) permitted(resources kube.ResourceList) error {
 	if t.permit == nil {
 		return nil
@@ -338,14 +327,14 @@ func (t task) permitted(resources kube.ResourceList) error {
 	return t.permit(t.rendered(objects))
 }
 
-// rendered is what the chart renders to, as Permit is asked about it.
+// rendered returns the argument of Permit.
 func (t task) rendered(objects []*unstructured.Unstructured) Rendered {
 	return Rendered{Chart: t.Name, Version: t.Version, Digest: t.Digest, Namespace: t.namespace, Objects: objects}
 }
 
-// Permitted asks request.Permit about what both charts render to in this cluster, and has the
-// API server try none of it: it takes no other right than to read which APIs there are. Error:
-// that of Permit, *charts.RenderError, *charts.MalformedError, or one of the API server's.
+// Permitted calls request.Permit with both charts as rendered for this cluster, without a dry run: it needs no other
+// permission than to read the available APIs. Error: that of Permit, *charts.RenderError, *charts.MalformedError, or
+// one of the API server's.
 func (i *Installer) Permitted(ctx context.Context, c *charts.Charts, request Request) error {
 	for _, name := range []string{charts.CRDChart, charts.ControllerChart} {
 		t, err := newTask(name, c, request)

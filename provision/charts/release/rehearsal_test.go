@@ -14,9 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 )
 
-// TestWhatTheServerQuotesOfSecrets: where values are out of Secrets, the server's words are not
-// repeated. They quote values, and who can push could have several of his own beside them, and
-// see which is hidden.
+// TestWhatTheServerQuotesOfSecrets: if values come from Secrets, the server's message is not repeated. It quotes
+// values; a committer could add some of their own, and see which one is hidden.
 func TestWhatTheServerQuotesOfSecrets(t *testing.T) {
 	for name, c := range map[string]struct {
 		status *metav1.Status
@@ -48,8 +47,8 @@ func TestWhatTheServerQuotesOfSecrets(t *testing.T) {
 	}
 }
 
-// TestAChartWithAHook: a chart that has one is refused, on each way, and what is
-// there already is brought again without it.
+// TestAChartWithAHook: a chart with a hook is refused in every operation, and an installed one is reinstalled without
+// it.
 func TestAChartWithAHook(t *testing.T) {
 	const hook = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: hook\n  annotations: {helm.sh/hook: pre-upgrade}\n"
 	for way, render := range everyRender() {
@@ -64,13 +63,13 @@ func TestAChartWithAHook(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotPermittedIsNotWritten: the objects of both charts are asked about
-// before anything of them is written or rehearsed.
+// TestWhatIsNotPermittedIsNotWritten: Permit is called for the objects of both charts before anything is written or
+// rehearsed.
 func TestWhatIsNotPermittedIsNotWritten(t *testing.T) {
 	refusal := errors.New("not permitted")
 	for way, render := range everyRender() {
 		if way == "offline" {
-			continue // it writes nothing, and asks nobody
+			continue // it writes nothing, and does not call Permit
 		}
 		t.Run(way, func(t *testing.T) {
 			b := newBed(t)
@@ -104,8 +103,7 @@ func TestWhatIsNotPermittedIsNotWritten(t *testing.T) {
 	}
 }
 
-// TestWhatWasThereIsAskedAbout: a rollback and a repair bring what a revision was made
-// from, as far as it may still be written.
+// TestWhatWasThereIsAskedAbout: a rollback and a repair reinstall an earlier revision only if that is still permitted.
 func TestWhatWasThereIsAskedAbout(t *testing.T) {
 	refusal := errors.New("not permitted any more")
 	for way, bring := range map[string]func(*bed) (Result, error){
@@ -149,8 +147,8 @@ func TestWhatWasThereIsAskedAbout(t *testing.T) {
 	}
 }
 
-// TestWhatHelmReadsIsAskedAbout: a manifest is a text, and what Helm reads out of it is
-// what is asked about, whatever the documents were that it was made of.
+// TestWhatHelmReadsIsAskedAbout: a manifest is text, and Permit gets what Helm parses from it, whatever the original
+// documents were.
 func TestWhatHelmReadsIsAskedAbout(t *testing.T) {
 	const secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: smuggled, namespace: kube-system}\n"
 	const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: karpenter, namespace: kube-system}\n"

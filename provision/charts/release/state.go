@@ -24,17 +24,17 @@ type Status string
 
 // The values of Status.
 const (
-	// Absent: Helm knows no such release.
+	// Absent: Helm has no such release.
 	Absent Status = "absent"
-	// Deployed: its last revision is in force.
+	// Deployed: its last revision is deployed.
 	Deployed Status = "deployed"
-	// Pending: a Helm client is at work on it, or was killed while it was.
+	// Pending: a Helm client is changing it, or was killed while doing so.
 	Pending Status = "pending"
 	// Failed: its last revision did not succeed.
 	Failed Status = "failed"
 )
 
-// State is what Helm knows of the two releases.
+// State is what Helm has recorded about the two releases.
 type State struct {
 	CRDs, Controller Release
 }
@@ -44,52 +44,51 @@ type Release struct {
 	Name     string
 	Status   Status
 	Revision int
-	// Readable is the newest revision that Helm can read, once that was asked.
+	// Readable is the newest revision that Helm can read, once it was determined.
 	Readable int
 	// Foreign reports whether plumbline has not installed it.
 	Foreign bool
-	// Mark says what our last revision was made from; of a foreign one at most its
-	// version.
+	// Mark identifies what our last revision was made from; for a foreign one at most its version.
 	Mark Mark
-	// Edited reports whether the last revision is not ours: a user or a tool ran Helm.
+	// Edited reports whether another client made the last revision: a user or a tool ran Helm.
 	Edited bool
-	// Since is when the last revision was begun.
+	// Since is when the last revision was created.
 	Since time.Time
 }
 
-// Intact reports whether the last revision is in force and our own: the release was not
-// uninstalled, and no other Helm client has changed it.
+// Intact reports whether the last revision is deployed and our own: the release was not uninstalled, and no other Helm
+// client has changed it.
 func (r Release) Intact() bool { return r.Status == Deployed && !r.Edited }
 
-// Installed reports whether a version is in force, by plumbline.
+// Installed reports whether a version is deployed by plumbline.
 func (r Release) Installed(version string) bool {
 	return r.Status == Deployed && !r.Edited && r.Mark.Version == charts.Label(version)
 }
 
-// Ahead reports whether CRDs in force, by plumbline, are newer than a version.
+// Ahead reports whether the CRDs that plumbline has deployed are newer than a version.
 func (r Release) Ahead(of string) bool {
 	return r.Status == Deployed && !r.Edited && r.Name == charts.CRDChart && charts.Ahead(r.version(), of)
 }
 
-// version of the chart of the last revision, where it is known.
+// version returns the version of the last revision's chart, if known.
 func (r Release) version() string { return charts.FromLabel(r.Mark.Version) }
 
-// result is that of a step that has written nothing.
+// result returns the Result of a step that has written nothing.
 func (r Release) result(step Step) Result {
 	return Result{Step: step, Revision: r.Revision, Version: r.version()}
 }
 
-// Mark says what a revision is made from. It is kept in the labels of the
-// release, so that an unchanged release is recognised without reading it.
+// Mark identifies what a revision was made from. It is stored in the labels of the release, so that an unchanged
+// release is recognised without reading it.
 type Mark struct {
 	// Version of the chart, for people.
 	Version string
-	// Digest of the chart and Values are fingerprints.
+	// Digest of the chart, and Values, are fingerprints.
 	Digest, Values string
 }
 
-// The labels of a release's Secret. Helm hands a release's own labels on to
-// each new revision, whichever client makes it; the revision label reports whether it was us.
+// The labels of a release's Secret. Helm copies a release's custom labels to each new revision, whichever client makes
+// it; the revision label shows whether plumbline made it.
 const (
 	versionLabel  = "plumbline.dev/chart-version"
 	digestLabel   = "plumbline.dev/chart-digest"
@@ -102,7 +101,7 @@ type secretLister interface {
 	List(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 }
 
-// readState asks only for metadata: a release's Secret holds its whole chart.
+// readState reads only metadata: a release's Secret contains its whole chart.
 func readState(ctx context.Context, secrets secretLister) (State, error) {
 	revisions, err := listRevisions(ctx, secrets)
 	if err != nil {
@@ -121,8 +120,8 @@ func listRevisions(ctx context.Context, secrets secretLister) ([]metav1.PartialO
 	return list.Items, nil
 }
 
-// earlierThan is the newest revision of our own that was installed before the last one, and
-// made from something else; Absent where there is none.
+// earlierThan returns the newest superseded revision of our own before the last one that was made from something else;
+// Absent if there is none.
 func earlierThan(newest Release, secrets []metav1.PartialObjectMetadata) Release {
 	before := slices.DeleteFunc(slices.Clone(secrets), func(secret metav1.PartialObjectMetadata) bool {
 		labels := secret.Labels
@@ -134,7 +133,7 @@ func earlierThan(newest Release, secrets []metav1.PartialObjectMetadata) Release
 	return last(newest.Name, before)
 }
 
-// last reads the newest revision of a release.
+// last returns the newest revision of a release.
 func last(name string, secrets []metav1.PartialObjectMetadata) Release {
 	r := Release{Name: name, Status: Absent}
 	for i := range secrets {
@@ -153,15 +152,15 @@ func last(name string, secrets []metav1.PartialObjectMetadata) Release {
 			Since:    secrets[i].CreationTimestamp.Time,
 		}
 		if labels["status"] == helmrelease.StatusUninstalling.String() {
-			// That is another client's work: nothing here uninstalls.
+			// Another client is uninstalling it: no reconcile does.
 			r.Edited, r.Since = true, modified(labels, r.Since)
 		}
 	}
 	return r
 }
 
-// modified is when Helm has changed a revision last, which it writes to a label in
-// seconds; its creation where that label is missing.
+// modified returns when Helm last changed a revision, which it writes to a label in seconds; its creation if that label
+// is missing.
 func modified(labels map[string]string, created time.Time) time.Time {
 	seconds, err := strconv.ParseInt(labels["modifiedAt"], 10, 64)
 	if err != nil {
@@ -182,12 +181,12 @@ func status(labels map[string]string) Status {
 	return Pending
 }
 
-// markOf reads a Mark from a revision's labels.
+// markOf returns the Mark in a revision's labels.
 func markOf(labels map[string]string) Mark {
 	return Mark{Version: labels[versionLabel], Digest: labels[digestLabel], Values: labels[valuesLabel]}
 }
 
-// labels are a Mark as a revision's labels.
+// labels returns a Mark as a revision's labels.
 func (m Mark) labels(revision int) map[string]string {
 	return map[string]string{
 		versionLabel:  m.Version,
@@ -204,10 +203,11 @@ func (s State) of(name string) Release {
 	return s.Controller
 }
 
-// A revision's Secret may be cut off, by a person or a tool that restores backups.
-// Helm skips it when it looks for the last revision, creates the next
-// under the same name, and fails for ever because that name is taken. Asked for it
-// by number it panics (pkg/storage/driver/secrets.go, Get).
+// A person, or a tool that restores backups, may truncate a revision's Secret. Helm skips it when it looks for the last
+// revision, creates the next one under the same name, and always fails because that name is taken. Requested by number
+// it panics (pkg/storage/driver/secrets.go, Get).
+//
+// readable returns the revisions of a release that Helm can read, unsorted.
 
 // readable are the revisions of a release that Helm can read, in no order.
 func (h *helm) readable(name string) ([]*helmrelease.Release, error) {
@@ -221,7 +221,7 @@ func (h *helm) readable(name string) ([]*helmrelease.Release, error) {
 	return history, nil
 }
 
-// newest is the last of some revisions; nil if there is none.
+// newest returns the last revision; nil if there is none.
 func newest(history []*helmrelease.Release) *helmrelease.Release {
 	var last *helmrelease.Release
 	for _, one := range history {
@@ -232,8 +232,7 @@ func newest(history []*helmrelease.Release) *helmrelease.Release {
 	return last
 }
 
-// lastReadable is the newest revision of a release that Helm can read; 0 where it
-// can read none.
+// lastReadable returns the newest revision of a release that Helm can read; 0 if it can read none.
 func (i *Installer) lastReadable(t task) (int, error) {
 	helm, err := newHelm(i.config, t.namespace, i.options.Logger)
 	if err != nil {
@@ -246,8 +245,7 @@ func (i *Installer) lastReadable(t task) (int, error) {
 	return 0, err
 }
 
-// discard deletes the Secrets of the revisions that Helm cannot read, from after
-// the last that it can up to the last there is. They contain nothing that could be used.
+// discard deletes the Secrets of the unreadable revisions after the last readable one. They contain nothing usable.
 func (i *Installer) discard(ctx context.Context, t task, r Release) error {
 	for revision := r.Readable + 1; revision <= r.Revision; revision++ {
 		name := recordName(t.Name, revision)
@@ -259,18 +257,18 @@ func (i *Installer) discard(ctx context.Context, t task, r Release) error {
 	return nil
 }
 
-// records are the Secrets of a namespace, in which Helm keeps its revisions.
+// records returns a client for the Secrets in which Helm keeps its revisions.
 func (i *Installer) records(namespace string) metadata.ResourceInterface {
 	return i.objects.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace)
 }
 
-// recordName is the Secret in which Helm keeps a revision of a release.
+// recordName returns the Secret in which Helm keeps a revision of a release.
 func recordName(release string, revision int) string {
 	return fmt.Sprintf("sh.helm.release.v1.%s.v%d", release, revision)
 }
 
-// earlier turns a task into one that installs what a revision of the release was made
-// from: a release holds its whole chart and its values, so that no registry is asked.
+// earlier turns a task into one that reinstalls a revision of the release: a release contains its whole chart and its
+// values, so no registry is needed.
 func (h *helm) earlier(t task, revision int) (task, Mark, error) {
 	history, err := h.readable(t.Name)
 	if err != nil {
@@ -291,8 +289,8 @@ func (h *helm) earlier(t task, revision int) (task, Mark, error) {
 	return t, mark, nil
 }
 
-// Earlier is the revision of the main chart before those that are made from the same as the last
-// one: what RollBack goes back to where nobody has noted it. Its Revision is 0 where there is none.
+// Earlier returns the last revision of the main chart that was made from something else than the current one: the
+// target of RollBack if none was recorded. Its Revision is 0 if there is none.
 func (i *Installer) Earlier(ctx context.Context, namespace string) (Result, error) {
 	revisions, err := listRevisions(ctx, i.secrets(namespace))
 	if err != nil {
@@ -301,8 +299,8 @@ func (i *Installer) Earlier(ctx context.Context, namespace string) (Result, erro
 	return earlierThan(last(charts.ControllerChart, revisions), revisions).result(Keep), nil
 }
 
-// RollBack installs the main chart again as it was at a revision of its release.
-// The CRDs stay as they are. Errors: *NoRevisionError and those of EnsureController.
+// RollBack reinstalls the main chart of an earlier revision. It does not change the CRDs. Errors: *NoRevisionError and
+// those of EnsureController.
 func (i *Installer) RollBack(ctx context.Context, request Request, revision int) (Result, error) {
 	state, err := i.State(ctx, request.Namespace)
 	if err != nil {
@@ -339,7 +337,7 @@ func (i *Installer) RollBack(ctx context.Context, request Request, revision int)
 	return Result{Step: step, Changed: true, Revision: last.Readable + 1, Version: t.Version}, nil
 }
 
-// NoRevisionError reports that a release no longer has such a revision.
+// NoRevisionError reports that a revision of a release no longer exists.
 type NoRevisionError struct {
 	Release  string
 	Revision int

@@ -27,7 +27,7 @@ func revision(name, number, status string, at time.Time, labels map[string]strin
 	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: all, CreationTimestamp: metav1.NewTime(at)}}
 }
 
-// TestTheRevisionBefore is the newest of our own that is made from something else than the last.
+// TestTheRevisionBefore: it is the newest of our own that was made from something else than the last.
 func TestTheRevisionBefore(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	old, newer := Mark{Version: "1.8.6", Digest: "a", Values: "v"}, Mark{Version: "1.14.1", Digest: "b", Values: "v"}
@@ -107,14 +107,14 @@ func TestTheLastRevisionSpeaks(t *testing.T) {
 	}
 }
 
-// withLabel are labels and one more.
+// withLabel returns labels with an additional one.
 func withLabel(labels map[string]string, name, value string) map[string]string {
 	all := maps.Clone(labels)
 	all[name] = value
 	return all
 }
 
-// cutOff leaves half of a revision's Secret.
+// cutOff truncates a revision's Secret to half.
 func (b *bed) cutOff(secret string) {
 	b.Helper()
 	object := b.api.get(secretsPath + secret)
@@ -124,8 +124,8 @@ func (b *bed) cutOff(secret string) {
 	b.api.put(secretsPath+secret, object)
 }
 
-// TestARevisionThatCannotBeReadIsMadeAnew: Helm would try to make it for ever, under
-// a name that is taken. No object but the Secret is deleted.
+// TestARevisionThatCannotBeReadIsMadeAnew: Helm would always try to create it under a name that is taken. Nothing but
+// the Secret is deleted.
 func TestARevisionThatCannotBeReadIsMadeAnew(t *testing.T) {
 	const first, second = "sh.helm.release.v1.karpenter.v1", "sh.helm.release.v1.karpenter.v2"
 	tests := map[string]struct {
@@ -172,8 +172,7 @@ func TestARevisionThatCannotBeReadIsMadeAnew(t *testing.T) {
 	}
 }
 
-// TestARollbackPassesOverWhatCannotBeRead: Helm panics where it is asked for such a
-// revision by its number.
+// TestARollbackPassesOverWhatCannotBeRead: Helm panics if such a revision is requested by its number.
 func TestARollbackPassesOverWhatCannotBeRead(t *testing.T) {
 	b := newBed(t)
 	b.both()
@@ -186,8 +185,7 @@ func TestARollbackPassesOverWhatCannotBeRead(t *testing.T) {
 	if err != nil || !result.Changed || result.Revision != 2 {
 		t.Fatalf("RollBack() = %+v, %v", result, err)
 	}
-	// That Git once asked for three stood in what cannot be read: it could as well
-	// be whoever scales.
+	// Only the unreadable revision records that Git once requested three: they could as well come from an autoscaler.
 	if spec := b.api.get(deploymentPath)["spec"].(map[string]any); spec["replicas"] != float64(3) {
 		t.Errorf("the Deployment has %v", spec)
 	}
@@ -200,7 +198,7 @@ func TestARollbackPassesOverWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestSomebodyElsesUnreadableRevisionIsLeftAlone until it is asked for.
+// TestSomebodyElsesUnreadableRevisionIsLeftAlone: it is not touched before adoption is requested.
 func TestSomebodyElsesUnreadableRevisionIsLeftAlone(t *testing.T) {
 	b := newBed(t)
 	b.api.put(secretsPath+"sh.helm.release.v1.karpenter.v1", map[string]any{
@@ -238,8 +236,7 @@ func upgraded(t *testing.T) *bed {
 	return b
 }
 
-// TestRollBack: the controller goes back with the chart and the values that it
-// had, from the release alone; the CRDs stay.
+// TestRollBack: the controller goes back to its former chart and values, from the release only; the CRDs stay.
 func TestRollBack(t *testing.T) {
 	for name, status := range map[string]string{"after an upgrade": "", "in the middle of one": "pending-upgrade"} {
 		t.Run(name, func(t *testing.T) {
@@ -284,9 +281,8 @@ func TestRollBackToWhatIsGone(t *testing.T) {
 	}
 }
 
-// TestNewerCRDsArePutRightAsTheyAre: where the controller went back, what
-// somebody deletes of the newer CRDs comes again as it was, and not as the older
-// chart has it.
+// TestNewerCRDsArePutRightAsTheyAre: after a rollback of the controller, a deleted newer CRD is recreated as it was,
+// and not from the older chart.
 func TestNewerCRDsArePutRightAsTheyAre(t *testing.T) {
 	b := upgraded(t)
 	b.charts = stored(b.T, "1.14.1", chartstest.CRDs(t, "1.14.1"), chartstest.Controller(t, "1.14.1"))
@@ -307,7 +303,7 @@ func TestNewerCRDsArePutRightAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestRehearse: nothing is written, whatever is found.
+// TestRehearse: nothing is written, whatever it finds.
 func TestRehearse(t *testing.T) {
 	t.Run("into an empty cluster", func(t *testing.T) {
 		b := newBed(t)
@@ -352,8 +348,8 @@ func TestRehearse(t *testing.T) {
 	})
 }
 
-// TestCRDsThatSomebodyBroughtStay: a person's own `helm upgrade` to newer CRDs is
-// not taken back, though Helm hands our labels on to their revision.
+// TestCRDsThatSomebodyBroughtStay: a user's `helm upgrade` to newer CRDs is not reverted, though Helm copies our labels
+// to its revision.
 func TestCRDsThatSomebodyBroughtStay(t *testing.T) {
 	b := upgraded(t)
 	const secret = secretsPath + "sh.helm.release.v1.karpenter-crd.v2"

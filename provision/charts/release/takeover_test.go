@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 )
 
-// theirs takes our marks off a revision, as if somebody else had made it.
+// theirs removes our marks from a revision, as if another client had made it.
 func (b *bed) theirs(secret string) {
 	b.Helper()
 	object := b.api.get(secretsPath + secret)
@@ -55,14 +55,13 @@ func TestAReleaseOfTheirsGoesOn(t *testing.T) {
 	if err != nil || result.Step != Adopt || result.Revision != 2 {
 		t.Fatalf("EnsureController() = %+v, %v", result, err)
 	}
-	b.want.Adopt = false // once it is done the line may go
+	b.want.Adopt = false // after adoption the line may be removed
 	if result, err := b.controller(); err != nil || result.Changed {
 		t.Errorf("again = %+v, %v; want nothing done", result, err)
 	}
 }
 
-// TestWhatCarriesNodesIsNotDropped: Helm would delete what their chart has and ours
-// has not.
+// TestWhatCarriesNodesIsNotDropped: Helm would delete what is in their chart but not in ours.
 func TestWhatCarriesNodesIsNotDropped(t *testing.T) {
 	manifest := "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: general}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: karpenter}\n" +
 		"---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: nodepools.karpenter.sh}\n"

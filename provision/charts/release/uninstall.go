@@ -22,10 +22,9 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 )
 
-// Uninstall deletes a release of plumbline's, and what it made but CRDs: those stay. Nothing is
-// deleted where the API server refuses any of it. It is for a person's teardown: no reconcile calls it.
-// Whether anything still needs Karpenter is for the caller to know. Errors: *survey.ForeignReleaseError,
-// *BusyError, or one of the API server's.
+// Uninstall deletes a release of plumbline and its objects except CRDs. It deletes nothing if the API server would deny
+// any of the deletions. It is for a user's teardown: no reconcile calls it. The caller checks whether anything still
+// needs Karpenter. Errors: *survey.ForeignReleaseError, *BusyError, or one of the API server's.
 func (i *Installer) Uninstall(ctx context.Context, namespace, name string) error {
 	helm, revisions, err := i.uninstallable(ctx, namespace, name)
 	if err != nil || len(revisions) == 0 {
@@ -42,8 +41,8 @@ func (i *Installer) Uninstall(ctx context.Context, namespace, name string) error
 	return i.deleteRecords(ctx, namespace, revisions)
 }
 
-// delete deletes what a release made. Helm's own deletion of its records would write them again, without
-// the annotation.
+// delete deletes the objects of a release, and keeps Helm's records: to delete them, Helm would first write them again
+// without the annotation.
 func (i *Installer) delete(helm *helm, last *helmrelease.Release) error {
 	if i.options.Allow != "" {
 		err := eachDeleted("annotate", helm, last, func(info *resource.Info) error {
@@ -64,19 +63,18 @@ func (i *Installer) delete(helm *helm, last *helmrelease.Release) error {
 	return nil
 }
 
-// pinned has Helm uninstall the revision that was checked, and not one that another client writes meanwhile.
+// pinned makes Helm uninstall the revision that was checked, and not one that another client has written since.
 type pinned struct {
 	driver.Driver
 	release *helmrelease.Release
 }
 
-// Query finds that revision only.
+// Query returns only that revision.
 func (p pinned) Query(map[string]string) ([]*helmrelease.Release, error) {
 	return []*helmrelease.Release{p.release}, nil
 }
 
-// deleteRecords deletes Helm's records of a release, the newest last: as long as one is left the
-// release counts as installed.
+// deleteRecords deletes Helm's records of a release, the newest last: the release counts as installed while one exists.
 func (i *Installer) deleteRecords(ctx context.Context, namespace string, revisions []*helmrelease.Release) error {
 	slices.SortFunc(revisions, func(a, b *helmrelease.Release) int { return a.Version - b.Version })
 	for _, r := range revisions {
@@ -95,18 +93,18 @@ func (i *Installer) deleteRecords(ctx context.Context, namespace string, revisio
 	return nil
 }
 
-// allowance is a merge patch that sets the annotation.
+// allowance returns a merge patch that sets the annotation.
 func (i *Installer) allowance() []byte {
 	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, i.options.Allow)
 }
 
-// Uninstallable says why a release could not be uninstalled. Nothing is deleted.
+// Uninstallable returns why a release cannot be uninstalled. It deletes nothing.
 func (i *Installer) Uninstallable(ctx context.Context, namespace, name string) error {
 	_, _, err := i.uninstallable(ctx, namespace, name)
 	return err
 }
 
-// uninstallable reads the revisions of a release that can be uninstalled; none if there is none.
+// uninstallable returns the revisions of a release that can be uninstalled; none if there is no release.
 func (i *Installer) uninstallable(ctx context.Context, namespace, name string) (*helm, []*helmrelease.Release, error) {
 	state, err := i.State(ctx, namespace)
 	if err != nil {
@@ -134,7 +132,7 @@ func (i *Installer) uninstallable(ctx context.Context, namespace, name string) (
 	return helm, revisions, i.rehearseUninstall(ctx, helm, namespace, last)
 }
 
-// rehearseUninstall has the API server say of each object, and of Helm's record, whether it would be deleted.
+// rehearseUninstall does a dry run of the deletion of each object, and of Helm's last record.
 func (i *Installer) rehearseUninstall(ctx context.Context, helm *helm, namespace string, last *helmrelease.Release) error {
 	dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
 	err := eachDeleted("delete", helm, last, func(info *resource.Info) error {
@@ -151,7 +149,8 @@ func (i *Installer) rehearseUninstall(ctx context.Context, helm *helm, namespace
 	return nil
 }
 
-// unlessAllowed is an error of a deletion, unless it is that the annotation is missing.
+// unlessAllowed returns the error of a deletion, but nil if the object does not exist or only the annotation is
+// missing.
 func (i *Installer) unlessAllowed(err error) error {
 	denied := apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 	if apierrors.IsNotFound(err) || i.options.Allow != "" && denied && strings.Contains(err.Error(), i.options.Allow+"=true") {
@@ -160,8 +159,8 @@ func (i *Installer) unlessAllowed(err error) error {
 	return err
 }
 
-// foreign says why an object of a release is none of Karpenter's charts; empty if it is one. What a release has made is
-// read from Helm's record, where the daemon's ServiceAccount, which may write that, could name any object.
+// foreign returns why an object of a release is not from Karpenter's charts; empty if it is. The objects of a release
+// are read from Helm's record. The daemon's ServiceAccount may write that record, so it could contain any object.
 func foreign(info *resource.Info, namespace, release string) string {
 	named := allowance.Named{Kind: info.Mapping.GroupVersionKind.GroupKind(), Name: info.Name}
 	if info.Namespaced() {
@@ -170,7 +169,7 @@ func foreign(info *resource.Info, namespace, release string) string {
 	return allowance.FromCharts().Foreign(named, namespace, release == charts.CRDChart)
 }
 
-// eachDeleted does something with each object of a release that is deleted with it; what is the verb for it.
+// eachDeleted calls do with each object that is deleted with a release; what is the verb for messages.
 func eachDeleted(what string, helm *helm, of *helmrelease.Release, do func(*resource.Info) error) error {
 	resources, err := helm.kube.Build(strings.NewReader(of.Manifest), false)
 	if err != nil {
@@ -195,7 +194,7 @@ func eachDeleted(what string, helm *helm, of *helmrelease.Release, do func(*reso
 	return nil
 }
 
-// keeps reports whether Helm keeps an object. One that carries nodes has to be kept.
+// keeps reports whether Helm keeps an object. It returns an error if the object carries nodes and is not kept.
 func keeps(info *resource.Info) (bool, error) {
 	kind := info.Mapping.GroupVersionKind
 	annotations, err := meta.NewAccessor().Annotations(info.Object)

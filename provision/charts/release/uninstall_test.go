@@ -21,7 +21,7 @@ func (b *bed) uninstall(name string) ([]string, error) {
 	return b.api.takeWrites(), err
 }
 
-// TestUninstall: the main chart's objects go with it, the CRDs stay, and it can be said again.
+// TestUninstall: the main chart's objects are deleted, the CRDs stay, and it can be repeated.
 func TestUninstall(t *testing.T) {
 	b := newBed(t)
 	b.both()
@@ -43,7 +43,8 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// TestUninstallDeletesNothing where it could not delete all, or it is not plumbline's to delete.
+// TestUninstallDeletesNothing: it deletes nothing if it could not delete all of it, or if the release is not
+// plumbline's.
 func TestUninstallDeletesNothing(t *testing.T) {
 	refused := func(method, path string, dryRun bool) *metav1.Status {
 		if method == http.MethodDelete && strings.HasSuffix(path, "/deployments/karpenter") {
@@ -84,19 +85,19 @@ func TestUninstallDeletesNothing(t *testing.T) {
 	}
 }
 
-// precious is an object of somebody else, and preciousPath where it is.
+// precious is an object of another owner, and preciousPath its path.
 const (
 	precious     = "{apiVersion: v1, kind: ConfigMap, metadata: {name: precious, namespace: default}}"
 	preciousPath = "/api/v1/namespaces/default/configmaps/precious"
 )
 
-// putPrecious makes that object.
+// putPrecious creates that object.
 func (b *bed) putPrecious() {
 	b.api.put(preciousPath, map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "precious", "namespace": "default"}})
 }
 
-// TestUpgradeDeletesNothingForged: the record of the revision before names an object of somebody else, which Helm would
-// delete as one that the chart has no more.
+// TestUpgradeDeletesNothingForged: the record of the previous revision contains an object of another owner, which Helm
+// would delete because the chart does not contain it.
 func TestUpgradeDeletesNothingForged(t *testing.T) {
 	b := newBed(t)
 	b.both()
@@ -111,7 +112,8 @@ func TestUpgradeDeletesNothingForged(t *testing.T) {
 	}
 }
 
-// TestRepairReadsNothingForged: the chart is compared with the cluster, whatever else the record names.
+// TestRepairReadsNothingForged: only the chart's objects are compared with the cluster, whatever else the record
+// contains.
 func TestRepairReadsNothingForged(t *testing.T) {
 	b := newBed(t)
 	b.both()
@@ -148,7 +150,7 @@ func TestUninstallsWhatWasChecked(t *testing.T) {
 	}
 }
 
-// TestUninstallGoesOn where it was interrupted after the objects, and before Helm's record.
+// TestUninstallGoesOn: it continues after an interruption between the objects and Helm's record.
 func TestUninstallGoesOn(t *testing.T) {
 	b := newBed(t)
 	b.both()

@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/chartstest"
 )
 
-// withTemplate gives the main chart one more template.
+// withTemplate adds a template to the main chart.
 func (b *bed) withTemplate(text string) {
 	b.Helper()
 	b.charts = stored(b.T, "1.14.1", chartstest.CRDs(b.T, "1.14.1"), chartstest.Archive(b.T, charts.ControllerChart, "1.14.1", map[string]string{
@@ -19,7 +19,7 @@ func (b *bed) withTemplate(text string) {
 	}))
 }
 
-// everyRender are the ways on which a chart is rendered.
+// everyRender returns the operations that render a chart.
 func everyRender() map[string]func(*bed) error {
 	return map[string]func(*bed) error{
 		"install": func(b *bed) error {
@@ -44,7 +44,7 @@ func everyRender() map[string]func(*bed) error {
 	}
 }
 
-// TestAChartThatLooksUp: a render has no cluster, and says so where a chart wants one.
+// TestAChartThatLooksUp: a render has no cluster, and reports a chart that requires one.
 func TestAChartThatLooksUp(t *testing.T) {
 	const lookup = `{{ (lookup "v1" "Secret" "kube-system" "team").data.password | b64dec | fail }}`
 	for name, tc := range map[string]struct {
@@ -78,7 +78,7 @@ func TestAChartThatLooksUp(t *testing.T) {
 	}
 }
 
-// TestWordsOfATemplateAreNotRepeated: what a template says may be made of anything.
+// TestWordsOfATemplateAreNotRepeated: a template's message may contain anything.
 func TestWordsOfATemplateAreNotRepeated(t *testing.T) {
 	for name, tc := range map[string]struct{ template, want string }{
 		"fail":                   {"\n{{ fail (printf \"LEAK %s\" .Values.secret) }}", "karpenter/templates/more.yaml, line 2 fails"},
@@ -105,7 +105,7 @@ func TestWordsOfATemplateAreNotRepeated(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoObjectIsNotRepeated: the API machinery would have all of it in its error.
+// TestWhatIsNoObjectIsNotRepeated: the API machinery's error would contain all of it.
 func TestWhatIsNoObjectIsNotRepeated(t *testing.T) {
 	b := newBed(t)
 	b.withTemplate("{{ .Values.secret }}: 1\n")
@@ -117,7 +117,7 @@ func TestWhatIsNoObjectIsNotRepeated(t *testing.T) {
 	}
 }
 
-// TestTemplatesSeeTheClustersVersion: as plain data, without a client.
+// TestTemplatesSeeTheClustersVersion: they get it as plain data, without a client.
 func TestTemplatesSeeTheClustersVersion(t *testing.T) {
 	const asks = `apiVersion: v1
 kind: ConfigMap
@@ -150,8 +150,7 @@ data:
 	}
 }
 
-// TestTheReleaseHasTheWholeChart: Helm is given a chart without templates, and stores
-// the one that was meant, since it is gone back to from there.
+// TestTheReleaseHasTheWholeChart: Helm gets a chart without templates, but stores the real one, which a rollback needs.
 func TestTheReleaseHasTheWholeChart(t *testing.T) {
 	b := newBed(t)
 	b.both()
