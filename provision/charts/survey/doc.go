@@ -1,11 +1,10 @@
-// Package survey says who owns what: a Helm release, an object of the charts, a field of
-// one.
+// Package survey determines who owns what: a Helm release, an object of the charts, or a field of one.
 //
-// In go objects, as they were read, and whose they are by package owners; out come Found (what
-// there is of Karpenter that plumbline has not installed, and whether it may be adopted), and
-// Drift (which fields are not as the chart has them, and who changed them). Preserve keeps the
+// Its input are objects, and their owners as determined by package owners. Its output are Found (what
+// exists of Karpenter that plumbline has not installed, and whether it may be adopted), and
+// Drift (which fields differ from the chart, and who changed them). Preserve keeps the
 // fields that ignoreDifferences leaves to others.
 //
-// It is made of functions of values: it reads no cluster, writes nothing, and knows
+// It consists of pure functions: it reads no cluster, writes nothing, and uses
 // neither Helm nor a client.
 package survey

@@ -16,25 +16,25 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
 )
 
-// Drift is what was changed of an object that a chart made.
+// Drift describes what was changed in an object of a chart.
 type Drift struct {
 	// Object is its kind and name, such as "Deployment kube-system/karpenter".
 	Object string
-	// Deleted reports whether it is gone or terminating; by whom is recorded nowhere.
+	// Deleted reports whether it is gone or terminating; who deleted it is not recorded.
 	Deleted bool
-	// Fields are those that are not as the chart has them, in order.
+	// Fields are those that differ from the chart, sorted.
 	Fields []string
-	// Editor is the field manager that wrote one of them last, and Operation how: Apply
-	// or Update. Empty if that is unknown: removing a field leaves no trace.
+	// Editor is the field manager that last wrote one of them, and Operation is Apply or Update. Empty if unknown:
+	// removing a field leaves no trace.
 	Editor, Operation string
-	// At is when; zero if that is unknown.
+	// At is when; zero if unknown.
 	At time.Time
 }
 
-// maxFields is how many fields a message names.
+// maxFields limits the fields in a message.
 const maxFields = 3
 
-// String says what was changed, and by which field manager.
+// String describes what was changed, and by which field manager.
 func (d Drift) String() string {
 	if d.Deleted {
 		return d.Object + " was deleted by an unknown client"
@@ -46,7 +46,7 @@ func (d Drift) String() string {
 	return fmt.Sprintf("%s: %s was edited by %s (%s)", d.Object, fields, d.Editor, d.Operation)
 }
 
-// Drifts writes several as one message.
+// Drifts joins several into one message.
 func Drifts(all []Drift) string {
 	words := make([]string, 0, len(all))
 	for _, d := range all {
@@ -55,9 +55,9 @@ func Drifts(all []Drift) string {
 	return strings.Join(words, "; ")
 }
 
-// Compare finds the fields of an object that are not as the chart has them, and who
-// changed them; nil if there is none. Both are typed, so that a quantity is written
-// in one way; of other objects nothing is compared. object names it in messages.
+// Compare returns the fields of an object that differ from the chart, and who changed them; nil if there are none. Both
+// objects must be typed, so that quantities are written uniformly; nothing is compared for other objects. object is the
+// name for messages.
 func Compare(object string, wanted, live runtime.Object, managers []metav1.ManagedFieldsEntry) (*Drift, error) {
 	fields, err := lacking(wanted, live)
 	if err != nil {
@@ -70,8 +70,8 @@ func Compare(object string, wanted, live runtime.Object, managers []metav1.Manag
 	return &d, err
 }
 
-// edited names the field manager that changed fields of an object: of those that own one
-// of them, the one that wrote last.
+// edited returns the Drift with the field manager that changed fields of an object: the last writer of those that own
+// one of them.
 func edited(object string, fields []fieldpath.Path, managers []metav1.ManagedFieldsEntry) (Drift, error) {
 	d := Drift{Object: object}
 	for _, path := range fields {
@@ -93,7 +93,7 @@ func edited(object string, fields []fieldpath.Path, managers []metav1.ManagedFie
 	return d, nil
 }
 
-// owned are the fields of an object that a field manager owns.
+// owned returns the fields of an object that a field manager owns.
 func owned(entry metav1.ManagedFieldsEntry, object string) (*fieldpath.Set, error) {
 	owns := &fieldpath.Set{}
 	if err := owns.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
@@ -102,25 +102,24 @@ func owned(entry metav1.ManagedFieldsEntry, object string) (*fieldpath.Set, erro
 	return owns, nil
 }
 
-// touches reports whether a set has a field, something within it, or the whole that
-// it is a part of.
+// touches reports whether a set contains a field, something within it, or a parent of it.
 func touches(set *fieldpath.Set, path fieldpath.Path) bool {
 	for _, element := range path {
 		below := set.WithPrefix(element)
 		if below.Empty() {
-			return set.Members.Has(element) // a leaf of the set, with the field in it, or nothing
+			return set.Members.Has(element) // a leaf of the set that contains the field, or nothing
 		}
 		set = below
 	}
 	return true
 }
 
-// Ignore names fields of the charts' objects that other controllers or users may change:
-// they are neither compared nor written once the object exists.
+// Ignore names fields of the charts' objects that other controllers or users may change: they are neither compared nor
+// written once the object exists.
 type Ignore struct {
-	// Kind of the objects, and Name; an empty one means all of the kind.
+	// Kind and Name of the objects; an empty Name means all of the kind.
 	Kind, Name string
-	// JSONPointers lead to fields, by RFC 6901. One to a field that does not exist is skipped.
+	// JSONPointers lead to fields, by RFC 6901. A pointer to a field that does not exist is skipped.
 	JSONPointers []string
 	// Managers are field managers: fields that one of them owns are ignored.
 	Managers []string
@@ -131,8 +130,7 @@ func Replicas() Ignore {
 	return Ignore{Kind: "Deployment", JSONPointers: []string{"/spec/replicas"}}
 }
 
-// Preserve changes what is wanted of an object to what the live object has, in the ignored
-// fields.
+// Preserve copies the live values of ignored fields into the wanted object.
 func Preserve(wanted, live *unstructured.Unstructured, ignored []Ignore) error {
 	for _, i := range ignored {
 		if i.Kind != wanted.GetKind() || i.Name != "" && i.Name != wanted.GetName() {
@@ -160,8 +158,7 @@ func Preserve(wanted, live *unstructured.Unstructured, ignored []Ignore) error {
 	return nil
 }
 
-// steps are those of a JSON pointer. A step into a list is a number, which only
-// the list can tell.
+// steps returns those of a JSON pointer. A step into a list is a number, which only the list shows.
 func steps(pointer string) fieldpath.Path {
 	var path fieldpath.Path
 	for _, token := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
@@ -171,8 +168,7 @@ func steps(pointer string) fieldpath.Path {
 	return path
 }
 
-// preserveField gives one field that is wanted the value that it has, or takes it
-// out where it has none.
+// preserveField copies the live value of one field into the wanted object, or removes the field if there is none.
 func preserveField(wanted, live any, path fieldpath.Path) {
 	for len(path) > 1 {
 		wanted, live, path = reach(wanted, path[0]), reach(live, path[0]), path[1:]
@@ -196,7 +192,7 @@ func preserveField(wanted, live any, path fieldpath.Path) {
 	}
 }
 
-// reach is what a step leads to; nil if to nothing.
+// reach returns what a step leads to; nil if there is nothing.
 func reach(container any, step fieldpath.PathElement) any {
 	switch container := container.(type) {
 	case map[string]any:
@@ -211,9 +207,8 @@ func reach(container any, step fieldpath.PathElement) any {
 	return nil
 }
 
-// position is that in a list that a step leads to, -1 for none: by number, or
-// by the fields that tell its elements apart, of which an object in a chart may
-// leave out those that have a default.
+// position returns the index in a list that a step leads to, or -1: by number, or by the keys that identify the
+// elements; keys with a default may be missing in a chart's object.
 func position(list []any, step fieldpath.PathElement) int {
 	switch {
 	case step.FieldName != nil:

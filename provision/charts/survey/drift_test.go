@@ -11,8 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestWhoseEditItWas: of those that own a field that is not as the chart has it,
-// whoever wrote last.
+// TestWhoseEditItWas: the editor is the last writer of those that own a field that differs from the chart.
 func TestWhoseEditItWas(t *testing.T) {
 	image := fieldpath.MakePathOrDie("spec", "template", "spec", "containers", fieldpath.KeyByFields("name", "controller"), "image")
 	entry := func(manager, operation string, second int64, fields string) metav1.ManagedFieldsEntry {
@@ -70,8 +69,7 @@ func TestWhoseEditItWas(t *testing.T) {
 	}
 }
 
-// TestPreserve: of what is wanted nothing is left in the fields that are somebody
-// else's.
+// TestPreserve: fields of other owners keep their live values.
 func TestPreserve(t *testing.T) {
 	const wanted = `
 kind: Deployment
@@ -107,7 +105,7 @@ spec:
 		`"k:{\"name\":\"sidecar\"}":{".":{},"f:image":{}}}}}}}`
 	cases := map[string]struct {
 		ignored []Ignore
-		// differs are the paths that are not as they were, with what they are.
+		// differs are the paths that have changed, with their values.
 		differs map[string]any
 	}{
 		"nothing":      {nil, nil},
@@ -167,7 +165,7 @@ func parsed(t *testing.T, text string) *unstructured.Unstructured {
 	return object
 }
 
-// TestASchemaIsNobodyElses: not even that of who owns it.
+// TestASchemaIsNobodyElses: the CRD's schema is never left to another owner, not even to the one that owns it.
 func TestASchemaIsNobodyElses(t *testing.T) {
 	const text = "kind: CustomResourceDefinition\nspec: {versions: [{name: v1}], conversion: {strategy: %s}}"
 	wanted, live := parsed(t, fmt.Sprintf(text, "None")), parsed(t, fmt.Sprintf(text, "Webhook"))

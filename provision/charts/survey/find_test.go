@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/owners"
 )
 
-// listed is an object of a Helm release; of none if release is empty.
+// listed returns an object of a Helm release; of none if release is empty.
 func listed(namespace, name, release string, labels map[string]string) metav1.PartialObjectMetadata {
 	object := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{}}}
 	if release != "" {
@@ -25,8 +25,7 @@ func listed(namespace, name, release string, labels map[string]string) metav1.Pa
 	return object
 }
 
-// TestFind: what plumbline has installed is not found, what it has not is, and CRDs of
-// other projects are neither.
+// TestFind: objects that plumbline has not installed are found; its own, and CRDs of other projects, are not.
 func TestFind(t *testing.T) {
 	const crd = "nodepools.karpenter.sh"
 	flux := map[string]string{"helm.toolkit.fluxcd.io/name": "karpenter", "helm.toolkit.fluxcd.io/namespace": "flux-system"}
@@ -80,8 +79,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestCheckWrite: a release writes over its own objects only, and over others when it
-// may adopt them.
+// TestCheckWrite: a release overwrites only its own objects, and others only if it may adopt them.
 func TestCheckWrite(t *testing.T) {
 	object := func(owner owners.Owner) Object {
 		return Object{Kind: "ServiceAccount", Namespace: "kube-system", Name: "karpenter", Owner: owner}

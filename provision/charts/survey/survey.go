@@ -20,8 +20,7 @@ import (
 // Found is what a cluster has of Karpenter that plumbline has not installed.
 type Found struct {
 	Releases []Release `json:"releases"`
-	// CRDs are Karpenter's; Controllers are Deployments of its controller, in any
-	// namespace.
+	// CRDs are Karpenter's; Controllers are Deployments of its controller, in any namespace.
 	CRDs        []Object `json:"crds"`
 	Controllers []Object `json:"controllers"`
 }
@@ -34,24 +33,24 @@ type Release struct {
 	Revision int    `json:"revision,omitempty"`
 	Chart    string `json:"chart,omitempty"`
 	Version  string `json:"version,omitempty"`
-	// Values are those that it was given.
+	// Values are the values that were set for it.
 	Values map[string]any `json:"-"`
 }
 
 // String is namespace/name.
 func (r Release) String() string { return r.Namespace + "/" + r.Name }
 
-// Object is an object of Karpenter's in the cluster.
+// Object is an object of Karpenter in the cluster.
 type Object struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Version of Karpenter that its labels name; empty if they name none.
+	// Version of Karpenter in its labels; empty if they contain none.
 	Version string       `json:"version,omitempty"`
 	Owner   owners.Owner `json:"owner"`
 }
 
-// String is the object as messages name it.
+// String returns the object's name for messages.
 func (o Object) String() string {
 	if o.Namespace == "" {
 		return o.Kind + " " + o.Name
@@ -59,21 +58,21 @@ func (o Object) String() string {
 	return fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name)
 }
 
-// Listed is what was read of a cluster.
+// Listed is what was read from a cluster.
 type Listed struct {
 	// Namespace of both releases.
 	Namespace string
-	// Foreign are the releases of the two charts' names there that plumbline has not
-	// made, by name, with their last revision.
+	// Foreign are the releases with the names of the two charts there that plumbline has not made, with their last
+	// revision.
 	Foreign map[string]int
 	// CRDs of the cluster, and Deployments of Karpenter's controller in any namespace.
 	CRDs, Deployments []metav1.PartialObjectMetadata
 }
 
-// Find picks out of what a cluster has what there is of Karpenter and was not installed
-// by plumbline. Of releases in other namespaces it knows only the names.
+// Find selects what belongs to Karpenter and was not installed by plumbline. For releases in other namespaces it knows
+// only the names.
 func Find(l Listed) Found {
-	// An object of one of our releases is ours, also where the release has lost its history.
+	// An object of one of our releases is ours, even if the release has lost its history.
 	ours := func(release string, object metav1.Object) bool {
 		_, foreign := l.Foreign[release]
 		return !foreign && owners.Of(object).IsRelease(release, l.Namespace)
@@ -93,8 +92,7 @@ func Find(l Listed) Found {
 	return found
 }
 
-// releasesIn are the foreign releases, by their Secrets in our namespace and by the
-// marks on objects, in order.
+// releasesIn returns the foreign releases, from their Secrets in our namespace and from the marks on objects.
 func (f Found) releasesIn(l Listed) []Release {
 	var named []Release
 	add := func(one Release) {
@@ -121,10 +119,10 @@ const (
 	crdKind        = "CustomResourceDefinition"
 )
 
-// ChartLabel names the chart that an object was made from, as name-version.
+// ChartLabel contains the chart that an object was made from, as name-version.
 const ChartLabel = "helm.sh/chart"
 
-// VersionIn is the version in a ChartLabel, where that names Karpenter's main chart.
+// VersionIn returns the version in a ChartLabel, if it is that of Karpenter's main chart.
 func VersionIn(chart string) (string, bool) {
 	version, ok := strings.CutPrefix(chart, charts.ControllerChart+"-")
 	return charts.FromLabel(version), ok
@@ -140,7 +138,7 @@ func ObjectOf(kind string, object metav1.Object) Object {
 	return Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), Version: version, Owner: owners.Of(object)}
 }
 
-// Release is the one of a name in a namespace, if there is one.
+// Release returns the release with a name in a namespace, if there is one.
 func (f Found) Release(name, namespace string) (Release, bool) {
 	at := slices.IndexFunc(f.Releases, func(r Release) bool { return r.Name == name && r.Namespace == namespace })
 	if at < 0 {
@@ -149,8 +147,8 @@ func (f Found) Release(name, namespace string) (Release, bool) {
 	return f.Releases[at], true
 }
 
-// Version of the controller that is installed in a namespace: of its release, or
-// as its Deployment says. Empty if there is none.
+// Version returns the version of the controller in a namespace: that of its release, or of its Deployment. It is empty
+// if there is none.
 func (f Found) Version(namespace string) string {
 	if release, ok := f.Release(charts.ControllerChart, namespace); ok && release.Version != "" {
 		return release.Version
@@ -166,10 +164,9 @@ func (f Found) Version(namespace string) string {
 // Empty reports whether nothing was found.
 func (f Found) Empty() bool { return len(f.Releases)+len(f.CRDs)+len(f.Controllers) == 0 }
 
-// Check says why what was found keeps the charts of a version from being installed in a
-// namespace. With adopt it is adopted, unless another tool still reconciles it, or it is
-// not where both releases are to be. Errors: *ReconciledError, *ElsewhereError,
-// *OtherChartError, *NewerError, *ForeignReleaseError, *ForeignObjectsError.
+// Check returns why the charts of a version cannot be installed in a namespace with what was found. If adopt is set,
+// that is adopted, unless another tool still reconciles it, or it is not where both releases belong. Errors:
+// *ReconciledError, *ElsewhereError, *OtherChartError, *NewerError, *ForeignReleaseError, *ForeignObjectsError.
 func (f Found) Check(namespace, version string, adopt bool) error {
 	objects := slices.Concat(f.CRDs, f.Controllers)
 	if err := reconciled(objects); err != nil {
@@ -195,7 +192,7 @@ func (f Found) Check(namespace, version string, adopt bool) error {
 	return nil
 }
 
-// reconciled finds the first owner that would revert a change, and all its objects.
+// reconciled returns the first owner that would revert a change, with all its objects.
 func reconciled(objects []Object) error {
 	var refusal *ReconciledError
 	for _, object := range objects {
@@ -208,13 +205,13 @@ func reconciled(objects []Object) error {
 		}
 	}
 	if refusal == nil {
-		return nil // an interface that holds no pointer
+		return nil // a nil pointer in an interface would not be nil
 	}
 	return refusal
 }
 
-// elsewhere checks that an object belongs to one of our two releases, or to none, and
-// that no controller runs in another namespace.
+// elsewhere checks that an object belongs to one of our two releases, or to none, and that no controller runs in
+// another namespace.
 func elsewhere(object Object, namespace string) error {
 	owner := object.Owner
 	of := owner.Kind == owners.ReleaseKind
@@ -232,7 +229,7 @@ func elsewhere(object Object, namespace string) error {
 	return nil
 }
 
-// foreign refuses all that was found, since adoption was not asked for.
+// foreign refuses everything that was found, because adoption was not requested.
 func (f Found) foreign(namespace string) error {
 	for _, name := range []string{charts.CRDChart, charts.ControllerChart} {
 		if release, ok := f.Release(name, namespace); ok {
@@ -245,9 +242,8 @@ func (f Found) foreign(namespace string) error {
 	return nil
 }
 
-// CheckWrite says why a release must not write over objects that exist: because a tool
-// reconciles them, or because they belong to another release or to none and adopt is
-// not set. Errors: *ReconciledError, *ElsewhereError, *ForeignObjectsError.
+// CheckWrite returns why a release must not overwrite existing objects: a tool reconciles them, or they belong to
+// another release or to none and adopt is not set. Errors: *ReconciledError, *ElsewhereError, *ForeignObjectsError.
 func CheckWrite(existing []Object, release, namespace string, adopt bool) error {
 	if err := reconciled(existing); err != nil {
 		return err
@@ -268,12 +264,11 @@ func CheckWrite(existing []Object, release, namespace string, adopt bool) error 
 	return nil
 }
 
-// lacking are the fields of its manifest that a live object lacks, or has
-// otherwise: what an upgrade to the same chart would write. Typed objects are
-// compared, which write a quantity in only one way.
+// lacking returns the fields of its manifest that a live object does not have, or has with another value: those that an
+// upgrade to the same chart would write. Typed objects are compared, because they write a quantity in only one way.
 func lacking(wanted, live runtime.Object) ([]fieldpath.Path, error) {
 	if _, untyped := wanted.(runtime.Unstructured); untyped {
-		return nil, nil // Helm compares such only with the last manifest, and would write nothing
+		return nil, nil // Helm compares these only with the last manifest, and would write nothing
 	}
 	wants, err := written(wanted)
 	if err != nil {
@@ -286,9 +281,9 @@ func lacking(wanted, live runtime.Object) ([]fieldpath.Path, error) {
 	return missing(nil, wants, has), nil
 }
 
-// missing are the fields of what is wanted that are not there. Fields that others
-// add are no matter, nor are elements that others add to a list whose elements
-// have names, such as containers and variables. Another list counts as a whole.
+// missing returns the wanted fields that are missing or differ. Fields that others add do not count, nor do elements
+// that others add to a list whose elements have names, such as containers and variables. Any other list counts as a
+// whole.
 func missing(at fieldpath.Path, wanted, live any) []fieldpath.Path {
 	switch wanted := wanted.(type) {
 	case map[string]any:
@@ -339,7 +334,7 @@ func below(at fieldpath.Path, element fieldpath.PathElement) fieldpath.Path {
 	return append(at.Copy(), element)
 }
 
-// named are the elements of a list by their names; nil if one has none.
+// named returns the elements of a list by name; nil if one has no name.
 func named(list []any) map[string]any {
 	found := map[string]any{}
 	for _, value := range list {
@@ -357,8 +352,8 @@ func name(value any) string {
 	return name
 }
 
-// written is an object without what no client writes: its status and its creation time.
-// A typed object has both, empty.
+// written returns an object without fields that no client writes: its status and its creation time. A typed object has
+// both, empty.
 func written(object runtime.Object) (map[string]any, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
@@ -369,12 +364,11 @@ func written(object runtime.Object) (map[string]any, error) {
 	return fields, nil
 }
 
-// waysOut are the two things that can be done about what plumbline has not installed.
+// waysOut are the two options for what plumbline has not installed.
 const waysOut = "set adopt: true in plumbline.yaml to adopt what exists, as it is, " +
 	"or management: External to leave the charts to the tool that installed them"
 
-// ReconciledError reports that another tool still reconciles what the charts consist of:
-// each would revert the other.
+// ReconciledError reports that another tool still reconciles objects of the charts: each would revert the other.
 type ReconciledError struct {
 	Owner   owners.Owner
 	Objects []string
@@ -387,7 +381,7 @@ func (e *ReconciledError) Error() string {
 		e.Owner, strings.Join(e.Objects, ", "), e.handOver())
 }
 
-// handOver is the command that hands definitions over by the owner's tool.
+// handOver returns the command that takes definitions over from the owner's tool.
 func (e *ReconciledError) handOver() string {
 	if e.Owner.Tool == "Argo CD" {
 		return "plumbline adopt --from argocd"
@@ -395,8 +389,7 @@ func (e *ReconciledError) handOver() string {
 	return "plumbline adopt --from flux"
 }
 
-// ElsewhereError reports that Karpenter was installed under another name or in
-// another namespace than both releases have here.
+// ElsewhereError reports that Karpenter was installed under another name or in another namespace than our releases.
 type ElsewhereError struct {
 	Object string
 	Owner  owners.Owner
@@ -404,7 +397,7 @@ type ElsewhereError struct {
 	Namespace string
 }
 
-// Error says what to set.
+// Error names what to set.
 func (e *ElsewhereError) Error() string {
 	text := fmt.Sprintf("%s (%s) already belongs to Karpenter, and a second one would be installed beside it: ", e.Object, e.Owner)
 	if e.Namespace != "" {
@@ -413,8 +406,8 @@ func (e *ElsewhereError) Error() string {
 	return text + fmt.Sprintf("only releases named %s and %s can be adopted: set management: External in plumbline.yaml", charts.CRDChart, charts.ControllerChart)
 }
 
-// OtherChartError reports that a release of our name was made from another chart: its other
-// objects, such as NodePools, would be deleted by an upgrade to ours.
+// OtherChartError reports that a release of our name was made from another chart: an upgrade to ours would delete its
+// other objects, such as NodePools.
 type OtherChartError struct {
 	Release, Chart string
 }
@@ -425,13 +418,12 @@ func (e *OtherChartError) Error() string {
 		"set management: External in plumbline.yaml", e.Release, e.Chart)
 }
 
-// NewerError reports that CRDs of no release are those of a newer version than Git's,
-// by what is known: they would be downgraded.
+// NewerError reports that CRDs without a release are apparently newer than Git's version: they would be downgraded.
 type NewerError struct {
 	Runs, Version string
 }
 
-// Error says what to do first.
+// Error names what to do first.
 func (e *NewerError) Error() string {
 	return fmt.Sprintf("karpenter %s runs here with CRDs of no Helm release, and CRDs are never downgraded: set version: %s in plumbline.yaml to adopt them, and change it to %s in a later commit",
 		e.Runs, e.Runs, e.Version)
@@ -443,13 +435,12 @@ type ForeignReleaseError struct {
 	Revision int
 }
 
-// Error says what can be done about it.
+// Error names the options.
 func (e *ForeignReleaseError) Error() string {
 	return fmt.Sprintf("Helm release %s (revision %d) was not installed by plumbline and is left unchanged: %s", e.Release, e.Revision, waysOut)
 }
 
-// ForeignObjectsError reports that objects of the chart exist and are not this
-// release's.
+// ForeignObjectsError reports that objects of the chart exist and do not belong to this release.
 type ForeignObjectsError struct {
 	Objects []string
 }
@@ -462,13 +453,13 @@ func newForeignObjectsError(objects []Object) *ForeignObjectsError {
 	return e
 }
 
-// Error names them.
+// Error names the objects.
 func (e *ForeignObjectsError) Error() string {
 	return fmt.Sprintf("%s: not part of this Helm release, and left unchanged: %s", strings.Join(e.Objects, ", "), waysOut)
 }
 
-// ValuesNotIn are the values of a release that Git lacks or has otherwise, by their paths
-// and in order, without the cluster's name, which plumbline fills in.
+// ValuesNotIn returns the paths of a release's values that are missing or different in Git, sorted, without the
+// cluster's name, which plumbline sets.
 func (r Release) ValuesNotIn(git map[string]any) []string {
 	var paths []string
 	var walk func(path string, has, git any)
@@ -491,7 +482,7 @@ func (r Release) ValuesNotIn(git map[string]any) []string {
 	return paths
 }
 
-// asJSON is a value in JSON, so that numbers of different types are equal.
+// asJSON encodes a value, so that numbers of different types are equal.
 func asJSON(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {

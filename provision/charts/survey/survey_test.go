@@ -92,7 +92,7 @@ func TestValuesThatGitHasNot(t *testing.T) {
 	}
 }
 
-// TestWhatIsTheSame: a quantity that is written otherwise, a status.
+// TestWhatIsTheSame: another notation of a quantity, or a status, is no difference.
 func TestWhatIsTheSame(t *testing.T) {
 	deployment := func(memory string, replicas int32) runtime.Object {
 		return &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
