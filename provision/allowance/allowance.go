@@ -13,30 +13,28 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
 )
 
-// PublicRepository is where Karpenter is released, and the one that charts come from
-// by default.
+// PublicRepository is where Karpenter is released, and the default source of the charts.
 const PublicRepository = "oci://public.ecr.aws/karpenter"
 
-// Everything allows, as one of the Values, all of them.
+// Everything, as one of the Values, allows all of them.
 const Everything = "*"
 
 // Allowance is what a NodeSync allows. The zero value is the default.
 type Allowance struct {
-	// Repositories that charts may come from, as plumbline.yaml has them. Empty:
-	// PublicRepository.
+	// Repositories that charts may come from, as written in plumbline.yaml. If empty, PublicRepository.
 	Repositories []string
-	// Versions is a range of semantic versions. Empty: any.
+	// Versions is a range of semantic versions. If empty, any.
 	Versions string
-	// Digests that the charts may have, as sha256:<hex>. Empty: any.
+	// Digests that the charts may have, as sha256:<hex>. If empty, any.
 	Digests []string
-	// Values that may be set beyond the table, by path; each allows all below it.
+	// Values, by path, that may be set in addition to those of the table; each allows everything below it.
 	Values []string
-	// ControllerRoles are ARNs of the IAM roles that the service account may take.
+	// ControllerRoles are ARNs of the IAM roles that the service account may assume.
 	ControllerRoles []string
-	// CABundle is the cluster's own authorities, PEM in base64, which the controller has where no value
-	// says others; empty if they are not known.
+	// CABundle is the cluster's own CA bundle, PEM in base64, which the controller uses if no value sets another; empty
+	// if unknown.
 	CABundle string
-	// PodSecurity is the level that the controller's pods have to meet. Empty: Restricted.
+	// PodSecurity is the level that the controller's pods must meet. If empty, Restricted.
 	PodSecurity Level
 }
 
@@ -50,31 +48,30 @@ const (
 	Privileged Level = "Privileged"
 )
 
-// Request is what a commit asks for.
+// Request is what a commit requests.
 type Request struct {
-	// Repository as plumbline.yaml has it; empty for the public one.
+	// Repository as in plumbline.yaml; empty for the public one.
 	Repository string
 	// Version of the charts; empty for whatever is installed.
 	Version string
 	// ControllerRole is the ARN of an IAM role; empty for none.
 	ControllerRole string
-	// Secrets reports whether values come out of Secrets.
+	// Secrets reports whether values come from Secrets.
 	Secrets bool
 }
 
-// Refusal is one thing that may not come from Git.
+// Refusal is one thing that must not come from Git.
 type Refusal struct {
 	// What is refused: "values.controller.image.tag".
 	What string
 	// Why it matters, as the end of a sentence.
 	Why string
-	// Field of the NodeSync and Entry of it that would allow this. Empty if nothing
-	// allows it.
+	// Field of the NodeSync, and its Entry, that would allow this. Empty if nothing allows it.
 	Field, Entry string
-	// Unknown reports whether it is a value that no chart known here has.
+	// Unknown reports whether it is a value that no known chart has.
 	Unknown bool
-	// Rendered reports whether it is about what a chart renders to, and may have words that a
-	// template made of values.
+	// Rendered reports whether it is about the rendered chart, so that it may contain text that a template made from
+	// values.
 	Rendered bool
 }
 
@@ -88,7 +85,7 @@ const (
 	fieldPodSecurity     = "spec.charts.allow.podSecurity"
 )
 
-// String says what is refused, why, and the line that would allow it.
+// String describes what is refused, why, and the line that would allow it.
 func (r Refusal) String() string {
 	text := r.What + " " + r.Why
 	switch r.Field {
@@ -100,12 +97,12 @@ func (r Refusal) String() string {
 	return fmt.Sprintf("%s (to allow it: %s: [%q])", text, r.Field, r.Entry)
 }
 
-// RefusedError reports that a commit asks for what the NodeSync does not allow.
+// RefusedError reports that a commit requests what the NodeSync does not allow.
 type RefusedError struct {
 	Refusals []Refusal
 }
 
-// most are the Refusals that a message names.
+// most limits the Refusals in a message.
 const most = 5
 
 // Error names each of them, with the line of the NodeSync that would allow it.
@@ -117,12 +114,12 @@ func (e *RefusedError) Error() string {
 	return "refused, this may not come from Git: " + shortlist.Items(words, most, "; ")
 }
 
-// OnlyGit reports whether what is refused is what Git asks for, in Git's words.
+// OnlyGit reports whether all refusals are about text in Git, and not about rendered charts.
 func (e *RefusedError) OnlyGit() bool {
 	return !slices.ContainsFunc(e.Refusals, func(r Refusal) bool { return r.Rendered })
 }
 
-// Refuse makes an error of Refusals; nil of none.
+// Refuse returns an error for Refusals; nil if there are none.
 func Refuse(refusals []Refusal) error {
 	if len(refusals) == 0 {
 		return nil
@@ -133,7 +130,7 @@ func Refuse(refusals []Refusal) error {
 // Everything reports whether any value may be set.
 func (a Allowance) Everything() bool { return slices.Contains(a.Values, Everything) }
 
-// Check says what of a Request is refused. Nothing of it has been fetched by then.
+// Check returns what is refused of a Request. Nothing was fetched for it yet.
 func (a Allowance) Check(r Request) []Refusal {
 	var found []Refusal
 	if !a.allowsRepository(r.Repository) {
@@ -162,9 +159,8 @@ func (a Allowance) checkVersion(version string) []Refusal {
 	}}
 }
 
-// CheckDigests says which of the charts that were found is none of those that are
-// allowed. Charts that a commit can change render nothing with values out of a Secret:
-// what they render to, or that they fail, could tell it in any encoding, bit by bit.
+// CheckDigests returns the fetched charts that are not allowed. Charts that a commit can change must not be rendered
+// with values from a Secret: their output, or whether they fail, could reveal it in any encoding, bit by bit.
 func (a Allowance) CheckDigests(r Request, digests ...string) []Refusal {
 	var found []Refusal
 	for _, digest := range digests {
@@ -181,8 +177,8 @@ func (a Allowance) CheckDigests(r Request, digests ...string) []Refusal {
 	return found
 }
 
-// CheckInstalled says why a chart that was installed once may not be again: its version, or
-// its digest, is none that is allowed now. Of the digest its beginning is known, or nothing.
+// CheckInstalled returns why a chart that was installed before must not be installed again: its version or its digest
+// is not allowed now. digest may be only the first part of the digest, or empty.
 func (a Allowance) CheckInstalled(version, digest string) []Refusal {
 	found := a.checkVersion(version)
 	if len(a.Digests) > 0 && !a.names(digest) {
@@ -195,7 +191,7 @@ func (a Allowance) CheckInstalled(version, digest string) []Refusal {
 	return found
 }
 
-// names reports whether a digest, of which the beginning may be all that is known, is allowed by name.
+// names reports whether a digest, or the first part of one, is explicitly allowed.
 func (a Allowance) names(digest string) bool {
 	return slices.ContainsFunc(a.Digests, func(allowed string) bool { return digest != "" && strings.HasPrefix(allowed, digest) })
 }
@@ -214,8 +210,7 @@ func (a Allowance) allowsRepository(repository string) bool {
 	return slices.ContainsFunc(a.repositories(), func(allowed string) bool { return bare(allowed) == bare(repository) })
 }
 
-// bare is a repository in one spelling. A path begins with ./ or ../, as in
-// plumbline.yaml.
+// bare returns a repository in one spelling. A path starts with ./ or ../, as in plumbline.yaml.
 func bare(repository string) string {
 	if repository == "" {
 		return PublicRepository
@@ -230,8 +225,8 @@ func bare(repository string) string {
 	return "./" + clean
 }
 
-// allowsVersion refuses a version, and a range, that cannot be read: the schema of
-// the NodeSync cannot tell.
+// allowsVersion refuses a version or a range that cannot be parsed, because the schema of the NodeSync cannot check
+// them.
 func (a Allowance) allowsVersion(version string) bool {
 	if a.Versions == "" {
 		return true
@@ -244,7 +239,7 @@ func (a Allowance) allowsVersion(version string) bool {
 	return err == nil && allowed.Check(is)
 }
 
-// allows reports whether a value of this path may be set: it, or one that it is below.
+// allows reports whether the value at this path, or one that contains it, is allowed.
 func (a Allowance) allows(at string) bool {
 	path := segments(at)
 	return slices.ContainsFunc(a.Values, func(entry string) bool {
@@ -253,27 +248,28 @@ func (a Allowance) allows(at string) bool {
 	})
 }
 
-// rule is what a part of Karpenter's Deployment may be. The daemon holds a rendered chart to it (shaped), and the admission
-// policy of its ServiceAccount is generated from it (expression): both decide alike. The zero value takes anything.
+// rule is what a part of Karpenter's Deployment may be. The daemon applies it to a rendered chart (shaped), and the
+// admission policy of its ServiceAccount is generated from it (expression), so that both decide the same. The zero
+// value allows anything.
 type rule struct {
 	// fields are the fields that an object may have. Others are refused.
 	fields map[string]rule
 	// each is the rule of every item of a list, and first that of the first one.
 	each, first *rule
-	// oneOf are the values that it may be, and match is a regular expression for all of a text.
+	// oneOf are the allowed values, and match is a regular expression for a whole string.
 	oneOf []string
 	match string
-	// empty is true for a list without items.
+	// empty is true if a list must have no items.
 	empty bool
-	// required is true if it has to be there.
+	// required is true if it must be set.
 	required bool
-	// opens is the value of the chart by which a NodeSync (spec.charts.allow.values) allows whatever it is.
+	// opens is the value of the chart with which a NodeSync (spec.charts.allow.values) allows anything here.
 	opens string
-	// level is true if the Pod Security Standards decide about it too, so that a NodeSync that lowers the level allows it.
+	// level is true if the Pod Security Standards decide about it too, so that a NodeSync with a lower level allows it.
 	level bool
 }
 
-// shaped refuses what breaks a rule.
+// shaped refuses what violates a rule.
 func (c *check) shaped(r rule, at string, value any) {
 	if r.opens != "" && c.allowance.allows(r.opens) || r.level && levels[c.allowance.PodSecurity] != levels[Restricted] {
 		return
@@ -299,7 +295,7 @@ func (c *check) shaped(r rule, at string, value any) {
 	}
 }
 
-// takes reports whether a text, a number or a truth is what the rule wants.
+// takes reports whether a string, a number or a bool matches the rule.
 func (r rule) takes(value any) bool {
 	text := fmt.Sprint(value)
 	switch {
@@ -313,7 +309,7 @@ func (r rule) takes(value any) bool {
 	return true
 }
 
-// fields holds the fields of an object to their rules.
+// fields applies the rules of an object's fields.
 func (c *check) fields(r rule, at string, object map[string]any) {
 	if r.fields == nil {
 		return
@@ -335,7 +331,7 @@ func (c *check) fields(r rule, at string, object map[string]any) {
 	}
 }
 
-// breaks refuses a field, with what would allow it.
+// breaks refuses a field, and names what would allow it.
 func (c *check) breaks(r rule, at string) {
 	refusal := Refusal{What: c.name(), Why: "has " + at + " as no chart of Karpenter's has it"}
 	switch {
@@ -347,7 +343,7 @@ func (c *check) breaks(r rule, at string) {
 	c.found = append(c.found, refusal)
 }
 
-// expression is the rule in CEL, about what stands at x. Depth numbers the variables of its loops.
+// expression returns the rule in CEL for the expression x. depth numbers the variables of its loops.
 func (r rule) expression(x string, depth int) string {
 	var parts []string
 	switch {
@@ -399,7 +395,8 @@ func (r rule) fieldsExpression(x string, depth int) []string {
 	return parts
 }
 
-// opened is true, in CEL, if the variable allowed has a value of the chart or one that it is below.
+// opened returns a CEL expression that is true if the variable allowed contains a value of the chart, or a parent of
+// it.
 func opened(path string) string {
 	above := []string{Everything}
 	all := segments(path)
@@ -409,7 +406,7 @@ func opened(path string) string {
 	return celList(above) + ".exists(p, p in variables.allowed)"
 }
 
-// celList is a list of texts in CEL.
+// celList returns a list of strings in CEL.
 func celList(list []string) string {
 	all := make([]string, 0, len(list))
 	for _, one := range list {
@@ -418,8 +415,8 @@ func celList(list []string) string {
 	return "[" + strings.Join(all, ", ") + "]"
 }
 
-// join puts a key behind a path. The keys of labels and annotations, which have dots
-// and slashes in them, stand in brackets.
+// join appends a key to a path. The keys of labels and annotations, which contain dots and slashes, are written in
+// brackets.
 func join(at, key string) string {
 	switch {
 	case strings.ContainsAny(key, "./[]") || keyed[at]:
@@ -430,10 +427,10 @@ func join(at, key string) string {
 	return at + "." + key
 }
 
-// unbracketed keeps a key from ending its own brackets.
+// unbracketed escapes a key, so that it cannot close its own brackets.
 var unbracketed = strings.NewReplacer("[", `\[`, "]", `\]`)
 
-// variableAt is the path of a variable of the controller.
+// variableAt returns the path of a variable of the controller.
 func variableAt(name string) string { return environment + "[" + unbracketed.Replace(name) + "]" }
 
 // keyed are the maps of labels and annotations.
@@ -442,8 +439,8 @@ var keyed = map[string]bool{
 	"additionalLabels": true, "additionalAnnotations": true,
 }
 
-// segments takes a path apart. It may be written with dots and with brackets:
-// podLabels.token is podLabels[token], and behind a map of labels all is one key.
+// segments splits a path, which may be written with dots and with brackets: podLabels.token is podLabels[token], and
+// below a map of labels the rest is one key.
 func segments(path string) []string {
 	var all []string
 	for rest := path; rest != ""; {

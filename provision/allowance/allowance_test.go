@@ -12,7 +12,7 @@ func TestRequests(t *testing.T) {
 	for name, c := range map[string]struct {
 		allow   Allowance
 		request Request
-		want    string // of the Refusal; empty: none
+		want    string // of the Refusal; empty if none
 	}{
 		"the public repository":   {Allowance{}, public, ""},
 		"another by default":      {Allowance{}, Request{Repository: "oci://evil.example.com/karpenter"}, `repository oci://evil.example.com/karpenter is not one that this NodeSync takes charts from, which are oci://public.ecr.aws/karpenter (to allow it: spec.charts.allow.repositories: ["oci://evil.example.com/karpenter"])`},
@@ -72,8 +72,8 @@ func TestDigests(t *testing.T) {
 	}
 }
 
-// TestPathsAreWrittenInTwoWays: an entry of charts.allow.values means the same with dots
-// and with brackets, and never what only begins alike.
+// TestPathsAreWrittenInTwoWays: an entry of charts.allow.values means the same with dots and with brackets, and never
+// matches a path that only has the same prefix.
 func TestPathsAreWrittenInTwoWays(t *testing.T) {
 	for name, c := range map[string]struct {
 		values  string

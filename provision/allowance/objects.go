@@ -22,29 +22,27 @@ import (
 	"github.com/plumbline-dev/plumbline/contradiction"
 )
 
-// dnsNamespace is where the charts put a Role for the cluster's DNS, wherever
-// Karpenter itself goes.
+// dnsNamespace is where the charts create a Role for the cluster's DNS, whatever namespace Karpenter is in.
 const dnsNamespace = "kube-system"
 
-// account is the name of Karpenter's ServiceAccount, of its Deployment, and of most else.
+// account is the name of Karpenter's ServiceAccount, its Deployment, and most other objects.
 const account = "karpenter"
 
-// Rendered are the objects that a chart renders to.
+// Rendered contains the rendered objects of a chart.
 type Rendered struct {
 	// Namespace of the release, and Version of the chart.
 	Namespace, Version string
-	// CRDs reports whether it is the CRD chart, and InGit that a commit can change it.
+	// CRDs reports whether it is the CRD chart, and InGit whether a commit can change it.
 	CRDs, InGit bool
-	// Digest of the chart, or its beginning; empty if it is not known.
+	// Digest of the chart, or the first part of it; empty if unknown.
 	Digest string
-	// Cluster is what the controller is to run for; what is empty contradicts nothing.
+	// Cluster is the cluster of the controller; an empty field contradicts nothing.
 	Cluster contradiction.Cluster
 	Objects []*unstructured.Unstructured
 }
 
-// CheckObjects says which objects are none of Karpenter's charts, or more than what
-// the real charts have. Values that the NodeSync allows are allowed to have their
-// effect.
+// CheckObjects returns the objects that are not from Karpenter's charts, or differ from the real ones. Values that the
+// NodeSync allows may have their effect.
 func (a Allowance) CheckObjects(r Rendered) []Refusal {
 	c := &check{allowance: a, rendered: r, charts: FromCharts()}
 	for _, object := range r.Objects {
@@ -61,8 +59,8 @@ func (a Allowance) CheckObjects(r Rendered) []Refusal {
 	return c.found
 }
 
-// complete checks that a chart has what it is installed for: Helm deletes what a release
-// has no more, and without a CRD that every release has neither Karpenter nor plumbline works.
+// complete checks that a chart contains what it is installed for: Helm deletes objects that a release no longer has,
+// and neither Karpenter nor plumbline works without a CRD that every release has.
 func (c *check) complete() {
 	has := func(kind, name string) bool {
 		return slices.ContainsFunc(c.rendered.Objects, func(o *unstructured.Unstructured) bool {
@@ -98,23 +96,22 @@ type check struct {
 	found     []Refusal
 }
 
-// groups of the kinds that the charts have.
+// groups are the API groups of the charts' kinds.
 var groups = map[string]string{
 	"ClusterRole": rbacv1.GroupName, "ClusterRoleBinding": rbacv1.GroupName, "Role": rbacv1.GroupName, "RoleBinding": rbacv1.GroupName,
 	"Deployment": "apps", "PodDisruptionBudget": "policy", "Service": "", "ServiceAccount": "", "ServiceMonitor": "monitoring.coreos.com",
 	crdKind: "apiextensions.k8s.io",
 }
 
-// name is the object's in messages.
+// name returns the object's name for messages.
 func (c *check) name() string { return c.object.GetKind() + " " + c.object.GetName() }
 
-// refuse refuses something of the object that no setting allows.
+// refuse refuses something in the object that no setting allows.
 func (c *check) refuse(format string, args ...any) {
 	c.found = append(c.found, Refusal{What: c.name(), Why: fmt.Sprintf(format, args...)})
 }
 
-// unless refuses something of the object that a value would make, unless the NodeSync
-// allows that value.
+// unless refuses something in the object that a value would create, unless the NodeSync allows that value.
 func (c *check) unless(value, why string) {
 	if !c.allowance.allows(value) {
 		c.found = append(c.found, Refusal{What: c.name(), Why: why, Field: fieldValues, Entry: value})
@@ -131,14 +128,14 @@ func (c *check) known() bool {
 	return why == ""
 }
 
-// Named is an object by its kind and name. Namespace is empty if the object has none, or that of its release.
+// Named identifies an object. Namespace is empty if the object has none, or that of its release.
 type Named struct {
 	Kind            schema.GroupKind
 	Namespace, Name string
 }
 
-// Foreign says why an object is none of Karpenter's charts, by its kind, name and namespace; empty if it is one of them.
-// Namespace is that of the release, and crds reports whether it is the CRD chart's.
+// Foreign returns why an object, by its kind, name and namespace, is not from Karpenter's charts; empty if it is.
+// namespace is that of the release, and crds reports whether it is the CRD chart's.
 func (c Charted) Foreign(o Named, namespace string, crds bool) string {
 	names := c.Objects[o.Kind.Kind]
 	if crds {
@@ -160,9 +157,8 @@ func (c Charted) Foreign(o Named, namespace string, crds bool) string {
 	return ""
 }
 
-// look goes by the kind. An object whose fields have types of their own is no object
-// that the API server would take either; one with a field that is not known here may be
-// more to an API server that is newer.
+// look checks the object by its kind. If fields have wrong types, the API server would not accept the object either;
+// unknown fields are refused because a newer API server may know them.
 func (c *check) look() {
 	var err error
 	switch c.object.GetKind() {
@@ -191,15 +187,15 @@ func (c *check) look() {
 	}
 }
 
-// into reads the object as one of a type, with all of its fields.
+// into decodes the object into a type, and refuses unknown fields.
 func (c *check) into(typed any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(c.object.Object, typed, true)
 }
 
-// nameLabel is the label that Karpenter's pods are selected by.
+// nameLabel is the label by which Karpenter's pods are selected.
 const nameLabel = "app.kubernetes.io/name"
 
-// serviceAccount checks that the account takes no role but one that is named.
+// serviceAccount checks that the account assumes only an allowed role.
 func (c *check) serviceAccount() error {
 	var account corev1.ServiceAccount
 	if err := c.into(&account); err != nil {
@@ -218,7 +214,7 @@ func (c *check) serviceAccount() error {
 	return nil
 }
 
-// service checks that it is reached only inside of the cluster, and leads to Karpenter.
+// service checks that it is accessible only inside the cluster, and selects Karpenter's pods.
 func (c *check) service() error {
 	var service corev1.Service
 	if err := c.into(&service); err != nil {
@@ -234,7 +230,7 @@ func (c *check) service() error {
 	return nil
 }
 
-// budget checks that it keeps none but Karpenter's pods.
+// budget checks that it protects only Karpenter's pods.
 func (c *check) budget() error {
 	var budget policyv1.PodDisruptionBudget
 	if err := c.into(&budget); err != nil {
@@ -246,10 +242,10 @@ func (c *check) budget() error {
 	return nil
 }
 
-// monitorFields are those of an endpoint that every ServiceMonitor may have.
+// monitorFields are the fields that every ServiceMonitor's endpoint may have.
 var monitorFields = []string{"port", "path", "interval", "metricRelabelings"}
 
-// monitor checks that Prometheus asks Karpenter's port for metrics, and hands nothing over.
+// monitor checks that Prometheus scrapes Karpenter's port, and sends no credentials.
 func (c *check) monitor() {
 	endpoints, _, err := unstructured.NestedSlice(c.object.Object, "spec", "endpoints")
 	if err != nil {
@@ -273,8 +269,8 @@ func (c *check) monitor() {
 	}
 }
 
-// crd checks that a CRD defines what the real one does, in Git exactly that, and that no other
-// server converts its objects than Karpenter's own webhook, which 1.0 had.
+// crd checks that a CRD defines the same as the real one, in Git exactly the same, and that only Karpenter's own
+// webhook, which 1.0 had, converts its objects.
 func (c *check) crd() error {
 	var crd apiextensionsv1.CustomResourceDefinition
 	if err := c.into(&crd); err != nil {
@@ -300,8 +296,8 @@ func (c *check) crd() error {
 	return nil
 }
 
-// defines checks the names by which clients ask for a kind, and the versions: a kind that is
-// served no more ends every watch of it, Karpenter's too, and hides the objects that live.
+// defines checks the names of a kind, and the versions: if a kind is no longer served, every watch of it ends, also
+// Karpenter's, and the existing objects are hidden.
 func (c *check) defines(crd *apiextensionsv1.CustomResourceDefinition) {
 	want, names := c.charts.Kinds[crd.Name], crd.Spec.Names
 	plural, group, _ := strings.Cut(crd.Name, ".")
@@ -317,7 +313,7 @@ func (c *check) defines(crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// Serves reports whether clients can ask a CRD's kind for a version.
+// Serves reports whether a CRD serves a version.
 func Serves(crd *apiextensionsv1.CustomResourceDefinition, version string) bool {
 	return slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
 		return v.Name == version && v.Served
@@ -326,35 +322,35 @@ func Serves(crd *apiextensionsv1.CustomResourceDefinition, version string) bool 
 
 //go:generate go run ./generate charted.json
 
-// Charted is what Karpenter's released charts consist of.
+// Charted is the content of Karpenter's released charts.
 type Charted struct {
 	// CRDs are the names of those in the CRD chart.
 	CRDs []string `json:"crds"`
-	// Kinds are what each of these defines, by its name.
+	// Kinds are what each CRD defines, by its name.
 	Kinds map[string]Defined `json:"kinds"`
 	// Fingerprints of the CRDs, by the version of the chart and the CRD's name: see Fingerprint.
 	Fingerprints map[string]map[string]string `json:"fingerprints"`
 	// Objects are the names in the main chart, by kind.
 	Objects map[string][]string `json:"objects"`
-	// Variables are those of the controller, by name.
+	// Variables are the names of the controller's variables.
 	Variables []string `json:"variables"`
-	// Rights are what each role gives, by its kind and name: see Rights.
+	// Rights are the permissions of each role, by its kind and name: see Rights.
 	Rights map[string][]string `json:"rights"`
 }
 
-// Defined is the kind that a CRD of Karpenter's defines.
+// Defined is the kind that a CRD of Karpenter defines.
 type Defined struct {
 	Kind  string `json:"kind"`
 	Scope string `json:"scope"`
-	// Serves are the versions that each released chart serves. None if some charts lack
-	// the CRD: nobody needs it then.
+	// Serves are the versions that each released chart serves. None if some charts do not contain the CRD, because then
+	// nothing requires it.
 	Serves []string `json:"serves,omitempty"`
 }
 
 //go:embed charted.json
 var chartedJSON []byte
 
-// FromCharts returns what the released charts consist of.
+// FromCharts returns the content of the released charts.
 func FromCharts() Charted { return charted() }
 
 var charted = sync.OnceValue(func() Charted {
@@ -365,8 +361,8 @@ var charted = sync.OnceValue(func() Charted {
 	return c
 })
 
-// Rights are what a rule gives, one by one: "apps/daemonsets get",
-// "coordination.k8s.io/leases[name] patch".
+// Rights returns the permissions of a rule, one by one: "apps/daemonsets get", "coordination.k8s.io/leases[name]
+// patch".
 func Rights(rule rbacv1.PolicyRule) []string {
 	var rights []string
 	for _, one := range apart(rule) {
@@ -375,7 +371,7 @@ func Rights(rule rbacv1.PolicyRule) []string {
 	return rights
 }
 
-// right is one of a rule's; over is the one over all objects that it is part of.
+// right is one permission of a rule; over is the same permission for all objects.
 type right struct{ is, over string }
 
 func apart(rule rbacv1.PolicyRule) []right {
@@ -399,7 +395,7 @@ func apart(rule rbacv1.PolicyRule) []right {
 	return rights
 }
 
-// beyond are the rights of rules that a role of the real charts does not give.
+// beyond returns the permissions of rules that a role of the real charts does not have.
 func (c Charted) beyond(role string, rules []rbacv1.PolicyRule) []string {
 	var found []string
 	for _, rule := range rules {
@@ -412,10 +408,9 @@ func (c Charted) beyond(role string, rules []rbacv1.PolicyRule) []string {
 	return found
 }
 
-// image checks that a container runs Karpenter's image, of the version that its chart has:
-// all that is decided of versions goes by the chart's. What is named by digest may be of any
-// version, whatever its tag says: the publisher of a chart is believed that, and so is a chart
-// whose digest the NodeSync names.
+// image checks that a container runs Karpenter's image in the version of its chart, because all decisions about
+// versions use the chart's. An image digest can belong to any version, whatever the tag says: this is accepted if the
+// NodeSync allows the chart's digest, or if no commit can change the chart.
 func (c *check) image(reference string) {
 	tagged, digest, byDigest := strings.Cut(reference, "@")
 	repository, tag, _ := strings.Cut(tagged, ":")
@@ -443,11 +438,10 @@ func (c *check) image(reference string) {
 	}
 }
 
-// isDigest reports whether a container runtime would take this for the digest of an image.
+// isDigest reports whether a container runtime would accept this as the digest of an image.
 var isDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString
 
-// wholeDigest is a digest as the NodeSync names it, or the form of one where only its
-// beginning is known.
+// wholeDigest returns a digest as written in a NodeSync, or a placeholder if only its first part is known.
 func wholeDigest(digest string) string {
 	const prefix = "sha256:"
 	if len(digest) < len(prefix)+sha256.Size*2 {

@@ -27,7 +27,7 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	return read
 }
 
-// module is the folder of Karpenter's AWS provider that plumbline is built with.
+// module returns the folder of Karpenter's AWS provider that plumbline is built with.
 func module(t *testing.T) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/aws/karpenter-provider-aws").Output()
@@ -37,8 +37,8 @@ func module(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// realChart is what Karpenter's own chart renders to. A release has its own version as the
-// image's tag; a module has that of the release before.
+// realChart returns the rendered objects of Karpenter's own chart. A release has its own version as the image's tag; a
+// module has that of the previous release.
 func realChart(t *testing.T, values map[string]any) []*unstructured.Unstructured {
 	t.Helper()
 	found, err := charts.FromFolder(filepath.Join(module(t), "charts"))
@@ -64,8 +64,7 @@ func TestTheRealChartPasses(t *testing.T) {
 	}
 }
 
-// patched is the chart with one object changed by a JSON patch, in YAML; or, without
-// the name of one, with one more object.
+// patched returns the chart with one object changed by a JSON patch, in YAML; or, without a name, with one more object.
 func patched(t *testing.T, chart []*unstructured.Unstructured, name, text string) []*unstructured.Unstructured {
 	t.Helper()
 	if name == "" {
@@ -104,7 +103,7 @@ func patched(t *testing.T, chart []*unstructured.Unstructured, name, text string
 func TestObjectsThatAreRefused(t *testing.T) {
 	const deployment, pod, container = "Deployment karpenter", "/spec/template/spec", "/spec/template/spec/containers/0"
 	add := func(path, value string) string { return "[{op: add, path: " + path + ", value: " + value + "}]" }
-	// lowered is the entry of what the level of the Pod Security Standards allows.
+	// lowered is the entry for what the level of the Pod Security Standards allows.
 	const lowered = "podSecurity"
 	real := realChart(t, nil)
 	for name, c := range map[string]struct {
@@ -210,7 +209,7 @@ func TestObjectsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestChartsThatLackWhatTheyAreFor: Helm deletes what a release has no more.
+// TestChartsThatLackWhatTheyAreFor: Helm deletes what a release no longer contains.
 func TestChartsThatLackWhatTheyAreFor(t *testing.T) {
 	for name, r := range map[string]Rendered{
 		"nothing":       {},
@@ -290,7 +289,7 @@ func TestTheCRDChart(t *testing.T) {
 	}
 }
 
-// realCRDs are those of Karpenter's own CRD chart.
+// realCRDs returns those of Karpenter's own CRD chart.
 func realCRDs(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(module(t), "pkg/apis/crds/*.yaml"))
@@ -308,8 +307,8 @@ func realCRDs(t *testing.T) []*unstructured.Unstructured {
 	return crds
 }
 
-// TestKindsThatAreServedNoMore: a CRD chart that would take a kind from the API server, which
-// ends every watch of it, is refused by name.
+// TestKindsThatAreServedNoMore: a CRD chart is refused if the API server would no longer serve a kind, which ends every
+// watch of it.
 func TestKindsThatAreServedNoMore(t *testing.T) {
 	const claims = "CustomResourceDefinition nodeclaims.karpenter.sh"
 	replace := func(path, value string) string {
@@ -347,8 +346,8 @@ func TestKindsThatAreServedNoMore(t *testing.T) {
 	}
 }
 
-// TestImagesOfAnotherVersion: what the NodeSync says of versions holds for the program, and
-// not only for what a chart calls itself.
+// TestImagesOfAnotherVersion: the NodeSync's limits on versions apply to the program, and not only to the version in a
+// chart.
 func TestImagesOfAnotherVersion(t *testing.T) {
 	const tag, byDigest, noDigest = "another version than its chart's", "names its image by digest", "by a digest that is none"
 	real256 := "sha256:" + strings.Repeat("0a", 32)

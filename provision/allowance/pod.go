@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/contradiction"
 )
 
-// deployment looks at the pods that the Deployment makes.
+// deployment checks the pods of the Deployment.
 func (c *check) deployment() error {
 	var deployment appsv1.Deployment
 	if err := c.into(&deployment); err != nil {
@@ -35,21 +35,21 @@ func (c *check) deployment() error {
 	if len(template.Spec.Containers) > 0 {
 		c.container(&template.Spec.Containers[0])
 	}
-	if len(c.found) == before { // else what is wrong is named already, with what would allow it
+	if len(c.found) == before { // otherwise the specific checks have better messages
 		c.rules()
 	}
 	return nil
 }
 
-// mostReplicas are the pods that a commit may ask for: each takes room on nodes that others
-// need, and all but one of them only wait.
+// mostReplicas limits the pods that a commit may request: each takes space on nodes that others need, and all but one
+// of them only wait.
 const mostReplicas = 10
 
-// messages is the file in which a container may leave a message: the kubelet puts what is in it into
-// the status of the pod, which more people may read than the file.
+// messages is the file in which a container may leave a message: the kubelet copies its content into the status of the
+// pod, which more people may read than the file.
 const messages = "/dev/termination-log"
 
-// number checks how many pods there are.
+// number checks the number of pods.
 func (c *check) number(spec *appsv1.DeploymentSpec) {
 	if spec.Replicas != nil && *spec.Replicas > mostReplicas {
 		c.unless("replicas", fmt.Sprintf("has %d replicas, and %d are the most", *spec.Replicas, mostReplicas))
@@ -67,13 +67,13 @@ func (c *check) number(spec *appsv1.DeploymentSpec) {
 // levels are those of the library.
 var levels = map[Level]api.Level{"": api.LevelRestricted, Restricted: api.LevelRestricted, Baseline: api.LevelBaseline, Privileged: api.LevelPrivileged}
 
-// seccompSince is the first line of charts whose pods set a seccomp profile. Earlier
-// ones meet the restricted level but for that.
+// seccompSince is the first version of charts whose pods set a seccomp profile. Earlier ones meet the rest of the
+// restricted level.
 const seccompSince = "1.6.0"
 
 const seccompCheck policy.CheckID = "seccompProfile_restricted"
 
-// standard holds the pods to the Pod Security Standard.
+// standard checks the pods against the Pod Security Standard.
 func (c *check) standard(meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	results := c.evaluate(meta, spec, levels[c.allowance.PodSecurity])
 	if len(results) == 0 {
@@ -89,7 +89,7 @@ func (c *check) standard(meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	})
 }
 
-// evaluate returns what violates a level, in words.
+// evaluate describes what violates a level.
 func (c *check) evaluate(meta *metav1.ObjectMeta, spec *corev1.PodSpec, level api.Level) []string {
 	checks := policy.DefaultChecks()
 	if version, err := semver.NewVersion(c.rendered.Version); err == nil && version.LessThan(semver.MustParse(seccompSince)) {
@@ -108,8 +108,7 @@ func (c *check) evaluate(meta *metav1.ObjectMeta, spec *corev1.PodSpec, level ap
 	return found
 }
 
-// identity checks that a pod has its own account and one container, and reaches no
-// object of others.
+// identity checks that a pod has its own account and one container, and uses no other objects.
 func (c *check) identity(spec *corev1.PodSpec) {
 	if spec.ServiceAccountName != account || spec.DeprecatedServiceAccount != "" && spec.DeprecatedServiceAccount != account {
 		c.refuse("runs under another ServiceAccount than %s", account)
@@ -134,8 +133,8 @@ func (c *check) identity(spec *corev1.PodSpec) {
 	}
 }
 
-// placed checks that it does not run on a node whose userData a commit may write, nor
-// finds its hosts elsewhere.
+// placed checks that it does not run on a node whose userData a commit may write, and uses no other hosts or name
+// servers.
 func (c *check) placed(spec *corev1.PodSpec) {
 	if !offOwnNodes(spec.Affinity) {
 		c.unless("affinity.nodeAffinity", closed["affinity.nodeAffinity"].why)
@@ -148,8 +147,7 @@ func (c *check) placed(spec *corev1.PodSpec) {
 	}
 }
 
-// offOwnNodes reports whether each way to be placed asks for a node that Karpenter does not
-// own.
+// offOwnNodes reports whether each term of the required node affinity excludes nodes that Karpenter manages.
 func offOwnNodes(affinity *corev1.Affinity) bool {
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return false
@@ -162,9 +160,8 @@ func offOwnNodes(affinity *corev1.Affinity) bool {
 	})
 }
 
-// container checks that it runs Karpenter's image as it is, and that no variable
-// leads it to another host or to a Secret. It is the first one: the others are sidecars,
-// which are allowed or refused as a whole.
+// container checks that it runs Karpenter's image unchanged, and that no variable sends it to another host or reads a
+// Secret. It is the first container: the others are sidecars, which are allowed or refused as a whole.
 func (c *check) container(container *corev1.Container) {
 	c.image(container.Image)
 	if len(container.Command)+len(container.Args) > 0 || container.Lifecycle != nil {
@@ -192,8 +189,8 @@ func (c *check) container(container *corev1.Container) {
 	}
 }
 
-// variables checks that none reads another object, leads the controller elsewhere, or has it run
-// for another cluster. A chart in Git sets none that neither a released chart has nor a value could.
+// variables checks that none reads another object, sends the controller elsewhere, or makes it run for another cluster.
+// A chart in Git may set only variables that a released chart has or that a value could set.
 func (c *check) variables(all []corev1.EnvVar) {
 	for _, variable := range all {
 		at := variableAt(variable.Name)
@@ -214,7 +211,8 @@ func (c *check) variables(all []corev1.EnvVar) {
 	}
 }
 
-// terminates refuses what makes Karpenter terminate nodes that it keeps without it, if a chart in Git has it by default or in a template.
+// terminates refuses settings with which Karpenter terminates nodes that it would otherwise keep, if a chart in Git has
+// them as default or in a template.
 func (c *check) terminates(variable corev1.EnvVar, at string) {
 	if variable.Name == featureGates {
 		for _, path := range c.allowance.closedGates(variable.Value) {
@@ -226,11 +224,11 @@ func (c *check) terminates(variable corev1.EnvVar, at string) {
 	}
 }
 
-// ownNamespace is the one field of the pod that a variable of the charts takes.
+// ownNamespace is the only field of the pod that the charts use in a variable.
 const ownNamespace = "metadata.namespace"
 
-// unlike says why neither a released chart nor an open value makes a variable; empty if one could. A variable of a release that
-// this plumbline does not know may have a plain value, but not in a chart in Git.
+// unlike returns why neither a released chart nor an open value can set a variable this way; empty if one could. A
+// variable of a release that this plumbline does not know may have a plain value, but not in a chart in Git.
 func (c *check) unlike(variable corev1.EnvVar) string {
 	wants, released := c.charts.variableShape(variable.Name)
 	from := variable.ValueFrom
@@ -249,43 +247,44 @@ func (c *check) unlike(variable corev1.EnvVar) string {
 	return ""
 }
 
-// fromItself reports whether a variable has its value from the pod's own namespace or resources.
+// fromItself reports whether a variable's value comes from the pod's own namespace or resources.
 func fromItself(from *corev1.EnvVarSource) bool {
 	own := from.FieldRef == nil || from.FieldRef.FieldPath == ownNamespace
 	return own && from.SecretKeyRef == nil && from.ConfigMapKeyRef == nil && from.FileKeyRef == nil
 }
 
-// known is what the charts' own variables are that no value sets by their name.
+// known is the shape of the charts' own variables that no value sets by name.
 var known = pattern("a word, a number or a list of Name=true", `[A-Za-z0-9._:=,+/-]*`)
 
-// asksItself reports whether a probe is what those of Karpenter's charts are: the kubelet, which
-// is in the node's network, would ask any host.
+// asksItself reports whether a probe is like those of Karpenter's charts: the kubelet, which is in the node's network,
+// would send requests to any host.
 func asksItself(probe *corev1.ProbeHandler) bool {
 	get := probe.HTTPGet
 	return get != nil && get.Host == "" && len(get.HTTPHeaders) == 0 && probe.Exec == nil && probe.TCPSocket == nil && probe.GRPC == nil
 }
 
-// awsFeatureGates is a variable of Karpenter's own.
+// awsFeatureGates is a variable of Karpenter.
 const awsFeatureGates = "AWS_FEATURE_GATES"
 
-// leading are what the names of variables begin with that can lead a Go program with the AWS SDK and client-go to another
-// host, or to another identity.
+// leading are prefixes of variables that can send a Go program with the AWS SDK and client-go to another host, or give
+// it another identity.
 var leading = []string{"AWS_", "KUBERNETES_SERVICE_", "SSL_CERT_", "LD_", "GODEBUG", "KUBECONFIG", "HOME", "LEADER_ELECTION_", "ENABLE_PROFILING"}
 
-// leads reports whether a variable, by its name, can do so.
+// leads reports whether a variable of this name can do so.
 func leads(name string) bool {
 	upper := strings.ToUpper(name)
 	return slices.ContainsFunc(leading, func(prefix string) bool { return strings.HasPrefix(upper, prefix) }) || strings.HasSuffix(upper, "_PROXY")
 }
 
-// deploymentRule is what the spec of Karpenter's Deployment may be but for its pods. The API server's defaults are among it.
+// deploymentRule is the rule for the spec of Karpenter's Deployment except its pods. It includes the API server's
+// defaults.
 var deploymentRule = rule{fields: map[string]rule{
 	"replicas": {}, "revisionHistoryLimit": {}, "strategy": {}, "progressDeadlineSeconds": {}, // number checks replicas and strategy
 	"selector": {fields: map[string]rule{"matchLabels": {}}}, "template": {},
 }}
 
-// podRule is what the spec of Karpenter's pods may be. Package policy of pod-security-admission knows more of security
-// contexts; here it is which fields there are.
+// podRule is the rule for the spec of Karpenter's pods. Package policy of pod-security-admission checks security
+// contexts in more detail; this rule checks which fields are set.
 var podRule = rule{fields: map[string]rule{
 	"serviceAccountName": {oneOf: []string{account}, required: true}, "serviceAccount": {oneOf: []string{account}},
 	"automountServiceAccountToken": {}, "enableServiceLinks": {}, "restartPolicy": {oneOf: []string{"Always"}},
@@ -306,18 +305,19 @@ var podRule = rule{fields: map[string]rule{
 	"containers":       {first: &containerRule, required: true},
 }}
 
-// probeRule is a request to the container's own port: the kubelet, which is in the node's network, would ask any host.
+// probeRule allows a request to the container's own port: the kubelet, which is in the node's network, would send
+// requests to any host.
 var probeRule = rule{fields: map[string]rule{
 	"httpGet":             {required: true, fields: map[string]rule{"path": {}, "port": {}, "scheme": {}}},
 	"initialDelaySeconds": {}, "timeoutSeconds": {}, "periodSeconds": {}, "successThreshold": {}, "failureThreshold": {}, "terminationGracePeriodSeconds": {},
 }}
 
-// amountsRule are amounts of what every node has, and no devices.
+// amountsRule allows amounts of what every node has, and no devices.
 func amountsRule(opens string) rule {
 	return rule{opens: opens, fields: map[string]rule{"cpu": {}, "memory": {}, "ephemeral-storage": {}}}
 }
 
-// containerRule is what the controller's container may be. Its image and its variables have rules of their own.
+// containerRule is the rule for the controller's container. Its image and its variables have separate rules.
 var containerRule = rule{fields: map[string]rule{
 	"name": {}, "image": {required: true}, "imagePullPolicy": {}, "resizePolicy": {}, "env": {},
 	"ports": {each: &rule{fields: map[string]rule{
@@ -337,7 +337,7 @@ var containerRule = rule{fields: map[string]rule{
 	}},
 }}
 
-// rules holds the Deployment to its rules.
+// rules applies the rules of the Deployment.
 func (c *check) rules() {
 	spec, _ := c.object.Object["spec"].(map[string]any)
 	c.shaped(deploymentRule, "spec", spec)
@@ -345,10 +345,10 @@ func (c *check) rules() {
 	c.shaped(podRule, "spec.template.spec", template["spec"])
 }
 
-// plain is a value that leads nowhere: what a variable may be that no known release of Karpenter has.
+// plain is the shape of a harmless value, for a variable that no known release of Karpenter has.
 var plain = pattern("true, false, a number or a duration", `true|false|[0-9]{1,15}(\.[0-9]{1,15})?(ns|us|ms|s|m|h)?`)
 
-// variableShape is what a variable of the controller may be; false if no known release has it.
+// variableShape returns the shape of a variable of the controller; false if no known release has it.
 func (c Charted) variableShape(name string) (shape, bool) {
 	if wants, isOpen := open[variableAt(name)]; isOpen {
 		return wants, true
@@ -356,12 +356,14 @@ func (c Charted) variableShape(name string) (shape, bool) {
 	return known, name == awsFeatureGates || slices.Contains(c.Variables, name)
 }
 
-// Expression is one condition on what plumbline writes: a sentence that says what holds, and the same in CEL. It is not asked where
-// Unless holds: what an administrator has changed stays where plumbline does not change it.
+// Expression is one condition on what plumbline writes: a sentence that describes it, and the same in CEL. It is not
+// evaluated if Unless is true, because changes of an administrator are accepted as long as plumbline does not change
+// the same.
 type Expression struct{ Message, CEL, Unless string }
 
-// PodExpressions are the rules for Karpenter's Deployment in CEL. The variables pod (the spec of its pods), images (the repositories of
-// Karpenter's image) and allowed (values of the chart that a NodeSync may allow) are those of the policy.
+// PodExpressions returns the rules for Karpenter's Deployment in CEL. They use the policy's variables pod (the spec of
+// its pods), images (the repositories of Karpenter's image) and allowed (values of the chart that a NodeSync may
+// allow).
 func PodExpressions() []Expression {
 	const container = "variables.pod.containers[0]"
 	const update, unchanged = "request.operation == 'UPDATE' && ", "variables.unchanged"
@@ -399,7 +401,8 @@ func PodExpressions() []Expression {
 	}
 }
 
-// VariablePatterns are regular expressions for all of the value of each variable of the controller that a known release has, by name.
+// VariablePatterns returns a regular expression for the whole value of each variable of the controller that a known
+// release has, by name.
 func VariablePatterns() map[string]string {
 	patterns := map[string]string{awsFeatureGates: known.expression}
 	for _, name := range FromCharts().Variables {
@@ -413,7 +416,7 @@ func VariablePatterns() map[string]string {
 	return patterns
 }
 
-// CELPatterns are VariablePatterns as a map of CEL.
+// CELPatterns returns VariablePatterns as a map in CEL.
 func CELPatterns() string {
 	patterns := VariablePatterns()
 	var entries []string
@@ -423,7 +426,7 @@ func CELPatterns() string {
 	return "{" + strings.Join(entries, ",\n        ") + "}"
 }
 
-// variableExpression is unlike in CEL, about the variable e. The policy's variable patterns is CELPatterns.
+// variableExpression is unlike in CEL, for the variable e. The policy's variable patterns is CELPatterns.
 func variableExpression(e string) string {
 	value := e + ".?value.orValue('')"
 	leads := fmt.Sprintf("%s.exists(p, %[2]s.name.upperAscii().startsWith(p)) || %[2]s.name.upperAscii().endsWith('_PROXY')", celList(leading), e)

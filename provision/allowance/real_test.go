@@ -13,11 +13,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// released are the versions whose charts the module proxy has.
+// released are versions whose charts the module proxy has.
 var released = []string{"1.0.8", "1.3.3", "1.6.3", "1.8.6", "1.12.1", "1.14.1"}
 
-// chartValues are the defaults of a version's main chart. Go's module cache has them,
-// or fetches them, outside of every module.
+// chartValues returns the defaults of a version's main chart, from Go's module cache, outside of every module.
 func chartValues(t *testing.T, version string) map[string]any {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "github.com/aws/karpenter-provider-aws@v"+version)
@@ -42,7 +41,7 @@ func chartValues(t *testing.T, version string) map[string]any {
 	return values
 }
 
-// leaves calls a function for each value that is no map with entries.
+// leaves calls each for every value that is not a map with entries.
 func leaves(at string, values map[string]any, each func(path string, value any)) {
 	for key, value := range values {
 		if below, ok := value.(map[string]any); ok && len(below) > 0 {
@@ -53,16 +52,15 @@ func leaves(at string, values map[string]any, each func(path string, value any))
 	}
 }
 
-// listed reports whether a table has a path, or one that it is below.
+// listed reports whether a table contains a path, or a parent of it.
 func listed(at string) bool {
 	return slices.ContainsFunc(slices.Concat(slices.Collect(maps.Keys(open)), slices.Collect(maps.Keys(closed))), func(known string) bool {
 		return at == known || strings.HasPrefix(at, known+".") || strings.HasPrefix(at, known+"[") || strings.HasPrefix(known, at+".")
 	})
 }
 
-// TestEveryValueIsListed: each value of each released chart is open or closed, and no
-// default of a closed one is refused in a map that only repeats the chart, except
-// for those that name an image or a security context.
+// TestEveryValueIsListed: each value of each released chart is open or closed, and no default of a closed one is
+// refused in a map that only repeats the chart, except for those that name an image or a security context.
 func TestEveryValueIsListed(t *testing.T) {
 	seen := map[string]bool{}
 	for _, version := range released {

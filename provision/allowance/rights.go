@@ -12,16 +12,15 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// aggregated is the one ClusterRole of the charts that is for others, and the label that
-// adds its rules to theirs.
+// aggregated is the only ClusterRole of the charts that is for others, and aggregatedLabel adds its rules to theirs.
 const (
 	aggregated      = "karpenter-admin"
 	aggregatedLabel = "rbac.authorization.k8s.io/aggregate-to-admin"
 )
 
-// role checks that a role gives no right that the real one does not give.
+// role checks that a role grants only permissions that the real one grants.
 func (c *check) role() error {
-	var role rbacv1.ClusterRole // a Role has its rules in the same place
+	var role rbacv1.ClusterRole // a Role has its rules in the same field
 	if err := c.into(&role); err != nil {
 		return err
 	}
@@ -37,7 +36,7 @@ func (c *check) role() error {
 	return nil
 }
 
-// binding checks that a role is given only to Karpenter's ServiceAccount.
+// binding checks that a role is bound only to Karpenter's ServiceAccount.
 func (c *check) binding() error {
 	var binding rbacv1.ClusterRoleBinding
 	if err := c.into(&binding); err != nil {
@@ -55,7 +54,7 @@ func (c *check) binding() error {
 	return nil
 }
 
-// The ways on which a value leaves the controller.
+// How a value leaves the controller.
 const (
 	toNodes      = "goes into the user data of every node"
 	toAWS        = "goes into names of hosts and requests to AWS"
@@ -64,9 +63,8 @@ const (
 	compared     = "is compared with other values by the API server, whose answers everyone who can push reads"
 )
 
-// leaving are the open values whose content can be read outside of the controller and of its
-// objects: by who is root on a node, or reads its log or metrics. A committer chooses
-// which labelled Secret goes where.
+// leaving are the open values whose content can be read outside of the controller and its objects: by root on a node,
+// or by readers of its log or metrics. A committer chooses which labelled Secret is used for which value.
 var leaving = map[string]string{
 	"settings.clusterName":                       toNodes,
 	"settings.clusterEndpoint":                   toNodes,
@@ -109,9 +107,8 @@ var leaving = map[string]string{
 	"controller.resources.requests.ephemeral-storage": compared,
 }
 
-// CheckSecret says which values out of a Secret leave the controller, so that a commit may
-// not have them set from there. They are those of the Secret by itself, whatever is put over
-// them.
+// CheckSecret returns the values from a Secret that leave the controller, which a commit must not set from there.
+// values are those of the Secret by itself, even if others override them.
 func (a Allowance) CheckSecret(values map[string]any) []Refusal {
 	s := &secrets{allowance: a}
 	s.look("", values)
@@ -143,8 +140,7 @@ func (s *secrets) look(at string, value any) {
 	}
 }
 
-// variables looks at controller.env. A value without its name belongs to a variable that
-// another source of values names.
+// variables checks controller.env. A value without a name belongs to a variable that another source of values names.
 func (s *secrets) variables(list []any) {
 	for _, one := range list {
 		variable, _ := one.(map[string]any)
@@ -173,9 +169,8 @@ func (s *secrets) refuse(at, why string) {
 	s.found = append(s.found, Refusal{What: "valuesFrom a Secret for values." + at, Why: why, Field: fieldValues, Entry: at})
 }
 
-// CheckCRDs says which CRDs of a CRD chart in Git are not those of Karpenter's release. It is
-// asked before anything compiles their schemas. A chart whose digest is allowed may have others:
-// the author of the NodeSync vouches for it.
+// CheckCRDs returns the CRDs of a CRD chart in Git that are not those of Karpenter's release. Call it before anything
+// compiles their schemas. A chart whose digest is allowed may have others: the author of the NodeSync vouches for it.
 func (a Allowance) CheckCRDs(version, digest string, crds []*apiextensionsv1.CustomResourceDefinition) ([]Refusal, error) {
 	var found []Refusal
 	for _, crd := range crds {
@@ -188,9 +183,9 @@ func (a Allowance) CheckCRDs(version, digest string, crds []*apiextensionsv1.Cus
 	return found, nil
 }
 
-// checkReleased compares all of a CRD's spec. The API server writes the defaults of a schema into
-// everyone's objects, drops the fields that it does not have, and merges lists by their keys:
-// each of these outlives the commit, and the objects of other NodeSyncs are not held to a Plan.
+// checkReleased compares the whole spec of a CRD. The API server adds the defaults of a schema to all objects, drops
+// fields that the schema does not have, and merges lists by their keys: each of these outlasts the commit, and no Plan
+// restricts the objects of other NodeSyncs.
 func (a Allowance) checkReleased(version, digest string, crd *apiextensionsv1.CustomResourceDefinition) ([]Refusal, error) {
 	if a.names(digest) {
 		return nil, nil
@@ -209,13 +204,13 @@ func (a Allowance) checkReleased(version, digest string, crd *apiextensionsv1.Cu
 	}}, nil
 }
 
-// Fingerprint of all that a CRD defines, however it is written.
+// Fingerprint returns a hash of everything that a CRD defines, independent of how it is written.
 func Fingerprint(crd *apiextensionsv1.CustomResourceDefinition) (string, error) {
 	typed, err := json.Marshal(crd.Spec)
 	if err != nil {
 		return "", fmt.Errorf("read crd %s: %w", crd.Name, err)
 	}
-	var plain any // a default is text as it was written, and has its keys in order now
+	var plain any // decodes defaults, which are raw JSON, so that their keys are sorted
 	if err := json.Unmarshal(typed, &plain); err != nil {
 		return "", fmt.Errorf("read crd %s: %w", crd.Name, err)
 	}
@@ -226,10 +221,10 @@ func Fingerprint(crd *apiextensionsv1.CustomResourceDefinition) (string, error) 
 	return fmt.Sprintf("%x", sha256.Sum256(canonical)), nil
 }
 
-// featureGates is the variable by which the controller has its feature gates: Name=true,Name=false.
+// featureGates is the variable with the controller's feature gates: Name=true,Name=false.
 const featureGates = "FEATURE_GATES"
 
-// closedGates are the values of the chart for the feature gates that a list turns on, and that a commit may not turn on.
+// closedGates returns the chart values for the feature gates that a list enables, but that a commit must not enable.
 func (a Allowance) closedGates(list string) []string {
 	var found []string
 	for gate := range strings.SplitSeq(list, ",") {

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestSecretsThatWouldLeave: a committer chooses which labelled Secret goes into which value,
-// and is root on the nodes that some of them go to.
+// TestSecretsThatWouldLeave: a committer chooses which labelled Secret is used for which value, and is root on the
+// nodes that some values go to.
 func TestSecretsThatWouldLeave(t *testing.T) {
 	for name, c := range map[string]struct {
 		values string
@@ -59,8 +59,8 @@ func TestSecretsThatWouldLeave(t *testing.T) {
 	}
 }
 
-// TestWhatLeavesIsListed: a value that leaves the controller leaves it as a variable as well,
-// and each is one that a commit may set.
+// TestWhatLeavesIsListed: a value that leaves the controller is listed as a variable as well, and each is one that a
+// commit may set.
 func TestWhatLeavesIsListed(t *testing.T) {
 	for at := range leaving {
 		if _, is := open[at]; !is && !closed[at].own {
@@ -75,7 +75,7 @@ func TestWhatLeavesIsListed(t *testing.T) {
 	}
 }
 
-// typed are objects as CRDs.
+// typed converts objects to CRDs.
 func typed(t *testing.T, objects []*unstructured.Unstructured) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	var crds []*apiextensionsv1.CustomResourceDefinition
@@ -89,9 +89,8 @@ func typed(t *testing.T, objects []*unstructured.Unstructured) []*apiextensionsv
 	return crds
 }
 
-// TestCRDsOfChartsInGit: a CRD in Git is the released one, or its chart is one that the NodeSync
-// names: what a schema sets, drops or merges is in the objects of every NodeSync, and outlives
-// the commit.
+// TestCRDsOfChartsInGit: a CRD in Git must be the released one, or its chart must be allowed by the NodeSync: what a
+// schema sets, drops or merges affects the objects of every NodeSync, and outlasts the commit.
 func TestCRDsOfChartsInGit(t *testing.T) {
 	const (
 		classes = "CustomResourceDefinition ec2nodeclasses.karpenter.k8s.aws"
@@ -152,8 +151,8 @@ func TestCRDsOfChartsInGit(t *testing.T) {
 	}
 }
 
-// TestGatesThatTerminateNodes: a feature gate by which Karpenter terminates more nodes needs the NodeSync, however a commit turns it
-// on; to turn it off needs nothing, and neither do the other gates.
+// TestGatesThatTerminateNodes: enabling a feature gate with which Karpenter terminates more nodes requires the
+// NodeSync's permission, however a commit does it; disabling one does not, nor do the other gates.
 func TestGatesThatTerminateNodes(t *testing.T) {
 	for gate, isClosed := range map[string]bool{
 		"NodeRepair": true, "SpotToSpotConsolidation": true, "TerminateFirstDrift": true, "TerminateFirstRepair": true,
@@ -183,8 +182,9 @@ func TestGatesThatTerminateNodes(t *testing.T) {
 	}
 }
 
-// TestSettingsThatTerminateNodes: a setting with which Karpenter consolidates nodes that it keeps by default needs the NodeSync,
-// by a value, by a variable, and in a chart in Git; its default, and taking it back, need nothing.
+// TestSettingsThatTerminateNodes: a setting with which Karpenter consolidates nodes that it keeps by default requires
+// the NodeSync's permission, as a value, as a variable, and in a chart in Git; its default, and reverting to it, do
+// not.
 func TestSettingsThatTerminateNodes(t *testing.T) {
 	for setting, c := range map[string]struct{ variable, loose, strict string }{
 		"preferencePolicy": {"PREFERENCE_POLICY", "Ignore", "Respect"},
@@ -217,7 +217,7 @@ func TestSettingsThatTerminateNodes(t *testing.T) {
 	}
 }
 
-// TestGatesThatAChartInGitTurnsOn: its own values and templates need the same as values of a commit.
+// TestGatesThatAChartInGitTurnsOn: its own values and templates require the same permission as values of a commit.
 func TestGatesThatAChartInGitTurnsOn(t *testing.T) {
 	const path = "settings.featureGates.spotToSpotConsolidation"
 	objects := realChart(t, map[string]any{"settings": map[string]any{"featureGates": map[string]any{"spotToSpotConsolidation": true}}})

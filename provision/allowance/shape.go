@@ -17,18 +17,17 @@ import (
 	"github.com/plumbline-dev/plumbline/confine/weigh"
 )
 
-// shape is what an open value may be. The chart writes most of them into YAML as
-// they are, some through tpl: a text of the wrong shape could write other fields of
-// the Deployment than its own.
+// shape is what an open value may be. The chart writes most of them into YAML unchanged, some through tpl: a string of
+// the wrong shape could add other fields to the Deployment.
 type shape struct {
-	// is what it should be, in words.
+	// is describes what it should be.
 	is   string
 	fits func(value any) bool
-	// expression is a regular expression for all of a text that fits; empty if there is none.
+	// expression is a regular expression for a whole string that fits; empty if there is none.
 	expression string
 }
 
-// text takes values that are written as one plain word, number or truth.
+// text allows values that are written as one plain word, number or bool.
 func text(is string, fits func(string) bool) shape {
 	return shape{is: is, fits: func(value any) bool {
 		switch value := value.(type) {
@@ -43,7 +42,7 @@ func text(is string, fits func(string) bool) shape {
 	}}
 }
 
-// pattern is compiled when it is first asked: most processes ask none.
+// pattern compiles the expression on first use, because most processes never use it.
 func pattern(is, expression string) shape {
 	compiled := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:` + expression + `)$`) })
 	made := text(is, func(s string) bool { return compiled().MatchString(s) })
@@ -66,14 +65,14 @@ var (
 		return ok && !slices.ContainsFunc(list, func(one any) bool { return one != "stdout" && one != "stderr" })
 	}}
 	output = pattern("stdout or stderr", `std(out|err)(,std(out|err))*`)
-	// labels and annotations go through toYaml, as maps of words.
+	// labels and annotations pass through toYaml, as maps of words.
 	labels = shape{is: "a map of labels", fits: func(value any) bool {
 		return each(value, func(key string, value any) bool {
 			s, ok := value.(string)
 			return ok && len(validation.IsQualifiedName(key)) == 0 && len(validation.IsValidLabelValue(s)) == 0
 		})
 	}}
-	// tree goes through toYaml, which lets nothing out of its place.
+	// tree passes through toYaml, which keeps everything in its place.
 	tree = shape{is: "a map or a list", fits: func(value any) bool {
 		switch value.(type) {
 		case nil, map[string]any, []any:
@@ -87,7 +86,7 @@ func oneOf(words ...string) shape {
 	return pattern("one of "+strings.Join(words, ", "), strings.Join(words, "|"))
 }
 
-// each holds for all entries of a map; of anything else it does not hold.
+// each reports whether holds is true for all entries of a map; it is false for anything else.
 func each(value any, holds func(key string, value any) bool) bool {
 	entries, ok := value.(map[string]any)
 	if !ok {
@@ -101,7 +100,7 @@ func each(value any, holds func(key string, value any) bool) bool {
 	return true
 }
 
-// isQuantity reads no text that takes long to read.
+// isQuantity does not parse strings that take too long.
 func isQuantity(s string) bool {
 	if weigh.Quantity(s) != nil {
 		return false
@@ -110,28 +109,26 @@ func isQuantity(s string) bool {
 	return err == nil
 }
 
-// whole is a number without a fraction that is not negative.
+// whole is a non-negative whole number.
 var whole = pattern("a whole number", `[0-9]{1,9}|1[0-9]{9}`)
 
-// few is how many pods there may be.
+// few is the allowed number of pods.
 var few = text(fmt.Sprintf("a whole number from 1 to %d", mostReplicas), func(s string) bool {
 	n, err := strconv.ParseInt(s, 10, 32)
 	return err == nil && n >= 1 && n <= mostReplicas
 })
 
-// metadataFields are all that the charts' objects have of metadata. Finalizers would keep
-// an object for ever, and an owner that does not exist would delete it.
+// metadataFields are all metadata fields of the charts' objects. Finalizers would keep an object forever, and an owner
+// that does not exist would delete it.
 var metadataFields = []string{"name", "namespace", "labels", "annotations", "creationTimestamp"}
 
-// marks are the labels or the annotations of an object. Other programs act on them, so
-// that they are a closed list.
+// marks are the labels or the annotations of an object. They are a closed list, because other programs act on them.
 type marks struct {
 	// field of the metadata, and a word for one of them.
 	field, word string
-	// values of the chart that add to them, the most particular first; none if no
-	// value does.
+	// values of the chart that add to them, the most specific first; none if no value does.
 	values []string
-	// own are what the charts set by themselves; with a text, only to that.
+	// own are those that the charts themselves set; if the text is not empty, only to that.
 	own map[string]string
 }
 
@@ -141,8 +138,8 @@ var chartLabels = map[string]string{
 	"app.kubernetes.io/version": "", "helm.sh/chart": "",
 }
 
-// ChartLabels are the charts' labels as a condition in CEL on the label l among variables.labels, and those of them that each
-// object keeps: by these the deletion guard and Helm know it.
+// ChartLabels returns the charts' labels as a CEL condition on the label l among variables.labels, and those that each
+// object must keep because the deletion guard and Helm identify it by them.
 func ChartLabels() (condition string, kept []string) {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(chartLabels)) {
@@ -156,9 +153,10 @@ func ChartLabels() (condition string, kept []string) {
 	return "(" + strings.Join(all, " || ") + ")", kept
 }
 
-// AnnotationExpressions are the conditions in CEL on the annotations of Karpenter's ServiceAccount and of its Service: what other
-// programs do for Karpenter depends on them, such as which token AWS gets. The variables annotations and annotationsBefore (those
-// before a change) and allowed (values of the chart that a NodeSync may allow) are the policy's. The IAM role has a condition of its own.
+// AnnotationExpressions returns the CEL conditions on the annotations of Karpenter's ServiceAccount and its Service:
+// what other programs do for Karpenter depends on them, such as which token it presents to AWS. They use the policy's
+// variables annotations, annotationsBefore (those before a change) and allowed (values of the chart that a NodeSync may
+// allow). The IAM role has a separate condition.
 func AnnotationExpressions() []Expression {
 	allowed := func(values ...string) string {
 		paths := []string{"'*'"}
@@ -193,7 +191,7 @@ func AnnotationExpressions() []Expression {
 // crdAnnotations are those of the CRDs.
 var crdAnnotations = map[string]string{"helm.sh/resource-policy": "keep", "controller-gen.kubebuilder.io/version": ""}
 
-// metadata checks what stands about the object beside its name.
+// metadata checks the object's metadata other than its name.
 func (c *check) metadata() {
 	labels := marks{field: "labels", word: "label", values: []string{"additionalLabels"}, own: chartLabels}
 	annotations := marks{field: "annotations", word: "annotation", values: []string{"additionalAnnotations"}}
@@ -202,7 +200,7 @@ func (c *check) metadata() {
 		annotations.values = []string{"service.annotations", "additionalAnnotations"}
 	case "ServiceAccount":
 		annotations.values = []string{"serviceAccount.annotations", "additionalAnnotations"}
-		annotations.own = map[string]string{roleAnnotation: ""} // serviceAccount looks at it
+		annotations.own = map[string]string{roleAnnotation: ""} // serviceAccount checks it
 	case "ServiceMonitor":
 		labels.values = []string{"serviceMonitor.additionalLabels", "additionalLabels"}
 	case "ClusterRole":
@@ -222,7 +220,7 @@ func (c *check) metadata() {
 	}
 }
 
-// marked checks one metadata of the object, which stands at a path.
+// marked checks one metadata of the object, at a path.
 func (c *check) marked(at string, all ...marks) {
 	path := map[string][]string{"metadata": {"metadata"}, "spec.template.metadata": {"spec", "template", "metadata"}}[at]
 	metadata, _, err := unstructured.NestedMap(c.object.Object, path...)
@@ -248,7 +246,7 @@ func (c *check) marked(at string, all ...marks) {
 	}
 }
 
-// markAllowed reports whether the charts themselves set a mark, or a value that is allowed.
+// markAllowed reports whether the charts themselves, or an allowed value, set a mark.
 func (c *check) markAllowed(these marks, key, value string) bool {
 	if fixed, own := these.own[key]; own && (fixed == "" || fixed == value) {
 		return true
@@ -263,7 +261,7 @@ func (c *check) markAllowed(these marks, key, value string) bool {
 	})
 }
 
-// mark refuses one, with the value that would allow it.
+// mark refuses one, and names the value that would allow it.
 func (c *check) mark(these marks, key string) {
 	r := Refusal{What: c.name(), Why: "has the " + these.word + " " + key + ", which no chart of Karpenter's sets: other programs in the cluster act on those"}
 	if len(these.values) > 0 {
@@ -272,21 +270,21 @@ func (c *check) mark(these marks, key string) {
 	c.found = append(c.found, r)
 }
 
-// environment is the one list whose entries have names of their own.
+// environment is the only list whose entries have names.
 const environment = "controller.env"
 
-// roleValue is where the chart has the controller's IAM role, by IRSA.
+// roleValue is the value with the controller's IAM role, for IRSA.
 const (
 	eksAnnotations = "eks.amazonaws.com/"
 	roleAnnotation = eksAnnotations + "role-arn"
 	roleValue      = "serviceAccount.annotations[" + roleAnnotation + "]"
 )
 
-// note is the value of an annotation, which goes through toYaml.
+// note is the value of an annotation, which passes through toYaml.
 var note = shape{is: "a text", fits: func(value any) bool { _, ok := value.(string); return ok }}
 
-// CheckValues says which values of the main chart may not be set. A value that is
-// null takes a default away, so that it is one of its path like any other.
+// CheckValues returns the values of the main chart that must not be set. A null removes a default, so it counts like
+// any other value at its path.
 func (a Allowance) CheckValues(values map[string]any) []Refusal {
 	w := &walk{allowance: a}
 	w.into("", values)
@@ -298,14 +296,14 @@ type walk struct {
 	found     []Refusal
 }
 
-// into goes through the entries of a map.
+// into checks the entries of a map.
 func (w *walk) into(at string, values map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		w.look(join(at, key), values[key])
 	}
 }
 
-// look judges what stands at a path.
+// look checks the value at a path.
 func (w *walk) look(at string, value any) {
 	if w.allowance.allows(at) {
 		return
@@ -331,7 +329,7 @@ func (w *walk) look(at string, value any) {
 	}
 }
 
-// shaped judges an open value by its shape, the word that it has, and the feature gates that it turns on.
+// shaped checks an open value: its shape, its word, and the feature gates that it enables.
 func (w *walk) shaped(at string, value any, wants shape) {
 	if value != nil && !wants.fits(value) {
 		w.refuse(at, Refusal{Why: "is not " + wants.is})
@@ -347,7 +345,7 @@ func (w *walk) shaped(at string, value any, wants shape) {
 	}
 }
 
-// notOpen refuses a value that is none of the open ones.
+// notOpen refuses a value that is not open.
 func (w *walk) notOpen(at string) {
 	switch is, isClosed := closed[at]; {
 	case isClosed && is.never:
@@ -361,8 +359,8 @@ func (w *walk) notOpen(at string) {
 	}
 }
 
-// unlisted is the Refusal of a path that is in neither table: an entry of a closed
-// map, or a value that is known to no chart.
+// unlisted returns the Refusal for a path that is in neither table: an entry of a closed map, or a value that no chart
+// has.
 func (w *walk) unlisted(at string) Refusal {
 	for parent := at; parent != ""; {
 		parent = parent[:max(strings.LastIndexAny(parent, ".["), 0)]
@@ -373,13 +371,13 @@ func (w *walk) unlisted(at string) Refusal {
 	return Refusal{Why: "is no value of a chart that this plumbline knows", Unknown: true}
 }
 
-// refuse names a path, and the entry that would allow it.
+// refuse refuses a path, and names the entry that would allow it.
 func (w *walk) refuse(at string, r Refusal) {
 	r.What, r.Field, r.Entry = "values."+at, fieldValues, at
 	w.found = append(w.found, r)
 }
 
-// variables looks at controller.env, where a name may come up twice.
+// variables checks controller.env, where a name may occur twice.
 func (w *walk) variables(value any) {
 	list, ok := value.([]any)
 	if !ok {
@@ -402,8 +400,8 @@ func (w *walk) variables(value any) {
 	}
 }
 
-// harmless reports whether a closed value changes nothing: it is what the chart, or the controller, does
-// without it.
+// harmless reports whether a closed value changes nothing, because it equals the default of the chart or of the
+// controller.
 func (w *walk) harmless(is limit, value any) bool {
 	if own := w.allowance.CABundle; is.own && own != "" && value == own {
 		return true
@@ -411,7 +409,7 @@ func (w *walk) harmless(is limit, value any) bool {
 	return slices.ContainsFunc(is.harmless, func(one any) bool { return reflect.DeepEqual(one, value) })
 }
 
-// inside reports whether values stand below a path.
+// inside reports whether there are values below a path.
 func inside(at string) bool {
 	for _, known := range slices.Concat(slices.Collect(maps.Keys(open)), slices.Collect(maps.Keys(closed))) {
 		if strings.HasPrefix(known, at+".") || strings.HasPrefix(known, at+"[") {
@@ -421,7 +419,7 @@ func inside(at string) bool {
 	return false
 }
 
-// shapeOf is what an open path may be.
+// shapeOf returns the shape of an open path.
 func shapeOf(at string) (shape, bool) {
 	if is, ok := open[at]; ok {
 		return is, true

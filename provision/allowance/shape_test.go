@@ -18,7 +18,7 @@ func read(t *testing.T, text string) map[string]any {
 	return values
 }
 
-// whatOf are the paths of Refusals.
+// whatOf returns the paths of Refusals.
 func whatOf(refusals []Refusal) []string {
 	var what []string
 	for _, refusal := range refusals {
@@ -38,7 +38,7 @@ func TestValuesThatMayComeFromGit(t *testing.T) {
 		"known env":     "controller: {env: [{name: AWS_REGION, value: eu-west-1}, {name: KUBE_CLIENT_QPS, value: \"50\"}]}",
 		"monitoring":    "serviceMonitor: {enabled: true, additionalLabels: {release: prometheus}, endpointConfig: {interval: 30s}}\nservice: {annotations: {prometheus.io/scrape: \"true\"}}",
 		"as by default": "serviceAccount: {create: true, name: karpenter, annotations: {}}\nhostNetwork: false\nextraVolumes: []\nfullnameOverride: karpenter\npodSecurityContext: {}",
-		// values.yaml of each chart has it, and a commit may repeat the whole file.
+		// values.yaml of each chart contains it, and a commit may repeat the whole file.
 		"node affinity": "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: karpenter.sh/nodepool, operator: DoesNotExist}]}]}}}",
 		"null":          "settings: {interruptionQueue: null}\ntopologySpreadConstraints: null",
 		"a bundle":      "settings: {clusterEndpoint: \"https://ABC.gr7.eu-west-1.eks.amazonaws.com\"}",
@@ -51,8 +51,8 @@ func TestValuesThatMayComeFromGit(t *testing.T) {
 	}
 }
 
-// TestABundleOfAuthoritiesReplacesEveryNode: it is in Karpenter's hash of each EC2NodeClass, so that only
-// the cluster's own, which the controller has anyway, come from Git.
+// TestABundleOfAuthoritiesReplacesEveryNode: the CA bundle is part of Karpenter's hash of each EC2NodeClass, so only
+// the cluster's own, which the controller uses anyway, may come from Git.
 func TestABundleOfAuthoritiesReplacesEveryNode(t *testing.T) {
 	const values = "settings: {clusterCABundle: %s}\ncontroller: {env: [{name: CLUSTER_CA_BUNDLE, value: %[1]s}]}"
 	both := []string{"controller.env[CLUSTER_CA_BUNDLE]", "settings.clusterCABundle"}

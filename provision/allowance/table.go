@@ -1,6 +1,6 @@
 package allowance
 
-// open are the values that any commit may set, and what they may be.
+// open are the values that any commit may set, with their shapes.
 var open = map[string]shape{
 	"imagePullPolicy":                                 oneOf("Always", "IfNotPresent"),
 	"service.annotations[prometheus.io/*]":            note,
@@ -73,8 +73,8 @@ var open = map[string]shape{
 	"settings.awsFeatureGates.draEFA":                 flag,
 	"settings.awsFeatureGates.rebootForRepair":        flag,
 
-	// The variables of the controller: core's and the provider's options.go, and those
-	// of Go's runtime and of the AWS SDK that lead to no other host and name no identity.
+	// The variables of the controller: from core's and the provider's options.go, and those of Go's runtime and the AWS
+	// SDK that name no other host and no identity.
 	"controller.env[AWS_REGION]":                          word,
 	"controller.env[AWS_DEFAULT_REGION]":                  word,
 	"controller.env[AWS_STS_REGIONAL_ENDPOINTS]":          word,
@@ -114,18 +114,18 @@ var open = map[string]shape{
 	"controller.env[VM_MEMORY_OVERHEAD_PERCENT]":          number,
 }
 
-// limit is a value that no commit may set unless the NodeSync says so.
+// limit is a value that no commit may set unless the NodeSync allows it.
 type limit struct {
 	why string
-	// harmless are what it may be all the same: what the chart does without it.
+	// harmless are the values that are allowed anyway, because the chart behaves the same without them.
 	harmless []any
-	// own reports whether it may be the cluster's own authorities, too: the controller has these without it.
+	// own reports whether the cluster's own CA bundle is allowed, too: the controller uses it by default.
 	own bool
 	// never reports whether no NodeSync can allow it.
 	never bool
 }
 
-// The reasons of several.
+// Reasons that several values share.
 const (
 	whyRenames    = "renames the release's objects, and plumbline has rights over Karpenter's own names only"
 	whyIdentity   = "changes the identity that the controller runs under"
@@ -142,12 +142,11 @@ const (
 	whyScrape     = "changes where Prometheus sends its requests, and its token with them"
 )
 
-// What changes nothing.
+// Values that change nothing.
 var (
-	// unset is a name as the chart makes it.
+	// unset is a name as the chart makes it by default.
 	unset = []any{nil, "", "karpenter"}
-	// vacant is what is empty by default. An empty map over defaults leaves them,
-	// and null would take them away.
+	// vacant is for what is empty by default. An empty map keeps the defaults below it, and null would remove them.
 	vacant   = []any{nil, map[string]any{}, []any{}}
 	emptyMap = []any{map[string]any{}}
 	// offKarpenterNodes is the default of every released chart: values.yaml, affinity.nodeAffinity.
@@ -159,7 +158,7 @@ var (
 	off = []any{nil, false, "false"}
 )
 
-// closed are the values that a commit may not set.
+// closed are the values that a commit must not set.
 var closed = map[string]limit{
 	"nameOverride":                                  {why: whyRenames, harmless: unset, never: true},
 	"fullnameOverride":                              {why: whyRenames, harmless: unset, never: true},
@@ -203,8 +202,8 @@ var closed = map[string]limit{
 	"settings.featureGates.terminateFirstRepair":    {why: whyTerminates, harmless: off},
 }
 
-// loosening is a word of an open value with which Karpenter consolidates nodes that it keeps without it, and the setting that
-// the NodeSync has to allow if a chart in Git has it.
+// loosening is a word of an open value with which Karpenter consolidates nodes that it would otherwise keep, and the
+// setting that the NodeSync must allow if a chart in Git has it.
 type loosening struct{ word, setting string }
 
 var loosens = map[string]loosening{

@@ -7,8 +7,8 @@ import (
 	"github.com/plumbline-dev/plumbline/contradiction"
 )
 
-// TestVariablesOfAChart: whatever chart it is, the controller runs for the cluster of plumbline.yaml,
-// and a chart in Git has it read only what a released one or a value could.
+// TestVariablesOfAChart: with any chart, the controller must run for the cluster of plumbline.yaml, and a chart in Git
+// may set only variables that a released chart has or a value could set.
 func TestVariablesOfAChart(t *testing.T) {
 	const deployment, container = "Deployment karpenter", "/spec/template/spec/containers/0"
 	set := func(variable string) string {
@@ -17,7 +17,7 @@ func TestVariablesOfAChart(t *testing.T) {
 	real := realChart(t, nil)
 	for name, c := range map[string]struct {
 		patch string
-		// anyChart reports whether it is refused of released charts, too.
+		// anyChart reports whether it is refused in released charts, too.
 		anyChart bool
 		// want is in the error, entry is what allows it; empty if nothing does.
 		want, entry string

@@ -1,5 +1,5 @@
-// Command generate writes what Karpenter's released charts consist of: the names of
-// their CRDs and objects, what the CRDs are, and the rules of the roles.
+// Command generate writes the content of Karpenter's released charts: the names of
+// their CRDs and objects, what the CRDs define, and the rules of the roles.
 package main
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 )
 
-// released are versions of all lines since 1.1, which has no webhooks any more:
-// earlier charts want rights over Secrets and CRDs.
+// released are versions of all minor releases since 1.1, the first without webhooks: earlier charts need permissions
+// for Secrets and CRDs.
 var released = []string{"1.3.3", "1.6.3", "1.8.6", "1.12.1", karpenter.Newest()}
 
 func main() {
@@ -85,7 +85,7 @@ func generate(ctx context.Context) ([]byte, error) {
 			}
 		}
 	}
-	// It is rendered only where the cluster has its CRD.
+	// It is rendered only if the cluster has its CRD.
 	add(objects, "ServiceMonitor", charts.ControllerChart)
 	text, err := json.MarshalIndent(allowance.Charted{
 		CRDs: slices.Sorted(maps.Keys(crds)), Kinds: crds.defined(), Fingerprints: fingerprints, Objects: sorted(objects), Variables: slices.Sorted(maps.Keys(variables)), Rights: sorted(rights),
@@ -96,7 +96,7 @@ func generate(ctx context.Context) ([]byte, error) {
 // kinds are the CRDs of all released charts, by name.
 type kinds map[string][]*apiextensionsv1.CustomResourceDefinition
 
-// defined are what they define, and the versions that all of the charts serve.
+// defined returns the kinds that they define, with the versions that all of the charts serve.
 func (k kinds) defined() map[string]allowance.Defined {
 	all := map[string]allowance.Defined{}
 	for name, crds := range k {
@@ -121,8 +121,8 @@ func sorted(sets map[string]map[string]bool) map[string][]string {
 	return lists
 }
 
-// open takes a version's charts from Go's module cache, or has them fetched there. It returns their
-// folder, too.
+// open returns a version's charts from Go's module cache, and downloads them first if necessary. It also returns their
+// folder.
 func open(ctx context.Context, version string) (found *charts.Charts, folder string, err error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", "github.com/aws/karpenter-provider-aws@v"+version)
 	cmd.Dir = os.TempDir() // outside of every module
@@ -140,8 +140,7 @@ func open(ctx context.Context, version string) (found *charts.Charts, folder str
 	return found, folder, err
 }
 
-// variable is a variable of the controller in the template of its Deployment, whatever value it
-// takes to have it rendered.
+// variable matches a variable of the controller in the template of its Deployment, even if only some values render it.
 var variable = regexp.MustCompile(`(?m)^\s*- name: ([A-Z][A-Z0-9_]*)$`)
 
 // variablesOf adds the names of the controller's variables in a folder with charts.
@@ -160,12 +159,12 @@ func variablesOf(folder string, names map[string]bool) error {
 	return nil
 }
 
-// rulesOf are the rights that a role gives; none of anything else.
+// rulesOf returns the permissions of a role; none for any other object.
 func rulesOf(object *unstructured.Unstructured) ([]string, error) {
 	if kind := object.GetKind(); kind != "Role" && kind != "ClusterRole" {
 		return nil, nil
 	}
-	var role rbacv1.ClusterRole // a Role has its rules in the same place
+	var role rbacv1.ClusterRole // a Role has its rules in the same field
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
 		return nil, fmt.Errorf("read %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
