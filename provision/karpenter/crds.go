@@ -16,36 +16,34 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/nearest"
 )
 
-// Migration is what has to be done to a CRD's objects before its new definition
-// can be written: the API server refuses one that leaves out a version which
-// status.storedVersions lists.
+// Migration is what must be done with a CRD's objects before its new definition can be written: the API server rejects
+// one that does not contain a version which status.storedVersions lists.
 type Migration struct {
 	CRD string `json:"crd"`
-	// Drop are the versions to take out of status.storedVersions, once each object
-	// was written again and is stored as Storage.
+	// Drop are the versions to remove from status.storedVersions, once each object was written again and is stored as
+	// Storage.
 	Drop    []string `json:"drop"`
 	Storage string   `json:"storage"`
 }
 
-// LostVersionError reports that a CRD would lose a version that objects are stored
-// in, and that they cannot be stored in another one first.
+// LostVersionError reports that a CRD would lose a version in which objects are stored, and that they cannot be stored
+// in another one first.
 type LostVersionError struct {
 	CRD string
 	// Versions would be lost; the new definition has only Has.
 	Versions, Has []string
-	// Storage is the version that objects are written in now.
+	// Storage is the current storage version.
 	Storage string
 }
 
-// Error says why there is no way, and what the way is.
+// Error explains the problem, and names a solution.
 func (e *LostVersionError) Error() string {
 	return fmt.Sprintf("crd %s stores objects as %s, and the new one knows only %s: upgrade by way of a version of karpenter whose CRDs know both",
 		e.CRD, strings.Join(e.Versions, " and "), strings.Join(e.Has, ", "))
 }
 
-// Migrations returns what has to happen to the objects of live CRDs before the
-// target's CRDs can be written, by name of CRD as the target has them. CRDs that
-// do not live yet need nothing. Errors: *LostVersionError.
+// Migrations returns what must be done with the objects of live CRDs before the target's CRDs can be written, in the
+// order of the target. CRDs that do not exist yet need nothing. Errors: *LostVersionError.
 func Migrations(live, target []*apiextensionsv1.CustomResourceDefinition) ([]Migration, error) {
 	var found []Migration
 	for _, next := range target {
@@ -67,7 +65,7 @@ func Migrations(live, target []*apiextensionsv1.CustomResourceDefinition) ([]Mig
 	return found, nil
 }
 
-// named finds a CRD.
+// named returns a CRD by name; nil if there is none.
 func named(crds []*apiextensionsv1.CustomResourceDefinition, name string) *apiextensionsv1.CustomResourceDefinition {
 	for _, crd := range crds {
 		if crd.Name == name {
@@ -77,7 +75,7 @@ func named(crds []*apiextensionsv1.CustomResourceDefinition, name string) *apiex
 	return nil
 }
 
-// versions are all that a CRD knows, served or not.
+// versions returns all versions of a CRD, served or not.
 func versions(crd *apiextensionsv1.CustomResourceDefinition) []string {
 	var names []string
 	for _, v := range crd.Spec.Versions {
@@ -86,7 +84,7 @@ func versions(crd *apiextensionsv1.CustomResourceDefinition) []string {
 	return names
 }
 
-// served are the versions that clients can ask for.
+// served returns the versions that clients can use.
 func served(crd *apiextensionsv1.CustomResourceDefinition) []string {
 	var names []string
 	for _, v := range crd.Spec.Versions {
@@ -97,7 +95,7 @@ func served(crd *apiextensionsv1.CustomResourceDefinition) []string {
 	return names
 }
 
-// storageOf is the version that objects are written in.
+// storageOf returns the storage version.
 func storageOf(crd *apiextensionsv1.CustomResourceDefinition) string {
 	for _, v := range crd.Spec.Versions {
 		if v.Storage {
@@ -107,7 +105,7 @@ func storageOf(crd *apiextensionsv1.CustomResourceDefinition) string {
 	return ""
 }
 
-// without returns what one list has and another has not.
+// without returns what is in one list and not in the other.
 func without(list, other []string) []string {
 	var rest []string
 	for _, one := range list {
@@ -118,8 +116,7 @@ func without(list, other []string) []string {
 	return rest
 }
 
-// shapes are the structural schemas of a set of CRDs, each made when it is first
-// asked for.
+// shapes are the structural schemas of a set of CRDs, each built on first use.
 type shapes struct {
 	crds []*apiextensionsv1.CustomResourceDefinition
 	made map[schema.GroupVersionKind]shape
@@ -166,17 +163,16 @@ func newStructural(written *apiextensionsv1.JSONSchemaProps) (*structural.Struct
 	return structural.NewStructural(internal)
 }
 
-// UnknownValue is a value that the main chart does not have: Helm would take it
-// and do nothing with it.
+// UnknownValue is a value that the main chart does not have: Helm would accept and ignore it.
 type UnknownValue struct {
 	Path string `json:"path"`
-	// Meant is the value that was most likely meant; empty if none comes near.
+	// Meant is the value that was most likely meant; empty if none is similar.
 	Meant string `json:"meant,omitempty"`
-	// Gone is set where an older chart had it.
+	// Gone is set if an older chart had it.
 	Gone *Setting `json:"gone,omitempty"`
 }
 
-// String says what to do about it.
+// String describes what to do about it.
 func (u UnknownValue) String() string {
 	switch {
 	case u.Meant != "":
@@ -187,26 +183,24 @@ func (u UnknownValue) String() string {
 	return u.Path + ": the chart has no such value"
 }
 
-// Unknown finds the values that the main chart does not have, by the defaults in
-// its values.yaml. Below a default that is empty (a map, a list, null) or a list
-// everything is known, and so it is below the maps that the chart hands to
-// Kubernetes as they are.
+// Unknown returns the values that the main chart does not have, according to its values.yaml. Everything is known below
+// a default that is empty (a map, a list, null) or a list, and below the maps that the chart passes to Kubernetes
+// unchanged.
 func Unknown(values, chart map[string]any) []UnknownValue {
 	w := walk{chart: chart}
 	w.into("", values, chart)
 	return w.found
 }
 
-// wholesale are the maps with defaults that the chart hands to Kubernetes as they
-// are: KPA charts/karpenter/templates/deployment.yaml, toYaml.
+// wholesale are the maps with defaults that the chart passes to Kubernetes unchanged: KPA
+// charts/karpenter/templates/deployment.yaml, toYaml.
 var wholesale = []string{"affinity", "controller.securityContext", "nodeSelector", "podSecurityContext", "strategy"}
 
 // global is Helm's own, for all charts.
 const global = "global"
 
-// CheckValues refuses values that the main chart of version to does not know, and settings
-// that it has no more. chart are that chart's own values; from is the version in force,
-// empty if none is.
+// CheckValues refuses values that the main chart of version to does not have, and settings that it no longer has. chart
+// contains that chart's defaults; from is the installed version, empty if there is none.
 func CheckValues(values, chart map[string]any, from, to string) error {
 	var words []string
 	for _, unknown := range Unknown(values, chart) {
@@ -230,7 +224,7 @@ func CheckValues(values, chart map[string]any, from, to string) error {
 // ValuesError reports that values are not for a version of the main chart.
 type ValuesError struct {
 	Version string
-	// Words say of each what to do about it.
+	// Words describe what to do about each.
 	Words []string
 }
 
@@ -254,7 +248,7 @@ func (w *walk) into(at string, values, defaults map[string]any) {
 		switch {
 		case path == global || slices.Contains(wholesale, path):
 		case !known && isMap && hasPast(path):
-			w.into(path, below, nil) // each of them has a history of its own
+			w.into(path, below, nil) // each of them may have been renamed separately
 		case !known:
 			w.report(path, key, defaults)
 		case isMap && defaultIsMap && len(inside) > 0:
@@ -275,7 +269,7 @@ func (w *walk) report(path, key string, beside map[string]any) {
 	w.found = append(w.found, u)
 }
 
-// successor follows a setting through its names to one that the chart has.
+// successor follows the renames of a setting to one that the chart has.
 func (w *walk) successor(s Setting) string {
 	for s.Now != "" {
 		if w.has(s.Now) {
@@ -290,8 +284,7 @@ func (w *walk) successor(s Setting) string {
 	return ""
 }
 
-// meant is the value beside it whose name is nearly the same, or the one value
-// elsewhere in the chart whose name is the same.
+// meant returns the sibling with the most similar name, or the only value elsewhere in the chart with the same name.
 func (w *walk) meant(path, key string, beside map[string]any) string {
 	if name := nearest.Name(key, slices.Sorted(maps.Keys(beside))); name != "" {
 		at := strings.TrimSuffix(path, key)
@@ -303,12 +296,12 @@ func (w *walk) meant(path, key string, beside map[string]any) string {
 	return ""
 }
 
-// has reports whether the chart has a value of this path.
+// has reports whether the chart has a value at this path.
 func (w *walk) has(path string) bool {
 	return Setting{Path: path}.in(w.chart)
 }
 
-// places are the paths of all values of a name.
+// places returns the paths of all values of a name.
 func places(key, at string, in map[string]any) []string {
 	var found []string
 	for _, name := range slices.Sorted(maps.Keys(in)) {
@@ -326,7 +319,7 @@ func places(key, at string, in map[string]any) []string {
 	return found
 }
 
-// past finds what became of a value that an older chart had.
+// past returns what replaced a value of an older chart.
 func past(path string) *Setting {
 	for _, s := range settings {
 		if s.Path == path {
@@ -356,10 +349,9 @@ func join(at, key string) string {
 	return at + "." + key
 }
 
-// Unlike says which of the wanted CRDs does not live, or lives with other versions or
-// schemas; empty if all live as they are wanted. A CRD of Karpenter's names no
-// version of Karpenter, so that what it says has to tell. The end of the sentence,
-// whose CRD is wanted, is for the caller.
+// Unlike returns which of the wanted CRDs does not exist, or has other versions or schemas; empty if all match. A CRD
+// does not contain the version of Karpenter, so its content must tell. The caller completes the sentence with whose CRD
+// is wanted.
 func Unlike(live, wanted []*apiextensionsv1.CustomResourceDefinition) string {
 	for _, want := range wanted {
 		has := named(live, want.Name)
@@ -373,7 +365,7 @@ func Unlike(live, wanted []*apiextensionsv1.CustomResourceDefinition) string {
 	return ""
 }
 
-// alike compares what an API server does with objects of each version.
+// alike compares everything that affects how an API server handles objects of each version.
 func alike(a, b []apiextensionsv1.CustomResourceDefinitionVersion) bool {
 	if len(a) != len(b) {
 		return false
@@ -389,8 +381,8 @@ func alike(a, b []apiextensionsv1.CustomResourceDefinitionVersion) bool {
 	return true
 }
 
-// plain is a schema as JSON has it: what is empty and what is not there are the same
-// to an API server. Defaults are raw JSON, with spaces of their own.
+// plain returns a schema as decoded JSON: to an API server, empty and missing are the same. Defaults are raw JSON with
+// their own white space.
 func plain(schema *apiextensionsv1.CustomResourceValidation) any {
 	raw, err := json.Marshal(schema)
 	if err != nil {
@@ -403,24 +395,23 @@ func plain(schema *apiextensionsv1.CustomResourceValidation) any {
 	return fields
 }
 
-// UntestedError reports that a change goes to what is newer than the tables: nothing
-// reports that it works, and nothing that it does not.
+// UntestedError reports that a change leads to a version newer than the tables: nothing is known about whether it
+// works.
 type UntestedError struct {
-	// Names are what is accepted in plumbline.yaml, such as "karpenter 1.15.0".
+	// Names are what to accept in plumbline.yaml, such as "karpenter 1.15.0".
 	Names []string
-	// Unknown is what is not known of each.
+	// Unknown describes what is unknown about each.
 	Unknown []string
 }
 
-// Error names what is unknown, and the line that releases it.
+// Error names what is unknown, and the line that accepts it.
 func (e *UntestedError) Error() string {
 	return fmt.Sprintf("%s; use a newer plumbline, or accept it in plumbline.yaml: acceptUntested: [%s]",
 		strings.Join(e.Unknown, "; "), strings.Join(e.Names, ", "))
 }
 
-// CheckTested reports whether the tables know a version of Karpenter, and one that knows
-// the cluster's Kubernetes, but for what is accepted by name. Errors: *VersionError,
-// *UntestedError.
+// CheckTested reports whether the tables contain a version of Karpenter, and one that supports the cluster's
+// Kubernetes, except for what is explicitly accepted. Errors: *VersionError, *UntestedError.
 func CheckTested(kubernetesVersion, karpenter string, accepted []string) error {
 	minor, err := minorOf(kubernetesVersion)
 	if err != nil {
@@ -449,7 +440,7 @@ func CheckTested(kubernetesVersion, karpenter string, accepted []string) error {
 	return found
 }
 
-// newestMinor is the newest minor number of Kubernetes that a known version knows.
+// newestMinor returns the newest minor number of Kubernetes that any known version supports.
 func newestMinor() int {
 	most := 0
 	for _, r := range kubernetes {
@@ -458,9 +449,9 @@ func newestMinor() int {
 	return most
 }
 
-// changes are what a version does otherwise by itself and a person should know
-// before: KPA website/content/en/docs/upgrading/upgrade-guide.md at 1.14.1, and the
-// defaults in charts/karpenter/values.yaml of the tags.
+// changes are changes in a version's own behaviour that a person should know about in advance: KPA
+// website/content/en/docs/upgrading/upgrade-guide.md at 1.14.1, and the defaults in charts/karpenter/values.yaml of the
+// tags.
 var changes = []row[string]{
 	{"0.33.0", "the feature gate drift is on by default: nodes that differ from their NodePool are replaced"},
 	{"0.34.0", "disruption budgets hold, 10% of a NodePool's nodes at a time by default"},

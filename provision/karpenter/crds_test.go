@@ -14,8 +14,7 @@ import (
 
 type crdList = []*apiextensionsv1.CustomResourceDefinition
 
-// crd makes a CRD whose first version is stored, and all of which are served but
-// those that begin with a minus.
+// crd returns a CRD that stores its first version, and serves all except those that begin with a minus.
 func crd(name string, versions ...string) *apiextensionsv1.CustomResourceDefinition {
 	made := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for i, version := range versions {
@@ -28,7 +27,7 @@ func crd(name string, versions ...string) *apiextensionsv1.CustomResourceDefinit
 	return made
 }
 
-// storing says what a CRD's objects are stored in.
+// storing sets the stored versions of a CRD.
 func storing(crd *apiextensionsv1.CustomResourceDefinition, versions ...string) *apiextensionsv1.CustomResourceDefinition {
 	crd.Status.StoredVersions = versions
 	return crd
@@ -125,7 +124,7 @@ func values(t *testing.T, text string) map[string]any {
 	return v
 }
 
-// TestUnknown against Karpenter's own values.yaml.
+// TestUnknown uses Karpenter's own values.yaml.
 func TestUnknown(t *testing.T) {
 	cases := map[string]struct {
 		version, values string
@@ -239,8 +238,7 @@ func TestUnlike(t *testing.T) {
 	}
 }
 
-// TestCheckTested: what is newer than the tables is named, until it is accepted by
-// that very name.
+// TestCheckTested: versions newer than the tables are named, until exactly these are accepted.
 func TestCheckTested(t *testing.T) {
 	cases := map[string]struct {
 		kubernetes, karpenter string

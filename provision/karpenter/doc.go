@@ -1,11 +1,11 @@
-// Package karpenter holds the rules of Karpenter's versions: what an upgrade may
-// skip, what it needs, and what it does to nodes.
+// Package karpenter contains the rules of Karpenter's versions: what an upgrade may
+// skip, what it requires, and what it does to nodes.
 //
-// In go versions, CRDs, objects and values; out come hops, needs, refusals and
-// predictions. Rules that hang on a version are tables, and each row names the
+// Its input are versions, CRDs, objects and values; its output are hops, requirements, refusals and
+// predictions. Rules that depend on a version are tables, and each row cites the
 // file of Karpenter that it was read from: KPA is aws/karpenter-provider-aws, KC
 // is kubernetes-sigs/karpenter, both at the tag of the row's version. Rules that
-// can be computed from CRDs are, and are in no table.
+// can be computed from CRDs are in no table.
 //
 // It is pure: no I/O, no clock, no client, no Helm.
 package karpenter

@@ -10,16 +10,16 @@ import (
 	"testing"
 )
 
-// inVersion is how files name the version of Karpenter that a user installs: in plumbline.yaml, and in sentences.
+// inVersion matches the version of Karpenter that a user installs: in plumbline.yaml, and in sentences.
 var inVersion = regexp.MustCompile(`(?m)^[ +-]*version: (\d+\.\d+\.\d+)$|list prices of Karpenter (\d+\.\d+\.\d+)|Karpenter (\d+\.\d+\.\d+) knows|karpenter-provider-aws/v(\d+\.\d+\.\d+)/`)
 
-// others are the files that name another version on purpose.
+// others are the files that contain another version on purpose.
 var others = map[string]string{
 	"docs/reference/support-matrix.md": "1.15.0", // one that is too new
 	"docs/tutorial.md":                 "1.8.6",  // the tutorial upgrades it
 }
 
-// TestFilesNameTheNewest: documents, examples, modules and the sandbox have the version that the tables were read from.
+// TestFilesNameTheNewest: documents, examples, modules and the sandbox use the version that the tables were read from.
 // docs/development/raise-karpenter.md lists what a new one changes.
 func TestFilesNameTheNewest(t *testing.T) {
 	const root = "../../"

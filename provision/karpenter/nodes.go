@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Upgrade is a change of Karpenter's version in a cluster that has nodes.
+// Upgrade is a change of Karpenter's version in a cluster with nodes.
 type Upgrade struct {
 	From, To string
-	// Classes and Pools are as they live. What the API server has defaulted stands
-	// in them, so that a default which changes later does not touch them.
+	// Classes and Pools are the live objects. They contain the API server's defaults, so a default that changes later
+	// does not affect them.
 	Classes, Pools []*unstructured.Unstructured
 	// Old and New are the CRDs of both versions.
 	Old, New []*apiextensionsv1.CustomResourceDefinition
@@ -27,24 +27,23 @@ type Upgrade struct {
 // Effect is what an upgrade does to the nodes of one NodePool.
 type Effect struct {
 	Pool string `json:"pool"`
-	// Annotated reports whether their NodeClaims are annotated again, which replaces none:
-	// HashChange.
+	// Annotated reports whether their NodeClaims get a new hash annotation, which replaces no node: HashChange.
 	Annotated bool `json:"annotated,omitempty"`
 	Outlook
 }
 
 // Outlook is why nodes may be replaced; empty if none is.
 type Outlook struct {
-	// Replaced are why Karpenter replaces them.
+	// Replaced are the reasons why Karpenter replaces them.
 	Replaced []string `json:"replaced,omitempty"`
-	// Unknown are why it cannot be known.
+	// Unknown are the reasons why this is unknown.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
 // MayReplace reports whether nodes may be replaced.
 func (o Outlook) MayReplace() bool { return len(o.Replaced)+len(o.Unknown) > 0 }
 
-// String says what becomes of the nodes.
+// String describes what happens to the nodes.
 func (e Effect) String() string {
 	switch {
 	case len(e.Replaced) > 0:
@@ -61,13 +60,12 @@ func (o Outlook) and(more Outlook) Outlook {
 	return Outlook{Replaced: slices.Concat(o.Replaced, more.Replaced), Unknown: slices.Concat(o.Unknown, more.Unknown)}
 }
 
-// unknown is the Outlook of what cannot be known.
+// unknown returns an Outlook with one unknown.
 func unknown(format string, args ...any) Outlook {
 	return Outlook{Unknown: []string{fmt.Sprintf(format, args...)}}
 }
 
-// Effects says of each NodePool what an upgrade does to its nodes, in the order of
-// Pools. Errors: *VersionError.
+// Effects returns what an upgrade does to the nodes of each NodePool, in the order of Pools. Errors: *VersionError.
 func Effects(u Upgrade) ([]Effect, error) {
 	from, to, err := parsePair(u.From, u.To)
 	if err != nil {
@@ -95,7 +93,7 @@ func Effects(u Upgrade) ([]Effect, error) {
 	return effects, nil
 }
 
-// unknownHash speaks where the tables do not know what a version hashes.
+// unknownHash returns an unknown if the tables do not contain what a version hashes.
 func unknownHash(from, to *semver.Version) Outlook {
 	for _, v := range []*semver.Version{from, to} {
 		if !known(v) {
@@ -105,11 +103,11 @@ func unknownHash(from, to *semver.Version) Outlook {
 	return Outlook{}
 }
 
-// latest is how an alias reports that it follows the newest AMI.
+// latest is the suffix of an alias that follows the newest AMI.
 const latest = "@latest"
 
-// followsLatest speaks where a class takes whatever AMI is newest: which one that
-// is hangs on the day, and on where the version looks for it.
+// followsLatest returns an unknown if a class uses the newest AMI: which one that is depends on the day, and on where
+// the version looks for it.
 func followsLatest(class *unstructured.Unstructured) Outlook {
 	terms, _, _ := unstructured.NestedSlice(class.Object, "spec", "amiSelectorTerms")
 	for _, one := range terms {
@@ -121,9 +119,8 @@ func followsLatest(class *unstructured.Unstructured) Outlook {
 	return Outlook{}
 }
 
-// HashChange is a hash version that an upgrade changes. The controller then
-// writes the new hash on every NodeClaim that is not drifted already, and
-// replaces none for it: KPA pkg/controllers/nodeclass/hash/controller.go and KC
+// HashChange is a hash version that an upgrade changes. The controller then writes the new hash to every NodeClaim that
+// has not drifted already, and replaces none because of it: KPA pkg/controllers/nodeclass/hash/controller.go and KC
 // pkg/controllers/nodepool/hash/controller.go, updateNodeClaimHash.
 type HashChange struct {
 	Kind string `json:"kind"`
@@ -131,7 +128,7 @@ type HashChange struct {
 	To   string `json:"to"`
 }
 
-// String says what happens to nodes.
+// String describes what happens to nodes.
 func (c HashChange) String() string {
 	return fmt.Sprintf("hash of %s %s → %s: nodes are annotated again, not replaced; those drifted already stay so", c.Kind, c.From, c.To)
 }
@@ -141,16 +138,16 @@ const (
 	ec2NodeClass = "EC2NodeClass"
 )
 
-// nodePoolHash is NodePoolHashVersion in KC pkg/apis/v1/nodepool.go, for 0.3x in
-// pkg/apis/v1beta1, of the core that each tag's go.mod names.
+// nodePoolHash is NodePoolHashVersion in KC pkg/apis/v1/nodepool.go, for 0.3x in pkg/apis/v1beta1, of the core in each
+// tag's go.mod.
 var nodePoolHash = []row[string]{
 	{"0.36.0", "v2"},
 	{"1.0.0", "v3"},
 }
 
-// ec2NodeClassHash is EC2NodeClassHashVersion in KPA pkg/apis/v1/ec2nodeclass.go,
-// for 0.3x in pkg/apis/v1beta1. The guide says of 1.12, which hashes the CA bundle
-// too, that nodes drift; the code annotates them again, as at each other change.
+// ec2NodeClassHash is EC2NodeClassHashVersion in KPA pkg/apis/v1/ec2nodeclass.go, for 0.3x in pkg/apis/v1beta1.
+// According to the guide, nodes drift in 1.12, which also hashes the CA bundle; but the code only annotates them again,
+// as in other changes.
 var ec2NodeClassHash = []row[string]{
 	{"0.36.0", "v2"},
 	{"1.0.0", "v3"},
@@ -158,7 +155,7 @@ var ec2NodeClassHash = []row[string]{
 	{"1.12.0", "v5"},
 }
 
-// hashChanges are those of a hop; none if the tables do not know a version.
+// hashChanges returns those of a hop; none if the tables do not contain a version.
 func hashChanges(from, to *semver.Version) []HashChange {
 	if !known(from) || !known(to) {
 		return nil
@@ -177,13 +174,13 @@ func hashChanges(from, to *semver.Version) []HashChange {
 	return found
 }
 
-// defaulting compares what two sets of CRDs fill in.
+// defaulting compares the defaults of two sets of CRDs.
 type defaulting struct {
 	old, next *shapes
 }
 
-// outlook speaks where the new CRDs fill in a part of an object otherwise than
-// the old ones: to Karpenter that is a change of the definition.
+// outlook returns a reason if the new CRDs set other defaults in a part of an object than the old ones: Karpenter
+// treats this as a change of the definition.
 func (d *defaulting) outlook(object *unstructured.Unstructured, part ...string) Outlook {
 	of := object.GetKind() + " " + object.GetName()
 	gvk := object.GroupVersionKind()
@@ -202,7 +199,7 @@ func (d *defaulting) outlook(object *unstructured.Unstructured, part ...string) 
 	return Outlook{Replaced: []string{fmt.Sprintf("%s leaves out %s, which the new CRD fills in otherwise", of, strings.Join(fields, ", "))}}
 }
 
-// filled is a part of an object with a schema's defaults.
+// filled returns a part of an object with a schema's defaults.
 func filled(object *unstructured.Unstructured, by *structural.Structural, part []string) any {
 	whole := object.DeepCopy().Object
 	apidefaulting.PruneNonNullableNullsWithoutDefaults(whole, by)
@@ -211,7 +208,7 @@ func filled(object *unstructured.Unstructured, by *structural.Structural, part [
 	return is
 }
 
-// differences are the paths at which two values differ, the outermost ones.
+// differences returns the paths at which two values differ, the outermost ones.
 func differences(at string, a, b any) []string {
 	inA, mapA := a.(map[string]any)
 	inB, mapB := b.(map[string]any)
@@ -239,20 +236,19 @@ func differences(at string, a, b any) []string {
 	return []string{at}
 }
 
-// Setting is a value of the main chart, or an environment variable of its
-// controller, that a version no longer has.
+// Setting is a value of the main chart, or an environment variable of its controller, that a version no longer has.
 type Setting struct {
 	// Path of the value; controller.env[NAME] for an environment variable.
 	Path string `json:"path"`
 	// Since is the first version without it.
 	Since string `json:"since"`
-	// Now is the path that took its place; empty if there is none.
+	// Now is the path that replaced it; empty if there is none.
 	Now string `json:"now,omitempty"`
-	// Why says what became of one that nothing took the place of.
+	// Why explains the removal of a setting that was not replaced.
 	Why string `json:"why,omitempty"`
 }
 
-// String says what to do about it.
+// String describes what to do about it.
 func (s Setting) String() string {
 	if s.Now != "" {
 		return fmt.Sprintf("%s is %s since %s", s.Path, s.Now, s.Since)
@@ -266,11 +262,10 @@ const (
 	webhooksGone = "the controller has no webhooks any more"
 )
 
-// settings are the values and variables that are gone, by version: charts/karpenter/
-// values.yaml and pkg/operator/options/options.go of KPA's tags, the latter of KC's
-// too; for what took their place website/content/en/v1.0/upgrading/
-// v1beta1-migration.md (Helm Values, Global Settings) and v1-migration.md
-// (Changelog) at 1.14.1. 0.32 takes the names of 0.31 as well.
+// settings are the removed values and variables, by version: charts/karpenter/values.yaml and
+// pkg/operator/options/options.go of KPA's tags, the latter of KC's too; for their replacements
+// website/content/en/v1.0/upgrading/v1beta1-migration.md (Helm Values, Global Settings) and v1-migration.md (Changelog)
+// at 1.14.1. 0.32 accepts the names of 0.31 as well.
 var settings = []Setting{
 	{Path: "controller.outputPaths", Since: "0.33.0", Now: "logConfig.outputPaths"},
 	{Path: "controller.errorOutputPaths", Since: "0.33.0", Now: "logConfig.errorOutputPaths"},
@@ -315,7 +310,7 @@ var settings = []Setting{
 	{Path: "controller.env[WEBHOOK_METRICS_PORT]", Since: "1.1.0", Why: webhooksGone},
 }
 
-// settingsGone are those that an upgrade takes away.
+// settingsGone returns those that an upgrade removes.
 func settingsGone(from, to *semver.Version) []Setting {
 	var gone []Setting
 	for _, s := range settings {
@@ -326,8 +321,7 @@ func settingsGone(from, to *semver.Version) []Setting {
 	return gone
 }
 
-// Gone returns the settings that values make use of and an upgrade takes away.
-// Errors: *VersionError.
+// Gone returns the settings that values use and an upgrade removes. Errors: *VersionError.
 func Gone(values map[string]any, from, to string) ([]Setting, error) {
 	a, b, err := parsePair(from, to)
 	if err != nil {
@@ -362,22 +356,22 @@ func (s Setting) in(values map[string]any) bool {
 	return set
 }
 
-// variable is the name of the environment variable, where it is one.
+// variable returns the name of the environment variable, if it is one.
 func (s Setting) variable() (name string, ok bool) {
 	name, ok = strings.CutPrefix(s.Path, "controller.env[")
 	return strings.TrimSuffix(name, "]"), ok
 }
 
-// Permission is one action that the controller's role has to allow.
+// Permission is one action that the controller's role must allow.
 type Permission struct {
 	Action string `json:"action"`
-	// Since is the first version of Karpenter that asks for it.
+	// Since is the first version of Karpenter that requires it.
 	Since string `json:"since"`
-	// For says what needs it; empty if every installation does.
+	// For is what needs it; empty if every installation does.
 	For string `json:"for,omitempty"`
 }
 
-// String is the action, and what needs it.
+// String returns the action, and what needs it.
 func (p Permission) String() string {
 	if p.For == "" {
 		return p.Action
@@ -385,16 +379,14 @@ func (p Permission) String() string {
 	return p.Action + " (" + p.For + ")"
 }
 
-// permissions are the actions by the version that first asks for them, from the
-// policies in KPA website/content/en/preview/getting-started/
-// getting-started-with-karpenter/cloudformation.yaml of each tag, and the notes of
-// upgrade-guide.md at 1.14.1.
+// permissions are the actions by the version that first requires them, from the policies in KPA
+// website/content/en/preview/getting-started/getting-started-with-karpenter/cloudformation.yaml of each tag, and the
+// notes of upgrade-guide.md at 1.14.1.
 var permissions = permissionRows(
 	Permission{"ec2:CreateTags", "0.33.0", "on spot-instances-request"},
 	// v1-migration.md, step 8: the policy is scoped by the new tag.
 	Permission{"ec2:RunInstances", "1.0.0", "conditioned on the tag eks:eks-cluster-name, as ec2:CreateFleet and ec2:CreateLaunchTemplate are"},
-	// In the policy from 1.3 on; asked for by default from 1.6 on, when the feature
-	// gate reservedCapacity was turned on.
+	// In the policy since 1.3; required by default since 1.6, which enabled the feature gate reservedCapacity.
 	Permission{"ec2:DescribeCapacityReservations", "1.6.0", "featureGates.reservedCapacity, on by default"},
 	Permission{"iam:ListInstanceProfiles", "1.7.0", ""},
 	Permission{"ec2:DescribePlacementGroups", "1.11.0", "placement groups"},
@@ -402,7 +394,7 @@ var permissions = permissionRows(
 	Permission{"arc-zonal-shift:GetManagedResource", "1.12.0", "settings.enableZonalShift"},
 )
 
-// permissionRows makes the table: each Permission says since when it holds.
+// permissionRows builds the table from each Permission's Since.
 func permissionRows(all ...Permission) []row[Permission] {
 	rows := make([]row[Permission], 0, len(all))
 	for _, p := range all {
@@ -411,8 +403,7 @@ func permissionRows(all ...Permission) []row[Permission] {
 	return rows
 }
 
-// Permissions returns what an upgrade adds to the needs of the controller's role.
-// Errors: *VersionError.
+// Permissions returns the actions that an upgrade adds to those of the controller's role. Errors: *VersionError.
 func Permissions(from, to string) ([]Permission, error) {
 	a, b, err := parsePair(from, to)
 	if err != nil {

@@ -26,7 +26,7 @@ func pool(t *testing.T, name, class, spec string) *unstructured.Unstructured {
 	return object(t, "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: "+name+"}\nspec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: "+class+"}"+spec+"}}}\n")
 }
 
-// withDefault changes the default of a field of a kind's v1.
+// withDefault changes the default of a field in v1 of a kind.
 func withDefault(t *testing.T, crds crdList, kind, value string, field ...string) crdList {
 	t.Helper()
 	for _, crd := range crds {
@@ -67,7 +67,7 @@ func TestEffects(t *testing.T) {
 		old, new crdList
 		class    string
 		pool     string
-		names    string // the class that the pool names
+		names    string // the class that the pool references
 		want     Effect
 	}{
 		"the same hash":         {from: "1.12.1", to: "1.14.1", class: pinned},
@@ -117,8 +117,7 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// TestEffectsEachPool: a class' reason is reported for the pools that name it, and to
-// no other.
+// TestEffectsEachPool: the reasons of a class are reported for the pools that reference it, and for no others.
 func TestEffectsEachPool(t *testing.T) {
 	got, err := Effects(Upgrade{
 		From: "1.8.6", To: "1.14.1", Old: crds(t, "1.8.6"), New: crds(t, "1.14.1"),
@@ -142,7 +141,7 @@ func TestEffectsEachPool(t *testing.T) {
 	}
 }
 
-// TestEffectWords: what is said of nodes, in few words.
+// TestEffectWords: effects on nodes are described in few words.
 func TestEffectWords(t *testing.T) {
 	why, unsure := Outlook{Replaced: []string{"a default"}}, unknown("the AMI")
 	for want, e := range map[string]Effect{

@@ -16,20 +16,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// real are the versions whose sources the module proxy has.
+// real are versions whose sources the module proxy has.
 var real = []string{"1.0.8", "1.3.3", "1.6.3", "1.8.6", "1.12.1", "1.14.1"}
 
-// folders are those of the modules that were asked for.
+// folders caches the folders of modules.
 var folders sync.Map
 
-// source is the folder of a version of Karpenter's AWS provider: charts, CRDs and
-// the controller.
+// source returns the files of a version of Karpenter's AWS provider: charts, CRDs and the controller.
 func source(t *testing.T, version string) fs.FS {
 	return module(t, "github.com/aws/karpenter-provider-aws@v"+version)
 }
 
-// module is the folder of a module. Go's cache has it, or fetches it; go runs
-// outside of every module, so that no go.sum is changed.
+// module returns the files of a module from Go's cache, which downloads it if necessary; go runs outside of every
+// module, so that no go.sum is changed.
 func module(t *testing.T, name string) fs.FS {
 	t.Helper()
 	if dir, ok := folders.Load(name); ok {
@@ -59,7 +58,7 @@ func read(t *testing.T, files fs.FS, name string) string {
 	return string(raw)
 }
 
-// crds are the CRDs of a version.
+// crds returns the CRDs of a version.
 func crds(t *testing.T, version string) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	files := source(t, version)
@@ -78,7 +77,7 @@ func crds(t *testing.T, version string) []*apiextensionsv1.CustomResourceDefinit
 	return found
 }
 
-// chartValues are the defaults of a version's main chart.
+// chartValues returns the defaults of a version's main chart.
 func chartValues(t *testing.T, version string) map[string]any {
 	t.Helper()
 	var values map[string]any
@@ -97,7 +96,7 @@ func match(t *testing.T, pattern, text string) string {
 	return found[1]
 }
 
-// TestTablesAsTheSourcesSay holds the tables to the controllers' own constants.
+// TestTablesAsTheSourcesSay compares the tables with the controllers' own constants.
 func TestTablesAsTheSourcesSay(t *testing.T) {
 	for _, version := range real {
 		t.Run(version, func(t *testing.T) {
@@ -119,8 +118,7 @@ func TestTablesAsTheSourcesSay(t *testing.T) {
 	}
 }
 
-// TestNodePoolHashAsTheSourcesSay: the NodePool is the core's, which has versions
-// of its own.
+// TestNodePoolHashAsTheSourcesSay: the NodePool is the core's, which has separate versions.
 func TestNodePoolHashAsTheSourcesSay(t *testing.T) {
 	for version, core := range map[string]string{"1.0.8": "1.0.5", "1.6.3": "1.6.2", "1.8.6": "1.8.2", "1.12.1": "1.12.0", "1.14.1": "1.14.1"} {
 		want := match(t, `NodePoolHashVersion = "(v\d+)"`, read(t, module(t, "sigs.k8s.io/karpenter@v"+core), "pkg/apis/v1/nodepool.go"))
@@ -130,8 +128,8 @@ func TestNodePoolHashAsTheSourcesSay(t *testing.T) {
 	}
 }
 
-// TestPermissionsAsTheSourcesSay: the controller has calls in its list of the SDK's
-// from the version on that the table says, and not before.
+// TestPermissionsAsTheSourcesSay: the controller's list of SDK calls contains a call from the table's version on, and
+// not before.
 func TestPermissionsAsTheSourcesSay(t *testing.T) {
 	for _, version := range real[1:] { // 1.0 has no such list
 		listed := read(t, source(t, version), "pkg/aws/sdk.go")
@@ -153,7 +151,7 @@ func TestPermissionsAsTheSourcesSay(t *testing.T) {
 	}
 }
 
-// since is the version that the table has for an action.
+// since returns the table's version for an action.
 func since(t *testing.T, action string) string {
 	t.Helper()
 	for _, p := range permissions {
@@ -165,8 +163,7 @@ func since(t *testing.T, action string) string {
 	return ""
 }
 
-// TestChartsOwnValues: no chart finds its own defaults unknown, nor any value that
-// its templates read.
+// TestChartsOwnValues: each chart knows its own defaults, and every value that its templates read.
 func TestChartsOwnValues(t *testing.T) {
 	reads := regexp.MustCompile(`\.Values\.([A-Za-z0-9.]+)`)
 	for _, version := range real {
@@ -191,8 +188,7 @@ func TestChartsOwnValues(t *testing.T) {
 	}
 }
 
-// TestSettingsAreGone: what the table calls gone is in no later chart, and what
-// took its place is.
+// TestSettingsAreGone: no later chart has a removed setting, and each has the replacement.
 func TestSettingsAreGone(t *testing.T) {
 	for _, version := range real {
 		chart := chartValues(t, version)
@@ -211,7 +207,7 @@ func TestSettingsAreGone(t *testing.T) {
 	}
 }
 
-// nest makes a map of maps with one value.
+// nest returns nested maps with one value.
 func nest(keys []string, value any) map[string]any {
 	for _, key := range slices.Backward(keys) {
 		value = map[string]any{key: value}

@@ -13,40 +13,39 @@ import (
 // newest is the newest version whose sources the tables were read from.
 const newest = "1.14.1"
 
-// Newer reports whether a version is newer than another; false if one of them is none.
+// Newer reports whether a version is newer than another; false if either is invalid.
 func Newer(version, than string) bool {
 	a, b, err := parsePair(version, than)
 	return err == nil && a.GreaterThan(b)
 }
 
-// OtherRelease reports whether a version is of another release than the other one, whatever builds they are of; false
-// if one of them is none.
+// OtherRelease reports whether two versions are different releases, ignoring pre-release and build metadata; false if
+// either is invalid.
 func OtherRelease(version, than string) bool {
 	a, b, err := parsePair(version, than)
 	return err == nil && (a.Major() != b.Major() || a.Minor() != b.Minor() || a.Patch() != b.Patch())
 }
 
-// Newest is the newest version of Karpenter that the tables know.
+// Newest returns the newest version of Karpenter in the tables.
 func Newest() string { return newest }
 
-// known reports whether the tables were read from a version of this minor number,
-// or a later one.
+// known reports whether the tables were read from a version of this minor number, or a later one.
 func known(v *semver.Version) bool {
 	top := semver.MustParse(newest)
 	return v.Major() < top.Major() || v.Major() == top.Major() && v.Minor() <= top.Minor()
 }
 
-// VersionError reports that a text is no version of Karpenter.
+// VersionError reports that a text is not a version of Karpenter.
 type VersionError struct {
 	Version string
 }
 
-// Error says how a version is written.
+// Error explains how to write a version.
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("version of karpenter is %q: give one full version such as %s, without a range", e.Version, newest)
 }
 
-// parse reads a full version; the v that older tags and images have is let pass.
+// parse parses a full version; it accepts the v of older tags and images.
 func parse(version string) (*semver.Version, error) {
 	if len(version) > 1 && version[0] == 'v' {
 		version = version[1:]
@@ -58,7 +57,7 @@ func parse(version string) (*semver.Version, error) {
 	return v, nil
 }
 
-// parsePair reads the two ends of an upgrade.
+// parsePair parses the two versions of an upgrade.
 func parsePair(from, to string) (a, b *semver.Version, err error) {
 	if a, err = parse(from); err != nil {
 		return nil, nil, err
@@ -67,14 +66,13 @@ func parsePair(from, to string) (a, b *semver.Version, err error) {
 	return a, b, err
 }
 
-// row is one line of a table: what holds from a version on, until the next row.
+// row is one row of a table: what applies from a version on, until the next row.
 type row[T any] struct {
 	since string
 	is    T
 }
 
-// at finds what a table says of a version; ok is false for one before its first
-// row.
+// at returns what a table contains for a version; ok is false for a version before its first row.
 func at[T any](table []row[T], v *semver.Version) (is T, ok bool) {
 	for _, r := range table {
 		if v.LessThan(semver.MustParse(r.since)) {
@@ -85,7 +83,7 @@ func at[T any](table []row[T], v *semver.Version) (is T, ok bool) {
 	return is, ok
 }
 
-// between returns the rows that come into force on an upgrade.
+// between returns the rows that an upgrade puts into force.
 func between[T any](table []row[T], from, to *semver.Version) []row[T] {
 	var found []row[T]
 	for _, r := range table {
@@ -96,29 +94,27 @@ func between[T any](table []row[T], from, to *semver.Version) []row[T] {
 	return found
 }
 
-// crosses reports whether an upgrade brings a cluster from before a version to it, or
-// past it.
+// crosses reports whether an upgrade leads from before a version to it, or past it.
 func crosses(from, to *semver.Version, version string) bool {
 	v := semver.MustParse(version)
 	return from.LessThan(v) && !to.LessThan(v)
 }
 
-// line is a run of versions within which any one may be upgraded to any later
-// one. From one line to the next no line may be skipped.
+// line is a range of versions in which any one may be upgraded to any later one. No line may be skipped.
 type line struct {
 	// least is its first version.
 	least string
-	// leave is the first version from which the next line may be entered.
+	// leave is the first version from which an upgrade to the next line is possible.
 	leave string
-	// stop is the version to stop at on the way through.
+	// stop is the version to stop at on the way to later lines.
 	stop string
-	// before is what has to be done before the line is entered.
+	// before is what must be done before an upgrade into the line.
 	before []string
 }
 
-// lines are the gates of upstream's guides: KPA website/content/en/docs/upgrading/
-// upgrade-guide.md at 1.14.1, and website/content/en/v1.0/upgrading/v1beta1-migration.md
-// and v1-migration.md next to it, which name the patches to stop at.
+// lines are the steps of upstream's guides: KPA website/content/en/docs/upgrading/upgrade-guide.md at 1.14.1, and
+// website/content/en/v1.0/upgrading/v1beta1-migration.md and v1-migration.md next to it, which name the patches to stop
+// at.
 var lines = []line{
 	{least: "0.0.0", leave: "0.0.0", stop: "0.31.4"},
 	{
@@ -164,14 +160,14 @@ func lineOf(v *semver.Version) int {
 	return 0
 }
 
-// Kubernetes is the range of Kubernetes' minor numbers that a version of
-// Karpenter knows, both ends included. Both are 0 where the tables do not say.
+// Kubernetes is the range of Kubernetes' minor numbers that a version of Karpenter supports, both inclusive. Both are 0
+// if unknown.
 type Kubernetes struct {
 	Least  int `json:"leastMinor"`
 	Newest int `json:"newestMinor"`
 }
 
-// String is the range in a person's words.
+// String returns the range for people.
 func (k Kubernetes) String() string {
 	if k == (Kubernetes{}) {
 		return "unknown"
@@ -179,10 +175,9 @@ func (k Kubernetes) String() string {
 	return fmt.Sprintf("1.%d to 1.%d", k.Least, k.Newest)
 }
 
-// kubernetes are the minor numbers that the controller itself checks at its
-// start: MinK8sVersion and MaxK8sVersion in KPA pkg/providers/version/version.go
-// of each tag. Upstream's compatibility matrix has minors of Karpenter only, and
-// promises 1.34 for all of 1.6 and 1.7, which their first patches do not know.
+// kubernetes are the minor numbers that the controller itself checks at its start: MinK8sVersion and MaxK8sVersion in
+// KPA pkg/providers/version/version.go of each tag. Upstream's compatibility matrix has only minors of Karpenter, and
+// promises 1.34 for all of 1.6 and 1.7, which their first patches do not support.
 var kubernetes = []row[Kubernetes]{
 	{"0.31.0", Kubernetes{23, 28}},
 	{"0.34.0", Kubernetes{23, 29}},
@@ -198,8 +193,8 @@ var kubernetes = []row[Kubernetes]{
 	{"1.13.0", Kubernetes{26, 36}},
 }
 
-// KubernetesOf returns what a version of Karpenter knows of Kubernetes. It is the
-// zero range for versions older or newer than the tables. Errors: *VersionError.
+// KubernetesOf returns the versions of Kubernetes that a version of Karpenter supports. It is the zero range for
+// versions older or newer than the tables. Errors: *VersionError.
 func KubernetesOf(karpenter string) (Kubernetes, error) {
 	v, err := parse(karpenter)
 	if err != nil {
@@ -212,20 +207,18 @@ func KubernetesOf(karpenter string) (Kubernetes, error) {
 	return is, nil
 }
 
-// KubernetesError reports that a version of Karpenter does not know the cluster's
-// Kubernetes: its controller would log that it is not compatible and go on,
-// unaware of what has changed.
+// KubernetesError reports that a version of Karpenter does not support the cluster's Kubernetes: its controller would
+// log that it is not compatible and continue, unaware of what has changed.
 type KubernetesError struct {
 	// Karpenter is the version; Minor is the cluster's.
 	Karpenter string
 	Minor     int
 	Knows     Kubernetes
-	// Use is the next version that knows the cluster's Kubernetes; empty if
-	// none of the tables after it does.
+	// Use is the next version that supports the cluster's Kubernetes; empty if no later one in the tables does.
 	Use string
 }
 
-// Error says what to do.
+// Error explains what to do.
 func (e *KubernetesError) Error() string {
 	text := fmt.Sprintf("karpenter %s knows kubernetes %s, and the cluster's is 1.%d: ", e.Karpenter, e.Knows, e.Minor)
 	switch {
@@ -239,7 +232,7 @@ func (e *KubernetesError) Error() string {
 
 var minorNumber = regexp.MustCompile(`^v?1\.(\d+)`)
 
-// minorOf is the minor number of a version of Kubernetes.
+// minorOf returns the minor number of a version of Kubernetes.
 func minorOf(version string) (int, error) {
 	found := minorNumber.FindStringSubmatch(version)
 	if found == nil {
@@ -252,10 +245,9 @@ func minorOf(version string) (int, error) {
 	return minor, nil
 }
 
-// CheckKubernetes reports whether a version of Karpenter knows a cluster's version
-// of Kubernetes, written as its API server does (v1.33.4-eks-99d6cc0) or shorter.
-// Versions of either that the tables do not know are for CheckTested. Errors:
-// *VersionError, *KubernetesError.
+// CheckKubernetes reports whether a version of Karpenter supports a cluster's version of Kubernetes, written as its API
+// server does (v1.33.4-eks-99d6cc0) or shorter. CheckTested handles versions of either that are not in the tables.
+// Errors: *VersionError, *KubernetesError.
 func CheckKubernetes(version, karpenter string) error {
 	minor, err := minorOf(version)
 	if err != nil {
@@ -269,8 +261,7 @@ func CheckKubernetes(version, karpenter string) error {
 	return &KubernetesError{Karpenter: karpenter, Minor: minor, Knows: knows, Use: nextThatKnows(minor, karpenter)}
 }
 
-// nextThatKnows is the least version after one that knows a minor number of
-// Kubernetes.
+// nextThatKnows returns the next version that supports a minor number of Kubernetes.
 func nextThatKnows(minor int, after string) string {
 	v, err := parse(after)
 	if err != nil {
@@ -285,20 +276,19 @@ func nextThatKnows(minor int, after string) string {
 	return ""
 }
 
-// Blocker is a reason why an older controller could not run on the new CRDs.
+// Blocker is a reason why an older controller cannot run on the new CRDs.
 type Blocker struct {
 	CRD    string `json:"crd"`
 	Reason string `json:"reason"`
 }
 
-// String names the CRD and the reason.
+// String returns the CRD and the reason.
 func (b Blocker) String() string { return fmt.Sprintf("crd %s: %s", b.CRD, b.Reason) }
 
-// WayBack says what stands against running the old controller again once the new
-// CRDs are written, for CRDs stay new in a rollback. None: there is a way back, as
-// far as versions go; whether each object passes the old schema is the caller's to
-// ask. A kind that does not live yet has no object, and an old controller that has
-// no CRD of a kind does not ask for it: neither blocks.
+// WayBack returns what prevents running the old controller again once the new CRDs are written, because a rollback
+// keeps the new CRDs. If there is none, versions do not prevent a rollback; the caller checks whether each object is
+// valid in the old schema. A kind that does not exist yet has no objects, and an old controller does not use kinds that
+// its CRDs do not define: neither blocks.
 func WayBack(live, next, old []*apiextensionsv1.CustomResourceDefinition) []Blocker {
 	var found []Blocker
 	for _, before := range old {
@@ -307,9 +297,9 @@ func WayBack(live, next, old []*apiextensionsv1.CustomResourceDefinition) []Bloc
 		}
 		after := named(next, before.Name)
 		if after == nil {
-			continue // the new charts leave it as it is
+			continue // the new charts do not change it
 		}
-		// A controller asks for the version that its own CRDs store.
+		// A controller uses the storage version of its own CRDs.
 		asks, stores := storageOf(before), storageOf(after)
 		switch {
 		case !slices.Contains(served(after), asks):
@@ -321,42 +311,41 @@ func WayBack(live, next, old []*apiextensionsv1.CustomResourceDefinition) []Bloc
 	return found
 }
 
-// Hop is one upgrade, or downgrade, that can be done at once, and what it needs.
+// Hop is one upgrade, or downgrade, that is possible in one step, and what it requires.
 type Hop struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Kubernetes is what To knows.
+	// Kubernetes is what To supports.
 	Kubernetes Kubernetes `json:"kubernetes"`
-	// Before is what has to be true before the hop.
+	// Before is what must be true before the hop.
 	Before []string `json:"before,omitempty"`
-	// Permissions are what To's controller asks of IAM, and From's did not.
+	// Permissions are the IAM actions that To's controller requires, and From's does not.
 	Permissions []Permission `json:"permissions,omitempty"`
-	// Settings are the values and environment variables that From's chart knows
-	// and To's does not.
+	// Settings are the values and environment variables that From's chart has and To's does not.
 	Settings []Setting `json:"settings,omitempty"`
 	// Hashes are the hash versions that change.
 	Hashes []HashChange `json:"hashes,omitempty"`
-	// Notes are what changes by itself.
+	// Notes are changes in behaviour.
 	Notes []string `json:"notes,omitempty"`
 }
 
 // leastManaged is the first version that plumbline installs.
 const leastManaged = "1.0.0"
 
-// DowngradeError reports that a version lies before those that plumbline manages.
+// DowngradeError reports that a version is older than those that plumbline manages.
 type DowngradeError struct {
 	From, To string
 }
 
-// Error says where the way back ends.
+// Error names the oldest possible version.
 func (e *DowngradeError) Error() string {
 	return fmt.Sprintf("karpenter %s cannot be taken back to %s: plumbline manages karpenter %s and later", e.From, e.To, leastManaged)
 }
 
-// SkippedHopError reports that an upgrade skips a version that it has to stop at.
+// SkippedHopError reports that an upgrade skips a version that it must stop at.
 type SkippedHopError struct {
 	From, To string
-	// Next is where the way stops first.
+	// Next is the first stop.
 	Next string
 }
 
@@ -366,8 +355,8 @@ func (e *SkippedHopError) Error() string {
 		e.From, e.To, e.Next, e.To)
 }
 
-// CheckHop reports whether one version may follow another at once. Errors:
-// *VersionError, *DowngradeError, *SkippedHopError.
+// CheckHop reports whether one version may follow another in one step. Errors: *VersionError, *DowngradeError,
+// *SkippedHopError.
 func CheckHop(from, to string) error {
 	path, err := Path(from, to)
 	if err != nil || len(path) < 2 {
@@ -376,8 +365,8 @@ func CheckHop(from, to string) error {
 	return &SkippedHopError{From: from, To: to, Next: path[0].To}
 }
 
-// Path returns the hops from one version to another, none if they are equal.
-// A downgrade is one hop. Errors: *VersionError, *DowngradeError.
+// Path returns the hops from one version to another, none if they are equal. A downgrade is one hop. Errors:
+// *VersionError, *DowngradeError.
 func Path(from, to string) ([]Hop, error) {
 	a, b, err := parsePair(from, to)
 	if err != nil {
@@ -397,7 +386,7 @@ func Path(from, to string) ([]Hop, error) {
 	return path, nil
 }
 
-// stops are the versions to stop at, the last one included.
+// stops returns the versions to stop at, including the last one.
 func stops(from, to *semver.Version) []*semver.Version {
 	var found []*semver.Version
 	last := lineOf(to)
@@ -417,7 +406,7 @@ func stops(from, to *semver.Version) []*semver.Version {
 	return found
 }
 
-// newHop fills in what an upgrade needs.
+// newHop fills in what an upgrade requires.
 func newHop(from, to *semver.Version) Hop {
 	hop := Hop{From: from.String(), To: to.String()}
 	if known(to) {
@@ -439,7 +428,7 @@ func newHop(from, to *semver.Version) Hop {
 	return hop
 }
 
-// newDowngrade fills in what a downgrade needs: what came in on the way up goes.
+// newDowngrade fills in what a downgrade requires: what the upgrade added is removed.
 func newDowngrade(from, to *semver.Version) Hop {
 	hop := Hop{From: from.String(), To: to.String(), Before: []string{
 		"no CRD loses a version that status.storedVersions lists, and every object passes the older schema: both are checked before anything moves",

@@ -70,7 +70,7 @@ func column[T any](table []row[T]) []string {
 	return since
 }
 
-// TestOtherRelease: another build is none, and neither is what is no version.
+// TestOtherRelease: another build of a version is not another release, nor is an invalid version.
 func TestOtherRelease(t *testing.T) {
 	for pair, want := range map[[2]string]bool{
 		{"1.14.1", "1.14.1"}: false, {"v1.14.1", "1.14.1-fips+2"}: false, {"1.14.0", "1.14.1"}: true, {"1.8.1", "1.14.1"}: true, {"2.14.1", "1.14.1"}: true,
@@ -171,7 +171,7 @@ func TestPath(t *testing.T) {
 			if err := CheckHop(c.from, c.to); (len(stops) > 1) != errors.As(err, &skipped) {
 				t.Errorf("at once: %v", err)
 			}
-			// Where a hop ends, the rest of the way begins.
+			// The rest of the way starts where a hop ends.
 			if len(path) > 1 {
 				if err := CheckHop(c.from, path[0].To); err != nil {
 					t.Errorf("the first hop: %v", err)
@@ -200,7 +200,7 @@ func TestPathRefused(t *testing.T) {
 	}
 }
 
-// TestHop: what each hop needs, and nothing that it has needed before.
+// TestHop: each hop has its requirements, and none of an earlier hop.
 func TestHop(t *testing.T) {
 	cases := map[string]struct {
 		from, to string
@@ -259,7 +259,7 @@ func TestHop(t *testing.T) {
 	}
 }
 
-// TestNothingIsLostOnTheWay: however a way is cut into hops, it needs the same.
+// TestNothingIsLostOnTheWay: the requirements are the same however a way is split into hops.
 func TestNothingIsLostOnTheWay(t *testing.T) {
 	whole, err := Path("0.27.0", newest)
 	if err != nil {
