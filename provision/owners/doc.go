@@ -1,8 +1,8 @@
-// Package owners says what keeps an object as it is: Flux, Argo CD, a Helm release, Terraform, or
+// Package owners determines what keeps an object as it is: Flux, Argo CD, a Helm release, Terraform, or
 // a client by its field manager.
 //
-// In go an object's labels, annotations and managed fields, as they were read; out come Owners. It
-// is the one place with the marks of other tools: whose a NodePool is, what of Karpenter another
-// tool has installed, and what would create again what a teardown deletes are all asked here. It
-// is made of functions of values, and reads no cluster.
+// Its input are an object's labels, annotations and managed fields; its output are Owners. It
+// is the only place with the marks of other tools: it answers whose a NodePool is, what of Karpenter another
+// tool has installed, and what would recreate what a teardown deletes. It
+// consists of pure functions, and reads no cluster.
 package owners

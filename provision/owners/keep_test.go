@@ -8,7 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/owners"
 )
 
-// TestMark: each tool's own annotation, and of Argo CD's the words of its value, beside others.
+// TestMark: each tool's own annotation, and for Argo CD the words of its value, among others.
 func TestMark(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind, value string
@@ -39,7 +39,7 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// TestLeft: what stays on an object by which its owner is recognised, and nothing of others.
+// TestLeft: the marks by which an object's owner is recognised, and none of other owners.
 func TestLeft(t *testing.T) {
 	object := &metav1.ObjectMeta{
 		Labels: map[string]string{

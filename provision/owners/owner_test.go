@@ -93,7 +93,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestAll: every tool that applies an object is named once, by the mark that tells the most.
+// TestAll: every tool that applies an object is named once, by its most specific mark.
 func TestAll(t *testing.T) {
 	wrote := func(managers ...string) (entries []metav1.ManagedFieldsEntry) {
 		for _, manager := range managers {
