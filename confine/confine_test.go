@@ -19,7 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/confine"
 )
 
-// runner is of this test's binary, which is the child, too.
+// runner runs this test's binary, also as the child.
 var runner *confine.Runner
 
 // unconfined is what the kernel refuses.
@@ -50,7 +50,7 @@ func echo(t *confine.Talk) error {
 }
 
 func loop(*confine.Talk) error {
-	for n := 0; ; n++ { // ends by a limit
+	for n := 0; ; n++ { // stopped by a limit
 		_ = n
 	}
 }
@@ -80,7 +80,7 @@ func stack(*confine.Talk) error {
 
 func fail(*confine.Talk) error { return errors.New("no") }
 
-// reach tries what a job may not, and answers with what it could.
+// reach tries what a job must not do, and replies with what succeeded.
 func reach(t *confine.Talk) error {
 	var could []any
 	try := func(what string, err error) {
@@ -155,7 +155,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestWhatWasTooMuchIsNotAskedAgain: a commit that stays costs once.
+// TestWhatWasTooMuchIsNotAskedAgain: the same commit reaches a limit only once.
 func TestWhatWasTooMuchIsNotAskedAgain(t *testing.T) {
 	_, first := ask(t, "loop", "twice")
 	began := time.Now()
@@ -165,7 +165,7 @@ func TestWhatWasTooMuchIsNotAskedAgain(t *testing.T) {
 	}
 }
 
-// TestChildrenAreTold: each one that was started, and none that was not.
+// TestChildrenAreTold: Ended is called for each child that was started, and for no other.
 func TestChildrenAreTold(t *testing.T) {
 	var told []string
 	telling := runner.Telling(nil, func(what string, cpu time.Duration) {
@@ -204,7 +204,7 @@ func TestAChildThatFails(t *testing.T) {
 	}
 }
 
-// TestTheParentsErrorStands: what ends a talk is not laid to the child.
+// TestTheParentsErrorStands: an error of talk is not blamed on the child.
 func TestTheParentsErrorStands(t *testing.T) {
 	own := errors.New("the disk is gone")
 	if err := runner.Run(t.Context(), "the work", "loop", func(*confine.Talk) error { return own }); !errors.Is(err, own) {
@@ -212,7 +212,7 @@ func TestTheParentsErrorStands(t *testing.T) {
 	}
 }
 
-// TestAContextThatEndsKills: nobody waits for a job that nobody wants.
+// TestAContextThatEndsKills: a canceled context kills the child.
 func TestAContextThatEndsKills(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	err := runner.Run(ctx, "the work", "loop", func(talk *confine.Talk) error {

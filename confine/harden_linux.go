@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// executable is this program, even where its file was replaced meanwhile.
+// executable returns the path of this program, valid even if its file was replaced.
 func executable() (string, error) { return "/proc/self/exe", nil }
 
-// harden takes from this process what a job needs not, before it has read any input. It
-// returns what the kernel refuses.
+// harden removes from this process what a job does not need, before it reads any input. It returns what the kernel
+// refuses.
 func harden(limits Limits) (refused []string) {
 	for _, one := range []struct {
 		what string
@@ -32,14 +32,14 @@ func harden(limits Limits) (refused []string) {
 	return refused
 }
 
-// expendable has the kernel end this process before the one that started it.
+// expendable makes the kernel kill this process before its parent if memory runs out.
 func expendable() error {
 	return os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o600)
 }
 
-// setLimits bounds memory, processor time and files. RLIMIT_AS is left as it is: the
-// runtime reserves far more addresses than it uses, which RLIMIT_DATA does not count.
-// RLIMIT_NPROC counts what the user has in other containers, too.
+// setLimits limits memory, processor time and files. RLIMIT_AS is not used: the runtime reserves far more addresses
+// than it uses, which RLIMIT_DATA does not count. RLIMIT_NPROC would also count the user's processes in other
+// containers.
 func setLimits(limits Limits) error {
 	cpu := uint64(limits.CPU / time.Second)
 	for _, one := range []struct {
@@ -52,7 +52,7 @@ func setLimits(limits Limits) error {
 		{unix.RLIMIT_DATA, uint64(limits.Memory)},
 		{unix.RLIMIT_CPU, cpu},
 	} {
-		// Soft and hard alike: for processor time that is a kill that nobody handles.
+		// Soft and hard are equal: for processor time this kills the process with a signal that it cannot handle.
 		if err := syscall.Setrlimit(one.resource, &syscall.Rlimit{Cur: one.most, Max: one.most}); err != nil {
 			return err
 		}
@@ -60,8 +60,7 @@ func setLimits(limits Limits) error {
 	return nil
 }
 
-// landlock takes all of the file system. It binds a thread at a time, and so needs a
-// program without C in it.
+// landlock denies access to the file system. It applies to one thread at a time, so it requires a program without cgo.
 func landlock() error {
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestElsewhereThereIsLess: on other systems than Linux who asks hears once that only the limits of
-// wall time and output hold.
+// TestElsewhereThereIsLess: on other systems than Linux, the caller is informed once that only the limits on wall time
+// and output apply.
 func TestElsewhereThereIsLess(t *testing.T) {
 	var heard []string
 	telling := runner.Telling(func(refused string) { heard = append(heard, refused) }, nil)

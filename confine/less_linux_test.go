@@ -10,11 +10,11 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/landlock"
 )
 
-// less has this test run where the kernel gives less.
+// less makes this test run where the kernel refuses Landlock.
 var less = flag.Bool("less", false, "run where the kernel refuses Landlock")
 
-// TestWhatTheKernelRefuses: where Landlock cannot be had the work is done all the same, and
-// who asked hears once which part of the confinement is missing.
+// TestWhatTheKernelRefuses: without Landlock the work is done anyway, and the caller is informed once which part of the
+// confinement is missing.
 func TestWhatTheKernelRefuses(t *testing.T) {
 	if !*less {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWhatTheKernelRefuses$", "-test.v", "-less")

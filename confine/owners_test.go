@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/confine"
 )
 
-// TestOthersGoOn: one who asks for much takes turns with the others.
+// TestOthersGoOn: an owner with much work takes turns with the others.
 func TestOthersGoOn(t *testing.T) {
 	var all sync.WaitGroup
 	for range 3 {
@@ -54,7 +54,7 @@ func TestAnOwnerHoldsOnePlace(t *testing.T) {
 	<-in
 	light, cancel := context.WithTimeout(confine.For(t.Context(), "light"), time.Minute)
 	defer cancel()
-	for range 3 { // the second heavy one has asked by then
+	for range 3 { // the second heavy one is queued by then
 		if _, err := runner.Ask(light, "the work", "echo", "hello"); err != nil {
 			t.Error(err)
 		}
@@ -66,8 +66,7 @@ func TestAnOwnerHoldsOnePlace(t *testing.T) {
 	all.Wait()
 }
 
-// TestWithinBoundsWhatWaits: work that waits for its turn finds the budget as the work
-// before it has left it.
+// TestWithinBoundsWhatWaits: work that has waited for a place uses what earlier work has left of the budget.
 func TestWithinBoundsWhatWaits(t *testing.T) {
 	bounded := runner.Within(time.Second)
 	spent := atomic.Int32{}

@@ -10,22 +10,22 @@ import (
 
 type ownerKey struct{}
 
-// For returns a context whose children work for an owner: the repository that asks for
-// the work. Of all places for children an owner holds one at a time.
+// For returns a context whose children work for an owner: the repository that the work is for. An owner has at most one
+// child at a time.
 func For(ctx context.Context, owner string) context.Context {
 	return context.WithValue(ctx, ownerKey{}, owner)
 }
 
-// OwnerOf is the owner of the children of a context; empty for none.
+// OwnerOf returns the owner of a context; empty if it has none.
 func OwnerOf(ctx context.Context) string {
 	owner, _ := ctx.Value(ownerKey{}).(string)
 	return owner
 }
 
-// places are given to owners in turn: one that has held a place and wants another
-// queues behind all others, however much work it has. Owners that have held places for long
-// lately, the heavy ones, never have all of them: one place is for the others, who then wait only for one another.
-// Work without an owner counts as that of an owner of its own.
+// places are the slots for children, given to owners in turn: an owner that had a place and wants another queues behind
+// all others, however much work it has. Owners that have held places for long recently, the heavy ones, never get all
+// of them: one place is reserved for the others, who then wait only for one another. Work without an owner counts as a
+// separate owner.
 type places struct {
 	now func() time.Time
 
@@ -34,21 +34,21 @@ type places struct {
 	free int
 	// queue are the owners that wait and hold no place.
 	queue []*owner
-	// named are the owners that wait or hold a place, or have held one lately.
+	// named are the owners that wait, hold a place, or have held one recently.
 	named map[string]*owner
 }
 
-// owner is one that has work.
+// owner is an owner with work.
 type owner struct {
 	name    string
 	holds   bool
 	waiting []*claim
-	// since is when it was given the place that it holds.
+	// since is when it got the place that it holds.
 	since  time.Time
 	lately lately
 }
 
-// heavy reports whether it has held places for long lately, the one that it holds included.
+// heavy reports whether it has held places for long recently, including the one that it holds.
 func (o *owner) heavy(now time.Time) bool {
 	held := o.lately.now(now)
 	if o.holds {
@@ -57,10 +57,10 @@ func (o *owner) heavy(now time.Time) bool {
 	return held >= heavyFrom
 }
 
-// claim is one child's for a place.
+// claim is a request of one child for a place.
 type claim struct {
 	owner *owner
-	// given is closed when the place is there.
+	// given is closed when the place is available.
 	given chan struct{}
 }
 
@@ -68,7 +68,7 @@ func newPlaces(n int, now func() time.Time) *places {
 	return &places{now: now, all: n, free: n, named: map[string]*owner{}}
 }
 
-// heavy reports whether an owner has held places for long lately.
+// heavy reports whether an owner has held places for long recently.
 func (p *places) heavy(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func (p *places) heavy(name string) bool {
 	return o != nil && o.heavy(p.now())
 }
 
-// take waits for a place, and returns what gives it back.
+// take waits for a place, and returns a function that releases it.
 func (p *places) take(ctx context.Context) (back func(), err error) {
 	c := p.claim(OwnerOf(ctx))
 	select {
@@ -107,7 +107,7 @@ func (p *places) claim(name string) *claim {
 	return c
 }
 
-// release gives a place back, or ends the wait for one.
+// release releases a place, or stops waiting for one.
 func (p *places) release(c *claim) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,14 +128,14 @@ func (p *places) release(c *claim) {
 	p.give(now)
 }
 
-// forget drops the owners that have no work and had little lately.
+// forget drops the owners without work that have held no place recently.
 func (p *places) forget(now time.Time) {
 	maps.DeleteFunc(p.named, func(_ string, o *owner) bool {
 		return !o.holds && len(o.waiting) == 0 && o.lately.now(now) == 0
 	})
 }
 
-// give hands free places to the owners at the front, past heavy ones that have their share.
+// give assigns free places to the first owners in the queue, and skips heavy ones that have their share.
 func (p *places) give(now time.Time) {
 	for p.free > 0 {
 		i := slices.IndexFunc(p.queue, func(o *owner) bool { return p.mayHave(o, now) })
@@ -152,7 +152,7 @@ func (p *places) give(now time.Time) {
 	}
 }
 
-// mayHave reports whether an owner may have a place that is free.
+// mayHave reports whether an owner may have a free place.
 func (p *places) mayHave(o *owner, now time.Time) bool {
 	if !o.heavy(now) {
 		return true

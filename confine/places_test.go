@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestPlaces plays scripts over two places: "a" claims a place for the owner a, "-a"
-// gives back the first one that a still has, "/a" ends the last claim of a. Held are the
-// owners that have a place after each step; claims of nobody are "_".
+// TestPlaces runs scripts with two places: "a" claims a place for the owner a, "-a" releases the first one that a
+// holds, "/a" cancels the last claim of a. Held are the owners that have a place after each step; claims without an
+// owner are "_".
 func TestPlaces(t *testing.T) {
 	for name, tc := range map[string]struct{ script, want string }{
 		"one for each":                             {"a b", "a ab"},
@@ -84,8 +84,8 @@ func held(claims map[string][]*claim) string {
 	return strings.Join(all, "")
 }
 
-// TestHeavyOwnersLeaveAPlace plays scripts like those of TestPlaces, in which "+30" lets so many
-// seconds pass.
+// TestHeavyOwnersLeaveAPlace runs scripts like those of TestPlaces, in which "+30" advances the clock by as many
+// seconds.
 func TestHeavyOwnersLeaveAPlace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		places       int
@@ -117,7 +117,7 @@ func TestHeavyOwnersLeaveAPlace(t *testing.T) {
 	}
 }
 
-// TestPlacesAreForgotten: whoever has no work, and had none lately, costs nothing.
+// TestPlacesAreForgotten: an owner without current or recent work takes no memory.
 func TestPlacesAreForgotten(t *testing.T) {
 	now := time.Now()
 	p := newPlaces(1, func() time.Time { return now })

@@ -13,42 +13,40 @@ import (
 	"time"
 )
 
-// Job is work that a child does. It talks to the parent, and reaches nothing else. Its
-// error ends the child; what the parent is to know is sent.
+// Job is the work of a child. It exchanges messages with the parent, and has access to nothing else. Its error
+// terminates the child; send what the parent must know.
 type Job func(*Talk) error
 
 // Options of a Runner.
 type Options struct {
-	// Jobs by name. Parent and child are the same program, and so have the same.
+	// Jobs by name. Parent and child are the same program, so they have the same jobs.
 	Jobs map[string]Job
 	// Limits of each child. Default: DefaultLimits.
 	Limits Limits
-	// AtOnce is how many children may run at a time. Default: 2. An owner (For) has one of
-	// them at most.
+	// AtOnce is how many children may run at a time. Default: 2. An owner (For) has at most one of them.
 	AtOnce int
-	// Unconfined is called once with what the kernel refuses of the confinement.
+	// Unconfined is called once with the parts of the confinement that the kernel refuses.
 	Unconfined func(what string)
-	// Ended is called for each child that was started, with what it did and the processor
-	// time that it took.
+	// Ended is called for each child that was started, with what it did and the processor time that it used.
 	Ended func(what string, cpu time.Duration)
 }
 
-// Runner starts children. Its methods may be called at the same time. A nil Runner
-// cannot be used; what takes one may take nil for doing the work itself.
+// Runner starts children. Its methods may be called concurrently. A nil Runner cannot be used; functions that accept
+// nil instead of one do the work in their own process.
 type Runner struct {
 	options Options
 	places  *places
 	told    *sync.Once
 	failed  *failures
-	// left is the processor time of all children together; nil if each has only its own limit.
+	// left is the processor time of all children together; if nil, each has only its own limit.
 	left *budget
 }
 
 // marker is the first argument of a child; its job is the second.
 const marker = "confined-child"
 
-// Serve returns the Runner of a program with these arguments, of which the first is its
-// name. Where the program is a child it does its job, and ends the process.
+// Serve returns the Runner of a program with these arguments; the first is the program's name. In a child it runs the
+// job and exits the process.
 func Serve(arguments []string, options Options) *Runner {
 	if options.Limits == (Limits{}) {
 		options.Limits = DefaultLimits()
@@ -62,19 +60,18 @@ func Serve(arguments []string, options Options) *Runner {
 	return &Runner{options: options, places: newPlaces(options.AtOnce, time.Now), told: &sync.Once{}, failed: &failures{}}
 }
 
-// Heavy reports whether the children of an owner (For) have taken long lately. All such owners
-// together leave one of the places to the others. A nil Runner knows none.
+// Heavy reports whether the children of an owner (For) have taken long recently. All such owners together leave one of
+// the places to the others. It is false for a nil Runner.
 func (r *Runner) Heavy(owner string) bool { return r != nil && r.places.heavy(owner) }
 
-// Within returns the same Runner for work that may take so much processor time
-// altogether.
+// Within returns the same Runner with a limit on the processor time of all its work together.
 func (r *Runner) Within(total time.Duration) *Runner {
 	bounded := *r
 	bounded.left = &budget{total: total}
 	return &bounded
 }
 
-// Telling returns the same Runner, that tells what the kernel refuses, and of each child.
+// Telling returns the same Runner with other callbacks for what the kernel refuses, and for each child.
 func (r *Runner) Telling(unconfined func(what string), ended func(what string, cpu time.Duration)) *Runner {
 	if r == nil {
 		return nil
@@ -84,16 +81,15 @@ func (r *Runner) Telling(unconfined func(what string), ended func(what string, c
 	return &telling
 }
 
-// Run starts a child for a job and talks to it. what names the work in errors: "the
-// kustomization of ./nodes". Errors: *LimitError, *ChildError, the context's, or that of
-// talk where the child has done nothing wrong.
+// Run starts a child for a job and exchanges messages with it. what names the work in errors: "the kustomization of
+// ./nodes". Errors: *LimitError, *ChildError, the context's, or that of talk if the child has not failed.
 func (r *Runner) Run(ctx context.Context, what, job string, talk func(*Talk) error) error {
 	back, err := r.places.take(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	defer back()
-	if r.left.spent() { // perhaps while it waited
+	if r.left.spent() { // possibly used up while it waited
 		return &LimitError{What: what + " and what was built before it", Limit: seconds(r.left.total), Again: true}
 	}
 	bounded, cancel := context.WithTimeout(ctx, r.options.Limits.Wall)
@@ -105,7 +101,7 @@ func (r *Runner) Run(ctx context.Context, what, job string, talk func(*Talk) err
 	talked := c.talk(talk, r.hello)
 	late := bounded.Err() != nil
 	if talked != nil {
-		cancel() // it may be in a loop that never ends
+		cancel() // it may be in an infinite loop
 	}
 	ended := c.wait()
 	used := c.used(r.options.Limits)
@@ -130,8 +126,7 @@ func (r *Runner) Run(ctx context.Context, what, job string, talk func(*Talk) err
 	return &ChildError{What: what, Err: fmt.Errorf("the child process ended early: %w", errors.Join(ended, talked))}
 }
 
-// Ask starts a child for a job with one question and one answer. A question that has
-// taken more than a child may is not asked again.
+// Ask starts a child for a job with one request and one reply. A request that exceeded a limit is not sent again.
 func (r *Runner) Ask(ctx context.Context, what, job string, question any) (answer any, err error) {
 	asked, err := sum(job, question)
 	if err != nil {
@@ -206,12 +201,12 @@ func (c *child) talk(talk, hello func(*Talk) error) error {
 }
 
 func (c *child) wait() error {
-	_ = c.in.Close() // there is nothing more to say
+	_ = c.in.Close() // nothing more is sent
 	return c.command.Wait()
 }
 
-// used is the processor time that the child has taken. The kernel stops it by a count
-// of ticks, which may be ahead of that.
+// used returns the processor time that the child has used. The kernel stops it by counting ticks, which may be ahead of
+// that time.
 func (c *child) used(limits Limits) time.Duration {
 	state := c.command.ProcessState
 	if state == nil {
@@ -224,13 +219,13 @@ func (c *child) used(limits Limits) time.Duration {
 	return used
 }
 
-// killed reports whether something has killed the child: the kernel, or this Runner.
+// killed reports whether the child was killed: by the kernel, or by this Runner.
 func (c *child) killed() bool {
 	state := c.command.ProcessState
 	return state != nil && !state.Exited()
 }
 
-// exceeded names the limit that a failed child has reached; empty for none.
+// exceeded names the limit that a failed child has exceeded; empty if none.
 func (c *child) exceeded(limits Limits) string {
 	switch {
 	case c.out.over:
@@ -243,10 +238,10 @@ func (c *child) exceeded(limits Limits) string {
 	return ""
 }
 
-// errOutput reports that a child has said too much.
+// errOutput reports that a child has sent too much.
 var errOutput = errors.New("too much output")
 
-// capped reads so many bytes and no more.
+// capped limits how many bytes are read.
 type capped struct {
 	from io.Reader
 	left int64
@@ -262,8 +257,7 @@ func (c *capped) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// head keeps the beginning of what a child says on its way out. It is never repeated:
-// it may have words of the input in it.
+// head keeps the start of a child's standard error. It is never printed: it may contain text of the input.
 type head struct {
 	text bytes.Buffer
 }
@@ -275,8 +269,7 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// outOfMemory recognises the Go runtime's words for an allocation that failed, and for
-// a stack that has outgrown its bound.
+// outOfMemory detects the Go runtime's messages for a failed allocation, and for a stack that exceeds its limit.
 func (h *head) outOfMemory() bool {
 	for _, words := range []string{"out of memory", "cannot allocate memory", "stack exceeds", "stack overflow"} {
 		if bytes.Contains(h.text.Bytes(), []byte(words)) {
@@ -286,7 +279,7 @@ func (h *head) outOfMemory() bool {
 	return false
 }
 
-// budget is processor time that several children share. A nil budget is endless.
+// budget is processor time that several children share. A nil budget is unlimited.
 type budget struct {
 	total time.Duration
 
@@ -312,11 +305,10 @@ func (b *budget) spend(cpu time.Duration) {
 	b.used += cpu
 }
 
-// mostFailures bounds what is remembered; then all of it is forgotten.
+// mostFailures limits what is remembered; beyond it everything is dropped.
 const mostFailures = 256
 
-// failures are the questions that took more than a child may, so that a commit that
-// stays does not cost as much at each reconcile.
+// failures are the requests that exceeded a limit, so that the same commit does not cost as much on each reconcile.
 type failures struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]*LimitError
@@ -337,7 +329,7 @@ func (f *failures) note(asked [sha256.Size]byte, err *LimitError) {
 	f.known[asked] = err
 }
 
-// sum is equal for equal questions.
+// sum is equal for equal requests.
 func sum(job string, question any) (asked [sha256.Size]byte, err error) {
 	hash := sha256.New()
 	out := bufio.NewWriter(hash)
@@ -351,58 +343,56 @@ func sum(job string, question any) (asked [sha256.Size]byte, err error) {
 }
 
 const (
-	// heavyFrom is from when on an owner is a heavy one: a kustomization of 2,000
-	// definitions takes three seconds, a child at its limit thirty.
+	// heavyFrom is from when on an owner is heavy: a kustomization of 2,000 definitions takes three seconds, a child at
+	// its limit thirty.
 	heavyFrom = 10 * time.Second
-	// easing is how much of the time that passes is taken off what was held: one tenth.
+	// easing is the rate at which passing time reduces what was held: one tenth.
 	easing = 10
-	// mostHeld bounds what is counted, so that it is gone after twenty minutes.
+	// mostHeld limits what is counted, so that it is gone after twenty minutes.
 	mostHeld = 2 * time.Minute
 )
 
-// lately is for how long an owner has held a place lately.
+// lately is for how long an owner has held a place recently.
 type lately struct {
 	held time.Duration
-	// at is when that was so.
+	// at is when held was computed.
 	at time.Time
 }
 
-// now is what is left of it.
+// now returns what remains of it now.
 func (l lately) now(now time.Time) time.Duration {
 	return max(0, l.held-max(0, now.Sub(l.at))/easing)
 }
 
-// and is what it is after a place was held for so long.
+// and returns it after a place was held for a time.
 func (l lately) and(held time.Duration, now time.Time) lately {
 	return lately{held: min(mostHeld, l.now(now)+max(0, held)), at: now}
 }
 
-// Limits bound one child.
+// Limits of one child.
 type Limits struct {
-	// Memory is what it may map for data, in bytes: its heap, and what the program
-	// has of variables.
+	// Memory is how much it may map for data, in bytes: its heap, and the program's variables.
 	Memory int64
-	// CPU is its processor time, in whole seconds; Wall its time by the clock, that of
-	// waiting for its turn left out.
+	// CPU is its processor time, in whole seconds; Wall is its wall time, without waiting for a place.
 	CPU, Wall time.Duration
-	// Output is what it may answer, in bytes.
+	// Output is how much it may send, in bytes.
 	Output int64
 }
 
-// DefaultLimits are for a Deployment with 768 MiB, in which two children at their limit
-// fit beside the daemon. An overlay of 2,000 definitions takes 195 MiB, and fails at 192.
+// DefaultLimits are for a Deployment with 768 MiB, in which two children at their limit fit next to the daemon. An
+// overlay of 2,000 definitions takes 195 MiB, and fails at 192.
 func DefaultLimits() Limits {
 	return Limits{Memory: 256 << 20, CPU: 30 * time.Second, Wall: 5 * time.Minute, Output: 32 << 20}
 }
 
-// LimitError reports that a child took more than it may.
+// LimitError reports that a child exceeded a limit.
 type LimitError struct {
 	// What was done: "the kustomization of ./nodes".
 	What string
 	// Limit in words: "20 s of processor time".
 	Limit string
-	// Again reports whether another try may end otherwise: it was stopped by the clock, on a
-	// machine that may have been busy, or others have used up its share.
+	// Again reports whether another attempt may succeed: the child was stopped by the clock, on a machine that may have
+	// been busy, or others have used up its share.
 	Again bool
 }
 

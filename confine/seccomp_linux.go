@@ -7,13 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// calls are all that Go's runtime, or a C library's threads, ask of the kernel while a
-// job reads, computes and writes. Whatever else, the network, files, other processes,
-// is refused with EPERM.
+// calls returns all system calls that Go's runtime, or a C library's threads, need while a job reads, computes and
+// writes. All others, such as those for the network, files and other processes, fail with EPERM.
 func calls() []uint32 {
 	return append([]uint32{
 		unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_FSTAT,
-		unix.SYS_PREAD64, // of what is open already
+		unix.SYS_PREAD64, // only of what is open already
 		unix.SYS_MMAP, unix.SYS_MUNMAP, unix.SYS_MREMAP, unix.SYS_MPROTECT, unix.SYS_MADVISE, unix.SYS_BRK, unix.SYS_MINCORE,
 		unix.SYS_FUTEX, unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY, unix.SYS_GETTID, unix.SYS_GETPID,
 		unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_CLOCK_GETTIME, unix.SYS_GETTIMEOFDAY, unix.SYS_RESTART_SYSCALL,
@@ -24,8 +23,8 @@ func calls() []uint32 {
 	}, callsOfArch()...)
 }
 
-// commands are those of fcntl that Go's runtime and a C library need. F_SETOWN and F_SETSIG would have the kernel send any
-// signal to the parent, which runs as the same user.
+// commands returns the fcntl commands that Go's runtime and a C library need. With F_SETOWN and F_SETSIG a job could
+// make the kernel send any signal to the parent, which runs as the same user.
 func commands() []uint32 {
 	return []uint32{unix.F_GETFL, unix.F_SETFL, unix.F_GETFD, unix.F_SETFD, unix.F_DUPFD_CLOEXEC}
 }
@@ -33,11 +32,11 @@ func commands() []uint32 {
 const (
 	callNumber = 0  // offsets in struct seccomp_data
 	callArch   = 4  //
-	firstArg   = 16 // of its lower half, on a machine with the lower byte first
+	firstArg   = 16 // the lower half of the first argument, on a little-endian machine
 	secondArg  = 24
 )
 
-// filterCalls has the kernel refuse all other system calls of all threads.
+// filterCalls makes the kernel refuse all other system calls, for all threads.
 func filterCalls() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
@@ -51,9 +50,9 @@ func filterCalls() error {
 	return nil
 }
 
-// program is the filter in BPF: what is allowed by number, fcntl only with some commands, clone
-// only for threads, and tgkill only for this process. clone3, whose arguments a filter cannot see, does
-// not exist, and a C library falls back.
+// program returns the filter in BPF: system calls are allowed by number, fcntl only with some commands, clone only for
+// threads, and tgkill only for this process. clone3 is reported as not implemented, because a filter cannot see its
+// arguments; a C library then uses clone.
 func program(allowed []uint32, pid uint32) []unix.SockFilter {
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// The kinds of values on the wire, each followed by what it says.
+// The kinds of values on the wire, each followed by its content.
 const (
 	wireNull   = 'n'
 	wireTrue   = 't'
@@ -28,21 +28,20 @@ const (
 )
 
 const (
-	// mostValues bounds what one side of a talk may send, so that a few megabytes of
-	// empty lists do not become hundreds in memory.
+	// mostValues limits the values that one side may send, so that a few megabytes of empty lists do not take hundreds
+	// in memory.
 	mostValues = 2_000_000
-	// longestString bounds one text.
+	// longestString limits one string.
 	longestString = 64 << 20
 	// deepest is how deep values may nest.
 	deepest = 1000
 )
 
-// errWire reports that the other side does not speak as it should.
+// errWire reports that the other side sent an invalid message.
 var errWire = errors.New("the message is malformed")
 
-// write encodes a value: null, bool, int, int64, float64, string, []any and
-// map[string]any. Unlike JSON it tells whole numbers from fractions, and takes
-// texts that are not UTF-8.
+// write encodes a value: null, bool, int, int64, float64, string, []any and map[string]any. Unlike JSON it
+// distinguishes integers from floats, and supports strings that are not UTF-8.
 func write(out *bufio.Writer, value any) error {
 	switch v := value.(type) {
 	case nil:
@@ -85,7 +84,7 @@ func writeMap(out *bufio.Writer, value map[string]any) error {
 	if err := writeLength(out, wireMap, len(value)); err != nil {
 		return err
 	}
-	// In order, so that equal values are equal bytes.
+	// Sorted, so that equal values have equal bytes.
 	for _, key := range slices.Sorted(maps.Keys(value)) {
 		if err := write(out, key); err != nil {
 			return err
@@ -142,7 +141,7 @@ func (r *reader) value(depth int) (any, error) {
 	return nil, fmt.Errorf("%w: a value of kind %q", errWire, kind)
 }
 
-// length reads a length that is within a limit.
+// length reads a length, up to a limit.
 func (r *reader) length(most int) (int, error) {
 	n, err := binary.ReadUvarint(r.in)
 	if err == nil && n > uint64(most) {
@@ -156,7 +155,7 @@ func (r *reader) text() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// As much as has come, and not as much as was announced.
+	// Allocate for what has arrived, not for what was announced.
 	if n <= r.in.Size() {
 		text := make([]byte, n)
 		_, err := io.ReadFull(r.in, text)
@@ -207,11 +206,11 @@ func (r *reader) object(depth int) (any, error) {
 	return object, nil
 }
 
-// Talk is a conversation between a process and its child, message by message.
+// Talk is a connection between a process and its child, which exchanges messages.
 type Talk struct {
 	in  *reader
 	out *bufio.Writer
-	// broken is why there is nobody to talk to any more.
+	// broken is why the connection failed.
 	broken error
 }
 
@@ -220,8 +219,7 @@ func newTalk(in io.Reader, out io.Writer) *Talk {
 	return &Talk{in: &reader{in: bufio.NewReaderSize(in, buffer), left: mostValues}, out: bufio.NewWriterSize(out, buffer)}
 }
 
-// Send sends a message: null, bool, int, int64, float64, string, and lists ([]any) and
-// maps (map[string]any) of these.
+// Send sends a message: null, bool, int, int64, float64, string, and lists ([]any) and maps (map[string]any) of these.
 func (t *Talk) Send(message any) error {
 	err := write(t.out, message)
 	if err == nil {
@@ -233,7 +231,7 @@ func (t *Talk) Send(message any) error {
 	return t.broken
 }
 
-// Receive waits for a message. Whole numbers come as int64.
+// Receive waits for a message. Integers are returned as int64.
 func (t *Talk) Receive() (any, error) {
 	message, err := t.in.value(0)
 	if err != nil {
@@ -243,16 +241,15 @@ func (t *Talk) Receive() (any, error) {
 	return message, nil
 }
 
-// The codes that a child ends with.
+// The exit codes of a child.
 const (
 	childDone   = 0
 	childFailed = 3
 )
 
-// serve does a job in a child, and ends the process.
+// serve runs a job in a child, and exits the process.
 func serve(job Job, limits Limits) {
-	// The collector works harder before the limit; one processor more lets it run beside
-	// the work.
+	// The garbage collector works harder close to the limit; a second processor lets it run in parallel to the work.
 	debug.SetMemoryLimit(limits.Memory * 7 / 10)
 	debug.SetMaxStack(int(limits.Memory / 4))
 	runtime.GOMAXPROCS(2)

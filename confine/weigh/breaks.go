@@ -8,8 +8,8 @@ import (
 	"unicode/utf16"
 )
 
-// Breaks refuses text with a character that ends a line for YAML, and for nobody who reads
-// the text: what follows a comment would be a field. Errors: *Error.
+// Breaks refuses text with a character that is a line break for YAML but not for people who read the text: what follows
+// a comment would be a field. Errors: *Error.
 func Breaks(data []byte) error {
 	text := decoded(data)
 	for at, c := range text {
@@ -30,7 +30,7 @@ func Breaks(data []byte) error {
 	return nil
 }
 
-// decoded is text as YAML reads it: in UTF-16 where a byte order mark says so.
+// decoded returns text as YAML reads it: as UTF-16 if it starts with that byte order mark.
 func decoded(data []byte) string {
 	for mark, order := range map[string]binary.ByteOrder{"\xff\xfe": binary.LittleEndian, "\xfe\xff": binary.BigEndian} {
 		if !bytes.HasPrefix(data, []byte(mark)) {

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// directives counts the lines that begin with a percent sign, as YAML reads lines: of text in
-// UTF-8, and in UTF-16 where a byte order mark says so.
+// directives counts the lines that start with a percent sign, as YAML splits lines: in UTF-8, or in UTF-16 if the text
+// starts with that byte order mark.
 func directives(text []byte) int {
 	next := func(text []byte) (rune, int) { return utf8.DecodeRune(text) }
 	for mark, order := range map[string]binary.ByteOrder{"\xff\xfe": binary.LittleEndian, "\xfe\xff": binary.BigEndian} {
@@ -32,7 +32,7 @@ func directives(text []byte) int {
 			begins = false
 		case '\n', '\r', '\u0085', '\u2028', '\u2029':
 			begins = true
-		case '\ufeff': // a byte order mark begins a text
+		case '\ufeff': // a byte order mark at the start of a text
 		default:
 			begins = false
 		}

@@ -1,9 +1,9 @@
-// Package weigh says of YAML text that other people wrote whether it may be read:
-// how many values it has, written out, and how many bytes, and whether its lines are
-// those that a person sees.
+// Package weigh decides whether YAML that other people wrote may be parsed: it limits the
+// number of values and bytes after expanding aliases, and checks that the lines are those that a
+// person sees.
 //
-// In goes text, or the nodes of one that was parsed; out comes nil or a *Error. It
-// makes no value of the text, so that weighing costs no more than the text is long,
-// and it comes before every reader: what a reader makes of a few hundred bytes with
-// aliases, or of a few megabytes of brackets, can be more than there is memory.
+// Its input is text, or the nodes of parsed text; its output is nil or a *Error. It
+// creates no value from the text, so its cost is proportional to the length of the text. Call it
+// before every parser: a few hundred bytes with aliases, or a few megabytes of
+// brackets, can expand to more than the available memory.
 package weigh

@@ -9,20 +9,19 @@ import (
 )
 
 const (
-	// longestQuantity is how many characters a quantity may have: the largest that
-	// Kubernetes keeps, to the billionth and with its unit, has 32.
+	// longestQuantity limits the characters of a quantity: the largest that Kubernetes keeps, to the billionth and with
+	// its unit, has 32.
 	longestQuantity = 64
-	// mostExponent is the largest exponent of a quantity, and of its inverse: what is
-	// beyond 10^19 is cut by Kubernetes.
+	// mostExponent is the largest exponent of a quantity, and of its inverse: Kubernetes truncates what is beyond
+	// 10^19.
 	mostExponent = 99
 )
 
-// Quantity weighs a text that is to be read as a quantity. To read one takes the square of
-// its digits in time, and with an exponent those that are not written count, too.
-// Errors: *Error.
+// Quantity checks a string before it is parsed as a quantity. The parsing time grows with the square of the digits,
+// including those of an exponent. Errors: *Error.
 func Quantity(text string) error {
 	if text = strings.TrimSpace(text); text == "" || !strings.ContainsRune("+-.0123456789", rune(text[0])) {
-		return nil // no quantity, as every reader sees at once
+		return nil // not a quantity, which every parser detects at once
 	}
 	if n := len(text); n > longestQuantity {
 		return &Error{Message: fmt.Sprintf("a quantity has no more than %d characters, and this one has %d", longestQuantity, n)}
@@ -33,7 +32,7 @@ func Quantity(text string) error {
 	}
 	digits := strings.TrimLeft(text[at+1:], "+-")
 	if strings.Trim(digits, "0123456789") != "" || digits == "" {
-		return nil // no exponent: "5E", "1Ei", or no quantity at all
+		return nil // no exponent: "5E", "1Ei", or not a quantity at all
 	}
 	if exponent, err := strconv.ParseUint(digits, 10, 64); err != nil || exponent > mostExponent {
 		return &Error{Message: fmt.Sprintf("the exponent of a quantity is at most %d, and this one is %q", mostExponent, text)}
@@ -41,15 +40,15 @@ func Quantity(text string) error {
 	return nil
 }
 
-// Unfit is a quantity of an object that is too much to be read.
+// Unfit is a quantity of an object that must not be parsed.
 type Unfit struct {
 	// Path of the field: "spec.limits.cpu".
 	Path    string
 	Message string
 }
 
-// Quantities weighs the texts of an object that its readers take for quantities: those of
-// Karpenter's definitions and of a pod. They come in the order of their paths.
+// Quantities checks the strings of an object that are parsed as quantities: those of Karpenter's definitions and of a
+// pod. The result is sorted by path.
 func Quantities(object map[string]any) []Unfit {
 	return unfit("", object)
 }
@@ -92,14 +91,14 @@ func unfitText(path string, value any) []Unfit {
 	return nil
 }
 
-// free are the fields of which the keys below are the user's own, or name the fields of
-// other objects: a CRD's schema has a field "limits", and a description of it.
+// free returns the fields whose keys below are the user's own, or name fields of other objects: a CRD's schema has a
+// field "limits", and a description of it.
 func free() []string { return []string{"metadata", "tags", "openAPIV3Schema"} }
 
-// amounts are the fields that hold a quantity.
+// amounts returns the fields that contain a quantity.
 func amounts() []string { return []string{"volumeSize", "sizeLimit", "divisor"} }
 
-// lists are the fields that hold a map of quantities.
+// lists returns the fields that contain a map of quantities.
 func lists() []string {
 	return []string{
 		"limits", "requests", "overhead",

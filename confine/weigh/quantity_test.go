@@ -82,8 +82,8 @@ func TestQuantities(t *testing.T) {
 	}
 }
 
-// TestEveryQuantityIsWeighed: wherever a type that definitions and charts are read into
-// has a quantity, one that is too much is found.
+// TestEveryQuantityIsWeighed: excessive quantities are found in every field of the types into which definitions and
+// charts are decoded.
 func TestEveryQuantityIsWeighed(t *testing.T) {
 	for _, read := range []any{
 		karpv1.NodePool{},
@@ -107,8 +107,7 @@ func TestEveryQuantityIsWeighed(t *testing.T) {
 	}
 }
 
-// TestACRDHasNoQuantities: its schema has fields that are named like those of a quantity,
-// and a description of each.
+// TestACRDHasNoQuantities: a CRD's schema has fields named like those of a quantity, and a description of each.
 func TestACRDHasNoQuantities(t *testing.T) {
 	for _, crd := range slices.Concat(core.CRDs, awsapis.CRDs) {
 		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
@@ -121,8 +120,8 @@ func TestACRDHasNoQuantities(t *testing.T) {
 	}
 }
 
-// heavy are values of a type, by the path of the one field that each has: a quantity that
-// is too much. Metadata and status are left out.
+// heavy returns values of a type by the path of the one field that each sets: an excessive quantity. Metadata and
+// status are skipped.
 func heavy(kind reflect.Type, above []reflect.Type) map[string]any {
 	found := map[string]any{}
 	for _, one := range above {

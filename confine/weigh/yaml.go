@@ -10,33 +10,32 @@ import (
 )
 
 const (
-	// MostValues is how many values one text may have: a mebibyte of NodePools has
-	// some 40,000.
+	// MostValues limits the values of one text: a mebibyte of NodePools has some 40,000.
 	MostValues = 250_000
-	// mostRepeated is how many bytes the scalars of a text may have, written out,
-	// beyond twice the text's own.
+	// mostRepeated is how many bytes the scalars of a text may have after expanding aliases, beyond twice the text's
+	// own.
 	mostRepeated = 1 << 20
-	// mostDirectives is how many lines of one text may begin as a directive does. Each %TAG is
-	// compared with all before it.
+	// mostDirectives limits the lines of one text that start like a directive. Each %TAG is compared with all before
+	// it.
 	mostDirectives = 100
-	// maxDepth is how deep values may nest, aliases followed.
+	// maxDepth is how deep values may nest, following aliases.
 	maxDepth = 1000
 )
 
-// Error is text that is too much to be read, or that cannot be read.
+// Error reports text that must not, or cannot, be parsed.
 type Error struct {
-	// Line from 1; 0 where it is not known.
+	// Line from 1; 0 if unknown.
 	Line    int
 	Message string
-	// Unreadable reports whether the text is no YAML, and so could not be weighed.
+	// Unreadable reports whether the text is not YAML, so that it could not be checked.
 	Unreadable bool
 }
 
 // Error returns the message without the line.
 func (e *Error) Error() string { return e.Message }
 
-// YAML weighs a text with any number of documents. Text with aliases that is no YAML
-// is refused: another reader may take it for some. Errors: *Error.
+// YAML checks a text with any number of documents. It refuses text with aliases that is not YAML, because another
+// parser may accept it. Errors: *Error.
 func YAML(text []byte) error {
 	if err := Dense(text); err != nil {
 		return err
@@ -59,7 +58,7 @@ func YAML(text []byte) error {
 	}
 }
 
-// next reads one document; the YAML library panics on some malformed texts.
+// next parses one document; the YAML library panics on some malformed texts.
 func next(decoder *yaml.Decoder) (node *yaml.Node, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -70,9 +69,8 @@ func next(decoder *yaml.Decoder) (node *yaml.Node, err error) {
 	return node, decoder.Decode(node)
 }
 
-// Dense refuses text with more values than any honest one has, aliases aside. It
-// counts the characters without which YAML begins no value, so it never counts
-// too few, and text in a block counts, too.
+// Dense refuses text with more values than any legitimate one has, aliases not counted. It counts the characters
+// without which no YAML value starts, so it never counts too few; it also counts those in block scalars.
 func Dense(text []byte) error {
 	if directives(text) > mostDirectives {
 		return &Error{Line: 1, Message: fmt.Sprintf("it has more than %d directives (lines that begin with %%)", mostDirectives)}
@@ -99,7 +97,7 @@ func Dense(text []byte) error {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
-// Node weighs a document of a text of so many bytes, aliases written out.
+// Node checks a document with its aliases expanded; bytes is the length of its text.
 func Node(node *yaml.Node, bytes int) error {
 	s := &scale{
 		values: min(2*int64(bytes)+1000, MostValues), bytes: 2*int64(bytes) + mostRepeated,
@@ -109,18 +107,17 @@ func Node(node *yaml.Node, bytes int) error {
 	return err
 }
 
-// load is the size of a node when it is written out.
+// load is the size of a node after expanding aliases.
 type load struct {
 	values, bytes int64
 	depth         int
 }
 
-// scale weighs the nodes of one document.
+// scale checks the nodes of one document.
 type scale struct {
 	// values and bytes are the limits.
 	values, bytes int64
-	// known are the loads of what aliases stand for. One that is being weighed has
-	// the zero load.
+	// known are the loads of anchors. One that is being computed has the zero load.
 	known map[*yaml.Node]load
 }
 
@@ -151,7 +148,7 @@ func (s *scale) weigh(node *yaml.Node) (load, error) {
 	return sum, nil
 }
 
-// alias is what an alias stands for, and one value more: each costs a step to follow.
+// alias returns the load of its anchor plus one value, because each alias costs a step to follow.
 func (s *scale) alias(node *yaml.Node) (load, error) {
 	found, ok := s.known[node.Alias]
 	if !ok || found == (load{}) {

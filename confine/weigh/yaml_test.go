@@ -19,7 +19,7 @@ func billion(levels int) string {
 	return text
 }
 
-// tags are directives, each of which a reader compares with all before it.
+// tags returns directives, each of which a parser compares with all before it.
 func tags(count int, end string) string {
 	text := ""
 	for i := range count {
@@ -28,7 +28,7 @@ func tags(count int, end string) string {
 	return text
 }
 
-// wide is a text in UTF-16, the lower byte first.
+// wide returns a text in little-endian UTF-16.
 func wide(text string) string {
 	wide := ""
 	for _, c := range []byte(text) {
@@ -74,7 +74,7 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// TestWeighingIsCheap: what is refused is refused before it is made.
+// TestWeighingIsCheap: refusing a text does not expand it.
 func TestWeighingIsCheap(t *testing.T) {
 	for name, text := range map[string]string{"aliases": billion(60), "brackets": strings.Repeat("[],", 5<<20)} {
 		var before, after runtime.MemStats
