@@ -13,15 +13,14 @@ const (
 // https://docs.aws.amazon.com/eks/latest/userguide/associate-service-account-role.html
 const RoleAnnotation = "eks.amazonaws.com/role-arn"
 
-// Cluster is what plumbline.yaml says of the cluster. An empty field contradicts nothing.
+// Cluster contains what plumbline.yaml says about the cluster. An empty field contradicts nothing.
 type Cluster struct {
 	Name, Region, InterruptionQueue, ControllerRole string
 }
 
-// Error reports that a value, or what runs, and a field of plumbline.yaml disagree.
+// Error reports that a value, or what is running, contradicts a field of plumbline.yaml.
 type Error struct {
-	// Path is where the value stands: settings.clusterName, controller.env[0]. Empty for
-	// what runs.
+	// Path of the value: settings.clusterName, controller.env[0]. Empty for what is running.
 	Path string
 	// What has the value Given; Field of plumbline.yaml is Want.
 	What, Given, Field, Want string
@@ -34,8 +33,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s is %q and %s is %q: %s; %s", e.What, e.Given, e.Field, e.Want, e.Why, e.Remedy)
 }
 
-// Running compares the name of the cluster that a controller runs under, which what names,
-// with that of plumbline.yaml; nil if they agree, or where the name is not known.
+// Running compares the cluster name of a running controller with that of plumbline.yaml; nil if they are equal or the
+// name is unknown. what names the controller in the message.
 func Running(cluster Cluster, what, name string) *Error {
 	if name == "" || name == cluster.Name {
 		return nil
@@ -46,8 +45,7 @@ func Running(cluster Cluster, what, name string) *Error {
 	}
 }
 
-// Of finds the values of the chart that contradict the cluster. at is what stands before
-// their paths.
+// Of returns the values of the chart that contradict the cluster. at is the prefix of their paths.
 func Of(cluster Cluster, values map[string]any, at string) []*Error {
 	f := finder{at: at}
 	known := variables(cluster)
@@ -65,9 +63,8 @@ func Of(cluster Cluster, values map[string]any, at string) []*Error {
 	return f.found
 }
 
-// Variable compares a variable of the controller's pods, as a chart has rendered it, which what
-// names, with the cluster; nil if they agree, or where it is none of the cluster's. A nil value
-// is one by reference.
+// Variable compares a rendered variable of the controller's pods with the cluster; nil if they agree, or if the
+// variable does not depend on the cluster. what names the variable in the message. A nil value is set by reference.
 func Variable(cluster Cluster, what, name string, value *string) *Error {
 	of := variables(cluster)[name]
 	if of.want == "" || value != nil && *value == of.want {
@@ -80,7 +77,7 @@ func Variable(cluster Cluster, what, name string, value *string) *Error {
 	return &Error{What: what, Given: given, Field: of.name, Want: of.want, Why: of.why, Remedy: "have the chart take it from its values"}
 }
 
-// variables are the controller's that say which cluster it is for.
+// variables returns the controller's variables that define which cluster it is for.
 func variables(cluster Cluster) map[string]field {
 	region := field{"cluster.region", cluster.Region, whyPlace}
 	return map[string]field{
@@ -97,15 +94,14 @@ type finder struct {
 	found []*Error
 }
 
-// setting compares a value that plumbline.yaml fills in: an empty one is none.
+// setting compares a value that plumbline.yaml fills in; an empty one does not count.
 func (f *finder) setting(path string, given any, of field) {
 	if given != nil && given != "" && of.want != "" && given != of.want {
 		f.add(path, f.at+path, fmt.Sprint(given), of)
 	}
 }
 
-// variable compares a variable of the controller. It stands behind that of the chart, so that
-// an empty one counts, too.
+// variable compares a variable of the controller. It comes after that of the chart, so an empty one counts, too.
 func (f *finder) variable(i int, variable map[string]any, known map[string]field) {
 	name, _ := variable["name"].(string)
 	of := known[name]

@@ -27,7 +27,7 @@ func TestValuesThatContradict(t *testing.T) {
 	role := map[string]any{"serviceAccount": map[string]any{"annotations": map[string]any{contradiction.RoleAnnotation: "other"}}}
 	tests := map[string]struct {
 		values map[string]any
-		// path and words of what is found; empty: nothing is.
+		// path and words of the expected error; empty if none is expected.
 		path, words string
 	}{
 		"none":                      {nil, "", ""},
@@ -67,7 +67,7 @@ func TestValuesThatContradict(t *testing.T) {
 	}
 }
 
-// TestWhatRunsIsWordedAsValues are.
+// TestWhatRunsIsWordedAsValues: messages about a running controller and about values are alike.
 func TestWhatRunsIsWordedAsValues(t *testing.T) {
 	if err := contradiction.Running(demo, "x", "demo"); err != nil {
 		t.Errorf("the same name: %v", err)

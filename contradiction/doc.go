@@ -1,7 +1,7 @@
-// Package contradiction compares values of Karpenter's chart, and what of it runs, with the
+// Package contradiction compares values of Karpenter's chart, and a running controller, with the
 // cluster that plumbline.yaml names.
 //
-// In go the cluster's own fields, and values or the name that a controller runs under; out
-// come the places where they disagree, in one wording. It does no I/O, and knows neither
-// files nor clusters.
+// Its input are the cluster's fields, and values or the cluster name of a running controller; its
+// output are the differences, with uniform messages. It does no I/O, and uses neither
+// files nor a cluster.
 package contradiction
