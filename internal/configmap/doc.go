@@ -1,3 +1,3 @@
-// Package configmap has what the ConfigMaps in which plumbline keeps records have in common: their owner, and the messages if one
-// cannot be read or written.
+// Package configmap has what the ConfigMaps in which plumbline keeps records have in common: their owner, and the
+// messages if one cannot be read or written.
 package configmap

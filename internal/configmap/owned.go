@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// ManagedByLabel is on each ConfigMap of plumbline's.
+	// ManagedByLabel is on each ConfigMap of plumbline.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
-	// ComponentLabel is on those that are looked for, and says what they are for.
+	// ComponentLabel is on those that are listed by their purpose, which is its value.
 	ComponentLabel = "app.kubernetes.io/component"
 )
 
-// New is an empty ConfigMap that goes with its NodeSync, in its namespace.
+// New returns an empty ConfigMap in the namespace of its NodeSync, which owns it.
 func New(sync *v1alpha1.NodeSync, name string) *corev1.ConfigMap {
 	owner := metav1.NewControllerRef(sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
@@ -25,7 +25,7 @@ func New(sync *v1alpha1.NodeSync, name string) *corev1.ConfigMap {
 	}}
 }
 
-// NodeSyncOf is the NodeSync that a ConfigMap of a component goes with.
+// NodeSyncOf returns the NodeSync that owns a ConfigMap; ours is false if it is not a ConfigMap of this component.
 func NodeSyncOf(object *corev1.ConfigMap, component string) (name types.NamespacedName, uid types.UID, ours bool) {
 	ref := metav1.GetControllerOf(object)
 	if ref == nil || ref.Kind != v1alpha1.NodeSyncKind || object.Labels[ComponentLabel] != component {

@@ -1,5 +1,5 @@
-// Package inbound limits the requests that strangers may send to a server before it looks at them: how many in a
-// second, in total and from each address. It reads nothing of a request but where it comes from.
+// Package inbound limits the requests that strangers may send to a server before it processes them: how many per
+// second, in total and from each address. It uses nothing of a request but its source address.
 package inbound
 
 import (
@@ -13,16 +13,16 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxAddresses bounds what is remembered of remote addresses.
+// maxAddresses limits how many remote addresses are remembered.
 const maxAddresses = 1024
 
-// Rate is how many requests in a second are let in, and how many at once after a rest.
+// Rate is how many requests per second are accepted, and how many at once after a pause.
 type Rate struct {
 	PerSecond rate.Limit
 	Burst     int
 }
 
-// Limits lets so many requests in, in total and from each remote address.
+// Limits limits the accepted requests, in total and for each remote address.
 type Limits struct {
 	now    func() time.Time
 	sender Rate
@@ -37,20 +37,20 @@ func New(now func() time.Time, total, sender Rate) *Limits {
 	return &Limits{now: now, sender: sender, total: rate.NewLimiter(total.PerSecond, total.Burst), addresses: map[netip.Prefix]*rate.Limiter{}}
 }
 
-// Wait returns how long a request from an address has to wait; 0 lets it in.
+// Wait returns how long a request from an address must wait; 0 if it is accepted.
 func (l *Limits) Wait(from netip.Addr) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	// The address comes first: one that asks too much takes nothing from others.
+	// The address comes first: a sender with too many requests takes nothing from others.
 	if wait := take(l.of(network(from), now), now); wait > 0 {
 		return wait
 	}
 	return take(l.total, now)
 }
 
-// of is the limiter of a network. Those that have sent nothing for a while are as
-// good as new, and are forgotten when there are too many.
+// of returns the limiter of a network. Limiters that were not used for a while are as good as new; they are dropped
+// when there are too many.
 func (l *Limits) of(from netip.Prefix, now time.Time) *rate.Limiter {
 	if known, ok := l.addresses[from]; ok {
 		return known
@@ -63,14 +63,14 @@ func (l *Limits) of(from netip.Prefix, now time.Time) *rate.Limiter {
 		}
 	}
 	if len(l.addresses) >= maxAddresses {
-		clear(l.addresses) // the total still holds
+		clear(l.addresses) // the total still applies
 	}
 	fresh := rate.NewLimiter(l.sender.PerSecond, l.sender.Burst)
 	l.addresses[from] = fresh
 	return fresh
 }
 
-// take takes one request from a limiter, or says when there will be one.
+// take takes one request from a limiter, or returns how long to wait for one.
 func take(limiter *rate.Limiter, now time.Time) time.Duration {
 	reserved := limiter.ReserveN(now, 1)
 	wait := reserved.DelayFrom(now)
@@ -80,7 +80,7 @@ func take(limiter *rate.Limiter, now time.Time) time.Duration {
 	return wait
 }
 
-// Peer is the address at the other end of a request's connection; the zero address if that is none.
+// Peer returns the address at the other end of a request's connection; the zero address if it is invalid.
 func Peer(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -89,8 +89,8 @@ func Peer(r *http.Request) netip.Addr {
 	return peer.Addr().Unmap()
 }
 
-// network is what counts as one sender: an IPv4 address, or the /64 of an IPv6
-// one, as a sender with one address of a /64 has them all.
+// network returns what counts as one sender: an IPv4 address, or the /64 of an IPv6 one, because a sender usually has
+// all addresses of a /64.
 func network(from netip.Addr) netip.Prefix {
 	bits := 32
 	if from.Is6() {
@@ -98,12 +98,13 @@ func network(from netip.Addr) netip.Prefix {
 	}
 	prefix, err := from.Prefix(bits)
 	if err != nil {
-		return netip.Prefix{} // all that cannot be told apart are one
+		return netip.Prefix{} // all addresses that cannot be distinguished count as one
 	}
 	return prefix
 }
 
-// Handler answers 429 to requests beyond the limits, and hands the others on. from is where a request comes from.
+// Handler responds with 429 to requests beyond the limits, and passes on the others. from returns the address of a
+// request.
 func (l *Limits) Handler(from func(*http.Request) netip.Addr, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if wait := l.Wait(from(r)); wait > 0 {

@@ -10,14 +10,14 @@ import (
 
 var total, sender = Rate{PerSecond: 20, Burst: 100}, Rate{PerSecond: 5, Burst: 50}
 
-// still is a clock that stands.
+// still is a stopped clock.
 type still struct{ at time.Time }
 
 func (s *still) now() time.Time { return s.at }
 
 func newStill() *still { return &still{time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)} }
 
-// let counts how many of n requests get in.
+// let counts how many of n requests are accepted.
 func let(l *Limits, n int, from func(int) string) int {
 	in := 0
 	for i := range n {
@@ -28,7 +28,7 @@ func let(l *Limits, n int, from func(int) string) int {
 	return in
 }
 
-// address is where a request from a peer comes from.
+// address returns the address of a request from a peer.
 func address(peer string) netip.Addr {
 	return Peer(&http.Request{RemoteAddr: peer})
 }

@@ -1,4 +1,4 @@
-// Package landlock has the kernel refuse Landlock, for tests of what is done without it.
+// Package landlock makes the kernel refuse Landlock, for tests of systems without it.
 package landlock
 
 import (
@@ -8,12 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Refuse has the kernel refuse Landlock to this process and its children, for good: it is called in
-// a process of its own.
+// Refuse makes the kernel refuse Landlock to this process and its children, permanently: call it in a separate process.
 func Refuse(t *testing.T) {
 	t.Helper()
 	filter := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // the number of the call
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // the system call's number
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_LANDLOCK_CREATE_RULESET, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// All reads every document of the project below a folder, by its path from there. Those
-// that tests keep for themselves are left out.
+// All reads every document of the project below a folder, by its path from there. It skips hidden
+// folders, testdata and dist.
 func All(root string) (map[string]*Document, error) {
 	all := map[string]*Document{}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

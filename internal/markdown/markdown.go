@@ -1,4 +1,4 @@
-// Package markdown reads the project's documents, for tests that hold them to be true.
+// Package markdown reads the project's documents, for tests that check them.
 package markdown
 
 import (
@@ -12,9 +12,9 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// Document is what tests ask of one file.
+// Document is the part of a file that tests check.
 type Document struct {
-	// Anchors are those of its headings, as GitHub and mkdocs make them.
+	// Anchors are those of its headings, as GitHub and mkdocs generate them.
 	Anchors map[string]bool
 	Links   []Link
 	Blocks  []Block
@@ -26,7 +26,7 @@ type Link struct {
 	To   string
 }
 
-// Block is fenced text.
+// Block is a fenced code block.
 type Block struct {
 	Line int
 	// Section is the heading above it.
@@ -50,7 +50,7 @@ func Parse(source []byte) *Document {
 	d := &Document{Anchors: map[string]bool{}}
 	root := goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser().Parse(text.NewReader(source))
 	section, mark, line := "", "", 1
-	// Walk fails only where the function does.
+	// Walk fails only if the function does.
 	_ = ast.Walk(root, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
 			return ast.WalkContinue, nil
@@ -78,7 +78,7 @@ func Parse(source []byte) *Document {
 	return d
 }
 
-// plain is the text of a heading without its marks.
+// plain returns the text of a heading without its markup.
 func plain(of ast.Node, source []byte) string {
 	var words strings.Builder
 	for node := of.FirstChild(); node != nil; node = node.NextSibling() {
@@ -91,7 +91,7 @@ func plain(of ast.Node, source []byte) string {
 	return words.String()
 }
 
-// Anchor is that of a heading: in lower case, without punctuation, blanks as hyphens.
+// Anchor returns that of a heading: in lower case, without punctuation, with hyphens for spaces.
 func Anchor(heading string) string {
 	kept := strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_ ", r) {

@@ -1,12 +1,12 @@
-// Package nearest finds the name that a mistyped one was most likely meant to be.
+// Package nearest finds the name that was most likely meant by a mistyped one.
 package nearest
 
 import "strings"
 
-// maxTypos is how many letters two names may differ in and still be taken for one.
+// maxTypos is the largest distance at which two names count as similar.
 const maxTypos = 2
 
-// Name returns the one of some names that a mistyped one was most likely meant to be; empty if none is close.
+// Name returns the name that was most likely meant by a mistyped one; empty if none is close.
 func Name(typed string, names []string) string {
 	best, least := "", maxTypos+1
 	for _, name := range names {
@@ -18,7 +18,7 @@ func Name(typed string, names []string) string {
 	return best
 }
 
-// typos is the Levenshtein distance of two names.
+// typos returns the Levenshtein distance of two names.
 func typos(a, b string) int {
 	costs := make([]int, len(b)+1)
 	for j := range costs {

@@ -1,6 +1,6 @@
-// Package property checks properties over drawn values, for tests. The draws are the same in
-// each run, so that a change is what makes a test fail, and are others where PLUMBLINE_DRAWS
-// says so, as `make test-full` does.
+// Package property tests properties with generated values. The values are the same in
+// each run, so that a test fails only because of a change; PLUMBLINE_DRAWS selects other
+// values, as `make test-full` does.
 package property
 
 import (
@@ -13,11 +13,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// seed is what draws begin with where no other seed is given.
+// seed is the default seed.
 const seed = "1"
 
-// Variable names the environment variable with another seed, a decimal number; 0 takes a
-// random one. A failure prints the -rapid.seed that repeats it.
+// Variable names the environment variable with another seed, a decimal number; 0 selects a random one. A failure prints
+// the -rapid.seed that reproduces it.
 const Variable = "PLUMBLINE_DRAWS"
 
 var fix = sync.OnceFunc(func() {
@@ -26,7 +26,7 @@ var fix = sync.OnceFunc(func() {
 	set("rapid.checks", checks)
 })
 
-// set sets a flag of rapid's, unless the command line has.
+// set sets a flag of rapid, unless it is on the command line.
 func set(name, value string) {
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == name })
@@ -38,14 +38,14 @@ func set(name, value string) {
 	}
 }
 
-// Check draws values for a property until it fails or has held often enough.
+// Check generates values for a property until it fails or has held often enough.
 func Check(t *testing.T, holds func(*rapid.T)) {
 	t.Helper()
 	fix()
 	rapid.Check(t, holds)
 }
 
-// Of is Check as a subtest.
+// Of returns Check as a subtest.
 func Of(holds func(*rapid.T)) func(*testing.T) {
 	return func(t *testing.T) { Check(t, holds) }
 }

@@ -2,6 +2,6 @@
 
 package property
 
-// checks is how many times values are drawn: what the race detector finds does not depend on
-// their number, and each draw takes it ten times as long.
+// checks is how many times values are drawn: what the race detector finds does not depend on their number, and it makes
+// each of them ten times slower.
 const checks = "30"

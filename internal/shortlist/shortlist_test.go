@@ -6,7 +6,7 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
 )
 
-// TestShortlist names at most so many, and counts only what is not named.
+// TestShortlist: at most so many words are named, and only the others are counted.
 func TestShortlist(t *testing.T) {
 	for name, c := range map[string]struct {
 		words       []string

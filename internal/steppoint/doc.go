@@ -1,9 +1,9 @@
-// Package steppoint names the points that the daemon reaches, so that a test can kill it at each of them:
+// Package steppoint names points in the daemon's run, so that a test can kill it at each of them:
 //
-//	go build -tags steppoints    points are reached, and there are two more flags
+//	go build -tags steppoints    points are recorded, and there are more flags
 //	go build                     each call is an empty function
 //
-// There is no list of points. A step of a reconcile has its own name, a request that changes something in the cluster the name
-// of what it changes, before it is sent and after its answer came, and a removal's phase its own. A new step is a new point by
-// itself. A run with --step-trace writes down those it reaches.
+// There is no list of points. A step of a reconcile is a point with its own name, a request that changes something in the
+// cluster has one before it is sent and one after its response, named after what it changes, and so has each phase of a
+// removal. A new step automatically is a new point. A run with --step-trace records those it reaches.
 package steppoint

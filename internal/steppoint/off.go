@@ -7,13 +7,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Options are none.
+// Options is empty in this build.
 type Options struct{}
 
 // BindFlags adds no flag.
 func (*Options) BindFlags(*pflag.FlagSet) {}
 
-// Points are none.
+// Points is empty in this build.
 type Points struct{}
 
 // New returns no points, and never an error.

@@ -15,20 +15,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Options say what happens at points.
+// Options define what happens at points.
 type Options struct {
-	// Trace is a file that gets a line for each point, as it is reached: its name
-	// and how often it has been reached by then, NAME#N. A process goes on counting
-	// where the one before it, that wrote into the same file, was killed.
+	// Trace is a file that gets a line for each point when it is reached: NAME#N, its name and how often it has been
+	// reached. A process continues the count of an earlier one that wrote into the same file and was killed.
 	Trace string
-	// Kill are such NAME#N at which the process sends itself SIGKILL, Term is one at
-	// which it sends itself SIGTERM.
+	// Kill are the points, as NAME#N, at which the process sends itself SIGKILL; Term is one at which it sends itself
+	// SIGTERM.
 	Kill []string
 	Term string
 }
 
-// Killed ends the line of a point at which the process was killed. It does not
-// count: the next process reaches it again.
+// Killed is the end of the line for a point at which the process was killed. This line does not count, because the next
+// process reaches the point again.
 const Killed = " killed"
 
 // BindFlags adds the flags of this build.
@@ -38,7 +37,7 @@ func (o *Options) BindFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Term, "step-term", "", "step point at which the process sends itself SIGTERM")
 }
 
-// Points are reached one at a time. The zero value has nobody notice.
+// Points are reached one at a time. The zero value does nothing.
 type Points struct{ *points }
 
 type points struct {
@@ -72,22 +71,19 @@ func New(o Options) (Points, error) {
 	return Points{p}, nil
 }
 
-// Step is reached before a step of a reconcile is taken.
+// Step is called before a step of a reconcile runs.
 func (p Points) Step(name string) { p.reach("step " + name) }
 
-// Phase is reached when a removal enters a phase, which nothing has written
-// down yet.
+// Phase is called when a removal enters a phase, before this is recorded.
 func (p Points) Phase(kind, phase string) { p.reach("phase " + kind + " " + phase) }
 
-// Request is reached before something outside of the cluster is changed, and after that was answered.
+// Request is called before something outside of the cluster is changed, and after the response.
 func (p Points) Request(name string) { p.reach(name) }
 
-// Watch has each request of the config's clients that changes something reach a
-// point before and after.
+// Watch adds a point before and after each request of the config's clients that changes something.
 func (p Points) Watch(config *rest.Config) { config.Wrap(p.transport) }
 
-// reach holds up every other goroutine that reaches a point until the process is dead, if it
-// is to die here.
+// reach blocks every other goroutine that reaches a point until the process is dead, if it is killed here.
 func (p Points) reach(name string) {
 	if p.points == nil {
 		return

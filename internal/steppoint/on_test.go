@@ -31,11 +31,10 @@ func TestTrace(t *testing.T) {
 	if diff := cmp.Diff("step fetch#1\nphase NodePool Draining#1\nstep fetch#2\n", string(got)); diff != "" {
 		t.Errorf("trace (-want +got):\n%s", diff)
 	}
-	Points{}.Step("fetch") // nobody notices
+	Points{}.Step("fetch") // does nothing
 }
 
-// TestTraceGoesOn holds that a process counts on from the one that was killed,
-// without the point at which that was.
+// TestTraceGoesOn: a process continues the count of the one that was killed, without the point at which it was killed.
 func TestTraceGoesOn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace")
 	if err := os.WriteFile(file, []byte("step fetch#1\nstep fetch#2\nstep render#1 killed\n"), 0o600); err != nil {
@@ -98,7 +97,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestSignals has this very program end itself.
+// TestSignals makes this program kill itself.
 func TestSignals(t *testing.T) {
 	if options, played := os.LookupEnv("STEPPOINT_TEST"); played {
 		kill, term, _ := strings.Cut(options, ",")
@@ -124,7 +123,7 @@ func TestSignals(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSignals$")
 			file := filepath.Join(t.TempDir(), "trace")
 			cmd.Env = append(os.Environ(), "STEPPOINT_TEST="+test.options, "STEPPOINT_TRACE="+file)
-			_ = cmd.Run() // how it ended is what is asked
+			_ = cmd.Run() // only how it exited matters
 			status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
 			if !ok || status.Signaled() != (test.want != 0) || test.want != 0 && status.Signal() != test.want {
 				t.Errorf("the process ended with %v, want signal %v", cmd.ProcessState, test.want)

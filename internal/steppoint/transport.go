@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// transport reaches a point before a change is sent and after it was answered.
+// transport adds a point before a change is sent and after its response.
 func (p Points) transport(next http.RoundTripper) http.RoundTripper {
 	prefixes := sets.NewString("api", "apis")
 	return &roundTripper{points: p, next: next, api: request.RequestInfoFactory{APIPrefixes: prefixes, GrouplessAPIPrefixes: sets.NewString("api")}}
@@ -34,11 +34,10 @@ func (r *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// beside are written at any time, beside what a reconcile does.
+// beside are written at any time, independently of reconciles.
 var beside = []string{"leases", "events"}
 
-// change is "patch nodesyncs/status" of a request that changes something, empty
-// for any other.
+// change returns "patch nodesyncs/status" for a request that changes something, and "" for any other.
 func (r *roundTripper) change(req *http.Request) string {
 	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, req.Method) || req.URL.Query().Has("dryRun") {
 		return ""

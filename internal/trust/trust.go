@@ -1,5 +1,4 @@
-// Package trust is which authorities a client trusts that speaks TLS: the system's, and what a
-// Secret has beside them.
+// Package trust determines which CAs a TLS client trusts: the system's, and those of a Secret.
 package trust
 
 import (
@@ -8,7 +7,7 @@ import (
 	"net/http"
 )
 
-// With are the system's authorities and those of a bundle in PEM; false if there is none in it.
+// With returns the system's CAs together with those of a PEM bundle; false if the bundle contains none.
 func With(bundle []byte) (*x509.CertPool, bool) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -17,9 +16,8 @@ func With(bundle []byte) (*x509.CertPool, bool) {
 	return pool, pool.AppendCertsFromPEM(bundle)
 }
 
-// Transport goes through the proxy that the environment names (HTTPS_PROXY, HTTP_PROXY, NO_PROXY), and
-// trusts the authorities of a bundle in PEM beside the system's, where it is not empty; false if there is none
-// in it.
+// Transport uses the proxy of the environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY). It trusts the CAs of a PEM bundle in
+// addition to the system's, unless the bundle is empty; false if the bundle contains none.
 func Transport(bundle []byte) (*http.Transport, bool) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(bundle) > 0 {

@@ -1,5 +1,5 @@
-// Package usage is what this process has used of the machine, for benchmarks: processor time, which
-// other work on the machine does not change much, and the most memory that it had.
+// Package usage measures what this process has used, for benchmarks: processor time, which other work on the machine
+// hardly changes, and peak memory.
 package usage
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// CPU is the processor time of the process until now, of all threads.
+// CPU returns the processor time of all threads of the process so far.
 func CPU() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -20,8 +20,8 @@ func CPU() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// Peak begins to count, and returns what says the most resident memory in bytes that the process had
-// since then: 0 where the kernel does not say (VmHWM in proc_pid_status(5), and clear_refs there).
+// Peak starts a measurement, and returns a function that returns the peak resident memory since then, in bytes: 0 if
+// the kernel does not report it (VmHWM in proc_pid_status(5), and clear_refs there).
 func Peak() func() int64 {
 	debug.FreeOSMemory()
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/usage"
 )
 
-// TestPeakIsTheMost counts memory that was given back, and none from before it began.
+// TestPeakIsTheMost: memory that was released counts, and none from before the measurement.
 func TestPeakIsTheMost(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux says it")
@@ -28,7 +28,7 @@ func TestPeakIsTheMost(t *testing.T) {
 	}
 }
 
-// touch has the process have some memory, and needs it no more.
+// touch makes the process allocate memory that it no longer needs.
 func touch(bytes int) {
 	memory := make([]byte, bytes)
 	for i := 0; i < len(memory); i += 4096 {

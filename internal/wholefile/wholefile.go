@@ -1,4 +1,4 @@
-// Package wholefile puts files in place whole or not at all.
+// Package wholefile writes files atomically.
 package wholefile
 
 import (
@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Write writes a file beside its path and moves it there, so that a process killed half-way, or
-// an error of write, leaves what was there before, and nothing that looks whole. Its folder is made,
-// with a mode.
+// Write writes a temporary file next to its path and renames it, so that a killed process, or an error of write, leaves
+// the previous file, and nothing that looks complete. It creates the folder with a mode.
 func Write(path string, folder fs.FileMode, write func(io.Writer) error) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, folder); err != nil {
@@ -25,7 +24,7 @@ func Write(path string, folder fs.FileMode, write func(io.Writer) error) error {
 		err = os.Rename(file.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(file.Name()) // what matters is why
+		_ = os.Remove(file.Name()) // the first error matters
 	}
 	return err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/wholefile"
 )
 
-// TestWrite: a file is there whole, and after an error as it was before, with nothing beside it.
+// TestWrite: a file is complete, or after an error unchanged, with no other file next to it.
 func TestWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "folder", "file")
 	failure := errors.New("the disk is full")

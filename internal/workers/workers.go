@@ -1,5 +1,5 @@
-// Package workers does something for each of many, some at a time, by goroutines that stay: one
-// for each would grow its stack from nothing, which took 5 % of the processor time of a large commit.
+// Package workers runs a function for many items, some at a time, with long-lived goroutines: one for each item would
+// grow its stack from nothing, which took 5 % of the processor time of a large commit.
 package workers
 
 import (
@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Each calls do with 0 to n-1, so many at a time at most. After an error nothing more begins, and
-// the first one is returned once all that had begun is over.
+// Each calls do with 0 to n-1, at most atATime at once. After an error it starts no more calls, and returns the first
+// error once all running calls have returned.
 func Each(atATime, n int, do func(i int) error) error {
 	var group errgroup.Group
 	var next atomic.Int64

@@ -8,7 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/workers"
 )
 
-// TestEach: each one once, and no more than so many at a time.
+// TestEach: do is called once for each item, with a limited number of calls at a time.
 func TestEach(t *testing.T) {
 	for _, atATime := range []int{-1, 0, 1, 3, 100} {
 		for _, n := range []int{0, 1, 2, 50} {
@@ -34,7 +34,7 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// TestEachEndsWithAnError: what has begun is over, and nothing more begins.
+// TestEachEndsWithAnError: running calls return, and no more start.
 func TestEachEndsWithAnError(t *testing.T) {
 	failure := errors.New("broken")
 	var begun atomic.Int32
