@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// quoted is what a document names as code.
+// quoted matches code in a document.
 var quoted = regexp.MustCompile("`([^`]+)`")
 
 // TestArchitectureNamesWhatThereIs checks that each file to which ARCHITECTURE.md sends a reader exists in a folder that its
@@ -55,7 +55,7 @@ func within(folders []string, name string) bool {
 	return false
 }
 
-// alternatives writes a/{b,c}.go out.
+// alternatives expands a/{b,c}.go.
 func alternatives(name string) []string {
 	before, rest, found := strings.Cut(name, "{")
 	among, after, closed := strings.Cut(rest, "}")

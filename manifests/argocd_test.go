@@ -13,10 +13,10 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// upstream is the health check of a NodeSync as argoproj/argo-cd keeps those that it has built in.
+// upstream is the health check of a NodeSync, in the layout of argoproj/argo-cd's built-in ones.
 const upstream = "argocd/resource_customizations/plumbline.dev/NodeSync"
 
-// TestHealthIsAsUpstreamHasIt: the script that the ConfigMap adds is that which is offered upstream.
+// TestHealthIsAsUpstreamHasIt: the ConfigMap's script is the one that is offered upstream.
 func TestHealthIsAsUpstreamHasIt(t *testing.T) {
 	config := &corev1.ConfigMap{}
 	load(t, "argocd/argocd-cm.yaml", config)
@@ -29,8 +29,9 @@ func TestHealthIsAsUpstreamHasIt(t *testing.T) {
 	}
 }
 
-// TestHealthHasItsCases: each health has a case, each case a NodeSync that is one, and no file is without a case. tests/sandbox/peers
-// runs them as Argo CD's own tests do, and the story argo-application-health tries the script in Argo CD.
+// TestHealthHasItsCases: each health has a case, each case has a NodeSync, and no file is without a case.
+// tests/sandbox/peers runs them like Argo CD's own tests, and the story argo-application-health runs the script in Argo
+// CD.
 func TestHealthHasItsCases(t *testing.T) {
 	cases := struct {
 		Tests []struct {
@@ -62,7 +63,7 @@ func TestHealthHasItsCases(t *testing.T) {
 	}
 }
 
-// load reads a file of YAML strictly.
+// load decodes a YAML file strictly.
 func load(t *testing.T, file string, into any) {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/confine"
 )
 
-// object is one of the base's, as far as tests look at it.
+// object has the fields of a base's object that tests use.
 type object struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -37,7 +37,7 @@ func (o object) String() string {
 	return strings.TrimSuffix(o.Kind+" "+o.Metadata.Namespace+"/"+o.Metadata.Name, "/")
 }
 
-// build is `kustomize build`.
+// build runs `kustomize build`.
 func build(t *testing.T, dir string) []object {
 	t.Helper()
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
@@ -51,7 +51,7 @@ func build(t *testing.T, dir string) []object {
 	return objectsOf(t, text)
 }
 
-// objectsOf are the objects of a file of YAML documents.
+// objectsOf returns the objects in YAML documents.
 func objectsOf(t *testing.T, documents []byte) []object {
 	t.Helper()
 	var objects []object
@@ -147,7 +147,7 @@ func TestTheCRDOutlivesAHelmRelease(t *testing.T) {
 	}
 }
 
-// TestServicesLeadToPorts: a Service whose port nobody has leads nowhere.
+// TestServicesLeadToPorts: the port of each Service is one of the container's.
 func TestServicesLeadToPorts(t *testing.T) {
 	objects := build(t, ".")
 	var deployment appsv1.Deployment
@@ -173,7 +173,7 @@ func TestServicesLeadToPorts(t *testing.T) {
 	}
 }
 
-// TestTheNetworkPolicyNamesPorts: one that no container has would close that door.
+// TestTheNetworkPolicyNamesPorts: the policy allows only ports that the container has.
 func TestTheNetworkPolicyNamesPorts(t *testing.T) {
 	objects := build(t, ".")
 	var policy networkingv1.NetworkPolicy
@@ -210,7 +210,7 @@ func TestTheNetworkPolicyNamesPorts(t *testing.T) {
 	}
 }
 
-// TestTheServiceMonitorFindsTheService by labels and by port.
+// TestTheServiceMonitorFindsTheService: it matches by labels and by port.
 func TestTheServiceMonitorFindsTheService(t *testing.T) {
 	var monitor struct {
 		Spec struct {
@@ -268,8 +268,8 @@ func TestTheDaemonCannotHarmItsNode(t *testing.T) {
 	}
 }
 
-// TestTheMemoryLimitFitsTheChildren: where the sum is over the limit, a commit that
-// makes two children large takes the daemon with it.
+// TestTheMemoryLimitFitsTheChildren: if the sum exceeded the limit, a commit that makes two children large would kill
+// the daemon.
 func TestTheMemoryLimitFitsTheChildren(t *testing.T) {
 	var deployment appsv1.Deployment
 	if err := yaml.UnmarshalStrict(find(t, build(t, "."), "Deployment plumbline-system/plumbline").text, &deployment); err != nil {

@@ -14,12 +14,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// atHelm is what the chart has in other hands than the base: `helm install --create-namespace`
-// makes the namespace.
+// atHelm is the only object of the base that the chart does not contain: `helm install --create-namespace` creates the
+// namespace.
 const atHelm = "Namespace /plumbline-system"
 
-// renderChart is `helm template plumbline chart -n NAMESPACE` with values in YAML: what is
-// installed, and the Pods of `helm test`.
+// renderChart runs `helm template plumbline chart -n NAMESPACE` with values in YAML: it returns what is installed, and
+// the Pods of `helm test`.
 func renderChart(t *testing.T, namespace, values string) (installed, tests []object, err error) {
 	t.Helper()
 	loaded, err := loader.LoadDir("chart")
@@ -65,7 +65,7 @@ func renderChart(t *testing.T, namespace, values string) (installed, tests []obj
 	return installed, tests, nil
 }
 
-// rendered is what the chart installs with values that are good.
+// rendered returns what the chart installs with valid values.
 func rendered(t *testing.T, namespace, values string) []object {
 	t.Helper()
 	installed, _, err := renderChart(t, namespace, values)
@@ -75,7 +75,7 @@ func rendered(t *testing.T, namespace, values string) []object {
 	return installed
 }
 
-// fields are all fields of all objects, by what the objects are called.
+// fields returns the content of all objects, by object name.
 func fields(t *testing.T, objects []object) map[string]any {
 	t.Helper()
 	all := map[string]any{}
@@ -92,7 +92,7 @@ func fields(t *testing.T, objects []object) map[string]any {
 	return all
 }
 
-// TestTheChartIsTheBase, object by object and field by field, in each of its variants.
+// TestTheChartIsTheBase: object by object and field by field, in each variant.
 func TestTheChartIsTheBase(t *testing.T) {
 	for values, folders := range map[string][]string{
 		"":                        {"."},

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// typed is an object of the chart as its API type.
+// typed decodes an object of the chart into its API type.
 func typed[T any](t *testing.T, objects []object, name string) *T {
 	t.Helper()
 	into := new(T)
@@ -64,7 +64,7 @@ extraArgs: [--log-level=debug]
 	}
 }
 
-// TestChartImage: a digest names the image, whatever the tag.
+// TestChartImage: a digest selects the image, whatever the tag.
 func TestChartImage(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0", 64)
 	objects := rendered(t, "plumbline-system", "image: {tag: v1, digest: '"+digest+"'}")
@@ -74,7 +74,7 @@ func TestChartImage(t *testing.T) {
 	}
 }
 
-// TestChartWithoutTheWebhook: no Service, no port, no argument, nothing let in.
+// TestChartWithoutTheWebhook: there is no Service, no port, no argument, and no allowed traffic.
 func TestChartWithoutTheWebhook(t *testing.T) {
 	objects := rendered(t, "plumbline-system", "webhook: {enabled: false}")
 	if slices.Contains(names(objects), "Service plumbline-system/plumbline-webhook") {
@@ -104,8 +104,8 @@ func TestChartWithoutTheWebhook(t *testing.T) {
 	}
 }
 
-// TestChartInOtherNamespaces: plumbline's in all bindings and policies, and Karpenter's in all
-// but what is for the cluster's DNS.
+// TestChartInOtherNamespaces: all bindings and policies use plumbline's namespace, and Karpenter's except for the
+// cluster's DNS.
 func TestChartInOtherNamespaces(t *testing.T) {
 	objects := rendered(t, "nodes", "karpenterNamespace: karpenter")
 	inDNS := []string{}
@@ -148,7 +148,7 @@ func TestChartInOtherNamespaces(t *testing.T) {
 	}
 }
 
-// TestOptionalRoles are in the chart only with their values.
+// TestOptionalRoles: they are in the chart only with their values.
 func TestOptionalRoles(t *testing.T) {
 	for values, want := range map[string][]string{
 		"":                                       {},
@@ -169,7 +169,7 @@ func TestOptionalRoles(t *testing.T) {
 	}
 }
 
-// TestTheChartRefusesWrongValues before anything is installed.
+// TestTheChartRefusesWrongValues: nothing is installed then.
 func TestTheChartRefusesWrongValues(t *testing.T) {
 	for values, want := range map[string]string{
 		"replica: 3":                             "replica",
@@ -201,13 +201,13 @@ func TestTheChartRefusesWrongValues(t *testing.T) {
 	}
 }
 
-// TestTheChartCanBeADependency, whose values Helm adds its own to.
+// TestTheChartCanBeADependency: Helm adds its own values to those of a dependency.
 func TestTheChartCanBeADependency(t *testing.T) {
 	rendered(t, "plumbline-system", "global: {region: eu-west-1}")
 }
 
-// TestTheChartsTestIsNoReplica: Services and the disruption budget leave its Pod alone,
-// which has the daemon's account and image.
+// TestTheChartsTestIsNoReplica: Services and the disruption budget do not select its Pod, which has the daemon's
+// account and image.
 func TestTheChartsTestIsNoReplica(t *testing.T) {
 	objects, tests, err := renderChart(t, "plumbline-system", "image: {tag: v1}")
 	if err != nil || len(tests) != 1 {

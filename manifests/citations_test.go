@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// eachGoFile reads all of the repository's Go files.
+// eachGoFile reads all Go files of the repository.
 func eachGoFile(t *testing.T, read func(path string, text []byte)) {
 	t.Helper()
 	looked := 0
@@ -38,13 +38,13 @@ func eachGoFile(t *testing.T, read func(path string, text []byte)) {
 	}
 }
 
-// cited is a document of the repository that a comment names: those in capitals are at the root or in manifests.
+// cited matches a document of the repository in a comment: those in capitals are at the root or in manifests.
 var (
 	comment = regexp.MustCompile(`(?m)^\s*//.*$`)
 	cited   = regexp.MustCompile(`[ "(]((?:manifests/)?[A-Z]{4,}\.md)\b`)
 )
 
-// TestCommentsCiteDocumentsThatAreThere, so that a reader finds the rules that are meant.
+// TestCommentsCiteDocumentsThatAreThere: documents that comments cite exist.
 func TestCommentsCiteDocumentsThatAreThere(t *testing.T) {
 	cites := 0
 	eachGoFile(t, func(path string, text []byte) {

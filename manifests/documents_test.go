@@ -20,8 +20,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// ownPages is where the repository's files are on the web. Documents link to files by relative paths instead, so that a
-// reader stays in the version that is checked out.
+// ownPages is the address of the repository's files on the web. Documents link to files by relative paths instead, so
+// that a reader stays in the version that is checked out.
 const ownPages = "https://github.com/plumbline-dev/plumbline/blob/main/"
 
 func documents(t *testing.T) map[string]*markdown.Document {
@@ -33,7 +33,7 @@ func documents(t *testing.T) map[string]*markdown.Document {
 	return all
 }
 
-// follow says what is wrong with a link of a document; empty: it leads somewhere.
+// follow returns what is wrong with a link of a document; empty if its target exists.
 func follow(all map[string]*markdown.Document, from, to string) string {
 	if own, isOwn := strings.CutPrefix(to, ownPages); isOwn {
 		return "it leaves the checkout: write the relative path of " + own
@@ -43,7 +43,7 @@ func follow(all map[string]*markdown.Document, from, to string) string {
 	case err != nil:
 		return err.Error()
 	case target.Scheme != "":
-		return "" // of others
+		return "" // another site
 	}
 	file := from
 	if target.Path != "" {
@@ -58,7 +58,7 @@ func follow(all map[string]*markdown.Document, from, to string) string {
 	return ""
 }
 
-// TestLinksLeadSomewhere: each link to a file of the project, and each anchor.
+// TestLinksLeadSomewhere: the target of each link to a file of the project, and of each anchor, exists.
 func TestLinksLeadSomewhere(t *testing.T) {
 	all, looked := documents(t), 0
 	for file, document := range all {
@@ -74,7 +74,8 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// TestEachPageIsReached from docs/index.md, over links. The decisions are a folder that CONTRIBUTING.md names.
+// TestEachPageIsReached: links from docs/index.md lead to each page. The decisions are a folder that CONTRIBUTING.md
+// names.
 func TestEachPageIsReached(t *testing.T) {
 	all := documents(t)
 	reached, queue := map[string]bool{"docs/index.md": true}, []string{"docs/index.md"}
@@ -111,12 +112,12 @@ func TestBrokenLinksAreFound(t *testing.T) {
 	}
 }
 
-// checker holds YAML to the schemas of what it is.
+// checker validates YAML against the schema of its kind.
 type checker struct {
 	sync, definitions *schema.Validator
 }
 
-// nodeSyncCRD is the CRD of NodeSyncs as it is installed.
+// nodeSyncCRD returns the CRD of NodeSyncs as it is installed.
 func nodeSyncCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	raw, err := os.ReadFile("crd/plumbline.dev_nodesyncs.yaml")
@@ -148,12 +149,12 @@ func newChecker(t *testing.T) checker {
 	return c
 }
 
-// ofShell are the variables of a shell, in YAML that a command writes, and what they may be.
+// ofShell replaces shell variables in YAML that a command writes.
 var ofShell = strings.NewReplacer("${GIT_URL}", "https://git.example.com/acme/fleet.git", "${GIT_PROVIDER}", "github",
 	"${CHARTS}", "oci://registry.example.com/karpenter", "${CLUSTER_NAME}", "prod-eu", "${REGION}", "eu-west-1",
 	"${SANDBOX_CHARTS}", "oci://127.0.0.1:5000/karpenter", "${SANDBOX_CLUSTER}", "sandbox", "${AWS_REGION}", "eu-west-1")
 
-// check says what is wrong with one document, and whether it is one that there is a schema for.
+// check returns what is wrong with one document, and whether there is a schema for it.
 func (c checker) check(t *testing.T, text []byte) (known bool, problems []string) {
 	var object unstructured.Unstructured
 	if err := yaml.UnmarshalStrict(text, &object.Object); err != nil {
@@ -179,7 +180,7 @@ func (c checker) check(t *testing.T, text []byte) (known bool, problems []string
 	return false, nil
 }
 
-// yamlOf is the YAML of a block: its own, or what a command of it is given by `<<EOF`.
+// yamlOf returns the YAML of a block: its own, or what one of its commands gets by `<<EOF`.
 func yamlOf(block markdown.Block) (texts [][]byte) {
 	text := []byte(block.Text)
 	if block.Language != "yaml" {
@@ -192,7 +193,7 @@ func yamlOf(block markdown.Block) (texts [][]byte) {
 	return bytes.Split(append([]byte("\n"), text...), []byte("\n---\n"))
 }
 
-// TestYAMLIsValid: what a reader copies, the API server takes.
+// TestYAMLIsValid: the API server accepts what a reader copies.
 func TestYAMLIsValid(t *testing.T) {
 	c, looked := newChecker(t), 0
 	for file, document := range documents(t) {

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// TestErrorsAreClassifiedInOnePlace: class and reason of an error are decided in
-// reconcile/fault, by its table or by what it calls the error. A literal elsewhere decides
-// them once more.
+// TestErrorsAreClassifiedInOnePlace: only reconcile/fault decides class and reason of an error, with its table or with
+// the function that creates the error. A literal elsewhere would decide again.
 func TestErrorsAreClassifiedInOnePlace(t *testing.T) {
 	const home = "../reconcile/fault"
 	looked := 0
@@ -41,7 +40,7 @@ func TestErrorsAreClassifiedInOnePlace(t *testing.T) {
 	}
 }
 
-// faultLiterals are the places where a file makes a classified error by itself.
+// faultLiterals returns the places where a file creates a classified error directly.
 func faultLiterals(file *ast.File) []token.Pos {
 	name := ""
 	for _, imported := range file.Imports {
@@ -67,7 +66,7 @@ func faultLiterals(file *ast.File) []token.Pos {
 	return found
 }
 
-// made are the errors that a literal makes: itself, or elements without a type of their own.
+// made returns the errors that a literal creates: itself, or elements without a type of their own.
 func made(literal *ast.CompositeLit, pkg string) []token.Pos {
 	if isError(literal.Type, pkg) {
 		return []token.Pos{literal.Pos()}
@@ -98,7 +97,7 @@ func isError(of ast.Expr, pkg string) bool {
 	return ok && from.Name == pkg
 }
 
-// TestFaultLiteralsAreFound in each form.
+// TestFaultLiteralsAreFound: each form of a literal is found.
 func TestFaultLiteralsAreFound(t *testing.T) {
 	const text = `package x
 import f "github.com/plumbline-dev/plumbline/reconcile/fault"

@@ -12,7 +12,7 @@ import (
 	versions "github.com/plumbline-dev/plumbline/provision/karpenter"
 )
 
-// supported is a row of the support matrix: versions of Karpenter, and the versions of Kubernetes that they know.
+// supported is a row of the support matrix: versions of Karpenter, and the versions of Kubernetes that they support.
 type supported struct {
 	from, to   *semver.Version
 	kubernetes string
@@ -32,7 +32,7 @@ func readMatrix(text string) []supported {
 	return rows
 }
 
-// wrongRows are the versions up to the newest for which a matrix differs from what the code knows.
+// wrongRows returns the versions up to the newest for which a matrix differs from the code.
 func wrongRows(t *testing.T, rows []supported) (wrong []string) {
 	t.Helper()
 	newest := semver.MustParse(versions.Newest())

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// TestAnApprovalRecordsItsAuthor: the user, their UID and what EKS knows of an IAM principal, and nothing else.
+// TestAnApprovalRecordsItsAuthor: it records the user, their UID and what EKS knows of an IAM principal, and nothing
+// else.
 func TestAnApprovalRecordsItsAuthor(t *testing.T) {
 	p := compile(t)
 	approval := func(fields string) string {

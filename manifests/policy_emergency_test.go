@@ -8,7 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// TestAnEmergencyIsDeclaredByWhoMay, in their own name; anybody takes it back.
+// TestAnEmergencyIsDeclaredByWhoMay: only authorized users may declare one, in their own name; any user may end it.
 func TestAnEmergencyIsDeclaredByWhoMay(t *testing.T) {
 	p := compile(t)
 	sync := func(annotations string) string {
@@ -52,7 +52,7 @@ func TestAnEmergencyIsDeclaredByWhoMay(t *testing.T) {
 			}
 			var messages []string
 			for _, message := range p.denied(w) {
-				if !strings.HasPrefix(message, "plumbline must not change the spec of a NodeSync") { // by another policy
+				if !strings.HasPrefix(message, "plumbline must not change the spec of a NodeSync") { // from another policy
 					messages = append(messages, message)
 				}
 			}

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// policies are those of the base by name, compiled as the API server does it.
+// policies are those of the base by name, compiled as in the API server.
 type policies struct {
 	t    *testing.T
 	byOf map[string]compiled
@@ -33,7 +33,7 @@ type compiled struct {
 	policy    admissionregistrationv1.ValidatingAdmissionPolicy
 	compiler  *plugincel.CompositedCompiler
 	validates plugincel.ConditionEvaluator
-	// conditions are those under which it is about a request at all.
+	// conditions are its match conditions.
 	conditions plugincel.ConditionEvaluator
 }
 
@@ -42,7 +42,7 @@ func compile(t *testing.T) policies {
 	return compileOf(t, build(t, "."))
 }
 
-// compileOf compiles the policies among some objects.
+// compileOf compiles the policies among the objects.
 func compileOf(t *testing.T, objects []object) policies {
 	t.Helper()
 	all := policies{t, map[string]compiled{}}
@@ -72,14 +72,13 @@ func compileOf(t *testing.T, objects []object) policies {
 	return all
 }
 
-// reserved are the names that no variable may have:
-// https://github.com/google/cel-spec/blob/master/doc/langdef.md#syntax
+// reserved are names that variables must not have: https://github.com/google/cel-spec/blob/master/doc/langdef.md#syntax
 var reserved = map[string]bool{
 	"as": true, "break": true, "const": true, "continue": true, "else": true, "for": true, "function": true, "if": true, "import": true, "let": true,
 	"loop": true, "namespace": true, "package": true, "return": true, "var": true, "void": true, "while": true, "in": true, "true": true, "false": true, "null": true,
 }
 
-// declared is what an expression may use beside the objects.
+// declared is what an expression may use besides the objects.
 var declared = plugincel.OptionalVariableDeclarations{HasAuthorizer: true}
 
 func (c *compiled) compile(t *testing.T) {
@@ -114,7 +113,7 @@ func (c *compiled) compile(t *testing.T) {
 	}
 }
 
-// write is a request to change an object; old is nil if there is none before.
+// write is a request to change an object; old is nil if there was none.
 type write struct {
 	operation   admission.Operation
 	resource    string
@@ -122,9 +121,9 @@ type write struct {
 	subresource string
 	// mayUse is the one IAM role that RBAC lets plumbline use.
 	mayUse string
-	// declares is the one user whom RBAC lets declare an emergency of the NodeSync prod.
+	// declares is the one user that RBAC allows to declare an emergency of the NodeSync prod.
 	declares string
-	// by is who writes; nil is plumbline.
+	// by is the user; nil is plumbline.
 	by user.Info
 }
 
@@ -140,10 +139,10 @@ func (w write) Authorize(_ context.Context, a authorizer.Attributes) (authorizer
 	return authorizer.DecisionNoOpinion, "", nil
 }
 
-// plumbline is the user that the policies are about.
+// plumbline is the user that the policies apply to.
 var plumbline = &user.DefaultInfo{Name: "system:serviceaccount:plumbline-system:plumbline"}
 
-// denied says which messages a write meets.
+// denied returns the messages of the policies that deny a write.
 func (p policies) denied(w write) []string {
 	p.t.Helper()
 	var messages []string
@@ -170,14 +169,14 @@ func (w write) any() *unstructured.Unstructured {
 	return w.object
 }
 
-// matches reports whether the policy's constraints are about the request.
+// matches reports whether the policy's constraints match the request.
 func (c compiled) matches(w write) bool {
 	resource := w.resource
 	if w.subresource != "" {
 		resource += "/" + w.subresource
 	}
 	if selector := c.policy.Spec.MatchConstraints.ObjectSelector; selector != nil {
-		// As the API server does it, of the object before as of the one after.
+		// As in the API server, for the object before and after the change.
 		labelled, err := metav1.LabelSelectorAsSelector(selector)
 		if err != nil || !selected(labelled, w.object) && !selected(labelled, w.old) {
 			return false
@@ -205,7 +204,7 @@ func contains[T comparable](list []T, one T) bool {
 	return false
 }
 
-// applies reports whether the policy's conditions hold.
+// applies reports whether the policy's conditions are true.
 func (c compiled) applies(t *testing.T, w write) bool {
 	t.Helper()
 	for i, result := range c.ask(t, c.conditions, w) {
@@ -271,7 +270,7 @@ func (c compiled) ask(t *testing.T, evaluator plugincel.ConditionEvaluator, w wr
 	return results
 }
 
-// extraOf are the extra fields of a user as an admission request has them.
+// extraOf returns the extra fields of a user as in an admission request.
 func extraOf(by user.Info) map[string]authenticationv1.ExtraValue {
 	extra := map[string]authenticationv1.ExtraValue{}
 	for key, values := range by.GetExtra() {

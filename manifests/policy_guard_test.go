@@ -8,7 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Who deletes by accident, and who does not.
+// Users that may delete by accident, and those that do not.
 var (
 	person     = &user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{"system:masters", "system:authenticated"}}
 	collector  = &user.DefaultInfo{Name: "system:serviceaccount:kube-system:generic-garbage-collector", Groups: []string{"system:serviceaccounts"}}
@@ -19,7 +19,7 @@ var (
 	glassBreak = &user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{"plumbline:break-glass"}}
 )
 
-// guarded are objects that the deletion guard is about, and some that it is not about.
+// guarded are objects that the deletion guard protects, and some that it does not.
 const (
 	guardedPool    = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: general, labels: {plumbline.dev/nodesync: plumbline-system.prod}}"
 	foreignPool    = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: theirs}"
@@ -35,7 +35,7 @@ const (
 	foreignRecord  = "apiVersion: v1\nkind: Secret\ntype: helm.sh/release.v1\nmetadata: {name: sh.helm.release.v1.web.v3, namespace: kube-system, labels: {owner: helm, name: web}}"
 )
 
-// TestTheDeletionGuard: who may delete what, and what is said to who may not.
+// TestTheDeletionGuard: who may delete what, and the messages for those who may not.
 func TestTheDeletionGuard(t *testing.T) {
 	p := compile(t)
 	for name, c := range map[string]struct {
@@ -73,7 +73,7 @@ func TestTheDeletionGuard(t *testing.T) {
 	}
 }
 
-// TestTheDeletionGuardKeepsNamespacesOfTheChart: those that its values name, and no others.
+// TestTheDeletionGuardKeepsNamespacesOfTheChart: it protects the namespaces in the values, and no others.
 func TestTheDeletionGuardKeepsNamespacesOfTheChart(t *testing.T) {
 	p := compileOf(t, rendered(t, "nodes", "karpenterNamespace: karpenter"))
 	for name, kept := range map[string]bool{"nodes": true, "karpenter": true, "plumbline-system": false, "kube-system": false} {
@@ -92,7 +92,8 @@ func TestTheDeletionGuardKeepsNamespacesOfTheChart(t *testing.T) {
 	}
 }
 
-// TestTheDeletionGuardKnowsKarpentersAccount: the chart's values name the one account that removes Karpenter's finalizers.
+// TestTheDeletionGuardKnowsKarpentersAccount: the chart's values name the only account that removes Karpenter's
+// finalizers.
 func TestTheDeletionGuardKnowsKarpentersAccount(t *testing.T) {
 	p := compileOf(t, rendered(t, "nodes", "karpenterNamespace: karpenter\nkarpenterServiceAccount: blue"))
 	for account, want := range map[string]string{
@@ -105,7 +106,7 @@ func TestTheDeletionGuardKnowsKarpentersAccount(t *testing.T) {
 	}
 }
 
-// TestTheDeletionGuardLetsOthersBe: what is not plumbline's is not kept from deletion.
+// TestTheDeletionGuardLetsOthersBe: objects of other owners may be deleted.
 func TestTheDeletionGuardLetsOthersBe(t *testing.T) {
 	p := compile(t)
 	for resource, object := range map[string]string{
@@ -120,8 +121,7 @@ func TestTheDeletionGuardLetsOthersBe(t *testing.T) {
 	}
 }
 
-// TestTheDeletionGuardKeepsTheChart: each object of Karpenter's main chart, as Helm
-// labels it.
+// TestTheDeletionGuardKeepsTheChart: it protects each object of Karpenter's main chart, as labelled by Helm.
 func TestTheDeletionGuardKeepsTheChart(t *testing.T) {
 	p := compile(t)
 	for name, object := range realChart(t) {
@@ -151,10 +151,11 @@ func TestTheDeletionGuardKeepsTheChart(t *testing.T) {
 	}
 }
 
-// changedLabel has an object belong to another NodeSync.
+// changedLabel changes the NodeSync that an object belongs to.
 const changedLabel = "[{op: replace, path: /metadata/labels/plumbline.dev~1nodesync, value: plumbline-system.test}]"
 
-// TestTheDeletionGuardOnUpdates: finalizers of Karpenter and of plumbline stay, and so does the label by which plumbline and the guard know an object; a release is not marked as one that goes.
+// TestTheDeletionGuardOnUpdates: finalizers of Karpenter and of plumbline stay, and so does the label by which
+// plumbline and the guard identify an object; a release cannot be marked as uninstalling.
 func TestTheDeletionGuardOnUpdates(t *testing.T) {
 	p := compile(t)
 	for name, c := range map[string]struct {
@@ -202,7 +203,7 @@ func TestTheDeletionGuardOnUpdates(t *testing.T) {
 	}
 }
 
-// expect fails unless one message begins with a text, or none is there where it is empty.
+// expect fails unless there is one message that begins with want, or none if want is empty.
 func expect(t *testing.T, messages []string, want string) {
 	t.Helper()
 	if want == "" && len(messages) > 0 || want != "" && (len(messages) != 1 || !strings.HasPrefix(messages[0], want)) {
@@ -210,7 +211,7 @@ func expect(t *testing.T, messages []string, want string) {
 	}
 }
 
-// annotated is the text of an object with the annotation that releases it.
+// annotated returns the text of an object with the annotation that allows its deletion.
 func annotated(object, value string) string {
 	return strings.Replace(object, "metadata: {", "metadata: {annotations: {plumbline.dev/allow-deletion: '"+value+"'}, ", 1)
 }

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// TestThePoliciesOnTheIAMRole: Karpenter's IAM role stays as it is, and its ServiceAccount is created without one, unless RBAC
-// lets plumbline use the role.
+// TestThePoliciesOnTheIAMRole: Karpenter's IAM role stays the same, and its ServiceAccount is created without one,
+// unless RBAC lets plumbline use the role.
 func TestThePoliciesOnTheIAMRole(t *testing.T) {
 	p := compile(t)
 	const (
@@ -47,8 +47,9 @@ func TestThePoliciesOnTheIAMRole(t *testing.T) {
 	}
 }
 
-// TestThePoliciesOnAnnotations: EKS reads which token AWS gets from the annotations of Karpenter's ServiceAccount, so that they stay as
-// they are, unless the policy's variable allowed lists them. So do those of the Service, which other programs read.
+// TestThePoliciesOnAnnotations: EKS reads from the annotations of Karpenter's ServiceAccount which token AWS gets, so
+// they stay the same, unless the policy's variable allowed lists them. So do those of the Service, which other programs
+// read.
 func TestThePoliciesOnAnnotations(t *testing.T) {
 	p := compile(t)
 	const (

@@ -13,14 +13,14 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 )
 
-// resources are those of the kinds.
+// resources are the resources of the kinds.
 var resources = map[string]string{
 	"Deployment": "deployments", "Role": "roles", "ClusterRole": "clusterroles", "RoleBinding": "rolebindings", "ClusterRoleBinding": "clusterrolebindings",
 	"Service": "services", "ServiceAccount": "serviceaccounts", "PodDisruptionBudget": "poddisruptionbudgets", "ServiceMonitor": "servicemonitors",
 	"CustomResourceDefinition": "customresourcedefinitions", "Secret": "secrets", "Node": "nodes", "Pod": "pods", "NodeClaim": "nodeclaims", "Lease": "leases",
 }
 
-// realChart is what Karpenter's own chart renders to, by kind and name.
+// realChart returns the rendered objects of Karpenter's own chart, by kind and name.
 func realChart(t *testing.T) map[string]*unstructured.Unstructured {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/aws/karpenter-provider-aws").Output()
@@ -43,7 +43,7 @@ func realChart(t *testing.T) map[string]*unstructured.Unstructured {
 	return all
 }
 
-// drop takes out what is null, as the API server does.
+// drop removes nulls, as the API server does.
 func drop(from map[string]any) {
 	for key, value := range from {
 		switch value := value.(type) {
@@ -77,7 +77,7 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	return object
 }
 
-// patched is an object changed by a JSON patch in YAML.
+// patched returns an object changed by a JSON patch in YAML.
 func patched(t *testing.T, object *unstructured.Unstructured, text string) *unstructured.Unstructured {
 	t.Helper()
 	ops, err := yaml.YAMLToJSON([]byte(text))

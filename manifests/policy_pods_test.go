@@ -21,7 +21,8 @@ const (
 	ofSecurity   = ofContainer + "/securityContext"
 )
 
-// changes are what may be put at a path of Karpenter's Deployment, in YAML: what its charts have, and what they do not have.
+// changes are values for a path of Karpenter's Deployment, in YAML: some that its charts have, and some that they do
+// not have.
 var changes = map[string][]string{
 	ofDeployment + "/replicas":                {"1", "2", "10", "0", "11", "10000"},
 	ofDeployment + "/paused":                  {"true"},
@@ -97,7 +98,8 @@ var changes = map[string][]string{
 	ofSecurity + "/capabilities":              {"{drop: [ALL]}", "{drop: [ALL], add: [NET_BIND_SERVICE]}", "{drop: [ALL], add: [SYS_ADMIN]}", "{}"},
 }
 
-// variables are some of the controller: each known one and each that leads elsewhere, with values of every shape.
+// variables returns variables of the controller: each known one, and each that leads elsewhere, with values of every
+// shape.
 func variables() []string {
 	names := []string{"HOME", "home", "KUBECONFIG", "GODEBUG", "LD_PRELOAD", "https_proxy", "HTTP_PROXY", "NO_PROXY", "AWS_ROLE_ARN", "AWS_ENDPOINT_URL_STS", "KUBERNETES_SERVICE_HOST", "SSL_CERT_DIR", "ENABLE_PROFILING", "LEADER_ELECTION_NAMESPACE", "X", "NEW_FLAG", "DISABLE_LEADER_ELECTION"}
 	for name := range allowance.VariablePatterns() {
@@ -116,9 +118,9 @@ func variables() []string {
 	return all
 }
 
-// TestThePolicyAndTheDaemonDecideAlike: of a thousand Deployments of Karpenter, the admission policies deny exactly those that the daemon
-// refuses, with nothing allowed and with some values of the chart. What only the daemon knows is the same in all: the
-// chart's version, its origin and the cluster.
+// TestThePolicyAndTheDaemonDecideAlike: of a thousand Deployments of Karpenter, the admission policies deny exactly
+// those that the daemon refuses, with nothing allowed and with some values of the chart. What only the daemon knows is
+// the same in all: the chart's version, its origin and the cluster.
 func TestThePolicyAndTheDaemonDecideAlike(t *testing.T) {
 	base := patched(t, realChart(t)["Deployment karpenter"], "[{op: add, path: "+ofContainer+"/image, value: 'public.ecr.aws/karpenter/controller:1.14.1'}]")
 	var paths []string
@@ -134,7 +136,7 @@ func TestThePolicyAndTheDaemonDecideAlike(t *testing.T) {
 			var patch []string
 			for range 1 + random.IntN(3) {
 				path := paths[random.IntN(len(paths))]
-				if i%3 == 0 { // each third has a variable that is changed
+				if i%3 == 0 { // a third of them change a variable
 					path = ofContainer + "/env/0"
 				}
 				values := changes[path]
@@ -160,7 +162,7 @@ func TestThePolicyAndTheDaemonDecideAlike(t *testing.T) {
 	}
 }
 
-// allowing is the base with values in the policies' variable allowed.
+// allowing returns the base with values in the policies' variable allowed.
 func allowing(t *testing.T, objects []object, values []string) []object {
 	t.Helper()
 	quoted := make([]string, 0, len(values))

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// TestThePoliciesLetTheRealChartsBe: installed, upgraded, and touched where an
-// administrator has changed them.
+// TestThePoliciesLetTheRealChartsBe: they may be installed, upgraded, and changed where an administrator has changed
+// them.
 func TestThePoliciesLetTheRealChartsBe(t *testing.T) {
 	p := compile(t)
 	for name, object := range realChart(t) {
@@ -37,8 +37,7 @@ func TestThePoliciesLetTheRealChartsBe(t *testing.T) {
 	}
 }
 
-// TestThePoliciesDeny is each way out of Karpenter's own objects that the rights of the
-// daemon leave open.
+// TestThePoliciesDeny: each way out of Karpenter's own objects that the daemon's permissions leave open.
 func TestThePoliciesDeny(t *testing.T) {
 	p, chart := compile(t), realChart(t)
 	add := func(path, value string) string { return "[{op: add, path: " + path + ", value: " + value + "}]" }
@@ -139,7 +138,7 @@ func TestThePoliciesDeny(t *testing.T) {
 	}
 }
 
-// TestLabelsStay: the deletion guard and Helm know the charts' objects by their labels, and adoption sets them.
+// TestLabelsStay: the deletion guard and Helm identify the charts' objects by their labels, and adoption sets them.
 func TestLabelsStay(t *testing.T) {
 	p, account := compile(t), realChart(t)["ServiceAccount karpenter"]
 	for name, c := range map[string]struct {
@@ -164,7 +163,7 @@ func TestLabelsStay(t *testing.T) {
 	}
 }
 
-// TestThePoliciesOnOtherObjects is what is not in the main chart.
+// TestThePoliciesOnOtherObjects: objects that are not in the main chart.
 func TestThePoliciesOnOtherObjects(t *testing.T) {
 	p := compile(t)
 	const helm = "{apiVersion: v1, kind: Secret, type: helm.sh/release.v1, metadata: {name: sh.helm.release.v1.karpenter.v3, namespace: kube-system}}"
@@ -213,8 +212,8 @@ func TestThePoliciesOnOtherObjects(t *testing.T) {
 	}
 }
 
-// TestThePoliciesOnNodeClaims: Karpenter ends the instance and the node that the status
-// of a NodeClaim names, so that it may be written as it was, and no other way.
+// TestThePoliciesOnNodeClaims: Karpenter terminates the instance and the node in the status of a NodeClaim, so it may
+// only be written unchanged.
 func TestThePoliciesOnNodeClaims(t *testing.T) {
 	p := compile(t)
 	claim := parse(t, "{apiVersion: karpenter.sh/v1, kind: NodeClaim, metadata: {name: a, labels: {karpenter.sh/nodepool: general}}, spec: {expireAfter: Never}, status: {providerID: i-1, nodeName: a}}")
@@ -250,7 +249,7 @@ func TestThePoliciesOnCRDs(t *testing.T) {
 	for patch, want := range map[string]string{
 		"[]": "",
 		"[{op: remove, path: " + fields + "/imageID}]":                                            "",
-		"[{op: replace, path: /spec/versions/1/served, value: false}]":                            "", // nothing is stored in it
+		"[{op: replace, path: /spec/versions/1/served, value: false}]":                            "", // nothing is stored in this version
 		"[{op: remove, path: " + fields + "/providerID}]":                                         "finds their instances",
 		"[{op: remove, path: " + fields + "/nodeName}]":                                           "finds their instances",
 		"[{op: add, path: " + fields + "/providerID/default, value: i-1}]":                        "finds their instances",
@@ -264,7 +263,7 @@ func TestThePoliciesOnCRDs(t *testing.T) {
 	}
 }
 
-// TestThePoliciesOnNodeSyncs: the daemon writes a finalizer, and no setting.
+// TestThePoliciesOnNodeSyncs: the daemon may write a finalizer, but no setting.
 func TestThePoliciesOnNodeSyncs(t *testing.T) {
 	p := compile(t)
 	sync := parse(t, "{apiVersion: plumbline.dev/v1alpha1, kind: NodeSync, metadata: {name: prod, namespace: plumbline-system}, spec: {path: ./a}}")
@@ -290,7 +289,7 @@ func TestThePoliciesOnNodeSyncs(t *testing.T) {
 	}
 }
 
-// TestThePolicyOnRecords: the daemon writes the ConfigMaps that it keeps records in, and no other one.
+// TestThePolicyOnRecords: the daemon may write the ConfigMaps in which it keeps records, and no others.
 func TestThePolicyOnRecords(t *testing.T) {
 	p := compile(t)
 	const head = "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: plumbline-system, name: "

@@ -12,7 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// grants reports whether a rule gives a verb on a resource, by name or not.
+// grants reports whether a rule allows a verb on a resource, by name or not.
 func grants(rule rbacv1.PolicyRule, resource, verb string) bool {
 	has := func(list []string, item string) bool {
 		return slices.Contains(list, item) || slices.Contains(list, "*")
@@ -66,7 +66,7 @@ func TestConfigMapsAreReachedInOneNamespace(t *testing.T) {
 	}
 }
 
-// ruleStart is a rule's first line in the files of this folder.
+// ruleStart matches the first line of a rule in the files of this folder.
 var ruleStart = regexp.MustCompile(`^  - apiGroups:`)
 
 func TestEveryRuleSaysWhy(t *testing.T) {
@@ -134,7 +134,7 @@ func TestUserDataIsOfThisCluster(t *testing.T) {
 	}
 }
 
-// TestTheTeardownPolicyIsOfOneCluster: what it allows beside reading is only for what has the cluster's tag.
+// TestTheTeardownPolicyIsOfOneCluster: except for reading, it allows actions only on resources with the cluster's tag.
 func TestTheTeardownPolicyIsOfOneCluster(t *testing.T) {
 	for _, s := range statementsOf(t, "iam-policy-teardown.json") {
 		equals := s.Condition["StringEquals"]
@@ -162,7 +162,7 @@ type statement struct {
 	Condition             map[string]map[string]string
 }
 
-// statementsOf are the statements of a policy in this folder.
+// statementsOf returns the statements of a policy in this folder.
 func statementsOf(t *testing.T, file string) []statement {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -176,7 +176,7 @@ func statementsOf(t *testing.T, file string) []statement {
 	return policy.Statement
 }
 
-// allowedBy are the actions that a policy allows, in its order.
+// allowedBy returns the actions that a policy allows, in order.
 func allowedBy(t *testing.T, file string) []string {
 	t.Helper()
 	var actions []string
@@ -189,10 +189,10 @@ func allowedBy(t *testing.T, file string) []string {
 	return actions
 }
 
-// oneOrMore is a string, or a list of them, as IAM has it.
+// oneOrMore is a string, or a list of strings, as in IAM policies.
 type oneOrMore []string
 
-// UnmarshalJSON is json.Unmarshaler's.
+// UnmarshalJSON implements json.Unmarshaler.
 func (o *oneOrMore) UnmarshalJSON(text []byte) error {
 	var one string
 	if json.Unmarshal(text, &one) == nil {

@@ -48,7 +48,8 @@ var unused = map[string][]string{
 	"a source of Flux of another kind, or in plumbline's namespace": sources(),
 }
 
-// sources are the permissions on Flux's sources but those that the story of a GitRepository in flux-system uses: its watch lists only on servers without WatchList.
+// sources returns the permissions for Flux's sources except those that the story of a GitRepository in flux-system
+// uses: its watch lists only on servers without WatchList.
 func sources() []string {
 	var all []string
 	for _, kind := range []string{"gitrepositories", "ocirepositories", "buckets", "externalartifacts"} {
@@ -62,14 +63,14 @@ func sources() []string {
 	return all
 }
 
-// TestRightsAreUsed: each permission of the daemon is one that a story uses (tests/stories/testdata/rights.txt, from the API
+// TestRightsAreUsed: each permission of the daemon is used by a story (tests/stories/testdata/rights.txt, from the API
 // server's audit log), in the same namespace, or has a reason in unused.
 func TestRightsAreUsed(t *testing.T) {
 	used, unused := usedRights(t), reasons(t)
 	granted := map[string]bool{}
 	for _, o := range append(build(t, "."), optional(t)...) {
 		if o.Metadata.Name == "plumbline-charts-karpenter" || !slices.Contains(daemonRoles(t), o.Metadata.Name) {
-			continue // the former only hands on what Karpenter gets: policies keep plumbline from using it
+			continue // the former only grants what Karpenter gets: policies prevent plumbline from using it
 		}
 		for _, rule := range o.Rules {
 			for _, right := range expand(o.Metadata.Namespace, rule) {
@@ -92,7 +93,7 @@ func TestRightsAreUsed(t *testing.T) {
 	}
 }
 
-// reasons are those of unused, by permission.
+// reasons returns those of unused, by permission.
 func reasons(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -107,7 +108,7 @@ func reasons(t *testing.T) map[string]string {
 	return all
 }
 
-// daemonRoles are the roles that bindings give the daemon's ServiceAccount.
+// daemonRoles returns the roles that are bound to the daemon's ServiceAccount.
 func daemonRoles(t *testing.T) []string {
 	t.Helper()
 	var roles []string
@@ -123,7 +124,7 @@ func daemonRoles(t *testing.T) []string {
 	return roles
 }
 
-// optional are the objects in the folder optional.
+// optional returns the objects in the folder optional.
 func optional(t *testing.T) []object {
 	t.Helper()
 	files, err := filepath.Glob("optional/*.yaml")
@@ -141,7 +142,7 @@ func optional(t *testing.T) []object {
 	return all
 }
 
-// expand are the permissions of a rule: "list pods *", where * stands for all namespaces.
+// expand returns the permissions of a rule: "list pods *", where * stands for all namespaces.
 func expand(namespace string, rule rbacv1.PolicyRule) []string {
 	if namespace == "" {
 		namespace = "*"
@@ -164,8 +165,8 @@ func expand(namespace string, rule rbacv1.PolicyRule) []string {
 	return all
 }
 
-// usedRights reports whether stories use a permission. One for all namespaces is used if all of them are read at once, or one
-// that is neither plumbline's nor Karpenter's.
+// usedRights reports whether stories use a permission. One for all namespaces is used if a story reads all of them at
+// once, or one that is neither plumbline's nor Karpenter's.
 func usedRights(t *testing.T) func(right string) bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "tests", "stories", "testdata", "rights.txt"))

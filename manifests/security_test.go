@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// threats are the sections of the threat model, and for each the tests and stories that it names.
+// threats returns the sections of the threat model, and for each the tests and stories that it names.
 func threats(t *testing.T) (sections []string, tests map[string][]string) {
 	t.Helper()
 	text, err := os.ReadFile("../docs/explanation/threat-model.md")
@@ -35,7 +35,7 @@ func threats(t *testing.T) (sections []string, tests map[string][]string) {
 	return sections, tests
 }
 
-// testsAndStories are the names of all test functions and stories.
+// testsAndStories returns the names of all test functions and stories.
 func testsAndStories(t *testing.T) map[string]bool {
 	t.Helper()
 	known := map[string]bool{}

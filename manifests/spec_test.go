@@ -28,8 +28,8 @@ func TestEachFieldIsInTheSpec(t *testing.T) {
 	}
 }
 
-// unexplained are the fields of a NodeSync's spec that a text does not name as code, neither with their path nor by
-// themselves, and how many fields there are.
+// unexplained returns the fields of a NodeSync's spec that a text does not contain as code, neither with their path nor
+// by themselves, and the number of fields.
 func unexplained(t *testing.T, text string) (missing []string, looked int) {
 	t.Helper()
 	crd := nodeSyncCRD(t)
@@ -52,7 +52,7 @@ func unexplained(t *testing.T, text string) (missing []string, looked int) {
 	return missing, looked
 }
 
-// longestCell is how many characters a cell of a table may have. A longer one is a section.
+// longestCell is how many characters a cell of a table may have. A longer text belongs in a section.
 const longestCell = 300
 
 // TestCellsAreShort checks the tables of the documents that people write.
@@ -72,7 +72,7 @@ func TestCellsAreShort(t *testing.T) {
 	}
 }
 
-// longCells are the cells of a text that are too long, by their line. What a link leads to does not count.
+// longCells returns the cells that are too long, by line. Link targets do not count.
 func longCells(text string) map[int]string {
 	found := map[int]string{}
 	link := regexp.MustCompile(`\]\([^)]*\)`)

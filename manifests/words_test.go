@@ -15,8 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// words are those that no user of Flux or kubectl would expect in a message, with
-// what to say instead.
+// words are those that no user of Flux or kubectl would expect in a message, with alternatives.
 var words = []struct {
 	not, but string
 }{
@@ -45,8 +44,7 @@ var exceptions = []struct {
 	{"manifests/SPEC.md", "`status.karpenter.target.foretold`", "the table of what was renamed"},
 }
 
-// odd finds the words of the table in a text: each with its offset, and what to say
-// instead.
+// odd finds the words of the table in a text: each with its offset, and the alternatives.
 func odd(text string) map[int]string {
 	found := map[int]string{}
 	for _, w := range words {
@@ -58,7 +56,7 @@ func odd(text string) map[int]string {
 	return found
 }
 
-// excepted takes the exceptions of a file out of a text, and notes which were there.
+// excepted masks the exceptions of a file in a text, and records which were found.
 func excepted(file, text string, used map[string]bool) string {
 	for _, e := range exceptions {
 		if e.file == file && strings.Contains(text, e.text) {
@@ -69,8 +67,8 @@ func excepted(file, text string, used map[string]bool) string {
 	return text
 }
 
-// TestPlainWords: what a user reads, of the strings of the program and of the benchmark, and of the
-// documents, has none of the words above, and neither have the comments.
+// TestPlainWords: neither the text that a user reads (strings of the program and the benchmark, and documents) nor the
+// comments contain any of the words above.
 func TestPlainWords(t *testing.T) {
 	used := map[string]bool{}
 	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
@@ -133,7 +131,7 @@ func texts(path string, each func(text string, line int)) error {
 	return nil
 }
 
-// TestOddWordsAreFound, across lines as well, and not within other words.
+// TestOddWordsAreFound: they are found across lines as well, and not within other words.
 func TestOddWordsAreFound(t *testing.T) {
 	for text, want := range map[string]map[int]string{
 		"adopted existing Helm release karpenter (revision 3)": {},

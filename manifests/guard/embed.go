@@ -1,6 +1,6 @@
-// Package guard holds the policies of the deletion guard as they are installed, for who compares
-// what a cluster has with them. Those of Approvals and of emergencies
-// are apart: package approval knows the one, and the other lets nothing be deleted.
+// Package guard contains the policies of the deletion guard as they are installed, to compare a cluster with them.
+// Those for Approvals and for emergencies are not included: package approval has the former, and the latter do not
+// allow deletions.
 package guard
 
 import _ "embed"
@@ -26,7 +26,7 @@ var nodeSyncs string
 //go:embed ownership.yaml
 var ownership string
 
-// Policies are ValidatingAdmissionPolicies and their bindings, as files of YAML.
+// Policies returns ValidatingAdmissionPolicies and their bindings, as YAML files.
 func Policies() []string {
 	return []string{crds, definitions, finalizers, namespaces, ownership, charts}
 }

@@ -1,5 +1,5 @@
-// Package rbaccharts holds the policies of the deletion guard for the releases that plumbline installs, and those that limit
-// what plumbline writes.
+// Package rbaccharts contains the policies of the deletion guard for the releases that plumbline installs, and those
+// that limit what plumbline writes.
 package rbaccharts
 
 import _ "embed"
@@ -7,11 +7,11 @@ import _ "embed"
 //go:embed guard.yaml
 var guard string
 
-// Policies are ValidatingAdmissionPolicies and their bindings, as files of YAML.
+// Policies returns ValidatingAdmissionPolicies and their bindings, as YAML files.
 func Policies() []string { return []string{guard} }
 
 //go:embed policy.yaml
 var limits string
 
-// Limits are the policies that limit what plumbline's ServiceAccount may write, and their bindings, as a file of YAML.
+// Limits returns the policies that limit what plumbline's ServiceAccount may write, and their bindings, as a YAML file.
 func Limits() string { return limits }
