@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// read are the rules of the PrometheusRule.
+// read returns the rules of the PrometheusRule.
 func read(t *testing.T) []rulefmt.Rule {
 	t.Helper()
 	text, err := os.ReadFile("../monitoring/prometheusrule.yaml")
@@ -43,7 +43,7 @@ func read(t *testing.T) []rulefmt.Rule {
 	return groups.Groups[0].Rules
 }
 
-// loaded are series in the notation of promtool's tests, a minute apart.
+// loaded returns series in the notation of promtool's tests, one minute apart.
 func loaded(t *testing.T, series string) *teststorage.TestStorage {
 	t.Helper()
 	return promqltest.LoadedStorage(t, "load 1m\n  "+strings.Join(strings.Split(strings.TrimSpace(series), "\n"), "\n  ")+"\n")
@@ -53,8 +53,7 @@ func engine(t *testing.T) *promql.Engine {
 	return promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)
 }
 
-// firing evaluates a rule each minute up to a time, and returns for whom it fires then, with
-// its texts.
+// firing evaluates a rule each minute up to a time, and returns the texts of the alerts that fire then.
 func firing(t *testing.T, rule rulefmt.Rule, series string, at time.Duration) (fires []string) {
 	t.Helper()
 	storage, engine := loaded(t, series), engine(t)
@@ -84,7 +83,7 @@ const (
 	prod  = "NodeSync plumbline-system/prod"
 )
 
-// cases are series under which an alert fires at a time, or does not.
+// cases are series with which an alert fires at a time, or does not.
 var cases = map[string][]struct {
 	name, series string
 	at           time.Duration
@@ -194,7 +193,7 @@ var cases = map[string][]struct {
 	},
 }
 
-// TestAlerts fire when they should, and not otherwise.
+// TestAlerts: alerts fire when they should, and not otherwise.
 func TestAlerts(t *testing.T) {
 	tested := map[string]bool{}
 	for _, rule := range read(t) {
@@ -220,7 +219,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestEachAlertHasARunbook whose first heading is its name.
+// TestEachAlertHasARunbook: the runbook's first heading is the alert's name.
 func TestEachAlertHasARunbook(t *testing.T) {
 	for _, rule := range read(t) {
 		want := "https://github.com/plumbline-dev/plumbline/blob/main/docs/runbooks/" + rule.Alert + ".md"

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// panel is one of the dashboard.
+// panel is a panel of the dashboard.
 type panel struct {
 	Title   string
 	Targets []struct{ Expr string }
@@ -35,8 +35,8 @@ func panels(t *testing.T) []panel {
 	return dashboard.Panels
 }
 
-// documented are the metrics in manifests/SPEC.md, which a test of the daemon compares with
-// those that it registers.
+// documented returns the metrics in manifests/SPEC.md, which a test of the daemon compares with those that it
+// registers.
 func documented(t *testing.T) (names []string) {
 	t.Helper()
 	text, err := os.ReadFile("../SPEC.md")
@@ -51,7 +51,7 @@ func documented(t *testing.T) (names []string) {
 	return names
 }
 
-// metrics are those that a query asks for.
+// metrics returns the metrics of a query.
 func metrics(t *testing.T, query string) (names []string) {
 	t.Helper()
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(variables.Replace(query))
@@ -68,7 +68,7 @@ func metrics(t *testing.T, query string) (names []string) {
 	return names
 }
 
-// TestQueriesNameMetricsOfTheDaemon: those of the alerts and of the dashboard.
+// TestQueriesNameMetricsOfTheDaemon: alerts and dashboard use only metrics of the daemon.
 func TestQueriesNameMetricsOfTheDaemon(t *testing.T) {
 	known, queries := append(documented(t), "up"), map[string]string{}
 	for _, rule := range read(t) {
@@ -91,7 +91,7 @@ func TestQueriesNameMetricsOfTheDaemon(t *testing.T) {
 	}
 }
 
-// day is what a daemon with one NodeSync has.
+// day is what a daemon with one NodeSync serves.
 const day = `gotk_reconcile_condition{kind="NodeSync", namespace="plumbline-system", name="prod", type="Ready", status="True"} 1x60
 gotk_reconcile_condition{kind="NodeSync", namespace="plumbline-system", name="prod", type="Ready", status="False"} 0x60
 gotk_suspend_status{kind="NodeSync", namespace="plumbline-system", name="prod"} 0x60
@@ -125,7 +125,7 @@ plumbline_status_writes_failed_total{namespace="plumbline-system", name="prod"} 
 plumbline_webhook_requests_total{host="github", code="202"} 0+1x60
 `
 
-// TestEachPanelShowsSomething of a daemon that runs.
+// TestEachPanelShowsSomething: each panel shows something for a running daemon.
 func TestEachPanelShowsSomething(t *testing.T) {
 	storage, engine := loaded(t, day), engine(t)
 	for _, p := range panels(t) {
@@ -144,7 +144,7 @@ func TestEachPanelShowsSomething(t *testing.T) {
 	}
 }
 
-// TestEachMetricHasAPanel: the dashboard shows all that is documented.
+// TestEachMetricHasAPanel: the dashboard shows all documented metrics.
 func TestEachMetricHasAPanel(t *testing.T) {
 	var shown []string
 	for _, p := range panels(t) {
@@ -163,7 +163,7 @@ func TestEachMetricHasAPanel(t *testing.T) {
 	}
 }
 
-// TestPanelsDoNotOverlap, and each has an id of its own.
+// TestPanelsDoNotOverlap: panels do not overlap, and have unique ids.
 func TestPanelsDoNotOverlap(t *testing.T) {
 	type place struct{ X, Y, W, H int }
 	text, err := os.ReadFile("../monitoring/dashboard.json")

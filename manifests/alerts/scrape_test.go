@@ -49,14 +49,14 @@ func scrapes(folder string) ([]scrape, error) {
 	return all, nil
 }
 
-// target is how Prometheus labels what it scrapes.
+// target defines how Prometheus labels what it scrapes.
 type target struct {
 	labels map[string]string
-	// honorLabels keeps the labels of the daemon where both have one of that name.
+	// honorLabels keeps the daemon's labels if both have one of the same name.
 	honorLabels bool
 }
 
-// store appends scrapes as Prometheus would, with `up`: a series that is served no more ends.
+// store appends scrapes as Prometheus would, with `up`: a series that is no longer served ends.
 func store(ctx context.Context, to storage.Appendable, all []scrape, t target) error {
 	appender := to.Appender(ctx)
 	before := map[string]labels.Labels{}
@@ -79,7 +79,7 @@ func store(ctx context.Context, to storage.Appendable, all []scrape, t target) e
 	return appender.Commit()
 }
 
-// append appends the series of one scrape, and returns them by their names with their labels.
+// append appends the series of one scrape, and returns them by name, with their labels.
 func (t target) append(appender storage.Appender, s scrape) (map[string]labels.Labels, error) {
 	all := map[string]labels.Labels{}
 	decoder := expfmt.SampleDecoder{
@@ -106,7 +106,7 @@ func (t target) append(appender storage.Appender, s scrape) (map[string]labels.L
 	}
 }
 
-// of are the labels that a series has in Prometheus.
+// of returns the labels that a series has in Prometheus.
 func (t target) of(series map[string]string) labels.Labels {
 	merged := map[string]string{}
 	for name, value := range t.labels {

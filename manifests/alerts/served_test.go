@@ -16,10 +16,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestServed: a daemon in a sandbox, scraped throughout a story, shows something in each panel; each
-// series that an alert asks for is there, with the labels that it is grouped by; and the conditions of
-// just those alerts were true in between that the story is about. The story `dashboard` runs it, with
-// what was served in PLUMBLINE_SCRAPES.
+// TestServed: a daemon in a sandbox, scraped throughout a story, shows something in each panel; each series that an
+// alert queries exists, with the labels by which it is grouped; and only the alerts that the story is about fire
+// meanwhile. The story `dashboard` runs it, with what was served in PLUMBLINE_SCRAPES.
 func TestServed(t *testing.T) {
 	folder, ok := os.LookupEnv("PLUMBLINE_SCRAPES")
 	if !ok {
@@ -38,10 +37,10 @@ func TestServed(t *testing.T) {
 	t.Run("alerts", p.alerts)
 }
 
-// mostSamples is what a query may load by Prometheus' own default (cmd/prometheus/main.go there).
+// mostSamples is Prometheus' own default limit for a query (cmd/prometheus/main.go there).
 const mostSamples = 50_000_000
 
-// prometheus has what was scraped, from a time to a time.
+// prometheus has the scraped series of a period.
 type prometheus struct {
 	*teststorage.TestStorage
 
@@ -49,7 +48,7 @@ type prometheus struct {
 	from, to time.Time
 }
 
-// asked is what a query finds, each second.
+// asked returns the result of a query, each second.
 func (p *prometheus) asked(t *testing.T, query string) promql.Matrix {
 	t.Helper()
 	q, err := p.engine.NewRangeQuery(t.Context(), p, nil, query, p.from, p.to, time.Second)
@@ -74,8 +73,8 @@ func (p *prometheus) panels(t *testing.T) {
 	}
 }
 
-// series: what each selector of an alert or a panel asks for is served, with the labels by which it
-// is grouped.
+// series checks that what each selector of an alert or a panel queries is served, with the labels by which it is
+// grouped.
 func (p *prometheus) series(t *testing.T) {
 	queries := []string{}
 	for _, rule := range read(t) {
@@ -112,7 +111,7 @@ func (p *prometheus) series(t *testing.T) {
 	}
 }
 
-// grouping are the labels by which what is selected below is grouped.
+// grouping returns the labels by which the selected series are grouped.
 func grouping(path []parser.Node) (by []string) {
 	for _, node := range path {
 		if aggregate, ok := node.(*parser.AggregateExpr); ok && !aggregate.Without {
@@ -122,12 +121,13 @@ func grouping(path []parser.Node) (by []string) {
 	return by
 }
 
-// alerts: what is true while an object is edited, two removals and a rollout are held, and no more once they are done.
+// alerts checks what fires while an object is edited, two removals and a rollout are held, and that nothing does
+// afterwards.
 func (p *prometheus) alerts(t *testing.T) {
 	var during, after []string
 	for _, rule := range read(t) {
 		found := p.asked(t, rule.Expr)
-		if len(found) > 0 && rule.Alert != "PlumblineNotReconciling" { // which is so until two reconciles were scraped
+		if len(found) > 0 && rule.Alert != "PlumblineNotReconciling" { // it fires until two reconciles were scraped
 			during = append(during, rule.Alert)
 		}
 		for _, one := range found {
@@ -152,7 +152,7 @@ func (p *prometheus) alerts(t *testing.T) {
 	}
 }
 
-// scraped is how Prometheus labels the daemon by the ServiceMonitor.
+// scraped returns how Prometheus labels the daemon according to the ServiceMonitor.
 func scraped(t *testing.T) target {
 	t.Helper()
 	var monitor struct {
@@ -188,7 +188,7 @@ func scraped(t *testing.T) target {
 	}}
 }
 
-// decode reads the first document of a file.
+// decode decodes the first document of a file.
 func decode(t *testing.T, file string, into any) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -201,7 +201,7 @@ func decode(t *testing.T, file string, into any) {
 	}
 }
 
-// TestLabelsOfAScrape: with honorLabels the daemon's own stay, otherwise they are renamed.
+// TestLabelsOfAScrape: honorLabels keeps the daemon's own labels; otherwise they are renamed.
 func TestLabelsOfAScrape(t *testing.T) {
 	own := map[string]string{model.MetricNameLabel: "a", "namespace": "fleet"}
 	for honor, want := range map[bool]string{true: `{__name__="a", job="plumbline", namespace="fleet"}`, false: `{__name__="a", exported_namespace="fleet", job="plumbline", namespace="monitoring"}`} {
