@@ -10,8 +10,8 @@ import (
 	"text/template"
 )
 
-// chart is plumbline's own Helm chart: its templates are the base's files, with values in
-// the places of chartFiles, and its values.yaml has the base's settings as defaults.
+// chart is plumbline's own Helm chart: its templates are the base's files with the edits of chartFiles, and its
+// values.yaml has the base's settings as defaults.
 type chart struct {
 	// files are texts by path in the chart.
 	files map[string]string
@@ -19,23 +19,23 @@ type chart struct {
 	defaults map[string]string
 }
 
-// chartFile says what becomes of one file of the base.
+// chartFile describes the template for one file of the base.
 type chartFile struct {
 	from string
-	// when is the condition under which the chart has it; empty: always.
+	// when is the condition under which the chart contains it; if empty, always.
 	when  string
 	edits []edit
-	// braces are in it for another program than Helm, which prints them as they are.
+	// braces reports whether it contains braces for another program, which Helm must print unchanged.
 	braces bool
 }
 
-// printed has Helm print braces.
+// printed makes Helm print braces.
 var printed = strings.NewReplacer("{{", `{{ "{{" }}`, "}}", `{{ "}}" }}`)
 
-// edit makes a template of a file's text. Comments stay, with the reasons in them.
+// edit turns a file's text into a template. Comments stay, with the reasons in them.
 type edit func(c *chart, text string) (string, error)
 
-// renderChart returns the chart's generated files, of the base in a folder.
+// renderChart returns the chart's generated files for the base in a folder.
 func renderChart(base string) (*chart, error) {
 	c := &chart{files: map[string]string{}, defaults: map[string]string{}}
 	for _, f := range chartFiles {
@@ -74,7 +74,7 @@ func (c *chart) template(f chartFile, text string) (string, error) {
 	if f.when != "" {
 		edits = append(edits, fromHere("", f.when))
 	}
-	// Helm's --namespace, in bindings, policies and wherever else the base names its own.
+	// The namespace of helm --namespace, in bindings, policies and wherever else the base names its own.
 	text = strings.ReplaceAll(text, "plumbline-system", "{{ $.Release.Namespace }}")
 	for _, edit := range edits {
 		var err error
@@ -82,7 +82,7 @@ func (c *chart) template(f chartFile, text string) (string, error) {
 			return "", err
 		}
 	}
-	// A comment of the template, so that a file without objects is empty.
+	// A template comment, so that a file without objects is empty.
 	return "{{- /* Generated from " + f.from + " of the kustomize base: make generate. */ -}}\n" + text, nil
 }
 
@@ -100,7 +100,7 @@ func (c *chart) write(dir string) error {
 	return nil
 }
 
-// replaced has another text in the place of one that occurs so many times.
+// replaced replaces a text that must occur a number of times.
 func replaced(times int, old, by string) edit {
 	return func(_ *chart, text string) (string, error) {
 		if got := strings.Count(text, old); got != times {
@@ -110,20 +110,20 @@ func replaced(times int, old, by string) edit {
 	}
 }
 
-// after adds a text to one.
+// after adds a text after another one.
 func after(old, added string) edit { return replaced(1, old, old+added) }
 
-// atEnd adds a text at the file's end.
+// atEnd adds a text at the end of the file.
 func atEnd(added string) edit {
 	return func(_ *chart, text string) (string, error) { return text + added, nil }
 }
 
-// only has lines under a condition.
+// only puts lines under a condition.
 func only(lines, condition string) edit {
 	return replaced(1, lines, "{{- "+condition+" }}\n"+lines+"{{- end }}\n")
 }
 
-// fromHere has what begins with a text, up to the file's end, under a condition.
+// fromHere puts everything from a text to the end of the file under a condition.
 func fromHere(start, condition string) edit {
 	return func(_ *chart, text string) (string, error) {
 		before, rest, found := strings.Cut(text, start)
@@ -134,7 +134,7 @@ func fromHere(start, condition string) edit {
 	}
 }
 
-// moved takes a field out into the chart's values, under its own name.
+// moved moves a field to the chart's values, under its own name.
 func moved(field string) edit {
 	return func(c *chart, text string) (string, error) {
 		found := regexp.MustCompile(`(?m)^( *)`+field+`:(.*)\n`).FindAllStringSubmatchIndex(text, -1)

@@ -7,7 +7,7 @@ import _ "embed"
 //go:embed values.yaml.tmpl
 var valuesTemplate string
 
-// chartFiles are all files of the base but the namespace, which is Helm's own to make.
+// chartFiles are all files of the base except the namespace, which Helm creates.
 var chartFiles = []chartFile{
 	{from: "crd/plumbline.dev_nodesyncs.yaml"},
 	{from: "crd/plumbline.dev_approvals.yaml"},
@@ -60,8 +60,7 @@ var chartFiles = []chartFile{
 		replaced(2, "  namespace: kube-system\n", "  namespace: {{ .Values.karpenterNamespace }}\n"),
 	}},
 	{from: "rbac-charts/karpenter.yaml", when: ifCharts, edits: []edit{
-		// The chart puts a Role for the cluster's DNS into kube-system, wherever
-		// Karpenter itself goes.
+		// The chart creates a Role for the cluster's DNS in kube-system, whatever namespace Karpenter itself is in.
 		replaced(2, "  namespace: kube-system\n", "  namespace: {{ $namespace }}\n"),
 		fromHere("---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\n", `range $namespace := uniq (list .Values.karpenterNamespace "kube-system")`),
 	}},
@@ -100,7 +99,7 @@ const (
 // startsDocument separates the objects of a file that a range repeats.
 func startsDocument(_ *chart, text string) (string, error) { return "---\n" + text, nil }
 
-// breakGlass takes the groups that the deletion guard lets through from the values.
+// breakGlass reads the groups that the deletion guard exempts from the values.
 func breakGlass(times int) edit {
 	return replaced(times, `["plumbline:break-glass"]`, "{{ toJson .Values.deletionGuard.breakGlassGroups }}")
 }
@@ -151,7 +150,8 @@ var deploymentEdits = []edit{
 	only("            - name: webhook\n              containerPort: 9292\n", ifWebhook),
 }
 
-// controllerRoles lets plumbline set IAM roles on Karpenter's ServiceAccount. The base has no such role: it would name no ARN.
+// controllerRoles lets plumbline set IAM roles on Karpenter's ServiceAccount. The base has no such role, because it
+// would name no ARN.
 const controllerRoles = `{{- with .Values.charts.controllerRoles }}
 ---
 # IAM roles that Karpenter's ServiceAccount may get (IRSA).

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTheChartIsFresh: what is in the chart's folder is made of the base as it is.
+// TestTheChartIsFresh: the files in the chart's folder match the base.
 func TestTheChartIsFresh(t *testing.T) {
 	made, err := renderChart("..")
 	if err != nil {
@@ -28,7 +28,7 @@ func TestTheChartIsFresh(t *testing.T) {
 func TestEdits(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit       edit
-		text, want string // want begins with "error: " where the edit is refused
+		text, want string // want begins with "error: " if the edit is refused
 		defaults   map[string]string
 	}{
 		"after":              {edit: after("a\n", "b\n"), text: "a\nc\n", want: "a\nb\nc\n"},
@@ -64,7 +64,7 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// TestTheBaseIsNoTemplate: Helm would evaluate what stands in braces.
+// TestTheBaseIsNoTemplate: Helm would evaluate braces in the base.
 func TestTheBaseIsNoTemplate(t *testing.T) {
 	_, err := new(chart).template(chartFile{from: "x.yaml"}, "a: '{{ .b }}'\n")
 	if err == nil || !strings.Contains(err.Error(), "{{") {

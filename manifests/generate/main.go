@@ -1,6 +1,6 @@
-// Command generate writes the roles that let plumbline hand Karpenter its
-// rights: a copy of every rule in Karpenter's chart, as the Go module that
-// plumbline is built with has it. It writes the policies too that keep those rights
+// Command generate writes the roles that let plumbline grant Karpenter its
+// permissions: a copy of every rule in Karpenter's chart, from the Go module that
+// plumbline is built with. It also writes the policies that restrict these permissions
 // to the charts' own objects, and plumbline's own Helm chart, from the kustomize base.
 package main
 
@@ -28,8 +28,7 @@ func main() {
 	}
 }
 
-// generate writes the files in the order of the arguments: the chart is made from the
-// others.
+// generate writes the files in the order of the arguments: the chart is made from the others.
 func generate(paths []string) error {
 	for i, render := range []func() ([]byte, error){render, renderPolicies} {
 		text, err := render()

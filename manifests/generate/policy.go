@@ -23,12 +23,12 @@ type policy struct {
 	Validations []validation
 }
 
-// matched are requests, each field in YAML.
+// matched describes requests, each field in YAML.
 type matched struct{ Group, Operations, Resources string }
 
 type variable struct{ Name, Expression string }
 
-// validation is refused with the message where the expression does not hold.
+// validation denies a request with the message if the expression is false.
 type validation struct{ Message, Expression string }
 
 // renderPolicies returns the text of the policies.
@@ -45,10 +45,10 @@ func renderPolicies() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// writes are the operations that make or change an object.
+// writes are the operations that create or change an object.
 const writes = "CREATE, UPDATE"
 
-// quoted is a list of texts in CEL.
+// quoted returns a list of strings in CEL.
 func quoted(list []string) string {
 	var all []string
 	for _, one := range list {
@@ -71,7 +71,7 @@ func rolePolicy(charted allowance.Charted) policy {
 			{"role", "request.kind.kind + ' ' + object.metadata.name"},
 			{"mine", "variables.role in variables.rights ? variables.rights[variables.role] : []"},
 			{"rules", "has(object.rules) ? object.rules : []"},
-			// What an administrator has added stays where plumbline leaves it as it is.
+			// Rules that an administrator has added are accepted as long as plumbline does not change the rules.
 			{"unchanged", "request.operation == 'UPDATE' && has(object.rules) && has(oldObject.rules) && object.rules == oldObject.rules"},
 		},
 		Validations: []validation{
@@ -102,9 +102,9 @@ func bindingPolicy(charted allowance.Charted) policy {
 	}
 }
 
-// metadataPolicy is about every object of the charts. The garbage collector deletes an object whose owner does not exist, and the
-// deletion guard, as Helm, knows the objects by their labels: without them Karpenter's ServiceAccount could be deleted and
-// created again.
+// metadataPolicy is for every object of the charts. The garbage collector deletes an object whose owner does not exist,
+// and the deletion guard and Helm identify the objects by their labels: without these, Karpenter's ServiceAccount could
+// be deleted and created again.
 func metadataPolicy() policy {
 	labels, identity := allowance.ChartLabels()
 	before := func(field, none string) string {
@@ -146,10 +146,10 @@ func metadataPolicy() policy {
 	}
 }
 
-// objectPolicy is about what else the main chart has.
+// objectPolicy is for the other objects of the main chart.
 func objectPolicy() policy {
 	const selects = "'app.kubernetes.io/name' in %[1]s && %[1]s['app.kubernetes.io/name'] == 'karpenter'"
-	gives := func(field string) string { // no ServiceAccount has anything in a field that it did not have before
+	gives := func(field string) string { // a ServiceAccount has nothing new in a field
 		return strings.ReplaceAll("request.kind.kind != 'ServiceAccount' || !has(object.FIELD) || (request.operation == 'UPDATE' && has(oldObject.FIELD) && object.FIELD == oldObject.FIELD)", "FIELD", field)
 	}
 	return policy{
@@ -173,9 +173,9 @@ func objectPolicy() policy {
 	}
 }
 
-// identityPolicy keeps the IAM role of Karpenter's ServiceAccount (IRSA) as it is: none, if plumbline creates the account. CEL sees no
-// NodeSync that would name another: that the daemon may set one is a right over something that is
-// no object, which RBAC can name by the role's ARN.
+// identityPolicy keeps the IAM role of Karpenter's ServiceAccount (IRSA): none, if plumbline creates the account. CEL
+// has no access to a NodeSync that names another role. So the permission to set one is an RBAC rule for a resource that
+// does not exist, with the role's ARN as resource name.
 func identityPolicy() policy {
 	const annotation = "eks.amazonaws.com/role-arn"
 	role := func(of string) string { return of + ".metadata.?annotations[?'" + annotation + "'].orValue('')" }
@@ -218,8 +218,8 @@ func crdPolicy(charted allowance.Charted) policy {
 	}
 }
 
-// secretPolicy keeps the Secrets that plumbline writes to Helm's releases: one of
-// another type could hold a token of any ServiceAccount of the namespace.
+// secretPolicy restricts the Secrets that plumbline writes to Helm's releases: one of another type could contain a
+// token of any ServiceAccount of the namespace.
 func secretPolicy() policy {
 	return policy{
 		Name:      "plumbline-charts-secrets",
@@ -231,9 +231,9 @@ func secretPolicy() policy {
 	}
 }
 
-// handedOnPolicy is about rights that plumbline holds because Karpenter's roles have
-// them. A NodeClaim that is written as it was, to store it in another version, is none:
-// its status says which instance, and which node, end with it.
+// handedOnPolicy is for permissions that plumbline holds because Karpenter's roles contain them. Writing a NodeClaim
+// unchanged, to store it in another version, is allowed, but no change: its status determines which instance and node
+// are terminated with it.
 func handedOnPolicy() policy {
 	same := func(field string) string {
 		return "object." + field + ".orValue({}) == oldObject." + field + ".orValue({})"

@@ -6,10 +6,11 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 )
 
-// podPolicy holds Karpenter's Deployment to the rules of package allowance, and its pods to the restricted level of the Pod Security
-// Standards (https://kubernetes.io/docs/concepts/security/pod-security-standards/). Charts before 1.6 may set no seccomp profile.
+// podPolicy restricts Karpenter's Deployment to the rules of package allowance, and its pods to the restricted level of
+// the Pod Security Standards (https://kubernetes.io/docs/concepts/security/pod-security-standards/). Charts before 1.6
+// may set no seccomp profile.
 func podPolicy() policy {
-	// Each holds for every container c of variables.containers.
+	// The expression must hold for every container c of variables.containers.
 	each := func(expression string) string { return "variables.containers.all(c, " + expression + ")" }
 	held := func(parts ...string) string { return "variables.unchanged || (" + strings.Join(parts, " && ") + ")" }
 	const (
@@ -26,14 +27,14 @@ func podPolicy() policy {
 		Name:      "plumbline-charts-pods",
 		Resources: []matched{{"apps", writes, "deployments"}},
 		Variables: []variable{
-			// Of these images, by tag.
+			// Allowed images, without the tag.
 			{"images", "['public.ecr.aws/karpenter/controller']"},
 			// Values of the chart that NodeSyncs may allow (spec.charts.allow.values).
 			{"allowed", "[]"},
 			{"patterns", allowance.CELPatterns()},
 			{"pod", "object.spec.template.spec"},
 			{"containers", "variables.pod.containers + variables.pod.?initContainers.orValue([])"},
-			// What an administrator has changed stays where plumbline does not change it.
+			// What an administrator has changed is accepted as long as plumbline does not change it.
 			{"unchanged", "request.operation == 'UPDATE' && object.spec.template.spec == oldObject.spec.template.spec"},
 			{"labels", "object.spec.template.?metadata.?labels.orValue({})"},
 			{"labelsBefore", "request.operation == 'UPDATE' ? oldObject.spec.template.?metadata.?labels.orValue({}) : {}"},
@@ -65,7 +66,7 @@ func podPolicy() policy {
 				"!"+pod+".?seLinuxOptions.hasValue()", each("!"+container+".?seLinuxOptions.hasValue()"),
 				each(container+".?procMount.orValue('Default') == 'Default'"), pod+".?sysctls.orValue([]).size() == 0",
 			)},
-			// Other programs act on them: they inject containers, or give roles.
+			// Other programs act on labels: they inject containers, or assign roles.
 			{"Karpenter's pods must not have labels other than those of its charts", "variables.labels.all(l, (l in ['app.kubernetes.io/name', 'app.kubernetes.io/instance'] && variables.labels[l] == 'karpenter') || " +
 				"(l in variables.labelsBefore && variables.labelsBefore[l] == variables.labels[l]))"},
 			{"Karpenter's pods must not have annotations other than those that its charts set or allow", "variables.annotations.all(a, a.startsWith('prometheus.io/') || a.startsWith('checksum/') || a.startsWith('karpenter.sh/') || " +

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// roles are Karpenter's rules by where they hold.
+// roles are Karpenter's rules by scope.
 type roles struct {
 	cluster   []source
 	namespace []source
@@ -23,12 +23,12 @@ type source struct {
 	rules      []rbacv1.PolicyRule
 }
 
-// collect finds the roles among a chart's objects. All of the namespaced ones
-// hold in kube-system, where the chart is rendered to.
+// collect returns the roles among a chart's objects. All namespaced ones are for kube-system, into which the chart is
+// rendered.
 func collect(objects []*unstructured.Unstructured) (*roles, error) {
 	found := &roles{}
 	for _, object := range objects {
-		// A Role and a ClusterRole have their rules in the same place.
+		// A Role and a ClusterRole have their rules in the same field.
 		var role rbacv1.Role
 		kind := object.GetKind()
 		if kind != "ClusterRole" && kind != "Role" {
@@ -54,7 +54,7 @@ const header = `# Generated from the charts of %s: make generate.
 # Karpenter's own rights, which plumbline holds so that it may hand them on.
 `
 
-// yaml writes the roles by hand, since each rule has its reason in a comment.
+// yaml writes the roles by hand, because each rule has its reason in a comment.
 func (r *roles) yaml(origin string) ([]byte, error) {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, header, origin)
