@@ -14,10 +14,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// user is the one that the Deployment runs the program as.
+// user is the user of the program, as in the Deployment.
 const user = "65532:65532"
 
-// makeIndex makes the images of all platforms, and what chooses among them.
+// makeIndex builds the images of all platforms, and their index.
 func makeIndex(given binaries, version string, created time.Time) (v1.ImageIndex, error) {
 	if len(given) == 0 || version == "" {
 		return nil, fmt.Errorf("want a version, and a binary for each platform")
@@ -47,7 +47,7 @@ func makeIndex(given binaries, version string, created time.Time) (v1.ImageIndex
 	return mutate.Annotations(index, notes).(v1.ImageIndex), nil
 }
 
-// makeImage makes the image of one platform: a layer that seldom changes, and the program.
+// makeImage builds the image of one platform: a layer that seldom changes, and the program.
 func makeImage(program []byte, platform v1.Platform, notes map[string]string, created time.Time) (v1.Image, error) {
 	authorities, err := authorities()
 	if err != nil {

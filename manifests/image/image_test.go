@@ -27,7 +27,7 @@ import (
 
 var created = time.Unix(1700000000, 0).UTC()
 
-// program builds a small one, which prints what it was given.
+// program builds a small program, which prints its arguments.
 func program(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,7 +64,7 @@ func pulled(t *testing.T, file string) v1.Image {
 	return image
 }
 
-// TestTheImage is what the Deployment expects: pulled from a registry, with its program run.
+// TestTheImage: pulled from a registry, the image is what the Deployment expects, and its program runs.
 func TestTheImage(t *testing.T) {
 	image := pulled(t, program(t))
 	config, err := image.ConfigFile()
@@ -113,7 +113,7 @@ func TestTheImage(t *testing.T) {
 	}
 }
 
-// TestTheArchive is an OCI layout with both platforms, the same each time.
+// TestTheArchive: it is a reproducible OCI layout with both platforms.
 func TestTheArchive(t *testing.T) {
 	given, file := binaries{}, program(t)
 	for _, platform := range []string{"linux/amd64=", "linux/arm64="} {

@@ -18,17 +18,17 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// file is one of a layer; a folder ends in a slash.
+// file is a file of a layer; the name of a folder ends in a slash.
 type file struct {
 	name string
 	text []byte
-	// mode is by default 0644 of a file, and 0755 of a folder; owner root.
+	// mode defaults to 0644 for a file and 0755 for a folder, owner to root.
 	mode  int64
 	owner int
 }
 
-// authorities are those of TLS that Mozilla trusts, as the Go project keeps them, in PEM. One that is trusted only
-// for some of its certificates, which PEM cannot say, is left out.
+// authorities returns the CAs that Mozilla trusts for TLS, from the Go project's copy, in PEM. It omits those that are
+// trusted only for some of their certificates, which PEM cannot express.
 func authorities() ([]byte, error) {
 	var text bytes.Buffer
 	for root := range bundle.Roots() {
@@ -42,7 +42,7 @@ func authorities() ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// layerOf makes a layer of files.
+// layerOf builds a layer from files.
 func layerOf(files []file, created time.Time) (v1.Layer, error) {
 	var text bytes.Buffer
 	packed := tar.NewWriter(&text)

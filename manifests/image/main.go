@@ -13,13 +13,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// binaries are files by the platforms that they are for.
+// binaries are files by platform.
 type binaries map[string]string
 
-// String is a flag.Value's.
+// String implements flag.Value.
 func (b binaries) String() string { return fmt.Sprint(map[string]string(b)) }
 
-// Set is a flag.Value's: linux/amd64=FILE.
+// Set implements flag.Value: linux/amd64=FILE.
 func (b binaries) Set(text string) error {
 	platform, file, found := strings.Cut(text, "=")
 	if !found || !strings.Contains(platform, "/") {
@@ -59,7 +59,7 @@ func run(given binaries, version string, created time.Time, out, push string) er
 	return pushTo(index, push)
 }
 
-// pushTo sends an image to a registry, and prints its name by digest.
+// pushTo sends an image to a registry, and prints its reference with the digest.
 func pushTo(index v1.ImageIndex, push string) error {
 	reference, err := name.ParseReference(push)
 	if err != nil {
