@@ -1,5 +1,5 @@
-// Command package makes plumbline's Helm chart as a release has it: of the release's version
-// and its image, in an archive that is the same whenever it is made.
+// Command package builds plumbline's Helm chart for a release: with the release's version
+// and its image, in a reproducible archive.
 //
 //	package VERSION IMAGE CREATED FOLDER
 //
@@ -57,7 +57,7 @@ func run(from, version, image, created, to string) error {
 	return out.Close()
 }
 
-// release gives a chart the version of a release, and its image.
+// release sets the version of a release in a chart, and its image.
 func release(c *chart.Chart, version, image string) error {
 	c.Metadata.Version, c.Metadata.AppVersion = strings.TrimPrefix(version, "v"), version
 	if err := c.Metadata.Validate(); err != nil {
@@ -82,7 +82,7 @@ func release(c *chart.Chart, version, image string) error {
 	return nil
 }
 
-// pack writes an archive. Helm's own writer puts the time of day into it.
+// pack writes an archive. Helm's own writer adds the current time to it.
 func pack(c *chart.Chart, created time.Time, out io.Writer) error {
 	zipped := gzip.NewWriter(out)
 	archive := tar.NewWriter(zipped)

@@ -10,8 +10,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 )
 
-// TestTheChartOfARelease has its version and its image, all files of the chart, and the same
-// bytes each time.
+// TestTheChartOfARelease: it has the release's version and image, all files of the chart, and the same bytes each time.
 func TestTheChartOfARelease(t *testing.T) {
 	var archives [2][]byte
 	for i := range archives {
@@ -53,7 +52,7 @@ func TestTheChartOfARelease(t *testing.T) {
 	}
 }
 
-// TestChartsThatAreNone: a version that is none, and a time.
+// TestChartsThatAreNone: an invalid version or time is refused.
 func TestChartsThatAreNone(t *testing.T) {
 	if err := run("../chart", "latest", "x", "0", t.TempDir()); err == nil {
 		t.Error("a chart of the version latest was made")
