@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTheReferenceIsFresh: the pages are those of the types as they are.
+// TestTheReferenceIsFresh: the pages match the types.
 func TestTheReferenceIsFresh(t *testing.T) {
 	for _, p := range pages {
 		p.folder = "../" + p.folder
@@ -25,7 +25,7 @@ func TestTheReferenceIsFresh(t *testing.T) {
 	}
 }
 
-// TestTypesInWords: what a reader needs of a field is in its row.
+// TestTypesInWords: a field's row has what a reader needs.
 func TestTypesInWords(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.WriteFile(folder+"/types.go", []byte(`package x

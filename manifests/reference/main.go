@@ -1,5 +1,5 @@
-// Command reference writes the reference of what users write in YAML, out of the doc
-// comments of the Go types that read it, NodeSync and plumbline.yaml, and of what is printed as JSON.
+// Command reference writes the reference of what users write in YAML, NodeSync and plumbline.yaml, and of what is
+// printed as JSON, from the doc comments of the Go types.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 // page is one file of the reference: a type of a package, and all types below it.
 type page struct {
 	file, folder, root, title, text string
-	// write makes it: a page for people, or a schema.
+	// write generates it: a page for people, or a schema.
 	write func(page) (string, error)
 }
 

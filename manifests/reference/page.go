@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// elsewhere are types of other packages, in words.
+// elsewhere describes types of other packages.
 var elsewhere = map[string]string{
 	"metav1.Duration": "duration, such as `1m30s`", "metav1.Time": "time", "intstr.IntOrString": "integer or percentage",
 	"metav1.Condition": "[Condition](https://pkg.go.dev/k8s.io/apimachinery/pkg/apis/meta/v1#Condition)",
 	"types.UID":        "string", "string": "string", "bool": "boolean", "int": "integer", "int32": "integer", "int64": "integer", "any": "any value",
 }
 
-// write is the text of a page: its root and each type that is reached from it, in the order in which they are named.
+// write returns the text of a page: its root and each type that is used below it, in the order of use.
 func write(p page) (string, error) {
 	known, err := definitions(p.folder)
 	if err != nil {
@@ -51,7 +51,7 @@ func write(p page) (string, error) {
 	return text.String(), nil
 }
 
-// typeOf is a type in words, and the name of the one that it is made of.
+// typeOf describes a type, and returns the name of the type that it is made of.
 func typeOf(of ast.Expr, known map[string]*definition) (words, name string) {
 	switch of := of.(type) {
 	case *ast.StarExpr:
@@ -79,7 +79,8 @@ func typeOf(of ast.Expr, known map[string]*definition) (words, name string) {
 	return elsewhere[name], name
 }
 
-// meaning is the first paragraph of a field's text for its cell, with what holds for its value, and the other paragraphs, which follow the table.
+// meaning returns the first paragraph of a field's text for its cell, with the rules for its value, and the other
+// paragraphs, which follow the table.
 func meaning(f field, of *definition) (cell string, rest []string) {
 	enum := list(f.markers["validation:Enum"])
 	if of != nil && len(enum) == 0 {

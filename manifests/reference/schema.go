@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// writeSchema is the JSON Schema of a page's root and of each type below it.
+// writeSchema returns the JSON Schema of a page's root and of each type below it.
 func writeSchema(p page) (string, error) {
 	known, err := definitions(p.folder)
 	if err != nil {
@@ -43,7 +43,7 @@ func objectSchema(d *definition) map[string]any {
 	return map[string]any{"type": "object", "description": strings.Join(strings.Fields(d.text), " "), "properties": properties, "required": required}
 }
 
-// schemaOf is that of a field's type.
+// schemaOf returns that of a field's type.
 func schemaOf(of ast.Expr) map[string]any {
 	switch of := of.(type) {
 	case *ast.StarExpr:

@@ -13,17 +13,17 @@ import (
 	"strings"
 )
 
-// definition is a type of a package: a struct with fields, or a word with a few values.
+// definition is a type of a package: a struct with fields, or a type with a few values.
 type definition struct {
 	name, text string
 	fields     []field
-	// of is what a type that is no struct is made of: string.
+	// of is the underlying type, string, of a type that is not a struct.
 	of string
-	// enum are the values that it may have; empty: any.
+	// enum are its allowed values; if empty, any.
 	enum []string
 }
 
-// field is one of a struct, as it is written in YAML.
+// field is a field of a struct, as it is written in YAML.
 type field struct {
 	name, text string
 	of         ast.Expr
@@ -32,10 +32,10 @@ type field struct {
 	markers map[string]string
 }
 
-// marker is a comment for kubebuilder and no text for people.
+// marker matches a comment for kubebuilder, which is not for people.
 var marker = regexp.MustCompile(`^\+(kubebuilder:)?([^=]+?)(=(.*))?$`)
 
-// definitions reads the types of a package in a folder.
+// definitions returns the types of a package in a folder.
 func definitions(folder string) (map[string]*definition, error) {
 	names, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
@@ -78,7 +78,7 @@ func definitions(folder string) (map[string]*definition, error) {
 	return found, nil
 }
 
-// constants are the values of a type's constants, in their order.
+// constants returns the values of a type's constants, in order.
 func constants(t *doc.Type) (values []string) {
 	for _, group := range t.Consts {
 		for _, spec := range group.Decl.Specs {
@@ -92,7 +92,7 @@ func constants(t *doc.Type) (values []string) {
 	return values
 }
 
-// fieldsOf are the fields that YAML has, in their order.
+// fieldsOf returns the fields that YAML has, in order.
 func fieldsOf(of *ast.StructType) (fields []field) {
 	for _, f := range of.Fields.List {
 		if f.Tag == nil || len(f.Names) == 0 && !strings.Contains(f.Tag.Value, "inline") {
@@ -109,7 +109,7 @@ func fieldsOf(of *ast.StructType) (fields []field) {
 	return fields
 }
 
-// split takes kubebuilder's markers out of a comment.
+// split separates kubebuilder's markers from a comment.
 func split(comment string) (text string, markers map[string]string) {
 	markers = map[string]string{}
 	var kept []string
@@ -123,7 +123,7 @@ func split(comment string) (text string, markers map[string]string) {
 	return strings.TrimSpace(strings.Join(kept, "\n")), markers
 }
 
-// list is what a marker lists: A;B;C.
+// list splits the list of a marker: A;B;C.
 func list(of string) []string {
 	if of == "" {
 		return nil
