@@ -12,7 +12,7 @@ import (
 func calls() []uint32 {
 	return append([]uint32{
 		unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_FSTAT,
-		unix.SYS_PREAD64, // only of what is open already
+		unix.SYS_PREAD64, // only of files that are already open
 		unix.SYS_MMAP, unix.SYS_MUNMAP, unix.SYS_MREMAP, unix.SYS_MPROTECT, unix.SYS_MADVISE, unix.SYS_BRK, unix.SYS_MINCORE,
 		unix.SYS_FUTEX, unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY, unix.SYS_GETTID, unix.SYS_GETPID,
 		unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_CLOCK_GETTIME, unix.SYS_GETTIMEOFDAY, unix.SYS_RESTART_SYSCALL,

@@ -1,6 +1,5 @@
-// Package property tests properties with generated values. The values are the same in
-// each run, so that a test fails only because of a change; PLUMBLINE_DRAWS selects other
-// values, as `make test-full` does.
+// Package property tests properties with generated values. The values are the same in each run, so that a test fails
+// only because of a change; PLUMBLINE_DRAWS selects other values, as `make test-full` does.
 package property
 
 import (

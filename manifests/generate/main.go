@@ -1,7 +1,6 @@
-// Command generate writes the roles that let plumbline grant Karpenter its
-// permissions: a copy of every rule in Karpenter's chart, from the Go module that
-// plumbline is built with. It also writes the policies that restrict these permissions
-// to the charts' own objects, and plumbline's own Helm chart, from the kustomize base.
+// Command generate writes the roles that let plumbline grant Karpenter its permissions: a copy of every rule in
+// Karpenter's chart, from the Go module that plumbline is built with. It also writes the policies that restrict these
+// permissions to the charts' own objects, and plumbline's own Helm chart, from the kustomize base.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command package builds plumbline's Helm chart for a release: with the release's version
-// and its image, in a reproducible archive.
+// Command package builds plumbline's Helm chart for a release: with the release's version and its image, in a
+// reproducible archive.
 //
 //	package VERSION IMAGE CREATED FOLDER
 //

@@ -1,5 +1,5 @@
-// Command generate writes the content of Karpenter's released charts: the names of
-// their CRDs and objects, what the CRDs define, and the rules of the roles.
+// Command generate writes the content of Karpenter's released charts: the names of their CRDs and objects, what the
+// CRDs define, and the rules of the roles.
 package main
 
 import (
