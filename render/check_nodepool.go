@@ -131,7 +131,7 @@ func checkLimits(object Object) []problem {
 
 // resourceOfNodes reports whether a node can have a resource of this name: one of Kubernetes' own, or one with a domain
 // (https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#extended-resources). Karpenter adds
-// nodes, the number of nodes.
+// the resource nodes, the number of nodes.
 func resourceOfNodes(name string) bool {
 	if strings.Contains(name, "/") {
 		return len(validation.IsQualifiedName(name)) == 0
@@ -346,7 +346,7 @@ const (
 // form describes the values that a label has on nodes.
 type form struct {
 	fits func(value string) bool
-	// is describes the values; messages put it after "which is".
+	// is describes the values; messages put it after "is".
 	is string
 }
 
