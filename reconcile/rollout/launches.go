@@ -134,11 +134,15 @@ func (l Launches) uninitialized(pool string) (why string, again time.Time) {
 				again = late
 			}
 		default:
-			return fmt.Sprintf("the node of NodeClaim/%s registered, but is not initialized %s after its launch began: kubectl describe nodeclaim %[1]s shows why in its condition Initialized",
-				launch.NodeClaim, duration.HumanDuration(InitializesWithin)), time.Time{}
+			return fmt.Sprintf("the node of NodeClaim/%s %s: kubectl describe nodeclaim %[1]s shows why in its condition Initialized", launch.NodeClaim, notInitialized()), time.Time{}
 		}
 	}
 	return "", again
+}
+
+// notInitialized reports what became of a node that cannot be used, though it registered.
+func notInitialized() string {
+	return fmt.Sprintf("registered, but is not initialized %s after its launch began", duration.HumanDuration(InitializesWithin))
 }
 
 // launchFailures are the pools of which there are words, by name.
@@ -227,10 +231,7 @@ func (r *Rollouts) late(ctx context.Context, found []plan.Outdated) (revision, f
 	if r.Memory.began.IsZero() {
 		r.Memory.began = r.Now
 	}
-	if revision, from = r.Memory.bare.outdates(found, r.Now); revision != "" || r.Before != nil || len(found) == 0 {
-		return revision, from
-	}
-	if revision, from = r.Memory.remembered.outdates(found, r.makers()); revision != "" {
+	if revision, from = r.knownLate(found); revision != "" || r.Before != nil || len(found) == 0 {
 		return revision, from
 	}
 	written := map[render.Ref]time.Time{}
@@ -240,6 +241,14 @@ func (r *Rollouts) late(ctx context.Context, found []plan.Outdated) (revision, f
 		}
 	}
 	return r.Revision, r.Applied
+}
+
+// knownLate is late by what this daemon remembers.
+func (r *Rollouts) knownLate(found []plan.Outdated) (revision, from string) {
+	if revision, from = r.Memory.bare.outdates(found, r.Now); revision != "" || r.Before != nil || len(found) == 0 {
+		return revision, from
+	}
+	return r.Memory.remembered.outdates(found, r.makers())
 }
 
 // wrote reports whether a daemon that ran before this one wrote a definition of a NodeClaim at about the time when

@@ -34,6 +34,8 @@ type remembered struct {
 type rememberedClaim struct {
 	// by is a hash of what the nodes of its pool were made by when it was found outdated, and reason is Karpenter's.
 	by, reason string
+	// committed reports whether the revision has outdated it, and not AWS beside the revision.
+	committed bool
 	// restored reports whether it matches again, as that was taken back.
 	restored bool
 	// uncounted is true while it is not one of the rollout's nodes, because it matches without having been replaced.
@@ -87,7 +89,9 @@ func (m *remembered) remember(of *v1alpha1.Rollout, outdated []plan.Outdated, ma
 		if c == nil {
 			c = &rememberedClaim{reason: o.Reason}
 			m.claims[o.Claim.UID] = c
-			m.all++
+		}
+		if !c.committed && !uncommitted(of, o) {
+			c.committed, m.all = true, m.all+1
 		}
 		if c.by == "" {
 			c.by = made.of(o.Claim.Pool)
@@ -100,7 +104,7 @@ func (m *remembered) remember(of *v1alpha1.Rollout, outdated []plan.Outdated, ma
 func (m *remembered) outdates(found []plan.Outdated, made makers) (revision, from string) {
 	for _, o := range found {
 		c := m.claims[o.Claim.UID]
-		if c == nil || c.reason != o.Reason || c.by == "" || c.by != made.of(o.Claim.Pool) {
+		if c == nil || !c.committed || c.reason != o.Reason || c.by == "" || c.by != made.of(o.Claim.Pool) {
 			return "", ""
 		}
 	}
@@ -125,17 +129,17 @@ func (m *remembered) restore(r *Rollouts, outdated []plan.Outdated, made makers)
 		switch {
 		case still[uid]:
 			c.restored = false
-		case claim != nil:
+		case claim != nil && c.committed:
 			if c.restores(made.otherwise(claim.Pool, c.by), r.Revision != m.revision) {
 				found.By = r.Revision
 			}
-		case !c.restored:
+		case claim == nil && !c.restored:
 			delete(m.claims, uid) // it was replaced, or has ended by itself
 		}
 		switch {
 		case c.restored:
 			found.Nodes++
-		case claim != nil:
+		case claim != nil && c.committed:
 			found.Left++
 		}
 	}

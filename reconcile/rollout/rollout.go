@@ -127,8 +127,8 @@ type Seen struct {
 	// Revision is the applied one, and Applied the one before it.
 	Revision, Applied string
 	Now               time.Time
-	// Late is the revision that has outdated all of these nodes, though none was known when it was written,
-	// and LateFrom the one that was applied before it; both are empty if there is none.
+	// Late is the revision that has outdated all of these nodes that the Changes do not, though none was known when it was
+	// written, and LateFrom the one that was applied before it; both are empty if there is none.
 	Late, LateFrom string
 	// Forgot reports whether it is not known, after a restart, which nodes AWS has reported as outdated.
 	Forgot bool
@@ -187,11 +187,11 @@ func (s Seen) pools(before, of *v1alpha1.Rollout) []string {
 	}
 	all := slices.Clone(s.Pools)
 	switch {
-	case before == nil: // Late has outdated all of these
+	case before == nil && s.Late != "":
 		for _, o := range s.Outdated {
 			all = append(all, o.Claim.Pool)
 		}
-	case before.Revision == "":
+	case before == nil || before.Revision == "":
 	case len(before.Pools) == 0:
 		return nil // a rollout of unknown pools goes on
 	case before.Revision == of.Revision:

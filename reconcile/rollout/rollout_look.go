@@ -118,6 +118,7 @@ func (r *Rollouts) Begin(status *v1alpha1.NodeSyncStatus) bool {
 		return false
 	}
 	seen.Matched = r.match(true)
+	seen.Late, seen.LateFrom = r.knownLate(slices.DeleteFunc(slices.Clone(seen.Outdated), func(o plan.Outdated) bool { return slices.Contains(seen.Pools, o.Claim.Pool) }))
 	status.Rollout = Roll(r.Before, seen)
 	return true
 }

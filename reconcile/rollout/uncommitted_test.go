@@ -27,12 +27,24 @@ func TestNodesThatNoCommitHasOutdatedBesideARollout(t *testing.T) {
 		// revision is that of the rollout, and uncommitted are the pools with nodes that no commit has outdated.
 		revision    string
 		uncommitted []string
+		over        bool
 	}
 	for name, looks := range map[string][]look{
 		"the alias moves first": {
 			{general: "AMIDrift", uncommitted: []string{"general"}},
 			{changes: []plan.Change{other}, general: "AMIDrift", revision: "main@sha1:2", uncommitted: []string{"general"}},
 			{general: "AMIDrift", other: "NodePoolDrifted", revision: "main@sha1:2", uncommitted: []string{"general"}},
+			{general: "AMIDrift", uncommitted: []string{"general"}},
+		},
+		"the alias has moved when the commit is first seen": {
+			{changes: []plan.Change{other}, general: "AMIDrift", revision: "main@sha1:2", uncommitted: []string{"general"}},
+			{general: "AMIDrift", other: "NodePoolDrifted", revision: "main@sha1:2", uncommitted: []string{"general"}},
+			{general: "AMIDrift", uncommitted: []string{"general"}},
+		},
+		"the alias moves back and again": {
+			{changes: []plan.Change{other}, general: "AMIDrift", revision: "main@sha1:2", uncommitted: []string{"general"}},
+			{general: "AMIDrift", uncommitted: []string{"general"}},
+			{over: true},
 			{general: "AMIDrift", uncommitted: []string{"general"}},
 		},
 		"the alias moves while the commit rolls out": {
@@ -57,13 +69,20 @@ func TestNodesThatNoCommitHasOutdatedBesideARollout(t *testing.T) {
 				if i > 0 || len(l.changes) > 0 {
 					revision = "main@sha1:2"
 				}
+				pools, objects := []rollout.Pool{pool("general"), pool("other")}, map[render.Ref]*plan.Object{}
+				for _, p := range pools {
+					objects[render.Ref{Kind: render.NodePool, Name: p.Name}] = p.Live
+				}
 				r := rollout.Rollouts{
-					Live: plan.Live{NodeClaims: []plan.NodeClaim{claim("g1", "general", l.general), claim("o1", "other", l.other)}}, Pools: []rollout.Pool{pool("general"), pool("other")},
+					Live: plan.Live{Objects: objects, NodeClaims: []plan.NodeClaim{claim("g1", "general", l.general), claim("o1", "other", l.other)}}, Pools: pools,
 					Before: status.Rollout, Said: status.Rollout, Changes: l.changes, Revision: revision, Applied: "main@sha1:1", Now: now.Add(time.Duration(i) * 10 * time.Minute), Memory: memory, Events: &spoken{},
 				}
 				r.Begin(&status)
 				r.Before = status.Rollout
 				status.Rollout = r.Look(t.Context())
+				if l.over && status.Rollout == nil {
+					continue
+				}
 				if got := status.Rollout; got == nil || got.Revision != l.revision {
 					t.Fatalf("look %d: %+v, want revision %q", i+1, got, l.revision)
 				}
