@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -124,6 +125,8 @@ func (a *InstanceAsker) See(ctx context.Context, l InstanceLook, found *finding.
 		a.answered = cmp.Or(a.answered, l.Now)
 		q := l.question()
 		q.before, q.leftBefore, q.now, q.had = a.seen, a.left, l.Now, a.had.clone()
+		q.last = *cmp.Or(a.known, l.Before, &v1alpha1.InstanceDrift{})
+		q.quiet = a.known != nil && l.Now.Sub(a.answered) < busyFor
 		go a.ask(context.WithoutCancel(ctx), q, l.Now.Add(min(again, l.Every)))
 	}
 	if a.asking {
@@ -134,7 +137,7 @@ func (a *InstanceAsker) See(ctx context.Context, l InstanceLook, found *finding.
 	return a.known
 }
 
-// ask compares, and keeps the answer. If AWS was too busy, the last answer stands and AWS is asked again sooner; after a while
+// ask compares, and keeps the answer. Where AWS was too busy, the last answer stands and AWS is asked again sooner; after a while
 // the answer has the failure, too.
 func (a *InstanceAsker) ask(ctx context.Context, q *question, sooner time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -157,12 +160,17 @@ func (a *InstanceAsker) ask(ctx context.Context, q *question, sooner time.Time) 
 	case err != nil:
 		a.known = &v1alpha1.InstanceDrift{Failure: finding.Bounded(err.Error(), maxMessage)}
 	default:
-		var others bool
+		others := false
+		if !q.behindUnasked {
+			found.Left, others = a.seen.confirm(found.Left)
+		}
 		// What differs is compared again sooner: it is reported for as long as it is so, and no longer.
-		if found.Left, others = a.seen.confirm(found.Left); others || found.Count > 0 || len(q.left) > 0 {
+		if others || found.Count > 0 || len(q.left) > 0 || q.busy {
 			a.due = sooner
 		}
-		a.known, a.left, a.answered = found, q.left, q.now
+		if a.known, a.left = found, q.left; !q.busy {
+			a.answered = q.now
+		}
 	}
 }
 
@@ -187,8 +195,13 @@ type question struct {
 	// profiles that no living thing names.
 	living   leftover.Living
 	profiles bool
-	// before is what the last answer has shown as left; it is read only.
+	// before is what the last answer has shown as left; it is read only. last is that answer: what AWS does not answer now
+	// stays as it was.
 	before seen
+	last   v1alpha1.InstanceDrift
+	// quiet reports whether last is young enough to stand without a word while AWS is too busy, and busy whether AWS was.
+	// behindUnasked reports whether it was not asked what is left beside volumes.
+	quiet, busy, behindUnasked bool
 	// now is when the question was made. left are the Nodes and instances that are terminating and that no NodeClaim has,
 	// and leftBefore those of the last answer.
 	now              time.Time
@@ -233,23 +246,30 @@ func (l *InstanceLook) question() *question {
 	return q
 }
 
-// compare asks EC2 for the instances, and compares them; and for what nodes have left attached.
+// compare asks EC2 for the instances, and compares them; and for what nodes have left attached. An error reports that nothing
+// can be compared. Each other question that AWS does not answer is named in the failure of its part, and what that part has of the
+// last answer stays.
 func (q *question) compare(ctx context.Context) (*v1alpha1.InstanceDrift, error) {
 	aws, err := q.cloud(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for name, live := range q.classes {
-		class := new(awsv1.EC2NodeClass)
+	var unasked []string
+	for _, name := range slices.Sorted(maps.Keys(q.classes)) {
+		class, live := new(awsv1.EC2NodeClass), q.classes[name]
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, class) != nil {
 			continue // of one that this plumbline cannot read only Karpenter's own tags are compared
 		}
 		said := Class{Tags: class.Spec.Tags, Hash: plan.HashesOf(live.GetAnnotations()).Class()}
 		if said.Groups, err = q.groups(ctx, aws, class); err != nil {
-			return nil, err
+			said.Unresolved = true
+			if words := q.unanswered(err); words != "" {
+				unasked = append(unasked, fmt.Sprintf("security groups of EC2NodeClass/%s: %s", name, words))
+			}
 		}
 		q.fleet.Classes[name] = said
 	}
+	q.fleet.Before = q.last.Instances
 	// An instance that is terminated is shown only if it is asked for by its ID, and these have no NodeClaim that has it.
 	for _, before := range q.leftBefore {
 		if before.ProviderID != "" {
@@ -271,15 +291,18 @@ func (q *question) compare(ctx context.Context) (*v1alpha1.InstanceDrift, error)
 	for i := range found {
 		found[i].Message = finding.Bounded(found[i].Message, maxMessage)
 	}
-	volumes, err := q.volumes(ctx, aws)
-	if err != nil {
-		return nil, err
+	failure := finding.Bounded(strings.Join(unasked, "; "), maxMessage)
+	return &v1alpha1.InstanceDrift{Failure: failure, Count: int32(len(found)), Instances: found, Orphaned: orphans, Volumes: q.volumes(ctx, aws), Left: q.behind(ctx, aws)}, nil
+}
+
+// unanswered returns why AWS has not answered; empty while the last answer stands for that of a busy AWS.
+func (q *question) unanswered(err error) string {
+	if errors.As(err, new(*resolve.BusyError)) {
+		if q.busy = true; q.quiet {
+			return ""
+		}
 	}
-	left, err := q.behind(ctx, aws)
-	if err != nil {
-		return nil, err
-	}
-	return &v1alpha1.InstanceDrift{Count: int32(len(found)), Instances: found, Orphaned: orphans, Volumes: volumes, Left: left}, nil
+	return err.Error()
 }
 
 // groups are the security groups that a class resolves to; nil if they are not compared, or where

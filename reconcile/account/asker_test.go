@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -39,6 +40,9 @@ type instancesAWS struct {
 	// behind is what is left beside volumes, and profiles reports that instance profiles were asked for.
 	behind   []cloud.Answer
 	profiles bool
+	// groups are what each class resolves to; ungrouped and unlisted are why AWS does not answer that, and what is left.
+	groups              []string
+	ungrouped, unlisted error
 	// cluster has VolumeAttachments and Nodes.
 	cluster client.Reader
 }
@@ -72,11 +76,11 @@ func (a *instancesAWS) AttachedVolumes(context.Context, string) ([]cloud.Resourc
 
 func (a *instancesAWS) LeftBehind(_ context.Context, _ string, profiles bool) ([]cloud.Answer, error) {
 	a.profiles = profiles
-	return a.behind, nil
+	return a.behind, a.unlisted
 }
 
 func (a *instancesAWS) SecurityGroups(context.Context, *awsv1.EC2NodeClass) ([]string, error) {
-	return nil, nil
+	return a.groups, a.ungrouped
 }
 
 // pass is what one finds at a time, and when the next is wanted, from then.
@@ -169,6 +173,84 @@ func TestABusyAWS(t *testing.T) {
 			t.Errorf("once AWS answers: %+v", drift)
 		}
 	})
+}
+
+// TestOneQuestionWithoutAnswer leaves what the others answer: instances are compared, and what is unknown stays as it was. It is
+// reported, at once if AWS denies it or nothing was known before, and after half an hour if AWS is only busy.
+func TestOneQuestionWithoutAnswer(t *testing.T) {
+	hashes := map[string]string{awsv1.AnnotationEC2NodeClassHash: "1", awsv1.AnnotationEC2NodeClassHashVersion: "v4"}
+	class := plan.NewObject(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.k8s.aws/v1", "kind": render.EC2NodeClass, "metadata": map[string]any{"name": "default"}}})
+	class.SetAnnotations(hashes)
+	as := func(l *InstanceLook) {
+		l.Live = plan.Live{
+			Objects:    map[render.Ref]*plan.Object{{Kind: render.EC2NodeClass, Name: "default"}: class},
+			NodeClaims: []plan.NodeClaim{{Name: "n", Pool: "general", Class: "default", ProviderID: "aws:///a/i-1", Hashes: plan.HashesOf(hashes)}},
+		}
+	}
+	busy, denied := error(&resolve.BusyError{Action: "some"}), errors.New("AWS denies it")
+	const groups = "its security groups are , expected sg-1 from EC2NodeClass/default"
+	// known is what an AWS that answers everything has found.
+	known := []string{groups, "vol-1", "lt-1"}
+	for name, c := range map[string]struct {
+		err    error
+		before bool
+		after  time.Duration
+		want   []string
+	}{
+		"busy, and nothing is known":   {err: busy, want: []string{"", "security groups of EC2NodeClass/default: AWS is not asked", "AWS is not asked", "AWS is not asked"}},
+		"denied, and nothing is known": {err: denied, want: []string{"", "security groups of EC2NodeClass/default: AWS denies it", "AWS denies it", "AWS denies it"}},
+		"busy for a moment":            {err: busy, before: true, after: 10 * time.Minute, want: append([]string{}, known...)},
+		"busy for long":                {err: busy, before: true, after: time.Hour, want: append(slices.Clone(known), "security groups of EC2NodeClass/default: AWS is not asked", "AWS is not asked", "AWS is not asked")},
+		"denied":                       {err: denied, before: true, after: 10 * time.Minute, want: append(slices.Clone(known), "security groups of EC2NodeClass/default: AWS denies it", "AWS denies it", "AWS denies it")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ec2, asker := &instancesAWS{groups: []string{"sg-1"}, volumes: []cloud.Resource{{ID: "vol-1", Instance: "i-9"}}, behind: templates(template("lt-1", "old"))}, &InstanceAsker{}
+				look := func() *v1alpha1.InstanceDrift {
+					ec2.pass(t, asker, as)
+					synctest.Wait()
+					drift, _ := ec2.pass(t, asker, as)
+					return drift
+				}
+				if c.before {
+					look()
+					<-time.After(10 * time.Minute)
+					look() // what is left is found twice
+				}
+				ec2.ungrouped, ec2.unasked, ec2.unlisted = c.err, c.err, c.err
+				<-time.After(c.after)
+				drift := look()
+				if drift == nil || drift.Count != 1 || !strings.Contains(drift.Instances[0].Message, "tag "+karpv1.NodePoolLabelKey+" is missing") {
+					t.Fatalf("the instance is not compared: %+v", drift)
+				}
+				got := []string{""}
+				if at := strings.Index(drift.Instances[0].Message, groupsAre); at >= 0 {
+					got[0] = drift.Instances[0].Message[at:]
+				}
+				failures := []string{drift.Failure}
+				if drift.Volumes != nil {
+					for _, v := range drift.Volumes.Volumes {
+						got = append(got, v.Name)
+					}
+					failures = append(failures, drift.Volumes.Failure)
+				}
+				if drift.Left != nil {
+					for _, r := range drift.Left.Resources {
+						got = append(got, r.ID)
+					}
+					failures = append(failures, drift.Left.Failure)
+				}
+				for _, words := range failures {
+					if words, _, _ = strings.Cut(words, " for some now"); words != "" {
+						got = append(got, words)
+					}
+				}
+				if diff := cmp.Diff(c.want, got); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }
 
 // TestNothingIsAsked where there is nothing to ask, or nobody knows whose account it is.

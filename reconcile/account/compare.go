@@ -38,6 +38,8 @@ type Fleet struct {
 	UIDs map[types.UID]string
 	// Classes are the EC2NodeClasses of the cluster.
 	Classes map[string]Class
+	// Before are the instances that differed by the last answer.
+	Before []v1alpha1.DriftedInstance
 	// Had are the IDs of instances that NodeClaims of this cluster are known to have had.
 	Had map[string]bool
 	// Settled is when EC2 and Karpenter had to know of each other: what began later is left out.
@@ -50,8 +52,9 @@ type Class struct {
 	Tags map[string]string
 	Hash plan.Hash
 	// Groups are the IDs of the security groups that its selectors resolve to; nil if they are not
-	// compared.
-	Groups []string
+	// compared. Unresolved reports that AWS has not answered: what differed before stands.
+	Groups     []string
+	Unresolved bool
 }
 
 // Differences are the instances of the NodeSync's pools that are not as their definitions and NodeClaims say, by ID.
@@ -141,7 +144,10 @@ func (f *Fleet) differs(c *plan.NodeClaim, i *cloud.Instance) string {
 		words = tagsDiffer(i.Tags, f.without(class.Tags), render.EC2NodeClass+"/"+c.Class)
 	}
 	words = append(words, tagsDiffer(i.Tags, f.karpenters(c), "Karpenter")...)
-	if same && class.Groups != nil {
+	switch {
+	case same && class.Unresolved:
+		words = append(words, f.groupsBefore(i.ID)...)
+	case same && class.Groups != nil:
 		words = append(words, groupsDiffer(i.SecurityGroups, class.Groups, c.Class)...)
 	}
 	return strings.Join(words, "; ")
@@ -181,13 +187,26 @@ func tagsDiffer(has, wanted map[string]string, by string) []string {
 	return words
 }
 
+// groupsAre begins the words of groupsDiffer, which are the last ones of an instance.
+const groupsAre = "its security groups are "
+
+// groupsBefore are the words of groupsDiffer on an instance by the last answer.
+func (f *Fleet) groupsBefore(id string) []string {
+	for _, before := range f.Before {
+		if at := strings.Index(before.Message, groupsAre); before.ID == id && at >= 0 {
+			return []string{before.Message[at:]}
+		}
+	}
+	return nil
+}
+
 // groupsDiffer says how security groups differ from those of a class.
 func groupsDiffer(has, wanted []string, class string) []string {
 	has, wanted = slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(wanted))
 	if slices.Equal(has, wanted) {
 		return nil
 	}
-	return []string{fmt.Sprintf("its security groups are %s, expected %s from %s/%s", strings.Join(has, ", "), strings.Join(wanted, ", "), render.EC2NodeClass, class)}
+	return []string{fmt.Sprintf(groupsAre+"%s, expected %s from %s/%s", strings.Join(has, ", "), strings.Join(wanted, ", "), render.EC2NodeClass, class)}
 }
 
 // nodes finds the Nodes of the NodeSync's pools, or of a pool that does not exist, that no NodeClaim has and whose instance is

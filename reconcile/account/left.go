@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
-	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
@@ -51,14 +50,14 @@ func (q *question) live(live plan.Live) {
 }
 
 // behind finds interfaces, launch templates and instance profiles of nodes and EC2NodeClasses that are gone. A kind that
-// cannot be listed is named, and stays as it was answered last; an error reports that AWS was too busy.
-func (q *question) behind(ctx context.Context, aws InstanceCloud) (*v1alpha1.LeftResources, error) {
+// cannot be listed is named, and stays as it was answered last; so do all if AWS was too busy.
+func (q *question) behind(ctx context.Context, aws InstanceCloud) *v1alpha1.LeftResources {
 	for i := range q.fleet.Shown {
 		q.living.Instances[q.fleet.Shown[i].ID] = !q.fleet.Shown[i].Gone()
 	}
 	answers, err := aws.LeftBehind(ctx, q.query.Cluster, q.profiles)
 	if err != nil {
-		return nil, err
+		return q.behindBefore(err)
 	}
 	left := &v1alpha1.LeftResources{}
 	for _, answer := range answers {
@@ -71,7 +70,22 @@ func (q *question) behind(ctx context.Context, aws InstanceCloud) (*v1alpha1.Lef
 		owned := q.had.made(found) && (found.Kind != cloud.KindLaunchTemplate || !q.foreign()) || q.before[string(found.Kind)+"/"+found.ID].Owned
 		left.Resources = append(left.Resources, v1alpha1.LeftResource{Kind: string(found.Kind), ID: found.ID, Owned: owned, Message: finding.Bounded(behindWords(found, owned), maxMessage)})
 	}
-	return left, nil
+	return left
+}
+
+// behindBefore is the last answer of behind, if there is a new one of nothing.
+func (q *question) behindBefore(err error) *v1alpha1.LeftResources {
+	q.behindUnasked = true
+	failure := finding.Bounded(q.unanswered(err), maxMessage)
+	if q.last.Left == nil && failure == "" {
+		return nil
+	}
+	left := &v1alpha1.LeftResources{}
+	if q.last.Left != nil {
+		left = q.last.Left.DeepCopy()
+	}
+	left.Failure = cmp.Or(failure, left.Failure)
+	return left
 }
 
 // foreign reports whether an instance runs that this cluster is not known to have had: another cluster may have the name, and
@@ -168,18 +182,20 @@ func (s *seen) confirm(found *v1alpha1.LeftResources) (confirmed *v1alpha1.LeftR
 // pageSize is how many objects one answer of the API server has.
 const pageSize = 500
 
-// volumes finds what nodes that are gone have left attached: VolumeAttachments, and volumes in EC2.
-// One of the two that cannot be read leaves the other as it is, and is named; an error reports that AWS
-// was too busy.
-func (q *question) volumes(ctx context.Context, aws InstanceCloud) (*v1alpha1.LeftVolumes, error) {
+// volumes finds what nodes that are gone have left attached: VolumeAttachments, and volumes in EC2; nil if there is none.
+// One of the two that cannot be read leaves the other as it is, and is named. The volumes in EC2 then stay as they were answered last.
+func (q *question) volumes(ctx context.Context, aws InstanceCloud) *v1alpha1.LeftVolumes {
 	var all []v1alpha1.LeftVolume
 	attachments, err := q.attachments(ctx)
 	for i := range attachments {
 		all = append(all, ofAttachment(&attachments[i]))
 	}
 	attached, unasked := aws.AttachedVolumes(ctx, q.query.Cluster)
-	if errors.As(unasked, new(*resolve.BusyError)) {
-		return nil, unasked
+	if unasked != nil {
+		all = append(all, q.volumesBefore()...)
+		if q.unanswered(unasked) == "" {
+			unasked = nil
+		}
 	}
 	for i := range attached {
 		if v, left := ofVolume(&attached[i], q.had.instances[attached[i].Instance]); left {
@@ -191,9 +207,22 @@ func (q *question) volumes(ctx context.Context, aws InstanceCloud) (*v1alpha1.Le
 		found.Failure = finding.Bounded(err.Error(), maxMessage)
 	}
 	if found.Count == 0 && found.Failure == "" {
-		return nil, nil
+		return nil
 	}
-	return found, nil
+	return found
+}
+
+// volumesBefore are the volumes in EC2 of the last answer: no VolumeAttachment has these.
+func (q *question) volumesBefore() (some []v1alpha1.LeftVolume) {
+	if q.last.Volumes == nil {
+		return nil
+	}
+	for _, v := range q.last.Volumes.Volumes {
+		if v.Driver == "" {
+			some = append(some, v)
+		}
+	}
+	return some
 }
 
 // attachments are the VolumeAttachments whose node is gone, by name. Of the nodes of NodeClaims it

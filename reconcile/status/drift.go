@@ -300,11 +300,11 @@ func (s *Step) instanceWords() string {
 
 // sayInstances has an update about drift tell of instances, where no object and no node drifts.
 func (s *Step) sayInstances(u *report.Update) {
-	switch words := s.instanceWords(); {
-	case words != "":
+	if words := s.instanceWords(); words != "" {
 		u.State, u.Description = report.Failure, words
-	case s.Sync.Status.Instances != nil && s.Sync.Status.Instances.Failure != "":
-		u.Description += "; instances unavailable: " + s.Sync.Status.Instances.Failure
+	}
+	if drift := s.Sync.Status.Instances; drift != nil && drift.Failure != "" {
+		u.Description += "; instances not compared in full: " + drift.Failure
 	}
 }
 
