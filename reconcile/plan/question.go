@@ -30,13 +30,23 @@ type Question struct {
 // OfInstances reports whether the answer needs data of instances: their AMIs are known from NodeClaims.
 func (q *Question) OfInstances() bool { return q.SecurityGroups || q.Subnets || q.Reservations }
 
-// Questions returns those of a Plan's Changes.
+// Questions are those of a Plan's Changes, one of each EC2NodeClass.
 func (p *Plan) Questions() []Question {
 	var found []Question
 	for i := range p.Changes {
-		if q := p.Changes[i].question; q != nil {
-			found = append(found, *q)
+		q := p.Changes[i].question
+		if q == nil {
+			continue
 		}
+		at := slices.IndexFunc(found, func(other Question) bool { return other.Ref == q.Ref })
+		if at < 0 {
+			found = append(found, *q)
+			continue
+		}
+		if len(q.Claims) > 0 { // that of the class itself; a NodePool only adds the AMIs
+			found[at] = *q
+		}
+		found[at].AMIs = true
 	}
 	return found
 }
@@ -120,32 +130,67 @@ func (p Policy) answer(ref render.Ref) *Answer {
 // publishes.
 const ReasonUnpublishedAMI = "UnpublishedAMI"
 
-// holdUnpublished holds an EC2NodeClass if AWS reports that it publishes no AMI for the alias or SSM parameter that a
-// commit sets. Karpenter would launch no node with the class, and its conditions may stay unchanged. Any other answer
-// of AWS, or none, holds nothing. Karpenter reports tags, names and IDs without a match in AMIsReady.
+// holdUnpublished holds an EC2NodeClass if AWS reports that it publishes no AMI for the alias, or at the SSM parameter, that a
+// commit gives it, and a NodePool to which a commit gives such a class. Karpenter would launch no node with the class, and its
+// conditions may stay as they are. Any other answer of AWS, and none, holds nothing. By tags, names and IDs Karpenter reports what it
+// does not find in AMIsReady.
 func (m *maker) holdUnpublished(change *Change) {
-	commits := (change.Action == Create || change.Action == Update || change.Action == Adopt) && !change.Drift && !change.Rescue
-	if change.Ref.Kind != render.EC2NodeClass || !commits || change.Live != nil && equal(specField(change.Live, "amiSelectorTerms"), specField(change.Wanted(), "amiSelectorTerms")) {
+	if commits := (change.Action == Create || change.Action == Update || change.Action == Adopt) && !change.Drift && !change.Rescue; !commits {
 		return
 	}
-	class, err := typed[awsv1.EC2NodeClass](change.Wanted())
-	if err != nil || !Hashable(class) {
-		return
+	q, of := m.newAMI(change), ""
+	if change.Ref.Kind == render.NodePool {
+		q, of = m.newClass(change), change.Ref.String()+": "
 	}
-	named := namedAMI(class)
-	if named == "" {
+	if q == nil {
 		return
 	}
 	if change.question == nil {
-		change.question = &Question{Ref: change.Ref, Class: class}
+		change.question = q
 	}
 	change.question.AMIs = true
-	if answer, answered := m.policy.Answers[change.Ref]; !answered || !answer.AMIs.Empty {
+	if answer, answered := m.policy.Answers[q.Ref]; !answered || !answer.AMIs.Empty {
 		return
 	}
 	change.Effect, change.Nodes, change.UpTo, change.Unavailable, change.DriftReasons = EffectBlocked, 0, false, "", nil
 	change.touched, change.unnamed, change.blind = nil, 0, false
-	change.hold(ReasonUnpublishedAMI, fmt.Sprintf("AWS publishes no AMI for %s of %s, so no node could be launched: %s", named, change.Ref, correctAMI))
+	change.hold(ReasonUnpublishedAMI, fmt.Sprintf("%sAWS publishes no AMI for %s of %s, so no node could be launched: %s", of, q.Named(), q.Ref, correctAMI))
+}
+
+// newAMI returns the Question about the alias or SSM parameter that a Change gives an EC2NodeClass; nil if it gives none.
+func (m *maker) newAMI(change *Change) *Question {
+	if change.Ref.Kind != render.EC2NodeClass || change.Live != nil && !reselectsAMIs(change) {
+		return nil
+	}
+	class, err := typed[awsv1.EC2NodeClass](change.Wanted())
+	if err != nil || !Hashable(class) || namedAMI(class) == "" {
+		return nil
+	}
+	return &Question{Ref: change.Ref, Class: class}
+}
+
+// reselectsAMIs reports whether a Change writes other terms that select the AMIs of an EC2NodeClass in the cluster.
+func reselectsAMIs(change *Change) bool {
+	return !equal(specField(change.Live, "amiSelectorTerms"), specField(change.Wanted(), "amiSelectorTerms"))
+}
+
+// newClass returns the Question about the AMIs of the EC2NodeClass in the cluster that a Change gives a NodePool; nil if Karpenter
+// has resolved these, if the Change gives it no other class, or if the same commit changes the terms of the class.
+func (m *maker) newClass(change *Change) *Question {
+	class, ok := render.Reference(change.Ref, change.Wanted())
+	if !ok {
+		return nil
+	}
+	if change.Live != nil {
+		if before, had := render.Reference(change.Ref, change.Live); had && before == class {
+			return nil
+		}
+	}
+	live, changed := m.live.object(class), m.changes[class]
+	if live == nil || changed.Live != nil && changed.Action.Writes() && reselectsAMIs(&changed) {
+		return nil
+	}
+	return UnresolvedAMI(live)
 }
 
 // correctAMI is what a person does about an alias or an SSM parameter that matches no AMI.

@@ -62,7 +62,48 @@ func TestAnAliasThatAWSDoesNotPublish(t *testing.T) {
 	}
 }
 
-// TestReservedThatLeave: those of removed pools whose nodes Karpenter replaces.
+// TestAPoolThatMovesToAClassWithoutAMIs is held like the class, which the commit does not change, and nobody asks about a class
+// whose AMIs Karpenter has resolved.
+func TestAPoolThatMovesToAClassWithoutAMIs(t *testing.T) {
+	other := strings.Replace(withSelectors("ami al2023@v20261115"), "{name: default}", "{name: other}", 1)
+	const held = "Hold NodePool/general: AWS publishes no AMI for alias al2023@v20261115 of EC2NodeClass/other, so no node could be launched"
+	for name, test := range map[string]struct {
+		live     []string
+		resolved bool
+		git      []string
+		amis     plan.Resolved[awsv1.AMI]
+		asked    bool
+		want     string
+	}{
+		"another class":          {live: []string{class("default"), other, pool("general", "default")}, git: []string{class("default"), other, pool("general", "other")}, amis: plan.Resolved[awsv1.AMI]{Empty: true}, asked: true, want: held},
+		"a pool that is new":     {live: []string{other}, git: []string{other, pool("general", "other")}, amis: plan.Resolved[awsv1.AMI]{Empty: true}, asked: true, want: held},
+		"it is published":        {live: []string{other}, git: []string{other, pool("general", "other")}, amis: plan.Resolved[awsv1.AMI]{Found: []awsv1.AMI{amiOf("ami-1", "amd64")}}, asked: true, want: "Create "},
+		"Karpenter has resolved": {live: []string{other}, resolved: true, git: []string{other, pool("general", "other")}, amis: plan.Resolved[awsv1.AMI]{Empty: true}, want: "Create "},
+		"the same class":         {live: []string{other, pool("general", "other")}, git: []string{other, strings.Replace(pool("general", "other"), "spec:", "spec:\n  weight: 2", 1)}, amis: plan.Resolved[awsv1.AMI]{Empty: true}, want: "Update "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, test.live...)
+			if test.resolved {
+				live := c.live.Objects[classRef("other")]
+				live.Object["status"] = map[string]any{"conditions": []any{map[string]any{
+					"type": awsv1.ConditionTypeAMIsReady, "status": "True", "observedGeneration": live.GetGeneration(), "reason": "AMIsReady", "message": "", "lastTransitionTime": "2026-11-24T12:00:00Z",
+				}}}
+				c.live.Objects[classRef("other")] = plan.NewObject(live.Unstructured)
+			}
+			c.policy.Answers = map[render.Ref]plan.Answer{classRef("other"): {AMIs: test.amis}}
+			planned := c.plan(t, test.git...)
+			if asked := planned.Questions(); (len(asked) == 1 && asked[0].AMIs && asked[0].Ref == classRef("other")) != test.asked {
+				t.Errorf("AWS is asked %+v", asked)
+			}
+			if len(planned.Changes) != 1 || !strings.HasPrefix(string(planned.Changes[0].Action)+" "+planned.Changes[0].Message, test.want) {
+				t.Errorf("changes %+v, want %q", planned.Changes, test.want)
+			}
+		})
+	}
+}
+
+// TestReservedThatLeave: those of pools whose nodes Karpenter replaces as they leave.
 func TestReservedThatLeave(t *testing.T) {
 	claim := func(name, pool, capacity string, deleting bool) plan.NodeClaim {
 		return plan.NodeClaim{Name: name, Node: "node-" + name, Pool: pool, Deleting: deleting, Labels: plan.PackLabels(map[string]string{karpv1.CapacityTypeLabelKey: capacity})}
