@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -115,8 +116,42 @@ func TestNoNodeWasShown(t *testing.T) {
 	}
 }
 
-// TestTheDigestOutlivesItsApproval: the commit that approves a digest changes the revision, the list of approvals and
-// plumbline.yaml, but not the digest. Any other change is another plan.
+// TestAnApprovalCoversNoOtherLabels: policies read the labels and annotations of a commit, and people were shown those of the
+// commit that they approved.
+func TestAnApprovalCoversNoOtherLabels(t *testing.T) {
+	changed := withSelectors("ami al2023@v20250904")
+	with := func(metadata string) string {
+		return strings.Replace(changed, "{name: default}", "{name: default, "+metadata+"}", 1)
+	}
+	for name, test := range map[string]struct {
+		shown, then string
+		goes        bool
+	}{
+		"the same":               {changed, changed, true},
+		"the same labels":        {with("labels: {tier: web}"), with("labels: {tier: web}"), true},
+		"other labels":           {with("labels: {tier: web}"), with("labels: {tier: critical}"), false},
+		"labels where none were": {changed, with("labels: {tier: critical}"), false},
+		"other annotations":      {changed, with("annotations: {example.com/owner: a}"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, class("default"), pool("a", "default"))
+			c.live.NodeClaims = claims("a", 3)
+			c.policy.Guard.MaxReplacedNodes = ptr.To(intstr.FromInt32(1))
+			held := c.plan(t, test.shown, pool("a", "default"))
+			if diff := cmp.Diff([]string{"Hold EC2NodeClass/default MaxReplacedNodes"}, script(held)); diff != "" {
+				t.Fatalf("before the approval (-want +got):\n%s", diff)
+			}
+			approve(c, held)
+			if after := c.plan(t, test.then, pool("a", "default")); (after.Approvable == nil) != test.goes {
+				t.Errorf("after it: %v", script(after))
+			}
+		})
+	}
+}
+
+// TestTheDigestOutlivesItsApproval: the commit that approves it has another revision, another list and
+// another plumbline.yaml, and is about the same. Whatever else it changes is another plan.
 func TestTheDigestOutlivesItsApproval(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"))

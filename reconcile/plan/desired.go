@@ -174,9 +174,16 @@ func (t *texts) object() json.RawMessage {
 	return t.json
 }
 
-// defined returns its Definition.
+// defined is a digest of all that people are shown of it: its Definition, or one that covers its labels and annotations as well, which
+// policies read. The owner's label is none of these.
 func (t *texts) defined() string {
-	t.spec.Do(func() { t.definition = Definition(t.of) })
+	t.spec.Do(func() {
+		t.definition = Definition(t.of)
+		if labels, annotations := t.of.GetLabels(), t.of.GetAnnotations(); len(labels)+len(annotations) > 0 {
+			sum := sha256.Sum256([]byte(canonical([]any{t.definition, labels, annotations})))
+			t.definition = hex.EncodeToString(sum[:])
+		}
+	})
 	return t.definition
 }
 
