@@ -88,10 +88,11 @@ func entryOf(entries []v1alpha1.PoolRollout, pool string) *v1alpha1.PoolRollout 
 func (s BrakeSeen) begin(before *v1alpha1.PoolRollout, pool BrakePool) v1alpha1.PoolRollout {
 	now := metav1.NewTime(s.Now).Rfc3339Copy()
 	e := v1alpha1.PoolRollout{Pool: pool.Name, Definition: pool.Definition, Since: s.Since, Revision: pool.Revision, From: pool.From}
-	resumed := before != nil && before.BrakedAt != nil && s.Resume[pool.Name] == Token(*before.BrakedAt)
+	changed := before != nil && before.Definition != pool.Definition && !pool.Edited
+	resumed := before != nil && !changed && before.BrakedAt != nil && s.Resume[pool.Name] == Token(*before.BrakedAt)
 	switch {
 	case before == nil:
-	case before.Definition != pool.Definition && !pool.Edited:
+	case changed:
 		e.Since = now
 		if before.Reason == v1alpha1.BrakeFailedLaunches {
 			e.From = before.From // what this one corrects has failed, too
@@ -101,7 +102,9 @@ func (s BrakeSeen) begin(before *v1alpha1.PoolRollout, pool BrakePool) v1alpha1.
 	default:
 		e = *before
 	}
-	e.DespiteFreeze = s.Frozen != "" && (resumed || pool.Reverted || before != nil && before.DespiteFreeze)
+	despite := before != nil && before.DespiteFreeze && (!changed || before.Reverting)
+	e.DespiteFreeze = s.Frozen != "" && (resumed || pool.Reverted || despite)
+	e.Reverting = e.DespiteFreeze && !changed && (pool.Reverted || before != nil && before.Reverting)
 	return e
 }
 
@@ -208,7 +211,7 @@ func (s BrakeSeen) failure(launch cluster.Join, pool BrakePool) (words string, a
 	case launch.Failed != "":
 		return launch.Failed, time.Time{}
 	case launch.Registered:
-		within, words = InitializesWithin, fmt.Sprintf("its node registered but is not initialized %s after the launch began", InitializesWithin)
+		within, words = InitializesWithin, "its node "+notInitialized()
 	case pool.Unhealthy && launch.ProviderID != "":
 		within, words = cluster.RegistersWithin, "it has an instance, but its node has not registered, and Karpenter reports the same for other nodes of the NodePool"
 	default:

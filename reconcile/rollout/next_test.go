@@ -112,6 +112,26 @@ func TestNext(t *testing.T) {
 			{minute: 4, pool: pool("2")},
 			{minute: 5, pool: pool("2"), frozen: "audit", want: "braked 5"},
 		}},
+		"a freeze, a revert, and another change": {looks: []look{
+			{minute: 1, pool: pool("1"), frozen: "audit", want: "braked 1"},
+			{minute: 2, pool: reverted(pool("1")), frozen: "audit", want: "despite"},
+			{minute: 3, pool: pool("1"), frozen: "audit", want: "despite"}, // it is not written yet
+			{minute: 4, pool: pool("2"), frozen: "audit", want: "despite"},
+			{minute: 5, pool: pool("2"), frozen: "audit", want: "despite"},
+			{minute: 6, pool: pool("3"), frozen: "audit", want: "braked 6"},
+		}},
+		"a freeze, a person resumes it, and it is changed": {looks: []look{
+			{minute: 1, pool: pool("1"), frozen: "audit", want: "braked 1"},
+			{minute: 2, pool: pool("1"), frozen: "audit", resumed: "2026-03-01T12:01:00Z", want: "resumed 2 despite"},
+			{minute: 3, pool: pool("2"), frozen: "audit", resumed: "2026-03-01T12:01:00Z", want: "braked 3"},
+		}},
+		"a freeze, a person resumes it, and it is reverted and changed": {looks: []look{
+			{minute: 1, pool: pool("1"), frozen: "audit", want: "braked 1"},
+			{minute: 2, pool: pool("1"), frozen: "audit", resumed: "2026-03-01T12:01:00Z", want: "resumed 2 despite"},
+			{minute: 3, pool: reverted(pool("1")), frozen: "audit", want: "resumed 2 despite"},
+			{minute: 4, pool: pool("2"), frozen: "audit", want: "despite"},
+			{minute: 5, pool: pool("3"), frozen: "audit", want: "braked 5"},
+		}},
 		"a freeze, and a person resumes it": {looks: []look{
 			{minute: 1, pool: pool("1"), frozen: "audit", want: "braked 1"},
 			{minute: 2, pool: pool("1"), frozen: "audit", resumed: "2026-03-01T12:01:00Z", want: "resumed 2 despite"},
@@ -241,6 +261,11 @@ func TestWords(t *testing.T) {
 		"revert or correct the definition, or run plumbline resume-rollout"
 	if diff := cmp.Diff(want, rollout.BrakeWords(entries)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	uninitialized := []cluster.Join{waiting("a", 1, true), waiting("b", 2, true), waiting("c", 3, true)}
+	entries, _ = rollout.Next(nil, rollout.BrakeSeen{Pools: []rollout.BrakePool{{Name: "general", Launches: uninitialized}}, Since: at(0), Now: at(18).Time})
+	if words := rollout.BrakeWords(entries); !strings.Contains(words, "the last: NodeClaim/c: its node registered, but is not initialized 15m after its launch began; ") {
+		t.Errorf("not initialized: %q", words)
 	}
 	if words := rollout.BrakeWords([]v1alpha1.PoolRollout{{Pool: "general"}}); words != "" {
 		t.Errorf("all is well, and it says %q", words)

@@ -128,7 +128,7 @@ type ApprovedEntry struct {
 	Kind string    `json:"kind"`
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid"`
-	// Definition is a digest of the spec that it would have; empty for a removal.
+	// Definition is a digest of the spec, labels and annotations that it would have; empty for a removal.
 	// +optional
 	Definition string `json:"definition,omitempty"`
 	// Nodes is how many of its nodes would be disrupted.

@@ -23,7 +23,7 @@ type DriftedObject struct {
 // InstanceDrift is how the EC2 instances of a NodeSync's pools differ from what their
 // definitions and NodeClaims say, while Karpenter finds nothing wrong with them.
 type InstanceDrift struct {
-	// Failure is why they could not be compared, and what to do about it.
+	// Failure is why they, or all of what they have, could not be compared, and what to do about it.
 	// +optional
 	Failure string `json:"failure,omitempty"`
 	// Count is how many differ.

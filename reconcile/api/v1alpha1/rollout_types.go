@@ -263,9 +263,13 @@ type PoolRollout struct {
 	// +optional
 	ResumedAt *metav1.Time `json:"resumedAt,omitempty"`
 	// DespiteFreeze reports whether it goes on while spec.guard.windows and freeze let no node be replaced:
-	// its definition was reverted amid that, or a person has resumed it. It ends with the freeze.
+	// its definition was reverted amid that, or a person has resumed it. It ends with the freeze, or when its definition
+	// changes again.
 	// +optional
 	DespiteFreeze bool `json:"despiteFreeze,omitempty"`
+	// Reverting reports whether its definition is about to change to the reverted one, for which DespiteFreeze is true.
+	// +optional
+	Reverting bool `json:"reverting,omitempty"`
 	// Proposal is the pull request that takes back what has failed, with onFailure BrakeAndPropose.
 	// +optional
 	Proposal *RevertProposal `json:"proposal,omitempty"`
