@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,21 +29,20 @@ func marker(p *pull) string {
 	return begins + hex.EncodeToString(sum[:16]) + ":"
 }
 
-// marked is the whole comment: its marker says which text it has, as hosts do not keep a text to
-// the letter.
+// marked is the whole comment.
 func marked(p *pull) string {
-	sum := sha256.Sum256([]byte(p.text))
 	ends := "]: #\n\n"
 	if report.MarkupOf(p.of.host.Provider).HTML {
 		ends = " -->\n"
 	}
-	return marker(p) + hex.EncodeToString(sum[:8]) + ends + p.text
+	return marker(p) + ends + p.text
 }
 
-// comment writes the comment on a pull request, if it has another text than the one there.
+// comment writes the comment on a pull request, if another text stands there: that of an earlier plan, or what somebody has
+// made of it.
 func (f *Follower) comment(ctx context.Context, p *pull) {
 	whole := marked(p)
-	if p.text == "" || p.written == whole {
+	if p.text == "" || p.written == whole && f.Now().Before(p.writtenAt.Add(again<<min(p.restored, 5)-again)) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, commentTimeout)
@@ -50,12 +50,12 @@ func (f *Follower) comment(ctx context.Context, p *pull) {
 	if err := f.write(ctx, p, whole); err != nil {
 		ctrl.LoggerFrom(ctx).Info("a comment is written later", "nodesync", p.of.sync.Name, "pull", p.Number, "why", err.Error())
 		// The plan is renewed with it: what it says may be old by then.
-		p.comment, p.tries, p.basis = report.Comment{}, p.tries+1, ""
+		p.tries, p.basis = p.tries+1, ""
 		p.notBefore = f.Now().Add(min(again, leastInterval<<min(p.tries, 6)))
-		p.of.uncommented = report.StableMessage(err)
+		p.uncommented = report.StableMessage(err)
 		return
 	}
-	p.written, p.of.uncommented = whole, ""
+	p.uncommented = ""
 }
 
 func (f *Follower) write(ctx context.Context, p *pull, whole string) error {
@@ -63,25 +63,54 @@ func (f *Follower) write(ctx context.Context, p *pull, whole string) error {
 	if err != nil {
 		return err
 	}
-	if p.comment.ID == 0 {
-		there, err := reviewer.OwnComments(ctx, p.Number)
-		if err != nil {
-			return err
-		}
-		for _, one := range there {
-			if !strings.HasPrefix(one.Body, marker(p)) {
-				continue
-			}
-			p.comment = one
-			if first, _, _ := strings.Cut(whole, "\n"); strings.HasPrefix(one.Body, first) {
-				return nil
-			}
-			break
-		}
+	there, err := find(ctx, reviewer, p)
+	if err != nil {
+		return err
+	}
+	kept := p.of.ours[p.Number].Body // what the host has made of the text that was written last
+	if there.ID != 0 && (alike(there.Body, whole) || p.written == whole && there.Body == kept) {
+		p.of.ours[p.Number] = report.Comment{ID: there.ID, Thread: there.Thread, Body: there.Body}
+		p.written, p.restored = whole, 0
+		return nil
 	}
 	if err := f.StillLeader(ctx); err != nil {
 		return err
 	}
-	p.comment, err = reviewer.Comment(ctx, p.Number, p.comment, whole)
-	return err
+	made, err := reviewer.Comment(ctx, p.Number, there, whole)
+	if err != nil {
+		return err
+	}
+	if p.restored++; p.written != whole {
+		p.restored = 0
+	}
+	p.of.ours[p.Number], p.written, p.writtenAt = made, whole, f.Now()
+	return nil
+}
+
+// find is our comment as the host has it now, by what is known of it, or else by its marker; it has no ID if there is none.
+func find(ctx context.Context, reviewer report.Reviewer, p *pull) (report.Comment, error) {
+	if known := p.of.ours[p.Number]; known.ID != 0 {
+		if there, err := reviewer.OwnComment(ctx, p.Number, known); err != nil || there.ID != 0 {
+			return there, err
+		}
+	}
+	all, err := reviewer.OwnComments(ctx, p.Number)
+	if err != nil {
+		return report.Comment{}, err
+	}
+	if i := slices.IndexFunc(all, func(one report.Comment) bool { return strings.HasPrefix(one.Body, marker(p)) }); i >= 0 {
+		return all[i], nil
+	}
+	return report.Comment{}, nil
+}
+
+// alike reports whether two texts differ by the ends of lines only, which hosts change.
+func alike(a, b string) bool { return trimmed(a) == trimmed(b) }
+
+func trimmed(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.TrimRight(line, " \t\r\n"))
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n"))
 }

@@ -44,6 +44,79 @@ func TestOneCommentIsEdited(t *testing.T) {
 	}
 }
 
+// TestAnEditedCommentIsRestored with the next plan, even one whose marker is gone, by a daemon that has forgotten it as well; and
+// what the host makes of a text is no edit.
+func TestAnEditedCommentIsRestored(t *testing.T) {
+	for name, keeps := range map[string]func(string) string{
+		"as it is":              func(text string) string { return text },
+		"other ends of lines":   func(text string) string { return strings.ReplaceAll(text, "\n", " \r\n") + "\r\n" },
+		"without the last line": func(text string) string { return text[:strings.LastIndex(strings.TrimSpace(text), "\n")] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, v1alpha1.PullRequests{Comment: true})
+			w.keeps = keeps
+			w.pull(1, "a", "ann", false)
+			w.after(45 * time.Minute)
+			if len(w.plans) < 4 || w.writes != 1 {
+				t.Fatalf("%d plans, %d writes", len(w.plans), w.writes)
+			}
+			ours := w.comments[1][0].Body
+			for i, edited := range []string{strings.Replace(ours, "plan", "edited", 1), "no marker", ours + "\nedited"} {
+				w.comments[1][0].Body = edited
+				w.after(45 * time.Minute)
+				if got := w.comments[1]; len(got) != 1 || got[0].Body != ours || w.writes != i+2 {
+					t.Errorf("after edit %d: %d writes, %v", i, w.writes, got)
+				}
+			}
+			w.comments[1][0].Body = "no marker"
+			w.start()
+			w.after(5 * time.Minute)
+			if got := w.comments[1]; len(got) != 1 || got[0].Body != ours || w.writes != 5 {
+				t.Errorf("after a start: %d writes, %v", w.writes, got)
+			}
+			w.after(2 * time.Hour)
+			if w.writes != 5 {
+				t.Errorf("%d writes", w.writes)
+			}
+		})
+	}
+}
+
+// TestAHostThatRewritesLate, after it has answered, has a text written the more seldom the longer it does so.
+func TestAHostThatRewritesLate(t *testing.T) {
+	w := newWorld(t, v1alpha1.PullRequests{Comment: true})
+	w.keepsLate = strings.ToUpper
+	w.pull(1, "a", "ann", false)
+	w.after(24 * time.Hour)
+	if w.writes < 4 || w.writes > 10 {
+		t.Errorf("%d writes in a day", w.writes)
+	}
+	before := w.writes
+	w.pull(1, "b", "ann", false)
+	w.after(2 * time.Minute)
+	if w.writes != before+1 {
+		t.Errorf("%d writes of another text", w.writes-before)
+	}
+}
+
+// TestACommentThatIsNotListed, as there are too many others, is found by what is kept of it.
+func TestACommentThatIsNotListed(t *testing.T) {
+	w := newWorld(t, v1alpha1.PullRequests{Comment: true})
+	w.mostListed = 3
+	w.comments[1] = []report.Comment{{ID: 1}, {ID: 2}, {ID: 3}}
+	w.pull(1, "a", "ann", false)
+	w.after(5 * time.Minute)
+	w.start()
+	w.refuses = &report.UnavailableError{Host: "git.example.com"}
+	w.after(time.Minute)
+	w.refuses = nil
+	w.pull(1, "b", "ann", false)
+	w.after(15 * time.Minute)
+	if got := w.comments[1]; len(got) != 4 || !strings.Contains(got[3].Body, "`b`") {
+		t.Errorf("%d comments: %v", len(got), got)
+	}
+}
+
 // TestACommentWhereTagsAreShown is marked by the definition of a link, and found by that.
 func TestACommentWhereTagsAreShown(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{Comment: true})

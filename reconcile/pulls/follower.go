@@ -33,7 +33,7 @@ type Source interface {
 // Queue keeps statuses until their hosts have them.
 type Queue interface {
 	SayHeads(ctx context.Context, sync *v1alpha1.NodeSync, h report.Heads) (changed bool, err error)
-	Heads(ctx context.Context, sync *v1alpha1.NodeSync, of report.Host) ([]report.Commit, error)
+	Heads(ctx context.Context, sync *v1alpha1.NodeSync, of report.Host) ([]report.Commit, map[int]report.Comment, error)
 }
 
 // Options are the dependencies of a Follower.
@@ -170,7 +170,7 @@ func (f *Follower) note(syncs []v1alpha1.NodeSync) {
 			at := place{client.ObjectKeyFromObject(s), host.Provider, host.URL}
 			there[at] = true
 			if known := f.followed[at]; known == nil || known.sync.UID != s.UID {
-				f.followed[at] = &repository{}
+				f.followed[at] = &repository{ours: map[int]report.Comment{}}
 			}
 			f.followed[at].take(s, to, host, poked[at.NamespacedName], f.Now())
 		}

@@ -52,6 +52,8 @@ func (f *Follower) plan(ctx context.Context, p *pull) {
 	p.text = ""
 	if p.of.comments {
 		p.text = made.Markdown(p.title(), report.MarkupOf(p.of.host.Provider))
+	} else {
+		p.uncommented = ""
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -29,10 +30,11 @@ type repository struct {
 	listAt, listedAt time.Time
 	failures         int
 	unlisted         string
-	// uncommented is why a comment could not be written.
-	uncommented string
 	// pulls are the open ones: those that are followed, then those that wait for a place.
 	pulls []*pull
+	// ours are the comments that were written, by the number of the pull request, as the host has answered to that; of an earlier
+	// daemon's only what they are found by is known.
+	ours map[int]report.Comment
 }
 
 // pull is an open pull request.
@@ -51,9 +53,12 @@ type pull struct {
 	// has failed so often.
 	since, notBefore time.Time
 	tries            int
-	// text is the comment to write, written what stands there, and comment which one that is.
-	text, written string
-	comment       report.Comment
+	// text is the comment to write, and uncommented why it could not be.
+	text, uncommented string
+	// written is what was written last, at writtenAt, and restored how often in a row it was the text of before.
+	written   string
+	writtenAt time.Time
+	restored  int
 }
 
 const (
@@ -135,10 +140,11 @@ func (f *Follower) seed(ctx context.Context, r *repository) error {
 	if r.seeded {
 		return nil
 	}
-	heads, err := f.Queue.Heads(ctx, r.sync, r.host)
+	heads, ours, err := f.Queue.Heads(ctx, r.sync, r.host)
 	if err != nil {
 		return err
 	}
+	maps.Copy(r.ours, ours)
 	for _, head := range heads {
 		r.pulls = append(r.pulls, &pull{PullRequest: report.PullRequest{Head: head.ID}, of: r, word: head.Word})
 	}
@@ -167,8 +173,9 @@ func (f *Follower) say(ctx context.Context, r *repository) {
 		if err := f.seed(ctx, one); err != nil {
 			return // what stands there is not known, and must not be dropped
 		}
-		of := report.HostHeads{Host: one.host, Unlisted: cmp.Or(one.unlisted, one.uncommented)}
+		of := report.HostHeads{Host: one.host, Unlisted: one.unlisted, Comments: one.ours}
 		for _, p := range one.pulls {
+			of.Unlisted = cmp.Or(of.Unlisted, p.uncommented)
 			if p.word.State != "" {
 				of.Heads = append(of.Heads, report.Head{Commit: p.Head, Word: p.word, Page: p.page})
 			}

@@ -2,6 +2,7 @@ package pulls
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,6 +15,9 @@ var crowded = report.Word{State: report.Pending, Description: "waits: 50 open pu
 // settle takes the open ones as the host has them now. What is known of those that it does not
 // list any more is dropped.
 func (r *repository) settle(listed []report.PullRequest, now time.Time) {
+	maps.DeleteFunc(r.ours, func(number int, _ report.Comment) bool {
+		return !slices.ContainsFunc(listed, func(p report.PullRequest) bool { return p.Number == number })
+	})
 	before := r.pulls
 	r.pulls = nil
 	for i, one := range r.inOrder(listed) {

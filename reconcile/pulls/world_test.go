@@ -43,6 +43,10 @@ type world struct {
 	// writes counts comments that were written, and uncommented is why none can be.
 	writes      int
 	uncommented error
+	// keeps is what the host makes of the text of a comment, at once and late.
+	keeps, keepsLate func(string) string
+	// mostListed is how many comments are listed.
+	mostListed int
 	// heads are those of the source, by reference; fetch is what it says instead.
 	heads  map[string]string
 	files  fs.FS
@@ -78,6 +82,8 @@ func newWorld(t *testing.T, pulls v1alpha1.PullRequests) *world {
 		t: t, now: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), sync: sync, heads: map[string]string{}, kept: map[string]bool{},
 		comments: map[int][]report.Comment{}, order: source.OrderNewer,
 	}
+	w.keeps = func(text string) string { return text }
+	w.keepsLate = w.keeps
 	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync, secret).Build()
 	w.makes = func(*review.Step) (*review.Preview, error) { return &review.Preview{Plan: &plan.Plan{}}, nil }
 	w.start()
@@ -169,7 +175,18 @@ func (h host) PullRequests(_ context.Context, base string) ([]report.PullRequest
 }
 
 func (h host) OwnComments(_ context.Context, number int) ([]report.Comment, error) {
-	return h.w.comments[number], nil
+	all := slices.Clone(h.w.comments[number])
+	return all[:min(len(all), cmp.Or(h.w.mostListed, len(all)))], nil
+}
+
+func (h host) OwnComment(_ context.Context, number int, of report.Comment) (report.Comment, error) {
+	for _, one := range h.w.comments[number] {
+		if one.ID == of.ID {
+			one.Body = h.w.keepsLate(one.Body)
+			return one, nil
+		}
+	}
+	return report.Comment{}, nil
 }
 
 func (h host) Comment(_ context.Context, number int, of report.Comment, text string) (report.Comment, error) {
@@ -177,6 +194,7 @@ func (h host) Comment(_ context.Context, number int, of report.Comment, text str
 		return report.Comment{}, h.w.uncommented
 	}
 	h.w.writes++
+	text = h.w.keeps(text)
 	for i := range h.w.comments[number] {
 		if c := &h.w.comments[number][i]; c.ID == of.ID {
 			if c.Version != of.Version {
@@ -227,12 +245,16 @@ func (l ledger) SayHeads(_ context.Context, _ *v1alpha1.NodeSync, h report.Heads
 	return false, nil
 }
 
-func (l ledger) Heads(context.Context, *v1alpha1.NodeSync, report.Host) ([]report.Commit, error) {
+func (l ledger) Heads(context.Context, *v1alpha1.NodeSync, report.Host) ([]report.Commit, map[int]report.Comment, error) {
 	var known []report.Commit
+	ours := map[int]report.Comment{}
 	for _, of := range l.w.latest.Of {
+		for number, one := range of.Comments {
+			ours[number] = report.Comment{ID: one.ID, Thread: one.Thread}
+		}
 		for _, h := range of.Heads {
 			known = append(known, report.Commit{ID: h.Commit, Word: h.Word})
 		}
 	}
-	return known, nil
+	return known, ours, nil
 }

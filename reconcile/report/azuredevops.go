@@ -118,6 +118,9 @@ func azureReview() *reviewing {
 		query.Set("api-version", azureVersion)
 		return azureAPI(r, append([]string{"pullRequests"}, segments...)...) + "?" + query.Encode()
 	}
+	one := func(r repository, number int, of Comment) string {
+		return at(r, url.Values{}, strconv.Itoa(number), "threads", strconv.FormatInt(of.Thread, 10), "comments", strconv.FormatInt(of.ID, 10))
+	}
 	return &reviewing{
 		markup: withHTML(),
 		pulls: func(r repository, base string) listing[PullRequest] {
@@ -129,10 +132,10 @@ func azureReview() *reviewing {
 		comments: func(r repository, number int) listing[Comment] {
 			return listing[Comment]{first: reads(at(r, url.Values{}, strconv.Itoa(number), "threads"), nil), read: readThreads}
 		},
+		comment: func(r repository, number int, of Comment) request { return reads(one(r, number, of), nil) },
 		write: func(r repository, number int, of Comment, text string) request {
 			if of.ID != 0 {
-				to := at(r, url.Values{}, strconv.Itoa(number), "threads", strconv.FormatInt(of.Thread, 10), "comments", strconv.FormatInt(of.ID, 10))
-				return request{method: http.MethodPatch, to: to, body: azureContent{Content: text}}
+				return request{method: http.MethodPatch, to: one(r, number, of), body: azureContent{Content: text}}
 			}
 			return request{
 				to:   at(r, url.Values{}, strconv.Itoa(number), "threads"),
@@ -192,7 +195,11 @@ type azureComment struct {
 	Deleted bool      `json:"isDeleted"`
 }
 
+// in is none if it was deleted: the host keeps its place.
 func (c azureComment) in(thread int64) Comment {
+	if c.Deleted {
+		return Comment{}
+	}
 	return Comment{ID: c.ID, Thread: thread, Body: c.Content, author: c.Author.ID}
 }
 
@@ -216,7 +223,7 @@ func readThreads(body []byte) ([]Comment, error) {
 	return inThreads(listed.Value), err
 }
 
-// inThreads are the comments that were not deleted: of those the host keeps the place.
+// inThreads are the comments that were not deleted.
 func inThreads(threads []azureThread) []Comment {
 	var found []Comment
 	for _, thread := range threads {

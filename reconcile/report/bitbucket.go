@@ -104,6 +104,9 @@ func bitbucketReview() *reviewing {
 			query := url.Values{"sort": {"created_on"}}
 			return listing[Comment]{first: at(r, query, strconv.Itoa(number), "comments"), read: readValues(bitbucketComment.comment), next: nextByURL}
 		},
+		comment: func(r repository, number int, of Comment) request {
+			return reads(bitbucketAPI(r, "pullrequests", strconv.Itoa(number), "comments", strconv.FormatInt(of.ID, 10)), nil)
+		},
 		write: func(r repository, number int, of Comment, text string) request {
 			made := request{to: bitbucketAPI(r, "pullrequests", strconv.Itoa(number), "comments"), body: bitbucketComment{Content: bitbucketContent{text}}}
 			if of.ID != 0 {
@@ -140,9 +143,14 @@ type bitbucketComment struct {
 	ID      int64            `json:"id,omitempty"`
 	Content bitbucketContent `json:"content"`
 	User    *bitbucketUser   `json:"user,omitempty"`
+	Deleted bool             `json:"deleted,omitempty"`
 }
 
+// comment is none if it was deleted: the host keeps its place.
 func (c bitbucketComment) comment() Comment {
+	if c.Deleted {
+		return Comment{}
+	}
 	made := Comment{ID: c.ID, Body: c.Content.Raw}
 	if c.User != nil {
 		made.author = c.User.UUID

@@ -78,6 +78,9 @@ func bitbucketServerReview() *reviewing {
 			query := url.Values{"limit": {strconv.Itoa(activitiesPerPage)}}
 			return listing[Comment]{first: at(r, query, strconv.Itoa(number), "activities"), read: readActivities, next: nextByStart}
 		},
+		comment: func(r repository, number int, of Comment) request {
+			return reads(bitbucketServerAPI(r, "pull-requests", strconv.Itoa(number), "comments", strconv.FormatInt(of.ID, 10)), nil)
+		},
 		write: func(r repository, number int, of Comment, text string) request {
 			made := request{to: bitbucketServerAPI(r, "pull-requests", strconv.Itoa(number), "comments"), body: serverText{Text: text}}
 			if of.ID != 0 {

@@ -186,6 +186,8 @@ type Lane struct {
 	Heads []Commit `json:"heads,omitempty"`
 	// Unlisted is why the open pull requests are not known.
 	Unlisted string `json:"unlisted,omitempty"`
+	// Comments are those that were written on pull requests, by their numbers.
+	Comments map[int]Comment `json:"comments,omitempty"`
 
 	// Attempts is how often in a row the host as a whole has failed, and Failure
 	// how; nothing is posted before NotBefore.

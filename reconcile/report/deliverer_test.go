@@ -153,7 +153,7 @@ func TestAHostThatLosesSightOfTheRepository(t *testing.T) {
 	_, err := w.queue.SayHeads(t.Context(), w.sync, heads)
 	must(t, err)
 	w.deliver()
-	if waiting, _ := w.queue.Heads(t.Context(), w.sync, onGitea.Host); len(waiting) != 1 || w.queue.Depths()[client.ObjectKeyFromObject(w.sync)].Length != 2 {
+	if waiting, _, _ := w.queue.Heads(t.Context(), w.sync, onGitea.Host); len(waiting) != 1 || w.queue.Depths()[client.ObjectKeyFromObject(w.sync)].Length != 2 {
 		t.Errorf("heads %+v, %+v wait", waiting, w.queue.Depths())
 	}
 }

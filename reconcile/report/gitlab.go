@@ -80,6 +80,9 @@ func gitlabReview() *reviewing {
 			query := url.Values{"order_by": {"created_at"}, "sort": {"asc"}}
 			return listing[Comment]{first: paged(at(r, strconv.Itoa(number), "notes"), query), read: readAll(gitlabNote.comment), next: nextByLink}
 		},
+		comment: func(r repository, number int, of Comment) request {
+			return reads(at(r, strconv.Itoa(number), "notes", strconv.FormatInt(of.ID, 10)), nil)
+		},
 		write: func(r repository, number int, of Comment, text string) request {
 			notes := at(r, strconv.Itoa(number), "notes")
 			if of.ID != 0 {

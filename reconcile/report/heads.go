@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,6 +26,9 @@ type HostHeads struct {
 	Heads []Head
 	// Unlisted is why the open ones are not known; the Heads are then those of before.
 	Unlisted string
+	// Comments are those that were written on pull requests, by their numbers: a host lists the first of many only, and one whose
+	// text was edited has no marker any more.
+	Comments map[int]Comment
 }
 
 // Head is the commit that a pull request has now, what is reported of it, and the page that the
@@ -54,20 +58,21 @@ func (q *Queue) SayHeads(ctx context.Context, sync *v1alpha1.NodeSync, h Heads) 
 	return !slices.Equal(before, b.ledger.reported()), nil
 }
 
-// Heads are those that something was reported of on a host, as a daemon before may have done.
-func (q *Queue) Heads(ctx context.Context, sync *v1alpha1.NodeSync, of Host) ([]Commit, error) {
+// Heads are those that something was reported of on a host, and the comments on pull requests there by their numbers, as a daemon
+// before may have written them.
+func (q *Queue) Heads(ctx context.Context, sync *v1alpha1.NodeSync, of Host) ([]Commit, map[int]Comment, error) {
 	b := q.book(ownerOf(sync, SubjectPlan))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.open(ctx, SubjectPlan.of(sync.Status.Reported)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range b.ledger.Lanes {
 		if lane := &b.ledger.Lanes[i]; lane.is(of) {
-			return slices.Clone(lane.Heads), nil
+			return slices.Clone(lane.Heads), maps.Clone(lane.Comments), nil
 		}
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 // sayHeads notes the words. What was reported already changes nothing.
@@ -87,7 +92,7 @@ func (l *Ledger) sayHeads(h Heads) {
 		if lane.Secret != of.Secret {
 			lane.retry()
 		}
-		lane.Secret, lane.Unlisted = of.Secret, of.Unlisted
+		lane.Secret, lane.Unlisted, lane.Comments = of.Secret, of.Unlisted, maps.Clone(of.Comments)
 		lane.sayHeads(of.Heads, h.At)
 	}
 	l.bound(h.At)

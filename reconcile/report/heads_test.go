@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ func TestWordsOfHeadsLastOverARestart(t *testing.T) {
 		t.Errorf("posted (-want +got):\n%s", diff)
 	}
 	w.start()
-	known, err := w.queue.Heads(t.Context(), w.sync, onGitea.Host)
+	known, _, err := w.queue.Heads(t.Context(), w.sync, onGitea.Host)
 	must(t, err)
 	if len(known) != 1 || known[0].ID != "a" || known[0].Description != "held" {
 		t.Errorf("known: %v", known)
@@ -64,6 +65,22 @@ func TestWordsOfHeadsLastOverARestart(t *testing.T) {
 	w.deliver()
 	if len(w.posted) != 1 {
 		t.Errorf("posted again: %v", w.said(1))
+	}
+}
+
+// TestCommentsLastOverARestart: what they are found by is kept, and their text is not.
+func TestCommentsLastOverARestart(t *testing.T) {
+	w := newWorld(t)
+	written := map[int]Comment{7: {ID: 31, Thread: 141, Version: 4, Body: "text"}}
+	_, err := w.queue.SayHeads(t.Context(), w.sync, Heads{
+		Context: "plumbline/prod/x", Of: []HostHeads{{Host: onGitea.Host, Comments: written}}, At: w.now,
+	})
+	must(t, err)
+	w.start()
+	_, known, err := w.queue.Heads(t.Context(), w.sync, onGitea.Host)
+	must(t, err)
+	if len(known) != 1 || known[7] != (Comment{ID: 31, Thread: 141}) {
+		t.Errorf("known: %v", known)
 	}
 }
 
@@ -124,8 +141,12 @@ func TestALedgerOfManyHeadsFits(t *testing.T) {
 			Commit: fmt.Sprintf("%040d", i), Word: Word{State: Failure, Description: fmt.Sprintf("%0140d", i)}, Page: fmt.Sprintf("%0255d", i),
 		})
 	}
+	comments := map[int]Comment{}
+	for i := range 100 {
+		comments[100_000+i] = Comment{ID: 4_000_000_000 + int64(i), Thread: 4_000_000_000, Body: strings.Repeat("x", 60_000)}
+	}
 	l := Ledger{}
-	l.sayHeads(Heads{Context: "plumbline/prod/x", Of: []HostHeads{{Host: onGitea.Host, Heads: heads}}, At: noon})
+	l.sayHeads(Heads{Context: "plumbline/prod/x", Of: []HostHeads{{Host: onGitea.Host, Heads: heads, Comments: comments}}, At: noon})
 	if n := len(encoded(t, l)); n > 100_000 {
 		t.Errorf("the ledger takes %d bytes", n)
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -18,6 +19,8 @@ type Reviewer interface {
 	PullRequests(ctx context.Context, base string) (open []PullRequest, more bool, err error)
 	// OwnComments are those on a pull request that the token's own user wrote, the oldest first.
 	OwnComments(ctx context.Context, number int) ([]Comment, error)
+	// OwnComment is one of them as it is now. It has no ID if it was deleted, or is of another user than the token's.
+	OwnComment(ctx context.Context, number int, of Comment) (Comment, error)
 	// Comment writes a text in place of an own comment, or as a new one where that has no ID. It
 	// returns the comment as it is then.
 	Comment(ctx context.Context, number int, of Comment, text string) (Comment, error)
@@ -36,14 +39,14 @@ type PullRequest struct {
 	Fork bool
 }
 
-// Comment is one on a pull request.
+// Comment is one on a pull request. In JSON it has what it is found by.
 type Comment struct {
-	ID int64
+	ID int64 `json:"id"`
 	// Thread is the one that it is in, on Azure DevOps, and Version what an edit replaces, on
 	// Bitbucket Data Center. Both are 0 elsewhere.
-	Thread  int64
-	Version int
-	Body    string
+	Thread  int64  `json:"thread,omitempty"`
+	Version int    `json:"-"`
+	Body    string `json:"-"`
 
 	author string
 }
@@ -51,10 +54,11 @@ type Comment struct {
 // reviewing is how one kind of host speaks of pull requests. It has no I/O.
 type reviewing struct {
 	markup Markup
-	// pulls are the open ones into a branch, and comments those on one.
+	// pulls are the open ones into a branch, comments those on one, and comment asks for one of these.
 	pulls    func(r repository, base string) listing[PullRequest]
 	comments func(r repository, number int) listing[Comment]
-	// write writes a comment, in place of one that has an ID; written reads what came of it.
+	comment  func(r repository, number int, of Comment) request
+	// write writes a comment, in place of one that has an ID; written reads what came of it, and what comment asks for.
 	write   func(r repository, number int, of Comment, text string) request
 	written func(body []byte, of Comment) (Comment, error)
 	// self asks who the token is of, and name reads that as an author of comments is named.
@@ -136,6 +140,29 @@ func (p *poster) OwnComments(ctx context.Context, number int) ([]Comment, error)
 	}
 	found = slices.DeleteFunc(found, func(one Comment) bool { return !strings.EqualFold(one.author, self) })
 	slices.SortFunc(found, func(a, b Comment) int { return cmp.Or(cmp.Compare(a.Thread, b.Thread), cmp.Compare(a.ID, b.ID)) })
+	return found, nil
+}
+
+// OwnComment asks for one only: on a pull request with many comments OwnComments may not come to it.
+func (p *poster) OwnComment(ctx context.Context, number int, of Comment) (Comment, error) {
+	self, err := p.self(ctx)
+	if err != nil {
+		return Comment{}, err
+	}
+	a, err := p.get(ctx, readsComments, p.review.comment(p.repository, number, of))
+	if errors.As(err, new(*NotFoundError)) {
+		return Comment{}, nil
+	}
+	if err != nil {
+		return Comment{}, err
+	}
+	found, err := p.review.written(a.body, of)
+	if err != nil {
+		return Comment{}, p.unreadable(readsComments, err)
+	}
+	if !strings.EqualFold(found.author, self) {
+		return Comment{}, nil
+	}
 	return found, nil
 }
 
@@ -290,6 +317,9 @@ func likeGithub(root func(repository) string, header http.Header, limit string, 
 		},
 		comments: func(r repository, number int) listing[Comment] {
 			return listing[Comment]{first: at(r, url.Values{}, "issues", strconv.Itoa(number), "comments"), read: readAll(githubComment.comment), next: nextByLink}
+		},
+		comment: func(r repository, _ int, of Comment) request {
+			return reads(join(root(r), "repos", r.owner, r.name, "issues", "comments", strconv.FormatInt(of.ID, 10)), header)
 		},
 		write: func(r repository, number int, of Comment, text string) request {
 			issues := join(root(r), "repos", r.owner, r.name, "issues")

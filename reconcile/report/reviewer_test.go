@@ -172,6 +172,43 @@ func TestACommentIsWrittenAndEdited(t *testing.T) {
 	})
 }
 
+// TestACommentIsReadAgain, by what it is known by, and one that was deleted or is another user's is none.
+func TestACommentIsReadAgain(t *testing.T) {
+	eachForge(t, func(t *testing.T, d dialect, f forge) {
+		for name, c := range map[string]struct {
+			code   int
+			answer string
+			id     int64
+		}{
+			"edited":         {http.StatusOK, f.comment(31, f.me, "edited"), 31},
+			"another user's": {http.StatusOK, f.comment(31, "octocat", "edited"), 0},
+			"gone":           {http.StatusNotFound, `{}`, 0},
+			"deleted":        {http.StatusOK, strings.NewReplacer(`"deleted": false`, `"deleted": true`, `"commentType": "text"`, `"isDeleted": true`).Replace(f.comment(31, f.me, "")), 0},
+		} {
+			if name == "deleted" && d.provider != "bitbucket" && d.provider != "azuredevops" {
+				continue // the others have it no more
+			}
+			sent := hosts(t, func(w http.ResponseWriter, r *http.Request) {
+				if !f.asksSelf(w, r) {
+					w.WriteHeader(c.code)
+					_, _ = fmt.Fprint(w, c.answer)
+				}
+			})
+			known := report.Comment{ID: 31}
+			if d.provider == "azuredevops" {
+				known.Thread = 141
+			}
+			got, err := d.reviewer(t, newHosts()).OwnComment(t.Context(), 7, known)
+			if err != nil || got.ID != c.id || c.id != 0 && (got.Body != "edited" || got.Thread != known.Thread) {
+				t.Errorf("%s: %v, error %v", name, got, err)
+			}
+			if last := (*sent)[len(*sent)-1]; len(*sent) != 2 || last.Method != http.MethodGet || last.URL != f.edited {
+				t.Errorf("%s: sent %s %s in %d requests", name, last.Method, last.URL, len(*sent))
+			}
+		}
+	})
+}
+
 // asksSelf answers a request for whose the token is.
 func (f forge) asksSelf(w http.ResponseWriter, r *http.Request) bool {
 	asked := r.Host + r.URL.EscapedPath()
