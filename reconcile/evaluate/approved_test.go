@@ -166,6 +166,22 @@ func TestWhatIsApproved(t *testing.T) {
 				return []client.Object{approvalBy(s, "ann", func(a *v1alpha1.Approval) { a.Spec.ExpiresAt = metav1.NewTime(s.Now) })}
 			},
 		},
+		"expired, of a NodeSync that is gone: deleted": {
+			serves: true,
+			by: func(s *PlanStep) []client.Object {
+				return []client.Object{approvalBy(s, "ann", func(a *v1alpha1.Approval) {
+					a.Spec.NodeSync, a.Spec.UID, a.Spec.ExpiresAt = "gone", "gone", metav1.NewTime(s.Now)
+				})}
+			},
+		},
+		"expired, in another namespace": {
+			serves: true, left: 1,
+			by: func(s *PlanStep) []client.Object {
+				return []client.Object{approvalBy(s, "ann", func(a *v1alpha1.Approval) {
+					a.Namespace, a.Spec.ExpiresAt = "other", metav1.NewTime(s.Now)
+				})}
+			},
+		},
 		"expired, and may not be deleted": {
 			serves: true, refuses: "delete", left: 1, event: `delete Approval by-ann, which has expired`,
 			by: func(s *PlanStep) []client.Object {
@@ -209,7 +225,7 @@ func (c approving) weigh(t *testing.T) {
 	s.ServesApprovals = func() (bool, error) { return c.serves, c.unserved }
 	planned := &Planned{Plan: &plan.Plan{Approvable: shown()}}
 	planned.Removals = []plan.Candidate{{Ref: render.Ref{Kind: "NodePool", Name: "batch"}, UID: "b"}}
-	if err := s.weighApprovals(t.Context(), planned); err != nil {
+	if err := errors.Join(s.weighApprovals(t.Context(), planned), s.expireApprovals(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	if c.approved != nil {

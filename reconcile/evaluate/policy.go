@@ -180,6 +180,9 @@ func (s *PlanStep) Make(ctx context.Context) (Planned, error) {
 	if err := s.weighApprovals(ctx, &planned); err != nil {
 		return Planned{}, err
 	}
+	if err := s.expireApprovals(ctx); err != nil {
+		return Planned{}, err
+	}
 	for _, used := range planned.Used {
 		s.Event(v1alpha1.ReasonReleaseUsed, fmt.Sprintf("%s is in Git again: its release in the annotation %s no longer applies", used.Ref, v1alpha1.RemoveAnnotation))
 	}
@@ -369,7 +372,7 @@ func (s *PlanStep) weighApprovals(ctx context.Context, planned *Planned) error {
 		}
 	}
 	was.used = approval.Used(was.used, of, nil)
-	return s.expire(ctx, of)
+	return nil
 }
 
 // approvesInGit reports whether HEAD approves what is held. If so, it records that this digest has counted: from then on the
@@ -433,22 +436,30 @@ func ReadProof(ctx context.Context, c client.Reader) (approval.Proof, error) {
 	return approval.Prove(policy, binding), nil
 }
 
-// expire deletes the Approvals that have expired.
-func (s *PlanStep) expire(ctx context.Context, of []v1alpha1.Approval) error {
-	for i := range of {
-		a := &of[i]
+// expireApprovals deletes the Approvals that have expired, of whichever NodeSync: one that does not exist any more deletes none.
+func (s *PlanStep) expireApprovals(ctx context.Context) error {
+	if serves, _ := s.ServesApprovals(); !serves {
+		return nil
+	}
+	all := &v1alpha1.ApprovalList{}
+	if err := s.Cached.List(ctx, all, client.InNamespace(s.Sync.Namespace)); err != nil {
+		return fmt.Errorf("read the Approvals: %w", err)
+	}
+	for i := range all.Items {
+		a := &all.Items[i]
 		if s.Now.Before(approval.ExpiresAt(a)) || !a.DeletionTimestamp.IsZero() {
 			continue
 		}
 		err := s.Expire.Delete(ctx, a, client.Preconditions{UID: &a.UID})
-		switch {
-		case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		case apierrors.IsForbidden(err): // it no longer counts in any case
-			forbidden := fault.Classify(fmt.Errorf("delete Approval %s, which has expired: %w", a.Name, err))
-			s.Warn(forbidden.Reason, forbidden.Error())
-		default:
-			return fmt.Errorf("delete Approval %s, which has expired: %w", a.Name, err)
+		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			continue
 		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		failed := fault.Classify(fmt.Errorf("delete Approval %s, which has expired: %w", a.Name, err))
+		s.Warn(failed.Reason, failed.Error())
+		return nil // it no longer counts in any case
 	}
 	return nil
 }
