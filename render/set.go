@@ -74,19 +74,17 @@ type Set struct {
 	Sum string
 }
 
-// ChartsFingerprint returns the Fingerprint of the files in Git that affect Karpenter's charts: the charts, if the
-// repository is a folder, and the files with values. config is the path of plumbline.yaml, which does not count; if it
-// is empty, all Inputs count.
+// ChartsFingerprint is the Fingerprint of Karpenter's charts, if their repository is a folder in Git. config is
+// the path of plumbline.yaml, which is no part of it; if it is empty, all Inputs count.
 func (s *Set) ChartsFingerprint(k *Karpenter, config string) string {
 	if config == "" { // it is unknown which files are which
 		return s.Inputs.Fingerprint()
 	}
 	folder := path.Dir(config)
 	charts, inside := k.chartFolder(folder)
-	values, read := k.valuesFiles(folder), Inputs{}
+	read := Inputs{}
 	for name, identity := range s.Inputs {
-		ofCharts := inside && (charts == "." || name == charts || strings.HasPrefix(name, charts+"/"))
-		if name != config && (ofCharts || slices.Contains(values, name)) {
+		if name != config && inside && (charts == "." || name == charts || strings.HasPrefix(name, charts+"/")) {
 			read[name] = identity
 		}
 	}

@@ -146,7 +146,7 @@ func (in Inputs) DesiredStep(ev Evaluation) *DesiredStep {
 // PlanStep is the planning of what was found.
 func (in Inputs) PlanStep(ev Evaluation) *PlanStep {
 	work := in.Planning
-	work.Set, work.Karpenter, work.Schema, work.Live = ev.Desired.Set, ev.Desired.Karpenter, ev.Desired.Schema, ev.Live
+	work.Set, work.Karpenter, work.FileValues, work.Schema, work.Live = ev.Desired.Set, ev.Desired.Karpenter, ev.Desired.FileValues, ev.Desired.Schema, ev.Live
 	if in.Planning.Ask != nil {
 		work.Resolve = in.Planning.Ask(ev.Desired.Cluster(in.Planning.Sync.Status.Karpenter))
 	}

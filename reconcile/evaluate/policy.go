@@ -68,10 +68,11 @@ type PlanStep struct {
 	Snapshot *render.Snapshot
 	// Set is nil if the NodeSync is being deleted, or drained.
 	Set *render.Set
-	// Karpenter is the part of Git that defines Karpenter's charts.
-	Karpenter *render.Karpenter
-	Schema    *schema.Validator
-	Live      plan.Live
+	// Karpenter is the part of Git that defines Karpenter's charts, and FileValues are the values in its valuesFiles.
+	Karpenter  *render.Karpenter
+	FileValues []map[string]any
+	Schema     *schema.Validator
+	Live       plan.Live
 	// Applied are the definitions in the form that each last had in the cluster.
 	Applied map[render.Ref]*unstructured.Unstructured
 	Memory  *PlanMemory
@@ -304,7 +305,7 @@ func (s *PlanStep) nodeSyncs(ctx context.Context) ([]v1alpha1.NodeSync, error) {
 // policy returns what the NodeSync allows, given all NodeSyncs that exist.
 func (s *PlanStep) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld) (plan.Policy, error) {
 	policy := plan.PolicyOf(s.Sync, all, s.Set)
-	policy.Applied, policy.Karpenter, policy.Moves = s.Applied, s.Karpenter, s.Memory.moves
+	policy.Applied, policy.Karpenter, policy.FileValues, policy.Moves = s.Applied, s.Karpenter, s.FileValues, s.Memory.moves
 	policy.NotAsked, policy.Now, policy.CABundle = s.NotAsked, s.Now, s.CABundle
 	if !s.reviews() {
 		policy.OtherSyncs = s.otherSyncs(all)

@@ -156,9 +156,12 @@ func TestTheDigestOutlivesItsApproval(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"))
 	git := []string{class("default"), pool("a", "default")}
-	digests := func(change func(k *render.Karpenter, set *render.Set)) [3]string {
+	digests := func(change func(k *render.Karpenter, set *render.Set), values ...map[string]any) [3]string {
 		t.Helper()
 		k := &render.Karpenter{Version: "1.14.1", ValuesFiles: []string{"values.yaml"}}
+		if c.policy.FileValues = values; values == nil {
+			c.policy.FileValues = []map[string]any{{"replicas": int64(2), "logLevel": "info"}}
+		}
 		set := c.set(t, git...)
 		set.Revision, set.Sum, set.Inputs = "main@sha1:1", "", render.Inputs{"prod/plumbline.yaml": "1", "prod/values.yaml": "1"}
 		change(k, set)
@@ -174,6 +177,7 @@ func TestTheDigestOutlivesItsApproval(t *testing.T) {
 	before := digests(func(*render.Karpenter, *render.Set) {})
 	for name, c := range map[string]struct {
 		change func(*render.Karpenter, *render.Set)
+		values []map[string]any
 		same   bool
 	}{
 		"it is approved": {same: true, change: func(k *render.Karpenter, set *render.Set) {
@@ -181,17 +185,24 @@ func TestTheDigestOutlivesItsApproval(t *testing.T) {
 			set.Revision, set.Inputs["prod/plumbline.yaml"] = "main@sha1:2", "2"
 		}},
 		"another version of Karpenter": {change: func(k *render.Karpenter, _ *render.Set) { k.Version = "1.15.0" }},
-		"another file of values":       {change: func(_ *render.Karpenter, set *render.Set) { set.Inputs["prod/values.yaml"] = "2" }},
-		"values that are not named":    {same: true, change: func(_ *render.Karpenter, set *render.Set) { set.Inputs["prod/other.yaml"] = "2" }},
-		"a file that nothing reads":    {same: true, change: func(_ *render.Karpenter, set *render.Set) { set.Inputs["prod/README.md"] = "2" }},
-		"a name that nothing uses":     {same: true, change: func(k *render.Karpenter, _ *render.Set) { k.Substitute = map[string]string{"UNUSED": "a1b2"} }},
-		"a kind that is nowhere":       {same: true, change: func(k *render.Karpenter, _ *render.Set) { k.IgnoreKinds = []string{"Widget"} }},
-		"another way to the nodes":     {same: true, change: func(k *render.Karpenter, _ *render.Set) { k.Nodes = []string{"./nodes/../nodes"} }},
+		"other values":                 {values: []map[string]any{{"replicas": int64(3), "logLevel": "info"}}, change: func(*render.Karpenter, *render.Set) {}},
+		"values that are removed":      {values: []map[string]any{{"replicas": nil, "logLevel": "info"}}, change: func(*render.Karpenter, *render.Set) {}},
+		"a comment on the values":      {same: true, change: func(_ *render.Karpenter, set *render.Set) { set.Inputs["prod/values.yaml"] = "2" }},
+		"another way to the values":    {same: true, change: func(k *render.Karpenter, _ *render.Set) { k.ValuesFiles = []string{"./x/../values.yaml"} }},
+		"an empty file more": {
+			same: true, values: []map[string]any{nil, {"logLevel": "info", "replicas": int64(2)}, {}},
+			change: func(k *render.Karpenter, _ *render.Set) { k.ValuesFiles = []string{"a.yaml", "values.yaml", "b.yaml"} },
+		},
+		"values that are not named": {same: true, change: func(_ *render.Karpenter, set *render.Set) { set.Inputs["prod/other.yaml"] = "2" }},
+		"a file that nothing reads": {same: true, change: func(_ *render.Karpenter, set *render.Set) { set.Inputs["prod/README.md"] = "2" }},
+		"a name that nothing uses":  {same: true, change: func(k *render.Karpenter, _ *render.Set) { k.Substitute = map[string]string{"UNUSED": "a1b2"} }},
+		"a kind that is nowhere":    {same: true, change: func(k *render.Karpenter, _ *render.Set) { k.IgnoreKinds = []string{"Widget"} }},
+		"another way to the nodes":  {same: true, change: func(k *render.Karpenter, _ *render.Set) { k.Nodes = []string{"./nodes/../nodes"} }},
 		"another chart in Git": {change: func(k *render.Karpenter, set *render.Set) {
 			k.Repository, set.Inputs["charts/karpenter/Chart.yaml"] = "../charts", "2"
 		}},
 	} {
-		if after := digests(c.change); (after == before) != c.same {
+		if after := digests(c.change, c.values...); (after == before) != c.same {
 			t.Errorf("%s: %v, before %v", name, after, before)
 		}
 	}

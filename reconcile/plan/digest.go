@@ -19,9 +19,10 @@ type sum struct {
 	Writes []write `json:"writes"`
 	// Karpenter is the configuration of its charts in Git.
 	Karpenter *render.Karpenter `json:"karpenter,omitempty"`
-	// Inputs is the fingerprint of the values files and local charts, if there are any.
-	Inputs string `json:"inputs,omitempty"`
-	// Guard, Policies and Released are the rules of the check.
+	// Values are those of its files, and Inputs the files of charts, if there are any.
+	Values []map[string]any `json:"values,omitempty"`
+	Inputs string           `json:"inputs,omitempty"`
+	// Guard, Policies and Released are what it was weighed by.
 	Guard    v1alpha1.Guard     `json:"guard"`
 	Policies []v1alpha1.Policy  `json:"policies,omitempty"`
 	Released map[types.UID]bool `json:"released,omitempty"`
@@ -79,17 +80,23 @@ func (m *maker) digest(p *Plan, set *render.Set) string {
 	return all.digest()
 }
 
-// weighedBy returns the rules that apply to a Plan, with Karpenter's charts. Approvals in Git are not part of it,
-// because the commit that approves a digest would change it. For the same reason, plumbline.yaml as a file is not.
-// Settings that only affect rendering (where definitions are, the values of ${NAME}) count by the definitions that they
-// produce: otherwise a committer could vary an unused entry in search of a digest.
+// weighedBy is what a Plan is weighed by, with Karpenter's charts. What is approved in Git is no part of it:
+// the commit that approves a digest would have another one. Nor is plumbline.yaml as a file, for that. The
+// settings that only the render reads (where definitions are, what ${NAME} stands for) count by the
+// definitions that they result in, and files with values by what they hold: a committer could vary an entry
+// that nothing uses, or a comment that nobody reads, in search of a digest.
 func (m *maker) weighedBy(set *render.Set) sum {
 	all := sum{Writes: []write{}, Guard: m.policy.Guard, Policies: m.policy.Policies, Released: m.policy.Released}
 	if k := m.policy.Karpenter; k != nil {
 		config := *k
 		config.Approve, config.Nodes, config.IgnoreKinds, config.Substitute = nil, nil, nil, nil
 		all.Karpenter = &config
-		if set != nil && (len(k.ValuesFiles) > 0 || strings.HasPrefix(k.Repository, ".")) {
+		if set == nil {
+			return all
+		}
+		config.ValuesFiles = nil
+		all.Values = slices.DeleteFunc(slices.Clone(m.policy.FileValues), func(values map[string]any) bool { return len(values) == 0 })
+		if strings.HasPrefix(k.Repository, ".") {
 			all.Inputs = set.ChartsFingerprint(k, m.policy.ConfigFile)
 		}
 	}

@@ -175,12 +175,14 @@ type Policy struct {
 	Hosts []Host
 	// DaemonSets are those that nodes need until their last pod has terminated.
 	DaemonSets DaemonSets
-	// Karpenter is the configuration of its charts in Git; nil if unknown. It decides nothing here, but is part of the
-	// Digest. ConfigFile is the file that contains it.
+	// Karpenter is what Git wants of its charts; nil if that is not known. It decides
+	// nothing here, and is part of the Digest. ConfigFile is the file that it stands in, and FileValues are the values in
+	// its valuesFiles.
 	Karpenter  *render.Karpenter
 	ConfigFile string
-	// CABundle is the cluster's CA bundle as it is in Karpenter's hash of an EC2NodeClass: PEM in base64; empty if
-	// unknown.
+	FileValues []map[string]any
+	// CABundle is the cluster's authorities as Karpenter has them in its hash of an EC2NodeClass:
+	// PEM in base64; empty if it is not known.
 	CABundle string
 	// Answers are the answers of AWS to the Questions of a Plan that was made without them. NotAsked is why AWS was not
 	// queried; empty if unknown.

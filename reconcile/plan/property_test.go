@@ -245,22 +245,23 @@ func TestTheDigestNamesNodesAndTheirGuard(t *testing.T) {
 	}
 }
 
-// TestTheDigestNamesValuesFiles: they are not part of plumbline.yaml.
+// TestTheDigestNamesValuesFiles by what they hold: they are no part of plumbline.yaml.
 func TestTheDigestNamesValuesFiles(t *testing.T) {
 	server := applytest.New(t)
-	digest := func(k *render.Karpenter, content string) string {
+	digest := func(content string, values ...map[string]any) string {
 		set := &render.Set{Objects: []render.Object{server.Definition(t, class("default"))}, Inputs: render.Inputs{"prod/values.yaml": content}}
-		p, err := plan.Make(t.Context(), set, plan.Live{}, plan.Policy{Offline: true, Karpenter: k, ConfigFile: "prod/plumbline.yaml"}, server)
+		policy := plan.Policy{Offline: true, Karpenter: &render.Karpenter{}, ConfigFile: "prod/plumbline.yaml", FileValues: values}
+		p, err := plan.Make(t.Context(), set, plan.Live{}, policy, server)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p.Digest
 	}
-	plain, files := &render.Karpenter{}, &render.Karpenter{ValuesFiles: []string{"values.yaml"}}
-	if digest(plain, "1") != digest(plain, "2") {
+	one, two := map[string]any{"a": "1"}, map[string]any{"a": "2"}
+	if digest("1") != digest("2") || digest("1", one) != digest("2", one) {
 		t.Error("a file that decides nothing is named")
 	}
-	if digest(files, "1") == digest(files, "2") {
+	if digest("1", one) == digest("1", two) || digest("1", one, two) == digest("1", two, one) || digest("1") == digest("1", one) {
 		t.Error("other values have the same digest")
 	}
 }
