@@ -21,12 +21,11 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// actsAtOnce is how many writes are made at a time.
+// actsAtOnce is how many writes run concurrently.
 const actsAtOnce = 8
 
-// act does what Next wants done, beyond questions and records. The removals do
-// not wait for each other: each has its own gates behind it. It returns those
-// whose objects another client has written to since they were looked at.
+// act carries out the Actions of Next, except questions and records. The removals do not wait for each other: each has
+// its own gates. act returns the removals whose objects another client has written to since they were read.
 func (d *drive) act(ctx context.Context, items []*item) (overtaken []*item, err error) {
 	type act struct {
 		it *item
@@ -47,7 +46,7 @@ func (d *drive) act(ctx context.Context, items []*item) (overtaken []*item, err 
 			return nil
 		})
 	}
-	// No write returns an error: each has its place among the failures.
+	// No write returns an error to the group: each error is in failures.
 	_ = group.Wait()
 	for i, a := range wanted {
 		if done[i] {
@@ -63,10 +62,9 @@ func (d *drive) act(ctx context.Context, items []*item) (overtaken []*item, err 
 	return overtaken, errors.Join(failures...)
 }
 
-// actAgain looks once more at removals that were overtaken, by Karpenter's writes
-// to a status above all, and does what is to be done then. In the next reconcile they
-// would have to wait until EC2 may be asked again. What has to be recorded first
-// waits for that all the same.
+// actAgain observes removals again whose writes had a conflict, mostly with Karpenter's writes to a status, and acts on
+// the result. In the next reconcile they would have to wait until EC2 may be queried again. Anything that must be
+// recorded first waits for the next reconcile anyway.
 func (d *drive) actAgain(ctx context.Context, overtaken []*item) error {
 	if len(overtaken) == 0 {
 		return nil
@@ -76,7 +74,7 @@ func (d *drive) actAgain(ctx context.Context, overtaken []*item) error {
 	}
 	for _, it := range overtaken {
 		it.seen.Fresh = true
-		it.seen.Turn = Turn{Most: it.seen.Turn.Most} // what others end in this reconcile is not seen yet
+		it.seen.Turn = Turn{Most: it.seen.Turn.Most} // what other removals terminate in this reconcile is not visible yet
 		var after v1alpha1.Removal
 		after, it.actions = Next(it.before, it.seen, d.Now, d.StallAfter)
 		if asksFor[Note](it) || asksFor[Forget](it) {
@@ -89,7 +87,7 @@ func (d *drive) actAgain(ctx context.Context, overtaken []*item) error {
 	return err
 }
 
-// write does one thing, where it is one that is written to the cluster.
+// write carries out one Action, if it is a write to the cluster.
 func (d *drive) write(ctx context.Context, it *item, a Action) (done bool, err error) {
 	switch a := a.(type) {
 	case StopGrowth, Replace:
@@ -112,9 +110,8 @@ func (d *drive) write(ctx context.Context, it *item, a Action) (done bool, err e
 	return err == nil, err
 }
 
-// restrain applies only a spec, forced, as the removal's own manager; nil takes
-// away what that manager has set. The UID keeps it from another object of the
-// name, and from making one.
+// restrain applies only a spec, with force, as the removal's own field manager; nil removes what that manager has set.
+// The UID prevents a write to another object of the same name, and the creation of one.
 func (d *drive) restrain(ctx context.Context, it *item, a Action, spec map[string]any) error {
 	object := it.object()
 	if spec != nil {
@@ -123,7 +120,7 @@ func (d *drive) restrain(ctx context.Context, it *item, a Action, spec map[strin
 	return d.restrainAs(ctx, it, a, object)
 }
 
-// restrainAs is restrain with an object, which becomes the API server's answer.
+// restrainAs applies an object like restrain. The object is replaced by the API server's response.
 func (d *drive) restrainAs(ctx context.Context, it *item, a Action, object *unstructured.Unstructured) error {
 	if err := d.mayWrite(ctx, it, a); err != nil {
 		return err
@@ -136,7 +133,8 @@ func (d *drive) restrainAs(ctx context.Context, it *item, a Action, object *unst
 	return nil
 }
 
-// restrainSeen is restrain for a pool as it was seen: one that another client has written since is a conflict.
+// restrainSeen applies to a pool in the version that was seen, like restrain: if another client has written to it
+// since, there is a conflict.
 func (d *drive) restrainSeen(ctx context.Context, it *item, a Action) error {
 	object := it.object()
 	object.Object["spec"] = d.restraint(it, a)
@@ -144,8 +142,8 @@ func (d *drive) restrainSeen(ctx context.Context, it *item, a Action) error {
 	return d.restrainAs(ctx, it, a, object)
 }
 
-// growthStopped reports whether the API server's answer has the limit that was written: a
-// mutating webhook or policy may have put another in its place.
+// growthStopped returns an error if the API server's response does not have the limit that was written: a mutating
+// webhook or policy may have replaced it.
 func growthStopped(answer *unstructured.Unstructured) error {
 	limits, _, _ := unstructured.NestedMap(answer.Object, "spec", "limits")
 	cpu, found := limits["cpu"]
@@ -156,8 +154,8 @@ func growthStopped(answer *unstructured.Unstructured) error {
 		"exempt NodePools from it; plumbline deletes no NodeClaim until then", answer.GetKind(), answer.GetName(), cpu)
 }
 
-// deleteClaim ends a NodeClaim as it was seen past the cache. One that is gone or
-// has changed is looked at in the next reconcile.
+// deleteClaim deletes a NodeClaim in the version that was read past the cache. One that is gone or has changed is
+// handled in the next reconcile.
 func (d *drive) deleteClaim(ctx context.Context, it *item, a DeleteNodeClaim) error {
 	if err := d.mayWrite(ctx, it, a); err != nil {
 		return err
@@ -180,7 +178,7 @@ func (d *drive) deleteObject(ctx context.Context, it *item, a DeleteObject) erro
 	return nil
 }
 
-// mayWrite is asked before each write.
+// mayWrite is called before each write.
 func (d *drive) mayWrite(ctx context.Context, it *item, a Action) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s for %s/%s: %w", a, it.before.Kind, it.before.Name, err)
@@ -203,8 +201,8 @@ func (it *item) object() *unstructured.Unstructured {
 	return object
 }
 
-// lookAgain drops the errors that only report that another client was faster: the next
-// pass, a moment later, sees what they did.
+// lookAgain drops errors that only report a conflict with another client: the next reconcile, a moment later, sees the
+// change.
 func (d *drive) lookAgain(err error) error {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
@@ -221,32 +219,30 @@ func (d *drive) lookAgain(err error) error {
 	return err
 }
 
-// Action is something that Next wants done. The questions AskEC2, Reread,
-// ReadPods and AskLeader only make the Observation better and are answered in
-// the same reconcile.
+// Action is a step that Next requests. The questions AskEC2, Reread, ReadPods and AskLeader only complete the
+// Observation and are answered in the same reconcile.
 type Action interface {
 	fmt.Stringer
 	action()
 }
 
-// AskEC2 asks for the instances of the removal.
+// AskEC2 queries the instances of the removal.
 type AskEC2 struct{}
 
-// Reread reads the object, and what hangs on it, past the cache.
+// Reread reads the object, and the objects that depend on it, past the cache.
 type Reread struct{}
 
-// ReadPods reads the pods of nodes of which some are ended next, and whether those that
-// were evicted run again.
+// ReadPods reads the pods of nodes some of which are terminated next, and whether evicted pods run again.
 type ReadPods struct{ Nodes []string }
 
-// AskLeader asks whether a pod of Karpenter's controller holds its lease.
+// AskLeader checks whether a pod of Karpenter's controller holds its lease.
 type AskLeader struct{}
 
-// Note adds to the removal's record, making it where there is none.
+// Note adds to the removal's record, and creates it if there is none.
 type Note struct {
 	// Fresh are provider IDs to add.
 	Fresh []string
-	// Seen are instances as EC2 has shown them, to add or mark.
+	// Seen are instances as EC2 reported them, to add or update.
 	Seen []Instance
 	// Workloads are those whose pods are about to be evicted, to add.
 	Workloads []Workload
@@ -257,28 +253,28 @@ type Note struct {
 // Forget drops the removal's record.
 type Forget struct{}
 
-// StopGrowth keeps the pool from making nodes: the cpu limit becomes 0.
+// StopGrowth stops the pool from launching nodes: the cpu limit becomes 0.
 type StopGrowth struct{}
 
-// RestoreGrowth gives the pool the cpu limit, or the replicas, that stopping its growth has
-// overwritten, and has its nodes match its template again.
+// RestoreGrowth restores the pool's cpu limit or replicas from before its growth was stopped, and makes its nodes match
+// its template again.
 type RestoreGrowth struct {
-	// Paced reports whether it gets its own disruption budgets back only later: Karpenter still takes nodes for
-	// drifted, and would replace those by them.
+	// Paced reports whether the pool's own disruption budgets are restored only later: Karpenter still considers nodes
+	// drifted, and would replace those at the pace of these budgets.
 	Paced bool
 }
 
-// Replace has Karpenter replace nodes of the pool: launch first what takes their pods, in another
-// pool, and end them then.
+// Replace lets Karpenter replace nodes of the pool: it first launches capacity for their pods in another pool, and then
+// terminates them.
 type Replace struct {
-	// Nodes is how many of them at a time; with 0 it begins no more.
+	// Nodes is how many it may replace at a time; if 0, it starts no more replacements.
 	Nodes int
 }
 
-// ScaleTo lowers a static pool's replicas, which ends the nodes beyond them.
+// ScaleTo lowers a static pool's replicas; Karpenter terminates the excess nodes.
 type ScaleTo struct{ Replicas int }
 
-// DeleteNodeClaim ends one NodeClaim.
+// DeleteNodeClaim deletes one NodeClaim.
 type DeleteNodeClaim struct {
 	Name            string
 	UID             types.UID
@@ -291,11 +287,12 @@ type DeleteObject struct {
 	ResourceVersion string
 }
 
-// Reverted is nothing to do: a commit has taken the removal back that another one had begun.
+// Reverted is not an action to carry out: it reports that a commit has reverted a removal that an earlier commit had
+// started.
 type Reverted struct {
-	// Commit is the one that had taken the entry out of Git.
+	// Commit is the one that removed the entry from Git.
 	Commit string
-	// Ended is how many of NodeClaims were ended by then.
+	// Ended is how many of NodeClaims were terminated by then.
 	Ended, NodeClaims int
 }
 
@@ -356,12 +353,12 @@ func (AskLeader) String() string         { return "check the leader" }
 func (d DeleteNodeClaim) String() string { return "delete NodeClaim/" + d.Name }
 func (DeleteObject) String() string      { return "delete the object" }
 
-// Settles is how long Karpenter is given until it is looked again whether it still takes nodes for drifted.
+// Settles is how long to wait before checking again whether Karpenter still considers nodes drifted.
 const Settles = 2 * time.Second
 
-// Restore gives pools of Git, which cannot be written yet, what plumbline itself has taken from them. Those whose nodes
-// Karpenter has replaced get their disruption budgets back last, once it takes none for drifted any more that only the
-// removal had made drift. It is done when each has all; else it returns when to go on.
+// Restore restores what plumbline itself has changed on pools that are in Git and cannot be written yet. Pools whose
+// nodes Karpenter has replaced get their disruption budgets back last, once Karpenter no longer considers nodes drifted
+// only because of the removal. Restore returns when to continue; zero if everything is restored.
 func Restore(ctx context.Context, w World, sync *v1alpha1.NodeSync, now time.Time, pools []*unstructured.Unstructured, braked map[string]bool) (again time.Time, err error) {
 	if len(Restores(pools, nil, braked)) == 0 {
 		return again, nil
@@ -394,7 +391,8 @@ func Restore(ctx context.Context, w World, sync *v1alpha1.NodeSync, now time.Tim
 	return d.result.Again, nil
 }
 
-// unreplace has the nodes of a pool match it again, and reports whether Karpenter may still take some for drifted.
+// unreplace makes the nodes of a pool match its template again, and reports whether Karpenter may still consider some
+// drifted.
 func (d *drive) unreplace(ctx context.Context, pool *unstructured.Unstructured) (drifts bool, err error) {
 	i := slices.IndexFunc(d.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.UID == pool.GetUID() })
 	if i < 0 || restrained(pool) < 0 {
@@ -418,8 +416,9 @@ func (d *drive) unreplace(ctx context.Context, pool *unstructured.Unstructured) 
 	return true, err
 }
 
-// Revoke has Karpenter begin to replace no more nodes of the pools that leave: nobody looks after them for a while. It
-// reads past the cache, and leaves what another one writes meanwhile as it is. What Karpenter has begun goes on.
+// Revoke stops Karpenter from starting to replace more nodes of pools that are being removed, because nothing
+// supervises them for a while. It reads past the cache, and does not overwrite concurrent writes of other clients.
+// Replacements that Karpenter has started continue.
 func Revoke(ctx context.Context, w World, sync *v1alpha1.NodeSync, now time.Time) error {
 	d := newDrive(w, Pass{Now: now, Sync: sync})
 	var failures []error

@@ -26,7 +26,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Drainable ends a drain that cannot be recorded, or that could not see every pool.
+// Drainable returns an error if a drain cannot be recorded, or cannot see every pool.
 func (s *Step) Drainable(ctx context.Context) (Result, error) {
 	if err := s.recordable(ctx); err != nil {
 		return Result{}, err
@@ -34,8 +34,8 @@ func (s *Step) Drainable(ctx context.Context) (Result, error) {
 	return Result{}, s.servedOrGone(ctx)
 }
 
-// recordable ends a drain in a namespace that is being deleted: a removal is
-// recorded before it begins, and no record can be written there.
+// recordable returns an error if the namespace is being deleted: a removal is recorded before it starts, and no record
+// can be created there.
 func (s *Step) recordable(ctx context.Context) error {
 	if goes, err := s.namespaceGoes(ctx); err != nil || !goes {
 		return err
@@ -46,9 +46,9 @@ func (s *Step) recordable(ctx context.Context) error {
 		s.Sync.Namespace, s.Sync.Name, s.Sync.Namespace))
 }
 
-// namespaceGoes reports whether the NodeSync goes with its namespace: nothing can be
-// created there any more, and what plumbline keeps there, and its rights to it, go
-// in no order. An older role cannot say.
+// namespaceGoes reports whether the NodeSync's namespace is being deleted: nothing can be created there any more, and
+// plumbline's objects and permissions there are deleted in no particular order. With an older role, which may not read
+// namespaces, the result is false.
 func (s *Step) namespaceGoes(ctx context.Context) (bool, error) {
 	namespace := &corev1.Namespace{}
 	err := s.Uncached.Get(ctx, client.ObjectKey{Name: s.Sync.Namespace}, namespace)
@@ -58,10 +58,9 @@ func (s *Step) namespaceGoes(ctx context.Context) (bool, error) {
 	return namespace.DeletionTimestamp != nil, nil
 }
 
-// servedOrGone ends a drain while some of Karpenter's kinds are served and some
-// are not, and something is left in those that are there: nodes may be left whose
-// pool cannot be seen. Of a CRD that is gone every object is, and where none is left
-// of any, EC2 reports whether an instance is.
+// servedOrGone returns an error if some of Karpenter's kinds are served and some are not, while objects of the served
+// ones are left: nodes may run whose pool is not visible. If a CRD is deleted, all its objects are gone; if no object
+// of any kind is left, EC2 reports whether instances are.
 func (s *Step) servedOrGone(ctx context.Context) error {
 	established, err := s.View.Established(ctx)
 	if err != nil || established.Ready {
@@ -85,8 +84,8 @@ func (s *Step) servedOrGone(ctx context.Context) error {
 		"drain the nodes: %s%s: install Karpenter's CRDs again, or set onDelete: Orphan to keep the nodes", established.Message, left))
 }
 
-// leftBeside is one object of the NodeSync that is left in the kinds whose CRDs are there, seen past the cache;
-// empty if there is none. A kind of which nobody can be asked may have some.
+// leftBeside returns one object of the NodeSync, read past the cache, of the kinds whose CRDs exist; empty if there is
+// none. A kind that cannot be read may have some.
 func (s *Step) leftBeside(ctx context.Context, missing []string) (string, error) {
 	if err := s.recallApplied(ctx); err != nil {
 		return "", err
@@ -113,8 +112,8 @@ func (s *Step) leftBeside(ctx context.Context, missing []string) (string, error)
 	return "", nil
 }
 
-// mayBeOurs reports whether an object is the NodeSync's, or a NodeClaim of a pool that it has applied. Without a record
-// each may be.
+// mayBeOurs reports whether an object belongs to the NodeSync, or is a NodeClaim of a pool that it has applied. Without
+// a record, every NodeClaim may be one.
 func (s *Step) mayBeOurs(kind render.Kind, object metav1.Object) bool {
 	applied := s.Memory.applied
 	if kind.CRD == cluster.NodeClaimCRD {
@@ -124,8 +123,8 @@ func (s *Step) mayBeOurs(kind render.Kind, object metav1.Object) bool {
 	return s.owner().Owns(object) || applied.Record.Objects[ref] == object.GetUID()
 }
 
-// FinishDrained ends the drain of a NodeSync that is being deleted once nothing of it is left: no object, seen
-// past the cache, and no instance in EC2.
+// FinishDrained completes the drain of a deleted NodeSync once nothing of it is left: no object, read past the cache,
+// and no instance in EC2.
 func (s *Step) FinishDrained(ctx context.Context) (Result, error) {
 	if s.Sync.Keeps() || len(s.Sync.Status.Removals) > 0 {
 		return Result{}, nil
@@ -149,8 +148,8 @@ func (s *Step) FinishDrained(ctx context.Context) (Result, error) {
 	return Result{Ended: how}, nil
 }
 
-// nothingLives reports whether every object is gone, seen past the cache, and which NodePools another client has created
-// again without a node.
+// nothingLives reports whether every object is gone, read past the cache, and which NodePools without a node another
+// client has recreated.
 func (s *Step) nothingLives(ctx context.Context) (again []string, done bool, err error) {
 	if !s.Served {
 		return nil, true, nil
@@ -177,13 +176,12 @@ func (s *Step) nothingLives(ctx context.Context) (again []string, done bool, err
 	return again, !waits, nil
 }
 
-// reasonInstancesLeft is that of a removal which was found by its instances.
+// reasonInstancesLeft is the reason of a removal that was found by its instances.
 const reasonInstancesLeft = "InstancesLeft"
 
-// nothingRuns asks EC2, at the end of a drain, for every instance of the cluster
-// that Karpenter has launched. One of a pool of this NodeSync that lives, and whose
-// pool is gone, becomes a removal of its own: it is recorded, and waited for like
-// any other. It returns how the drain has ended; nothing while it has not.
+// nothingRuns queries EC2, at the end of a drain, for all instances of the cluster that Karpenter has launched. If one
+// is not terminated and belongs to a deleted pool of this NodeSync, a removal is recorded for the pool and waited for
+// like any other. nothingRuns returns how the drain completed; empty until then.
 func (s *Step) nothingRuns(ctx context.Context) (how string, err error) {
 	store := s.Memory.applied
 	if store.Exists() && len(store.Record.Pools) == 0 || !store.Exists() && s.Cluster == "" {
@@ -221,9 +219,8 @@ func (s *Step) nothingRuns(ctx context.Context) (how string, err error) {
 	return "EC2 has terminated all of its instances", nil
 }
 
-// countedPools says of which pools an instance keeps a drain from its end: those
-// that this NodeSync has applied and that nobody else has now. Where no record says
-// which these are, all that no living NodePool has.
+// countedPools returns which pools' instances delay the completion of a drain: deleted pools that this NodeSync has
+// applied. Without a record of these, all pools that do not exist count.
 func (s *Step) countedPools() func(pool string) bool {
 	recorded := s.Memory.applied.Exists()
 	pools := s.Memory.applied.Record.Pools
@@ -233,7 +230,7 @@ func (s *Step) countedPools() func(pool string) bool {
 	}
 }
 
-// leftover are the instances that have not ended, by pool.
+// leftover returns the number of instances that are not terminated, by pool.
 func leftover(found []cloud.Instance, counts func(pool string) bool) map[string]int {
 	left := map[string]int{}
 	for _, i := range found {
@@ -244,8 +241,8 @@ func leftover(found []cloud.Instance, counts func(pool string) bool) map[string]
 	return left
 }
 
-// recordLeftover records a removal for each pool of which instances are left. Its
-// object is gone, and with it its UID.
+// recordLeftover records a removal for each pool that has instances left. Its object no longer exists, so neither does
+// its UID.
 func (s *Step) recordLeftover(left map[string]int) {
 	now := s.timestamp()
 	for _, pool := range slices.Sorted(maps.Keys(left)) {

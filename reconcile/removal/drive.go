@@ -18,8 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Run records what has left the repository, and takes what an earlier reconcile has recorded
-// one step further.
+// Run records what was removed from the repository, and takes what an earlier reconcile recorded one step further.
 func (s *Step) Run(ctx context.Context) (Result, error) {
 	reverted, err := s.takeBack(ctx, s.pace())
 	if err != nil {
@@ -43,8 +42,8 @@ func (s *Step) Run(ctx context.Context) (Result, error) {
 	return result, err
 }
 
-// Drain takes everything away that is ours, or only the nodes. It was asked for by name, so that no
-// guard weighs it.
+// Drain removes everything that this NodeSync manages, or only the nodes. It was requested explicitly, so no guard
+// applies.
 func (s *Step) Drain(ctx context.Context) (Result, error) {
 	if _, err := s.takeBack(ctx, Pace{All: true}); err != nil {
 		return Result{}, err
@@ -54,19 +53,19 @@ func (s *Step) Drain(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	s.recordCandidates()
-	// Everything goes, so that nothing arrives, no pool takes the pods, and there is
-	// nothing to wait for between one node and the next.
+	// Everything is removed: there are no additions to wait for, no pool to take the pods, and no reason to wait
+	// between two nodes.
 	open := func(v1alpha1.Removal) Gate { return Gate{Open: true} }
 	return s.drive(ctx, terms{arrivals: open, successor: open, pace: Pace{All: true}})
 }
 
-// terms are on which removals go on.
+// terms are the conditions under which removals proceed.
 type terms struct {
 	arrivals, successor func(v1alpha1.Removal) Gate
 	pace                Pace
 }
 
-// drive takes all removals that Git has not taken back one step further.
+// drive takes all removals that Git has not reverted one step further.
 func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 	driven, kept := s.split()
 	if len(driven) == 0 {
@@ -126,7 +125,7 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 	return Result{Writes: result.Writes}, errors.Join(err, unforgotten)
 }
 
-// split are the removals that are driven, and those that are not.
+// split returns the removals that are driven, and those that are not.
 func (s *Step) split() (driven, kept []v1alpha1.Removal) {
 	for _, r := range s.Sync.Status.Removals {
 		if s.notDriven(r) {
@@ -138,7 +137,7 @@ func (s *Step) split() (driven, kept []v1alpha1.Removal) {
 	return driven, kept
 }
 
-// withEC2 is the world with EC2, where the region is known.
+// withEC2 returns the world with an EC2 client, if the region is known.
 func (s *Step) withEC2(ctx context.Context) (world World, err error) {
 	world = s.world()
 	if s.Region != "" {
@@ -147,11 +146,11 @@ func (s *Step) withEC2(ctx context.Context) (world World, err error) {
 	return world, err
 }
 
-// leftEvery is how often the pods are looked at that the last removal has left without a node.
+// leftEvery is how often to check the pods that the last removal has left without a node.
 const leftEvery = 15 * time.Second
 
-// settle looks at those pods, as long as there are any: what is recorded of them is for the next
-// removal. A daemon that has only begun does not know whether there are.
+// settle checks those pods while there are any, because their record matters for the next removal. A daemon that has
+// just started does not know whether there are any.
 func (s *Step) settle(ctx context.Context) error {
 	if s.Memory.settled {
 		return nil
@@ -166,7 +165,7 @@ func (s *Step) settle(ctx context.Context) error {
 	return nil
 }
 
-// stays reports whether the object of a UID lives, and Git has an entry for it.
+// stays reports whether the object with a UID exists, is not terminating, and has an entry in Git.
 func (s *Step) stays(uid types.UID) bool {
 	for ref, object := range s.Live.Objects {
 		if object.GetUID() == uid {
@@ -185,7 +184,7 @@ func (s *Step) reachPhases(before, after []v1alpha1.Removal) {
 	}
 }
 
-// holds are the removals that a person has to release, by the object's UID.
+// holds returns the removals that a person must release, by the object's UID.
 func (s *Step) holds() map[types.UID]Hold {
 	holds := map[types.UID]Hold{}
 	for _, c := range s.Plan.Removals {
@@ -196,7 +195,7 @@ func (s *Step) holds() map[types.UID]Hold {
 	return holds
 }
 
-// queued are the removals that wait for others to complete, by the object's UID.
+// queued returns the removals that wait for others to complete, by the object's UID.
 func (s *Step) queued() map[types.UID]string {
 	queued := map[types.UID]string{}
 	for _, c := range s.Plan.Removals {
@@ -207,7 +206,7 @@ func (s *Step) queued() map[types.UID]string {
 	return queued
 }
 
-// wakeQueued asks for a reconcile at once if a removal is complete for which others may wait.
+// wakeQueued requests an immediate reconcile if a removal is complete for which others may wait.
 func (s *Step) wakeQueued(driven []v1alpha1.Removal) {
 	complete := slices.ContainsFunc(driven, func(r v1alpha1.Removal) bool { return r.Phase == v1alpha1.RemovalGone })
 	if complete && slices.ContainsFunc(s.Plan.Removals, func(c plan.Candidate) bool { return c.Queued }) {
@@ -215,7 +214,8 @@ func (s *Step) wakeQueued(driven []v1alpha1.Removal) {
 	}
 }
 
-// LeasedBudgets is what Karpenter may replace for the removals of a NodeSync, as long as passes look after them.
+// LeasedBudgets are the disruption budgets that let Karpenter replace nodes for the removals of a NodeSync, while
+// reconciles supervise them.
 type LeasedBudgets struct {
 	world World
 	// sync is the NodeSync as the cluster has it.
@@ -223,12 +223,12 @@ type LeasedBudgets struct {
 	now  time.Time
 }
 
-// LeasedBudgets is what the removals have lent before this reconcile.
+// LeasedBudgets returns the budgets that the removals had before this reconcile.
 func (s *Step) LeasedBudgets() LeasedBudgets {
 	return LeasedBudgets{world: s.world(), sync: s.Before, now: s.Now}
 }
 
-// Revoke calls it back, where this reconcile, or none, goes on with the removals.
+// Revoke revokes the budgets if this reconcile, or no reconcile, continues the removals.
 func (l LeasedBudgets) Revoke(ctx context.Context, found *finding.Findings) {
 	if err := Revoke(ctx, l.world, l.sync, l.now); err != nil {
 		found.Warn(v1alpha1.ReasonBrakeFailed, "removals are paused, but Karpenter may still start to replace nodes for up to five minutes: "+err.Error())
@@ -236,11 +236,12 @@ func (l LeasedBudgets) Revoke(ctx context.Context, found *finding.Findings) {
 	}
 }
 
-// slow is how long a reconcile may take until what is lent is called back meanwhile: a Git host that does not answer, say, keeps
-// it from seeing that a freeze has begun.
+// slow is how long a reconcile may take before the budgets are revoked: for example, while it waits for a Git host that
+// does not respond, it cannot see that a freeze has started.
 const slow = 15 * time.Second
 
-// Unless calls it back once the reconcile takes long, unless it was ended before; ending waits for that.
+// Unless revokes the budgets once the reconcile takes too long, unless ended is called first; ended waits for a
+// revocation in progress.
 func (l LeasedBudgets) Unless(ctx context.Context) (ended func()) {
 	if len(l.sync.Status.Removals) == 0 {
 		return func() {}
@@ -252,7 +253,7 @@ func (l LeasedBudgets) Unless(ctx context.Context) (ended func()) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(slow):
-			_ = Revoke(ctx, l.world, l.sync, l.now) // the reconcile, or the next one, tries again
+			_ = Revoke(ctx, l.world, l.sync, l.now) // the reconcile, or the next one, retries
 		}
 	}()
 	return func() {
@@ -261,8 +262,8 @@ func (l LeasedBudgets) Unless(ctx context.Context) (ended func()) {
 	}
 }
 
-// reportDriven reports what was done for removals, NodeClaims by their number. Removals of which it reports the same share an event:
-// one for each of hundreds would be as many requests, and client-go drops most of so many events.
+// reportDriven reports what was done for removals, and NodeClaims by their number. Removals with the same report share
+// an event: one event for each of hundreds would take as many requests, and client-go drops most of that many events.
 func (s *Step) reportDriven(result DriveResult) {
 	ended := map[render.Ref]int{}
 	written, gone := map[string][]string{}, map[string][]string{}
@@ -273,7 +274,7 @@ func (s *Step) reportDriven(result DriveResult) {
 			continue
 		}
 		if r, is := write.Action.(Replace); is && r.Nodes == 0 {
-			continue // it goes on when what it has begun is done
+			continue // it continues once what it has started is complete
 		}
 		words := write.Action.String()
 		written[words] = append(written[words], ref.String())
@@ -298,7 +299,7 @@ func (s *Step) reportDriven(result DriveResult) {
 	}
 }
 
-// nameOf names what was removed; an object that was recreated under its name is another.
+// nameOf names what was removed. If another object was created under the name since, it says so.
 func (s *Step) nameOf(r v1alpha1.Removal) string {
 	ref := plan.RefOf(r)
 	if live := s.Live.Objects[ref]; live != nil && live.GetUID() != r.UID {
@@ -307,7 +308,7 @@ func (s *Step) nameOf(r v1alpha1.Removal) string {
 	return ref.String()
 }
 
-// proof is by what it is known that n objects of a kind are gone.
+// proof states how it is known that n objects of a kind are gone.
 func proof(kind string, n int) string {
 	if kind == render.NodePool {
 		return ", and EC2 has terminated all instances of " + english.PluralWord(n, "it", "them")

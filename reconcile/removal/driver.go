@@ -20,23 +20,22 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// World is all that a teardown reads and writes.
+// World is everything that a removal reads and writes.
 type World struct {
-	// Cache reads what watches have delivered.
+	// Cache reads from the watch cache.
 	Cache client.Reader
-	// Live reads past it.
+	// Live reads past the cache.
 	Live client.Reader
 	// Writer writes to the API server.
 	Writer client.Writer
-	// Home is where the NodeSync and the record of its removals are: they need not be in the cluster of the nodes.
+	// Home is the cluster of the NodeSync and of the records of its removals, which may differ from the cluster of the
+	// nodes.
 	Home Home
-	// EC2 is asked about instances; nil if the region is not known.
+	// EC2 is the client for instances; nil if the region is unknown.
 	EC2 EC2
-	// StillLeader returns an error when writing is no longer ours to do. It is
-	// asked before each write that ends something.
+	// StillLeader returns an error if this process may no longer write. It is called before each write.
 	StillLeader func(context.Context) error
-	// RecordsGo reports whether the namespace of the records is being deleted, and with it
-	// the right to read them.
+	// RecordsGo reports whether the namespace of the records is being deleted, and with it the permission to read them.
 	RecordsGo bool
 }
 
@@ -46,87 +45,84 @@ type Home struct {
 	client.Writer
 }
 
-// EC2 is asked about instances.
+// EC2 queries instances.
 type EC2 = rollout.EC2
 
-// Pass is what a reconcile brings along.
+// Pass is the input of one reconcile.
 type Pass struct {
 	Now time.Time
-	// Sync is the NodeSync as the reconcile has it.
+	// Sync is the NodeSync as it is in this reconcile.
 	Sync *v1alpha1.NodeSync
-	// Cluster is the name by which Karpenter tags instances.
+	// Cluster is the name with which Karpenter tags instances.
 	Cluster string
-	// StallAfter is how long a removal may stand still.
+	// StallAfter is how long a removal may make no progress.
 	StallAfter time.Duration
-	// DiagnosedAt is the last Result's: when what keeps nodes was looked for.
+	// DiagnosedAt comes from the last DriveResult: when the nodes were last diagnosed.
 	DiagnosedAt time.Time
-	// AskEvery is the least time between two questions to EC2, and AskedAt when
-	// the last one was.
+	// AskEvery is the minimum interval between two queries to EC2; AskedAt is the time of the last one.
 	AskEvery time.Duration
 	AskedAt  time.Time
-	// Absent is the last Result's: instances that EC2's answers lack.
+	// Absent comes from the last DriveResult: instances that EC2's responses do not contain.
 	Absent map[string]Absence
-	// Evicted are the last Result's: NodeClaims that end and whose pods are noted.
+	// Evicted comes from the last DriveResult: terminating NodeClaims whose pods are noted.
 	Evicted map[types.UID]bool
 
 	Controller Gate
 	Cloud      Gate
-	// Arrivals is the gate of one removal: what came with its revision.
+	// Arrivals returns a removal's gate for the additions of its revision.
 	Arrivals func(v1alpha1.Removal) Gate
-	// Successor is likewise: whether a NodePool that stays could take the pods.
+	// Successor returns a removal's gate for its pods: whether a NodePool that stays could take them.
 	Successor func(v1alpha1.Removal) Gate
-	// GoesTo names the NodeSync that an object goes to, or has gone to, as namespace/name;
-	// empty if it stays ours.
+	// GoesTo returns the NodeSync to which an object moves or has moved, as namespace/name; empty if it stays with this
+	// one.
 	GoesTo func(*unstructured.Unstructured) string
-	// Unremoved says of objects that are not removed, though they have left Git, why that is
-	// and what to do, by kind/name.
+	// Unremoved explains, by kind/name, why objects that were removed from Git are not deleted, and what to do.
 	Unremoved map[string]string
-	// Leader reports whether a pod of Karpenter's controller holds its lease. It is
-	// asked only where a NodeClaim is about to be ended.
+	// Leader reports whether a pod of Karpenter's controller holds its lease. It is called only if a NodeClaim is about
+	// to be terminated.
 	Leader func(context.Context) Gate
-	// DaemonSets are those of CSI drivers and CNI plugins. They are asked for only where a volume
-	// keeps a node.
+	// DaemonSets returns those of CSI drivers and CNI plugins. It is called only if a volume blocks a node.
 	DaemonSets func(context.Context) plan.DaemonSets
-	// Log is the end of the log of Karpenter's controller. It is asked for only where EC2 does not take a
-	// termination; nil if nobody reads it.
+	// Log returns the end of the log of Karpenter's controller. It is called only if EC2 does not accept a termination.
+	// If nil, no log is read.
 	Log func(context.Context) string
-	// EndsFirst reports whether Karpenter ends nodes in reserved capacity before their replacements are there. It
-	// is asked for only where a pool that Karpenter replaces has such; nil if it does not.
+	// EndsFirst reports whether Karpenter terminates nodes in reserved capacity before their replacements exist. It is
+	// called only if Karpenter replaces a pool that has such nodes. If nil, Karpenter does not.
 	EndsFirst func(context.Context) bool
-	// Pace is how fast NodeClaims are ended.
+	// Pace is how fast NodeClaims are terminated.
 	Pace Pace
-	// Frozen is why no node may be removed now; empty if it may.
+	// Frozen explains why no node may be removed now; empty if nodes may be removed.
 	Frozen string
-	// Keeps reports whether only the nodes go, and the objects stay.
+	// Keeps reports whether only the nodes are removed, and the objects stay.
 	Keeps bool
-	// Holds are the removals that a person has to release, and Queued are those that wait for others to complete, each with
-	// a message.
+	// Holds are the removals that a person must release. Queued are those that wait for others to complete, each with a
+	// message.
 	Holds  map[types.UID]Hold
 	Queued map[types.UID]string
-	// Counts are the removals that count for later ones: each starts once status.recentRemovals, read back, has it.
+	// Counts are the removals that count for later ones: each starts once status.recentRemovals, read back, contains
+	// it.
 	Counts map[types.UID]bool
 }
 
-// DriveResult is the result of a reconcile of all removals. It is valid even if there
-// was an error: what an earlier removal has gained is not lost by a later one.
+// DriveResult is the result of a reconcile of all removals. It is valid even if there was an error, so an error in one
+// removal does not discard the progress of others.
 type DriveResult struct {
-	// Removals are all that were given, in their order, as they are to be
-	// written. Those that are Gone may be left out of the status.
+	// Removals are all removals from the input, in the same order, with their new content. Those in phase Gone may be
+	// left out of the status.
 	Removals []v1alpha1.Removal
-	// AskedAt is when EC2 was asked last, and Absent what its answers lack, by
-	// provider ID, for the next Pass.
+	// AskedAt is when EC2 was last queried. Absent are the instances that its responses do not contain, by provider ID.
+	// Both are for the next Pass.
 	AskedAt time.Time
 	Absent  map[string]Absence
-	// Evicted are the NodeClaims that end and whose pods are noted, by UID, for the next Pass.
+	// Evicted are the terminating NodeClaims whose pods are noted, by UID, for the next Pass.
 	Evicted map[types.UID]bool
-	// DiagnosedAt is when what keeps nodes was looked for last, for the next Pass.
+	// DiagnosedAt is when the nodes were last diagnosed, for the next Pass.
 	DiagnosedAt time.Time
-	// Again is when the next reconcile is wanted, beyond what watches bring; zero
-	// if nothing but a watch is.
+	// Again is when to reconcile next, in addition to watch events; zero if watch events are enough.
 	Again time.Time
 	// Writes are the writes to the cluster, for events.
 	Writes []Write
-	// Undiagnosed says what could not be read for a diagnosis. It stops nothing.
+	// Undiagnosed is the error of a read for a diagnosis. It stops nothing.
 	Undiagnosed error
 }
 
@@ -136,11 +132,11 @@ type Write struct {
 	Action     Action
 }
 
-// soon is when a reconcile looks again after another writer was faster.
+// soon is how long to wait after a conflict with another client.
 const soon = time.Second
 
-// Drive takes each removal one step further: it observes, has Next decide, asks
-// what Next wants to know, writes the record, and acts.
+// Drive takes each removal one step further: it observes, calls Next, answers the questions of Next, writes the record,
+// and acts.
 func Drive(ctx context.Context, w World, p Pass, removals []v1alpha1.Removal) (DriveResult, error) {
 	d := newDrive(w, p)
 	for _, r := range removals {
@@ -165,7 +161,7 @@ func newDrive(w World, p Pass) *drive {
 	}
 }
 
-// drive is one Drive in progress.
+// drive is one call of Drive.
 type drive struct {
 	World
 	Pass
@@ -173,33 +169,33 @@ type drive struct {
 	records *records
 	result  DriveResult
 	pods    podReader
-	// evicted are the NodeClaims of the Result's Evicted, before their pods are noted.
+	// evicted becomes Evicted of the result once the pods of these NodeClaims are noted.
 	evicted map[types.UID]bool
-	// leaving are NodeClaims that end and are of removals that are not driven, by their record.
+	// leaving are the terminating NodeClaims of removals that are not driven, by the key of their record.
 	leaving map[types.UID][]types.UID
-	// endsFirst is what EndsFirst has answered.
+	// endsFirst is the result of EndsFirst.
 	endsFirst bool
-	// leader is what Leader has answered in this reconcile.
+	// leader is the result of Leader in this reconcile.
 	leader *Gate
 }
 
-// item is one removal on its way through a reconcile.
+// item is one removal in a reconcile.
 type item struct {
 	before, after v1alpha1.Removal
 	seen          Observation
 	actions       []Action
-	// known reports whether the object is of a kind that is removed.
+	// known reports whether this version of plumbline can remove objects of this kind.
 	known bool
-	// taken reports whether the object's name belongs to another object by now.
+	// taken reports whether another object has the object's name by now.
 	taken bool
-	// growth is what stopping growth will overwrite.
+	// growth is what is overwritten when growth is stopped.
 	growth Growth
-	// budgets are the pool's disruption budgets without those of ours, and paces reports that there are such.
+	// budgets are the pool's disruption budgets without plumbline's; paces reports whether it has any of plumbline's.
 	budgets []any
 	paces   bool
-	// bytes is how much room the budgets of before the removal take in the record.
+	// bytes is the size that the budgets from before the removal have in the record.
 	bytes int
-	// labels are those of the pool's template, with ours while it is being replaced.
+	// labels are those of the pool's template, including plumbline's while its nodes are being replaced.
 	labels map[string]any
 }
 
@@ -241,8 +237,7 @@ func (d *drive) run(ctx context.Context) error {
 	return failure
 }
 
-// open returns the removals that are not complete and that this version
-// can carry out.
+// open returns the removals that are not complete and that this version supports.
 func (d *drive) open() []*item {
 	var open []*item
 	for _, it := range d.items {
@@ -253,8 +248,7 @@ func (d *drive) open() []*item {
 	return open
 }
 
-// wake asks for a reconcile when EC2 may be asked again, and when the removal would
-// have stood still for too long.
+// wake requests a reconcile for when EC2 may be queried again, and for when the removal becomes stalled.
 func (d *drive) wake(it *item) {
 	d.wakeForBudgets(it)
 	if !it.known || it.after.Phase == v1alpha1.RemovalHeld || it.after.Phase == v1alpha1.RemovalGone || it.after.Drained() {
@@ -263,7 +257,7 @@ func (d *drive) wake(it *item) {
 	if it.seen.Cloud.Open && (it.after.Phase == v1alpha1.RemovalVerifyingCloud || asksFor[AskEC2](it)) {
 		at := d.result.AskedAt.Add(d.pause(firstQuestion(it.after)))
 		if !at.After(d.Now) {
-			at = d.Now.Add(max(d.AskEvery, soon)) // it was due, and something came before it
+			at = d.Now.Add(max(d.AskEvery, soon)) // it was due, and something else came first
 		}
 		d.wakeAt(at)
 	}
@@ -271,34 +265,34 @@ func (d *drive) wake(it *item) {
 	case ReasonGrace:
 		d.wakeAt(it.after.RecordedAt.Add(d.Pace.Grace))
 	case ReasonPodsPending, ReasonControllerNotReady, ReasonOtherNodeSync, ReasonRecordFull:
-		// Nothing watches pods, leases and the record, and the Plan is to see what goes elsewhere.
+		// There is no watch on pods, leases and the record, and the Plan must see which objects move to another
+		// NodeSync.
 		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
 	}
 	d.wakeForReplacing(it)
 	d.wakeForDiagnosis(it)
-	// A stall that is overdue was not seen: the reconcile failed before, and is repeated
-	// for that.
+	// An overdue stall is not reported yet because the reconcile failed before, and is retried anyway.
 	if at := it.after.LastProgress.Add(d.StallAfter); it.after.Stalled == nil && !inLine(it.after.Reason) && at.After(d.Now) {
 		d.wakeAt(at)
 	}
 }
 
-// wakeForBudgets asks for a reconcile when disruption budgets are to be given back later.
+// wakeForBudgets requests a reconcile for when disruption budgets are restored later.
 func (d *drive) wakeForBudgets(it *item) {
 	if slices.ContainsFunc(it.actions, func(a Action) bool { restore, is := a.(RestoreGrowth); return is && restore.Paced }) {
 		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
 	}
 }
 
-// wakeForReplacing asks for a reconcile when what Karpenter may replace is to be lent again, what it does
-// not replace is to be looked for, or a window of the pool's budgets may have opened.
+// wakeForReplacing requests a reconcile for when to renew the budget that lets Karpenter replace nodes, to check which
+// nodes it does not replace, or when a window of the pool's budgets may open.
 func (d *drive) wakeForReplacing(it *item) {
 	r := it.seen.Replacing
 	switch {
 	case it.after.Reason == ReasonFrozen && it.seen.Frozen == "":
 		d.wakeAt(d.Now.Add(time.Minute))
 	case it.after.Phase != v1alpha1.RemovalDraining || !it.seen.replaces() || len(it.seen.untouched()) == 0:
-	case (r == nil || r.Nodes == 0) && it.seen.disrupting() > 0: // a watch tells when it has gone
+	case (r == nil || r.Nodes == 0) && it.seen.disrupting() > 0: // a watch event reports when it is gone
 	case r == nil || r.Nodes == 0:
 		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
 	default:
@@ -323,8 +317,8 @@ func (d *drive) wakeAt(at time.Time) {
 	}
 }
 
-// askWhatEndsFirst asks, where it matters, whether Karpenter ends nodes in reserved capacity before their
-// replacements are there.
+// askWhatEndsFirst finds out, if it matters, whether Karpenter terminates nodes in reserved capacity before their
+// replacements exist.
 func (d *drive) askWhatEndsFirst(ctx context.Context) {
 	reserved := func(c Claim) bool { return c.Reserved }
 	if d.EndsFirst == nil || !d.Pace.Replaces || !slices.ContainsFunc(d.open(), func(it *item) bool { return slices.ContainsFunc(it.seen.NodeClaims, reserved) }) {
@@ -338,8 +332,7 @@ func (d *drive) askWhatEndsFirst(ctx context.Context) {
 	}
 }
 
-// first names the nodes of a pool that Karpenter ends before their replacements are there; empty if it
-// ends none so.
+// first names the nodes of a pool that Karpenter terminates before their replacements exist; empty if there are none.
 func (o Observation) first() string {
 	if !o.EndsFirst || !o.replaces() {
 		return ""
@@ -353,14 +346,14 @@ func (o Observation) first() string {
 	return plan.EndFirst(nodes)
 }
 
-// mayAsk reports whether EC2 may be asked now, where first reports whether a removal has had no answer yet. A last
-// question in the future was asked before the clock was put back.
+// mayAsk reports whether EC2 may be queried now. first reports whether a removal has no response yet. If the last query
+// is in the future, the clock was set back since.
 func (d *drive) mayAsk(first bool) bool {
 	return d.AskedAt.IsZero() || d.Now.Before(d.AskedAt) || !d.Now.Before(d.AskedAt.Add(d.pause(first)))
 }
 
-// pause is the least time between two questions to EC2. AskEvery is for asking again: the first question of a removal
-// does not wait for it because another removal was asked about a moment ago.
+// pause returns the minimum interval between two queries to EC2. AskEvery applies to repeated queries: the first one
+// for a removal does not wait because another removal was queried a moment ago.
 func (d *drive) pause(first bool) time.Duration {
 	if first {
 		return min(soon, d.AskEvery)
@@ -368,10 +361,10 @@ func (d *drive) pause(first bool) time.Duration {
 	return d.AskEvery
 }
 
-// firstQuestion reports whether a removal waits for its first answer from EC2 since its last NodeClaim is gone.
+// firstQuestion reports whether a removal waits for the first response from EC2 after its last NodeClaim is gone.
 func firstQuestion(r v1alpha1.Removal) bool { return r.Reason == ReasonAskingEC2 }
 
-// ask asks EC2 once about all open removals.
+// ask queries EC2 once for all open removals.
 func (d *drive) ask(ctx context.Context) {
 	d.result.AskedAt = d.Now
 	query := cloud.Query{Cluster: d.Cluster}
@@ -414,7 +407,7 @@ func (d *drive) ask(ctx context.Context) {
 	}
 }
 
-// shown are the provider IDs in an answer.
+// shown returns the provider IDs in an answer.
 func (a Answer) shown() map[string]bool {
 	shown := map[string]bool{}
 	for _, i := range a.Instances {
@@ -423,8 +416,8 @@ func (a Answer) shown() map[string]bool {
 	return shown
 }
 
-// answer picks what EC2 says about one removal: what bears its pool's tag,
-// unless another pool has that name by now, and what was noted.
+// answer selects the instances of one removal from EC2's response: those with the tag of its pool, unless another pool
+// has that name by now, and those noted.
 func answer(it *item, found []cloud.Instance) *Answer {
 	noted := map[string]string{}
 	for providerID := range it.seen.Noted {

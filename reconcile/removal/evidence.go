@@ -12,12 +12,11 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 )
 
-// slowDrain is after how long of draining what keeps a node is looked for.
+// slowDrain is how long a node drains before it is diagnosed.
 const slowDrain = time.Minute
 
-// diagnose says why removals stand still, and what keeps nodes that drain slowly.
-// It only reads; what cannot be read is left out, since a removal's progress
-// never hangs on its diagnosis.
+// diagnose explains why removals are stalled, and what blocks nodes that drain slowly. It only reads, and skips what
+// cannot be read: a removal's progress never depends on its diagnosis.
 func (d *drive) diagnose(ctx context.Context) error {
 	due := d.DiagnosedAt.IsZero() || d.Now.Before(d.DiagnosedAt) || !d.Now.Before(d.DiagnosedAt.Add(d.readAgain()))
 	var unread []error
@@ -29,7 +28,7 @@ func (d *drive) diagnose(ctx context.Context) error {
 			it.after.Message, it.after.BreakGlass = Diagnose(it.after, it.seen, Evidence{})
 		case it.after.Stalled == nil && !slow:
 		case !due && (it.after.Stalled == nil || it.before.Stalled != nil):
-			// What was found last stands until the next look.
+			// The last result remains until the next diagnosis.
 			if it.before.Reason == it.after.Reason {
 				it.after.Message, it.after.BreakGlass = it.before.Message, it.before.BreakGlass
 			}
@@ -45,7 +44,8 @@ func (d *drive) diagnose(ctx context.Context) error {
 	return errors.Join(unread...)
 }
 
-// readAgain returns after how long what keeps nodes is read again, by the removal that a node has kept for the shortest time.
+// readAgain returns the interval between two diagnoses, determined by the removal that has been blocked for the
+// shortest time.
 func (d *drive) readAgain() time.Duration {
 	kept := time.Duration(math.MaxInt64)
 	for _, it := range d.open() {
@@ -56,7 +56,8 @@ func (d *drive) readAgain() time.Duration {
 	return blocker.ReadAgain(kept)
 }
 
-// keptFor is how long the first node that drains has been draining, or since when none has begun to.
+// keptFor returns how long the oldest terminating NodeClaim has been terminating or, if there is none, the time since
+// the last progress.
 func (it *item) keptFor(now time.Time) time.Duration {
 	since := it.drainsSince()
 	if since.IsZero() {
@@ -65,8 +66,8 @@ func (it *item) keptFor(now time.Time) time.Duration {
 	return now.Sub(since)
 }
 
-// drainsSlowly reports whether a NodeClaim of a removal has been ending for a while, or
-// that EC2 does not take its termination.
+// drainsSlowly reports whether a NodeClaim of a removal has been terminating for a while, or EC2 does not accept its
+// termination.
 func (it *item) drainsSlowly(now time.Time) bool {
 	at := it.slowAt()
 	if it.seen.idles(it.after, now) && len(it.seen.untouched()) > 0 {
@@ -75,7 +76,7 @@ func (it *item) drainsSlowly(now time.Time) bool {
 	return it.after.Reason == ReasonNodeClaimsLeaving && !at.IsZero() && !now.Before(at)
 }
 
-// slowAt is when what keeps its nodes is looked for; zero if none is ending.
+// slowAt returns when its nodes are to be diagnosed; zero if none is terminating.
 func (it *item) slowAt() time.Time {
 	since := it.drainsSince()
 	if since.IsZero() {
@@ -90,8 +91,7 @@ func (it *item) slowAt() time.Time {
 	return at
 }
 
-// drainsSince is since when the oldest of its NodeClaims is ending; zero if
-// none is.
+// drainsSince returns when the oldest terminating NodeClaim was deleted; zero if none is terminating.
 func (it *item) drainsSince() time.Time {
 	var since time.Time
 	for _, c := range it.seen.NodeClaims {
@@ -102,21 +102,20 @@ func (it *item) drainsSince() time.Time {
 	return since
 }
 
-// wakeForDiagnosis asks for a reconcile when what keeps a node is to be looked for:
-// no watch tells of budgets.
+// wakeForDiagnosis requests a reconcile for when a node is to be diagnosed: there is no watch on PodDisruptionBudgets.
 func (d *drive) wakeForDiagnosis(it *item) {
 	since := it.drainsSince()
 	switch {
 	case it.after.Reason != ReasonNodeClaimsLeaving || since.IsZero() && !it.seen.idles(it.after, d.Now):
 	case it.drainsSlowly(d.Now):
-		d.wakeAt(d.result.DiagnosedAt.Add(blocker.ReadAgain(it.keptFor(d.Now)))) // of all, the soonest counts
+		d.wakeAt(d.result.DiagnosedAt.Add(blocker.ReadAgain(it.keptFor(d.Now)))) // the earliest time of all removals applies
 	default:
 		d.wakeAt(it.slowAt())
 	}
 }
 
-// kept are the NodeClaims that hold the removal up: those that are terminating, which removal.maxUnavailable counts, or,
-// if none is and Karpenter could begin to replace others, these.
+// kept returns the NodeClaims that block the removal: those that are terminating, which removal.maxUnavailable counts,
+// or, if there are none and Karpenter could start to replace others, these.
 func (it *item) kept(now time.Time) []Claim {
 	terminating := slices.DeleteFunc(slices.Clone(it.seen.NodeClaims), func(c Claim) bool { return c.Deleting.IsZero() })
 	if len(terminating) == 0 && it.seen.idles(it.after, now) {
@@ -125,7 +124,7 @@ func (it *item) kept(now time.Time) []Claim {
 	return terminating
 }
 
-// gather looks into the nodes that have been leaving for longest, of a removal that began at a time.
+// gather reads what blocks the nodes that have been terminating for longest, for a removal that began at a time.
 func (d *drive) gather(ctx context.Context, oldest []Claim, began time.Time) (Evidence, error) {
 	slices.SortFunc(oldest, func(a, b Claim) int {
 		return cmp.Or(a.Deleting.Compare(b.Deleting), cmp.Compare(a.Name, b.Name))

@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// pace is how fast this NodeSync has NodeClaims ended.
+// pace returns how fast this NodeSync's NodeClaims are terminated.
 func (s *Step) pace() Pace {
 	policy := s.Sync.Spec.Removal
 	lastPool := slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.LastPool })
@@ -33,9 +33,9 @@ func (s *Step) pace() Pace {
 	return pace
 }
 
-// controllerGate is open while Karpenter's controller has a ready replica: only
-// it can finalize what is deleted, and only if no policy denies it that. An open one says what is
-// not yet as it should be, such as another version.
+// controllerGate is open while Karpenter's controller has a ready replica and no policy denies it: only the controller
+// can remove the finalizers of deleted objects. The message of an open gate says what is not as it should be, such as
+// another version.
 func (s *Step) controllerGate(ctx context.Context) Gate {
 	message := s.Controller.Message
 	if message == "" && !s.Alive {
@@ -47,7 +47,7 @@ func (s *Step) controllerGate(ctx context.Context) Gate {
 	return Gate{Open: s.Alive, Message: message}
 }
 
-// denied is why a policy denies Karpenter's controller the removal of its finalizers; empty if none does.
+// denied returns why a policy denies Karpenter's controller the removal of its finalizers; empty if none does.
 func (s *Step) denied(ctx context.Context) string {
 	if s.Denied == nil {
 		return ""
@@ -55,14 +55,14 @@ func (s *Step) denied(ctx context.Context) string {
 	return s.Denied(ctx)
 }
 
-// daemonSets are those of CSI drivers and CNI plugins, for a diagnosis.
+// daemonSets returns those of CSI drivers and CNI plugins, for a diagnosis.
 func (s *Step) daemonSets(ctx context.Context) plan.DaemonSets {
 	found, _ := s.View.DaemonSets(ctx, s.Live.NodeClaims, s.Now, s.Sync.GetRetryInterval())
 	return found
 }
 
-// Blockers finds out what nodes that are terminating wait for, as for a removal. EC2 is left out if its client cannot be
-// made.
+// Blockers returns what is needed to diagnose terminating nodes, as for a removal. It omits EC2 if its client cannot be
+// created.
 func (s *Step) Blockers(ctx context.Context) blocker.Look {
 	look := blocker.Look{Reader: s.Nodes.Uncached, DaemonSets: s.daemonSets, Log: s.Log, Now: s.Now}
 	if ec2, err := s.EC2(ctx, s.Region); err == nil && s.Region != "" && ec2 != nil {
@@ -71,7 +71,7 @@ func (s *Step) Blockers(ctx context.Context) blocker.Look {
 	return look
 }
 
-// endsFirst reports whether Karpenter's feature gate for that is on; where that cannot be read, nothing is named.
+// endsFirst reports whether Karpenter's feature gate to terminate first is enabled; false if that cannot be read.
 func (s *Step) endsFirst(ctx context.Context) bool {
 	if s.Gate == nil {
 		return false
@@ -80,9 +80,9 @@ func (s *Step) endsFirst(ctx context.Context) bool {
 	return err == nil && on
 }
 
-// leaderGate is open while a pod of Karpenter's controller leads, and says then what is wrong with it, as the API
-// server itself says: a deletionTimestamp cannot be taken back, and a Deployment
-// tells late that its pods are gone.
+// leaderGate is open while a pod of Karpenter's controller leads; its message then says what is wrong with the
+// controller. It reads the API server, not the cache, because a deletionTimestamp cannot be reverted, and a Deployment
+// reports late that its pods are gone.
 func (s *Step) leaderGate(ctx context.Context) Gate {
 	deployments, err := s.View.Controllers(ctx, s.Sync.Status.Karpenter.Namespace)
 	if err != nil {
@@ -101,12 +101,12 @@ func (s *Step) leaderGate(ctx context.Context) Gate {
 	return Gate{Open: leads.Ready, Message: leads.Message}
 }
 
-// otherVersion names a controller whose image is of another version than Git wants and than the one in force; empty
-// if there is none, or the image does not tell.
+// otherVersion names a controller whose image version differs both from the one that Git wants and from the one in
+// force; empty if there is none, or the version cannot be read from the image.
 func (s *Step) otherVersion(ctx context.Context, deployments []appsv1.Deployment) string {
 	k := s.Sync.Status.Karpenter
 	if k.Version == "" {
-		return "" // another tool's
+		return "" // another tool installed it
 	}
 	wanted := k.Version
 	if k.Target != nil {
@@ -128,7 +128,7 @@ func (s *Step) cloudGate() Gate {
 	return Gate{Open: s.Account.OK, Message: s.Account.Message}
 }
 
-// arrivalsGate returns the gate of each removal that is open once what came with its revision is there.
+// arrivalsGate returns a function that returns a removal's gate for the additions of its revision.
 func (s *Step) arrivalsGate() func(v1alpha1.Removal) Gate {
 	unready := sync.OnceValue(s.unreadyPools)
 	return func(r v1alpha1.Removal) Gate {
@@ -144,7 +144,7 @@ func (s *Step) arrivalsGate() func(v1alpha1.Removal) Gate {
 	}
 }
 
-// unreadyPool is a NodePool of the Set that lives and is not Ready.
+// unreadyPool is a NodePool of the Set that exists and is not Ready.
 type unreadyPool struct {
 	ref     render.Ref
 	created time.Time
@@ -161,7 +161,7 @@ func (s *Step) unreadyPools() []unreadyPool {
 	return found
 }
 
-// targets are what takes the place of an entry that leaves, as long as Git has it.
+// targets returns the entries to which a removed entry moves and that are in Git.
 func (s *Step) targets(r v1alpha1.Removal) []render.Ref {
 	var found []render.Ref
 	for _, name := range r.MovesTo {
@@ -172,12 +172,12 @@ func (s *Step) targets(r v1alpha1.Removal) []render.Ref {
 	return found
 }
 
-// gitGate is open once Git was read after the grace: what was put back within it stays, also
-// where nothing reports pushes and the interval is longer than the grace.
+// gitGate is open once Git was read after the grace period, so an entry that was added back within it stays, even if no
+// webhook reports pushes and the interval is longer than the grace period.
 func (s *Step) gitGate(r v1alpha1.Removal) Gate {
 	over := r.RecordedAt.Add(s.pace().Grace)
 	if s.Now.Before(over) {
-		return Gate{Open: true} // the grace itself is waited for
+		return Gate{Open: true} // the grace gate waits for it
 	}
 	read, why, wake := s.ReadSince(over)
 	if !wake.IsZero() {
@@ -190,10 +190,10 @@ func (s *Step) gitGate(r v1alpha1.Removal) Gate {
 	return Gate{Open: read, Message: message}
 }
 
-// clocksDiffer is by how much the API server's clock may differ from ours.
+// clocksDiffer is the maximum assumed difference between the API server's clock and ours.
 const clocksDiffer = time.Minute
 
-// firstThatWaits says what the first change waits for that is not made yet; empty if none waits.
+// firstThatWaits returns what the first pending change waits for; empty if no change waits.
 func (s *Step) firstThatWaits() string {
 	if s.Plan == nil {
 		return ""
@@ -206,9 +206,9 @@ func (s *Step) firstThatWaits() string {
 	return ""
 }
 
-// onlyHeldSince reports whether what is not applied of a newer revision is only held, and nothing that a removal waits for: all
-// of the revision that it was recorded in had been applied, and what is held changes objects that are there, and to none of
-// which it moves.
+// onlyHeldSince reports whether the unapplied changes of a newer revision are only held, and the removal need not wait
+// for them: everything of the revision in which it was recorded had been applied, and the held changes affect existing
+// objects to none of which the removal moves.
 func (s *Step) onlyHeldSince(r v1alpha1.Removal) bool {
 	arrived := r.Phase == v1alpha1.RemovalDraining || r.Revision == s.Before.Status.LastAppliedRevision
 	if s.Plan == nil || !arrived || r.Revision == s.Revision {
@@ -222,10 +222,9 @@ func (s *Step) onlyHeldSince(r v1alpha1.Removal) bool {
 	})
 }
 
-// arrivalsDone reports whether everything of the revision is applied and each
-// NodePool that came with it is Ready; if not, what is waited for. Nothing
-// leaves before what takes its place is there. What is held of a newer commit is
-// not waited for.
+// arrivalsDone reports whether everything of the revision is applied and each new NodePool is Ready; if not, what is
+// waited for. Nothing is removed before its replacement exists. A removal does not wait for held changes of a newer
+// commit.
 func (s *Step) arrivalsDone(r v1alpha1.Removal, unready func() []unreadyPool) (done bool, waitingFor string) {
 	if !s.Applied && !s.onlyHeldSince(r) {
 		return false, "the other changes of " + s.Revision + s.firstThatWaits()
@@ -238,11 +237,11 @@ func (s *Step) arrivalsDone(r v1alpha1.Removal, unready func() []unreadyPool) (d
 	return true, ""
 }
 
-// successorGate returns the gate of each removal that is open while a NodePool of the Set could take the pods:
-// Ready, with room to grow, and with nodes that can be launched. If the removed pool moves to some of them, only
-// these count. simulate.LandingAsker has simulated before whether each pod fits.
+// successorGate returns a function that returns a removal's gate for its pods. The gate is open while a NodePool of the
+// Set could take them: it is Ready, has room to grow, and its nodes can be launched. If the removed pool moves to
+// certain NodePools, only these count. simulate.LandingAsker has already simulated whether each pod fits.
 //
-// Removals that move to no pool share one answer: to find it once matters where hundreds of pools are removed.
+// Removals that move to no pool share one result, which matters if hundreds of pools are removed.
 func (s *Step) successorGate() func(v1alpha1.Removal) Gate {
 	anyPool := sync.OnceValue(func() Gate { return s.takenBy(nil) })
 	return func(r v1alpha1.Removal) Gate {
@@ -259,7 +258,7 @@ func (s *Step) successorGate() func(v1alpha1.Removal) Gate {
 	}
 }
 
-// takenBy is the gate of pods that one of some NodePools has to take; nil stands for all of Git's.
+// takenBy returns the gate for pods that one of some NodePools must take; nil means all in Git.
 func (s *Step) takenBy(targets []render.Ref) Gate {
 	var unfit []string
 	var room Room
@@ -289,8 +288,8 @@ func (s *Step) takenBy(targets []render.Ref) Gate {
 	return Gate{Message: "no NodePool can run the pods: " + finding.Some(unfit)}
 }
 
-// joins adds to the room what a NodePool that could take pods has left of its limits, and reports
-// whether there is a limit still: of a resource that one of them does not limit there is none.
+// joins adds to room what is left within the limits of a NodePool that could take pods, and reports whether a limit
+// remains: a resource that one of the NodePools does not limit is unlimited.
 func (s *Step) joins(room *Room, ref render.Ref) bool {
 	left := plan.LimitsLeft(s.Live.Objects[ref].Unstructured)
 	if room.Pools == "" {
@@ -310,9 +309,8 @@ func (s *Step) joins(room *Room, ref render.Ref) bool {
 	return len(room.Left) > 0
 }
 
-// successorWanted reports whether pods have to find a place elsewhere. They have not
-// where Git has no NodePool left that may grow and guard.allowLastPool says so, or people have approved
-// just that.
+// successorWanted reports whether pods must be able to run elsewhere. They need not if Git contains no NodePool that
+// may grow, and guard.allowLastPool is set or people have approved exactly that.
 func (s *Step) successorWanted(r v1alpha1.Removal) bool {
 	if !s.Sync.Spec.Guard.AllowLastPool && !r.LastPool {
 		return true
@@ -322,7 +320,7 @@ func (s *Step) successorWanted(r v1alpha1.Removal) bool {
 	})
 }
 
-// unfit says why a NodePool of the Set can take no pods; empty if it can.
+// unfit returns why a NodePool of the Set cannot take pods; empty if it can.
 func (s *Step) unfit(ref render.Ref) string {
 	live := s.Live.Objects[ref]
 	if live == nil {
@@ -349,8 +347,8 @@ func (s *Step) unfit(ref render.Ref) string {
 	return ""
 }
 
-// unregistered names the oldest NodeClaim of a pool that has an instance and whose node should
-// have registered by now, unless the node of a newer one has: it was bad luck then.
+// unregistered names the oldest NodeClaim of a pool that has an instance and whose node should have registered by now;
+// empty if the node of a newer one has, because then the failure was an exception.
 func (s *Step) unregistered(pool string) string {
 	var registered time.Time
 	var late *plan.NodeClaim

@@ -20,8 +20,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// LeftPod is a pod that did not run yet when the removal was over that has evicted the one
-// before it. Until it does, or has gone, no other removal ends a NodeClaim.
+// LeftPod is a pod that did not run yet when the removal that evicted its predecessor was over. Until it runs, or is
+// gone, no other removal terminates a NodeClaim.
 type LeftPod struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
@@ -30,12 +30,12 @@ type LeftPod struct {
 	Since time.Time `json:"since"`
 }
 
-// forget drops the record of a removal that is over. What pods it has left without a node
-// stays: the next removal has to wait for them.
+// forget drops the record of a removal that is over. It keeps the pods that the removal left without a node: the next
+// removal must wait for them.
 func (d *drive) forget(ctx context.Context, it *item) error {
 	entry, exists := d.records.entries[it.before.UID]
 	if !exists || entry.over() {
-		return nil // or an earlier reconcile has, which was killed before it wrote the status
+		return nil // or an earlier reconcile has dropped it, and was killed before it wrote the status
 	}
 	left := record{Kind: entry.Kind, Name: entry.Name}
 	if !d.Pace.All {
@@ -49,8 +49,8 @@ func (d *drive) forget(ctx context.Context, it *item) error {
 	return d.dropPoolless(ctx, it)
 }
 
-// dropPoolless drops what the removal of a pool has left, this time or before it was taken back
-// once, that will never run again, whatever else is removed: pods that may run only in that pool.
+// dropPoolless drops the pods that the removal of a pool has left, now or when it was reverted before, and that can
+// never run again because they may run only in that pool.
 func (d *drive) dropPoolless(ctx context.Context, it *item) error {
 	for _, key := range []types.UID{it.before.UID, takenBack(it.before.UID)} {
 		entry, exists := d.records.entries[key]
@@ -76,7 +76,7 @@ func (d *drive) dropPoolless(ctx context.Context, it *item) error {
 	return nil
 }
 
-// leftOf are the pods of workloads that do not run yet.
+// leftOf returns the pods of workloads that do not run yet.
 func (d *drive) leftOf(ctx context.Context, workloads []Workload) ([]LeftPod, error) {
 	var left []LeftPod
 	for _, w := range workloads {
@@ -91,8 +91,8 @@ func (d *drive) leftOf(ctx context.Context, workloads []Workload) ([]LeftPod, er
 	return left[:min(len(left), maxWorkloads)], nil
 }
 
-// poolFor is the only NodePool whose nodes a pod may run on, by its node selector or by each term of
-// its required node affinity; empty if there is none such.
+// poolFor returns the only NodePool on whose nodes a pod may run, by its node selector or by each term of its required
+// node affinity; empty if there is no such pool.
 func poolFor(spec *corev1.PodSpec) string {
 	if pool := spec.NodeSelector[karpv1.NodePoolLabelKey]; pool != "" {
 		return pool
@@ -113,8 +113,8 @@ func poolFor(spec *corev1.PodSpec) string {
 	return pool
 }
 
-// awaitLeft names a pod that an earlier removal has left and that does not run yet; empty if
-// there is none. The records of those of which all run go.
+// awaitLeft names a pod that an earlier removal has left and that does not run yet; empty if there is none. It drops
+// the records whose pods all run.
 func (d *drive) awaitLeft(ctx context.Context) (string, error) {
 	waiting := ""
 	for uid, entry := range d.records.entries {
@@ -139,11 +139,11 @@ func (d *drive) awaitLeft(ctx context.Context) (string, error) {
 	return waiting, nil
 }
 
-// Settle looks at what removals have left, pods without a node and NodeClaims that end, while none is
-// open, and reports whether any still is: what is recorded of the others goes. A pod that has not run for as long as a
-// removal may stand still waits for something else than its node. So goes the record of an object
-// that stays and that the status has no removal of: the reconcile that recorded it was killed before it
-// wrote the status, and Git has the entry again.
+// Settle checks the pods without a node and the terminating NodeClaims that removals have left, while no removal is
+// open. It reports whether any are left, and drops the records of the others. A pod that has not run for longer than a
+// removal may stall waits for something other than its node. Settle also drops the record of an object that stays and
+// has no removal in the status: the reconcile that recorded it was killed before it wrote the status, and Git contains
+// the entry again.
 func Settle(ctx context.Context, w World, p Pass, stays func(types.UID) bool) (left bool, err error) {
 	d := newDrive(w, p)
 	if d.records, err = loadRecords(ctx, w.Home, p.Sync); err != nil {
@@ -171,8 +171,7 @@ func Settle(ctx context.Context, w World, p Pass, stays func(types.UID) bool) (l
 	return left, d.records.save(ctx, w.Home, p.Sync)
 }
 
-// pending is a pod that is left, as long as it does not run, or is not Ready; nil once it does, or has
-// gone.
+// pending returns a left pod while it does not run, or is not Ready; nil once it does, or is gone.
 func (p *podReader) pending(ctx context.Context, left LeftPod) (*ownedPod, error) {
 	for _, phase := range []corev1.PodPhase{corev1.PodPending, corev1.PodRunning} {
 		all, err := p.in(ctx, podsOf{left.Namespace, phase})
@@ -189,8 +188,8 @@ func (p *podReader) pending(ctx context.Context, left LeftPod) (*ownedPod, error
 	return nil, nil
 }
 
-// stays ends the way of a removal before its pool is deleted, where only the nodes were to go. That none is left is
-// read past the cache: a NodeClaim that the cache lacks may have an instance that EC2 does not show yet.
+// stays stops a removal before its pool is deleted, if only the nodes are to be removed. It reads past the cache that
+// no NodeClaim is left: one that is missing in the cache may have an instance that EC2 does not return yet.
 func stays(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	switch {
 	case !o.Stays || !o.alive():
@@ -204,7 +203,7 @@ func stays(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	}, false
 }
 
-// rests asks nobody again about the nodes of such a pool, as long as it gets none.
+// rests skips further queries about the nodes of such a pool while it has none.
 func rests(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	if !r.Drained() {
 		return step{}, true
@@ -212,31 +211,32 @@ func rests(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	return stays(r, o, now)
 }
 
-// Stranded is an instance that is to end, and that Karpenter does not end as things are.
+// Stranded is an instance that should be terminated, and that Karpenter does not terminate in the current state.
 type Stranded struct {
-	// ID is that of the instance, Claim and Node are its NodeClaim and its Node; empty if it has none.
+	// ID is the instance's ID. Claim and Node are its NodeClaim and its Node; empty if it has none.
 	ID, Claim, Node string
 	// Drained reports whether Karpenter has drained the node.
 	Drained bool
-	// Why is what Karpenter has not done, in words.
+	// Why says what Karpenter has not done.
 	Why string
 }
 
-// Standing is what NodeClaims are judged by.
+// Standing is the state of the cluster that decides which NodeClaims are stranded.
 type Standing struct {
-	// Pools are the NodePools whose nodes are to end, each with whether that goes on: it does not where it is held.
+	// Pools are the NodePools whose nodes are to be terminated. The value reports whether that proceeds: it is false if
+	// the removal is held.
 	Pools map[string]bool
 	// Ready are the Nodes that are Ready.
 	Ready map[string]bool
 	// Noted are the provider IDs in the records of removals.
 	Noted []string
-	// Runs reports whether Karpenter's controller does.
+	// Runs reports whether Karpenter's controller runs.
 	Runs bool
 }
 
-// Strands are the instances of some pools that Karpenter does not end as things are, by their IDs, and how many of
-// their NodeClaims it is still at: those whose pods it evicts, those that nobody has deleted while it runs, and those
-// whose removal does not go on. Only an instance that a NodeClaim names or that was noted counts.
+// Strands returns the instances of some pools that Karpenter does not terminate in the current state, by their IDs, and
+// the number of their NodeClaims that it still works on: those whose pods it evicts, those that were not deleted while
+// it runs, and those whose removal does not proceed. Only instances that a NodeClaim names or that were noted count.
 func Strands(claims []karpv1.NodeClaim, by Standing) (found []Stranded, busy int) {
 	named := map[string]bool{}
 	for i := range claims {
@@ -268,10 +268,11 @@ func Strands(claims []karpv1.NodeClaim, by Standing) (found []Stranded, busy int
 	return found, busy
 }
 
-// leaves says why Karpenter does not end a NodeClaim's instance; empty if it is at it. It asks EC2 for the instance
-// of a node that is not Ready, or has not registered, before it drains, and of any other one after that: where it may
-// not ask, nothing but the conditions says so (sigs.k8s.io/karpenter pkg/controllers/node/termination/controller.go).
-// Before 1.1 none reports that it drains: a node that is Ready it is at.
+// whyLeaves returns why Karpenter does not terminate a NodeClaim's instance; empty if it works on it. Karpenter queries
+// EC2 for the instance before it drains a node that is not Ready or has not registered, and afterwards for any other
+// node: if EC2 denies that, only the conditions show it (sigs.k8s.io/karpenter
+// pkg/controllers/node/termination/controller.go). Before 1.1, no condition reports the drain; a Ready node is then
+// assumed to be draining.
 func whyLeaves(claim *karpv1.NodeClaim, by Standing) string {
 	if !by.Runs {
 		return "Karpenter's controller does not run"
@@ -292,7 +293,7 @@ func whyLeaves(claim *karpv1.NodeClaim, by Standing) string {
 	return ""
 }
 
-// conditionOf is the status of one of its conditions; empty if it has none of that type.
+// conditionOf returns the status of one of its conditions; empty if it has none of that type.
 func conditionOf(claim *karpv1.NodeClaim, kind string) metav1.ConditionStatus {
 	for _, condition := range claim.Status.Conditions {
 		if condition.Type == kind {
@@ -302,7 +303,7 @@ func conditionOf(claim *karpv1.NodeClaim, kind string) metav1.ConditionStatus {
 	return ""
 }
 
-// Noted are the provider IDs in the records of a NodeSync's removals.
+// Noted returns the provider IDs in the records of a NodeSync's removals.
 func Noted(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync) ([]string, error) {
 	kept, err := loadRecords(ctx, reader, sync)
 	if err != nil {

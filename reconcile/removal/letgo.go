@@ -24,18 +24,17 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Owner tells whose an object is.
+// Owner is the owner of objects.
 type Owner interface {
 	// Label returns the value of the ownership label.
 	Label() (label, annotation string)
-	// Owns reports whether an object bears it.
+	// Owns reports whether an object has its label.
 	Owns(object metav1.Object) bool
 }
 
-// LetGo orphans every object of a NodeSync, with its nodes, and drops
-// the record of its removals. It is done when nothing bears the NodeSync's label
-// any more; else the next reconcile, a moment later, goes on. Objects are read past
-// the cache: one that is overlooked would bear the label of nobody.
+// LetGo orphans every object of a NodeSync, with its nodes, and drops the record of its removals. It is done when no
+// object has the NodeSync's label any more; otherwise the next reconcile, a moment later, continues. It reads objects
+// past the cache: one that is missed would keep the label of a NodeSync that no longer exists.
 func LetGo(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner) (done bool, err error) {
 	owned, err := ownedBy(ctx, w.Live, owner)
 	if err != nil {
@@ -62,9 +61,9 @@ func LetGo(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner) (
 	return w.dropRecords(ctx, kept)
 }
 
-// Orphan leaves some objects of a NodeSync to themselves, with their nodes, labelled as that. It is
-// done when none of them bears the NodeSync's label any more; else the next reconcile, a moment later, goes on.
-// Objects are read past the cache.
+// Orphan stops managing some objects of a NodeSync, with their nodes, and labels them as orphaned. It is done when none
+// of them has the NodeSync's label any more; otherwise the next reconcile, a moment later, continues. It reads objects
+// past the cache.
 func Orphan(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner, uids map[types.UID]bool) (done bool, err error) {
 	owned, err := ownedBy(ctx, w.Live, owner)
 	if err != nil {
@@ -83,7 +82,7 @@ func Orphan(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner, 
 	return w.releaseAll(ctx, releases)
 }
 
-// releaseAll takes these steps, as many as can be.
+// releaseAll makes as many of these releases as possible.
 func (w World) releaseAll(ctx context.Context, releases []Release) (done bool, err error) {
 	done = true
 	var failures []error
@@ -97,7 +96,7 @@ func (w World) releaseAll(ctx context.Context, releases []Release) (done bool, e
 	return done && len(failures) == 0, errors.Join(failures...)
 }
 
-// growth is what the removals had stopped, by object; where there is no record, as the status has it.
+// growth returns the growth that the removals had stopped, by object; without a record, it uses the status.
 func (r *records) growth(sync *v1alpha1.NodeSync) map[types.UID]Growth {
 	stopped := map[types.UID]Growth{}
 	for _, removal := range sync.Status.Removals {
@@ -111,8 +110,8 @@ func (r *records) growth(sync *v1alpha1.NodeSync) map[types.UID]Growth {
 	return stopped
 }
 
-// dropRecords deletes the record of removals. One that another writer has changed is
-// read again in the next reconcile; one that goes with its namespace is released.
+// dropRecords deletes the record of removals. If another client has changed it, the next reconcile reads it again; if
+// it is deleted with its namespace, nothing is left to do.
 func (w World) dropRecords(ctx context.Context, kept *records) (done bool, err error) {
 	err = kept.drop(ctx, w.Home)
 	switch {
@@ -124,8 +123,7 @@ func (w World) dropRecords(ctx context.Context, kept *records) (done bool, err e
 	return false, err
 }
 
-// ownedBy reads the objects that bear an owner's label. Where a kind is not
-// served there are none of it.
+// ownedBy reads the objects with an owner's label. A kind that is not served has none.
 func ownedBy(ctx context.Context, reader client.Reader, owner Owner) ([]*unstructured.Unstructured, error) {
 	label, _ := owner.Label()
 	var owned []*unstructured.Unstructured
@@ -148,9 +146,8 @@ func ownedBy(ctx context.Context, reader client.Reader, owner Owner) ([]*unstruc
 	return owned, nil
 }
 
-// restrainedUnlabelled reads the objects whose growth a removal has stopped and whose
-// label another client has removed since. One that bears the label of another is that
-// one's.
+// restrainedUnlabelled reads the objects whose growth a removal has stopped and whose label another client has removed
+// since. An object with another owner's label belongs to that owner.
 func restrainedUnlabelled(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync, records *records) ([]*unstructured.Unstructured, error) {
 	removed := map[types.UID]render.Ref{}
 	for uid, entry := range records.entries {
@@ -182,8 +179,7 @@ func restrainedUnlabelled(ctx context.Context, reader client.Reader, sync *v1alp
 	return found, nil
 }
 
-// release patches one object. It is not released where it is another one by now
-// or was written since it was read.
+// release patches one object. It returns false if the object was replaced or written since it was read.
 func (w World) release(ctx context.Context, r Release) (released bool, err error) {
 	if err := w.StillLeader(ctx); err != nil {
 		return false, fmt.Errorf("release %s/%s: %w", r.Kind, r.Name, err)
@@ -206,8 +202,8 @@ func (w World) release(ctx context.Context, r Release) (released bool, err error
 	return false, fmt.Errorf("release %s/%s: %w", r.Kind, r.Name, err)
 }
 
-// changed reports whether an object is not as a release has seen it: the API server
-// answers a failed test of a JSON patch as it does an invalid object.
+// changed reports whether an object differs from the version that a release has seen: the API server returns the same
+// error for a failed test of a JSON patch as for an invalid object.
 func (w World) changed(ctx context.Context, r Release) bool {
 	kind, _ := render.KindOf(r.Kind)
 	object := &unstructured.Unstructured{}
@@ -218,17 +214,16 @@ func (w World) changed(ctx context.Context, r Release) bool {
 	return object.GetUID() != r.UID || object.GetResourceVersion() != r.ResourceVersion
 }
 
-// Release lets one object go that stays: our label is taken off and, where a
-// removal had stopped its growth, growth is as it was and the removal's manager
-// owns nothing; a brake is taken off likewise. Spec and managedFields are otherwise left as it is. NodeClaims that are ending finish by Karpenter.
+// Release stops managing one object that stays: it removes plumbline's label and, if a removal had stopped its growth,
+// restores the growth and removes the removal's field manager; a brake is removed in the same way. The rest of spec and
+// managedFields is unchanged. Karpenter completes the termination of NodeClaims.
 type Release struct {
 	Kind, Name      string
 	UID             types.UID
 	ResourceVersion string
 	// Manager is the field manager that writes it.
 	Manager string
-	// Patch is a JSON patch, in one piece, that holds for just that object as
-	// it was seen.
+	// Patch is a JSON patch that applies only to the object in the version that was seen.
 	Patch []Operation
 }
 
@@ -239,8 +234,8 @@ type Operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// Releases are the steps that leave the objects of a NodeSync to themselves.
-// growth is what their removals had recorded.
+// Releases returns the releases that stop managing the objects of a NodeSync. growth is what their removals had
+// recorded.
 func Releases(owned []*unstructured.Unstructured, growth map[types.UID]Growth) []Release {
 	releases := make([]Release, 0, len(owned))
 	for _, object := range owned {
@@ -258,9 +253,9 @@ func Releases(owned []*unstructured.Unstructured, growth map[types.UID]Growth) [
 	return releases
 }
 
-// Restores are the steps that give pools of Git, which cannot be written yet, what plumbline itself
-// has taken from them; none for one that it has taken nothing from. growth is what removals had
-// recorded, and braked says whose brake is on.
+// Restores returns the releases that restore what plumbline itself has changed on pools that are in Git and cannot be
+// written yet; none for an unchanged pool. growth is what removals had recorded, and braked are the pools whose brake
+// stays on.
 func Restores(pools []*unstructured.Unstructured, growth map[types.UID]Growth, braked map[string]bool) []Release {
 	var restores []Release
 	for _, pool := range pools {
@@ -269,14 +264,14 @@ func Restores(pools []*unstructured.Unstructured, growth map[types.UID]Growth, b
 		if len(given) == 0 {
 			continue
 		}
-		r.Manager = v1alpha1.RemovalFieldManager // what Git says of these fields is applied over it
+		r.Manager = v1alpha1.RemovalFieldManager // the values in Git are applied over it
 		r.Patch = append(r.Patch, given...)
 		restores = append(restores, r)
 	}
 	return restores
 }
 
-// releaseOf is of just this object as it was seen.
+// releaseOf returns a Release of the object in the version that was seen.
 func releaseOf(object *unstructured.Unstructured) Release {
 	r := Release{Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(), Manager: v1alpha1.FieldManager}
 	r.Patch = []Operation{
@@ -286,7 +281,7 @@ func releaseOf(object *unstructured.Unstructured) Release {
 	return r
 }
 
-// givenBack has growth be as it was, and likewise the disruption budgets where the brake is to go.
+// givenBack returns the patch that restores growth and, if brake is true, the disruption budgets.
 func givenBack(object *unstructured.Unstructured, growth map[types.UID]Growth, brake bool) (patch []Operation) {
 	stopped, braked := restrained(object), -1
 	if brake {
@@ -300,7 +295,7 @@ func givenBack(object *unstructured.Unstructured, growth map[types.UID]Growth, b
 	if braked >= 0 {
 		patch = append(patch, Operation{Op: "replace", Path: "/spec/disruption/budgets", Value: plan.WithoutBrake(object)})
 	}
-	for _, at := range []int{max(stopped, braked), min(stopped, braked)} { // the last first: the others stay where they are
+	for _, at := range []int{max(stopped, braked), min(stopped, braked)} { // the last one first, so the index of the other stays valid
 		if at >= 0 {
 			patch = append(patch, Operation{Op: "remove", Path: fmt.Sprintf("/metadata/managedFields/%d", at)})
 		}
@@ -308,23 +303,22 @@ func givenBack(object *unstructured.Unstructured, growth map[types.UID]Growth, b
 	return patch
 }
 
-// restrained returns where in the object's managedFields a removal stands that
-// has stopped its growth; -1 where none has.
+// restrained returns the index in the object's managedFields of a removal that has stopped its growth; -1 if there is
+// none.
 func restrained(object *unstructured.Unstructured) int {
 	return appliedAt(object, v1alpha1.RemovalFieldManager)
 }
 
-// appliedAt returns where in the object's managedFields a manager stands that has applied
-// something; -1 where it has not.
+// appliedAt returns the index in the object's managedFields of a manager that has applied something; -1 if there is
+// none.
 func appliedAt(object *unstructured.Unstructured, manager string) int {
 	return slices.IndexFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply
 	})
 }
 
-// regrow gives a pool back what stopping its growth has taken. Where nobody
-// knows that any more, a cpu limit is taken away, as a revert does, and replicas
-// stay: without any the pool would be of the other kind.
+// regrow restores what was changed to stop a pool's growth. If the previous value is unknown, it removes a cpu limit,
+// as a revert does, but keeps replicas: without replicas the pool would no longer be static.
 func regrow(now, before Growth, known bool) []Operation {
 	switch {
 	case !now.stopped():
@@ -339,13 +333,13 @@ func regrow(now, before Growth, known bool) []Operation {
 	return []Operation{{Op: "remove", Path: "/spec/limits/cpu"}}
 }
 
-// unreplaced has the nodes of a pool match it again, and gives it its disruption budgets back: those that
-// are recorded, or, if the record is lost, those that are left.
+// unreplaced makes the nodes of a pool match its template again, and restores its disruption budgets: the recorded ones
+// or, if the record is lost, those that remain.
 func unreplaced(object *unstructured.Unstructured, before Growth) (patch []Operation) {
 	labels, _, _ := unstructured.NestedMap(object.Object, "spec", "template", "metadata", "labels")
 	if _, bears := labels[v1alpha1.LeavingLabel]; bears {
 		path := "/spec/template/metadata/labels"
-		if len(labels) > 1 { // an empty map would be another template to Karpenter's hash
+		if len(labels) > 1 { // an empty map would change Karpenter's hash of the template
 			path += "/" + strings.ReplaceAll(v1alpha1.LeavingLabel, "/", "~1")
 		}
 		patch = append(patch, Operation{Op: "remove", Path: path})
@@ -368,13 +362,13 @@ func (r Release) body() ([]byte, error) {
 	return body, nil
 }
 
-// restraint is what the removal's own manager applies to a pool, as a whole: what it leaves out of
-// what it has applied before goes. So the disruption budgets, of which it owns all once it has
-// applied any, are given back by name, and so are the labels of the template, which are one field to the API server.
+// restraint returns the whole spec that the removal's own manager applies to a pool: a field that it applied before and
+// now omits is removed. That is why it includes the disruption budgets, all of which it owns once it has applied any,
+// and the labels of the template, which are one field to the API server.
 func (d *drive) restraint(it *item, a Action) map[string]any {
 	before := d.records.entries[it.before.UID].Growth
 	spec := map[string]any{}
-	// A cache that lags has not seen what was written over the budgets, which the record says was to be.
+	// A stale cache does not contain the budgets that were written; the record says that they were about to be.
 	budgets, paces := d.budgetsBefore(it), it.paces || before.Budgets != nil
 	labels, label := maps.Clone(it.labels), it.labels[v1alpha1.LeavingLabel]
 	delete(labels, v1alpha1.LeavingLabel)
@@ -391,7 +385,7 @@ func (d *drive) restraint(it *item, a Action) map[string]any {
 		}
 	case Replace:
 		if it.seen.Replacing == nil {
-			// Never the one that it had before: what has been launched since has drifted, too.
+			// Never reuse the previous label: nodes that were launched since must drift, too.
 			label = d.Now.UTC().Format("20060102T150405Z")
 		}
 		if labels == nil {
@@ -402,7 +396,7 @@ func (d *drive) restraint(it *item, a Action) map[string]any {
 		spec["limits"] = map[string]any{"cpu": "0"}
 	default:
 		spec["limits"] = map[string]any{"cpu": "0"}
-		if paces { // what has drifted ends at the pace of the removal all the same
+		if paces { // drifted nodes are still limited to the pace of the removal
 			budgets = pacedBudgets(budgets, 0, time.Time{})
 		}
 	}
@@ -418,8 +412,8 @@ func (d *drive) restraint(it *item, a Action) map[string]any {
 	return spec
 }
 
-// budgetsBefore are the disruption budgets of a pool as they were before the removal wrote any: the
-// record's, or where it has none what is left of them.
+// budgetsBefore returns the disruption budgets of a pool from before the removal wrote any: those in the record or, if
+// it has none, the remaining ones of the pool.
 func (d *drive) budgetsBefore(it *item) []any {
 	if recorded := d.records.entries[it.before.UID].Growth.Budgets; recorded != nil {
 		return recorded
@@ -427,9 +421,8 @@ func (d *drive) budgetsBefore(it *item) []any {
 	return it.budgets
 }
 
-// keeps notes that a pod keeps Karpenter from replacing its node: it is not to be disrupted
-// (ValidatePodsDisruptable in sigs.k8s.io/karpenter pkg/controllers/state/statenode.go), or it may run
-// nowhere else.
+// keeps notes that a pod prevents Karpenter from replacing its node, because it must not be disrupted
+// (ValidatePodsDisruptable in sigs.k8s.io/karpenter pkg/controllers/state/statenode.go) or may run nowhere else.
 func (p *podReader) keeps(node string, pod *corev1.Pod) {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil {
 		return

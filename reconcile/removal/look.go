@@ -26,25 +26,24 @@ import (
 )
 
 const (
-	// many is from how many objects of a kind on they are read by one LIST. It returns those that stay, too: of a thousand
-	// NodePools a LIST takes as much processor time as GETs of three hundred.
+	// many is the number of objects of a kind from which on one LIST reads them. A LIST also returns the other objects:
+	// for a thousand NodePools it takes as much processor time as three hundred GETs.
 	many = 256
-	// getsAtOnce is how many GETs are made at a time.
+	// getsAtOnce is how many GETs run concurrently.
 	getsAtOnce = 8
-	// namesAtOnce is how many pools one LIST of NodeClaims names: they are in its
-	// URL, and proxies take no more than 8 kB of one.
+	// namesAtOnce is how many pools one LIST of NodeClaims selects: the names are in its URL, and proxies accept no
+	// more than 8 kB.
 	namesAtOnce = 100
 )
 
-// look is one reading of all that some removals are about, by one reader: what
-// several of them want to know is asked once. Each object is read before what
-// hangs on it, so that nothing that came in between is missed.
+// look is the state of everything that some removals need, read once with one reader. Each object is read before its
+// dependents, so that none created in between is missed.
 type look struct {
 	reader  client.Reader
 	objects map[render.Ref]*unstructured.Unstructured
-	// claims are the NodeClaims by the name of the pool that they are labelled with.
+	// claims are the NodeClaims by the pool in their label.
 	claims map[string][]*karpv1.NodeClaim
-	// pools and nodes are who names a class, of any owner, by its name.
+	// pools and nodes are the NodePools and NodeClaims that reference a class, of any owner, by its name.
 	pools, nodes map[string][]string
 }
 
@@ -65,7 +64,7 @@ func lookAt(ctx context.Context, reader client.Reader, items []*item) (*look, er
 			return nil, err
 		}
 	}
-	// A name that is no label value is no NodeClaim's: Karpenter can make none.
+	// A name that is not a valid label value cannot be the label of a NodeClaim: Karpenter cannot create one.
 	labelled := slices.DeleteFunc(names[render.NodePool], func(name string) bool { return len(validation.IsValidLabelValue(name)) > 0 })
 	for some := range slices.Chunk(labelled, namesAtOnce) {
 		if err := l.readClaims(ctx, some); err != nil {
@@ -78,8 +77,7 @@ func lookAt(ctx context.Context, reader client.Reader, items []*item) (*look, er
 	return l, nil
 }
 
-// readObjects reads the objects of one kind only by their names: one that has
-// lost our label is there all the same.
+// readObjects reads the objects of one kind by name, so it finds one that has lost plumbline's label, too.
 func (l *look) readObjects(ctx context.Context, kind render.Kind, names []string) error {
 	if len(names) >= many {
 		list, err := l.list(ctx, kind)
@@ -109,7 +107,7 @@ func (l *look) readObjects(ctx context.Context, kind render.Kind, names []string
 	return err
 }
 
-// list reads all objects of a kind. They may be a cache's own, and are read only.
+// list reads all objects of a kind. They may belong to a cache, so callers must not change them.
 func (l *look) list(ctx context.Context, kind render.Kind) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GVK)
@@ -119,11 +117,11 @@ func (l *look) list(ctx context.Context, kind render.Kind) ([]unstructured.Unstr
 	return list.Items, nil
 }
 
-// absent reports whether there is no such object, or that its kind is not served: with
-// its CRD every object of a kind is gone.
+// absent reports whether the object does not exist, or its kind is not served: when a CRD is deleted, so are all
+// objects of the kind.
 func absent(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
-// readClaims reads the NodeClaims that are labelled with one of some pools.
+// readClaims reads the NodeClaims of some pools by label.
 func (l *look) readClaims(ctx context.Context, pools []string) error {
 	labelled, err := labels.NewRequirement(karpv1.NodePoolLabelKey, selection.In, pools)
 	if err != nil {
@@ -141,7 +139,7 @@ func (l *look) readClaims(ctx context.Context, pools []string) error {
 	return nil
 }
 
-// readReferences reads who names a class, of any owner.
+// readReferences reads the objects that reference a class, of any owner.
 func (l *look) readReferences(ctx context.Context, class render.Kind) error {
 	for _, kind := range render.Kinds() {
 		if kind.RefersTo != class.GVK.Kind {
@@ -169,31 +167,29 @@ func (l *look) readReferences(ctx context.Context, class render.Kind) error {
 	return nil
 }
 
-// referencing are those that name a class, NodePools first.
+// referencing returns the objects that reference a class, NodePools first.
 func (l *look) referencing(class string) []string {
 	return append(slices.Sorted(slices.Values(l.pools[class])), slices.Sorted(slices.Values(l.nodes[class]))...)
 }
 
-// Seen is the state in which EC2 has shown an instance, as EC2 writes it; empty
-// if it never has.
+// Seen is the last state that EC2 reported for an instance, as EC2 writes it; empty if EC2 never returned the instance.
 type Seen string
 
-// seenOnce is an instance that EC2 has shown in a state that was not recorded:
-// records of before kept no state.
+// seenOnce is an instance that EC2 has returned in an unrecorded state: older records contain no state.
 const seenOnce Seen = "seen"
 
-// The states from which no instance comes back (EC2 user guide, "Amazon EC2
-// instance state changes"). One that is stopping or stopped can be started again.
+// The states that an instance never leaves for an earlier one (EC2 user guide, "Amazon EC2 instance state changes"). A
+// stopping or stopped instance can be started again.
 const (
 	seenShuttingDown Seen = "shutting-down"
 	seenTerminated   Seen = "terminated"
 )
 
-// ending reports whether EC2 has shown that the instance is on its way out.
+// ending reports whether EC2 has reported the instance as shutting down or terminated.
 func (s Seen) ending() bool { return s == seenShuttingDown || s == seenTerminated }
 
-// rank orders what is known of an instance. It only rises: an answer that lags
-// does not bring back what was shown to be ending.
+// rank orders what is known of an instance. It never decreases: a stale response does not undo that the instance was
+// seen shutting down.
 func (s Seen) rank() int {
 	switch {
 	case s == "":
@@ -204,8 +200,7 @@ func (s Seen) rank() int {
 	return 1
 }
 
-// UnmarshalJSON reads a state, or what older records have in its place: whether
-// EC2 has shown the instance.
+// UnmarshalJSON reads a state, or the boolean of older records: whether EC2 has returned the instance.
 func (s *Seen) UnmarshalJSON(data []byte) error {
 	var shown bool
 	if err := json.Unmarshal(data, &shown); err == nil {
@@ -223,32 +218,30 @@ func (s *Seen) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Absence is how long EC2's answers have lacked an instance, without a break.
+// Absence is how long EC2's responses have consistently not contained an instance.
 type Absence struct {
-	// Since is the time of the first answer that lacked it.
+	// Since is the time of the first response without it.
 	Since time.Time
-	// Answers is how many have.
+	// Answers is the number of such responses.
 	Answers int
 }
 
-// settled is how long EC2's answers may lack an instance that exists. They are
-// eventually consistent, by seconds as a rule; Karpenter itself allows for
-// minutes. An ended instance is listed for about an hour, so one that is absent
-// for longer than this ended while nobody asked.
+// settled is how long EC2's responses may not contain an instance that exists. They are eventually consistent, usually
+// within seconds; Karpenter itself allows for minutes. A terminated instance is listed for about an hour, so one that
+// is absent for longer than this was terminated while EC2 was not queried.
 const settled = 10 * time.Minute
 
-// settledAnswers is how many answers have to lack it besides: clocks jump.
+// settledAnswers is how many such responses are needed as well, because clocks jump.
 const settledAnswers = 10
 
-// proves reports whether an absence is the end of an instance that was not seen ending.
+// proves reports whether an absence proves that an instance is terminated, even if it was never seen shutting down.
 func (a Absence) proves(now time.Time) bool {
 	return a.Answers >= settledAnswers && now.Sub(a.Since) >= settled
 }
 
-// absences counts one more answer, which has shown some instances: those that are
-// noted, were not seen ending and are not among them are absent. An instance that
-// was shown begins again at nothing, and one that was noted absent at a time
-// ahead, before the clock was put back, at now.
+// absences counts one more response, which contains the instances in shown: those that are noted, were not seen
+// shutting down and are not in shown are absent. For an instance in shown, counting starts again at zero. A time in the
+// future, from before the clock was set back, becomes now.
 func absences(before map[string]Absence, noted map[string]Seen, shown map[string]bool, now time.Time) map[string]Absence {
 	after := map[string]Absence{}
 	for id, seen := range noted {
@@ -265,7 +258,7 @@ func absences(before map[string]Absence, noted map[string]Seen, shown map[string
 	return after
 }
 
-// leavingClass is a class that is gone, or that another client has deleted.
+// leavingClass handles a class that is gone, or that another client has deleted.
 func leavingClass(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	switch {
 	case !o.Exists:
@@ -276,8 +269,8 @@ func leavingClass(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	return step{}, true
 }
 
-// referenced keeps a class while anything names it: deleted in use it would
-// hang, stop the voluntary disruption of its pools, and could not be taken back.
+// referenced keeps a class while any object references it: if it were deleted in use, it would keep terminating and
+// stop the voluntary disruption of its pools, and the deletion cannot be reverted.
 func referenced(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if len(o.ReferencedBy) == 0 {
 		return step{}, true
@@ -288,15 +281,15 @@ func referenced(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	}
 	switch {
 	case o.Unremoved != "":
-		s.message = o.Unremoved // the others go by themselves, or are named next
+		s.message = o.Unremoved // the other objects are removed anyway, or reported next
 	case o.Waits != "":
-		s.reason = o.Waits // it stands still no more than the pool does
+		s.reason = o.Waits // it is no more stalled than the pool
 	}
 	return s, false
 }
 
-// waits is the reason for which a removal of one of these NodePools waits for its time, its turn or a person; empty if
-// none does.
+// waits returns the reason for which a removal of one of these NodePools waits for its time, its turn or a person;
+// empty if none does.
 func (d *drive) waits(referencedBy []string) string {
 	for _, it := range d.items {
 		switch r := it.before; {
@@ -310,8 +303,8 @@ func (d *drive) waits(referencedBy []string) string {
 	return ""
 }
 
-// led waits until a pod of the controller, whose finalizer a class carries, leads: the
-// deletion cannot be taken back, and a Deployment reports late that its pods are gone.
+// led waits until a pod of the controller, whose finalizer the class has, leads: the deletion cannot be reverted, and a
+// Deployment reports late that its pods are gone.
 func led(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	s := step{phase: upTo(r.Phase, v1alpha1.RemovalDraining), reason: ReasonDeleting, message: ownsNothing, remaining: 0}
 	switch {
@@ -327,18 +320,17 @@ func led(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	return s, false
 }
 
-// classGates wait for the controller, whose finalizer a class carries, and for
-// arrivals, which may bring a pool that names it.
+// classGates wait for the controller, whose finalizer a class has, for EC2, and for arrivals, which may include a pool
+// that references the class.
 func classGates(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	return closed(upTo(r.Phase, v1alpha1.RemovalDraining), 0, o.controller(), o.cloud(), o.arrivals())
 }
 
-// strayEnds ends what a message says of NodeClaims before what it says of instances.
+// strayEnds separates the text about NodeClaims from the text about instances.
 const strayEnds = " to terminate its node; "
 
-// nameStrays says of removals that wait for instances which of these nobody ends: those of
-// NodeClaims whose label of the pool was changed by hand, by which Karpenter and plumbline
-// know whose they are.
+// nameStrays adds to removals that wait for instances which of these nobody terminates: those of NodeClaims whose pool
+// label was changed by hand. Karpenter and plumbline use that label to find the pool.
 func (d *drive) nameStrays(ctx context.Context) error {
 	var all *karpv1.NodeClaimList
 	for _, it := range d.open() {
@@ -362,8 +354,8 @@ func (d *drive) nameStrays(ctx context.Context) error {
 	return nil
 }
 
-// stray is the first NodeClaim by name that has an instance of the removal, or was made by
-// its pool, and is labelled as another pool's; nil if there is none.
+// stray returns the first NodeClaim by name that has an instance of the removal, or was created by its pool, and has
+// another pool's label; nil if there is none.
 func (it *item) stray(claims []karpv1.NodeClaim) *karpv1.NodeClaim {
 	var found *karpv1.NodeClaim
 	for i := range claims {
@@ -371,7 +363,7 @@ func (it *item) stray(claims []karpv1.NodeClaim) *karpv1.NodeClaim {
 		owner, _ := poolOf(c)
 		_, noted := it.seen.Noted[c.Status.ProviderID]
 		mine := owner == it.before.UID || noted && c.Status.ProviderID != ""
-		relabelled := c.Labels[karpv1.NodePoolLabelKey] != it.before.Name // else the pool was recreated under its name
+		relabelled := c.Labels[karpv1.NodePoolLabelKey] != it.before.Name // otherwise the pool was recreated under its name
 		known := slices.ContainsFunc(it.seen.NodeClaims, func(k Claim) bool { return k.UID == c.UID })
 		if mine && relabelled && !known && c.DeletionTimestamp == nil && (found == nil || c.Name < found.Name) {
 			found = c

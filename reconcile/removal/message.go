@@ -11,7 +11,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
-// describe names instances with their states.
 func describe(instances []Instance) string {
 	words := make([]string, 0, len(instances))
 	for _, i := range instances {
@@ -21,9 +20,8 @@ func describe(instances []Instance) string {
 	return finding.Some(words)
 }
 
-// recorded names the instances in the record that were not seen ending, before
-// EC2 has been asked about their end. Those that it has shown by ID speak for
-// themselves.
+// recorded names the recorded instances that were not seen shutting down, before EC2 was queried about their
+// termination. It omits those in Shown, which the message already contains.
 func (o Observation) recorded() string {
 	var words []string
 	for id, seen := range o.Noted {
@@ -45,12 +43,11 @@ func (o Observation) recorded() string {
 	return ": " + finding.Some(words)
 }
 
-// unansweredSince stands between what EC2 answered last and why it does not now.
+// unansweredSince separates EC2's last response from the reason why there is none now.
 const unansweredSince = "; EC2 has not answered since: "
 
-// unanswered is the reason and the message of a removal about which EC2, asked in
-// this reconcile, gave no answer. What it answered last, an instance that lives above
-// all, is not forgotten for that.
+// unanswered returns the reason and the message of a removal if EC2, queried in this reconcile, did not respond. The
+// message keeps the last response, which may name running instances.
 func (o Observation) unanswered(r v1alpha1.Removal) (reason, message string) {
 	if r.Reason != ReasonInstancesLeaving && r.Reason != ReasonUnverifiable {
 		if recorded := o.recorded(); recorded != "" {
@@ -62,19 +59,17 @@ func (o Observation) unanswered(r v1alpha1.Removal) (reason, message string) {
 	return r.Reason, last + unansweredSince + o.silence()
 }
 
-// Evidence is what was found out about a removal that stands still.
+// Evidence is the result of a diagnosis of a stalled removal.
 type Evidence struct {
-	// Evidence is about a few of the nodes that do not go, the oldest first.
+	// Evidence describes a few of the nodes that are not terminated, the oldest first.
 	blocker.Evidence
 
-	// Leader is open while a pod of Karpenter's controller leads. The message of one that is says what is
-	// wrong with it.
+	// Leader is open while a pod of Karpenter's controller leads. Its message then says what is wrong with the pod.
 	Leader Gate
 }
 
-// Diagnose says what keeps a removal, by name, and where it stands still, with
-// which commands a person may break the glass. None is ever executed. The same
-// evidence makes the same sentence.
+// Diagnose names what blocks a removal and, if it is stalled, the commands with which a person can break the glass. It
+// never executes them. The same evidence results in the same text.
 func Diagnose(r v1alpha1.Removal, o Observation, e Evidence) (string, []v1alpha1.BreakGlass) {
 	if r.Reason == ReasonNodeClaimsLeaving {
 		return nodesLeft(r, o, e)
@@ -105,12 +100,12 @@ func nodesLeft(r v1alpha1.Removal, o Observation, e Evidence) (string, []v1alpha
 	}
 	switch {
 	case len(found) == 0:
-		return r.Message, nil // which has what Karpenter ends first
+		return r.Message, nil // which names what Karpenter terminates first
 	case o.first() != "":
 		found = append(found, o.first())
 	}
 	if r.Stalled == nil {
-		return strings.Join(found, "; "), nil // it may still go by itself
+		return strings.Join(found, "; "), nil // it may still complete without help
 	}
 	words := strings.Join(found, "; ")
 	if len(commands) > 0 {

@@ -23,8 +23,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// observe reads what there is of some removals. What the record and EC2 have said
-// in this reconcile stays.
+// observe reads the state of some removals. It keeps what the record and EC2 have returned in this reconcile.
 func (d *drive) observe(ctx context.Context, items []*item, reader client.Reader) error {
 	l, err := lookAt(ctx, reader, items)
 	if err != nil {
@@ -76,8 +75,8 @@ func (d *drive) observeOne(it *item, l *look) {
 	it.seeClaims(l.claims[it.before.Name])
 }
 
-// seeBudgets sees what the disruption budgets of a pool allow, whether they are still to be recorded, and whether those
-// that live are the removal's.
+// seeBudgets observes what the disruption budgets of a pool allow, whether they must still be recorded, and whether the
+// live ones are the removal's.
 func (d *drive) seeBudgets(it *item, live []any) {
 	before := d.budgetsBefore(it)
 	it.seen.Paced = it.paces && len(unpaced(live)) < len(live) && !reflect.DeepEqual(live, before)
@@ -88,8 +87,8 @@ func (d *drive) seeBudgets(it *item, live []any) {
 	}
 }
 
-// unaskable are the provider IDs of a record that EC2 cannot be asked about: those
-// of another provider, or without a zone.
+// unaskable returns the provider IDs in a record that cannot be queried in EC2: those of another provider, or without a
+// zone.
 func unaskable(noted map[string]Seen) []string {
 	var found []string
 	for id := range noted {
@@ -117,22 +116,22 @@ func (it *item) see(object *unstructured.Unstructured, now time.Time) {
 	restrains := restrained(object) >= 0
 	it.paces = restrains && plan.BudgetsAppliedBy(object, v1alpha1.RemovalFieldManager)
 	switch {
-	case it.paces: // over the brake, too
+	case it.paces: // even if the brake set some, too
 		it.budgets = unpaced(plan.BudgetsOf(object))
 	case plan.BudgetsAppliedBy(object, v1alpha1.BrakeFieldManager):
 		it.budgets = plan.WithoutBrake(object)
-	default: // one that is like the brake's is Git's
+	default: // a budget that looks like the brake's comes from Git
 		it.budgets = plan.BudgetsOf(object)
 	}
 	if o.GrowthStopped && restrains {
-		// What it was before is in the record, or is not known any more.
+		// The previous value is in the record, or no longer known.
 		it.growth = Growth{}
 	}
 	o.Replacing = replacingOf(object, now)
 	it.labels, _, _ = unstructured.NestedMap(object.Object, "spec", "template", "metadata", "labels")
 }
 
-// growthOf reads how far a NodePool may grow by itself.
+// growthOf reads how far Karpenter may grow a NodePool.
 func growthOf(pool *unstructured.Unstructured) Growth {
 	var g Growth
 	if replicas, found, err := unstructured.NestedInt64(pool.Object, "spec", "replicas"); err == nil && found {
@@ -144,9 +143,8 @@ func growthOf(pool *unstructured.Unstructured) Growth {
 	return g
 }
 
-// stopped reports whether the pool makes no node. Of a static pool's limits only that
-// of nodes counts, and its replicas are what it is
-// (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go).
+// stopped reports whether the pool launches no nodes. Of a static pool's limits only nodes counts, and its size is
+// replicas (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go).
 func (g Growth) stopped() bool {
 	if g.Replicas != nil {
 		return *g.Replicas == 0
@@ -158,15 +156,15 @@ func (g Growth) stopped() bool {
 	return err == nil && cpu.IsZero()
 }
 
-// seeClaims picks the NodeClaims of a pool: those that it owns, and those of its
-// name without an owner, unless the name belongs to another pool by now.
+// seeClaims selects the NodeClaims of a pool: those that it owns, and those with its name in the label and no owner,
+// unless another pool has the name by now.
 func (it *item) seeClaims(labelled []*karpv1.NodeClaim) {
 	for _, claim := range labelled {
 		if owner, owned := poolOf(claim); owner == it.before.UID || (!owned && !it.taken) {
 			it.seen.NodeClaims = append(it.seen.NodeClaims, claimOf(claim))
 		}
 	}
-	// A cache lists in no order; the same world makes the same actions and words.
+	// A cache lists in random order; sorted, the same state results in the same actions and messages.
 	slices.SortFunc(it.seen.NodeClaims, func(a, b Claim) int { return strings.Compare(a.Name, b.Name) })
 }
 
@@ -213,8 +211,7 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 	return c
 }
 
-// grace is open once a removal was recorded for as long as a revert is to cost
-// nothing.
+// grace is open once a removal has been recorded for as long as reverting it must be free of cost.
 func (d *drive) grace(r v1alpha1.Removal) Gate {
 	return Gate{
 		Open:    !d.Now.Before(r.RecordedAt.Add(d.Pace.Grace)),
@@ -222,16 +219,16 @@ func (d *drive) grace(r v1alpha1.Removal) Gate {
 	}
 }
 
-// Room is what the NodePools that could take pods have left of their limits.
+// Room is what is left within the limits of the NodePools that could take pods.
 type Room struct {
 	// Pools names them.
 	Pools string
-	// Left is how much of each resource; one that is not among them has no limit.
+	// Left is the remaining quantity of each resource. A resource that it does not contain is not limited.
 	Left corev1.ResourceList
 }
 
-// lacks names a resource of which less is left than is needed; empty if there is none. What
-// is free on nodes that run is not counted: which pods fit there is Karpenter's to find out.
+// lacks names a resource of which less is left than needed; empty if there is none. Free capacity on running nodes is
+// not counted: only Karpenter can decide which pods fit there.
 func (r *Room) lacks(need corev1.ResourceList) corev1.ResourceName {
 	if r == nil {
 		return ""
@@ -245,8 +242,8 @@ func (r *Room) lacks(need corev1.ResourceList) corev1.ResourceName {
 	return ""
 }
 
-// fitting is how many of the next NodeClaims have pods for which there is room, and of which
-// resource there is too little for one more. Where no pods are waited for, or none are read yet, all are.
+// fitting returns how many of the next NodeClaims have pods that fit within the limits, and which resource is
+// insufficient for one more. If pods are not awaited, or not read yet, all fit.
 func (o Observation) fitting(next []Claim) (n int, lacks corev1.ResourceName) {
 	if o.Pods == nil || !o.Turn.AwaitPods {
 		return len(next), ""
@@ -261,7 +258,6 @@ func (o Observation) fitting(next []Claim) (n int, lacks corev1.ResourceName) {
 	return len(next), ""
 }
 
-// add adds requests to a sum.
 func add(sum, more corev1.ResourceList) {
 	for name, quantity := range more {
 		total := sum[name]
@@ -270,7 +266,7 @@ func add(sum, more corev1.ResourceList) {
 	}
 }
 
-// requests are what a pod asks of its node that the limits of a NodePool count.
+// requests returns a pod's resource requests that count against the limits of a NodePool.
 func requests(pod *corev1.Pod) corev1.ResourceList {
 	sum := corev1.ResourceList{}
 	for i := range pod.Spec.Containers {

@@ -10,35 +10,33 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// endsAtOnce is how many NodeClaims of a pool one reconcile ends where the pods of
-// their nodes are read before.
+// endsAtOnce is how many NodeClaims of a pool one reconcile terminates if it reads the pods of their nodes first.
 const endsAtOnce = 20
 
-// Pace is how fast NodeClaims are ended.
+// Pace is how fast NodeClaims are terminated.
 type Pace struct {
-	// Grace is how long a removal stands recorded before anything of it begins.
+	// Grace is how long a removal must have been recorded before it starts.
 	Grace time.Duration
-	// All ends all NodeClaims of a pool in one step, and waits for no pods: a drain does.
+	// All terminates all NodeClaims of a pool in one step, and waits for no pods, as a drain does.
 	All bool
-	// MaxUnavailable is how many NodeClaims may be leaving at a time: a number, or
-	// a percentage of those that there were when the removals were recorded.
+	// MaxUnavailable is how many NodeClaims may be terminating at a time: a number, or a percentage of those that
+	// existed when the removals were recorded.
 	MaxUnavailable intstr.IntOrString
-	// AwaitPods has the next NodeClaims wait for the pods of those before.
+	// AwaitPods makes the next NodeClaims wait for the pods of those before.
 	AwaitPods bool
-	// Replaces has Karpenter replace nodes instead of terminating them, if it can.
+	// Replaces lets Karpenter replace nodes before it terminates them, if it can.
 	Replaces bool
 }
 
-// Turn is what one removal may end in a reconcile.
+// Turn is what one removal may terminate in a reconcile.
 type Turn struct {
-	// Ends is how many NodeClaims may be ended now.
+	// Ends is how many NodeClaims may be terminated now.
 	Ends int
-	// Most is how many of the removal may be leaving at a time; 0 for all.
+	// Most is how many NodeClaims of the removal may be terminating at a time; 0 means all.
 	Most int
-	// AwaitPods has them wait for the pods of those that were ended before, and Replaces for their
-	// replacements.
+	// AwaitPods makes them wait for the pods of those that were terminated before, and Replaces for their replacements.
 	AwaitPods, Replaces bool
-	// Behind is the removal that has used up what all may end together.
+	// Behind is the removal that has used up the limit that all removals share.
 	Behind string
 }
 
@@ -52,24 +50,24 @@ func (t Turn) message() string {
 	return fmt.Sprintf("its NodeClaims are drained and terminated, at most %d at a time", t.Most)
 }
 
-// share is what one removal has to do with the pace of all.
+// share is how much of the pace of all removals one of them uses.
 type share struct {
 	removal string
-	// recorded are the NodeClaims when it was recorded, leaving those that are
-	// ending now or are about to, and left those that nobody has ended.
+	// recorded is the number of NodeClaims when it was recorded, leaving the number of those that are terminating or
+	// are about to be, and left the number of those that were not deleted.
 	recorded, leaving, left int
-	// granted are those that Karpenter may begin to replace at any time, and waits reports that it waits
-	// for others to end.
+	// granted is the number of those that Karpenter may start to replace at any time. waits reports whether the removal
+	// waits until others are terminated.
 	granted int
 	waits   bool
 }
 
-// limit is how many of a number of NodeClaims may be leaving at a time.
+// limit returns how many of a number of NodeClaims may be terminating at a time.
 func (p Pace) limit(claims int) int {
 	return v1alpha1.ShareOf(p.MaxUnavailable, claims)
 }
 
-// turn is that of one of several removals, oldest first.
+// turn returns the turn of one of several removals, oldest first.
 func (p Pace) turn(all []share, of int) Turn {
 	if p.All {
 		return Turn{Ends: math.MaxInt}
@@ -85,7 +83,7 @@ func (p Pace) turn(all []share, of int) Turn {
 		}
 		leaving += s.granted
 		if i < of && s.waits {
-			leaving = math.MaxInt32 // it goes before
+			leaving = math.MaxInt32 // the older removal goes first
 		}
 		if (s.leaving > 0 || s.granted > 0 || i < of && s.waits) && t.Behind == "" {
 			t.Behind = s.removal
@@ -98,7 +96,7 @@ func (p Pace) turn(all []share, of int) Turn {
 	return t
 }
 
-// share is that of a removal as it is seen, with its record.
+// share returns the share of a removal, given its record.
 func (it *item) share(of record) share {
 	s := share{removal: it.before.Kind + "/" + it.before.Name, recorded: of.NodeClaims}
 	if it.unbegun(of) {
@@ -112,14 +110,14 @@ func (it *item) share(of record) share {
 	return s
 }
 
-// unbegun reports whether a removal is held and, by its record, has ended no node: what ends of its pool is
-// not its doing.
+// unbegun reports whether a removal is held and, by its record, has terminated no node: anything that terminates in its
+// pool has another cause.
 func (it *item) unbegun(of record) bool {
 	return it.seen.Hold != nil && it.seen.Exists && len(of.Workloads) == 0
 }
 
-// ending is how many NodeClaims a removal ends in this pass by its actions, or
-// may end once its questions are answered.
+// ending returns how many NodeClaims a removal's actions terminate in this reconcile, or may terminate once its
+// questions are answered.
 func (it *item) ending() int {
 	n := 0
 	for _, a := range it.actions {
@@ -137,8 +135,8 @@ func (it *item) ending() int {
 	return n
 }
 
-// patience is how long it takes until pods are read again that a removal waits
-// for: nothing watches them. It grows with the time that nothing has moved.
+// patience returns the interval at which awaited pods are read again, because there is no watch on them. It grows with
+// the time since the last progress.
 func patience(r v1alpha1.Removal, now time.Time) time.Duration {
 	return min(max(now.Sub(r.LastProgress.Time)/4, 2*time.Second), 30*time.Second)
 }

@@ -17,29 +17,27 @@ import (
 )
 
 const (
-	// maxWorkloads is how many workloads the record of a removal holds, the newest.
+	// maxWorkloads is how many workloads the record of a removal contains, the latest ones.
 	maxWorkloads = 50
-	// maxPending is how many Pending pods of a workload the record holds. One that
-	// has more is not waited for: it did not run before.
+	// maxPending is how many Pending pods of a workload the record contains. A workload that has more is not waited
+	// for: it did not run before.
 	maxPending = 10
 )
 
-// Pods is what the pods that hang on a removal tell.
+// Pods is what is read about the pods that matter for a removal.
 type Pods struct {
-	// Waiting says which pod has to run before another NodeClaim is ended; empty
-	// if none has to.
+	// Waiting says which pod must run before another NodeClaim is terminated; empty if none must.
 	Waiting string
-	// Workloads are those with pods on the nodes that are terminated next, without
-	// those in the record.
+	// Workloads are those with pods on the nodes that are terminated next, except those in the record.
 	Workloads []Workload
-	// On are the nodes of each of these, by the workload's UID, and Empty the nodes that have no pod
-	// which is evicted.
+	// On are the nodes of each of these workloads, by the workload's UID. Empty are the nodes without a pod that would
+	// be evicted.
 	On    map[types.UID][]string
 	Empty map[string]bool
-	// Needs is what the pods of each of these nodes request that are evicted from it.
+	// Needs is the sum of the requests of the pods that are evicted from each of these nodes.
 	Needs map[string]corev1.ResourceList
-	// Stays are those of these nodes that have a pod, or are themselves, not to be disrupted, and those
-	// whose pod may run only on nodes of a NodePool, with the name of that.
+	// Stays are those of these nodes that must not be disrupted, or have a pod that must not be, and those with a pod
+	// that may run only on nodes of one NodePool, with the name of the NodePool.
 	Stays map[string]string
 }
 
@@ -49,19 +47,19 @@ type Workload struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	UID       types.UID `json:"uid"`
-	// Pending are its pods that did not run when it was noted. A pod that is
-	// Pending and not among them was made since: pods never become Pending again.
+	// Pending are its pods that did not run when it was noted. Any other Pending pod was created since: pods never
+	// become Pending again.
 	Pending []types.UID `json:"pending,omitempty"`
-	// Unready is how many of its pods ran and were not Ready then, and Newest when the
-	// newest of all was created, by the API server's clock. A pod can cease to be Ready, so
-	// that those which were created since are known by that time.
+	// Unready is how many of its pods ran and were not Ready then. Newest is when its newest pod was created, by the
+	// API server's clock: it identifies pods that were created since. A list of UIDs would not do, because a pod can
+	// stop being Ready.
 	Unready int         `json:"unready,omitempty"`
 	Newest  metav1.Time `json:"newest,omitzero"`
 }
 
 func (w Workload) String() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
 
-// podReader reads pods for one reconcile, those of one phase in a namespace once.
+// podReader reads pods for one reconcile. It reads the pods of one phase in a namespace once.
 type podReader struct {
 	reader client.Reader
 	read   map[podsOf][]ownedPod
@@ -78,21 +76,20 @@ type podsOf struct {
 	phase     corev1.PodPhase
 }
 
-// ownedPod is what is kept of a pod that has a controller and is not being deleted.
+// ownedPod is a pod that has a controller and is not being deleted.
 type ownedPod struct {
 	name       string
 	uid, owner types.UID
 	made       metav1.Time
-	// pending reports whether it does not run, and unready that it has a condition Ready that is not
-	// True.
+	// pending reports whether it does not run; unready whether it has a condition Ready that is not True.
 	pending, unready bool
 	node             string
-	// pool is the only one whose nodes it may run on; empty if it may elsewhere.
+	// pool is the only NodePool on whose nodes it may run; empty if it may run elsewhere.
 	pool string
 }
 
-// readPods answers ReadPods: nodes are those that are ended next, own the workloads in the record of
-// the removal that ends them, and noted those in the records of all.
+// readPods answers ReadPods. nodes are those that are terminated next, own the workloads in the record of the removal
+// that terminates them, and noted those in the records of all removals.
 func (p *podReader) readPods(ctx context.Context, nodes []string, own, noted []Workload) (*Pods, error) {
 	found, err := p.onNodes(ctx, nodes)
 	if err != nil {
@@ -113,7 +110,7 @@ func (p *podReader) readPods(ctx context.Context, nodes []string, own, noted []W
 			continue
 		}
 		if known := among(noted, w); known != nil {
-			w = *known // as it was before the first of its pods was evicted
+			w = *known // as it was before its first pod was evicted
 		} else if err := p.note(ctx, &w); err != nil {
 			return nil, err
 		}
@@ -124,7 +121,7 @@ func (p *podReader) readPods(ctx context.Context, nodes []string, own, noted []W
 	return answer, nil
 }
 
-// among is a workload as it is noted; nil if it is not.
+// among returns a workload as it is noted; nil if it is not.
 func among(noted []Workload, w Workload) *Workload {
 	if i := slices.IndexFunc(noted, func(n Workload) bool { return n.UID == w.UID }); i >= 0 {
 		return &noted[i]
@@ -132,7 +129,7 @@ func among(noted []Workload, w Workload) *Workload {
 	return nil
 }
 
-// onNodes are the controllers of the pods that are evicted from nodes.
+// onNodes returns the controllers of the pods that are evicted from nodes.
 func (p *podReader) onNodes(ctx context.Context, nodes []string) ([]Workload, error) {
 	var found []Workload
 	known := map[types.UID]bool{}
@@ -169,8 +166,7 @@ func (p *podReader) onNodes(ctx context.Context, nodes []string) ([]Workload, er
 	return found, nil
 }
 
-// note notes which pods of a workload do not run, or are not Ready, before any of them is
-// evicted.
+// note records which pods of a workload do not run, or are not Ready, before any of them is evicted.
 func (p *podReader) note(ctx context.Context, w *Workload) error {
 	pending, err := p.of(ctx, *w, corev1.PodPending)
 	if err != nil {
@@ -196,9 +192,9 @@ func (p *podReader) note(ctx context.Context, w *Workload) error {
 	return nil
 }
 
-// waiting names a pod of a workload that was made since it was noted and does not
-// run yet, or is not Ready; empty if there is none. As many may be not Ready as were
-// before: a workload that was broken holds nothing up.
+// waiting names a pod of a workload that was created since the workload was noted and does not run yet, or is not
+// Ready; empty if there is none. As many pods as before may be not Ready, so a workload that was broken before blocks
+// nothing.
 func (p *podReader) waiting(ctx context.Context, w Workload) (string, error) {
 	pods, err := p.unfinished(ctx, w)
 	if err != nil || len(pods) == 0 {
@@ -212,7 +208,7 @@ func (p *podReader) waiting(ctx context.Context, w Workload) (string, error) {
 	return fmt.Sprintf("waiting for pod %s/%s of %s %s to %s before deleting the next NodeClaim", w.Namespace, first.name, w.Kind, w.Name, to), nil
 }
 
-// unfinished are those pods: the ones that do not run, or where all do those that are not Ready.
+// unfinished returns those pods: the ones that do not run, or if all run, those that are not Ready.
 func (p *podReader) unfinished(ctx context.Context, w Workload) ([]ownedPod, error) {
 	pending, err := p.of(ctx, w, corev1.PodPending)
 	if err != nil {
@@ -233,7 +229,7 @@ func (p *podReader) unfinished(ctx context.Context, w Workload) ([]ownedPod, err
 	return running, nil
 }
 
-// count counts pods, and names the first by name.
+// count counts pods, and returns the first one by name.
 func count(pods []ownedPod, that func(ownedPod) bool) (n int, first string) {
 	for _, pod := range pods {
 		if that(pod) {
@@ -245,12 +241,10 @@ func count(pods []ownedPod, that func(ownedPod) bool) (n int, first string) {
 	return n, first
 }
 
-// podsAtATime is how many pods one answer of the API server has: a namespace may have
-// thousands that run.
+// podsAtATime is the page size of a LIST of pods: a namespace may have thousands of running ones.
 const podsAtATime = 500
 
-// of are the pods of a workload in a phase: Pending are those that are not scheduled, or
-// not started yet.
+// of returns the pods of a workload in a phase. Pending pods are not scheduled, or not started yet.
 func (p *podReader) of(ctx context.Context, w Workload, phase corev1.PodPhase) ([]ownedPod, error) {
 	all, err := p.in(ctx, podsOf{w.Namespace, phase})
 	var mine []ownedPod
@@ -262,7 +256,7 @@ func (p *podReader) of(ctx context.Context, w Workload, phase corev1.PodPhase) (
 	return mine, err
 }
 
-// in are the pods of one phase in one namespace that have a controller.
+// in returns the pods of one phase in one namespace that have a controller.
 func (p *podReader) in(ctx context.Context, key podsOf) ([]ownedPod, error) {
 	all, read := p.read[key]
 	for page := ""; !read; {
@@ -278,7 +272,7 @@ func (p *podReader) in(ctx context.Context, key podsOf) ([]ownedPod, error) {
 	return all, nil
 }
 
-// owned keeps of pods what is asked about.
+// owned reduces pods to the needed fields, and drops those without a controller and those being deleted.
 func owned(pods []corev1.Pod) []ownedPod {
 	var kept []ownedPod
 	for i := range pods {
@@ -295,10 +289,10 @@ func owned(pods []corev1.Pod) []ownedPod {
 	return kept
 }
 
-// observeEvicted notes of each removal the workloads on nodes that another than this removal
-// ends meanwhile: Karpenter after the interruption of a spot instance, a person. Their pods
-// have to run again like those of the nodes that the removal ends. It is done as soon
-// as such a NodeClaim is seen, once for each: with the node its pods are gone.
+// observeEvicted notes the workloads on nodes of each removal that someone else is terminating, for example Karpenter
+// after the interruption of a spot instance, or a person. Their pods must run again, like those of the nodes that the
+// removal terminates. This is done once for each such NodeClaim, as soon as it is seen: when the node is gone, so are
+// its pods.
 func (d *drive) observeEvicted(ctx context.Context) error {
 	d.evicted = map[types.UID]bool{}
 	if !d.Pace.AwaitPods || d.Pace.All {
@@ -330,14 +324,14 @@ func (d *drive) observeEvicted(ctx context.Context) error {
 	return nil
 }
 
-// ownOf are the workloads that a removal has noted itself, in its record and in this reconcile.
+// ownOf returns the workloads that a removal has noted itself, in its record and in this reconcile.
 func (d *drive) ownOf(it *item) []Workload {
 	return slices.Concat(it.seen.Evicted, d.records.entries[it.before.UID].Workloads)
 }
 
-// evicted are the workloads of the pods on a node that is being ended, beside those of the removal's
-// own record, as they are noted for another removal or were before. The times of the NodeClaim and
-// of pods are both the API server's.
+// evicted returns the workloads of the pods on a node that is being terminated, except those in the removal's own
+// record, as another removal noted them or as they were before. The times of the NodeClaim and of pods both come from
+// the API server.
 func (p *podReader) evicted(ctx context.Context, c Claim, own, noted []Workload) ([]Workload, error) {
 	found, err := p.onNodes(ctx, []string{c.Node})
 	if err != nil {
@@ -370,7 +364,7 @@ func (p *podReader) evicted(ctx context.Context, c Claim, own, noted []Workload)
 				w.Pending = append(w.Pending, pod.uid)
 			}
 		}
-		// On the node itself they may have ceased to be Ready with it.
+		// Pods on the node itself may have become unready together with it.
 		w.Unready, _ = count(running, func(pod ownedPod) bool { return before(pod) && pod.unready && pod.node != c.Node })
 		w.Newest = metav1.NewTime(since.Add(-time.Second))
 		if len(w.Pending) <= maxPending {
@@ -380,13 +374,13 @@ func (p *podReader) evicted(ctx context.Context, c Claim, own, noted []Workload)
 	return kept, nil
 }
 
-// mayNote reports whether a removal ends NodeClaims, so that its record is added to. Before, the pods
-// of other nodes are not its business: what they are like when it begins counts.
+// mayNote reports whether a removal is terminating NodeClaims, so its record is added to. Before that, the pods of
+// other nodes do not matter to it: it counts from their state when it starts.
 func (it *item) mayNote() bool {
 	return it.seen.Recorded && it.seen.Hold == nil && it.before.Phase == v1alpha1.RemovalDraining
 }
 
-// evictedAreNoted keeps in mind what the record has by now.
+// evictedAreNoted remembers what the record now contains.
 func (d *drive) evictedAreNoted() {
 	d.result.Evicted = d.evicted
 	for _, it := range d.open() {
@@ -394,7 +388,7 @@ func (d *drive) evictedAreNoted() {
 	}
 }
 
-// evictedOf are the workloads of all removals that observeEvicted has found in this reconcile.
+// evictedOf returns the workloads of all removals that observeEvicted has found in this reconcile.
 func (d *drive) evictedOf() []Workload {
 	var all []Workload
 	for _, it := range d.open() {
@@ -403,7 +397,7 @@ func (d *drive) evictedOf() []Workload {
 	return all
 }
 
-// join puts workloads together, each once.
+// join merges workloads without duplicates.
 func join(some, more []Workload) []Workload {
 	all := append(slices.Clone(some), more...)
 	slices.SortStableFunc(all, func(a, b Workload) int { return cmp.Compare(a.String(), b.String()) })

@@ -7,10 +7,9 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
-// gated keeps a removal from beginning, and from ending more NodeClaims, before a
-// gate that is closed. While it has not begun, whenever no other pool could take the
-// pods, and while it waits for a window, the pool may grow as before: nothing is taken
-// away by a removal that cannot go on.
+// gated prevents a removal from starting, and from terminating more NodeClaims, while a gate is closed. The pool may
+// grow as before while the removal has not started, while no other pool could take the pods, and while it waits for a
+// window: a removal that cannot proceed takes nothing away.
 func gated(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	s, open := closed(upTo(r.Phase, v1alpha1.RemovalDraining), len(o.NodeClaims), o.gates(r)...)
 	if open {
@@ -28,8 +27,8 @@ func gated(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	return s.asking(o), false
 }
 
-// gates are what has to be open for the next step of a pool's removal. What has
-// been deleted already needs none.
+// gates returns the gates that must be open for the next step of a pool's removal. NodeClaims that are already deleted
+// need none.
 func (o Observation) gates(r v1alpha1.Removal) []gate {
 	left, begins := len(o.undeleted()) > 0, !pastPacing(r)
 	if !left && (!begins || !o.alive()) {
@@ -57,18 +56,18 @@ func (o Observation) gates(r v1alpha1.Removal) []gate {
 	return append(gates, o.window())
 }
 
-// alive reports whether the pool exists and nobody has deleted it.
+// alive reports whether the pool exists and is not terminating.
 func (o Observation) alive() bool { return o.Exists && !o.Terminating }
 
-// withholds reports whether the removal has taken something from a pool that stays for now.
+// withholds reports whether the removal has restricted a pool that stays for now.
 func (o Observation) withholds() bool {
 	return o.alive() && (o.GrowthWithheld || o.Replacing != nil || o.Paced)
 }
 
-// growing stops a pool from making nodes, once nothing is in the way of ending
-// them, and again where another client has undone it.
+// growing stops a pool from launching nodes once nothing prevents their termination, and again if another client has
+// undone it.
 func growing(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
-	another := o.Replacing != nil && !o.replaces() // the nodes end in another way now
+	another := o.Replacing != nil && !o.replaces() // the nodes are now removed in another way
 	if !o.alive() || o.GrowthStopped && !another || o.Static {
 		return step{}, true
 	}
@@ -82,9 +81,8 @@ func growing(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	return s, false
 }
 
-// draining ends the pool's NodeClaims, as many as it is its turn to. Their
-// deletion cannot be taken back, so it wants every gate open, the providerIDs
-// recorded and a look past the cache.
+// draining terminates the pool's NodeClaims, as many as its turn allows. Their deletion cannot be reverted, so it needs
+// every gate open, the providerIDs recorded and a read past the cache.
 func draining(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	if len(o.NodeClaims) == 0 {
 		return step{}, true
@@ -112,14 +110,14 @@ func draining(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	return s.asking(o), false
 }
 
-// passedOver reports whether a static pool is to have fewer nodes than run, and Karpenter has not
-// chosen any that goes.
+// passedOver reports whether a static pool should have fewer nodes than it has, and Karpenter has not chosen any to
+// terminate.
 func (o Observation) passedOver(left []Claim) bool {
 	return o.alive() && o.Static && o.Replicas > 0 && o.Replicas < len(left) && len(left) == len(o.NodeClaims) && o.Turn.Ends == 0
 }
 
-// ends ends the next NodeClaims. Who owns the pods on their nodes is noted before,
-// so that it is known whose pods have to run again before the ones after.
+// ends terminates the next NodeClaims. It first notes the controllers of the pods on their nodes, so that it is known
+// whose pods must run again before the next ones.
 func (s step) ends(o Observation, left []Claim) step {
 	next := o.next(left)
 	fits, lacks := o.fitting(next)
@@ -150,9 +148,8 @@ func (s step) ends(o Observation, left []Claim) step {
 	return s
 }
 
-// endsOf are the actions that end NodeClaims. Which ones a static pool loses is
-// Karpenter's choice, as long as it is to keep some: it would replace one that
-// was deleted.
+// endsOf returns the actions that terminate NodeClaims. While a static pool keeps some nodes, Karpenter chooses which
+// ones it loses: it would replace a NodeClaim that was deleted.
 func (o Observation) endsOf(next []Claim, left int) []Action {
 	if o.alive() && o.Static && o.Replicas > 0 {
 		if to := max(0, left-o.Turn.Ends); to < o.Replicas {
@@ -177,7 +174,7 @@ func nodesOf(claims []Claim) []string {
 	return nodes
 }
 
-// scaling stops a static pool that happens to have no node just now.
+// scaling stops a static pool that currently has no nodes.
 func scaling(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if !o.alive() || !o.Static || o.GrowthStopped {
 		return step{}, true
@@ -188,9 +185,8 @@ func scaling(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	}, false
 }
 
-// verifying asks EC2, and believes it only where it is known to be the right
-// account: a wrong one has none of the instances. What was draining has drained
-// by then, whether EC2 can be asked or not.
+// verifying queries EC2, and relies on it only if the account is known to be right: another account has none of the
+// instances. Draining is complete by then, whether EC2 can be queried or not.
 func verifying(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	phase := upTo(r.Phase, v1alpha1.RemovalVerifyingCloud)
 	if pastPacing(r) {
@@ -206,7 +202,7 @@ func verifying(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	case o.EC2 == nil:
 		s.reason, s.message = ReasonAskingEC2, "verifying in EC2 that all instances are terminated"+o.recorded()
 		if r.Reason == ReasonInstancesLeaving || r.Reason == ReasonEC2NotAnswering || r.Reason == ReasonUnverifiable {
-			// The last answer stands until the next one: it may not be time to ask.
+			// The last response remains until the next one: it may be too early for a query.
 			s.reason, s.message = r.Reason, r.Message
 		}
 		s.actions = []Action{AskEC2{}}
@@ -221,8 +217,8 @@ func verifying(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	return s, false
 }
 
-// asking has EC2 show the instances that are recorded while they live, so that
-// one that is absent later is one that was seen.
+// asking queries EC2 for the recorded instances while they run, so that one that is absent later is known to have
+// existed.
 func (s step) asking(o Observation) step {
 	if o.EC2 == nil && o.Silence == "" && o.Cloud.Open && o.unseen() {
 		s.actions = append([]Action{AskEC2{}}, s.actions...)
@@ -230,7 +226,7 @@ func (s step) asking(o Observation) step {
 	return s
 }
 
-// undeleted returns the NodeClaims that nobody has deleted yet.
+// undeleted returns the NodeClaims that are not deleted yet.
 func (o Observation) undeleted() []Claim {
 	var left []Claim
 	for _, c := range o.NodeClaims {

@@ -21,50 +21,48 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// RecordName is the name of the ConfigMap that holds the records of a NodeSync's
-// open removals, and of what earlier ones have left, a key for each object's UID. It exists while
-// there are any.
+// RecordName returns the name of the ConfigMap that holds the records of a NodeSync's open removals, and of what
+// earlier ones have left, with each object's UID as key. It exists while there are any.
 func RecordName(nodeSync string) string { return v1alpha1.ObjectName("plumbline-", nodeSync) }
 
-// holds is what the ConfigMap is for.
+// holds describes the content of the ConfigMap.
 const holds = "the record of removals"
 
-// record is what has to outlive a crash of one removal.
+// record is the state of one removal that must survive a crash.
 type record struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// Instances are the provider IDs ever seen, with the last state in which EC2
-	// has shown each: shown, or shown shutting down.
+	// Instances are all provider IDs ever seen, with the last state that EC2 reported for each: shown, or shown
+	// shutting down.
 	Instances map[string]Seen `json:"instances,omitempty"`
-	// Growth is what stopping growth has overwritten.
+	// Growth is what was overwritten to stop growth.
 	Growth Growth `json:"growth"`
-	// NodeClaims is how many there were when the removal was recorded.
+	// NodeClaims is their number when the removal was recorded.
 	NodeClaims int `json:"nodeClaims,omitempty"`
-	// Workloads are those whose pods were evicted, the newest last.
+	// Workloads are those whose pods were evicted, the latest last.
 	Workloads []Workload `json:"workloads,omitempty"`
-	// Left are the pods that the removal has left without a node. The rest of the record has
-	// gone with it.
+	// Left are the pods that the removal has left without a node. If set, the rest of the record is empty.
 	Left []LeftPod `json:"left,omitempty"`
-	// Leaving are the NodeClaims that were ending when the removal was taken back. The rest of the
-	// record has gone with it, but for Workloads, as long as one of them is there.
+	// Leaving are the NodeClaims that were terminating when the removal was reverted. While one of them exists, the
+	// rest of the record is empty except for Workloads.
 	Leaving []types.UID `json:"leaving,omitempty"`
 }
 
-// over reports whether the removal is, and the record only about what it has left.
+// over reports whether the removal is complete or reverted; the record then only contains what it has left.
 func (r record) over() bool { return r.Left != nil || r.Leaving != nil }
 
-// Growth is how far a pool may grow by itself.
+// Growth is how far Karpenter may grow a pool.
 type Growth struct {
 	// CPU is spec.limits.cpu.
 	CPU any `json:"cpu,omitempty"`
 	// Replicas is spec.replicas of a static pool.
 	Replicas *int64 `json:"replicas,omitempty"`
-	// Budgets is spec.disruption.budgets; nil until Karpenter is about to replace nodes, which is what overwrites them.
+	// Budgets is spec.disruption.budgets; nil until Karpenter is about to replace nodes, which overwrites them.
 	Budgets []any `json:"budgets,omitempty"`
 }
 
-// status is what the status has of it beside the record: the API server deletes the record at once where the
-// NodeSync is deleted in the foreground.
+// status returns the copy for the status: if the NodeSync is deleted in the foreground, the API server deletes the
+// record immediately.
 func (g Growth) status() *v1alpha1.RemovalGrowth {
 	if g.CPU == nil && g.Replicas == nil {
 		return nil
@@ -76,7 +74,7 @@ func (g Growth) status() *v1alpha1.RemovalGrowth {
 	return s
 }
 
-// or is what the status has, where it is not known otherwise.
+// or returns g, or the copy from the status if g is empty.
 func (g Growth) or(s *v1alpha1.RemovalGrowth) Growth {
 	if s == nil || g.CPU != nil || g.Replicas != nil {
 		return g
@@ -88,15 +86,15 @@ func (g Growth) or(s *v1alpha1.RemovalGrowth) Growth {
 	return g
 }
 
-// records are those of one NodeSync, as read, with what is to be written.
+// records are the records of one NodeSync as read, with the changes to write.
 type records struct {
 	stored  *corev1.ConfigMap
 	entries map[types.UID]record
 	changed bool
 }
 
-// loadRecords reads a NodeSync's records. None is no error; a ConfigMap of that
-// name that is not plumbline's is.
+// loadRecords reads a NodeSync's records. It is no error if there are none. It is an error if the ConfigMap of that
+// name is not plumbline's.
 func loadRecords(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync) (*records, error) {
 	r := &records{entries: map[types.UID]record{}}
 	stored := &corev1.ConfigMap{}
@@ -121,8 +119,7 @@ func loadRecords(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeS
 	return r, nil
 }
 
-// note adds to a removal's entry, and reports whether the removal has waited for
-// that. It never takes anything out.
+// note adds to a removal's entry, and reports whether the removal has waited for that. It never removes anything.
 func (r *records) note(it *item, n Note) bool {
 	entry, exists := r.entries[it.before.UID]
 	if !exists {
@@ -157,7 +154,7 @@ func (r *records) note(it *item, n Note) bool {
 	return fresh || !exists
 }
 
-// workloads are those of all removals.
+// workloads returns those of all removals.
 func (r *records) workloads() []Workload {
 	var all []Workload
 	for _, uid := range slices.Sorted(maps.Keys(r.entries)) {
@@ -175,7 +172,7 @@ func (r *records) forget(uid types.UID) {
 	}
 }
 
-// save writes the records where they have changed, over just what was read.
+// save writes the records if they have changed. The write fails if they were changed since they were read.
 func (r *records) save(ctx context.Context, writer client.Writer, sync *v1alpha1.NodeSync) error {
 	if !r.changed {
 		return nil
@@ -206,7 +203,7 @@ func (r *records) save(ctx context.Context, writer client.Writer, sync *v1alpha1
 	return nil
 }
 
-// drop deletes the ConfigMap, as it was read.
+// drop deletes the ConfigMap in the version that was read.
 func (r *records) drop(ctx context.Context, writer client.Writer) error {
 	if r.stored == nil {
 		return nil
@@ -219,15 +216,14 @@ func (r *records) drop(ctx context.Context, writer client.Writer) error {
 	return nil
 }
 
-// exactly are the preconditions of a delete: this object, and as it was seen.
+// exactly returns the preconditions of a delete: this object, in the version that was seen.
 func exactly(uid types.UID, resourceVersion string) client.Preconditions {
 	return client.Preconditions{UID: &uid, ResourceVersion: &resourceVersion}
 }
 
-// readBack reads the NodeSync and the record past the cache, and returns the
-// removals that stand in both. A removal that was reverted stands in the status
-// no more, whatever the cache says. Where the NodeSync's spec is another one by
-// now, none does: this reconcile goes by a policy that is over.
+// readBack reads the NodeSync and the record past the cache, and returns the removals that are in both. A reverted
+// removal is no longer in the status, even if the cache still contains it. If the NodeSync's spec has changed since,
+// readBack returns no removals, because this reconcile uses an outdated policy.
 func (d *drive) readBack(ctx context.Context) (map[types.UID]bool, error) {
 	sync := &v1alpha1.NodeSync{}
 	if err := d.Home.Get(ctx, client.ObjectKeyFromObject(d.Sync), sync); err != nil {
@@ -251,7 +247,7 @@ func (d *drive) readBack(ctx context.Context) (map[types.UID]bool, error) {
 	return recorded, nil
 }
 
-// counted reports whether a removal that counts for later ones is recorded among the recent ones.
+// counted reports whether a removal that counts for later ones is in status.recentRemovals.
 func (d *drive) counted(sync *v1alpha1.NodeSync, r v1alpha1.Removal) bool {
 	_, written := plan.LetGo(sync.Status.RecentRemovals, &r)
 	return written || !d.Counts[r.UID]
@@ -266,8 +262,8 @@ func inStatus(sync *v1alpha1.NodeSync, r v1alpha1.Removal) bool {
 	return false
 }
 
-// saveRecords writes what the removals of this reconcile have to note, in one write.
-// Another writer's change is not overwritten: the next reconcile reads it first.
+// saveRecords writes the notes of all removals of this reconcile in one write. It does not overwrite another client's
+// change: the next reconcile reads that first.
 func (d *drive) saveRecords(ctx context.Context) error {
 	noted := false
 	for _, it := range d.open() {
@@ -292,12 +288,10 @@ func (d *drive) saveRecords(ctx context.Context) error {
 	return nil
 }
 
-// Unrecord drops the records of removals that Git has taken back: what they had
-// overwritten is as it was, and the next removal of the same object starts again.
-// What stays recorded is what no commit takes back: the NodeClaims that are ending, and the pods
-// that they evict.
-// A write that another client overtook is an error like any other: the record is
-// dropped by the reconcile after. It returns what each record had of NodeClaims.
+// Unrecord drops the records of removals that Git has reverted: the overwritten values are restored, and the next
+// removal of the same object starts from the beginning. What no commit can revert stays recorded: the terminating
+// NodeClaims, and the pods that these evict. A conflict with another client's write is returned as an error; the next
+// reconcile drops the record. Unrecord returns the number of NodeClaims in each record.
 func Unrecord(ctx context.Context, w World, p Pass, back ...v1alpha1.Removal) (map[types.UID]Unrecorded, error) {
 	if len(back) == 0 {
 		return nil, nil
@@ -319,7 +313,7 @@ func Unrecord(ctx context.Context, w World, p Pass, back ...v1alpha1.Removal) (m
 		if err != nil {
 			return nil, err
 		}
-		// One that was taken back before, and left Git again, may have left something, too.
+		// A removal that was reverted and then started again may have left something, too.
 		left := d.records.entries[takenBack(r.UID)]
 		left.Kind, left.Name = r.Kind, r.Name
 		left.Workloads = join(left.Workloads, entry.Workloads)
@@ -348,21 +342,21 @@ func Unrecord(ctx context.Context, w World, p Pass, back ...v1alpha1.Removal) (m
 	return found, d.records.save(ctx, w.Home, p.Sync)
 }
 
-// Unrecorded is what the record of a removal that was reverted had of NodeClaims.
+// Unrecorded describes the NodeClaims in the record of a reverted removal.
 type Unrecorded struct {
-	// NodeClaims is how many there were when the removal was recorded.
+	// NodeClaims is their number when the removal was recorded.
 	NodeClaims int
-	// Terminated is how many are terminating or gone of those, and of those that the pool launched before its growth was stopped.
+	// Terminated is how many of those are terminating or gone, including those that the pool launched before its growth
+	// was stopped.
 	Terminated int
 }
 
-// has reports whether an instance is recorded.
 func (r record) has(providerID string) bool {
 	_, has := r.Instances[providerID]
 	return has
 }
 
-// without returns how many instances are recorded that are not among some.
+// without returns the number of recorded instances that are not in some.
 func (r record) without(some map[string]bool) int {
 	n := 0
 	for id := range r.Instances {
@@ -373,11 +367,11 @@ func (r record) without(some map[string]bool) int {
 	return n
 }
 
-// takenBack is the key of what a removal that was taken back has left: its object may leave Git again.
+// takenBack returns the key for what a reverted removal has left. It differs from the UID because the object may be
+// removed from Git again.
 func takenBack(uid types.UID) types.UID { return uid + ".reverted" }
 
-// leave records what a removal that was taken back has left. Once none of its NodeClaims ends any
-// more these are pods.
+// leave records what a reverted removal has left: terminating NodeClaims, and once none of them is left, pods.
 func (d *drive) leave(ctx context.Context, key types.UID, left record) error {
 	if len(left.Leaving) == 0 {
 		pods, err := d.leftOf(ctx, left.Workloads)
@@ -394,9 +388,8 @@ func (d *drive) leave(ctx context.Context, key types.UID, left record) error {
 	return nil
 }
 
-// observeLeaving reads, past the cache, which NodeClaims are ending of removals that this reconcile does
-// not drive: those that were taken back, and those that are about to be. They count against
-// removal.maxUnavailable as long as they are there.
+// observeLeaving reads, past the cache, the terminating NodeClaims of removals that this reconcile does not drive:
+// those that were reverted or are about to be. They count against removal.maxUnavailable while they exist.
 func (d *drive) observeLeaving(ctx context.Context) error {
 	d.leaving = map[types.UID][]types.UID{}
 	pools := d.undrivenPools()
@@ -426,7 +419,8 @@ func (d *drive) observeLeaving(ctx context.Context) error {
 	return nil
 }
 
-// undrivenPools are the pools whose NodeClaims may be ending by a removal that this reconcile does not drive.
+// undrivenPools returns the pools whose NodeClaims may be terminating because of a removal that this reconcile does not
+// drive.
 func (d *drive) undrivenPools() (pools []string) {
 	for uid, entry := range d.records.entries {
 		if entry.Kind == render.NodePool && (entry.Leaving != nil || d.stands(uid)) {
@@ -436,12 +430,12 @@ func (d *drive) undrivenPools() (pools []string) {
 	return pools
 }
 
-// stands reports whether a record is of a removal that is neither over nor driven in this reconcile.
+// stands reports whether a record belongs to a removal that is neither over nor driven in this reconcile.
 func (d *drive) stands(uid types.UID) bool {
 	return !d.records.entries[uid].over() && !slices.ContainsFunc(d.items, func(it *item) bool { return it.before.UID == uid })
 }
 
-// claimsOf are the NodeClaims of some pools past the cache, by pool.
+// claimsOf reads the NodeClaims of some pools past the cache, by pool.
 func (d *drive) claimsOf(ctx context.Context, pools ...string) (map[string][]*karpv1.NodeClaim, error) {
 	l := &look{reader: d.Live, claims: map[string][]*karpv1.NodeClaim{}}
 	for some := range slices.Chunk(pools, namesAtOnce) {
@@ -452,8 +446,8 @@ func (d *drive) claimsOf(ctx context.Context, pools ...string) (map[string][]*ka
 	return l.claims, nil
 }
 
-// undriven is what removals that are not driven have to do with the pace of those that are, beyond
-// what counts of these by itself.
+// undriven returns the shares of removals that are not driven in the pace of those that are, except for NodeClaims that
+// count for the latter anyway.
 func (d *drive) undriven(open []*item) []share {
 	counted := map[types.UID]bool{}
 	for _, it := range open {
@@ -474,26 +468,26 @@ func (d *drive) undriven(open []*item) []share {
 	return all
 }
 
-// A ConfigMap may hold 1 MiB (MaxSecretSize in k8s.io/kubernetes pkg/apis/core/validation).
+// A ConfigMap can contain up to 1 MiB (MaxSecretSize in k8s.io/kubernetes pkg/apis/core/validation).
 const (
-	// recordMost is how many bytes the record of a NodeSync's removals may have.
+	// recordMost is the maximum size in bytes of the record of a NodeSync's removals.
 	recordMost = 1000 << 10
-	// budgetsMost is up to how many bytes it takes disruption budgets in. The rest is for the instances and workloads
-	// of the removals that have started.
+	// budgetsMost is the size in bytes up to which the record accepts disruption budgets. The rest is for the instances
+	// and workloads of the removals that have started.
 	budgetsMost = 768 << 10
-	// budgetsEach is how many bytes the disruption budgets of one pool may have. Where it has more, its nodes end without
-	// being replaced, as where it has too many.
+	// budgetsEach is the maximum size in bytes of the disruption budgets of one pool. If a pool has more, or too many,
+	// its nodes are terminated without replacement.
 	budgetsEach = 64 << 10
 )
 
-// space is what room the record has for disruption budgets.
+// space is the space that is left in the record for disruption budgets.
 type space struct {
 	left int
-	// holder is a removal whose budgets are in the record; empty if none has any there.
+	// holder is a removal whose budgets are in the record; empty if there is none.
 	holder string
 }
 
-// space counts what is stored.
+// space returns the space that is left, given what is stored.
 func (r *records) space() space {
 	s := space{left: budgetsMost}
 	if r.stored != nil {
@@ -510,8 +504,8 @@ func (r *records) space() space {
 	return s
 }
 
-// lacking names a removal that has the room which the budgets of another one need; empty if there is enough. One
-// removal always has it, so that they go on one by one at least.
+// lacking names a removal that takes up the space which the budgets of another one need; empty if there is enough. One
+// removal always gets the space, so they proceed at least one by one.
 func (s *space) lacking(it *item) string {
 	if it.seen.Budgets == nil || it.bytes <= s.left {
 		return ""
@@ -519,8 +513,8 @@ func (s *space) lacking(it *item) string {
 	return s.holder
 }
 
-// take counts what a removal is about to note. Where it waits those after it do, too: they would take the room that it
-// waits for.
+// take subtracts what a removal is about to note. If the removal waits, so do those after it: otherwise they would take
+// the space for which it waits.
 func (s *space) take(it *item, next v1alpha1.Removal) {
 	if next.Reason == ReasonRecordFull {
 		s.left = 0
@@ -535,7 +529,7 @@ func (s *space) take(it *item, next v1alpha1.Removal) {
 	}
 }
 
-// sizeOfBudgets is how many bytes budgets have in the record.
+// sizeOfBudgets returns the size of budgets in the record in bytes.
 func sizeOfBudgets(budgets []any) int {
 	data, err := json.Marshal(budgets)
 	if err != nil {
@@ -544,8 +538,8 @@ func sizeOfBudgets(budgets []any) int {
 	return len(data)
 }
 
-// encode returns the entries as they are stored. Where they would be too large, each keeps only the newer half of its
-// workloads, and so on: a removal waits for the pods of fewer workloads then, and goes on.
+// encode returns the entries as they are stored. If they are too large, each keeps only the latest half of its
+// workloads, and so on: the removal then waits for the pods of fewer workloads, but proceeds.
 func (r *records) encode() (map[string]string, error) {
 	for most := maxWorkloads; ; most /= 2 {
 		data, size := map[string]string{}, 0

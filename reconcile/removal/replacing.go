@@ -17,29 +17,29 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// Replacing is that a pool's template bears the label by which all its nodes have drifted, so that
-// Karpenter replaces them, and how many it may.
+// Replacing means that a pool's template has the label that makes all its nodes drift, so that Karpenter replaces them,
+// and how many it may.
 type Replacing struct {
-	// Nodes is how many it may be replacing at a time, and Until when that ends by itself.
+	// Nodes is how many it may replace at a time. Until is when that expires.
 	Nodes int
 	Until time.Time
 }
 
 const (
-	// lent is how long Karpenter may begin to replace nodes without a word from here: passes that
-	// fail, a NodeSync that is suspended and a daemon that has gone end nothing for longer. renewed
-	// is how long before its end it is lent again.
+	// lent is how long Karpenter may start to replace nodes without a renewal: if reconciles fail, the NodeSync is
+	// suspended or the daemon is gone, it stops after at most that time. renewed is how long before the expiry the
+	// budget is renewed.
 	lent    = 5 * time.Minute
 	renewed = 2 * time.Minute
-	// yearly is how long a budget is active that begins once a year. It ends before the next one
-	// begins, so that it is not active until then.
+	// yearly is how long a budget with a yearly schedule is active. It expires before the next start, so that the
+	// budget is inactive until then.
 	yearly = "8640h"
 )
 
-// drifted is the reason of the budgets that pace it.
+// drifted is the reason in the budgets that set the pace.
 const drifted = string(karpv1.DisruptionReasonDrifted)
 
-// replacingOf reads it from a NodePool that lives.
+// replacingOf reads it from a live NodePool.
 func replacingOf(pool *unstructured.Unstructured, now time.Time) *Replacing {
 	if !plan.Replaced(pool) {
 		return nil
@@ -66,9 +66,9 @@ func pacing(budget any) (fields map[string]any, ours bool) {
 	return fields, reflect.DeepEqual(fields["reasons"], []any{drifted}) && (!scheduled || fields["duration"] == yearly || fields["duration"] == yearly+"0m0s")
 }
 
-// pacedBudgets are disruption budgets by which Karpenter replaces so many nodes at a time, until a time. Of
-// Git's the scheduled ones stay as they are: they are windows. The others are for the other reasons
-// only: removal.maxUnavailable sets how fast the nodes of a pool that leaves go.
+// pacedBudgets returns disruption budgets with which Karpenter replaces a number of nodes at a time, until a time.
+// Scheduled budgets from Git are unchanged: they are windows. The others are limited to the other reasons:
+// removal.maxUnavailable sets how fast the nodes of a removed pool are replaced.
 func pacedBudgets(git []any, nodes int, until time.Time) []any {
 	budgets := kept(git)
 	if nodes > 0 {
@@ -79,7 +79,7 @@ func pacedBudgets(git []any, nodes int, until time.Time) []any {
 	return append(budgets, map[string]any{"nodes": strconv.Itoa(nodes), "reasons": []any{drifted}})
 }
 
-// kept are Git's disruption budgets that stay.
+// kept returns the disruption budgets from Git that remain.
 func kept(git []any) []any {
 	var budgets []any
 	for _, b := range git {
@@ -99,12 +99,12 @@ func kept(git []any) []any {
 	return budgets
 }
 
-// unpaced are the disruption budgets of a pool that lives without those that pacedBudgets adds.
+// unpaced returns the live disruption budgets of a pool without those that pacedBudgets adds.
 func unpaced(live []any) []any {
 	return slices.DeleteFunc(slices.Clone(live), func(b any) bool { _, ours := pacing(b); return ours })
 }
 
-// begins is the time of a schedule of pacedBudgets that is nearest to now.
+// begins returns the time in a schedule of pacedBudgets that is closest to now.
 func begins(schedule string, now time.Time) time.Time {
 	var minute, hour, day, month int
 	if _, err := fmt.Sscanf(schedule, "%d %d %d %d *", &minute, &hour, &day, &month); err != nil {
@@ -120,7 +120,7 @@ func begins(schedule string, now time.Time) time.Time {
 	return nearest
 }
 
-// closedBy names the scheduled budget that allows no replacement now; empty if none is in the way.
+// closedBy names the scheduled budget that allows no replacement now; empty if there is none.
 func closedBy(git []any, now time.Time) string {
 	for _, b := range git {
 		fields, _ := b.(map[string]any)
@@ -140,23 +140,22 @@ func closedBy(git []any, now time.Time) string {
 	return ""
 }
 
-// drifting reports whether Karpenter may still take nodes for drifted that only the removal had made drift.
+// drifting reports whether Karpenter may still consider nodes drifted only because of the removal.
 func (o Observation) drifting(r v1alpha1.Removal) bool {
 	return o.Replacing != nil || slices.ContainsFunc(o.untouched(), func(c Claim) bool { return c.Drifted.After(r.RecordedAt.Time) })
 }
 
-// replaces reports whether Karpenter replaces the nodes of the pool, as it leaves: it has a place for their
-// pods, and can.
+// replaces reports whether Karpenter replaces the nodes of the removed pool: their pods can run elsewhere, and the pool
+// supports it.
 func (o Observation) replaces() bool {
 	return o.Turn.Replaces && o.alive() && !o.Static && !o.Crowded
 }
 
-// leaving reports whether a NodeClaim ends, or that Karpenter replaces it.
+// leaving reports whether a NodeClaim is terminating, or Karpenter is replacing it.
 func (c Claim) leaving() bool { return !c.Deleting.IsZero() || !c.Replacing.IsZero() }
 
-// disrupting is how many nodes Karpenter counts against the pool's budgets: NodeClaims without a node it
-// does not count (BuildDisruptionBudgetMapping in sigs.k8s.io/karpenter
-// pkg/controllers/disruption/helpers.go).
+// disrupting returns how many nodes Karpenter counts against the pool's budgets. It does not count NodeClaims without a
+// node (BuildDisruptionBudgetMapping in sigs.k8s.io/karpenter pkg/controllers/disruption/helpers.go).
 func (o Observation) disrupting() int {
 	n := 0
 	for _, c := range o.NodeClaims {
@@ -167,7 +166,7 @@ func (o Observation) disrupting() int {
 	return n
 }
 
-// granted is how many more nodes Karpenter may begin to replace.
+// granted returns how many more nodes Karpenter may start to replace.
 func (o Observation) granted() int {
 	if o.Replacing == nil {
 		return 0
@@ -175,23 +174,23 @@ func (o Observation) granted() int {
 	return max(0, min(o.Replacing.Nodes-o.disrupting(), len(o.untouched())))
 }
 
-// untouched are the NodeClaims that neither end nor are replaced.
+// untouched returns the NodeClaims that are neither terminating nor being replaced.
 func (o Observation) untouched() []Claim {
 	return slices.DeleteFunc(slices.Clone(o.NodeClaims), Claim.leaving)
 }
 
-// idle is how long nothing has moved where Karpenter could replace nodes until what it cannot
-// replace is looked for.
+// idle is how long Karpenter may make no progress while it could replace nodes, before the nodes that it cannot replace
+// are handled.
 const idle = 30 * time.Second
 
-// idles reports whether Karpenter could replace nodes and has not begun for a while.
+// idles reports whether Karpenter could replace nodes and has not started for a while.
 func (o Observation) idles(r v1alpha1.Removal, now time.Time) bool {
 	return o.Replacing != nil && o.replaces() && o.disrupting() == 0 && now.Sub(r.LastProgress.Time) >= idle
 }
 
-// replace has Karpenter replace nodes, as many as it is the removal's turn to. What it cannot
-// replace ends without: NodeClaims without a node first, since they have no pods, and last those
-// that keep it: their pods may not be disrupted, or may run in this pool only.
+// replace lets Karpenter replace nodes, as many as the removal's turn allows. Nodes that it cannot replace are
+// terminated without replacement: first NodeClaims without a node, since they have no pods, and last those whose pods
+// must not be disrupted or may run only in this pool.
 func (s step) replace(r v1alpha1.Removal, o Observation, now time.Time) step {
 	left := o.untouched()
 	bare := slices.DeleteFunc(slices.Clone(left), func(c Claim) bool { return c.Node != "" })
@@ -221,8 +220,8 @@ func (s step) replace(r v1alpha1.Removal, o Observation, now time.Time) step {
 	return s
 }
 
-// replacedBefore names a node that Karpenter had begun to replace before the pool was to leave, while NodeClaims of that
-// have no node: it gives such a replacement up after ten minutes at least (sigs.k8s.io/karpenter
+// replacedBefore names a node that Karpenter had started to replace before the pool was removed, while NodeClaims of
+// the pool have no node: Karpenter gives up such a replacement after ten minutes at the earliest (sigs.k8s.io/karpenter
 // pkg/controllers/disruption/queue.go, minRetryDuration).
 func (o Observation) replacedBefore(bare []Claim) string {
 	i := slices.IndexFunc(o.NodeClaims, func(c Claim) bool { return c.Deleting.IsZero() && !c.Replacing.IsZero() })
@@ -232,14 +231,15 @@ func (o Observation) replacedBefore(bare []Claim) string {
 	return fmt.Sprintf("Karpenter is replacing node %s and waits for NodeClaim/%s to be initialized; it gives up after ten minutes or more", cmp.Or(o.NodeClaims[i].Node, o.NodeClaims[i].Name), bare[0].Name)
 }
 
-// lends reports whether Karpenter may replace nodes, and isLeased that it may as many as it is to, for a while.
+// lends reports whether Karpenter may replace nodes. isLeased reports whether it may replace as many as it should, for
+// long enough.
 func (o Observation) lends() bool { return o.Replacing != nil && o.Replacing.Nodes > 0 }
 
 func (o Observation) isLeased(now time.Time) bool {
 	return o.lends() && o.Replacing.Nodes == o.disrupting()+o.Turn.Ends && now.Before(o.Replacing.Until.Add(-renewed))
 }
 
-// recall has Karpenter begin to replace no more nodes.
+// recall stops Karpenter from starting to replace more nodes.
 func (s step) recall(o Observation) step {
 	if o.lends() {
 		s.actions = []Action{Replace{}}
@@ -247,15 +247,14 @@ func (s step) recall(o Observation) step {
 	return s
 }
 
-// grant lends Karpenter nodes to replace, and ends those that it cannot once it has replaced the
-// others.
+// grant lets Karpenter replace nodes, and once it has replaced these, terminates those that it cannot replace.
 func (s step) grant(r v1alpha1.Removal, o Observation, left []Claim, now time.Time) step {
 	looked := left[:min(len(left), endsAtOnce)]
 	staying := slices.DeleteFunc(slices.Clone(looked), func(c Claim) bool { return !o.stays(c, r.Name) })
 	waits := o.idles(r, now)
 	if len(staying) > 0 && (len(staying) == len(left) || waits) {
 		if o.lends() {
-			return s.recall(o) // it may begin another one meanwhile
+			return s.recall(o) // it may start another replacement meanwhile
 		}
 		return s.ends(o, staying)
 	}
@@ -278,14 +277,14 @@ func (s step) grant(r v1alpha1.Removal, o Observation, left []Claim, now time.Ti
 	return s
 }
 
-// stays reports whether Karpenter can replace a node by no means: a pod on it may not be disrupted, or
-// may run nowhere else, or it lacks the hash by which Karpenter finds that it has drifted.
+// stays reports whether Karpenter can never replace a node: a pod on it must not be disrupted, or may run nowhere else,
+// or its NodeClaim has no hash, which Karpenter needs to detect drift.
 func (o Observation) stays(c Claim, pool string) bool {
 	bound, stays := o.Pods.Stays[c.Node]
 	return c.Unhashed || stays && (bound == "" || bound == pool)
 }
 
-// lacking says of which resource there is too little for the pods of a node.
+// lacking says which resource is insufficient for the pods of a node.
 func lacking(c Claim, resource corev1.ResourceName, o Observation) string {
 	return fmt.Sprintf("%[2]s insufficient for the pods of node %[1]s within the limits of %[3]s: increase spec.limits", c.Node, resource, o.Successor.Room.Pools)
 }

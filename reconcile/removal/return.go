@@ -14,8 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// takeBack ends the removals of entries that Git has again. One whose object is
-// not written yet keeps its record, and is not driven on.
+// takeBack ends the removals of entries that are in Git again. If the object is not written yet, the removal keeps its
+// record and is not driven.
 func (s *Step) takeBack(ctx context.Context, pace Pace) ([]Write, error) {
 	pending := map[render.Ref]bool{}
 	for _, c := range s.Plan.Changes {
@@ -32,8 +32,7 @@ func (s *Step) takeBack(ctx context.Context, pace Pace) ([]Write, error) {
 		back = append(back, r)
 		s.Memory.settled = false
 	}
-	// The record goes first: once the status lacks the removal, nobody would look
-	// for it.
+	// The record is dropped first: once the removal is no longer in the status, nothing would look for the record.
 	claims, err := Unrecord(ctx, s.world(), Pass{Now: s.Now, Sync: s.Sync, Pace: pace}, back...)
 	if err != nil {
 		return nil, err
@@ -57,9 +56,9 @@ func (s *Step) takeBack(ctx context.Context, pace Pace) ([]Write, error) {
 	return reverted, nil
 }
 
-// restore gives back growth and disruption budgets to what Git has, and is held or waits for a window,
-// and to what another NodeSync has, or may have: its nodes stay as they are until then, and so does the
-// pool.
+// restore restores growth and disruption budgets of NodePools that are in Git but whose changes are held or wait for a
+// window, and of those that another NodeSync has, or may have: their nodes stay as they are until then, and so do the
+// pools.
 func (s *Step) restore(ctx context.Context) error {
 	held, briefly := s.unwritten(), []types.UID{}
 	for _, k := range s.Plan.Kept {
@@ -82,8 +81,8 @@ func (s *Step) restore(ctx context.Context) error {
 	return err
 }
 
-// unwritten are the NodePools of Git whose changes are held or wait for a window. Of one that settles it has another look
-// made.
+// unwritten returns the NodePools in Git whose changes are held or wait for a window. If one of them settles, it
+// requests another reconcile.
 func (s *Step) unwritten() (pools []*unstructured.Unstructured) {
 	for i := range s.Plan.Changes {
 		c := &s.Plan.Changes[i]
@@ -97,11 +96,12 @@ func (s *Step) unwritten() (pools []*unstructured.Unstructured) {
 	return pools
 }
 
-// brief is how long a removal only pauses that waits to know what another NodeSync has: after a restart of the daemon that is
-// known in seconds, and a pool that grew again meanwhile would have all its nodes match and drift once more.
+// brief is how long a removal is only paused while it is unknown what another NodeSync has. After a restart of the
+// daemon this is known within seconds, and if the pool grew again meanwhile, all its nodes would match and then drift
+// once more.
 const brief = time.Minute
 
-// pause has Karpenter begin to replace no more nodes of some pools.
+// pause stops Karpenter from starting to replace more nodes of some pools.
 func (s *Step) pause(ctx context.Context, pools []types.UID) error {
 	if len(pools) == 0 {
 		return nil
@@ -112,7 +112,7 @@ func (s *Step) pause(ctx context.Context, pools []types.UID) error {
 	return Revoke(ctx, s.world(), paused, s.Now)
 }
 
-// reverted is the write that reports a reverted removal, and how many of its NodeClaims are terminated.
+// reverted returns the write that reports a reverted removal, and how many of its NodeClaims are terminated.
 func (s *Step) reverted(r v1alpha1.Removal, claims Unrecorded) Write {
 	stay := s.staying(r.UID)
 	terminated := max(claims.Terminated, claims.NodeClaims-stay, 0)
@@ -121,7 +121,7 @@ func (s *Step) reverted(r v1alpha1.Removal, claims Unrecorded) Write {
 	}}
 }
 
-// whyReturned says why a removal has ended before its time.
+// whyReturned returns why a removal ended early.
 func (s *Step) whyReturned(r v1alpha1.Removal) string {
 	ref := plan.RefOf(r)
 	for _, k := range s.Plan.Kept {
@@ -140,27 +140,27 @@ func (s *Step) whyReturned(r v1alpha1.Removal) string {
 	return fmt.Sprintf("%s no longer belongs to this NodeSync and stays", ref)
 }
 
-// notDriven reports whether a removal stands still: Git has its entry again, another
-// NodeSync has it, or may have it, it is orphaned, or it stays without nodes.
+// notDriven reports whether a removal is paused: its entry is in Git again, another NodeSync has it, or may have it, it
+// is orphaned, or the object stays without nodes.
 func (s *Step) notDriven(r v1alpha1.Removal) bool {
 	return s.leftAsIs(r.UID) || slices.ContainsFunc(s.Plan.Returned, func(back v1alpha1.Removal) bool { return back.UID == r.UID }) ||
 		slices.ContainsFunc(s.Plan.Kept, func(k plan.Kept) bool { return k.UID == r.UID })
 }
 
-// waitForOthers notes what stays because of another NodeSync.
+// waitForOthers records a wait for each object that stays because of another NodeSync.
 func (s *Step) waitForOthers() {
 	for _, k := range s.Plan.Kept {
 		s.WaitFor("NodeSync/"+k.By, k.Message, k.Since, s.Sync.GetStallAfter())
 	}
 }
 
-// recordRecent records which NodePools the guard allows to leave, before their removals start, and drops what counts for no
-// later one.
+// recordRecent records which NodePools the guard allows to remove, before their removals start, and drops records that no
+// longer count for later removals.
 func (s *Step) recordRecent() {
 	status, now := &s.Sync.Status, s.timestamp()
 	s.counts = map[types.UID]bool{}
 	for i := range status.RecentRemovals {
-		if r := &status.RecentRemovals[i]; r.At.After(now.Time) { // the clock was put back
+		if r := &status.RecentRemovals[i]; r.At.After(now.Time) { // the clock was set back
 			r.At = now
 		}
 	}
@@ -186,7 +186,8 @@ func (s *Step) recordRecent() {
 	plan.ForgetRecent(status, period, s.Now)
 }
 
-// recordGrowth has a removal count with the nodes that its pool has launched since it was allowed, until its growth is stopped.
+// recordGrowth also counts for a removal the nodes that its pool has launched since the guard allowed it, until the
+// pool's growth is stopped.
 func (s *Step) recordGrowth(c plan.Candidate, r *v1alpha1.Removal) {
 	if r.Phase != v1alpha1.RemovalPacing {
 		return
@@ -198,8 +199,8 @@ func (s *Step) recordGrowth(c plan.Candidate, r *v1alpha1.Removal) {
 	}
 }
 
-// recordReverted has a removal that was reverted count with the nodes that it has terminated, and not at all if that is none. The
-// record has those that the pool launched after the guard counted it, and before its growth was stopped.
+// recordReverted lets a reverted removal count with the nodes that it has terminated, or not at all if there are none.
+// The record includes nodes that the pool launched after the guard counted it, and before its growth was stopped.
 func (s *Step) recordReverted(r v1alpha1.Removal, terminated int) {
 	stay := s.staying(r.UID)
 	var recent []v1alpha1.RecentRemoval
@@ -215,7 +216,7 @@ func (s *Step) recordReverted(r v1alpha1.Removal, terminated int) {
 	s.Sync.Status.RecentRemovals = recent
 }
 
-// staying is how many NodeClaims of a NodePool are not terminating.
+// staying returns how many NodeClaims of a NodePool are not terminating.
 func (s *Step) staying(pool types.UID) int {
 	stay := 0
 	for i := range s.Live.NodeClaims {

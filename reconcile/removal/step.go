@@ -1,19 +1,21 @@
-// Package removal removes what has left Git, without stranding a node, and what a NodeSync manages that is being deleted.
+// Package removal deletes the objects that were removed from Git, without stranding a node, and those that a deleted
+// NodeSync manages.
 //
-// Next is the whole rule, a function from values to values: a Removal and what is seen of its object are its input; the Removal one
-// step further and the Actions to take are its result. It has no clock, no client and no context, so that every order of events,
-// crash and stale cache can be played through in a test; the scripts under testdata are such plays. Drive is the I/O around it: it
-// observes, answers the questions that Next has, and acts, with the object's UID and resourceVersion as preconditions and a check of
-// the lease before each delete. Step says on which terms removals go on (gates.go), and keeps status.removals.
+// Next contains all rules. It is a pure function: from a Removal and an Observation of its object, it returns the
+// Removal one step further and the Actions to take. It has no clock, client or context, so tests can play through every
+// order of events, crashes and stale caches; see the scripts under testdata. Drive does the I/O around it: it observes,
+// answers the questions that Next asks, and acts, with the object's UID and resourceVersion as preconditions and a
+// check of the lease before each delete. Step sets the terms on which removals proceed (gates.go), and writes
+// status.removals.
 //
-// A pool is deleted last: it is recorded, its growth is stopped, its NodeClaims are terminated, EC2 is queried, and only then it is
-// deleted. What a reconcile deletes, an earlier one has recorded. Nothing is ever forced: a removal that stands still is Stalled, with
-// a diagnosis, for as long as it takes. Release undoes what open removals have done if the NodeSync is deleted and leaves its
-// nodes.
+// A pool is deleted last: its removal is recorded, its growth is stopped, its NodeClaims are terminated, EC2 is
+// queried, and only then is it deleted. A reconcile deletes only what an earlier one has recorded. Nothing is ever
+// forced: a removal without progress is Stalled, with a diagnosis, for as long as it takes. If the NodeSync is deleted
+// but its nodes stay, Release undoes what open removals have changed.
 //
-// TerminationLook finds NodeClaims, Nodes and instances outside removals that have been terminating for longer than expected, whichever
-// client deleted them, and names what each waits for. It reads past the watch cache once a minute, and only while something is
-// overdue.
+// TerminationLook finds NodeClaims, Nodes and instances outside removals that have been terminating for longer than
+// expected, whichever client deleted them, and names what each waits for. It reads past the watch cache once a minute,
+// and only while something is overdue.
 package removal
 
 import (
@@ -41,74 +43,73 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Tools are what a Step works with, the same for all NodeSyncs.
+// Tools are the dependencies of a Step; they are the same for all NodeSyncs.
 type Tools struct {
-	// Client writes what is recorded beside the NodeSync to the API server; Uncached reads it past the cache.
+	// Client writes the records that belong to a NodeSync to the API server; Uncached reads them past the cache.
 	Client   client.Client
 	Uncached client.Reader
-	// Nodes is the cluster whose nodes end.
+	// Nodes is the cluster whose nodes are terminated.
 	Nodes cluster.Clients
-	// EC2 is the client of a region.
+	// EC2 returns the client of a region.
 	EC2 func(ctx context.Context, region string) (EC2, error)
-	// AskEvery is the least time between two questions to EC2.
+	// AskEvery is the minimum interval between two queries to EC2.
 	AskEvery time.Duration
-	// Log is what Karpenter's controller has logged last, for a diagnosis; empty if it cannot be read.
+	// Log returns the latest log lines of Karpenter's controller, for a diagnosis; empty if they cannot be read.
 	Log func(context.Context) string
-	// Gate reports whether one of Karpenter's feature gates is on; nil if that is not known.
+	// Gate reports whether one of Karpenter's feature gates is enabled. The field is nil if that is unknown.
 	Gate func(ctx context.Context, name string) (bool, error)
-	// Denied is why the deletion guard denies Karpenter's controller the removal of its finalizers; empty if it does not. It
-	// reads the API server. nil if nobody looks.
+	// Denied returns why the deletion guard denies Karpenter's controller the removal of its finalizers; empty if it
+	// does not. It reads the API server. If nil, this is not checked.
 	Denied func(context.Context) string
-	// StillLeader returns an error when the lease is no longer ours.
+	// StillLeader returns an error if this process no longer holds the lease.
 	StillLeader func(context.Context) error
-	// Reached gets each phase that a removal enters.
+	// Reached is called with each phase that a removal enters.
 	Reached func(kind, phase string)
 }
 
-// Step is the work on removals of one reconcile of one NodeSync.
+// Step is the work on the removals of one NodeSync in one reconcile.
 type Step struct {
 	Tools
 	finding.Findings
 
-	// Sync is the NodeSync. Its status.removals and status.recentRemovals are the record; nothing else of it is
-	// written. Before is the NodeSync as the cluster has it.
+	// Sync is the NodeSync. Only its status.removals and status.recentRemovals, the record, are written. Before is the
+	// NodeSync as it is in the cluster.
 	Sync, Before *v1alpha1.NodeSync
 	View         *cluster.View
 	Memory       *Memory
 	Now          time.Time
 
-	// Set is what Git has; nil if the NodeSync is being deleted.
+	// Set is the content of Git; nil if the NodeSync is being deleted.
 	Set *render.Set
-	// Live is what lives of the definitions, and Served reports that their kinds are.
+	// Live contains the live definitions; Served reports whether their kinds are served.
 	Live   plan.Live
 	Served bool
 	Plan   *plan.Plan
-	// Revision is the Set's. Applied reports that every arrival and change of it stands in
-	// the cluster, Written are those of this reconcile, and Ready how far each definition is.
+	// Revision is the revision of Set. Applied reports whether the cluster has every addition and change of it. Written
+	// are the writes of this reconcile, and Ready is the readiness of each definition.
 	Revision string
 	Applied  bool
 	Written  []plan.Write
 	Ready    cluster.ByRef
 
-	// Controller says how far Karpenter's controller is, and Alive that it has a ready
-	// replica.
+	// Controller is the readiness of Karpenter's controller; Alive reports whether it has a ready replica.
 	Controller cluster.Readiness
 	Alive      bool
-	// Cluster is the name by which Karpenter tags instances, and Region where they are.
+	// Cluster is the name with which Karpenter tags instances, and Region is theirs.
 	Cluster, Region string
-	// Account is what AWS says of the account; nil if it was not asked.
+	// Account is AWS's verdict on the account; nil if AWS was not queried.
 	Account *cloud.Verdict
-	// GoesTo returns what names the NodeSync that an object goes to.
+	// GoesTo returns a function that names the NodeSync to which an object moves.
 	GoesTo func(context.Context) (func(*unstructured.Unstructured) string, error)
-	// ReadSince reports whether Git was read since a time; if not, why, and when the next reconcile
-	// is wanted, which reads it: zero if that is a retry.
+	// ReadSince reports whether Git was read since a time; if not, why, and when to reconcile next, which reads it:
+	// zero if that is a retry.
 	ReadSince func(at time.Time) (read bool, why string, wake time.Time)
-	// Withheld is why it is in doubt that what the revision lacks was taken out of Git, as
-	// the status is to keep it; nil if it was.
+	// Withheld returns, for the status, why it is in doubt that the entries missing in the revision were removed from
+	// Git; nil if it is not in doubt.
 	Withheld func(ctx context.Context, sync *v1alpha1.NodeSync, relabelled func(context.Context) (bool, error)) *v1alpha1.Withheld
-	// counts are the removals that begin once status.recentRemovals, read back, has them.
+	// counts are the removals that start once status.recentRemovals, read back, contains them.
 	counts map[types.UID]bool
-	// Left plans for a NodeSync that has nothing in Git any more.
+	// Left returns the plan for a NodeSync that has no objects in Git any more.
 	Left func(ctx context.Context, live plan.Live) (*plan.Plan, error)
 }
 
@@ -116,38 +117,37 @@ type Step struct {
 type Result struct {
 	// Writes are the writes to the cluster.
 	Writes []Write
-	// Ended says how the deletion of the NodeSync has ended; empty while it has not.
+	// Ended describes how the deletion of the NodeSync completed; empty until then.
 	Ended string
 }
 
-// Memory is what one reconcile leaves to the next so that unchanged things are not done
-// again. The zero value remembers nothing.
+// Memory is what one reconcile passes to the next, to avoid repeated work. The zero value is ready to use.
 type Memory struct {
 	// applied is the record of what was applied; nil until it is read.
 	applied *apply.RecordStore
-	// lost are the NodePools whose nodes were reported lost with them.
+	// lost are the NodePools that were reported as deleted together with their nodes.
 	lost map[types.UID]bool
-	// askedAt is when EC2 was asked last about removals, and absent are the instances that
-	// its answers lack, and for how long.
+	// askedAt is when EC2 was last queried about removals. absent are the instances that its responses do not contain,
+	// and since when.
 	askedAt time.Time
 	absent  map[string]Absence
-	// evicted are the NodeClaims that end and whose pods are noted.
+	// evicted are the terminating NodeClaims whose pods are noted.
 	evicted map[types.UID]bool
-	// settled reports whether no pod is left without a node by a removal.
+	// settled reports whether no removal has left pods without a node.
 	settled bool
-	// lease is the newest renewal of the lease of Karpenter's controller.
+	// lease is the latest renewal of the lease of Karpenter's controller.
 	lease upgrade.Renewal
-	// diagnosedAt is when what keeps the nodes of removals was looked for.
+	// diagnosedAt is when the nodes of removals were last diagnosed.
 	diagnosedAt time.Time
 }
 
-// wakeNow asks for a reconcile at once.
+// wakeNow requests an immediate reconcile.
 func (s *Step) wakeNow() { s.WakeBy(s.Now) }
 
-// timestamp is the reconcile's time as status holds it.
+// timestamp returns the time of the reconcile in the precision of the status.
 func (s *Step) timestamp() metav1.Time { return metav1.NewTime(s.Now.Truncate(time.Second)) }
 
-// wants reports whether Git has an entry. A NodeSync that is being deleted has none.
+// wants reports whether Git contains an entry. If the NodeSync is being deleted, it contains none.
 func (s *Step) wants(ref render.Ref) bool { return wants(s.Set, ref) }
 
 func wants(set *render.Set, ref render.Ref) bool {
@@ -156,10 +156,8 @@ func wants(set *render.Set, ref render.Ref) bool {
 
 func (s *Step) owner() plan.Owner { return plan.OwnerOf(s.Sync.Namespace, s.Sync.Name) }
 
-// refOf is the entry of a removal.
-
-// recallApplied reads the record of what was applied, once in the life of the
-// process: from then on it is what this process has written.
+// recallApplied reads the record of applied objects once in the life of the process; afterwards the record is what this
+// process has written.
 func (s *Step) recallApplied(ctx context.Context) error {
 	if s.Memory.applied != nil {
 		return nil
@@ -172,14 +170,13 @@ func (s *Step) recallApplied(ctx context.Context) error {
 	return nil
 }
 
-// RecordApplied records what of the NodeSync lives, which after the apply is what
-// was applied. An object that this reconcile has created and that vanishes before the
-// next one would be known to nobody else.
+// RecordApplied records the live objects of the NodeSync. After the apply, these are the applied ones. Without the
+// record, nothing would know of an object that this reconcile created and that is deleted before the next one.
 func (s *Step) RecordApplied(ctx context.Context) (Result, error) {
 	return Result{}, s.saveApplied(ctx, nil)
 }
 
-// forgetGone takes what is verified gone out of the record.
+// forgetGone drops what is verified to be gone from the record.
 func (s *Step) forgetGone(ctx context.Context, removals []v1alpha1.Removal) error {
 	gone := map[types.UID]bool{}
 	for _, r := range removals {
@@ -193,8 +190,7 @@ func (s *Step) forgetGone(ctx context.Context, removals []v1alpha1.Removal) erro
 	return s.saveApplied(ctx, gone)
 }
 
-// saveApplied writes the record where it changes. What another writer has made of
-// it is read by the next reconcile.
+// saveApplied writes the record if it has changed. The next reconcile reads changes by other clients.
 func (s *Step) saveApplied(ctx context.Context, gone map[types.UID]bool) error {
 	store, owned := s.Memory.applied, s.owned()
 	relabelled, err := s.relabelled(ctx)
@@ -207,7 +203,7 @@ func (s *Step) saveApplied(ctx context.Context, gone map[types.UID]bool) error {
 	case s.Withheld(ctx, s.Sync, s.Relabelled) == nil:
 		next.Revision = cmp.Or(s.Sync.Status.NewestAppliedRevision(), next.Revision)
 	case s.Memory.RecordLost(s.owner(), s.Live, s.Set):
-		next.Revision = "" // it stays lost until what it lacks is recorded as held
+		next.Revision = "" // it stays lost until the missing entries are recorded as held
 	}
 	if err := store.Save(ctx, s.Client, s.Sync, next); err != nil {
 		s.Memory.applied = nil
@@ -216,8 +212,8 @@ func (s *Step) saveApplied(ctx context.Context, gone map[types.UID]bool) error {
 	return nil
 }
 
-// AppliedRevision is the newest revision of which anything was written, by the record; empty
-// if that was not read, or lacks it.
+// AppliedRevision returns the latest revision from which anything was written, according to the record; empty if the
+// record was not read or does not contain it.
 func (m *Memory) AppliedRevision() string {
 	if m.applied == nil {
 		return ""
@@ -225,14 +221,14 @@ func (m *Memory) AppliedRevision() string {
 	return m.applied.Record.Revision
 }
 
-// RecordLost reports whether the record which was read is not the one of what lives; see RecordLost.
+// RecordLost reports whether the record that was read does not describe the live objects; see the function RecordLost.
 func (m *Memory) RecordLost(owner plan.Owner, live plan.Live, set *render.Set) bool {
 	return m.applied != nil && RecordLost(m.applied, owner, live, set)
 }
 
-// RecordLost reports whether a record is not the one of what lives: it was deleted, or has lost its
-// revision, or was restored to one that is older than a NodePool that left Git. The name of each
-// is recorded before it is created or adopted.
+// RecordLost reports whether a record does not describe the live objects: it was deleted, has lost its revision, or was
+// restored from before a NodePool that has since been removed from Git. The name of each NodePool is recorded before it
+// is created or adopted.
 func RecordLost(store *apply.RecordStore, owner plan.Owner, live plan.Live, set *render.Set) bool {
 	if store.Lost() {
 		return true
@@ -247,8 +243,8 @@ func RecordLost(store *apply.RecordStore, owner plan.Owner, live plan.Live, set 
 	return false
 }
 
-// RecordNames records the names of the NodePools that are about to become the NodeSync's. What
-// it cannot write RecordApplied cannot either, which is an error once the definitions are written.
+// RecordNames records the names of the NodePools that the NodeSync is about to create or adopt. If the write fails,
+// RecordApplied fails too, and returns the error once the definitions are written.
 func (s *Step) RecordNames(ctx context.Context) (Result, error) {
 	if err := s.recallApplied(ctx); err != nil {
 		return Result{}, err
@@ -272,8 +268,8 @@ func (s *Step) RecordNames(ctx context.Context) (Result, error) {
 	return Result{}, nil
 }
 
-// Recorded are the objects that this NodeSync has applied, by its record; nil before it was
-// read. The map is read only.
+// Recorded returns the objects that this NodeSync has applied, according to its record; nil before the record is read.
+// Callers must not change the map.
 func (s *Step) Recorded() map[render.Ref]types.UID {
 	if s.Memory.applied == nil {
 		return nil
@@ -281,8 +277,8 @@ func (s *Step) Recorded() map[render.Ref]types.UID {
 	return s.Memory.applied.Record.Objects
 }
 
-// owned are the live objects that this NodeSync has applied. Of one that is
-// recorded the label reports whether it still is; to read managedFields costs more.
+// owned returns the live objects that this NodeSync has applied. For a recorded object the label is sufficient to check
+// this; managedFields are more expensive to read.
 func (s *Step) owned() map[render.Ref]types.UID {
 	owner := s.owner()
 	label, _ := owner.Label()
@@ -299,11 +295,10 @@ func (s *Step) owned() map[render.Ref]types.UID {
 	return owned
 }
 
-// reasonVanished is that of a removal whose object another client has deleted.
+// reasonVanished is the reason of a removal whose object another client deleted.
 const reasonVanished = "Vanished"
 
-// recordCandidates writes down what leaves, held or not. It is acted on once the
-// record is read back.
+// recordCandidates records the removals, held or not. They start once the record is read back.
 func (s *Step) recordCandidates() {
 	now := s.timestamp()
 	for _, c := range s.Plan.Removals {
@@ -331,9 +326,9 @@ func (s *Step) recordCandidates() {
 	}
 }
 
-// note notes of a recorded removal what is new: which revision lacks it, where it is held since the branch was, or
-// may have been, set back, and was set back once more, and where a drain takes it over, or is over; where its nodes
-// move to; and the digest of what was held of it and was approved.
+// note updates a recorded removal: the revision in which the entry is missing, if the removal is held because the
+// branch was, or may have been, reset, and it was reset again, and when a drain takes the removal over or ends; the
+// pools to which its nodes move; and the digest of what was held and approved.
 func (s *Step) note(c plan.Candidate) {
 	for i := range s.Sync.Status.Removals {
 		r := &s.Sync.Status.Removals[i]
@@ -350,7 +345,7 @@ func (s *Step) note(c plan.Candidate) {
 	}
 }
 
-// severalOf are the reasons for which a candidate is held, if there is more than one.
+// severalOf returns the reasons for which a candidate is held, if there is more than one.
 func severalOf(c plan.Candidate) []string {
 	if len(c.Holds) < 2 {
 		return nil
@@ -362,13 +357,13 @@ func severalOf(c plan.Candidate) []string {
 	return reasons
 }
 
-// heldAsOlder reports whether a candidate is held since HEAD is, or may be, older.
+// heldAsOlder reports whether a candidate is held because HEAD is, or may be, older.
 func heldAsOlder(c plan.Candidate) bool {
 	return slices.Contains([]string{v1alpha1.ReasonOlderRevision, v1alpha1.ReasonHistoryUnknown}, c.Reason)
 }
 
-// predate lets no removal be younger than what this reconcile has made: that is new to
-// each of them. The times are those of two clocks, one of which may have jumped.
+// predate ensures that no removal is recorded later than the objects that this reconcile has created: these are new to
+// each removal. The times come from two clocks, and one of them may have jumped.
 func (s *Step) predate() {
 	for _, w := range s.Written {
 		if !w.New {

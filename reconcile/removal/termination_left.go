@@ -19,16 +19,16 @@ import (
 // LeftInstance is a Node or an EC2 instance that is terminating and has no NodeClaim.
 type LeftInstance struct {
 	Kind, Name, Pool string
-	// Instance is the ID of the instance. Gone is true if EC2 shows it as terminated: that it does not show it is no proof.
-	// ProviderID is a Node's; empty if it has none of EC2.
+	// Instance is the ID of the instance. Gone is true if EC2 reports it as terminated; if EC2 does not return it, that
+	// is no proof. ProviderID is the Node's; empty if it is not an EC2 one.
 	Instance, ProviderID string
 	Gone                 bool
-	// Since is the Node's deletionTimestamp; of an instance, when plumbline first saw EC2 shut it down.
+	// Since is the Node's deletionTimestamp or, for an instance, when plumbline first saw EC2 shut it down.
 	Since time.Time
 }
 
-// NeedsInstances reports whether a Node without a NodeClaim is terminating and the state of its instance is unknown: the next
-// comparison with EC2 should not wait.
+// NeedsInstances reports whether a Node without a NodeClaim is terminating and the state of its instance is unknown.
+// The next comparison with EC2 should then not wait.
 func (m *TerminationMemory) NeedsInstances() bool {
 	return slices.ContainsFunc(m.known, func(t v1alpha1.Termination) bool { return t.Kind == Node && t.BreakGlass == nil })
 }
@@ -62,7 +62,7 @@ func (l *TerminationLook) withoutClaim() []LeftInstance {
 	return found
 }
 
-// staying returns the Terminations of those of these Nodes that have been terminating for too long.
+// staying returns the Terminations of the Nodes that have been terminating for too long.
 func (l *TerminationLook) staying(ctx context.Context, nodes []LeftInstance) []v1alpha1.Termination {
 	var found []v1alpha1.Termination
 	for _, n := range nodes {
@@ -83,8 +83,8 @@ func (l *TerminationLook) staying(ctx context.Context, nodes []LeftInstance) []v
 	return found
 }
 
-// ofNode is the Termination of a Node that has no NodeClaim. It has the command that removes the finalizers only if EC2 has
-// terminated the instance; otherwise the instance would keep running without a Node.
+// ofNode returns the Termination of a Node that has no NodeClaim. It has the command that removes the finalizers only
+// if EC2 has terminated the instance; otherwise the instance would keep running without a Node.
 func (l *TerminationLook) ofNode(n LeftInstance, live *metav1.PartialObjectMetadata) v1alpha1.Termination {
 	t := v1alpha1.Termination{Kind: Node, Name: n.Name, Node: n.Name, Instance: n.Instance, Pool: n.Pool, Since: *live.DeletionTimestamp}
 	waits := l.withController("no NodeClaim; waiting for " + blocker.WaitsForFinalizers(live.Finalizers))

@@ -21,7 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// The kinds of what is terminating.
+// The kinds of terminating objects.
 const (
 	NodeClaim           = "NodeClaim"
 	Node                = "Node"
@@ -42,7 +42,7 @@ func TerminationAfter(stallAfter time.Duration) time.Duration { return min(expec
 type TerminationLook struct {
 	finding.Findings
 
-	// Claims are all NodeClaims of the cluster. Pools reports whether the nodes of a NodePool are this NodeSync's to report.
+	// Claims are all NodeClaims of the cluster. Pools reports whether this NodeSync reports the nodes of a NodePool.
 	Claims []plan.NodeClaim
 	Pools  func(string) bool
 	// Left is the result of the last comparison with EC2.
@@ -57,9 +57,11 @@ type TerminationLook struct {
 	Now      time.Time
 }
 
-// TerminationMemory is what one Look leaves to the next. If it is lost, the comparison with EC2 finds Nodes without a NodeClaim again.
+// TerminationMemory is what one TerminationLook passes to the next. If it is lost, the comparison with EC2 finds Nodes
+// without a NodeClaim again.
 type TerminationMemory struct {
-	// read is the time of the last read, subjects are what was read then, the same since, and known is the result.
+	// read is the time of the last read, and known its result. subjects are what was read, and since is when they last
+	// changed.
 	read     time.Time
 	since    time.Time
 	subjects []string
@@ -135,7 +137,8 @@ func (l *TerminationLook) diagnose(ctx context.Context, claims []*plan.NodeClaim
 	return found
 }
 
-// causes returns the Terminations of as many NodeClaims as a blocker.Look reads at a time, without those that are gone.
+// causes returns the Terminations of NodeClaims, at most as many as a blocker.Look reads at a time, without those that
+// are gone.
 func (l *TerminationLook) causes(ctx context.Context, claims []*plan.NodeClaim) []v1alpha1.Termination {
 	by := map[string]*plan.NodeClaim{}
 	var nodes []blocker.Node
@@ -181,7 +184,7 @@ func terminationOf(c *plan.NodeClaim) v1alpha1.Termination {
 	}
 }
 
-// withController puts the state of a controller that does not work before a message.
+// withController prefixes a message with the state of a controller that does not work.
 func (l *TerminationLook) withController(message string) string {
 	if l.Controller == "" {
 		return message

@@ -20,12 +20,11 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Vanished finds the NodePools that were applied and that another client has
-// deleted. One that Git has is recreated, and its nodes are lost; of one that
-// Git does not have any more, nobody has asked EC2 yet: it becomes a removal.
+// Vanished finds the NodePools that were applied and that another client has deleted. One that is in Git is recreated,
+// but its nodes are lost; for one that is no longer in Git, EC2 was not queried yet, so it becomes a removal.
 func (s *Step) Vanished(ctx context.Context) ([]plan.Vanished, error) {
 	if !s.Served && s.Sync.DeletionTimestamp.IsZero() {
-		return nil, nil // with the CRDs everything is gone; what comes back is looked at then
+		return nil, nil // everything was deleted with the CRDs; objects that are recreated are handled then
 	}
 	if err := s.recallApplied(ctx); err != nil {
 		return nil, err
@@ -39,14 +38,14 @@ func (s *Step) Vanished(ctx context.Context) ([]plan.Vanished, error) {
 	return found, s.reportLostPools(ctx, append(wanted, s.terminating()...))
 }
 
-// Vanished are the NodePools that a record says were applied, that a Set lacks, and that
+// Vanished returns the NodePools that were applied according to a record, that the Set does not contain, and that
 // another client has deleted. live.Removals are the recorded removals.
 func Vanished(ctx context.Context, reader client.Reader, record apply.Record, live plan.Live, set *render.Set) ([]plan.Vanished, error) {
 	found, _, err := vanished(ctx, reader, record, live, set)
 	return found, err
 }
 
-// vanished are those, and the deleted NodePools that the Set has.
+// vanished returns those, and the deleted NodePools that the Set contains.
 func vanished(ctx context.Context, reader client.Reader, record apply.Record, live plan.Live, set *render.Set) (found []plan.Vanished, wanted []apply.RecordEntry, err error) {
 	var left []apply.RecordEntry
 	for _, e := range apply.Vanished(record, live.Objects) {
@@ -65,15 +64,15 @@ func vanished(ctx context.Context, reader client.Reader, record apply.Record, li
 	return found, wanted, err
 }
 
-// leaves reports whether the removal of an object has begun: it is held no more.
+// leaves reports whether the removal of an object has started, that is, it is no longer held.
 func leaves(removals []v1alpha1.Removal, uid types.UID) bool {
 	return slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool {
 		return r.UID == uid && r.Phase != v1alpha1.RemovalHeld
 	})
 }
 
-// terminating are the NodePools of Git that another client has deleted in the
-// foreground: they are there until their nodes are gone.
+// terminating returns the NodePools in Git that another client has deleted in the foreground: they exist until their
+// nodes are gone.
 func (s *Step) terminating() []apply.RecordEntry {
 	if s.Set == nil {
 		return nil
@@ -91,8 +90,8 @@ func (s *Step) terminating() []apply.RecordEntry {
 	return found
 }
 
-// reportLostPools reports once which nodes end with a NodePool of Git that was deleted
-// by hand. What goes with a CRD was reported with it.
+// reportLostPools reports once which nodes are lost with a NodePool in Git that was deleted by hand. NodePools that
+// were deleted with a CRD are reported with the CRD.
 func (s *Step) reportLostPools(ctx context.Context, pools []apply.RecordEntry) error {
 	var names []string
 	nodes := 0
@@ -136,7 +135,7 @@ func (s *Step) reportLostPools(ctx context.Context, pools []apply.RecordEntry) e
 	return nil
 }
 
-// nodesLost are the NodeClaims, with their nodes, that end with a pool.
+// nodesLost returns the NodeClaims, with their nodes, that are terminated with a pool.
 func (s *Step) nodesLost(pool apply.RecordEntry) []string {
 	var lost []string
 	for _, n := range s.Live.NodeClaims {
@@ -147,8 +146,8 @@ func (s *Step) nodesLost(pool apply.RecordEntry) []string {
 	return lost
 }
 
-// orphans are the NodeClaims, with their nodes, that a pool leaves behind: those of one that is
-// being deleted with --cascade=orphan, and those that have lost their owner and do not end.
+// orphans returns the NodeClaims, with their nodes, that a deleted pool leaves behind: those of a pool that is deleted
+// with --cascade=orphan, and those that have lost their owner and are not terminating.
 func (s *Step) orphans(pool apply.RecordEntry) []string {
 	live := s.Live.Objects[pool.Ref]
 	leaving := live != nil && live.GetUID() == pool.UID && slices.Contains(live.GetFinalizers(), metav1.FinalizerOrphanDependents)

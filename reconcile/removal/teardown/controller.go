@@ -17,15 +17,15 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Stopped is Karpenter's controller when no replica of it runs: nothing else drains and terminates what is deleted.
+// Stopped means that no replica of Karpenter's controller runs: nothing else drains and terminates what is deleted.
 type Stopped struct {
-	// Why is it, in a sentence.
+	// Why is the reason, as a sentence.
 	Why string
-	// Missing reports whether there is no Deployment. Scaled is the one that is scaled to 0, and Down the one that has
-	// no ready replica.
+	// Missing reports whether there is no Deployment. Scaled is the Deployment that is scaled to 0, and Down the one
+	// without a ready replica.
 	Missing      bool
 	Scaled, Down *appsv1.Deployment
-	// Abandoned reports whether nobody starts it.
+	// Abandoned reports whether the controller is not started.
 	Abandoned bool
 }
 
@@ -51,8 +51,8 @@ func StoppedOf(namespace string, deployments []appsv1.Deployment) *Stopped {
 	return stopped
 }
 
-// NoteStopped notes in the plan what is done about a controller that does not run. The error is what the user has to do
-// first. terminates reports whether the command may terminate instances that the controller leaves for a time.
+// NoteStopped adds to the plan what is done about a stopped controller. The error says what the user must do first.
+// terminates reports whether the command may terminate instances that the controller does not terminate for some time.
 func (p *Plan) NoteStopped(s *Stopped, sync *v1alpha1.NodeSync, terminates bool, after time.Duration) (err error) {
 	p.Controller, err = s.response(sync, p.WithoutDaemon)
 	switch {
@@ -68,7 +68,7 @@ func (p *Plan) NoteStopped(s *Stopped, sync *v1alpha1.NodeSync, terminates bool,
 	return nil
 }
 
-// response is what is done about a controller that does not run, or, as an error, what the user has to do.
+// response returns what is done about a stopped controller or, as an error, what the user must do.
 func (s *Stopped) response(sync *v1alpha1.NodeSync, withoutDaemon string) (words string, err error) {
 	k := sync.Status.Karpenter
 	hand := fmt.Sprintf("start it by hand, with its previous values (karpenter.values of plumbline.yaml) in values.yaml: helm upgrade --install %s oci://public.ecr.aws/karpenter/%[1]s --version %s -n %s --set settings.clusterName=%s -f values.yaml",
@@ -84,7 +84,7 @@ func (s *Stopped) response(sync *v1alpha1.NodeSync, withoutDaemon string) (words
 	case withoutDaemon != "":
 		return is + ": this command reinstalls it first, with the version and values in the NodeSync's Git", nil
 	case unread(sync):
-		// What is recorded goes on by itself then.
+		// Recorded removals continue without help then.
 		return fmt.Sprintf("%s: stop the daemon (kubectl scale deployment plumbline -n %s --replicas=0) and run this command again, which reinstalls it with its values from Git; or %s", is, sync.Namespace, hand), nil
 	case sync.Spec.Suspend:
 		return "", fmt.Errorf("%s: run `plumbline resume %s -n %s`, so that the daemon reinstalls Karpenter %s, or %s; nothing was changed", is, sync.Name, sync.Namespace, k.Version, hand)
@@ -100,17 +100,17 @@ type Start int
 
 // The ways to start it.
 const (
-	// StartNothing has nothing to do, or nobody who could do it.
+	// StartNothing means that there is nothing to do, or nothing that could do it.
 	StartNothing Start = iota
 	// StartByScaling scales its Deployment to 1.
 	StartByScaling
-	// StartByCommand has the command install it.
+	// StartByCommand means that the command installs it.
 	StartByCommand
-	// StartByDaemon asks the daemon for a reconcile, which installs it.
+	// StartByDaemon requests a reconcile by the daemon, which installs it.
 	StartByDaemon
 )
 
-// Start returns how the controller is started. It may be nil: the controller runs.
+// Start returns how the controller is started. If s is nil, the controller runs.
 func (s *Stopped) Start(sync *v1alpha1.NodeSync, withoutDaemon string) Start {
 	switch {
 	case s == nil:
@@ -127,8 +127,9 @@ func (s *Stopped) Start(sync *v1alpha1.NodeSync, withoutDaemon string) Start {
 	return StartByDaemon
 }
 
-// NoteRefused notes in the plan that AWS refuses the credentials of a controller that runs: it drains nodes, and terminates no
-// instance. It is an error unless the command may terminate what the controller leaves, or the teardown has begun.
+// NoteRefused adds to the plan that AWS refuses the credentials of a running controller: it drains nodes, but
+// terminates no instances. That is an error unless the command may terminate these instances, or the teardown has
+// started.
 func (p *Plan) NoteRefused(refused *blocker.Refusal, sync *v1alpha1.NodeSync, terminates bool) error {
 	is := fmt.Sprintf("Karpenter's controller runs, but AWS refuses its credentials (its log at %s: %s): it drains nodes but terminates no instance",
 		refused.Time.UTC().Format(time.TimeOnly), summary.OneLine(redact.Visible(refused.Words)))
@@ -138,7 +139,7 @@ func (p *Plan) NoteRefused(refused *blocker.Refusal, sync *v1alpha1.NodeSync, te
 		p.Controller = is + ": --terminate terminates the instances that remain"
 		return nil
 	case unread(sync):
-		p.Controller = is + ": " + mend // what is recorded goes on by itself
+		p.Controller = is + ": " + mend // recorded removals continue without help
 		return nil
 	}
 	return fmt.Errorf("%s: %s; nothing was changed. If the role cannot be restored, use --terminate to terminate the instances that remain with your AWS credentials", is, mend)

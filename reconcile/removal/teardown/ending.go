@@ -9,21 +9,22 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/leftover"
 )
 
-// Ending is what the command deletes in AWS itself, once it was shown and confirmed, attempt by attempt.
+// Ending is what the command itself deletes in AWS, after listing it and asking for confirmation, in one or more
+// attempts.
 type Ending struct {
-	// shown are the IDs of what was listed before the confirmation: nothing else is deleted.
+	// shown are the IDs that were listed before the confirmation: nothing else is deleted.
 	shown map[string]bool
-	// said is what was reported of each, and refused how often AWS has refused it.
+	// said is the last report for each ID, and refused how often AWS has refused its deletion.
 	said    map[string]string
 	refused map[string]int
 	// taken reports whether AWS has deleted something.
 	taken bool
 }
 
-// refusedTwice is how often something is tried that AWS refuses: a protection may be lifted meanwhile.
+// refusedTwice is how often a deletion is tried that AWS refuses: a protection may be removed meanwhile.
 const refusedTwice = 2
 
-// NewEnding starts with what was shown.
+// NewEnding returns an Ending for the listed resources.
 func NewEnding[T any](shown []T, id func(T) string) *Ending {
 	e := &Ending{shown: map[string]bool{}, said: map[string]string{}, refused: map[string]int{}}
 	for _, one := range shown {
@@ -32,21 +33,21 @@ func NewEnding[T any](shown []T, id func(T) string) *Ending {
 	return e
 }
 
-// Keep leaves out what must not be deleted any more.
+// Keep drops the IDs that must not be deleted any more.
 func (e *Ending) Keep(shown func(id string) bool) {
 	for id := range e.shown {
 		e.shown[id] = e.shown[id] && shown(id)
 	}
 }
 
-// Now returns what is to be deleted now, by an answer of AWS, and whether more is left, or may be left.
+// Now returns what to delete now, according to a response of AWS, and whether more is left, or may be left.
 func (e *Ending) Now(ending leftover.Ending, unanswered bool) (now []cloud.Resource, left bool) {
 	now = slices.DeleteFunc(ending.Now(), func(r cloud.Resource) bool { return !e.shown[r.ID] || e.refused[r.ID] >= refusedTwice })
 	return now, unanswered || len(now)+len(ending.Going) > 0
 }
 
-// Attempted notes what became of an attempt: failed is why, by the ID of each that AWS has not deleted. It returns a sentence
-// for each resource of which there is news, and an error if another attempt does not help.
+// Attempted records the result of an attempt: failed is why AWS has not deleted a resource, by ID. It returns a
+// sentence for each resource whose state has changed, and an error if another attempt would not help.
 func (e *Ending) Attempted(resources []cloud.Resource, failed map[string]error) (news []string, err error) {
 	for _, r := range resources {
 		words := "is deleted"

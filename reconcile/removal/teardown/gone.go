@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// NodeOf returns an instance of AWS's answers that is a Node of the cluster; empty if there is none.
+// NodeOf returns an instance from AWS's responses that is a Node of the cluster; empty if there is none.
 func NodeOf(nodes []corev1.Node, answers []cloud.Answer) string {
 	theirs := map[string]bool{}
 	for i := range nodes {
@@ -28,8 +28,8 @@ func NodeOf(nodes []corev1.Node, answers []cloud.Answer) string {
 	return ""
 }
 
-// NameKnown returns what in a cluster has the cluster's name, as a sentence; empty if nothing has. The
-// Deployments are those of Karpenter's controller.
+// NameKnown returns, as a sentence, what in a cluster uses the cluster's name; empty if nothing does. The Deployments
+// are those of Karpenter's controller.
 func NameKnown(name string, syncs []v1alpha1.NodeSync, deployments []appsv1.Deployment) string {
 	for i := range syncs {
 		if k := syncs[i].Status.Karpenter; k != nil && k.Cluster == name {

@@ -19,7 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Releases are the Helm releases that the level uninstalls, in this order.
+// Releases returns the Helm releases that the level uninstalls, in this order.
 func (l Level) Releases() []string {
 	switch {
 	case l.Takes(ToCRDs):
@@ -30,8 +30,8 @@ func (l Level) Releases() []string {
 	return nil
 }
 
-// OthersNeed returns an error if NodeSyncs are left beside the one that is deleted: they would install Karpenter again, or
-// need it. leaves is nil if that one is gone.
+// OthersNeed returns an error if there are NodeSyncs other than the deleted one: they would reinstall Karpenter, or
+// need it. leaves is nil if the deleted one is gone.
 func (l Level) OthersNeed(all []v1alpha1.NodeSync, leaves *v1alpha1.NodeSync) error {
 	var others []string
 	for i := range all {
@@ -45,9 +45,9 @@ func (l Level) OthersNeed(all []v1alpha1.NodeSync, leaves *v1alpha1.NodeSync) er
 	return fmt.Errorf("karpenter cannot be removed while another NodeSync needs it: %s; tear that down first, or omit --down-to %s. Nothing was changed", strings.Join(others, ", "), l)
 }
 
-// ObjectsNeed returns an error if objects of Karpenter's kinds are left, of any owner: without the controller no instance is
-// terminated, and with a CRD all of its objects are deleted. The objects of a NodeSync that is deleted (leaves, or nil)
-// do not count; applied are the NodePools that it has applied.
+// ObjectsNeed returns an error if objects of Karpenter's kinds are left, of any owner: without the controller no
+// instance is terminated, and with a CRD all of its objects are deleted. The objects of a NodeSync that is being
+// deleted (leaves, or nil) do not count; applied are the NodePools that it has applied.
 func ObjectsNeed(objects []unstructured.Unstructured, leaves *v1alpha1.NodeSync, applied map[string]types.UID) error {
 	own := map[string]bool{}
 	for name := range applied {
@@ -79,15 +79,16 @@ func ObjectsNeed(objects []unstructured.Unstructured, leaves *v1alpha1.NodeSync,
 	return fmt.Errorf("karpenter cannot be removed while objects of its kinds exist in the cluster: %s; delete them first, then run the command again", shortlist.Join(left, mostNamed, ", "))
 }
 
-// OfCRDChart reports whether a CRD is of a Helm release of the CRD chart, and not of another tool's object of that
-// name.
+// OfCRDChart reports whether a CRD belongs to a Helm release of the CRD chart, rather than to another tool's object of
+// that name.
 func OfCRDChart(crd client.Object) bool {
 	of := owners.Of(crd)
 	return of.IsRelease(charts.CRDChart, of.Namespace)
 }
 
-// NotInstalled returns the error that plumbline has not installed Karpenter, with the tool that owns its Deployments. why is
-// the reason to believe so; without one and without a Deployment there is no Karpenter, and no error.
+// NotInstalled returns the error that plumbline has not installed Karpenter, with the tool that owns its Deployments.
+// why is the reason to assume that it is installed; without one and without a Deployment there is no Karpenter, and no
+// error.
 func NotInstalled(deployments []appsv1.Deployment, why error) error {
 	if len(deployments) == 0 && why == nil {
 		return nil

@@ -22,7 +22,7 @@ var levels = []Level{ToNodes, ToDefinitions, ToController, ToCRDs}
 // String returns its name.
 func (l *Level) String() string { return string(*l) }
 
-// Set takes the name of a level.
+// Set sets the level by its name.
 func (l *Level) Set(value string) error {
 	if !slices.Contains(levels, Level(value)) {
 		return fmt.Errorf("%q is not one of %s", value, levelNames(", "))
@@ -31,7 +31,7 @@ func (l *Level) Set(value string) error {
 	return nil
 }
 
-// Type names the values in help texts.
+// Type returns the possible values, for help texts.
 func (*Level) Type() string { return levelNames("|") }
 
 func levelNames(between string) string {

@@ -22,20 +22,20 @@ func (l Level) Drainable(sync *v1alpha1.NodeSync) error {
 	return nil
 }
 
-// Begun reports whether an earlier run has begun the teardown to this level, or one that includes it.
+// Begun reports whether an earlier run has started the teardown to this level, or to one that includes it.
 func (l Level) Begun(sync *v1alpha1.NodeSync) bool {
 	return sync.Drains() && (sync.DeletionTimestamp != nil || l.Keeps())
 }
 
-// Complete reports whether the NodeSync, which still exists, has nothing left to do for this level: the daemon
-// has found none of its nodes. A level that deletes the NodeSync is complete when that is gone.
+// Complete reports whether the NodeSync, which still exists, has nothing left to do for this level: the daemon has
+// found none of its nodes. A level that deletes the NodeSync is complete when the NodeSync is gone.
 func (l Level) Complete(sync *v1alpha1.NodeSync) bool {
 	return l.Keeps() && sync.Spec.Drain && sync.Status.ObservedGeneration == sync.Generation &&
 		conditions.IsReady(sync) && conditions.GetReason(sync, meta.ReadyCondition) == v1alpha1.ReasonDrained
 }
 
-// Undone returns an error if another client has reverted what the teardown of a NodeSync has begun. began is the
-// NodeSync as it was then.
+// Undone returns an error if another client has reverted what the teardown of a NodeSync has started. began is the
+// NodeSync at that time.
 func (l Level) Undone(began, sync *v1alpha1.NodeSync) error {
 	switch keeps := l.Keeps(); {
 	case sync.UID != began.UID:

@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Plan is what a teardown deletes, and what of the cluster stays.
+// Plan is what a teardown deletes, and what stays in the cluster.
 type Plan struct {
 	NodeSync  string `json:"nodeSync"`
 	DownTo    Level  `json:"downTo"`
@@ -30,28 +30,28 @@ type Plan struct {
 	Account   string `json:"account"`
 	// Objects are the definitions of the NodeSync.
 	Objects []Object `json:"objects"`
-	// NodeClaims and Nodes of its NodePools, and Instances that EC2 has and that belong to no NodePool that stays.
+	// NodeClaims and Nodes belong to its NodePools. Instances are those in EC2 that belong to no NodePool that stays.
 	NodeClaims int `json:"nodeClaims"`
 	Nodes      int `json:"nodes"`
 	Instances  int `json:"instances"`
-	// Controller reports that Karpenter's controller does not run, and what is done about it.
+	// Controller says that Karpenter's controller does not run, and what is done about it.
 	Controller string `json:"controller,omitempty"`
-	// Karpenter names what of Karpenter is uninstalled afterwards; empty if it stays.
+	// Karpenter names the parts of Karpenter that are uninstalled afterwards; empty if it stays.
 	Karpenter string `json:"karpenter,omitempty"`
 	// Stays are the cluster's other NodePools and EC2NodeClasses, and Karpenter's charts.
 	Stays []string `json:"stays,omitempty"`
-	// WithoutDaemon is why no daemon leads: the command drains the nodes then, as another user (As) if the deletion
-	// guard requires that.
+	// WithoutDaemon is why no daemon leads: the command then drains the nodes itself, as another user (As) if the
+	// deletion guard requires that.
 	WithoutDaemon string `json:"withoutDaemon,omitempty"`
 	As            string `json:"as,omitempty"`
-	// Appliers are other tools that apply some of this, and would create it again.
+	// Appliers are other tools that apply some of these objects, and would recreate them.
 	Appliers []string `json:"appliers,omitempty"`
-	// Suspends reports whether they are suspended first.
+	// Suspends reports whether these tools are suspended first.
 	Suspends bool `json:"suspends,omitempty"`
 
-	// AppliedBy are the appliers, each once.
+	// AppliedBy are the appliers without duplicates.
 	AppliedBy []owners.Owner `json:"-"`
-	// Known is what of the cluster stays, for the comparison with AWS.
+	// Known is what stays in the cluster, for the comparison with AWS.
 	Known leftover.Known `json:"-"`
 
 	// claims are the NodeClaims of its NodePools that have a node.
@@ -69,16 +69,16 @@ type Object struct {
 	Gone bool `json:"gone,omitempty"`
 }
 
-// profileAnnotation has the instance profile of a NodeClaim's instance (karpenter-provider-aws pkg/apis/v1/labels.go,
-// AnnotationInstanceProfile).
+// profileAnnotation contains the instance profile of a NodeClaim's instance (karpenter-provider-aws
+// pkg/apis/v1/labels.go, AnnotationInstanceProfile).
 const profileAnnotation = "karpenter.k8s.aws/instance-profile-name"
 
-// Cluster is what the plan is made of: the NodeClaims and the definitions of a cluster, of any owner.
+// Cluster is the input of a plan: the NodeClaims and definitions of a cluster, of any owner.
 type Cluster struct {
 	Claims      []karpv1.NodeClaim
 	Definitions []unstructured.Unstructured
 	// Applied reads the NodePools that the NodeSync has applied, by name with the UID of each. It is called only if
-	// there are NodeClaims of a NodePool that the cluster does not have.
+	// there are NodeClaims of a NodePool that does not exist.
 	Applied func() (map[string]types.UID, error)
 }
 
@@ -141,7 +141,7 @@ func (p *Plan) keep(object *unstructured.Unstructured) {
 	p.Stays = append(p.Stays, named(object))
 }
 
-// named is an object with the NodeSync that owns it.
+// named returns the name of an object, with the NodeSync that owns it.
 func named(object *unstructured.Unstructured) string {
 	words := object.GetKind() + "/" + object.GetName()
 	if of := object.GetLabels()[v1alpha1.OwnerLabel]; of != "" {
@@ -150,8 +150,8 @@ func named(object *unstructured.Unstructured) string {
 	return words
 }
 
-// addVanished adds the NodePools that the NodeSync has applied, that the cluster no longer has, and of which
-// NodeClaims are left: the CRD of NodePools was deleted with all of them, and Karpenter's finalizers keep the NodeClaims.
+// addVanished adds the NodePools that the NodeSync has applied and that no longer exist, although NodeClaims of them
+// are left: the CRD of NodePools was deleted together with all of them, and Karpenter's finalizers keep the NodeClaims.
 func (p *Plan) addVanished(sync *v1alpha1.NodeSync, c Cluster) error {
 	if sync.UID == "" || !slices.ContainsFunc(c.Claims, func(claim karpv1.NodeClaim) bool { return !p.hasPool(poolOf(&claim)) }) {
 		return nil
@@ -178,14 +178,14 @@ func (p *Plan) addVanished(sync *v1alpha1.NodeSync, c Cluster) error {
 	return nil
 }
 
-// hasPool reports whether the plan knows a NodePool, of any owner.
+// hasPool reports whether the plan contains a NodePool, of any owner.
 func (p *Plan) hasPool(name string) bool {
 	return p.Known.Pools[name] || p.deletes(render.NodePool, name)
 }
 
-// keepProfiles notes the instance profiles of NodeClaims that stay, as Karpenter does before it deletes one
-// (karpenter-provider-aws pkg/controllers/nodeclass/garbagecollection): an EC2NodeClass has only its newest. Releases
-// before 1.8 do not annotate them, and NodeClaims of such a release may have a profile that is in no status any more.
+// keepProfiles notes the instance profiles of NodeClaims that stay, as Karpenter does before it deletes a profile
+// (karpenter-provider-aws pkg/controllers/nodeclass/garbagecollection): an EC2NodeClass only names its latest one.
+// Releases before 1.8 do not annotate NodeClaims, and their profiles may no longer be in any status.
 func (p *Plan) keepProfiles(claims []karpv1.NodeClaim) {
 	for i := range claims {
 		profile := claims[i].Annotations[profileAnnotation]
@@ -199,7 +199,7 @@ func (p *Plan) keepProfiles(claims []karpv1.NodeClaim) {
 	}
 }
 
-// NoteCharts notes what becomes of Karpenter.
+// NoteCharts notes what happens to Karpenter.
 func (p *Plan) NoteCharts(k *v1alpha1.KarpenterStatus) {
 	if k == nil {
 		return
@@ -220,7 +220,7 @@ func (p *Plan) NoteCharts(k *v1alpha1.KarpenterStatus) {
 	}
 }
 
-// noteAppliers notes the tools that apply an object beside plumbline.
+// noteAppliers notes the tools other than plumbline that apply an object.
 func (p *Plan) noteAppliers(name string, appliers []owners.Owner) {
 	for _, owner := range appliers {
 		p.Appliers = append(p.Appliers, fmt.Sprintf("%s is applied by %s", name, owner))
@@ -230,12 +230,12 @@ func (p *Plan) noteAppliers(name string, appliers []owners.Owner) {
 	}
 }
 
-// deletes reports whether an object is one of the NodeSync's that are deleted.
+// deletes reports whether an object is one of those that are deleted.
 func (p *Plan) deletes(kind, name string) bool {
 	return slices.ContainsFunc(p.Objects, func(o Object) bool { return o.Kind == kind && o.Name == name })
 }
 
-// WithoutOthers leaves out the NodeClaims that another NodePool has made, with the name of one that has vanished.
+// WithoutOthers drops the NodeClaims that another NodePool of the same name as a vanished one has created.
 func (p *Plan) WithoutOthers(claims []karpv1.NodeClaim) []karpv1.NodeClaim {
 	return slices.DeleteFunc(claims, func(claim karpv1.NodeClaim) bool {
 		uid, vanished := p.vanished[poolOf(&claim)]
@@ -243,11 +243,11 @@ func (p *Plan) WithoutOthers(claims []karpv1.NodeClaim) []karpv1.NodeClaim {
 	})
 }
 
-// ClassInUse returns an error if a NodePool that stays names an EC2NodeClass that is to be deleted: that deletion would
-// wait for the NodePool without an end, once the NodeSync's own nodes are gone. pools are those of the cluster.
+// ClassInUse returns an error if a NodePool that stays references an EC2NodeClass that is deleted: once the NodeSync's
+// own nodes are gone, that deletion would wait for the NodePool forever. pools are those of the cluster.
 func (p *Plan) ClassInUse(sync *v1alpha1.NodeSync, pools []unstructured.Unstructured) error {
 	if sync.DeletionTimestamp != nil {
-		return nil // it has begun
+		return nil // it has started
 	}
 	kind, _ := render.KindOf(render.NodePool)
 	var class string
@@ -267,8 +267,8 @@ func (p *Plan) ClassInUse(sync *v1alpha1.NodeSync, pools []unstructured.Unstruct
 		kind.RefersTo, class, sync.Name, finding.First(users), ToNodes)
 }
 
-// NeedsHosts reports whether it matters where Karpenter's controller and the daemon run. A teardown that an earlier run has
-// begun goes on, and the daemon holds a NodePool that runs them.
+// NeedsHosts reports whether it matters where Karpenter's controller and the daemon run. It does not for a teardown
+// that an earlier run has started: that continues, and the daemon holds a NodePool that runs them.
 func (p *Plan) NeedsHosts(sync *v1alpha1.NodeSync) bool {
 	return len(p.claims) > 0 && !p.DownTo.Begun(sync)
 }
@@ -287,10 +287,9 @@ func (p *Plan) Hosted(running []plan.Host) error {
 		"or, if you delete the cluster too, delete it, then terminate its instances with `plumbline teardown --cluster-gone --terminate`; nothing was changed", strings.Join(names, ", "))
 }
 
-// poolOf is the NodePool of a NodeClaim.
 func poolOf(claim *karpv1.NodeClaim) string { return claim.Labels[karpv1.NodePoolLabelKey] }
 
-// madeBy reports whether a NodePool has made a NodeClaim, by its owner.
+// madeBy reports whether a NodePool has created a NodeClaim, by its owner reference.
 func madeBy(claim *karpv1.NodeClaim, pool types.UID) bool {
 	for _, owner := range claim.OwnerReferences {
 		if owner.Kind == render.NodePool {
@@ -300,5 +299,5 @@ func madeBy(claim *karpv1.NodeClaim, pool types.UID) bool {
 	return false
 }
 
-// mostNamed is how many objects a message names.
+// mostNamed is the maximum number of objects in a message.
 const mostNamed = 10

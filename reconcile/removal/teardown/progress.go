@@ -11,23 +11,23 @@ import (
 // PhaseGone is the phase of a definition whose removal is complete.
 const PhaseGone = string(v1alpha1.RemovalGone)
 
-// Departure is how far the removal of one definition is.
+// Departure is the progress of the removal of one definition.
 type Departure struct {
 	Kind  string `json:"kind"`
 	Name  string `json:"name"`
 	Phase string `json:"phase"`
-	// Left of Of NodeClaims and instances still exist.
+	// Left is how many of Of NodeClaims and instances still exist.
 	Left int `json:"left"`
 	Of   int `json:"of"`
-	// Message is what it waits for, and Stalled reports that it does not progress.
+	// Message is what it waits for. Stalled reports whether it makes no progress.
 	Message string `json:"message,omitempty"`
 	Stalled bool   `json:"stalled,omitempty"`
 }
 
-// Ref is KIND/NAME.
+// Ref returns KIND/NAME.
 func (d Departure) Ref() string { return d.Kind + "/" + d.Name }
 
-// Departures are those of all definitions of a NodeSync, in the order in which the plan shows them.
+// Departures contains those of all definitions of a NodeSync, in the order of the plan.
 type Departures []Departure
 
 // Departures returns the definitions of the plan before anything was done.
@@ -66,7 +66,7 @@ func (all Departures) has(kind, name string) bool {
 	return slices.ContainsFunc(all, func(d Departure) bool { return d.Kind == kind && d.Name == name })
 }
 
-// update takes what is recorded. What remains is not counted before the removal has begun to drain.
+// update copies the recorded removal. The number of remaining NodeClaims is unknown before the removal starts to drain.
 func (d *Departure) update(r v1alpha1.Removal) {
 	d.Phase, d.Message, d.Stalled = string(r.Phase), r.Message, r.Stalled != nil
 	switch {
@@ -81,7 +81,7 @@ func (d *Departure) update(r v1alpha1.Removal) {
 	d.Of = max(d.Of, d.Left)
 }
 
-// DescribedBy reports whether a message is about the removal of one of the definitions, whose line has the same.
+// DescribedBy reports whether a message is about the removal of one of the definitions, whose line contains the same.
 func (all Departures) DescribedBy(message string) bool {
 	return slices.ContainsFunc(all, func(d Departure) bool { return d.Phase != "" && strings.Contains(message, d.Ref()+": ") })
 }

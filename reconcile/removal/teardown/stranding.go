@@ -15,23 +15,23 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// StrandedAfter is how long Karpenter has to have left an instance before the command terminates it, and how long the command
-// waits for Karpenter afterwards: a controller that is restarted is back within that time.
+// StrandedAfter is how long an instance must be stranded before the command terminates it, and how long the command
+// then waits for Karpenter: a controller that is restarted is back within that time.
 const StrandedAfter = time.Minute
 
-// Stranding is the instances that Karpenter leaves, from one look to the next.
+// Stranding tracks the instances that Karpenter does not terminate.
 type Stranding struct {
-	// Looked is when it was looked last.
+	// Looked is the time of the last check.
 	Looked time.Time
-	// since is when each instance was found stranded first, without a break.
+	// since is when each instance was first found stranded, without interruption.
 	since map[string]time.Time
-	// handled are those that are terminated, or that stay in AWS whatever the command does, and lastly is when that
-	// became so of the last one.
+	// handled are those that are terminated, or that stay in AWS whatever the command does. lastly is when the last of
+	// them was handled.
 	handled map[string]bool
 	lastly  time.Time
 }
 
-// Due returns the instances that have been stranded for a while, and are not handled yet.
+// Due returns the instances that have been stranded for some time and are not handled yet.
 func (s *Stranding) Due(found []removal.Stranded, now time.Time, after time.Duration) (due []removal.Stranded) {
 	before := s.since
 	s.since = map[string]time.Time{}
@@ -48,14 +48,14 @@ func (s *Stranding) Due(found []removal.Stranded, now time.Time, after time.Dura
 	return due
 }
 
-// Settled reports whether nothing goes on by itself any more: all NodeClaims that are left are of instances that were
-// handled a while ago.
+// Settled reports whether nothing progresses any more: all NodeClaims that are left belong to instances that were
+// handled some time ago.
 func (s *Stranding) Settled(found []removal.Stranded, busy int, now time.Time, after time.Duration) bool {
 	waits := func(one removal.Stranded) bool { return one.Claim != "" && !s.handled[one.ID] }
 	return len(s.handled) > 0 && busy == 0 && now.Sub(s.lastly) >= after && !slices.ContainsFunc(found, waits)
 }
 
-// Handled notes when the last of the handled instances was terminated.
+// Handled records when the last of the handled instances was terminated.
 func (s *Stranding) Handled(now time.Time) { s.lastly = now }
 
 func (s *Stranding) handle(id string, now time.Time) {
@@ -65,8 +65,9 @@ func (s *Stranding) handle(id string, now time.Time) {
 	s.handled[id], s.lastly = true, now
 }
 
-// Terminable sorts the due instances by what EC2 reports of them: terminate are those that may be terminated, and spared are
-// sentences about those that stay. Either is handled then, and so is one that EC2 no longer has while its NodeClaim is left.
+// Terminable sorts the due instances by what EC2 reports about them: terminate are those that may be terminated, and
+// spared are sentences about those that stay. Both are then handled, as is one that is no longer in EC2 while its
+// NodeClaim is left.
 func (s *Stranding) Terminable(due []removal.Stranded, ending leftover.Ending, now time.Time) (terminate []removal.Stranded, spared []string) {
 	for _, one := range due {
 		ends, why := ending.Of(one.ID)
@@ -75,7 +76,7 @@ func (s *Stranding) Terminable(due []removal.Stranded, ending leftover.Ending, n
 			terminate = append(terminate, one)
 		case why != "":
 			spared = append(spared, "instance "+one.ID+" stays: "+why)
-		case one.Claim == "": // it was terminated, as it should be
+		case one.Claim == "": // it was terminated, as expected
 			s.since[one.ID] = now
 			continue
 		}
@@ -84,8 +85,8 @@ func (s *Stranding) Terminable(due []removal.Stranded, ending leftover.Ending, n
 	return terminate, spared
 }
 
-// Stranded returns the instances of a NodeSync that Karpenter does not terminate as things are, and the number of NodeClaims that
-// it still works on. noted is the record of removals, and runs reports whether the controller runs.
+// Stranded returns the instances of a NodeSync that Karpenter does not terminate in the current state, and the number
+// of NodeClaims that it still works on. noted is the record of removals, and runs reports whether the controller runs.
 func (p *Plan) Stranded(sync *v1alpha1.NodeSync, claims []karpv1.NodeClaim, nodes []corev1.Node, noted []string, runs bool) ([]removal.Stranded, int) {
 	by := removal.Standing{Pools: map[string]bool{}, Ready: readyNodes(nodes), Noted: noted, Runs: runs}
 	for _, object := range p.Objects {
@@ -101,7 +102,7 @@ func (p *Plan) Stranded(sync *v1alpha1.NodeSync, claims []karpv1.NodeClaim, node
 	return removal.Strands(p.WithoutOthers(claims), by)
 }
 
-// readyNodes are the names of the Nodes that are Ready.
+// readyNodes returns the names of the Ready Nodes.
 func readyNodes(nodes []corev1.Node) map[string]bool {
 	ready := map[string]bool{}
 	for i := range nodes {
@@ -112,7 +113,7 @@ func readyNodes(nodes []corev1.Node) map[string]bool {
 	return ready
 }
 
-// StrandedWords are an instance in a line.
+// StrandedWords describes an instance in one line.
 func StrandedWords(one removal.Stranded) string {
 	words := "instance " + one.ID
 	switch {
@@ -127,8 +128,8 @@ func StrandedWords(one removal.Stranded) string {
 	return words + ": " + one.Why
 }
 
-// Unfinished returns what is left in the cluster when only Karpenter's finalizers keep it, as a sentence of how to go on. p is
-// the plan as the cluster is now, again the command that goes on.
+// Unfinished returns, if only Karpenter's finalizers keep what is left in the cluster, a sentence that says how to
+// continue. p is the plan for the current state of the cluster, again the command that continues.
 func (p *Plan) Unfinished(found []removal.Stranded, report leftover.Report, again string) string {
 	var left []string
 	for _, one := range found {
