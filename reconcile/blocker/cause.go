@@ -24,8 +24,8 @@ import (
 
 // Cause is a reason why a node is not terminated or replaced.
 type Cause struct {
-	// Words complete the phrase "waits for". Short is the same with the most important part first: the
-	// budget, and then its pod.
+	// Words complete the phrase "waits for". Short is the same with the most important part first: the budget, then its
+	// pod.
 	Words, Short string
 	// Kind is the cause as one word, if a person could terminate the node in spite of it.
 	Kind v1alpha1.BreakGlassCause
@@ -80,8 +80,8 @@ func (n *Node) Causes(e Evidence) []Cause {
 	return one(Cause{Words: "Karpenter to terminate it", Passing: true})
 }
 
-// finalizers returns the wait for other controllers' finalizers on the NodeClaim or its Node, if Karpenter has removed its own
-// and only these are left.
+// finalizers returns the wait for other controllers' finalizers on the NodeClaim or its Node, if Karpenter has removed
+// its own and only these are left.
 func (n *Node) finalizers() (Cause, bool) {
 	switch {
 	case Held(n.Finalizers):
@@ -97,9 +97,9 @@ func Held(finalizers []string) bool {
 	return len(finalizers) > 0 && !slices.Contains(finalizers, karpv1.TerminationFinalizer)
 }
 
-// foreign returns the wait for other controllers' finalizers. Karpenter removes its own once the instance is terminated, but other
-// clients can remove it, too: Karpenter has finished only if EC2 has accepted the termination. Otherwise the Cause offers no
-// command, because the command could remove the NodeClaim of a running instance.
+// foreign returns the wait for other controllers' finalizers. Karpenter removes its own once the instance is
+// terminated, but other clients can remove it, too: Karpenter has finished only if EC2 has accepted the termination.
+// Otherwise the Cause offers no command, because the command could remove the NodeClaim of a running instance.
 func (n *Node) foreign(resource, kind, name string, finalizers []string) Cause {
 	waits := fmt.Sprintf("%s of %s/%s", WaitsForFinalizers(finalizers), kind, name)
 	if !n.Terminating {
@@ -195,8 +195,8 @@ func (n *Node) volumes(sets plan.DaemonSets) Cause {
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
 var deniedAction = regexp.MustCompile(`not authorized to perform: ([a-z0-9-]+:[A-Za-z]+)|operation error ([A-Za-z0-9]+): ([A-Za-z]+)`)
 
-// actionOf returns the action that AWS's message reports as denied, otherwise the last one that the SDK names; empty if there
-// is none.
+// actionOf returns the action that AWS's message reports as denied, otherwise the last one that the SDK names; empty if
+// there is none.
 func actionOf(message string) string {
 	action := ""
 	for _, found := range deniedAction.FindAllStringSubmatch(message, -1) {
@@ -253,8 +253,9 @@ func Said(message string) string {
 // (sigs.k8s.io/karpenter pkg/controllers/disruption/events/events.go).
 const disruptionBlocked = "DisruptionBlocked"
 
-// repeatedWithin is the maximum age of a Karpenter event that still applies: Karpenter repeats it every two minutes while it applies
-// (defaultDedupeTimeout in sigs.k8s.io/karpenter pkg/events/recorder.go), and needs some time to check all its nodes.
+// repeatedWithin is the maximum age of a Karpenter event that still applies: Karpenter repeats it every two minutes
+// while it applies (defaultDedupeTimeout in sigs.k8s.io/karpenter pkg/events/recorder.go), and needs some time to check
+// all its nodes.
 const repeatedWithin = 5 * time.Minute
 
 // Karpenter reports one of these if the node does not exist yet, or is not initialized
@@ -268,9 +269,9 @@ const (
 // (sigs.k8s.io/karpenter pkg/controllers/state/statenode.go, ValidatePodsDisruptable).
 var budgetNamed = regexp.MustCompile(`PodDisruptionBudget=\[?([a-z0-9.-]+)/([a-z0-9.-]+)`)
 
-// WhyNotDisrupted returns Karpenter's last report of why it does not replace a NodeClaim; empty if it has reported nothing
-// since a time. hasNode reports whether the NodeClaim has a node. A PodDisruptionBudget that an event names is read again: the event
-// is not quoted if the budget no longer exists, or allows a disruption.
+// WhyNotDisrupted returns Karpenter's last report of why it does not replace a NodeClaim; empty if it has reported
+// nothing since a time. hasNode reports whether the NodeClaim has a node. A PodDisruptionBudget that an event names is
+// read again: the event is not quoted if the budget no longer exists, or allows a disruption.
 func WhyNotDisrupted(ctx context.Context, reader client.Reader, nodeClaim string, hasNode bool, since, now time.Time) (string, error) {
 	events := &corev1.EventList{}
 	about := client.MatchingFields{"involvedObject.name": nodeClaim}
@@ -310,7 +311,8 @@ func budgetBlocks(ctx context.Context, reader client.Reader, message string) (bo
 	return Evidence{Budgets: budgets.Items}.blocks(named[1], named[2]), nil
 }
 
-// quoted returns an event's message, with its time if Karpenter has not repeated it and it may no longer apply.
+// quoted returns an event's message, with its time if Karpenter has not repeated it recently and it may no longer
+// apply.
 func quoted(e *corev1.Event, now time.Time) string {
 	message, at := strings.TrimSuffix(e.Message, "."), reportedAt(e)
 	if at.IsZero() || now.Sub(at) <= repeatedWithin {

@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	// Most is how many nodes are looked into at a time.
+	// Most is how many nodes are diagnosed at a time.
 	Most = 3
-	// RefusedAfter is how long after the drain a termination that EC2 takes is asked
-	// for at the latest: Karpenter does it in the same reconcile.
+	// RefusedAfter is how long after the drain a termination counts as refused: Karpenter requests it in the same
+	// reconcile.
 	RefusedAfter = 10 * time.Second
 )
 
@@ -36,27 +36,27 @@ const (
 	readSlowest = time.Minute
 )
 
-// ReadAgain returns after how long the causes are read again that have kept nodes for some time: a new one is reported within
-// seconds, and one that lasts costs a read a minute. No watch reports a change of a PodDisruptionBudget or a finalizer.
+// ReadAgain returns how long to wait before the causes that have blocked nodes for some time are read again: a new
+// cause is reported within seconds, and a lasting one costs one read a minute. There is no watch on
+// PodDisruptionBudgets and finalizers.
 func ReadAgain(kept time.Duration) time.Duration { return min(max(kept/6, readSoonest), readSlowest) }
 
-// Look finds out what hangs on nodes.
+// Look finds out what blocks nodes.
 type Look struct {
 	// Reader reads past the watch cache.
 	Reader client.Reader
-	// DaemonSets are those of CSI drivers and CNI plugins. They are asked for only where a volume
-	// keeps a node.
+	// DaemonSets returns those of CSI drivers and CNI plugins. It is called only if a volume blocks a node.
 	DaemonSets func(context.Context) plan.DaemonSets
-	// Protected reports whether EC2 protects an instance from termination; nil if EC2 cannot be asked.
+	// Protected reports whether EC2 protects an instance from termination. If nil, EC2 is not queried.
 	Protected func(ctx context.Context, providerID string) (bool, error)
-	// Log is the end of the log of Karpenter's controller, empty if it cannot be read; nil if nobody
-	// reads it. It is asked for only where EC2 does not take a termination.
+	// Log returns the end of the log of Karpenter's controller; empty if it cannot be read. If nil, no log is read. It
+	// is called only if EC2 does not accept a termination.
 	Log func(context.Context) string
 	Now time.Time
 }
 
-// At finds out what hangs on the first few of some nodes. The Evidence is good also where there is an
-// error: it lacks what could not be read.
+// At finds out what blocks the first few of some nodes. The Evidence is valid even if there is an error: it omits what
+// could not be read.
 func (l Look) At(ctx context.Context, nodes []Node) (Evidence, error) {
 	e := Evidence{Now: l.Now}
 	var failures []error
@@ -99,8 +99,8 @@ func (l Look) At(ctx context.Context, nodes []Node) (Evidence, error) {
 	return e, errors.Join(failures...)
 }
 
-// read finds the pods and the finalizers of the node, and the events of it and its NodeClaim:
-// those of objects without a namespace are in the default one.
+// read reads the pods and the finalizers of the node, and the events of it and its NodeClaim. Events of objects without
+// a namespace are in the namespace default.
 func (n *Node) read(ctx context.Context, reader client.Reader) error {
 	var failures []error
 	about := []string{n.Claim}
@@ -128,14 +128,13 @@ func (n *Node) read(ctx context.Context, reader client.Reader) error {
 	return errors.Join(failures...)
 }
 
-// refuses reports whether EC2 has not taken the termination of a node for a while.
+// refuses reports whether EC2 has not accepted the termination of a node for a while.
 func (l Look) refuses(n Node) bool {
 	return !n.Drained.IsZero() && !l.Now.Before(n.Drained.Add(RefusedAfter))
 }
 
-// protection asks EC2 whether it protects the instance of a node that is drained, and whose
-// termination it does not take. One that EC2 does not answer about stays unknown: the right to ask
-// is not everywhere.
+// protection queries EC2 whether it protects the instance of a drained node whose termination it does not accept. If
+// the query fails, this stays unknown: not every role has the permission.
 func (l Look) protection(ctx context.Context, n Node) Protection {
 	if l.Protected == nil || !l.refuses(n) {
 		return ""
@@ -150,63 +149,63 @@ func (l Look) protection(ctx context.Context, n Node) Protection {
 	return Unprotected
 }
 
-// Evidence is what was found out about nodes that do not go.
+// Evidence is what was found out about blocked nodes.
 type Evidence struct {
-	// Nodes are a few of them, in the order in which they were given.
+	// Nodes are a few of them, in the order of the input.
 	Nodes []Node
 	// Budgets are the PodDisruptionBudgets of the namespaces of their pods.
 	Budgets []policyv1.PodDisruptionBudget
-	// DaemonSets are those of CSI drivers and CNI plugins, where a volume keeps a node.
+	// DaemonSets are those of CSI drivers and CNI plugins, if a volume blocks a node.
 	DaemonSets plan.DaemonSets
 	// Now is the time of the reconcile.
 	Now time.Time
 }
 
-// Node is one node that does not go, and what hangs on it.
+// Node is one blocked node, and what may block it.
 type Node struct {
-	// Claim is the name of its NodeClaim, Name its own; empty until it has registered.
+	// Claim is the name of its NodeClaim. Name is its own name; empty until it has registered.
 	Claim, Name string
 	// ProviderID is that of its instance; empty if it has none.
 	ProviderID string
-	// Drained is since when it is drained and its volumes are detached, while EC2
-	// has not taken its termination; zero if that is not so.
+	// Drained is since when it is drained and its volumes are detached while EC2 has not accepted its termination;
+	// otherwise zero.
 	Drained time.Time
-	// Waits are the messages of the NodeClaim's conditions that tell what it waits for.
+	// Waits are the messages of the NodeClaim's conditions that say what it waits for.
 	Waits []string
 	// Terminating reports whether EC2 has accepted the termination of its instance.
 	Terminating bool
 	// Finalizers are those of the NodeClaim while it is terminating.
 	Finalizers []string
-	// Stays reports whether Karpenter could replace it, and has not begun to.
+	// Stays reports whether Karpenter could replace it, and has not started to.
 	Stays bool
-	// Since is when its removal began: what Karpenter has said before may not be so any more. Initialized reports that
-	// the node is, whatever Karpenter has said of it meanwhile.
+	// Since is when its removal began: earlier reports of Karpenter may be outdated. Initialized reports whether the
+	// node is initialized, whatever Karpenter has reported in the meantime.
 	Since       time.Time
 	Initialized bool
 
-	// NodeFinalizers are those of its Node while that is terminating. Look finds them, and what follows.
+	// NodeFinalizers are those of its Node while that is terminating. Look reads these and the following fields.
 	NodeFinalizers []string
 	Pods           []corev1.Pod
 	Volumes        []storagev1.VolumeAttachment
 	// Events are those of the Node and the NodeClaim.
 	Events []corev1.Event
-	// Logged is the newest error in the log of Karpenter's controller about a node that is drained; empty
-	// if there is none, or the log cannot be read.
+	// Logged is the latest error in the log of Karpenter's controller about a drained node; empty if there is none, or
+	// the log cannot be read.
 	Logged string
-	// Protection is whether EC2 protects the instance of a node that is drained from termination.
+	// Protection is whether EC2 protects the instance of a drained node from termination.
 	Protection Protection
 }
 
-// Protection is what EC2 says of an instance's termination protection.
+// Protection is an instance's termination protection, as EC2 reports it.
 type Protection string
 
-// What it says; empty if it was not asked, or has not answered.
+// Its values; empty if EC2 was not queried, or did not respond.
 const (
 	Protected   Protection = "Protected"
 	Unprotected Protection = "Unprotected"
 )
 
-// NodeOf is the node of a NodeClaim that ends, before anything was read of it.
+// NodeOf returns the node of a terminating NodeClaim, before anything was read about it.
 func NodeOf(claim *karpv1.NodeClaim) Node {
 	return Node{
 		Claim: claim.Name, Name: claim.Status.NodeName, ProviderID: claim.Status.ProviderID,
@@ -214,7 +213,7 @@ func NodeOf(claim *karpv1.NodeClaim) Node {
 	}
 }
 
-// FinalizersOf are those of an object that is terminating; none of another one.
+// FinalizersOf returns the finalizers of an object if it is terminating, otherwise none.
 func FinalizersOf(object metav1.Object) []string {
 	if object.GetDeletionTimestamp() == nil {
 		return nil
@@ -229,7 +228,7 @@ func Terminating(claim *karpv1.NodeClaim) bool {
 	})
 }
 
-// Title is its name in a sentence.
+// Title returns its name for a sentence.
 func (n *Node) Title() string {
 	if n.Name == "" {
 		return "not registered yet"
@@ -237,7 +236,7 @@ func (n *Node) Title() string {
 	return n.Name
 }
 
-// Waits are the messages of the conditions that tell what the end of a NodeClaim waits for.
+// Waits returns the messages of the conditions that say what the termination of a NodeClaim waits for.
 func Waits(claim *karpv1.NodeClaim) []string {
 	var waits []string
 	for _, condition := range claim.Status.Conditions {
@@ -251,10 +250,9 @@ func Waits(claim *karpv1.NodeClaim) []string {
 	return waits
 }
 
-// Drained is since when nothing but EC2 is in the way of a NodeClaim's end. Of a
-// termination that EC2 refuses Karpenter says nothing but this, in conditions as
-// in events (sigs.k8s.io/karpenter pkg/controllers/node/termination/controller.go,
-// awaitInstanceTermination): InstanceTerminating does not become True.
+// Drained returns since when a NodeClaim's termination waits only for EC2. If EC2 refuses the termination, this is the
+// only sign of it in conditions and events: InstanceTerminating does not become True (sigs.k8s.io/karpenter
+// pkg/controllers/node/termination/controller.go, awaitInstanceTermination).
 func Drained(claim *karpv1.NodeClaim) time.Time {
 	var since time.Time
 	passed := 0
@@ -280,8 +278,8 @@ func Drained(claim *karpv1.NodeClaim) time.Time {
 	return since
 }
 
-// Drains reports whether Karpenter evicts a pod and waits for it. DaemonSets' pods
-// go last and come back; naming them would hide what they wait for.
+// Drains reports whether Karpenter evicts a pod and waits for it. Pods of DaemonSets are excluded: they go last and are
+// recreated, so naming them would hide the actual cause.
 func Drains(pod *corev1.Pod) bool {
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
@@ -289,10 +287,10 @@ func Drains(pod *corev1.Pod) bool {
 	return !mirror && !ended && (owner == nil || owner.Kind != "DaemonSet") && !podutil.ToleratesDisruptedNoScheduleTaint(pod)
 }
 
-// Undisrupted reports whether the pod's annotation keeps it, at that time.
+// Undisrupted reports whether the pod's annotation prevents its disruption at that time.
 func Undisrupted(pod *corev1.Pod, now time.Time) bool { return undisrupted(pod, now) != "" }
 
-// why says what keeps a pod on its node.
+// why returns what keeps a pod on its node.
 func why(pod *corev1.Pod, e Evidence) Cause {
 	name := "pod " + pod.Namespace + "/" + pod.Name
 	c := Cause{Words: name, Short: name, Kind: v1alpha1.CausePod, Namespace: pod.Namespace, Name: pod.Name, Passing: true}
@@ -319,17 +317,17 @@ func why(pod *corev1.Pod, e Evidence) Cause {
 	return c
 }
 
-// because adds to a pod what keeps it.
+// because adds to a pod's Cause what keeps it.
 func (c Cause) because(kind v1alpha1.BreakGlassCause, words string) Cause {
 	c.Kind, c.Words, c.Passing = kind, c.Words+words, false
 	c.Short = c.Words
 	return c
 }
 
-// bare reports whether nothing is known to keep the pod.
+// bare reports whether it is unknown what keeps the pod.
 func (c Cause) bare() bool { return c.Words == "pod "+c.Namespace+"/"+c.Name }
 
-// numbers are those by which a budget allows nothing; none if its controller has not counted.
+// numbers returns the numbers because of which a budget allows no disruption; empty if its controller has not counted.
 func numbers(s policyv1.PodDisruptionBudgetStatus) string {
 	if s.ExpectedPods == 0 {
 		return ""
@@ -337,9 +335,9 @@ func numbers(s policyv1.PodDisruptionBudgetStatus) string {
 	return fmt.Sprintf(" (healthy: %d of %d, %d needed)", s.CurrentHealthy, s.ExpectedPods, s.DesiredHealthy)
 }
 
-// undisrupted reports that the pod's annotation keeps it: "true", or for some time from its start on
-// (IsDoNotDisruptActive in sigs.k8s.io/karpenter pkg/utils/pod/scheduling.go, since 1.14). One
-// whose time is over keeps nothing.
+// undisrupted returns the words that the pod's annotation prevents its disruption: with "true", or for some time from
+// its start (IsDoNotDisruptActive in sigs.k8s.io/karpenter pkg/utils/pod/scheduling.go, since 1.14). An expired
+// annotation has no effect.
 func undisrupted(pod *corev1.Pod, now time.Time) string {
 	value := pod.Annotations[karpv1.DoNotDisruptAnnotationKey]
 	if value == "true" {

@@ -16,16 +16,16 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// Codes of AWS that refuse a termination: one of Karpenter's role, and one of a protected instance.
+// AWS's error codes for a refused termination: Karpenter's role is not authorized, or the instance is protected.
 const (
 	unauthorized = "UnauthorizedOperation"
 	notPermitted = "OperationNotPermitted"
 )
 
-// refused says why EC2 does not take the termination of a node that is drained. Karpenter tells it
-// in its log only: what cloudProvider.Delete returns is the error of the reconcile, and in no condition
-// and no event (finalize in sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/controller.go). Where
-// the log cannot be read, it goes by whether EC2 protects the instance.
+// refused returns why EC2 does not accept the termination of a drained node. Karpenter only reports it in its log: the
+// error of cloudProvider.Delete becomes the error of the reconcile, but is in no condition and no event (finalize in
+// sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/controller.go). If the log cannot be read, refused depends
+// on whether EC2 protects the instance.
 func (n *Node) refused(e Evidence) Cause {
 	waits := fmt.Sprintf("EC2 to accept the termination of %s: the node is drained, but EC2 ", cloud.InstanceID(n.ProviderID))
 	if code := n.throttled(); code != "" {
@@ -50,16 +50,15 @@ func (n *Node) refused(e Evidence) Cause {
 	}
 }
 
-// zonalShift is what Karpenter's error says of an instance that it does not end during a zonal shift
+// zonalShift is in Karpenter's error about an instance that it does not terminate during a zonal shift
 // (github.com/aws/karpenter-provider-aws pkg/providers/instance/instance.go, Delete, since 1.14).
 const zonalShift = "zonally shifted availability zone"
 
-// apiError finds the code and the sentence of AWS in an error of the SDK; both stay the same from one
-// request to the next.
+// apiError finds AWS's code and message in an error of the SDK; both are the same for repeated requests.
 var apiError = regexp.MustCompile(`api error ([A-Za-z.]+): ([^\n]*)`)
 
-// throttled is the code by which AWS throttles the end of a node that is drained, as Karpenter tells it; empty if
-// it does not. What an event says of the time before, such as of a launch, is not of that.
+// throttled returns the code with which AWS throttles the termination of a drained node, as Karpenter reports it; empty
+// if AWS does not. Earlier events, such as of a launch, do not count.
 func (n *Node) throttled() string {
 	said := append([]string{n.Logged}, n.Waits...)
 	for i := range n.Events {
@@ -76,14 +75,14 @@ func (n *Node) throttled() string {
 	return ""
 }
 
-// line is what is read of a line of Karpenter's log.
+// line contains the parsed fields of a line of Karpenter's log.
 type line struct {
 	Time  time.Time `json:"time"`
 	Error string    `json:"error"`
 }
 
-// lastError is the newest error in Karpenter's log since a time that is about one of these names; empty
-// if there is none. Lines that are not JSON are passed over.
+// lastError returns the latest error in Karpenter's log since a time that is about one of these names; empty if there
+// is none. It skips lines that are not JSON.
 func lastError(log string, since time.Time, names ...string) string {
 	lines := strings.Split(log, "\n")
 	for i := range slices.Backward(lines) {
@@ -101,20 +100,20 @@ func lastError(log string, since time.Time, names ...string) string {
 	return ""
 }
 
-// RefusedWithin is how old an error in Karpenter's log may be that reports that its credentials are refused: a loop that fails is
-// tried again after 1000 s at the latest (k8s.io/client-go util/workqueue/default_rate_limiters.go).
+// RefusedWithin is the maximum age of an error in Karpenter's log that reports that its credentials are refused: a
+// failing loop is retried after 1000 s at the latest (k8s.io/client-go util/workqueue/default_rate_limiters.go).
 const RefusedWithin = 1000 * time.Second
 
-// Refusal is what AWS has answered to Karpenter's credentials, and when.
+// Refusal is AWS's response to Karpenter's credentials, and its time.
 type Refusal struct {
 	Time  time.Time
 	Words string
 }
 
-// RefusedCredentials finds, in the end of the log of a controller of Karpenter's that runs, the newest error by which it may not
-// end an instance: AWS gives it no credentials or refuses them, or its role may not ask for instances or end them. It asks
-// for all instances every two minutes (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/garbagecollection/controller.go).
-// Nil if the log has none since then.
+// RefusedCredentials finds, in the end of the log of a running Karpenter controller, the latest error because of which
+// it cannot terminate an instance: AWS gives it no credentials or refuses them, or its role may not describe or
+// terminate instances. The controller describes all instances every two minutes (sigs.k8s.io/karpenter
+// pkg/controllers/nodeclaim/garbagecollection/controller.go). It is nil if the log has no such error since a time.
 func RefusedCredentials(log string, since time.Time) *Refusal {
 	var newest *Refusal
 	for text := range strings.SplitSeq(log, "\n") {
@@ -130,20 +129,20 @@ func RefusedCredentials(log string, since time.Time) *Refusal {
 	return newest
 }
 
-// noCredentials are the codes by which AWS takes a caller's credentials for none:
+// noCredentials are the codes with which AWS rejects a caller's credentials:
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 var noCredentials = []string{
 	"AuthFailure", "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "InvalidIdentityToken", "RequestExpired",
 	"UnrecognizedClientException",
 }
 
-// endsInstances finds the requests without which no instance ends.
+// endsInstances finds the requests that are needed to terminate an instance.
 var endsInstances = regexp.MustCompile(`operation error EC2: (DescribeInstances|TerminateInstances)\b`)
 
-// refusesAll reports whether an error of Karpenter's keeps it from ending any instance.
+// refusesAll reports whether an error prevents Karpenter from terminating any instance.
 func refusesAll(message string) bool {
 	if strings.Contains(message, "failed to refresh cached credentials") {
-		return true // the SDK had none to send, and says why
+		return true // the SDK had no credentials to send, and says why
 	}
 	logged := apiError.FindStringSubmatch(message)
 	switch {
@@ -155,7 +154,7 @@ func refusesAll(message string) bool {
 	return endsInstances.MatchString(message) && (logged[1] == unauthorized || strings.HasPrefix(logged[1], "AccessDenied"))
 }
 
-// answerOf is what AWS has answered, without the request's ID; else the whole error.
+// answerOf returns AWS's response without the request ID, or the whole error if it is not AWS's.
 func answerOf(message string) string {
 	message, _, _ = strings.Cut(message, " Encoded authorization failure message")
 	logged := apiError.FindStringSubmatch(message)
@@ -169,14 +168,14 @@ func answerOf(message string) string {
 	return words
 }
 
-// deletes is what has Karpenter begin with a node that it has not begun with.
+// deletes is the prefix of the command that makes Karpenter start on a node.
 const deletes = "kubectl delete nodeclaim "
 
-// BreakGlass is the command for a cause, with what it risks; false if there is none. It is the table
-// of docs/runbooks/PlumblineStalled.md.
+// BreakGlass returns the command for a cause, with its risk; false if there is none. It is the table in
+// docs/runbooks/PlumblineStalled.md.
 func BreakGlass(n *Node, c Cause) (v1alpha1.BreakGlass, bool) {
 	g := v1alpha1.BreakGlass{Node: cmp.Or(n.Name, n.Claim), Cause: c.Kind, Command: terminateNow(n.Claim)}
-	if n.Stays { // Karpenter has not begun, and reads the annotation of what is deleted only
+	if n.Stays { // Karpenter has not started, and only reads the annotation of a NodeClaim that is deleted
 		g.Command = deletes + n.Claim + " --wait=false && " + g.Command
 	}
 	instance := cloud.InstanceID(n.ProviderID)
@@ -210,13 +209,13 @@ func BreakGlass(n *Node, c Cause) (v1alpha1.BreakGlass, bool) {
 	return g, true
 }
 
-// terminateNow is the command that has Karpenter terminate a node past its pods and
-// their budgets (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle).
+// terminateNow returns the command that makes Karpenter terminate a node regardless of its pods and their budgets
+// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle).
 func terminateNow(claim string) string {
 	return fmt.Sprintf("kubectl annotate nodeclaim %s --overwrite %s=$(date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ)", claim, karpv1.NodeClaimTerminationTimestampAnnotationKey)
 }
 
-// RemoveFinalizers is the command that removes all finalizers of an object, given as kubectl names it: kind/name.
+// RemoveFinalizers returns the command that removes all finalizers of an object, named as for kubectl: kind/name.
 func RemoveFinalizers(object string) string {
 	return fmt.Sprintf(`kubectl patch %s --type=merge --patch '{"metadata":{"finalizers":null}}'`, object)
 }
