@@ -18,12 +18,11 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 )
 
-// breakGlass is the variable that lists the groups whose members may delete all the same: they are the
-// cluster's.
+// breakGlass is the variable that lists the groups whose members may delete anyway. Each cluster sets its own.
 const breakGlass = "breakGlassGroups"
 
-// Compare says what of one policy is not as it has to be; empty if all is. altered is false if
-// an object is missing.
+// Compare describes how one policy and its binding differ from the wanted ones; empty if they do not. altered is false
+// if an object is missing.
 func Compare(want, live Guard) (words string, altered bool) {
 	of := func(kind string) string { return kind + " " + want.Policy.Name }
 	const policy, binding = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
@@ -42,7 +41,7 @@ func Compare(want, live Guard) (words string, altered bool) {
 	return "", false
 }
 
-// differs names the first field in which a policy is another one, with the defaults of the API server.
+// differs names the first field in which a policy differs, with the defaults of the API server.
 func differs(want, live admissionv1.ValidatingAdmissionPolicySpec) string {
 	switch {
 	case live.FailurePolicy != nil && *live.FailurePolicy != admissionv1.Fail:
@@ -61,8 +60,8 @@ func differs(want, live admissionv1.ValidatingAdmissionPolicySpec) string {
 	return ""
 }
 
-// sameVariable reports whether two variables mean the same. The groups of the break glass, the ServiceAccounts of Karpenter, its
-// images and the values of its chart that are allowed are the cluster's.
+// sameVariable reports whether two variables are equivalent. Each cluster sets its own break-glass groups, Karpenter
+// ServiceAccounts, and allowed images and chart values of Karpenter.
 func sameVariable(want, live admissionv1.Variable) bool {
 	switch {
 	case want.Name != live.Name:
@@ -81,7 +80,7 @@ func sameVariable(want, live admissionv1.Variable) bool {
 	return false
 }
 
-// isTexts reports whether an expression is a list of texts, in either kind of quotes.
+// isTexts reports whether an expression is a list of strings, in either kind of quotes.
 func isTexts(expression string) bool {
 	var texts []string
 	if json.Unmarshal([]byte(expression), &texts) == nil {
@@ -90,12 +89,12 @@ func isTexts(expression string) bool {
 	return !strings.ContainsAny(expression, `"\`) && json.Unmarshal([]byte(strings.ReplaceAll(expression, "'", `"`)), &texts) == nil
 }
 
-// everybody says of a group that all who speak to the API server may be in it.
+// everybody reports whether a group may include everyone who can access the API server.
 func everybody(group string) bool {
 	return group == "system:authenticated" || group == "system:unauthenticated" || group == "system:serviceaccounts"
 }
 
-// matches reports whether a policy is asked about all that it is to be asked about, and leaves nothing out.
+// matches reports whether a policy matches all requests that it must match, without exclusions.
 func matches(want, live *admissionv1.MatchResources) bool {
 	if want == nil || live == nil {
 		return want == live
@@ -114,7 +113,7 @@ func sameSelector(want, live *metav1.LabelSelector) bool {
 	return apiequality.Semantic.DeepEqual(cmp.Or(want, none), cmp.Or(live, none))
 }
 
-// covers reports whether a rule is about the same requests, or, where it has names, about more of them.
+// covers reports whether a rule matches the same requests or, if it has resource names, more of them.
 func covers(want, live admissionv1.NamedRuleWithOperations) bool {
 	whole := admissionv1.AllScopes
 	same := func(a, b []string) bool {
@@ -132,7 +131,7 @@ func covers(want, live admissionv1.NamedRuleWithOperations) bool {
 		same(want.APIGroups, live.APIGroups) && same(want.APIVersions, live.APIVersions) && same(want.Resources, live.Resources)
 }
 
-// unbound names the field by which a binding does not have its policy deny everywhere.
+// unbound names the field because of which a binding does not make its policy deny everywhere.
 func unbound(want, live admissionv1.ValidatingAdmissionPolicyBindingSpec) string {
 	switch {
 	case live.PolicyName != want.PolicyName:
@@ -157,17 +156,18 @@ const FinalizerPolicy = "plumbline-guard-finalizers"
 // karpenterAccounts is the variable of that policy that lists the ServiceAccounts of Karpenter's controller, as user names.
 const karpenterAccounts = "karpenterAccounts"
 
-// accountPrefix is what the user name of a ServiceAccount begins with.
+// accountPrefix is the prefix of the user name of a ServiceAccount.
 const accountPrefix = "system:serviceaccount:"
 
-// Denial reports whether the deletion guard denies Karpenter's controller the removal of its own finalizers. NodeClaims then
-// keep them after their instances are terminated. The zero value is that it does not, or that nobody has looked.
+// Denial reports whether the deletion guard denies Karpenter's controller the removal of its own finalizers. NodeClaims
+// then keep them after their instances are terminated. The zero value means that it does not, or that this was not
+// checked.
 type Denial struct {
-	// Looked is true if the policy and the controller's ServiceAccounts were looked for.
+	// Looked is true if the policy and the controller's ServiceAccounts were read.
 	Looked bool
 	// Accounts are the ServiceAccounts that are denied, as user names.
 	Accounts []string
-	// Unknown is why nothing tells whether they are denied.
+	// Unknown is why it is unknown whether they are denied.
 	Unknown string
 }
 
@@ -184,7 +184,7 @@ func (d Denial) Message() string {
 	return ""
 }
 
-// Deny compares the live policy with the ServiceAccounts that Karpenter's controller runs under.
+// Deny compares the live policy with the ServiceAccounts of Karpenter's controller.
 func Deny(live Guard, accounts []string) Denial {
 	denial := Denial{Looked: true}
 	if live.Policy == nil || live.Binding == nil || !slices.Contains(live.Binding.Spec.ValidationActions, admissionv1.Deny) {
@@ -208,7 +208,7 @@ func Deny(live Guard, accounts []string) Denial {
 	return denial
 }
 
-// accountList are the ServiceAccounts that an expression lists; false if it is anything else.
+// accountList returns the ServiceAccounts that an expression lists; false if it is not such a list.
 func accountList(expression string) (accounts []string, ok bool) {
 	if json.Unmarshal([]byte(expression), &accounts) != nil {
 		return nil, false
@@ -219,8 +219,8 @@ func accountList(expression string) (accounts []string, ok bool) {
 	})
 }
 
-// Denied reads the policy from the API server, and compares it with the ServiceAccounts that Karpenter's controller runs under. An API server
-// without such policies (before Kubernetes 1.30) denies nothing.
+// Denied reads the policy from the API server, and compares it with the ServiceAccounts of Karpenter's controller. An
+// API server without such policies (before Kubernetes 1.30) denies nothing.
 func Denied(ctx context.Context, reader client.Reader, accounts []string) Denial {
 	live, err := readGuard(ctx, reader, FinalizerPolicy)
 	switch {
@@ -258,7 +258,7 @@ func (a *Asker) Denied(ctx context.Context, reader client.Reader, accounts []str
 	return Denied(ctx, reader, accounts)
 }
 
-// DeniedLately is Denied, with a request at most every 20 seconds for the same accounts.
+// DeniedLately is like Denied, but sends at most one request every 20 seconds for the same accounts.
 func (a *Asker) DeniedLately(ctx context.Context, reader client.Reader, accounts []string, now time.Time) Denial {
 	if a == nil {
 		return Denial{}

@@ -21,22 +21,22 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// every is the least time between two looks: no policy is watched, as RBAC cannot allow a watch by name.
+// every is the minimum interval between two reads: policies are not watched, because RBAC cannot allow a watch by name.
 const every = 20 * time.Second
 
-// Answer is what is known of the deletion guard. The zero value is that nobody has looked.
+// Answer is the state of the deletion guard. The zero value means that it was not read.
 type Answer struct {
-	// Looked reports whether it was looked for, and Known that all of it was read.
+	// Looked reports whether a read was tried, and Known whether all of it was read.
 	Looked, Known bool
-	// Missing and Altered are the policies of the deletion guard that are missing and altered, in words.
+	// Missing and Altered describe the policies of the deletion guard that are missing or altered.
 	Missing, Altered []string
-	// ChartsMissing and ChartsAltered are those that limit what plumbline itself may write.
+	// ChartsMissing and ChartsAltered describe those that limit what plumbline itself may write.
 	ChartsMissing, ChartsAltered []string
-	// Unread is why it cannot be read.
+	// Unread is why they cannot be read.
 	Unread string
 }
 
-// Words are one line about what is wrong and what to do about it; empty if nothing is.
+// Words returns one line that says what is wrong and what to do; empty if nothing is wrong.
 func (a Answer) Words() string {
 	if a.Unread != "" {
 		return "whether the API server denies the accidental deletion of nodes is unknown: " + a.Unread
@@ -44,7 +44,7 @@ func (a Answer) Words() string {
 	return first(slices.Concat(a.Missing, a.Altered), "manifests/guard")
 }
 
-// Details are Words with each policy, what its absence allows, and the ways to correct it, for an event.
+// Details returns Words with each policy, what its absence allows, and how to correct it, for an event.
 func (a Answer) Details() string {
 	found := slices.Concat(a.Missing, a.Altered)
 	if a.Unread != "" || len(found) == 0 {
@@ -54,7 +54,7 @@ func (a Answer) Details() string {
 		": apply manifests/guard and manifests/rbac-charts of this version again (helm upgrade, or kubectl apply -k), or run the daemon with --deletion-guard=false"
 }
 
-// first names the first of the policies that are missing or altered, how many more there are, and what to install.
+// first names the first policy that is missing or altered, how many more there are, and what to install.
 func first(found []string, from string) string {
 	switch len(found) {
 	case 0:
@@ -67,7 +67,7 @@ func first(found []string, from string) string {
 	return fmt.Sprintf("%s, and %d other policies or bindings are missing or altered: apply %s", found[0], len(found)-1, from)
 }
 
-// Reason is the word for what is wrong; empty if nothing is.
+// Reason returns the reason of the condition; empty if nothing is wrong.
 func (a Answer) Reason() string {
 	switch {
 	case a.Unread != "":
@@ -80,7 +80,8 @@ func (a Answer) Reason() string {
 	return ""
 }
 
-// ChartsMessage is one line about the policies on plumbline's own ServiceAccount that are missing or altered; empty if none is.
+// ChartsMessage returns one line about the policies for plumbline's own ServiceAccount that are missing or altered;
+// empty if there are none.
 func (a Answer) ChartsMessage() string {
 	if a.Unread != "" {
 		return "whether the API server limits what plumbline's ServiceAccount may write is unknown: " + a.Unread
@@ -88,7 +89,7 @@ func (a Answer) ChartsMessage() string {
 	return first(slices.Concat(a.ChartsMissing, a.ChartsAltered), "manifests/rbac-charts")
 }
 
-// ChartsDetails are ChartsMessage with each policy, what its absence allows, and the ways to correct it, for an event.
+// ChartsDetails returns ChartsMessage with each policy, what its absence allows, and how to correct it, for an event.
 func (a Answer) ChartsDetails() string {
 	found := slices.Concat(a.ChartsMissing, a.ChartsAltered)
 	if a.Unread != "" || len(found) == 0 {
@@ -98,7 +99,7 @@ func (a Answer) ChartsDetails() string {
 		strings.Join(found, "; ") + ": apply manifests/rbac-charts of this version again (helm upgrade, or kubectl apply -k)"
 }
 
-// ChartsReason is the reason for ChartsMessage; empty if there is none.
+// ChartsReason returns the reason for ChartsMessage; empty if there is none.
 func (a Answer) ChartsReason() string {
 	switch {
 	case a.Unread != "":
@@ -111,7 +112,7 @@ func (a Answer) ChartsReason() string {
 	return ""
 }
 
-// note adds what Compare says of a policy.
+// note adds the result of Compare for a policy.
 func (a *Answer) note(policy, words string, altered bool) {
 	to := map[bool]*[]string{false: &a.Missing, true: &a.Altered}[altered]
 	if strings.HasPrefix(policy, chartPolicies) {
@@ -120,8 +121,8 @@ func (a *Answer) note(policy, words string, altered bool) {
 	*to = append(*to, words)
 }
 
-// Asker looks for the policies, seldom: each is a request. The zero value has looked for none. It is
-// for all NodeSyncs of a cluster.
+// Asker reads the policies, but seldom, because each takes a request. The zero value has read none. One Asker serves
+// all NodeSyncs of a cluster.
 type Asker struct {
 	// WithoutGuard is true if the deletion guard is not installed on purpose: its policies are not looked for, but
 	// for the one that could deny Karpenter something, and those that limit plumbline.
@@ -137,8 +138,9 @@ type asked struct {
 	answer Answer
 }
 
-// Beside is what is known of the guard now, by what Git wants of Karpenter: nothing where that is not known,
-// as in a deletion that reads no Git any more. It may take a dozen requests: no write of a reconcile waits for it.
+// Beside returns the state of the guard that belongs to the Karpenter settings in Git. It is empty if these are
+// unknown, as in a deletion, which no longer reads Git. It may take a dozen requests, so no write of a reconcile waits
+// for it.
 func (a *Asker) Beside(ctx context.Context, reader client.Reader, namespace string, k *render.Karpenter, now time.Time) Answer {
 	if k == nil || a == nil {
 		return Answer{}
@@ -147,7 +149,7 @@ func (a *Asker) Beside(ctx context.Context, reader client.Reader, namespace stri
 	return a.Look(ctx, reader, setup, now)
 }
 
-// Look is what is known of the guard now; nothing where a is nil. What cannot be read for a while leaves what was known.
+// Look returns the state of the guard; empty if a is nil. If a read fails temporarily, it returns the previous state.
 func (a *Asker) Look(ctx context.Context, reader client.Reader, s Setup, now time.Time) Answer {
 	if a == nil {
 		return Answer{}
@@ -182,7 +184,7 @@ func unread(err error) string {
 	return fault.Classify(fmt.Errorf("read the policies of the deletion guard: %w", err)).Error()
 }
 
-// read asks the API server for each policy.
+// read reads each policy from the API server.
 func read(ctx context.Context, reader client.Reader, s Setup) (Answer, error) {
 	wanted, err := Wanted(s)
 	if err != nil {
@@ -201,38 +203,38 @@ func read(ctx context.Context, reader client.Reader, s Setup) (Answer, error) {
 	return answer, nil
 }
 
-// get reads an object, and leaves it empty if there is none.
+// get reads an object; it leaves it empty if there is none.
 func get(ctx context.Context, reader client.Reader, name string, object client.Object) error {
 	return client.IgnoreNotFound(reader.Get(ctx, client.ObjectKey{Name: name}, object))
 }
 
-// Names of the manifests that the Helm chart has values for.
+// Names in the manifests for which the Helm chart has values.
 const (
 	manifestNamespace = "plumbline-system"
 	manifestKarpenter = "kube-system"
 )
 
-// chartPolicies is what the names of the policies begin with that limit what plumbline itself may write.
+// chartPolicies is the name prefix of the policies that limit what plumbline itself may write.
 const chartPolicies = "plumbline-charts-"
 
 // Setup is what the policies of a cluster depend on.
 type Setup struct {
-	// Namespace is plumbline's, and Karpenter that of Karpenter.
+	// Namespace is that of plumbline, and Karpenter that of Karpenter.
 	Namespace, Karpenter string
-	// Charts is true if plumbline installs Karpenter's charts: Helm's records of them are guarded too, and policies limit
-	// what plumbline writes.
+	// Charts is true if plumbline installs Karpenter's charts: then Helm's release records are guarded, too, and
+	// policies limit what plumbline writes.
 	Charts bool
 	// WithoutGuard is true if the deletion guard is not installed on purpose.
 	WithoutGuard bool
 }
 
-// Guard is one policy with its binding; nil is what a cluster does not have.
+// Guard is one policy with its binding; each is nil if the cluster does not have it.
 type Guard struct {
 	Policy  *admissionv1.ValidatingAdmissionPolicy
 	Binding *admissionv1.ValidatingAdmissionPolicyBinding
 }
 
-// Wanted are the policies that this version of plumbline installs, by name, in the order of the manifests.
+// Wanted returns the policies that this version of plumbline installs, by name, in the order of the manifests.
 func Wanted(s Setup) ([]Guard, error) {
 	var files []string
 	if !s.WithoutGuard {
