@@ -1,12 +1,11 @@
-// Package leftover judges what is left of a cluster's Karpenter in AWS.
+// Package leftover decides what is left of a cluster's Karpenter in AWS.
 //
-// In go what AWS has answered about each kind (cloud.Answer) and the cluster's
-// PersistentVolumes, out comes a Report: what is left, what is kept on purpose, and which
-// question has no answer. Nothing is left only where every question has one. What is attached
-// to an instance that EC2 has not ended goes with that, or belongs to a node of another maker:
-// it is not counted.
+// Its input is AWS's responses about each kind (cloud.Answer) and the cluster's PersistentVolumes. Its output is a
+// Report: what is left, what is kept on purpose, and which query has no response. A cluster is gone only if every query
+// has a response and nothing is left. Resources that are attached to an instance that is not terminated are deleted
+// with it, or belong to a node that Karpenter did not launch: they do not count.
 //
-// Ends says what of it a user's command may end: by its tags this cluster's, and no other's.
+// Ends selects what a user's command may delete: resources whose tags name this cluster and no other.
 //
-// It asks nobody and deletes nothing.
+// The package queries and deletes nothing itself.
 package leftover

@@ -8,43 +8,41 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 )
 
-// KeepTag is the tag of a volume that is to stay; its value is not looked at. Where the cluster
-// is gone nothing else reports that a volume was retained on purpose.
+// KeepTag is the tag of a volume that should stay; its value is ignored. After the cluster is deleted, nothing else
+// shows that a volume was retained on purpose.
 const KeepTag = "plumbline.dev/keep"
 
-// place is where something belongs in a Report.
+// place is the section of a Report to which a resource belongs.
 type place int
 
 const (
-	notOurs place = iota // or it goes with its instance
+	notOurs place = iota // or it is deleted with its instance
 	left
 	kept
 )
 
-// The tags that say what something is of.
+// The tags that tell what a resource belongs to.
 const (
 	poolTag  = "karpenter.sh/nodepool"
 	classTag = "karpenter.k8s.aws/ec2nodeclass"
-	// claimNameTag and claimNamespaceTag are the EBS CSI driver's.
+	// claimNameTag and claimNamespaceTag are set by the EBS CSI driver.
 	claimNameTag, claimNamespaceTag = "kubernetes.io/created-for/pvc/name", "kubernetes.io/created-for/pvc/namespace"
-	// cniInstanceTag is the VPC CNI plugin's.
+	// cniInstanceTag is set by the VPC CNI plugin.
 	cniInstanceTag = "node.k8s.amazonaws.com/instance_id"
 )
 
-// Known is what the cluster says of what AWS has.
+// Known is what the cluster knows about the resources in AWS.
 type Known struct {
-	// Volumes are the cluster's PersistentVolumes by the ID of their EBS volume; nil if the
-	// cluster was not asked.
+	// Volumes are the cluster's PersistentVolumes by the ID of their EBS volume; nil if the cluster was not queried.
 	Volumes map[string]Volume
-	// Pools, Classes and Profiles are the names of the NodePools and EC2NodeClasses that are to
-	// stay, and of the instance profiles of the latter: what is theirs is kept.
+	// Pools, Classes and Profiles are the names of the NodePools and EC2NodeClasses that stay, and of the latter's
+	// instance profiles: their resources are kept.
 	Pools, Classes, Profiles map[string]bool
-	// Unprofiled is a NodeClaim that is to stay and does not say which instance profile its instance has: any
-	// of them may be the one.
+	// Unprofiled is a NodeClaim that stays and whose instance profile is unknown: it may be any of them.
 	Unprofiled string
 }
 
-// judge says what something is, and where it belongs.
+// judge returns what a resource belongs to, and its section.
 func judge(r cloud.Resource, known Known) (what string, where place) {
 	pool, class := r.Tags[poolTag], r.Tags[classTag]
 	switch r.Kind {
@@ -65,7 +63,7 @@ func judge(r cloud.Resource, known Known) (what string, where place) {
 	return "", left
 }
 
-// leftUnless is where something belongs that is kept where its maker stays.
+// leftUnless returns the section of a resource that is kept if its owner stays.
 func leftUnless(stays bool) place {
 	if stays {
 		return kept
@@ -73,7 +71,8 @@ func leftUnless(stays bool) place {
 	return left
 }
 
-// judgeVolume: what is attached to an instance that lives goes with that, or is not Karpenter's.
+// judgeVolume judges a volume. If it is attached to an instance that is not terminated, it is deleted with that, or is
+// not Karpenter's.
 func judgeVolume(r cloud.Resource, volumes map[string]Volume) (what string, where place) {
 	if r.Alive || r.State == "deleted" {
 		return "", notOurs
@@ -96,7 +95,8 @@ func judgeVolume(r cloud.Resource, volumes map[string]Volume) (what string, wher
 	return what, left
 }
 
-// judgeInterface: one that a service of AWS keeps, such as a load balancer, ends with that.
+// judgeInterface judges a network interface. If an AWS service manages it, for example a load balancer, it is deleted
+// with that.
 func judgeInterface(r cloud.Resource) (what string, where place) {
 	if r.OfService || r.Alive || r.State != "available" && r.Instance == "" {
 		return "", notOurs
@@ -111,18 +111,18 @@ func judgeInterface(r cloud.Resource) (what string, where place) {
 	return what, left
 }
 
-// Volume is a PersistentVolume, or a pod that names an EBS volume itself, with what reports whether that is to stay.
+// Volume is a PersistentVolume, or a pod that names an EBS volume itself.
 type Volume struct {
 	Name string
-	// Pod is the namespace and the name of such a pod; empty for a PersistentVolume.
+	// Pod is the namespace and name of such a pod; empty for a PersistentVolume.
 	Pod string
-	// Claim is the namespace and the name of its claim; empty if it has none.
+	// Claim is the namespace and name of its claim; empty if it has none.
 	Claim string
 	// Retained reports whether its reclaim policy is Retain.
 	Retained bool
 }
 
-// String says what keeps the volume, and what to do where it is not to stay.
+// String returns what keeps the volume, and what to do if it should not stay.
 func (v Volume) String() string {
 	switch {
 	case v.Pod != "":
@@ -135,7 +135,7 @@ func (v Volume) String() string {
 	return fmt.Sprintf("PersistentVolume %s", v.Name)
 }
 
-// named is KIND/NAME, or nothing.
+// named returns KIND/NAME; empty if there is no name.
 func named(kind, name string) string {
 	if name == "" {
 		return ""
@@ -150,26 +150,26 @@ func join(a, b string) string {
 	return a + ", " + b
 }
 
-// Scope is what a user's command may end of what is left of a cluster.
+// Scope is what a user's command may delete of a cluster's leftovers.
 type Scope struct {
 	Cluster string
-	// Instances may be terminated, and Leftovers deleted: volumes and interfaces that are attached to
-	// nothing, launch templates, instance profiles.
+	// Instances reports whether instances may be terminated. Leftovers reports whether the rest may be deleted:
+	// unattached volumes and interfaces, launch templates, instance profiles.
 	Instances, Leftovers bool
 }
 
-// Ending is what becomes of what is left.
+// Ending is what happens to each leftover.
 type Ending struct {
-	// Ends are to be ended; Going are instances that EC2 is ending.
+	// Ends are to be deleted; Going are instances that EC2 is already terminating.
 	Ends, Going []cloud.Resource
-	// Spared stay, though they are of a kind that may be ended.
+	// Spared stay, although their kind may be deleted.
 	Spared []Spared
 
-	// runs reports whether an instance is left, or that EC2 has not said.
+	// runs reports whether an instance is left, or EC2 has not returned all.
 	runs bool
 }
 
-// Now are those that may be ended at once: an instance needs its profile until EC2 has ended it.
+// Now returns those that can be deleted now: an instance needs its profile until EC2 has terminated it.
 func (e Ending) Now() (now []cloud.Resource) {
 	for _, r := range e.Ends {
 		if r.Kind != cloud.KindInstanceProfile || !e.runs {
@@ -179,7 +179,7 @@ func (e Ending) Now() (now []cloud.Resource) {
 	return now
 }
 
-// Of says what becomes of one of them: whether it is to be ended, or else why it stays.
+// Of returns what happens to a resource: whether it is deleted, otherwise why it stays.
 func (e Ending) Of(id string) (ends bool, spared string) {
 	for _, s := range e.Spared {
 		if s.ID == id {
@@ -189,15 +189,15 @@ func (e Ending) Of(id string) (ends bool, spared string) {
 	return slices.ContainsFunc(e.Ends, func(r cloud.Resource) bool { return r.ID == id }), ""
 }
 
-// Spared is something that stays, and why.
+// Spared is a resource that stays, and the reason.
 type Spared struct {
 	cloud.Resource
 
 	Why string
 }
 
-// Ends judges what of AWS's answers may be ended: what is left, and by its tags of this cluster only. An
-// instance profile is listed without its tags, which are to be looked at when it is deleted.
+// Ends selects what may be deleted from AWS's responses: what is left, and whose tags name only this cluster. Instance
+// profiles are listed without their tags, which must be checked before the deletion.
 func Ends(answers []cloud.Answer, known Known, scope Scope) (e Ending) {
 	var user string
 	e.runs, user = runs(answers, known, scope)
@@ -230,8 +230,8 @@ func Ends(answers []cloud.Answer, known Known, scope Scope) (e Ending) {
 	return e
 }
 
-// runs reports whether an instance of the cluster is left, and names one that this scope does not end. One of a
-// NodePool that stays does not count: its profile is known by its NodeClaim and its EC2NodeClass.
+// runs reports whether an instance of the cluster is left, and names one that this scope does not terminate. Instances
+// of NodePools that stay do not count: their profiles are known from the NodeClaim and the EC2NodeClass.
 func runs(answers []cloud.Answer, known Known, scope Scope) (one bool, stays string) {
 	for _, answer := range answers {
 		if answer.Kind != cloud.KindInstance {
@@ -251,7 +251,8 @@ func runs(answers []cloud.Answer, known Known, scope Scope) (one bool, stays str
 	return one, stays
 }
 
-// Attached are the volumes that are attached to some of the instances, and that EC2 may leave when these end.
+// Attached returns the volumes that are attached to some of the instances, and that EC2 may keep when it terminates
+// these.
 func Attached(answers []cloud.Answer, instances []cloud.Resource) (volumes []cloud.Resource) {
 	for _, answer := range answers {
 		for _, r := range answer.Resources {
@@ -263,7 +264,7 @@ func Attached(answers []cloud.Answer, instances []cloud.Resource) (volumes []clo
 	return volumes
 }
 
-// spares says why something is not ended; empty if it is.
+// spares returns why a resource is not deleted; empty if it is deleted.
 func spares(r cloud.Resource, known Known, cluster string) string {
 	volume, has := known.Volumes[r.ID]
 	switch r.Kind {
@@ -289,7 +290,7 @@ func spares(r cloud.Resource, known Known, cluster string) string {
 	return ""
 }
 
-// Listed is what there is on one line, as a Report's.
+// Listed returns resources in one line, in the format of a Report.
 func Listed(resources []cloud.Resource) string {
 	var report Report
 	for _, r := range resources {
@@ -302,25 +303,25 @@ func Listed(resources []cloud.Resource) string {
 	return report.String()
 }
 
-// Living is what a cluster has whose things in AWS are in use.
+// Living is what exists in a cluster whose resources in AWS are in use.
 type Living struct {
 	// Classes are the names of the EC2NodeClasses, and UIDs are their UIDs.
 	Classes, UIDs map[string]bool
-	// Profiles are the names of instance profiles that an EC2NodeClass or a NodeClaim names.
+	// Profiles are the names of instance profiles that an EC2NodeClass or a NodeClaim references.
 	Profiles map[string]bool
-	// Instances are the IDs of those that EC2 has not ended.
+	// Instances are the IDs of those that are not terminated.
 	Instances map[string]bool
 }
 
-// Found is something that is left, and what it is of.
+// Found is a resource that is left, and what it belongs to.
 type Found struct {
 	cloud.Resource
 
 	What string
 }
 
-// Deserted is what is left in a cluster that goes on: interfaces of nodes that are gone, launch templates and instance
-// profiles of EC2NodeClasses that are gone. What does not say whose it is belongs to the living.
+// Deserted returns what is left in a cluster that keeps running: interfaces of deleted nodes, and launch templates and
+// instance profiles of deleted EC2NodeClasses. Resources whose owner is unknown count as in use.
 func Deserted(answers []cloud.Answer, living Living) (found []Found) {
 	known := Known{Classes: living.Classes, Profiles: living.Profiles}
 	for _, answer := range answers {
@@ -334,7 +335,7 @@ func Deserted(answers []cloud.Answer, living Living) (found []Found) {
 	return found
 }
 
-// has reports whether something may be in use.
+// has reports whether a resource may be in use.
 func (l Living) has(r cloud.Resource) bool {
 	switch r.Kind {
 	case cloud.KindNetworkInterface:
@@ -349,8 +350,8 @@ func (l Living) has(r cloud.Resource) bool {
 	return true
 }
 
-// UIDOf is the UID of an EC2NodeClass in the path of its instance profile (karpenter-provider-aws
-// pkg/providers/instanceprofile, FormatPath); empty if it has none.
+// UIDOf returns the UID of the EC2NodeClass in the path of its instance profile (karpenter-provider-aws
+// pkg/providers/instanceprofile, FormatPath); empty if there is none.
 func UIDOf(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	if len(parts) != 4 {
@@ -359,7 +360,7 @@ func UIDOf(path string) string {
 	return parts[3]
 }
 
-// InstanceOf is the instance that a network interface was made for; empty if nothing tells.
+// InstanceOf returns the instance for which a network interface was created; empty if unknown.
 func InstanceOf(r cloud.Resource) string {
 	if id := r.Tags[cniInstanceTag]; id != "" {
 		return id
@@ -367,5 +368,5 @@ func InstanceOf(r cloud.Resource) string {
 	return r.Instance
 }
 
-// ClassOf is the name of the EC2NodeClass that something was made for; empty if nothing tells.
+// ClassOf returns the name of the EC2NodeClass for which a resource was created; empty if unknown.
 func ClassOf(r cloud.Resource) string { return r.Tags[classTag] }

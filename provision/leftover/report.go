@@ -12,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 )
 
-// Policy is the file with the rights that the questions need, and EndingPolicy that with those that it takes
-// to end what is left.
+// Policy is the file with the permissions for the queries, and EndingPolicy the one with those for deleting what is
+// left.
 const (
 	Policy       = "manifests/iam-policy-verify.json"
 	EndingPolicy = "manifests/iam-policy-teardown.json"
@@ -21,41 +21,41 @@ const (
 
 // Report is what is left of a cluster's Karpenter in AWS.
 type Report struct {
-	// Cluster and Region were asked about, in Account.
+	// Cluster, Region and Account were queried.
 	Cluster string `json:"cluster"`
 	Region  string `json:"region"`
 	Account string `json:"account"`
-	// Gone reports whether AWS has answered every question, and that nothing is left.
+	// Gone reports whether AWS has answered every query and nothing is left.
 	Gone  bool   `json:"gone"`
 	Kinds []Kind `json:"kinds"`
-	// Elsewhere are the regions that a cluster of this name has instance profiles for, where nothing of
-	// it is in this one: it may be the wrong one.
+	// Elsewhere are the regions in which a cluster of this name has instance profiles, if nothing of it is in this
+	// region, which may be the wrong one.
 	Elsewhere []string `json:"elsewhere,omitempty"`
 }
 
 // Kind is what is left of one kind.
 type Kind struct {
 	Kind cloud.Kind `json:"kind"`
-	// Error is why the question has no whole answer; what is left beside it is not all.
+	// Error is why the query has no complete response; Left is then incomplete.
 	Error string `json:"error,omitempty"`
-	// Denied reports whether it is denied, so that asking again does not help.
+	// Denied reports whether AWS denies the query, so a retry does not help.
 	Denied bool   `json:"denied,omitempty"`
 	Left   []Item `json:"left,omitempty"`
-	// Kept is what stays on purpose, and does not count.
+	// Kept are those that stay on purpose, and do not count.
 	Kept []Item `json:"kept,omitempty"`
 }
 
-// Item is one thing.
+// Item is one resource.
 type Item struct {
-	// ID as AWS writes it; the name of an instance profile.
+	// ID is the ID in AWS, or the name of an instance profile.
 	ID    string `json:"id"`
 	Zone  string `json:"zone,omitempty"`
 	State string `json:"state,omitempty"`
-	// What it is of, and what keeps it.
+	// What it belongs to, and what keeps it.
 	What string `json:"what,omitempty"`
 }
 
-// Judge makes a Report of AWS's answers, and of what the cluster says of them.
+// Judge returns a Report of AWS's responses and what the cluster knows about them.
 func Judge(answers []cloud.Answer, known Known) Report {
 	report := Report{Gone: len(answers) > 0}
 	found := false
@@ -83,7 +83,7 @@ func Judge(answers []cloud.Answer, known Known) Report {
 	return report
 }
 
-// Misplaced reports that the cluster may be in another region, and what to do; empty if nothing says so.
+// Misplaced says that the cluster may be in another region, and what to do; empty if nothing suggests it.
 func (r Report) Misplaced() string {
 	if len(r.Elsewhere) == 0 {
 		return ""
@@ -91,7 +91,7 @@ func (r Report) Misplaced() string {
 	return fmt.Sprintf("nothing of cluster %s is in %s, but it has instance profiles for %s: check --region", r.Cluster, r.Region, strings.Join(r.Elsewhere, ", "))
 }
 
-// Instances is how many instances are left.
+// Instances returns how many instances are left.
 func (r Report) Instances() (n int) {
 	for _, kind := range r.Kinds {
 		if kind.Kind == cloud.KindInstance {
@@ -101,17 +101,17 @@ func (r Report) Instances() (n int) {
 	return n
 }
 
-// Unanswered reports whether AWS has not answered a question in whole.
+// Unanswered reports whether AWS has not completely answered a query.
 func (r Report) Unanswered() bool {
 	return len(r.Kinds) == 0 || slices.ContainsFunc(r.Kinds, func(k Kind) bool { return k.Error != "" })
 }
 
-// Denied reports whether AWS denies a question.
+// Denied reports whether AWS denies a query.
 func (r Report) Denied() bool {
 	return slices.ContainsFunc(r.Kinds, func(k Kind) bool { return k.Denied })
 }
 
-// String is what is left on one line: "2 instances (i-1, i-2), 1 volume (vol-1)", or "nothing".
+// String returns what is left in one line: "2 instances (i-1, i-2), 1 volume (vol-1)", or "nothing".
 func (r Report) String() string {
 	var parts []string
 	for _, kind := range r.Kinds {
@@ -130,7 +130,7 @@ func (r Report) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Noun is a kind in words.
+// Noun returns a kind as a noun.
 func Noun(kind cloud.Kind) string {
 	switch kind {
 	case cloud.KindInstance:
@@ -147,7 +147,8 @@ func Noun(kind cloud.Kind) string {
 	return string(kind)
 }
 
-// Explain words an error for the user, who needs other rights than plumbline's own role: those of a policy.
+// Explain describes an error to the user, whose permissions should be those of a policy, not those of plumbline's own
+// role.
 func Explain(err error, policy string) string {
 	var denied *cloud.DeniedError
 	var credentials *cloud.CredentialsError
@@ -164,8 +165,7 @@ func Explain(err error, policy string) string {
 	return err.Error()
 }
 
-// suites is JUnit's XML as CI systems read it
-// (https://github.com/testmoapp/junitxml): a case for each question.
+// suites is JUnit's XML as CI systems read it (https://github.com/testmoapp/junitxml), with a case for each query.
 type suites struct {
 	XMLName xml.Name `xml:"testsuites"`
 	Suite   suite    `xml:"testsuite"`
@@ -192,8 +192,8 @@ type trouble struct {
 	Text    string `xml:",chardata"`
 }
 
-// JUnit is the Report as JUnit's XML: what is left fails the case of its kind, a question
-// without an answer is an error.
+// JUnit returns the Report as JUnit's XML: the case of a kind fails if anything of it is left; a query without a
+// response is an error.
 func (r Report) JUnit() ([]byte, error) {
 	s := suite{Name: "plumbline verify --gone"}
 	for _, kind := range r.Kinds {
