@@ -26,45 +26,42 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
 )
 
-// Options say how to reach AWS.
+// Options configure access to AWS.
 type Options struct {
-	// Region to ask in. Required: the SDK's own default would be that of the
-	// machine, which is not the cluster's.
+	// Region to query. Required: the SDK's default would be that of the machine, which is not the cluster's.
 	Region string
-	// Timeout bounds one question with all its pages and retries. Default 20 s.
+	// Timeout limits one query with all its pages and retries. The default is 20 s.
 	Timeout time.Duration
-	// Attempts is how often the SDK tries one request. Default 3.
+	// Attempts is how often the SDK tries one request. The default is 3.
 	Attempts int
-	// UserAgent is added to the SDK's own, so that CloudTrail tells who asked.
+	// UserAgent is added to the SDK's own, so that CloudTrail shows the caller.
 	UserAgent string
-	// Reached gets the points of each request by which an Ender ends something, "before ec2:DeleteVolume" and "after" it; nil
-	// if nobody wants them.
+	// Reached is called before and after each request of an Ender, with "before ec2:DeleteVolume" and "after
+	// ec2:DeleteVolume", for example. It may be nil.
 	Reached func(point string)
 }
 
-// Client asks AWS in one region, with the credentials and endpoints of the
-// SDK's default chain.
+// Client queries AWS in one region, with the credentials and endpoints of the SDK's default chain.
 type Client struct {
 	region  string
 	timeout time.Duration
 	now     func() time.Time
-	// listings are answers about instances that were not read to their end yet.
+	// listings are responses about instances that are not completely read yet.
 	listings listings
 
-	// caches keep the credentials until they expire, or until AWS refuses them.
+	// caches contain the credentials until they expire, or AWS refuses them.
 	caches []*aws.CredentialsCache
 	ec2    *ec2.Client
 	eks    *eks.Client
 	sts    *sts.Client
 	ssm    *ssm.Client
 	iam    *iam.Client
-	// resolver answers what selectors match.
+	// resolver resolves selectors.
 	resolver  *resolve.Resolver
 	sightings sightings
 }
 
-// New makes a Client. It makes no request: credentials are fetched with the
-// first question.
+// New returns a Client. It makes no request: credentials are fetched with the first query.
 func New(ctx context.Context, o Options) (*Client, error) {
 	if o.Region == "" {
 		return nil, fmt.Errorf("make an AWS client: no region; set cluster.region in plumbline.yaml")
@@ -105,14 +102,12 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	return c, nil
 }
 
-// maxBackoff is the longest pause between two tries of one request: all of them
-// together stay below what a reconcile has for AWS, so that what AWS answered is reported,
-// and not that time ran out.
+// maxBackoff is the longest pause between two tries of one request: all tries together take less time than a reconcile
+// has for AWS, so that AWS's error is reported rather than a timeout.
 const maxBackoff = 2 * time.Second
 
-// named gives an error of the SDK its type. Credentials that AWS refuses are
-// fetched again for the next question, however long they report that they last:
-// an administrator who took them back has put others in their place, or will.
+// named gives an error of the SDK its type. Credentials that AWS refuses are fetched again for the next query, even if
+// they have not expired: an administrator who revoked them has replaced them, or will.
 func (c *Client) named(action string, err error) error {
 	err = named(action, err)
 	var refused *CredentialsError
@@ -124,8 +119,8 @@ func (c *Client) named(action string, err error) error {
 	return err
 }
 
-// namedCredentials makes a failure to get credentials one that can be told
-// from all others: the SDK wraps it in operation errors without a code.
+// namedCredentials gives a failure to get credentials its own type: the SDK wraps it in operation errors without a
+// code.
 type namedCredentials struct{ aws.CredentialsProvider }
 
 func (n namedCredentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
@@ -136,15 +131,15 @@ func (n namedCredentials) Retrieve(ctx context.Context) (aws.Credentials, error)
 	return found, nil
 }
 
-// CredentialsError reports that there are no credentials, or none that AWS takes.
+// CredentialsError means that there are no credentials, or that AWS does not accept them.
 type CredentialsError struct {
-	// Action that was refused; empty if the credentials were not even found.
+	// Action that was refused; empty if no credentials were found.
 	Action string
-	// Code of AWS's answer, if there was one.
+	// Code of AWS's response, if there was one.
 	Code string
-	// Fetching reports whether Action is what credentials are fetched with.
+	// Fetching reports whether Action is the one that fetches credentials.
 	Fetching bool
-	// Detail says why there are none, without what changes with each request.
+	// Detail is why there are none, without parts that change with each request.
 	Detail string
 	Err    error
 }
@@ -166,16 +161,15 @@ func (e *CredentialsError) Error() string {
 // Unwrap returns the SDK's error.
 func (e *CredentialsError) Unwrap() error { return e.Err }
 
-// fetching is what credentials are asked for with, where the SDK does not name it:
-// EKS Pod Identity's agent is no service of AWS.
+// fetching names the request for credentials if the SDK does not: EKS Pod Identity's agent is not an AWS service.
 const fetching = "the request for credentials"
 
-// metadataService is how the SDK calls the metadata of EC2 instances
-// (github.com/aws/aws-sdk-go-v2/feature/ec2/imds, ServiceID).
+// metadataService is the SDK's name for the metadata of EC2 instances (github.com/aws/aws-sdk-go-v2/feature/ec2/imds,
+// ServiceID).
 const metadataService = "ec2imds"
 
-// withoutCredentials gives an error of the SDK's chain of credentials its type:
-// who gives them refuses, does not answer, or there is nobody to ask.
+// withoutCredentials gives an error of the SDK's credential chain its type: the provider refuses, does not respond, or
+// does not exist.
 func withoutCredentials(e *CredentialsError) error {
 	if e.Code != "" || e.Err == nil {
 		return e
@@ -188,7 +182,7 @@ func withoutCredentials(e *CredentialsError) error {
 	var api smithy.APIError
 	switch {
 	case operation != nil && operation.ServiceID == metadataService:
-		// The last of the chain: nothing else was set up.
+		// The last in the chain: nothing else was configured.
 		return &CredentialsError{Err: e.Err, Detail: "the metadata of the EC2 instance has none either"}
 	case errors.As(e.Err, &api):
 		return refusedCredentials(action, api, e.Err)
@@ -206,26 +200,26 @@ func refusedCredentials(action string, api smithy.APIError, err error) error {
 		return typed
 	}
 	refused := &CredentialsError{Action: action, Code: api.ErrorCode(), Fetching: true, Err: err}
-	if strings.HasPrefix(refused.Code, "AccessDenied") { // others name times
+	if strings.HasPrefix(refused.Code, "AccessDenied") { // other codes describe times
 		refused.Detail = strings.TrimSuffix(api.ErrorMessage(), ".")
 	}
 	return refused
 }
 
-// DeniedError reports that AWS refuses an action to the credentials in use.
+// DeniedError means that AWS denies an action to the credentials in use.
 type DeniedError struct {
-	// Action as IAM writes it: ec2:DescribeInstances.
+	// Action in IAM's format: ec2:DescribeInstances.
 	Action string
-	// Resource is the ARN in AWS's answer; * where it names none.
+	// Resource is the ARN in AWS's response; * if there is none.
 	Resource string
-	// Explicit reports whether a policy forbids it, so that allowing it does not help.
+	// Explicit reports whether a policy denies it explicitly, so allowing it does not help.
 	Explicit bool
-	// Detail is AWS's own sentence, without what changes with each request.
+	// Detail is AWS's own message, without parts that change with each request.
 	Detail string
 	Err    error
 }
 
-// Error names the action and the statement that is missing.
+// Error names the action and the missing statement.
 func (e *DeniedError) Error() string {
 	if e.Explicit {
 		return fmt.Sprintf("AWS denies %s: %s; a policy forbids it to the role in use: take %s on %s out of its Deny", e.Action, e.Detail, e.Action, e.Resource)
@@ -237,12 +231,12 @@ func (e *DeniedError) Error() string {
 // Unwrap returns the SDK's error.
 func (e *DeniedError) Unwrap() error { return e.Err }
 
-// deniedResource finds the resource in AWS's sentence:
+// deniedResource finds the resource in AWS's message:
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
 var deniedResource = regexp.MustCompile(`on resource: (\S+)`)
 
 func denied(action, message string, err error) *DeniedError {
-	// EC2 appends a blob that is another one each time.
+	// EC2 appends a blob that differs each time.
 	detail, _, _ := strings.Cut(message, " Encoded authorization failure message")
 	e := &DeniedError{
 		Action: action, Resource: "*", Err: err,
@@ -254,16 +248,15 @@ func denied(action, message string, err error) *DeniedError {
 	return e
 }
 
-// unconnected reports whether a request was not answered because its endpoint was not
-// reached.
+// unconnected reports whether a request got no response because its endpoint was not reached.
 func unconnected(err error) bool {
 	var send *smithyhttp.RequestSendError
 	var network net.Error
 	return errors.As(err, &send) || errors.As(err, &network)
 }
 
-// cause names the host that was not reached, and why, in words that are the same
-// each time: no local port, and no time.
+// cause names the host that was not reached, and why, in a text that is the same each time: without local port and
+// time.
 func cause(err error) string {
 	host := "its endpoint"
 	var sent *url.Error
@@ -297,7 +290,7 @@ func reason(err error) string {
 	return innermost(err).Error()
 }
 
-// innermost is what an error wraps last.
+// innermost returns the innermost wrapped error.
 func innermost(err error) error {
 	for {
 		inner := errors.Unwrap(err)
@@ -308,7 +301,7 @@ func innermost(err error) error {
 	}
 }
 
-// ThrottledError reports that AWS asks for fewer requests.
+// ThrottledError means that AWS throttles requests.
 type ThrottledError struct {
 	Action string
 	Err    error
@@ -321,10 +314,10 @@ func (e *ThrottledError) Error() string {
 // Unwrap returns the SDK's error.
 func (e *ThrottledError) Unwrap() error { return e.Err }
 
-// UnreachableError reports that AWS gave no answer, or one of its own trouble.
+// UnreachableError means that AWS did not respond, or responded with an internal error.
 type UnreachableError struct {
 	Action string
-	// Detail says what stood in the way.
+	// Detail is the reason.
 	Detail string
 	Err    error
 }
@@ -336,8 +329,8 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns the SDK's error.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// PartialError reports that an answer has more pages than there was time for. The
-// same question, asked again, goes on with the next page.
+// PartialError means that a response has more pages than there was time for. The same query, repeated, continues with
+// the next page.
 type PartialError struct {
 	Action string
 	Err    error
@@ -347,14 +340,14 @@ func (e *PartialError) Error() string {
 	return fmt.Sprintf("AWS's answer to %s has more pages than one pass reads; the next pass continues with it", e.Action)
 }
 
-// Unwrap returns why the page that was asked for last did not come.
+// Unwrap returns the error of the last requested page.
 func (e *PartialError) Unwrap() error { return e.Err }
 
-// NotFoundError reports that AWS has no such thing.
+// NotFoundError means that the resource does not exist in AWS.
 type NotFoundError struct {
-	// What was asked for: "EKS cluster demo".
+	// What was requested: "EKS cluster demo".
 	What string
-	// Where it is not: "eu-west-1 of account 111122223333".
+	// Where it does not exist: "eu-west-1 of account 111122223333".
 	Where string
 	Err   error
 }
@@ -387,8 +380,8 @@ func named(action string, err error) error {
 	return fmt.Errorf("ask AWS for %s: %w", action, err)
 }
 
-// Throttles reports whether AWS asks for fewer requests by an error code, such as RequestLimitExceeded: the SDK's table
-// (github.com/aws/aws-sdk-go-v2/aws/retry, DefaultThrottleErrorCodes).
+// Throttles reports whether an error code, such as RequestLimitExceeded, means that AWS throttles requests, according
+// to the SDK's table (github.com/aws/aws-sdk-go-v2/aws/retry, DefaultThrottleErrorCodes).
 func Throttles(code string) bool {
 	_, throttled := retry.DefaultThrottleErrorCodes[code]
 	return throttled
@@ -413,7 +406,7 @@ func answered(action string, api smithy.APIError, err error) error {
 	return &AnswerError{Action: action, Code: code, Detail: api.ErrorMessage(), Err: err}
 }
 
-// AnswerError is an error answer that has no type of its own.
+// AnswerError is an error response without a type of its own.
 type AnswerError struct {
 	Action, Code, Detail string
 	Err                  error

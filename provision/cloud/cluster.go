@@ -16,17 +16,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-// Cluster is an EKS cluster as AWS has it.
+// Cluster is an EKS cluster.
 type Cluster struct {
 	Name     string
 	ARN      string
 	Endpoint string
 	Version  string
-	// CertificateAuthority is the PEM of the API server's certificate authority.
+	// CertificateAuthority is the certificate of the API server's certificate authority as PEM.
 	CertificateAuthority []byte
 }
 
-// Cluster returns the EKS cluster of a name, or a *NotFoundError.
+// Cluster returns the EKS cluster with a name, or a *NotFoundError.
 func (c *Client) Cluster(ctx context.Context, name string) (Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -55,7 +55,7 @@ func (c *Client) Cluster(ctx context.Context, name string) (Cluster, error) {
 	return cluster, nil
 }
 
-// AccountOf is the account in an ARN; empty if it has none.
+// AccountOf returns the account in an ARN; empty if there is none.
 func AccountOf(arn string) string {
 	if parts := strings.SplitN(arn, ":", 6); len(parts) == 6 {
 		return parts[4]
@@ -63,8 +63,8 @@ func AccountOf(arn string) string {
 	return ""
 }
 
-// where is the region and, if AWS tells, the account: the most frequent reason
-// why something is not there is that the credentials are another account's.
+// where returns the region and, if available, the account: the most frequent reason why something does not exist is
+// that the credentials belong to another account.
 func (c *Client) where(ctx context.Context) string {
 	who, err := c.Identity(ctx)
 	if err != nil {
@@ -73,13 +73,13 @@ func (c *Client) where(ctx context.Context) string {
 	return fmt.Sprintf("%s of account %s", c.region, who.Account)
 }
 
-// Identity is who the credentials in use are.
+// Identity is the identity of the credentials in use.
 type Identity struct {
 	Account string
 	ARN     string
 }
 
-// Identity returns who the credentials in use are.
+// Identity returns the identity of the credentials in use.
 func (c *Client) Identity(ctx context.Context) (Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -90,11 +90,10 @@ func (c *Client) Identity(ctx context.Context) (Identity, error) {
 	return Identity{Account: aws.ToString(out.Account), ARN: aws.ToString(out.Arn)}, nil
 }
 
-// Verdict reports whether AWS, as it answers, is the account and region of this
-// cluster's nodes.
+// Verdict reports whether AWS's responses come from the account and region of this cluster's nodes.
 type Verdict struct {
 	OK bool
-	// Reason is a word for a condition.
+	// Reason is the reason for a condition.
 	Reason  string
 	Message string
 }
@@ -107,12 +106,11 @@ const (
 	ReasonInstancesInvisible = "InstancesInvisible"
 )
 
-// Verify weighs what AWS says against what the cluster says. The API server's
-// certificate authority (PEM, a bundle is fine) has to be that of the EKS
-// cluster; while EKS rotates one, each side may have a certificate that the other
-// has not, and one in common is enough. And of the live NodeClaims' provider IDs, if there are any, EC2 has
-// to show at least one: an instance's ID exists only in one account and region,
-// while a single one may be too new to be seen, or long ended.
+// Verify compares AWS's responses with the cluster. The API server's certificate authority (PEM, possibly a bundle)
+// must be the EKS cluster's; while EKS rotates it, each side may have a certificate that the other does not have, so
+// one common certificate is enough. If there are provider IDs of live NodeClaims, EC2 must return at least one of the
+// instances: an instance ID exists only in one account and region, while a single instance may be too new to be
+// visible, or terminated long ago.
 func Verify(cluster Cluster, apiServerCA []byte, live []string, visible []Instance) Verdict {
 	ours, theirs := certificates(apiServerCA), certificates(cluster.CertificateAuthority)
 	switch {
@@ -138,8 +136,7 @@ func anyVisible(live []string, visible []Instance) bool {
 	})
 }
 
-// certificates returns the DER of each certificate in a PEM bundle: line breaks,
-// headers and order do not matter.
+// certificates returns the DER of each certificate in a PEM bundle, so line breaks, headers and order do not matter.
 func certificates(bundle []byte) []string {
 	var found []string
 	for {
@@ -158,8 +155,8 @@ func overlap(a, b []string) bool {
 	return slices.ContainsFunc(a, func(c string) bool { return slices.Contains(b, c) })
 }
 
-// nameTags are the tags whose value is a cluster's name. With another value than a cluster's name each of them reports
-// that it is another's.
+// nameTags are the tags whose value is a cluster's name. If the value is another name, the resource belongs to another
+// cluster.
 var nameTags = []string{
 	nameTag,     // Karpenter since v1, and EKS Auto Mode
 	templateTag, // Karpenter before v1
@@ -176,12 +173,12 @@ var nameTags = []string{
 	"eksctl.cluster.k8s.io/v1alpha1/cluster-name",
 }
 
-// ClaimError reports that something is not of this cluster only, by its tags, and was left as it is.
+// ClaimError means that a resource does not belong to this cluster only, by its tags, and was not changed.
 type ClaimError struct {
 	Cluster string
-	// Others are the clusters that have a tag on it; none if only this one's are missing.
+	// Others are the clusters that have a tag on it; none if only this cluster's tags are missing.
 	Others []string
-	// Needs are the tags that it would have to have.
+	// Needs are the tags that it would need.
 	Needs string
 }
 
@@ -192,7 +189,7 @@ func (e *ClaimError) Error() string {
 	return "it has a tag of cluster " + strings.Join(e.Others, ", ") + ", too"
 }
 
-// Claimed reports whether something is of this cluster only; a *ClaimError where it is not.
+// Claimed returns a *ClaimError if a resource does not belong to this cluster only.
 func (r Resource) Claimed(cluster string) error {
 	ours, others := r.Claim(cluster)
 	if ours && len(others) == 0 {
@@ -205,10 +202,10 @@ func (r Resource) Claimed(cluster string) error {
 	return &ClaimError{Cluster: cluster, Others: others, Needs: needs}
 }
 
-// Claim says by its tags whether something is of a cluster's Karpenter, EBS CSI driver or VPC CNI plugin, as
-// manifests/iam-policy-teardown.json has it, and which other clusters have a tag on it, whatever that says. It
-// has to be owned by the cluster, or an interface of its CNI plugin. An instance has to have a NodePool
-// besides: a managed node group's have the same tag of the cluster.
+// Claim reports, by its tags, whether a resource belongs to a cluster's Karpenter, EBS CSI driver or VPC CNI plugin,
+// with the same rules as manifests/iam-policy-teardown.json, and which other clusters have a tag on it, with any value.
+// It must be owned by the cluster, or be an interface of its CNI plugin. An instance must also have a NodePool tag,
+// because those of managed node groups have the same cluster tag.
 func (r Resource) Claim(cluster string) (ours bool, others []string) {
 	for key, value := range r.Tags {
 		name, isCluster := strings.CutPrefix(key, clusterTagPrefix)

@@ -12,14 +12,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 )
 
-// Ender ends what is left of a cluster's nodes, for a command whose user asks for that. It is the only one
-// here that changes anything in AWS; no reconcile has one.
+// Ender deletes what is left of a cluster's nodes, for a command whose user requests that. Nothing else in this package
+// changes anything in AWS; no reconcile uses an Ender.
 type Ender struct {
 	client  *Client
 	reached func(point string)
 }
 
-// NewEnder makes an Ender. It makes no request.
+// NewEnder returns an Ender. It makes no request.
 func NewEnder(ctx context.Context, o Options) (*Ender, error) {
 	client, err := New(ctx, o)
 	if o.Reached == nil {
@@ -28,12 +28,13 @@ func NewEnder(ctx context.Context, o Options) (*Ender, error) {
 	return &Ender{client, o.Reached}, err
 }
 
-// terminatedTogether is how many instances one request ends.
+// terminatedTogether is how many instances one request terminates.
 const terminatedTogether = 100
 
-// End terminates instances and deletes everything else, each only where its tags are of this cluster only:
-// those that were read with it, and of an instance profile, which is listed without, those that it has now.
-// It returns why, by the ID of each that AWS has not taken. What is gone already is no error.
+// End terminates instances and deletes everything else, each only if its tags name this cluster and no other. It checks
+// the tags that were read with the resource or, for an instance profile, which is listed without tags, its current
+// ones. It returns the error for each resource that AWS has not accepted, by ID. A resource that no longer exists is no
+// error.
 func (e *Ender) End(ctx context.Context, cluster string, resources []Resource) map[string]error {
 	failed := e.terminateAll(ctx, cluster, resources)
 	for _, r := range resources {
@@ -55,7 +56,7 @@ func (e *Ender) End(ctx context.Context, cluster string, resources []Resource) m
 	return failed
 }
 
-// terminateAll ends the instances: whatever else there is may be theirs.
+// terminateAll terminates the instances first: the other resources may belong to them.
 func (e *Ender) terminateAll(ctx context.Context, cluster string, resources []Resource) map[string]error {
 	failed := map[string]error{}
 	var instances []string
@@ -75,8 +76,8 @@ func (e *Ender) terminateAll(ctx context.Context, cluster string, resources []Re
 	return failed
 }
 
-// terminate ends instances together, or one by one where EC2 does not take all of them: one that is
-// protected has it refuse the others of its zone, and one that is denied or gone all of them.
+// terminate terminates instances together, or one by one if EC2 does not accept all: because of a protected one, EC2
+// refuses the others of its zone, and because of one that is denied or gone, all of them.
 func (e *Ender) terminate(ctx context.Context, ids []string, failed map[string]error) {
 	err := e.request(ctx, "ec2:TerminateInstances", func(ctx context.Context) error {
 		_, err := e.client.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
@@ -98,7 +99,7 @@ func (e *Ender) terminate(ctx context.Context, ids []string, failed map[string]e
 	}
 }
 
-// delete deletes something of EC2's that is attached to nothing: EC2 refuses the rest.
+// delete deletes an unattached EC2 resource: EC2 refuses to delete an attached one.
 func (e *Ender) delete(ctx context.Context, r Resource) error {
 	id := aws.String(r.ID)
 	switch r.Kind {
@@ -122,7 +123,7 @@ func (e *Ender) delete(ctx context.Context, r Resource) error {
 	return fmt.Errorf("delete %s %s: not supported for a resource of this kind", r.Kind, r.ID)
 }
 
-// deleteProfile takes the roles out of an instance profile, and deletes it.
+// deleteProfile removes the roles from an instance profile, and deletes it.
 func (e *Ender) deleteProfile(ctx context.Context, cluster, name string) error {
 	bounded, stop := context.WithTimeout(ctx, e.client.timeout)
 	defer stop()
@@ -152,7 +153,7 @@ func (e *Ender) deleteProfile(ctx context.Context, cluster, name string) error {
 	})
 }
 
-// call makes one request within its time; that something is gone is no error.
+// call makes one request within its timeout. It returns no error if the resource no longer exists.
 func (e *Ender) call(ctx context.Context, action string, do func(ctx context.Context) error) error {
 	if err := e.request(ctx, action, do); err != nil && !isGone(err) {
 		return err
@@ -172,14 +173,14 @@ func (e *Ender) request(ctx context.Context, action string, do func(ctx context.
 	return nil
 }
 
-// isGone reports whether what was to be ended does not exist.
+// isGone reports whether the resource does not exist.
 func isGone(err error) bool {
 	var answer *AnswerError
 	return errors.As(err, &answer) && (answer.Code == "NoSuchEntity" || strings.HasSuffix(answer.Code, ".NotFound"))
 }
 
-// Refused reports whether it does not help to try to end something once more: AWS denies it or protects it, or it
-// is not of the cluster.
+// Refused reports whether a retry does not help: AWS denies the deletion or protects the resource, or it does not
+// belong to the cluster.
 func Refused(err error) bool {
 	var denied *DeniedError
 	var claim *ClaimError

@@ -18,76 +18,69 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// The tags by which Karpenter knows its instances
-// (karpenter-provider-aws pkg/utils/utils.go, GetTags).
+// The tags with which Karpenter finds its instances (karpenter-provider-aws pkg/utils/utils.go, GetTags).
 const (
 	clusterTagPrefix = "kubernetes.io/cluster/"
 	clusterTagValue  = "owned"
 	nodePoolTag      = "karpenter.sh/nodepool"
 	nodeClaimTag     = "karpenter.sh/nodeclaim"
-	// nodeGroupTag is that of EKS' managed node groups.
+	// nodeGroupTag is the tag of EKS managed node groups.
 	nodeGroupTag = "eks:nodegroup-name"
 )
 
-// filterValues is how many values the filters of one call may have, all together:
-// "The maximum number of filter values specified on a single call is 200" (EC2's
-// error FilterLimitExceeded).
+// filterValues is how many values the filters of one call may have in total: "The maximum number of filter values
+// specified on a single call is 200" (EC2's error FilterLimitExceeded).
 const filterValues = 200
 
-// Query says which instances are asked for: those of a cluster's NodePools by
-// tag, and those of the provider IDs. An instance that is both comes once.
+// Query selects instances: those of a cluster's NodePools by tag, and those of the provider IDs. An instance that
+// matches both is returned once.
 type Query struct {
-	// Cluster is the name by which Karpenter tags instances.
+	// Cluster is the name with which Karpenter tags instances.
 	Cluster string
 	// Pools are NodePools of that cluster.
 	Pools []string
-	// AllPools asks for those of every NodePool of that cluster that have not ended.
+	// AllPools selects those of every NodePool of that cluster that are not terminated.
 	AllPools bool
-	// ProviderIDs are instances asked for by name, whatever their tags say.
+	// ProviderIDs are instances that are queried by ID, regardless of their tags.
 	ProviderIDs []string
 }
 
-// Instance is one instance as EC2 has it. A terminated one is listed for about
-// an hour and is absent from then on.
+// Instance is an EC2 instance. EC2 lists a terminated one for about an hour.
 type Instance struct {
 	ID   string
 	Zone string
-	// State as EC2 writes it: pending, running, shutting-down, terminated,
-	// stopping, stopped.
+	// State in EC2's terms: pending, running, shutting-down, terminated, stopping, stopped.
 	State string
 	// Pool is the NodePool in its tags.
 	Pool string
-	// Subnet and SecurityGroups are the IDs of those that it is in; Reservation is the capacity
-	// reservation that it was launched to take. One that it takes by chance is not Karpenter's
-	// doing (NewInstance in karpenter-provider-aws pkg/providers/instance/types.go, 1.14.1).
+	// Subnet and SecurityGroups are the IDs of its subnet and security groups. Reservation is the capacity reservation
+	// that it was launched into. If it uses an open one by chance, that is not Karpenter's choice (NewInstance in
+	// karpenter-provider-aws pkg/providers/instance/types.go, 1.14.1).
 	Subnet, Reservation string
 	SecurityGroups      []string
-	// Reason is why it is in its state, in EC2's words: a code and a message; empty if EC2 has
-	// none.
+	// Reason is why it is in its state, in EC2's words: a code and a message; empty if there is none.
 	Reason string
-	// Since is when it got into its state, where EC2 says so: to the second, of what was asked for.
+	// Since is when it entered its state, in seconds, if EC2 reports it; EC2 does for requested changes.
 	Since time.Time
-	// Tags are all that it has, and Launched is when it was; only a Fleet has them.
+	// Tags are all its tags, and Launched is its launch time; only Fleet sets them.
 	Tags     map[string]string
 	Launched time.Time
 }
 
-// Gone reports whether EC2 has ended the instance.
+// Gone reports whether EC2 has terminated the instance.
 func (i Instance) Gone() bool { return i.State == string(ec2types.InstanceStateNameTerminated) }
 
-// ProviderID returns the instance as a NodeClaim writes it.
+// ProviderID returns the instance's provider ID in a NodeClaim.
 func (i Instance) ProviderID() string { return "aws:///" + i.Zone + "/" + i.ID }
 
-// Instances returns what EC2 has of a query, in the order of their IDs. One
-// DescribeInstances answers it unless an instance has lost its tags or there
-// are very many.
+// Instances returns the instances that a query selects, sorted by ID. It takes one DescribeInstances unless an instance
+// has lost its tags or there are very many.
 //
-// With an error the answer is incomplete: the instances beside it are what EC2
-// has shown all the same, and the absence of another says nothing. A *PartialError
-// reports that there are more pages than there was time for: the same question,
-// asked again, goes on where this one stopped.
+// If there is an error, the result is incomplete: the returned instances exist, but others may exist, too. A
+// *PartialError means that there are more pages than there was time for: the same query, repeated, continues where this
+// one stopped.
 //
-// A provider ID that is not EC2's is passed over: no answer says anything of it.
+// A provider ID that is not EC2's is skipped: no response can contain it.
 func (c *Client) Instances(ctx context.Context, q Query) ([]Instance, error) {
 	instances, err := c.tagged(ctx, q)
 	for i := range instances {
@@ -96,7 +89,7 @@ func (c *Client) Instances(ctx context.Context, q Query) ([]Instance, error) {
 	return instances, err
 }
 
-// tagged is Instances, with their tags.
+// tagged is like Instances, but keeps the tags.
 func (c *Client) tagged(ctx context.Context, q Query) ([]Instance, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -107,7 +100,7 @@ func (c *Client) tagged(ctx context.Context, q Query) ([]Instance, error) {
 	case err == nil:
 		err = c.byIDs(ctx, ids, found)
 	case answersByID(err):
-		// What the IDs tell is worth knowing; the tags stay unanswered.
+		// The result by ID is useful; the query by tags stays unanswered.
 		_ = c.byZone(ctx, ids, found)
 	}
 	instances := make([]Instance, 0, len(found))
@@ -117,7 +110,7 @@ func (c *Client) tagged(ctx context.Context, q Query) ([]Instance, error) {
 	return instances, err
 }
 
-// byTags asks for the instances of a cluster's NodePools.
+// byTags queries the instances of a cluster's NodePools.
 func (c *Client) byTags(ctx context.Context, q Query, found map[string]Instance) error {
 	for pools := range slices.Chunk(distinct(q.Pools), filterValues-1) {
 		err := c.list(ctx, found,
@@ -136,7 +129,7 @@ func (c *Client) byTags(ctx context.Context, q Query, found map[string]Instance)
 		filter("instance-state-name", living()...))
 }
 
-// living are the states of instances that have not ended.
+// living returns the states of instances that are not terminated.
 func living() []string {
 	var states []string
 	for _, state := range ec2types.InstanceStateName("").Values() {
@@ -147,8 +140,7 @@ func living() []string {
 	return states
 }
 
-// unanswered are the instances of provider IDs that an answer has not shown, by
-// their zone.
+// unanswered returns the instances of provider IDs that a response does not contain, by zone.
 func unanswered(providerIDs []string, found map[string]Instance) map[string][]string {
 	missing := map[string][]string{}
 	for _, providerID := range distinct(providerIDs) {
@@ -198,11 +190,11 @@ func distinct(values []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(values)))
 }
 
-// transition is the time in EC2's words on a change of state, as in "User initiated (2026-03-01 12:00:00 GMT)":
+// transition finds the time in EC2's message on a change of state, as in "User initiated (2026-03-01 12:00:00 GMT)":
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-instances-termination.html
 var transition = regexp.MustCompile(`\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)`)
 
-// since is that time; zero if there is none.
+// since returns that time; zero if there is none.
 func since(words string) time.Time {
 	found := transition.FindStringSubmatch(words)
 	if found == nil {
@@ -210,12 +202,12 @@ func since(words string) time.Time {
 	}
 	at, err := time.Parse(time.DateTime, found[1])
 	if err != nil {
-		return time.Time{} // no time of a calendar
+		return time.Time{} // not a valid date
 	}
 	return at
 }
 
-// reasonOf puts a code before a message that does not begin with it.
+// reasonOf prefixes a message with a code, unless it already starts with it.
 func reasonOf(code, message string) string {
 	if message == "" || strings.HasPrefix(message, code) {
 		return cmp.Or(message, code)
@@ -223,9 +215,8 @@ func reasonOf(code, message string) string {
 	return code + ": " + message
 }
 
-// byIDs asks for instances by a filter: one that EC2 does not know is then absent
-// from the answer, and not an error that hides the others. Where EC2 fails calls
-// that do not name instances, they are asked for by name.
+// byIDs queries instances with a filter: one that EC2 does not know is then missing in the response, rather than an
+// error that hides the others. If EC2 fails calls that name no instances, they are queried by name.
 func (c *Client) byIDs(ctx context.Context, ids map[string][]string, found map[string]Instance) error {
 	all := slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(ids))...)))
 	for some := range slices.Chunk(all, filterValues) {
@@ -240,10 +231,9 @@ func (c *Client) byIDs(ctx context.Context, ids map[string][]string, found map[s
 	return nil
 }
 
-// byZone asks for instances by name, zone by zone. While a zone is disrupted, EC2
-// fails every call that names an instance in it, or no instance at all, and
-// answers the others (EC2 API reference, DescribeInstances). It returns the first
-// error, and what the other zones have shown.
+// byZone queries instances by name, zone by zone. While a zone is disrupted, EC2 fails every call that names an
+// instance in it, or no instance at all, and answers the others (EC2 API reference, DescribeInstances). It returns the
+// first error; found contains the instances of the other zones.
 func (c *Client) byZone(ctx context.Context, ids map[string][]string, found map[string]Instance) error {
 	var failed error
 	for _, zone := range slices.Sorted(maps.Keys(ids)) {
@@ -257,8 +247,8 @@ func (c *Client) byZone(ctx context.Context, ids map[string][]string, found map[
 	return failed
 }
 
-// byName makes one call that names instances, and does not repeat it: a zone that
-// fails is not to take the time of the others.
+// byName makes one call that names instances, without retries: a zone that fails must not use up the time of the
+// others.
 func (c *Client) byName(ctx context.Context, ids []string, found map[string]Instance) error {
 	out, err := c.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: ids}, func(o *ec2.Options) { o.RetryMaxAttempts = 1 })
 	if err != nil {
@@ -268,8 +258,8 @@ func (c *Client) byName(ctx context.Context, ids []string, found map[string]Inst
 	return nil
 }
 
-// answersByID reports whether an error is EC2's own answer to a question that named
-// no instance, so that one that names them may fare better.
+// answersByID reports whether an error is EC2's own response to a query that named no instances, so that one that names
+// them may succeed.
 func answersByID(err error) bool {
 	var api smithy.APIError
 	var denied *DeniedError
@@ -278,12 +268,11 @@ func answersByID(err error) bool {
 	return errors.As(err, &api) && !errors.As(err, &denied) && !errors.As(err, &credentials) && !errors.As(err, &throttled)
 }
 
-// instanceID is how EC2 names instances in its messages.
+// instanceID finds the instances in EC2's messages.
 var instanceID = regexp.MustCompile(`i-[0-9a-zA-Z]+`)
 
-// each asks about instances together, and without those that EC2 refuses to hear
-// of: an ID that it calls malformed or does not know is that of no instance, and
-// must not hide the others.
+// each queries instances together, without those that EC2 rejects: an ID that EC2 calls malformed or does not know
+// belongs to no instance, and must not hide the others.
 func each(ids []string, ask func(ids []string) error) error {
 	if len(ids) == 0 {
 		return nil
@@ -299,11 +288,11 @@ func each(ids []string, ask func(ids []string) error) error {
 	case len(rest) < len(ids):
 		return each(rest, ask)
 	case len(named) > 0:
-		return err // it is about another instance
+		return err // it names an instance that was not queried
 	case len(ids) == 1:
 		return nil
 	}
-	half := len(ids) / 2 // it does not say which
+	half := len(ids) / 2 // it does not say which one
 	if err := each(ids[:half], ask); err != nil {
 		return err
 	}
@@ -311,14 +300,14 @@ func each(ids []string, ask func(ids []string) error) error {
 }
 
 const (
-	// seenFor is how long what EC2 has shown of an instance holds where nothing ends by it, and
-	// absentFor how long that it has not shown it.
+	// seenFor is how long it is remembered that EC2 has returned an instance, for queries whose result terminates
+	// nothing, and absentFor how long that it has not.
 	seenFor, absentFor = 5 * time.Minute, time.Minute
-	// perQuestion is how many instances one request is counted for.
+	// perQuestion is how many instances count as one request.
 	perQuestion = 1000
 )
 
-// sightings are instances as EC2 has shown them, by provider ID. nil is one that it has not shown.
+// sightings are the instances that EC2 has returned, by provider ID; nil for one that it did not return.
 type sightings struct {
 	mu sync.Mutex
 	of map[string]sighting
@@ -329,9 +318,9 @@ type sighting struct {
 	until    time.Time
 }
 
-// Running is what instances run, by the provider ID of each that EC2 shows, for what is only
-// said and ends nothing: what EC2 has shown in the last minutes is not asked again, and
-// the rest only within the budget of AMIs, so that Karpenter is not throttled for it.
+// Running returns the instances that EC2 returns, by provider ID, for reports only: nothing may be terminated because
+// of the result. Results of the last minutes are reused, and new queries count against the budget of selectors, so that
+// Karpenter is not throttled because of them.
 func (c *Client) Running(ctx context.Context, q Query) (map[string]Instance, error) {
 	now := c.now()
 	found, missing := c.sightings.find(q.ProviderIDs, now)
@@ -351,7 +340,7 @@ func (c *Client) Running(ctx context.Context, q Query) (map[string]Instance, err
 	return found, err
 }
 
-// find are those that are known to be there, and those that EC2 has to be asked about.
+// find returns the instances that are known to exist, and the IDs that must be queried.
 func (s *sightings) find(ids []string, now time.Time) (found map[string]Instance, missing []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -367,7 +356,7 @@ func (s *sightings) find(ids []string, now time.Time) (found map[string]Instance
 	return found, missing
 }
 
-// keep notes what EC2 has shown of those that it was asked about; whole reports that it has shown all.
+// keep remembers the result of a query; whole reports whether it is complete.
 func (s *sightings) keep(shown []Instance, asked []string, whole bool, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -385,9 +374,9 @@ func (s *sightings) keep(shown []Instance, asked []string, whole bool, now time.
 	}
 }
 
-// Fleet is what EC2 has of a query, with tags, for what is only reported and ends nothing: it is
-// asked within the budget of selectors, so that Karpenter is not throttled for it. Its answer is
-// as whole as that of Instances.
+// Fleet returns the instances that a query selects, with tags, for reports only: nothing may be terminated because of
+// the result. The query counts against the budget of selectors, so that Karpenter is not throttled because of it. The
+// result is as complete as that of Instances.
 func (c *Client) Fleet(ctx context.Context, q Query) ([]Instance, error) {
 	if err := c.resolver.Budget().Take(c.now(), "ec2:DescribeInstances", 1+len(q.ProviderIDs)/perQuestion); err != nil {
 		return nil, err
@@ -395,8 +384,7 @@ func (c *Client) Fleet(ctx context.Context, q Query) ([]Instance, error) {
 	return c.tagged(ctx, q)
 }
 
-// TerminationProtected reports whether EC2 protects an instance from being terminated
-// (disableApiTermination).
+// TerminationProtected reports whether EC2 protects an instance from termination (disableApiTermination).
 func (c *Client) TerminationProtected(ctx context.Context, providerID string) (bool, error) {
 	_, id, err := ParseProviderID(providerID)
 	if err != nil {
@@ -411,11 +399,11 @@ func (c *Client) TerminationProtected(ctx context.Context, providerID string) (b
 	return said.DisableApiTermination != nil && aws.ToBool(said.DisableApiTermination.Value), nil
 }
 
-// providerIDForm is how Karpenter writes an instance into a NodeClaim
-// (karpenter-provider-aws pkg/utils/utils.go, ParseInstanceID).
+// providerIDForm is the format of an instance in a NodeClaim (karpenter-provider-aws pkg/utils/utils.go,
+// ParseInstanceID).
 var providerIDForm = regexp.MustCompile(`^aws:///([a-z0-9-]+)/(i-[0-9a-zA-Z]+)$`)
 
-// ParseProviderID takes aws:///<zone>/<instance ID> apart.
+// ParseProviderID parses aws:///<zone>/<instance ID>.
 func ParseProviderID(providerID string) (zone, instanceID string, err error) {
 	parts := providerIDForm.FindStringSubmatch(providerID)
 	if parts == nil {
@@ -424,7 +412,7 @@ func ParseProviderID(providerID string) (zone, instanceID string, err error) {
 	return parts[1], parts[2], nil
 }
 
-// InstanceID is how people know an instance, by its provider ID; one that is not AWS's is left as it is.
+// InstanceID returns the instance ID in a provider ID; a provider ID that is not AWS's is returned unchanged.
 func InstanceID(providerID string) string {
 	if _, id, err := ParseProviderID(providerID); err == nil {
 		return id

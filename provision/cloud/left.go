@@ -17,10 +17,10 @@ import (
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 )
 
-// Kind is a kind of what a cluster's nodes have in AWS.
+// Kind is a kind of AWS resource that a cluster's nodes use.
 type Kind string
 
-// The kinds, in the order in which they end.
+// The kinds, in the order of their deletion.
 const (
 	KindInstance         Kind = "Instance"
 	KindVolume           Kind = "Volume"
@@ -29,56 +29,55 @@ const (
 	KindInstanceProfile  Kind = "InstanceProfile"
 )
 
-// More tags than those by which Karpenter finds its instances.
+// Further tags, in addition to those with which Karpenter finds its instances.
 const (
-	// nameTag has the cluster's name since v1 of Karpenter; templateTag had it before, on launch
-	// templates (karpenter-provider-aws pkg/apis/v1/labels.go, EKSClusterNameTagKey; v0.37
+	// nameTag contains the cluster's name since v1 of Karpenter; before, templateTag did, on launch templates
+	// (karpenter-provider-aws pkg/apis/v1/labels.go, EKSClusterNameTagKey; v0.37
 	// pkg/providers/launchtemplate/launchtemplate.go, karpenterManagedTagKey).
 	nameTag, templateTag = "eks:eks-cluster-name", "karpenter.k8s.aws/cluster"
-	// nodeClassTag has the EC2NodeClass.
+	// nodeClassTag contains the EC2NodeClass.
 	nodeClassTag = "karpenter.k8s.aws/ec2nodeclass"
-	// cniTag has the cluster's name, on interfaces that the VPC CNI plugin has added to a node
-	// (amazon-vpc-cni-k8s pkg/awsutils/awsutils.go, eniClusterTagKey).
+	// cniTag contains the cluster's name, on interfaces that the VPC CNI plugin has added to a node (amazon-vpc-cni-k8s
+	// pkg/awsutils/awsutils.go, eniClusterTagKey).
 	cniTag = "cluster.k8s.amazonaws.com/name"
 )
 
-// templateNames are the names of Karpenter's launch templates (LaunchTemplateNamePrefix).
+// templateNames matches the names of Karpenter's launch templates (LaunchTemplateNamePrefix).
 const templateNames = "karpenter.k8s.aws/*"
 
-// Resource is one thing that a cluster's nodes have in AWS.
+// Resource is an AWS resource of a cluster's nodes.
 type Resource struct {
 	Kind Kind
-	// ID as AWS writes it; the name of an instance profile.
+	// ID is the ID in AWS, or the name of an instance profile.
 	ID string
-	// Name of a launch template, path of an instance profile.
+	// Name of a launch template, or path of an instance profile.
 	Name string
-	// State of an instance, a volume or an interface, as EC2 writes it.
+	// State of an instance, a volume or an interface, in EC2's terms.
 	State string
-	// Zone of the same.
+	// Zone of an instance, a volume or an interface.
 	Zone string
-	// Instance is the one that a volume or an interface is attached to, Alive that EC2 has not
-	// ended it.
+	// Instance is the one to which a volume or an interface is attached. Alive reports whether EC2 has not terminated
+	// it.
 	Instance string
 	Alive    bool
-	// OfService reports whether a service of AWS keeps an interface, such as a load balancer's or the
-	// control plane's.
+	// OfService reports whether an AWS service manages the interface, for example a load balancer or the control plane.
 	OfService bool
 	Tags      map[string]string
 }
 
-// Answer is what AWS has answered about one kind.
+// Answer is AWS's response about one kind.
 type Answer struct {
 	Kind Kind
-	// Resources are those that have not ended, in the order of their IDs.
+	// Resources are those that are not terminated, sorted by ID.
 	Resources []Resource
-	// Elsewhere are the other regions that a cluster of this name has instance profiles for.
+	// Elsewhere are the other regions in which a cluster of this name has instance profiles.
 	Elsewhere []string
-	// Err reports that the answer is incomplete: the absence of a resource says nothing.
+	// Err is why the response is incomplete: a resource that it does not contain may exist.
 	Err error
 }
 
-// Left asks EC2 and IAM what there is of a cluster's nodes, a question for each kind: by
-// their tags, and of instances by the Query's ProviderIDs too. It asks about all NodePools.
+// Left queries EC2 and IAM for the resources of a cluster's nodes, one query for each kind: by tag and, for instances,
+// also by the Query's ProviderIDs. It includes all NodePools.
 func (c *Client) Left(ctx context.Context, q Query) []Answer {
 	var elsewhere []string
 	asks := []struct {
@@ -105,7 +104,7 @@ func (c *Client) Left(ctx context.Context, q Query) []Answer {
 	return answers
 }
 
-// answer asks one question.
+// answer makes one query.
 func (c *Client) answer(ctx context.Context, kind Kind, q Query, ask func(context.Context, Query, map[string]Resource) error) Answer {
 	found := map[string]Resource{}
 	bounded, stop := context.WithTimeout(ctx, c.timeout)
@@ -181,14 +180,14 @@ func interfaceOf(n *ec2types.NetworkInterface) Resource {
 	}
 	if n.Attachment != nil {
 		found.Instance = aws.ToString(n.Attachment.InstanceId)
-		// The control plane's interfaces are on instances of EKS' own account.
+		// The control plane's interfaces are attached to instances in an account of EKS.
 		owner := aws.ToString(n.Attachment.InstanceOwnerId)
 		found.OfService = found.OfService || owner != "" && owner != aws.ToString(n.OwnerId)
 	}
 	return found
 }
 
-// seeAlive asks which instances the resources are attached to that EC2 has not ended.
+// seeAlive queries which instances that the resources are attached to are not terminated.
 func (c *Client) seeAlive(ctx context.Context, found map[string]Resource) error {
 	var ids []string
 	for _, r := range found {
@@ -210,7 +209,7 @@ func (c *Client) seeAlive(ctx context.Context, found map[string]Resource) error 
 	return nil
 }
 
-// templatesPage is the most that EC2 lists of launch templates in a page.
+// templatesPage is the maximum page size for launch templates in EC2.
 const templatesPage = 200
 
 func (c *Client) templatesLeft(ctx context.Context, q Query, found map[string]Resource) error {
@@ -234,7 +233,7 @@ func (c *Client) templatesLeft(ctx context.Context, q Query, found map[string]Re
 	return nil
 }
 
-// ofCluster are filters, each of which finds some of what Karpenter and the EBS CSI driver tag.
+// ofCluster returns filters, each of which matches some of the resources that Karpenter and the EBS CSI driver tag.
 func ofCluster(cluster string) []ec2types.Filter {
 	return []ec2types.Filter{filter("tag:"+clusterTagPrefix+cluster, clusterTagValue), filter("tag:"+nameTag, cluster)}
 }
@@ -248,15 +247,14 @@ func tagsOf(list []ec2types.Tag) map[string]string {
 }
 
 const (
-	// pageSize is how many instances a page is asked for with, the most that EC2
-	// gives, and smallestPage what it shrinks to where a page does not come in time.
+	// pageSize is how many instances are requested per page, EC2's maximum, and smallestPage the minimum to which it
+	// shrinks if a page takes too long.
 	pageSize, smallestPage = 1000, 50
-	// oldest is how old the first page of an answer may be: a state that was read
-	// earlier says too little.
+	// oldest is the maximum age of the first page of a response: an older state is outdated.
 	oldest = 10 * time.Minute
 )
 
-// listing is the part of an answer of several pages that was read.
+// listing is the part of a multi-page response that was read.
 type listing struct {
 	found map[string]Instance
 	// token of the next page; nil before the first.
@@ -264,15 +262,14 @@ type listing struct {
 	began time.Time
 }
 
-// listings are the answers that there was not time enough for, by their filters.
+// listings are the responses that were not completely read in time, by their filters.
 type listings struct {
 	mu       sync.Mutex
 	open     map[string]*listing
 	pageSize int32
 }
 
-// take returns the open listing of a key, so that nobody else goes on with it, or
-// a new one.
+// take removes and returns the open listing of a key, so that no other query continues it, or returns a new one.
 func (l *listings) take(key string, now time.Time) *listing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -284,7 +281,7 @@ func (l *listings) take(key string, now time.Time) *listing {
 	return &listing{found: map[string]Instance{}, began: now}
 }
 
-// keep has the next question go on with a listing.
+// keep stores a listing, so that the next query continues it.
 func (l *listings) keep(key string, open *listing) {
 	if open.token == nil {
 		return
@@ -306,16 +303,15 @@ func (l *listings) size() int32 {
 	return l.pageSize
 }
 
-// shrink has pages be smaller from now on.
+// shrink makes pages smaller from now on.
 func (l *listings) shrink() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pageSize = max(smallestPage, l.pageSize/4)
 }
 
-// list reads all pages of an answer, however many questions that takes: what was
-// read when ctx ends, or AWS fails, is kept, and the next call goes on with it.
-// Nothing is found before the last page was read.
+// list reads all pages of a response, possibly in several queries: pages that were read when ctx expires, or AWS fails,
+// are kept, and the next call continues after them. It adds nothing to into before the last page is read.
 func (c *Client) list(ctx context.Context, into map[string]Instance, filters ...ec2types.Filter) error {
 	key := keyOf(filters)
 	l := c.listings.take(key, c.now())
@@ -337,13 +333,13 @@ func (c *Client) list(ctx context.Context, into map[string]Instance, filters ...
 	}
 }
 
-// unfinished says why an answer was not read to its end.
+// unfinished returns why a response was not completely read.
 func (c *Client) unfinished(ctx context.Context, l *listing, pages int, err error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
 	if pages == 0 {
-		c.listings.shrink() // one page has taken all the time that there was
+		c.listings.shrink() // one page has taken all the available time
 	}
 	if l.token == nil {
 		return err
@@ -363,14 +359,13 @@ func (c *Client) readPage(ctx context.Context, l *listing, filters []ec2types.Fi
 	return nil
 }
 
-// refusesToken reports whether EC2 does not take a token: it has run out, or is not
-// of this question.
+// refusesToken reports whether EC2 rejects a token: it has expired, or belongs to another query.
 func refusesToken(err error) bool {
 	var answer *AnswerError
 	return errors.As(err, &answer) && strings.Contains(answer.Code+answer.Detail, "oken")
 }
 
-// keyOf is equal for two questions with the same filters.
+// keyOf returns the same key for queries with the same filters.
 func keyOf(filters []ec2types.Filter) string {
 	var key strings.Builder
 	for _, f := range filters {
@@ -388,14 +383,13 @@ func add(found map[string]Instance, reservations []ec2types.Reservation) {
 	}
 }
 
-// profilesPage is the most that IAM lists in a page.
+// profilesPage is the maximum page size in IAM.
 const profilesPage = 1000
 
-// profilesLeft lists the instance profiles of the account, of which the cluster's are those below
-// /karpenter/<region>/<cluster>/ (karpenter-provider-aws pkg/providers/instanceprofile,
-// FormatPath) and, of older releases, those called <cluster>_<number> whose tags say so
-// (LegacyInstanceProfileName): IAM knows no regions, and a cluster of this name in another
-// region has such a profile too: these regions are elsewhere. A list has no tags.
+// profilesLeft lists the instance profiles of the account. The cluster's are those below /karpenter/<region>/<cluster>/
+// (karpenter-provider-aws pkg/providers/instanceprofile, FormatPath) and, from older releases, those named
+// <cluster>_<number> whose tags confirm it (LegacyInstanceProfileName). IAM has no regions, so a cluster of this name
+// in another region has such profiles, too: elsewhere are these regions. A list contains no tags.
 func (c *Client) profilesLeft(ctx context.Context, q Query, found map[string]Resource) (elsewhere []string, err error) {
 	path := c.profilePath(q.Cluster)
 	legacy := regexp.MustCompile("^" + regexp.QuoteMeta(q.Cluster) + `_\d+$`)
@@ -442,12 +436,13 @@ func (c *Client) listProfiles(ctx context.Context, in *iam.ListInstanceProfilesI
 	return found, nil
 }
 
-// profilePath is where Karpenter has the instance profiles of a cluster; below it are folders by the UID of their EC2NodeClass.
+// profilePath returns the path of a cluster's instance profiles; below it are folders named after the UID of the
+// EC2NodeClass.
 func (c *Client) profilePath(cluster string) string {
 	return "/karpenter/" + c.region + "/" + cluster + "/"
 }
 
-// profilesBelow are those of the cluster by their path, without those of older releases.
+// profilesBelow finds those of the cluster by their path, without those of older releases.
 func (c *Client) profilesBelow(ctx context.Context, q Query, found map[string]Resource) error {
 	below, err := c.listProfiles(ctx, &iam.ListInstanceProfilesInput{PathPrefix: aws.String(c.profilePath(q.Cluster))})
 	for _, profile := range below {
@@ -456,7 +451,7 @@ func (c *Client) profilesBelow(ctx context.Context, q Query, found map[string]Re
 	return err
 }
 
-// regionOf is the region in the path of a cluster's instance profile; empty if it is not this cluster's.
+// regionOf returns the region in the path of a cluster's instance profile; empty if it does not belong to this cluster.
 func regionOf(path, cluster string) string {
 	parts := strings.Split(path, "/")
 	if len(parts) < 5 || parts[1] != "karpenter" || parts[3] != cluster {
@@ -465,7 +460,7 @@ func regionOf(path, cluster string) string {
 	return parts[2]
 }
 
-// profile is an instance profile with its tags and roles; nil if it is gone meanwhile.
+// profile returns an instance profile with its tags and roles; nil if it no longer exists.
 func (c *Client) profile(ctx context.Context, name string) (*iamtypes.InstanceProfile, error) {
 	out, err := c.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: aws.String(name)})
 	var missing *iamtypes.NoSuchEntityException
@@ -478,7 +473,7 @@ func (c *Client) profile(ctx context.Context, name string) (*iamtypes.InstancePr
 	return out.InstanceProfile, nil
 }
 
-// profileTags are those of an instance profile; none of one that is gone.
+// profileTags returns the tags of an instance profile; none if it is nil.
 func profileTags(profile *iamtypes.InstanceProfile) map[string]string {
 	tags := map[string]string{}
 	if profile != nil {
@@ -489,19 +484,18 @@ func profileTags(profile *iamtypes.InstanceProfile) map[string]string {
 	return tags
 }
 
-// regionTag has the region, on instance profiles.
+// regionTag contains the region, on instance profiles.
 const regionTag = "topology.kubernetes.io/region"
 
-// ofRegion reports whether Karpenter of a cluster in a region has given these tags
-// (EC2NodeClass.InstanceProfileTags).
+// ofRegion reports whether Karpenter of a cluster in a region has set these tags (EC2NodeClass.InstanceProfileTags).
 func ofRegion(tags map[string]string, cluster, region string) bool {
 	at, has := tags[regionTag]
 	return tags[clusterTagPrefix+cluster] == clusterTagValue && (!has || at == region)
 }
 
-// AttachedVolumes are a cluster's EBS volumes that are attached, by the tags of Karpenter and of the
-// EBS CSI driver, in the order of their IDs; of each whether EC2 has ended its instance. It is for
-// what is only reported, and within the budget of selectors.
+// AttachedVolumes returns a cluster's attached EBS volumes, by the tags of Karpenter and of the EBS CSI driver, sorted
+// by ID, each with whether EC2 has terminated its instance. The result is for reports only, and the query counts
+// against the budget of selectors.
 func (c *Client) AttachedVolumes(ctx context.Context, cluster string) ([]Resource, error) {
 	if err := c.resolver.Budget().Take(c.now(), "ec2:DescribeVolumes", 2*len(ofCluster(cluster))); err != nil {
 		return nil, err
@@ -521,13 +515,14 @@ func (c *Client) AttachedVolumes(ctx context.Context, cluster string) ([]Resourc
 	return attached, nil
 }
 
-// behindQuestions is how many pages LeftBehind asks for where each list has one.
+// behindQuestions is how many requests LeftBehind makes if each list has one page.
 const behindQuestions = 8
 
-// LeftBehind asks what a cluster's nodes may have left beside instances and volumes: interfaces, launch templates
-// and, where profiles says so, instance profiles, these below the cluster's path only. IAM has no endpoint in a
-// private network, and no profile of a cluster whose EC2NodeClasses name theirs. It is for what is only reported,
-// and within the budget of selectors: an error reports that it is used up.
+// LeftBehind queries what a cluster's nodes may have left in addition to instances and volumes: interfaces, launch
+// templates and, if profiles is true, instance profiles, the latter only below the cluster's path. Leave profiles out
+// in a private network, in which IAM has no endpoint, and if the EC2NodeClasses name their profiles, because then the
+// cluster has none. The result is for reports only, and the query counts against the budget of selectors: it is an
+// error if that is used up.
 func (c *Client) LeftBehind(ctx context.Context, cluster string, profiles bool) ([]Answer, error) {
 	if err := c.resolver.Budget().Take(c.now(), "ec2:DescribeNetworkInterfaces", behindQuestions); err != nil {
 		return nil, err

@@ -13,29 +13,29 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
 )
 
-// AMIs are those that Karpenter finds for an EC2NodeClass in a cluster of a Kubernetes version
-// (1.36), in the order of its preference. Like the three below it answers from what AWS said a
-// few minutes ago, and is unavailable with a typed error rather than waiting.
+// AMIs returns those that Karpenter finds for an EC2NodeClass in a cluster of a Kubernetes version (1.36), in the order
+// of its preference. Like the three methods below, it reuses AWS's responses of the last minutes, and returns a typed
+// error rather than wait.
 func (c *Client) AMIs(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) ([]awsv1.AMI, error) {
 	return c.resolver.AMIs(ctx, class, kubernetes)
 }
 
-// Subnets are the IDs of those that Karpenter finds for an EC2NodeClass.
+// Subnets returns the IDs of those that Karpenter finds for an EC2NodeClass.
 func (c *Client) Subnets(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error) {
 	return c.resolver.Subnets(ctx, class)
 }
 
-// SecurityGroups are the IDs of those that Karpenter finds for an EC2NodeClass.
+// SecurityGroups returns the IDs of those that Karpenter finds for an EC2NodeClass.
 func (c *Client) SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error) {
 	return c.resolver.SecurityGroups(ctx, class)
 }
 
-// Reservations are the IDs of the capacity reservations that Karpenter finds for an EC2NodeClass.
+// Reservations returns the IDs of the capacity reservations that Karpenter finds for an EC2NodeClass.
 func (c *Client) Reservations(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error) {
 	return c.resolver.Reservations(ctx, class)
 }
 
-// selectors is the resolve.API of a Client.
+// selectors implements resolve.API with a Client.
 type selectors struct{ *Client }
 
 func newResolver(c *Client) *resolve.Resolver {
@@ -66,7 +66,7 @@ func (s selectors) GetParameter(ctx context.Context, in *ssm.GetParameterInput) 
 	return asked(ctx, s.Client, "ssm:GetParameter", func(ctx context.Context) (*ssm.GetParameterOutput, error) { return s.ssm.GetParameter(ctx, in) })
 }
 
-// asked asks within the time of one question, and gives an error its type.
+// asked makes a call within the timeout of one query, and gives an error its type.
 func asked[Out any](ctx context.Context, c *Client, action string, call func(context.Context) (*Out, error)) (*Out, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -77,8 +77,8 @@ func asked[Out any](ctx context.Context, c *Client, action string, call func(con
 	return out, nil
 }
 
-// Catalog is what EC2 offers in the region: instance types, and the zones of each. It takes about
-// 20 requests, and no longer than three questions may.
+// Catalog returns what EC2 offers in the region: instance types, and the zones of each. It takes about 20 requests, and
+// at most as long as three queries.
 func (c *Client) Catalog(ctx context.Context) (*offers.Catalog, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*c.timeout)
 	defer cancel()

@@ -10,16 +10,16 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// Catalog is what EC2 has answered of a region.
+// Catalog is EC2's response about a region.
 type Catalog struct {
 	Region string `json:"region"`
-	// Types are the instance types that Karpenter asks for.
+	// Types are the instance types that Karpenter requests.
 	Types []ec2types.InstanceTypeInfo `json:"types"`
-	// Zones are those that an instance type is offered in, by its name.
+	// Zones are those in which an instance type is offered, by its name.
 	Zones map[string][]string `json:"zones"`
 }
 
-// CallError says which question EC2 did not answer.
+// CallError names the query that EC2 did not answer.
 type CallError struct {
 	Action string
 	Err    error
@@ -30,14 +30,14 @@ func (e *CallError) Error() string { return e.Action + ": " + e.Err.Error() }
 // Unwrap returns the SDK's error.
 func (e *CallError) Unwrap() error { return e.Err }
 
-// API is what a Catalog is read with.
+// API is the EC2 client that reads a Catalog.
 type API interface {
 	ec2.DescribeInstanceTypesAPIClient
 	ec2.DescribeInstanceTypeOfferingsAPIClient
 }
 
-// Read asks EC2 for a region's Catalog: the questions are Karpenter's (UpdateInstanceTypes and
-// UpdateInstanceTypeOfferings in karpenter-provider-aws pkg/providers/instancetype, 1.14.1).
+// Read reads a region's Catalog from EC2, with Karpenter's queries (UpdateInstanceTypes and UpdateInstanceTypeOfferings
+// in karpenter-provider-aws pkg/providers/instancetype, 1.14.1).
 func Read(ctx context.Context, api API, region string) (*Catalog, error) {
 	c := &Catalog{Region: region, Zones: map[string][]string{}}
 	types := ec2.NewDescribeInstanceTypesPaginator(api, &ec2.DescribeInstanceTypesInput{
@@ -70,8 +70,8 @@ func Read(ctx context.Context, api API, region string) (*Catalog, error) {
 	return c, c.check()
 }
 
-// check reports whether a Catalog can be one: the provider's code reads these fields of each type
-// without asking whether they are there.
+// check returns an error if a Catalog is incomplete: the provider's code reads these fields of each type without a nil
+// check.
 func (c *Catalog) check() error {
 	if c.Region == "" || len(c.Types) == 0 || len(c.Zones) == 0 {
 		return fmt.Errorf("the instance types of region %q: %d types in %d zones' lists", c.Region, len(c.Types), len(c.Zones))

@@ -1,11 +1,9 @@
-// Package offers is what EC2 offers in a region, as Karpenter sees it: instance types, the zones
-// that each is offered in, and list prices.
+// Package offers returns what EC2 offers in a region, as Karpenter sees it: instance types, the zones in which each is
+// offered, and list prices.
 //
-// In go a Catalog, which is EC2's own answer, and an EC2NodeClass with the zones of its subnets;
-// out come Karpenter's instance types with their offerings, made by the AWS provider's own code.
-// Prices are those of the provider's tables, which are list prices of the day that the linked
-// version was made: those of spot are the on-demand ones, and those of a region that is not in the
-// tables are those of us-east-1. It asks AWS for a Catalog and for
-// nothing else, and knows no insufficient capacity, no reservation's free instances and no
-// shifted zone.
+// Its input is a Catalog, which is EC2's own response, and an EC2NodeClass with the zones of its subnets. Its output is
+// Karpenter's instance types with their offerings, made by the AWS provider's own code. The prices come from the
+// provider's tables, with the list prices of the day on which the linked version was made: spot prices equal on-demand
+// ones, and a region that is not in the tables has the prices of us-east-1. The package queries AWS only for a Catalog.
+// It does not consider insufficient capacity, the free instances of reservations, and zonal shifts.
 package offers

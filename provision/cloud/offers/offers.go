@@ -25,24 +25,24 @@ import (
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 )
 
-// Settings are those of Karpenter's controller that instance types depend on.
+// Settings are those of Karpenter's controller that affect instance types.
 type Settings struct {
 	VMMemoryOverheadPercent float64 `json:"vmMemoryOverheadPercent"`
 	ReservedENIs            int     `json:"reservedENIs,omitempty"`
 }
 
-// Defaults are the settings that the controller has where the chart sets none
-// (karpenter-provider-aws pkg/operator/options/options.go, 1.14.1).
+// Defaults returns the controller's settings if the chart sets none (karpenter-provider-aws
+// pkg/operator/options/options.go, 1.14.1).
 func Defaults() Settings { return Settings{VMMemoryOverheadPercent: 0.075} }
 
-// Offers makes Karpenter's instance types of a Catalog.
+// Offers makes Karpenter's instance types from a Catalog.
 type Offers struct {
 	catalog  *Catalog
 	settings Settings
 	types    *instancetype.DefaultProvider
 }
 
-// New makes Offers. A Catalog that EC2 cannot have answered is an error.
+// New returns Offers. It returns an error for a Catalog that cannot be EC2's response.
 func New(ctx context.Context, catalog *Catalog, settings Settings) (*Offers, error) {
 	if err := catalog.check(); err != nil {
 		return nil, err
@@ -58,11 +58,11 @@ func New(ctx context.Context, catalog *Catalog, settings Settings) (*Offers, err
 	return o, errors.Join(o.types.UpdateInstanceTypes(o.with(ctx)), o.types.UpdateInstanceTypeOfferings(o.with(ctx)))
 }
 
-// anywhere is the region whose prices the provider takes for one that its tables lack.
+// anywhere is the region whose prices the provider uses for a region that is not in its tables.
 const anywhere = "us-east-1"
 
-// PricesOf is the region that the prices are of: the own one, or us-east-1 where the tables lack it
-// (Reset in karpenter-provider-aws pkg/providers/pricing/pricing.go, 1.14.1).
+// PricesOf returns the region of the prices: the catalog's region, or us-east-1 if the tables do not contain it (Reset
+// in karpenter-provider-aws pkg/providers/pricing/pricing.go, 1.14.1).
 func (o *Offers) PricesOf() string {
 	for _, table := range []map[string]map[ec2types.InstanceType]float64{pricing.InitialOnDemandPricesAWS, pricing.InitialOnDemandPricesUSGov, pricing.InitialOnDemandPricesCN} {
 		if len(table[o.catalog.Region]) > 0 {
@@ -72,14 +72,14 @@ func (o *Offers) PricesOf() string {
 	return anywhere
 }
 
-// Region that the Offers are of.
+// Region returns the region of the Offers.
 func (o *Offers) Region() string { return o.catalog.Region }
 
-// InstanceTypes are those of an EC2NodeClass, whose status has the zones of its subnets, with
-// their offerings. What its capacity reservations have free is not known: they count as none.
+// InstanceTypes returns those of an EC2NodeClass, whose status has the zones of its subnets, with their offerings. The
+// free capacity of its capacity reservations is unknown: they count as none.
 func (o *Offers) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (types []*cloudprovider.InstanceType, err error) {
 	defer func() {
-		// The library ends in a panic on values that it cannot parse.
+		// The library panics on values that it cannot parse.
 		if said := recover(); said != nil {
 			types, err = nil, fmt.Errorf("EC2NodeClass/%s: Karpenter's library cannot make instance types of it: %v", class.Name, said)
 		}
@@ -89,31 +89,30 @@ func (o *Offers) InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) (
 	return o.types.List(o.with(ctx), class)
 }
 
-// Observe takes what a node of an instance type says of its memory, which Karpenter believes more
-// than its own estimate.
+// Observe records the memory that a node of an instance type reports, which Karpenter prefers to its own estimate.
 func (o *Offers) Observe(ctx context.Context, node *corev1.Node, claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass) error {
 	return o.types.UpdateInstanceTypeCapacityFromNode(o.with(ctx), node, claim, class)
 }
 
-// with has the settings where the provider looks for them. Of the core's it asks whether overlays
-// make an offering of a type that has no price: here they do not.
+// with sets the settings where the provider reads them. The provider also reads from the core's options whether
+// overlays can price an offering that has no price: here they cannot.
 func (o *Offers) with(ctx context.Context) context.Context {
 	ctx = log.IntoContext(coreoptions.ToContext(ctx, &coreoptions.Options{}), logr.Discard())
 	return options.ToContext(ctx, &options.Options{VMMemoryOverheadPercent: o.settings.VMMemoryOverheadPercent, ReservedENIs: o.settings.ReservedENIs})
 }
 
-// recorded answers the provider's two questions to EC2 out of a Catalog. It asks no other.
+// recorded answers the provider's two queries to EC2 from a Catalog. The provider makes no others.
 type recorded struct {
 	sdk.EC2API
 	catalog *Catalog
 }
 
-// DescribeInstanceTypes answers with all of them at once.
+// DescribeInstanceTypes returns all of them in one page.
 func (r recorded) DescribeInstanceTypes(context.Context, *ec2.DescribeInstanceTypesInput, ...func(*ec2.Options)) (*ec2.DescribeInstanceTypesOutput, error) {
 	return &ec2.DescribeInstanceTypesOutput{InstanceTypes: r.catalog.Types}, nil
 }
 
-// DescribeInstanceTypeOfferings answers with all of them at once.
+// DescribeInstanceTypeOfferings returns all of them in one page.
 func (r recorded) DescribeInstanceTypeOfferings(context.Context, *ec2.DescribeInstanceTypeOfferingsInput, ...func(*ec2.Options)) (*ec2.DescribeInstanceTypeOfferingsOutput, error) {
 	out := &ec2.DescribeInstanceTypeOfferingsOutput{}
 	for name, zones := range r.catalog.Zones {
@@ -126,12 +125,12 @@ func (r recorded) DescribeInstanceTypeOfferings(context.Context, *ec2.DescribeIn
 	return out, nil
 }
 
-// noGroups knows no placement group.
+// noGroups has no placement groups.
 type noGroups struct{}
 
 var errNoGroups = errors.New("placement groups are not known")
 
-// Get knows none.
+// Get always returns an error.
 func (noGroups) Get(context.Context, placementgroup.NodeClass) (*placementgroup.PlacementGroup, error) {
 	return nil, errNoGroups
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 )
 
-// API is what Karpenter's resolution asks of AWS. Its errors have types.
+// API is what Karpenter's resolution queries in AWS. Its errors are typed.
 type API interface {
 	DescribeImages(context.Context, *ec2.DescribeImagesInput) (*ec2.DescribeImagesOutput, error)
 	DescribeSubnets(context.Context, *ec2.DescribeSubnetsInput) (*ec2.DescribeSubnetsOutput, error)
@@ -17,7 +17,7 @@ type API interface {
 	GetParameter(context.Context, *ssm.GetParameterInput) (*ssm.GetParameterOutput, error)
 }
 
-// Resolver asks one account in one region. It is shared by all that ask there.
+// Resolver queries one account in one region. All callers for these share it.
 type Resolver struct {
 	api     API
 	now     func() time.Time
@@ -25,10 +25,10 @@ type Resolver struct {
 	budget  Budget
 }
 
-// New makes a Resolver. It asks nothing.
+// New returns a Resolver. It makes no request.
 func New(api API, now func() time.Time) *Resolver {
 	return &Resolver{api: api, now: now}
 }
 
-// Budget is what all questions share that need not be asked.
+// Budget returns the budget that all optional queries share.
 func (r *Resolver) Budget() *Budget { return &r.budget }

@@ -34,21 +34,21 @@ import (
 
 var errNoParameter = errors.New("the answer has no parameter")
 
-// EmptyError reports that AWS has nothing that a selector matches. Karpenter makes no node by such a
-// class and finds none outdated, until there is something.
+// EmptyError means that nothing in AWS matches a selector. Until something does, Karpenter launches no nodes with the
+// class and considers none drifted.
 type EmptyError struct{ What, Field, Class string }
 
 func (e *EmptyError) Error() string {
 	return fmt.Sprintf("AWS has no %s that %s of EC2NodeClass/%s matches: Karpenter launches no node by it, and which nodes it replaces once there is one cannot be told", e.What, e.Field, e.Class)
 }
 
-// noneForAlias is in Karpenter's error if SSM has no parameter of an alias: DescribeImageQuery in karpenter-provider-aws
-// pkg/providers/amifamily/al2023.go, 1.14.1, and beside it.
+// noneForAlias is in Karpenter's error if SSM has no parameter for an alias: DescribeImageQuery in
+// karpenter-provider-aws pkg/providers/amifamily/al2023.go, 1.14.1, and the files next to it.
 const noneForAlias = "failed to discover any AMIs for alias"
 
-// AMIs are those that Karpenter finds for a class in a cluster of a Kubernetes version (1.36), in
-// the order of its preference (Reconcile in karpenter-provider-aws
-// pkg/controllers/nodeclass/ami.go, 1.14.1). The alias of the class has to be well-formed.
+// AMIs returns those that Karpenter finds for a class in a cluster of a Kubernetes version (1.36), in the order of its
+// preference (Reconcile in karpenter-provider-aws pkg/controllers/nodeclass/ami.go, 1.14.1). The alias of the class
+// must be well-formed.
 func (r *Resolver) AMIs(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) (found []awsv1.AMI, err error) {
 	q := r.ask()
 	err = q.guarded(ctx, func(ctx context.Context) error {
@@ -59,7 +59,7 @@ func (r *Resolver) AMIs(ctx context.Context, class *awsv1.EC2NodeClass, kubernet
 		return err
 	})
 	if err != nil && strings.Contains(err.Error(), noneForAlias) {
-		err = nil // SSM has answered: what keeps it from answering is another error
+		err = nil // SSM has responded: if it could not, the error is another one
 	}
 	return found, otherwiseEmpty(err, len(found), "AMI", "amiSelectorTerms", class)
 }
@@ -72,7 +72,7 @@ func requirements(ami amifamily.AMI) []corev1.NodeSelectorRequirement {
 	return found
 }
 
-// Subnets are the IDs of those that Karpenter finds for a class, sorted.
+// Subnets returns the IDs of those that Karpenter finds for a class, sorted.
 func (r *Resolver) Subnets(ctx context.Context, class *awsv1.EC2NodeClass) (found []string, err error) {
 	q := r.ask()
 	err = q.guarded(ctx, func(ctx context.Context) error {
@@ -86,7 +86,7 @@ func (r *Resolver) Subnets(ctx context.Context, class *awsv1.EC2NodeClass) (foun
 	return found, otherwiseEmpty(err, len(found), "subnet", "subnetSelectorTerms", class)
 }
 
-// SecurityGroups are the IDs of those that Karpenter finds for a class, sorted.
+// SecurityGroups returns the IDs of those that Karpenter finds for a class, sorted.
 func (r *Resolver) SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) (found []string, err error) {
 	q := r.ask()
 	err = q.guarded(ctx, func(ctx context.Context) error {
@@ -100,9 +100,8 @@ func (r *Resolver) SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass
 	return found, otherwiseEmpty(err, len(found), "security group", "securityGroupSelectorTerms", class)
 }
 
-// Reservations are the IDs of the capacity reservations that Karpenter finds for a class, sorted.
-// There may be none (Reconcile in karpenter-provider-aws
-// pkg/controllers/nodeclass/capacityreservation.go, 1.14.1).
+// Reservations returns the IDs of the capacity reservations that Karpenter finds for a class, sorted. There may be none
+// (Reconcile in karpenter-provider-aws pkg/controllers/nodeclass/capacityreservation.go, 1.14.1).
 func (r *Resolver) Reservations(ctx context.Context, class *awsv1.EC2NodeClass) (found []string, err error) {
 	q := r.ask()
 	err = q.guarded(ctx, func(ctx context.Context) error {
@@ -128,9 +127,8 @@ func otherwiseEmpty(err error, found int, what, field string, class *awsv1.EC2No
 
 func (r *Resolver) ask() *question { return &question{Resolver: r} }
 
-// guarded calls Karpenter's library, which does not return from an answer that it cannot read, as
-// of a date that is none, and logs what it finds. What AWS said comes before what the library made
-// of it.
+// guarded calls Karpenter's library, which panics on a response that it cannot parse, for example an invalid date, and
+// logs what it finds. An error of AWS has priority over the library's result.
 func (q *question) guarded(ctx context.Context, list func(context.Context) error) (err error) {
 	defer func() {
 		if unread := recover(); unread != nil {
@@ -144,16 +142,16 @@ func (q *question) guarded(ctx context.Context, list func(context.Context) error
 	return err
 }
 
-// none is a cache in which nothing is: answers are kept below Karpenter's providers.
+// none returns an empty cache: responses are cached below Karpenter's providers.
 func none() *cache.Cache { return cache.New(cache.NoExpiration, 0) }
 
-// version is what Karpenter's version.Provider says.
+// version implements Karpenter's version.Provider.
 type version string
 
-// Get is version.Provider's.
+// Get implements version.Provider.
 func (v version) Get(context.Context) string { return string(v) }
 
-// LivenessProbe is version.Provider's.
+// LivenessProbe implements version.Provider.
 func (version) LivenessProbe(*http.Request) error { return nil }
 
 // at is a clock that stands still.
@@ -162,14 +160,14 @@ type at struct {
 	now time.Time
 }
 
-// Now is the time at which it stands.
+// Now returns the time of the clock.
 func (a at) Now() time.Time { return a.now }
 
-// question is the client of Karpenter's providers for one resolution. It notes the first error of
-// AWS: a provider passes over some of them, as where one of several parameters is not answered,
-// and what it makes of the others is not what Karpenter will find.
+// question is the client of Karpenter's providers for one resolution. It remembers the first error of AWS: a provider
+// ignores some, for example for one of several parameters, and its result from the others is not what Karpenter will
+// find.
 type question struct {
-	// EC2API is nil: of it Karpenter's lists call only what is below.
+	// EC2API is nil: Karpenter's lists only call the methods below.
 	sdk.EC2API
 	*Resolver
 	failed error
@@ -181,7 +179,7 @@ func (q *question) note(err error) {
 	}
 }
 
-// DescribeImages is sdk.EC2API's.
+// DescribeImages implements sdk.EC2API.
 func (q *question) DescribeImages(ctx context.Context, in *ec2.DescribeImagesInput, _ ...func(*ec2.Options)) (*ec2.DescribeImagesOutput, error) {
 	in.Filters = sorted(in.Filters)
 	out, err := ask(ctx, q.Resolver, "ec2:DescribeImages", in, q.api.DescribeImages, func(o *ec2.DescribeImagesOutput) bool { return len(o.Images) == 0 })
@@ -189,7 +187,7 @@ func (q *question) DescribeImages(ctx context.Context, in *ec2.DescribeImagesInp
 	return out, err
 }
 
-// DescribeSubnets is sdk.EC2API's.
+// DescribeSubnets implements sdk.EC2API.
 func (q *question) DescribeSubnets(ctx context.Context, in *ec2.DescribeSubnetsInput, _ ...func(*ec2.Options)) (*ec2.DescribeSubnetsOutput, error) {
 	in.Filters = sorted(in.Filters)
 	out, err := ask(ctx, q.Resolver, "ec2:DescribeSubnets", in, q.api.DescribeSubnets, func(o *ec2.DescribeSubnetsOutput) bool { return len(o.Subnets) == 0 })
@@ -197,7 +195,7 @@ func (q *question) DescribeSubnets(ctx context.Context, in *ec2.DescribeSubnetsI
 	return out, err
 }
 
-// DescribeSecurityGroups is sdk.EC2API's.
+// DescribeSecurityGroups implements sdk.EC2API.
 func (q *question) DescribeSecurityGroups(ctx context.Context, in *ec2.DescribeSecurityGroupsInput, _ ...func(*ec2.Options)) (*ec2.DescribeSecurityGroupsOutput, error) {
 	in.Filters = sorted(in.Filters)
 	out, err := ask(ctx, q.Resolver, "ec2:DescribeSecurityGroups", in, q.api.DescribeSecurityGroups, func(o *ec2.DescribeSecurityGroupsOutput) bool { return len(o.SecurityGroups) == 0 })
@@ -205,7 +203,7 @@ func (q *question) DescribeSecurityGroups(ctx context.Context, in *ec2.DescribeS
 	return out, err
 }
 
-// DescribeCapacityReservations is sdk.EC2API's.
+// DescribeCapacityReservations implements sdk.EC2API.
 func (q *question) DescribeCapacityReservations(ctx context.Context, in *ec2.DescribeCapacityReservationsInput, _ ...func(*ec2.Options)) (*ec2.DescribeCapacityReservationsOutput, error) {
 	in.Filters = sorted(in.Filters)
 	out, err := ask(ctx, q.Resolver, "ec2:DescribeCapacityReservations", in, q.api.DescribeCapacityReservations, func(o *ec2.DescribeCapacityReservationsOutput) bool { return len(o.CapacityReservations) == 0 })
@@ -213,7 +211,7 @@ func (q *question) DescribeCapacityReservations(ctx context.Context, in *ec2.Des
 	return out, err
 }
 
-// Get reads a parameter of SSM, as ssm.Provider has it.
+// Get reads an SSM parameter, like ssm.Provider.
 func (q *question) Get(ctx context.Context, of ssm.Parameter) (string, error) {
 	out, err := ask(ctx, q.Resolver, "ssm:GetParameter", of.GetParameterInput(), q.api.GetParameter, func(o *awsssm.GetParameterOutput) bool { return o.Parameter == nil })
 	q.note(err)
@@ -223,7 +221,7 @@ func (q *question) Get(ctx context.Context, of ssm.Parameter) (string, error) {
 	return aws.ToString(out.Parameter.Value), nil
 }
 
-// sorted has filters in one order: Karpenter takes them out of maps.
+// sorted sorts filters: Karpenter iterates over maps, in random order.
 func sorted(filters []ec2types.Filter) []ec2types.Filter {
 	found := make([]ec2types.Filter, 0, len(filters))
 	for _, f := range filters {
@@ -234,14 +232,14 @@ func sorted(filters []ec2types.Filter) []ec2types.Filter {
 }
 
 const (
-	// goodFor is how long an answer holds: Karpenter looks for AMIs and security groups every five
-	// minutes (karpenter-provider-aws pkg/controllers/nodeclass, 1.14.1).
+	// goodFor is how long a response is valid: Karpenter looks up AMIs and security groups every five minutes
+	// (karpenter-provider-aws pkg/controllers/nodeclass, 1.14.1).
 	goodFor = 5 * time.Minute
-	// badFor is how long an error or an empty answer holds: what it lacks may be there soon.
+	// badFor is how long an error or an empty response is valid: what is missing may exist soon.
 	badFor = time.Minute
 )
 
-// answers are those that AWS gave, by question.
+// answers are AWS's responses by query.
 type answers struct {
 	mu sync.Mutex
 	of map[string]answer
@@ -253,7 +251,7 @@ type answer struct {
 	until time.Time
 }
 
-// find is an answer that still holds.
+// find returns a response that is still valid.
 func (a *answers) find(key string, now time.Time) (answer, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -261,7 +259,7 @@ func (a *answers) find(key string, now time.Time) (answer, bool) {
 	return found, ok && now.Before(found.until)
 }
 
-// keep notes an answer, and forgets those that hold no more.
+// keep stores a response, and drops expired ones.
 func (a *answers) keep(key string, kept answer, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -272,8 +270,7 @@ func (a *answers) keep(key string, kept answer, now time.Time) {
 	a.of[key] = kept
 }
 
-// ask returns the answer that is known, or asks within the budget. empty says of an answer that
-// it has nothing.
+// ask returns the cached response, or queries AWS within the budget. empty reports whether a response contains nothing.
 func ask[In, Out any](ctx context.Context, r *Resolver, action string, in *In, call func(context.Context, *In) (*Out, error), empty func(*Out) bool) (*Out, error) {
 	question, err := json.Marshal(in)
 	if err != nil {
@@ -299,21 +296,21 @@ func ask[In, Out any](ctx context.Context, r *Resolver, action string, in *In, c
 	return out, err
 }
 
-// EC2 refills what an account may describe in one region with 20 requests a second, after 100 at
-// once (https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html), and SSM answers
-// 40 a second (https://docs.aws.amazon.com/general/latest/gr/ssm.html). Karpenter needs most of
-// that when nodes are many. This is a fortieth of it.
+// For one account and region, EC2 allows 100 describe requests at once and then 20 a second
+// (https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html), and SSM 40 a second
+// (https://docs.aws.amazon.com/general/latest/gr/ssm.html). With many nodes, Karpenter needs most of that. This is a
+// fortieth of it.
 const (
 	perSecond = 0.5
 	atOnce    = 40
-	// reopens is how many questions there are again when the budget opens after it was used up.
+	// reopens is how many queries are available when the budget reopens after it was used up.
 	reopens = 20
 )
 
-// BusyError reports that AWS is not asked now, as it was asked too often.
+// BusyError means that AWS is not queried now because it was queried too often.
 type BusyError struct {
 	Action string
-	// Again is when it is asked again.
+	// Again is when it can be queried again.
 	Again time.Time
 }
 
@@ -321,15 +318,15 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("AWS is not asked for %s now: asked too often, again at %s", e.Action, e.Again.UTC().Format(time.TimeOnly))
 }
 
-// Budget is how many questions may be asked. One that is used up stays closed until there is
-// enough of it for several questions. The zero value is full.
+// Budget limits the number of queries. Once used up, it stays closed until it has capacity for several queries. The
+// zero value is full.
 type Budget struct {
 	mu      sync.Mutex
 	limiter *rate.Limiter
 	closed  time.Time
 }
 
-// Take takes n questions, or says when there are some again.
+// Take takes n queries, or returns when some are available again.
 func (b *Budget) Take(now time.Time, action string, n int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
