@@ -1,11 +1,12 @@
 // Package account queries AWS about the cluster's account and its instances.
 //
-// Step reports whether EC2 can be queried and is the account that this cluster's nodes are in, and whether a controller runs here under
-// another cluster's name. Resolution finds what the selectors of EC2NodeClasses resolve to, if a Plan needs it to tell which
-// nodes a change replaces. An InstanceAsker compares EC2's instances with NodeClaims and definitions in the background, within the
-// budget of queries that only serve a report: edited tags or security groups, an instance that was terminated by hand, one without
-// a NodeClaim, volumes that were left attached. It ignores nodes that Karpenter reports as Drifted. An AMIAsker finds out in the
-// background whether AWS publishes an AMI for the alias or SSM parameter of an EC2NodeClass that Karpenter does not resolve.
+// Step reports whether EC2 can be queried and is the account that this cluster's nodes are in, and whether a controller
+// runs here under another cluster's name. Resolution finds what the selectors of EC2NodeClasses resolve to, if a Plan
+// needs it to decide which nodes a change replaces. An InstanceAsker compares EC2's instances with NodeClaims and
+// definitions in the background, within the budget for queries that only serve a report: edited tags or security
+// groups, an instance that was terminated by hand, one without a NodeClaim, volumes that were left attached. It ignores
+// nodes that Karpenter reports as Drifted. An AMIAsker finds out in the background whether AWS publishes an AMI for the
+// alias or SSM parameter of an EC2NodeClass that Karpenter does not resolve.
 //
 // The package changes nothing in AWS or the cluster, and no reconcile waits for an answer longer than its patience.
 package account
@@ -112,9 +113,9 @@ func (m *Memory) Note(k *v1alpha1.KarpenterStatus, verdict *cloud.Verdict) {
 // Kubernetes returns the version of the EKS cluster (1.36); empty if AWS did not report it.
 func (m *Memory) Kubernetes() string { return m.kubernetes }
 
-// aboutToEnd reports whether a removal may delete its NodeClaims in this reconcile, or
-// count its instances as terminated. Neither can be reverted, so neither relies on
-// an old answer: an account that is no longer the right one shows no instance.
+// aboutToEnd reports whether a removal may delete its NodeClaims in this reconcile, or count its instances as
+// terminated. Neither can be reverted, so neither relies on an old answer: an account that is no longer the right one
+// contains none of the instances.
 func aboutToEnd(removals []v1alpha1.Removal) bool {
 	phases := []v1alpha1.RemovalPhase{v1alpha1.RemovalPacing, v1alpha1.RemovalDraining, v1alpha1.RemovalVerifyingCloud}
 	return slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool { return slices.Contains(phases, r.Phase) })
@@ -153,7 +154,7 @@ func (s *Step) answer(ctx context.Context) (cloud.Verdict, error) {
 		return cloud.Verdict{}, err
 	}
 	s.Memory.arn, s.Memory.kubernetes = found.ARN, found.Version
-	// A cluster with another authority is the wrong one, whether EC2 answers or not.
+	// A cluster with another authority is the wrong one, whether EC2 responds or not.
 	if verdict := cloud.Verify(found, s.CertificateAuthority, nil, nil); !verdict.OK {
 		return verdict, nil
 	}
@@ -207,8 +208,8 @@ func (c *Clouds) in(ctx context.Context, region string) (Cloud, error) {
 	return client, nil
 }
 
-// maxPatience is the longest that AWS may delay a reconcile: a push or a drift
-// must not wait for a cloud that does not answer.
+// maxPatience is the longest that AWS may delay a reconcile: a push or a drift must not wait for a cloud that does not
+// respond.
 const maxPatience = 15 * time.Second
 
 // Patience returns the timeout of each of a reconcile's two queries, one about the account
@@ -242,8 +243,8 @@ func (c impatient) Instances(ctx context.Context, query cloud.Query) ([]cloud.In
 // identify an account as well as all do.
 const maxProviderIDs = 50
 
-// providerIDs returns some of the live provider IDs. A cache lists in no order; sorting gives the same
-// query, and the same message about its answer, for the same state.
+// providerIDs returns some of the live provider IDs. A cache lists in random order; sorting results in the same query,
+// and the same message about its answer, for the same state.
 func providerIDs(claims []plan.NodeClaim) []string {
 	var ids []string
 	for _, claim := range claims {
@@ -255,7 +256,7 @@ func providerIDs(claims []plan.NodeClaim) []string {
 	return ids[:min(len(ids), maxProviderIDs)]
 }
 
-// tellForeign reports, once, the NodeClaims about which EC2 cannot be queried.
+// tellForeign reports, once, the NodeClaims that cannot be queried in EC2.
 func (s *Step) tellForeign() {
 	var fresh []string
 	foreign := map[string]bool{}

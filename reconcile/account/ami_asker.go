@@ -14,44 +14,44 @@ const (
 	resolves = 10 * time.Second
 	// amiEvery is how long an answer about an AMI is valid: a query costs up to five requests to SSM.
 	amiEvery = 10 * time.Minute
-	// amisAtOnce is how many aliases and SSM parameters are queried at once, and then not until a minute later. Plans need the
-	// same budget of requests.
+	// amisAtOnce is how many aliases and SSM parameters are queried at once; the next ones follow a minute later. Plans
+	// need the same budget of requests.
 	amisAtOnce = 3
 )
 
-// AMILook is what a reconcile knows when it looks for the last answers about AMIs.
+// AMILook is the input of AMIAsker.See in one reconcile.
 type AMILook struct {
 	// Ask queries AWS.
 	Ask plan.Ask
-	// In is the region and the Kubernetes version of the cluster: under others, AWS publishes other AMIs.
+	// In is the region and the Kubernetes version of the cluster: AWS publishes different AMIs for others.
 	In string
 	// Classes are the EC2NodeClasses in the cluster that NodePools of the NodeSync reference.
 	Classes []*plan.Object
 	Now     time.Time
 }
 
-// AMIAsker finds out, beside the reconciles of one NodeSync, whether AWS publishes an AMI for the alias or SSM parameter of
-// each EC2NodeClass whose AMIs Karpenter does not resolve. It makes no request about another class. The zero value has asked
-// nothing.
+// AMIAsker finds out, in the background of one NodeSync's reconciles, whether AWS publishes an AMI for the alias or SSM
+// parameter of each EC2NodeClass whose AMIs Karpenter does not resolve. It makes no request about other classes. The
+// zero value is ready to use.
 type AMIAsker struct {
 	mu     sync.Mutex
 	asking bool
 	// next is when AWS may be queried again.
 	next time.Time
-	// known are the answers, by In and by what classes name.
+	// known are the answers, by In and by the alias or parameter.
 	known map[[2]string]*amiAnswer
 }
 
 // amiAnswer is the last answer about one alias or SSM parameter.
 type amiAnswer struct {
-	// due is when AWS is queried again. unpublished reports that it publishes no AMI; false if that is unknown.
+	// due is when AWS is queried again. unpublished reports whether it publishes no AMI; false if that is unknown.
 	due         time.Time
 	unpublished bool
 }
 
-// See returns why no node can be launched with EC2NodeClasses, by their names: those for which AWS publishes no AMI by the last
-// answer. A class about which AWS has not answered is not among them. AWS is queried in a goroutine that no reconcile
-// waits for: the next one has the answer.
+// See returns why no node can be launched with EC2NodeClasses, by their names: those for which AWS publishes no AMI
+// according to the last answer. It omits a class about which AWS has not responded. A goroutine queries AWS, and no
+// reconcile waits for it: the next one gets the answer.
 func (a *AMIAsker) See(ctx context.Context, l AMILook, found *finding.Findings) map[string]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,8 +92,8 @@ func (a *AMIAsker) See(ctx context.Context, l AMILook, found *finding.Findings) 
 	return why
 }
 
-// ask queries AWS, and keeps the answers. If AWS does not answer about an AMI, the last answer stands, and AWS is queried again
-// sooner.
+// ask queries AWS, and stores the answers. If AWS does not respond about an AMI, the last answer remains, and AWS is
+// queried again sooner.
 func (a *AMIAsker) ask(ctx context.Context, l AMILook, due map[*amiAnswer]plan.Question) {
 	var questions []plan.Question
 	for _, q := range due {

@@ -27,20 +27,20 @@ import (
 )
 
 const (
-	// patience is how long one comparison may take, and soon is when a reconcile looks for its answer.
+	// patience is the maximum duration of a comparison, and soon is when a reconcile checks for its result.
 	patience, soon = 30 * time.Second, 2 * time.Second
-	// again is when what AWS was too busy for is asked again.
+	// again is when a query is repeated for which AWS was too busy.
 	again = time.Minute
-	// settles is how long EC2 and Karpenter have to know of each other, unless comparisons are
-	// more frequent.
+	// settles is how long EC2 and Karpenter have to learn about each other's changes, unless comparisons are more
+	// frequent.
 	settles = time.Minute
-	// busyFor is how long AWS may be too busy until that is reported.
+	// busyFor is how long AWS may be too busy before that is reported.
 	busyFor = 30 * time.Minute
-	// maxMessage is how long the words on one instance are, in bytes.
+	// maxMessage is the maximum length in bytes of the message about one instance.
 	maxMessage = 512
 )
 
-// InstanceCloud is what is asked of AWS.
+// InstanceCloud is the AWS client of an InstanceAsker.
 type InstanceCloud interface {
 	Fleet(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
 	SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
@@ -48,7 +48,7 @@ type InstanceCloud interface {
 	LeftBehind(ctx context.Context, cluster string, profiles bool) ([]cloud.Answer, error)
 }
 
-// InstanceLook is what a reconcile knows when it looks for the last answer.
+// InstanceLook is the input of InstanceAsker.See in one reconcile.
 type InstanceLook struct {
 	// Cloud returns the client of the region. It makes no request.
 	Cloud func(ctx context.Context) (InstanceCloud, error)
@@ -56,47 +56,48 @@ type InstanceLook struct {
 	Reader client.Reader
 	// Cluster is the EKS cluster.
 	Cluster string
-	// Unverified is why it is not certain that AWS's answers are those of this cluster's account;
-	// empty if it is.
+	// Unverified is why AWS's answers may not come from this cluster's account; empty if they do.
 	Unverified string
 	Set        *render.Set
 	Live       plan.Live
-	// Rolling reports whether nodes are being replaced: which security groups an instance should have
-	// then depends on when it was launched, and they are not compared.
+	// Rolling reports whether nodes are being replaced: the security groups that an instance should have then depend on
+	// when it was launched, and are not compared.
 	Rolling bool
-	// Removals is how many removals are recorded: when one is over, it is time to ask what it has left.
+	// Removals is the number of recorded removals: when one completes, the next comparison is due, to find what it has
+	// left.
 	Removals int
-	// Urgent reports whether the answer is wanted within a minute: a Node is terminating, and no NodeClaim has it.
+	// Urgent reports whether the result is needed within a minute: a Node without a NodeClaim is terminating.
 	Urgent bool
-	// Before is what the status has of the last comparison; nil if it has none.
+	// Before is the last comparison in the status; nil if there is none.
 	Before *v1alpha1.InstanceDrift
 	Now    time.Time
-	// Every is the least time between two comparisons; 0 for none.
+	// Every is the minimum interval between two comparisons; if 0, there are none.
 	Every time.Duration
 }
 
-// InstanceAsker compares the instances of one NodeSync beside its reconciles, and keeps the last answer. The zero
-// value has asked nothing.
+// InstanceAsker compares the instances of one NodeSync in the background of its reconciles, and stores the last result.
+// The zero value is ready to use.
 type InstanceAsker struct {
 	mu sync.Mutex
-	// due is when AWS is asked again, asked when it was asked last, and answered when it has answered last, or was
-	// first asked.
+	// due is when AWS is queried again, asked when it was last queried, and answered when it last responded, or was
+	// first queried.
 	due, asked, answered time.Time
 	asking               bool
 	cluster              string
-	// known is the last answer, which is read only; nil before the first.
+	// known is the last result, which must not be changed; nil before the first.
 	known *v1alpha1.InstanceDrift
-	// left are the Nodes and instances that were terminating by that answer, and that no NodeClaim has.
+	// left are the Nodes and instances without a NodeClaim that were terminating in that result.
 	left []removal.LeftInstance
-	// removals is how many were recorded when a reconcile looked last.
+	// removals is the number of recorded removals in the last reconcile.
 	removals int
-	// seen are the resources that were left by the last answer, and had is what the cluster has had since the daemon started.
+	// seen are the resources that were left in the last result. had is what the cluster has contained since the daemon
+	// started.
 	seen seen
 	had  had
 }
 
-// See returns the last answer; nil if there is none yet. Where it is time AWS is asked
-// again, in a goroutine that no reconcile waits for: the next one has the answer.
+// See returns the last result; nil if there is none yet. When the next comparison is due, a goroutine queries AWS, and
+// no reconcile waits for it: the next one gets the result.
 func (a *InstanceAsker) See(ctx context.Context, l InstanceLook, found *finding.Findings) *v1alpha1.InstanceDrift {
 	switch {
 	case l.Every <= 0:
@@ -174,25 +175,25 @@ func (a *InstanceAsker) ask(ctx context.Context, q *question, sooner time.Time) 
 	}
 }
 
-// Left are the Nodes and instances that were terminating by the last answer, and that no NodeClaim has.
+// Left returns the Nodes and instances without a NodeClaim that were terminating in the last result.
 func (a *InstanceAsker) Left() []removal.LeftInstance {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.left)
 }
 
-// question is one comparison: what AWS is asked, and what its answer is compared with.
+// question is one comparison: what to query in AWS, and what to compare the response with.
 type question struct {
 	cloud func(ctx context.Context) (InstanceCloud, error)
 	// cluster reads VolumeAttachments and Nodes.
 	cluster client.Reader
 	fleet   Fleet
 	query   cloud.Query
-	// classes are the EC2NodeClasses of the NodeSync's NodeClaims, and rolling is that of a Look.
+	// classes are the EC2NodeClasses of the NodeSync's NodeClaims; rolling is InstanceLook.Rolling.
 	classes map[string]*plan.Object
 	rolling bool
-	// living is what the cluster's things in AWS may be in use by, and profiles reports that there may be instance
-	// profiles that no living thing names.
+	// living is what may use the cluster's resources in AWS. profiles reports whether there may be instance profiles
+	// that no live object references.
 	living   leftover.Living
 	profiles bool
 	// before is what the last answer has shown as left; it is read only. last is that answer: what AWS does not answer now
@@ -206,12 +207,12 @@ type question struct {
 	// and leftBefore those of the last answer.
 	now              time.Time
 	left, leftBefore []removal.LeftInstance
-	// had is what the cluster is known to have had.
+	// had is what the cluster is known to have contained.
 	had had
 }
 
-// question is what is compared now: what lives was read before AWS is asked, so that an instance
-// which comes meanwhile has not settled.
+// question returns the comparison to make now. The live objects are read before AWS is queried, so an instance that
+// appears meanwhile has not settled.
 func (l *InstanceLook) question() *question {
 	q := &question{
 		cloud: l.Cloud, cluster: l.Reader, query: cloud.Query{Cluster: l.Cluster, AllPools: true}, classes: map[string]*plan.Object{}, rolling: l.Rolling,
@@ -258,7 +259,7 @@ func (q *question) compare(ctx context.Context) (*v1alpha1.InstanceDrift, error)
 	for _, name := range slices.Sorted(maps.Keys(q.classes)) {
 		class, live := new(awsv1.EC2NodeClass), q.classes[name]
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, class) != nil {
-			continue // of one that this plumbline cannot read only Karpenter's own tags are compared
+			continue // for a class that this version cannot read, only Karpenter's own tags are compared
 		}
 		said := Class{Tags: class.Spec.Tags, Hash: plan.HashesOf(live.GetAnnotations()).Class()}
 		if said.Groups, err = q.groups(ctx, aws, class); err != nil {
@@ -305,8 +306,8 @@ func (q *question) unanswered(err error) string {
 	return err.Error()
 }
 
-// groups are the security groups that a class resolves to; nil if they are not compared, or where
-// there are none, which Karpenter says of the class.
+// groups returns the security groups that a class resolves to; nil if they are not compared, or if there are none,
+// which Karpenter reports on the class.
 func (q *question) groups(ctx context.Context, aws InstanceCloud, class *awsv1.EC2NodeClass) ([]string, error) {
 	if q.rolling {
 		return nil, nil
@@ -318,7 +319,7 @@ func (q *question) groups(ctx context.Context, aws InstanceCloud, class *awsv1.E
 	return found, err
 }
 
-// shuttingDown are the instances of the NodeSync's pools that EC2 is shutting down, and that no NodeClaim has.
+// shuttingDown returns the instances of the NodeSync's pools without a NodeClaim that EC2 is shutting down.
 func (q *question) shuttingDown() (left []removal.LeftInstance) {
 	claimed := map[string]bool{}
 	for i := range q.fleet.Claims {
@@ -340,17 +341,18 @@ func (q *question) shuttingDown() (left []removal.LeftInstance) {
 	return left
 }
 
-// mostHad is how many instances are remembered. When there are more, only those of living NodeClaims are kept.
+// mostHad is how many instances are remembered. If there are more, only those of live NodeClaims are kept.
 const mostHad = 10_000
 
-// had is what this cluster had since the daemon started. It proves that a resource in AWS is this cluster's. Tags do not: another
-// cluster of the same name, or an earlier one, sets the same. If it is lost, messages have no commands.
+// had is what this cluster has contained since the daemon started. It proves that a resource in AWS belongs to this
+// cluster. Tags do not: another cluster of the same name, or an earlier one, sets the same tags. If it is lost,
+// messages contain no commands.
 type had struct {
 	// instances are the IDs of NodeClaims' instances; classes and uids are the names and UIDs of EC2NodeClasses.
 	instances, classes, uids map[string]bool
 }
 
-// note adds what lives.
+// note adds the live objects.
 func (h *had) note(live plan.Live) {
 	if h.classes == nil {
 		h.classes, h.uids = map[string]bool{}, map[string]bool{}
@@ -370,13 +372,13 @@ func (h *had) note(live plan.Live) {
 	}
 }
 
-// clone returns a copy for a goroutine that runs beside the reconciles.
+// clone returns a copy for a goroutine that runs concurrently with the reconciles.
 func (h *had) clone() had {
 	return had{instances: maps.Clone(h.instances), classes: maps.Clone(h.classes), uids: maps.Clone(h.uids)}
 }
 
-// made reports whether something that is left was made by this cluster. A launch template has only the name of its
-// EC2NodeClass, which another cluster may use too.
+// made reports whether this cluster created a leftover. A launch template only has the name of its EC2NodeClass, which
+// another cluster may use, too.
 func (h *had) made(f leftover.Found) bool {
 	switch f.Kind {
 	case cloud.KindNetworkInterface:

@@ -24,17 +24,17 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Fleet is what EC2 shows of a cluster's instances, and what they are compared with.
+// Fleet contains EC2's response about a cluster's instances, and what they are compared with.
 type Fleet struct {
-	// Cluster is the name by which Karpenter tags instances.
+	// Cluster is the name with which Karpenter tags instances.
 	Cluster string
-	// Shown are the instances by the cluster's tags, and those of the NodeClaims by their IDs.
+	// Shown are the instances with the cluster's tags, and those of the NodeClaims by ID.
 	Shown []cloud.Instance
 	// Claims are all NodeClaims of the cluster.
 	Claims []plan.NodeClaim
-	// Pools are the NodePools of the NodeSync, and Others those of the cluster beside them.
+	// Pools are the NodePools of the NodeSync, and Others the other NodePools of the cluster.
 	Pools, Others map[string]bool
-	// UIDs are the names of Pools by the UIDs of those that are in the cluster.
+	// UIDs are the names of those of Pools that exist in the cluster, by UID.
 	UIDs map[types.UID]string
 	// Classes are the EC2NodeClasses of the cluster.
 	Classes map[string]Class
@@ -42,13 +42,13 @@ type Fleet struct {
 	Before []v1alpha1.DriftedInstance
 	// Had are the IDs of instances that NodeClaims of this cluster are known to have had.
 	Had map[string]bool
-	// Settled is when EC2 and Karpenter had to know of each other: what began later is left out.
+	// Settled is the time before which changes must be known to both EC2 and Karpenter: anything newer is ignored.
 	Settled time.Time
 }
 
-// Class is what an EC2NodeClass says of its instances.
+// Class is what an EC2NodeClass specifies for its instances.
 type Class struct {
-	// Tags are those of its spec, and Hash is Karpenter's hash of it.
+	// Tags are those in its spec, and Hash is Karpenter's hash of it.
 	Tags map[string]string
 	Hash plan.Hash
 	// Groups are the IDs of the security groups that its selectors resolve to; nil if they are not
@@ -57,7 +57,7 @@ type Class struct {
 	Unresolved bool
 }
 
-// Differences are the instances of the NodeSync's pools that are not as their definitions and NodeClaims say, by ID.
+// Differences returns the instances of the NodeSync's pools that differ from their definitions and NodeClaims, by ID.
 func (f *Fleet) Differences() []v1alpha1.DriftedInstance {
 	shown, claimed := map[string]*cloud.Instance{}, map[string]bool{}
 	for i := range f.Shown {
@@ -78,7 +78,7 @@ func (f *Fleet) Differences() []v1alpha1.DriftedInstance {
 		if words == "" {
 			continue
 		}
-		if _, id, err := cloud.ParseProviderID(c.ProviderID); err == nil { // else it is not EC2's
+		if _, id, err := cloud.ParseProviderID(c.ProviderID); err == nil { // otherwise it is not an EC2 one
 			found = append(found, v1alpha1.DriftedInstance{ID: id, NodeClaim: c.Name, Pool: pool, Message: words})
 		}
 	}
@@ -91,8 +91,8 @@ func (f *Fleet) Differences() []v1alpha1.DriftedInstance {
 	return found
 }
 
-// relabelled reports that a NodeClaim of a pool has the label of another pool, or none; empty if it has the pool's. Karpenter
-// finds the NodeClaims of a NodePool by this label, and replaces, drains and counts no others for it.
+// relabelled returns the message that a NodeClaim of a pool has the label of another pool, or none; empty if it has the
+// pool's. Karpenter finds the NodeClaims of a NodePool by this label, and replaces, drains and counts only these.
 func relabelled(c *plan.NodeClaim, pool string) string {
 	if c.Pool == pool {
 		return ""
@@ -104,14 +104,14 @@ func relabelled(c *plan.NodeClaim, pool string) string {
 	return fmt.Sprintf("%s, although NodePool/%s owns it: kubectl label nodeclaim %s %s=%s --overwrite", label, pool, c.Name, karpv1.NodePoolLabelKey, pool)
 }
 
-// stray reports whether an instance that no NodeClaim has runs for one of the NodeSync's pools, or
-// for one that does not exist.
+// stray reports whether an instance without a NodeClaim runs for one of the NodeSync's pools, or for one that does not
+// exist.
 func (f *Fleet) stray(i *cloud.Instance) bool {
 	return i.Pool != "" && !f.Others[i.Pool] && !ends(i) && i.Launched.Before(f.Settled)
 }
 
-// strayWords say what to do about an instance that no NodeClaim has. Its tags have the cluster's name, and so have those of
-// another cluster of the name.
+// strayWords returns what to do about an instance without a NodeClaim. Its tags contain the cluster's name, but so do
+// those of another cluster with the same name.
 func (f *Fleet) strayWords(i *cloud.Instance) string {
 	words := "it has no NodeClaim and is " + i.State
 	if f.Had[i.ID] {
@@ -120,11 +120,10 @@ func (f *Fleet) strayWords(i *cloud.Instance) string {
 	return words + "; no NodeClaim of this cluster is recorded for it: find out whether another cluster has the name " + f.Cluster + " before you terminate it"
 }
 
-// ends reports whether an instance has ended, or is about to.
+// ends reports whether an instance is terminated or shutting down.
 func ends(i *cloud.Instance) bool { return i.Gone() || i.State == "shutting-down" }
 
-// differs says how an instance differs from its NodeClaim and its definitions; empty if it does
-// not.
+// differs returns how an instance differs from its NodeClaim and its definitions; empty if it does not.
 func (f *Fleet) differs(c *plan.NodeClaim, i *cloud.Instance) string {
 	switch {
 	case i == nil:
@@ -137,7 +136,7 @@ func (f *Fleet) differs(c *plan.NodeClaim, i *cloud.Instance) string {
 		return words
 	}
 	class, known := f.Classes[c.Class]
-	// Karpenter counts nodes of an older class as outdated, and replaces them.
+	// Karpenter considers nodes of an older class drifted, and replaces them.
 	same := known && !c.Drifted && class.Hash != "" && c.Hashes.Class() == class.Hash
 	var words []string
 	if same {
@@ -153,7 +152,7 @@ func (f *Fleet) differs(c *plan.NodeClaim, i *cloud.Instance) string {
 	return strings.Join(words, "; ")
 }
 
-// karpenters are the tags by which Karpenter knows an instance of a NodeClaim (GetTags in
+// karpenters returns the tags with which Karpenter identifies the instance of a NodeClaim (GetTags in
 // karpenter-provider-aws pkg/utils/utils.go, 1.14.1).
 func (f *Fleet) karpenters(c *plan.NodeClaim) map[string]string {
 	return map[string]string{
@@ -164,7 +163,7 @@ func (f *Fleet) karpenters(c *plan.NodeClaim) map[string]string {
 	}
 }
 
-// without are the tags of a class that Karpenter does not write over by its own.
+// without returns the tags of a class that Karpenter does not override with its own.
 func (f *Fleet) without(tags map[string]string) map[string]string {
 	left := maps.Clone(tags)
 	for key := range f.karpenters(&plan.NodeClaim{}) {
@@ -173,7 +172,7 @@ func (f *Fleet) without(tags map[string]string) map[string]string {
 	return left
 }
 
-// tagsDiffer says which tags are not as they should be. Tags beside these are their owner's.
+// tagsDiffer returns which tags are missing or wrong. It ignores other tags.
 func tagsDiffer(has, wanted map[string]string, by string) []string {
 	var words []string
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
@@ -209,9 +208,9 @@ func groupsDiffer(has, wanted []string, class string) []string {
 	return []string{fmt.Sprintf(groupsAre+"%s, expected %s from %s/%s", strings.Join(has, ", "), strings.Join(wanted, ", "), render.EC2NodeClass, class)}
 }
 
-// nodes finds the Nodes of the NodeSync's pools, or of a pool that does not exist, that no NodeClaim has and whose instance is
-// not there either, and the NodeClaims whose Node was deleted while their instance runs: nothing deletes these. A Node whose
-// instance runs is among the instances that no NodeClaim has, and one that is terminating among what is left.
+// nodes finds the Nodes of the NodeSync's pools, or of a pool that does not exist, that have neither a NodeClaim nor an
+// instance, and the NodeClaims whose Node was deleted while their instance runs: nothing deletes these. A Node whose
+// instance runs is reported with the instances without a NodeClaim, and a terminating one with what is left.
 func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error) {
 	claimed, runs, gone, there := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range q.fleet.Claims {
@@ -247,8 +246,8 @@ func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error
 	return append(found, lost...), err
 }
 
-// lost finds the instances of the NodeSync's pools that run for a NodeClaim whose Node was deleted. there are the Nodes with the
-// label of a NodePool, and runs the instances that run.
+// lost finds the instances of the NodeSync's pools that run for a NodeClaim whose Node was deleted. there are the Nodes
+// with the label of a NodePool, and runs the running instances.
 func (q *question) lost(ctx context.Context, there, runs map[string]bool) (found []v1alpha1.DriftedInstance, err error) {
 	for i := range q.fleet.Claims {
 		c := &q.fleet.Claims[i]
@@ -269,7 +268,8 @@ func (q *question) lost(ctx context.Context, there, runs map[string]bool) (found
 	return found, nil
 }
 
-// instanceOf is the ID of a Node's instance, and its providerID; the Node's name and nothing if it has none of EC2.
+// instanceOf returns the ID and the providerID of a Node's instance, or the Node's name and an empty string if it has
+// no EC2 instance.
 func (q *question) instanceOf(ctx context.Context, name string) (id, providerID string, err error) {
 	node := &corev1.Node{}
 	if err := q.cluster.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {

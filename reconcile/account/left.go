@@ -22,8 +22,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// live notes whose things in AWS are in use. A cluster in which each EC2NodeClass names its instance profile has
-// none of Karpenter's; for a NodeClaim whose class is gone, the profile of its instance is unknown.
+// live records the live objects whose resources in AWS are in use. If each EC2NodeClass names its instance profile,
+// Karpenter has created none; for a NodeClaim whose class does not exist, the profile of its instance is unknown.
 func (q *question) live(live plan.Live) {
 	l := leftover.Living{Classes: map[string]bool{}, UIDs: map[string]bool{}, Profiles: map[string]bool{}, Instances: map[string]bool{}}
 	classes, named := 0, 0
@@ -88,13 +88,13 @@ func (q *question) behindBefore(err error) *v1alpha1.LeftResources {
 	return left
 }
 
-// foreign reports whether an instance runs that this cluster is not known to have had: another cluster may have the name, and
-// EC2NodeClasses of the same names.
+// foreign reports whether an instance runs that this cluster is not known to have had: another cluster may have the
+// same name, and EC2NodeClasses of the same names.
 func (q *question) foreign() bool {
 	return slices.ContainsFunc(q.fleet.Shown, func(i cloud.Instance) bool { return !i.Gone() && !q.had.instances[i.ID] })
 }
 
-// unanswered says what AWS denies, and what it has not answered besides; empty if it has answered all.
+// unanswered returns what AWS denies, and what else it has not answered; empty if it has answered all.
 func unanswered(answers []cloud.Answer) string {
 	var denies, words []string
 	for _, answer := range answers {
@@ -112,8 +112,8 @@ func unanswered(answers []cloud.Answer) string {
 	return strings.Join(words, "; ")
 }
 
-// behindWords say what is left, and how it is deleted. Another cluster may have the same name, and its tags are the same:
-// the command is there only if this cluster is known to have made it.
+// behindWords returns what is left, and how to delete it. Another cluster may have the same name, and its tags are the
+// same, so the command is included only if this cluster is known to have created the resource.
 func behindWords(f leftover.Found, owned bool) string {
 	of := ""
 	if f.What != "" {
@@ -135,10 +135,10 @@ func behindWords(f leftover.Found, owned bool) string {
 	return fmt.Sprintf("%s %s%s: if it stays, %s", leftover.Noun(f.Kind), f.ID, of, does)
 }
 
-// seen are the resources that the last answer has shown as left, by kind and ID.
+// seen are the resources that were left in the last result, by kind and ID.
 type seen map[string]v1alpha1.LeftResource
 
-// reported are those that the status has.
+// reported returns those in the status.
 func reported(before *v1alpha1.InstanceDrift) seen {
 	s := seen{}
 	if before != nil && before.Left != nil {
@@ -149,7 +149,7 @@ func reported(before *v1alpha1.InstanceDrift) seen {
 	return s
 }
 
-// of are those of a kind.
+// of returns those of a kind.
 func (s seen) of(kind cloud.Kind) (some []v1alpha1.LeftResource) {
 	for _, id := range slices.Sorted(maps.Keys(s)) {
 		if s[id].Kind == string(kind) {
@@ -159,8 +159,8 @@ func (s seen) of(kind cloud.Kind) (some []v1alpha1.LeftResource) {
 	return some
 }
 
-// confirm returns those that the answer before this one had, too, and whether there are others: Karpenter and the CNI
-// plugin delete what they do not need a moment later. The others are remembered for the next answer.
+// confirm returns those that were also in the previous result, and whether there are others: Karpenter and the CNI
+// plugin delete unneeded resources a moment later. The others are remembered for the next result.
 func (s *seen) confirm(found *v1alpha1.LeftResources) (confirmed *v1alpha1.LeftResources, others bool) {
 	now := seen{}
 	confirmed = &v1alpha1.LeftResources{Failure: found.Failure}
@@ -179,7 +179,7 @@ func (s *seen) confirm(found *v1alpha1.LeftResources) (confirmed *v1alpha1.LeftR
 	return confirmed, others
 }
 
-// pageSize is how many objects one answer of the API server has.
+// pageSize is how many objects one LIST returns.
 const pageSize = 500
 
 // volumes finds what nodes that are gone have left attached: VolumeAttachments, and volumes in EC2; nil if there is none.
@@ -225,8 +225,8 @@ func (q *question) volumesBefore() (some []v1alpha1.LeftVolume) {
 	return some
 }
 
-// attachments are the VolumeAttachments whose node is gone, by name. Of the nodes of NodeClaims it
-// is known that they are there; the others are asked for, each once.
+// attachments returns the VolumeAttachments whose node does not exist, by name. The nodes of NodeClaims are known to
+// exist; each other node is read once.
 func (q *question) attachments(ctx context.Context) ([]storagev1.VolumeAttachment, error) {
 	gone := map[string]bool{}
 	for i := range q.fleet.Claims {
@@ -257,7 +257,7 @@ func (q *question) attachments(ctx context.Context) ([]storagev1.VolumeAttachmen
 	}
 }
 
-// ofAttachment says what is left of a node that is gone.
+// ofAttachment returns what is left of a deleted node.
 func ofAttachment(v *storagev1.VolumeAttachment) v1alpha1.LeftVolume {
 	left := v1alpha1.LeftVolume{Name: v.Name, Driver: v.Spec.Attacher, Node: v.Spec.NodeName}
 	what := "a volume"
@@ -272,8 +272,9 @@ func ofAttachment(v *storagev1.VolumeAttachment) v1alpha1.LeftVolume {
 	return left
 }
 
-// ofVolume reports whether a volume in EC2 is attached to an instance that has ended. owned reports that this cluster is known to
-// have had the instance: another cluster may have the same name, and the command is not for its volumes.
+// ofVolume reports whether a volume in EC2 is attached to a terminated instance. owned reports whether this cluster is
+// known to have had the instance: another cluster may have the same name, and the command must not be applied to its
+// volumes.
 func ofVolume(v *cloud.Resource, owned bool) (v1alpha1.LeftVolume, bool) {
 	if v.Alive {
 		return v1alpha1.LeftVolume{}, false
@@ -288,7 +289,7 @@ func ofVolume(v *cloud.Resource, owned bool) (v1alpha1.LeftVolume, bool) {
 	}, true
 }
 
-// orphaned counts the instances that no NodeClaim has.
+// orphaned returns the number of instances without a NodeClaim.
 func orphaned(found []v1alpha1.DriftedInstance) int32 {
 	n := int32(0)
 	for _, i := range found {

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// ResolutionCloud is what is asked of AWS. It answers from what AWS said a few minutes ago.
+// ResolutionCloud is the AWS client of a Resolution. It reuses AWS's responses of the last minutes.
 type ResolutionCloud interface {
 	AMIs(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) ([]awsv1.AMI, error)
 	Subnets(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
@@ -28,15 +28,13 @@ type Resolution struct {
 	Cloud func(ctx context.Context) (ResolutionCloud, error)
 	// Cluster is the EKS cluster, Kubernetes its version (1.36).
 	Cluster, Kubernetes string
-	// Unverified is why it is not certain that AWS's answers are those of this cluster's account;
-	// empty if it is.
+	// Unverified is why AWS's answers may not come from this cluster's account; empty if they do.
 	Unverified string
-	// Patience is how long all answers together are waited for.
+	// Patience is the timeout of all answers together.
 	Patience time.Duration
 }
 
-// Unverified is why the answers of AWS may be those of another account, by what is known of it;
-// empty if they are not.
+// Unverified returns why AWS's answers may come from another account, given the verdict; empty if they do not.
 func Unverified(account *cloud.Verdict) string {
 	if account == nil || !account.OK {
 		return "the account is not verified"
@@ -44,7 +42,7 @@ func Unverified(account *cloud.Verdict) string {
 	return ""
 }
 
-// Answers asks AWS.
+// Answers queries AWS.
 func (s *Resolution) Answers(ctx context.Context, questions []plan.Question) map[render.Ref]plan.Answer {
 	ctx, cancel := context.WithTimeout(ctx, s.Patience)
 	defer cancel()
@@ -98,8 +96,8 @@ func resolved[T any](found []T, err error) plan.Resolved[T] {
 	return plan.Resolved[T]{Found: found}
 }
 
-// running is what the instances of NodeClaims run. What EC2 shows beside an error is known all the
-// same.
+// running returns what the instances of NodeClaims run. If there is an error, the instances that EC2 returned are known
+// anyway.
 func (s *Resolution) running(ctx context.Context, aws ResolutionCloud, claims []*plan.NodeClaim) (map[string]plan.Running, string) {
 	query := cloud.Query{Cluster: s.Cluster}
 	for _, c := range claims {
