@@ -23,23 +23,23 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// book is what the loop knows of the record of one NodeSync: where it goes on, and what was open
-// when this leader began.
+// book is what the loop knows about the record of one NodeSync: where to continue, and what was open when this leader
+// started.
 type book struct {
 	of owner
 	// next is the number of the next Record.
 	next int
-	// open are the Records of NodeClaims that were ending when the last leader wrote.
+	// open are the Records of NodeClaims that were terminating when the last leader wrote.
 	open map[claimKey]numbered
-	// late are lines of those of them that have gone while nobody led.
+	// late are the lines of those of them that were deleted while there was no leader.
 	late map[int]string
-	// until is up to when all is recorded; zero if nothing is.
+	// until is the time up to which everything is recorded; zero if nothing is.
 	until metav1.Time
-	// gap is the time since, of which nothing is; it has no end while nothing is watched.
+	// gap is the time since then, in which nothing is recorded; its To is zero while nothing is watched.
 	gap Gap
 }
 
-// claimKey tells NodeClaims apart, also of one name.
+// claimKey identifies a NodeClaim, even if another one has the same name.
 type claimKey struct {
 	name    string
 	created int64
@@ -52,17 +52,17 @@ type numbered struct {
 
 func keyOf(name string, created metav1.Time) claimKey { return claimKey{name, created.Unix()} }
 
-// covered reports whether what ends now is recorded.
+// covered reports whether terminations are being recorded now.
 func (b *book) covered() bool { return b.gap.From.IsZero() || !b.gap.To.IsZero() }
 
-// due reports whether something has to be written although nothing has ended.
+// due reports whether something must be written although nothing was terminated.
 func (b *book) due(now time.Time) bool {
 	return b.covered() && (!b.gap.To.IsZero() || now.Sub(b.until.Time) >= heartbeat)
 }
 
 func byName(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }
 
-// load reads where the records go on that the last leader has left.
+// load reads where the records of the last leader continue.
 func (r *Recorder) load(ctx context.Context) error {
 	books := map[types.NamespacedName]*book{}
 	err := each(ctx, r.Uncached, r.Namespace, func(of owner, object *corev1.ConfigMap) {
@@ -78,7 +78,7 @@ func (r *Recorder) load(ctx context.Context) error {
 		for _, line := range parseSegment(object.Data[recordsKey]) {
 			seq, record, err := parse(line)
 			if err != nil {
-				continue // another client has written it
+				continue // another client wrote it
 			}
 			b.next = max(b.next, seq+1)
 			if record.Gone.IsZero() {
@@ -96,9 +96,9 @@ func (r *Recorder) load(ctx context.Context) error {
 	return nil
 }
 
-// begin closes the gaps of the time when nobody led, as soon as NodeClaims are watched, or where
-// there are none: what was ending then, and is gone, has ended in it. It also begins the
-// books of NodeSyncs that have none.
+// begin closes the gaps of the time without a leader, as soon as NodeClaims are watched or there are none: NodeClaims
+// that were terminating then, and are gone, were deleted in the gap. It also creates the books of NodeSyncs that have
+// none.
 func (r *Recorder) begin(ctx context.Context, heard bool, all map[types.UID]ending) error {
 	r.beginBooks()
 	waiting := false
@@ -113,7 +113,7 @@ func (r *Recorder) begin(ctx context.Context, heard bool, all map[types.UID]endi
 		return err
 	}
 	for _, e := range all {
-		present[keyOf(e.facts.NodeClaim, e.facts.Created)] = true // the watch has it, gone or not
+		present[keyOf(e.facts.NodeClaim, e.facts.Created)] = true // the watch has seen it, gone or not
 	}
 	now := metav1.NewTime(r.Now()).Rfc3339Copy()
 	for _, b := range r.books {
@@ -136,7 +136,7 @@ func (r *Recorder) begin(ctx context.Context, heard bool, all map[types.UID]endi
 	return nil
 }
 
-// lost is the Record of a NodeClaim that was ending, and has gone while nobody led.
+// lost returns the Record of a NodeClaim that was terminating, and was deleted while there was no leader.
 func lost(record Record, now metav1.Time) Record {
 	record.Gone, record.Late = now, true
 	if record.Cause == ByHand {
@@ -145,7 +145,7 @@ func lost(record Record, now metav1.Time) Record {
 	return record
 }
 
-// beginBooks begins the book of each NodeSync that has a pool.
+// beginBooks creates the book of each NodeSync that has a pool.
 func (r *Recorder) beginBooks() {
 	for _, pool := range r.pools {
 		b := r.books[pool.of.NamespacedName]
@@ -155,7 +155,7 @@ func (r *Recorder) beginBooks() {
 	}
 }
 
-// present are the NodeClaims that there are; none if the API server does not serve them.
+// present returns the NodeClaims that exist; none if the API server does not serve them.
 func (r *Recorder) present(ctx context.Context) (map[claimKey]bool, error) {
 	const page = 500
 	present := map[claimKey]bool{}
@@ -178,8 +178,8 @@ func (r *Recorder) present(ctx context.Context) (map[claimKey]bool, error) {
 	}
 }
 
-// warnings are the reasons of Karpenter's warnings about NodeClaims, where one of them may still
-// change: they are sent after what they are about (sigs.k8s.io/karpenter pkg/events/recorder.go).
+// warnings returns the reasons of Karpenter's warnings about NodeClaims, if any of them may still change: events are
+// sent after what they report (sigs.k8s.io/karpenter pkg/events/recorder.go).
 func (r *Recorder) warnings(ctx context.Context, all map[types.UID]ending) (map[types.UID][]string, error) {
 	const page = 500
 	reasons := map[types.UID][]string{}
@@ -204,26 +204,26 @@ func (r *Recorder) warnings(ctx context.Context, all map[types.UID]ending) (map[
 	}
 }
 
-// ring is where the Records of one NodeSync stand: number n in slot n modulo all slots, so that
-// just the newest are kept, and one ConfigMap has the slots of one segment.
+// ring is where the Records of one NodeSync are stored: number n in slot n modulo all slots, so only the latest are
+// kept, and each ConfigMap contains the slots of one segment.
 type ring struct {
-	// segments of slots each.
+	// segments with so many slots each.
 	segments, slots int
 }
 
-// usual keeps the newest 2,000 of a NodeSync, in ten ConfigMaps of at most 60 kB.
+// usual keeps the latest 2,000 of a NodeSync, in ten ConfigMaps of at most 60 kB.
 var usual = ring{segments: 10, slots: 200}
 
-// most is how many Records it keeps.
+// most returns how many Records it keeps.
 func (r ring) most() int { return r.segments * r.slots }
 
-// segmentOf is where a number stands.
+// segmentOf returns the segment of a number.
 func (r ring) segmentOf(seq int) int { return seq % r.most() / r.slots }
 
-// segment is the lines of one, by number.
+// segment contains the lines of one segment, by number.
 type segment map[int]string
 
-// put puts a line into its slot, unless a newer one stands there.
+// put stores a line in its slot, unless the slot contains a newer one.
 func (s segment) put(r ring, seq int, line string) {
 	for other := range s {
 		if other != seq && other%r.most() == seq%r.most() {
@@ -236,7 +236,7 @@ func (s segment) put(r ring, seq int, line string) {
 	s[seq] = line
 }
 
-// String is the segment as text, in the order of the numbers.
+// String returns the segment as text, in the order of the numbers.
 func (s segment) String() string {
 	var text strings.Builder
 	for _, seq := range slices.Sorted(maps.Keys(s)) {
@@ -245,8 +245,7 @@ func (s segment) String() string {
 	return text.String()
 }
 
-// segmentOf reads a text. Lines that are no Records are left out: a ConfigMap is data that
-// others can write.
+// parseSegment parses a text. It skips lines that are no Records, because other clients can write a ConfigMap.
 func parseSegment(text string) segment {
 	s := segment{}
 	for line := range strings.Lines(text) {
@@ -259,54 +258,54 @@ func parseSegment(text string) segment {
 	return s
 }
 
-// holds is what the ConfigMaps are for.
+// holds describes the content of the ConfigMaps.
 const holds = "the record of terminated nodes"
 
-// What the ConfigMaps of a NodeSync have: each its Records; that of segment 0 the Gaps, too.
+// The content of a NodeSync's ConfigMaps: each contains Records; that of segment 0 also contains the Gaps.
 const (
 	recordsKey = "records.tsv"
 	gapsKey    = "gaps.json"
 	// recordedUntil is the annotation with the time up to which everything is recorded.
 	recordedUntil = "plumbline.dev/recorded-until"
-	// segmentLabel is the number of the segment.
+	// segmentLabel contains the number of the segment.
 	segmentLabel = "plumbline.dev/segment"
 
 	component = "ended-nodes"
 )
 
-// maxGaps is how many Gaps are kept, the newest.
+// maxGaps is how many Gaps are kept, the latest ones.
 const maxGaps = 20
 
-// Gap is a time of which what ended is not recorded, as nobody led.
+// Gap is a time whose terminations are not recorded because there was no leader.
 type Gap struct {
 	From metav1.Time `json:"from"`
 	To   metav1.Time `json:"to"`
 }
 
-// ObjectName is the name of the ConfigMap with a segment of a NodeSync's record. No record of
-// removals can have it: those begin with "plumbline-".
+// ObjectName returns the name of the ConfigMap with a segment of a NodeSync's record. It differs from all names of
+// records of removals, which start with "plumbline-".
 func ObjectName(nodeSync string, segment int) string {
 	return v1alpha1.ObjectName("plumbline.ended-"+strconv.Itoa(segment)+"-", nodeSync)
 }
 
-// owner is the NodeSync that a record belongs to.
+// owner is the NodeSync to which a record belongs.
 type owner struct {
 	types.NamespacedName
 	uid types.UID
 }
 
-// change is what is written to one segment at a time.
+// change is written to one segment at a time.
 type change struct {
 	segment int
-	// lines by number; there may be none.
+	// lines by number; may be empty.
 	lines map[int]string
-	// until is the time up to which everything is recorded once it is written; zero leaves it.
+	// until is the time up to which everything is recorded after the write; zero does not change it.
 	until time.Time
-	// gap, if it ends, is added: to segment 0 only.
+	// gap is added if its To is set, to segment 0 only.
 	gap Gap
 }
 
-// write writes a change to its ConfigMap, over what it reads of it.
+// write applies a change to its ConfigMap, in the version that it reads.
 func (r *Recorder) write(ctx context.Context, of owner, c change) error {
 	name := types.NamespacedName{Namespace: of.Namespace, Name: ObjectName(of.Name, c.segment)}
 	object := &corev1.ConfigMap{}
@@ -341,7 +340,7 @@ func (r *Recorder) write(ctx context.Context, of owner, c change) error {
 	return nil
 }
 
-// apply makes a change in a ConfigMap.
+// apply applies a change to a ConfigMap.
 func (r *Recorder) apply(object *corev1.ConfigMap, c change) error {
 	lines := parseSegment(object.Data[recordsKey])
 	for seq, line := range c.lines {
@@ -373,13 +372,13 @@ func empty(of owner, segment int) *corev1.ConfigMap {
 	return object
 }
 
-// ownedBy is the NodeSync that a ConfigMap belongs to.
+// ownedBy returns the NodeSync to which a ConfigMap belongs.
 func ownedBy(object *corev1.ConfigMap) (owner, bool) {
 	name, uid, ours := configmap.NodeSyncOf(object, component)
 	return owner{NamespacedName: name, uid: uid}, ours
 }
 
-// gapsOf are the Gaps in a ConfigMap; none if they cannot be read.
+// gapsOf returns the Gaps in a ConfigMap; none if they cannot be parsed.
 func gapsOf(object *corev1.ConfigMap) []Gap {
 	var gaps []Gap
 	if json.Unmarshal([]byte(object.Data[gapsKey]), &gaps) != nil {
@@ -388,10 +387,10 @@ func gapsOf(object *corev1.ConfigMap) []Gap {
 	return gaps
 }
 
-// pageOf is how many ConfigMaps are read at a time.
+// pageOf is how many ConfigMaps one LIST returns.
 const pageOf = 20
 
-// each calls with every ConfigMap of a namespace that has Records.
+// each calls a function with every ConfigMap of a namespace that contains Records.
 func each(ctx context.Context, reader client.Reader, namespace string, call func(owner, *corev1.ConfigMap)) error {
 	list := &corev1.ConfigMapList{}
 	for {
@@ -410,20 +409,20 @@ func each(ctx context.Context, reader client.Reader, namespace string, call func
 	}
 }
 
-// Log is what is recorded for a NodeSync.
+// Log is the record of a NodeSync.
 type Log struct {
 	// NodeSync is its name.
 	NodeSync string `json:"nodeSync"`
-	// Records are the newest first.
+	// Records are sorted, the latest first.
 	Records []Record `json:"records"`
-	// Gaps are the times of which there are no Records, the oldest first.
+	// Gaps are the times without Records, the oldest first.
 	Gaps []Gap `json:"gaps,omitempty"`
-	// Since is when it began to be recorded, and Until up to when everything is.
+	// Since is when recording started, and Until the time up to which everything is recorded.
 	Since metav1.Time `json:"since,omitzero"`
 	Until metav1.Time `json:"until,omitzero"`
 }
 
-// Read reads what is recorded in a namespace, by the NodeSyncs' names.
+// Read reads the records in a namespace, by the names of the NodeSyncs.
 func Read(ctx context.Context, reader client.Reader, namespace string) (map[string]*Log, error) {
 	b := newBinder()
 	if err := each(ctx, reader, namespace, func(of owner, object *corev1.ConfigMap) { b.add(of.Name, object) }); err != nil {
@@ -432,7 +431,7 @@ func Read(ctx context.Context, reader client.Reader, namespace string) (map[stri
 	return b.bound(), nil
 }
 
-// binder makes Logs of ConfigMaps.
+// binder makes Logs from ConfigMaps.
 type binder struct {
 	logs    map[string]*Log
 	numbers map[string]map[int]Record
@@ -463,7 +462,7 @@ func (b *binder) add(nodeSync string, object *corev1.ConfigMap) {
 	}
 }
 
-// bound are the Logs by the NodeSyncs' names.
+// bound returns the Logs by the names of the NodeSyncs.
 func (b *binder) bound() map[string]*Log {
 	for name, l := range b.logs {
 		l.Records = newestFirst(b.numbers[name])
@@ -471,7 +470,7 @@ func (b *binder) bound() map[string]*Log {
 	return b.logs
 }
 
-// newestFirst sorts Records, those of one second by their numbers.
+// newestFirst sorts Records; those with the same time are sorted by their numbers.
 func newestFirst(numbers map[int]Record) []Record {
 	seqs := slices.SortedFunc(maps.Keys(numbers), func(a, b int) int {
 		return cmp.Or(NewestFirst(numbers[a], numbers[b]), b-a)
@@ -483,28 +482,27 @@ func newestFirst(numbers map[int]Record) []Record {
 	return records
 }
 
-// untilOf is the time up to which a ConfigMap reports that everything is recorded.
+// untilOf returns the time up to which everything is recorded according to a ConfigMap.
 func untilOf(object *corev1.ConfigMap) time.Time {
 	at, err := time.Parse(time.RFC3339, object.Annotations[recordedUntil])
 	if err != nil {
-		return time.Time{} // another client has written it
+		return time.Time{} // another client wrote it
 	}
 	return at
 }
 
-// shelf is what was read and written last, so that who shows it asks no API server. It holds
-// nothing unless it is opened.
+// shelf contains what was last read and written, so that displaying it takes no requests. It is empty unless open is
+// set.
 type shelf struct {
 	mu   sync.Mutex
 	open bool
 	by   map[owner]map[string]*corev1.ConfigMap
 }
 
-// Keep has what is recorded kept in memory, for Kept: some 600 kB for each NodeSync at most. It is
-// called before Start.
+// Keep keeps the records in memory, for Kept: at most about 600 kB for each NodeSync. Call it before Start.
 func (r *Recorder) Keep() { r.kept.open = true }
 
-// Kept is what is recorded of a NodeSync; nil if nothing is, or nothing is kept.
+// Kept returns the record of a NodeSync; nil if there is none, or none is kept in memory.
 func (r *Recorder) Kept(name types.NamespacedName, uid types.UID) *Log {
 	b := newBinder()
 	r.kept.mu.Lock()
@@ -515,7 +513,7 @@ func (r *Recorder) Kept(name types.NamespacedName, uid types.UID) *Log {
 	return b.bound()[name.Name]
 }
 
-// put keeps a ConfigMap as it was read or written.
+// put stores a ConfigMap as it was read or written.
 func (s *shelf) put(of owner, object *corev1.ConfigMap) {
 	if !s.open {
 		return
@@ -528,7 +526,7 @@ func (s *shelf) put(of owner, object *corev1.ConfigMap) {
 	if s.by[of] == nil {
 		for other := range s.by {
 			if other.NamespacedName == of.NamespacedName {
-				delete(s.by, other) // one that had the name before
+				delete(s.by, other) // an earlier NodeSync had the name
 			}
 		}
 		s.by[of] = map[string]*corev1.ConfigMap{}
@@ -537,9 +535,9 @@ func (s *shelf) put(of owner, object *corev1.ConfigMap) {
 	s.by[of][object.Name] = object
 }
 
-// keepAll keeps what there is at the start.
+// keepAll stores a ConfigMap at the start.
 func (r *Recorder) keepAll(of owner, object *corev1.ConfigMap) {
 	if r.kept.open {
-		r.kept.put(of, object.DeepCopy()) // not a part of the list, which would be kept whole for it
+		r.kept.put(of, object.DeepCopy()) // not a pointer into the list, which would keep the whole list in memory
 	}
 }

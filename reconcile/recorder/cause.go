@@ -8,20 +8,20 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// Cause is why a NodeClaim ended.
+// Cause is why a NodeClaim was terminated.
 type Cause string
 
-// The causes. Drifted, Empty and Underutilized are Karpenter's own words.
+// The causes. Drifted, Empty and Underutilized are Karpenter's own terms.
 const (
-	// Drifted: it did not match its NodePool or EC2NodeClass any more.
+	// Drifted: it no longer matched its NodePool or EC2NodeClass.
 	Drifted Cause = "Drifted"
 	// Empty: it had no pods, and was consolidated.
 	Empty Cause = "Empty"
-	// Underutilized: its pods had room elsewhere, or on a cheaper node.
+	// Underutilized: its pods could run elsewhere, or on a cheaper node.
 	Underutilized Cause = "Underutilized"
 	// Expired: it was older than its expireAfter.
 	Expired Cause = "Expired"
-	// Interrupted: AWS had announced that the instance would end, or was unhealthy.
+	// Interrupted: AWS announced an interruption of the instance, or reported it as unhealthy.
 	Interrupted Cause = "Interrupted"
 	// Unhealthy: Karpenter's node repair.
 	Unhealthy Cause = "Unhealthy"
@@ -29,64 +29,62 @@ const (
 	Removed Cause = "Removed"
 	// PoolDeleted: another client deleted its NodePool.
 	PoolDeleted Cause = "PoolDeleted"
-	// LaunchFailed: it got no instance.
+	// LaunchFailed: no instance was launched.
 	LaunchFailed Cause = "LaunchFailed"
 	// NotRegistered: its instance did not join the cluster in time.
 	NotRegistered Cause = "NotRegistered"
-	// InstanceGone: the instance ended in EC2 before Karpenter had drained its node.
+	// InstanceGone: the instance was terminated in EC2 before Karpenter had drained its node.
 	InstanceGone Cause = "InstanceGone"
-	// ByHand: another client deleted it; nothing of Karpenter or plumbline says why.
+	// ByHand: another client deleted it; neither Karpenter nor plumbline gives a reason.
 	ByHand Cause = "ByHand"
-	// Unknown: what was seen does not say.
+	// Unknown: the observed facts do not show the cause.
 	Unknown Cause = "Unknown"
 )
 
-// Facts are what was seen of the end of a NodeClaim.
+// Facts are what was observed about the termination of a NodeClaim.
 type Facts struct {
 	Record
-	// DisruptionReason is the reason of Karpenter's condition of that name, where it is True,
-	// and DriftReason that of the condition Drifted.
+	// DisruptionReason is the reason of Karpenter's condition DisruptionReason if it is True, and DriftReason that of
+	// the condition Drifted.
 	DisruptionReason, DriftReason string
-	// DriftInputs are that reason with what had outdated it, where no commit had and plumbline knew;
-	// empty if not. Image is the AMI that it ran.
+	// DriftInputs is that reason with the inputs whose change caused the drift, if no commit did and plumbline knows
+	// them; otherwise empty. Image is its AMI.
 	DriftInputs, Image string
-	// Launching is the reason of the condition Launched where it is not True.
+	// Launching is the reason of the condition Launched if it is not True.
 	Launching string
-	// ExpireAfter is its own; 0 is never.
+	// ExpireAfter is its own expireAfter; 0 means never.
 	ExpireAfter time.Duration
-	// Terminate is its annotation karpenter.sh/nodeclaim-termination-timestamp, and Condition the
-	// condition of its Node for which Karpenter repairs nodes.
+	// Terminate is its annotation karpenter.sh/nodeclaim-termination-timestamp. Condition is the condition of its Node
+	// for which Karpenter repairs nodes.
 	Terminate time.Time
 	Condition string
-	// PoolGone reports whether its NodePool was gone or being deleted when its deletion began, and
-	// Static that it had replicas.
+	// PoolGone reports whether its NodePool was gone or terminating when its deletion started. Static reports whether
+	// the pool had replicas.
 	PoolGone, Static bool
-	// Removing is the revision of the removal of its pool, where that was ending NodeClaims.
+	// Removing is the revision of the removal of its pool, if the removal was terminating NodeClaims.
 	Removing string
-	// NodeGone reports that its Node did not exist any more when its deletion began: Karpenter drains nothing then.
+	// NodeGone reports whether its Node no longer existed when its deletion started: Karpenter then drains nothing.
 	NodeGone bool
-	// Events are the reasons of Karpenter's warnings about it; NoEvents reports that they could not be
-	// read.
+	// Events are the reasons of Karpenter's warnings about it. NoEvents reports whether they could not be read.
 	Events   []string
 	NoEvents bool
-	// EC2 is what EC2 says of its instance, where nothing else tells.
+	// EC2 is EC2's response about its instance, if nothing else shows the cause.
 	EC2 Answer
-	// Missed reports whether its last changes were not watched.
+	// Missed reports whether its last changes were not observed.
 	Missed bool
 }
 
-// rule is a row of the table: a cause, and when it applies.
+// rule is a row of the table: a cause, and the condition under which it applies.
 type rule struct {
 	cause Cause
-	// source is where Karpenter, or plumbline, does so.
+	// source is the code in Karpenter or plumbline that does this.
 	source string
 	// applies returns the detail of the Record.
 	applies func(Facts) (detail string, ok bool)
 }
 
-// The reasons of events by which Karpenter says why it ends a NodeClaim
-// (karpenter-provider-aws pkg/controllers/interruption/events/events.go, sigs.k8s.io/karpenter
-// pkg/events/reason.go).
+// The reasons of events with which Karpenter reports why it terminates a NodeClaim (karpenter-provider-aws
+// pkg/controllers/interruption/events/events.go, sigs.k8s.io/karpenter pkg/events/reason.go).
 const (
 	terminatingOnInterruption = "TerminatingOnInterruption"
 	instanceTerminating       = "InstanceTerminating"
@@ -95,18 +93,18 @@ const (
 	nodeClassNotReady         = "NodeClassNotReady"
 )
 
-// interruptions are the events that say which interruption it was.
+// interruptions are the events that name the kind of interruption.
 var interruptions = []string{"SpotInterrupted", "CapacityReservationInstanceInterrupted", "InstanceUnhealthy"}
 
-// How long Karpenter waits for an instance, and for its node
-// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/liveness.go).
+// How long Karpenter waits for an instance, and for its node (sigs.k8s.io/karpenter
+// pkg/controllers/nodeclaim/lifecycle/liveness.go).
 const (
 	launchTimeout       = 5 * time.Minute
 	registrationTimeout = 15 * time.Minute
 )
 
-// rules are looked at in this order; the first that applies is the cause. The versions are
-// sigs.k8s.io/karpenter and karpenter-provider-aws 1.14.1.
+// rules are checked in this order; the first that applies is the cause. The versions are sigs.k8s.io/karpenter and
+// karpenter-provider-aws 1.14.1.
 var rules = []rule{
 	{InstanceGone, "karpenter-provider-aws pkg/controllers/interruption/utils.go: handleNodeClaim, after a state change of the instance", stateChanged},
 	{Interrupted, "karpenter-provider-aws pkg/controllers/interruption/utils.go: deleteNodeClaim publishes TerminatingOnInterruption", interrupted},
@@ -127,7 +125,7 @@ var rules = []rule{
 	{Expired, "karpenter pkg/controllers/nodeclaim/expiration/controller.go", func(f Facts) (string, bool) {
 		return "expireAfter " + f.ExpireAfter.String(), f.ExpireAfter > 0 && f.age() >= f.ExpireAfter
 	}},
-	// Karpenter ends an instance only after Drained is True, grace period or not.
+	// Karpenter terminates an instance only after Drained is True, with or without a grace period.
 	{InstanceGone, "karpenter pkg/controllers/node/termination/controller.go: a node that is not Ready is drained no further where EC2 has no such instance", func(f Facts) (string, bool) {
 		return "its EC2 instance no longer existed before the node was drained" + inBrackets(f.EC2.Code), f.Node != "" && !f.InstanceTerminating.IsZero() && f.Drained.IsZero() && !f.Missed && !f.nodeless()
 	}},
@@ -145,7 +143,7 @@ var rules = []rule{
 	{ByHand, "none of the above", func(Facts) (string, bool) { return "", true }},
 }
 
-// Judge says why a NodeClaim ended.
+// Judge returns why a NodeClaim was terminated.
 func Judge(f Facts) (cause Cause, detail string) {
 	for _, r := range rules {
 		if detail, ok := r.applies(f); ok {
@@ -155,23 +153,24 @@ func Judge(f Facts) (cause Cause, detail string) {
 	return Unknown, ""
 }
 
-// age is how old it was when its deletion began.
+// age returns how old it was when its deletion started.
 func (f Facts) age() time.Duration { return f.Deleted.Sub(f.Created.Time) }
 
-// hurried reports whether it was annotated for immediate termination when its deletion began, or before.
+// hurried reports whether it was annotated for immediate termination when its deletion started, or before.
 func (f Facts) hurried() bool {
 	return !f.Terminate.IsZero() && !f.Terminate.After(f.Deleted.Time)
 }
 
-// nodeless reports whether its Node was gone while its instance ran: that it was not drained says nothing of the instance.
+// nodeless reports whether its Node was gone while its instance ran: the missing drain then proves nothing about the
+// instance.
 func (f Facts) nodeless() bool {
 	return f.NodeGone && (f.EC2.Ran || !f.EC2.Began.IsZero() && !f.EC2.Began.Before(f.Deleted.Time))
 }
 
 func (f Facts) has(event string) bool { return slices.Contains(f.Events, event) }
 
-// stateChanged: each instance that Karpenter ends is reported as terminating, too; only where
-// that has made it delete the NodeClaim the instance was first.
+// stateChanged applies if a state change of the instance made Karpenter delete the NodeClaim. Each instance that
+// Karpenter terminates is reported as terminating, too, so that event alone is not enough.
 func stateChanged(f Facts) (string, bool) {
 	if !f.has(terminatingOnInterruption) || slices.ContainsFunc(interruptions, f.has) {
 		return "", false
@@ -193,7 +192,7 @@ func interrupted(f Facts) (string, bool) {
 	return "", f.has(terminatingOnInterruption)
 }
 
-// disrupted is a reason of Karpenter's disruption, with that of the drift.
+// disrupted applies to a reason of Karpenter's disruption, and returns the reason of the drift.
 func disrupted(cause Cause) func(Facts) (string, bool) {
 	return func(f Facts) (string, bool) {
 		if f.DisruptionReason != string(cause) {
@@ -206,8 +205,8 @@ func disrupted(cause Cause) func(Facts) (string, bool) {
 	}
 }
 
-// replacedByRemoval is the end of a node that a removal has had Karpenter replace: it has drifted by the
-// label that the removal has put into its NodePool's template.
+// replacedByRemoval applies to a node that Karpenter replaced for a removal: it drifted because of the label that the
+// removal has added to its NodePool's template.
 func replacedByRemoval(f Facts) (string, bool) {
 	return "", f.Removing != "" && f.DisruptionReason == string(Drifted) && f.DriftReason == "NodePoolDrifted"
 }
@@ -224,8 +223,8 @@ func launchFailed(f Facts) (string, bool) {
 	return f.Launching, f.age() >= launchTimeout
 }
 
-// endedBefore: EC2 had ended the instance before its NodeClaim was deleted, by whom or what its code says. When
-// Karpenter ends one, that is after the deletion.
+// endedBefore applies if EC2 had terminated the instance before its NodeClaim was deleted; its code shows who or what
+// did. Karpenter terminates an instance only after the deletion.
 func endedBefore(f Facts) (string, bool) {
 	return "EC2 had already terminated the instance" + inBrackets(f.EC2.Code), !f.EC2.Began.IsZero() && f.EC2.Began.Before(f.Deleted.Time)
 }
@@ -237,7 +236,7 @@ func inBrackets(code string) string {
 	return " (" + code + ")"
 }
 
-// untold are ends that leave the same traces whether Karpenter or another client began them.
+// untold applies to terminations that look the same whether Karpenter or another client started them.
 func untold(f Facts) (string, bool) {
 	switch {
 	case f.Missed:

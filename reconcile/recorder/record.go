@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
-// Record is a NodeClaim that has ended, or is ending.
+// Record is a NodeClaim that is terminated or terminating.
 type Record struct {
 	NodeClaim string `json:"nodeClaim"`
 	// Node is its Node; empty if none has registered.
@@ -27,33 +27,32 @@ type Record struct {
 	Zone         string `json:"zone,omitempty"`
 	CapacityType string `json:"capacityType,omitempty"`
 
-	// Created is when the NodeClaim was made, and Deleted when its deletion began.
+	// Created is when the NodeClaim was created, and Deleted its deletionTimestamp.
 	Created metav1.Time `json:"created"`
 	Deleted metav1.Time `json:"deleted,omitzero"`
-	// Drained, VolumesDetached and InstanceTerminating are when Karpenter's conditions of these
-	// names became True; zero if that was not seen.
+	// Drained, VolumesDetached and InstanceTerminating are when Karpenter's conditions of these names became True; zero
+	// if that was not observed.
 	Drained             metav1.Time `json:"drained,omitzero"`
 	VolumesDetached     metav1.Time `json:"volumesDetached,omitzero"`
 	InstanceTerminating metav1.Time `json:"instanceTerminating,omitzero"`
-	// Gone is when the NodeClaim was gone; zero while it is ending.
+	// Gone is when the NodeClaim was gone; zero while it is terminating.
 	Gone metav1.Time `json:"gone,omitzero"`
-	// Pods is how many pods were on its node when the deletion began, without those of DaemonSets,
-	// static ones and those that had ended; nil if they were not counted then.
+	// Pods is how many pods were on its node when the deletion started, without those of DaemonSets, static ones and
+	// completed ones; nil if they were not counted then.
 	Pods *int `json:"pods,omitempty"`
-	// Late reports whether nobody saw it go: it was gone by then.
+	// Late reports whether its deletion was not observed: Gone is when it was noticed.
 	Late bool `json:"goneBefore,omitempty"`
 
 	Cause Cause `json:"cause"`
-	// Detail is a word of Karpenter's, such as its reason of the drift, or what was seen.
+	// Detail is a term of Karpenter's, such as the reason of the drift, or what was observed.
 	Detail string `json:"detail,omitempty"`
-	// Revision is the commit that was in force when the deletion began. ByRevision reports that the
-	// NodeClaim ended because of it: the rollout of that commit was in progress, or it was the first
-	// one without the pool.
+	// Revision is the commit in force when the deletion started. ByRevision reports whether the commit caused the
+	// termination: its rollout was in progress, or it was the first one without the pool.
 	Revision   string `json:"revision,omitempty"`
 	ByRevision bool   `json:"byRevision,omitempty"`
 }
 
-// End is when it was gone, or its deletion began where it is not.
+// End returns when it was gone or, if it is not, when its deletion started.
 func (r Record) End() time.Time {
 	if !r.Gone.IsZero() {
 		return r.Gone.Time
@@ -61,7 +60,7 @@ func (r Record) End() time.Time {
 	return r.Deleted.Time
 }
 
-// NewestFirst compares Records: those that are ending come first, the others by when they were gone.
+// NewestFirst compares Records: terminating ones come first, then the others by when they were gone.
 func NewestFirst(a, b Record) int {
 	switch {
 	case a.Gone.IsZero() == b.Gone.IsZero():
@@ -72,7 +71,7 @@ func NewestFirst(a, b Record) int {
 	return 1
 }
 
-// RecordOf is what a NodeClaim says of itself, trimmed or not.
+// RecordOf returns the Record of a NodeClaim, trimmed or not.
 func RecordOf(claim *karpv1.NodeClaim) Record {
 	seen := cluster.NodeClaim(claim)
 	labels := seen.Labels.Map()
@@ -100,29 +99,29 @@ func RecordOf(claim *karpv1.NodeClaim) Record {
 	return r
 }
 
-// InstanceID is the instance in a provider ID: i-1 of aws:///eu-west-1a/i-1.
+// InstanceID returns the instance in a provider ID: i-1 of aws:///eu-west-1a/i-1.
 func InstanceID(providerID string) string {
 	return providerID[strings.LastIndex(providerID, "/")+1:]
 }
 
-// maxLine is how many bytes a Record takes at most in its ConfigMap, without the line's end; where names are so long
-// that it would be more, its detail is cut.
+// maxLine is the maximum size in bytes of a Record in its ConfigMap, without the end of line; if names are so long that
+// it would be larger, the detail is truncated.
 const maxLine = 299
 
 // The marks of a line.
 const (
 	markLate       = "l"
 	markByRevision = "r"
-	// markPods comes last, before their number: who does not know it reads the others.
+	// markPods comes last, before their number: versions that do not know it can read the others.
 	markPods = "p"
 )
 
-// columns is how many fields a line has.
+// columns is the number of fields in a line.
 const columns = 17
 
-// format is a Record as a line: fields between tabs, in a fixed order. The deletion is in seconds
-// after the creation, what follows in seconds after the deletion. A pool that the NodeClaim's name
-// begins with is left out, and so is the domain that EC2 gives a Node in its region.
+// format returns a Record as a line: tab-separated fields in a fixed order. The deletion is in seconds after the
+// creation, the following times in seconds after the deletion. It omits the pool if it is the prefix of the NodeClaim's
+// name, and the domain that EC2 gives a Node in its region.
 func (r Record) format(seq int) (string, error) {
 	if pool, _, found := cutLast(r.NodeClaim, "-"); found && pool == r.Pool {
 		r.Pool = ""
@@ -161,7 +160,7 @@ func (r Record) format(seq int) (string, error) {
 	return line, err
 }
 
-// domain is that of Nodes in the region of a zone, which is the zone without its letter.
+// domain returns the domain of Nodes in the region of a zone, which is the zone without its letter.
 func domain(zone string) string {
 	return "." + zone[:max(0, len(zone)-1)] + ".compute.internal"
 }
@@ -173,7 +172,7 @@ func marksBehind(marks string) string {
 	return "/" + marks
 }
 
-// written is a line without its end.
+// written returns a line without its end.
 func written(all []string) (string, error) {
 	for i := range all {
 		all[i] = strings.Map(func(c rune) rune {
@@ -193,7 +192,7 @@ func written(all []string) (string, error) {
 	return strings.TrimSuffix(line.String(), "\n"), w.Error()
 }
 
-// parse reads a line.
+// parse parses a line.
 func parse(line string) (seq int, r Record, err error) {
 	reader := csv.NewReader(strings.NewReader(line))
 	reader.Comma, reader.FieldsPerRecord = '\t', columns
@@ -241,7 +240,6 @@ func parse(line string) (seq int, r Record, err error) {
 	return seq, r, nil
 }
 
-// cutLast cuts a text at the last of its separators.
 func cutLast(text, separator string) (before, after string, found bool) {
 	at := strings.LastIndex(text, separator)
 	if at < 0 {
@@ -250,7 +248,7 @@ func cutLast(text, separator string) (before, after string, found bool) {
 	return text[:at], text[at+len(separator):], true
 }
 
-// causes are all causes, each in words that go on after "it ended:".
+// causes are all causes, each with words that continue "it ended:".
 var causes = []struct {
 	cause Cause
 	words string
@@ -270,7 +268,7 @@ var causes = []struct {
 	{Unknown, "the observed facts do not show why"},
 }
 
-// Causes are all causes.
+// Causes returns all causes.
 func Causes() []Cause {
 	all := make([]Cause, 0, len(causes))
 	for _, c := range causes {
@@ -279,7 +277,7 @@ func Causes() []Cause {
 	return all
 }
 
-// Words say a cause in a sentence; empty for one of another version of plumbline.
+// Words returns a cause as a sentence; empty for a cause of another version of plumbline.
 func (c Cause) Words() string {
 	for _, one := range causes {
 		if one.cause == c {

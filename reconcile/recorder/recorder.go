@@ -28,35 +28,35 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Recorder records the NodeClaims that end. It runs only on the leader.
+// Recorder records terminated NodeClaims. It runs only on the leader.
 type Recorder struct {
 	Options
 
 	ring  ring
 	woken chan struct{}
-	// kept is what Kept shows.
+	// kept is what Kept returns.
 	kept shelf
 
-	// What the watch tells, and the loop reads.
+	// Written by the watch and read by the loop.
 	mu   sync.Mutex
 	seen map[types.UID]*ending
-	// known are the pools that the loop has looked at.
+	// known are the pools that the loop has read.
 	known map[string]bool
 	// heard reports whether the watch runs.
 	heard bool
 
-	// What only the loop knows.
+	// Only used by the loop.
 	books  map[types.NamespacedName]*book
 	pools  map[string]pool
 	wrote  time.Time
 	loaded bool
-	// counts bounds how many nodes' pods are counted.
+	// counts limits on how many nodes pods are counted.
 	counts *rate.Limiter
 }
 
-// Options are what a Recorder works with.
+// Options are the dependencies of a Recorder.
 type Options struct {
-	// Cached reads NodeSyncs and NodePools out of the watch cache.
+	// Cached reads NodeSyncs and NodePools from the watch cache.
 	Cached client.Reader
 	// Uncached reads ConfigMaps, Karpenter's events, Nodes and their pods.
 	Uncached client.Reader
@@ -67,7 +67,7 @@ type Options struct {
 	Now       func() time.Time
 }
 
-// New makes a Recorder that has heard of nothing.
+// New returns an empty Recorder.
 func New(o Options) *Recorder {
 	return &Recorder{
 		Options: o, ring: usual, woken: make(chan struct{}, 1),
@@ -76,21 +76,21 @@ func New(o Options) *Recorder {
 	}
 }
 
-// ending is a NodeClaim that ends, or has ended just now.
+// ending is a NodeClaim that is terminating, or was just terminated.
 type ending struct {
 	facts   Facts
 	poolUID types.UID
 
-	// of is whose it is; zero if its pool belongs to no NodeSync. looked reports that what
-	// was so when its deletion began is in facts.
+	// of is its owner; zero if its pool belongs to no NodeSync. looked reports whether facts contains the state from
+	// when its deletion started.
 	of     owner
 	looked bool
-	// asks is when EC2 may be asked about it again.
+	// asks is when EC2 may be queried about it again.
 	asks time.Time
-	// before is what an earlier leader has written of it.
+	// before is what an earlier leader has written about it.
 	before *Record
-	// seq is its number, where numbered, and body the line that is written of it, without that;
-	// unsaved reports that there is more to write.
+	// seq is its number if numbered is true. body is the line that is written about it, without the number; unsaved
+	// reports whether there is more to write.
 	seq      int
 	numbered bool
 	body     string
@@ -98,25 +98,25 @@ type ending struct {
 }
 
 const (
-	// pause is the least time between two looks at what the watch tells.
+	// pause is the minimum interval between two rounds.
 	pause = 500 * time.Millisecond
-	// batch is the least time between two writes.
+	// batch is the minimum interval between two writes.
 	batch = 5 * time.Second
-	// settles is how long after its end a Record may still change: Karpenter sends its events
-	// after it has deleted.
+	// settles is how long after the termination a Record may still change: Karpenter sends its events after the
+	// deletion.
 	settles = 10 * time.Second
-	// heartbeat is how often it is written that nothing has ended.
+	// heartbeat is how often it is written that nothing was terminated.
 	heartbeat = 5 * time.Minute
-	// lag is how much later than it ends a NodeClaim may be seen to.
+	// lag is the maximum delay with which a termination is observed.
 	lag = 2 * time.Second
-	// timeout bounds one round, and shutdownTimeout the last one.
+	// timeout limits one round, and shutdownTimeout the last one.
 	timeout         = 30 * time.Second
 	shutdownTimeout = 3 * time.Second
-	// mostUnwritten is how many NodeClaims that are gone wait at most to be written.
+	// mostUnwritten is how many deleted NodeClaims may wait to be written.
 	mostUnwritten = 4000
 )
 
-// See is called with each NodeClaim that the watch has news of. It never blocks for long.
+// See is called with each NodeClaim that the watch reports. It never blocks for long.
 func (r *Recorder) See(claim *karpv1.NodeClaim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,8 +129,8 @@ func (r *Recorder) See(claim *karpv1.NodeClaim) {
 	r.wake()
 }
 
-// Gone is called with each NodeClaim that is gone, as it was seen last; missed reports that it was
-// not watched how.
+// Gone is called with the last known state of each deleted NodeClaim; missed reports whether its deletion was not
+// observed.
 func (r *Recorder) Gone(claim *karpv1.NodeClaim, missed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,7 +144,7 @@ func (r *Recorder) Gone(claim *karpv1.NodeClaim, missed bool) {
 	r.wake()
 }
 
-// note takes what a NodeClaim says of itself.
+// note records the state of a NodeClaim.
 func (r *Recorder) note(claim *karpv1.NodeClaim) *ending {
 	e := r.seen[claim.UID]
 	if e == nil {
@@ -173,8 +173,8 @@ func (r *Recorder) note(claim *karpv1.NodeClaim) *ending {
 	return e
 }
 
-// terminateAt is the annotation by which Karpenter's repair ends a NodeClaim at once. Of one that
-// has a terminationGracePeriod Karpenter writes it later.
+// terminateAt returns the annotation with which Karpenter's node repair terminates a NodeClaim immediately. If a
+// NodeClaim has a terminationGracePeriod, Karpenter sets the annotation later.
 func terminateAt(claim *karpv1.NodeClaim) time.Time {
 	at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey])
 	if err != nil {
@@ -190,7 +190,7 @@ func (r *Recorder) wake() {
 	}
 }
 
-// NeedLeaderElection has it run only on the leader.
+// NeedLeaderElection returns true: the Recorder runs only on the leader.
 func (*Recorder) NeedLeaderElection() bool { return true }
 
 // Start records until the context ends.
@@ -222,7 +222,7 @@ func (r *Recorder) Start(ctx context.Context) error {
 	}
 }
 
-// once is a round whose errors are logged, and says when the next one is due.
+// once runs a round, logs its errors, and returns when the next one is due.
 func (r *Recorder) once(ctx context.Context) time.Duration {
 	bounded, stop := context.WithTimeout(ctx, timeout)
 	defer stop()
@@ -236,25 +236,25 @@ func (r *Recorder) once(ctx context.Context) time.Duration {
 	return wait
 }
 
-// karpenter is the version of Karpenter's API that is spoken.
+// karpenter is the version of Karpenter's API in use.
 var karpenter = schema.GroupVersion{Group: "karpenter.sh", Version: "v1"}
 
-// pool is a NodePool as the loop saw it last.
+// pool is a NodePool as the loop last saw it.
 type pool struct {
 	uid types.UID
-	// of is the NodeSync that owned it; zero if none did.
+	// of is the NodeSync that owned it; zero if there was none.
 	of owner
 	// sync is that NodeSync.
 	sync *v1alpha1.NodeSync
-	// ends reports whether it is being deleted or gone, gone since when; static that it has replicas.
+	// ends reports whether it is terminating or gone, and gone is since when. static reports whether it has replicas.
 	ends, static bool
 	gone         time.Time
 }
 
-// outlives is how long a pool stays known after it is gone: its NodeClaims go after it.
+// outlives is how long a pool is remembered after it is gone, because its NodeClaims are deleted later.
 const outlives = time.Hour
 
-// lookAround reads the NodePools and whose they are. One that is gone stays known, as it was.
+// lookAround reads the NodePools and their owners. It remembers the last state of deleted ones.
 func (r *Recorder) lookAround(ctx context.Context) error {
 	syncs := &v1alpha1.NodeSyncList{}
 	if err := r.Cached.List(ctx, syncs, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -295,7 +295,7 @@ func (r *Recorder) lookAround(ctx context.Context) error {
 	return nil
 }
 
-// ownerOf is the NodeSync that owns a pool; nil if none does.
+// ownerOf returns the NodeSync that owns a pool; nil if there is none.
 func ownerOf(object client.Object, syncs []v1alpha1.NodeSync) *v1alpha1.NodeSync {
 	for i := range syncs {
 		if plan.OwnerOf(syncs[i].Namespace, syncs[i].Name).Owns(object) {
@@ -314,7 +314,7 @@ func find(syncs []v1alpha1.NodeSync, of owner) *v1alpha1.NodeSync {
 	return nil
 }
 
-// look adds to what NodeClaims say of themselves what is so as their deletion begins.
+// look adds to the NodeClaims' own facts the state of other objects when their deletion starts.
 func (r *Recorder) look(ctx context.Context, all map[types.UID]ending) error {
 	for uid, e := range all {
 		p := r.pools[e.facts.Pool]
@@ -346,7 +346,7 @@ func (r *Recorder) look(ctx context.Context, all map[types.UID]ending) error {
 	return nil
 }
 
-// resume takes up what an earlier leader has written of a NodeClaim.
+// resume takes over what an earlier leader has written about a NodeClaim.
 func (r *Recorder) resume(e *ending) {
 	b := r.books[e.of.NamespacedName]
 	if b == nil {
@@ -358,12 +358,12 @@ func (r *Recorder) resume(e *ending) {
 	}
 	e.before, e.seq, e.numbered = &open.record, open.seq, true
 	if open.record.Pods != nil {
-		e.facts.Pods = open.record.Pods // of when more of them were there
+		e.facts.Pods = open.record.Pods // counted when more of them were left
 	}
 	delete(b.open, keyOf(e.facts.NodeClaim, e.facts.Created))
 }
 
-// revisionOf is the revision in force, and whether its rollout is in progress.
+// revisionOf returns the revision in force, and whether its rollout is in progress.
 func revisionOf(sync *v1alpha1.NodeSync) (revision string, rollout bool) {
 	if rolls := sync.Status.Rollout; rolls != nil && rolls.Revision != "" {
 		return rolls.Revision, true
@@ -371,11 +371,11 @@ func revisionOf(sync *v1alpha1.NodeSync) (revision string, rollout bool) {
 	return sync.Status.NewestAppliedRevision(), false
 }
 
-// noticed is how long after the first deletion it may be noted that a removal ends NodeClaims:
+// noticed is how long after the first deletion the status may first show that a removal terminates NodeClaims: the
 // status is saved at the end of a reconcile.
 const noticed = 10 * time.Second
 
-// removing is the revision of the removal that was ending the NodeClaims of a pool.
+// removing returns the revision of the removal that was terminating the NodeClaims of a pool.
 func removing(sync *v1alpha1.NodeSync, f Facts) string {
 	for _, removal := range sync.Status.Removals {
 		if removal.Kind != render.NodePool || removal.Name != f.Pool || f.Deleted.Before(&removal.RecordedAt) {
@@ -394,8 +394,8 @@ func removing(sync *v1alpha1.NodeSync, f Facts) string {
 	return ""
 }
 
-// repairs are the conditions of a Node for which Karpenter repairs it, and after how long
-// (karpenter-provider-aws pkg/cloudprovider/cloudprovider.go: RepairPolicies).
+// repairs are the conditions of a Node for which Karpenter repairs it, and after how long (karpenter-provider-aws
+// pkg/cloudprovider/cloudprovider.go: RepairPolicies).
 var repairs = []struct {
 	condition corev1.NodeConditionType
 	status    corev1.ConditionStatus
@@ -410,7 +410,7 @@ var repairs = []struct {
 	{"ContainerRuntimeReady", corev1.ConditionFalse, 30 * time.Minute},
 }
 
-// repaired is the condition of a Node for which Karpenter has ended it; empty if there is none.
+// repaired returns the condition of a Node for which Karpenter has terminated it; empty if there is none.
 func (r *Recorder) repaired(ctx context.Context, f Facts) (string, error) {
 	node := &corev1.Node{}
 	if err := r.Uncached.Get(ctx, types.NamespacedName{Name: f.Node}, node); err != nil {
@@ -422,7 +422,7 @@ func (r *Recorder) repaired(ctx context.Context, f Facts) (string, error) {
 	return unhealthy(node, f.Deleted.Time), nil
 }
 
-// unhealthy is the condition for which Karpenter would repair a Node at a time.
+// unhealthy returns the condition for which Karpenter would repair a Node at a time.
 func unhealthy(node *corev1.Node, at time.Time) string {
 	for _, c := range node.Status.Conditions {
 		for _, repair := range repairs {
@@ -434,30 +434,30 @@ func unhealthy(node *corev1.Node, at time.Time) string {
 	return ""
 }
 
-// The pods of so many nodes are counted at once, and so many a second: of more that end together the
-// others have no number. Each is a request of its own, and Karpenter ends few a second for long.
+// The pods of up to countsBurst nodes are counted at once, then of countsRate nodes a second. If more are terminated
+// together, the others have no number. Each count is a request, and Karpenter does not terminate more for long.
 const (
 	countsBurst = 100
 	countsRate  = rate.Limit(5)
 )
 
 const (
-	// countsFor is how long after the deletion began pods are counted: those that have stopped by
-	// then are not there.
+	// countsFor is how long after the start of the deletion pods are counted: pods that have stopped by then are
+	// missing.
 	countsFor = 10 * time.Second
-	// countsWithin bounds what a look spends on it: nothing waits for a number.
+	// countsWithin limits the time that a round spends on counting: nothing waits for a number.
 	countsWithin = 2 * time.Second
 )
 
-// countFirst counts what is new before the next look, as pods are gone soon.
+// countFirst counts for new NodeClaims before the next round, because pods are gone soon.
 func (r *Recorder) countFirst(ctx context.Context) {
 	all, _ := r.snapshot()
 	r.countPods(ctx, all, r.Now())
 	r.keep(all)
 }
 
-// countPods counts the pods on nodes whose end has just begun. Where the API server does not answer
-// there is no number, until it does.
+// countPods counts the pods on nodes whose termination has just started. While the API server does not respond, there
+// is no number.
 func (r *Recorder) countPods(ctx context.Context, all map[types.UID]ending, now time.Time) {
 	ctx, stop := context.WithTimeout(ctx, countsWithin)
 	defer stop()
@@ -478,15 +478,14 @@ func (r *Recorder) countPods(ctx context.Context, all map[types.UID]ending, now 
 	}
 }
 
-// mayCount reports whether the end of a node has just begun.
+// mayCount reports whether the termination of a node has just started.
 func (r *Recorder) mayCount(e ending, now time.Time) bool {
 	f := e.facts
 	begins := f.Gone.IsZero() && f.Drained.IsZero() && now.Sub(f.Deleted.Time) < countsFor
 	return begins && f.Pods == nil && f.Node != "" && r.pools[f.Pool].of != owner{}
 }
 
-// podsOn is how many pods were on a node when the deletion of its NodeClaim began, by what is known
-// of them without their specs.
+// podsOn returns how many pods were on a node when the deletion of its NodeClaim started, given their metadata.
 func (r *Recorder) podsOn(ctx context.Context, f Facts) (n int, err error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
@@ -506,8 +505,8 @@ func (r *Recorder) podsOn(ctx context.Context, f Facts) (n int, err error) {
 	return n, nil
 }
 
-// moves reports whether a pod has to run elsewhere when its node ends: not one of a DaemonSet, nor a static
-// one, nor one that was being deleted before.
+// moves reports whether a pod must run elsewhere when its node is terminated: it does not belong to a DaemonSet, is not
+// static, and was not terminating before.
 func moves(pod *metav1.ObjectMeta, began time.Time) bool {
 	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static {
 		return false
@@ -525,31 +524,31 @@ func moves(pod *metav1.ObjectMeta, began time.Time) bool {
 	return !pod.DeletionTimestamp.Add(-grace).Before(began)
 }
 
-// EC2 is what is asked how instances ended.
+// EC2 is the client that queries how instances were terminated.
 type EC2 interface {
 	Fleet(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
 }
 
-// Answer is what EC2 says of an instance whose NodeClaim ends.
+// Answer is EC2's response about an instance whose NodeClaim is terminated.
 type Answer struct {
-	// Ran reports whether it had not begun to end it when it was asked after the deletion began.
+	// Ran reports whether it was not shutting down when EC2 was queried after the deletion started.
 	Ran bool
-	// Ended reports whether it ends it or has, Code is its StateReason's, and Began is when that began: zero
-	// if it does not say.
+	// Ended reports whether it is terminated or shutting down. Code is the code of its StateReason, and Began is when
+	// the shutdown began: zero if EC2 does not report it.
 	Ended bool
 	Code  string
 	Began time.Time
 }
 
 const (
-	// asksAgain is when EC2 is asked again about an instance of which it has not said enough, and asksFor
-	// how long after the end that goes on.
+	// asksAgain is when EC2 is queried again about an instance about which it has not reported enough, and asksFor how
+	// long after the termination that continues.
 	asksAgain, asksFor = 30 * time.Second, 5 * time.Minute
-	// asksWithin bounds one question: what has ended is written after it.
+	// asksWithin limits one query: what was terminated is written after it.
 	asksWithin = 10 * time.Second
 )
 
-// add adds what EC2 shows.
+// add adds an instance from EC2's response.
 func (a *Answer) add(i cloud.Instance) {
 	switch i.State {
 	case "shutting-down", "terminated":
@@ -561,27 +560,27 @@ func (a *Answer) add(i cloud.Instance) {
 	}
 }
 
-// asksEC2 reports whether EC2 may know what nothing in the cluster tells: whether the instance had ended
-// before its NodeClaim did.
+// asksEC2 reports whether EC2 may know what nothing in the cluster shows: whether the instance was terminated before
+// its NodeClaim.
 func (f Facts) asksEC2() bool {
 	if f.Instance == "" || f.Missed || f.EC2.Ended {
 		return false
 	}
 	if f.EC2.Ran && f.InstanceTerminating.IsZero() && f.Gone.IsZero() {
-		return false // it will be asked when the instance has ended
+		return false // EC2 is queried when the instance is terminated
 	}
 	cause, _ := Judge(f)
 	return cause == ByHand || cause == Unknown || cause == InstanceGone
 }
 
-// mayAsk reports whether an answer of EC2 would tell more of one, and that newer ones have not overtaken it.
+// mayAsk reports whether a response of EC2 would add something, and the Record is not overwritten by newer ones.
 func (r *Recorder) mayAsk(e ending) bool {
 	b := r.books[e.of.NamespacedName]
 	return b != nil && (!e.numbered || e.seq >= b.next-r.ring.most()) && e.facts.asksEC2()
 }
 
-// askEC2 asks about those of whose ends it may know more, each now and then. Where there is no answer
-// none is made up, and it is asked again.
+// askEC2 queries those about which EC2 may know more, each from time to time. If there is no response, it assumes
+// nothing, and the query is repeated.
 func (r *Recorder) askEC2(ctx context.Context, all map[types.UID]ending, now time.Time) {
 	byRegion := map[string][]types.UID{}
 	for _, uid := range slices.Backward(inOrder(all)) {
@@ -609,7 +608,7 @@ func (r *Recorder) askEC2(ctx context.Context, all map[types.UID]ending, now tim
 	}
 }
 
-// instances are those that EC2 shows of NodeClaims, by their IDs.
+// instances returns the instances of NodeClaims in EC2, by their IDs.
 func (r *Recorder) instances(ctx context.Context, region string, of []types.UID, all map[types.UID]ending) (map[string]cloud.Instance, error) {
 	ctx, stop := context.WithTimeout(ctx, asksWithin)
 	defer stop()

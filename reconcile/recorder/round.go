@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// round looks at what the watch has told, and writes it where that is due, or the last round
-// comes. It says when the next one is due.
+// round processes what the watch has reported, and writes it if that is due, or in the last round. It returns when the
+// next round is due.
 func (r *Recorder) round(ctx context.Context, last bool) (wait time.Duration, err error) {
 	if !r.loaded {
 		if err := r.load(ctx); err != nil {
@@ -53,7 +53,7 @@ func (r *Recorder) round(ctx context.Context, last bool) (wait time.Duration, er
 	return wait, nil
 }
 
-// snapshot are the NodeClaims that end, as they are known now.
+// snapshot returns the current state of the terminating NodeClaims.
 func (r *Recorder) snapshot() (all map[types.UID]ending, heard bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +64,7 @@ func (r *Recorder) snapshot() (all map[types.UID]ending, heard bool) {
 	return all, r.heard
 }
 
-// keep notes what the loop has found of them, beside what the watch tells meanwhile.
+// keep stores what the loop has found about them, in addition to what the watch reports meanwhile.
 func (r *Recorder) keep(all map[types.UID]ending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,8 +82,8 @@ func (r *Recorder) keep(all map[types.UID]ending) {
 	}
 }
 
-// settle forgets those that have ended and are written, those that are no NodeSync's, and the
-// oldest of those that cannot be written.
+// settle drops those that are terminated and written, those that belong to no NodeSync, and the oldest of those that
+// cannot be written.
 func (r *Recorder) settle(all map[types.UID]ending, now time.Time) {
 	r.keep(all)
 	r.mu.Lock()
@@ -106,7 +106,7 @@ func (r *Recorder) settle(all map[types.UID]ending, now time.Time) {
 	}
 }
 
-// record writes what has changed of the Records, and up to when all is recorded.
+// record writes what has changed in the Records, and the time up to which everything is recorded.
 func (r *Recorder) record(ctx context.Context, all map[types.UID]ending, now time.Time, last bool) error {
 	events, noEvents := r.warnings(ctx, all)
 	for uid, e := range all {
@@ -143,8 +143,8 @@ func (r *Recorder) record(ctx context.Context, all map[types.UID]ending, now tim
 	return errors.Join(failures...)
 }
 
-// number gives those that are new their numbers, and returns the lines that have changed. One that
-// newer ones have overtaken gets a new number where there is more to say of it.
+// number numbers new ones, and returns the lines that have changed. One that was overwritten by newer ones gets a new
+// number if there is more to write about it.
 func (r *Recorder) number(all map[types.UID]ending) (map[types.NamespacedName]map[int]string, error) {
 	lines := map[types.NamespacedName]map[int]string{}
 	for name := range r.books {
@@ -178,14 +178,14 @@ func (r *Recorder) number(all map[types.UID]ending) (map[types.NamespacedName]ma
 	return lines, nil
 }
 
-// bodyOf is a line without its number.
+// bodyOf returns a line without its number.
 func bodyOf(line string) string {
 	_, body, _ := strings.Cut(line, "\t")
 	return body
 }
 
-// record is what is written of it: what an earlier leader saw when its end began counts, where
-// this one has not seen it.
+// record returns the Record to write: what an earlier leader saw when the termination started applies if this leader
+// has not seen it.
 func (e ending) record() Record {
 	record := e.facts.Record
 	record.Cause, record.Detail = Judge(e.facts)
@@ -196,13 +196,13 @@ func (e ending) record() Record {
 		record.Cause, record.Detail = e.before.Cause, e.before.Detail
 	}
 	if record.Cause == e.before.Cause && strings.HasPrefix(e.before.Detail, record.Detail+":") {
-		record.Detail = e.before.Detail // with inputs, of a rollout that may be over
+		record.Detail = e.before.Detail // with inputs, from a rollout that may be complete
 	}
 	record.Revision, record.ByRevision = e.before.Revision, e.before.ByRevision
 	return record
 }
 
-// attributed adds the revision by which it ended.
+// attributed adds the revision that caused the termination.
 func (e ending) attributed(record Record) Record {
 	switch record.Cause {
 	case Removed:
@@ -214,8 +214,8 @@ func (e ending) attributed(record Record) Record {
 	return record
 }
 
-// writeBook writes lines, one segment at a time, and with the last one up to when all is recorded:
-// a daemon that is killed in between has not said so.
+// writeBook writes lines, one segment at a time, and with the last one the time up to which everything is recorded: a
+// daemon that is killed in between has not claimed that.
 func (r *Recorder) writeBook(ctx context.Context, b *book, lines map[int]string, now time.Time) error {
 	bySegment := map[int]map[int]string{}
 	for seq, line := range lines {
@@ -228,7 +228,7 @@ func (r *Recorder) writeBook(ctx context.Context, b *book, lines map[int]string,
 	if len(bySegment) == 0 || !b.gap.To.IsZero() && bySegment[0] == nil {
 		bySegment[0] = nil
 	}
-	// Segment 0 last where it has a Gap to write: it ends with what is found then.
+	// If there is a Gap to write, segment 0 is last: the Gap ends with what is found then.
 	order := slices.Sorted(maps.Keys(bySegment))
 	slices.Reverse(order)
 	for i, at := range order {
@@ -252,7 +252,7 @@ func (r *Recorder) writeBook(ctx context.Context, b *book, lines map[int]string,
 	return nil
 }
 
-// nextBeat is when the next NodeSync is due that has nothing to write.
+// nextBeat returns when the next NodeSync with nothing to write is due.
 func (r *Recorder) nextBeat(now time.Time) time.Duration {
 	wait := heartbeat
 	for _, b := range r.books {
@@ -264,7 +264,7 @@ func (r *Recorder) nextBeat(now time.Time) time.Duration {
 	return max(wait, pause)
 }
 
-// inOrder are those that end, in the order in which their ends began.
+// inOrder returns those that are terminating, in the order in which their deletion started.
 func inOrder(all map[types.UID]ending) []types.UID {
 	return slices.SortedFunc(maps.Keys(all), func(a, b types.UID) int {
 		if at := all[a].facts.Deleted.Compare(all[b].facts.Deleted.Time); at != 0 {
