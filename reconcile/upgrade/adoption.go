@@ -9,17 +9,17 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Adoption is what other tools have installed of Karpenter, and what plumbline.yaml has to say so that plumbline adopts it.
+// Adoption is what other tools have installed of Karpenter, and what plumbline.yaml must contain so that plumbline
+// adopts it.
 type Adoption struct {
 	survey.Found `json:",inline"`
-	// Runs is the version of the controller that is there; Git is that which
-	// plumbline.yaml says, or will.
+	// Runs is the version of the existing controller. Git is the version in plumbline.yaml, now or after the change.
 	Runs string `json:"runs,omitempty"`
 	Git  string `json:"version"`
-	// ValuesNotInGit are values of the release that plumbline.yaml has not, or has
-	// otherwise, by their paths.
+	// ValuesNotInGit are values of the release that plumbline.yaml does not contain, or sets differently, by their
+	// paths.
 	ValuesNotInGit []string `json:"valuesNotInGit,omitempty"`
-	// Set is what plumbline.yaml has to say; nil if it says so.
+	// Set is what plumbline.yaml must contain; nil if it already does.
 	Set *AdoptionFields `json:"set,omitempty"`
 	// Refused is why it is not adopted; empty if it can be.
 	Refused string `json:"refused,omitempty"`
@@ -32,10 +32,10 @@ type AdoptionFields struct {
 	Version   string `json:"version,omitempty"`
 }
 
-// Asked reports whether plumbline.yaml asks for what was found, and nothing stands in the way.
+// Asked reports whether plumbline.yaml requests the adoption, and nothing prevents it.
 func (a *Adoption) Asked() bool { return a.Refused == "" && a.Set == nil }
 
-// String is the lines of plumbline.yaml.
+// String returns the lines of plumbline.yaml.
 func (f *AdoptionFields) String() string {
 	text := "adopt: true\n"
 	if f.Namespace != "" {
@@ -47,8 +47,8 @@ func (f *AdoptionFields) String() string {
 	return text
 }
 
-// Adopt decides what plumbline.yaml has to say so that plumbline adopts Karpenter, and moves what it says to the namespace and the
-// version of what runs. look surveys a cluster with the namespace that plumbline.yaml names.
+// Adopt decides what plumbline.yaml must contain so that plumbline adopts Karpenter, with the namespace and the version
+// of the running controller. look surveys a cluster with the namespace that plumbline.yaml names.
 func Adopt(git *render.Karpenter, look func(namespace string) (survey.Found, error)) (*Adoption, error) {
 	set := AdoptionFields{Adopt: true}
 	namespace, version := git.Namespace, git.Version

@@ -16,11 +16,10 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
-// container is the controller's in its pod (charts/karpenter/templates/deployment.yaml).
+// container is the name of the controller's container (charts/karpenter/templates/deployment.yaml).
 const container = "controller"
 
-// readReplicas reads a Deployment whole, of which the cache keeps no pod template, and
-// its pods.
+// readReplicas reads a complete Deployment, because the cache keeps no pod templates, and its pods.
 func readReplicas(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment) (*appsv1.Deployment, []corev1.Pod, error) {
 	whole := &appsv1.Deployment{}
 	if err := reader.Get(ctx, client.ObjectKeyFromObject(deployment), whole); err != nil {
@@ -36,21 +35,20 @@ func readReplicas(ctx context.Context, reader client.Reader, deployment *appsv1.
 	return whole, pods.Items, nil
 }
 
-// The option that switches the election of a leader off, as a flag and as a variable
-// (sigs.k8s.io/karpenter pkg/operator/options/options.go).
+// The option that disables leader election, as a flag and as a variable (sigs.k8s.io/karpenter
+// pkg/operator/options/options.go).
 const (
 	electionFlag     = "disable-leader-election"
 	electionVariable = "DISABLE_LEADER_ELECTION"
 )
 
-// electsNone reports whether the replicas of a controller elect no leader.
+// electsNone reports whether the replicas of a controller run without leader election.
 func electsNone(deployment *appsv1.Deployment) bool {
 	c := controllerOf(deployment.Spec.Template.Spec.Containers)
 	return c != nil && disablesElection(c)
 }
 
-// disablesElection reports whether a container has the election of a leader off. A flag
-// goes before the variable.
+// disablesElection reports whether a container has leader election disabled. A flag takes precedence over the variable.
 func disablesElection(c *corev1.Container) bool {
 	off := false
 	for _, variable := range c.Env {
@@ -81,7 +79,7 @@ func controllerOf(containers []corev1.Container) *corev1.Container {
 	return nil
 }
 
-// image of the controller, by tag or digest.
+// image returns the controller's image, by tag or digest.
 func image(containers []corev1.Container) string {
 	if c := controllerOf(containers); c != nil {
 		return c.Image
@@ -89,8 +87,7 @@ func image(containers []corev1.Container) string {
 	return ""
 }
 
-// Tag of the controller's image: its version as a rule, and "unknown" where the
-// image has none.
+// Tag returns the tag of the controller's image, which is usually its version; "unknown" if the image has none.
 func Tag(containers []corev1.Container) string {
 	reference, _, _ := strings.Cut(image(containers), "@")
 	name := reference[strings.LastIndex(reference, "/")+1:]
@@ -100,8 +97,8 @@ func Tag(containers []corev1.Container) string {
 	return "unknown"
 }
 
-// ClusterName is the name by which the controller tags and finds its instances;
-// empty if its environment does not have it in plain text.
+// ClusterName returns the name with which the controller tags and finds its instances; empty if its environment does
+// not contain it in plain text.
 func ClusterName(containers []corev1.Container) string {
 	c := controllerOf(containers)
 	if c == nil {
@@ -110,8 +107,8 @@ func ClusterName(containers []corev1.Container) string {
 	return plainVariable(c, "CLUSTER_NAME")
 }
 
-// FeatureGate reports whether the controller's environment switches one of Karpenter's
-// feature gates on, as Name=true in a list; known is false if it does not name it.
+// FeatureGate reports whether the controller's environment enables one of Karpenter's feature gates, as Name=true in a
+// list; known is false if the list does not contain it.
 func FeatureGate(containers []corev1.Container, name string) (on, known bool) {
 	c := controllerOf(containers)
 	if c == nil {
@@ -135,14 +132,13 @@ func plainVariable(c *corev1.Container, name string) string {
 	return ""
 }
 
-// leaseName is what Karpenter's replicas elect their leader by
-// (sigs.k8s.io/karpenter pkg/operator/options/options.go, leader-election-name).
+// leaseName is the lease with which Karpenter's replicas elect their leader (sigs.k8s.io/karpenter
+// pkg/operator/options/options.go, leader-election-name).
 const leaseName = "karpenter-leader-election"
 
-// Leads reports whether a pod of a Deployment's newest template leads: a replica
-// can be ready while one of the version before still does the work, since a
-// leader that ends does not give up its lease. Where the election is off each
-// replica works. It reads past the cache.
+// Leads reports whether a pod of a Deployment's latest template leads: a replica can be ready while one of the previous
+// version still does the work, since a terminating leader does not release its lease. If leader election is disabled,
+// each replica works. It reads past the cache.
 func Leads(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment) (cluster.Readiness, error) {
 	whole, pods, err := readReplicas(ctx, reader, deployment)
 	if err != nil || electsNone(whole) {
@@ -152,9 +148,9 @@ func Leads(ctx context.Context, reader client.Reader, deployment *appsv1.Deploym
 	return is, err
 }
 
-// OneLeads reports whether a Deployment that is not complete serves all the same: no
-// pod of an earlier template is left, and one that is ready leads, or all do where
-// the election is off. The message names a replica that is missing, and why.
+// OneLeads reports whether a Deployment that is not complete serves anyway: no pod of an earlier template is left, and
+// a ready one leads or, if leader election is disabled, all work. The message names a missing replica, and why it is
+// missing.
 func OneLeads(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment) (cluster.Readiness, error) {
 	message := cluster.RolledOut(deployment).Message
 	if !cluster.Partly(deployment) {
@@ -182,8 +178,7 @@ func OneLeads(ctx context.Context, reader client.Reader, deployment *appsv1.Depl
 	return cluster.Readiness{Ready: true, Message: message}, nil
 }
 
-// leader is the pod that holds the lease, and whether it is one of the newest
-// template that goes on.
+// leader returns the pod that holds the lease, and whether it belongs to the latest template and is not terminating.
 func leader(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment, pods []corev1.Pod) (*corev1.Pod, cluster.Readiness, error) {
 	lease := &coordinationv1.Lease{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: deployment.Namespace, Name: leaseName}, lease)
@@ -207,8 +202,7 @@ func leader(ctx context.Context, reader client.Reader, deployment *appsv1.Deploy
 	return pod, cluster.Readiness{Ready: true}, nil
 }
 
-// podOn is the pod whose processes see a host name: that of its node where it is on
-// the host's network.
+// podOn returns the pod whose processes see a host name, which is that of its node if it uses the host network.
 func podOn(pods []corev1.Pod, host string) *corev1.Pod {
 	for i := range pods {
 		spec := &pods[i].Spec
@@ -220,8 +214,8 @@ func podOn(pods []corev1.Pod, host string) *corev1.Pod {
 	return nil
 }
 
-// hostname is what the processes of a pod see of its name: a host name has 63 characters at
-// the most (truncatePodHostnameIfNeeded in k8s.io/kubernetes pkg/kubelet/kubelet_pods.go).
+// hostname returns the host name that the processes of a pod see: it has at most 63 characters
+// (truncatePodHostnameIfNeeded in k8s.io/kubernetes pkg/kubelet/kubelet_pods.go).
 func hostname(pod string) string {
 	const most = 63
 	if len(pod) <= most {
@@ -230,23 +224,21 @@ func hostname(pod string) string {
 	return strings.TrimRight(pod[:most], "-.")
 }
 
-// clocksDiffer is by how much the clock of the controller's node may differ from
-// ours at the first look. Later ones go by whether the lease has been renewed in between.
+// clocksDiffer is the assumed maximum difference between the clock of the controller's node and ours at the first read.
+// Later reads check whether the lease was renewed in between.
 const clocksDiffer = time.Minute
 
-// Renewal is the newest renewal of the lease, by the clock of the controller's node, and when
-// it was seen, by ours. The zero value has seen none.
+// Renewal is the latest renewal of the lease, by the clock of the controller's node, and when it was read, by ours. The
+// zero value has read none.
 type Renewal struct {
 	renewed, seen time.Time
-	// watched reports whether the one before was seen, too.
+	// watched reports whether the previous renewal was read, too.
 	watched bool
 }
 
-// Alive reports whether a pod of Karpenter's controller does the controller's work
-// at this moment, as the API server has it: it holds the lease, renews it, and is
-// Ready. Where leader election is off, it is the only one that is Ready. A
-// Deployment tells of a pod that is gone only after a while. last is what it has seen before, and
-// is kept for the next time.
+// Alive reports whether a pod of Karpenter's controller works at this moment, according to the API server: it holds the
+// lease, renews it, and is Ready. If leader election is disabled, it is the only Ready pod. A Deployment reports only
+// after a while that a pod is gone. last is what the previous call has read, and is updated for the next call.
 func Alive(ctx context.Context, reader client.Reader, namespace string, deployments []appsv1.Deployment, now time.Time, last *Renewal) (cluster.Readiness, error) {
 	pods := &corev1.PodList{}
 	if err := reader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(cluster.ControllerLabels())); err != nil {
@@ -273,7 +265,7 @@ func Alive(ctx context.Context, reader client.Reader, namespace string, deployme
 	return holds(lease, ready, now, last), nil
 }
 
-// holds reports whether one of the ready pods holds a lease that is renewed.
+// holds reports whether one of the ready pods holds the lease and renews it.
 func holds(lease *coordinationv1.Lease, ready []corev1.Pod, now time.Time, last *Renewal) cluster.Readiness {
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
 		return cluster.Readiness{Message: "no pod of Karpenter's controller holds lease " + leaseName}
@@ -288,9 +280,9 @@ func holds(lease *coordinationv1.Lease, ready []corev1.Pod, now time.Time, last 
 	return cluster.Readiness{Ready: true}
 }
 
-// fresh reports whether a lease is renewed. The clock of the controller's node may be far from ours,
-// on either side: a lease that was renewed since a look of a moment ago is fresh, whatever the
-// time of that, and one that has stood for longer than it lasts is not.
+// fresh reports whether a lease is being renewed. The clock of the controller's node may be far ahead of or behind
+// ours: a lease that was renewed since a read a moment ago is fresh, whatever the time of the renewal, and one that has
+// not changed for longer than its duration is not.
 func (r *Renewal) fresh(lease *coordinationv1.Lease, now time.Time) bool {
 	lasts := time.Duration(0)
 	if lease.Spec.LeaseDurationSeconds != nil {
@@ -322,9 +314,8 @@ func podReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// ElectionOff reports whether a Deployment of the controller runs without leader
-// election (sigs.k8s.io/karpenter pkg/operator/options/options.go). The cache
-// keeps no pod template.
+// ElectionOff reports whether a Deployment of the controller runs without leader election (sigs.k8s.io/karpenter
+// pkg/operator/options/options.go). It reads past the cache, which keeps no pod templates.
 func ElectionOff(ctx context.Context, reader client.Reader, deployments []appsv1.Deployment) (bool, error) {
 	for i := range deployments {
 		whole := &appsv1.Deployment{}
@@ -406,5 +397,5 @@ func (h *Heartbeat) stopped(namespace string) *Stopped {
 		leaseName, h.renewed.UTC().Format(time.RFC3339), h.holder, namespace)}
 }
 
-// Theirs says who provides what is not there with management External.
+// Theirs says who provides what is missing if management is External.
 const Theirs = "management is External, so the tool that installs Karpenter must provide it"

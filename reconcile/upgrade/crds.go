@@ -28,7 +28,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// liveCRDs are Karpenter's CRDs as they are in the cluster, whichever tool made them.
+// liveCRDs returns Karpenter's CRDs in the cluster, whichever tool created them.
 func (s *Step) liveCRDs(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	target, err := s.Charts.CRDs(ctx)
 	if err != nil {
@@ -41,9 +41,8 @@ func (s *Step) liveCRDs(ctx context.Context) ([]*apiextensionsv1.CustomResourceD
 	return s.View.CRDs(ctx, names)
 }
 
-// changeOfCRDs are the CRDs that are there, those that the change leaves, and what
-// has to be migrated between them. Left are those of the charts, or what is there
-// where that is newer, because CRDs never go back.
+// changeOfCRDs returns the existing CRDs, those after the change, and the migrations that are needed between them. The
+// latter CRDs are those of the charts, or the existing ones if they are newer, because CRDs are never downgraded.
 func (s *Step) changeOfCRDs(ctx context.Context) (live, next []*apiextensionsv1.CustomResourceDefinition, migrations []karpenter.Migration, err error) {
 	if live, err = s.liveCRDs(ctx); err != nil {
 		return nil, nil, nil, err
@@ -57,9 +56,8 @@ func (s *Step) changeOfCRDs(ctx context.Context) (live, next []*apiextensionsv1.
 	return live, next, migrations, err
 }
 
-// noWayBack says what would keep the controller that is in force from being
-// installed again over the new CRDs: a version that objects are stored in, or a
-// definition of this commit that it could not read.
+// noWayBack returns what would prevent a reinstallation of the controller in force with the new CRDs: a version that
+// objects are stored in, or a definition of this commit that it could not read.
 func (s *Step) noWayBack(ctx context.Context, live, next []*apiextensionsv1.CustomResourceDefinition) (string, error) {
 	var reasons []string
 	for _, blocker := range karpenter.WayBack(live, next, live) {
@@ -78,7 +76,7 @@ func (s *Step) noWayBack(ctx context.Context, live, next []*apiextensionsv1.Cust
 		s.Charts.Version, k.Version, finding.Some(reasons), s.Sync.Name, s.Sync.Namespace, v1alpha1.NoWayBackAnnotation, s.Charts.Version), nil
 }
 
-// unreadable are the definitions of this commit that a schema does not accept.
+// unreadable returns the definitions of this commit that a schema does not accept.
 func (s *Step) unreadable(ctx context.Context, old *schema.Validator) []string {
 	var found []string
 	for _, object := range s.Set.Objects {
@@ -114,9 +112,8 @@ func (s *Step) migrateStored(ctx context.Context, seen *Seen) error {
 	return failed
 }
 
-// tellLost says which nodes go with a CRD that was deleted: those of every
-// NodePool, where it is theirs or that of NodeClaims. A CRD that is being deleted
-// cannot be saved. It says so once.
+// tellLost reports once which nodes are lost with a deleted CRD: those of every NodePool, if it is the CRD of NodePools
+// or NodeClaims. A terminating CRD cannot be saved.
 func (s *Step) tellLost(ctx context.Context) error {
 	pools, _ := render.KindOf(render.NodePool)
 	for _, name := range []string{pools.CRD, cluster.NodeClaimCRD} {
@@ -139,7 +136,7 @@ func (s *Step) tellLost(ctx context.Context) error {
 	return nil
 }
 
-// byPool names NodeClaims with their nodes, pool by pool.
+// byPool names NodeClaims with their nodes, by pool.
 func byPool(claims []karpv1.NodeClaim) string {
 	words := make([]string, 0, len(claims))
 	for i := range claims {
@@ -150,16 +147,16 @@ func byPool(claims []karpv1.NodeClaim) string {
 	return strings.ReplaceAll(finding.Some(words), " ()", "")
 }
 
-// external is what was found of the CRDs that another tool has installed: of which
-// CRDs, beside which chart, when, and what of them is not as in the chart.
+// external is the result of a check of the CRDs that another tool has installed: which CRDs were compared with which
+// chart, when, and what differs from the chart.
 type external struct {
 	fingerprint, digest string
 	at                  time.Time
 	unlike              string
 }
 
-// awaitCharts looks whether another tool has installed the charts; where Git has a
-// version, whether they are of that one. Definitions that are for it wait for it.
+// awaitCharts checks whether another tool has installed the charts and, if Git specifies a version, whether they have
+// it. Definitions for that version wait for it.
 func (s *Step) awaitCharts(ctx context.Context, seen Seen) error {
 	s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout
 	if !seen.Established.Ready {
@@ -185,9 +182,8 @@ func (s *Step) awaitCharts(ctx context.Context, seen Seen) error {
 	return nil
 }
 
-// unlikeTheChart says which CRD is not that of the version in Git; empty if all
-// are. CRDs name no version, so that what they say is compared, and again when a
-// watch tells of one. Without the chart they are taken for right.
+// unlikeTheChart names a CRD that differs from the version in Git; empty if none does. CRDs do not name their version,
+// so their content is compared, and again after a watch event. Without the chart they are assumed to be right.
 func (s *Step) unlikeTheChart(ctx context.Context) (string, error) {
 	if s.Charts == nil {
 		return "", nil
@@ -198,7 +194,7 @@ func (s *Step) unlikeTheChart(ctx context.Context) (string, error) {
 	}
 	last := &s.Memory.external
 	known := last.fingerprint == fingerprint && last.digest == s.Charts.CRDDigest
-	// Not each of them is watched: what lacks is looked for.
+	// Not all of them are watched, so missing ones are checked again.
 	if known && last.unlike == "" {
 		return "", nil
 	}
@@ -221,7 +217,7 @@ func (s *Step) unlikeTheChart(ctx context.Context) (string, error) {
 	return last.unlike, nil
 }
 
-// ofTheAwaited reports whether a Deployment is of the version that Git waits for.
+// ofTheAwaited reports whether a Deployment has the version that Git specifies.
 func (s *Step) ofTheAwaited(ctx context.Context, deployment *appsv1.Deployment) (cluster.Readiness, error) {
 	if s.Karpenter == nil || s.Karpenter.Version == "" {
 		return cluster.Readiness{Ready: true}, nil
@@ -233,9 +229,8 @@ func (s *Step) ofTheAwaited(ctx context.Context, deployment *appsv1.Deployment) 
 	return cluster.Readiness{Message: fmt.Sprintf("deployment/%s runs Karpenter %s, but plumbline.yaml requires %s; %s", deployment.Name, version, s.Karpenter.Version, Theirs)}, nil
 }
 
-// versionOf is the version of Karpenter that a Deployment runs: by the labels of the
-// chart, or where another client has taken those off, by the tag of its image; "unknown" where
-// neither tells.
+// versionOf returns the version of Karpenter that a Deployment runs: from the labels of the chart or, if another client
+// has removed these, from the tag of its image; "unknown" if neither contains it.
 func (s *Step) versionOf(ctx context.Context, deployment *appsv1.Deployment) (string, error) {
 	if version := deployment.Labels["app.kubernetes.io/version"]; version != "" {
 		return version, nil
@@ -250,9 +245,9 @@ func (s *Step) versionOf(ctx context.Context, deployment *appsv1.Deployment) (st
 	return Tag(containers), nil
 }
 
-// checkOwners looks for what another tool has installed of Karpenter, and holds
-// that it may be adopted. What is adopted is in force from then on: a change
-// begins at its version, with every gate, and may go back to its release.
+// checkOwners checks what another tool has installed of Karpenter, and that plumbline may adopt it. An adopted
+// installation is in force from then on: a change starts from its version, with every gate, and may be rolled back to
+// its release.
 func (s *Step) checkOwners(ctx context.Context) error {
 	found, err := s.Helm.Survey(ctx, s.Karpenter.Namespace)
 	if err != nil {
@@ -279,8 +274,7 @@ func (s *Step) checkOwners(ctx context.Context) error {
 	return nil
 }
 
-// forgetWhatIsGone has a change begin again where the controller that it was to adopt
-// is there no more.
+// forgetWhatIsGone restarts a change if the controller that it was to adopt no longer exists.
 func (s *Step) forgetWhatIsGone(ctx context.Context) error {
 	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
 	if err == nil && len(deployments) == 0 {
@@ -290,10 +284,9 @@ func (s *Step) forgetWhatIsGone(ctx context.Context) error {
 	return err
 }
 
-// sameClusterName refuses a controller that another tool has installed and that runs under
-// another cluster's name than the one in Git. EC2 would be asked for the wrong instances, and
-// to adopt it would have it lose sight of its nodes, which it knows by that name. What
-// plumbline has installed has the name in Git.
+// sameClusterName refuses a controller that another tool has installed and that runs with a cluster name other than the
+// one in Git. EC2 would be queried for the wrong instances, and an adopted controller would no longer find its nodes,
+// which it finds by that name. A controller that plumbline has installed has the name in Git.
 func (s *Step) sameClusterName(ctx context.Context) error {
 	if s.Karpenter.Management == render.Managed && s.k().Controller != nil {
 		return nil

@@ -19,17 +19,15 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
-// Logs returns the last lines of a container's log, of its run before the last
-// restart where previous is set.
+// Logs returns the last lines of a container's log or, if previous is true, of the log from before its last restart.
 type Logs func(ctx context.Context, namespace, pod, container string, previous bool) (string, error)
 
-// maxCause bounds the message, in bytes.
+// maxCause is the maximum size of the message in bytes.
 const maxCause = 700
 
-// Cause says why a Deployment's pods do not come up, as they tell it: what a
-// container waits for, how its last run ended, the last lines of its log, the
-// last warning about it. What cannot be read is left out. hide takes out what must
-// not be reported, before the words are cut.
+// Cause returns why a Deployment's pods do not become ready, according to the pods: what a container waits for, how its
+// last run terminated, the last lines of its log, its last warning. It omits what cannot be read. hide removes what
+// must not be reported, before the text is truncated.
 func Cause(ctx context.Context, reader client.Reader, logs Logs, deployment *appsv1.Deployment, rollout string, hide func(string) string) string {
 	pods := &corev1.PodList{}
 	if deployment.Spec.Selector == nil {
@@ -60,7 +58,7 @@ func Cause(ctx context.Context, reader client.Reader, logs Logs, deployment *app
 	return cause
 }
 
-// allReady says of pods none of which is worth a diagnosis that they are Ready, or terminating.
+// allReady says that all pods are Ready or terminating, so none is worth a diagnosis.
 func allReady(pods []corev1.Pod) string {
 	up := len(slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }))
 	if up == 0 {
@@ -69,7 +67,7 @@ func allReady(pods []corev1.Pod) string {
 	return english.Plural(up, "pod of it is", "pods of it are") + " Ready"
 }
 
-// worst is the newest pod that is not ready.
+// worst returns the latest pod that is not ready.
 func worst(pods []corev1.Pod) *corev1.Pod {
 	var found *corev1.Pod
 	for i := range pods {
@@ -93,8 +91,7 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// describe has no counters and no times: the message has to stay the same while
-// nothing changes.
+// describe omits counters and times, so the message is stable while nothing changes.
 func describe(pod *corev1.Pod) string {
 	for i := range pod.Status.ContainerStatuses {
 		status := &pod.Status.ContainerStatuses[i]
@@ -153,18 +150,17 @@ func lastWarning(ctx context.Context, reader client.Reader, pod *corev1.Pod) str
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// lastLogLines and maxLog are how much of a log is read, in lines and bytes: enough
-// for a panic with its stack.
+// lastLogLines and maxLog are how much of a log is read, in lines and bytes: enough for a panic with its stack.
 const (
 	lastLogLines = 60
 	maxLog       = 32 << 10
-	// Of one that runs more is read: the error of a node's end is repeated each minute at the least
-	// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/controller.go, Register), among others.
+	// More is read of a running container: among other errors, that of a node's termination is repeated at least every
+	// minute (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/controller.go, Register).
 	recentLines = 300
 	maxRecent   = 512 << 10
 )
 
-// PodLogs reads logs from the API server.
+// PodLogs returns Logs that reads from the API server.
 func PodLogs(config *rest.Config) (Logs, error) {
 	pods, err := corev1client.NewForConfig(config)
 	if err != nil {
@@ -185,8 +181,7 @@ func PodLogs(config *rest.Config) (Logs, error) {
 	}, nil
 }
 
-// ControllerLog is the end of the logs of the Ready pods of Karpenter's controller; empty if none can be
-// read.
+// ControllerLog returns the end of the logs of the Ready pods of Karpenter's controller; empty if none can be read.
 func ControllerLog(ctx context.Context, reader client.Reader, logs Logs, namespace string) string {
 	pods := &corev1.PodList{}
 	if err := reader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(cluster.ControllerLabels())); err != nil {
@@ -204,8 +199,8 @@ func ControllerLog(ctx context.Context, reader client.Reader, logs Logs, namespa
 	return all.String()
 }
 
-// LoggedError returns the newest error that Karpenter's controller has logged of an object since a time, on one line and without
-// what differs from one attempt to the next; empty if there is none. Lines that are not JSON are skipped.
+// LoggedError returns the latest error that Karpenter's controller has logged about an object since a time, on one line
+// and without parts that differ between attempts; empty if there is none. It skips lines that are not JSON.
 func LoggedError(log, kind, name string, since time.Time) string {
 	for _, text := range slices.Backward(strings.Split(log, "\n")) {
 		line := struct {
@@ -228,8 +223,8 @@ func LoggedError(log, kind, name string, since time.Time) string {
 // maxTold is how many lines of a log are reported.
 const maxTold = 2
 
-// telling picks what a log that ended tells of why: the line of a panic, which its
-// stack follows, or else the last lines.
+// telling returns the lines of a terminated container's log that show the reason: the line of a panic, which its stack
+// follows, otherwise the last lines.
 func telling(log string) string {
 	var lines []string
 	for line := range strings.SplitSeq(log, "\n") {

@@ -1,18 +1,15 @@
-// Package upgrade brings Karpenter's charts from what is installed to what Git
-// says, in the only safe order, and back where the controller does not come up.
+// Package upgrade changes Karpenter's charts from what is installed to what is in Git, in the only safe order, and
+// rolls back if the controller does not become ready.
 //
-// Next is the whole rule, a function from values to values: the status and what
-// is seen go in, the status one step further and the Action to take come out. It
-// has no clock, no client and no context; the scripts under testdata read as
-// plays of it.
+// Next contains all rules. It is a pure function: from the status and an observation, it returns the status one step
+// further and the Action to take. It has no clock, client or context; the scripts under testdata play through it.
 //
-// Step does what Next says, for one reconcile, with Helm; gates.go finds what must be refused before anything changes.
+// Step carries out the Actions with Helm, in one reconcile; gates.go finds what must be refused before anything
+// changes.
 //
-// The order: everything is checked while nothing has moved; objects are
-// rewritten where the new CRDs would lose their stored version; the CRDs go
-// first and are Established before the controller follows; a controller that
-// does not come up in time is rolled back to the last good release, and the
-// CRDs stay. Package rollout watches meanwhile, and for a while longer, for unexpected
-// node drift. Each step is in the status before it is taken, and can be taken
-// again after a kill.
+// The order is: everything is checked before anything changes; objects are rewritten if the new CRDs would lose their
+// stored version; the CRDs are installed first and are Established before the controller is installed; a controller
+// that does not become ready in time is rolled back to the last good release, while the CRDs stay. Meanwhile, and for a
+// while afterwards, package rollout watches for unexpected node drift. Each step is in the status before it is taken,
+// and can be repeated after a kill.
 package upgrade

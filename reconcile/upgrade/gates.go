@@ -29,16 +29,15 @@ type gated struct {
 	noWayBack string
 }
 
-// gatedChange identifies the change that the gates have checked: another change is checked at once.
+// gatedChange identifies the change that the gates have checked: another change is checked immediately.
 type gatedChange struct {
 	identity, revision string
 	// generation is the NodeSync's generation: a later one may allow more.
 	generation int64
 }
 
-// checkCharts checks whether a change of the charts may be made, before anything has
-// changed. A refusal or a hold remains valid for a while, because the check takes some
-// hundred requests. What releases it takes effect at once.
+// checkCharts checks whether a change of the charts may be made, before anything has changed. A refusal or a hold
+// remains valid for a while, because the check takes some hundred requests. An approval takes effect immediately.
 func (s *Step) checkCharts(ctx context.Context, seen *Seen) error {
 	last := &s.Memory.gated
 	identity := s.k().Target.Identity
@@ -155,8 +154,8 @@ func (s *Step) inForce(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// checkVersions checks that the version supports the cluster's Kubernetes, that
-// plumbline knows both or the user accepts them untested, and that no version is skipped that must not be.
+// checkVersions checks that the version supports the cluster's Kubernetes, that plumbline knows both or the user
+// accepts them untested, and that no mandatory intermediate version is skipped.
 func (s *Step) checkVersions(ctx context.Context, from, to string) error {
 	kubernetes, err := s.Helm.ServerVersion(ctx)
 	if err != nil {
@@ -169,7 +168,7 @@ func (s *Step) checkVersions(ctx context.Context, from, to string) error {
 		if from != to {
 			return err
 		}
-		s.Warn(v1alpha1.ReasonUntested, err.Error()) // it runs there already
+		s.Warn(v1alpha1.ReasonUntested, err.Error()) // it already runs there
 	}
 	if from == "" {
 		return nil
@@ -292,10 +291,9 @@ type frozenError struct{ change, until string }
 // Error returns which change waits, and until when.
 func (e *frozenError) Error() string { return e.change + "; waiting: " + e.until }
 
-// frozen returns why a change of the charts waits for a window of spec.guard; nil if it does not. A new
-// controller may find every node drifted. A change that restores a controller does not wait: an install, the
-// return to the installed version, the rest of a change that has begun, and any change while no
-// controller runs.
+// frozen returns why a change of the charts waits for a window of spec.guard; nil if it does not. A new controller may
+// consider every node drifted. A change that restores a controller does not wait: an install, the return to the
+// installed version, the rest of a change that has started, and any change while no controller runs.
 func (s *Step) frozen(ctx context.Context, identity string) error {
 	k := s.k()
 	if s.Frozen.Message == "" || identity == k.Identity || !Begins(*k, identity) {

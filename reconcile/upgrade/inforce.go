@@ -16,9 +16,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// InForce is the version whose release goes on serving while a change of the charts
-// is refused, has failed, or is being taken back. It is empty if plumbline has
-// installed none yet, and while a change is in progress.
+// InForce returns the version whose release keeps serving while a change of the charts is refused, has failed, or is
+// being rolled back. It is empty if plumbline has not installed one yet, and while a change is in progress.
 func InForce(k v1alpha1.KarpenterStatus) string {
 	if k.Identity == "" || k.Controller == nil {
 		return ""
@@ -34,14 +33,14 @@ func InForce(k v1alpha1.KarpenterStatus) string {
 	return ""
 }
 
-// InProgress reports whether a change has begun, and that neither its controller nor the one before is in
-// force for good yet.
+// InProgress reports whether a change has started, and neither its controller nor the previous one is permanently in
+// force yet.
 func InProgress(t v1alpha1.ChartTarget) bool {
 	return !back(&t) && t.Step != v1alpha1.ChartSettling
 }
 
-// CRDsAhead reports whether the CRDs in the cluster are newer than a version: the controller
-// has gone back to it, or is about to.
+// CRDsAhead reports whether the CRDs in the cluster are newer than a version: the controller was rolled back to it, or
+// is about to be.
 func CRDsAhead(k *v1alpha1.KarpenterStatus, version string) bool {
 	return k != nil && k.CRDs != nil && charts.Ahead(k.CRDs.Version, version)
 }
@@ -54,12 +53,11 @@ func Begun(k *v1alpha1.KarpenterStatus) bool {
 	return k.Target != nil && k.Target.Step != v1alpha1.ChartChecking && k.Target.Step != v1alpha1.ChartMigrating
 }
 
-// page is how many objects are read at once.
+// page is how many objects one LIST returns.
 const page = 200
 
-// Rewrite writes each object of a CRD once more as it is, which has the API
-// server store it in the storage version, and then takes the versions that are to
-// be dropped out of status.storedVersions. It can be done again at any time:
+// Rewrite writes each object of a CRD unchanged, so that the API server stores it in the storage version, and then
+// removes the versions that will be dropped from status.storedVersions. It can be repeated at any time:
 // https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/#upgrade-existing-objects-to-a-new-stored-version
 func Rewrite(ctx context.Context, writer client.Client, reader client.Reader, migration karpenter.Migration, stillLeader func(context.Context) error) (rewritten int, err error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -77,7 +75,7 @@ func Rewrite(ctx context.Context, writer client.Client, reader client.Reader, mi
 			return rewritten, fmt.Errorf("migrate crd %s: %w", crd.Name, err)
 		}
 		for i := range list.Items {
-			// One that was changed or deleted meanwhile is stored again, or gone.
+			// An object that was changed meanwhile is already stored in the new version.
 			err := writer.Update(ctx, &list.Items[i])
 			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				return rewritten, fmt.Errorf("store %s %s as %s: %w", crd.Spec.Names.Kind, list.Items[i].GetName(), migration.Storage, err)

@@ -21,10 +21,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Run brings the first two Stages: the CRD chart, and once every CRD is Established
-// the main chart, and sees whether its rollout is complete. With management External it
-// looks whether another tool has. An error for which InForce is true leaves a release
-// in force, under which the rest of a reconcile may go on.
+// Run carries out the first two Stages: it installs the CRD chart and, once every CRD is Established, the main chart,
+// and checks whether its rollout is complete. With management External, it checks whether another tool has done so. If
+// InForce is true for an error, a release stays in force, and the rest of the reconcile may continue with it.
 func (s *Step) Run(ctx context.Context) (Installed, error) {
 	s.out = Installed{CRDs: unseen, Controller: unseen}
 	if err := s.sameClusterName(ctx); err != nil {
@@ -38,7 +37,7 @@ func (s *Step) Run(ctx context.Context) (Installed, error) {
 	case s.Karpenter.Management == render.External:
 		err = s.awaitCharts(ctx, seen)
 	case s.Charts == nil:
-		// Without charts there is nothing to install from: what is there stays.
+		// Without charts nothing can be installed, so what exists stays.
 		s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout
 	default:
 		err = s.change(ctx, seen)
@@ -50,8 +49,8 @@ func (s *Step) Run(ctx context.Context) (Installed, error) {
 	return s.out, err
 }
 
-// awaitLive has the definitions wait for the next reconcile if Karpenter's kinds are served only since this one has observed the
-// cluster: in its plan every object would be new.
+// awaitLive makes the definitions wait for the next reconcile if Karpenter's kinds are served only since this one has
+// observed the cluster: in its plan every object would be new.
 func (s *Step) awaitLive() {
 	if s.out.CRDs.Ready && !s.Live.Served {
 		s.out.CRDs = cluster.Readiness{Message: "Karpenter's CRDs are served; reading the existing NodePools and EC2NodeClasses next"}
@@ -59,11 +58,10 @@ func (s *Step) awaitLive() {
 	}
 }
 
-// busyEvery is how often it is asked whether another Helm client has finished: its
-// Secrets are not watched.
+// busyEvery is how often to check whether another Helm client has finished: its Secrets are not watched.
 const busyEvery = 5 * time.Second
 
-// Serve sees how far what is in force has come, where the charts are not changed.
+// Serve checks the state of the release in force without changing the charts.
 func (s *Step) Serve(ctx context.Context) (Installed, error) {
 	s.out = Installed{CRDs: unseen, Controller: unseen}
 	if err := s.sameClusterName(ctx); err != nil {
@@ -79,8 +77,7 @@ func (s *Step) Serve(ctx context.Context) (Installed, error) {
 	return s.out, err
 }
 
-// Controller sees whether the rollout of what was installed is complete, and whether
-// the controller is alive.
+// Controller checks whether the rollout of the installed release is complete, and whether the controller is alive.
 func (s *Step) Controller(ctx context.Context) (rollout cluster.Readiness, alive bool, err error) {
 	if s.Sync.Status.Karpenter == nil {
 		return rollout, false, nil // there was none
@@ -89,11 +86,10 @@ func (s *Step) Controller(ctx context.Context) (rollout cluster.Readiness, alive
 	return rollout, s.out.Alive, err
 }
 
-// unseen is reported of a Stage that a reconcile has not reached.
+// unseen is the state of a Stage that a reconcile has not reached.
 var unseen = cluster.Readiness{Message: "not checked yet: an earlier stage is not done"}
 
-// see reads whether the CRDs are served and the controller is up, from the
-// cache.
+// see reads from the cache whether the CRDs are served and the controller is up.
 func (s *Step) see(ctx context.Context) (Seen, error) {
 	established, err := s.View.Established(ctx)
 	if err != nil {
@@ -108,8 +104,7 @@ func (s *Step) see(ctx context.Context) (Seen, error) {
 	}, err
 }
 
-// change does what upgrade.Next says until there is nothing more to do in
-// this reconcile.
+// change carries out the Actions of Next until nothing more can be done in this reconcile.
 func (s *Step) change(ctx context.Context, seen Seen) error {
 	identity, err := s.Identity()
 	if err != nil {
@@ -138,7 +133,7 @@ func (s *Step) change(ctx context.Context, seen Seen) error {
 		}
 		again, err := take(ctx, action, &seen)
 		if err != nil && seen.Established.Ready && !seen.Rollout.Ready {
-			s.out.Controller = seen.Rollout // it is what fails
+			s.out.Controller = seen.Rollout // this is what fails
 		}
 		if err != nil || !again {
 			return err
@@ -146,7 +141,7 @@ func (s *Step) change(ctx context.Context, seen Seen) error {
 	}
 }
 
-// takeChartStep does one Action. It reports whether Next is to be asked again.
+// takeChartStep carries out one Action. It reports whether to call Next again.
 func (s *Step) takeChartStep(ctx context.Context, action Action, seen *Seen) (again bool, err error) {
 	if changesCharts(action) {
 		if err := s.Confirm(ctx); err != nil {
@@ -181,8 +176,8 @@ func (s *Step) takeChartStep(ctx context.Context, action Action, seen *Seen) (ag
 	return err == nil, err
 }
 
-// pauseCharts notes an Action after which nothing more is done to the charts in
-// this reconcile: one that waits for its record or for the cluster, or one that failed.
+// pauseCharts handles an Action after which nothing more is done to the charts in this reconcile: one that waits for
+// its record or for the cluster, or one that failed.
 func (s *Step) pauseCharts(action Action) error {
 	switch a := action.(type) {
 	case Record:
@@ -209,18 +204,17 @@ func (s *Step) pauseCharts(action Action) error {
 	return nil
 }
 
-// asking is how often it is asked who leads, while a new controller comes up:
-// its lease is not watched.
+// asking is how often to check who leads while a new controller starts: its lease is not watched.
 const asking = 2 * time.Second
 
-// chartStepWords say what comes next of a change.
+// chartStepWords returns the next step of a change.
 func chartStepWords(k *v1alpha1.KarpenterStatus) string {
 	return fmt.Sprintf("Karpenter %s, next step: %s", k.Target.Version, k.Target.Step)
 }
 
-// keepCharts looks whether what is installed still stands, and puts it right.
+// keepCharts checks whether the installed release is unchanged, and corrects it.
 func (s *Step) keepCharts(ctx context.Context, seen *Seen) error {
-	identity := s.k().Identity // what is kept is what is in force
+	identity := s.k().Identity // the release in force is what is kept
 	fingerprint, err := s.View.Fingerprint(ctx, s.k().Namespace, s.Karpenter.IgnoreDifferences)
 	if err != nil {
 		return err
@@ -234,7 +228,7 @@ func (s *Step) keepCharts(ctx context.Context, seen *Seen) error {
 	if s.installedAs(identity, fingerprint) {
 		s.out.Fought = s.Memory.fought
 	} else if s.out.Unkept = s.Confirm(ctx); s.out.Unkept == nil {
-		s.out.Fought = nil // all of both charts is looked at
+		s.out.Fought = nil // both charts are checked completely
 		crds, err := s.installCRDs(ctx, seen)
 		if err == nil {
 			s.k().CRDs = crds
@@ -248,7 +242,7 @@ func (s *Step) keepCharts(ctx context.Context, seen *Seen) error {
 			return err
 		}
 		if seen.Rollout != before {
-			s.WakeBy(s.Now.Add(finding.Soon)) // the cache still has the rollout of before
+			s.WakeBy(s.Now.Add(finding.Soon)) // the cache still contains the previous rollout
 		}
 		s.k().Controller = seen.Controller
 		s.Memory.installed, s.Memory.fingerprint, s.Memory.fought = identity, fingerprint, s.out.Fought
@@ -284,7 +278,7 @@ func ignored(differences []render.IgnoreDifference) []survey.Ignore {
 	return all
 }
 
-// resolved are the charts for the status.
+// resolved returns the charts for the status.
 func (s *Step) resolved() *v1alpha1.ResolvedCharts {
 	if s.Charts == nil {
 		return nil
@@ -292,7 +286,7 @@ func (s *Step) resolved() *v1alpha1.ResolvedCharts {
 	return &v1alpha1.ResolvedCharts{Repository: s.Charts.Repository, CRDDigest: s.Charts.CRDDigest, Digest: s.Charts.Digest}
 }
 
-// Identity is equal for two reconciles that would install the same.
+// Identity returns the same text for two reconciles that would install the same.
 func (s *Step) Identity() (string, error) {
 	if s.Charts == nil {
 		return "", nil
@@ -305,8 +299,7 @@ func (s *Step) Identity() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// Refused is why an earlier reconcile has found that the change in Git is not made;
-// nil if that has to be found out.
+// Refused returns why an earlier reconcile refused the change in Git; nil if that must be checked.
 func (s *Step) Refused() (why, err error) {
 	k := s.k()
 	if k == nil || k.Target == nil || s.Insist || InForce(*k) == "" {
@@ -326,20 +319,20 @@ func (s *Step) Refused() (why, err error) {
 	}
 }
 
-// StaysInForce reports whether a change that failed leaves a release in force, under which the
-// rest of the reconcile goes on.
+// StaysInForce reports whether a release stays in force after a change that failed, so the rest of the reconcile
+// continues with it.
 func StaysInForce(k *v1alpha1.KarpenterStatus, failed error) bool {
 	f := fault.Classify(failed)
 	return f != nil && (f.Class == fault.Terminal || IsFrozen(failed)) && InForce(*k) != ""
 }
 
-// IsFrozen says of an error that a change of the charts waits for a window of spec.guard.
+// IsFrozen reports whether an error means that a change of the charts waits for a window of spec.guard.
 func IsFrozen(err error) bool {
 	var frozen *frozenError
 	return errors.As(err, &frozen)
 }
 
-// Changes reports whether a change of the charts would begin.
+// Changes reports whether a change of the charts would start.
 func (s *Step) Changes() bool {
 	if s.Karpenter.Management == render.External || s.Charts == nil || s.k() == nil {
 		return false
@@ -348,10 +341,9 @@ func (s *Step) Changes() bool {
 	return err == nil && Begins(*s.k(), identity)
 }
 
-// goesBack says why no change of the charts begins for a revision that is, or may be, older than
-// what was applied; nil if it is not, or where there is none to begin. With two replicas of a
-// mirror, one of which lags behind, charts would be changed to and fro, until Helm's history has
-// no release left to go back to.
+// goesBack returns why no change of the charts starts for a revision that is, or may be, older than what was applied;
+// nil if it is not, or if there is no change to start. With two replicas of a mirror, one of which lags behind, charts
+// would be changed back and forth, until Helm's history contains no release to roll back to.
 func (s *Step) goesBack(identity string) error {
 	k := s.k()
 	if !s.Older || !Begins(*k, identity) {
@@ -364,9 +356,8 @@ func (s *Step) goesBack(identity string) error {
 	return fault.Held(fmt.Errorf("HEAD is, or may be, older than the applied revision (the branch was reset, or a mirror lags behind), and its charts differ: %s; push a newer commit", known))
 }
 
-// finishNewer takes the steps of a change that a newer revision has begun that are possible
-// without its charts: the controller comes up, or the release before it comes back. held is the
-// outcome.
+// finishNewer takes the steps of a change that a newer revision started, if they are possible without its charts: it waits for the
+// controller, or rolls back to the previous release. It returns held if nothing else failed.
 func (s *Step) finishNewer(held error) func(context.Context, Action, *Seen) (bool, error) {
 	return func(ctx context.Context, action Action, seen *Seen) (again bool, err error) {
 		switch action.(type) {
@@ -385,7 +376,7 @@ func (s *Step) finishNewer(held error) func(context.Context, Action, *Seen) (boo
 	}
 }
 
-// rolledOutAs is the release of a change that has been written; nil if it is another one.
+// rolledOutAs returns the release of a change that was written; nil if the release is another one.
 func (s *Step) rolledOutAs(ctx context.Context, t v1alpha1.ChartTarget) (*v1alpha1.ReleaseStatus, error) {
 	state, err := s.Helm.State(ctx, s.k().Namespace)
 	if err != nil {
@@ -397,13 +388,12 @@ func (s *Step) rolledOutAs(ctx context.Context, t v1alpha1.ChartTarget) (*v1alph
 	return &v1alpha1.ReleaseStatus{Revision: int32(state.Controller.Revision), Version: t.Version}, nil
 }
 
-// releasesEvery is the least time between two questions to Helm that no person asked for.
+// releasesEvery is the minimum interval between two queries to Helm that no person requested.
 const releasesEvery = time.Minute
 
-// askReleases asks Helm whether both releases are there as plumbline has left them, and
-// forgets that they are installed where they are not. Nothing tells of a release: the CRDs
-// outlive theirs, by helm.sh/resource-policy, and its Secrets are not watched. It asks when a
-// person wants a reconcile, and once per interval.
+// askReleases queries Helm whether both releases are as plumbline has left them; if not, they no longer count as
+// installed. Nothing reports changes of a release: the CRDs outlive theirs, because of helm.sh/resource-policy, and its
+// Secrets are not watched. It queries when a person requests a reconcile, and once per interval.
 func (s *Step) askReleases(ctx context.Context) error {
 	every := max(s.Sync.Spec.Interval.Duration, releasesEvery)
 	if s.Memory.installed == "" || !s.Insist && !finding.Due(s.Now, s.Memory.releasesAskedAt, every) {
@@ -420,7 +410,7 @@ func (s *Step) askReleases(ctx context.Context) error {
 	return nil
 }
 
-// reinstalled reports whether a step has installed a release that was there before.
+// reinstalled reports whether a step has installed a release that existed before.
 func (s *Step) reinstalled(chart string, result release.Result) bool {
 	if result.Step != release.Install || !result.Changed {
 		return false

@@ -17,8 +17,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// installCRDs installs the CRD chart. Established is what the cache has: a CRD that
-// was written just now is looked at again when its watch tells.
+// installCRDs installs the CRD chart. Established is the state in the cache: a CRD that was just written is checked
+// again after its watch event.
 func (s *Step) installCRDs(ctx context.Context, seen *Seen) (*v1alpha1.ReleaseStatus, error) {
 	if kept, err := s.newerCRDs(ctx, seen); kept != nil || err != nil {
 		return kept, err
@@ -35,8 +35,8 @@ func (s *Step) installCRDs(ctx context.Context, seen *Seen) (*v1alpha1.ReleaseSt
 	return s.releaseStatus(result, s.Charts.CRDDigest, s.k().CRDs), err
 }
 
-// newerCRDs are CRDs of a newer version than the one in Git whose release is gone: they stay as they
-// are, because CRDs never go back. Nil if there is a release, or where a CRD is missing.
+// newerCRDs returns the CRDs of a version newer than the one in Git whose release is gone: they stay as they are,
+// because CRDs are never downgraded. It returns nil if there is a release, or a CRD is missing.
 func (s *Step) newerCRDs(ctx context.Context, seen *Seen) (*v1alpha1.ReleaseStatus, error) {
 	k := s.k()
 	if !CRDsAhead(k, s.Charts.Version) || !seen.Established.Ready {
@@ -68,7 +68,7 @@ func (s *Step) installController(ctx context.Context, seen *Seen) (*v1alpha1.Rel
 	return s.releaseStatus(result, s.Charts.Digest, s.k().Controller), nil
 }
 
-// findEarlier finds the release of the main chart before the one that is installed.
+// findEarlier finds the release of the main chart before the installed one.
 func (s *Step) findEarlier(ctx context.Context) (*v1alpha1.ReleaseStatus, error) {
 	found, err := s.Helm.Earlier(ctx, s.k().Namespace)
 	if err != nil || found.Revision == 0 {
@@ -77,7 +77,7 @@ func (s *Step) findEarlier(ctx context.Context) (*v1alpha1.ReleaseStatus, error)
 	return &v1alpha1.ReleaseStatus{Revision: int32(found.Revision), Version: found.Version}, nil
 }
 
-// rollBack brings the main chart as it was.
+// rollBack rolls the main chart back to a revision.
 func (s *Step) rollBack(ctx context.Context, revision int32, seen *Seen) (*v1alpha1.ReleaseStatus, error) {
 	result, err := s.Helm.RollBack(ctx, s.installation(), int(revision))
 	if err != nil {
@@ -97,8 +97,8 @@ func (s *Step) rollBack(ctx context.Context, revision int32, seen *Seen) (*v1alp
 	return &status, nil
 }
 
-// releaseStatus is a release after a step. Its digest is known where its version
-// is that of the charts, or has not changed.
+// releaseStatus returns the status of a release after a step. Its digest is known if its version is that of the charts,
+// or has not changed.
 func (s *Step) releaseStatus(result release.Result, digest string, before *v1alpha1.ReleaseStatus) *v1alpha1.ReleaseStatus {
 	status := &v1alpha1.ReleaseStatus{Revision: int32(result.Revision), Version: result.Version}
 	switch {
@@ -110,7 +110,7 @@ func (s *Step) releaseStatus(result release.Result, digest string, before *v1alp
 	return status
 }
 
-// reportInstalled says what was done with a chart, where that changed anything.
+// reportInstalled reports what was done with a chart, if that changed anything.
 func (s *Step) reportInstalled(chart string, result release.Result) {
 	s.noteFight(result)
 	switch {
@@ -149,10 +149,9 @@ func (s *Step) rolledOut(ctx context.Context) (cluster.Readiness, error) {
 	return whole, nil
 }
 
-// up reports whether a Deployment of the controller is complete and of the version. Of
-// one that has been in force before, one replica that leads is enough; the message
-// names one that is missing then. Elections of another tool's controller are not for
-// plumbline to read.
+// up reports whether a Deployment of the controller is complete and has the version. If the release was in force
+// before, one replica that leads is enough; the message then names a missing one. plumbline does not read the leader
+// election of another tool's controller.
 func (s *Step) up(ctx context.Context, deployment *appsv1.Deployment) (cluster.Readiness, error) {
 	complete, coming := cluster.RolledOut(deployment), comingUp(s.k())
 	managed := s.Karpenter != nil && s.Karpenter.Management == render.Managed
@@ -172,13 +171,12 @@ func (s *Step) up(ctx context.Context, deployment *appsv1.Deployment) (cluster.R
 	return complete, nil
 }
 
-// comingUp reports whether a controller was installed a moment ago, and has not led yet.
+// comingUp reports whether a controller was just installed, and has not led yet.
 func comingUp(k *v1alpha1.KarpenterStatus) bool {
 	return k.Target != nil && (k.Target.Step == v1alpha1.ChartRollingOut || k.Target.Step == v1alpha1.ChartRollingBack)
 }
 
-// ofTheVersion reports whether a Deployment is that of the version in Git, or of the
-// version in force where the one in Git was rolled back.
+// ofTheVersion reports whether a Deployment has the version in Git or, if that was rolled back, the version in force.
 func (s *Step) ofTheVersion(ctx context.Context, deployment *appsv1.Deployment) (cluster.Readiness, error) {
 	if s.Karpenter == nil || s.Karpenter.Management == render.External {
 		return s.ofTheAwaited(ctx, deployment)
@@ -195,8 +193,8 @@ func (s *Step) ofTheVersion(ctx context.Context, deployment *appsv1.Deployment) 
 	return cluster.Readiness{Ready: true}, nil
 }
 
-// askPods asks the pods of a controller that is overdue: whether one that leads is
-// enough, and if not why they do not come up.
+// askPods reads the pods of an overdue controller: whether one that leads is enough, and if not, why they do not become
+// ready.
 func (s *Step) askPods(ctx context.Context, seen *Seen) error {
 	seen.Cause = cmp.Or(seen.Rollout.Message, "its rollout is not complete")
 	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
@@ -218,12 +216,12 @@ func (s *Step) askPods(ctx context.Context, seen *Seen) error {
 	return nil
 }
 
-// noteFight notes what a chart made, and another client changes again and again. It is
-// left as it is, and all else goes on.
+// noteFight records the objects of a chart that another client changes repeatedly. They are left as they are, and
+// everything else continues.
 func (s *Step) noteFight(result release.Result) {
 	if len(result.Paused) == 0 {
 		return
 	}
 	s.out.Fought = append(s.out.Fought, result.Paused...)
-	s.Memory.repairedAt = s.Now // looked at no more often than it would be corrected
+	s.Memory.repairedAt = s.Now // checked no more often than it would be corrected
 }

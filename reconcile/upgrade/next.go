@@ -12,16 +12,15 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 )
 
-// Next advances the charts as much as the observation allows. It returns the status as
-// it is to be written and what is to be done. timeout is how long a controller
-// may take to come up.
+// Next advances the charts as far as the observation allows. It returns the status to write and the Action to take.
+// timeout is how long a controller may take to become ready.
 func Next(k v1alpha1.KarpenterStatus, want Want, s Seen, now time.Time, timeout time.Duration) (v1alpha1.KarpenterStatus, Action) {
 	if k.Target == nil || k.Target.Identity != want.Identity {
 		if k.Identity == want.Identity && back(k.Target) {
 			k.Target, k.Charts = nil, want.Charts
 			return rollout.EndWatch(k, now), Keep{}
 		}
-		// What an overtaken change was expected to do it may have done: its CRDs stay.
+		// An overtaken change may already have had its expected effect: its CRDs stay.
 		k = at(k, v1alpha1.ChartChecking, now)
 		k.Target.Version, k.Target.Identity, k.Target.Charts = want.Version, want.Identity, want.Charts
 	}
@@ -52,21 +51,21 @@ func Next(k v1alpha1.KarpenterStatus, want Want, s Seen, now time.Time, timeout 
 	return check(at(k, v1alpha1.ChartChecking, now), s, now)
 }
 
-// Begins reports whether Next would begin a change to the charts with an identity, over charts that
-// are installed already.
+// Begins reports whether Next would start a change to the charts with an identity, from charts that are already
+// installed.
 func Begins(k v1alpha1.KarpenterStatus, identity string) bool {
 	own := k.Target != nil && k.Target.Identity == identity && !back(k.Target)
 	kept := k.Identity == identity && back(k.Target)
 	return Begun(&k) && !own && !kept
 }
 
-// back reports whether of a target nothing is left in the cluster that what is in force
-// would have to be migrated.
+// back reports whether a target has left nothing in the cluster from which the release in force would have to be
+// migrated.
 func back(t *v1alpha1.ChartTarget) bool {
 	return t == nil || t.Step == v1alpha1.ChartChecking || t.Step == v1alpha1.ChartRolledBack
 }
 
-// at is the status with its target at a step.
+// at returns the status with its target at a step.
 func at(k v1alpha1.KarpenterStatus, step v1alpha1.ChartStep, now time.Time) v1alpha1.KarpenterStatus {
 	t := v1alpha1.ChartTarget{}
 	if k.Target != nil {
@@ -117,14 +116,13 @@ func installController(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alp
 	return at(k, v1alpha1.ChartRollingOut, now), Wait{On: "Controller", Message: message}
 }
 
-// rollOut waits for the controller. It counts as good once it is up and leads;
-// where it takes too long there is a way back, unless it is the first. Where the status was
-// lost, Helm's history tells whether it is.
+// rollOut waits for the controller. It is in force once it is up and leads; if it takes too long, it is rolled back,
+// unless it is the first one. If the status was lost, Helm's history shows whether it is.
 func rollOut(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Duration) (v1alpha1.KarpenterStatus, Action) {
 	overdue := now.Sub(k.Target.Since.Time) >= timeout
 	switch {
 	case s.Rollout.Ready && s.Controller == nil:
-		return k, InstallController{} // which revision it is; nothing is written
+		return k, InstallController{} // to find its revision; nothing is written
 	case s.Rollout.Ready:
 		k = at(rollout.EndWatch(k, now), v1alpha1.ChartSettling, now)
 		k.Version, k.Identity, k.Charts, k.Controller = k.Target.Version, k.Target.Identity, k.Target.Charts, s.Controller
@@ -147,18 +145,17 @@ func rollOut(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Dur
 	return k, Record{}
 }
 
-// earlier is the identity of a release that was found in Helm's history: what it was made from
-// is not known.
+// earlier is the identity of a release that was found in Helm's history: it is unknown what it was made from.
 const earlier = "found in Helm's history"
 
-// rollBack waits for the release before. One that is overdue, and of which no replica
-// leads, needs a person; it is asked about all the same.
+// rollBack waits for the previous release. If it is overdue and no replica leads, a person must act; it is still
+// checked.
 func rollBack(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Duration) (v1alpha1.KarpenterStatus, Action) {
 	overdue := now.Sub(k.Target.Since.Time) >= timeout
 	message := k.Target.Message
 	switch {
 	case s.Lost:
-		// Nothing is in force: it is installed from the beginning.
+		// Nothing is in force: start from the beginning.
 		k.Version, k.Identity, k.Charts, k.Controller = "", "", nil, nil
 		return check(at(k, v1alpha1.ChartChecking, now), s, now)
 	case s.RolledBack == nil && k.Controller != nil:
@@ -182,8 +179,7 @@ func rollBack(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Du
 	return k, Fail{Message: k.Target.Message}
 }
 
-// Settle ends a change whose controller is in force, once every definition is
-// Ready under it.
+// Settle completes a change whose controller is in force, once every definition is Ready with it.
 func Settle(k v1alpha1.KarpenterStatus, definitions cluster.Readiness) v1alpha1.KarpenterStatus {
 	if k.Target != nil && k.Target.Step == v1alpha1.ChartSettling && definitions.Ready {
 		k.Target = nil
@@ -191,20 +187,20 @@ func Settle(k v1alpha1.KarpenterStatus, definitions cluster.Readiness) v1alpha1.
 	return k
 }
 
-// Action is what Next wants done. After all but Keep, Record, Wait, Hold, Stall and
-// Fail it is asked again in the same reconcile.
+// Action is the next step that Next requests. After all except Keep, Record, Wait, Hold, Stall and Fail, Next is called
+// again in the same reconcile.
 type Action interface {
 	fmt.Stringer
 	action()
 }
 
-// Keep leaves the charts as they are: as Git says.
+// Keep leaves the charts as they are, since they match Git.
 type Keep struct{}
 
-// Check finds out whether the change may be made.
+// Check checks whether the change may be made.
 type Check struct{}
 
-// Record ends the reconcile, so that the status is written before more is done.
+// Record ends the reconcile, so that the status is written before anything else is done.
 type Record struct{}
 
 // Migrate rewrites the objects of CRDs that would lose a stored version.
@@ -216,27 +212,26 @@ type InstallCRDs struct{}
 // InstallController installs the main chart.
 type InstallController struct{}
 
-// Diagnose asks the pods of a controller that is overdue: whether one that leads is
-// enough, and if not why they do not come up.
+// Diagnose reads the pods of an overdue controller: whether one that leads is enough, and if not, why they do not
+// become ready.
 type Diagnose struct{}
 
-// FindEarlier asks Helm's history for a release to go back to, where the status has none.
+// FindEarlier searches Helm's history for a release to roll back to, if the status contains none.
 type FindEarlier struct{}
 
-// RollBack brings the main chart again as it was at a revision.
+// RollBack rolls the main chart back to a revision.
 type RollBack struct{ Revision int32 }
 
 // Wait ends the reconcile: nothing more can be done for now.
 type Wait struct{ On, Message string }
 
-// Hold ends the reconcile until a person has given a word.
+// Hold ends the reconcile until a person approves.
 type Hold struct{ Message string }
 
-// Stall ends the change for now: a person has to do something, and it is looked at
-// again.
+// Stall stops the change for now: a person must act, and it is checked again.
 type Stall struct{ Message string }
 
-// Fail ends the reconcile: it went wrong, and a person has to do something.
+// Fail ends the reconcile with a failure: a person must act.
 type Fail struct{ Message string }
 
 func (Keep) action()              {}
@@ -267,27 +262,27 @@ func (h Hold) String() string            { return "hold: " + h.Message }
 func (s Stall) String() string           { return "stall: " + s.Message }
 func (f Fail) String() string            { return "fail: " + f.Message }
 
-// Want is what Git says.
+// Want is what Git specifies.
 type Want struct {
 	// Version of both charts.
 	Version string
 	// Identity is a fingerprint of both charts and their values.
 	Identity string
-	// Charts are what Version was resolved to.
+	// Charts are the charts to which Version was resolved.
 	Charts *v1alpha1.ResolvedCharts
 }
 
-// Seen is what a reconcile has seen and done so far.
+// Seen is what a reconcile has observed and done so far.
 type Seen struct {
 	// Checked reports whether nothing forbids the change.
 	Checked bool
-	// NoWayBack is why the controller could not go back once the CRDs are new;
-	// empty if it can. Approved reports that a person has accepted that.
+	// NoWayBack is why the controller could not be rolled back once the CRDs are new; empty if it can. Approved reports
+	// whether a person has accepted that.
 	NoWayBack string
 	Approved  bool
-	// ExpectedPools are the NodePools whose nodes the change may have Karpenter replace.
+	// ExpectedPools are the NodePools whose nodes Karpenter may replace because of the change.
 	ExpectedPools []string
-	// Claims are the NodeClaims that live, as Check and RollBack have found them.
+	// Claims are the live NodeClaims, as found by Check and RollBack.
 	Claims []cluster.Claim
 	// Migrated reports whether the new CRDs lose no stored version.
 	Migrated bool
@@ -295,21 +290,19 @@ type Seen struct {
 	CRDs, Controller *v1alpha1.ReleaseStatus
 	// Established reports whether every CRD is served.
 	Established cluster.Readiness
-	// Rollout reports whether the controller of the version is up and leads. Where it is
-	// overdue, and was asked, one replica that leads is enough, and the message names
-	// the one that is missing.
+	// Rollout reports whether the controller of the version is up and leads. If it was overdue and diagnosed, one
+	// replica that leads is enough, and the message names the missing one.
 	Rollout cluster.Readiness
-	// Cause is what the pods say of why they do not come up.
+	// Cause is why the pods do not become ready, according to the pods.
 	Cause string
-	// Searched reports whether Helm's history was asked for a release to go back to, and Earlier is
-	// that; nil if there is none.
+	// Searched reports whether Helm's history was searched for a release to roll back to. Earlier is that release; nil
+	// if there is none.
 	Searched bool
 	Earlier  *v1alpha1.ReleaseStatus
-	// RolledBack is the release that this reconcile has gone back to.
+	// RolledBack is the release to which this reconcile has rolled back.
 	RolledBack *v1alpha1.ReleaseStatus
-	// Lost reports whether there is no such release to go back to any more: a user has
-	// uninstalled it.
+	// Lost reports whether the release to roll back to no longer exists because a user has uninstalled it.
 	Lost bool
-	// Again reports whether a person wants what failed to be tried once more.
+	// Again reports whether a person requests a retry of what failed.
 	Again bool
 }

@@ -25,54 +25,54 @@ import (
 type Helm interface {
 	EnsureCRDs(ctx context.Context, c *charts.Charts, want release.Request) (release.Result, error)
 	EnsureController(ctx context.Context, c *charts.Charts, want release.Request) (release.Result, error)
-	// ServerVersion is the cluster's version of Kubernetes.
+	// ServerVersion returns the cluster's version of Kubernetes.
 	ServerVersion(ctx context.Context) (string, error)
-	// Rehearse finds out whether both could be installed, and writes nothing.
+	// Rehearse checks whether both could be installed, and writes nothing.
 	Rehearse(ctx context.Context, c *charts.Charts, want release.Request) error
-	// Permitted asks want.Permit about what both render to, and the API server to try none of it.
+	// Permitted calls want.Permit with what both render to; unlike Rehearse, it does not send dry runs to the API
+	// server.
 	Permitted(ctx context.Context, c *charts.Charts, want release.Request) error
-	// RollBack brings the main chart again as it was at a revision.
+	// RollBack rolls the main chart back to a revision.
 	RollBack(ctx context.Context, want release.Request, revision int) (release.Result, error)
-	// Earlier is the revision of the main chart before those that are as the last one; its
-	// Revision is 0 where there is none.
+	// Earlier returns the last revision of the main chart that differs from the current one; its Revision is 0 if there
+	// is none.
 	Earlier(ctx context.Context, namespace string) (release.Result, error)
-	// Survey looks for what another tool has installed of Karpenter.
+	// Survey finds what another tool has installed of Karpenter.
 	Survey(ctx context.Context, namespace string) (survey.Found, error)
-	// State is what Helm knows of the two releases.
+	// State returns the state of the two releases in Helm.
 	State(ctx context.Context, namespace string) (release.State, error)
 }
 
-// Tools are what a Step works with, the same for all NodeSyncs.
+// Tools are the dependencies of a Step; they are the same for all NodeSyncs.
 type Tools struct {
-	// Client rewrites objects whose stored version is to go.
+	// Client rewrites objects whose stored version will be dropped.
 	Client client.Client
 	Helm   Helm
-	// Logs reads the end of a container's log. Nil if none can be read.
+	// Logs reads the end of a container's log. If nil, no logs are read.
 	Logs Logs
-	// Schemas are those that are compiled.
+	// Schemas are the compiled schemas.
 	Schemas *schema.Cache
-	// StillLeader returns an error when the lease is no longer ours.
+	// StillLeader returns an error if this process no longer holds the lease.
 	StillLeader func(context.Context) error
 }
 
-// Wanted is what Git has of Karpenter.
+// Wanted is what Git specifies for Karpenter.
 type Wanted struct {
 	Karpenter *render.Karpenter
-	// Charts are nil if they are unavailable, or another tool's.
+	// Charts are nil if they are unavailable, or another tool installs them.
 	Charts *charts.Charts
 	Values charts.Values
 	// Permit refuses objects of the charts that the NodeSync does not allow.
 	Permit func(release.Rendered) error
 	// Revision of the repository.
 	Revision string
-	// Set is what will be applied under the new controller.
+	// Set is what will be applied with the new controller.
 	Set *render.Set
-	// Serving is the version that stays in force, where the change is not made.
+	// Serving is the version that stays in force if the change is not made.
 	Serving string
-	// Frozen is why no change of the charts begins now, by spec.guard.windows and freeze; zero if it
-	// may.
+	// Frozen is why no change of the charts may start now, because of spec.guard.windows and freeze; zero if it may.
 	Frozen plan.Frozen
-	// Older reports whether Revision is, or may be, older than what was applied: no change begins for it.
+	// Older reports whether Revision is, or may be, older than what was applied: no change starts for it.
 	Older bool
 }
 
@@ -82,79 +82,75 @@ type Step struct {
 	Wanted
 	finding.Findings
 
-	// Sync is the NodeSync. Its status.karpenter is the record of the change: each step
-	// is in it before it is taken. Nothing else of it is written.
+	// Sync is the NodeSync. Only its status.karpenter, the record of the change, is written: each step is in it before
+	// it is taken.
 	Sync *v1alpha1.NodeSync
 	View *cluster.View
-	// Live is what lives of the definitions.
+	// Live contains the live definitions.
 	Live   plan.Live
 	Memory *Memory
 
 	Now time.Time
-	// Timeout is how long a controller may take to come up, leastRollout at least, and Retry
-	// how long what was refused is not tried again.
+	// Timeout is how long a controller may take to become ready, at least leastRollout. Retry is how long a refused
+	// change is not retried.
 	Timeout, Retry time.Duration
-	// Insist reports whether a person has asked for this reconcile.
+	// Insist reports whether a person has requested this reconcile.
 	Insist bool
-	// Confirm returns why the charts may not be changed, if AWS reports whose
-	// cluster this is.
+	// Confirm returns why the charts may not be changed, if AWS reports whose cluster this is.
 	Confirm func(context.Context) error
-	// Hide takes what came out of Secrets from a message.
+	// Hide removes the content of Secrets from a message.
 	Hide func(string) string
 
 	out Installed
 }
 
-// leastRollout is how long a new controller has at least to come up and to lead: the lease
-// of the one before lasts 15 s (client-go's default, which Karpenter leaves), so that a
-// shorter time would roll every change back.
+// leastRollout is the minimum time that a new controller gets to become ready and to lead: the lease of the previous
+// one lasts 15 s (client-go's default, which Karpenter keeps), so a shorter time would roll every change back.
 const leastRollout = 30 * time.Second
 
 func (s *Step) rolloutTimeout() time.Duration { return max(s.Timeout, leastRollout) }
 
 // Installed is the result of a Step.
 type Installed struct {
-	// CRDs and Controller say how far the first two Stages are.
+	// CRDs and Controller are the state of the first two Stages.
 	CRDs, Controller cluster.Readiness
-	// Changing reports whether the charts are being changed: definitions wait until the new
-	// controller is in force, so that nothing stands in the way back.
+	// Changing reports whether the charts are being changed: definitions wait until the new controller is in force, so
+	// that nothing prevents a rollback.
 	Changing bool
 	// Alive reports whether the controller has at least one ready replica.
 	Alive bool
-	// Fought is what the charts made and another client changes again and again.
+	// Fought are the objects of the charts that another client changes repeatedly.
 	Fought []survey.Drift
-	// Unkept is why what the charts made may not be corrected, where the reconcile goes on.
+	// Unkept is why the objects of the charts may not be corrected, if the reconcile continues.
 	Unkept error
 }
 
-// Memory is what one reconcile leaves to the next so that unchanged things are not done
-// again. The zero value remembers nothing.
+// Memory is what one reconcile passes to the next, to avoid repeated work. The zero value is ready to use.
 type Memory struct {
-	// The change of the charts that was refused or held last.
+	// gated is the change of the charts that was last refused or held.
 	gated gated
-	// The charts that are known to be installed, what stood of them then, and when
-	// something of them was corrected last.
+	// installed is the identity of the charts that are known to be installed, fingerprint their state then, and
+	// repairedAt when any of it was last corrected.
 	installed, fingerprint string
 	repairedAt             time.Time
-	// releasesAskedAt is when Helm was asked last whether its releases are there.
+	// releasesAskedAt is when Helm was last queried whether its releases exist.
 	releasesAskedAt time.Time
-	// downSince is since when no controller has been seen at work, if its Deployment does not report it.
+	// downSince is since when no working controller was observed, if its Deployment does not report it.
 	downSince time.Time
-	// fought is what of them is left as another client goes on changing it.
+	// fought is what is not corrected because another client keeps changing it.
 	fought []survey.Drift
-	// lost is the CRD whose nodes were reported lost with it.
+	// lost is the CRD that was reported as deleted together with its nodes.
 	lost types.UID
-	// What was found last of the CRDs that another tool has installed.
+	// external is the last check of the CRDs that another tool has installed.
 	external external
 }
 
-// k is how far the charts are.
+// k returns the status of the charts.
 func (s *Step) k() *v1alpha1.KarpenterStatus { return s.Sync.Status.Karpenter }
 
-// WhyNot says why the charts are not changed to what Git has, by what is found without a
-// write: the gates, and of the rehearsal what the NodeSync does not allow, which is found without
-// having the API server try it. Nil if they are, or where there is nothing to change. It writes
-// only to Sync.
+// WhyNot returns why the charts are not changed to what is in Git, as far as that can be found without a write: it
+// checks the gates and, from the rehearsal, what the NodeSync does not allow, without a dry run by the API server. It
+// is nil if they are changed, or there is nothing to change. It writes only to Sync.
 func (s *Step) WhyNot(ctx context.Context) error {
 	if s.Karpenter.Management == render.External {
 		_, err := s.Run(ctx)
@@ -187,8 +183,7 @@ func (s *Step) WhyNot(ctx context.Context) error {
 	return frozen
 }
 
-// Change says what is done with the charts of a commit, where nothing keeps it from being done;
-// empty if they are as Git says.
+// Change returns what is done with the charts of a commit if nothing prevents it; empty if they match Git.
 func (s *Step) Change() (string, error) {
 	if s.Karpenter.Management == render.External || s.Charts == nil {
 		return "", nil
@@ -206,15 +201,14 @@ func (s *Step) Change() (string, error) {
 	return fmt.Sprintf("the charts of Karpenter %s are upgraded: their values or content differ from the installed release, and the controller may be rolled out again", k.Version), nil
 }
 
-// inProgress reports whether a change to what Git has is past its gates.
+// inProgress reports whether a change to what is in Git has passed its gates.
 func (s *Step) inProgress(identity string) bool {
 	t := s.k().Target
 	return t != nil && t.Identity == identity && t.Step != v1alpha1.ChartChecking
 }
 
-// installedAs reports whether the charts are known to be installed as Git says, and
-// to stand. What another client changes again and again is corrected at the pace of
-// retries: each time costs a revision of the release.
+// installedAs reports whether the charts are known to be installed as in Git, and unchanged. What another client
+// changes repeatedly is corrected at the retry interval, because each correction adds a revision of the release.
 func (s *Step) installedAs(identity, fingerprint string) bool {
 	if s.Memory.installed != identity || len(s.Memory.fought) > 0 && s.Insist {
 		return false

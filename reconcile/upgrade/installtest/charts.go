@@ -16,7 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
-// PoolCRD is the NodePools' CRD with one field, in one or two versions.
+// PoolCRD returns the CRD of NodePools with one field, in one or two versions.
 func PoolCRD(field string, versions ...string) *apiextensionsv1.CustomResourceDefinition {
 	crd := &apiextensionsv1.CustomResourceDefinition{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
@@ -39,7 +39,7 @@ func PoolCRD(field string, versions ...string) *apiextensionsv1.CustomResourceDe
 	return crd
 }
 
-// ChartFolder has both charts: the CRDs as given, and a main chart with one value.
+// ChartFolder returns both charts: one with the given CRDs, and a main chart with one value.
 func ChartFolder(t *testing.T, version string, crds ...*apiextensionsv1.CustomResourceDefinition) *charts.Charts {
 	t.Helper()
 	dir := t.TempDir()
@@ -73,7 +73,7 @@ func ChartFolder(t *testing.T, version string, crds ...*apiextensionsv1.CustomRe
 	return found
 }
 
-// Installed are the CRDs and Karpenter's Deployment as a chart leaves them.
+// Installed returns the CRDs and Karpenter's Deployment after an installation.
 func Installed() []client.Object {
 	objects := []client.Object{&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "kube-system", Name: "karpenter", UID: "d", Generation: 1,
@@ -90,12 +90,12 @@ func Installed() []client.Object {
 	return objects
 }
 
-// Served is one of the CRDs of cluster.CRDNames as an API server has it that serves its kind.
+// Served returns one of the CRDs of cluster.CRDNames as it is when the API server serves its kind.
 func Served(name string) *apiextensionsv1.CustomResourceDefinition {
 	return Serve(&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// Serve has a CRD of Karpenter's be one whose kind the API server serves.
+// Serve changes one of Karpenter's CRDs to what it is when the API server serves its kind.
 func Serve(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
 	for _, kind := range cluster.Kinds() {
 		if kind.CRD != crd.Name {

@@ -1,5 +1,4 @@
-// Package installtest has what tests of the charts share: a Helm that brings nothing, and
-// small charts.
+// Package installtest contains what tests of the charts share: a Helm that installs nothing, and small charts.
 package installtest
 
 import (
@@ -11,48 +10,48 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 )
 
-// Deployed is what Helm knows where both releases are as plumbline has left them.
+// Deployed is the state in Helm if both releases are as plumbline has left them.
 var Deployed = release.State{
 	CRDs:       release.Release{Name: charts.CRDChart, Status: release.Deployed, Revision: 1},
 	Controller: release.Release{Name: charts.ControllerChart, Status: release.Deployed, Revision: 1},
 }
 
-// Helm is a cluster's, as a test has set it.
+// Helm is a fake with the results that a test sets.
 type Helm struct {
 	Known  release.State
 	Result release.Result
-	// Before is the release before.
+	// Before is the previous release.
 	Before release.Result
 	// Found is what another tool has installed.
 	Found survey.Found
-	// Controller is the main chart's, where it is another.
+	// Controller is the result for the main chart, if it differs.
 	Controller *release.Result
 	// Kubernetes is the cluster's version.
 	Kubernetes string
-	// Refusal is what a rehearsal finds.
+	// Refusal is the result of a rehearsal.
 	Refusal error
-	// AsksPermit has it ask about what the main chart renders to.
+	// AsksPermit makes Permitted call Permit with what the main chart renders to.
 	AsksPermit bool
-	// Rehearsed is how often one was asked for.
+	// Rehearsed is the number of rehearsals.
 	Rehearsed int
-	// Asked is how often each chart was.
+	// Asked is the number of installations of each chart.
 	Asked map[string]int
-	// Err is what bringing the main chart fails with.
+	// Err is the error of installing the main chart.
 	Err error
-	// Into is what the main chart was installed with last.
+	// Into is the last request to install the main chart.
 	Into release.Request
 }
 
-// State is upgrade.Helm's.
+// State implements upgrade.Helm.
 func (f *Helm) State(context.Context, string) (release.State, error) { return f.Known, nil }
 
-// EnsureCRDs is upgrade.Helm's.
+// EnsureCRDs implements upgrade.Helm.
 func (f *Helm) EnsureCRDs(context.Context, *charts.Charts, release.Request) (release.Result, error) {
 	f.Asked[charts.CRDChart]++
 	return f.Result, nil
 }
 
-// EnsureController is upgrade.Helm's.
+// EnsureController implements upgrade.Helm.
 func (f *Helm) EnsureController(_ context.Context, _ *charts.Charts, want release.Request) (release.Result, error) {
 	f.Into = want
 	if f.Err != nil {
@@ -65,18 +64,18 @@ func (f *Helm) EnsureController(_ context.Context, _ *charts.Charts, want releas
 	return f.Result, nil
 }
 
-// ServerVersion is upgrade.Helm's.
+// ServerVersion implements upgrade.Helm.
 func (f *Helm) ServerVersion(context.Context) (string, error) {
 	return cmp.Or(f.Kubernetes, "v1.33.4"), nil
 }
 
-// Rehearse is upgrade.Helm's.
+// Rehearse implements upgrade.Helm.
 func (f *Helm) Rehearse(ctx context.Context, c *charts.Charts, want release.Request) error {
 	f.Rehearsed++
 	return cmp.Or(f.Permitted(ctx, c, want), f.Refusal)
 }
 
-// Permitted is upgrade.Helm's.
+// Permitted implements upgrade.Helm.
 func (f *Helm) Permitted(ctx context.Context, c *charts.Charts, want release.Request) error {
 	if !f.AsksPermit {
 		return nil
@@ -88,13 +87,13 @@ func (f *Helm) Permitted(ctx context.Context, c *charts.Charts, want release.Req
 	return want.Permit(release.Rendered{Chart: charts.ControllerChart, Version: c.Version, Digest: c.Digest, Namespace: want.Namespace, Objects: objects})
 }
 
-// Survey is upgrade.Helm's.
+// Survey implements upgrade.Helm.
 func (f *Helm) Survey(context.Context, string) (survey.Found, error) { return f.Found, nil }
 
-// Earlier is upgrade.Helm's.
+// Earlier implements upgrade.Helm.
 func (f *Helm) Earlier(context.Context, string) (release.Result, error) { return f.Before, nil }
 
-// RollBack is upgrade.Helm's.
+// RollBack implements upgrade.Helm.
 func (f *Helm) RollBack(context.Context, release.Request, int) (release.Result, error) {
 	f.Asked["rollback"]++
 	return f.Result, nil
