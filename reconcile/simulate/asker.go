@@ -22,34 +22,34 @@ import (
 )
 
 const (
-	// Every is how long an answer counts, as long as what was asked about has not begun.
+	// Every is how long an answer is valid while what was simulated has not started.
 	Every = 10 * time.Minute
-	// again is when what could not be found out is asked again, and what has no place; that then at longer and
-	// longer intervals.
+	// again is when a simulation is repeated that failed or found unschedulable pods; for the latter, the interval then
+	// grows.
 	again = time.Minute
-	// soon is how long after an answer a pool that has changed is asked about.
+	// soon is how long after an answer it is simulated again if a pool has changed.
 	soon = 20 * time.Second
-	// patience is how long an answer is waited for.
+	// patience is the timeout of a simulation.
 	patience = 2 * time.Minute
 )
 
-// LandingAsker asks for one NodeSync beside its reconciles, one question at a time, and keeps the last answer. The
-// zero value has asked nothing.
+// LandingAsker simulates for one NodeSync in the background of its reconciles, one question at a time, and keeps the
+// last answer. The zero value is ready to use.
 type LandingAsker struct {
 	mu     sync.Mutex
 	asking bool
-	// about is what the answer is to, which was asked for at a time, and pools are those that there were then.
+	// about is the question of the answer, asked is when it was simulated, and pools are the pools that existed then.
 	about, pools string
 	asked        time.Time
 	answer       plan.Landing
-	// until is when it is asked again, and waits how long was waited since the answer before.
+	// until is when it is simulated again, and waits the interval since the previous answer.
 	until time.Time
 	waits time.Duration
 }
 
-// For returns what answers for a Plan of a Set by a Simulator, which is the Plan's without an answer; nil if there is no
-// Simulator. A commit that changes no definition asks nothing new.
-// requested is another one if a person wants another look, and done is called when there is a new answer.
+// For returns the function with which a Plan of a Set gets its answer from a Simulator; nil if there is no Simulator. A
+// commit that changes no definition requires no new simulation. A new value of requested means that a person requests a
+// new simulation. done is called when there is a new answer.
 func (a *LandingAsker) For(s *Simulator, now time.Time, requested string, done func()) func(context.Context, *render.Set, *plan.Plan, plan.Live) (plan.Landing, time.Time) {
 	if s == nil {
 		return nil
@@ -62,18 +62,18 @@ func (a *LandingAsker) For(s *Simulator, now time.Time, requested string, done f
 	}
 }
 
-// question is what is asked.
+// question is what to simulate.
 type question struct {
-	// about names the Plan, and what of it begins: another name is another question. With other pools it is the same one,
-	// whose answer may be another.
+	// about identifies the Plan, and which of its removals start: another value is another question. With other pools
+	// it is the same question, but the answer may differ.
 	about, pools string
-	// ask answers, and done is called when it has.
+	// ask returns the answer, and done is called when it has.
 	ask  func(context.Context) (map[string][]plan.Unschedulable, error)
 	done func()
 }
 
-// answerTo is what is known, and when to look again. It does not wait: what is not known is asked in a goroutine,
-// which ends within two minutes.
+// answerTo returns the known answer, and when to check again. It does not wait: an unknown answer is simulated in a
+// goroutine, which terminates within two minutes.
 func (a *LandingAsker) answerTo(ctx context.Context, q question, now time.Time) (plan.Landing, time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -86,7 +86,7 @@ func (a *LandingAsker) answerTo(ctx context.Context, q question, now time.Time) 
 		go a.ask(context.WithoutCancel(ctx), q, now)
 	}
 	if a.asking {
-		until = now.Add(patience) // done comes before
+		until = now.Add(patience) // done is called before
 	}
 	if known {
 		return a.answer, until
@@ -94,7 +94,7 @@ func (a *LandingAsker) answerTo(ctx context.Context, q question, now time.Time) 
 	return plan.Landing{Asking: true}, until
 }
 
-// poolsOf are the NodePools of the cluster that stay, each with what of it reports whether it takes pods.
+// poolsOf returns the NodePools of the cluster that stay, each with the fields that show whether it takes pods.
 func poolsOf(made *plan.Plan, live plan.Live) string {
 	leaving := made.Leaving(live)
 	var pools []string
@@ -129,29 +129,30 @@ func (a *LandingAsker) ask(ctx context.Context, q question, now time.Time) {
 	q.done()
 }
 
-// largest is how many pods a cluster has at the most of which all nodes are taken: with its nodes that is what a child
-// process simulates within its memory and its time.
+// largestCluster is the maximum number of pods of a cluster that is simulated with all its nodes: more do not fit into
+// a child process's memory and time.
 const largestCluster = 5000
 
-// mostPods is how many pods of the nodes that end are taken of a larger one, so that it is done within a child's
-// processor time: some of each workload, as those of one are alike.
+// mostPods is how many pods of the terminating nodes of a larger cluster are simulated, so that it fits into a child
+// process's processor time: some of each workload, because the pods of a workload are alike.
 const mostPods = 2000
 
-// Simulator simulates, the same for all NodeSyncs.
+// Simulator simulates; it is the same for all NodeSyncs.
 type Simulator struct {
 	// Reader reads past the cache.
 	Reader client.Reader
-	// Namespaces are those that Karpenter may be in; none: all.
+	// Namespaces are those in which Karpenter may run; if empty, all.
 	Namespaces []string
 	// Catalogs are what EC2 offers.
 	Catalogs *Catalogs
-	// Confine simulates in child processes; nil in this one.
+	// Confine simulates in child processes. If nil, the simulation runs in this process.
 	Confine *confine.Runner
 	Now     func() time.Time
 }
 
-// Ask is which pods of the pools that leave by a Plan find no place elsewhere, by pool. For what goes ahead, what is held
-// stays. For what is held, it goes with all else that people may approve: one approval is of it all.
+// Ask returns, by pool, the pods of the pools that a Plan removes that cannot be scheduled elsewhere. For removals that
+// are not held, it assumes that the held ones stay. For held ones, it assumes that they start together with everything
+// else that people may approve, because one approval covers all of it.
 func (s *Simulator) Ask(ctx context.Context, made *plan.Plan, live plan.Live) (map[string][]plan.Unschedulable, error) {
 	found, err := s.askFor(ctx, made, live)
 	if err != nil || len(made.Withheld()) == 0 && (len(found) == 0 || len(made.Approvals()) == 0) {
@@ -170,7 +171,7 @@ func (s *Simulator) Ask(ctx context.Context, made *plan.Plan, live plan.Live) (m
 	return found, nil
 }
 
-// askFor is the same for the removals that a Plan begins.
+// askFor is like Ask, for the removals that a Plan starts.
 func (s *Simulator) askFor(ctx context.Context, made *plan.Plan, live plan.Live) (map[string][]plan.Unschedulable, error) {
 	if len(made.Begins()) == 0 {
 		return map[string][]plan.Unschedulable{}, nil
@@ -192,8 +193,8 @@ func (s *Simulator) askFor(ctx context.Context, made *plan.Plan, live plan.Live)
 	return s.byPool(ctx, made, live, out.Nowhere, pods > largestCluster)
 }
 
-// byPool are pods by the pool that begins to leave, whose nodes they run on or whose going takes their place: one of a pool
-// that goes already counts where it has a place as long as no other begins.
+// byPool groups pods by the pool whose removal starts and on whose nodes they run, or whose removal takes their place:
+// a pod of a pool that is already being removed counts if it could be scheduled as long as no other removal starts.
 func (s *Simulator) byPool(ctx context.Context, made *plan.Plan, live plan.Live, nowhere []Stranded, large bool) (map[string][]plan.Unschedulable, error) {
 	found, begins := map[string][]plan.Unschedulable{}, map[string]bool{}
 	for _, name := range made.Begins() {
@@ -225,7 +226,7 @@ func (s *Simulator) byPool(ctx context.Context, made *plan.Plan, live plan.Live,
 	return found, nil
 }
 
-// simulate simulates the cluster, or only the nodes that end.
+// simulate simulates the cluster, or only the nodes that are terminated.
 func (s *Simulator) simulate(ctx context.Context, made *plan.Plan, live plan.Live, large bool) (answered, error) {
 	c, commit, err := s.read(ctx, made, live, large)
 	if err != nil {
@@ -238,7 +239,7 @@ func (s *Simulator) simulate(ctx context.Context, made *plan.Plan, live plan.Liv
 	return simulate(ctx, s.Confine, c, catalog, commit)
 }
 
-// pods counts those of the cluster.
+// pods counts the pods of the cluster.
 func (s *Simulator) pods(ctx context.Context) (int64, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
@@ -252,7 +253,7 @@ func (s *Simulator) pods(ctx context.Context) (int64, error) {
 	return n, nil
 }
 
-// read reads the cluster, or only the nodes that end, and makes of the Plan what is to be simulated.
+// read reads the cluster, or only the nodes that are terminated, and returns what to simulate for the Plan.
 func (s *Simulator) read(ctx context.Context, made *plan.Plan, live plan.Live, large bool) (*Capture, Commit, error) {
 	if !large {
 		c, err := ReadCapture(ctx, s.Reader, s.Now(), s.Namespaces...)
@@ -275,7 +276,7 @@ func (s *Simulator) read(ctx context.Context, made *plan.Plan, live plan.Live, l
 	return c, Ending(made, live, c.Definitions), nil
 }
 
-// some are at most so many pods, of each workload about as many.
+// some returns at most a number of pods, about as many of each workload.
 func some(pods []corev1.Pod, most int) []corev1.Pod {
 	if len(pods) <= most {
 		return pods

@@ -28,10 +28,10 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Version is that of the file's form. A file of another one is refused.
+// Version is the version of the file format. A file of another version is refused.
 const Version = 1
 
-// Capture is what scheduling reads of a cluster.
+// Capture is everything that scheduling reads of a cluster.
 type Capture struct {
 	Version int       `json:"version"`
 	TakenAt time.Time `json:"takenAt"`
@@ -58,21 +58,21 @@ type Capture struct {
 // Settings are those of Karpenter's controller that scheduling depends on.
 type Settings struct {
 	offers.Settings
-	// NodeOverlay reports whether the feature gate of that name is open: without it overlays do nothing.
+	// NodeOverlay reports whether the feature gate of that name is enabled: without it overlays have no effect.
 	NodeOverlay bool `json:"nodeOverlay,omitempty"`
-	// CapacityBuffer says likewise that buffers take a place, which is not counted here.
+	// CapacityBuffer reports whether the feature gate of that name is enabled: buffers then take capacity, which is not
+	// counted here.
 	CapacityBuffer bool `json:"capacityBuffer,omitempty"`
-	// IgnorePreferences reports whether preferences of pods count for nothing (PREFERENCE_POLICY).
+	// IgnorePreferences reports whether preferences of pods are ignored (PREFERENCE_POLICY).
 	IgnorePreferences bool `json:"ignorePreferences,omitempty"`
-	// RelaxMinValues reports whether minValues which cannot be met are lowered (MIN_VALUES_POLICY).
+	// RelaxMinValues reports whether unsatisfiable minValues are lowered (MIN_VALUES_POLICY).
 	RelaxMinValues bool `json:"relaxMinValues,omitempty"`
 }
 
-// largest is how many bytes a file unpacks to at most: ten times what 10,000 nodes with 50,000
-// pods take.
+// largestCapture is the maximum unpacked size of a file in bytes: ten times the size of 10,000 nodes with 50,000 pods.
 const largestCapture = 1 << 30
 
-// Encode writes a Capture as JSON in gzip, without a time, so that equal ones make equal files.
+// Encode writes a Capture as gzipped JSON, without a time, so that equal ones result in equal files.
 func (c *Capture) Encode(out io.Writer) error {
 	packed := gzip.NewWriter(out)
 	if err := json.NewEncoder(packed).Encode(c); err != nil {
@@ -98,7 +98,7 @@ func decode(in io.Reader, most int64) (*Capture, error) {
 		return nil, fmt.Errorf("it unpacks to more than %d MiB", most>>20)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, errors.New("it is truncated: create it again with plumbline snapshot")
-	case c.Version != Version && c.Version != 0: // it is the first field, and is read where the others are not
+	case c.Version != Version && c.Version != 0: // the first field, which is read even if the others are not
 		return nil, fmt.Errorf("it has version %d, but this plumbline reads version %d: create it again with this plumbline", c.Version, Version)
 	case err != nil:
 		return nil, fmt.Errorf("it is no file of plumbline snapshot: %w", err)
@@ -108,8 +108,7 @@ func decode(in io.Reader, most int64) (*Capture, error) {
 	return c, nil
 }
 
-// settings reads those of Karpenter's controller off its Deployment, of whose variables it keeps
-// these and no other one.
+// settings reads the settings of Karpenter's controller from its Deployment. It keeps only these variables.
 func (r *reading) settings(ctx context.Context, namespaces []string) error {
 	r.into.Settings = Settings{Settings: offers.Defaults()}
 	if len(namespaces) == 0 {
@@ -130,9 +129,8 @@ func (r *reading) settings(ctx context.Context, namespaces []string) error {
 	return nil
 }
 
-// take reads the variables of charts/karpenter/templates/deployment.yaml in
-// karpenter-provider-aws, 1.14.1. What cannot be read keeps its default, as Karpenter does not
-// start with it.
+// take reads the variables of charts/karpenter/templates/deployment.yaml in karpenter-provider-aws, 1.14.1. A value
+// that cannot be parsed keeps its default, because Karpenter does not start with it.
 func (s *Settings) take(variables []corev1.EnvVar) {
 	for _, v := range variables {
 		switch v.Name {
@@ -154,7 +152,7 @@ func (s *Settings) take(variables []corev1.EnvVar) {
 	}
 }
 
-// open reports whether a feature gate is.
+// open reports whether a feature gate is enabled.
 func open(gates, name string) bool {
 	for gate := range strings.SplitSeq(gates, ",") {
 		if key, value, _ := strings.Cut(strings.TrimSpace(gate), "="); key == name {
@@ -164,7 +162,7 @@ func open(gates, name string) bool {
 	return false
 }
 
-// Region is that of the cluster's nodes; empty if none says it.
+// Region returns the region of the cluster's nodes; empty if no node has one.
 func (c *Capture) Region() string {
 	for i := range c.Nodes {
 		if region := c.Nodes[i].Labels[corev1.LabelTopologyRegion]; region != "" {
@@ -174,17 +172,17 @@ func (c *Capture) Region() string {
 	return ""
 }
 
-// page is how many objects are read at a time.
+// page is how many objects one LIST returns.
 const page = 500
 
-// ReadCapture reads a cluster. What may not be read is named in Unread; but without nodes, pods,
-// NodeClaims or definitions there is nothing to simulate, which is an error. Karpenter's Deployment is read in
-// these namespaces; without any in all of them.
+// ReadCapture reads a cluster. Unread names what may not be read; but without nodes, pods, NodeClaims or definitions
+// there is nothing to simulate, which is an error. It reads Karpenter's Deployment in the given namespaces or, if there
+// are none, in all.
 func ReadCapture(ctx context.Context, reader client.Reader, now time.Time, namespaces ...string) (*Capture, error) {
 	return ReadNodes(ctx, reader, now, func(string) bool { return true }, namespaces...)
 }
 
-// ReadNodes reads a cluster as if it had some of its nodes only, with their NodeClaims and pods.
+// ReadNodes reads a cluster as if it had only some of its nodes, with their NodeClaims and pods.
 func ReadNodes(ctx context.Context, reader client.Reader, now time.Time, keep func(node string) bool, namespaces ...string) (*Capture, error) {
 	r := newReading(reader, now)
 	if err := r.allDefinitions(ctx); err != nil {
@@ -239,7 +237,7 @@ func ReadNodes(ctx context.Context, reader client.Reader, now time.Time, keep fu
 	return c, nil
 }
 
-// pod keeps what is wanted of a pod.
+// pod returns the needed fields of a pod.
 func (r *reading) pod(pod *corev1.Pod) corev1.Pod {
 	trimmed := trimPod(pod)
 	if isKarpenters(trimmed.Labels) && trimKarpenterPod(&trimmed) {
@@ -248,7 +246,7 @@ func (r *reading) pod(pod *corev1.Pod) corev1.Pod {
 	return trimmed
 }
 
-// definitionKinds are those that scheduling reads. Overlays are not in each version of the CRDs.
+// definitionKinds returns the kinds that scheduling reads. Not every version of the CRDs contains overlays.
 func definitionKinds() []schema.GroupVersionKind {
 	var kinds []schema.GroupVersionKind
 	for _, kind := range render.Kinds() {
@@ -260,7 +258,7 @@ func definitionKinds() []schema.GroupVersionKind {
 type reading struct {
 	reader client.Reader
 	into   *Capture
-	// misplaced reports whether less is known of where Karpenter's pods may run than the cluster has.
+	// misplaced reports whether the Capture contains less than the cluster about where Karpenter's pods may run.
 	misplaced bool
 }
 
@@ -291,7 +289,7 @@ func (r *reading) definitions(ctx context.Context, kind schema.GroupVersionKind)
 	return must(err)
 }
 
-// must names what could not be read, without which nothing is known.
+// must returns the error of a read without which nothing can be simulated.
 func must(err error) error {
 	if err != nil {
 		return fmt.Errorf("read the cluster: %w", err)
@@ -299,7 +297,7 @@ func must(err error) error {
 	return nil
 }
 
-// may notes what the user may not read.
+// may records what the user may not read.
 func (r *reading) may(resource, what string, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return must(err)
@@ -308,14 +306,14 @@ func (r *reading) may(resource, what string, err error) error {
 	return nil
 }
 
-// trimming is what is kept of an object, and whether it is.
+// trimming returns the kept fields of an object, and whether the object is kept.
 type trimming[T, K any] func(*T) (K, bool)
 
 func all[T, K any](trim func(*T) K) trimming[T, K] {
 	return kept(trim, func(*T) bool { return true })
 }
 
-// kept trims the objects that are wanted.
+// kept trims the objects that are kept.
 func kept[T, K any](trim func(*T) K, wanted func(*T) bool) trimming[T, K] {
 	return func(object *T) (trimmed K, keeps bool) {
 		if !wanted(object) {
@@ -325,7 +323,7 @@ func kept[T, K any](trim func(*T) K, wanted func(*T) bool) trimming[T, K] {
 	}
 }
 
-// read reads the objects of a list page by page, and keeps of each what is wanted.
+// read reads the objects of a list page by page, and keeps the needed fields of each.
 func read[L client.ObjectList, T, K any](ctx context.Context, r *reading, list L, items func(L) []T, trim trimming[T, K], into *[]K) error {
 	for next := ""; ; {
 		if err := r.reader.List(ctx, list, client.Limit(page), client.Continue(next)); err != nil {

@@ -20,15 +20,15 @@ import (
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 )
 
-// CaptureClient serves a Capture as a cluster. It reads; what is written is thrown away, and what is
-// neither in a Capture nor asked for by Karpenter's scheduling is an error.
+// CaptureClient serves a Capture as a cluster. It reads, and discards writes. It returns an error for what a Capture
+// does not contain and Karpenter's scheduling does not read.
 type CaptureClient struct {
 	client.Client
 	kinds map[string]lister
 	pods  pods
 }
 
-// NewCaptureClient makes a Client of a Capture. Objects that it hands out share their fields with it.
+// NewCaptureClient returns a client of a Capture. The returned objects share their fields with it.
 func NewCaptureClient(c *Capture) (*CaptureClient, error) {
 	pools, err := typed[karpv1.NodePool](c, "NodePool")
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *CaptureClient) Get(_ context.Context, key client.ObjectKey, into client
 	return nil
 }
 
-// List copies the objects that are asked for.
+// List copies the matching objects.
 func (c *CaptureClient) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
 	asked := client.ListOptions{}
 	asked.ApplyOptions(options)
@@ -85,7 +85,7 @@ func (c *CaptureClient) List(_ context.Context, into client.ObjectList, options 
 	name := listNameOf(into)
 	kind, known := c.kinds[name]
 	if list, ok := into.(*unstructured.UnstructuredList); ok && !known {
-		list.Items = nil // none of the kind was captured
+		list.Items = nil // no object of the kind was captured
 		return nil
 	}
 	if !known {
@@ -94,17 +94,17 @@ func (c *CaptureClient) List(_ context.Context, into client.ObjectList, options 
 	return kind.list(asked, into)
 }
 
-// Status throws away what is written, as Karpenter notes on overlays that it has seen them.
+// Status discards what is written: Karpenter writes to the status of overlays that it has seen them.
 func (c *CaptureClient) Status() client.SubResourceWriter { return discard{} }
 
 type discard struct{ client.SubResourceWriter }
 
-// Patch throws the patch away.
+// Patch discards the patch.
 func (discard) Patch(context.Context, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
 	return nil
 }
 
-// typed are the definitions of a kind.
+// typed returns the definitions of a kind.
 func typed[T any](c *Capture, kind string) ([]T, error) {
 	var found []T
 	for _, definition := range c.Definitions {
@@ -121,13 +121,13 @@ func typed[T any](c *Capture, kind string) ([]T, error) {
 	return found, nil
 }
 
-// matches reports whether an object is asked for, but for fields.
+// matches reports whether an object matches the options, except for field selectors.
 func matches(asked client.ListOptions, object client.Object) bool {
 	return (asked.Namespace == "" || asked.Namespace == object.GetNamespace()) &&
 		(asked.LabelSelector == nil || asked.LabelSelector.Matches(labels.Set(object.GetLabels())))
 }
 
-// nodeName is the node that pods are asked of, and whether they are.
+// nodeName returns the node for which pods are listed, and whether there is one.
 func nodeName(selector fields.Selector) (string, bool) {
 	if selector == nil {
 		return "", false
@@ -166,7 +166,7 @@ func (k *kind[T, P]) name() string { return nameOf(P(new(T))) }
 
 func (k *kind[T, P]) get(key client.ObjectKey, into client.Object) bool {
 	i, found := k.byKey[key]
-	if !found { // the API server does not look at the namespace of what is in none, and Karpenter gives one with a volume's
+	if !found { // the API server ignores the namespace of cluster-scoped objects, and Karpenter passes one for volumes
 		i, found = k.byKey[types.NamespacedName{Name: key.Name}]
 	}
 	if target, ok := into.(P); found && ok {
@@ -190,7 +190,7 @@ func (k *kind[T, P]) list(asked client.ListOptions, into client.ObjectList) erro
 	return nil
 }
 
-// definitions names those of a kind as they are in Git.
+// definitions identifies definitions of a kind in the form in which they are in Git.
 type definitions struct{ kind string }
 
 func (d definitions) key() string { return "unstructured " + d.kind }
@@ -227,7 +227,7 @@ func (r *raw) list(asked client.ListOptions, into client.ObjectList) error {
 	return nil
 }
 
-// nameOf is by what the objects of a kind are known here.
+// nameOf returns the key of a kind of objects in this package.
 func nameOf(object client.Object) string {
 	if u, ok := object.(*unstructured.Unstructured); ok {
 		return definitions{u.GetKind()}.key()
@@ -242,7 +242,7 @@ func listNameOf(list client.ObjectList) string {
 	return strings.TrimSuffix(reflect.TypeOf(list).Elem().Name(), "List")
 }
 
-// pods serves pods by node and by namespace, as there are many of them.
+// pods serves pods by node and by namespace, because there are many of them.
 type pods struct {
 	all                 []corev1.Pod
 	byNode, byNamespace map[string][]int

@@ -21,18 +21,17 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Commit is what is to be simulated.
+// Commit is what to simulate.
 type Commit struct {
-	// Definitions are all NodePools, EC2NodeClasses and NodeOverlays as they are once the commit is
-	// in force, of any owner, with the status that they have today.
+	// Definitions are all NodePools, EC2NodeClasses and NodeOverlays once the commit is in force, of any owner, with
+	// their current status.
 	Definitions []map[string]any
-	// Touched are the NodeClaims that the commit ends, or has Karpenter replace.
+	// Touched are the NodeClaims that the commit terminates, or makes Karpenter replace.
 	Touched map[types.UID]bool
 }
 
-// CommitOf is the result of a Plan, with what the guard holds of it: the definitions that are there
-// once it is in force, and the NodeClaims that it touches. The notes say of which nodes it cannot be
-// told.
+// CommitOf returns the result of a Plan, including what the guard holds: the definitions once it is in force, and the
+// NodeClaims that it touches. The notes name nodes for which this is unknown.
 func CommitOf(made *plan.Plan, live plan.Live, definitions []map[string]any) (commit Commit, notes []string) {
 	gone := map[render.Ref]bool{}
 	for i := range made.Removals {
@@ -51,8 +50,8 @@ func CommitOf(made *plan.Plan, live plan.Live, definitions []map[string]any) (co
 	return commit, notes
 }
 
-// Ending is a Plan without what is held, of which only removals touch nodes, those that have begun
-// included: no other node ends before its own pool has replaced it.
+// Ending returns the result of a Plan without what is held. Only removals touch nodes, including those that have
+// started: any other node is terminated only after its own pool has replaced it.
 func Ending(made *plan.Plan, live plan.Live, definitions []map[string]any) Commit {
 	gone := map[render.Ref]bool{}
 	for _, ref := range made.Leaving(live) {
@@ -62,7 +61,7 @@ func Ending(made *plan.Plan, live plan.Live, definitions []map[string]any) Commi
 	return commitOf(unheld, live, definitions, gone, func(*plan.Change) bool { return false })
 }
 
-// writes reports whether a Change is one that a commit makes.
+// writes reports whether a commit makes a Change.
 func writes(change *plan.Change) bool {
 	return change.Err == nil && change.Action != plan.Drifted && change.Action != plan.None
 }
@@ -92,8 +91,8 @@ func commitOf(made *plan.Plan, live plan.Live, definitions []map[string]any, gon
 	return commit
 }
 
-// after are the definitions once what is written is, and what goes is gone. A definition keeps the
-// status that it has.
+// after returns the definitions once the changes are written and the removed ones are gone. A definition keeps its
+// status.
 func after(definitions []map[string]any, written map[render.Ref]*unstructured.Unstructured, gone map[render.Ref]bool) []map[string]any {
 	var there []map[string]any
 	known := map[render.Ref]bool{}
@@ -129,9 +128,9 @@ func (u unzoned) why() string {
 	return fmt.Sprintf("the zones of EC2NodeClass/%s are unknown until Karpenter has resolved its subnets", u.class)
 }
 
-// ready has each NodePool of a commit count as Ready that will be once its EC2NodeClass is known to
-// have zones, and gives a class that is new, or whose subnets are selected otherwise, the zones of
-// one that selects the same. It names the pools that cannot be known, and notes which get no pod.
+// ready makes each NodePool of a commit Ready that will be once its EC2NodeClass is known to have zones, and gives a
+// class that is new, or has changed subnet selectors, the zones of one with the same selectors. It returns the pools
+// for which this is unknown, and notes on those that get no pods.
 func ready(before, after []map[string]any) (definitions []map[string]any, unknown []unzoned, notes []string) {
 	known := classesOf(before)
 	zoned := map[string]bool{}
@@ -171,8 +170,8 @@ func classesOf(definitions []map[string]any) []unstructured.Unstructured {
 	return found
 }
 
-// zonesFor is the status that has the zones of a class: its own where it selects subnets as before,
-// or that of another that selects the same. It is nil if there is none.
+// zonesFor returns the status that contains the zones of a class: its own if its subnet selectors are unchanged, or
+// that of another class with the same selectors. It is nil if there is none.
 func zonesFor(class unstructured.Unstructured, known []unstructured.Unstructured) map[string]any {
 	wanted := subnetTerms(class)
 	own := func(c unstructured.Unstructured) bool { return c.GetName() == class.GetName() }
@@ -197,13 +196,13 @@ func subnetTerms(class unstructured.Unstructured) any {
 	return terms
 }
 
-// classOf is the EC2NodeClass that a NodePool names.
+// classOf returns the EC2NodeClass that a NodePool references.
 func classOf(pool map[string]any) string {
 	name, _, _ := unstructured.NestedString(pool, "spec", "template", "spec", "nodeClassRef", "name")
 	return name
 }
 
-// WithStatus is a definition with a status in the place of its own; nil has none.
+// WithStatus returns a definition with its status replaced; if nil, removed.
 func WithStatus(definition, status map[string]any) map[string]any {
 	definition = maps.Clone(definition)
 	delete(definition, "status")
@@ -213,8 +212,8 @@ func WithStatus(definition, status map[string]any) map[string]any {
 	return definition
 }
 
-// unchangedAndUnready reports whether a pool of today is not Ready, and that the commit leaves it and so
-// whatever keeps it from being so.
+// unchangedAndUnready reports whether an existing pool is not Ready and the commit does not change it, so it stays not
+// Ready.
 func unchangedAndUnready(pool unstructured.Unstructured, before []map[string]any) bool {
 	for _, definition := range before {
 		live := unstructured.Unstructured{Object: definition}
@@ -233,8 +232,8 @@ func notReady(object unstructured.Unstructured) bool {
 	})
 }
 
-// withReady has a NodePool be Ready, with what that hangs on (pkg/apis/v1/nodepool_status.go in
-// sigs.k8s.io/karpenter, 1.14.1), which Karpenter's scheduling asks of it.
+// withReady makes a NodePool Ready, including the conditions that Ready depends on (pkg/apis/v1/nodepool_status.go in
+// sigs.k8s.io/karpenter, 1.14.1), because Karpenter's scheduling requires it.
 func withReady(pool map[string]any) map[string]any {
 	object := unstructured.Unstructured{Object: pool}
 	var conditions []any
@@ -247,11 +246,11 @@ func withReady(pool map[string]any) map[string]any {
 	return WithStatus(pool, map[string]any{"conditions": conditions})
 }
 
-// ofCronJob is the name of a Job that a CronJob has created: that of the CronJob and the minute.
+// ofCronJob matches the name of a Job that a CronJob has created: that of the CronJob and the minute.
 var ofCronJob = regexp.MustCompile(`^(.+)-[0-9]{8,}$`)
 
-// workloadOf is the namespace, kind and name of what owns a pod, by names that stay while its pods are replaced: that of
-// a Deployment, not of its ReplicaSet, and that of a CronJob, not of its Job.
+// workloadOf returns the namespace, kind and name of a pod's owner, with names that stay the same while its pods are
+// replaced: that of a Deployment, not of its ReplicaSet, and that of a CronJob, not of its Job.
 func workloadOf(pod *corev1.Pod) string {
 	kind, name := "Pod", pod.Name
 	if owner := metav1.GetControllerOf(pod); owner != nil {

@@ -16,9 +16,10 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// InstanceTypes returns the NodePools, by name, that no instance type meets which EC2 offers in a region, once a Plan is applied, and
-// a sentence on each, and on those of which that is unknown. It is about NodePools whose requirements, or whose EC2NodeClass, the
-// Plan writes. Only if there are some, it reads the definitions of the cluster and the instance types.
+// InstanceTypes returns the names of the NodePools whose requirements no instance type that EC2 offers in a region
+// meets, once a Plan is applied, and a sentence about each, and about those for which this is unknown. It considers
+// NodePools if the Plan writes their requirements or their EC2NodeClass. Only if there are any, it reads the
+// definitions of the cluster and the instance types.
 func (s *Simulator) InstanceTypes(ctx context.Context, region string, made *plan.Plan, live plan.Live) (unlaunchable, words []string) {
 	pools := writtenPools(made, live)
 	if len(pools) == 0 {
@@ -47,7 +48,7 @@ func (s *Simulator) InstanceTypes(ctx context.Context, region string, made *plan
 	return unlaunchable, words
 }
 
-// NotAsked returns what InstanceTypes returns if EC2 is not queried, and why.
+// NotAsked replaces InstanceTypes if EC2 is not queried; why is the reason.
 func NotAsked(why string) func(context.Context, string, *plan.Plan, plan.Live) (unlaunchable, words []string) {
 	return func(_ context.Context, region string, made *plan.Plan, live plan.Live) (unlaunchable, words []string) {
 		if pools := writtenPools(made, live); len(pools) > 0 {
@@ -57,17 +58,18 @@ func NotAsked(why string) func(context.Context, string, *plan.Plan, plan.Live) (
 	}
 }
 
-// NoInstanceType reports a NodePool whose requirements no instance type of a region meets.
+// NoInstanceType returns the message about a NodePool whose requirements no instance type of a region meets.
 func NoInstanceType(region, pool string) string {
 	return fmt.Sprintf("no instance type of %s meets %s: it can launch no node", region, pool)
 }
 
-// Undecided reports NodePools of which is unknown whether an instance type of a region meets them.
+// Undecided returns the message about NodePools for which it is unknown whether an instance type of a region meets
+// them.
 func Undecided(region, pools, why string) string {
 	return fmt.Sprintf("unknown whether an instance type of %s meets %s: %s", cmp.Or(region, "an unknown region"), pools, why)
 }
 
-// instanceTypes simulates a cluster that has only definitions.
+// instanceTypes simulates a cluster that contains only definitions.
 func (s *Simulator) instanceTypes(ctx context.Context, region string, made *plan.Plan, live plan.Live) (answered, error) {
 	if region == "" {
 		return answered{}, errors.New("EC2 cannot be queried")
@@ -84,8 +86,8 @@ func (s *Simulator) instanceTypes(ctx context.Context, region string, made *plan
 	return simulate(ctx, s.Confine, r.into, catalog, commit)
 }
 
-// writtenPools returns the NodePools that a Plan creates or changes, and those in the cluster that stay and whose EC2NodeClass it
-// creates, or changes in a field that instance types depend on; as Kind/name.
+// writtenPools returns, as Kind/name, the NodePools that a Plan creates or changes, and the existing ones that stay and
+// whose EC2NodeClass it creates, or changes in a field that affects instance types.
 func writtenPools(made *plan.Plan, live plan.Live) []string {
 	var pools []string
 	classes, known := map[render.Ref]bool{}, map[render.Ref]bool{}
@@ -117,14 +119,15 @@ func writtenPools(made *plan.Plan, live plan.Live) []string {
 	return append(pools, others...)
 }
 
-// sameInstanceTypes reports whether two versions of an EC2NodeClass have the same instance types for all that their specs show. Of
-// their AMIs only the family counts.
+// sameInstanceTypes reports whether two versions of an EC2NodeClass have the same instance types, according to their
+// specs. Of their AMIs, only the family matters.
 func sameInstanceTypes(before, after *unstructured.Unstructured) bool {
 	return render.AMIFamily(before) == render.AMIFamily(after) && equality.Semantic.DeepEqual(relevant(before), relevant(after))
 }
 
-// relevant is the spec of an EC2NodeClass without the fields that its instance types do not depend on (karpenter-provider-aws
-// pkg/providers/instancetype, 1.14.1). They may depend on a field of a later version.
+// relevant returns the spec of an EC2NodeClass without the fields that do not affect its instance types
+// (karpenter-provider-aws pkg/providers/instancetype, 1.14.1). Unknown fields of a later version may affect them, so
+// they are kept.
 func relevant(class *unstructured.Unstructured) map[string]any {
 	spec, _, _ := unstructured.NestedMap(class.Object, "spec")
 	for _, field := range []string{

@@ -21,31 +21,31 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
-// fresh is how long EC2 is not asked again for its instance types, about 20 requests.
+// fresh is how long EC2's instance types are reused; reading them takes about 20 requests.
 const fresh = 12 * time.Hour
 
-// Catalogs are what EC2 offers, by region: packed, as they are for child processes.
+// Catalogs contains what EC2 offers, by region, packed for child processes.
 type Catalogs struct {
-	// Ask asks EC2 in a region.
+	// Ask reads the Catalog of a region from EC2.
 	Ask func(ctx context.Context, region string) (*offers.Catalog, error)
 
 	mu    sync.Mutex
 	known map[string]packed
 }
 
-// packed is a Catalog as JSON in gzip.
+// packed is a Catalog as gzipped JSON.
 type packed struct {
 	text string
 	at   time.Time
 }
 
-// of is the Catalog of a region, as it was at most half a day ago.
+// of returns the Catalog of a region, at most half a day old.
 func (c *Catalogs) of(ctx context.Context, region string, now time.Time) (string, error) {
 	if region == "" {
 		return "", errors.New("no node has a region (label topology.kubernetes.io/region), so EC2 cannot be queried")
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock() // another one that waits has the same question
+	defer c.mu.Unlock() // others that wait need the same Catalog
 	if known, ok := c.known[region]; ok && now.Before(known.at.Add(fresh)) {
 		return known.text, nil
 	}
@@ -83,20 +83,20 @@ func unpack(text string, into any) error {
 	if err != nil {
 		return err
 	}
-	// Whole numbers stay so, as a cluster's definitions have them.
+	// Integers stay integers, as in a cluster's definitions.
 	return kjson.UnmarshalCaseSensitivePreserveInts(whole, into)
 }
 
 const (
-	// JobName is what Job is known by.
+	// JobName is the name of Job.
 	JobName = "landing"
 	// what names it in errors.
 	what = "the simulation of where pods can go"
-	// longestReason is how long Karpenter's reason for a pod is, in bytes.
+	// longestReason is the maximum length in bytes of Karpenter's reason for a pod.
 	longestReason = 256
 )
 
-// answered is what a child process finds: no more of an Outcome is asked for.
+// answered is the result of a child process: the needed part of an Outcome.
 type answered struct {
 	Nowhere []Stranded
 	Unknown []string
@@ -106,8 +106,8 @@ type answered struct {
 	Undecided    map[string]string
 }
 
-// Job simulates in a child process: Karpenter's library, which ends a process that it does not like and takes
-// what memory it wants, is not the daemon's then.
+// Job simulates in a child process, because Karpenter's library may exit the process and use any amount of memory,
+// which must not affect the daemon.
 func Job(t *confine.Talk) error {
 	message, err := t.Receive()
 	if err != nil {
@@ -144,7 +144,7 @@ func lands(ctx context.Context, c *Capture, catalog *offers.Catalog, commit Comm
 	return answered{Nowhere: out.Nowhere, Unknown: out.Unknown, Unlaunchable: out.Unlaunchable, Undecided: out.Undecided}
 }
 
-// simulate simulates in a child process, or in this one where there is no Runner.
+// simulate simulates in a child process or, if there is no Runner, in this one.
 func simulate(ctx context.Context, runner *confine.Runner, c *Capture, catalog string, commit Commit) (answered, error) {
 	out := answered{}
 	if runner == nil {
@@ -171,7 +171,7 @@ func ask(ctx context.Context, runner *confine.Runner, c *Capture, catalog string
 	if err != nil {
 		return err
 	}
-	// As an owner of its own: no render waits for it, and one simulation at a time takes one of the places.
+	// With an owner of its own, so no render waits for it: simulations run one at a time, and take one of the slots.
 	answer, err := runner.Ask(confine.For(ctx, JobName), what, JobName, map[string]any{"capture": captured, "commit": committed, "catalog": catalog})
 	if err != nil {
 		return err
@@ -183,11 +183,11 @@ func ask(ctx context.Context, runner *confine.Runner, c *Capture, catalog string
 	return nil
 }
 
-// elsewhere is how Karpenter reports that a pool is not of the kind that a pod asks for.
+// elsewhere is the prefix with which Karpenter reports that a pool does not match a pod's requirements.
 const elsewhere = "incompatible requirements, "
 
-// inShort has each thing that Karpenter says of a pool once. What it says of most pools, such as that they lack a label,
-// comes last, and so does that a pool is for other pods. Else the order is always the same, whatever that of the pools.
+// inShort returns each of Karpenter's reasons once. Reasons that apply to most pools, such as a missing label, come
+// last, as do reasons that a pool is for other pods. Otherwise the order is stable, whatever the order of the pools.
 func inShort(reason string) string {
 	counts := map[string]int{}
 	var things []string

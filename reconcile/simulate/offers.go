@@ -21,18 +21,18 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// Offers are the instance types that could come.
+// Offers are the instance types that could be launched.
 type Offers interface {
-	// InstanceTypes are those of an EC2NodeClass.
+	// InstanceTypes returns those of an EC2NodeClass.
 	InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]*cloudprovider.InstanceType, error)
-	// Observe takes what a node says of the memory of its instance type.
+	// Observe records the memory of its instance type that a node reports.
 	Observe(ctx context.Context, node *corev1.Node, claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass) error
-	// Region that they are of, and PricesOf the one that their prices are of.
+	// Region returns their region, and PricesOf the region of their prices.
 	Region() string
 	PricesOf() string
 }
 
-// provider is the little of a cloud provider that scheduling asks for.
+// provider implements the part of a cloud provider that scheduling uses.
 type provider struct {
 	cloudprovider.CloudProvider
 	client client.Reader
@@ -47,7 +47,7 @@ var (
 	errAlias = errors.New("Karpenter does not support the AMI alias")
 )
 
-// failures say of which classes there are no instance types, and why.
+// failures returns for which classes there are no instance types, and why.
 func (p *provider) failures() (notes []string) {
 	for _, name := range slices.Sorted(maps.Keys(p.failed)) {
 		notes = append(notes, fmt.Sprintf("unavailable: NodePools of EC2NodeClass/%s get no pods in this simulation: %v", name, p.failed[name]))
@@ -55,7 +55,7 @@ func (p *provider) failures() (notes []string) {
 	return notes
 }
 
-// GetInstanceTypes are those of a NodePool's class, which pools share.
+// GetInstanceTypes returns those of a NodePool's class, which pools share.
 func (p *provider) GetInstanceTypes(ctx context.Context, pool *karpv1.NodePool) ([]*cloudprovider.InstanceType, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,23 +80,23 @@ func (p *provider) GetInstanceTypes(ctx context.Context, pool *karpv1.NodePool) 
 	return append([]*cloudprovider.InstanceType(nil), p.known[name]...), p.failed[name]
 }
 
-// GetSupportedNodeClasses are EC2's.
+// GetSupportedNodeClasses returns EC2's.
 func (*provider) GetSupportedNodeClasses() []status.Object {
 	return []status.Object{&awsv1.EC2NodeClass{}}
 }
 
-// Name is that of the provider.
+// Name returns the provider's name.
 func (*provider) Name() string { return "aws" }
 
-// recorder keeps what Karpenter would say of pods that it does not even try to place, and of which NodePools it would report that
-// no instance type meets them.
+// recorder keeps what Karpenter would report about pods that it does not even try to schedule, and the NodePools about
+// which it would report that no instance type meets their requirements.
 type recorder struct {
 	mu    sync.Mutex
 	said  map[types.NamespacedName]string
 	unmet map[string]*karpv1.NodePool
 }
 
-// Publish keeps these events of pods and NodePools.
+// Publish keeps these events about pods and NodePools.
 func (r *recorder) Publish(published ...events.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,7 +110,7 @@ func (r *recorder) Publish(published ...events.Event) {
 	}
 }
 
-// price sums up what nodes of pools cost before and after.
+// price sums up what the pools' nodes cost before and after.
 func (s *simulation) price(ctx context.Context, offers Offers) {
 	if of := offers.PricesOf(); of != offers.Region() {
 		s.out.Cost.PricesOf = of
@@ -142,7 +142,7 @@ func (s *simulation) price(ctx context.Context, offers Offers) {
 	}
 }
 
-// prices are those of instance types in each pool, as overlays differ from pool to pool.
+// prices are those of instance types in each pool, because overlays differ between pools.
 type prices struct {
 	world *world
 	types map[string]map[string]*cloudprovider.InstanceType
@@ -152,7 +152,7 @@ func newPrices(w *world) *prices {
 	return &prices{world: w, types: map[string]map[string]*cloudprovider.InstanceType{}}
 }
 
-// of is what the node of a NodeClaim costs an hour, and whether that is known.
+// of returns the price per hour of a NodeClaim's node, and whether it is known.
 func (p *prices) of(ctx context.Context, claim *karpv1.NodeClaim) (float64, bool) {
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	if p.types[pool] == nil {
@@ -161,7 +161,7 @@ func (p *prices) of(ctx context.Context, claim *karpv1.NodeClaim) (float64, bool
 		if p.world.client.Get(ctx, client.ObjectKey{Name: pool}, found) == nil {
 			offered, err := p.world.cloud.GetInstanceTypes(ctx, found)
 			if err != nil {
-				offered = nil // its nodes have no price, which Unpriced counts
+				offered = nil // its nodes have no price, and are counted in Unpriced
 			}
 			for _, t := range offered {
 				p.types[pool][t.Name] = t
@@ -176,7 +176,7 @@ func (p *prices) of(ctx context.Context, claim *karpv1.NodeClaim) (float64, bool
 	return price, known && price > 0
 }
 
-// note says what is not counted.
+// note records what is not counted.
 func (s *simulation) note() {
 	s.out.Notes = append(s.out.Notes, s.after.bare.failures()...)
 	if s.capture.Settings.CapacityBuffer {

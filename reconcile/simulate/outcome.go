@@ -15,55 +15,55 @@ import (
 	karpscheduling "sigs.k8s.io/karpenter/pkg/scheduling"
 )
 
-// Outcome is what would become of pods.
+// Outcome is the result of a simulation.
 type Outcome struct {
-	// Region is that of the instance types.
+	// Region is the region of the instance types.
 	Region string `json:"region,omitempty"`
 	// Unlaunchable are the NodePools whose requirements no instance type meets that EC2 offers in the region, by name.
 	Unlaunchable []string `json:"unlaunchable,omitempty"`
-	// Ending is how many nodes the commit touches, and Leaving how many pods are on them that
-	// would be scheduled again.
+	// Ending is how many nodes the commit touches, and Leaving how many pods on them would be rescheduled.
 	Ending  int `json:"nodesEnding"`
 	Leaving int `json:"podsLeaving"`
-	// Moves are pods that leave a pool's nodes and find a place.
+	// Moves are pods that leave a pool's nodes and can be scheduled.
 	Moves []Move `json:"moves,omitempty"`
-	// Nowhere are pods that find none.
+	// Nowhere are unschedulable pods.
 	Nowhere []Stranded `json:"nowhere,omitempty"`
-	// Staying are pods that may not be evicted, which keep their nodes.
+	// Staying are pods that may not be evicted, which block their nodes.
 	Staying []Blocked `json:"staying,omitempty"`
-	// Placed are pods that are pending today, would stay so, and get a place by the commit.
+	// Placed are pods that are pending, would stay pending, and can be scheduled because of the commit.
 	Placed []string `json:"placed,omitempty"`
 	// New are the nodes that would be launched.
 	New []NewNodes `json:"newNodes,omitempty"`
-	// Cost is what nodes of pools cost before and after.
+	// Cost is what the pools' nodes cost before and after.
 	Cost Cost `json:"cost"`
-	// Unknown are the notes on pools of which is unknown whether they would take a pod.
+	// Unknown are the notes on pools for which it is unknown whether they would take a pod.
 	Unknown []string `json:"-"`
-	// Undecided are the NodePools of which is unknown whether an instance type of the region meets them, by name, each with why.
+	// Undecided are the NodePools for which it is unknown whether an instance type of the region meets them, by name,
+	// with the reason.
 	Undecided map[string]string `json:"-"`
 	// Notes are sentences on what is not counted.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Move is how many pods of a pool's nodes go to which place.
+// Move is how many pods of a pool's nodes are scheduled to another pool.
 type Move struct {
 	From string `json:"from"`
-	// To is the pool of the nodes that they go to; empty for nodes without a pool.
+	// To is the pool of the nodes to which they are scheduled; empty for nodes without a pool.
 	To string `json:"to,omitempty"`
-	// New reports whether these nodes are not there yet.
+	// New reports whether these nodes do not exist yet.
 	New  bool `json:"new,omitempty"`
 	Pods int  `json:"pods"`
 }
 
-// Stranded is a pod that finds no place.
+// Stranded is an unschedulable pod.
 type Stranded struct {
 	Pod string `json:"pod"`
-	// Workload is the namespace, kind and name of what owns it; the pod's own if nothing does.
+	// Workload is the namespace, kind and name of its owner, or of the pod itself if it has none.
 	Workload string `json:"workload,omitempty"`
-	// Pool and Node are where it runs; empty for one that is pending today.
+	// Pool and Node are where it runs; empty if it is pending.
 	Pool string `json:"pool,omitempty"`
 	Node string `json:"node,omitempty"`
-	// Already reports whether it is pending today and that the commit does not help it.
+	// Already reports whether it is already pending and the commit does not help.
 	Already bool `json:"already,omitempty"`
 	// Reason is Karpenter's.
 	Reason string `json:"reason"`
@@ -76,36 +76,36 @@ type Blocked struct {
 	Why  string `json:"why"`
 }
 
-// NewNodes are nodes of one kind that would be launched.
+// NewNodes are new nodes of one kind.
 type NewNodes struct {
 	Pool  string `json:"pool"`
 	Count int    `json:"count"`
 	Pods  int    `json:"pods"`
-	// Types are the instance types that could come, the cheapest first: EC2 Fleet decides.
+	// Types are the possible instance types, the cheapest first: EC2 Fleet chooses.
 	Types         []string `json:"instanceTypes"`
 	CapacityTypes []string `json:"capacityTypes"`
 	Zones         []string `json:"zones"`
-	// Lowest and Highest are what one of them costs an hour, by list prices.
+	// Lowest and Highest are what one of them costs per hour, by list prices.
 	Lowest  float64 `json:"lowestPerHour"`
 	Highest float64 `json:"highestPerHour"`
 }
 
-// Cost is in USD an hour, or CNY in China, by list prices, with NodeOverlays applied.
+// Cost is in USD per hour, or CNY in China, by list prices, with NodeOverlays applied.
 type Cost struct {
-	// PricesOf is the region that the prices are of, where the tables have none of the cluster's.
+	// PricesOf is the region of the prices, if the tables contain none for the cluster's region.
 	PricesOf string `json:"pricesOf,omitempty"`
-	// Before is that of the nodes of pools today.
+	// Before is the cost of the pools' nodes today.
 	Before float64 `json:"before"`
-	// Lowest and Highest are the totals of the same ones and the new ones.
+	// Lowest and Highest are the totals including the new nodes.
 	Lowest  float64 `json:"lowestAfter"`
 	Highest float64 `json:"highestAfter"`
-	// Unpriced is how many nodes are in neither sum, as there is no price for them.
+	// Unpriced is how many nodes are in neither sum because they have no price.
 	Unpriced int `json:"unpricedNodes,omitempty"`
-	// Spot is how many nodes are counted by the on-demand price, as the tables have none of spot.
+	// Spot is how many nodes are counted at the on-demand price because the tables contain no spot prices.
 	Spot int `json:"spotNodes,omitempty"`
 }
 
-// moves counts the pods that find a place, by where they come from and go to, and says which.
+// moves counts the pods that can be scheduled, by their old and new pool, and returns them.
 func (s *simulation) moves() map[client.ObjectKey]bool {
 	placed := map[client.ObjectKey]bool{}
 	lost := failures(s.results)
@@ -136,8 +136,7 @@ func (s *simulation) moves() map[client.ObjectKey]bool {
 	return placed
 }
 
-// strand names the pods that find no place, with Karpenter's reason, and those that get one by
-// the commit.
+// strand names the unschedulable pods, with Karpenter's reason, and those that can be scheduled because of the commit.
 func (s *simulation) strand(ctx context.Context, leaving map[client.ObjectKey]*corev1.Pod, pending map[client.ObjectKey]string, placed map[client.ObjectKey]bool) {
 	reasons := map[client.ObjectKey]string{}
 	for pod, err := range failures(s.results) {
@@ -160,7 +159,7 @@ func (s *simulation) strand(ctx context.Context, leaving map[client.ObjectKey]*c
 	s.sort()
 }
 
-// reason is Karpenter's: the scheduler's, or why it does not take the pod up at all.
+// reason returns Karpenter's reason: the scheduler's, or why the scheduler does not consider the pod at all.
 func (s *simulation) reason(ctx context.Context, reasons map[client.ObjectKey]string, pod *corev1.Pod) string {
 	key := client.ObjectKeyFromObject(pod)
 	if why := cmp.Or(reasons[key], s.after.recorder.said[key]); why != "" {
@@ -172,7 +171,7 @@ func (s *simulation) reason(ctx context.Context, reasons map[client.ObjectKey]st
 	return "Karpenter does not schedule it"
 }
 
-// launches sums up the nodes that would be launched: those of earlier rounds, and of the last one.
+// launches sums up the new nodes of all rounds.
 func (s *simulation) launches(last []*scheduling.NodeClaim) {
 	all := slices.Collect(maps.Values(s.fresh))
 	for _, claim := range last {
@@ -218,8 +217,9 @@ func newNodes(claim *scheduling.NodeClaim) *NewNodes {
 	return n
 }
 
-// unlaunchable names the NodePools for which Karpenter finds no instance type among those that EC2 offers, and those of which that
-// is unknown: the instance types of the class are, or it takes reserved instances only, of which EC2 was not asked.
+// unlaunchable names the NodePools for which Karpenter finds no instance type among those that EC2 offers, and those
+// for which this is unknown: the instance types of the class are unknown, or the pool only accepts reserved instances,
+// which were not queried in EC2.
 func (s *simulation) unlaunchable(ctx context.Context, region string) {
 	s.out.Region = region
 	for _, name := range slices.Sorted(maps.Keys(s.after.recorder.unmet)) {
@@ -248,7 +248,7 @@ func (o *Outcome) undecided(pool, why string) {
 	o.Undecided[pool] = why
 }
 
-// reservedOnly reports whether a NodePool takes neither on-demand nor spot instances.
+// reservedOnly reports whether a NodePool accepts neither on-demand nor spot instances.
 func reservedOnly(pool *karpv1.NodePool) bool {
 	takes := karpscheduling.NewNodeSelectorRequirementsWithMinValues(pool.Spec.Template.Spec.Requirements...).Get(karpv1.CapacityTypeLabelKey)
 	return takes.Has(karpv1.CapacityTypeReserved) && !takes.Has(karpv1.CapacityTypeOnDemand) && !takes.Has(karpv1.CapacityTypeSpot)

@@ -40,9 +40,10 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Run says what would become of pods. Within one simulation Karpenter counts each new node as the largest instance type
-// that it may be against the limits of its pool, and leaves the pods beyond them for later. So it is repeated with the new nodes as the smallest
-// that they may be, as Lands does, until every pod has a place, or a round launches no node.
+// Run returns where pods would be scheduled. Within one simulation, Karpenter counts each new node against the limits
+// of its pool as the largest possible instance type, and leaves the pods that do not fit for later. Therefore Run, like
+// Lands, repeats the simulation with the new nodes as the smallest possible ones, until every pod is scheduled, or a
+// round launches no node.
 func Run(ctx context.Context, c *Capture, commit Commit, offers Offers) (*Outcome, error) {
 	ctx = with(ctx, c.Settings)
 	if err := observe(ctx, c, offers); err != nil {
@@ -80,14 +81,14 @@ func (s *simulation) land(ctx context.Context, offers Offers) (err error) {
 	return s.take(ctx)
 }
 
-// simulation is one on its way.
+// simulation is a simulation in progress.
 type simulation struct {
 	capture *Capture
 	commit  Commit
-	// before is nil if nobody asks for it.
+	// before is nil if it is not needed.
 	before, after *world
 	out           *Outcome
-	// pools are those of nodes, by the node's name, and touched the nodes that the commit ends.
+	// pools are the pools of nodes, by the node's name. touched are the nodes that the commit terminates.
 	pools   map[string]string
 	touched map[string]bool
 	results scheduling.Results
@@ -95,7 +96,7 @@ type simulation struct {
 	fresh map[string]*NewNodes
 }
 
-// repeat simulates on with the nodes that have been launched, and adds what later rounds find.
+// repeat continues the simulation with the launched nodes, and adds the results of later rounds.
 func (s *simulation) repeat(ctx context.Context, offers Offers) error {
 	last := s
 	for round := 1; len(last.out.Nowhere) > 0 && len(last.results.NewNodeClaims) > 0; round++ {
@@ -118,7 +119,7 @@ func (s *simulation) repeat(ctx context.Context, offers Offers) error {
 	return nil
 }
 
-// summed has each way once.
+// summed merges equal moves.
 func summed(moves []Move) []Move {
 	counts := map[Move]int{}
 	for _, move := range moves {
@@ -137,7 +138,7 @@ func summed(moves []Move) []Move {
 	return all
 }
 
-// take simulates, and sorts out what became of each pod.
+// take simulates, and sorts pods by their result.
 func (s *simulation) take(ctx context.Context) error {
 	s.nodes()
 	leaving, err := s.leaving(ctx)
@@ -162,7 +163,7 @@ func (s *simulation) take(ctx context.Context) error {
 	return nil
 }
 
-// nodes finds which pool each node is of, and which of them end.
+// nodes finds the pool of each node, and the nodes that are terminated.
 func (s *simulation) nodes() {
 	s.pools, s.touched = map[string]string{}, map[string]bool{}
 	for i := range s.capture.Nodes {
@@ -178,8 +179,7 @@ func (s *simulation) nodes() {
 	}
 }
 
-// leaving are the pods of nodes that end which would be scheduled again now. Those that may not
-// be evicted are noted.
+// leaving returns the pods on terminated nodes that would be rescheduled now. It records those that may not be evicted.
 func (s *simulation) leaving(ctx context.Context) (map[client.ObjectKey]*corev1.Pod, error) {
 	limits, err := pdb.NewLimits(ctx, s.after.client)
 	if err != nil {
@@ -205,8 +205,8 @@ func (s *simulation) leaving(ctx context.Context) (map[client.ObjectKey]*corev1.
 	return found, nil
 }
 
-// pending are the pods that wait for a place today, with the reason for which none would come;
-// empty for those that get one without the commit.
+// pending returns the pods that are pending today, with the reason why they would stay so; empty for those that can be
+// scheduled without the commit.
 func (s *simulation) pending(ctx context.Context) (map[client.ObjectKey]string, error) {
 	waiting := map[client.ObjectKey]string{}
 	if s.before == nil {
@@ -243,7 +243,7 @@ func (s *simulation) pending(ctx context.Context) (map[client.ObjectKey]string, 
 	return waiting, nil
 }
 
-// failures are the pods that find no place. One that goes to a node which is on its way has one.
+// failures returns the unschedulable pods. A pod that waits for a node that is starting is not one.
 func failures(results scheduling.Results) map[*corev1.Pod]error {
 	found := map[*corev1.Pod]error{}
 	for pod, err := range results.PodErrors {
@@ -255,7 +255,7 @@ func failures(results scheduling.Results) map[*corev1.Pod]error {
 	return found
 }
 
-// none has every pod find no place, as there is no pool left.
+// none makes every pod unschedulable, because no pool is left.
 func (s *simulation) none(leaving map[client.ObjectKey]*corev1.Pod, pending map[client.ObjectKey]string, err error) {
 	for key, pod := range leaving {
 		s.out.Nowhere = append(s.out.Nowhere, Stranded{Pod: key.String(), Workload: workloadOf(pod), Pool: s.pools[pod.Spec.NodeName], Node: pod.Spec.NodeName, Reason: err.Error()})
@@ -272,7 +272,7 @@ func (s *simulation) sort() {
 	slices.Sort(s.out.Placed)
 }
 
-// world is a Capture under some definitions, as Karpenter's controller would hold it.
+// world is a Capture with some definitions, in the form in which Karpenter's controller would hold it.
 type world struct {
 	client   *CaptureClient
 	cloud    cloudprovider.CloudProvider
@@ -282,8 +282,8 @@ type world struct {
 	bare     *provider
 }
 
-// newWorld has Karpenter's own cache of a cluster hold a Capture. Nodes of touched NodeClaims are
-// marked as ending, which is how Karpenter treats those of a pool that was deleted.
+// newWorld loads a Capture into Karpenter's own cluster state. Nodes of touched NodeClaims are marked for deletion,
+// which is how Karpenter treats those of a deleted pool.
 func newWorld(ctx context.Context, c *Capture, definitions []map[string]any, offers Offers, touched map[types.UID]bool) (*world, error) {
 	under := *c
 	under.Definitions = definitions
@@ -300,7 +300,7 @@ func newWorld(ctx context.Context, c *Capture, definitions []map[string]any, off
 		return nil, err
 	}
 	if c.Settings.NodeOverlay {
-		// A pool whose class is unknown is its error, and the others are evaluated all the same.
+		// A pool whose class is unknown results in an error, but the others are evaluated anyway.
 		_, _ = nodeoverlay.NewController(w.clock, served, bare, store, w.cluster).Reconcile(ctx, reconcile.Request{})
 	}
 	return w, nil
@@ -323,9 +323,9 @@ func (w *world) fill(ctx context.Context, c *Capture, touched map[types.UID]bool
 	for i := range c.Pods {
 		pod := &c.Pods[i]
 		if pod.Spec.NodeName == "" || pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
-			continue // its node has counted it
+			continue // already counted with its node
 		}
-		// One on a node that is not there counts nowhere.
+		// A pod on a node that does not exist does not count.
 		if err := w.cluster.UpdatePod(ctx, pod); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
@@ -339,14 +339,14 @@ func (w *world) fill(ctx context.Context, c *Capture, touched map[types.UID]bool
 	return nil
 }
 
-// schedule is Karpenter's simulation of where pods would go. The nodes that end are marked for deletion, and are no
-// candidates: Karpenter leaves out a candidate that a PodDisruptionBudget blocks at the moment.
+// schedule runs Karpenter's simulation. The terminated nodes are marked for deletion rather than candidates: Karpenter
+// omits a candidate that a PodDisruptionBudget currently blocks.
 func (w *world) schedule(ctx context.Context) (scheduling.Results, error) {
 	provisioner := provisioning.NewProvisioner(w.client, w.recorder, w.cloud, w.cluster, w.clock, nil, nil)
 	return disruption.SimulateScheduling(ctx, w.client, w.cluster, provisioner, w.clock, w.recorder, nil)
 }
 
-// observe has the offers learn the memory of instance types from the nodes that run.
+// observe makes the offers learn the memory of instance types from running nodes.
 func observe(ctx context.Context, c *Capture, offers Offers) error {
 	served, err := NewCaptureClient(c)
 	if err != nil {
@@ -365,7 +365,7 @@ func observe(ctx context.Context, c *Capture, offers Offers) error {
 	return nil
 }
 
-// with has Karpenter's settings where its library looks for them, and what it logs nowhere.
+// with sets Karpenter's settings where its library reads them, and discards its logs.
 func with(ctx context.Context, s Settings) context.Context {
 	ctx = log.IntoContext(ctx, logr.Discard())
 	o := &options.Options{
@@ -381,9 +381,9 @@ func with(ctx context.Context, s Settings) context.Context {
 	return options.ToContext(ctx, o)
 }
 
-// forced is the cluster in which pods that may not be evicted leave all the same, where Karpenter deletes them once the
-// terminationGracePeriod of their node is over
-// (https://karpenter.sh/docs/concepts/disruption/#terminationgraceperiod). They need a place as the others do.
+// forced returns the cluster in which pods that may not be evicted are deleted anyway, if Karpenter deletes them after
+// the terminationGracePeriod of their node (https://karpenter.sh/docs/concepts/disruption/#terminationgraceperiod).
+// They must be rescheduled like the others.
 func forced(c *Capture, touched map[types.UID]bool) *Capture {
 	ends := map[string]bool{}
 	for i := range c.NodeClaims {
@@ -412,15 +412,15 @@ func forced(c *Capture, touched map[types.UID]bool) *Capture {
 	return &free
 }
 
-// guards reports whether a PodDisruptionBudget is of a pod.
+// guards reports whether a PodDisruptionBudget selects a pod.
 func guards(budget policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
 	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 	return err == nil && budget.Namespace == pod.Namespace && selector.Matches(labels.Set(pod.Labels))
 }
 
-// launched is the cluster once the nodes of a simulation have come, each as the smallest that it may be, and the pods that
-// it has a place for run there: they count where others are to be spread, or kept apart, and take what a node has. A
-// pod whose node is still on its way stays where it is.
+// launched returns the cluster after the nodes of a simulation are launched, each as the smallest possible one, with
+// the scheduled pods running on them: these count for topology spread and anti-affinity, and use the node's resources.
+// A pod whose node is still starting stays where it is.
 func (s *simulation) launched() *Capture {
 	next := *s.capture
 	next.NodeClaims, next.Nodes = slices.Clone(next.NodeClaims), slices.Clone(next.Nodes)
@@ -454,8 +454,8 @@ func (s *simulation) launched() *Capture {
 	return &next
 }
 
-// launch is a new node as the smallest of its pool's instance types that has an offering, with the labels that Karpenter
-// gives it.
+// launch returns a new node as the smallest of its pool's instance types that has an offering, with the labels that
+// Karpenter sets.
 func launch(claim *scheduling.NodeClaim, name string) (karpv1.NodeClaim, corev1.Node, bool) {
 	var of *cloudprovider.InstanceType
 	for _, t := range claim.InstanceTypeOptions {
@@ -487,7 +487,7 @@ func launch(claim *scheduling.NodeClaim, name string) (karpv1.NodeClaim, corev1.
 	return made, node, true
 }
 
-// smaller reports whether an instance type has less CPU than another, or as much and less memory.
+// smaller reports whether an instance type has less CPU than another, or the same and less memory.
 func smaller(a, b *cloudprovider.InstanceType) bool {
 	less := func(name corev1.ResourceName) int {
 		has := a.Capacity[name]
@@ -496,16 +496,16 @@ func smaller(a, b *cloudprovider.InstanceType) bool {
 	return cmp.Or(less(corev1.ResourceCPU), less(corev1.ResourceMemory), cmp.Compare(a.Name, b.Name)) < 0
 }
 
-// mostRounds is how often Lands simulates at the most.
+// mostRounds is the maximum number of rounds.
 const mostRounds = 20
 
-// Lands reports whether the pods that leave find a place, and nothing of pods that are pending today, or of
-// prices: it takes half the memory.
+// Lands reports whether the rescheduled pods can be scheduled. It returns nothing about pods that are already pending,
+// or about prices, and needs half the memory.
 //
-// Within one simulation Karpenter counts the largest instance type that a new node may come as against
-// the limits of its pool, and takes one that may come in several zones to be in each of them. It tries the pods that have no
-// place again once it knows what has come. So does this: the smallest counts as what has come, in its cheapest zone, and
-// what finds no place in a round without a new node has none.
+// Within one simulation, Karpenter counts a new node against the limits of its pool as the largest possible instance
+// type, and one that may be launched in several zones as being in each of them. It retries unschedulable pods once it
+// knows what was launched. Lands does the same: it assumes that the smallest instance type was launched, in its
+// cheapest zone. Pods that cannot be scheduled in a round without a new node are unschedulable.
 func Lands(ctx context.Context, c *Capture, commit Commit, offers Offers) (*Outcome, error) {
 	ctx = with(ctx, c.Settings)
 	if err := observe(ctx, c, offers); err != nil {
@@ -530,14 +530,14 @@ func Lands(ctx context.Context, c *Capture, commit Commit, offers Offers) (*Outc
 	}
 }
 
-// rooms are what pools have left of their limits, by name; one without limits is not among them.
+// rooms are what is left within the limits of pools, by name; pools without limits are omitted.
 type rooms map[string]map[string]resource.Quantity
 
-// oneNode is what each node counts against a limit of nodes.
+// oneNode is how much each node counts against a limit of nodes.
 var oneNode = corev1.ResourceList{resources.Node: resource.MustParse("1")}
 
-// roomOf is what NodePools have left but for the nodes of a Capture, which Karpenter counts itself: of a Capture
-// with some nodes only the others are known from the status.
+// roomOf returns what is left within the limits of NodePools, without the nodes of a Capture, which Karpenter counts
+// itself: if a Capture has only some nodes, the others are only known from the status.
 func roomOf(definitions []map[string]any, c *Capture) (rooms, error) {
 	found, counted := rooms{}, map[string]corev1.ResourceList{}
 	for i := range c.Nodes {
@@ -569,7 +569,7 @@ func roomOf(definitions []map[string]any, c *Capture) (rooms, error) {
 	return found, nil
 }
 
-// within are the definitions with what is left as their limits.
+// within returns the definitions with what is left as their limits.
 func (r rooms) within(definitions []map[string]any) []map[string]any {
 	var found []map[string]any
 	for _, definition := range definitions {
@@ -597,7 +597,7 @@ func quantity(value any) (resource.Quantity, bool) {
 		return q, err == nil
 	case int64:
 		return *resource.NewQuantity(v, resource.DecimalSI), true
-	case float64: // of a file that was read as JSON
+	case float64: // from a file that was read as JSON
 		q, err := resource.ParseQuantity(strconv.FormatFloat(v, 'f', -1, 64))
 		return q, err == nil
 	}

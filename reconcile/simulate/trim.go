@@ -73,7 +73,7 @@ func trimBudget(b *policyv1.PodDisruptionBudget) policyv1.PodDisruptionBudget {
 	return trimmed
 }
 
-// bound is the annotation of a claim whose volume is chosen.
+// bound is the annotation of a claim whose volume is already chosen.
 const bound = "pv.kubernetes.io/bind-completed"
 
 func trimClaim(c *corev1.PersistentVolumeClaim) corev1.PersistentVolumeClaim {
@@ -84,7 +84,7 @@ func trimClaim(c *corev1.PersistentVolumeClaim) corev1.PersistentVolumeClaim {
 	}
 }
 
-// trimVolume keeps which driver a volume is of, and where it can be reached.
+// trimVolume keeps the driver of a volume, and where it can be attached.
 func trimVolume(v *corev1.PersistentVolume) corev1.PersistentVolume {
 	trimmed := corev1.PersistentVolume{ObjectMeta: trimMetadata(&v.ObjectMeta, none)}
 	trimmed.Spec.NodeAffinity, trimmed.Spec.StorageClassName = v.Spec.NodeAffinity, v.Spec.StorageClassName
@@ -114,11 +114,11 @@ func trimCSINode(n *storagev1.CSINode) storagev1.CSINode {
 	return trimmed
 }
 
-// digest is what stands in the place of user data, which may have secrets in it.
+// digest is the prefix of what replaces user data, which may contain secrets.
 const digest = "sha256:"
 
-// trimDefinition keeps of a definition all but its user data, of which the digest stays, foreign
-// annotations, and messages of conditions.
+// trimDefinition keeps all of a definition except user data, which it replaces with a digest, foreign annotations, and
+// messages of conditions.
 func trimDefinition(object *unstructured.Unstructured) map[string]any {
 	trimmed := object.DeepCopy()
 	annotations := trimmed.GetAnnotations()
@@ -151,8 +151,8 @@ func setUserData(definition map[string]any, data string) {
 	}
 }
 
-// WithUserData are the Definitions with the user data that Git has for a class in the place of
-// its digest, where it is the same: they can be compared then as those of a cluster can.
+// WithUserData returns the Definitions with the digest of user data replaced by the user data in Git, if it is the
+// same, so that they can be compared like those of a cluster.
 func (c *Capture) WithUserData(inGit func(class string) string) []map[string]any {
 	var definitions []map[string]any
 	for _, definition := range c.Definitions {
@@ -166,16 +166,16 @@ func (c *Capture) WithUserData(inGit func(class string) string) []map[string]any
 	return definitions
 }
 
-// unknownPlace is named in Unread where Karpenter's pods have more than is kept of them.
+// unknownPlace is in Unread if Karpenter's pods have more than is kept of them.
 const unknownPlace = "what values of Karpenter's chart say of where its own pods run, which may come out of a Secret"
 
-// isKarpenters reports whether labels are those of what Karpenter's chart has made.
+// isKarpenters reports whether labels are those of objects of Karpenter's chart.
 func isKarpenters(of map[string]string) bool {
 	return cluster.ControllerLabels().AsSelector().Matches(labels.Set(of))
 }
 
-// trimKarpenterPod takes out of a pod of Karpenter's what values of its chart can set, since valuesFrom takes these
-// out of Secrets. What the released charts have by themselves stays. It returns whether that is less than there was.
+// trimKarpenterPod removes from a Karpenter pod what values of its chart can set, since valuesFrom reads these from
+// Secrets. It keeps the defaults of the released charts. It reports whether anything was removed.
 func trimKarpenterPod(pod *corev1.Pod) (less bool) {
 	s := &pod.Spec
 	kept := corev1.PodSpec{
@@ -200,7 +200,7 @@ func trimKarpenterPod(pod *corev1.Pod) (less bool) {
 	return less
 }
 
-// trimLabels keeps those that the selectors of the charts read.
+// trimLabels keeps the labels that the selectors of the charts use.
 func trimLabels(of map[string]string) map[string]string {
 	kept := maps.Clone(of)
 	maps.DeleteFunc(kept, func(key, _ string) bool {
@@ -213,7 +213,7 @@ func karpenters() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: cluster.ControllerLabels()}
 }
 
-// isReleased reports whether the released charts have a toleration, or Kubernetes has added it.
+// isReleased reports whether a toleration is in the released charts, or added by Kubernetes.
 func isReleased(t corev1.Toleration) bool {
 	switch t.Key {
 	case "CriticalAddonsOnly":
@@ -225,7 +225,7 @@ func isReleased(t corev1.Toleration) bool {
 	}
 }
 
-// trimAffinity keeps that Karpenter runs on no node of its own, and one pod of it on a node.
+// trimAffinity keeps that Karpenter does not run on its own nodes, and that only one of its pods runs on a node.
 func trimAffinity(a *corev1.Affinity) *corev1.Affinity {
 	if a == nil {
 		return nil
@@ -250,7 +250,7 @@ func trimAffinity(a *corev1.Affinity) *corev1.Affinity {
 	return kept
 }
 
-// sameAffinity reports whether what was kept is all, but for the labels by which Karpenter's pods stay apart.
+// sameAffinity reports whether everything was kept, except for the labels that keep Karpenter's pods apart.
 func sameAffinity(kept, was *corev1.Affinity) bool {
 	if kept == nil || was == nil {
 		return kept == was
@@ -266,7 +266,7 @@ func sameAffinity(kept, was *corev1.Affinity) bool {
 	return was.PodAffinity == nil && apiequality.Semantic.DeepEqual(kept.NodeAffinity, was.NodeAffinity) && keptRequired == required && keptPreferred == preferred
 }
 
-// trimKarpenterBudget keeps of Karpenter's budget whether it allows no eviction at all.
+// trimKarpenterBudget only keeps whether Karpenter's budget allows no evictions at all.
 func trimKarpenterBudget(b *policyv1.PodDisruptionBudget) {
 	b.Labels = trimLabels(b.Labels)
 	b.Spec.MinAvailable = nil
@@ -275,7 +275,7 @@ func trimKarpenterBudget(b *policyv1.PodDisruptionBudget) {
 	}
 }
 
-// trimPod keeps of a pod what decides where it runs and whether it may be evicted.
+// trimPod keeps the fields of a pod that decide where it runs and whether it may be evicted.
 func trimPod(pod *corev1.Pod) corev1.Pod {
 	trimmed := corev1.Pod{ObjectMeta: trimMetadata(&pod.ObjectMeta, podAnnotation), Spec: trimPodSpec(&pod.Spec)}
 	trimmed.Status.Phase, trimmed.Status.StartTime = pod.Status.Phase, pod.Status.StartTime
@@ -291,14 +291,13 @@ func podAnnotation(key string) bool {
 	return key == karpv1.DoNotDisruptAnnotationKey || key == corev1.PodDeletionCost
 }
 
-// karpenterAnnotation reports whether an annotation of a definition, node or NodeClaim is Karpenter's
-// or plumbline's.
+// karpenterAnnotation reports whether an annotation of a definition, node or NodeClaim is Karpenter's or plumbline's.
 func karpenterAnnotation(key string) bool {
 	prefix, _, _ := strings.Cut(key, "/")
 	return prefix == "karpenter.sh" || prefix == "karpenter.k8s.aws" || prefix == "plumbline.dev"
 }
 
-// trimMetadata keeps what objects are found by, and the annotations that are asked for.
+// trimMetadata keeps what identifies objects, and the annotations that keep selects.
 func trimMetadata(o *metav1.ObjectMeta, keep func(string) bool) metav1.ObjectMeta {
 	trimmed := metav1.ObjectMeta{
 		Name: o.Name, Namespace: o.Namespace, UID: o.UID, Labels: o.Labels, Generation: o.Generation,
@@ -336,7 +335,7 @@ func trimResources(r *corev1.ResourceRequirements) *corev1.ResourceRequirements 
 	return &corev1.ResourceRequirements{Requests: r.Requests, Limits: r.Limits}
 }
 
-// trimContainers keeps what containers ask for, and which ports of the node they take.
+// trimContainers keeps the requests of containers, and the ports of the node that they use.
 func trimContainers(containers []corev1.Container) []corev1.Container {
 	var kept []corev1.Container
 	for i, c := range containers {
@@ -354,8 +353,8 @@ func trimContainers(containers []corev1.Container) []corev1.Container {
 	return kept
 }
 
-// trimVolumes keeps those that are bound to a zone or a node: claims. The name of an ephemeral one
-// is part of its claim's.
+// trimVolumes keeps those that are bound to a zone or a node: claims. The name of an ephemeral one is part of its
+// claim's name.
 func trimVolumes(volumes []corev1.Volume) []corev1.Volume {
 	var kept []corev1.Volume
 	for _, v := range volumes {
