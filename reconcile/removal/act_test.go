@@ -16,8 +16,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestGrowthThatAWebhookGivesBack is an error that names it: the pool would make nodes
-// while its own are ended.
+// TestGrowthThatAWebhookGivesBack checks that the error names the changed limit: the pool would launch nodes while its
+// own are terminated.
 func TestGrowthThatAWebhookGivesBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		limits any
@@ -38,8 +38,8 @@ func TestGrowthThatAWebhookGivesBack(t *testing.T) {
 	}
 }
 
-// TestRestoreOfAReplacedPool: its disruption budgets come back once Karpenter takes no node for drifted any more, and
-// nothing of the removal's manager is left then.
+// TestRestoreOfAReplacedPool checks that the pool gets its disruption budgets back once Karpenter considers no node
+// drifted any more, and that nothing of the removal's manager is left then.
 func TestRestoreOfAReplacedPool(t *testing.T) {
 	s, batch := replaced(t, map[string]any{"team": "a"}, "a", "b")
 	for range 3 {
@@ -81,8 +81,8 @@ func TestRestoreOfAReplacedPool(t *testing.T) {
 	}
 }
 
-// TestCallBack: Karpenter begins to replace no more, and a reconcile that goes on lends again. What has not been lent, or
-// belongs to another pool of the name, is not written.
+// TestCallBack checks that Karpenter starts no more replacements after Revoke, and that the next reconcile grants the
+// budget again. Pools without such a budget, and other pools of the same name, are not written.
 func TestCallBack(t *testing.T) {
 	s, batch := replaced(t, map[string]any{"team": "a"}, "a", "b")
 	s.passes("batch Pacing")

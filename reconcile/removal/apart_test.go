@@ -11,9 +11,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// One removal that cannot be asked about, or looked at, blocks no other.
+// TestDriveKeepsRemovalsApart checks that a removal that cannot be queried or observed does not block others.
 func TestDriveKeepsRemovalsApart(t *testing.T) {
-	long := strings.Repeat("a", 64) // no label value: Karpenter never makes a node
+	long := strings.Repeat("a", 64) // not a label value: Karpenter never launches a node
 	stopped := func() map[string]any { return map[string]any{"limits": map[string]any{"cpu": "0"}} }
 	cases := map[string]struct {
 		kind, name string
@@ -69,7 +69,7 @@ func TestDriveKeepsRemovalsApart(t *testing.T) {
 	}
 }
 
-// A throttle that passes does not hide which instances live.
+// TestAThrottleHidesNoInstance checks that temporary throttling does not hide running instances.
 func TestAThrottleHidesNoInstance(t *testing.T) {
 	s := newStage(t, pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}))
 	s.find(render.NodePool, "batch", "batch-uid")

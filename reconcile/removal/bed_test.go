@@ -30,7 +30,7 @@ var (
 	now     = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// bed is a cluster with a pool of NodeSync prod, and what its reconciles remember.
+// bed is a cluster with a pool of NodeSync prod, and the Memory of its reconciles.
 type bed struct {
 	t      *testing.T
 	client client.Client
@@ -38,7 +38,7 @@ type bed struct {
 	memory Memory
 }
 
-// newBed has a pool of ours and its node. Nothing is recorded.
+// newBed returns a cluster with one of the NodeSync's pools and its node. Nothing is recorded.
 func newBed(t *testing.T) *bed {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -59,7 +59,7 @@ func newBed(t *testing.T) *bed {
 		WithIndex(&corev1.Pod{}, "status.phase", func(o client.Object) []string { return []string{string(o.(*corev1.Pod).Status.Phase)} }).Build()}
 }
 
-// living is one in which the pool is recorded.
+// living returns a cluster in which the pool is recorded.
 func living(t *testing.T) *bed {
 	t.Helper()
 	b := newBed(t)
@@ -71,7 +71,7 @@ func living(t *testing.T) *bed {
 	return b
 }
 
-// ownedPool is one that plumbline has applied.
+// ownedPool returns a pool that plumbline has applied.
 func ownedPool() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": render.NodePool, "spec": map[string]any{"weight": int64(1)}}}
 	u.SetName("general")
@@ -84,7 +84,7 @@ func ownedPool() *unstructured.Unstructured {
 	return u
 }
 
-// livePool is the pool as the cluster has it.
+// livePool returns the pool in the cluster.
 func (b *bed) livePool() *unstructured.Unstructured {
 	b.t.Helper()
 	u := ownedPool()
@@ -94,7 +94,7 @@ func (b *bed) livePool() *unstructured.Unstructured {
 	return u
 }
 
-// record is what was applied, as the cluster has it.
+// record returns the record of applied objects in the cluster.
 func (b *bed) record() *apply.RecordStore {
 	b.t.Helper()
 	store, err := apply.LoadRecord(b.t.Context(), b.client, b.sync)
@@ -104,7 +104,7 @@ func (b *bed) record() *apply.RecordStore {
 	return store
 }
 
-// step is that of a reconcile in which Git has some pools, over what lives.
+// step returns the Step of a reconcile in which Git contains some pools.
 func (b *bed) step(wanted ...render.Ref) *Step {
 	b.t.Helper()
 	live, err := cluster.Live(b.t.Context(), b.client)
@@ -129,7 +129,7 @@ func (b *bed) step(wanted ...render.Ref) *Step {
 	}
 }
 
-// looks is a step that has looked for what has vanished.
+// looks returns a step that has checked for vanished pools.
 func (b *bed) looks(wanted ...render.Ref) *Step {
 	b.t.Helper()
 	s := b.step(wanted...)

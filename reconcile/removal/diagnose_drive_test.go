@@ -15,8 +15,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// A removal that stands still says which node, which pod and which budget, by
-// what it reads at that moment, and says the same in every reconcile.
+// TestDriveDiagnosesAStall checks that a stalled removal names the node, the pod and the budget that it reads at that
+// moment, with the same message in every reconcile.
 func TestDriveDiagnosesAStall(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{"app": "web"}}, Spec: corev1.PodSpec{NodeName: "node-a"}}
 	elsewhere := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-2"}, Spec: corev1.PodSpec{NodeName: "node-b"}}
@@ -49,8 +49,8 @@ func TestDriveDiagnosesAStall(t *testing.T) {
 	}
 }
 
-// TestDriveNamesARefusedTermination: Karpenter has drained the node, and EC2 does not
-// take its termination. That is said within seconds, not after a minute or a stall.
+// TestDriveNamesARefusedTermination checks that a refused termination of a drained node is reported within seconds, not
+// after a minute or a stall.
 func TestDriveNamesARefusedTermination(t *testing.T) {
 	s := newStage(t, pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}))
 	s.launch("a", "batch", "batch-uid")
@@ -103,8 +103,8 @@ func TestDriveWhileTheControllerIsGone(t *testing.T) {
 	}
 }
 
-// What keeps a node is named a minute after its drain began, long before it
-// counts as a stall, and is not looked for in every reconcile.
+// TestDriveNamesWhatKeepsASlowDrain checks that what blocks a node is named a minute after its drain started, long
+// before the removal is stalled, and is not read in every reconcile.
 func TestDriveNamesWhatKeepsASlowDrain(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{"app": "web"}}, Spec: corev1.PodSpec{NodeName: "node-a"}}
 	budget := &policyv1.PodDisruptionBudget{
@@ -112,7 +112,7 @@ func TestDriveNamesWhatKeepsASlowDrain(t *testing.T) {
 		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
 	}
 	s := newStage(t, pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}), pod, budget)
-	s.now = time.Now() // by which the fake client deletes
+	s.now = time.Now() // the fake client's deletion time
 	s.launch("a", "batch", "batch-uid")
 	s.find(render.NodePool, "batch", "batch-uid")
 	s.pass()

@@ -18,8 +18,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// The pool was recreated under its name: the old one's removal ends, and the new
-// one and its nodes live.
+// TestDriveWhenTheNameIsTaken checks that the removal of a pool that was recreated under its name completes, and that
+// the new pool and its nodes stay.
 func TestDriveWhenTheNameIsTaken(t *testing.T) {
 	s := newStage(t, pool("batch", "new-uid", dynamic()))
 	s.launch("new", "batch", "new-uid")
@@ -35,7 +35,7 @@ func TestDriveWhenTheNameIsTaken(t *testing.T) {
 	}
 }
 
-// Two writers of the record: neither loses an instance of the other.
+// TestDriveLosesNoNote checks that of two concurrent writers of the record, neither loses an instance of the other.
 func TestDriveLosesNoNote(t *testing.T) {
 	s := newStage(t, pool("batch", "batch-uid", dynamic()))
 	s.launch("a", "batch", "batch-uid")
@@ -72,8 +72,8 @@ func TestDriveRefusesAForeignRecord(t *testing.T) {
 	}
 }
 
-// TestDriveWithAnImmutableRecord: nothing is ended that cannot be recorded, it is said what to do,
-// and it goes on with all that the record had.
+// TestDriveWithAnImmutableRecord checks that nothing is terminated that cannot be recorded, that the error says what to
+// do, and that the removal then continues with the whole record.
 func TestDriveWithAnImmutableRecord(t *testing.T) {
 	s := newStage(t, pool("batch", "batch-uid", dynamic()))
 	s.launch("a", "batch", "batch-uid")
@@ -106,7 +106,7 @@ func TestDriveWithAnImmutableRecord(t *testing.T) {
 	}
 }
 
-// TestDriveWithAnUnreadableRecord says which entry it is.
+// TestDriveWithAnUnreadableRecord checks that the error names the entry.
 func TestDriveWithAnUnreadableRecord(t *testing.T) {
 	s := newStage(t, pool("batch", "batch-uid", dynamic()))
 	s.launch("a", "batch", "batch-uid")
@@ -140,13 +140,12 @@ func TestDriveAHeldRemoval(t *testing.T) {
 	}
 }
 
-// TestDriveByAClockThatIsPutBack: what was noted and asked ahead of now holds
-// nothing up until then.
+// TestDriveByAClockThatIsPutBack checks that notes and queries with a time in the future delay nothing until then.
 func TestDriveByAClockThatIsPutBack(t *testing.T) {
 	batch := pool("batch", "batch-uid", dynamic())
 	s := newStage(t, batch)
 	s.launch("a", "batch", "batch-uid")
-	delete(s.instances, "i-a") // EC2 does not show it yet
+	delete(s.instances, "i-a") // EC2 does not return it yet
 	s.find(render.NodePool, "batch", "batch-uid")
 	for range 3 {
 		s.pass()
@@ -173,12 +172,12 @@ func TestDriveByAClockThatIsPutBack(t *testing.T) {
 	}
 }
 
-// TestDriveOvertaken: Karpenter writes a pool's status just before it is deleted.
-// It is looked at again in the same reconcile, and EC2 is not asked once more.
+// TestDriveOvertaken checks that a pool whose status Karpenter writes just before the deletion is read again in the
+// same reconcile, without another query to EC2.
 func TestDriveOvertaken(t *testing.T) {
 	s := newStage(t, pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}))
 	s.find(render.NodePool, "batch", "batch-uid")
-	s.pass() // written down
+	s.pass() // recorded
 	times := 0
 	s.others = func() {
 		live := pool("batch", "", nil)
@@ -197,14 +196,14 @@ func TestDriveOvertaken(t *testing.T) {
 	}
 }
 
-// TestDriveWhatAnotherHasTaken: another NodeSync applies the pool after the cache was
-// read. None of its nodes is ended.
+// TestDriveWhatAnotherHasTaken checks that no node is terminated of a pool that another NodeSync applies after the
+// cache was read.
 func TestDriveWhatAnotherHasTaken(t *testing.T) {
 	ours := pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}})
 	s := newStage(t, ours)
 	s.launch("a", "batch", "batch-uid")
 	s.find(render.NodePool, "batch", "batch-uid")
-	s.pass() // recorded, and EC2 has shown the instance
+	s.pass() // recorded, and EC2 has returned the instance
 	s.cache = before{s.client, ours}
 	live := pool("batch", "", nil)
 	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(live), live); err != nil {
@@ -222,7 +221,7 @@ func TestDriveWhatAnotherHasTaken(t *testing.T) {
 	}
 }
 
-// before is a cache that has a pool as it was.
+// before is a cache with an old version of a pool.
 type before struct {
 	client.Reader
 	pool *unstructured.Unstructured

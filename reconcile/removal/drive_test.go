@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestWhatIsGoneIsNamed: nobody is told that a pool is gone whose name a living one has.
+// TestWhatIsGoneIsNamed checks that a pool is not reported as deleted if a live one has its name.
 func TestWhatIsGoneIsNamed(t *testing.T) {
 	for uid, want := range map[types.UID]string{"p1": "NodePool/general is deleted, and", "p0": "the former NodePool/general is deleted, and"} {
 		s := newBed(t).step(general)
@@ -23,7 +23,8 @@ func TestWhatIsGoneIsNamed(t *testing.T) {
 	}
 }
 
-// TestManyRemovalsShareEvents: the removal of many pools is a few events, and each names some of them.
+// TestManyRemovalsShareEvents checks that the removal of many pools results in a few events, each of which names some
+// of them.
 func TestManyRemovalsShareEvents(t *testing.T) {
 	s, result := newBed(t).step(general), DriveResult{}
 	for i := range 180 {

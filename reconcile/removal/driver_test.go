@@ -73,7 +73,7 @@ func TestDriveAWholeRemoval(t *testing.T) {
 	}
 }
 
-// What the cache still has is not what counts for a deletion.
+// TestDriveOnAStaleCache checks that a deletion does not rely on the cache.
 func TestDriveOnAStaleCache(t *testing.T) {
 	stopped := map[string]any{"limits": map[string]any{"cpu": "0"}}
 	s := newStage(t, pool("batch", "batch-uid", stopped))
@@ -81,7 +81,7 @@ func TestDriveOnAStaleCache(t *testing.T) {
 	s.pass()
 	s.cache = blind{s.client}
 	s.launch("late", "batch", "batch-uid")
-	delete(s.instances, "i-late") // EC2 does not show it yet either.
+	delete(s.instances, "i-late") // EC2 does not return it yet either.
 	for range 3 {
 		s.pass()
 	}
@@ -90,7 +90,7 @@ func TestDriveOnAStaleCache(t *testing.T) {
 	}
 }
 
-// blind is a cache that no NodeClaim has come to.
+// blind is a cache that contains no NodeClaims yet.
 type blind struct{ client.Reader }
 
 func (b blind) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
@@ -100,7 +100,8 @@ func (b blind) List(ctx context.Context, list client.ObjectList, options ...clie
 	return b.Reader.List(ctx, list, options...)
 }
 
-// A removal that the status has no more was reverted, whatever this reconcile believes.
+// TestDriveAfterARevert checks that a removal that is no longer in the status counts as reverted, whatever this
+// reconcile has read.
 func TestDriveAfterARevert(t *testing.T) {
 	s := newStage(t, pool("batch", "batch-uid", dynamic()))
 	s.launch("a", "batch", "batch-uid")
@@ -115,7 +116,7 @@ func TestDriveAfterARevert(t *testing.T) {
 	}
 }
 
-// A spec that is another one by now is not acted for.
+// TestDriveOnAnOldSpec checks that a reconcile with an outdated spec does nothing.
 func TestDriveOnAnOldSpec(t *testing.T) {
 	s := newStage(t, pool("batch", "batch-uid", dynamic()))
 	s.find(render.NodePool, "batch", "batch-uid")
@@ -141,7 +142,8 @@ func TestDriveWithoutTheLease(t *testing.T) {
 	}
 }
 
-// NodeClaims that have lost their pool by --cascade=orphan leave as Git says.
+// TestDriveEndsOrphans checks that NodeClaims that have lost their pool because of --cascade=orphan are terminated, as
+// Git requires.
 func TestDriveEndsOrphans(t *testing.T) {
 	s := newStage(t)
 	s.launch("a", "batch", "batch-uid")
@@ -204,7 +206,7 @@ func instanceOf(id, pool string) cloud.Instance {
 	return cloud.Instance{ID: id, Zone: "eu-west-1a", State: "running", Pool: pool}
 }
 
-// TestAnOverdueRemovalDoesNotSpin: a time that has passed is no time to wake at.
+// TestAnOverdueRemovalDoesNotSpin checks that no reconcile is requested for a time in the past.
 func TestAnOverdueRemovalDoesNotSpin(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	cases := map[string]struct {
@@ -235,8 +237,8 @@ func TestAnOverdueRemovalDoesNotSpin(t *testing.T) {
 	}
 }
 
-// TestAFailedPassOverAnOverdueRemoval wakes nobody: the error is tried again at its own
-// pace.
+// TestAFailedPassOverAnOverdueRemoval checks that a failed reconcile requests no other one: the error is retried at its
+// own interval.
 func TestAFailedPassOverAnOverdueRemoval(t *testing.T) {
 	s := newStage(t)
 	overdue := v1alpha1.Removal{Kind: render.NodePool, Name: "batch", UID: "batch-uid", Phase: v1alpha1.RemovalDraining, LastProgress: metav1.NewTime(s.now.Add(-time.Hour))}
@@ -255,15 +257,16 @@ func TestAFailedPassOverAnOverdueRemoval(t *testing.T) {
 
 var errUnreadable = errors.New("the API server does not answer")
 
-// unreadable is a reader that gets no answer.
+// unreadable is a reader that gets no response.
 type unreadable struct{ client.Reader }
 
 func (unreadable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return errUnreadable
 }
 
-// TestDriveNamesWhatEndsFirst: nodes in reserved capacity, where Karpenter replaces the pool's nodes and its
-// feature gate is on, while the removal goes on and when it stalls. The gate is asked for only where it matters.
+// TestDriveNamesWhatEndsFirst checks that a removal names nodes in reserved capacity if Karpenter replaces the pool's
+// nodes with its feature gate on, both while the removal proceeds and when it stalls. The gate is only read if it
+// matters.
 func TestDriveNamesWhatEndsFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		capacity string
@@ -312,7 +315,8 @@ func TestDriveNamesWhatEndsFirst(t *testing.T) {
 	}
 }
 
-// TestWhatEndsFirstOfAPoolThatStays is nothing: of a static pool, or one that is deleted, Karpenter replaces none.
+// TestWhatEndsFirstOfAPoolThatStays checks that no nodes are named for a static pool or a deleted one, because
+// Karpenter replaces none of them.
 func TestWhatEndsFirstOfAPoolThatStays(t *testing.T) {
 	o := Observation{Exists: true, EndsFirst: true, Turn: Turn{Replaces: true}, NodeClaims: []Claim{{Name: "a", Reserved: true}, {Name: "b", Reserved: true, Deleting: time.Unix(1, 0)}}}
 	if got := o.first(); !strings.Contains(got, "node a before") {

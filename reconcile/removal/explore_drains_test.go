@@ -9,26 +9,27 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// What is checked beside the promises of removals where all nodes are drained, and the definitions stay:
+// In addition to the invariants of removals, these are checked if all nodes are drained and the definitions stay:
 //
-//   - A node ends, and growth is stopped, without a commit only while the NodeSync is drained, by a removal
-//     that an earlier reconcile has recorded, and while the controller leads and the account is verified: mayStop, mayEnd.
-//   - No definition is deleted, written or made: mayDelete, mayWriteDrained. A pool of which a node was ended does
-//     not grow again: mayWriteDrained.
-//   - Drained is one of which no NodeClaim and no instance is left, as EC2 says: drained. It stays so, without
-//     growth and with its label: restsDrained.
-//   - From a drain that is taken back on, a node of a pool that Git has ends by nothing that is not begun: mayEnd,
-//     mayReplace. The pool has its limits, its budgets and its template again: rests.
-//   - A drain is no way around the guard: what a commit takes out meanwhile, or has taken out before and is held,
-//     goes when the guard lets it go and not before: weighed.
+//   - A node is terminated, and growth stopped, without a commit only while the NodeSync is drained, by a removal
+//     that an earlier reconcile has recorded, and while the controller leads and the account is verified: mayStop,
+//     mayEnd.
+//   - No definition is deleted, written or created: mayDelete, mayWriteDrained. A pool that lost a node does not grow
+//     again: mayWriteDrained.
+//   - A pool is Drained only if no NodeClaim of it is left and no instance according to EC2: drained. It stays so,
+//     without growth and with its label: restsDrained.
+//   - After a drain is reverted, a node of a pool in Git is terminated only by what was started before: mayEnd,
+//     mayReplace. The pool gets its limits, its budgets and its template back: rests.
+//   - A drain does not bypass the guard: an entry that a commit removes meanwhile, or has removed before and is held,
+//     is deleted only once the guard allows it: weighed.
 
-// spec is what a NodeSync says.
+// spec is the spec of a NodeSync.
 type spec struct {
-	// allows reports whether the guard lets every pool go, and drain that all nodes are to end.
+	// allows reports whether the guard allows the removal of every pool. drain reports whether all nodes are drained.
 	allows, drain bool
 }
 
-// nodeSync is the NodeSync as the API server, or the cache, has it.
+// nodeSync returns the NodeSync as it is in the API server or the cache.
 func (w *world) nodeSync(cached bool) *v1alpha1.NodeSync {
 	says := w.spec
 	if cached {
@@ -45,7 +46,7 @@ func (w *world) nodeSync(cached bool) *v1alpha1.NodeSync {
 	return sync
 }
 
-// drains is that a person has all nodes drained, or takes that back.
+// drains makes a person drain all nodes, or revert that.
 func drains(w *world, person func(what string, do func(*world))) {
 	switch {
 	case w.drain:
@@ -55,7 +56,7 @@ func drains(w *world, person func(what string, do func(*world))) {
 	}
 }
 
-// restsDrained reports whether no node is left, and that each pool stays without growth and is known to.
+// restsDrained reports whether no node is left, and each pool stays without growth and is recorded as drained.
 func (s *shelf) restsDrained(w *world) bool {
 	for p := range w.setting.pools {
 		if s.remains(w, p) {
@@ -72,13 +73,14 @@ func (s *shelf) restsDrained(w *world) bool {
 	return !slices.ContainsFunc(w.removals, func(r v1alpha1.Removal) bool { return !r.Drained() })
 }
 
-// wants reports whether Git has a pool, and that its nodes are to stay.
+// wants reports whether a pool is in Git and its nodes should stay.
 func (x *explored) wants(p int) bool { return x.before.git[p] && !x.before.known.drain }
 
-// takesBack reports whether a reconcile may end the removal of an entry which lives: Git has it, or is drained of nodes only.
+// takesBack reports whether a reconcile may end the removal of an existing entry: it is in Git, or only its nodes are
+// drained.
 func (x *explored) takesBack(p int) bool { return x.wants(p) || x.before.known.drain && p == ownClass }
 
-// released are the entries that the guard has let go, once the status is written.
+// released returns the entries that the guard has allowed to remove, once the status is written.
 func (x *explored) released(w *world) (all [mostPools + 1]bool) {
 	for _, r := range w.removals {
 		p := int(r.Name[0] - 'a')
@@ -87,15 +89,15 @@ func (x *explored) released(w *world) (all [mostPools + 1]bool) {
 	return all
 }
 
-// weighed checks that the guard has let go what no drain ends, in this reconcile or an earlier one.
+// weighed checks that the guard has allowed a removal that is not part of a drain, in this reconcile or an earlier one.
 func (x *explored) weighed(p int, what string) {
 	if !x.before.known.drain && !x.before.released[p] && !x.lets[p] {
 		x.breaks("%s, and the guard has not let it go", what)
 	}
 }
 
-// mayWriteDrained checks that what is drained stays as it is, but for its growth, and that this does not come back
-// once a node was ended.
+// mayWriteDrained checks that a drained pool does not change except for its growth, and that this is not restored once
+// a node was terminated.
 func (x *explored) mayWriteDrained(p, number int, act bool) {
 	if !x.before.known.drain {
 		return
@@ -110,7 +112,7 @@ func (x *explored) mayWriteDrained(p, number int, act bool) {
 	}
 }
 
-// drained checks that of what is said to be drained no node is left.
+// drained checks that no node is left of pools that are reported as drained.
 func (x *explored) drained() {
 	for _, r := range x.world.removals {
 		before := removalOf(x.before.removals, r.UID)

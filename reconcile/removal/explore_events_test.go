@@ -10,16 +10,15 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// event is something that may happen in a world, beside a reconcile.
+// event is something that may happen in a world, apart from a reconcile.
 type event struct {
 	what string
 	do   func(*world)
-	// fair reports whether it is bound to happen, sooner or later; one that is not is a fault, or a
-	// commit.
+	// fair reports whether it is bound to happen sooner or later; if not, it is a fault or a commit.
 	fair bool
 }
 
-// events are those that may happen in a world.
+// events returns those that may happen in a world.
 func (s *shelf) events(w *world) []event {
 	var all []event
 	fair := func(possible bool, what string, do func(*world)) {
@@ -50,7 +49,7 @@ func (s *shelf) events(w *world) []event {
 
 type may func(possible bool, what string, do func(*world))
 
-// toggle has Git lose an entry, or have it again.
+// toggle removes an entry from Git, or adds it again.
 func (w *world) toggle(p int) {
 	w.git[p] = !w.git[p]
 	if p == 0 && w.classLeaves {
@@ -58,7 +57,7 @@ func (w *world) toggle(p int) {
 	}
 }
 
-// people commit, release what is held, and reach into the cluster.
+// people commit, release what is held, and change the cluster by hand.
 func (s *shelf) people(w *world, fault may, commit func(string, func(*world))) {
 	last := w.setting.pools
 	if w.spare {
@@ -81,7 +80,7 @@ func (s *shelf) people(w *world, fault may, commit func(string, func(*world))) {
 		if w.pools[p] == nowhere {
 			continue
 		}
-		// One whose removal the status lacks is found by the record of what was applied.
+		// A removal that is missing in the status is found with the record of applied objects.
 		open := removalOf(w.removals, s.forms[w.pools[p]].object.GetUID()) != nil
 		fault((!w.git[p] || w.drain) && open, "a person deletes NodePool/"+poolName(p), func(w *world) { w.pools[p] = nowhere })
 		if !s.forms[w.pools[p]].grows {
@@ -98,7 +97,7 @@ func (s *shelf) people(w *world, fault may, commit func(string, func(*world))) {
 	})
 }
 
-// gates are what has to be open for a removal to go on.
+// gates are what must be open for a removal to proceed.
 func gates(w *world, fair, fault may) {
 	fault(w.lease, "the controller's leader ends", func(w *world) { w.lease = false })
 	fault(w.verified, "the account cannot be verified", func(w *world) { w.verified = false })
@@ -109,7 +108,7 @@ func gates(w *world, fair, fault may) {
 	fair(!w.answers, "EC2 answers again", func(w *world) { w.answers = true })
 }
 
-// caches may lag, each by itself, and catch up.
+// caches may lag independently of each other, and catch up.
 func caches(w *world, fair, fault may) {
 	fault(w.latePools == nil, "the cache of NodePools lags", func(w *world) { pools := w.pools; w.latePools = &pools })
 	fault(w.lateClaims == nil, "the cache of NodeClaims lags", func(w *world) { w.lateClaims = w.claimsNow() })
@@ -118,8 +117,8 @@ func caches(w *world, fair, fault may) {
 	fair(w.spec != w.known, "the cache of NodeSyncs catches up", func(w *world) { w.known = w.spec })
 }
 
-// clock is that time passes: the grace of removals is over, and what EC2's answers lack they have
-// lacked for long.
+// clock lets time pass: the grace period of removals expires, and instances have been absent from EC2's responses for
+// long enough.
 func (s *shelf) clock(w *world, fair may) {
 	young := slices.ContainsFunc(w.removals, func(r v1alpha1.Removal) bool { return r.RecordedAt.Time.Equal(exploredNow) })
 	fair(young, "the grace is over", func(w *world) {
@@ -176,7 +175,7 @@ func (s *shelf) node(w *world, n int, fair, fault may) {
 	fault(is.claim == named && !is.hidden && alive(is.instance), "a person strips the finalizer of "+name, on(func(s *slot) { s.claim, s.deleting = collected, false }))
 }
 
-// leavesStill reports whether a NodeClaim is there.
+// leavesStill reports whether a NodeClaim exists.
 func (w *world) leavesStill(uid types.UID) bool {
 	for n, s := range w.slots {
 		if types.UID(nodeName(n)) == uid {

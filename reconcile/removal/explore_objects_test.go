@@ -20,9 +20,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// shelf keeps every form in which a definition of the explored worlds has been: a world holds
-// the number of a form, and equal forms have one number. What a write makes of a form is asked
-// of a real server-side apply once.
+// shelf stores every form that a definition of the explored worlds has had: a world contains the number of a form, and
+// equal forms have the same number. The result of each write is computed once, with a real server-side apply.
 type shelf struct {
 	t       testing.TB
 	server  *applytest.Server
@@ -31,7 +30,7 @@ type shelf struct {
 	writes  map[string]written
 	git     map[string]render.Object
 	plans   map[string]*plan.Plan
-	memo    plan.Memo // the last plan's
+	memo    plan.Memo // of the last plan
 	class   int       // the number of the form of the EC2NodeClass that stays
 }
 
@@ -42,9 +41,10 @@ type form struct {
 	// restrained reports whether the removal's field manager owns something of it.
 	restrained bool
 	labelled   bool
-	// limits reports whether its limits and its template are those of Git, and budgets that its disruption budgets are.
+	// limits reports whether its limits and its template are those in Git, and budgets whether its disruption budgets
+	// are.
 	limits, budgets bool
-	// replaces reports whether all its nodes have drifted, and budget how many Karpenter may replace at a time.
+	// replaces reports whether all its nodes have drifted. budget is how many Karpenter may replace at a time.
 	replaces   bool
 	budget     int
 	generation int
@@ -55,7 +55,7 @@ type written struct {
 	err    error
 }
 
-// nowhere is the number of what does not exist.
+// nowhere is the number of an object that does not exist.
 const nowhere = -1
 
 func newShelf(t testing.TB) *shelf {
@@ -89,7 +89,7 @@ spec:
   %s
 `
 
-// definition is what Git has of a pool, or of a class: that of pool a, or the default one. Every second pool has limits.
+// definition returns a pool in Git, or a class: that of pool a, or the default one. Every second pool has limits.
 func (s *shelf) definition(pool string) render.Object {
 	if known, ok := s.git[pool]; ok {
 		return known
@@ -110,7 +110,7 @@ func (s *shelf) definition(pool string) render.Object {
 	return s.git[pool]
 }
 
-// applied is the form of a pool, or of the class, as the first apply of Git leaves it.
+// applied returns the form of a pool, or of the class, after the first apply from Git.
 func (s *shelf) applied(pool string) int {
 	object := plan.Desired(s.definition(pool), exploredOwner)
 	body, err := json.Marshal(object.Object)
@@ -124,7 +124,7 @@ func (s *shelf) applied(pool string) int {
 	return number
 }
 
-// write is what a patch makes of a form, or of nothing; generation is that of a new object.
+// write returns the result of a patch to a form, or of a creation; generation is that of a new object.
 func (s *shelf) write(before, generation int, like client.Object, kind types.PatchType, body []byte, manager string, force bool) (int, error) {
 	key := fmt.Sprint(before, generation, like.GetName(), kind, manager, force) + string(body)
 	if known, ok := s.writes[key]; ok {
@@ -156,7 +156,7 @@ func (s *shelf) write(before, generation int, like client.Object, kind types.Pat
 	return made.number, made.err
 }
 
-// number shelves a form.
+// number stores a form.
 func (s *shelf) number(object *unstructured.Unstructured) int {
 	entries := object.GetManagedFields()
 	for i := range entries {
@@ -197,12 +197,12 @@ func limitsOf(pool *unstructured.Unstructured) map[string]any {
 	return limits
 }
 
-// uidOf is the UID of a pool: one that is recreated has another.
+// uidOf returns the UID of a pool: a recreated one has another.
 func uidOf(pool string, generation int) types.UID {
 	return types.UID(fmt.Sprintf("%s-%d", pool, generation))
 }
 
-// edited is a form to which a person gives back its cpu limit.
+// edited returns a form after a person has restored its cpu limit.
 func (s *shelf) edited(number int) int {
 	key := fmt.Sprint("edited ", number)
 	if known, ok := s.writes[key]; ok {

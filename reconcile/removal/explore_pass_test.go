@@ -21,8 +21,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// pass runs one reconcile over a world, by the product's own plan, apply, removal and teardown.
-// meanwhile happens within it; nil if nothing does.
+// pass runs one reconcile in a world, with the production code of plan, apply, removal and teardown. meanwhile happens
+// during the reconcile; it may be nil.
 func (s *shelf) pass(ctx context.Context, before world, meanwhile func(*world)) *explored {
 	x := &explored{shelf: s, before: before, world: before, meanwhile: meanwhile, acts: -1, holds: map[types.UID]bool{}}
 	sync := before.nodeSync(true)
@@ -57,7 +57,7 @@ func (s *shelf) pass(ctx context.Context, before world, meanwhile func(*world)) 
 		x.breaks("the pass fails: %v", err)
 	}
 	x.world.absent, x.world.evicted, x.world.settled = memory.absent, memory.evicted, memory.settled
-	if x.world.spec == before.known { // else another client has written the NodeSync since, and the status is refused
+	if x.world.spec == before.known { // otherwise another client has written the NodeSync since, and the status update is refused
 		x.wrote(true, "the status is written", func(w *world) {
 			w.removals, w.recent = sync.Status.Removals, sync.Status.RecentRemovals
 			w.released = x.released(w)
@@ -69,10 +69,10 @@ func (s *shelf) pass(ctx context.Context, before world, meanwhile func(*world)) 
 	return x
 }
 
-// mostPlans is how many plans are kept: random worlds seldom come to the same one again.
+// mostPlans is how many plans are cached: random worlds seldom reach the same one again.
 const mostPlans = 10_000
 
-// planKey is equal for worlds that are alike in what goes into their plan.
+// planKey is equal for worlds with the same input of a plan.
 func (s *shelf) planKey(w *world) string {
 	key := fmt.Sprint(w.revision(), w.git[ownClass], w.known, w.frozen, *w.cachedPools(), w.cachedClaims()[:w.nodes()])
 	if w.approved != nil {
@@ -87,7 +87,7 @@ func (s *shelf) planKey(w *world) string {
 	return key
 }
 
-// plan is the product's, which is made once for worlds that are alike in what goes into it.
+// plan returns the plan of the production code, which is made once for worlds with the same input.
 func (s *shelf) plan(ctx context.Context, w *world, set *render.Set, live plan.Live, sync *v1alpha1.NodeSync) (*plan.Plan, error) {
 	key := s.planKey(w)
 	if known, ok := s.plans[key]; ok {
@@ -108,7 +108,7 @@ func (s *shelf) plan(ctx context.Context, w *world, set *render.Set, live plan.L
 	return made, err
 }
 
-// expectedIn are errors of reconciles that another client's write overtakes.
+// expectedIn returns whether errors of a reconcile are conflicts with another client's write.
 func expectedIn(err error) bool {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
@@ -117,7 +117,7 @@ func expectedIn(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 }
 
-// step is the product's, over the world.
+// step returns the Step of the production code for the world.
 func (x *explored) step(sync *v1alpha1.NodeSync, memory *Memory) *Step {
 	cached, uncached := reads{explored: x, cached: true}, reads{explored: x}
 	ready := cluster.ByRef{render.Ref{Kind: render.EC2NodeClass, Name: "default"}: cluster.Readiness{Ready: true}} // class e may move there
@@ -145,7 +145,7 @@ func (x *explored) step(sync *v1alpha1.NodeSync, memory *Memory) *Step {
 	}
 }
 
-// live is what the caches have.
+// live returns the live objects in the caches.
 func (x *explored) live() plan.Live {
 	w := &x.before
 	live := plan.Live{Objects: map[render.Ref]*plan.Object{}, Served: true, Removals: slices.Clone(w.removals), RecentRemovals: slices.Clone(w.recent)}
@@ -163,7 +163,7 @@ func (x *explored) live() plan.Live {
 	return live
 }
 
-// set is what Git has; nil if the nodes are drained, and nobody asks.
+// set returns what is in Git; nil if the nodes are drained, and Git is not read.
 func (s *shelf) set(w *world) *render.Set {
 	if w.known.drain {
 		return nil
@@ -180,17 +180,17 @@ func (s *shelf) set(w *world) *render.Set {
 	return set
 }
 
-// successor is a world that one event leads to.
+// successor is a world to which one event leads.
 type successor struct {
 	event string
 	world world
-	// fair reports whether it is bound to happen, sooner or later, where it can.
+	// fair reports whether the event is bound to happen sooner or later, if it can.
 	fair   bool
 	broken string
 }
 
-// passes are the ways in which a reconcile may go from a world: to its end, to any crash within it,
-// and with any other event in its midst.
+// passes returns the possible outcomes of a reconcile in a world: it completes, it crashes anywhere, or any other event
+// happens during it.
 func (s *shelf) passes(ctx context.Context, w world) []successor {
 	x := s.pass(ctx, w, nil)
 	found := []successor{{x.describe("a pass"), x.world, true, x.broken}}
@@ -199,7 +199,7 @@ func (s *shelf) passes(ctx context.Context, w world) []successor {
 	}
 	found = append(found, x.crashes()...)
 	if x.acts < 0 || x.acts == len(x.effects)-1 {
-		return found // it ends and stops nothing
+		return found // it terminates and stops nothing
 	}
 	for _, e := range s.events(&w) {
 		y := s.pass(ctx, w, e.do)
@@ -209,7 +209,7 @@ func (s *shelf) passes(ctx context.Context, w world) []successor {
 	return found
 }
 
-// describe says what a reconcile has written.
+// describe returns what a reconcile has written.
 func (x *explored) describe(what string) string {
 	words := make([]string, 0, len(x.effects))
 	for _, e := range x.effects {
@@ -224,8 +224,8 @@ func (x *explored) describe(what string) string {
 	return what + ": " + strings.Join(words, ", ")
 }
 
-// crashes are the worlds in which a reconcile leaves off that is killed: after each of the writes
-// that are made in order, and after any of those that are made side by side.
+// crashes returns the worlds that a killed reconcile leaves: after each of the sequential writes, and after any of the
+// concurrent ones.
 func (x *explored) crashes() (found []successor) {
 	acts := x.acts
 	if acts < 0 {

@@ -13,35 +13,40 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// What is checked in every world of manifests/SPEC.md ("How a NodePool leaves"), ARCHITECTURE.md and docs/decisions, and where:
+// The following invariants of manifests/SPEC.md ("How a NodePool leaves"), ARCHITECTURE.md and docs/decisions are
+// checked in every world:
 //
-//   - No node that Git wants ends, its pool neither stops growing nor goes: mayEnd, mayStop, mayDelete.
-//   - Write-ahead: what a reconcile stops, ends or deletes, and each instance that it ends, an earlier reconcile
-//     has recorded in the status and in the record (mayStop, mayEnd, mayDelete), and what a reconcile
-//     records it writes before it ends anything (wrote).
-//   - A removal begins after its grace: mayStop, mayEnd.
-//   - No more than maxUnavailable of all removals leave at a time, those of reverted ones included: mayEnd.
-//   - A removal that is Paced ends no node itself that Karpenter can replace, so that its pods have a place before
-//     it drains, and has Karpenter replace what it might end itself: mayEnd, mayReplace.
-//   - The pods of nodes that a removal has ended run before more end, also where that removal is over,
-//     or was reverted: mayEnd.
-//   - Growth is given back with the limits that there were: writePool.
-//   - NodeClaims are ended only while the controller leads, the account is verified, and a pool of
-//     Git could take the pods: mayEnd.
-//   - What the guard holds neither stops growing, nor ends, nor goes: mayStop, mayEnd, mayDelete.
-//   - The pool goes last: when no NodeClaim is left and EC2, asked in that very pass, has shown every
-//     instance to have ended: mayDelete, nothingOf. So ends the removal, and its record: ended.
-//     Answers that fail, lag, or lack what runs prove nothing.
-//   - A class goes after every pool and NodeClaim that names it: mayDeleteClass.
-//   - Nothing is forced: no finalizer, and no object but definitions and the record, is written (writePool,
-//     writeRecord); deletions bear a UID and a resourceVersion, and conflict as in an API server (Delete).
-//   - The lease is checked before each write that ends something, and the NodeSync's spec past the cache: checked.
-//   - A revert restores the pool with its label and the limits of Git; nothing stays behind in the
-//     cluster, in EC2 or in the record; and whatever has failed, lagged or been killed before, what is
-//     bound to happen leads there: rests, mustRest, comeToRest.
+//   - While Git contains a node's pool, the node is not terminated, and the pool's growth is not stopped and the pool
+//     not deleted: mayEnd, mayStop, mayDelete.
+//   - Write-ahead: before a reconcile stops, terminates or deletes something, an earlier reconcile has recorded it,
+//     and each terminated instance, in the status and in the record (mayStop, mayEnd, mayDelete). A reconcile writes
+//     its own records before it terminates anything (wrote).
+//   - A removal starts after its grace period: mayStop, mayEnd.
+//   - At most maxUnavailable NodeClaims of all removals terminate at a time, including those of reverted removals:
+//     mayEnd.
+//   - A Paced removal does not itself terminate a node that Karpenter can replace, so that its pods can run elsewhere
+//     before it drains, and lets Karpenter replace what it may terminate itself: mayEnd, mayReplace.
+//   - The pods of nodes that a removal has terminated run before more are terminated, even if that removal is over or
+//     reverted: mayEnd.
+//   - Growth is restored with the previous limits: writePool.
+//   - NodeClaims are terminated only while the controller leads, the account is verified, and a pool in Git could
+//     take the pods: mayEnd.
+//   - If the guard holds a pool, its growth is not stopped, its nodes are not terminated, and it is not deleted:
+//     mayStop, mayEnd, mayDelete.
+//   - The pool is deleted last: when no NodeClaim is left and EC2, queried in the same reconcile, has reported every
+//     instance as terminated: mayDelete, nothingOf. The removal and its record end in the same way: ended. Responses
+//     that fail, are stale, or do not contain running instances prove nothing.
+//   - A class is deleted after every pool and NodeClaim that references it: mayDeleteClass.
+//   - Nothing is forced: no finalizer is written, and no object except definitions and the record (writePool,
+//     writeRecord); deletions have a UID and a resourceVersion, and conflict as in an API server (Delete).
+//   - The lease is checked before each write that terminates something, and the NodeSync's spec past the cache:
+//     checked.
+//   - A revert restores the pool with its label and the limits in Git; nothing is left in the cluster, in EC2 or in
+//     the record. Whatever has failed, lagged or been killed before, the events that are bound to happen lead there:
+//     rests, mustRest, comeToRest.
 
-// checked checks that the lease was looked at before a write that ends or stops something, and that
-// the spec by which it is made was still the NodeSync's as the reconcile began.
+// checked checks that the lease was checked before a write that terminates or stops something, and that the spec of
+// this reconcile was still the NodeSync's when it started.
 func (x *explored) checked(what string) {
 	if x.before.spec != x.before.known {
 		x.breaks("%s by a spec that is not the NodeSync's any more", what)
@@ -52,8 +57,8 @@ func (x *explored) checked(what string) {
 	x.asks--
 }
 
-// Pool p's object and removal, as an earlier reconcile has left them: what a reconcile deletes, it has
-// not recorded itself.
+// openBefore returns pool p's object and removal from earlier reconciles: a reconcile may delete only what it has not
+// recorded itself.
 func (x *explored) openBefore(p int) (uid types.UID, r *v1alpha1.Removal) {
 	if x.world.pools[p] == nowhere {
 		return "", nil
@@ -62,8 +67,8 @@ func (x *explored) openBefore(p int) (uid types.UID, r *v1alpha1.Removal) {
 	return uid, removalOf(x.before.removals, uid)
 }
 
-// mayStop checks that the growth of a pool may be stopped: its removal is recorded, was begun
-// or may begin, and Git has no entry for it.
+// mayStop checks that the growth of a pool may be stopped: its removal is recorded, and has started or may start, and
+// Git contains no entry for it.
 func (x *explored) mayStop(p int) {
 	uid, r := x.openBefore(p)
 	switch {
@@ -85,7 +90,7 @@ func (x *explored) graceOver(r *v1alpha1.Removal) bool {
 	return x.before.known.drain || r.RecordedAt.Time.Before(exploredNow) || x.world.removal.Grace != nil && x.world.removal.Grace.Duration == 0
 }
 
-// mayEnd checks that a NodeClaim may be ended.
+// mayEnd checks that a NodeClaim may be terminated.
 func (x *explored) mayEnd(n int) {
 	p, s := x.world.of[n], x.world.slots[n]
 	uid := uidOf(poolName(p), int(s.generation))
@@ -132,17 +137,17 @@ func (x *explored) mayEnd(n int) {
 	x.checked(name + " is ended")
 }
 
-// awaitsPods reports whether the pods of nodes that end have to run elsewhere before more end.
+// awaitsPods reports whether the pods of terminated nodes must run elsewhere before more are terminated.
 func (x *explored) awaitsPods() bool {
 	return !x.before.noPools() && !x.before.known.drain
 }
 
-// replaces reports whether Karpenter is to launch what takes their pods first.
+// replaces reports whether Karpenter must first launch the capacity for their pods.
 func (x *explored) replaces() bool {
 	return x.awaitsPods() && x.world.removal.Strategy != v1alpha1.RemovalAtOnce
 }
 
-// mayDelete checks that a pool may be deleted: nothing hangs on it, and EC2 has said so.
+// mayDelete checks that a pool may be deleted: nothing depends on it, and EC2 has confirmed that.
 func (x *explored) mayDelete(p int) {
 	uid, r := x.openBefore(p)
 	name := objectName(p)
@@ -166,7 +171,7 @@ func (x *explored) mayDelete(p int) {
 	x.checked(name + " is deleted")
 }
 
-// mayDeleteClass checks that nothing names a class that is deleted.
+// mayDeleteClass checks that nothing references a class that is deleted.
 func (x *explored) mayDeleteClass(name string) {
 	x.checked(name + " is deleted")
 	switch {
@@ -193,9 +198,10 @@ func (x *explored) nothingOf(p int, uid types.UID, what string) {
 		if there(s.claim) {
 			x.breaks("%s, and NodeClaim/%s is there", what, nodeName(n))
 		}
-		// One that EC2 has shown ending has ended where its answers lack it: none comes back.
+		// One that EC2 has reported as shutting down is terminated if it is missing in the response: it never runs
+		// again.
 		ends := s.instance == shuttingDown && shownEnding(x.before.record, n) && (s.hidden || x.before.pools[p] == nowhere)
-		// One that nobody has noted is the one of its tags, where a pool has that name again.
+		// One that was never noted belongs to the pool in its tags, if a pool has that name again.
 		another := x.world.pools[p] != nowhere && x.shelf.forms[x.world.pools[p]].object.GetUID() != uid && !recorded(x.before.record, n)
 		if alive(s.instance) && !ends && !another {
 			x.breaks("%s, and instance %s is not terminated", what, providerID(n))
@@ -203,7 +209,7 @@ func (x *explored) nothingOf(p int, uid types.UID, what string) {
 	}
 }
 
-// recorded reports whether a record has the instance of a node.
+// recorded reports whether a record contains the instance of a node.
 func recorded(record map[string]string, n int) bool {
 	for _, text := range record {
 		if strings.Contains(text, providerID(n)) {
@@ -213,7 +219,7 @@ func recorded(record map[string]string, n int) bool {
 	return false
 }
 
-// shownEnding reports whether a record has an instance as one that EC2 has shown ending.
+// shownEnding reports whether a record contains an instance as one that EC2 has reported as shutting down.
 func shownEnding(record map[string]string, n int) bool {
 	for _, text := range record {
 		_, state, _ := strings.Cut(text, providerID(n)+`":"`)
@@ -224,8 +230,8 @@ func shownEnding(record map[string]string, n int) bool {
 	return false
 }
 
-// leaving are the NodeClaims that were ending as the reconcile began, of removals that are open or by
-// one that was, and those that it has ended: what others end in its midst it cannot know.
+// leaving returns the number of NodeClaims that were terminating when the reconcile started, because of removals that
+// are or were open, and of those that it has terminated. It cannot know what others terminate during the reconcile.
 func (x *explored) leaving() int {
 	leaving := x.ends
 	for i, s := range x.before.slots[:x.before.nodes()] {
@@ -238,8 +244,8 @@ func (x *explored) leaving() int {
 	return leaving
 }
 
-// most is how many NodeClaims of all removals may be ending: of those that there were when they
-// were recorded.
+// most returns how many NodeClaims of all removals may be terminating, given their number when the removals were
+// recorded.
 func (x *explored) most() int {
 	if x.before.known.drain {
 		return mostNodes
@@ -262,7 +268,7 @@ func (x *explored) most() int {
 	return max(1, recorded*percent/100)
 }
 
-// ended checks that what stands in the status no more was reverted, or is gone.
+// ended checks that removals that are no longer in the status were reverted or are complete.
 func (x *explored) ended() {
 	for _, r := range x.before.removals {
 		p := int(r.Name[0] - 'a')

@@ -19,14 +19,13 @@ import (
 )
 
 const (
-	// randomWorlds is how many are drawn, and wandered the events of each before it is left to
-	// come to rest.
+	// randomWorlds is the number of random worlds, and wandered the number of events in each before it comes to rest.
 	randomWorlds = 10_000
 	wandered     = 24
 )
 
-// TestExploreRandomWorlds goes one random way through each of many larger worlds, with as many
-// faults and commits as come, and then has each come to rest.
+// TestExploreRandomWorlds takes one random path through each of many larger worlds, with any number of faults and
+// commits, and then lets each come to rest.
 func TestExploreRandomWorlds(t *testing.T) {
 	seed := uint64(1)
 	if text := os.Getenv(property.Variable); text != "" { //nolint:forbidigo // tests have no cmd
@@ -38,7 +37,7 @@ func TestExploreRandomWorlds(t *testing.T) {
 			seed = uint64(time.Now().UnixNano())
 		}
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(2000)) // little is kept, and much is made
+	defer debug.SetGCPercent(debug.SetGCPercent(2000)) // little is kept, and many objects are allocated
 	s, began, steps, ended, reverted, replaced, drained, resumed, moved := newShelf(t), time.Now(), 0, 0, 0, 0, 0, 0, 0
 	for n := range randomWorlds {
 		r := rand.New(rand.NewPCG(seed, uint64(n))) //nolint:gosec // draws of a test
@@ -60,7 +59,7 @@ func TestExploreRandomWorlds(t *testing.T) {
 	}
 }
 
-// randomWorld has one to four pools, three to eight nodes and any pace.
+// randomWorld returns a world with one to four pools, three to eight nodes and any pace.
 func randomWorld(s *shelf, r *rand.Rand) world {
 	of := &setting{pools: 1 + r.IntN(mostPools), spare: r.IntN(3) > 0}
 	if of.pools == 1 {
@@ -99,24 +98,24 @@ func randomWorld(s *shelf, r *rand.Rand) world {
 	return w
 }
 
-// wanderer goes one way through one world.
+// wanderer takes one path through one world.
 type wanderer struct {
 	t     *testing.T
 	shelf *shelf
 	rand  *rand.Rand
 	world world
-	// way are the events so far, and broken is the promise that the last has broken.
+	// way are the events so far, and broken is the invariant that the last one has violated.
 	way    []string
 	broken string
-	// ended counts NodeClaims that removals have ended, drained those that drains have, reverted removals that
-	// were, and resumed those that a drain had recorded.
+	// ended counts NodeClaims that removals have terminated, drained those that drains have, reverted counts reverted
+	// removals, and resumed those that a drain had recorded.
 	ended, drained, reverted, resumed int
 	// moved reports whether a removal was a move.
 	moved bool
 }
 
 func (w *wanderer) wander() {
-	// Most of what may go wrong begins with a removal that has begun.
+	// Most faults need a removal that has started.
 	w.world.toggle(0)
 	w.way = append(w.way, "a commit takes NodePool/a out of Git")
 	if q := w.world.setting.pools - 1; w.world.moves && !w.world.git[q] {
@@ -138,7 +137,7 @@ func (w *wanderer) wander() {
 		case n == 4:
 			w.killed()
 		default:
-			// What is bound to happen does more often than what is not.
+			// Events that are bound to happen are more frequent than others.
 			happens := events[w.rand.IntN(len(events))]
 			for range 3 {
 				if !happens.fair {
@@ -172,7 +171,7 @@ func (w *wanderer) pass(meanwhile func(*world)) {
 	w.world, w.broken = x.world, x.broken
 }
 
-// killed is a reconcile that is killed somewhere.
+// killed kills a reconcile somewhere.
 func (w *wanderer) killed() {
 	x := w.shelf.pass(w.t.Context(), w.world, nil)
 	crashes := x.crashes()
@@ -181,8 +180,8 @@ func (w *wanderer) killed() {
 	w.world, w.broken = killed.world, x.broken
 }
 
-// comeToRest lets only happen what is bound to, until nothing is left to do. Of those that are drained by then half
-// are taken back.
+// comeToRest allows only events that are bound to happen, until nothing is left to do. Half of the drained worlds are
+// reverted.
 func (w *wanderer) comeToRest() {
 	w.world.faults, w.world.commits = 0, 0
 	if w.world.drain && w.rand.IntN(2) == 0 {

@@ -26,9 +26,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// reads answers a reconcile from the world, or from what its caches have of it.
+// reads answers a reconcile from the world, or from its caches.
 type reads struct {
-	client.Client // answers nothing else
+	client.Client // not called
 	*explored
 	cached bool
 }
@@ -53,7 +53,7 @@ func absentObject(name string) error {
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "objects"}, name)
 }
 
-// Get answers what passes ask for by name.
+// Get returns what reconciles read by name.
 func (r reads) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +94,7 @@ func (w *world) recorded() *corev1.ConfigMap {
 	return stored
 }
 
-// List answers what passes list.
+// List returns what reconciles list.
 func (r reads) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,8 +134,8 @@ func (w *world) nodeClaim(n int, c seenClaim) *karpv1.NodeClaim {
 	claim := &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: nodeName(n), UID: types.UID(nodeName(n)), ResourceVersion: c.version(), CreationTimestamp: metav1.NewTime(exploredNow),
-			// Without the label that the requirements of its pool ask for, each node would count as outdated, and the guard would hold
-			// most removals.
+			// Without the label that its pool's requirements need, each node would count as drifted, and the guard
+			// would hold most removals.
 			Labels:          map[string]string{karpv1.NodePoolLabelKey: pool, karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeSpot},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: render.NodePool, Name: pool, UID: uidOf(pool, int(c.generation))}},
 			Annotations:     map[string]string{karpv1.NodePoolHashAnnotationKey: "1"},
@@ -156,7 +156,7 @@ func (w *world) nodeClaim(n int, c seenClaim) *karpv1.NodeClaim {
 	return claim
 }
 
-// pods are those of one ReplicaSet, one on each node, and for each that was evicted another.
+// pods returns those of one ReplicaSet, one on each node, and another for each evicted one.
 func (w *world) pods(asked fields.Selector) (found []corev1.Pod) {
 	pod := func(name string, phase corev1.PodPhase, node string, age int) {
 		p := corev1.Pod{
@@ -187,7 +187,7 @@ func (w *world) pods(asked fields.Selector) (found []corev1.Pod) {
 	return found
 }
 
-// Instances is EC2's answer.
+// Instances returns EC2's response.
 func (r reads) Instances(_ context.Context, query cloud.Query) ([]cloud.Instance, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -217,7 +217,7 @@ func (r reads) Instances(_ context.Context, query cloud.Query) ([]cloud.Instance
 
 func (reads) TerminationProtected(context.Context, string) (bool, error) { return false, nil }
 
-// removalOf is the open removal of a pool's object; nil if there is none.
+// removalOf returns the open removal of a pool's object; nil if there is none.
 func removalOf(removals []v1alpha1.Removal, uid types.UID) *v1alpha1.Removal {
 	for i := range removals {
 		if removals[i].UID == uid {

@@ -15,8 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// seenClaim is one NodeClaim as the API server or a cache has it: ending reports that EC2 has taken its
-// termination.
+// seenClaim is one NodeClaim in the API server or a cache. ending reports whether EC2 has accepted its termination.
 type seenClaim struct {
 	claim                       uint8
 	deleting, replacing, ending bool
@@ -43,7 +42,7 @@ func (c seenClaim) conditions() (all []status.Condition) {
 	return all
 }
 
-// replacesBy reports whether all nodes of a pool have drifted, and how many Karpenter may replace at a time.
+// replacesBy returns whether all nodes of a pool have drifted, and how many Karpenter may replace at a time.
 func replacesBy(pool *unstructured.Unstructured) (replaces bool, budget int) {
 	_, replaces, _ = unstructured.NestedString(pool.Object, "spec", "template", "metadata", "labels", v1alpha1.LeavingLabel)
 	for _, one := range budgetsOf(pool) {
@@ -66,7 +65,7 @@ func templateOf(pool *unstructured.Unstructured) map[string]any {
 	return template
 }
 
-// disrupting is how many nodes of a pool Karpenter counts against its budgets.
+// disrupting returns how many nodes of a pool Karpenter counts against its budgets.
 func (w *world) disrupting(p int) (n int) {
 	for i, s := range w.slots[:w.nodes()] {
 		if w.of[i] == p && there(s.claim) && (s.deleting || s.replacing) && s.instance == running {
@@ -76,8 +75,8 @@ func (w *world) disrupting(p int) (n int) {
 	return n
 }
 
-// mayReplaceNode reports whether Karpenter may begin to replace a node: the pool's budgets allow it, and its
-// pod could run in another pool.
+// mayReplaceNode reports whether Karpenter may start to replace a node: the pool's budgets allow it, and its pod could
+// run in another pool.
 func (s *shelf) mayReplaceNode(w *world, n int) bool {
 	is, pool := w.slots[n], w.pools[w.of[n]]
 	if !w.lease || pool == nowhere || is.claim != named || is.deleting || is.replacing || is.instance != running || w.stays[n] {
@@ -88,8 +87,8 @@ func (s *shelf) mayReplaceNode(w *world, n int) bool {
 	return f.replaces && f.generation == int(is.generation) && w.disrupting(w.of[n]) < f.budget && slices.ContainsFunc(w.pools[:mostPools], grows)
 }
 
-// replacing is what Karpenter does to a node that has drifted: it is tainted, what takes its pod is launched
-// and initialized in another pool, and then it ends.
+// replacing is what Karpenter does to a drifted node: it taints the node, launches and initializes one for its pod in
+// another pool, and then terminates the node.
 func (s *shelf) replacing(w *world, n int, fair, fault may) {
 	is, name := w.slots[n], nodeName(n)
 	fair(s.mayReplaceNode(w, n), "Karpenter begins to replace "+name, func(w *world) {
@@ -105,7 +104,7 @@ func (s *shelf) replacing(w *world, n int, fair, fault may) {
 	fault(is.replacing && w.lease, "the replacement of "+name+" does not come, and Karpenter gives up", func(w *world) { w.slots[n].replacing = false })
 }
 
-// leads is that a pod of the controller leads: what the one before had begun to replace it does not know.
+// leads makes a pod of the controller lead: it does not know what the previous one had started to replace.
 func leads(w *world) {
 	w.lease = true
 	for n := range w.slots {
@@ -113,7 +112,7 @@ func leads(w *world) {
 	}
 }
 
-// idleness is that Karpenter replaces nothing for a while, though it may.
+// idleness means that Karpenter replaces nothing for a while, although it may.
 func (s *shelf) idleness(w *world, fair may) {
 	for i := range w.removals {
 		r := &w.removals[i]
@@ -128,15 +127,15 @@ func (s *shelf) idleness(w *world, fair may) {
 	}
 }
 
-// granted is how many nodes Karpenter may begin to replace at any time, as the reconcile began, or with another
-// form of one pool.
+// granted returns how many nodes Karpenter may start to replace at any time, given the state when the reconcile
+// started, or another form of one pool.
 func (x *explored) granted(of, form int) (n int) {
 	for p, number := range x.before.pools[:mostPools] {
 		now := x.world.pools[p]
 		if p == of {
 			number, now = form, form
 		}
-		// What a revert has taken back Karpenter begins no more.
+		// Karpenter does not start what a revert has stopped.
 		if number == nowhere || now == nowhere || !x.shelf.forms[number].replaces || !x.shelf.forms[now].replaces {
 			continue
 		}
@@ -151,12 +150,12 @@ func (x *explored) granted(of, form int) (n int) {
 	return n
 }
 
-// ownsNow reports whether a pool of this UID lives.
+// ownsNow reports whether a pool with this UID exists.
 func (x *explored) ownsNow(p int, uid types.UID) bool {
 	return x.before.pools[p] != nowhere && x.shelf.forms[x.before.pools[p]].object.GetUID() == uid
 }
 
-// mayReplace checks that Karpenter may replace nodes of a pool by its new form, like mayEnd.
+// mayReplace checks that Karpenter may replace nodes of a pool with its new form, like mayEnd.
 func (x *explored) mayReplace(p, number int) {
 	f := x.shelf.forms[number]
 	if !f.replaces || f.budget == 0 {

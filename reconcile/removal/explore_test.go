@@ -17,19 +17,17 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// exploration is every state that small worlds come to, breadth first.
+// exploration contains every state that small worlds reach, breadth first.
 type exploration struct {
 	*shelf
 	ctx   context.Context
 	seeds [2]maphash.Seed
 	known map[[2]uint64]int32
-	// worlds are those that are still to be looked at, by number; parents and events are how
-	// each was come to first.
+	// worlds are those that are not yet expanded, by number. parents and events are how each was first reached.
 	worlds  []*world
 	parents []int32
 	events_ []string
-	// fair are the steps that are bound to be taken, backwards, and resting the worlds in
-	// which nothing is left to do.
+	// fair are the steps that are bound to be taken, backwards, and resting the worlds in which nothing is left to do.
 	fair    [][]int32
 	resting []int32
 	steps   int
@@ -90,8 +88,7 @@ func (e *exploration) reach(from int32, s successor) int32 {
 	return number
 }
 
-// mustRest checks that from every world a schedule without another fault leads to one in which
-// everything is as Git says.
+// mustRest checks that from every world, a path without further faults leads to one in which everything matches Git.
 func (e *exploration) mustRest(t *testing.T) {
 	t.Helper()
 	ends := make([]bool, len(e.worlds))
@@ -127,8 +124,8 @@ func (e *exploration) trace(n int32) string {
 	return strings.Join(lines, "\n")
 }
 
-// rests reports whether everything is as Git says, and that nothing is on its way. What the guard
-// holds, or what waits for a person to report that the last pool goes, stays as it is, and grows.
+// rests reports whether everything matches Git, and nothing is in progress. What the guard holds, or what waits for a
+// person to approve the removal of the last pool, stays as it is, and grows.
 func (s *shelf) rests(w *world) bool {
 	if !w.calm() || w.remembers() {
 		return false
@@ -167,7 +164,7 @@ func (s *shelf) rests(w *world) bool {
 	return s.classRests(w, held[poolName(0)])
 }
 
-// remembers reports whether no removal is open, and that what a reverted one has left is recorded.
+// remembers reports whether no removal is open, and what a reverted one has left is recorded.
 func (w *world) remembers() bool {
 	for uid := range w.record {
 		if len(w.removals) == 0 && strings.HasSuffix(uid, ".reverted") {
@@ -177,11 +174,11 @@ func (w *world) remembers() bool {
 	return false
 }
 
-// leavesNone reports whether Git has no pool left, and that this is not allowed any more: what has begun
-// waits for a pool that takes the pods, and may grow meanwhile.
+// leavesNone reports whether no pool is left in Git, although that is no longer allowed: a removal that has started
+// waits for a pool that takes the pods, and the pool may grow meanwhile.
 func (w *world) leavesNone() bool { return !w.allows && w.noPools() }
 
-// classRests reports whether the class of pool a is as Git says, or waits for the pool, which is held.
+// classRests reports whether the class of pool a matches Git, or waits for the pool, which is held.
 func (s *shelf) classRests(w *world, held bool) bool {
 	if w.pools[ownClass] == nowhere {
 		return !w.git[ownClass]
@@ -207,8 +204,8 @@ func paced(most intstr.IntOrString, grace time.Duration) v1alpha1.RemovalPolicy 
 	return v1alpha1.RemovalPolicy{MaxUnavailable: &most, Grace: &metav1.Duration{Duration: grace}, StallAfter: &metav1.Duration{Duration: 100 * long}}
 }
 
-// TestExplore goes through every order of what may happen to small worlds: breadth first, so that
-// what breaks a promise is shown by as few events as any. PLUMBLINE_FULL=1 explores larger ones.
+// TestExplore explores every order of events in small worlds, breadth first, so that a violated invariant is shown with
+// the fewest events. PLUMBLINE_FULL=1 explores larger worlds.
 func TestExplore(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1000))
 	for name, c := range map[string]struct {
@@ -217,9 +214,9 @@ func TestExplore(t *testing.T) {
 		commits, faults int8
 		drains          int8
 		states          int
-		// full is explored with PLUMBLINE_FULL=1 only; with class, pool a has one of its own; with leaves,
-		// all pools have left Git as it begins, and the guard lets them; with unseen, the first node is
-		// ending as it begins, and the cache lacks it. What may be drained has no pool that stays in Git.
+		// full is only explored with PLUMBLINE_FULL=1. With class, pool a has its own class. With leaves, all pools are
+		// removed from Git at the start, and the guard allows it. With unseen, the first node is terminating at the
+		// start, and missing in the cache. Worlds that may be drained have no pool that stays in Git.
 		full, class, leaves, unseen bool
 	}{
 		"two pools, three nodes":         {2, []int{0, 0, 1}, []int{0, 1, 2}, 1, 1, 0, 20_000, false, false, false, false},

@@ -16,23 +16,23 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// What is checked beside the promises of removals where people approve, and the calendar closes:
+// In addition to the invariants of removals, these are checked if people approve, and freezes start and end:
 //
-//   - Without a limit that allows it and without an Approval no more than one pool begins to leave, and not the last one:
-//     said. What was approved stays so where the Approval is taken back afterwards.
-//   - In a freeze no growth is stopped of a pool that has nodes, and no node is ended or replaced, but by a drain, which is
-//     asked for by name: thaws. What drains already ends, and what is empty goes.
+//   - Without a limit that allows it and without an Approval, at most one removal of a pool starts, and not that of
+//     the last one: said. What was approved stays approved if the Approval is deleted afterwards.
+//   - In a freeze, no growth is stopped of a pool that has nodes, and no node is terminated or replaced, except by a
+//     drain, which is requested explicitly: thaws. What already drains, and what is empty, is terminated.
 
-// word is what people say of a world beside its NodeSync.
+// word is the people's part of a world, apart from its NodeSync.
 type word struct {
-	// approvals and freezes are how many more of each there may be.
+	// approvals and freezes are how many more of each are possible.
 	approvals, freezes int8
 	frozen             bool
-	// approved is what stands approved; nil if nothing does.
+	// approved is the approved plan; nil if there is none.
 	approved *v1alpha1.ApprovedPlan
 }
 
-// key is equal for those that go on alike.
+// key is equal for those with the same future.
 func (w word) key() string {
 	said := ""
 	if w.approved != nil {
@@ -41,8 +41,8 @@ func (w word) key() string {
 	return fmt.Sprint("W", w.approvals, w.freezes, w.frozen, said)
 }
 
-// dated is a guard with the day after the worlds' as a freeze, and now is the time by which a plan is made: within it, or
-// before.
+// dated returns a guard with the day after the worlds' time as a freeze, and the time at which a plan is made: during
+// the freeze, or before.
 func dated(says v1alpha1.Guard) v1alpha1.Guard {
 	says.Freeze = []v1alpha1.GuardFreeze{{From: "2026-03-02", To: "2026-03-02"}}
 	return says
@@ -55,7 +55,7 @@ func (w word) now() time.Time {
 	return exploredNow
 }
 
-// plans are those that people have approved.
+// plans returns the approved plans.
 func (w word) plans() []v1alpha1.ApprovedPlan {
 	if w.approved == nil {
 		return nil
@@ -63,7 +63,7 @@ func (w word) plans() []v1alpha1.ApprovedPlan {
 	return []v1alpha1.ApprovedPlan{*w.approved}
 }
 
-// words are that a person approves what the last plan holds, or takes that back, and that the calendar closes and opens.
+// words makes a person approve what the last plan holds, or revert that, and freezes start and end.
 func (s *shelf) words(w *world, fair may, person func(what string, do func(*world))) {
 	if made := s.plans[s.planKey(w)]; w.approvals > 0 && made != nil && made.Approvable != nil {
 		a := made.Approvable
@@ -81,19 +81,19 @@ func (s *shelf) words(w *world, fair may, person func(what string, do func(*worl
 	fair(w.frozen, "the freeze ends", func(w *world) { w.frozen = false })
 }
 
-// thaws checks that no freeze stands against what takes nodes.
+// thaws checks that no freeze forbids what terminates nodes.
 func (x *explored) thaws(what string) {
 	if x.before.frozen && !x.before.known.drain {
 		x.breaks("%s in a freeze", what)
 	}
 }
 
-// lastSaid reports whether people have approved that the last pool goes.
+// lastSaid reports whether people have approved the removal of the last pool.
 func (w *world) lastSaid() bool {
 	return slices.ContainsFunc(w.removals, func(r v1alpha1.Removal) bool { return r.LastPool })
 }
 
-// undeleted reports whether a pool has a node that nothing ends yet, as the reconcile sees it.
+// undeleted reports whether a pool has a node that is not terminating yet, as the reconcile sees it.
 func (x *explored) undeleted(p int) bool {
 	for n, c := range x.before.cachedClaims()[:x.before.nodes()] {
 		if x.before.of[n] == p && there(c.claim) && !c.deleting {
@@ -110,10 +110,10 @@ func (x *explored) thawsFor(p int, what string) {
 	}
 }
 
-// patient is how many answers of EC2 have to lack an instance until that is its end.
+// patient is the number of EC2's responses without an instance that prove its termination.
 const patient = 10
 
-// said checks that somebody has said of all that leaves that it may: a limit, an Approval, now or once.
+// said checks that each removal is allowed by a limit or an Approval, now or earlier.
 func (x *explored) said(removals []plan.Candidate) {
 	w := &x.before
 	if w.known.allows || w.known.drain || w.approved != nil {
@@ -127,8 +127,8 @@ func (x *explored) said(removals []plan.Candidate) {
 	}
 }
 
-// TestExploreWords goes through every order of what people say of small worlds: approvals that come, expire or are taken
-// back, and freezes that begin and end, with commits and faults. PLUMBLINE_FULL=1 explores larger ones.
+// TestExploreWords explores every order of approvals that are given, expire or are reverted, and of freezes that start
+// and end, with commits and faults, in small worlds. PLUMBLINE_FULL=1 explores larger worlds.
 func TestExploreWords(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1000))
 	for name, c := range map[string]struct {
@@ -171,8 +171,7 @@ func TestExploreWords(t *testing.T) {
 	}
 }
 
-// takesPods reports whether a pool of Git could take the pods of others, as the reconcile sees it, or none
-// has to.
+// takesPods reports whether a pool in Git could take the pods of others, as the reconcile sees it, or none needs to.
 func (x *explored) takesPods() bool {
 	if x.before.known.drain || (x.before.known.allows || x.before.lastSaid() || x.before.approved != nil) && x.before.noPools() {
 		return true

@@ -15,21 +15,21 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// The bounds of an explored world.
+// The limits of an explored world.
 const (
 	mostPools = 4
-	// ownClass is the place, after the pools, of the EC2NodeClass that only pool a names.
+	// ownClass is the index, after the pools, of the EC2NodeClass that only pool a references.
 	ownClass  = mostPools
 	mostNodes = 8
 )
 
 var (
 	exploredOwner = plan.OwnerOf(namespace, "prod")
-	// exploredNow is the time of every reconcile. That time passes is an event.
+	// exploredNow is the time of every reconcile. The passing of time is an event.
 	exploredNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// long is longer than everything that is waited for.
+// long is longer than every wait.
 const long = 24 * time.Hour
 
 // The states of a node's instance in EC2.
@@ -38,7 +38,7 @@ const (
 	running
 	shuttingDown
 	terminated
-	forgotten // EC2 lists it no more
+	forgotten // EC2 no longer lists it
 )
 
 // The states of a NodeClaim.
@@ -46,7 +46,7 @@ const (
 	unmade uint8 = iota
 	made         // it has no provider ID yet
 	named
-	collected // it is not there any more
+	collected // it no longer exists
 )
 
 // slot is one node: its NodeClaim, its instance, and the pod that ran on it.
@@ -55,76 +55,77 @@ type slot struct {
 	deleting   bool
 	generation int8 // of the pool that owns it
 	instance   uint8
-	// hidden reports whether EC2's answers lack it, and lags that the next one shows it running.
+	// hidden reports whether EC2's responses do not contain it, and lags whether the next one shows it running.
 	hidden, lags bool
-	// pending reports whether the pod which ran on the node waits for another.
+	// pending reports whether the pod that ran on the node waits for another one.
 	pending bool
-	// replacing reports whether Karpenter replaces it, and placed that its pod has a place when it drains.
+	// replacing reports whether Karpenter replaces it, and placed whether its pod can run elsewhere when it drains.
 	replacing, placed bool
-	// ended reports whether a removal has ended the NodeClaim, noted that whose pods it evicts is recorded.
+	// ended reports whether a removal has terminated the NodeClaim, and noted whether the owners of the pods that it
+	// evicts are recorded.
 	ended, noted bool
 }
 
-// claims is what there is of NodeClaims, as the API server or a cache has them.
+// claims are the NodeClaims in the API server or a cache.
 type claims [mostNodes]seenClaim
 
-// setting is what stays the same in a world.
+// setting is the constant part of a world.
 type setting struct {
 	pools int
-	// of says of which pool each node is.
+	// of is the pool of each node.
 	of []int
 	// spare is a pool that stays in Git, without a node.
 	spare   bool
 	removal v1alpha1.RemovalPolicy
-	// classLeaves reports whether the class of pool a leaves Git with it, and comes with it.
+	// classLeaves reports whether the class of pool a is removed from Git together with it, and added together with it.
 	classLeaves bool
 	// moves reports whether commits rename pools.
 	moves bool
-	// stays says of nodes that a pod on them may not be disrupted.
+	// stays reports which nodes have a pod that must not be disrupted.
 	stays [mostNodes]bool
 }
 
-// world is one state of Git, a cluster, an account and plumbline. It is a value: what it
-// points to is never written to.
+// world is one state of Git, a cluster, an account and plumbline. It is a value: it is never written through its
+// pointers.
 type world struct {
 	*setting
-	// commits and faults are how many more of them there may be.
+	// commits and faults are how many more of them are possible.
 	commits, faults int8
 
 	git [mostPools + 1]bool
-	// spec is the NodeSync's, and known what the cache has of it; drains are how many more drains may begin.
+	// spec is the NodeSync's, and known what the cache contains of it; drains are how many more drains may start.
 	spec
 	known  spec
 	drains int8
 	word
-	// released says of entries that leave Git that the guard has let them go.
+	// released are the removed entries that the guard has allowed to remove.
 	released [mostPools + 1]bool
 
 	pools [mostPools + 1]int // the numbers of their forms
-	// generations is how often each was made.
+	// generations is how often each was created.
 	generations [mostPools + 1]int8
 	slots       [mostNodes]slot
-	// late are the caches of NodePools and of NodeClaims, where they lag.
+	// latePools and lateClaims are the caches of NodePools and of NodeClaims, if they lag.
 	latePools  *[mostPools + 1]int
 	lateClaims *claims
-	// lease reports whether a pod of the controller leads, and ready that its Deployment says so.
+	// lease reports whether a pod of the controller leads, and ready whether its Deployment reports it as ready.
 	lease, ready bool
-	verified     bool // the account is
-	answers      bool // EC2 does
+	verified     bool // the account is verified
+	answers      bool // EC2 responds
 
-	// removals and recent are what stands in the status, record in the ConfigMap.
+	// removals and recent are in the status, and record is in the ConfigMap.
 	removals []v1alpha1.Removal
 	recent   []v1alpha1.RecentRemoval
 	record   map[string]string
-	// lost reports whether a person has deleted the record, and with it the limits in it.
+	// lost reports whether a person has deleted the record, and with it the limits that it contains.
 	lost bool
-	// These a crash forgets.
+	// A crash loses these.
 	absent  map[string]Absence
 	evicted map[types.UID]bool
 	settled bool
 }
 
-// poolName is the name of a pool; that of the spare one comes last.
+// poolName returns the name of a pool; that of the spare one comes last.
 func poolName(p int) string { return string(rune('a' + p)) }
 
 func kindOf(p int) string {
@@ -142,7 +143,7 @@ func nodeName(s int) string   { return fmt.Sprintf("n%d", s) }
 func providerID(s int) string { return fmt.Sprintf("aws:///eu-west-1a/i-%017d", s) }
 func (w *world) nodes() int   { return len(w.of) }
 
-// revision names the commit by what it has: a commit that has what an earlier one had is it.
+// revision names the commit by its content: a commit with the same content as an earlier one has the same name.
 func (w *world) revision() string {
 	var b strings.Builder
 	b.WriteString("main@sha1:")
@@ -154,7 +155,7 @@ func (w *world) revision() string {
 	return b.String()
 }
 
-// newWorld has every pool in Git and in the cluster, and nodes in some slots.
+// newWorld returns a world with every pool in Git and in the cluster, and nodes in some slots.
 func newWorld(s *shelf, of *setting, launched ...int) world {
 	w := world{setting: of, lease: true, ready: true, verified: true, answers: true, record: map[string]string{}}
 	for p := range of.pools {
@@ -170,7 +171,7 @@ func newWorld(s *shelf, of *setting, launched ...int) world {
 	return w
 }
 
-// claimsNow are the NodeClaims as the API server has them.
+// claimsNow returns the NodeClaims in the API server.
 func (w *world) claimsNow() *claims {
 	var c claims
 	for n, s := range w.slots {
@@ -193,14 +194,14 @@ func (w *world) cachedPools() *[mostPools + 1]int {
 	return &w.pools
 }
 
-// there says of a NodeClaim that it exists.
+// there reports whether a NodeClaim exists.
 func there(claim uint8) bool { return claim == made || claim == named }
 
-// alive says of an instance that it costs money.
+// alive reports whether an instance costs money.
 func alive(instance uint8) bool { return instance == running || instance == shuttingDown }
 
-// key is equal for worlds that go on alike. Words, and the times by which a removal counts as stalled, are
-// not in it.
+// key is equal for worlds with the same future. It does not include messages, and the times at which a removal counts
+// as stalled.
 func (w *world) key() string {
 	b := make([]byte, 0, 256)
 	bits := func(all ...bool) {
@@ -252,8 +253,8 @@ func (w *world) key() string {
 	return string(b)
 }
 
-// still has what a reconcile has written without the times and numbers by which worlds would differ
-// that go on alike.
+// still normalizes the times and numbers that a reconcile has written, by which worlds with the same future would
+// differ.
 func (w *world) still() {
 	removals := make([]v1alpha1.Removal, len(w.removals))
 	for i, r := range w.removals {
@@ -267,7 +268,7 @@ func (w *world) still() {
 		removals[i] = r
 	}
 	w.removals = removals
-	// What was removed counts until its removal is over: guard.removalPeriod has passed then.
+	// A removed pool counts until its removal is over: guard.removalPeriod has passed then.
 	w.recent = slices.DeleteFunc(slices.Clone(w.recent), func(r v1alpha1.RecentRemoval) bool { return removalOf(removals, r.UID) == nil })
 	absent := map[string]Absence{}
 	for id, a := range w.absent {
@@ -286,7 +287,7 @@ func (w *world) still() {
 	}
 }
 
-// calm reports whether nothing keeps plumbline from going on, and that every cache is up to date.
+// calm reports whether nothing prevents plumbline from proceeding, and every cache is up to date.
 func (w *world) calm() bool {
 	for _, s := range w.slots {
 		if s.hidden || s.lags || s.pending {

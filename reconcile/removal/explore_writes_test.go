@@ -18,28 +18,27 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// explored is one reconcile over a world: it changes world, and before is what it was.
+// explored is one reconcile in a world: it changes world, and before is the world before it.
 type explored struct {
 	mu     sync.Mutex
 	shelf  *shelf
 	before world
 	world  world
-	// meanwhile happens just before the first write that ends or stops anything.
+	// meanwhile happens just before the first write that terminates or stops anything.
 	meanwhile func(*world)
-	// asks is how often it was asked whether the lease is still held.
+	// asks is how often the lease was checked.
 	asks int
-	// effects are what the reconcile has written, in order; those from the number acts on are
-	// written side by side.
+	// effects are the writes of the reconcile, in order; from the index acts on, they are concurrent.
 	effects []effect
 	acts    int
-	// asked reports whether EC2 was, held which entries the guard holds, and lets which it lets go; holds are the objects of the
-	// former, as an older one may have the name.
+	// asked reports whether EC2 was queried. held are the entries that the guard holds, and lets those that it allows
+	// to remove. holds are the objects of the former, because an older object may have the name.
 	asked      bool
 	held, lets [mostPools + 1]bool
 	holds      map[types.UID]bool
-	// ends is how many NodeClaims it has ended.
+	// ends is how many NodeClaims it has terminated.
 	ends int
-	// broken is the promise that the reconcile has broken; empty if it has kept all.
+	// broken is the invariant that the reconcile has violated; empty if there is none.
 	broken string
 }
 
@@ -55,8 +54,8 @@ func (x *explored) breaks(format string, args ...any) {
 	}
 }
 
-// wrote takes a write to the world. ends reports that it is one of those that end or stop
-// something, which are made side by side.
+// wrote applies a write to the world. ends reports whether it is one of those that terminate or stop something, which
+// are concurrent.
 func (x *explored) wrote(ends bool, what string, do func(*world)) {
 	if !ends {
 		if x.acts >= 0 {
@@ -69,8 +68,8 @@ func (x *explored) wrote(ends bool, what string, do func(*world)) {
 	do(&x.world)
 }
 
-// stillLeader is asked before each write. What happens meanwhile happens before the first that
-// ends or stops anything.
+// stillLeader is called before each write. What happens meanwhile happens before the first one that terminates or stops
+// anything.
 func (x *explored) stillLeader(context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -93,7 +92,7 @@ func (r reads) Create(_ context.Context, object client.Object, _ ...client.Creat
 	return r.writeRecord(object)
 }
 
-// Update writes it, too.
+// Update writes the record.
 func (r reads) Update(_ context.Context, object client.Object, _ ...client.UpdateOption) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,7 +124,7 @@ func (r reads) Patch(_ context.Context, object client.Object, patch client.Patch
 	return err
 }
 
-// Apply is what a removal does to a NodePool.
+// Apply is a removal's write to a NodePool.
 func (r reads) Apply(_ context.Context, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 	opts := (&client.ApplyOptions{}).ApplyOptions(options)
 	body, err := json.Marshal(object)
@@ -185,8 +184,8 @@ func (r reads) writePool(object client.Object, kind types.PatchType, body []byte
 	return r.shelf.forms[number].object.DeepCopy(), nil
 }
 
-// givesOthers reports whether a write gives a pool other limits back than it had. One that grows has those of
-// a person by then. Its disruption budgets come later, where Karpenter replaced its nodes.
+// givesOthers reports whether a write restores a pool with limits other than its previous ones. A growing pool has a
+// person's limits by then. Its disruption budgets are restored later, if Karpenter replaced its nodes.
 func (r reads) givesOthers(p, number int) bool {
 	before, after := r.world.pools[p], r.shelf.forms[number]
 	grew := before != nowhere && r.shelf.forms[before].grows
@@ -196,7 +195,7 @@ func (r reads) givesOthers(p, number int) bool {
 	return after.grows && !grew && !asBefore && !r.world.lost
 }
 
-// Delete ends a NodeClaim, or deletes a pool that owns nothing any more, or the record.
+// Delete deletes a NodeClaim, a pool that owns nothing any more, or the record.
 func (r reads) Delete(_ context.Context, object client.Object, options ...client.DeleteOption) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestPaceIsAsTheNodeSyncSays, and as the CRD's defaults say where it says nothing.
+// TestPaceIsAsTheNodeSyncSays checks the pace in the NodeSync's spec, with the CRD's defaults.
 func TestPaceIsAsTheNodeSyncSays(t *testing.T) {
 	half, three := intstr.FromString("50%"), intstr.FromInt32(3)
 	for name, c := range map[string]struct {
@@ -55,8 +55,8 @@ func TestPaceIsAsTheNodeSyncSays(t *testing.T) {
 	}
 }
 
-// TestNothingBeginsBeforeGitIsReadAgain: what was put back within the grace stays, whether or
-// not a webhook reports pushes.
+// TestNothingBeginsBeforeGitIsReadAgain checks that an entry that was added back within the grace period stays, whether
+// or not a webhook reports pushes.
 func TestNothingBeginsBeforeGitIsReadAgain(t *testing.T) {
 	recorded := metav1.NewTime(now.Add(-time.Minute))
 	over := recorded.Add(30 * time.Second)
@@ -100,7 +100,7 @@ func TestNothingBeginsBeforeGitIsReadAgain(t *testing.T) {
 	}
 }
 
-// TestTheGateOfArrivalsSaysWhatWaits: a person has to find out what holds a removal.
+// TestTheGateOfArrivalsSaysWhatWaits checks that the gate names what a removal waits for.
 func TestTheGateOfArrivalsSaysWhatWaits(t *testing.T) {
 	s := living(t).step(general)
 	s.Applied, s.Revision = false, "main@sha1:1"
@@ -117,7 +117,8 @@ func TestTheGateOfArrivalsSaysWhatWaits(t *testing.T) {
 	}
 }
 
-// TestWhatIsHeldOfANewerCommitIsNotWaitedFor, unless the removal needs it: a hold ends when a person says so, or never.
+// TestWhatIsHeldOfANewerCommitIsNotWaitedFor checks that a removal does not wait for held changes of a newer commit
+// unless it needs them: a hold may last forever.
 func TestWhatIsHeldOfANewerCommitIsNotWaitedFor(t *testing.T) {
 	const one, two = "main@sha1:1", "main@sha1:2"
 	held := func(name string) plan.Change {
@@ -151,8 +152,8 @@ func TestWhatIsHeldOfANewerCommitIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestNothingIsDeletedThatKarpenterMayNotFinalize: while a policy denies Karpenter's controller the removal of its finalizers,
-// no NodeClaim and no EC2NodeClass is deleted, and the removal names the policy.
+// TestNothingIsDeletedThatKarpenterMayNotFinalize checks that no NodeClaim and no EC2NodeClass is deleted while a
+// policy denies Karpenter's controller the removal of its finalizers, and that the removal names the policy.
 func TestNothingIsDeletedThatKarpenterMayNotFinalize(t *testing.T) {
 	s := living(t).step()
 	s.Alive = true
@@ -170,7 +171,7 @@ func TestNothingIsDeletedThatKarpenterMayNotFinalize(t *testing.T) {
 	}
 }
 
-// growingPool is a NodePool of Git that could take the pods of another.
+// growingPool returns a NodePool in Git that could take the pods of another.
 func growingPool(name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "karpenter.sh/v1", "kind": render.NodePool,
@@ -181,7 +182,7 @@ func growingPool(name string) *unstructured.Unstructured {
 	return u
 }
 
-// TestSuccessorGate: a pool goes while another one could take its pods.
+// TestSuccessorGate checks that a pool is removed only while another one could take its pods.
 func TestSuccessorGate(t *testing.T) {
 	set := func(path []string, value any) func(*unstructured.Unstructured) {
 		return func(u *unstructured.Unstructured) {
@@ -196,7 +197,7 @@ func TestSuccessorGate(t *testing.T) {
 		failing bool
 		none    bool
 		allowed bool
-		// approved reports whether people have approved that it is the last one.
+		// approved reports whether people have approved the removal of the last pool.
 		approved bool
 		want     string
 	}{
@@ -252,7 +253,7 @@ func TestSuccessorGate(t *testing.T) {
 	}
 }
 
-// TestASuccessorWhoseNodesDoNotRegister: its instances run, and no pod does.
+// TestASuccessorWhoseNodesDoNotRegister checks that a pool cannot take pods if its instances run but do not register.
 func TestASuccessorWhoseNodesDoNotRegister(t *testing.T) {
 	claim := func(name string, age time.Duration, node string) plan.NodeClaim {
 		return plan.NodeClaim{Name: name, Pool: "new", ProviderID: "aws:///a/i-" + name, Node: node, Created: now.Add(-age)}
@@ -283,7 +284,8 @@ func TestASuccessorWhoseNodesDoNotRegister(t *testing.T) {
 	}
 }
 
-// TestTheRoomOfSuccessors is that of all together, and has no bound where one of them has none.
+// TestTheRoomOfSuccessors checks that the room is that of all pools together, and unlimited if one of them has no
+// limits.
 func TestTheRoomOfSuccessors(t *testing.T) {
 	for name, c := range map[string]struct {
 		limits []map[string]any
@@ -321,7 +323,8 @@ func TestTheRoomOfSuccessors(t *testing.T) {
 	}
 }
 
-// TestAPoolWaitsForWhereItsPodsGo, as long as that is asked, and no removal that has begun.
+// TestAPoolWaitsForWhereItsPodsGo checks that a removal waits while its pods' destination is simulated, unless it has
+// started.
 func TestAPoolWaitsForWhereItsPodsGo(t *testing.T) {
 	r := v1alpha1.Removal{Kind: render.NodePool, Name: "old", UID: "old"}
 	for name, c := range map[string]struct {

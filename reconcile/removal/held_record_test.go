@@ -8,8 +8,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestDriveHeldWithoutItsRecord: a pool whose growth was stopped, whose record another client has
-// deleted and whose removal is held then, may grow.
+// TestDriveHeldWithoutItsRecord checks that a pool may grow if its growth was stopped, another client deleted its
+// record, and its removal is then held.
 func TestDriveHeldWithoutItsRecord(t *testing.T) {
 	batch := pool("batch", "batch-uid", dynamic())
 	s := pacedPool(t, batch)
@@ -31,8 +31,8 @@ func TestDriveHeldWithoutItsRecord(t *testing.T) {
 	s.expect("nothing is to be done", "batch Held")
 }
 
-// TestDriveCountsWhatIsHeldNoMore: what leaves of a pool that another client has deleted while its
-// removal was held counts against the next turn, from the first pass on.
+// TestDriveCountsWhatIsHeldNoMore checks that terminating NodeClaims of a pool that another client deleted while its
+// removal was held count against the next turn, from the first reconcile on.
 func TestDriveCountsWhatIsHeldNoMore(t *testing.T) {
 	restrained := map[string]any{"limits": map[string]any{"cpu": "0"}}
 	spot := pool("spot", "spot-uid", restrained)

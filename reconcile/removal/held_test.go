@@ -10,8 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
 )
 
-// TestWhatIsHeldGrows: a pool whose removal is held after its growth was stopped may grow as before, also where nodes
-// have ended.
+// TestWhatIsHeldGrows checks that a pool whose removal is held after its growth was stopped may grow as before, even if
+// nodes were terminated.
 func TestWhatIsHeldGrows(t *testing.T) {
 	for name, c := range map[string]struct {
 		phase v1alpha1.RemovalPhase

@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/property"
 )
 
-// An idle removal is never written: what did not move is the same, pass after pass.
+// TestNextIsIdempotent checks that an idle removal is never written: repeated reconciles do not change it.
 func TestNextIsIdempotent(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		m := newModel(rapid.IntRange(0, 2).Draw(t, "nodes"))
@@ -23,7 +23,7 @@ func TestNextIsIdempotent(t *testing.T) {
 		o.GrowthWithheld = o.GrowthStopped
 		once, _ := Next(*m.status, o, m.now, modelStall)
 		twice, _ := Next(once, o, m.now.Add(time.Minute), modelStall)
-		// A gate may be passed by having begun; from then on nothing moves.
+		// The removal may pass a gate because it has started; afterwards nothing changes.
 		third, _ := Next(twice, o, m.now.Add(2*time.Minute), modelStall)
 		if diff := cmp.Diff(twice, third); diff != "" {
 			t.Fatalf("written again without a cause:\n%s", diff)
@@ -31,8 +31,8 @@ func TestNextIsIdempotent(t *testing.T) {
 	})
 }
 
-// Instances that run on without a NodeClaim, while EC2's answers lag and flap: the
-// removal does not end before they do.
+// TestALivingInstanceIsNeverGone checks that a removal does not complete while instances run without a NodeClaim, even
+// if EC2's responses are stale and inconsistent.
 func TestALivingInstanceIsNeverGone(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		m := newModel(rapid.IntRange(1, 3).Draw(t, "nodes"))

@@ -26,8 +26,8 @@ func TestDriveAStaticPool(t *testing.T) {
 	}
 }
 
-// TestDriveAStaticPoolThatIsHeld: a drain has scaled it to 0, and is over. Git lacks it: it is held, and has its
-// replicas again.
+// TestDriveAStaticPoolThatIsHeld checks that a static pool that a drain has scaled to 0 gets its replicas back after
+// the drain, if it is not in Git and its removal is held.
 func TestDriveAStaticPoolThatIsHeld(t *testing.T) {
 	s := newStage(t, pool("fixed", "fixed-uid", map[string]any{"replicas": int64(2)}))
 	s.launch("a", "fixed", "fixed-uid")
@@ -72,7 +72,7 @@ func TestDriveAClassInUse(t *testing.T) {
 	}
 }
 
-// TestDrainALargeStaticPool: in one step, however many nodes it has.
+// TestDrainALargeStaticPool checks that a static pool is drained in one step, however many nodes it has.
 func TestDrainALargeStaticPool(t *testing.T) {
 	s := newStage(t, pool("fixed", "fixed-uid", map[string]any{"replicas": int64(25)}))
 	for i := range 25 {
@@ -83,7 +83,7 @@ func TestDrainALargeStaticPool(t *testing.T) {
 	s.expect("all of it", "fixed Draining", "scale to 0")
 }
 
-// TestDriveAStaticPoolThatKarpenterPassesOver: nobody ends a node, and it says why that may be.
+// TestDriveAStaticPoolThatKarpenterPassesOver checks that the removal says why no node may be terminated.
 func TestDriveAStaticPoolThatKarpenterPassesOver(t *testing.T) {
 	s := pacedPool(t, pool("fixed", "fixed-uid", map[string]any{"replicas": int64(3)}))
 	for _, name := range []string{"a", "b", "c"} {

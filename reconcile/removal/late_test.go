@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// late is a cache that has the NodeClaims as they were.
+// late is a cache with an old version of the NodeClaims.
 type late struct {
 	client.Reader
 	claims []karpv1.NodeClaim
@@ -34,8 +34,8 @@ func (l late) List(ctx context.Context, list client.ObjectList, options ...clien
 	return nil
 }
 
-// TestDrivePacedBehindALateCache: what another removal has ended counts, although the cache does
-// not have it yet.
+// TestDrivePacedBehindALateCache checks that NodeClaims terminated by another removal count, even if the cache does not
+// show it yet.
 func TestDrivePacedBehindALateCache(t *testing.T) {
 	restrained := map[string]any{"limits": map[string]any{"cpu": "0"}}
 	s := pacedPool(t, pool("batch", "batch-uid", restrained), pool("spot", "spot-uid", restrained))

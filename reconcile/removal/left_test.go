@@ -13,13 +13,13 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestDriveWaitsForPodsOfTheRemovalBefore: it is over, and the pods of its last node have no
-// node yet.
+// TestDriveWaitsForPodsOfTheRemovalBefore checks that a removal waits for the pods that a completed removal has left
+// without a node.
 func TestDriveWaitsForPodsOfTheRemovalBefore(t *testing.T) {
 	s := pacedPool(t, pool("batch", "batch-uid", dynamic()), pool("spot", "spot-uid", dynamic()))
 	s.launch("a", "batch", "batch-uid")
 	s.replica("web-a", "web", "node-a")
-	s.replica("stuck", "web", "") // did not run before: nobody waits for it
+	s.replica("stuck", "web", "") // did not run before, so it is not waited for
 	s.find(render.NodePool, "batch", "batch-uid")
 	s.expect("recorded", "batch Pacing")
 	s.expect("growth is stopped", "batch Pacing", "stop growth")
@@ -49,14 +49,15 @@ func TestDriveWaitsForPodsOfTheRemovalBefore(t *testing.T) {
 		t.Errorf("it says %s: %s", r.Reason, r.Message)
 	}
 	s.evict("web-b")
-	s.replica("web-c", "web", "") // another client's: no removal has evicted it
+	s.replica("web-c", "web", "") // another client created it: no removal has evicted it
 	s.expect("it has gone", "spot Draining", "delete NodeClaim/b")
 	if record, kept := s.record()["batch-uid"]; kept {
 		t.Errorf("still recorded: %s", record)
 	}
 }
 
-// TestDriveWaitsForNoPodOfTheRemovedPoolOnly: one that may run nowhere else will never run again.
+// TestDriveWaitsForNoPodOfTheRemovedPoolOnly checks that a removal does not wait for a pod that may only run in the
+// removed pool and never runs again.
 func TestDriveWaitsForNoPodOfTheRemovedPoolOnly(t *testing.T) {
 	in := func(pools ...string) corev1.NodeSelectorTerm {
 		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: karpv1.NodePoolLabelKey, Operator: corev1.NodeSelectorOpIn, Values: pools}}}
@@ -104,8 +105,8 @@ func TestDriveWaitsForNoPodOfTheRemovedPoolOnly(t *testing.T) {
 	}
 }
 
-// TestDriveCountsTheRoomOfASuccessor: what is left of its limits has to do for the pods of the
-// next node.
+// TestDriveCountsTheRoomOfASuccessor checks that the next node is terminated only if its pods fit within the remaining
+// limits.
 func TestDriveCountsTheRoomOfASuccessor(t *testing.T) {
 	for name, c := range map[string]struct {
 		cpu, memory string

@@ -57,8 +57,8 @@ func TestLetGo(t *testing.T) {
 	}
 }
 
-// A pool that Git has again and that is held gets its growth back and stays ours, once; a brake
-// that is on stays.
+// TestRestore checks that a held pool that is in Git again gets its growth back once and stays managed, and that a
+// brake that is on stays.
 func TestRestore(t *testing.T) {
 	batch := pool("batch", "batch-uid", dynamic())
 	s := newStage(t, batch)
@@ -88,8 +88,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// A brake goes with the label: the budgets are those of before, and nobody but Git's manager has
-// applied them.
+// TestLetGoTakesTheBrakeOff checks that a brake is removed together with the label: the previous budgets are restored,
+// and only Git's manager has applied them.
 func TestLetGoTakesTheBrakeOff(t *testing.T) {
 	own, brake := map[string]any{"nodes": "2"}, map[string]any{"nodes": "0", "reasons": []any{"Drifted"}}
 	for name, removing := range map[string]bool{"alone": false, "beside a removal": true} {
@@ -120,8 +120,9 @@ func TestLetGoTakesTheBrakeOff(t *testing.T) {
 	}
 }
 
-// A record that is lost after growth was stopped, as where the NodeSync is deleted in the foreground, does
-// not take the stop for what the pool had, nor away what the status knows.
+// TestLetGoAfterTheRecordWasLost checks that a record that is lost after growth was stopped, as when the NodeSync is
+// deleted in the foreground, neither makes the stopped state count as the previous one, nor removes what the status
+// contains.
 func TestLetGoAfterTheRecordWasLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		again, statusToo bool
@@ -174,7 +175,7 @@ func TestLetGoWithoutTheLease(t *testing.T) {
 	}
 }
 
-// An object that was written since it was read is looked at again, not patched.
+// TestReleaseOfAChangedObject checks that an object that was written since it was read is read again, not patched.
 func TestReleaseOfAChangedObject(t *testing.T) {
 	batch := pool("batch", "batch-uid", dynamic())
 	s := newStage(t, batch)
@@ -235,8 +236,8 @@ func TestRecordName(t *testing.T) {
 	}
 }
 
-// A pool whose label somebody has taken off grows again, too: its removal is what had
-// stopped it. One that another NodeSync has by now is that one's.
+// TestLetGoOfAPoolWithoutItsLabel checks that a pool whose label another client has removed grows again, too, because
+// its removal had stopped it. A pool of another NodeSync is not changed.
 func TestLetGoOfAPoolWithoutItsLabel(t *testing.T) {
 	for label, want := range map[string]map[string]any{
 		"":                        dynamic()["limits"].(map[string]any),

@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// counting counts what is asked of the API server about definitions and nodes.
+// counting counts the requests to the API server about definitions and nodes.
 type counting struct {
 	client.Reader
 	gets  atomic.Int32
@@ -39,8 +39,8 @@ func (c *counting) List(ctx context.Context, list client.ObjectList, options ...
 	return c.Reader.List(ctx, list, options...)
 }
 
-// TestDriveManyPools: however many pools leave, a reconcile reads them once, and a pool
-// of which only the API server knows that it has a node stays.
+// TestDriveManyPools checks that a reconcile reads all removed pools once, however many there are, and that a pool
+// stays if only the API server knows that it has a node.
 func TestDriveManyPools(t *testing.T) {
 	const pools, busy = namesAtOnce + many, namesAtOnce + 3
 	s := newStage(t)
@@ -48,7 +48,7 @@ func TestDriveManyPools(t *testing.T) {
 		name := fmt.Sprintf("pool-%d", i)
 		made := pool(name, types.UID(name+"-uid"), map[string]any{"limits": map[string]any{"cpu": "0"}})
 		if i == 0 {
-			made.SetLabels(nil) // someone has taken our label off; it is there all the same
+			made.SetLabels(nil) // another client removed plumbline's label; the pool still exists
 		}
 		if err := s.client.Create(t.Context(), made); err != nil {
 			t.Fatal(err)
@@ -59,7 +59,7 @@ func TestDriveManyPools(t *testing.T) {
 	s.cache = blind{s.client}
 	name := fmt.Sprintf("pool-%d", busy)
 	s.launch("late", name, types.UID(name+"-uid"))
-	delete(s.instances, "i-late") // EC2 does not show it yet either
+	delete(s.instances, "i-late") // EC2 does not return it yet either
 	live := &counting{Reader: s.client}
 	s.live = live
 	gone := map[string]bool{}
@@ -82,7 +82,7 @@ func TestDriveManyPools(t *testing.T) {
 	}
 }
 
-// TestDriveManyClasses: who names a class is read once for all of them.
+// TestDriveManyClasses checks that the references to all classes are read once.
 func TestDriveManyClasses(t *testing.T) {
 	s := newStage(t, pool("batch", "batch-uid", map[string]any{"template": map[string]any{"spec": map[string]any{"nodeClassRef": map[string]any{"name": "class-1"}}}}))
 	for _, name := range []string{"class-0", "class-1", "default"} {
@@ -108,8 +108,8 @@ func TestDriveManyClasses(t *testing.T) {
 	}
 }
 
-// A record of an older daemon says only whether EC2 has shown an instance: that is
-// no end.
+// TestOlderRecordsAreRead checks that a record of an older daemon, which only says whether EC2 has returned an
+// instance, proves no termination.
 func TestOlderRecordsAreRead(t *testing.T) {
 	old := `{"kind":"NodePool","name":"batch","notedAt":"2026-01-01T12:00:00Z","instances":{"i-a":true,"i-b":false},"growth":{}}`
 	var got record
@@ -132,7 +132,7 @@ func TestOlderRecordsAreRead(t *testing.T) {
 	}
 }
 
-// An answer that lags does not bring back what was shown to be ending.
+// TestARecordedStateOnlyRises checks that a stale response does not undo that an instance was seen shutting down.
 func TestARecordedStateOnlyRises(t *testing.T) {
 	r := &records{entries: map[types.UID]record{}}
 	it := &item{before: v1alpha1.Removal{UID: "1"}}
@@ -144,8 +144,8 @@ func TestARecordedStateOnlyRises(t *testing.T) {
 	}
 }
 
-// TestDriveNamesARelabelledNodeClaim: a removal that waits for the instance of a NodeClaim
-// whose label was changed by hand says so, as long as that is so.
+// TestDriveNamesARelabelledNodeClaim checks that a removal that waits for the instance of a NodeClaim names the
+// NodeClaim while its label is changed by hand.
 func TestDriveNamesARelabelledNodeClaim(t *testing.T) {
 	s := newStage(t, pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}))
 	s.launch("a", "batch", "batch-uid")
@@ -185,8 +185,8 @@ func TestDriveNamesARelabelledNodeClaim(t *testing.T) {
 	s.expect("it is the pool's again", "batch Draining", "delete NodeClaim/b")
 }
 
-// TestDriveNamesNoNodeClaimOfANewPool: one of the pool that was recreated under the name bears the
-// right label.
+// TestDriveNamesNoNodeClaimOfANewPool checks that NodeClaims of a pool that was recreated under the name are not named,
+// because their label is right.
 func TestDriveNamesNoNodeClaimOfANewPool(t *testing.T) {
 	s := newStage(t, pool("batch", "new-uid", dynamic()))
 	s.launch("a", "batch", "batch-uid")
@@ -206,8 +206,8 @@ func TestDriveNamesNoNodeClaimOfANewPool(t *testing.T) {
 	}
 }
 
-// TestDriveNamesWhatAClassWaitsFor: a NodePool that is not removed by itself comes before
-// those that are, with what to do.
+// TestDriveNamesWhatAClassWaitsFor checks that a NodePool that is not removed automatically is named before the others,
+// with what to do.
 func TestDriveNamesWhatAClassWaitsFor(t *testing.T) {
 	naming := func(name string) map[string]any {
 		return map[string]any{"template": map[string]any{"spec": map[string]any{"nodeClassRef": map[string]any{"name": name}}}}
@@ -227,8 +227,8 @@ func TestDriveNamesWhatAClassWaitsFor(t *testing.T) {
 	}
 }
 
-// TestDriveNoClassStallsBeforeItsPool: while the pool that names it waits for a window, or for a person who releases it, a
-// class waits, too, and it stalls when the pool does.
+// TestDriveNoClassStallsBeforeItsPool checks that a class waits while the pool that references it waits for a window or
+// a person, and stalls when the pool does.
 func TestDriveNoClassStallsBeforeItsPool(t *testing.T) {
 	for reason, wait := range map[string]func(s *stage, waits bool){
 		ReasonFrozen: func(s *stage, waits bool) {

@@ -240,15 +240,15 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
-// saidAt is so many seconds after 11:59.
+// saidAt returns a time some seconds after 11:59.
 func saidAt(at int64) time.Time { return time.Date(2026, 1, 1, 11, 59, int(at), 0, time.UTC) }
 
-// said is an event by which Karpenter says why it does not replace a node.
+// said returns an event with which Karpenter reports why it does not replace a node.
 func said(message string, at int64) []corev1.Event {
 	return []corev1.Event{{Reason: "DisruptionBlocked", Message: message, LastTimestamp: metav1.NewTime(saidAt(at))}}
 }
 
-// TestDiagnoseNamesTheController that drains nothing, or is not as the chart says.
+// TestDiagnoseNamesTheController checks the message about a controller that drains nothing, or differs from its chart.
 func TestDiagnoseNamesTheController(t *testing.T) {
 	open := Gate{Open: true}
 	for want, c := range map[string]struct{ controller, leader Gate }{
@@ -266,8 +266,8 @@ func TestDiagnoseNamesTheController(t *testing.T) {
 	}
 }
 
-// TestKeptAreThoseThatOccupyTheSlots: what holds a removal up is looked for among the NodeClaims that are terminating, which
-// removal.maxUnavailable counts, and among those that Karpenter has not begun with only if none is.
+// TestKeptAreThoseThatOccupyTheSlots checks that the diagnosis looks at the terminating NodeClaims, which
+// removal.maxUnavailable counts, and only if there are none at those that Karpenter has not started on.
 func TestKeptAreThoseThatOccupyTheSlots(t *testing.T) {
 	now := time.Unix(1000, 0)
 	waiting, held := Claim{Name: "b", Node: "node-b"}, Claim{Name: "a", Node: "node-a", Deleting: time.Unix(1, 0), Ending: true}
@@ -289,7 +289,7 @@ func TestKeptAreThoseThatOccupyTheSlots(t *testing.T) {
 	}
 }
 
-// TestADeletedObjectNamesItsFinalizers: and who removes each.
+// TestADeletedObjectNamesItsFinalizers checks that the message names the finalizers, and who removes each.
 func TestADeletedObjectNamesItsFinalizers(t *testing.T) {
 	for want, finalizers := range map[string][]string{
 		"terminating": nil,

@@ -12,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// moving is a step in which Git has some NodePools that are in the cluster; a full one has no room to grow,
-// and one that is broken is not Ready.
+// moving returns a step in which Git contains some NodePools that exist in the cluster; full ones have no room to grow,
+// and broken ones are not Ready.
 func moving(t *testing.T, git ...string) *Step {
 	t.Helper()
 	s := newBed(t).step()
@@ -32,8 +32,8 @@ func moving(t *testing.T, git ...string) *Step {
 	return s
 }
 
-// TestAMoveWaitsForItsTargets: it begins when each of them is Ready, however old it is, and goes on while one
-// of them could take the pods; that another pool could is not enough.
+// TestAMoveWaitsForItsTargets checks that a move starts when each target is Ready, however old it is, and proceeds
+// while one of them could take the pods; another pool is not enough.
 func TestAMoveWaitsForItsTargets(t *testing.T) {
 	for name, c := range map[string]struct {
 		git, to             []string
@@ -69,7 +69,7 @@ func TestAMoveWaitsForItsTargets(t *testing.T) {
 	}
 }
 
-// TestAMoveIsRecorded as long as the plan says so and nothing has begun.
+// TestAMoveIsRecorded checks that a move is recorded while the plan contains it and nothing has started.
 func TestAMoveIsRecorded(t *testing.T) {
 	s := newBed(t).step()
 	candidate := plan.Candidate{Ref: general, UID: "p1", MovesTo: []string{"general2"}}

@@ -18,9 +18,8 @@ import (
 
 const modelStall = 10 * time.Minute
 
-// pass is one reconcile over the model: questions answered, then each action done,
-// with the world going on between them, and a crash before the action of the
-// given number. What it writes down, it writes at its end.
+// pass runs one reconcile in the model: it answers questions and then carries out each action, with other events
+// between them, and a crash before the action with the given number. It writes the status at its end.
 func (m *model) pass(t *rapid.T, crashBefore int, between func()) {
 	if m.status == nil || m.gone {
 		return
@@ -59,7 +58,7 @@ func (m *model) pass(t *rapid.T, crashBefore int, between func()) {
 			return
 		}
 		between()
-		if m.status == nil { // A revert was concluded elsewhere: the record is read back as not there.
+		if m.status == nil { // A revert completed elsewhere: the record no longer exists when it is read back.
 			return
 		}
 		m.do(t, a, recorded, held, o)
@@ -200,7 +199,7 @@ func TestNextKeepsItsPromises(t *testing.T) {
 	})
 }
 
-// revert is a newer revision that has the entry again, or has lost it once more.
+// revert is a newer revision that contains the entry again, or removes it once more.
 func (m *model) revert() {
 	switch {
 	case m.gone:
@@ -230,8 +229,7 @@ func (m *model) deletedByHand(foreground bool) {
 	}
 }
 
-// mustEnd shows that a removal ends once the world cooperates, and that a
-// reverted one has left the pool.
+// mustEnd checks that a removal completes once all gates are open, and that a reverted one has left the pool.
 func (m *model) mustEnd(t *rapid.T) {
 	m.controller, m.cloud, m.arrivals, m.ec2, m.hold = true, true, true, true, false
 	m.successor, m.leader, m.pending = true, true, false
@@ -256,7 +254,7 @@ func (m *model) mustEnd(t *rapid.T) {
 	t.Fatalf("it never ends: %+v, NodeClaims %v, instances %v", m.status, m.claims, m.instances)
 }
 
-// owned adds a pod on a node that a DaemonSet has, or nobody.
+// owned adds a pod on a node, with or without an owner such as a DaemonSet.
 func (s *stage) owned(name, kind, node string) {
 	s.t.Helper()
 	yes := true
@@ -272,8 +270,8 @@ func (s *stage) owned(name, kind, node string) {
 	}
 }
 
-// TestDriveEmptyNodesFirst: nodes whose end moves no pod end before others, wherever NodeClaims are deleted
-// a few at a time, and what is noted are the workloads of those that end.
+// TestDriveEmptyNodesFirst checks that nodes whose termination moves no pod are terminated first if NodeClaims are
+// deleted a few at a time, and that only the workloads of the terminated ones are noted.
 func TestDriveEmptyNodesFirst(t *testing.T) {
 	for name, change := range map[string]func(*stage){
 		"AtOnce":                             func(*stage) {},
@@ -309,7 +307,7 @@ func TestDriveEmptyNodesFirst(t *testing.T) {
 	}
 }
 
-// TestDriveLooksForEmptyNodes among a bounded number of a pool's.
+// TestDriveLooksForEmptyNodes checks that only a limited number of a pool's nodes is checked.
 func TestDriveLooksForEmptyNodes(t *testing.T) {
 	left := make([]Claim, looksAtOnce+10)
 	for i := range left {
@@ -325,7 +323,7 @@ func TestDriveLooksForEmptyNodes(t *testing.T) {
 	}
 }
 
-// scale gives a pool 0 replicas.
+// scale sets a pool's replicas to 0.
 func (s *stage) scale(name string) {
 	s.t.Helper()
 	object := pool(name, "", nil)

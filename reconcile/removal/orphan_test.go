@@ -9,8 +9,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestOrphanNamesWhatEndsAllTheSame: NodeClaims that are terminating cannot be taken back, and
-// the end of the NodeSync says how many there are.
+// TestOrphanNamesWhatEndsAllTheSame checks that the message about the deleted NodeSync counts the NodeClaims that are
+// already terminating, which cannot be reverted.
 func TestOrphanNamesWhatEndsAllTheSame(t *testing.T) {
 	for name, c := range map[string]struct {
 		terminating bool
@@ -43,8 +43,9 @@ func TestOrphanNamesWhatEndsAllTheSame(t *testing.T) {
 	}
 }
 
-// TestAnEntryIsLeftToItself once that is approved, and the reconcile after ends its removal: the object has
-// lost our label, the record of what was applied lacks it, and its nodes are counted.
+// TestAnEntryIsLeftToItself checks that an entry is orphaned once that is approved, and that the next reconcile
+// completes its removal: the object no longer has plumbline's label, the record of applied objects does not contain it,
+// and its nodes are counted.
 func TestAnEntryIsLeftToItself(t *testing.T) {
 	for name, c := range map[string]struct {
 		candidate plan.Candidate
@@ -87,8 +88,8 @@ func TestAnEntryIsLeftToItself(t *testing.T) {
 	}
 }
 
-// TestWhatWasRelabelledIsNotForgotten: a pool whose label was changed by hand and that
-// leaves Git is neither removed nor done with.
+// TestWhatWasRelabelledIsNotForgotten checks that a pool whose label was changed by hand and that is removed from Git
+// is neither removed nor forgotten.
 func TestWhatWasRelabelledIsNotForgotten(t *testing.T) {
 	for name, label := range map[string]string{"taken off": "", "of a NodeSync that is not there": "plumbline-system.nobody"} {
 		t.Run(name, func(t *testing.T) {
@@ -122,8 +123,8 @@ func TestWhatWasRelabelledIsNotForgotten(t *testing.T) {
 	}
 }
 
-// TestADrainNamesWhatWasRelabelled: an EC2NodeClass that waits for such a pool does not hide
-// it, and says what to do as well.
+// TestADrainNamesWhatWasRelabelled checks that an EC2NodeClass that waits for such a pool does not hide the pool, and
+// also says what to do.
 func TestADrainNamesWhatWasRelabelled(t *testing.T) {
 	b := living(t)
 	pool := b.livePool()

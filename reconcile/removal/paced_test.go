@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// paced is a stage at the default pace, without a grace.
+// pacedPool returns a stage with the default pace, without a grace period.
 func pacedPool(t *testing.T, objects ...client.Object) *stage {
 	t.Helper()
 	s := newStage(t, objects...)
@@ -25,13 +25,13 @@ func pacedPool(t *testing.T, objects ...client.Object) *stage {
 	return s
 }
 
-// replica is a pod of a ReplicaSet; without a node it is Pending.
+// replica adds a pod of a ReplicaSet; without a node it is Pending.
 func (s *stage) replica(name, of, node string) {
 	s.t.Helper()
 	s.requests(name, of, node, nil)
 }
 
-// requests is one that requests something of its node.
+// requests adds a pod with resource requests.
 func (s *stage) requests(name, of, node string, what corev1.ResourceList) {
 	s.t.Helper()
 	yes := true
@@ -69,14 +69,14 @@ func (s *stage) expect(what string, want ...string) {
 	}
 }
 
-// TestDrivePaced: one node, then its pods, then the next.
+// TestDrivePaced checks that one node is terminated at a time, and the next only when its pods run.
 func TestDrivePaced(t *testing.T) {
 	s := pacedPool(t, pool("batch", "batch-uid", dynamic()))
 	for _, name := range []string{"a", "b"} {
 		s.launch(name, "batch", "batch-uid")
 		s.replica("web-"+name, "web", "node-"+name)
 	}
-	s.replica("stuck", "web", "") // did not run before: nobody waits for it
+	s.replica("stuck", "web", "") // did not run before, so it is not waited for
 	s.find(render.NodePool, "batch", "batch-uid")
 	s.expect("recorded", "batch Pacing")
 	s.expect("growth is stopped", "batch Pacing", "stop growth")
@@ -101,7 +101,7 @@ func TestDrivePaced(t *testing.T) {
 	s.expect("the pod runs", "batch Draining", "delete NodeClaim/b")
 }
 
-// TestDriveOneStepForAll: what two removals end together is bounded, too.
+// TestDriveOneStepForAll checks that two removals share the limit.
 func TestDriveOneStepForAll(t *testing.T) {
 	s := pacedPool(t, pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}), pool("spot", "spot-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}))
 	s.launch("a", "batch", "batch-uid")
@@ -126,7 +126,7 @@ func TestDriveOneStepForAll(t *testing.T) {
 	s.expect("its turn", "batch Finalizing", "spot Draining", "delete the object", "delete NodeClaim/b")
 }
 
-// TestDriveManyNodes: the pods of a bounded number of nodes are read in a reconcile.
+// TestDriveManyNodes checks that a reconcile reads the pods of a limited number of nodes.
 func TestDriveManyNodes(t *testing.T) {
 	s := pacedPool(t, pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}))
 	s.pace.MaxUnavailable = intstr.FromString("100%")
@@ -143,8 +143,8 @@ func TestDriveManyNodes(t *testing.T) {
 	}
 }
 
-// TestDriveGivesGrowthBack: a successor that cannot take the pods any more leaves
-// the pool as it was, with the limit that it had, or without one.
+// TestDriveGivesGrowthBack checks that a pool is restored, with or without a limit, if no other pool can take the pods
+// any more.
 func TestDriveGivesGrowthBack(t *testing.T) {
 	for name, spec := range map[string]map[string]any{"a limit": dynamic(), "no limit": {"weight": int64(1)}} {
 		t.Run(name, func(t *testing.T) {
@@ -171,8 +171,8 @@ func TestDriveGivesGrowthBack(t *testing.T) {
 	}
 }
 
-// TestDriveWithinTheGrace: nothing is written to the pool, and the reconcile after it
-// comes by itself.
+// TestDriveWithinTheGrace checks that nothing is written to the pool within the grace period, and that the reconcile
+// afterwards is requested.
 func TestDriveWithinTheGrace(t *testing.T) {
 	s := pacedPool(t, pool("batch", "batch-uid", dynamic()))
 	s.pace.Grace = 30 * time.Second
@@ -187,7 +187,7 @@ func TestDriveWithinTheGrace(t *testing.T) {
 	s.expect("it is over", "batch Pacing", "stop growth")
 }
 
-// TestTurn: how many may be ended, of one removal and of all together.
+// TestTurn checks how many NodeClaims may be terminated, by one removal and by all together.
 func TestTurn(t *testing.T) {
 	percent, number := intstr.FromString("10%"), intstr.FromInt32(3)
 	for name, c := range map[string]struct {
@@ -215,8 +215,8 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// TestDriveAStaticPoolStepByStep: its replicas are lowered one by one, and Karpenter chooses
-// which node goes.
+// TestDriveAStaticPoolStepByStep checks that the replicas of a static pool are lowered one by one, and that Karpenter
+// chooses the node.
 func TestDriveAStaticPoolStepByStep(t *testing.T) {
 	fixed := pool("fixed", "fixed-uid", map[string]any{"replicas": int64(3)})
 	s := pacedPool(t, fixed)

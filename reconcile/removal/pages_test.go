@@ -14,8 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// slowPages is an EC2 whose answers have one terminated instance on each page, and
-// that answers no more requests than are granted.
+// slowPages is an EC2 that returns one terminated instance per page, and answers only the granted number of requests.
 type slowPages struct {
 	ids     []string
 	granted atomic.Int32
@@ -43,7 +42,7 @@ func (p *slowPages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `<DescribeInstancesResponse><reservationSet><item><instancesSet><item><instanceId>%s</instanceId><instanceState><name>terminated</name></instanceState><placement><availabilityZone>eu-west-1a</availabilityZone></placement><tagSet><item><key>karpenter.sh/nodepool</key><value>batch</value></item></tagSet></item></instancesSet></item></reservationSet>%s</DescribeInstancesResponse>`, p.ids[at], next)
 }
 
-// client is the real one, of an account that is this EC2.
+// client returns a real client of this EC2.
 func (p *slowPages) client(t *testing.T, patience time.Duration) *cloud.Client {
 	t.Helper()
 	server := httptest.NewServer(p)
@@ -58,8 +57,8 @@ func (p *slowPages) client(t *testing.T, patience time.Duration) *cloud.Client {
 	return client
 }
 
-// TestDriveOverSeveralPages: a reconcile has time for one page of EC2's answer, and the
-// removal ends all the same: each reconcile goes on where the last one stopped.
+// TestDriveOverSeveralPages checks that a removal completes although each reconcile has time for only one page of EC2's
+// response: each continues where the last one stopped.
 func TestDriveOverSeveralPages(t *testing.T) {
 	s := newStage(t, pool("batch", "batch-uid", dynamic()))
 	pages := &slowPages{}

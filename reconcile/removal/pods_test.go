@@ -9,7 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// interrupt is Karpenter that ends a NodeClaim because its spot instance is reclaimed.
+// interrupt makes Karpenter terminate a NodeClaim because its spot instance is interrupted.
 func (s *stage) interrupt(name string) {
 	s.t.Helper()
 	for _, claim := range s.claims() {
@@ -21,8 +21,8 @@ func (s *stage) interrupt(name string) {
 	}
 }
 
-// TestDriveWaitsForPodsOfInterruptedNodes: a node that Karpenter ends by itself amid a
-// removal counts like one that the removal has ended, pods and all.
+// TestDriveWaitsForPodsOfInterruptedNodes checks that a node that Karpenter terminates during a removal counts like one
+// that the removal has terminated, including its pods.
 func TestDriveWaitsForPodsOfInterruptedNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		// forgotten reports whether the daemon was restarted after the interruption was seen.
@@ -41,7 +41,7 @@ func TestDriveWaitsForPodsOfInterruptedNodes(t *testing.T) {
 				s.launch(name, "batch", "batch-uid")
 			}
 			s.runsOf("web", "web-1", "node-a", time.Now().Add(-time.Hour), corev1.ConditionTrue)
-			// It has ceased to be Ready with its node.
+			// It became unready together with its node.
 			s.runsOf("db", "db-1", "node-b", time.Now().Add(-time.Hour), corev1.ConditionFalse)
 			s.owned("bare", "", "node-c")
 			s.find(render.NodePool, "batch", "batch-uid")
@@ -49,7 +49,7 @@ func TestDriveWaitsForPodsOfInterruptedNodes(t *testing.T) {
 			s.expect("growth is stopped", "batch Pacing", "stop growth")
 			s.expect("one is ended", "batch Draining", "delete NodeClaim/a")
 			s.interrupt("b")
-			// The first replacement is there before the interruption is seen.
+			// The first replacement exists before the interruption is seen.
 			if c.ready == "" {
 				s.runsOf("db", "db-2", "", time.Now().Add(time.Minute), corev1.ConditionFalse)
 			} else {
@@ -78,7 +78,8 @@ func TestDriveWaitsForPodsOfInterruptedNodes(t *testing.T) {
 	}
 }
 
-// TestDriveReadsThePodsOfANodeOnce: what leaves for long is not looked at in each reconcile.
+// TestDriveReadsThePodsOfANodeOnce checks that the pods of a node that terminates slowly are not read in each
+// reconcile.
 func TestDriveReadsThePodsOfANodeOnce(t *testing.T) {
 	s := pacedPool(t, pool("batch", "batch-uid", dynamic()))
 	for _, name := range []string{"a", "b", "c"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// runs adds a pod of ReplicaSet web that runs on a node, created at a time, and Ready or not.
+// runs adds a pod of ReplicaSet web that runs on a node, with its creation time, Ready or not.
 func (s *stage) runs(name, node string, made time.Time, ready corev1.ConditionStatus) {
 	s.t.Helper()
 	s.runsOf("web", name, node, made, ready)
@@ -38,8 +38,8 @@ func (s *stage) runsOf(of, name, node string, made time.Time, ready corev1.Condi
 	}
 }
 
-// TestDriveWaitsForReadyPods: a pod that runs on its new node and is not Ready holds up the
-// next NodeClaim, unless as many of its workload were not Ready before.
+// TestDriveWaitsForReadyPods checks that a pod that runs on its new node but is not Ready delays the next NodeClaim,
+// unless as many pods of its workload were not Ready before.
 func TestDriveWaitsForReadyPods(t *testing.T) {
 	const ready, unready = corev1.ConditionTrue, corev1.ConditionFalse
 	cases := map[string]struct {

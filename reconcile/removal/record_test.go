@@ -21,7 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// takeBack is a reconcile in which Git has an entry again that leaves.
+// takeBack runs a reconcile in which Git again contains an entry that is being removed.
 func (s *stage) takeBack(name string) {
 	s.t.Helper()
 	for i, r := range s.sync.Status.Removals {
@@ -56,8 +56,8 @@ func (s *stage) settle() (left bool) {
 	return left
 }
 
-// twoLeave has two pools that may not grow: batch with node a and spot with b and c, each with a pod
-// of the same workload. The node of batch is being ended.
+// twoLeave returns a stage with two removed pools that may not grow: batch with node a and spot with b and c, each with
+// a pod of the same workload. The node of batch is terminating.
 func twoLeave(t *testing.T) *stage {
 	t.Helper()
 	stopped := map[string]any{"limits": map[string]any{"cpu": "0"}}
@@ -73,7 +73,7 @@ func twoLeave(t *testing.T) *stage {
 	return s
 }
 
-// TestDriveWaitsForPodsThatAnotherRemovalHasNoted: whose record is gone by then.
+// TestDriveWaitsForPodsThatAnotherRemovalHasNoted checks this for a removal whose record is gone.
 func TestDriveWaitsForPodsThatAnotherRemovalHasNoted(t *testing.T) {
 	for name, ends := range map[string]func(s *stage){
 		"it is over": func(s *stage) { s.expect("it is over", "batch Gone", "spot Draining") },
@@ -101,8 +101,8 @@ func TestDriveWaitsForPodsThatAnotherRemovalHasNoted(t *testing.T) {
 	}
 }
 
-// TestDriveCountsWhatARemovalHasLeftThatWasTakenBack: no commit takes back that a NodeClaim ends, and
-// that its pods need another node.
+// TestDriveCountsWhatARemovalHasLeftThatWasTakenBack checks that the terminating NodeClaims of a reverted removal, and
+// their pods, still count: no commit can revert a termination.
 func TestDriveCountsWhatARemovalHasLeftThatWasTakenBack(t *testing.T) {
 	s := twoLeave(t)
 	s.takeBack("batch")
@@ -121,7 +121,8 @@ func TestDriveCountsWhatARemovalHasLeftThatWasTakenBack(t *testing.T) {
 	}
 }
 
-// TestWhatWasTakenBackMayLeaveAgain: what it has left then counts, and once, held or not.
+// TestWhatWasTakenBackMayLeaveAgain checks that what a reverted removal has left counts once when the pool is removed
+// again, held or not.
 func TestWhatWasTakenBackMayLeaveAgain(t *testing.T) {
 	for name, holds := range map[string]map[types.UID]Hold{
 		"it goes on": nil,
@@ -146,7 +147,8 @@ func TestWhatWasTakenBackMayLeaveAgain(t *testing.T) {
 	}
 }
 
-// TestSettleLooksAtWhatWasTakenBack: until its NodeClaim has ended, and its pod runs.
+// TestSettleLooksAtWhatWasTakenBack checks that Settle waits until the NodeClaim of a reverted removal is gone and its
+// pod runs.
 func TestSettleLooksAtWhatWasTakenBack(t *testing.T) {
 	s := twoLeave(t)
 	s.takeBack("spot")
@@ -167,10 +169,11 @@ func TestSettleLooksAtWhatWasTakenBack(t *testing.T) {
 	}
 }
 
-// apiServerMost is how large the API server lets a ConfigMap be.
+// apiServerMost is the maximum size of a ConfigMap in the API server.
 const apiServerMost = 1 << 20
 
-// manyBudgets are disruption budgets of so many bytes in all, scheduled, and active in no minute of these tests.
+// manyBudgets returns scheduled disruption budgets with a total size in bytes, none of which is active during these
+// tests.
 func manyBudgets(bytes int) []any {
 	budgets := []any{map[string]any{"nodes": "20%"}}
 	for range 40 {
@@ -179,8 +182,8 @@ func manyBudgets(bytes int) []any {
 	return budgets
 }
 
-// crowd is a stage on which so many pools with a node each leave, which have more disruption budgets
-// together than a ConfigMap may hold, and an API server that says so.
+// crowd returns a stage with many removed pools with a node each, whose disruption budgets together do not fit into a
+// ConfigMap, and an API server that rejects a larger one.
 func crowd(t *testing.T, pools, bytes int) *stage {
 	t.Helper()
 	s := newStage(t)
@@ -236,7 +239,7 @@ func sizeOf(data map[string]string) (n int) {
 	return n
 }
 
-// TestADrainKeepsNoBudgets: it has nothing replaced, and so overwrites none.
+// TestADrainKeepsNoBudgets checks that a drain records no budgets: it replaces no nodes, so it overwrites none.
 func TestADrainKeepsNoBudgets(t *testing.T) {
 	s := crowd(t, 30, 50_000)
 	for range 3 {
@@ -252,8 +255,9 @@ func TestADrainKeepsNoBudgets(t *testing.T) {
 	}
 }
 
-// TestEachRemovalEndsWhateverBudgetsItHas: Karpenter replaces the nodes of as many pools at a time as the record has room
-// for, and no budget is overwritten that is not recorded. A restart may come between any two reconciles.
+// TestEachRemovalEndsWhateverBudgetsItHas checks that Karpenter replaces the nodes of as many pools at a time as fit
+// into the record, and that no budget is overwritten that is not recorded. The daemon may restart between any two
+// reconciles.
 func TestEachRemovalEndsWhateverBudgetsItHas(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -291,7 +295,7 @@ func TestEachRemovalEndsWhateverBudgetsItHas(t *testing.T) {
 	}
 }
 
-// overwrittenIsRecorded reports that each pool whose budgets are not Git's has them in the record.
+// overwrittenIsRecorded checks that the record contains the budgets of each pool whose budgets differ from Git.
 func (s *stage) overwrittenIsRecorded(git []any) {
 	s.t.Helper()
 	kept, err := loadRecords(s.t.Context(), s.live, s.sync)
@@ -309,7 +313,7 @@ func (s *stage) overwrittenIsRecorded(git []any) {
 	}
 }
 
-// replaceSome is Karpenter, which replaces the nodes that it may, some of them later.
+// replaceSome makes Karpenter replace the nodes that it may, some of them later.
 func (s *stage) replaceSome(random *rand.Rand) {
 	s.t.Helper()
 	claims := s.claims()
@@ -329,7 +333,8 @@ func (s *stage) replaceSome(random *rand.Rand) {
 	s.karpenter("terminated")
 }
 
-// TestBudgetsThatAreTooManyByThemselves: the nodes of such a pool end as those of one with no place for a budget more.
+// TestBudgetsThatAreTooManyByThemselves checks that the nodes of such a pool are terminated like those of a pool that
+// has no space for another budget.
 func TestBudgetsThatAreTooManyByThemselves(t *testing.T) {
 	s := crowd(t, 1, 1_500_000)
 	s.pace = Pace{MaxUnavailable: intstr.FromString("100%"), AwaitPods: true, Replaces: true}
@@ -342,7 +347,7 @@ func TestBudgetsThatAreTooManyByThemselves(t *testing.T) {
 	t.Errorf("it has not ended: %+v", s.sync.Status.Removals)
 }
 
-// TestTheOldestWorkloadsMakeRoom in a record that would be too large.
+// TestTheOldestWorkloadsMakeRoom checks that the oldest workloads are dropped from a record that would be too large.
 func TestTheOldestWorkloadsMakeRoom(t *testing.T) {
 	s := newStage(t)
 	kept, err := loadRecords(t.Context(), s.live, s.sync)

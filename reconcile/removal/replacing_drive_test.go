@@ -19,8 +19,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// replaced is a stage on which Karpenter replaces the nodes of a pool that leaves, with disruption budgets
-// and nodes that bear its hash.
+// replaced returns a stage on which Karpenter replaces the nodes of a removed pool, which has disruption budgets and
+// nodes with its hash.
 func replaced(t *testing.T, labels map[string]any, nodes ...string) (*stage, *unstructured.Unstructured) {
 	t.Helper()
 	spec := map[string]any{
@@ -57,7 +57,7 @@ func (s *stage) claim(name string, change func(*karpv1.NodeClaim)) {
 	}
 }
 
-// asItIs are the preconditions of a NodeClaim's deletion.
+// asItIs returns the preconditions of a NodeClaim's deletion.
 func (s *stage) asItIs(name string) client.Preconditions {
 	s.t.Helper()
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -72,8 +72,8 @@ func (s *stage) passes(want string) {
 	}
 }
 
-// TestKarpenterReplacesNodes of a pool that leaves: one at a time, the next when the pods of the one before
-// run, and the node that it cannot replace ends last.
+// TestKarpenterReplacesNodes checks that Karpenter replaces the nodes of a removed pool one at a time, the next when
+// the pods of the previous one run, and that the node that it cannot replace is terminated last.
 func TestKarpenterReplacesNodes(t *testing.T) {
 	s, batch := replaced(t, nil, "a", "b")
 	s.replica("web-1", "web", "node-a")
@@ -111,7 +111,7 @@ func TestKarpenterReplacesNodes(t *testing.T) {
 	s.passes("batch Draining, delete NodeClaim/b")
 }
 
-// TestWhatKarpenterReplacesIsLent for a while, and again while passes come.
+// TestWhatKarpenterReplacesIsLent checks that the budget for replacements expires, and is renewed by reconciles.
 func TestWhatKarpenterReplacesIsLent(t *testing.T) {
 	s, batch := replaced(t, nil, "a")
 	for range 3 {
@@ -130,7 +130,7 @@ func TestWhatKarpenterReplacesIsLent(t *testing.T) {
 	}
 }
 
-// TestLetGoOfAReplacedPool: its nodes match it again, and it has the limits and budgets of before.
+// TestLetGoOfAReplacedPool checks that the pool's nodes match it again, and that its limits and budgets are restored.
 func TestLetGoOfAReplacedPool(t *testing.T) {
 	for name, labels := range map[string]map[string]any{"without labels": nil, "with a label": {"team": "a"}} {
 		for _, lost := range []bool{false, true} {
@@ -142,7 +142,7 @@ func TestLetGoOfAReplacedPool(t *testing.T) {
 				if s.exists(batch); replacingOf(batch, s.now) == nil {
 					t.Fatal("it is not replaced")
 				}
-				// To the API server, which this one only plays, all labels of a template are one field: what is applied has all.
+				// To the real API server, all labels of a template are one field, so all of them must be applied.
 				if fields := batch.GetManagedFields()[restrained(batch)].FieldsV1.String(); labels != nil && !strings.Contains(fields, `"f:team"`) {
 					t.Errorf("applied: %s", fields)
 				}
@@ -174,7 +174,7 @@ func TestLetGoOfAReplacedPool(t *testing.T) {
 	}
 }
 
-// TestRevertedWhileKarpenterReplaces: a node that it has begun counts until it is gone.
+// TestRevertedWhileKarpenterReplaces checks that a node that Karpenter has started to replace counts until it is gone.
 func TestRevertedWhileKarpenterReplaces(t *testing.T) {
 	s, _ := replaced(t, nil, "a", "b")
 	for range 3 {
@@ -196,8 +196,9 @@ func TestRevertedWhileKarpenterReplaces(t *testing.T) {
 	}
 }
 
-// TestAPoolThatWasReplacedStops: what Karpenter still takes for drifted it replaces no more by the budgets of Git, which
-// come back once it takes none for that. What had drifted before does not count.
+// TestAPoolThatWasReplacedStops checks that Karpenter does not use the budgets from Git to replace nodes that are
+// drifted because of a reverted removal: these budgets are restored once there are no such nodes. Nodes that had
+// drifted before do not count.
 func TestAPoolThatWasReplacedStops(t *testing.T) {
 	for name, git := range map[string][]any{
 		"some at a time":  {map[string]any{"nodes": "20%"}},

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// leavingPool is a NodePool with disruption budgets, as Karpenter reads it.
+// leavingPool returns a NodePool with disruption budgets, as Karpenter reads it.
 func leavingPool(t *testing.T, budgets []any) *karpv1.NodePool {
 	t.Helper()
 	pool := &karpv1.NodePool{}
@@ -24,7 +24,7 @@ func leavingPool(t *testing.T, budgets []any) *karpv1.NodePool {
 	return pool
 }
 
-// TestPacedBudgets has Karpenter itself say how many of 100 nodes it may disrupt.
+// TestPacedBudgets uses Karpenter's own code to check how many of 100 nodes it may disrupt.
 func TestPacedBudgets(t *testing.T) {
 	now := time.Date(2026, 12, 31, 23, 57, 30, 0, time.UTC)
 	budget := func(nodes string, fields ...any) map[string]any {
@@ -38,7 +38,7 @@ func TestPacedBudgets(t *testing.T) {
 	for name, c := range map[string]struct {
 		git              []any
 		drifted, empty   int
-		inOffice, closed int // drifted, and 1 where a budget of the pool is named
+		inOffice, closed int // drifted, and 1 if a budget of the pool is named
 	}{
 		"Karpenter's own default":        {[]any{budget("10%")}, 3, 10, 3, 0},
 		"never":                          {[]any{budget("0")}, 3, 0, 3, 0},
@@ -90,7 +90,8 @@ func TestPacedBudgets(t *testing.T) {
 	}
 }
 
-// TestWhatKarpenterReplacedBefore is named while nothing else may be replaced, where its replacement has not joined.
+// TestWhatKarpenterReplacedBefore checks that an earlier replacement is named while nothing else may be replaced, if
+// its new node has not joined.
 func TestWhatKarpenterReplacedBefore(t *testing.T) {
 	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 	replaced, bare, other := Claim{Name: "a", Node: "n1", Replacing: now}, Claim{Name: "b"}, Claim{Name: "c", Node: "n3"}

@@ -19,7 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestWhatWasRevertedIsCounted: of the nodes that there were, one stays.
+// TestWhatWasRevertedIsCounted checks the count of terminated nodes if one of the nodes stays.
 func TestWhatWasRevertedIsCounted(t *testing.T) {
 	for name, c := range map[string]struct {
 		wanted []render.Ref
@@ -55,8 +55,8 @@ func TestWhatWasRevertedIsCounted(t *testing.T) {
 	}
 }
 
-// TestWhatIsHeldGetsItsGrowthBack: what Git has again, as another one that the guard holds, is not
-// written, and grows as before.
+// TestWhatIsHeldGetsItsGrowthBack checks that a pool whose entry is in Git again, with a change that the guard holds,
+// is not written, and grows as before.
 func TestWhatIsHeldGetsItsGrowthBack(t *testing.T) {
 	b := living(t)
 	owner := metav1.NewControllerRef(b.sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
@@ -88,8 +88,8 @@ func TestWhatIsHeldGetsItsGrowthBack(t *testing.T) {
 	}
 }
 
-// TestAPoolThatAnotherMayHavePauses: after a restart nothing is known of the other NodeSyncs for seconds. Karpenter begins no
-// more nodes, and the pool grows again only where that lasts.
+// TestAPoolThatAnotherMayHavePauses checks that, while the other NodeSyncs are unknown for seconds after a restart,
+// Karpenter starts no more replacements, and that the pool grows again only if that lasts.
 func TestAPoolThatAnotherMayHavePauses(t *testing.T) {
 	for name, c := range map[string]struct {
 		since    time.Duration
@@ -134,8 +134,8 @@ func TestAPoolThatAnotherMayHavePauses(t *testing.T) {
 	}
 }
 
-// TestWhatTheGuardLetsGoIsRecordedOnce: what is held, queued or left to itself is not, nor is a class, and nothing without a
-// period.
+// TestWhatTheGuardLetsGoIsRecordedOnce checks that held, queued or orphaned removals are not recorded, nor are classes,
+// nor anything without a period.
 func TestWhatTheGuardLetsGoIsRecordedOnce(t *testing.T) {
 	at := func(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(d)) }
 	goes := plan.Candidate{Ref: general, UID: "p1", Nodes: 3}
@@ -178,8 +178,9 @@ func TestWhatTheGuardLetsGoIsRecordedOnce(t *testing.T) {
 	}
 }
 
-// TestARevertedRemovalCountsWithWhatItHasTerminated, and not at all if that is no node. Nodes that the pool launched after the guard
-// counted it count as well: the record of the removal has them.
+// TestARevertedRemovalCountsWithWhatItHasTerminated checks that a reverted removal counts with the nodes that it has
+// terminated, or not at all if there are none. Nodes that the pool launched after the guard counted it count as well:
+// the record of the removal contains them.
 func TestARevertedRemovalCountsWithWhatItHasTerminated(t *testing.T) {
 	const stays = "aws:///eu-west-1a/i-0123456789abcdef0"
 	for name, c := range map[string]struct {

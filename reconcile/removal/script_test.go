@@ -18,24 +18,25 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the scripts' answers under testdata")
 
-// The scripts are plays: what a reconcile sees, and under ---- where the removal is
-// then and what is to be done.
+// TestScripts runs scripts: each contains what a reconcile sees and, below ----, the resulting state of the removal and
+// the actions to take.
 //
-//	removal KIND/NAME [PHASE]   begin
-//	after DURATION              let time pass
-//	see WORD…                   one look; what is not said is as it should be
+// removal KIND/NAME [PHASE]   start
+// after DURATION              let time pass
+// see WORD…                   one observation; what is not mentioned is as it should be
 //
-// The words of see: unrecorded, vanished, terminating, growing, static, cached
-// (the object was not read past the cache), claims=a,b! (! is deleting, ~ is being replaced, - has no node),
-// noted=i-1,i-2+,i-3- (+ is shown by EC2 running, - shutting down), ec2=i-1:running
-// or ec2=nothing (its answer), absent=N/D (N answers over a time of D lacked all
-// that is noted), silent, hold, controller-down, cloud-unverified, arrivals-pending,
-// named-by=NodePool/x, grace (it is not over), no-successor, frozen (no window is open), withheld (growth was
-// stopped by the removal), scaled (likewise its replicas lowered), elsewhere=NAMESPACE/NAME (the NodeSync that it goes to), replicas=N (of a static pool), paced=N (at most N at a
-// time), replaces (Karpenter is to replace the nodes, after paced), replacing=N (it may replace N at a time, lent just
-// now), lapsing (that ends soon), closed (a budget of the pool allows none), stays=a,b (Karpenter cannot replace their nodes), behind=NodePool/x (another has used that up), budgets=N (so many disruption budgets that the record lacks), full=NodePool/x (which has the room that they need there), pods=ok, pods=pending or
-// pods=NAME,NAME (their workloads, read in this reconcile), unasked (who leads was not
-// asked), leaderless, kept (only the nodes are to go).
+// The words of see: unrecorded, vanished, terminating, growing, static, cached (the object was not read past the
+// cache), claims=a,b! (! is terminating, ~ is being replaced, - has no node), noted=i-1,i-2+,i-3- (+ was reported by
+// EC2 as running, - as shutting down), ec2=i-1:running or ec2=nothing (its response), absent=N/D (N responses over a
+// time D did not contain any noted instance), silent, hold, controller-down, cloud-unverified, arrivals-pending,
+// named-by=NodePool/x, grace (it is not over), no-successor, frozen (no window is open), withheld (the removal has
+// stopped growth), scaled (the removal has lowered the replicas), elsewhere=NAMESPACE/NAME (the NodeSync to which it
+// moves), replicas=N (of a static pool), paced=N (at most N at a time), replaces (Karpenter should replace the nodes,
+// after paced), replacing=N (it may replace N at a time, just granted), lapsing (that expires soon), closed (a budget
+// of the pool allows none), stays=a,b (Karpenter cannot replace their nodes), behind=NodePool/x (another pool has used
+// that up), budgets=N (the number of disruption budgets that are missing in the record), full=NodePool/x (which takes
+// up the space that they need there), pods=ok, pods=pending or pods=NAME,NAME (their workloads, read in this
+// reconcile), unasked (the leader was not checked), leaderless, kept (only the nodes are removed).
 func TestScripts(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(scripts) == 0 {
@@ -286,7 +287,7 @@ func (o *Observation) apply(word string) bool {
 	return true
 }
 
-// instancesIn reads <provider ID>:<state>, separated by commas.
+// instancesIn parses comma-separated <provider ID>:<state>.
 func instancesIn(list string) []Instance {
 	var instances []Instance
 	for _, instance := range strings.Split(list, ",") {

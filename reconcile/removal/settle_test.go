@@ -12,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestWhatARemovalHasLeftIsLookedAtAgain: by a daemon that has only begun as well, and until the
-// pod runs or has gone.
+// TestWhatARemovalHasLeftIsLookedAtAgain checks that a left pod is checked until it runs or is gone, even by a daemon
+// that has just started.
 func TestWhatARemovalHasLeftIsLookedAtAgain(t *testing.T) {
 	b := newBed(t)
 	controller := true
@@ -50,10 +50,9 @@ func TestWhatARemovalHasLeftIsLookedAtAgain(t *testing.T) {
 	}
 }
 
-// TestWhatWasRecordedInVainIsForgotten: a reconcile that was killed after it wrote the record, and before
-// it wrote the status, leaves a record that no removal has. It goes where Git has the entry again,
-// and stays where the object is another by now, or is being deleted: its instances are known by
-// nothing else.
+// TestWhatWasRecordedInVainIsForgotten checks that the record of a reconcile that was killed before it wrote the status
+// is dropped if the entry is in Git again. It is kept if the object was replaced or is terminating: nothing else knows
+// its instances.
 func TestWhatWasRecordedInVainIsForgotten(t *testing.T) {
 	for name, c := range map[string]struct {
 		uid     string

@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// launch adds a node to a pool: its NodeClaim and its instance.
+// launch adds a NodeClaim and its instance to a pool.
 func (s *stage) launch(name, poolName string, poolUID types.UID) {
 	s.t.Helper()
 	id := "i-" + name
@@ -41,7 +41,7 @@ func (s *stage) claims() []karpv1.NodeClaim {
 	return list.Items
 }
 
-// karpenter ends the NodeClaims that are being deleted, and their instances so far.
+// karpenter removes the terminating NodeClaims, and sets their instances to a state.
 func (s *stage) karpenter(state string) {
 	s.t.Helper()
 	claims := s.claims()
@@ -67,7 +67,7 @@ func (s *stage) become(id, state string) {
 	s.instances[id] = instance
 }
 
-// Instances is EC2's answer.
+// Instances returns EC2's response.
 func (s *stage) Instances(_ context.Context, q cloud.Query) ([]cloud.Instance, error) {
 	s.questions++
 	if s.silence != nil {
@@ -87,7 +87,7 @@ func (s *stage) Instances(_ context.Context, q cloud.Query) ([]cloud.Instance, e
 	return found, nil
 }
 
-// find records a removal in the status, as the reconcile that finds it does.
+// find records a removal in the status, like the reconcile that finds it.
 func (s *stage) find(kind, name string, uid types.UID) {
 	s.t.Helper()
 	at := metav1.NewTime(s.now)
@@ -97,7 +97,7 @@ func (s *stage) find(kind, name string, uid types.UID) {
 	s.write()
 }
 
-// TerminationProtected is EC2's answer about the instances that the test protects.
+// TerminationProtected returns EC2's response about the instances that the test protects.
 func (s *stage) TerminationProtected(_ context.Context, providerID string) (bool, error) {
 	return s.protected[providerID], nil
 }

@@ -27,8 +27,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// stage is a cluster and an account in memory, with a Karpenter that is played
-// by hand.
+// stage is a cluster and an account in memory, with a Karpenter that the test controls.
 type stage struct {
 	t       *testing.T
 	client  client.Client
@@ -41,24 +40,24 @@ type stage struct {
 	evicted map[types.UID]bool
 
 	instances map[string]cloud.Instance
-	// ec2 answers instead of the stage, if it is not nil.
+	// ec2, if not nil, responds instead of the stage.
 	ec2       EC2
 	questions int
 	silence   error
-	shown     []string // instances that EC2 shows beside its silence
+	shown     []string // instances that EC2 returns in addition to its silence
 	leader    error
 	diagnosed time.Time
-	// others is what somebody else does just before a write.
+	// others is what another client does just before a write.
 	others func()
 
 	controller, verified, arrivals, successor, leads Gate
 
 	pace  Pace
 	holds map[types.UID]Hold
-	// protected are the instances that EC2 protects, by provider ID, and sets Pass.DaemonSets.
+	// protected are the instances that EC2 protects, by provider ID. sets is the result of Pass.DaemonSets.
 	protected map[string]bool
 	sets      plan.DaemonSets
-	// endsFirst is Pass.EndsFirst; nil is not asked.
+	// endsFirst is Pass.EndsFirst; it may be nil.
 	endsFirst func() bool
 	// unremoved is Pass.Unremoved.
 	unremoved map[string]string
@@ -105,8 +104,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	return s
 }
 
-// onlyThat keeps the UID precondition of a delete, which the fake client passes
-// over.
+// onlyThat checks the UID precondition of a delete, which the fake client ignores.
 func onlyThat(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
 	wanted := (&client.DeleteOptions{}).ApplyOptions(options).Preconditions
 	if wanted == nil || wanted.UID == nil || wanted.ResourceVersion == nil {
@@ -149,7 +147,7 @@ func (s *stage) write() {
 	}
 }
 
-// drive runs one reconcile and does not write what it came to.
+// drive runs one reconcile and does not write its result.
 func (s *stage) drive() error {
 	var err error
 	s.last, err = Drive(s.t.Context(), s.world(), Pass{
@@ -161,7 +159,7 @@ func (s *stage) drive() error {
 	return err
 }
 
-// goesTo reads whose an object is off its label.
+// goesTo reads the owner of an object from its label.
 func (s *stage) goesTo(object *unstructured.Unstructured) string {
 	if label := object.GetLabels()[v1alpha1.OwnerLabel]; label != "plumbline-system.prod" {
 		return label
@@ -185,13 +183,13 @@ func (s *stage) world() World {
 	}
 }
 
-// pass runs one reconcile, when EC2 may be asked again since the last, and writes its status.
+// pass runs one reconcile, as soon as EC2 may be queried again, and writes its status.
 func (s *stage) pass() []string {
 	s.t.Helper()
 	return s.passAfter(11 * time.Second)
 }
 
-// passAfter runs one reconcile, some time after the last, and writes its status.
+// passAfter runs one reconcile some time after the last one, and writes its status.
 func (s *stage) passAfter(pause time.Duration) []string {
 	s.t.Helper()
 	s.now = s.now.Add(pause)

@@ -11,8 +11,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestWhatIsMadeWhileARemovalStandsIsNewToIt: by whichever clock. A removal that
-// was recorded by one that runs a day ahead would not wait for it.
+// TestWhatIsMadeWhileARemovalStandsIsNewToIt checks this with any clock: a removal with a recorded time a day ahead
+// would otherwise not wait for a new object.
 func TestWhatIsMadeWhileARemovalStandsIsNewToIt(t *testing.T) {
 	made := metav1.NewTime(now)
 	cases := map[string]struct {
@@ -37,8 +37,8 @@ func TestWhatIsMadeWhileARemovalStandsIsNewToIt(t *testing.T) {
 	}
 }
 
-// TestTheRecordHasWhatLived: by it an entry that Git has again is known to be what left. Another
-// object of the name is not.
+// TestTheRecordHasWhatLived checks that the record identifies an entry in Git as the object that was removed, and not
+// another object of the name.
 func TestTheRecordHasWhatLived(t *testing.T) {
 	b := newBed(t)
 	lived := plan.Definition(b.livePool())
@@ -52,8 +52,8 @@ func TestTheRecordHasWhatLived(t *testing.T) {
 	}
 }
 
-// TestWhatADrainTakesOver: a removal that was held is the drain's from then on, and a commit's again that is weighed
-// after it; what is in progress for a commit stays that.
+// TestWhatADrainTakesOver checks that a drain takes over a held removal, and that a commit takes it back and the guard
+// checks it again; a removal in progress for a commit stays the commit's.
 func TestWhatADrainTakesOver(t *testing.T) {
 	for name, c := range map[string]struct{ recorded, lacks, want string }{
 		"the drain of what was held": {"main@sha1:1", plan.RevisionDeleted, plan.RevisionDeleted},

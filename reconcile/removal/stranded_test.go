@@ -11,8 +11,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
 )
 
-// TestStrands: an instance counts where Karpenter cannot be at it any more, by its NodeClaim's conditions, and where
-// its id was noted and no NodeClaim has it.
+// TestStrands checks that an instance is stranded if Karpenter cannot work on it any more, according to its NodeClaim's
+// conditions, or if its ID was noted and no NodeClaim has it.
 func TestStrands(t *testing.T) {
 	const yes, unknown = metav1.ConditionTrue, metav1.ConditionUnknown
 	drained := map[string]metav1.ConditionStatus{karpv1.ConditionTypeDrained: yes, karpv1.ConditionTypeVolumesDetached: yes}

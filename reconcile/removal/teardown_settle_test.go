@@ -9,8 +9,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestSettle: nothing is left of a removal once the pods run that it has left without a node, or
-// wait for something else, though no other removal comes.
+// TestSettle checks that nothing is left of a removal once the pods that it left without a node run, or wait for
+// something else, even without another removal.
 func TestSettle(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(s *stage)
@@ -47,9 +47,9 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestSettleTakesWhatWasRecordedInVain: a record whose pass was killed before it wrote the status
-// goes once Git has the entry again. One whose removal the status has stays, and so does one whose
-// object is not known to stay: only the record knows its instances.
+// TestSettleTakesWhatWasRecordedInVain checks that a record whose reconcile was killed before it wrote the status is
+// dropped once the entry is in Git again. It is kept if the status contains the removal, or the object is not known to
+// stay: only the record knows its instances.
 func TestSettleTakesWhatWasRecordedInVain(t *testing.T) {
 	for name, c := range map[string]struct {
 		inStatus, stays, want bool

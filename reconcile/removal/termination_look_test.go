@@ -23,7 +23,7 @@ var start = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 const instance = "aws:///eu-west-1a/i-0123456789abcdef0"
 
-// bed is a cluster in which things are terminating.
+// terminationBed is a cluster with terminating objects.
 type terminationBed struct {
 	objects []client.Object
 	claims  []plan.NodeClaim
@@ -33,7 +33,7 @@ type terminationBed struct {
 	memory  TerminationMemory
 }
 
-// claim is a NodeClaim that has been terminating since the start.
+// claim adds a NodeClaim that has been terminating since the start.
 func (b *terminationBed) claim(name, pool string, change ...func(*karpv1.NodeClaim)) {
 	at := metav1.NewTime(start)
 	c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, DeletionTimestamp: &at, Finalizers: []string{karpv1.TerminationFinalizer}}}
@@ -45,13 +45,13 @@ func (b *terminationBed) claim(name, pool string, change ...func(*karpv1.NodeCla
 	b.claims = append(b.claims, plan.NodeClaim{Name: name, Pool: pool, Node: "node-" + name, ProviderID: instance, Deleting: true, Deleted: start})
 }
 
-// node is a Node that has been terminating since the start.
+// node adds a Node that has been terminating since the start.
 func (b *terminationBed) node(name string, finalizers ...string) {
 	at := metav1.NewTime(start)
 	b.objects = append(b.objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, DeletionTimestamp: &at, Finalizers: finalizers}})
 }
 
-// see is what one look finds after a time, and when the next is wanted.
+// see returns what one look finds after a time, and when the next is requested.
 func (b *terminationBed) see(t *testing.T, after time.Duration) ([]v1alpha1.Termination, time.Time) {
 	t.Helper()
 	objects := b.objects
@@ -75,14 +75,15 @@ func (b *terminationBed) see(t *testing.T, after time.Duration) ([]v1alpha1.Term
 	return look.See(t.Context()), look.WakeAt
 }
 
-// drained is a NodeClaim whose termination EC2 does not take.
+// drained makes a NodeClaim one whose termination EC2 does not accept.
 func drained(c *karpv1.NodeClaim) {
 	for _, kind := range []string{karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached} {
 		c.Status.Conditions = append(c.Status.Conditions, status.Condition{Type: kind, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(start)})
 	}
 }
 
-// TestANodeClaimIsNamedOnceItIsOverdue: with what it waits for and the command; one of another NodeSync's pool never is.
+// TestANodeClaimIsNamedOnceItIsOverdue checks that it is reported with what it waits for and the command; one of
+// another NodeSync's pool never is.
 func TestANodeClaimIsNamedOnceItIsOverdue(t *testing.T) {
 	b := &terminationBed{log: `{"level":"ERROR","time":"2026-01-01T12:01:00Z","NodeClaim":{"name":"a"},"error":"terminating instance, operation error EC2: TerminateInstances, api error UnauthorizedOperation: You are not authorized to perform: ec2:TerminateInstances."}`}
 	b.claim("a", "general", drained)
@@ -114,8 +115,8 @@ func TestANodeClaimIsNamedOnceItIsOverdue(t *testing.T) {
 	}
 }
 
-// TestCausesOfTerminationsAreReadAgain at the interval of blocker.ReadAgain, from the time on at which the same are overdue. Between
-// two reads the last result stands.
+// TestCausesOfTerminationsAreReadAgain checks that causes are read again at the interval of blocker.ReadAgain, counted
+// from when the set of overdue objects last changed. Between two reads the last result remains.
 func TestCausesOfTerminationsAreReadAgain(t *testing.T) {
 	b := &terminationBed{}
 	b.claim("a", "general")
@@ -146,7 +147,7 @@ func TestCausesOfTerminationsAreReadAgain(t *testing.T) {
 	}
 }
 
-// TestAllThatAreOverdueAreNamed: of the first twenty it is read what they wait for.
+// TestAllThatAreOverdueAreNamed checks that all are reported, and that the first twenty are diagnosed.
 func TestAllThatAreOverdueAreNamed(t *testing.T) {
 	b := &terminationBed{}
 	for i := range 25 {
@@ -158,8 +159,8 @@ func TestAllThatAreOverdueAreNamed(t *testing.T) {
 	}
 }
 
-// TestANodeThatStaysIsNamed as soon as its NodeClaim is gone, until it is gone. The command that removes its finalizers is
-// there only once EC2 has terminated the instance.
+// TestANodeThatStaysIsNamed checks that a Node is reported as soon as its NodeClaim is gone, until the Node is gone.
+// The command that removes its finalizers is included only once EC2 has terminated the instance.
 func TestANodeThatStaysIsNamed(t *testing.T) {
 	b := &terminationBed{}
 	b.claim("a", "general")
@@ -190,7 +191,7 @@ func TestANodeThatStaysIsNamed(t *testing.T) {
 	}
 }
 
-// TestANodeOfBeforeARestart is known by the comparison with EC2.
+// TestANodeOfBeforeARestart checks that the comparison with EC2 finds such a Node.
 func TestANodeOfBeforeARestart(t *testing.T) {
 	b := &terminationBed{left: []LeftInstance{{Kind: Node, Name: "node-a", Pool: "general", Since: start}}}
 	b.node("node-a", karpv1.TerminationFinalizer)
@@ -202,7 +203,7 @@ func TestANodeOfBeforeARestart(t *testing.T) {
 	}
 }
 
-// TestAnInstanceThatShutsDown for too long, and that no NodeClaim has, is named.
+// TestAnInstanceThatShutsDown checks that an instance without a NodeClaim that shuts down for too long is reported.
 func TestAnInstanceThatShutsDown(t *testing.T) {
 	b := &terminationBed{left: []LeftInstance{{Kind: TerminatingInstance, Name: "i-1", Instance: "i-1", Pool: "general", Since: start}}}
 	if found, _ := b.see(t, time.Minute); len(found) != 0 {
@@ -213,7 +214,7 @@ func TestAnInstanceThatShutsDown(t *testing.T) {
 	}
 }
 
-// TestAfter: removal.stallAfter shortens it, and never lengthens it.
+// TestAfter checks that removal.stallAfter shortens the time, and never lengthens it.
 func TestAfter(t *testing.T) {
 	if TerminationAfter(15*time.Minute) != 5*time.Minute || TerminationAfter(10*time.Second) != 10*time.Second {
 		t.Error(TerminationAfter(15*time.Minute), TerminationAfter(10*time.Second))

@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// message is what the first removal says.
+// message returns the message of the first removal.
 func (s *stage) message() string {
 	s.t.Helper()
 	if len(s.last.Removals) == 0 {
@@ -19,8 +19,8 @@ func (s *stage) message() string {
 	return s.last.Removals[0].Message
 }
 
-// TestDriveADisruptedZone: what EC2 shows beside an error is told, and ends nothing,
-// however much of it has ended.
+// TestDriveADisruptedZone checks that instances that EC2 returns together with an error are reported, but complete
+// nothing, even if all of them are terminated.
 func TestDriveADisruptedZone(t *testing.T) {
 	batch := pool("batch", "batch-uid", dynamic())
 	s := newStage(t, batch)
@@ -46,8 +46,8 @@ func TestDriveADisruptedZone(t *testing.T) {
 	}
 }
 
-// TestDriveAForeignProvider: a NodeClaim that is not EC2's keeps its own removal from
-// its end, and no other.
+// TestDriveAForeignProvider checks that a NodeClaim of another provider prevents its own removal from completing, and
+// no other.
 func TestDriveAForeignProvider(t *testing.T) {
 	batch, other := pool("batch", "batch-uid", dynamic()), pool("other", "other-uid", dynamic())
 	s := newStage(t, batch, other)
@@ -63,7 +63,7 @@ func TestDriveAForeignProvider(t *testing.T) {
 	for range 4 {
 		s.pass()
 	}
-	for _, claim := range s.claims() { // as Karpenter ends them
+	for _, claim := range s.claims() { // as Karpenter does when they are terminated
 		if _, id, err := cloud.ParseProviderID(claim.Status.ProviderID); err == nil {
 			s.become(id, "terminated")
 		}
@@ -84,8 +84,8 @@ func TestDriveAForeignProvider(t *testing.T) {
 	}
 }
 
-// TestDriveTheFirstQuestion: EC2 is asked about a removal as soon as its last NodeClaim is gone, although another removal
-// was asked about a second ago. It is asked again only after AskEvery.
+// TestDriveTheFirstQuestion checks that EC2 is queried about a removal as soon as its last NodeClaim is gone, although
+// it was queried about another removal a second ago. It is queried again only after AskEvery.
 func TestDriveTheFirstQuestion(t *testing.T) {
 	early, late := pool("early", "early-uid", dynamic()), pool("late", "late-uid", dynamic())
 	s := newStage(t, early, late)

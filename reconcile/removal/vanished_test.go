@@ -16,7 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestAPoolThatVanishedBecomesARemoval: kubectl delete, and then git rm.
+// TestAPoolThatVanishedBecomesARemoval checks this for kubectl delete followed by git rm.
 func TestAPoolThatVanishedBecomesARemoval(t *testing.T) {
 	b := living(t)
 	if s := b.looks(); len(s.Live.Vanished) > 0 {
@@ -42,7 +42,8 @@ func TestAPoolThatVanishedBecomesARemoval(t *testing.T) {
 	}
 }
 
-// TestTheCacheIsNotBelieved: what was applied a moment ago may not be in it yet.
+// TestTheCacheIsNotBelieved checks that an object that was just applied and is not in the cache yet does not count as
+// deleted.
 func TestTheCacheIsNotBelieved(t *testing.T) {
 	b := living(t)
 	s := b.step()
@@ -52,7 +53,7 @@ func TestTheCacheIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestNodesThatGoWithAPoolAreNamed, once, whatever is done about the pool.
+// TestNodesThatGoWithAPoolAreNamed checks that they are reported once, whatever is done about the pool.
 func TestNodesThatGoWithAPoolAreNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		drift v1alpha1.DriftPolicy
@@ -83,8 +84,8 @@ func TestNodesThatGoWithAPoolAreNamed(t *testing.T) {
 	}
 }
 
-// TestNodesOfATerminatingPoolAreNamed: deleted in the foreground, it is there until
-// its nodes are gone.
+// TestNodesOfATerminatingPoolAreNamed checks this for a pool that is deleted in the foreground, and exists until its
+// nodes are gone.
 func TestNodesOfATerminatingPoolAreNamed(t *testing.T) {
 	b := living(t)
 	pool := b.livePool()
@@ -106,8 +107,7 @@ func TestNodesOfATerminatingPoolAreNamed(t *testing.T) {
 	}
 }
 
-// TestTheRecordFollowsWhatLives: it is written where an object comes or goes, and not
-// for anything else.
+// TestTheRecordFollowsWhatLives checks that the record is written only when an object is added or removed.
 func TestTheRecordFollowsWhatLives(t *testing.T) {
 	b := newBed(t)
 	records := func(what string, want map[string]string, written bool) {
@@ -155,7 +155,7 @@ func TestTheRecordFollowsWhatLives(t *testing.T) {
 	records("a copied file bears the label", map[string]string{}, false)
 }
 
-// appliedVersion is the resourceVersion of the record.
+// appliedVersion returns the resourceVersion of the record.
 func (b *bed) appliedVersion() string {
 	b.t.Helper()
 	object := &corev1.ConfigMap{}
@@ -166,7 +166,8 @@ func (b *bed) appliedVersion() string {
 	return object.ResourceVersion
 }
 
-// TestNodesThatAPoolLeavesBehind: with --cascade=orphan they lose their owner, and run on.
+// TestNodesThatAPoolLeavesBehind checks that nodes that lose their owner because of --cascade=orphan are reported,
+// since they keep running.
 func TestNodesThatAPoolLeavesBehind(t *testing.T) {
 	deleted := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "general", "uid": "p1", "finalizers": []any{"orphan"}}}}
 	for name, c := range map[string]struct {

@@ -13,7 +13,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
-// TestAControllerOfAnotherVersion is named: one whose image is neither what Git wants nor what is in force.
+// TestAControllerOfAnotherVersion checks that a controller is named if its image has neither the version in Git nor the
+// one in force.
 func TestAControllerOfAnotherVersion(t *testing.T) {
 	const image = "public.ecr.aws/karpenter/controller"
 	changing := &v1alpha1.ChartTarget{Version: "1.14.1"}

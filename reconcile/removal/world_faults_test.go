@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// jump is a clock that is put forward or back.
+// jump sets the clock forward or back.
 func (m *model) jump(by time.Duration) {
 	if !m.steady {
 		m.now = m.now.Add(by)
 	}
 }
 
-// loseRecord is someone who deletes the record. (Of an instance that EC2 has
-// never shown, nobody would know any more.)
+// loseRecord deletes the record, as another client would, unless there are instances that EC2 has never returned:
+// nothing else would know them.
 func (m *model) loseRecord() {
 	if len(m.hidden) == 0 {
 		m.record = nil
@@ -48,7 +48,7 @@ func (m *model) alive() []string {
 	return alive
 }
 
-// hides reports whether EC2's next answer lacks an instance that exists.
+// hides reports whether EC2's next response omits an instance that exists.
 func (m *model) hides(id string) bool {
 	if !m.hidden[id] {
 		return false
@@ -66,8 +66,8 @@ func (m *model) hides(id string) bool {
 	return true
 }
 
-// flap has EC2's answers lack an instance that they have shown. (Of one that
-// nobody has noted, nobody would know; one that was seen ending does not matter.)
+// flap makes EC2's responses omit an instance that they contained before, unless it was not noted, because nothing else
+// would know it. One that was seen shutting down does not matter.
 func (m *model) flap(which int) {
 	id := fmt.Sprintf("i-%d", which)
 	if seen, noted := m.record[id]; noted && !seen.ending() {
@@ -75,10 +75,10 @@ func (m *model) flap(which int) {
 	}
 }
 
-// lag has EC2's next answer show an instance as it was.
+// lag makes EC2's next response contain an outdated state of an instance.
 func (m *model) lag(which int) { m.lags[fmt.Sprintf("i-%d", which)] = true }
 
-// stop is someone who stops an instance, or the hardware below it that fails.
+// stop stops an instance, as a person or a hardware failure would.
 func (m *model) stop(which int) {
 	id := fmt.Sprintf("i-%d", which)
 	switch m.instances[id] {

@@ -14,16 +14,15 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// model is a world with one pool in it: what is really so, what the cache says,
-// and what plumbline has written down.
+// model is a world with one pool: the real state, the state in the cache, and what plumbline has recorded.
 type model struct {
 	now       time.Time
 	pool      *modelPool
 	claims    map[string]modelClaim
 	instances map[string]string
 	hidden    map[string]bool    // by EC2's eventual consistency
-	lacking   map[string]Absence // the answers that lacked a hidden one
-	lags      map[string]bool    // shown once more as running
+	lacking   map[string]Absence // the responses that omitted a hidden one
+	lags      map[string]bool    // returned once more as running
 	steady    bool               // the clock does not jump
 	cache     *modelCache
 
@@ -70,7 +69,7 @@ func newModel(nodes int) *model {
 	return m
 }
 
-// find writes the removal down, as the reconcile that finds it does.
+// find records the removal, like the reconcile that finds it.
 func (m *model) find() {
 	at := metav1.NewTime(m.now)
 	m.status = &v1alpha1.Removal{Kind: render.NodePool, Name: "batch", UID: "uid", Phase: v1alpha1.RemovalPacing, RecordedAt: at, Since: at, LastProgress: at}
@@ -86,7 +85,7 @@ func (m *model) launch() {
 	m.claims[fmt.Sprintf("batch-%d", m.serial)] = modelClaim{version: 1, instance: id}
 }
 
-// sync brings the caches up to date. Each kind has its own, and any may lag.
+// sync updates the caches. Each kind has its own, and any may lag.
 func (m *model) sync() {
 	m.syncPool()
 	m.syncClaims()
@@ -102,9 +101,8 @@ func (m *model) syncPool() {
 	}
 }
 
-// strip is someone who takes a finalizer off: the NodeClaim is gone and its
-// instance runs on. (One that EC2 has never shown and that had no time to be
-// noted would be known to nobody.)
+// strip removes a finalizer, as a person would: the NodeClaim is gone and its instance keeps running. It skips an
+// instance that EC2 has never returned and that could not be noted yet, because nothing would know it.
 func (m *model) strip() {
 	for _, name := range slices.Sorted(maps.Keys(m.claims)) {
 		id := m.claims[name].instance
@@ -115,7 +113,7 @@ func (m *model) strip() {
 	}
 }
 
-// collect is Karpenter's own collector of instances without a NodeClaim.
+// collect is Karpenter's garbage collection of instances without a NodeClaim.
 func (m *model) collect() {
 	for id, state := range m.instances {
 		owned := slices.ContainsFunc(slices.Collect(maps.Values(m.claims)), func(c modelClaim) bool { return c.instance == id })
@@ -125,7 +123,7 @@ func (m *model) collect() {
 	}
 }
 
-// karpenter ends what is to be ended, one step at a time.
+// karpenter terminates what should be terminated, one step at a time.
 func (m *model) karpenter() {
 	if !m.controller {
 		return
@@ -145,7 +143,7 @@ func (m *model) karpenter() {
 	}
 }
 
-// amazon ends instances and forgets them, and shows new ones.
+// amazon terminates instances, drops terminated ones, and shows new ones.
 func (m *model) amazon() {
 	for _, id := range slices.Sorted(maps.Keys(m.instances)) {
 		switch {
@@ -162,8 +160,8 @@ func (m *model) amazon() {
 	}
 }
 
-// observe makes the Observation of a reconcile, from the cache or past it. before is
-// the status as the reconcile has read it back.
+// observe returns the Observation of a reconcile, from the cache or past it. before is the status as the reconcile has
+// read it back.
 func (m *model) observe(fresh bool, recorded bool) Observation {
 	seen := m.cache
 	if fresh {
@@ -197,7 +195,7 @@ func (m *model) observe(fresh bool, recorded bool) Observation {
 	return o
 }
 
-// leaving are the NodeClaims that are being ended.
+// leaving returns the number of terminating NodeClaims.
 func (m *model) leaving() int {
 	n := 0
 	for _, c := range m.claims {
@@ -208,11 +206,11 @@ func (m *model) leaving() int {
 	return n
 }
 
-// consistent is how many answers of EC2 in a row lack an instance that exists at
-// the most. Where the clock is steady they may be more, within settled.
+// consistent is the maximum number of consecutive EC2 responses that omit an instance that exists. If the clock is
+// steady there may be more, within settled.
 const consistent = settledAnswers - 1
 
-// ask is EC2's answer, or none.
+// ask returns EC2's response, or none.
 func (m *model) ask() (*Answer, string) {
 	if !m.ec2 {
 		return nil, "throttled"
