@@ -12,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
 )
 
-// TestStranding: an instance is due after it was left for a while without a break, once, and nothing goes on when all that is
-// left was handled a while ago.
+// TestStranding checks that an instance is due once, after it was stranded for a while without interruption, and that
+// nothing progresses any more when all that is left was handled a while ago.
 func TestStranding(t *testing.T) {
 	var s teardown.Stranding
 	at := func(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
@@ -25,7 +25,7 @@ func TestStranding(t *testing.T) {
 		due   int
 	}{
 		{0, both, 0},
-		{30, []removal.Stranded{b}, 0}, // a is not left now: it counts from the beginning
+		{30, []removal.Stranded{b}, 0}, // a is not stranded now, so its time starts again
 		{40, both, 0},
 		{60, both, 1},
 	} {
@@ -40,7 +40,7 @@ func TestStranding(t *testing.T) {
 		t.Errorf("due %v, terminates %v, spares %v", due, terminate, spared)
 	}
 	if again := s.Due(both, at(159), time.Minute); len(again) > 0 {
-		t.Errorf("%v are due again", again) // i-b was no longer in EC2, and its time starts again
+		t.Errorf("%v are due again", again) // i-b was no longer in EC2, so its time starts again
 	}
 	for busy, want := range map[int]bool{0: true, 1: false} {
 		if got := s.Settled(both, busy, at(160), time.Minute); got != want {
@@ -52,7 +52,8 @@ func TestStranding(t *testing.T) {
 	}
 }
 
-// TestEnding: only what was shown is deleted, what AWS refuses is tried twice, and it is of no use to go on when AWS denies all.
+// TestEnding checks that only what was listed is deleted, that a refused deletion is tried twice, and that no attempt
+// helps when AWS denies everything.
 func TestEnding(t *testing.T) {
 	volume := func(id string) cloud.Resource { return cloud.Resource{Kind: cloud.KindVolume, ID: id} }
 	e := teardown.NewEnding([]string{"vol-1", "vol-2"}, strings.Clone)

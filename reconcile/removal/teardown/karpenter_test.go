@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
 )
 
-// TestCRDsOfTheChart: what another tool applies under the chart's name is that tool's.
+// TestCRDsOfTheChart checks that a CRD that another tool applies under the chart's name belongs to that tool.
 func TestCRDsOfTheChart(t *testing.T) {
 	helm := map[string]string{"meta.helm.sh/release-name": "karpenter-crd", "meta.helm.sh/release-namespace": "kube-system"}
 	managed := map[string]string{"app.kubernetes.io/managed-by": "Helm"}
@@ -36,7 +36,8 @@ func TestCRDsOfTheChart(t *testing.T) {
 	}
 }
 
-// object is one of Karpenter's kinds, of a NodeSync (namespace.name) or of nobody, and of a NodePool.
+// object returns an object of one of Karpenter's kinds, with or without a NodeSync (namespace.name), and with a
+// NodePool.
 func object(kind, name, owner, pool string) unstructured.Unstructured {
 	o := unstructured.Unstructured{}
 	o.SetKind(kind)
@@ -52,7 +53,8 @@ func object(kind, name, owner, pool string) unstructured.Unstructured {
 	return o
 }
 
-// TestObjectsNeedKarpenter: each object counts but those of the NodeSync that is deleted, and the NodeClaims of its NodePools.
+// TestObjectsNeedKarpenter checks that each object counts except those of the deleted NodeSync and the NodeClaims of
+// its NodePools.
 func TestObjectsNeedKarpenter(t *testing.T) {
 	leaves := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "prod"}}
 	claim, pool, other := object("NodeClaim", "a", "", "general"), object("NodePool", "general", "fleet.prod", ""), object("NodePool", "theirs", "fleet.stage", "")
@@ -82,7 +84,7 @@ func TestObjectsNeedKarpenter(t *testing.T) {
 	}
 }
 
-// TestNotInstalled: without a Deployment and without a reason there is no Karpenter to uninstall.
+// TestNotInstalled checks that without a Deployment and without a reason there is no Karpenter to uninstall.
 func TestNotInstalled(t *testing.T) {
 	one := []appsv1.Deployment{{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter"}}}
 	if err := teardown.NotInstalled(nil, nil); err != nil {
@@ -93,7 +95,7 @@ func TestNotInstalled(t *testing.T) {
 	}
 }
 
-// TestOthersNeed: any NodeSync but the one that is deleted.
+// TestOthersNeed checks that any NodeSync except the deleted one counts.
 func TestOthersNeed(t *testing.T) {
 	sync := func(name, uid string) v1alpha1.NodeSync {
 		return v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: name, UID: types.UID(uid)}}

@@ -18,14 +18,14 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
 )
 
-// nodeSync is fleet/prod.
+// nodeSync returns NodeSync fleet/prod.
 func nodeSync() *v1alpha1.NodeSync {
 	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "prod", UID: "1"}}
 	sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Namespace: "kube-system", Version: "1.14.1"}
 	return sync
 }
 
-// claimOf is a NodeClaim with a node, that a NodePool with a UID has made.
+// claimOf returns a NodeClaim with a node that a NodePool with a UID has created.
 func claimOf(name, pool, uid, profile string) karpv1.NodeClaim {
 	claim := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: pool},
@@ -38,8 +38,8 @@ func claimOf(name, pool, uid, profile string) karpv1.NodeClaim {
 	return claim
 }
 
-// TestMake: the NodeSync's definitions are deleted, those of others stay with their profiles, and NodeClaims of a NodePool that
-// the cluster no longer has are counted only if the NodeSync has applied that very NodePool.
+// TestMake checks that the NodeSync's definitions are deleted, that those of others stay with their profiles, and that
+// NodeClaims of a NodePool that no longer exists are counted only if the NodeSync has applied exactly that NodePool.
 func TestMake(t *testing.T) {
 	lives := teardown.Cluster{
 		Claims: []karpv1.NodeClaim{
@@ -78,7 +78,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestStart: how a controller that does not run is started, and who has to do it.
+// TestStart checks how a stopped controller is started, and by whom.
 func TestStart(t *testing.T) {
 	down, scaled := appsv1.Deployment{}, appsv1.Deployment{}
 	scaled.Spec.Replicas = ptr.To[int32](0)
