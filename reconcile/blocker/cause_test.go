@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// TestWhyNotDisrupted: the newest event counts while what it says can be so; one that Karpenter has not repeated has its time.
+// TestWhyNotDisrupted checks that the latest event counts while it can still apply, and that its time is added if
+// Karpenter has not repeated it.
 func TestWhyNotDisrupted(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	event := func(name, message string, ago time.Duration) *corev1.Event {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestReadAgain: a new cause is read again within seconds, and the longer it lasts the less often, up to a minute.
+// TestReadAgain checks that a new cause is read again within seconds, and the less often the longer it lasts, but at
+// least every minute.
 func TestReadAgain(t *testing.T) {
 	for name, c := range map[string]struct{ kept, want time.Duration }{
 		"since now":       {0, 5 * time.Second},

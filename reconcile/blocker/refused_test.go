@@ -17,7 +17,8 @@ import (
 
 var drained = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// TestRefused: why EC2 does not take a termination is what Karpenter's log says, and only without that an inference.
+// TestRefused checks that the reason for a refused termination comes from Karpenter's log, and is inferred only without
+// one.
 func TestRefused(t *testing.T) {
 	const sdk = "terminating instance, operation error EC2: TerminateInstances, https response error StatusCode: 400, RequestID: 7f, "
 	throttles := func(code string) string {
@@ -71,7 +72,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLastError: the newest one about the node, none of before its drain ended.
+// TestLastError checks that the latest error about the node is returned, and none from before the end of its drain.
 func TestLastError(t *testing.T) {
 	const log = `{"level":"ERROR","time":"2026-01-01T11:59:00.000Z","message":"Reconciler error","NodeClaim":{"name":"before"},"error":"old"}
 {"level":"ERROR","time":"2026-01-01T12:00:01.000Z","message":"Reconciler error","NodeClaim":{"name":"a"},"error":"first"}
@@ -90,12 +91,12 @@ panic: "a"
 	}
 }
 
-// silent answers every LIST with nothing.
+// silent returns an empty result for every LIST.
 type silent struct{ client.Reader }
 
 func (silent) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-// TestLookReadsTheLog only where EC2 does not take a termination.
+// TestLookReadsTheLog checks that the log is read only if EC2 does not accept a termination.
 func TestLookReadsTheLog(t *testing.T) {
 	read := 0
 	look := Look{
@@ -112,7 +113,8 @@ func TestLookReadsTheLog(t *testing.T) {
 	}
 }
 
-// TestRefusedCredentials: the newest error by which no instance can be ended, of many that say something else.
+// TestRefusedCredentials checks that the latest error is returned because of which no instance can be terminated, among
+// many others.
 func TestRefusedCredentials(t *testing.T) {
 	since := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	const (
@@ -157,9 +159,9 @@ func TestRefusedCredentials(t *testing.T) {
 	}
 }
 
-// TestGlass: the command for each cause, of a node that Karpenter ends and of one that it has not begun with. The NodeClaim
-// of the latter is deleted first, else the annotation does nothing; a pod that may not be disrupted is freed, and
-// Karpenter begins by itself.
+// TestGlass checks the command for each cause, for a node that Karpenter is terminating and one that it has not started
+// on. The NodeClaim of the latter is deleted first, because otherwise the annotation has no effect; if a pod must not
+// be disrupted, the command removes that protection, and Karpenter starts by itself.
 func TestGlass(t *testing.T) {
 	const (
 		annotate = "kubectl annotate nodeclaim general-1 --overwrite karpenter.sh/nodeclaim-termination-timestamp=$(date -u +%Y-%m-%dT%H:%M:%SZ)"
