@@ -19,7 +19,7 @@ import (
 
 var setup = deletion.Setup{Namespace: "nodes", Karpenter: "karpenter", Charts: true}
 
-// wanted are the policies of a cluster, as an API server keeps them: with its defaults.
+// wanted returns the policies of a cluster as an API server stores them, with its defaults.
 func wanted(t *testing.T, s deletion.Setup) []deletion.Guard {
 	t.Helper()
 	all, err := deletion.Wanted(s)
@@ -43,7 +43,8 @@ func wanted(t *testing.T, s deletion.Setup) []deletion.Guard {
 	return all
 }
 
-// TestWanted are all policies of the guard, each with its binding, for the namespaces of the cluster.
+// TestWanted checks that Wanted returns all policies of the guard, each with its binding, for the namespaces of the
+// cluster.
 func TestWanted(t *testing.T) {
 	for charts, want := range map[bool]string{
 		true: "plumbline-guard-crds plumbline-guard-definitions plumbline-guard-finalizers plumbline-guard-namespaces plumbline-guard-ownership plumbline-guard-charts plumbline-guard-releases " +
@@ -71,8 +72,8 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// TestCompare: what the API server adds, other groups that may break the glass, and more namespaces are
-// no alteration; whatever lets a deletion through is.
+// TestCompare checks that the API server's defaults, other break-glass groups and more namespaces are no alteration,
+// but everything that permits a deletion is.
 func TestCompare(t *testing.T) {
 	const policy, binding = "the ValidatingAdmissionPolicy plumbline-guard-definitions was altered: ", "the ValidatingAdmissionPolicyBinding plumbline-guard-definitions was altered: "
 	ignore, exact := admissionv1.Ignore, admissionv1.Exact
@@ -155,8 +156,8 @@ func TestCompare(t *testing.T) {
 	})
 }
 
-// TestThePoliciesBelowTheDaemon: those that limit what plumbline writes are compared like the guard, also where there is no guard on
-// purpose. Which images run and which values are allowed is the cluster's.
+// TestThePoliciesBelowTheDaemon checks that the policies that limit what plumbline writes are compared like the guard,
+// even if the guard is not installed on purpose. The allowed images and values may differ between clusters.
 func TestThePoliciesBelowTheDaemon(t *testing.T) {
 	alone := setup
 	alone.WithoutGuard = true
@@ -186,10 +187,11 @@ func TestThePoliciesBelowTheDaemon(t *testing.T) {
 	}
 }
 
-// blue is a ServiceAccount of Karpenter's that the manifests do not list.
+// blue is a ServiceAccount of Karpenter that the manifests do not list.
 const blue = "system:serviceaccount:karpenter:blue"
 
-// TestDeny compares the policy with the ServiceAccount that Karpenter's controller runs under. What cannot be compared is unknown.
+// TestDeny compares the policy with the ServiceAccount of Karpenter's controller. If they cannot be compared, the
+// result is unknown.
 func TestDeny(t *testing.T) {
 	const denies = "ValidatingAdmissionPolicy/plumbline-guard-finalizers denies " + blue
 	list := func(expression string) func(*deletion.Guard) {
@@ -231,7 +233,8 @@ func TestDeny(t *testing.T) {
 	}
 }
 
-// TestKarpentersAccountsAreTheClusters: another list of ServiceAccounts is no alteration; anything else in its place is.
+// TestKarpentersAccountsAreTheClusters checks that another list of ServiceAccounts is no alteration, but anything else
+// in its place is.
 func TestKarpentersAccountsAreTheClusters(t *testing.T) {
 	for expression, altered := range map[string]bool{
 		`["` + blue + `"]`:             false,
@@ -265,7 +268,8 @@ func finalizers(t *testing.T) deletion.Guard {
 	return deletion.Guard{}
 }
 
-// TestDenied: what cannot be read is unknown, an API server without such policies denies nothing, and the answer is kept for a moment.
+// TestDenied checks that the result is unknown if the policy cannot be read, that an API server without such policies
+// denies nothing, and that the result is cached briefly.
 func TestDenied(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "validatingadmissionpolicies"}, deletion.FinalizerPolicy, errors.New("no"))
 	for name, c := range map[string]struct {

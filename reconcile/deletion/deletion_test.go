@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/deletion"
 )
 
-// cluster has the policies, and may refuse to show them.
+// cluster contains the policies, and may refuse to return them.
 type cluster struct {
 	client.Client
 	refuses error
@@ -49,8 +49,8 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// TestLook: what is taken out is missed, and what is put back is seen, each at the next look. Each
-// look is of a while, for all NodeSyncs.
+// TestLook checks that a removed policy is reported, and that its return is noticed, each at the next look. A look is
+// valid for a while, for all NodeSyncs.
 func TestLook(t *testing.T) {
 	c, asker, now := newCluster(t), &deletion.Asker{}, time.Unix(1_000_000, 0)
 	look := func(forward time.Duration) deletion.Answer {
@@ -111,12 +111,13 @@ func TestLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	look(time.Minute)
-	if a := look(-time.Hour); a.Words() != "" { // the clock was put back
+	if a := look(-time.Hour); a.Words() != "" { // the clock was set back
 		t.Errorf("it says %q", a.Words())
 	}
 }
 
-// TestWhatCannotBeRead is not called missing. An API server that is away for a while leaves what is known.
+// TestWhatCannotBeRead checks that unreadable policies are not reported as missing. While the API server is temporarily
+// unavailable, the previous result remains.
 func TestWhatCannotBeRead(t *testing.T) {
 	resource := schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}
 	for name, c := range map[string]struct {
