@@ -19,17 +19,16 @@ import (
 
 var errUnreachable = errors.New("no route")
 
-// aws is an account, or the errors that it answers with.
+// aws is an account, or the errors that it returns.
 type aws struct {
 	Cloud
 	cluster cloud.Cluster
 	err     error
 	running []cloud.Instance
-	// silence is why EC2 gives no whole answer.
+	// silence is why EC2 returns no complete response.
 	silence error
 	asked   int
-	// patience is how long the callers would have waited, in the order of the
-	// questions; 0: for ever.
+	// patience is how long the callers would have waited, in the order of the queries; 0 means forever.
 	patience []time.Duration
 }
 
@@ -56,12 +55,12 @@ func pemOf(der string) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(der)})
 }
 
-// prodEU is the EKS cluster prod-eu; authority is what is in its certificate authority.
+// prodEU returns the EKS cluster prod-eu with a certificate authority.
 func prodEU(authority string) cloud.Cluster {
 	return cloud.Cluster{Name: "prod-eu", ARN: "arn:" + authority, CertificateAuthority: pemOf(authority)}
 }
 
-// asker makes the Steps of one NodeSync, whose API server has the authority "ours".
+// asker creates the Steps of one NodeSync, whose API server has the authority "ours".
 type asker struct {
 	aws    *aws
 	memory Memory
@@ -81,8 +80,8 @@ func (a *asker) step() *Step {
 	}
 }
 
-// TestWhenAWSIsAskedAgain: a bad answer is asked for again soon, a good one holds for a
-// while, and an answer about something else says nothing.
+// TestWhenAWSIsAskedAgain checks that a bad answer is soon queried again, a good one is valid for a while, and an
+// answer about another cluster does not count.
 func TestWhenAWSIsAskedAgain(t *testing.T) {
 	good, bad := prodEU("ours"), prodEU("theirs")
 	draining := func(s *Step) { s.Removals = []v1alpha1.Removal{{Phase: v1alpha1.RemovalDraining}} }
@@ -125,8 +124,8 @@ func TestWhenAWSIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestAChangeNeedsAFreshAnswer where the last one was good; a bad one is not asked for
-// sooner than its time.
+// TestAChangeNeedsAFreshAnswer checks that a good answer is queried again, and that a bad one is not queried sooner
+// than usual.
 func TestAChangeNeedsAFreshAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer cloud.Cluster
@@ -149,7 +148,7 @@ func TestAChangeNeedsAFreshAnswer(t *testing.T) {
 	}
 }
 
-// TestTheClustersARN is noted of the name that was asked about, if AWS had one.
+// TestTheClustersARN checks that the ARN is recorded for the queried name, if AWS returned one.
 func TestTheClustersARN(t *testing.T) {
 	a := newAsker(&aws{cluster: prodEU("ours")})
 	verdict := a.step().Verify(t.Context())
@@ -174,8 +173,8 @@ func TestTheClustersARN(t *testing.T) {
 	}
 }
 
-// TestACloudThatHangsHoldsUpNoPass: its two questions together have no longer
-// than the reconcile may take, and never longer than a quarter of a minute.
+// TestACloudThatHangsHoldsUpNoPass checks that the two queries together take no longer than the reconcile's timeout,
+// and at most 15 seconds.
 func TestACloudThatHangsHoldsUpNoPass(t *testing.T) {
 	for name, c := range map[string]struct{ timeout, most time.Duration }{
 		"a long timeout":  {time.Hour, maxPatience},
@@ -208,8 +207,8 @@ func TestACloudThatHangsHoldsUpNoPass(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeTakenBackNeedsAFreshAnswer: in the phases in which a removal
-// deletes NodeClaims or believes EC2, the account is asked about each time.
+// TestWhatCannotBeTakenBackNeedsAFreshAnswer checks that the account is queried each time in the phases in which a
+// removal deletes NodeClaims or relies on EC2.
 func TestWhatCannotBeTakenBackNeedsAFreshAnswer(t *testing.T) {
 	fresh := map[v1alpha1.RemovalPhase]bool{v1alpha1.RemovalPacing: true, v1alpha1.RemovalDraining: true, v1alpha1.RemovalVerifyingCloud: true}
 	for _, phase := range []v1alpha1.RemovalPhase{
@@ -221,8 +220,8 @@ func TestWhatCannotBeTakenBackNeedsAFreshAnswer(t *testing.T) {
 	}
 }
 
-// TestTheAccountIsAskedAboutTheSameInstances: a cache lists in no order, and a
-// condition may not change with it.
+// TestTheAccountIsAskedAboutTheSameInstances checks that the query does not depend on the order of the cache, so that a
+// condition is stable.
 func TestTheAccountIsAskedAboutTheSameInstances(t *testing.T) {
 	var claims []plan.NodeClaim
 	for i := range 3 * maxProviderIDs {
@@ -243,8 +242,8 @@ func TestTheAccountIsAskedAboutTheSameInstances(t *testing.T) {
 	}
 }
 
-// TestAccountOfADisruptedZone: EC2 fails, and shows one of the live instances all the
-// same. It is this account.
+// TestAccountOfADisruptedZone checks that the account is verified if EC2 fails but returns one of the live instances
+// anyway.
 func TestAccountOfADisruptedZone(t *testing.T) {
 	for shown, want := range map[string]string{"i-1": cloud.ReasonVerified, "": "Failed"} {
 		a := newAsker(&aws{cluster: prodEU("ours"), silence: errUnreachable})

@@ -18,7 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// unresolved is an EC2NodeClass at its second generation, whose AMIs Karpenter has resolved at another.
+// unresolved returns an EC2NodeClass at its second generation, whose AMIs Karpenter has resolved for another one.
 func unresolved(name, alias string, change ...func(condition map[string]any)) *plan.Object {
 	condition := map[string]any{"type": awsv1.ConditionTypeAMIsReady, "status": "True", "observedGeneration": int64(1)}
 	for _, c := range change {
@@ -31,7 +31,7 @@ func unresolved(name, alias string, change ...func(condition map[string]any)) *p
 	}})
 }
 
-// imagesAWS publishes no AMI for the aliases that are withdrawn, and does not answer while it is away.
+// imagesAWS publishes no AMI for the withdrawn aliases, and does not respond while it is away.
 type imagesAWS struct {
 	withdrawn map[string]bool
 	away      bool
@@ -59,7 +59,8 @@ func (a *imagesAWS) ask(_ context.Context, questions []plan.Question) map[render
 	return answers
 }
 
-// see is one reconcile: the classes with which no node can be launched, and after how long it looks again.
+// see runs one reconcile, and returns the classes with which no node can be launched, and after how long it checks
+// again.
 func (a *imagesAWS) see(t *testing.T, asker *AMIAsker, classes ...*plan.Object) (map[string]string, time.Duration) {
 	t.Helper()
 	var found finding.Findings
@@ -72,8 +73,8 @@ func (a *imagesAWS) see(t *testing.T, asker *AMIAsker, classes ...*plan.Object) 
 	return why, found.WakeAt.Sub(now)
 }
 
-// TestAnAppliedAliasWithoutAMI is reported once AWS has answered that it publishes none. What AWS does not answer is unknown, and
-// an answer is valid for ten minutes.
+// TestAnAppliedAliasWithoutAMI checks that it is reported once AWS has responded that it publishes none. Without a
+// response it is unknown, and an answer is valid for ten minutes.
 func TestAnAppliedAliasWithoutAMI(t *testing.T) {
 	const words = "AWS publishes no AMI for alias al2023@v20261115 of EC2NodeClass/default, so no node can be launched: " +
 		"correct it, or wait until AWS publishes one for the cluster's Kubernetes version"
@@ -103,7 +104,8 @@ func TestAnAppliedAliasWithoutAMI(t *testing.T) {
 	})
 }
 
-// TestAMIsThatNeedNoQuery: Karpenter has resolved them or reports that it finds none, or the class is being deleted or has other terms.
+// TestAMIsThatNeedNoQuery checks that nothing is queried if Karpenter has resolved the AMIs or reports that there are
+// none, or the class is terminating or has other terms.
 func TestAMIsThatNeedNoQuery(t *testing.T) {
 	resolved := func(c map[string]any) { c["observedGeneration"] = int64(2) }
 	for name, c := range map[string]struct {
@@ -142,7 +144,8 @@ func byID(o *plan.Object) *plan.Object {
 	return plan.NewObject(o.Unstructured)
 }
 
-// TestFewQueriesAboutAMIs: an alias that several classes have costs one, and of many aliases a few are queried each minute.
+// TestFewQueriesAboutAMIs checks that an alias of several classes takes one query, and that only a few of many aliases
+// are queried each minute.
 func TestFewQueriesAboutAMIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		aws, asker := &imagesAWS{withdrawn: map[string]bool{"alias al2023@v1": true}}, &AMIAsker{}

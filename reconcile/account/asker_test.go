@@ -25,19 +25,19 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// aws has one instance without a NodeClaim, or an error, after a while.
+// instancesAWS returns one instance without a NodeClaim, or an error, after a while.
 type instancesAWS struct {
 	err   error
 	after time.Duration
 	asked int
-	// terminated is the providerID of an instance that is shown only if it is asked for.
+	// terminated is the providerID of an instance that is returned only if it is queried by ID.
 	terminated string
 	// none reports whether no instance differs.
 	none bool
-	// volumes are attached in EC2, unless unasked says why they are not known.
+	// volumes are attached in EC2, unless unasked is the error of the query.
 	volumes []cloud.Resource
 	unasked error
-	// behind is what is left beside volumes, and profiles reports that instance profiles were asked for.
+	// behind is what else is left, and profiles reports whether instance profiles were queried.
 	behind   []cloud.Answer
 	profiles bool
 	// groups are what each class resolves to; ungrouped and unlisted are why AWS does not answer that, and what is left.
@@ -62,7 +62,7 @@ func (a *instancesAWS) Fleet(_ context.Context, q cloud.Query) ([]cloud.Instance
 	return []cloud.Instance{{ID: "i-1", Zone: "a", State: "running", Pool: "general", Launched: time.Unix(0, 0)}}, a.err
 }
 
-// reader has what the test has set, or nothing.
+// reader returns the reader that the test has set, or an empty one.
 func (a *instancesAWS) reader(t *testing.T) client.Reader {
 	if a.cluster != nil {
 		return a.cluster
@@ -83,7 +83,7 @@ func (a *instancesAWS) SecurityGroups(context.Context, *awsv1.EC2NodeClass) ([]s
 	return a.groups, a.ungrouped
 }
 
-// pass is what one finds at a time, and when the next is wanted, from then.
+// pass returns what one reconcile finds at a time, and after how long the next is requested.
 func (a *instancesAWS) pass(t *testing.T, asker *InstanceAsker, change func(*InstanceLook)) (*v1alpha1.InstanceDrift, time.Duration) {
 	t.Helper()
 	now := time.Now()
@@ -100,7 +100,7 @@ func (a *instancesAWS) pass(t *testing.T, asker *InstanceAsker, change func(*Ins
 	return drift, found.WakeAt.Sub(now)
 }
 
-// TestNoPassWaits: each has the last answer, and AWS is asked seldom.
+// TestNoPassWaits checks that each reconcile gets the last result, and that AWS is seldom queried.
 func TestNoPassWaits(t *testing.T) {
 	as := func(*InstanceLook) {}
 	synctest.Test(t, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestNoPassWaits(t *testing.T) {
 	})
 }
 
-// TestABusyAWS leaves the last answer, and is asked again sooner.
+// TestABusyAWS checks that the last result remains, and that AWS is queried again sooner.
 func TestABusyAWS(t *testing.T) {
 	as := func(*InstanceLook) {}
 	synctest.Test(t, func(t *testing.T) {
@@ -272,7 +272,8 @@ func TestNothingIsAsked(t *testing.T) {
 	}
 }
 
-// TestTheFirstComparisonIsAtTheStart: a Node whose NodeClaim disappeared while no daemon ran is found by nothing else.
+// TestTheFirstComparisonIsAtTheStart checks this because nothing else finds a Node whose NodeClaim was deleted while no
+// daemon ran.
 func TestTheFirstComparisonIsAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := metav1.NewTime(time.Now().Add(-time.Hour))
@@ -280,7 +281,7 @@ func TestTheFirstComparisonIsAtTheStart(t *testing.T) {
 			Name: "leaving", Labels: map[string]string{karpv1.NodePoolLabelKey: "general"}, CreationTimestamp: at, DeletionTimestamp: &at, Finalizers: []string{karpv1.TerminationFinalizer},
 		}}
 		ec2, asker := &instancesAWS{none: true, cluster: clusterOf(t, node)}, &InstanceAsker{}
-		_, wake := ec2.pass(t, asker, func(l *InstanceLook) { l.Before = &v1alpha1.InstanceDrift{} }) // the status has an earlier one
+		_, wake := ec2.pass(t, asker, func(l *InstanceLook) { l.Before = &v1alpha1.InstanceDrift{} }) // the status contains an earlier one
 		synctest.Wait()
 		if left := asker.Left(); wake != soon || len(left) != 1 || left[0].Name != "leaving" {
 			t.Errorf("next in %s, terminating %+v", wake, left)

@@ -18,7 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestForeignProviderIDs are left out of the question, and reported once.
+// TestForeignProviderIDs checks that they are left out of the query, and reported once.
 func TestForeignProviderIDs(t *testing.T) {
 	claims := []plan.NodeClaim{
 		{Name: "a", Pool: "batch", ProviderID: "aws:///eu-west-1a/i-1"},
@@ -48,8 +48,8 @@ func TestForeignProviderIDs(t *testing.T) {
 	}
 }
 
-// TestCollides: only a controller that runs, under the name of the cluster that this one
-// is not, is an emergency; and none is one where plumbline's role has changed accounts.
+// TestCollides checks that only a running controller with the other cluster's name is an emergency, and that it is not
+// if plumbline's role has changed accounts.
 func TestCollides(t *testing.T) {
 	differs := cloud.Verdict{Reason: cloud.ReasonAuthorityDiffers, Message: "AWS says so"}
 	for name, c := range map[string]struct {

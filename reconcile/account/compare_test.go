@@ -26,12 +26,12 @@ var (
 
 const hash = "karpenter.k8s.aws/ec2nodeclass-hash"
 
-// hashes are those of a class.
+// hashes returns those of a class.
 func hashes(sum string) plan.Hashes {
 	return plan.HashesOf(map[string]string{hash: sum, hash + "-version": "v5"})
 }
 
-// tags are those of an instance of general, with some that are otherwise; "" takes one away.
+// tags returns those of an instance of general, with some changes; "" removes a tag.
 func tags(otherwise map[string]string) map[string]string {
 	all := map[string]string{
 		"kubernetes.io/cluster/demo": "owned", "karpenter.sh/nodepool": "general", "eks:eks-cluster-name": "demo",
@@ -42,7 +42,7 @@ func tags(otherwise map[string]string) map[string]string {
 	return all
 }
 
-// fleet is one instance and its NodeClaim.
+// fleet returns a Fleet with one instance and its NodeClaim.
 func fleet(i cloud.Instance, c plan.NodeClaim) *Fleet {
 	return &Fleet{
 		Cluster: "demo", Shown: []cloud.Instance{i}, Claims: []plan.NodeClaim{c}, Pools: map[string]bool{"general": true}, Others: map[string]bool{"batch": true},
@@ -51,7 +51,8 @@ func fleet(i cloud.Instance, c plan.NodeClaim) *Fleet {
 	}
 }
 
-// TestARelabelledNodeClaim is reported for the pool that owns it: Karpenter finds the NodeClaims of a pool by their label.
+// TestARelabelledNodeClaim checks that it is reported for the pool that owns it: Karpenter finds the NodeClaims of a
+// pool by their label.
 func TestARelabelledNodeClaim(t *testing.T) {
 	i := cloud.Instance{ID: "i-1", Zone: "a", State: "running", Pool: "general", SecurityGroups: []string{"sg-2", "sg-1"}, Tags: tags(nil), Launched: began}
 	for label, want := range map[string]string{
@@ -74,7 +75,7 @@ func TestARelabelledNodeClaim(t *testing.T) {
 	}
 }
 
-// TestDifferences are those that Karpenter does not find, and no others.
+// TestDifferences checks that exactly those differences are reported that Karpenter does not find.
 func TestDifferences(t *testing.T) {
 	instance := func(change func(*cloud.Instance)) cloud.Instance {
 		i := cloud.Instance{ID: "i-1", Zone: "a", State: "running", Pool: "general", SecurityGroups: []string{"sg-2", "sg-1"}, Tags: tags(nil), Launched: began}
@@ -141,7 +142,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestGroupsThatAreNotCompared are no difference.
+// TestGroupsThatAreNotCompared checks that they are no difference.
 func TestGroupsThatAreNotCompared(t *testing.T) {
 	f := fleet(cloud.Instance{ID: "i-1", Zone: "a", State: "running", Tags: tags(nil), Launched: began}, plan.NodeClaim{Pool: "general", Class: "default", ProviderID: "aws:///a/i-1", Hashes: hashes("1"), Created: began})
 	class := f.Classes["default"]
@@ -152,7 +153,8 @@ func TestGroupsThatAreNotCompared(t *testing.T) {
 	}
 }
 
-// TestNodesThatNobodyHas: of the NodeSync's pools and of those that are gone, without a NodeClaim and an instance.
+// TestNodesThatNobodyHas checks the Nodes without a NodeClaim and an instance, of the NodeSync's pools and of pools
+// that are gone.
 func TestNodesThatNobodyHas(t *testing.T) {
 	settled := metav1.Unix(1000, 0)
 	node := func(name, pool, id string, change ...func(*corev1.Node)) *corev1.Node {
@@ -224,7 +226,8 @@ func TestNodesThatNobodyHas(t *testing.T) {
 	}
 }
 
-// TestAnInstanceOfANodeWithoutClaimIsAskedForByID: EC2 shows one that is terminated only then, and without that nothing proves that it is.
+// TestAnInstanceOfANodeWithoutClaimIsAskedForByID checks this because EC2 otherwise does not return a terminated
+// instance, and nothing proves that it is terminated.
 func TestAnInstanceOfANodeWithoutClaimIsAskedForByID(t *testing.T) {
 	at := metav1.Unix(500, 0)
 	node := &corev1.Node{
@@ -250,7 +253,8 @@ func TestAnInstanceOfANodeWithoutClaimIsAskedForByID(t *testing.T) {
 	}
 }
 
-// TestInstancesThatShutDown: those of the NodeSync's pools that no NodeClaim has, since they were first seen so.
+// TestInstancesThatShutDown checks the instances of the NodeSync's pools without a NodeClaim, with the time at which
+// they were first seen shutting down.
 func TestInstancesThatShutDown(t *testing.T) {
 	is := func(id, state, pool string) cloud.Instance {
 		return cloud.Instance{ID: id, Zone: "eu-west-1a", State: state, Pool: pool}

@@ -26,17 +26,17 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// template is a launch template of a class.
+// template returns a launch template of a class.
 func template(id, class string) cloud.Resource {
 	return cloud.Resource{Kind: cloud.KindLaunchTemplate, ID: id, Name: "karpenter.k8s.aws/" + id, Tags: map[string]string{"karpenter.k8s.aws/ec2nodeclass": class}}
 }
 
-// templates is an answer with some.
+// templates returns an answer with some launch templates.
 func templates(some ...cloud.Resource) []cloud.Answer {
 	return []cloud.Answer{{Kind: cloud.KindLaunchTemplate, Resources: some}}
 }
 
-// ids are what is left, and the failure.
+// ids returns what is left, and the failure.
 func ids(drift *v1alpha1.InstanceDrift) (found []string) {
 	if drift == nil || drift.Left == nil {
 		return nil
@@ -50,7 +50,7 @@ func ids(drift *v1alpha1.InstanceDrift) (found []string) {
 	return found
 }
 
-// classed is a Live with EC2NodeClasses, each of which names its instance profile or none, and NodeClaims of a class.
+// classed returns a Live with EC2NodeClasses, each with or without an instance profile, and NodeClaims of a class.
 func classed(profiles map[string]string, claims ...string) plan.Live {
 	live := plan.Live{Objects: map[render.Ref]*plan.Object{}}
 	for name, profile := range profiles {
@@ -67,7 +67,8 @@ func classed(profiles map[string]string, claims ...string) plan.Live {
 	return live
 }
 
-// TestWhatIsLeftIsSeenTwice before it counts, soon after the first time, and until it is gone.
+// TestWhatIsLeftIsSeenTwice checks that a leftover counts once it is seen a second time, soon after the first, until it
+// is gone.
 func TestWhatIsLeftIsSeenTwice(t *testing.T) {
 	as := func(l *InstanceLook) { l.Live = classed(map[string]string{"default": ""}) }
 	synctest.Test(t, func(t *testing.T) {
@@ -84,12 +85,12 @@ func TestWhatIsLeftIsSeenTwice(t *testing.T) {
 		}
 		look(0, nil, again)
 		look(again, []string{"lt-1"}, 10*time.Minute)
-		// one question has no answer, and what it answered last stands
+		// one query has no response, so its last answer remains
 		ec2.behind[0].Resources, ec2.behind[0].Err = nil, &cloud.DeniedError{Action: "ec2:DescribeLaunchTemplates"}
 		look(10*time.Minute, []string{"lt-1", "AWS denies ec2:DescribeLaunchTemplates to plumbline's role: allow it (see manifests/iam-policy.json)"}, 10*time.Minute)
 		ec2.behind = templates(template("lt-2", "default"))
 		look(10*time.Minute, nil, 10*time.Minute)
-		// something else passes by
+		// a resource that exists only for a moment
 		ec2.behind = templates(template("lt-3", "old"))
 		look(10*time.Minute, nil, again)
 		ec2.behind = templates()
@@ -97,7 +98,8 @@ func TestWhatIsLeftIsSeenTwice(t *testing.T) {
 	})
 }
 
-// TestARemovalThatIsOver has AWS asked at once, and a restart leaves what was reported.
+// TestARemovalThatIsOver checks that AWS is queried at once after a removal, and that a restart keeps what was
+// reported.
 func TestARemovalThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ec2, asker := &instancesAWS{none: true, behind: templates(template("lt-1", "old"))}, &InstanceAsker{}
@@ -119,7 +121,8 @@ func TestARemovalThatIsOver(t *testing.T) {
 	})
 }
 
-// TestProfilesAreAskedFor where Karpenter may have made some, and each is known by its class.
+// TestProfilesAreAskedFor checks that instance profiles are queried if Karpenter may have created some, and that each
+// is identified by its class.
 func TestProfilesAreAskedFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		live plan.Live
@@ -144,7 +147,7 @@ func TestProfilesAreAskedFor(t *testing.T) {
 	}
 }
 
-// TestUnanswered names what is denied in one sentence.
+// TestUnanswered checks that one sentence names all that is denied.
 func TestUnanswered(t *testing.T) {
 	got := unanswered([]cloud.Answer{{Err: &cloud.DeniedError{Action: "a"}}, {Err: errors.New("no answer to c")}, {Err: &cloud.DeniedError{Action: "b"}}, {}})
 	if diff := cmp.Diff("AWS denies a, b to plumbline's role: allow it (see manifests/iam-policy.json); no answer to c", got); diff != "" {
@@ -152,8 +155,9 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
-// TestACommandOnlyForWhatIsOurs: tags have the cluster's name, which another cluster may have. A command is printed for what
-// an instance or an EC2NodeClass of this cluster has left, and also after a restart for what was known to be so before.
+// TestACommandOnlyForWhatIsOurs checks that a command is included only for what an instance or an EC2NodeClass of this
+// cluster has left, because another cluster may use the same tags. After a restart, the command remains for what was
+// known before.
 func TestACommandOnlyForWhatIsOurs(t *testing.T) {
 	profile := func(id, uid string) cloud.Resource {
 		return cloud.Resource{Kind: cloud.KindInstanceProfile, ID: id, Name: "/karpenter/eu-west-1/demo/" + uid + "/"}
@@ -199,7 +203,7 @@ func TestACommandOnlyForWhatIsOurs(t *testing.T) {
 	}
 }
 
-// TestAnInstanceThatIsNotKnown may be another cluster's.
+// TestAnInstanceThatIsNotKnown checks that an unknown instance may belong to another cluster.
 func TestAnInstanceThatIsNotKnown(t *testing.T) {
 	f := Fleet{Cluster: "demo", Had: map[string]bool{"i-1": true}}
 	if words := f.strayWords(&cloud.Instance{ID: "i-1", State: "running"}); !strings.HasSuffix(words, "this cluster had a NodeClaim for it: if it is not needed, terminate it in EC2") {
@@ -210,7 +214,7 @@ func TestAnInstanceThatIsNotKnown(t *testing.T) {
 	}
 }
 
-// clusterOf has some VolumeAttachments and Nodes.
+// clusterOf returns a cluster with some VolumeAttachments and Nodes.
 func clusterOf(t *testing.T, objects ...client.Object) client.WithWatch {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -234,7 +238,7 @@ func attachment(name, node string, change ...func(*storagev1.VolumeAttachment)) 
 	return v
 }
 
-// TestVolumesLeft: those of nodes that are gone, and of instances that EC2 has ended.
+// TestVolumesLeft checks the volumes of deleted nodes and of terminated instances.
 func TestVolumesLeft(t *testing.T) {
 	node := func(name string) client.Object { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 	undetached := func(v *storagev1.VolumeAttachment) {
@@ -297,7 +301,7 @@ func TestVolumesLeft(t *testing.T) {
 	}
 }
 
-// TestANodeIsAskedForOnce, however many volumes it has.
+// TestANodeIsAskedForOnce checks that a node is read once, however many volumes it has.
 func TestANodeIsAskedForOnce(t *testing.T) {
 	asked := 0
 	reader := interceptor.NewClient(clusterOf(t, attachment("a", "gone"), attachment("b", "gone")), interceptor.Funcs{
@@ -312,7 +316,8 @@ func TestANodeIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// TestVolumesComeWithTheInstances, and an AWS that is too busy for them leaves the last answer.
+// TestVolumesComeWithTheInstances checks that volumes are in the same result as instances, and that the last result
+// remains if AWS is too busy for them.
 func TestVolumesComeWithTheInstances(t *testing.T) {
 	as := func(*InstanceLook) {}
 	synctest.Test(t, func(t *testing.T) {

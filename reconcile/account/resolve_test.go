@@ -14,12 +14,12 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// aws is an account that denies subnets, and notes what it is asked.
+// resolutionAWS is an account that denies subnets, and records the queries.
 type resolutionAWS struct {
 	asked []string
 	query cloud.Query
 	limit time.Duration
-	// gone is why EC2 shows no instance.
+	// gone is why EC2 returns no instance.
 	gone error
 }
 
@@ -71,7 +71,7 @@ func ask(t *testing.T, a *resolutionAWS, change func(*Resolution), q plan.Questi
 
 func unchanged(*Resolution) {}
 
-// TestOnlyWhatIsAsked: AWS is asked what the Question is about, in bounded time; what it denies is
+// TestOnlyWhatIsAsked checks that only the content of the Question is queried, within the timeout; what AWS denies is
 // unavailable with the action to allow, and the rest is known.
 func TestOnlyWhatIsAsked(t *testing.T) {
 	a := &resolutionAWS{}
@@ -99,7 +99,7 @@ func TestOnlyWhatIsAsked(t *testing.T) {
 	}
 }
 
-// TestInstancesBesideAnError: what EC2 shows is known, and why the others are not.
+// TestInstancesBesideAnError checks that the returned instances are known, and why the others are not.
 func TestInstancesBesideAnError(t *testing.T) {
 	answer := ask(t, &resolutionAWS{gone: &cloud.ThrottledError{Action: "ec2:DescribeInstances"}}, unchanged, plan.Question{SecurityGroups: true, Claims: []*plan.NodeClaim{{ProviderID: "aws:///a/i-1"}}})
 	if len(answer.Running) != 1 || answer.Unavailable != "AWS throttles ec2:DescribeInstances; plumbline retries" {
@@ -107,7 +107,8 @@ func TestInstancesBesideAnError(t *testing.T) {
 	}
 }
 
-// TestNotAsked: an account that is not verified is not asked, and no client is no answer.
+// TestNotAsked checks that an account that is not verified is not queried, and that without a client there is no
+// answer.
 func TestNotAsked(t *testing.T) {
 	a := &resolutionAWS{}
 	answer := ask(t, a, func(s *Resolution) { s.Unverified = Unverified(&cloud.Verdict{}) }, plan.Question{AMIs: true})
