@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestWhatIsKeptIsWhatIsWritten: also after a restart, and of the NodeSync that is there now.
+// TestWhatIsKeptIsWhatIsWritten checks this also after a restart, and for the existing NodeSync only.
 func TestWhatIsKeptIsWhatIsWritten(t *testing.T) {
 	w := newWorld(t)
 	prod := types.NamespacedName{Namespace: "plumbline-system", Name: "prod"}

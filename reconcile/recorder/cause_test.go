@@ -12,7 +12,7 @@ var noon = metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 
 func at(after time.Duration) metav1.Time { return metav1.NewTime(noon.Add(after)) }
 
-// drained are the facts of a node that was drained and ended in full, an hour old.
+// drained returns the facts of a node, one hour old, that was completely drained and terminated.
 func drained(change ...func(*Facts)) Facts {
 	f := Facts{
 		Record: Record{
@@ -27,14 +27,14 @@ func drained(change ...func(*Facts)) Facts {
 	return f
 }
 
-// ec2 has EC2 report that it began to end the instance so long after the deletion.
+// ec2 makes EC2 report that it started to terminate the instance some time after the deletion.
 func ec2(code string, after time.Duration) func(*Facts) {
 	return func(f *Facts) { f.EC2 = Answer{Ended: true, Code: code, Began: f.Deleted.Add(after)} }
 }
 
 func silent(f *Facts) { f.EC2 = Answer{} }
 
-// undrained are those of a node whose instance Karpenter did not find.
+// undrained changes the facts to those of a node whose instance Karpenter did not find.
 func undrained(f *Facts) { f.Drained = metav1.Time{} }
 
 func nodeless(f *Facts) { f.NodeGone = true }
@@ -120,7 +120,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestRulesHaveSources: each row says where Karpenter or plumbline does so, and each cause has one.
+// TestRulesHaveSources checks that each row names the code in Karpenter or plumbline, and that each cause has a row.
 func TestRulesHaveSources(t *testing.T) {
 	of := map[Cause]bool{}
 	for _, r := range rules {

@@ -9,8 +9,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// TestWhatHadOutdatedIt: of a NodeClaim that no commit has outdated the inputs are recorded that its
-// NodeSync's status has, those of its own AMI where there are several, and none if that is not certain.
+// TestWhatHadOutdatedIt checks that for a NodeClaim that drifted without a commit, the inputs in its NodeSync's status
+// are recorded, those of its own AMI if there are several, and none if that is uncertain.
 func TestWhatHadOutdatedIt(t *testing.T) {
 	two := []v1alpha1.DriftInput{{Pool: "general", Reason: "AMIDrift", From: "ami-0", To: "ami-2"}, {Pool: "general", Reason: "AMIDrift", From: "ami-1", To: "ami-2"}}
 	for name, c := range map[string]struct {
@@ -33,7 +33,7 @@ func TestWhatHadOutdatedIt(t *testing.T) {
 		condition(claim, karpv1.ConditionTypeDisruptionReason, "Drifted", w.now)
 		w.now = w.now.Add(time.Minute)
 		w.delete("a")
-		must(t, w.after(time.Millisecond)) // it is looked at before it is due to be written
+		must(t, w.after(time.Millisecond)) // it is looked up before it is due to be written
 		w.status(func(s *v1alpha1.NodeSyncStatus) { s.Rollout = nil })
 		must(t, w.after(batch))
 		if got := w.log().Records[0].Detail; got != c.want {

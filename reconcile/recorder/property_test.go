@@ -13,15 +13,15 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/property"
 )
 
-// TestKilledAnywhere: however NodeClaims end, and at whichever write the daemon is killed, never
-// more Records are kept than the ring has, the newest, and each NodeClaim that has ended is among
-// them, unless newer ones have taken its place, or a Gap has its end.
+// TestKilledAnywhere checks that, however NodeClaims are terminated, and at whichever write the daemon is killed, at
+// most as many Records are kept as the ring has slots, the latest ones, and each terminated NodeClaim is among them,
+// unless newer ones have overwritten it, or a Gap covers its deletion.
 func TestKilledAnywhere(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		l := &life{world: newWorld(t), ring: ring{segments: rapid.IntRange(1, 3).Draw(t, "segments"), slots: rapid.IntRange(1, 4).Draw(t, "slots")}}
 		l.r.ring = l.ring
 		l.launch("first")
-		l.pass(time.Second) // what has ended before this is nobody's
+		l.pass(time.Second) // what was terminated before is not recorded
 		t.Repeat(map[string]func(*rapid.T){
 			"launch": func(t *rapid.T) {
 				for range rapid.IntRange(1, 6).Draw(t, "claims") {
@@ -62,7 +62,7 @@ type life struct {
 	*world
 	ring ring
 	made []end
-	// first is that of the NodeClaim that was there before.
+	// first is the end of the NodeClaim that existed before.
 	first end
 }
 
@@ -111,7 +111,7 @@ func (l *life) ends(t *rapid.T) {
 	}
 }
 
-// pass lets time pass; a daemon that is killed is no more.
+// pass lets time pass, if the daemon was not killed.
 func (l *life) pass(d time.Duration) {
 	if l.r == nil {
 		l.now = l.now.Add(d)

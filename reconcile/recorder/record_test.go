@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/property"
 )
 
-// realistic are Records over names as they are in large clusters, all fields set.
+// realistic returns Records with names as in large clusters, with all fields set.
 func realistic() []Record {
 	var all []Record
 	for _, pool := range []string{"default", "general-purpose-amd64", "team-payments-gpu-inference-spot"} {
@@ -50,7 +50,7 @@ func TestARecordIsSmall(t *testing.T) {
 	}
 }
 
-// TestLongNamesAreKept: the detail gives way.
+// TestLongNamesAreKept checks that the detail is truncated instead.
 func TestLongNamesAreKept(t *testing.T) {
 	record := realistic()[0]
 	record.Pool = strings.Repeat("p", 63)
@@ -64,7 +64,7 @@ func TestLongNamesAreKept(t *testing.T) {
 	}
 }
 
-// TestLinesAreRead: what is written is read, whatever is in it.
+// TestLinesAreRead checks that what is written can be parsed, whatever it contains.
 func TestLinesAreRead(t *testing.T) {
 	text := rapid.StringOfN(rapid.RuneFrom([]rune("ab-\"\t\n/é,")), 0, 12, -1)
 	property.Check(t, func(t *rapid.T) {
@@ -81,7 +81,7 @@ func TestLinesAreRead(t *testing.T) {
 	})
 }
 
-// FuzzParse: a ConfigMap is data that others can write.
+// FuzzParse checks parse, because other clients can write a ConfigMap.
 func FuzzParse(f *testing.F) {
 	f.Add("1\ta\tb")
 	for i, record := range realistic()[:3] {
@@ -101,8 +101,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestSegmentsStaySmall: each ConfigMap is under 200 kB, full of the longest names that Kubernetes
-// takes in practice.
+// TestSegmentsStaySmall checks that each ConfigMap is smaller than 200 kB, even with the longest names that Kubernetes
+// accepts in practice.
 func TestSegmentsStaySmall(t *testing.T) {
 	s := segment{}
 	for seq := range usual.slots {

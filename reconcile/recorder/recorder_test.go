@@ -33,7 +33,7 @@ func wants(t *testing.T, w *world, want ...string) {
 	}
 }
 
-// status changes the NodeSync's.
+// status changes the NodeSync's status.
 func (w *world) status(change func(*v1alpha1.NodeSyncStatus)) {
 	sync := &v1alpha1.NodeSync{}
 	if err := w.client.Get(w.t.Context(), types.NamespacedName{Namespace: "plumbline-system", Name: "prod"}, sync); err != nil {
@@ -45,7 +45,7 @@ func (w *world) status(change func(*v1alpha1.NodeSyncStatus)) {
 	}
 }
 
-// TestFromDeletionToEnd: a NodeClaim is recorded when its deletion begins, and when it is gone.
+// TestFromDeletionToEnd checks that a NodeClaim is recorded when its deletion starts, and when it is gone.
 func TestFromDeletionToEnd(t *testing.T) {
 	w := newWorld(t)
 	claim := w.launch("a")
@@ -82,7 +82,7 @@ func TestFromDeletionToEnd(t *testing.T) {
 	}
 }
 
-// TestEventsComeLate: Karpenter sends them after it has deleted.
+// TestEventsComeLate checks this because Karpenter sends events after the deletion.
 func TestEventsComeLate(t *testing.T) {
 	w := newWorld(t)
 	w.launch("a")
@@ -106,7 +106,7 @@ func TestEventsComeLate(t *testing.T) {
 	wants(t, w, "b gone Unknown Karpenter's events could not be read main@sha1:1", "a gone Interrupted SpotInterrupted main@sha1:1")
 }
 
-// TestWhoDeletes: the state of the pool, and of its removal, when the deletion begins.
+// TestWhoDeletes checks the state of the pool and of its removal when the deletion starts.
 func TestWhoDeletes(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -141,7 +141,7 @@ func TestWhoDeletes(t *testing.T) {
 	wants(t, w, "d ending PoolDeleted  main@sha1:1", "c ending PoolDeleted  main@sha1:1", "b ending Removed  main@sha1:3", "a ending ByHand  main@sha1:1")
 }
 
-// TestStaticAndRepair: what is read of the pool and of the Node.
+// TestStaticAndRepair checks what is read about the pool and the Node.
 func TestStaticAndRepair(t *testing.T) {
 	w := newWorld(t)
 	w.launch("a")
@@ -166,7 +166,8 @@ func TestStaticAndRepair(t *testing.T) {
 	}
 }
 
-// TestNobodyLed: what was ending is gone, what began and ended is lost, and the log says so.
+// TestNobodyLed checks that what was terminating is recorded as gone, that what was terminated in between is lost, and
+// that the log shows this.
 func TestNobodyLed(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"a", "b", "c"} {
@@ -203,7 +204,7 @@ func TestNobodyLed(t *testing.T) {
 	}
 }
 
-// TestTheEndOfManyAtOnce costs few writes, and keeps the newest.
+// TestTheEndOfManyAtOnce checks that it takes few writes, and keeps the latest.
 func TestTheEndOfManyAtOnce(t *testing.T) {
 	w := newWorld(t)
 	const many = 5000
@@ -223,7 +224,7 @@ func TestTheEndOfManyAtOnce(t *testing.T) {
 	for range 5 {
 		must(t, w.after(batch))
 	}
-	must(t, w.after(asksAgain)) // EC2 has the last word
+	must(t, w.after(asksAgain)) // after the last query to EC2
 	if got := w.writes.Load() - writes; int(got) > 2*usual.segments {
 		t.Errorf("%d writes", got)
 	}
@@ -241,7 +242,7 @@ func TestTheEndOfManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestARecorderRunsByItself: in batches, with a heartbeat, and with a last word when it is stopped.
+// TestARecorderRunsByItself checks that it writes in batches, with a heartbeat, and once more when it is stopped.
 func TestARecorderRunsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -273,7 +274,7 @@ func TestARecorderRunsByItself(t *testing.T) {
 	})
 }
 
-// TestUnwrittenAreBounded: what cannot be written does not fill the memory.
+// TestUnwrittenAreBounded checks that what cannot be written does not use up the memory.
 func TestUnwrittenAreBounded(t *testing.T) {
 	w := newWorld(t)
 	w.fuse = 0
@@ -291,7 +292,7 @@ func TestUnwrittenAreBounded(t *testing.T) {
 	}
 }
 
-// podsOf is how many pods are recorded of a NodeClaim; -1 where that is not.
+// podsOf returns how many pods are recorded for a NodeClaim; -1 if none are.
 func (w *world) podsOf(name string) int {
 	for _, r := range w.log().Records {
 		if r.NodeClaim == name && r.Pods != nil {
@@ -301,12 +302,12 @@ func (w *world) podsOf(name string) int {
 	return -1
 }
 
-// controller is the owner references of a pod.
+// controller returns the owner references of a pod.
 func controller(kind string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{Kind: kind, Name: "its", Controller: new(true)}}
 }
 
-// TestPodsAreCounted: those that have to run elsewhere, as they were when the deletion began.
+// TestPodsAreCounted checks that those are counted that must run elsewhere, as of when the deletion started.
 func TestPodsAreCounted(t *testing.T) {
 	w := newWorld(t)
 	w.launch("a")
@@ -318,7 +319,7 @@ func TestPodsAreCounted(t *testing.T) {
 	w.pods = map[string][]metav1.ObjectMeta{"node-a": {
 		{OwnerReferences: controller("ReplicaSet")},
 		{Name: "without a controller"},
-		ending(w.now), // evicted since
+		ending(w.now), // evicted since then
 		ending(w.now.Add(-time.Second)),
 		{OwnerReferences: controller("DaemonSet")},
 		{OwnerReferences: controller("Node"), Annotations: map[string]string{"kubernetes.io/config.mirror": "1"}},
@@ -337,7 +338,7 @@ func TestPodsAreCounted(t *testing.T) {
 	}
 }
 
-// TestPodsThatAreNotCounted: the number is missing, and not wrong, where they were not read in time.
+// TestPodsThatAreNotCounted checks that the number is missing, rather than wrong, if the pods were not read in time.
 func TestPodsThatAreNotCounted(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(*world)
@@ -364,8 +365,8 @@ func TestPodsThatAreNotCounted(t *testing.T) {
 	}
 }
 
-// TestPodsAreCountedLater where the API server did not answer first, and what one leader has counted
-// the next keeps.
+// TestPodsAreCountedLater checks that pods are counted later if the API server did not respond at first, and that the
+// next leader keeps the number of the previous one.
 func TestPodsAreCountedLater(t *testing.T) {
 	w := newWorld(t)
 	w.launch("a")
@@ -388,7 +389,7 @@ func TestPodsAreCountedLater(t *testing.T) {
 	}
 }
 
-// TestPodsAreCountedAtOnce: they are gone soon.
+// TestPodsAreCountedAtOnce checks that pods are counted without delay, because they are gone soon.
 func TestPodsAreCountedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -412,7 +413,8 @@ func TestPodsAreCountedAtOnce(t *testing.T) {
 	})
 }
 
-// TestANodeClaimWithoutItsNode is deleted by hand: Karpenter drains nothing then, and that says nothing of the instance.
+// TestANodeClaimWithoutItsNode checks that it counts as deleted by hand: Karpenter then drains nothing, which proves
+// nothing about the instance.
 func TestANodeClaimWithoutItsNode(t *testing.T) {
 	w := newWorld(t)
 	w.launch("a")
@@ -426,8 +428,8 @@ func TestANodeClaimWithoutItsNode(t *testing.T) {
 	wants(t, w, "a ending ByHand its Node was already deleted main@sha1:1")
 }
 
-// TestEC2IsAsked: an instance that EC2 had ended before its NodeClaim was deleted is distinguished from one that Karpenter ended
-// afterwards; and nothing is asked of one whose NodeClaim says why it ended.
+// TestEC2IsAsked checks that an instance that was terminated before its NodeClaim was deleted is distinguished from one
+// that Karpenter terminated afterwards, and that EC2 is not queried about a NodeClaim that shows its cause.
 func TestEC2IsAsked(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"killed", "deleted", "drifted"} {
@@ -458,7 +460,8 @@ func TestEC2IsAsked(t *testing.T) {
 	}
 }
 
-// TestEC2DoesNotAnswer: the cause is unknown, is asked for again, for some minutes after the end, and then stays unknown.
+// TestEC2DoesNotAnswer checks that the cause is unknown, that the query is repeated for some minutes after the
+// termination, and that the cause then stays unknown.
 func TestEC2DoesNotAnswer(t *testing.T) {
 	w := newWorld(t)
 	w.launch("late")

@@ -27,39 +27,39 @@ import (
 
 var errKilled, errRefused = errors.New("killed"), errors.New("refused once")
 
-// tester is a test, or a property's.
+// tester is a test, or a property test.
 type tester interface {
 	Fatal(args ...any)
 	Context() context.Context
 }
 
-// world is a cluster whose daemon can die.
+// world is a cluster whose daemon can be killed.
 type world struct {
 	t      tester
 	client client.WithWatch
 	now    time.Time
 	r      *Recorder
-	// claims are those that there are.
+	// claims are the existing NodeClaims.
 	claims map[string]*karpv1.NodeClaim
 	events []corev1.Event
-	// fuse is how many writes are left until the daemon is killed; it burns where it is not
-	// negative. done reports that the one that kills it is carried out.
+	// fuse is how many writes are left until the daemon is killed; negative means unlimited. done reports whether the
+	// write that kills it is carried out.
 	fuse   int
 	done   bool
 	writes atomic.Int64
-	// refuse has the next write fail.
+	// refuse makes the next write fail.
 	refuse bool
-	// ec2 is what EC2 shows, asked how often it was asked, and unasked what that fails with.
+	// ec2 are the instances in EC2, asked is the number of queries, and unasked their error.
 	ec2     map[string]cloud.Instance
 	asked   int
 	unasked error
-	// refused is what reading events fails with.
+	// refused is the error of reading events.
 	refused error
-	// pods are those on nodes, counted how often they were read, and uncounted what that fails with.
+	// pods are those on nodes, counted is the number of reads, and uncounted their error.
 	pods      map[string][]metav1.ObjectMeta
 	counted   int
 	uncounted error
-	// nodeless are the nodes that are gone.
+	// nodeless are the deleted nodes.
 	nodeless map[string]bool
 }
 
@@ -93,7 +93,7 @@ func newWorld(t tester) *world {
 	return w
 }
 
-// list answers what the fake does not: by fields of events, and NodeClaims.
+// list answers what the fake client does not support: fields of events, and NodeClaims.
 func (w *world) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 	switch l := list.(type) {
 	case *corev1.EventList:
@@ -111,7 +111,7 @@ func (w *world) list(ctx context.Context, c client.WithWatch, list client.Object
 	return c.List(ctx, list, opts...)
 }
 
-// listPods answers who reads the pods of a node that have not ended.
+// listPods answers reads of the unfinished pods of a node.
 func (w *world) listPods(list *metav1.PartialObjectMetadataList, opts []client.ListOption) error {
 	var asked client.ListOptions
 	asked.ApplyOptions(opts)
@@ -145,7 +145,7 @@ func (w *world) burn(write func() error) error {
 	return write()
 }
 
-// pool is a NodePool of the NodeSync.
+// pool returns a NodePool of the NodeSync.
 func (w *world) pool(name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(karpenter.WithKind("NodePool"))
@@ -155,7 +155,7 @@ func (w *world) pool(name string) *unstructured.Unstructured {
 	return u
 }
 
-// start starts a daemon, which sees what there is.
+// start starts a daemon, which sees the existing objects.
 func (w *world) start() {
 	w.fuse = -1
 	w.r = New(Options{Cached: w.client, Uncached: w.client, Writer: w.client, Namespace: "plumbline-system", Now: func() time.Time { return w.now }, EC2: func(context.Context, string) (EC2, error) { return w, nil }})
@@ -164,7 +164,7 @@ func (w *world) start() {
 	}
 }
 
-// Fleet is EC2's answer.
+// Fleet returns EC2's response.
 func (w *world) Fleet(_ context.Context, query cloud.Query) (shown []cloud.Instance, err error) {
 	w.asked++
 	for _, provider := range query.ProviderIDs {
@@ -175,14 +175,14 @@ func (w *world) Fleet(_ context.Context, query cloud.Query) (shown []cloud.Insta
 	return shown, w.unasked
 }
 
-// ends has EC2 end an instance.
+// ends makes EC2 terminate an instance.
 func (w *world) ends(id string) {
 	i := w.ec2[id]
 	i.State, i.Reason, i.Since = "terminated", "Client.UserInitiatedShutdown: User initiated shutdown", w.now
 	w.ec2[id] = i
 }
 
-// launch makes a NodeClaim with a node.
+// launch creates a NodeClaim with a node.
 func (w *world) launch(name string) *karpv1.NodeClaim {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
 		Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(w.now),
@@ -205,14 +205,14 @@ func (w *world) see(claim *karpv1.NodeClaim) {
 	}
 }
 
-// delete begins its deletion.
+// delete starts its deletion.
 func (w *world) delete(name string) {
 	claim := w.claims[name]
 	claim.DeletionTimestamp = &metav1.Time{Time: w.now}
 	w.see(claim)
 }
 
-// end has it gone, drained.
+// end completes its deletion, drained.
 func (w *world) end(name string) {
 	claim := w.claims[name]
 	for _, kind := range []string{karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating} {
@@ -231,14 +231,14 @@ func condition(claim *karpv1.NodeClaim, kind, reason string, at time.Time) {
 	claim.Status.Conditions = append(claim.Status.Conditions, awsstatus.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(at)})
 }
 
-// after lets time pass, and has the daemon write what is due.
+// after lets time pass, and makes the daemon write what is due.
 func (w *world) after(d time.Duration) error {
 	w.now = w.now.Add(d)
 	_, err := w.r.round(w.t.Context(), false)
 	return err
 }
 
-// log is what is recorded.
+// log returns the record.
 func (w *world) log() *Log {
 	logs, err := Read(w.t.Context(), w.client, "plumbline-system")
 	if err != nil {
@@ -250,7 +250,7 @@ func (w *world) log() *Log {
 	return logs["prod"]
 }
 
-// said is what is recorded of each, the newest first.
+// said returns what is recorded about each, the latest first.
 func (w *world) said() (said []string) {
 	for _, r := range w.log().Records {
 		state := "gone"
