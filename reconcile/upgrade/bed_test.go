@@ -23,7 +23,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// bed is a cluster of fakes, and what Steps remember of it.
+// bed is a cluster of fakes, with the Memory of its Steps.
 type bed struct {
 	client   client.Client
 	uncached *readsCounted
@@ -57,10 +57,10 @@ func newBed(t *testing.T, objects ...client.Object) *bed {
 	return &bed{client: c, uncached: &readsCounted{Reader: c}, helm: &installtest.Helm{Asked: map[string]int{}, Known: installtest.Deployed}, now: time.Unix(1_000_000, 0)}
 }
 
-// retry is how long what was refused is left alone.
+// retry is how long a refused change is not retried.
 const retry = time.Minute
 
-// step is one of a reconcile in which Git has the charts of 1.14.1.
+// step returns the Step of a reconcile in which Git contains the charts of 1.14.1.
 func (b *bed) step() *Step {
 	return &Step{
 		Tools: Tools{Client: b.client, Helm: b.helm, Schemas: &b.schemas},

@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
-// TestAnotherHelmClientIsWaitedFor for a moment at a time: nothing tells when it has
+// TestAnotherHelmClientIsWaitedFor checks that it is waited for in short intervals, because nothing reports when it has
 // finished.
 func TestAnotherHelmClientIsWaitedFor(t *testing.T) {
 	b := newBed(t, installtest.Installed()...)

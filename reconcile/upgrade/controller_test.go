@@ -22,7 +22,7 @@ func controllerSpec(image string) corev1.PodSpec {
 	return corev1.PodSpec{Containers: []corev1.Container{{Name: "sidecar", Image: "x"}, {Name: "controller", Image: image}}}
 }
 
-// replica is a ready pod of the controller, changed.
+// replica returns a ready pod of the controller, with changes.
 func replica(name string, change ...func(*corev1.Pod)) client.Object {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, Labels: replicaLabels}, Spec: controllerSpec("controller:1.14.1")}
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
@@ -51,7 +51,7 @@ func leaseOf(holder string) client.Object {
 	return l
 }
 
-// controller is the Deployment of two replicas; one of them is ready.
+// controller returns the Deployment of two replicas, one of which is ready.
 func controller(change ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	two := int32(2)
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter"}}
@@ -74,7 +74,7 @@ func withArgument(argument string) func(*appsv1.Deployment) {
 	return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Args = []string{argument} }
 }
 
-// leadership is what Leads or OneLeads is asked of, and says.
+// leadership is the input and the result of Leads or OneLeads.
 type leadership struct {
 	objects    []client.Object
 	deployment *appsv1.Deployment
@@ -94,7 +94,7 @@ func (c leadership) check(t *testing.T, ask func(client.Reader, *appsv1.Deployme
 	}
 }
 
-// TestLeads: a replica that is ready does not lead yet.
+// TestLeads checks that a ready replica does not count as leading yet.
 func TestLeads(t *testing.T) {
 	onHost := func(node string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Spec.HostNetwork, p.Spec.NodeName = true, node }
@@ -121,7 +121,7 @@ func TestLeads(t *testing.T) {
 	}
 }
 
-// TestOneLeads: one of two replicas is enough where it is the one that works.
+// TestOneLeads checks that one of two replicas is enough if it is the one that works.
 func TestOneLeads(t *testing.T) {
 	stuck := replica("karpenter-b", unscheduled)
 	beside := func(d *appsv1.Deployment) { d.Status.Replicas = 3 }
@@ -147,7 +147,7 @@ func TestOneLeads(t *testing.T) {
 	}
 }
 
-// TestAlive: what a Deployment says of its replicas is not asked.
+// TestAlive checks that the status of the Deployment does not matter.
 func TestAlive(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	deployment := func(env ...corev1.EnvVar) *appsv1.Deployment {
@@ -202,8 +202,8 @@ func TestAlive(t *testing.T) {
 	}
 }
 
-// TestHeartbeat: a controller that renews its lease is at work, whatever its clock shows; one that does not for a minute is
-// stopped, since it renewed the lease last.
+// TestHeartbeat checks that a controller that renews its lease counts as working, whatever its clock shows, and that
+// one that does not for a minute counts as stopped since the last renewal.
 func TestHeartbeat(t *testing.T) {
 	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	type read struct {

@@ -19,8 +19,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestExternalWaitsForItsVersion: with a version in Git, the CRDs and the controller
-// that somebody else brings have to be of it before a definition is written.
+// TestExternalWaitsForItsVersion checks that, with a version in Git, the CRDs and the controller that another tool
+// installs must have it before a definition is written.
 func TestExternalWaitsForItsVersion(t *testing.T) {
 	up := cluster.Readiness{Ready: true}
 	cases := map[string]struct {
@@ -61,7 +61,7 @@ func TestExternalWaitsForItsVersion(t *testing.T) {
 	}
 }
 
-// awaiting is a step of a reconcile in which another tool installs the charts.
+// awaiting returns the step of a reconcile in which another tool installs the charts.
 func (b *bed) awaiting(t *testing.T, version string) *Step {
 	t.Helper()
 	s := b.step()
@@ -72,8 +72,8 @@ func (b *bed) awaiting(t *testing.T, version string) *Step {
 	return s
 }
 
-// unwatched is a watch cache without rights to what the main chart makes, as with manifests/external: the real one
-// would wait for ever.
+// unwatched is a watch cache without permission to read the objects of the main chart, as with manifests/external: the
+// real one would wait forever.
 type unwatched struct{ client.Reader }
 
 func (u unwatched) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
@@ -83,8 +83,8 @@ func (u unwatched) List(ctx context.Context, list client.ObjectList, options ...
 	return u.Reader.List(ctx, list, options...)
 }
 
-// TestExternalCRDsAreComparedOnce, while they are right and nobody changes them; what
-// is not right is looked at again at the pace of retries.
+// TestExternalCRDsAreComparedOnce checks that they are compared once while they are right and unchanged; wrong ones are
+// compared again at the retry interval.
 func TestExternalCRDsAreComparedOnce(t *testing.T) {
 	b := newBed(t, installtest.PoolCRD("height", "v1"))
 	uncached := b.uncached
@@ -113,8 +113,8 @@ func TestExternalCRDsAreComparedOnce(t *testing.T) {
 	looks("it stands", 0, true)
 }
 
-// TestAControllerUnderAnotherName is refused where another tool has installed it: its
-// instances bear another cluster's tag.
+// TestAControllerUnderAnotherName checks that it is refused if another tool has installed it: its instances have
+// another cluster's tag.
 func TestAControllerUnderAnotherName(t *testing.T) {
 	const words = `CLUSTER_NAME of deployment/karpenter in kube-system is "old" and cluster.name is "prod"`
 	cases := map[string]struct {

@@ -60,7 +60,7 @@ func TestCause(t *testing.T) {
 		return "panic: of " + pod + "\n\ngoroutine 1\n", nil
 	}
 	const before = "0 of 1; pod/new CrashLoopBackOff: back-off, its last run ended with exit code 2; its log: "
-	long := strings.Repeat("x", maxCause-len(before+"***")) // hidden after the cut, a part would be left
+	long := strings.Repeat("x", maxCause-len(before+"***")) // if it were hidden after the truncation, a part would remain
 	for name, c := range map[string]struct {
 		pods []client.Object
 		logs Logs
@@ -88,7 +88,7 @@ func TestCause(t *testing.T) {
 	}
 }
 
-// TestLoggedError is the newest error about exactly this object, on one line, without the ID of a request.
+// TestLoggedError checks that the latest error about exactly this object is returned, on one line, without request ID.
 func TestLoggedError(t *testing.T) {
 	const log = `plain text about "web"
 {"level":"ERROR","time":"2026-03-01T12:00:01Z","controllerKind":"EC2NodeClass","name":"web","error":"first"}

@@ -15,8 +15,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
 
-// TestFeatureGates: the controller's environment says which are on and which are off; of one that it
-// does not name neither is known.
+// TestFeatureGates checks which gates the controller's environment enables and disables; a gate that it does not
+// contain is neither.
 func TestFeatureGates(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
-// TestBarrier: whether the charts may be changed, by what AWS says of the account.
+// TestBarrier checks whether the charts may be changed, depending on what AWS reports about the account.
 func TestBarrier(t *testing.T) {
 	verdict := func(ok bool, reason string) cloud.Verdict {
 		return cloud.Verdict{OK: ok, Reason: reason, Message: "AWS says so"}
@@ -31,7 +31,7 @@ func TestBarrier(t *testing.T) {
 		target   *v1alpha1.ChartTarget
 		allow    bool
 		class    fault.Class
-		// want is in the message; empty: no barrier.
+		// want is in the message; if empty, there is no barrier.
 		want string
 	}{
 		"the cluster":                                 {verdict: verdict(true, cloud.ReasonVerified)},
@@ -62,8 +62,8 @@ func TestBarrier(t *testing.T) {
 	}
 }
 
-// TestAFreezeKeepsChartsAsTheyAre: no change of them begins in it, whatever it changes. What brings a
-// controller back does not wait.
+// TestAFreezeKeepsChartsAsTheyAre checks that no change starts in a freeze, whatever it changes. A change that restores
+// a controller does not wait.
 func TestAFreezeKeepsChartsAsTheyAre(t *testing.T) {
 	ready := appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
 	down := func(ago time.Duration) appsv1.DeploymentStatus {
@@ -71,7 +71,7 @@ func TestAFreezeKeepsChartsAsTheyAre(t *testing.T) {
 			Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(time.Unix(1_000_000, 0).Add(-ago)),
 		}}}
 	}
-	// So a Deployment of one replica is without a pod, where one may be unavailable.
+	// This is a Deployment of one replica without a pod, if one may be unavailable.
 	available := appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}}}
 	for name, c := range map[string]struct {
 		identity, target string
@@ -132,7 +132,8 @@ func TestAFreezeKeepsChartsAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestAFrozenChangeWritesNothing, and leaves no record of a change: it begins from its first step after the freeze.
+// TestAFrozenChangeWritesNothing checks that it also leaves no record of a change: it starts from its first step after
+// the freeze.
 func TestAFrozenChangeWritesNothing(t *testing.T) {
 	objects := installtest.Installed()
 	objects[0].(*appsv1.Deployment).Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1}
@@ -150,8 +151,8 @@ func TestAFrozenChangeWritesNothing(t *testing.T) {
 	}
 }
 
-// TestAControllerThatStaysAwayIsDown: by this daemon's own count, where its Deployment counts as available
-// without a pod.
+// TestAControllerThatStaysAwayIsDown checks that this daemon counts the time itself if the Deployment counts as
+// available without a pod.
 func TestAControllerThatStaysAwayIsDown(t *testing.T) {
 	objects := installtest.Installed()
 	deployment := objects[0].(*appsv1.Deployment)

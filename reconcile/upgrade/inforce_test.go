@@ -19,13 +19,13 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 )
 
-// storing is a cluster with three NodePools, of which some may be stored as
-// v1beta1, and how often each was written.
+// storing is a cluster with three NodePools, some of which may be stored as v1beta1, that counts how often each was
+// written.
 type storing struct {
 	client.WithWatch
 	crd     *apiextensionsv1.CustomResourceDefinition
 	written map[string]int
-	// refusal is what the API server answers to every request for objects.
+	// refusal is the API server's response to every request for objects.
 	refusal error
 }
 
@@ -92,7 +92,7 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// TestRewriteWithoutTheLease: what slept through its lease writes nothing.
+// TestRewriteWithoutTheLease checks that nothing is written after the lease was lost.
 func TestRewriteWithoutTheLease(t *testing.T) {
 	s := newStoring(t)
 	lost := errors.New("the lease is somebody else's")
@@ -104,7 +104,7 @@ func TestRewriteWithoutTheLease(t *testing.T) {
 	}
 }
 
-// TestRewriteThatIsRefused: a version stays on the list until all is rewritten.
+// TestRewriteThatIsRefused checks that a version stays on the list until all objects are rewritten.
 func TestRewriteThatIsRefused(t *testing.T) {
 	s := newStoring(t)
 	s.refusal = errors.New("nobody converts")

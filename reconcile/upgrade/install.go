@@ -356,8 +356,8 @@ func (s *Step) goesBack(identity string) error {
 	return fault.Held(fmt.Errorf("HEAD is, or may be, older than the applied revision (the branch was reset, or a mirror lags behind), and its charts differ: %s; push a newer commit", known))
 }
 
-// finishNewer takes the steps of a change that a newer revision started, if they are possible without its charts: it waits for the
-// controller, or rolls back to the previous release. It returns held if nothing else failed.
+// finishNewer takes the steps of a change that a newer revision started, if they are possible without its charts: it
+// waits for the controller, or rolls back to the previous release. It returns held if nothing else failed.
 func (s *Step) finishNewer(held error) func(context.Context, Action, *Seen) (bool, error) {
 	return func(ctx context.Context, action Action, seen *Seen) (again bool, err error) {
 		switch action.(type) {

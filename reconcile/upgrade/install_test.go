@@ -16,8 +16,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
-// TestAnOlderRevisionChangesNoCharts: no change begins for it. One that a newer revision has
-// begun comes to its end, or goes back, as far as that needs no charts of its own.
+// TestAnOlderRevisionChangesNoCharts checks that no change starts for it. A change that a newer revision has started
+// completes, or is rolled back, as far as that needs no charts of its own.
 func TestAnOlderRevisionChangesNoCharts(t *testing.T) {
 	const older = "HEAD is, or may be, older than the applied revision"
 	newer := func(step v1alpha1.ChartStep, since time.Duration) *v1alpha1.ChartTarget {
@@ -32,12 +32,12 @@ func TestAnOlderRevisionChangesNoCharts(t *testing.T) {
 		target   *v1alpha1.ChartTarget
 		own      v1alpha1.ChartStep
 		up       bool
-		// held reports whether nothing begins; then is the step of the newer change afterwards, and
-		// version is in force.
+		// held reports whether nothing starts; then is the step of the newer change afterwards, and version is in
+		// force.
 		held    bool
 		then    v1alpha1.ChartStep
 		version string
-		// back is how often the release before was reinstalled.
+		// back is how often the previous release was reinstalled.
 		back int
 	}{
 		"other charts are in force":           {identity: "newer", held: true, version: "1.14.0"},

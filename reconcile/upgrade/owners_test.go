@@ -12,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
-// TestWhatIsTakenOverIsInForce: its version and its releases are what the gates and a
-// way back begin from; what plumbline has brought itself is not touched by that.
+// TestWhatIsTakenOverIsInForce checks that the gates and a rollback start from the adopted version and releases, and
+// that what plumbline has installed itself is not affected.
 func TestWhatIsTakenOverIsInForce(t *testing.T) {
 	release := func(name, version string, revision int) survey.Release {
 		return survey.Release{Name: name, Namespace: "kube-system", Chart: name, Version: version, Revision: revision}
@@ -56,12 +56,11 @@ func TestWhatIsTakenOverIsInForce(t *testing.T) {
 	}
 }
 
-// TestOwnersAreTheFirstGate: what is somebody else's is told before anything that
-// would be told of their version.
+// TestOwnersAreTheFirstGate checks that objects of other tools are reported before anything about their version.
 func TestOwnersAreTheFirstGate(t *testing.T) {
 	b := newBed(t, installtest.Installed()...)
 	b.helm.Found = survey.Found{CRDs: []survey.Object{{Kind: "CustomResourceDefinition", Name: "nodepools.karpenter.sh"}}}
-	b.helm.Kubernetes = "v1.99.0" // no version knows it
+	b.helm.Kubernetes = "v1.99.0" // no version supports it
 	err := b.step().passGates(t.Context(), &Seen{})
 	if foreign := (*survey.ForeignObjectsError)(nil); !errors.As(err, &foreign) {
 		t.Errorf("passGates() = %v, want what is somebody else's", err)

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestRenewal: the clock of the controller's node may be far from ours.
+// TestRenewal checks renewals if the clock of the controller's node is far ahead of or behind ours.
 func TestRenewal(t *testing.T) {
 	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	type look struct {

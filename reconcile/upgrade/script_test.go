@@ -21,27 +21,26 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the scripts' answers under testdata")
 
-// The scripts are plays: what a reconcile meets, and under ---- what it does and
-// where the charts are then.
+// TestScripts runs scripts: each contains what a reconcile observes and, below ----, what it does and the resulting
+// state of the charts.
 //
-//	installed VERSION|nothing   begin
-//	lost                        the status is
-//	want VERSION                what Git says from now on
-//	after DURATION              let time pass
-//	pass WORD…                  one pass; what is not said is as it should be
-//	settled                     and all definitions are Ready at its end
-//	expected POOL…|nothing      whose nodes the change may have replaced, as far as is known
-//	wanted POOL…                a commit has their nodes replaced
-//	node NODECLAIM POOL         it is created
-//	drifts NODECLAIM POOL       Karpenter calls it drifted from now on
-//	steady NODECLAIM            and no more
-//	ends NODECLAIM              it is being deleted
-//	gone NODECLAIM              it is there no more
+// installed VERSION|nothing   start
+// lost                        the status is lost
+// want VERSION                what is in Git from now on
+// after DURATION              let time pass
+// pass WORD…                  one reconcile; what is not mentioned is as it should be
+// settled                     and all definitions are Ready at its end
+// expected POOL…|nothing      whose nodes the change may replace, as far as known
+// wanted POOL…                a commit replaces their nodes
+// node NODECLAIM POOL         it is created
+// drifts NODECLAIM POOL       Karpenter considers it drifted from now on
+// steady NODECLAIM            and no longer
+// ends NODECLAIM              it is being deleted
+// gone NODECLAIM              it no longer exists
 //
-// The words of reconcile: refused (by a gate), no-way-back, approved, unmigrated,
-// stuck-migration, establishing, starting (the rollout is not complete), one-leads
-// (one replica of it is ready and leads), uninstalled (the release of before is not there
-// any more), again.
+// The words of pass: refused (by a gate), no-way-back, approved, unmigrated, stuck-migration, establishing, starting
+// (the rollout is not complete), one-leads (one replica of it is ready and leads), uninstalled (the previous release no
+// longer exists), again.
 func TestScripts(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(scripts) == 0 {
@@ -67,7 +66,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// player is a cluster in which the charts are.
+// player is a cluster with the charts.
 type player struct {
 	status v1alpha1.KarpenterStatus
 	want   Want
@@ -76,12 +75,12 @@ type player struct {
 	crds, controller int32
 	running          string
 	expected         []string
-	// earlier is the release before in Helm's history.
+	// earlier is the previous release in Helm's history.
 	earlier *v1alpha1.ReleaseStatus
 	claims  []cluster.Claim
 }
 
-// play keeps the lines of a script and answers its reconciles.
+// play keeps the lines of a script and adds the results of its reconciles.
 func play(t *testing.T, script string) string {
 	t.Helper()
 	p := &player{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
@@ -142,7 +141,7 @@ func (p *player) act(t *testing.T, line string) string {
 	return ""
 }
 
-// node changes a NodeClaim, which is made where it is not there.
+// node changes a NodeClaim, and creates it if it does not exist.
 func (p *player) node(words []string) {
 	i := slices.IndexFunc(p.claims, func(c cluster.Claim) bool { return c.NodeClaim == words[1] })
 	if i < 0 {
@@ -200,7 +199,7 @@ func (p *player) pass(t *testing.T, words []string) string {
 	return ""
 }
 
-// do reports whether Next is to be asked again.
+// do reports whether to call Next again.
 func (p *player) do(action Action, s *Seen, said map[string]bool) bool {
 	switch action.(type) {
 	case Check:
@@ -265,7 +264,7 @@ func (p *player) describe(last Action) string {
 	return out + inForce + "\n"
 }
 
-// describeDrift tells of a watch that has found something, or ends.
+// describeDrift describes a watch that has found something, or ends.
 func describeDrift(k v1alpha1.KarpenterStatus, found []cluster.Claim) string {
 	var out strings.Builder
 	for _, d := range found {

@@ -7,8 +7,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
-// TestWhatIsServedSinceIsReadFirst: a reconcile that has its kinds served again has not seen what
-// lives of them. To a plan made before all of it would be new, and another's as well.
+// TestWhatIsServedSinceIsReadFirst checks that a reconcile whose kinds are served again does not use its earlier plan:
+// in that plan all live objects would be new, including those of others.
 func TestWhatIsServedSinceIsReadFirst(t *testing.T) {
 	for name, take := range map[string]func(*Step) (Installed, error){
 		"installed": func(s *Step) (Installed, error) { s.Charts = nil; return s.Run(t.Context()) },

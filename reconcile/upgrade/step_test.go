@@ -13,8 +13,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
-// TestARolloutOutlastsTheLease of the controller before: a shorter timeout would roll every
-// change back.
+// TestARolloutOutlastsTheLease checks that the timeout is longer than the previous controller's lease: a shorter one
+// would roll every change back.
 func TestARolloutOutlastsTheLease(t *testing.T) {
 	for timeout, want := range map[time.Duration]time.Duration{time.Second: 30 * time.Second, 5 * time.Minute: 5 * time.Minute} {
 		step := &Step{Timeout: timeout}
@@ -24,7 +24,8 @@ func TestARolloutOutlastsTheLease(t *testing.T) {
 	}
 }
 
-// TestTheStageThatFails is the controller's, where the CRDs are served and it does not come up.
+// TestTheStageThatFails checks that the controller's stage fails if the CRDs are served and the controller does not
+// become ready.
 func TestTheStageThatFails(t *testing.T) {
 	objects := installtest.Installed()
 	d := objects[0].(*appsv1.Deployment)

@@ -8,8 +8,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
-// TestAWaitHasAReason at every step, whatever has been seen: a daemon that was killed
-// after it brought a chart finds a rollout that is complete already.
+// TestAWaitHasAReason checks this at every step, whatever was observed: a daemon that was killed after it installed a
+// chart finds a rollout that is already complete.
 func TestAWaitHasAReason(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	release := &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.14.1"}
