@@ -14,7 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestAnAnswerIsKept until what is asked is another, or it is old; meanwhile the one that there was counts.
+// TestAnAnswerIsKept checks that an answer is kept until the question changes or the answer is old, and that it remains
+// valid while the next one is simulated.
 func TestAnAnswerIsKept(t *testing.T) {
 	a, now, done := &LandingAsker{}, time.Date(2026, 11, 27, 8, 0, 0, 0, time.UTC), make(chan bool)
 	n, pools := 0, ""
@@ -69,14 +70,14 @@ func TestAnAnswerIsKept(t *testing.T) {
 	expect("then", look("y", false), "10")
 }
 
-// TestNobodyIsAsked where there is no Simulator.
+// TestNobodyIsAsked checks this without a Simulator.
 func TestNobodyIsAsked(t *testing.T) {
 	if (&LandingAsker{}).For(nil, time.Now(), "", nil) != nil {
 		t.Error("a Simulator that is not there is asked")
 	}
 }
 
-// TestPoolsThatStay are looked at: one that is Ready now may take what had no place.
+// TestPoolsThatStay checks that their state matters: a pool that is now Ready may take pods that were unschedulable.
 func TestPoolsThatStay(t *testing.T) {
 	pool := func(name, ready string) (render.Ref, *plan.Object) {
 		object := &unstructured.Unstructured{Object: map[string]any{
@@ -96,14 +97,15 @@ func TestPoolsThatStay(t *testing.T) {
 	}
 }
 
-// away is an API server that does not answer.
+// away is an API server that does not respond.
 type away struct{ client.Reader }
 
 func (away) List(context.Context, client.ObjectList, ...client.ListOption) error {
 	return errors.New("away")
 }
 
-// TestACommitThatChangesNothingIsNoOtherQuestion: where commits come faster than answers, a removal would never begin.
+// TestACommitThatChangesNothingIsNoOtherQuestion checks this because a removal would otherwise never start if commits
+// are more frequent than answers.
 func TestACommitThatChangesNothingIsNoOtherQuestion(t *testing.T) {
 	made, live := removing()
 	a, s, done := &LandingAsker{}, &Simulator{Reader: away{}, Now: time.Now}, make(chan struct{}, 1)

@@ -17,8 +17,8 @@ var (
 	largeInto   = flag.String("into", "", "folder into which TestWriteLarge writes snapshot.json.gz, and the repository in fleet")
 )
 
-// BenchmarkSimulate is a commit that replaces a tenth of the nodes of a large cluster, and
-// BenchmarkKarpenter the part of it that is one call of Karpenter's own simulation.
+// BenchmarkSimulate simulates a commit that replaces a tenth of the nodes of a large cluster. BenchmarkKarpenter is the
+// part of it that is one call of Karpenter's own simulation.
 func BenchmarkSimulate(b *testing.B) {
 	l := newLarge(b, *largeClaims)
 	o, err := offers.New(b.Context(), l.capture.Catalog, offers.Defaults())
@@ -61,7 +61,7 @@ func BenchmarkKarpenter(b *testing.B) {
 	b.ReportMetric(float64(cpu)/float64(b.N), "CPU-ns")
 }
 
-// TestWriteLarge writes a large cluster for `plumbline plan --what-if`, where a folder is given.
+// TestWriteLarge writes a large cluster for `plumbline plan --what-if`, if a folder is given.
 func TestWriteLarge(t *testing.T) {
 	into := *largeInto
 	if into == "" {

@@ -44,7 +44,7 @@ func TestAFileIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// TestBadFilesAreNamed has each be an error that says what it is.
+// TestBadFilesAreNamed checks that each invalid file results in an error that says what it is.
 func TestBadFilesAreNamed(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"another version":              {`{"version":2,"definitions":[]}`, "version 2"},
@@ -70,7 +70,7 @@ func TestBadFilesAreNamed(t *testing.T) {
 	}
 }
 
-// packed is a text in gzip.
+// packed returns a text in gzip.
 func packed(t *testing.T, text string) *bytes.Buffer {
 	t.Helper()
 	file := &bytes.Buffer{}
@@ -143,7 +143,7 @@ func TestAClusterIsReadInPages(t *testing.T) {
 	}
 }
 
-// TestWhatMayNotBeReadIsNamed, and without pods there is nothing.
+// TestWhatMayNotBeReadIsNamed checks this, and that the read fails without pods.
 func TestWhatMayNotBeReadIsNamed(t *testing.T) {
 	c, err := simulate.ReadCapture(t.Context(), server{refuse: "budgets"}, time.Now())
 	if err != nil || len(c.Unread) != 1 || !strings.Contains(c.Unread[0], "allow list of poddisruptionbudgets.policy") {

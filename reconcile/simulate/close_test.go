@@ -6,5 +6,5 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// close has sums of prices be equal to a tenth of a cent.
+// close compares sums of prices to a tenth of a cent.
 var close = cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 0.001 })

@@ -18,7 +18,7 @@ func poolOf(name, weight string) map[string]any {
 	return map[string]any{"kind": "NodePool", "metadata": map[string]any{"name": name}, "spec": map[string]any{"weight": weight}, "status": map[string]any{"seen": name}}
 }
 
-// TestCommitOfAPlan has what the guard holds be in it, and what is refused not.
+// TestCommitOfAPlan checks that the result contains what the guard holds, but not what is refused.
 func TestCommitOfAPlan(t *testing.T) {
 	change := func(name string, action plan.Action, err error) plan.Change {
 		desired := &unstructured.Unstructured{Object: poolOf(name, "after")}
@@ -55,7 +55,8 @@ func said(commit simulate.Commit) (definitions []string) {
 	return definitions
 }
 
-// TestWhatEnds has of a Plan what ends nodes now: what is held ends none, and a removal that has begun ends its own.
+// TestWhatEnds checks which nodes a Plan terminates now: held changes terminate none, and a removal that has started
+// terminates its own.
 func TestWhatEnds(t *testing.T) {
 	pool := func(name string) render.Ref { return render.Ref{Kind: render.NodePool, Name: name} }
 	made := &plan.Plan{

@@ -1,4 +1,4 @@
 package simulate
 
-// DecodeUpTo is Decode with another limit.
+// DecodeUpTo is DecodeCapture with another limit.
 var DecodeUpTo = decode

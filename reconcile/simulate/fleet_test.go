@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 )
 
-// catalogOf is what EC2 offers in us-east-1: types as name, vCPUs and GiB.
+// catalogOf returns what EC2 offers in us-east-1: types as name, vCPUs and GiB.
 func catalogOf(t *testing.T, types ...string) *offers.Catalog {
 	t.Helper()
 	c := &offers.Catalog{Region: "us-east-1", Zones: map[string][]string{}}
@@ -51,7 +51,7 @@ func offersOf(t *testing.T, types ...string) *offers.Offers {
 	return o
 }
 
-// defined is a definition out of its YAML.
+// defined returns a definition from its YAML.
 func defined(t *testing.T, text string) map[string]any {
 	t.Helper()
 	fields := map[string]any{}
@@ -75,7 +75,7 @@ status:
 `)
 }
 
-// poolNamed is a NodePool with more fields of its spec, and its requirements.
+// poolNamed returns a NodePool with more fields of its spec, and its requirements.
 func poolNamed(t *testing.T, name, more, requirements string) map[string]any {
 	t.Helper()
 	return defined(t, `
@@ -96,12 +96,12 @@ status:
 `)
 }
 
-// fleet has nodes of pools, each an m5.large on demand in us-east-1a.
+// fleet returns a Capture with nodes of pools, each an on-demand m5.large in us-east-1a.
 func fleet(definitions ...map[string]any) *simulate.Capture {
 	return &simulate.Capture{Version: simulate.Version, TakenAt: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), Definitions: definitions, Settings: simulate.Settings{Settings: offers.Defaults()}}
 }
 
-// node adds one with pods, named after it, that ask for some CPU each.
+// node adds a node with pods, named after it, that each request some CPU.
 func node(c *simulate.Capture, pool, name string, cpus ...string) types.UID {
 	labels := map[string]string{
 		karpv1.NodePoolLabelKey: pool, corev1.LabelInstanceTypeStable: "m5.large", karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeOnDemand,
@@ -125,7 +125,7 @@ func node(c *simulate.Capture, pool, name string, cpus ...string) types.UID {
 	return types.UID(name)
 }
 
-// pod adds one; without a node it is pending.
+// pod adds a pod; without a node it is pending.
 func pod(c *simulate.Capture, name, node, cpu string) *corev1.Pod {
 	p := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: name, UID: types.UID(name), Labels: map[string]string{"app": "web"}, OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "rs"}}},

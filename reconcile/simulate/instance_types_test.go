@@ -16,8 +16,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestAPlanNamesPoolsThatNoInstanceTypeMeets by what EC2 offers in the region, in this process and in a child process. Where that is
-// unknown, so is this; EC2 is queried only if the Plan writes a NodePool.
+// TestAPlanNamesPoolsThatNoInstanceTypeMeets checks this with what EC2 offers in the region, in this process and in a
+// child process. If that is unknown, so is the result; EC2 is queried only if the Plan writes a NodePool.
 func TestAPlanNamesPoolsThatNoInstanceTypeMeets(t *testing.T) {
 	change := func(action plan.Action, class, instanceType string) plan.Change {
 		ref := render.Ref{Kind: render.NodePool, Name: "web"}
@@ -62,7 +62,8 @@ func TestAPlanNamesPoolsThatNoInstanceTypeMeets(t *testing.T) {
 	}
 }
 
-// TestAPlanThatWritesAClassNamesItsPools: those in the cluster that stay, and only if instance types depend on what changes.
+// TestAPlanThatWritesAClassNamesItsPools checks the existing pools that stay, and only if the change affects instance
+// types.
 func TestAPlanThatWritesAClassNamesItsPools(t *testing.T) {
 	const inZoneB = `{key: topology.kubernetes.io/zone, operator: In, values: [us-east-1b]}`
 	class := func(name string, spec map[string]any) *unstructured.Unstructured {
@@ -122,7 +123,7 @@ func TestAPlanThatWritesAClassNamesItsPools(t *testing.T) {
 	}
 }
 
-// TestInstanceTypesOfAForkAreUnknown: EC2 is not queried for it.
+// TestInstanceTypesOfAForkAreUnknown checks that EC2 is not queried for a fork.
 func TestInstanceTypesOfAForkAreUnknown(t *testing.T) {
 	ref := render.Ref{Kind: render.NodePool, Name: "web"}
 	made := &plan.Plan{Changes: []plan.Change{{Ref: ref, Action: plan.Create}}}

@@ -19,7 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 )
 
-// ofKarpenter has one pod of Karpenter's and its budget.
+// ofKarpenter serves one of Karpenter's pods and its budget.
 type ofKarpenter struct {
 	server
 	pod corev1.Pod
@@ -38,7 +38,7 @@ func (o ofKarpenter) List(ctx context.Context, list client.ObjectList, options .
 	return o.server.List(ctx, list, options...)
 }
 
-// released is the pod that the released chart makes.
+// released returns the pod that the released chart creates.
 func released() corev1.Pod {
 	own := &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": "karpenter", "app.kubernetes.io/instance": "karpenter"}}
 	return corev1.Pod{
@@ -57,8 +57,8 @@ func released() corev1.Pod {
 	}
 }
 
-// TestValuesOfKarpentersChartAreLeftOut: a commit puts what a Secret holds into any of them, and who gets a
-// snapshot may not read pods.
+// TestValuesOfKarpentersChartAreLeftOut checks this because a commit can copy the content of a Secret into any of them,
+// and a person who gets a snapshot may not be allowed to read pods.
 func TestValuesOfKarpentersChartAreLeftOut(t *testing.T) {
 	const secret, unread = "tops3cretvalue", "what values of Karpenter's chart say of where its own pods run, which may come out of a Secret"
 	for name, tc := range map[string]struct {

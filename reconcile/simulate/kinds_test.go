@@ -13,7 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// TestReasonsAreKarpenters has one pool left, or none, which cannot take the pod.
+// TestReasonsAreKarpenters checks Karpenter's reasons with one pool left, or none, that cannot take the pod.
 func TestReasonsAreKarpenters(t *testing.T) {
 	thousand := "["
 	for i := range 1000 {
@@ -37,7 +37,7 @@ func TestReasonsAreKarpenters(t *testing.T) {
 	}
 }
 
-// TestPodsThatMayNotBeEvictedStay names why.
+// TestPodsThatMayNotBeEvictedStay checks that the reason is named.
 func TestPodsThatMayNotBeEvictedStay(t *testing.T) {
 	a, class := poolNamed(t, "a", "", any64), classNamed(t, "default")
 	c := fleet(a, class)
@@ -55,7 +55,8 @@ func TestPodsThatMayNotBeEvictedStay(t *testing.T) {
 	}
 }
 
-// TestPendingPodsGetAPlaceByTheCommit, and those that it does not help are set apart from those that lose it.
+// TestPendingPodsGetAPlaceByTheCommit checks that pending pods that the commit does not help are distinguished from
+// pods that become unschedulable.
 func TestPendingPodsGetAPlaceByTheCommit(t *testing.T) {
 	small := poolNamed(t, "a", `limits: {cpu: "0"}`, any64)
 	class := classNamed(t, "default")
@@ -75,7 +76,7 @@ func TestPendingPodsGetAPlaceByTheCommit(t *testing.T) {
 	}
 }
 
-// TestOverlaysChangePrices, where the feature gate is open.
+// TestOverlaysChangePrices checks this if the feature gate is enabled.
 func TestOverlaysChangePrices(t *testing.T) {
 	a, class := poolNamed(t, "a", "", any64), classNamed(t, "default")
 	half := defined(t, `
@@ -99,7 +100,7 @@ spec: {priceAdjustment: "-50%", requirements: [{key: node.kubernetes.io/instance
 	}
 }
 
-// TestZonesOfAClassAreItsOwnOrUnavailable takes those of a class that selects the same subnets.
+// TestZonesOfAClassAreItsOwnOrUnavailable checks that zones can also come from a class that selects the same subnets.
 func TestZonesOfAClassAreItsOwnOrUnavailable(t *testing.T) {
 	class := classNamed(t, "default")
 	renamed, other := classNamed(t, "renamed"), classNamed(t, "other")
@@ -120,7 +121,7 @@ func TestZonesOfAClassAreItsOwnOrUnavailable(t *testing.T) {
 
 func unavailable(note string) bool { return strings.HasPrefix(note, "unavailable: ") }
 
-// TestAMalformedClassIsSaid has Karpenter's library not end the process.
+// TestAMalformedClassIsSaid checks that Karpenter's library does not exit the process.
 func TestAMalformedClassIsSaid(t *testing.T) {
 	class := classNamed(t, "default")
 	class["spec"].(map[string]any)["amiSelectorTerms"] = []any{map[string]any{"alias": "nonsense"}}

@@ -28,12 +28,13 @@ var children *confine.Runner
 
 func TestMain(m *testing.M) {
 	limits := confine.DefaultLimits()
-	limits.Memory *= 8 // the race detector takes its own
+	limits.Memory *= 8 // the race detector needs memory, too
 	children = confine.Serve(os.Args, confine.Options{Jobs: map[string]confine.Job{JobName: Job}, AtOnce: 1, Limits: limits})
 	os.Exit(m.Run())
 }
 
-// served is a cluster out of a Capture, how many more pods it has than that, and the feature gates of Karpenter's controller.
+// served is a cluster from a Capture, with a number of additional pods, and the feature gates of Karpenter's
+// controller.
 type served struct {
 	client.Reader
 	more  int64
@@ -55,8 +56,8 @@ func (s served) List(ctx context.Context, list client.ObjectList, options ...cli
 	return s.Reader.List(ctx, list, options...)
 }
 
-// landingCluster has a pool that leaves, with one node and a pod on it, one that takes its place, and a node without a pool that
-// has room.
+// landingCluster has a removed pool with one node and a pod on it, a pool that replaces it, and a node without a pool
+// that has room.
 const landingCluster = `
 version: 1
 definitions:
@@ -85,14 +86,14 @@ types:
    Hypervisor: nitro, SupportedUsageClasses: [on-demand], NetworkInfo: {MaximumNetworkInterfaces: 4, Ipv4AddressesPerInterface: 15, DefaultNetworkCardIndex: 0, NetworkCards: [{NetworkCardIndex: 0, MaximumNetworkInterfaces: 4}]}}
 `
 
-// removing is the removal of general: its removal may go, unless it is held or has begun.
+// removing returns the removal of general, which may start, unless it is held or has started.
 func removing() (*plan.Plan, plan.Live) {
 	general := render.Ref{Kind: render.NodePool, Name: "general"}
 	return &plan.Plan{Revision: "main@sha1:1", Removals: []plan.Candidate{{Ref: general, UID: "p", Nodes: 1}}},
 		plan.Live{NodeClaims: []plan.NodeClaim{{UID: "n1", Pool: "general", Node: "n1"}}}
 }
 
-// fixture is a cluster with what varies of it.
+// fixture is a cluster with variable parts.
 type fixture struct {
 	taints, limits, room, zone, volumes string
 	more                                int64
@@ -126,8 +127,8 @@ func (f fixture) capture(t *testing.T) *Capture {
 
 func never() error { return nil }
 
-// TestWhereThePodsOfAPoolGo, simulated here and in a child process, has the pool that is left take the pod, or not; a large cluster is simulated without the nodes
-// that stay.
+// TestWhereThePodsOfAPoolGo checks, in this process and in a child process, whether the remaining pool takes the pod; a
+// large cluster is simulated without the nodes that stay.
 func TestWhereThePodsOfAPoolGo(t *testing.T) {
 	const large = 2 * largestCluster
 	const volume, zoneB = `volumes: [{name: data, persistentVolumeClaim: {claimName: data}}],`, `{key: topology.kubernetes.io/zone, operator: In, values: [us-east-1b]}`
@@ -168,7 +169,8 @@ func TestWhereThePodsOfAPoolGo(t *testing.T) {
 	}
 }
 
-// TestWhatHasBegunGoesOn: the nodes of a removal that has begun take no pod, and are not asked for themselves.
+// TestWhatHasBegunGoesOn checks that the nodes of a removal that has started take no pods, and that their own pods are
+// not simulated.
 func TestWhatHasBegunGoesOn(t *testing.T) {
 	made, live := removing()
 	made.Removals, live.Removals = nil, []v1alpha1.Removal{{Kind: render.NodePool, Name: "general", Phase: v1alpha1.RemovalDraining, UID: "p"}}
@@ -180,7 +182,7 @@ func TestWhatHasBegunGoesOn(t *testing.T) {
 	}
 }
 
-// TestEC2IsAskedTwiceADay, and nobody knows anything where it does not answer.
+// TestEC2IsAskedTwiceADay checks this, and that the result is unknown if EC2 does not respond.
 func TestEC2IsAskedTwiceADay(t *testing.T) {
 	made, live := removing()
 	asked := 0
@@ -202,7 +204,7 @@ func TestEC2IsAskedTwiceADay(t *testing.T) {
 	}
 }
 
-// TestSomePodsOfEachWorkload are taken where there are too many.
+// TestSomePodsOfEachWorkload checks that some of each workload are selected if there are too many.
 func TestSomePodsOfEachWorkload(t *testing.T) {
 	var pods []corev1.Pod
 	owned := func(owner types.UID, n int) {
@@ -231,7 +233,7 @@ func TestSomePodsOfEachWorkload(t *testing.T) {
 	}
 }
 
-// TestWhyAPodHasNoPlace: what Karpenter says of each pool, each thing once, and what it says least often first.
+// TestWhyAPodHasNoPlace checks that each of Karpenter's reasons is contained once, the least frequent first.
 func TestWhyAPodHasNoPlace(t *testing.T) {
 	const label = `incompatible requirements, label "a" does not have known values`
 	const other, limits = `incompatible requirements, key x, x In [1] not in x In [2]`, "all available instance types exceed limits for nodepool (NodePool=c)"
@@ -245,7 +247,7 @@ func TestWhyAPodHasNoPlace(t *testing.T) {
 	}
 }
 
-// TestWhatLeavesElsewhereNeedsAPlaceToo: a place that two pods count on is one place.
+// TestWhatLeavesElsewhereNeedsAPlaceToo checks that two pods cannot use the same capacity.
 func TestWhatLeavesElsewhereNeedsAPlaceToo(t *testing.T) {
 	for limit, want := range map[string]int{"8": 2, "10": 1, "12": 0} {
 		t.Run(limit, func(t *testing.T) {

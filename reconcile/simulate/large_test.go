@@ -26,7 +26,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// large is a cluster with many nodes, and a commit that replaces those of each tenth NodePool.
+// large is a cluster with many nodes, and a commit that replaces those of every tenth NodePool.
 type large struct {
 	capture *simulate.Capture
 	// files are the definitions after the commit, by their names in a repository.
@@ -36,9 +36,9 @@ type large struct {
 
 const (
 	largePools = 100
-	// podsPerNode have most of an m5.large, so that one that leaves finds no place on another node.
+	// podsPerNode pods use most of an m5.large, so that one that is rescheduled does not fit on another node.
 	podsPerNode = 5
-	// workloads are those that the pods are of. A fifth of them spread over zones.
+	// workloads is the number of workloads of the pods. A fifth of them use topology spread over zones.
 	workloads = 500
 )
 
@@ -58,7 +58,7 @@ func newLarge(t testing.TB, claims int) *large {
 	return l
 }
 
-// define has the cluster have a definition as the NodeSync has applied it, and Karpenter found it.
+// define adds a definition to the cluster, as applied by the NodeSync and processed by Karpenter.
 func (l *large) define(t testing.TB, server *applytest.Server, before, after string, noted map[string]string) {
 	t.Helper()
 	object, changed := server.Definition(t, before), server.Definition(t, after)
@@ -79,7 +79,7 @@ func (l *large) define(t testing.TB, server *applytest.Server, before, after str
 	l.commit.Definitions = append(l.commit.Definitions, simulate.WithStatus(plan.Desired(changed, plan.OwnerOf("plumbline-system", "prod")).Object, live["status"].(map[string]any)))
 }
 
-// noteOf is the hash that Karpenter notes on a definition.
+// noteOf returns the hash that Karpenter adds to a definition.
 func noteOf(t testing.TB, o *unstructured.Unstructured) map[string]string {
 	t.Helper()
 	pool, class, bundle := &karpv1.NodePool{}, &awsv1.EC2NodeClass{}, ""
@@ -118,8 +118,7 @@ func (l *large) launch(i int, noted map[string]string) {
 	}
 }
 
-// listed has the instance types that Karpenter's price list has of us-east-1, with what their names
-// say of their sizes.
+// listed returns the instance types in Karpenter's price list for us-east-1, with sizes derived from their names.
 func listed(t testing.TB) *offers.Catalog {
 	t.Helper()
 	c := &offers.Catalog{Region: "us-east-1", Zones: map[string][]string{}}
@@ -129,7 +128,7 @@ func listed(t testing.TB) *offers.Catalog {
 		cpus := map[string]int{"large": 2, "xlarge": 4}[size]
 		if times := 0; cpus == 0 {
 			if n, _ := fmt.Sscanf(size, "%dxlarge", &times); n == 0 || strings.HasPrefix(size, "metal") {
-				continue // smaller than two processors, or bare metal
+				continue // less than two processors, or bare metal
 			}
 			cpus = 4 * times
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 )
 
-// TestNodesWithoutAPriceAreInNeitherSum, and are counted: of one that stays and of one that ends.
-// m5.nano is in no list; EC2 has no such type.
+// TestNodesWithoutAPriceAreInNeitherSum checks that they are counted instead: one that stays and one that is
+// terminated. m5.nano is in no list, because EC2 has no such type.
 func TestNodesWithoutAPriceAreInNeitherSum(t *testing.T) {
 	a, class := poolNamed(t, "a", "", any64), classNamed(t, "default")
 	c := fleet(a, class)
@@ -43,7 +43,7 @@ func TestNodesWithoutAPriceAreInNeitherSum(t *testing.T) {
 	}
 }
 
-// TestPricesOfAnotherRegionAreSaidToBe, where Karpenter's tables have none of the cluster's.
+// TestPricesOfAnotherRegionAreSaidToBe checks this if Karpenter's tables contain none for the cluster's region.
 func TestPricesOfAnotherRegionAreSaidToBe(t *testing.T) {
 	for region, want := range map[string]string{"us-east-1": "", "eu-west-1": "us-east-1"} {
 		catalog := catalogOf(t, "m5.large 2 8")

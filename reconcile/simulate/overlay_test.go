@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/confine"
 )
 
-// fuse is a NodeOverlay that gives nodes of an instance type what EC2 does not report that they have.
+// fuse is a NodeOverlay that adds a resource to nodes of an instance type that EC2 does not report.
 const fuse = `
 apiVersion: karpenter.sh/v1alpha1
 kind: NodeOverlay
@@ -19,8 +19,8 @@ metadata: {name: fuse}
 spec: {capacity: {example.com/fuse: "1"}, requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [TYPE]}]}
 `
 
-// TestOverlaysGivePodsAPlace: what a NodeOverlay adds to nodes counts before a removal begins, where Karpenter's feature gate
-// is open; here, and in a child process.
+// TestOverlaysGivePodsAPlace checks that what a NodeOverlay adds to nodes counts before a removal starts if Karpenter's
+// feature gate is enabled, in this process and in a child process.
 func TestOverlaysGivePodsAPlace(t *testing.T) {
 	const gate = "NodeRepair=false,NodeOverlay=true"
 	for name, c := range map[string]struct {

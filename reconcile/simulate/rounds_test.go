@@ -12,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 )
 
-// TestLimitsCountWhatIsLaunched: a new node may be of 2 or 32 CPUs, and the pool has room for one large or for some small ones. All
-// pods that fit on small ones have a place, the others have none.
+// TestLimitsCountWhatIsLaunched checks a new node that may have 2 or 32 CPUs, and a pool with room for one large or for
+// some small ones: all pods that fit on small ones are schedulable, the others are not.
 func TestLimitsCountWhatIsLaunched(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit          string
@@ -30,7 +30,7 @@ func TestLimitsCountWhatIsLaunched(t *testing.T) {
 			for _, name := range []string{"n0", "n1", "n2"} {
 				leaving = append(leaving, node(all, "a", name, "1.5"))
 			}
-			for i := range all.Pods { // each on a node of its own
+			for i := range all.Pods { // each on its own node
 				all.Pods[i].Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
 					{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
 				}}}
@@ -54,7 +54,8 @@ func TestLimitsCountWhatIsLaunched(t *testing.T) {
 	}
 }
 
-// TestPoolsThatNoInstanceTypeMeets are named by what EC2 offers; where that is not known, so is this.
+// TestPoolsThatNoInstanceTypeMeets checks that they are named given what EC2 offers; if that is unknown, so is the
+// result.
 func TestPoolsThatNoInstanceTypeMeets(t *testing.T) {
 	class := classNamed(t, "default")
 	alias := classNamed(t, "alias")

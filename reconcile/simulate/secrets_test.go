@@ -25,8 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden")
 
-// plant puts a text that names its field into each string of a value, with one entry in each list
-// and map.
+// plant sets each string of a value to a text that names its field, with one entry in each list and map.
 func plant(v reflect.Value, at string) {
 	switch v.Interface().(type) {
 	case metav1.Time, resource.Quantity, intstr.IntOrString, metav1.FieldsV1:
@@ -70,14 +69,14 @@ func planted[T any](kind string) *T {
 	return o
 }
 
-// TestASnapshotHasNothingButWhatSchedulingReads plants a text in each field of each kind. Which
-// of them are in the file is a golden, so that a field more is seen in review.
+// TestASnapshotHasNothingButWhatSchedulingReads sets a text in each field of each kind. The fields that are in the file
+// are in a golden file, so that an additional field is visible in review.
 func TestASnapshotHasNothingButWhatSchedulingReads(t *testing.T) {
 	daemons := planted[appsv1.DaemonSet]("DaemonSet")
 	pod := planted[corev1.Pod]("Pod")
 	pod.Spec.Containers[0].Ports[0].HostPort = 80
 	claim := planted[karpv1.NodeClaim]("NodeClaim")
-	claim.Spec.ExpireAfter = karpv1.NillableDuration{} // it has JSON of its own
+	claim.Spec.ExpireAfter = karpv1.NillableDuration{} // it has custom JSON
 	c := &Capture{
 		Version: Version, Pods: []corev1.Pod{trimPod(pod)}, DaemonSets: []appsv1.DaemonSet{trimDaemonSet(daemons)},
 		Nodes: []corev1.Node{trimNode(planted[corev1.Node]("Node"))}, NodeClaims: []karpv1.NodeClaim{trimNodeClaim(claim)},

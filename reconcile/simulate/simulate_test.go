@@ -20,7 +20,7 @@ import (
 
 const any64 = `[{key: kubernetes.io/arch, operator: In, values: [amd64]}]`
 
-// TestPodsOfAPoolThatLeavesMoveToAnother has what stays take what fits, and a new node the rest.
+// TestPodsOfAPoolThatLeavesMoveToAnother checks that remaining nodes take the pods that fit, and a new node the rest.
 func TestPodsOfAPoolThatLeavesMoveToAnother(t *testing.T) {
 	a, b, class := poolNamed(t, "a", "", any64), poolNamed(t, "b", "", any64), classNamed(t, "default")
 	c := fleet(a, b, class)
@@ -34,13 +34,13 @@ func TestPodsOfAPoolThatLeavesMoveToAnother(t *testing.T) {
 	if len(out.New) != 1 || out.New[0].Pool != "b" || out.New[0].Types[0] != "m5.large" || len(out.New[0].Types) != 2 || len(out.New[0].Zones) != 2 {
 		t.Errorf("new nodes: %+v", out.New)
 	}
-	// m5.large is 0.096 and m5.xlarge 0.192 in the library's table of us-east-1.
+	// In the library's table, m5.large is 0.096 and m5.xlarge 0.192 in us-east-1.
 	if diff := cmp.Diff(simulate.Cost{Before: 0.192, Lowest: 0.192, Highest: 0.288}, out.Cost, close); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// TestPodsWithNowhereToGoAreNamed has Karpenter's reason.
+// TestPodsWithNowhereToGoAreNamed checks that they are named with Karpenter's reason.
 func TestPodsWithNowhereToGoAreNamed(t *testing.T) {
 	a, class := poolNamed(t, "a", "", any64), classNamed(t, "default")
 	arm := poolNamed(t, "arm", "", `[{key: kubernetes.io/arch, operator: In, values: [arm64]}]`)
@@ -55,14 +55,15 @@ func TestPodsWithNowhereToGoAreNamed(t *testing.T) {
 	}
 }
 
-// TestPodsLandWithinLimits: three pods each need a node of their own, which may come as a small or a large one. The
-// small ones count against the limits, what a pool has no room for goes to another one, and a pod that none has room for finds no place.
+// TestPodsLandWithinLimits checks three pods that each need their own node, which may be small or large. The small ones
+// count against the limits, pods that exceed the limits of one pool are scheduled to another, and a pod that fits in no
+// pool is unschedulable.
 func TestPodsLandWithinLimits(t *testing.T) {
 	const any64 = "[{key: kubernetes.io/arch, operator: In, values: [amd64]}]"
 	for name, c := range map[string]struct {
 		b, c    string
 		nowhere int
-		// has is how many full nodes pool b has, and used how many its status says.
+		// has is how many full nodes pool b has, and used the number in its status.
 		has, used int
 	}{
 		"room beside two":                {`limits: {cpu: "10"}`, "-", 0, 2, 2},
@@ -103,7 +104,7 @@ func TestPodsLandWithinLimits(t *testing.T) {
 	}
 }
 
-// TestPodsThatMayNotBeEvictedLand, too, where their node ends after its terminationGracePeriod.
+// TestPodsThatMayNotBeEvictedLand checks that they are rescheduled, too, if their node has a terminationGracePeriod.
 func TestPodsThatMayNotBeEvictedLand(t *testing.T) {
 	const any64 = "[{key: kubernetes.io/arch, operator: In, values: [amd64]}]"
 	never := intstr.FromInt32(0)
@@ -136,8 +137,8 @@ func TestPodsThatMayNotBeEvictedLand(t *testing.T) {
 	}
 }
 
-// TestPodsThatHaveLandedCount: a pod for which there is a place only in a later round finds the others where they have
-// gone by then, whether they are to be spread, kept apart, or fill a node.
+// TestPodsThatHaveLandedCount checks that a pod that is scheduled in a later round takes into account where the others
+// were scheduled, for topology spread, for anti-affinity and for the resources of a node.
 func TestPodsThatHaveLandedCount(t *testing.T) {
 	const any64 = "[{key: kubernetes.io/arch, operator: In, values: [amd64]}]"
 	web := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}

@@ -4,8 +4,8 @@ import (
 	"context"
 )
 
-// Karpenter is the call of its own simulation that Simulate makes of the cluster after a commit: how
-// many pods find a place.
+// Karpenter returns the call of Karpenter's own simulation that Run makes for the cluster after a commit; it returns
+// how many pods can be scheduled.
 func Karpenter(ctx context.Context, c *Capture, commit Commit, offers Offers) (simulate func() (pods int, err error), err error) {
 	ctx = with(ctx, c.Settings)
 	if err := observe(ctx, c, offers); err != nil {
