@@ -63,7 +63,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// answers are those of an account with one thing of each kind, in the order of kinds.
+// answers returns those of an account with one resource of each kind, in the order of kinds.
 func answers() []cloud.Answer {
 	return []cloud.Answer{
 		{Kind: cloud.KindInstance, Resources: []cloud.Resource{{Kind: cloud.KindInstance, ID: "i-1", Zone: "eu-west-1a", State: "running"}}},
@@ -120,7 +120,8 @@ func TestJUnit(t *testing.T) {
 	}
 }
 
-// TestEnds: of each kind only what is left, free and the cluster's alone, and only where it is asked for.
+// TestEnds checks that of each kind only leftovers are deleted that are free and belong only to the cluster, and only
+// if requested.
 func TestEnds(t *testing.T) {
 	owned := func(more ...string) map[string]string {
 		tags := map[string]string{"kubernetes.io/cluster/demo": "owned", poolTag: "general"}
@@ -207,7 +208,7 @@ func idsOf(all []cloud.Resource) (ids []string) {
 	return ids
 }
 
-// TestNow: an instance profile is ended in a reconcile whose answer has no instance any more that may use it.
+// TestNow checks that an instance profile is deleted only after a response that contains no instance that may use it.
 func TestNow(t *testing.T) {
 	tags := map[string]string{"kubernetes.io/cluster/demo": "owned", poolTag: "general"}
 	instance := cloud.Resource{Kind: cloud.KindInstance, ID: "i-1", State: "running", Tags: tags}
@@ -240,7 +241,8 @@ func TestNow(t *testing.T) {
 	}
 }
 
-// TestDeserted: in a cluster that goes on only what is surely of something that is gone counts.
+// TestDeserted checks that in a cluster that keeps running only resources count that certainly belong to deleted
+// objects.
 func TestDeserted(t *testing.T) {
 	living := Living{
 		Classes: map[string]bool{"default": true}, UIDs: map[string]bool{"u-1": true}, Profiles: map[string]bool{"demo_named": true},
