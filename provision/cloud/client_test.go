@@ -19,7 +19,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// The sentences are those of AWS's own guide to access denied errors.
+// TestDenied uses the messages in AWS's own guide to access denied errors.
 func TestDenied(t *testing.T) {
 	cases := map[string]struct{ action, message, want string }{
 		"no policy allows it": {
@@ -107,7 +107,7 @@ func TestUnreachable(t *testing.T) {
 
 func TestAnswerInTime(t *testing.T) {
 	slow := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		// A server notices that its client has gone once the body is read.
+		// A server notices only after reading the body that its client is gone.
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
 	})
@@ -133,7 +133,7 @@ func TestNoCredentials(t *testing.T) {
 	}
 }
 
-// The SDK's own retries are in use: one throttled answer is not an error.
+// TestRetries checks that the SDK's own retries are used: one throttled response is not an error.
 func TestRetries(t *testing.T) {
 	tries := 0
 	account := &account{fail: func(string) (int, string, string) {
@@ -153,8 +153,7 @@ func TestNewWithoutRegion(t *testing.T) {
 	}
 }
 
-// TestCausesAreKept: who cannot be reached, and why, is named by host and reason, in
-// the same words each time.
+// TestCausesAreKept checks that the error names the unreachable host and the reason, with the same text each time.
 func TestCausesAreKept(t *testing.T) {
 	refused := func(op string) error {
 		return &net.OpError{Op: op, Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED), Addr: &net.TCPAddr{Port: 443}}
@@ -182,8 +181,8 @@ func TestCausesAreKept(t *testing.T) {
 	}
 }
 
-// TestWhyThereAreNoCredentials: that STS refuses, or is away, is not that none were
-// set up.
+// TestWhyThereAreNoCredentials checks that a refusal by STS, or an unreachable STS, is distinguished from missing
+// configuration.
 func TestWhyThereAreNoCredentials(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("jwt"), 0o600); err != nil {
@@ -198,7 +197,7 @@ func TestWhyThereAreNoCredentials(t *testing.T) {
 		}}).ServeHTTP
 	}
 	for name, c := range map[string]struct {
-		sts   http.HandlerFunc // nil: nobody listens
+		sts   http.HandlerFunc // nil: nothing listens
 		token string
 		as    any
 		want  string
@@ -228,7 +227,7 @@ func TestWhyThereAreNoCredentials(t *testing.T) {
 			} {
 				t.Setenv(name, value)
 			}
-			// The STS of the chain goes by the service's own variable alone.
+			// The STS client of the credential chain only uses the service's own variable.
 			endpoint := "http://127.0.0.1:1"
 			if c.sts != nil {
 				endpoint, _ = os.LookupEnv("AWS_ENDPOINT_URL")

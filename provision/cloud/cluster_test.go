@@ -112,8 +112,8 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// TestClaimByEachNameTag: whichever tool has given a tag with a cluster's name, another's spares what has it, and the
-// cluster's own does not make it the cluster's.
+// TestClaimByEachNameTag checks that, whichever tool has set a tag with a cluster's name, the name of another cluster
+// protects the resource, while the cluster's own name alone does not make it the cluster's.
 func TestClaimByEachNameTag(t *testing.T) {
 	keys := []string{
 		"KubernetesCluster", "alpha.eksctl.io/cluster-name", "aws:eks:cluster-name", "cluster.k8s.amazonaws.com/name",

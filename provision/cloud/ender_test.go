@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// terminating answers TerminateInstances: of some, EC2 takes all or none.
+// terminating answers TerminateInstances: EC2 accepts all instances of some groups, or none.
 type terminating struct {
 	refused map[string]string
 	ended   []string
@@ -31,7 +31,7 @@ func (a *terminating) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, `<TerminateInstancesResponse><instancesSet/></TerminateInstancesResponse>`)
 }
 
-// TestEndBesideOneRefused: one that EC2 does not end has it refuse all, and does not keep the others.
+// TestEndBesideOneRefused checks that an instance because of which EC2 refuses all does not protect the others.
 func TestEndBesideOneRefused(t *testing.T) {
 	for code, fails := range map[string]bool{"UnauthorizedOperation": true, "OperationNotPermitted": true, "InvalidInstanceID.NotFound": false} {
 		t.Run(code, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestEndBesideOneRefused(t *testing.T) {
 	}
 }
 
-// TestRefused: what AWS refuses for good, and what may go the next time.
+// TestRefused checks which refusals of AWS are permanent, and which may succeed in a retry.
 func TestRefused(t *testing.T) {
 	for err, want := range map[error]bool{
 		&DeniedError{}: true, &ClaimError{}: true, &AnswerError{Code: "OperationNotPermitted"}: true,

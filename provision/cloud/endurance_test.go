@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// throttled answers every call to EC2 and STS with one call too many.
+// throttled throttles every call to EC2 and STS.
 func throttled(string) (status int, code, message string) {
 	return http.StatusServiceUnavailable, "RequestLimitExceeded", "Request limit exceeded."
 }
 
-// TestThrottlingIsToldInTime: what AWS answered is told within the time that a
-// question has, with the SDK's own retries in it.
+// TestThrottlingIsToldInTime checks that AWS's response is reported within the timeout of a query, including the SDK's
+// own retries.
 func TestThrottlingIsToldInTime(t *testing.T) {
 	account := &account{fail: throttled}
 	began := time.Now()
@@ -34,9 +34,8 @@ func TestThrottlingIsToldInTime(t *testing.T) {
 	}
 }
 
-// TestRefusedCredentialsAreFetchedAnew: AWS refuses credentials that say of
-// themselves that they last for hours. With those that take their place the next
-// question is answered.
+// TestRefusedCredentialsAreFetchedAnew checks that credentials that AWS refuses are replaced although they have not
+// expired, and that the next query succeeds.
 func TestRefusedCredentialsAreFetchedAnew(t *testing.T) {
 	var handedOut atomic.Int32
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -59,7 +58,7 @@ func TestRefusedCredentialsAreFetchedAnew(t *testing.T) {
 	connect(t, aws, Options{})
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
-	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", agent.URL) // as EKS Pod Identity hands them out
+	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", agent.URL) // as EKS Pod Identity provides them
 	client, err := New(t.Context(), Options{Region: "eu-west-1", Attempts: 1})
 	if err != nil {
 		t.Fatal(err)

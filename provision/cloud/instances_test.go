@@ -91,7 +91,7 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// EC2 takes no more than 200 values in a filter.
+// TestInstancesInBatches checks that a filter has at most 200 values, EC2's maximum.
 func TestInstancesInBatches(t *testing.T) {
 	world, ids := map[string]row{}, []string(nil)
 	for n := range 450 {
@@ -114,8 +114,8 @@ func TestInstancesInBatches(t *testing.T) {
 	}
 }
 
-// EC2 counts the values of all filters of a call together: "The maximum number of
-// filter values specified on a single call is 200".
+// TestFilterValuesOfACall checks the total number of values of all filters of a call: "The maximum number of filter
+// values specified on a single call is 200".
 func TestFilterValuesOfACall(t *testing.T) {
 	var pools []string
 	for n := range 200 {
@@ -138,8 +138,8 @@ func TestFilterValuesOfACall(t *testing.T) {
 	}
 }
 
-// A provider ID that is not EC2's keeps no other from being asked about. That its
-// absence proves nothing is for those who ask.
+// TestInstancesOfAForeignProvider checks that a provider ID that is not EC2's does not prevent queries about others.
+// The caller must know that its absence proves nothing.
 func TestInstancesOfAForeignProvider(t *testing.T) {
 	account := &account{instances: map[string]row{"i-1": {zone: "eu-west-1a", state: "running"}}}
 	got, err := connect(t, account, Options{}).Instances(t.Context(), Query{ProviderIDs: []string{"kwok://node", "", "fake", "aws:////i-2", "aws:///eu-west-1a/i-1"}})
@@ -179,8 +179,8 @@ func idsOf(instances []Instance) []string {
 	return ids
 }
 
-// TestADisruptedZone: EC2 fails each call that names no instance, or one of that
-// zone. What the other zones show is known; that is no answer about the tags.
+// TestADisruptedZone checks that, if EC2 fails each call that names no instance or one in that zone, the instances of
+// the other zones are known; the query by tags stays unanswered.
 func TestADisruptedZone(t *testing.T) {
 	account := &account{instances: map[string]row{
 		"i-a1": {zone: "eu-west-1a", state: "running", cluster: "demo", pool: "batch"},
@@ -213,8 +213,8 @@ func TestADisruptedZone(t *testing.T) {
 	}
 }
 
-// TestAnIDThatEC2Refuses keeps no other from being asked about, whether EC2 names
-// it or not, and however it is asked for.
+// TestAnIDThatEC2Refuses checks that it does not prevent queries about others, whether EC2 names it or not, and
+// whichever query contains it.
 func TestAnIDThatEC2Refuses(t *testing.T) {
 	const odd = "i-xyz"
 	for name, c := range map[string]struct{ code, message string }{
@@ -248,8 +248,8 @@ func TestAnIDThatEC2Refuses(t *testing.T) {
 	}
 }
 
-// TestAStrayAnswer about an instance that nobody asked for is an error, and no
-// proof that the one that was asked for is gone.
+// TestAStrayAnswer checks that a response about an instance that was not queried is an error, and does not prove that
+// the queried one is gone.
 func TestAStrayAnswer(t *testing.T) {
 	account := &account{instances: batchOf(2)}
 	account.refuse = func(url.Values) (string, string) {
@@ -262,7 +262,7 @@ func TestAStrayAnswer(t *testing.T) {
 	}
 }
 
-// TestNoCredentialsAreAskedForOnce: what refuses one question refuses all.
+// TestNoCredentialsAreAskedForOnce checks that an error that applies to all queries is returned after one.
 func TestNoCredentialsAreAskedForOnce(t *testing.T) {
 	account := &account{fail: func(string) (int, string, string) { return 403, "UnauthorizedOperation", "You are not authorized" }}
 	_, err := connect(t, account, Options{Attempts: 1, Timeout: time.Second}).Instances(t.Context(),
@@ -273,8 +273,8 @@ func TestNoCredentialsAreAskedForOnce(t *testing.T) {
 	}
 }
 
-// TestRunningIsAskedOnce: instances that EC2 has shown in the last minutes are not asked for again,
-// new ones are by themselves, and one that it has not shown is asked for again after a minute.
+// TestRunningIsAskedOnce checks that instances that EC2 has returned in the last minutes are not queried again, that
+// new ones are queried separately, and that one that EC2 did not return is queried again after a minute.
 func TestRunningIsAskedOnce(t *testing.T) {
 	a := &account{instances: map[string]row{
 		"i-1": {zone: "eu-west-1a", state: "running", cluster: "demo", pool: "batch"},
@@ -308,8 +308,8 @@ func TestRunningIsAskedOnce(t *testing.T) {
 	}
 }
 
-// TestManyRunningAreAskedByTag: of a large pool all instances come with one question. The SDK may
-// send it again, as it does where reading an answer fails.
+// TestManyRunningAreAskedByTag checks that all instances of a large pool take one query. The SDK may repeat it, for
+// example if reading a response fails.
 func TestManyRunningAreAskedByTag(t *testing.T) {
 	a := &account{instances: map[string]row{}}
 	query := Query{Cluster: "demo", Pools: []string{"batch"}}
@@ -329,8 +329,8 @@ func TestManyRunningAreAskedByTag(t *testing.T) {
 	}
 }
 
-// TestSelectorsThatAreDenied: the error names the action that is to be allowed; trouble that passes
-// has its type, and time is bounded.
+// TestSelectorsThatAreDenied checks that the error names the action to allow, that temporary errors have their type,
+// and that the time is limited.
 func TestSelectorsThatAreDenied(t *testing.T) {
 	class := &awsv1.EC2NodeClass{}
 	class.Spec.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{ID: "subnet-1"}}
@@ -358,7 +358,7 @@ func TestSelectorsThatAreDenied(t *testing.T) {
 		}
 	}
 	hanging := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.ReadAll(r.Body) // else the server does not see that the caller goes
+		_, _ = io.ReadAll(r.Body) // otherwise the server does not notice that the caller is gone
 		<-r.Context().Done()
 	})
 	began := time.Now()

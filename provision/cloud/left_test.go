@@ -12,8 +12,8 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// TestInterfacesOfServices: the control plane's interfaces have the cluster's tag, and are attached to instances
-// of EKS' own account, which nobody else can list.
+// TestInterfacesOfServices checks the control plane's interfaces: they have the cluster's tag, and are attached to
+// instances in an account of EKS, which only EKS can list.
 func TestInterfacesOfServices(t *testing.T) {
 	const account = "111122223333"
 	to := func(owner string) *ec2types.NetworkInterfaceAttachment {
@@ -37,7 +37,7 @@ func TestInterfacesOfServices(t *testing.T) {
 	}
 }
 
-// batchOf is a pool of n instances.
+// batchOf returns a pool of n instances.
 func batchOf(n int) map[string]row {
 	world := map[string]row{}
 	for i := range n {
@@ -46,7 +46,7 @@ func batchOf(n int) map[string]row {
 	return world
 }
 
-// ask asks for the pool with little time, in which a number of pages are answered.
+// ask queries the pool with a short timeout, in which a number of pages are returned.
 func ask(t *testing.T, client *Client, account *account, pages int32) ([]Instance, error) {
 	t.Helper()
 	account.hangs.Store(true)
@@ -56,8 +56,8 @@ func ask(t *testing.T, client *Client, account *account, pages int32) ([]Instanc
 	return client.Instances(ctx, Query{Cluster: "demo", Pools: []string{"batch"}})
 }
 
-// TestManyPagesAreReadInSeveralQuestions: each has little time, goes on where the
-// one before stopped, and only the last has an answer.
+// TestManyPagesAreReadInSeveralQuestions checks that each query has little time and continues where the previous one
+// stopped, and that only the last one returns a result.
 func TestManyPagesAreReadInSeveralQuestions(t *testing.T) {
 	account := &account{instances: batchOf(8), pageSize: 1}
 	client := connect(t, account, Options{Attempts: 1})
@@ -71,14 +71,14 @@ func TestManyPagesAreReadInSeveralQuestions(t *testing.T) {
 	if found, err := ask(t, client, account, 3); err != nil || len(found) != 8 {
 		t.Errorf("with the last page: %d instances, %v", len(found), err)
 	}
-	// The next question starts over.
+	// The next query starts over.
 	account.change(func() { account.instances = nil })
 	if found, err := ask(t, client, account, 3); err != nil || len(found) != 0 {
 		t.Errorf("asked again: %d instances, %v", len(found), err)
 	}
 }
 
-// TestATokenThatIsRefused starts the answer over, and so does one that is too old.
+// TestATokenThatIsRefused checks that a query starts over if its token is refused, or too old.
 func TestATokenThatIsRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*Client, *account){
 		"expired": func(_ *Client, a *account) {
@@ -109,7 +109,7 @@ func TestATokenThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestAPageThatTakesTooLong is asked for in smaller pieces.
+// TestAPageThatTakesTooLong checks that smaller pages are requested.
 func TestAPageThatTakesTooLong(t *testing.T) {
 	account := &account{instances: batchOf(2)}
 	client := connect(t, account, Options{Attempts: 1})
@@ -123,7 +123,7 @@ func TestAPageThatTakesTooLong(t *testing.T) {
 	}
 }
 
-// TestEmptyPagesAreNoEnd: a page may have no instance and still a token.
+// TestEmptyPagesAreNoEnd checks that a page without instances may have a token.
 func TestEmptyPagesAreNoEnd(t *testing.T) {
 	account := &account{instances: batchOf(3), pageSize: 1, emptyFirst: true}
 	found, err := connect(t, account, Options{}).Instances(t.Context(), Query{Cluster: "demo", Pools: []string{"batch"}})
@@ -132,7 +132,7 @@ func TestEmptyPagesAreNoEnd(t *testing.T) {
 	}
 }
 
-// TestRegionOf: the region is that of this cluster's path, and of no other one's.
+// TestRegionOf checks that the region comes from this cluster's path only.
 func TestRegionOf(t *testing.T) {
 	for path, want := range map[string]string{
 		"/karpenter/us-east-1/demo/uid/": "us-east-1", "/karpenter/us-east-1/demo/": "us-east-1",

@@ -15,24 +15,23 @@ import (
 	"time"
 )
 
-// account plays the little of AWS's wire formats that is asked for: EC2 and
-// STS in XML, EKS in JSON.
+// account implements the needed parts of AWS's wire formats: EC2 and STS in XML, EKS in JSON.
 type account struct {
 	// Instances by ID, with the tags cluster and pool.
 	instances map[string]row
-	// pageSize is how many instances a page holds; 0: all.
+	// pageSize is how many instances a page contains; 0 means all.
 	pageSize int
-	// fail answers a request with an error, if it is not nil and says so.
+	// fail, if not nil, may return an error for a request.
 	fail func(action string) (status int, code, message string)
-	// refuse answers a DescribeInstances with an error, if it is not nil and says so.
+	// refuse, if not nil, may return an error for a DescribeInstances.
 	refuse func(form url.Values) (code, message string)
-	// emptyFirst has the first page be empty, with a token.
+	// emptyFirst makes the first page empty, with a token.
 	emptyFirst bool
-	// hangs has a DescribeInstances beyond so many answers wait until its caller goes.
+	// hangs makes a DescribeInstances wait, after the number answers, until its caller is gone.
 	hangs   atomic.Bool
 	answers atomic.Int32
 
-	// mu guards all of it once requests come in.
+	// mu protects all fields once requests arrive.
 	mu    sync.Mutex
 	asked []url.Values
 }
@@ -43,7 +42,7 @@ type row struct {
 	claimed bool
 }
 
-// formOf is what a request of EC2's protocol asks; a mistake in it is answered.
+// formOf returns the form of a request in EC2's protocol; it responds to an invalid one.
 func formOf(w http.ResponseWriter, r *http.Request) (form url.Values, ok bool) {
 	body, err := io.ReadAll(r.Body)
 	if err == nil {
@@ -69,14 +68,14 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// change changes the account, of which a request whose caller has gone may still be read.
+// change changes the account, while a request whose caller is gone may still be read.
 func (a *account) change(change func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	change()
 }
 
-// answer answers one request, or reports that its caller gets no answer.
+// answer answers one request, or reports that its caller gets no response.
 func (a *account) answer(w http.ResponseWriter, form url.Values) (hangs bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -188,28 +187,28 @@ func matches(form url.Values, id string, i row) bool {
 	return true
 }
 
-// all are the requests that were made.
+// all returns the requests that were made.
 func (a *account) all() []url.Values {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.asked)
 }
 
-// last is the newest DescribeInstances.
+// last returns the latest DescribeInstances.
 func (a *account) last() url.Values {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.asked[len(a.asked)-1]
 }
 
-// questions returns what DescribeInstances was asked, as filter=value counts.
+// questions returns the number of DescribeInstances requests.
 func (a *account) questions() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.asked)
 }
 
-// connect returns a client of the account, by the SDK's own default chain.
+// connect returns a client of the account, with the SDK's own default chain.
 func connect(t *testing.T, handler http.Handler, options Options) *Client {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -232,7 +231,7 @@ func connect(t *testing.T, handler http.Handler, options Options) *Client {
 	return client
 }
 
-// namedIn are the instances that a DescribeInstances names.
+// namedIn returns the instances that a DescribeInstances names.
 func namedIn(form url.Values) []string {
 	var ids []string
 	for n := 1; form.Has(fmt.Sprintf("InstanceId.%d", n)); n++ {
@@ -241,7 +240,7 @@ func namedIn(form url.Values) []string {
 	return ids
 }
 
-// filtered are the values of the filter instance-id.
+// filtered returns the values of the filter instance-id.
 func filtered(form url.Values) []string {
 	var ids []string
 	for m := 1; form.Get("Filter.1.Name") == "instance-id" && form.Has(fmt.Sprintf("Filter.1.Value.%d", m)); m++ {

@@ -32,7 +32,7 @@ func typeOf(name string) ec2types.InstanceTypeInfo {
 	}
 }
 
-// region answers in two pages each.
+// region returns two pages for each query.
 type region struct{ refuse string }
 
 func (r region) DescribeInstanceTypes(_ context.Context, in *ec2.DescribeInstanceTypesInput, _ ...func(*ec2.Options)) (*ec2.DescribeInstanceTypesOutput, error) {
@@ -82,8 +82,8 @@ func class() *awsv1.EC2NodeClass {
 	return c
 }
 
-// TestInstanceTypesAreKarpenters has prices out of the library's table, the zones of the class's
-// subnets, and no offering where there is no price.
+// TestInstanceTypesAreKarpenters checks that prices come from the library's table and zones from the class's subnets,
+// and that there is no offering without a price.
 func TestInstanceTypesAreKarpenters(t *testing.T) {
 	c, err := offers.Read(t.Context(), region{}, "us-east-1")
 	if err != nil {
@@ -105,7 +105,7 @@ func TestInstanceTypesAreKarpenters(t *testing.T) {
 			if len(available) != 2 || len(onDemand) != 1 || onDemand[0].Price != 0.096 || onDemand[0].Zone() != "us-east-1a" {
 				t.Errorf("m5.large: %+v", available)
 			}
-			// 8 GiB less 7.5 % for the hypervisor.
+			// 8 GiB minus 7.5 % for the hypervisor.
 			if memory := it.Capacity[corev1.ResourceMemory]; memory.Cmp(resource.MustParse("7577Mi")) != 0 {
 				t.Errorf("memory: %s", memory.String())
 			}
@@ -117,7 +117,7 @@ func TestInstanceTypesAreKarpenters(t *testing.T) {
 	}
 }
 
-// TestMemoryIsThatOfANode where one runs.
+// TestMemoryIsThatOfANode checks this if a node runs.
 func TestMemoryIsThatOfANode(t *testing.T) {
 	c, _ := offers.Read(t.Context(), region{}, "us-east-1")
 	o, err := offers.New(t.Context(), c, offers.Defaults())
@@ -141,7 +141,7 @@ func TestMemoryIsThatOfANode(t *testing.T) {
 	}
 }
 
-// TestPricesOfARegionThatTheTablesLack are said to be another's.
+// TestPricesOfARegionThatTheTablesLack checks that they are reported as another region's.
 func TestPricesOfARegionThatTheTablesLack(t *testing.T) {
 	for region, want := range map[string]string{"us-east-1": "us-east-1", "us-gov-west-1": "us-gov-west-1", "cn-north-1": "cn-north-1", "eu-west-1": "us-east-1"} {
 		c := &offers.Catalog{Region: region, Types: []ec2types.InstanceTypeInfo{typeOf("m5.large")}, Zones: map[string][]string{"m5.large": {region + "a"}}}
@@ -155,7 +155,7 @@ func TestPricesOfARegionThatTheTablesLack(t *testing.T) {
 	}
 }
 
-// TestWhatTheLibraryCannotParseIsAnError, where it ends in a panic.
+// TestWhatTheLibraryCannotParseIsAnError checks this where the library panics.
 func TestWhatTheLibraryCannotParseIsAnError(t *testing.T) {
 	c, _ := offers.Read(t.Context(), region{}, "us-east-1")
 	o, err := offers.New(t.Context(), c, offers.Defaults())

@@ -21,11 +21,11 @@ type fake struct {
 	now        time.Time
 	all        []ec2types.Image
 	parameters map[string]string
-	// refuse are errors, by what is asked.
+	// refuse are errors, by query.
 	refuse map[string]error
-	// date is that of all AMIs, if it is not empty.
+	// date is that of all AMIs, if not empty.
 	date string
-	// asked counts requests, and images is what AMIs were asked for last.
+	// asked is the number of requests, and images the last query for AMIs.
 	asked  int
 	images string
 }
@@ -43,7 +43,7 @@ func newFake() *fake {
 
 func (f *fake) resolver() *Resolver { return New(f, func() time.Time { return f.now }) }
 
-// published has SSM know the newest AMIs.
+// published makes SSM contain the latest AMIs.
 func (f *fake) published() {
 	const eks = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/"
 	f.parameters = map[string]string{eks + "x86_64/standard/recommended/image_id": "ami-amd", eks + "arm64/standard/recommended/image_id": "ami-arm"}

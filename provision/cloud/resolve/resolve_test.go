@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAliases: an alias comes to the AMIs whose parameters SSM has for its family, version and the
-// cluster's version of Kubernetes, newest first, with what nodes they are for.
+// TestAliases checks that an alias resolves to the AMIs in SSM's parameters for its family, version and the cluster's
+// version of Kubernetes, latest first, with the nodes for which they are.
 func TestAliases(t *testing.T) {
 	const eks = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/"
 	for name, c := range map[string]struct {
@@ -46,8 +46,8 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// TestSelectorsOfAMIs: terms by ID, name, tag and parameter, and which of two AMIs for the same
-// nodes Karpenter prefers.
+// TestSelectorsOfAMIs checks terms by ID, name, tag and parameter, and which of two AMIs for the same nodes Karpenter
+// prefers.
 func TestSelectorsOfAMIs(t *testing.T) {
 	for name, c := range map[string]struct {
 		terms  []awsv1.AMISelectorTerm
@@ -83,8 +83,8 @@ func TestSelectorsOfAMIs(t *testing.T) {
 	}
 }
 
-// TestFaultsMakeAnAnswerUnavailable: one that Karpenter would pass over, too: what it makes of the
-// rest is not what it finds when AWS answers.
+// TestFaultsMakeAnAnswerUnavailable checks this even for errors that Karpenter ignores: its result from the rest is not
+// what it finds when AWS responds.
 func TestFaultsMakeAnAnswerUnavailable(t *testing.T) {
 	denied := errors.New("AWS denies it")
 	var empty *EmptyError
@@ -111,7 +111,7 @@ func TestFaultsMakeAnAnswerUnavailable(t *testing.T) {
 	}
 }
 
-// TestNothingIsLogged: what Karpenter's library logs of its own is not the log of who asks.
+// TestNothingIsLogged checks that the logs of Karpenter's library do not end up in the caller's log.
 func TestNothingIsLogged(t *testing.T) {
 	logged := ""
 	ctx := logr.NewContext(t.Context(), funcr.New(func(_, args string) { logged += args }, funcr.Options{Verbosity: 9}))
@@ -127,8 +127,8 @@ func TestNothingIsLogged(t *testing.T) {
 	}
 }
 
-// TestNetworks: subnets and groups are asked for by ID, name and tag, and what there is none of is
-// said; reservations there need not be.
+// TestNetworks checks that subnets and groups are queried by ID, name and tag, and that an empty result is reported;
+// reservations may be empty.
 func TestNetworks(t *testing.T) {
 	aws := newFake()
 	r := aws.resolver()
@@ -152,8 +152,8 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-// TestAnAnswerHoldsForAWhile: a question is asked once, whoever asks it in which order of its
-// filters, and again when the answer is old; an error and an empty answer hold for less.
+// TestAnAnswerHoldsForAWhile checks that a query is sent once, whoever makes it and in whichever order of its filters,
+// and again when the answer is old; errors and empty answers are valid for less time.
 func TestAnAnswerHoldsForAWhile(t *testing.T) {
 	for name, c := range map[string]struct {
 		terms  []awsv1.AMISelectorTerm
@@ -189,7 +189,7 @@ func TestAnAnswerHoldsForAWhile(t *testing.T) {
 	}
 }
 
-// TestAPassThatEndsIsNoAnswer: a question whose caller goes is asked again.
+// TestAPassThatEndsIsNoAnswer checks that a query whose caller is gone is sent again.
 func TestAPassThatEndsIsNoAnswer(t *testing.T) {
 	aws := newFake()
 	aws.refuse = map[string]error{"images": fmt.Errorf("ask: %w", context.Canceled)}
@@ -202,8 +202,8 @@ func TestAPassThatEndsIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestTheBudget: however much is asked, AWS gets so many questions at once and then one in two
-// seconds; over that the answer comes at once, is the same until the budget opens, and says when.
+// TestTheBudget checks that AWS gets a limited number of queries at once and then one every two seconds; over that, the
+// error is returned immediately, is the same until the budget reopens, and says when.
 func TestTheBudget(t *testing.T) {
 	aws := newFake()
 	r := aws.resolver()
