@@ -76,7 +76,7 @@ func (it *item) drainsSlowly(now time.Time) bool {
 	return it.after.Reason == ReasonNodeClaimsLeaving && !at.IsZero() && !now.Before(at)
 }
 
-// slowAt returns when its nodes are to be diagnosed; zero if none is terminating.
+// slowAt returns when its nodes are diagnosed; zero if none is terminating.
 func (it *item) slowAt() time.Time {
 	since := it.drainsSince()
 	if since.IsZero() {
@@ -102,7 +102,7 @@ func (it *item) drainsSince() time.Time {
 	return since
 }
 
-// wakeForDiagnosis requests a reconcile for when a node is to be diagnosed: there is no watch on PodDisruptionBudgets.
+// wakeForDiagnosis requests a reconcile for the next diagnosis: there is no watch on PodDisruptionBudgets.
 func (d *drive) wakeForDiagnosis(it *item) {
 	since := it.drainsSince()
 	switch {

@@ -28,7 +28,7 @@ import (
 
 // reads answers a reconcile from the world, or from its caches.
 type reads struct {
-	client.Client // not called
+	client.Client // nil: no other methods are called
 	*explored
 	cached bool
 }

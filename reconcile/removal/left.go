@@ -188,8 +188,8 @@ func (p *podReader) pending(ctx context.Context, left LeftPod) (*ownedPod, error
 	return nil, nil
 }
 
-// stays stops a removal before its pool is deleted, if only the nodes are to be removed. It reads past the cache that
-// no NodeClaim is left: one that is missing in the cache may have an instance that EC2 does not return yet.
+// stays stops a removal before its pool is deleted, if only the nodes are removed. It reads past the cache that no
+// NodeClaim is left: one that is missing in the cache may have an instance that EC2 does not return yet.
 func stays(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	switch {
 	case !o.Stays || !o.alive():
@@ -223,7 +223,7 @@ type Stranded struct {
 
 // Standing is the state of the cluster that decides which NodeClaims are stranded.
 type Standing struct {
-	// Pools are the NodePools whose nodes are to be terminated. The value reports whether that proceeds: it is false if
+	// Pools are the NodePools whose nodes should be terminated. The value reports whether that proceeds: it is false if
 	// the removal is held.
 	Pools map[string]bool
 	// Ready are the Nodes that are Ready.

@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// many is the number of objects of a kind from which on one LIST reads them. A LIST also returns the other objects:
-	// for a thousand NodePools it takes as much processor time as three hundred GETs.
+	// many is how many objects of a kind are at least read by one LIST, and fewer by GETs. A LIST also returns the
+	// other objects: for a thousand NodePools it takes as much processor time as three hundred GETs.
 	many = 256
 	// getsAtOnce is how many GETs run concurrently.
 	getsAtOnce = 8
@@ -329,8 +329,8 @@ func classGates(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 // strayEnds separates the text about NodeClaims from the text about instances.
 const strayEnds = " to terminate its node; "
 
-// nameStrays adds to removals that wait for instances which of these nobody terminates: those of NodeClaims whose pool
-// label was changed by hand. Karpenter and plumbline use that label to find the pool.
+// nameStrays adds to the messages of removals that wait for instances which instances nobody terminates: those of
+// NodeClaims whose pool label was changed by hand. Karpenter and plumbline use that label to find the pool.
 func (d *drive) nameStrays(ctx context.Context) error {
 	var all *karpv1.NodeClaimList
 	for _, it := range d.open() {

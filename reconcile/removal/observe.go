@@ -211,7 +211,7 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 	return c
 }
 
-// grace is open once a removal has been recorded for as long as reverting it must be free of cost.
+// grace is open once removal.grace has passed since the removal was recorded: until then, a revert has no consequences.
 func (d *drive) grace(r v1alpha1.Removal) Gate {
 	return Gate{
 		Open:    !d.Now.Before(r.RecordedAt.Add(d.Pace.Grace)),

@@ -21,7 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Orphan keeps every object and its nodes, and removes our label.
+// Orphan keeps every object and its nodes, and removes plumbline's label.
 func (s *Step) Orphan(ctx context.Context) (Result, error) {
 	goes, err := s.namespaceGoes(ctx)
 	if err != nil {
@@ -52,9 +52,9 @@ func (s *Step) Orphan(ctx context.Context) (Result, error) {
 	return Result{Ended: how}, nil
 }
 
-// orphanEntries orphans the entries for which people have approved that. It saves the record of applied objects without these
-// entries first; otherwise an object in the record without our label looks as if another client had removed the label. Each removal
-// is complete when the cache shows the object without the label.
+// orphanEntries orphans the entries for which people have approved that. It saves the record of applied objects without
+// these entries first; otherwise an object in the record without plumbline's label looks as if another client had
+// removed the label. Each removal is complete when the cache shows the object without the label.
 func (s *Step) orphanEntries(ctx context.Context) error {
 	uids := map[types.UID]bool{}
 	for i := range s.Plan.Removals {
@@ -128,8 +128,8 @@ func (s *Step) leftNodes() string {
 	return fmt.Sprintf("%s; Karpenter still terminates %s that %s already terminating", left, english.Plural(ending, "NodeClaim", ""), english.PluralWord(ending, "was", "were"))
 }
 
-// world returns what a teardown reads and writes. It reads past the cache if the API is not served: such an API has no watch,
-// and the cache would wait for one.
+// world returns what a removal reads and writes. It reads past the cache if the API is not served: such an API has no
+// watch, and the cache would wait for one.
 func (s *Step) world() World {
 	cache := client.Reader(s.Nodes.Client)
 	if !s.Served {

@@ -21,9 +21,9 @@ var update = flag.Bool("update", false, "rewrite the scripts' answers under test
 // TestScripts runs scripts: each contains what a reconcile sees and, below ----, the resulting state of the removal and
 // the actions to take.
 //
-// removal KIND/NAME [PHASE]   start
-// after DURATION              let time pass
-// see WORD…                   one observation; what is not mentioned is as it should be
+//	removal KIND/NAME [PHASE]   start
+//	after DURATION              let time pass
+//	see WORD…                   one observation; what is not mentioned is as it should be
 //
 // The words of see: unrecorded, vanished, terminating, growing, static, cached (the object was not read past the
 // cache), claims=a,b! (! is terminating, ~ is being replaced, - has no node), noted=i-1,i-2+,i-3- (+ was reported by

@@ -326,9 +326,9 @@ func (s *Step) recordCandidates() {
 	}
 }
 
-// note updates a recorded removal: the revision in which the entry is missing, if the removal is held because the
-// branch was, or may have been, reset, and it was reset again, and when a drain takes the removal over or ends; the
-// pools to which its nodes move; and the digest of what was held and approved.
+// note updates a recorded removal: the revision in which the entry is missing, if the branch was, or may have been, reset
+// again, or if a drain takes the removal over or ends; the pools to which its nodes move; and the digest of what was held
+// and approved.
 func (s *Step) note(c plan.Candidate) {
 	for i := range s.Sync.Status.Removals {
 		r := &s.Sync.Status.Removals[i]
