@@ -1,9 +1,8 @@
-// Package blocker names what keeps a node that is to end: a pod with its PodDisruptionBudget,
-// annotation or finalizer, a volume that is attached, EC2's or AWS's refusal, or what Karpenter says.
+// Package blocker names what blocks the termination of a node: a pod with its PodDisruptionBudget, annotation or
+// finalizer, an attached volume, a refusal by EC2 or AWS, or what Karpenter reports.
 //
-// Nodes go in; Look reads what hangs on them past the cache, as Evidence. Causes is the rule, a
-// function from values to values, and the words are made there, too: the same Evidence makes the
-// same words. Removals and rollouts both go by it.
+// Its input is Nodes. Look reads past the cache what may block them, as Evidence. Causes, a pure function, contains the
+// rules and the messages: the same Evidence results in the same messages. Removals and rollouts use it.
 //
-// It only reads. It decides nothing, and forces nothing.
+// The package only reads. It decides nothing, and forces nothing.
 package blocker
