@@ -66,7 +66,7 @@ type life struct {
 	first end
 }
 
-// end is when a NodeClaim was deleted, and gone.
+// end is when a NodeClaim's deletion started, and when it was gone.
 type end struct{ deleted, gone time.Time }
 
 func (l *life) pick(t *rapid.T, deleted bool) (name string, found bool) {
