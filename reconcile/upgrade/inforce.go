@@ -75,7 +75,7 @@ func Rewrite(ctx context.Context, writer client.Client, reader client.Reader, mi
 			return rewritten, fmt.Errorf("migrate crd %s: %w", crd.Name, err)
 		}
 		for i := range list.Items {
-			// An object that was changed meanwhile is already stored in the new version.
+			// An object that was changed or deleted meanwhile is already stored in the new version, or gone.
 			err := writer.Update(ctx, &list.Items[i])
 			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				return rewritten, fmt.Errorf("store %s %s as %s: %w", crd.Spec.Names.Kind, list.Items[i].GetName(), migration.Storage, err)

@@ -24,19 +24,19 @@ var update = flag.Bool("update", false, "rewrite the scripts' answers under test
 // TestScripts runs scripts: each contains what a reconcile observes and, below ----, what it does and the resulting
 // state of the charts.
 //
-// installed VERSION|nothing   start
-// lost                        the status is lost
-// want VERSION                what is in Git from now on
-// after DURATION              let time pass
-// pass WORD…                  one reconcile; what is not mentioned is as it should be
-// settled                     and all definitions are Ready at its end
-// expected POOL…|nothing      whose nodes the change may replace, as far as known
-// wanted POOL…                a commit replaces their nodes
-// node NODECLAIM POOL         it is created
-// drifts NODECLAIM POOL       Karpenter considers it drifted from now on
-// steady NODECLAIM            and no longer
-// ends NODECLAIM              it is being deleted
-// gone NODECLAIM              it no longer exists
+//	installed VERSION|nothing   start
+//	lost                        the status is lost
+//	want VERSION                what is in Git from now on
+//	after DURATION              let time pass
+//	pass WORD…                  one reconcile; what is not mentioned is as it should be
+//	settled                     and all definitions are Ready at its end
+//	expected POOL…|nothing      whose nodes the change may replace, as far as known
+//	wanted POOL…                a commit replaces their nodes
+//	node NODECLAIM POOL         it is created
+//	drifts NODECLAIM POOL       Karpenter considers it drifted from now on
+//	steady NODECLAIM            and no longer
+//	ends NODECLAIM              it is being deleted
+//	gone NODECLAIM              it no longer exists
 //
 // The words of pass: refused (by a gate), no-way-back, approved, unmigrated, stuck-migration, establishing, starting
 // (the rollout is not complete), one-leads (one replica of it is ready and leads), uninstalled (the previous release no
