@@ -128,7 +128,7 @@ func listed(t testing.TB) *offers.Catalog {
 		cpus := map[string]int{"large": 2, "xlarge": 4}[size]
 		if times := 0; cpus == 0 {
 			if n, _ := fmt.Sscanf(size, "%dxlarge", &times); n == 0 || strings.HasPrefix(size, "metal") {
-				continue // less than two processors, or bare metal
+				continue // fewer than two processors, or bare metal
 			}
 			cpus = 4 * times
 		}
