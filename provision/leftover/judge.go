@@ -160,7 +160,7 @@ type Scope struct {
 
 // Ending is what happens to each leftover.
 type Ending struct {
-	// Ends are to be deleted; Going are instances that EC2 is already terminating.
+	// Ends should be deleted; Going are instances that EC2 is already terminating.
 	Ends, Going []cloud.Resource
 	// Spared stay, although their kind may be deleted.
 	Spared []Spared
