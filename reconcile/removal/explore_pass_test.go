@@ -108,7 +108,7 @@ func (s *shelf) plan(ctx context.Context, w *world, set *render.Set, live plan.L
 	return made, err
 }
 
-// expectedIn reports whether an error of a reconcile only consists of conflicts with another client's writes.
+// expectedIn reports whether an error of a reconcile results only from another client's writes.
 func expectedIn(err error) bool {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {

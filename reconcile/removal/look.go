@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// many is how many objects of a kind are at least read by one LIST, and fewer by GETs. A LIST also returns the
-	// other objects: for a thousand NodePools it takes as much processor time as three hundred GETs.
+	// many is the minimum number of objects of a kind for which one LIST replaces GETs. A LIST also returns the other
+	// objects: for a thousand NodePools it takes as much processor time as three hundred GETs.
 	many = 256
 	// getsAtOnce is how many GETs run concurrently.
 	getsAtOnce = 8
