@@ -14,14 +14,14 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// commitTree makes a branch a commit of a tree.
+// commitTree points a branch at a new commit of a tree.
 func (h *host) commitTree(t *testing.T, branch, tree string) {
 	t.Helper()
 	commit := strings.TrimSpace(git(t, h.repository, "", "-c", "user.name=T", "-c", "user.email=t@example.com", "commit-tree", "-m", "bomb", tree))
 	git(t, h.repository, "", "update-ref", "refs/heads/"+branch, commit)
 }
 
-// mktree makes a tree of entries.
+// mktree creates a tree from entries.
 func (h *host) mktree(t *testing.T, entries string) string {
 	t.Helper()
 	return strings.TrimSpace(git(t, h.repository, entries, "mktree"))
@@ -43,8 +43,8 @@ func (c *countedFolders) ReadDir(name string) ([]fs.DirEntry, error) {
 	return fs.ReadDir(c.FS, name)
 }
 
-// TestATreeThatDoubles: thirty objects of Git are a milliard of folders, of which no more
-// are listed than a render may list.
+// TestATreeThatDoubles shows that a render lists no more than its limit of folders of a tree whose thirty objects
+// expand to a billion folders.
 func TestATreeThatDoubles(t *testing.T) {
 	h := newHost(t)
 	tree := h.mktree(t, "100644 blob "+h.blob(t, poolFile)+"\tpool.yaml\n")
@@ -70,7 +70,7 @@ func TestATreeThatDoubles(t *testing.T) {
 	}
 }
 
-// TestALongMessageStopsNothing: neither its own commit, nor one after it, whose history has it.
+// TestALongMessageStopsNothing shows that a very long message blocks neither its own commit nor later ones.
 func TestALongMessageStopsNothing(t *testing.T) {
 	h := newHost(t)
 	first := h.commit(t, "main", files{"a.yaml": "1"})
@@ -90,7 +90,7 @@ func TestALongMessageStopsNothing(t *testing.T) {
 	}
 }
 
-// TestFetchLimitsTheNumberOfObjects: each takes memory of its own, however small.
+// TestFetchLimitsTheNumberOfObjects shows that many tiny objects are refused, because each takes memory.
 func TestFetchLimitsTheNumberOfObjects(t *testing.T) {
 	h := newHost(t)
 	many := files{}
@@ -110,8 +110,8 @@ func TestFetchLimitsTheNumberOfObjects(t *testing.T) {
 	}
 }
 
-// TestFetchLimitsListings: a folder of one file under a million names is a listing of
-// tens of megabytes, which compresses well.
+// TestFetchLimitsListings: a folder with one file under a million names has a listing of tens of megabytes, which
+// compresses well.
 func TestFetchLimitsListings(t *testing.T) {
 	listing := func(h *host, from, to int) string {
 		var entries strings.Builder

@@ -9,12 +9,11 @@ import (
 	"testing"
 )
 
-// childOf names the test that this process is a child of: one that is measured,
-// or held to limits, which must not be those of the other tests.
+// childOf names the test that this process is a child of. Tests that are measured or limited run in a child, so that
+// this does not affect other tests.
 var childOf = flag.String("child", "", "run as the child of this test; the arguments are the test's own")
 
-// child runs the test once more in a process of its own, which finds itself to
-// be one by isChild, and returns what it printed.
+// child runs the test again in its own process, in which isChild is true, and returns its output.
 func child(t *testing.T, args ...string) string {
 	t.Helper()
 	self, err := os.Executable()

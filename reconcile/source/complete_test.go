@@ -15,8 +15,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 )
 
-// withoutBlobs makes a host leave out blobs and call its answer complete: it
-// adds a filter to the request for a pack, which the client knows nothing of.
+// withoutBlobs makes a host omit blobs and report its response as complete: it adds a filter, unknown to the client, to
+// the request for a pack.
 func withoutBlobs(t *testing.T, h *host, when func(request []byte) bool) {
 	t.Helper()
 	git(t, h.repository, "", "config", "uploadpack.allowFilter", "true")
@@ -86,8 +86,7 @@ func TestFetchShowsThatEveryObjectIsPresent(t *testing.T) {
 	}
 }
 
-// What lies outside the folder is shown to be present when it is read; a miss
-// heals at the next fetch.
+// A missing object outside the folder is only noticed when it is read; the next fetch repairs that.
 func TestFetchHealsWhatWasMissedByAReader(t *testing.T) {
 	h := newHost(t)
 	commit := h.commit(t, "main", files{"bases/b.yaml": "b", "nodes/sub": "submodule"})

@@ -16,9 +16,9 @@ import (
 
 var _ render.Compared = (*tree)(nil)
 
-// Since says where this commit may differ from another one, by the hashes of their folders:
-// what is below two equal ones is not looked at. Of the other commit only those folders are
-// known that were read while it was the newest: nothing below the others was asked for.
+// Since returns where this commit may differ from another one, by comparing the hashes of their folders: it skips
+// everything below two equal ones. Of the other commit, only the folders that were read while it was the newest are
+// known; nothing below the others was used.
 func (t *tree) Since(before fs.FS) (render.Difference, bool) {
 	old, ok := before.(*tree)
 	if !ok {
@@ -29,7 +29,7 @@ func (t *tree) Since(before fs.FS) (render.Difference, bool) {
 	return c.found, known
 }
 
-// Direct reports whether a name leads over no symlink, whether or not anything stands there.
+// Direct reports whether a name contains no symlink, whether or not it exists.
 func (t *tree) Direct(name string) bool {
 	here := entry{name: ".", mode: filemode.Dir, hash: t.root}
 	if name == "." {
@@ -51,18 +51,18 @@ func (t *tree) Direct(name string) bool {
 	return here.mode != filemode.Symlink
 }
 
-// mostDiffering is the number of places beyond which it costs as much to look everywhere.
+// mostDiffering is the number of differences beyond which checking everything costs no more.
 const mostDiffering = 1000
 
-// comparison is the work of one Since.
+// comparison is the state of one Since.
 type comparison struct {
 	now, before *tree
-	// reads reports whether folders of the earlier commit are read, too.
+	// reads reports whether unread folders of the earlier commit are read too.
 	reads bool
 	found render.Difference
 }
 
-// folder compares a folder with what it was; false if that is not known, or is too much.
+// folder compares a folder with its earlier state; false if that is unknown or there are too many differences.
 func (c *comparison) folder(name string, before, now plumbing.Hash) bool {
 	if before == now {
 		return true
@@ -98,7 +98,7 @@ func (c *comparison) folder(name string, before, now plumbing.Hash) bool {
 	return true
 }
 
-// earlier are the entries that a folder had, where they are known.
+// earlier returns the entries that a folder had, if they are known.
 func (c *comparison) earlier(name string, folder plumbing.Hash) ([]entry, bool) {
 	entries, known := c.before.listings.known(folder)
 	if known || !c.reads {
@@ -108,8 +108,7 @@ func (c *comparison) earlier(name string, folder plumbing.Hash) ([]entry, bool) 
 	return entries, err == nil
 }
 
-// first says which of two sorted lists has the name that comes first: negative for the one before,
-// 0 for both.
+// first reports which of two sorted lists has the lower first name: negative for before, positive for now, 0 for both.
 func first(before, now []entry) int {
 	switch {
 	case len(before) == 0:
@@ -120,8 +119,8 @@ func first(before, now []entry) int {
 	return strings.Compare(before[0].name, now[0].name)
 }
 
-// entry compares an entry with what it was; nil for one that is not there. listed reports whether
-// the folder's listing is the same by it.
+// entry compares an entry with its earlier state; nil if it does not exist. listed reports whether the entry leaves the
+// folder's listing unchanged.
 func (c *comparison) entry(folder string, was, is *entry) (listed, ok bool) {
 	if was != nil && is != nil && was.mode == is.mode {
 		name := path.Join(folder, is.name)
@@ -150,12 +149,12 @@ func (c *comparison) entry(folder string, was, is *entry) (listed, ok bool) {
 	return false, true
 }
 
-// below notes that anything may differ at a name and below it.
+// below records that anything may differ at a name and below it.
 func (c *comparison) below(name string) {
 	c.found.At, c.found.Below = append(c.found.At, name), append(c.found.Below, name)
 }
 
-// known are the entries of a folder that was read.
+// known returns the entries of a folder that was read.
 func (l *listings) known(hash plumbing.Hash) ([]entry, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,7 +162,7 @@ func (l *listings) known(hash plumbing.Hash) ([]entry, bool) {
 	return entries, found
 }
 
-// entriesOf are the entries of a tree by name; none of the zero hash.
+// entriesOf returns the entries of a tree by name; there are none for the zero hash.
 func (s *store) entriesOf(tree plumbing.Hash) (map[string]object.TreeEntry, error) {
 	named := map[string]object.TreeEntry{}
 	if tree.IsZero() {
@@ -176,16 +175,16 @@ func (s *store) entriesOf(tree plumbing.Hash) (map[string]object.TreeEntry, erro
 	return named, err
 }
 
-// lookup finds files of trees by their path. It keeps what it has read of folders, as thousands of
-// names may be asked for in one.
+// lookup finds files of trees by their path. It caches the folders that it reads, because thousands of names may be in
+// one.
 type lookup struct {
 	store *store
 	known map[plumbing.Hash]map[string]object.TreeEntry
-	// entries are those of known.
+	// entries is the number of entries in known.
 	entries int
 }
 
-// at is the file at a path of a tree; nil if there is none. The error may be the context's.
+// at returns the file at a path of a tree; nil if there is none. The error may be the context's.
 func (l *lookup) at(ctx context.Context, root plumbing.Hash, name string) (*object.TreeEntry, error) {
 	parts := strings.Split(name, "/")
 	for i, part := range parts {
@@ -205,7 +204,7 @@ func (l *lookup) at(ctx context.Context, root plumbing.Hash, name string) (*obje
 	return nil, nil
 }
 
-// mostKnown is how many entries of folders are kept, unless one folder has more.
+// mostKnown limits the cached entries of folders, unless one folder has more.
 const mostKnown = 100_000
 
 func (l *lookup) folder(ctx context.Context, tree plumbing.Hash) (map[string]object.TreeEntry, error) {
@@ -227,15 +226,15 @@ func (l *lookup) folder(ctx context.Context, tree plumbing.Hash) (map[string]obj
 	return there, nil
 }
 
-// difference walks what differs between two trees.
+// difference walks the differences between two trees.
 type difference struct {
 	store   *store
 	entries int
-	// file is called with each file that differs; nil for one that is not there. Submodules are not files.
+	// file is called for each file that differs, with nil if it does not exist. Submodules are not files.
 	file func(name string, before, now *object.TreeEntry)
 }
 
-// walk compares two trees; the zero hash is an empty one.
+// walk compares two trees; the zero hash is an empty tree.
 func (d *difference) walk(at string, before, now plumbing.Hash, depth int) error {
 	if before == now {
 		return nil
@@ -275,7 +274,7 @@ func (d *difference) walk(at string, before, now plumbing.Hash, depth int) error
 	return nil
 }
 
-// fileIn is an entry that is a file, or a symlink.
+// fileIn returns an entry if it is a file or a symlink; otherwise nil.
 func fileIn(e object.TreeEntry) *object.TreeEntry {
 	if !e.Mode.IsFile() {
 		return nil

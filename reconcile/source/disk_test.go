@@ -11,9 +11,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 )
 
-// limitFiles lets this process write no file that is larger. A write beyond it
-// fails as on a full disk: Go's runtime does not die of the SIGXFSZ that comes
-// with it.
+// limitFiles prevents this process from writing larger files. A write beyond the limit fails as on a full disk: the
+// SIGXFSZ that comes with it does not terminate Go's runtime.
 func limitFiles(t *testing.T, bytes uint64) {
 	t.Helper()
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}); err != nil {
@@ -21,9 +20,8 @@ func limitFiles(t *testing.T, bytes uint64) {
 	}
 }
 
-// A disk that fills up, at whichever write, is an error of the store. What was
-// fetched before can still be read, nothing is left behind, and the next fetch
-// heals.
+// A disk that fills up, at any write, is an error of the store. Earlier fetches can still be read, nothing is left
+// behind, and the next fetch succeeds.
 func TestFetchOnAFullDisk(t *testing.T) {
 	if !isChild(t) {
 		child(t)
@@ -38,8 +36,8 @@ func TestFetchOnAFullDisk(t *testing.T) {
 	first := h.commit(t, "main", want)
 	r := newNoise()
 	c := newClient(t, h.url, source.Options{})
-	// The pack has some 12 kB and its index some 7 kB; both are too large for
-	// the first, later the index alone, or what comes with an increment.
+	// The pack has about 12 kB and its index about 7 kB; both exceed the first limits, later ones only the index or an
+	// increment does.
 	for _, room := range []uint64{0, 1, 100, 4 << 10} {
 		limitFiles(t, room)
 		wantFull(t, c)
@@ -50,7 +48,7 @@ func TestFetchOnAFullDisk(t *testing.T) {
 	}
 	s := c.mustFetch(t, v1alpha1.GitRef{})
 	wantContent(t, s, first, want)
-	// Of the third the pack is small enough, and the index is not.
+	// For the third, the pack fits and the index does not.
 	for i, room := range []uint64{0, 100, 1100, 3000} {
 		name := fmt.Sprintf("more/%d.yaml", i)
 		want[name] = noise(r, 1+i%2*40_000)

@@ -16,7 +16,7 @@ import (
 
 var fetches = flag.Int("fetches", 1000, "how many commits TestManyFetches fetches, one by one; 200 with -short or -race")
 
-// A store that is fetched into for ever grows neither on disk nor in memory.
+// A store with endless fetches grows neither on disk nor in memory.
 func TestManyFetches(t *testing.T) {
 	n := *fetches
 	if testing.Short() || raced {
@@ -87,7 +87,7 @@ func onDisk(t *testing.T, dir string) (n int64) {
 	return n
 }
 
-// memory is what the process has resident and what of it lives, in bytes.
+// memory returns the process's resident memory and its live heap, in bytes.
 func memory(t *testing.T) (resident, heap int64) {
 	t.Helper()
 	runtime.GC()

@@ -17,19 +17,19 @@ import (
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
-// All URLs in these errors are without user and password.
+// The URLs in these errors never contain a user or password.
 
-// URLError reports that a URL cannot be fetched from.
+// URLError reports that plumbline cannot fetch from a URL.
 type URLError struct {
 	URL, Reason string
 }
 
-// Error says what is wrong with the URL.
+// Error describes what is wrong with the URL.
 func (e *URLError) Error() string {
 	return fmt.Sprintf("the source's url %s %s: give one that begins with https://, http:// or ssh://", e.URL, e.Reason)
 }
 
-// RefError reports that a reference is written wrongly.
+// RefError reports that a reference is invalid.
 type RefError struct {
 	Field, Value string
 	Err          error
@@ -40,18 +40,18 @@ func (e *RefError) Error() string {
 	return fmt.Sprintf("the source's ref.%s %q is invalid: %v", e.Field, e.Value, e.Err)
 }
 
-// Unwrap returns what the parser said.
+// Unwrap returns the parser's error.
 func (e *RefError) Unwrap() error { return e.Err }
 
-// AuthError reports that the host refuses the credentials, or wants some.
+// AuthError reports that the host rejects the credentials, or requires some.
 type AuthError struct {
 	URL string
-	// Anonymous reports whether there were none.
+	// Anonymous reports whether the request had no credentials.
 	Anonymous bool
 	Err       error
 }
 
-// Error says what to look at.
+// Error says what to check.
 func (e *AuthError) Error() string {
 	if e.Anonymous {
 		return fmt.Sprintf("fetch %s: the host requires credentials, and none are configured: %s", e.URL, giveSecret)
@@ -59,19 +59,19 @@ func (e *AuthError) Error() string {
 	return fmt.Sprintf("fetch %s: the host refuses the credentials: %v: check the secret that source.git.secretRef names and its rights on the repository", e.URL, e.Err)
 }
 
-// Unwrap returns the host's answer.
+// Unwrap returns the host's error.
 func (e *AuthError) Unwrap() error { return e.Err }
 
-// NotFoundError reports that what was asked for does not exist on the host.
+// NotFoundError reports that the repository, reference or commit does not exist on the host.
 type NotFoundError struct {
 	URL string
 	// What is missing: "the repository", "any commit", "branch main", …
 	What string
-	// Anonymous reports whether the host was asked without credentials.
+	// Anonymous reports whether the request had no credentials.
 	Anonymous bool
 }
 
-// giveSecret is what a private repository needs.
+// giveSecret says which Secret a private repository needs.
 const giveSecret = "if the repository is private, name a Secret with username and password (a token), bearerToken, or for ssh identity and known_hosts, in spec.source.git.secretRef"
 
 // Error names what is missing.
@@ -93,15 +93,15 @@ const (
 	whatCommit     = "commit"
 )
 
-// UnreachableError reports that the host did not answer, or not to the end.
+// UnreachableError reports that the host did not answer, or that its answer was incomplete.
 type UnreachableError struct {
 	URL string
-	// Timeout is true if the time of the fetch ran out.
+	// Timeout reports whether the fetch timed out.
 	Timeout bool
 	Err     error
 }
 
-// Error says what to look at.
+// Error says what to check.
 func (e *UnreachableError) Error() string {
 	if e.Timeout {
 		return fmt.Sprintf("fetch %s: the host did not answer to the end within the timeout: see whether it is slow or down, or raise spec.timeout", e.URL)
@@ -109,7 +109,7 @@ func (e *UnreachableError) Error() string {
 	return fmt.Sprintf("fetch %s: %v: see whether the host is up and can be reached from here", e.URL, e.Err)
 }
 
-// Unwrap returns what the network said.
+// Unwrap returns the network's error.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // CertificateError reports that the host's TLS certificate is not trusted.
@@ -118,22 +118,21 @@ type CertificateError struct {
 	Err error
 }
 
-// Error says where the authority goes.
+// Error says where to put the certificate authority.
 func (e *CertificateError) Error() string {
 	return fmt.Sprintf("fetch %s: the host's certificate is not trusted: %v: put its authority into the key %s of the source's secret", e.URL, e.Err, keyCA)
 }
 
-// Unwrap returns what the verification said.
+// Unwrap returns the error of the verification.
 func (e *CertificateError) Unwrap() error { return e.Err }
 
-// HostKeyError reports that an ssh host does not have the key that it should have.
+// HostKeyError reports that an ssh host does not present the expected key.
 type HostKeyError struct {
 	URL, Host string
-	// Changed is true if known_hosts has another key for the host, false
-	// if it has none.
+	// Changed is true if known_hosts has another key for the host, and false if it has none.
 	Changed bool
-	// Fingerprint of the key that the host has shown; empty if
-	// known_hosts is missing and the host was not asked.
+	// Fingerprint is that of the key that the host presented; empty if known_hosts is missing and plumbline did not
+	// connect to the host.
 	Fingerprint string
 }
 
@@ -148,18 +147,18 @@ func (e *HostKeyError) Error() string {
 	return fmt.Sprintf("fetch %s: the host key %s of %s is unknown: if its owner confirms it, add it to %s of the source's secret", e.URL, e.Fingerprint, e.Host, keyKnownHosts)
 }
 
-// LimitError reports that something is larger than plumbline takes.
+// LimitError reports that something exceeds a limit of plumbline.
 type LimitError struct {
 	// What is too large: "the repository", "the file nodes/a.yaml", …
 	What string
-	// Limit in Unit; empty for bytes.
+	// Limit is in Unit; an empty Unit means bytes.
 	Limit int64
 	Unit  string
-	// Flag of the daemon sets the limit; empty if it is fixed.
+	// Flag is the daemon's flag that sets the limit; empty if the limit is fixed.
 	Flag string
 }
 
-// StoreLimitFlag is the flag of the daemon that limits what its stores of fetched revisions take.
+// StoreLimitFlag is the daemon's flag that limits the disk space for stores of fetched revisions.
 const StoreLimitFlag = "--git-store-limit"
 
 // Error names what is too large and the limit.
@@ -171,11 +170,10 @@ func (e *LimitError) Error() string {
 	return words
 }
 
-// MissingError reports that the host has sent a revision without all of its
-// objects. The next fetch clones again.
+// MissingError reports that the host sent a revision without all of its objects. The next fetch clones again.
 type MissingError struct {
 	URL string
-	// Object is its hash, and Name its path where that is known.
+	// Object is its hash, and Name its path if known.
 	Object, Name string
 }
 
@@ -188,19 +186,19 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("fetch %s: object %s is missing from what the host sent: check the repository with git fsck on the host", e.URL, what)
 }
 
-// HistoryError reports that the commits between two are not known, or not taken.
+// HistoryError reports that the commits between two commits are unknown or cannot be fetched.
 type HistoryError struct {
 	// Since is the older of the two.
 	Since  string
 	Reason string
 }
 
-// Error says why.
+// Error gives the reason.
 func (e *HistoryError) Error() string {
 	return fmt.Sprintf("the commits since %.8s cannot be listed: %s", e.Since, e.Reason)
 }
 
-// StaleError reports that a Snapshot is read whose store was replaced by a newer one.
+// StaleError reports a read of a Snapshot whose store was replaced by a newer one.
 type StaleError struct {
 	Revision string
 }
@@ -210,9 +208,9 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("the snapshot of %s was superseded: fetch again", e.Revision)
 }
 
-// SymlinkError reports that a symlink leads nowhere that may be read.
+// SymlinkError reports a symlink whose target does not exist or must not be read.
 type SymlinkError struct {
-	// Name of the symlink from the root, and where it points.
+	// Name is the symlink's path from the root; Target is where it points.
 	Name, Target string
 	Reason       string
 }
@@ -222,20 +220,20 @@ func (e *SymlinkError) Error() string {
 	return fmt.Sprintf("symlink %s -> %s %s", e.Name, e.Target, e.Reason)
 }
 
-// StoreError reports that the store on disk could not be written or read.
+// StoreError reports that the store on disk cannot be written or read.
 type StoreError struct {
 	Err error
 }
 
-// Error says what to look at.
+// Error says what to check.
 func (e *StoreError) Error() string {
 	return fmt.Sprintf("cannot access the store of fetched revisions on disk: %v: check whether its volume is full or read-only", e.Err)
 }
 
-// Unwrap returns what the operating system said.
+// Unwrap returns the operating system's error.
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// FluxRefError reports that a source of Flux is not there to be followed.
+// FluxRefError reports that a Flux source cannot be followed.
 type FluxRefError struct {
 	// Ref is kind/namespace/name.
 	Ref, Problem string
@@ -244,14 +242,14 @@ type FluxRefError struct {
 // Error says what to do.
 func (e *FluxRefError) Error() string { return e.Ref + " " + e.Problem }
 
-// ArtifactError reports that what Flux has fetched is not available, or that Flux has not fetched it.
+// ArtifactError reports that the artifact of a Flux source is not available, or that Flux has not fetched it.
 type ArtifactError struct {
 	// Of is the source: kind/namespace/name.
 	Of, Problem string
 	Err         error
 }
 
-// Error says what is wrong with it.
+// Error describes the problem.
 func (e *ArtifactError) Error() string {
 	if e.Err == nil {
 		return e.Of + " " + e.Problem
@@ -262,13 +260,12 @@ func (e *ArtifactError) Error() string {
 // Unwrap returns the cause.
 func (e *ArtifactError) Unwrap() error { return e.Err }
 
-// classify turns what a conversation with a host ended in into one of this
-// package's errors.
+// classify converts the error of a connection to a host into one of this package's errors.
 func classify(ctx context.Context, err error, req Request) error {
 	if err == nil || ours(err) {
 		return err
 	}
-	// go-git's wrapper cannot be unwrapped by the errors package.
+	// The errors package cannot unwrap go-git's wrapper.
 	var unexpected *plumbing.UnexpectedError
 	if errors.As(err, &unexpected) {
 		return classify(ctx, unexpected.Err, req)
@@ -295,8 +292,7 @@ func classify(ctx context.Context, err error, req Request) error {
 	return &UnreachableError{URL: at, Err: said}
 }
 
-// stable takes what differs at each try out of an error of the network: it
-// names the port from which the host was asked.
+// stable removes from a network error the part that differs at each attempt: the local port.
 func stable(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -305,7 +301,7 @@ func stable(err error) error {
 	return err
 }
 
-// ours is whether an error is one of this package's already.
+// ours reports whether err is already one of this package's errors.
 func ours(err error) bool {
 	var (
 		auth   *AuthError
@@ -330,8 +326,8 @@ func ours(err error) bool {
 		errors.As(err, &full) || errors.As(err, &push) || errors.As(err, &branch) || errors.As(err, &graft)
 }
 
-// Lost reports whether an error of reading a Snapshot means that it has to be
-// fetched again: its store was replaced, or is damaged.
+// Lost reports whether an error from reading a Snapshot means that it must be fetched again, because its store was
+// replaced or is damaged.
 func Lost(err error) bool {
 	var (
 		stale *StaleError
@@ -341,8 +337,8 @@ func Lost(err error) bool {
 	return errors.As(err, &stale) || errors.As(err, &lost) || errors.As(err, &disk)
 }
 
-// refusedBySSH is whether the server took none of our keys: golang.org/x/crypto
-// has no type for that on the client's side.
+// refusedBySSH reports whether the server accepted none of our keys. golang.org/x/crypto has no client-side error type
+// for that.
 func refusedBySSH(err error) bool {
 	return strings.Contains(err.Error(), "ssh: unable to authenticate")
 }
@@ -357,12 +353,12 @@ func untrusted(err error) bool {
 	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &hostname) || errors.As(err, &invalid)
 }
 
-// unwanted is whether the server refused to send the object that we asked for.
+// unwanted reports whether the server refused to send the requested object.
 func unwanted(err error) bool {
 	return strings.Contains(err.Error(), "not our ref")
 }
 
-// bare is a URL without user and password.
+// bare returns a URL without user and password.
 func bare(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -372,8 +368,7 @@ func bare(raw string) string {
 	return u.String()
 }
 
-// hideSecrets takes the secrets out of an error's message, by value, and cuts what a
-// host may have added to it at length.
+// hideSecrets removes the secrets from an error's message, by value, and truncates what a host may have added to it.
 func hideSecrets(err error, raw string, c Credentials) error {
 	const longest = 300
 	secrets := c.Secrets()
@@ -391,9 +386,8 @@ func hideSecrets(err error, raw string, c Credentials) error {
 	return &redacted{message: message, err: err}
 }
 
-// redacted is an error whose message has lost every secret. It can still be
-// asked with errors.Is, but what is below it is out of reach: that may hold a
-// secret in its message.
+// redacted is an error whose message contains no secret. It works with errors.Is but does not unwrap, because the
+// wrapped error may have a secret in its message.
 type redacted struct {
 	message string
 	err     error

@@ -13,8 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestLongWaysOfSymlinks: a name may lead over forty symlinks, and not through folders
-// without an end on the way.
+// TestLongWaysOfSymlinks shows that a name may contain forty symlinks, but not an endless path of folders.
 func TestLongWaysOfSymlinks(t *testing.T) {
 	h := newHost(t)
 	tree := files{"a/file.yaml": "a"}
@@ -35,8 +34,8 @@ func TestLongWaysOfSymlinks(t *testing.T) {
 	}
 }
 
-// TestHistoryEndsWithItsContext: which of fifty commits have changed one of many thousand
-// inputs may take minutes to find out, and a reconcile does not wait for it.
+// TestHistoryEndsWithItsContext: finding which of fifty commits changed one of many thousand inputs may take minutes,
+// and a reconcile does not wait for it.
 func TestHistoryEndsWithItsContext(t *testing.T) {
 	h := newHost(t)
 	c := newClient(t, h.url, source.Options{})
@@ -57,8 +56,8 @@ func TestHistoryEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestAFetchEndsWithItsContext where it looks through all that the commit has, and the next
-// one does not clone again for that.
+// TestAFetchEndsWithItsContext shows that a fetch stops while it verifies the commit's objects, and that the next one
+// does not clone again because of that.
 func TestAFetchEndsWithItsContext(t *testing.T) {
 	h := newHost(t)
 	c := newClient(t, h.url, source.Options{})

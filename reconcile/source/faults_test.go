@@ -126,8 +126,7 @@ func TestFetchNeedsItsDisk(t *testing.T) {
 	}
 }
 
-// A host that takes the connection and says nothing is left after the timeout,
-// and leaves no goroutine behind.
+// A fetch from a host that accepts the connection and sends nothing times out and leaks no goroutine.
 func TestFetchFromAHostThatHangs(t *testing.T) {
 	hang := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	hostKey, _ := newKey(t)
@@ -149,7 +148,7 @@ func TestFetchFromAHostThatHangs(t *testing.T) {
 	}
 }
 
-// A pack that trickles or stops leaves nothing behind, and the next fetch is whole.
+// A pack that trickles or breaks off leaves nothing behind, and the next fetch is complete.
 func TestFetchOfAPackThatBreaksOff(t *testing.T) {
 	h := newHost(t)
 	commit := h.commit(t, "main", files{"a.yaml": strings.Repeat("a", 100), "b.yaml": "b"})
@@ -209,7 +208,7 @@ func TestFetchRefusesURLs(t *testing.T) {
 	}
 }
 
-// wait for a condition.
+// wait waits for a condition.
 func wait(t *testing.T, otherwise string, done func() bool) {
 	t.Helper()
 	deadline := time.After(10 * time.Second)

@@ -16,11 +16,11 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// spare is what one fetch may bring beyond the size of the clone. What needs
-// more is a rewritten history, and cheaper to clone.
+// spare is how much one fetch may add beyond the size of the clone. More than that indicates a rewritten history, which
+// is cheaper to clone.
 const spare = 1 << 20
 
-// errAnew reports that a store cannot be built on: clone again.
+// errAnew reports that no fetch can build on the store: clone again.
 var errAnew = errors.New("a new clone is needed")
 
 func (g *Git) fetch(ctx context.Context, s *slot, req Request) (*render.Snapshot, target, error) {
@@ -36,7 +36,7 @@ func (g *Git) fetch(ctx context.Context, s *slot, req Request) (*render.Snapshot
 	return g.clone(ctx, s, req)
 }
 
-// follow brings the store that is there up to date.
+// follow updates the existing store.
 func (g *Git) follow(ctx context.Context, s *slot, req Request) (*render.Snapshot, target, error) {
 	c, err := g.converse(ctx, req)
 	if err != nil {
@@ -46,7 +46,7 @@ func (g *Git) follow(ctx context.Context, s *slot, req Request) (*render.Snapsho
 	if err := s.refuses(c.target); err != nil {
 		return nil, target{}, err
 	}
-	// A tag may be new on a commit that is there.
+	// A new tag may point to a commit that is already there.
 	if !s.store.has(c.target.commit) || !s.store.has(c.target.want) {
 		if s.store.grown() || c.target.history {
 			return nil, target{}, errAnew
@@ -55,7 +55,7 @@ func (g *Git) follow(ctx context.Context, s *slot, req Request) (*render.Snapsho
 			return nil, target{}, err
 		}
 	}
-	// A host may call a fetch complete that is not: so it is looked up.
+	// A host may report an incomplete fetch as complete, so verify it.
 	if err := s.store.prove(ctx, c.target.commit, req.Path); err != nil {
 		if ctx.Err() != nil {
 			return nil, target{}, err
@@ -66,7 +66,7 @@ func (g *Git) follow(ctx context.Context, s *slot, req Request) (*render.Snapsho
 	return snapshot, c.target, err
 }
 
-// increment asks for what is new since the last tip.
+// increment fetches what is new since the last tip.
 func (g *Git) increment(ctx context.Context, store *store, c *conversation) error {
 	r := c.request(c.target.want)
 	r.Haves, r.Shallows = []plumbing.Hash{store.tip}, store.shallow
@@ -75,25 +75,24 @@ func (g *Git) increment(ctx context.Context, store *store, c *conversation) erro
 	res, err := c.session.UploadPack(ctx, r)
 	if err != nil {
 		if ctx.Err() == nil && unwanted(err) {
-			return errAnew // the tip has moved meanwhile
+			return errAnew // the tip has moved in the meantime
 		}
 		return err
 	}
 	defer func() { _ = res.Close() }()
 	if len(res.ACKs) == 0 {
-		return errAnew // the host does not know the old tip any more
+		return errAnew // the host no longer has the old tip
 	}
 	err = store.ingest(ctx, unpacked(r, res), limit)
 	var large *LimitError
 	var full *SpaceError
 	if errors.Is(err, errTooMuch) || errors.As(err, &large) || errors.As(err, &full) {
-		return errAnew // it may be only in a commit on the way, and a new clone takes the old one's place
+		return errAnew // the large object may be in a commit in between only; a new clone replaces the store
 	}
 	return err
 }
 
-// clone fetches only the target into a new store, which then takes the old
-// one's place.
+// clone fetches only the target into a new store, which then replaces the old one.
 func (g *Git) clone(ctx context.Context, s *slot, req Request) (*render.Snapshot, target, error) {
 	c, err := g.converse(ctx, req)
 	if err != nil {
@@ -164,7 +163,7 @@ func (g *Git) fill(ctx context.Context, fresh *store, c *conversation, req Reque
 }
 
 func (g *Git) limits() limits {
-	const inflated = 8 // a pack's content may be so many times its size
+	const inflated = 8 // the ratio of a pack's content to its compressed size
 	return limits{pack: g.options.MaxBytes, object: g.options.MaxObjectBytes, content: inflated * g.options.MaxBytes, objects: g.options.MaxObjects, memory: g.options.MaxMemory}
 }
 
@@ -184,7 +183,7 @@ func (s *slot) refuses(t target) error {
 	return nil
 }
 
-// snapshot of a commit that was shown to be present.
+// snapshot returns the Snapshot of a commit that was verified to be complete.
 func (g *Git) snapshot(s *store, t target) (*render.Snapshot, error) {
 	if s.view == nil || s.tip != t.commit {
 		root, err := s.root(t.commit)
@@ -200,7 +199,7 @@ func (g *Git) snapshot(s *store, t target) (*render.Snapshot, error) {
 	return snapshot, nil
 }
 
-// conversation is a session that has said what the host has.
+// conversation is a session whose references have been read.
 type conversation struct {
 	session session
 	ar      *packp.AdvRefs
@@ -211,7 +210,7 @@ type conversation struct {
 	report func(FetchStats)
 }
 
-// converse asks a host what it has.
+// converse connects to a host and reads its references.
 func (g *Git) converse(ctx context.Context, req Request) (*conversation, error) {
 	c := &conversation{line: &line{dir: g.dir()}, report: g.options.OnFetch}
 	err := c.begin(ctx, req)
@@ -233,7 +232,7 @@ func (c *conversation) begin(ctx context.Context, req Request) (err error) {
 	return err
 }
 
-// end hangs up: what the host had to say, it has said.
+// end closes the session and reports its statistics. Close errors do not matter: all data has been read.
 func (c *conversation) end() {
 	if c.session != nil {
 		_ = c.session.Close()
@@ -248,14 +247,14 @@ func (c *conversation) request(want plumbing.Hash) *packp.UploadPackRequest {
 	r.Wants = []plumbing.Hash{want}
 	for _, k := range []capability.Capability{capability.Shallow, capability.NoProgress} {
 		if c.ar.Capabilities.Supports(k) {
-			_ = r.Capabilities.Set(k) // fails for capabilities with an argument only
+			_ = r.Capabilities.Set(k) // fails only for capabilities with an argument
 		}
 	}
 	return r
 }
 
-// first is the request of a clone: the target at depth 1, or, for a commit that
-// the host does not give out by its hash, the history in which it stands.
+// first returns the request of a clone: the target at depth 1, or, for a commit that the host does not serve by hash,
+// the whole history that contains it.
 func (c *conversation) first(req Request) (*packp.UploadPackRequest, error) {
 	caps := c.ar.Capabilities
 	byHash := caps.Supports(capability.AllowReachableSHA1InWant) || caps.Supports(capability.AllowTipSHA1InWant)
@@ -273,7 +272,7 @@ func (c *conversation) first(req Request) (*packp.UploadPackRequest, error) {
 	return r, nil
 }
 
-// unpacked is the pack of an answer, without what runs beside it.
+// unpacked returns the pack of a response, without the other sidebands.
 func unpacked(req *packp.UploadPackRequest, res *packp.UploadPackResponse) io.Reader {
 	switch {
 	case req.Capabilities.Supports(capability.Sideband64k):
@@ -284,23 +283,23 @@ func unpacked(req *packp.UploadPackRequest, res *packp.UploadPackResponse) io.Re
 	return res
 }
 
-// advertiser is a conversation that begins with what the host has.
+// advertiser is a connection on which the host first sends its references.
 type advertiser interface {
 	AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error)
 	Close() error
 }
 
-// session is one conversation with a Git host: what it has, then at most one
-// pack. go-git's sessions over http are of this kind, and so are ours over ssh.
+// session is one connection to a Git host: its references, then at most one pack. go-git's HTTP sessions implement it,
+// and so does sshSession.
 //
-// It is spoken directly, without go-git's Remote: that asks the host twice, and
-// calls a fetch a success whose tip has not arrived.
+// plumbline uses it directly, without go-git's Remote, which connects to the host twice and reports success for a fetch
+// whose tip has not arrived.
 type session interface {
 	advertiser
 	UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error)
 }
 
-// open begins a conversation.
+// open opens a session for a fetch.
 func open(ctx context.Context, req Request, l *line) (session, error) {
 	ep, err := endpoint(req)
 	if err != nil {
@@ -316,7 +315,7 @@ func open(ctx context.Context, req Request, l *line) (session, error) {
 	return s, nil
 }
 
-// openReceiver begins a conversation in which the host is to take something.
+// openReceiver opens a session for a push.
 func openReceiver(ctx context.Context, req Request, l *line) (receiver, error) {
 	ep, err := endpoint(req)
 	if err != nil {
@@ -332,7 +331,7 @@ func openReceiver(ctx context.Context, req Request, l *line) (receiver, error) {
 	return s, nil
 }
 
-// endpoint is the host and the path of a URL.
+// endpoint returns the host and path of a URL.
 func endpoint(req Request) (*transport.Endpoint, error) {
 	u, err := url.Parse(req.URL)
 	if err != nil || u.Host == "" {
@@ -350,7 +349,7 @@ func endpoint(req Request) (*transport.Endpoint, error) {
 	return ep, nil
 }
 
-// advertised asks what the host has.
+// advertised reads the host's references.
 func advertised(ctx context.Context, s advertiser) (*packp.AdvRefs, refs, error) {
 	ar, err := s.AdvertisedReferencesContext(ctx)
 	if err != nil {

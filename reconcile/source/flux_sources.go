@@ -28,27 +28,27 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// fluxGroupVersion is the one that is read: Flux 2.6 has it for OCIRepository, 2.7 for ExternalArtifact.
+// fluxGroupVersion is the version that is read: Flux 2.6 serves it for OCIRepository, 2.7 for ExternalArtifact.
 var fluxGroupVersion = schema.GroupVersion{Group: "source.toolkit.fluxcd.io", Version: "v1"}
 
-// FluxSources are those of one cluster.
+// FluxSources reads and watches the Flux sources of one cluster.
 type FluxSources struct {
-	// Reader asks the API server, and Watcher watches.
+	// Reader queries the API server; Watcher watches it.
 	Reader  client.Reader
 	Watcher dynamic.Interface
-	// Namespaces are those in which sources may be followed from other namespaces.
+	// Namespaces are those whose sources may be followed from other namespaces.
 	Namespaces []string
-	// Wake has the sources of NodeSyncs looked at now; nil watches none.
+	// Wake checks the sources of NodeSyncs now. If nil, no source is watched.
 	Wake func(ctx context.Context, syncs []v1alpha1.NodeSync) error
-	// Now tells the time; nil for the system's clock.
+	// Now returns the current time; if nil, the system clock is used.
 	Now func() time.Time
 
 	mu      sync.Mutex
 	watches map[v1alpha1.SourceRef]*watchedSource
 }
 
-// Artifact returns the newest artifact of a source, for a NodeSync, which is woken from then on when there is
-// another one. The error is a *ArtifactError or a *FluxRefError, or the API server's.
+// Artifact returns the newest artifact of a source for a NodeSync, which from then on is enqueued when the artifact
+// changes. The error is an *ArtifactError, a *FluxRefError, or the API server's.
 func (s *FluxSources) Artifact(ctx context.Context, of types.NamespacedName, ref v1alpha1.SourceRef) (*Artifact, error) {
 	if ref.Namespace != of.Namespace && !slices.Contains(s.Namespaces, ref.Namespace) {
 		return nil, &FluxRefError{Ref: ref.String(), Problem: fmt.Sprintf("is in namespace %s, and the daemon's --source-namespaces does not list that", ref.Namespace)}
@@ -83,25 +83,25 @@ func (s *FluxSources) now() time.Time {
 	return time.Now()
 }
 
-// Artifact is what Flux has fetched of a source.
+// Artifact is what Flux has fetched from a source.
 type Artifact struct {
 	// Of is the source: kind/namespace/name.
 	Of string
-	// URL is where source-controller serves it, and Digest that of its bytes: algorithm:hex.
+	// URL is where source-controller serves it; Digest is that of its bytes: algorithm:hex.
 	URL, Digest string
 	// Revision in Flux's form: main@sha1:<commit>, latest@sha256:<digest>.
 	Revision string
-	// Updated is when Flux has made it.
+	// Updated is when Flux created it.
 	Updated time.Time
-	// Before are artifacts that there were before, by their commits, and when Flux had made each, if that is known.
+	// Before maps the commits of earlier artifacts to when Flux created each, if known.
 	Before map[string]time.Time
-	// Asked is when the API server was asked for it, before it answered: what changes after that is not in it.
+	// Asked is when the API server was queried: later changes are not included.
 	Asked time.Time
-	// Unready is why Flux has not made a newer one; nil if it would have.
+	// Unready is why Flux has not created a newer one; nil if the source is ready.
 	Unready error
 }
 
-// fluxState is what is read of a source's status.
+// fluxState is the part of a source that is read.
 type fluxState struct {
 	Status struct {
 		Artifact   *fluxmeta.Artifact `json:"artifact,omitempty"`
@@ -113,7 +113,7 @@ type fluxState struct {
 	} `json:"status"`
 }
 
-// artifactOf is the artifact that a source has.
+// artifactOf returns the artifact in a source's status.
 func artifactOf(ref v1alpha1.SourceRef, object *unstructured.Unstructured) (*Artifact, error) {
 	var of fluxState
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &of); err != nil {
@@ -121,7 +121,7 @@ func artifactOf(ref v1alpha1.SourceRef, object *unstructured.Unstructured) (*Art
 	}
 	var unready error
 	for _, c := range of.Status.Conditions {
-		if c.Type == fluxmeta.ReadyCondition && c.Status == "False" { // Unknown is one that is being fetched
+		if c.Type == fluxmeta.ReadyCondition && c.Status == "False" { // Unknown means that a fetch is in progress
 			unready = &ArtifactError{Of: ref.String(), Problem: "is not Ready: " + c.Message}
 		}
 	}
@@ -137,15 +137,15 @@ func artifactOf(ref v1alpha1.SourceRef, object *unstructured.Unstructured) (*Art
 	return &Artifact{Of: ref.String(), URL: a.URL, Digest: a.Digest, Revision: a.Revision, Updated: a.LastUpdateTime.Time, Unready: unready}, nil
 }
 
-// GitOrFlux fetches from a Git host, or takes what Flux has fetched, as a request says. Of an artifact no
-// history is known: a verdict on it is reported on its own commit only.
+// GitOrFlux fetches from a Git host or uses what Flux has fetched, depending on the request. The history of an artifact
+// is unknown, so a verdict on it is reported only on its own commit.
 type GitOrFlux struct {
 	*Git
 	*FluxSources
 	Artifacts *FluxStore
 }
 
-// Fetch is that of Git, or of FluxStore.
+// Fetch calls Git.Fetch or FluxStore.Fetch.
 func (e GitOrFlux) Fetch(ctx context.Context, req Request) (*render.Snapshot, time.Time, error) {
 	if req.Artifact == nil {
 		if err := e.leave(req.Key); err != nil {
@@ -159,14 +159,14 @@ func (e GitOrFlux) Fetch(ctx context.Context, req Request) (*render.Snapshot, ti
 	return e.Artifacts.Fetch(ctx, req.Key, *req.Artifact)
 }
 
-// leave drops what is of Flux for a key that follows it no more.
+// leave drops the Flux state of a key that no longer follows a Flux source.
 func (e GitOrFlux) leave(key string) error {
 	namespace, name, _ := strings.Cut(key, "/")
 	e.FluxSources.Forget(types.NamespacedName{Namespace: namespace, Name: name})
 	return e.Artifacts.Forget(key)
 }
 
-// Since is that of Git.
+// Since calls Git.Since; an artifact has no history.
 func (e GitOrFlux) Since(ctx context.Context, key, applied string, read render.Read, limit int) (commits []string, known bool) {
 	if e.Artifacts.Holds(key) {
 		return nil, true
@@ -174,7 +174,7 @@ func (e GitOrFlux) Since(ctx context.Context, key, applied string, read render.R
 	return e.Git.Since(ctx, key, applied, read, limit)
 }
 
-// FindSince is that of Git.
+// FindSince calls Git.FindSince; an artifact has no history.
 func (e GitOrFlux) FindSince(ctx context.Context, req Request, applied string, read render.Read, limit int) ([]string, error) {
 	if req.Artifact != nil {
 		return nil, nil
@@ -182,7 +182,7 @@ func (e GitOrFlux) FindSince(ctx context.Context, req Request, applied string, r
 	return e.Git.FindSince(ctx, req, applied, read, limit)
 }
 
-// Order is that of Git, or of FluxStore.
+// Order calls Git.Order or FluxStore.Order.
 func (e GitOrFlux) Order(key, commit string) Order {
 	if e.Artifacts.Holds(key) {
 		return e.Artifacts.Order(key, commit)
@@ -190,7 +190,7 @@ func (e GitOrFlux) Order(key, commit string) Order {
 	return e.Git.Order(key, commit)
 }
 
-// FindOrder is that of Git, or Order: nobody else can be asked of an artifact.
+// FindOrder calls Git.FindOrder, or Order for an artifact, whose history is not available elsewhere.
 func (e GitOrFlux) FindOrder(ctx context.Context, req Request, commit string) (Order, error) {
 	if req.Artifact != nil {
 		order := e.Artifacts.Order(req.Key, commit)
@@ -202,21 +202,21 @@ func (e GitOrFlux) FindOrder(ctx context.Context, req Request, commit string) (O
 	return e.Git.FindOrder(ctx, req, commit)
 }
 
-// Forget drops what is stored for a NodeSync that is gone.
+// Forget drops what is stored for a deleted NodeSync.
 func (e GitOrFlux) Forget(key string) error { return errors.Join(e.leave(key), e.Git.Forget(key)) }
 
-// watchedSource is a source that is watched, and for whom.
+// watchedSource is a watched source with its followers.
 type watchedSource struct {
 	followers map[types.NamespacedName]bool
 	end       context.CancelFunc
 }
 
-// fluxResources are the kinds' names in the API server's paths.
+// fluxResources are the resource names of the kinds.
 var fluxResources = map[string]string{
 	"GitRepository": "gitrepositories", "OCIRepository": "ocirepositories", "Bucket": "buckets", "ExternalArtifact": "externalartifacts",
 }
 
-// follow has a NodeSync woken by one source, and by no other, for longer than the reconcile that asks for it.
+// follow makes one source, and no other, enqueue a NodeSync, even after the reconcile that requests it.
 func (s *FluxSources) follow(ctx context.Context, of types.NamespacedName, ref v1alpha1.SourceRef) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,7 +237,7 @@ func (s *FluxSources) follow(ctx context.Context, of types.NamespacedName, ref v
 	go s.watch(ctx, ref)
 }
 
-// Forget ends what a NodeSync has begun that is gone, or follows no source any more.
+// Forget stops watching for a NodeSync that was deleted or no longer follows a source.
 func (s *FluxSources) Forget(of types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,8 +255,8 @@ func (s *FluxSources) leave(of types.NamespacedName, ref v1alpha1.SourceRef) {
 	}
 }
 
-// watch wakes the followers of a source at each change of its artifact, until the context ends, and when it
-// begins: the look before that may have come too early.
+// watch enqueues the followers of a source at each change of its artifact until the context ends. It also does so at
+// the start, because the artifact may have changed since the lookup.
 func (s *FluxSources) watch(ctx context.Context, ref v1alpha1.SourceRef) {
 	resource := fluxGroupVersion.WithResource(fluxResources[ref.Kind])
 	informer := dynamicinformer.NewFilteredDynamicInformer(s.Watcher, resource, ref.Namespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
@@ -271,12 +271,12 @@ func (s *FluxSources) watch(ctx context.Context, ref v1alpha1.SourceRef) {
 		},
 		DeleteFunc: func(any) { s.wake(ctx, ref) },
 	})
-	if err == nil { // it is of an informer that has ended
+	if err == nil { // the error means that the informer has stopped
 		informer.RunWithContext(ctx)
 	}
 }
 
-// readOfSource is what of a source a look at it could find another answer by.
+// readOfSource returns the fields of a source that affect the result of a lookup.
 func readOfSource(object any) string {
 	u, is := object.(*unstructured.Unstructured)
 	if !is {

@@ -35,7 +35,7 @@ func gitRepository(status map[string]any) *unstructured.Unstructured {
 	return object
 }
 
-// artifactStatus is that of a commit, as source-controller writes it.
+// artifactStatus is the artifact of a commit, as source-controller writes it.
 func artifactStatus(commit string) map[string]any {
 	return map[string]any{
 		"url": "http://source-controller.flux-system.svc.cluster.local./" + commit, "digest": "sha256:" + commit, "revision": "main@sha1:" + commit,
@@ -103,7 +103,7 @@ func TestTheArtifactOfASource(t *testing.T) {
 	}
 }
 
-// TestFollowersAreWoken by another artifact of their source, and by no other change of it, as long as they follow it.
+// TestFollowersAreWoken shows that a new artifact of a source enqueues its current followers, and no other change does.
 func TestFollowersAreWoken(t *testing.T) {
 	object := gitRepository(map[string]any{"artifact": artifactStatus("1"), "conditions": readyConditions("True", "stored")})
 	watcher := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
@@ -162,8 +162,7 @@ func TestFollowersAreWoken(t *testing.T) {
 	}
 }
 
-// TestAnAnswerIsAsOldAsItsQuestion: what changes while the API server answers wakes another look, which has to be
-// due then.
+// TestAnAnswerIsAsOldAsItsQuestion shows that a change during the API server's response still makes another lookup due.
 func TestAnAnswerIsAsOldAsItsQuestion(t *testing.T) {
 	now := time.Unix(1000, 0)
 	reader := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithObjects(gitRepository(map[string]any{"artifact": artifactStatus("1")}))

@@ -22,22 +22,22 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// FluxOptions are those of a FluxStore. Zero limits are those of Options.
+// FluxOptions configures a FluxStore. Limits that are zero default to those of Options.
 type FluxOptions struct {
-	// Dir is a folder of its own: what an earlier process has left there is removed.
+	// Dir is a folder for this store only: what an earlier process left there is removed.
 	Dir string
-	// MaxBytes bounds one artifact, packed and unpacked; MaxFiles how many files and folders it has.
+	// MaxBytes limits the size of one artifact, packed and unpacked; MaxFiles limits its files and folders.
 	MaxBytes int64
 	MaxFiles int
-	// Space bounds all artifacts together, and what else shares it; nil does not.
+	// Space limits all artifacts together, and everything else that shares it. If nil, there is no such limit.
 	Space *Space
 }
 
-// FluxStore has artifacts on disk, each for as long as a NodeSync goes by it. Its methods may be called at the same time.
+// FluxStore keeps artifacts on disk, each while a NodeSync uses it. Its methods are safe for concurrent use.
 type FluxStore struct {
 	options FluxOptions
 
-	// fetching is held while an artifact is fetched: one at a time.
+	// fetching is held while an artifact is fetched, so that fetches run one at a time.
 	fetching chan struct{}
 	mu       sync.Mutex
 	made     int
@@ -45,22 +45,22 @@ type FluxStore struct {
 	holds    map[string]artifactHold
 }
 
-// keptArtifact is an artifact on disk, by its digest, and how many go by it.
+// keptArtifact is an artifact on disk, by its digest, and the number of keys that use it.
 type keptArtifact struct {
 	dir   string
 	tree  *artifactTree
 	holds int
-	bytes int64 // that count in Space
+	bytes int64 // counted in Space
 }
 
-// artifactHold is what one goes by, and when Flux made what it went by before, by commit.
+// artifactHold is the artifact that a key uses, and when Flux created its earlier ones, by commit.
 type artifactHold struct {
 	digest  string
 	updated time.Time
 	before  map[string]time.Time
 }
 
-// NewFluxStore returns a FluxStore that has not touched the disk yet.
+// NewFluxStore returns a FluxStore that has not accessed the disk yet.
 func NewFluxStore(o FluxOptions) *FluxStore {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = DefaultMaxBytes
@@ -71,10 +71,10 @@ func NewFluxStore(o FluxOptions) *FluxStore {
 	return &FluxStore{options: o, fetching: make(chan struct{}, 1), trees: map[string]*keptArtifact{}, holds: map[string]artifactHold{}}
 }
 
-// Fetch returns an artifact as a Snapshot, and when it was asked for. Where Flux cannot make a newer artifact,
-// the error says so beside the Snapshot of the one that there is.
+// Fetch returns an artifact as a Snapshot, and when the API server was queried for it. If Flux cannot create a newer
+// artifact, it returns that error together with the Snapshot of the existing one.
 //
-// The error is the context's, a *ArtifactError or a *LimitError.
+// The error is the context's, an *ArtifactError or a *LimitError.
 func (s *FluxStore) Fetch(ctx context.Context, key string, a Artifact) (*render.Snapshot, time.Time, error) {
 	select {
 	case s.fetching <- struct{}{}:
@@ -97,7 +97,7 @@ func (s *FluxStore) Fetch(ctx context.Context, key string, a Artifact) (*render.
 	return &render.Snapshot{Revision: a.Revision, Commit: render.CommitOf(a.Revision), FS: of.tree}, a.Asked, a.Unready
 }
 
-// make fetches an artifact into a folder of its own.
+// make fetches an artifact into a new folder.
 func (s *FluxStore) make(ctx context.Context, a Artifact) (*keptArtifact, error) {
 	if s.made == 0 {
 		if err := os.RemoveAll(s.options.Dir); err != nil {
@@ -122,11 +122,11 @@ func (s *FluxStore) make(ctx context.Context, a Artifact) (*keptArtifact, error)
 	return &keptArtifact{dir: dir, tree: of, bytes: bytes}, nil
 }
 
-// packedArtifact is the name of an artifact as it was fetched.
+// packedArtifact is the file name of an artifact as it was fetched.
 const packedArtifact = "artifact.tar.gz"
 
-// unpack fetches an artifact, verifies its digest, and unpacks it. Symlinks, which source-controller puts into none, are
-// left out. The bytes that it returns have been taken from the Space, also with an error.
+// unpack fetches an artifact, verifies its digest, and unpacks it. It skips symlinks, which source-controller never
+// packs. The returned bytes have been reserved in the Space, even with an error.
 func (s *FluxStore) unpack(ctx context.Context, dir string, a Artifact) (bytes int64, err error) {
 	fetcher := fetch.New(fetch.WithMaxDownloadSize(int(s.options.MaxBytes)), fetch.WithFileName(packedArtifact))
 	if err := fetcher.FetchWithContext(ctx, a.URL, a.Digest, dir); err != nil {
@@ -154,8 +154,8 @@ func (s *FluxStore) unpack(ctx context.Context, dir string, a Artifact) (bytes i
 	return size, errors.Join(err, file.Close(), os.Remove(name))
 }
 
-// uncount stops counting the artifact that a key goes by, if no other one does, and returns its size: another artifact takes
-// its place.
+// uncount stops counting the artifact that a key uses, unless another key uses it too, because a new artifact replaces
+// it. It returns the size.
 func (s *FluxStore) uncount(key string) (bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +166,7 @@ func (s *FluxStore) uncount(key string) (bytes int64) {
 	return bytes
 }
 
-// count takes uncount back.
+// count reverts uncount.
 func (s *FluxStore) count(key string, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,14 +176,14 @@ func (s *FluxStore) count(key string, bytes int64) {
 	}
 }
 
-// weigh is the size of an artifact once it is unpacked. It refuses one that is larger than a disk should take, before anything
-// is written of it.
+// weigh returns the unpacked size of an artifact. It returns an error for one that exceeds the limits, before anything
+// is written.
 func (s *FluxStore) weigh(a Artifact, name string) (bytes int64, err error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = file.Close() }() // it was read
+	defer func() { _ = file.Close() }() // opened for reading
 	unzipped, err := gzip.NewReader(file)
 	if err != nil {
 		return 0, &ArtifactError{Of: a.Of, Problem: "has an artifact that is no .tar.gz", Err: err}
@@ -207,8 +207,8 @@ func (s *FluxStore) weigh(a Artifact, name string) (bytes int64, err error) {
 	}
 }
 
-// settle has a key go by an artifact, and removes what nobody goes by any more. fresh is the artifact where it was
-// made just now; without it nil is returned where the artifact is not there.
+// settle makes a key use an artifact, and removes what no key uses any more. fresh is the artifact if it was just
+// fetched; if fresh is nil and the artifact is not on disk, settle returns nil.
 func (s *FluxStore) settle(key string, a Artifact, fresh *keptArtifact) (*keptArtifact, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,10 +234,10 @@ func (s *FluxStore) settle(key string, a Artifact, fresh *keptArtifact) (*keptAr
 	return of, s.release(was.digest)
 }
 
-// mostArtifacts is of how many artifacts it is known when they were made.
+// mostArtifacts limits the artifacts whose creation time is remembered.
 const mostArtifacts = 100
 
-// release has one less go by an artifact.
+// release removes one user of an artifact, and the artifact with its last user.
 func (s *FluxStore) release(digest string) error {
 	of := s.trees[digest]
 	if of.holds--; of.holds > 0 {
@@ -249,7 +249,7 @@ func (s *FluxStore) release(digest string) error {
 	return os.RemoveAll(of.dir)
 }
 
-// Forget drops what a key goes by.
+// Forget drops what a key uses.
 func (s *FluxStore) Forget(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,7 +261,7 @@ func (s *FluxStore) Forget(key string) error {
 	return s.release(was.digest)
 }
 
-// Holds reports whether a key goes by an artifact.
+// Holds reports whether a key uses an artifact.
 func (s *FluxStore) Holds(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,8 +269,8 @@ func (s *FluxStore) Holds(key string) bool {
 	return held
 }
 
-// Order says how what a key goes by stands to what it went by before, by when Flux has made them: the history of
-// the repository is Flux's.
+// Order compares a key's artifact with an earlier one by when Flux created them: the history of the repository is only
+// available to Flux.
 func (s *FluxStore) Order(key, commit string) Order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,7 +284,7 @@ func (s *FluxStore) Order(key, commit string) Order {
 	return OrderNewer
 }
 
-// artifactFiles are those of a folder on disk.
+// artifactFiles are the files of a folder on disk.
 type artifactFiles interface {
 	fs.ReadDirFS
 	fs.ReadFileFS
@@ -293,8 +293,8 @@ type artifactFiles interface {
 	render.Identified
 }
 
-// artifactTree is an unpacked artifact, whose content does not change. Once another one has taken its place every
-// read is a *StaleError: what is being removed from disk has not left the source.
+// artifactTree is an unpacked artifact, whose content does not change. After another one replaces it, every read
+// returns a *StaleError: files being removed from disk must not look removed from the source.
 type artifactTree struct {
 	artifactFiles
 	revision string
@@ -316,7 +316,7 @@ func newArtifactTree(dir, revision string) (*artifactTree, error) {
 	return &artifactTree{artifactFiles: of, revision: revision, identities: map[string]string{}}, nil
 }
 
-// current is the error of a read, which is made before it is asked.
+// current returns the error of a read that has just been made, or a *StaleError if the artifact was replaced.
 func (t *artifactTree) current(err error) error {
 	if t.gone.Load() {
 		return &StaleError{Revision: t.revision}
@@ -324,43 +324,43 @@ func (t *artifactTree) current(err error) error {
 	return err
 }
 
-// Open is that of fs.FS.
+// Open implements fs.FS.
 func (t *artifactTree) Open(name string) (fs.File, error) {
 	file, err := t.artifactFiles.Open(name)
 	return file, t.current(err)
 }
 
-// ReadFile is that of fs.ReadFileFS.
+// ReadFile implements fs.ReadFileFS.
 func (t *artifactTree) ReadFile(name string) ([]byte, error) {
 	data, err := t.artifactFiles.ReadFile(name)
 	return data, t.current(err)
 }
 
-// ReadDir is that of fs.ReadDirFS.
+// ReadDir implements fs.ReadDirFS.
 func (t *artifactTree) ReadDir(name string) ([]fs.DirEntry, error) {
 	entries, err := t.artifactFiles.ReadDir(name)
 	return entries, t.current(err)
 }
 
-// Stat is that of fs.StatFS.
+// Stat implements fs.StatFS.
 func (t *artifactTree) Stat(name string) (fs.FileInfo, error) {
 	info, err := t.artifactFiles.Stat(name)
 	return info, t.current(err)
 }
 
-// Lstat is that of fs.ReadLinkFS.
+// Lstat implements fs.ReadLinkFS.
 func (t *artifactTree) Lstat(name string) (fs.FileInfo, error) {
 	info, err := t.artifactFiles.Lstat(name)
 	return info, t.current(err)
 }
 
-// ReadLink is that of fs.ReadLinkFS.
+// ReadLink implements fs.ReadLinkFS.
 func (t *artifactTree) ReadLink(name string) (string, error) {
 	target, err := t.artifactFiles.ReadLink(name)
 	return target, t.current(err)
 }
 
-// Identity is that of render.Identified. Each is found out once.
+// Identity implements render.Identified. Each identity is computed once.
 func (t *artifactTree) Identity(name string) (string, error) {
 	t.mu.Lock()
 	known, is := t.identities[name]

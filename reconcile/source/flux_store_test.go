@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// archiveOf is what source-controller makes of files; a name that ends in @ is a symlink.
+// archiveOf is the archive that source-controller creates of files; a name with the suffix @ is a symlink.
 func archiveOf(t *testing.T, files map[string]string) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -46,7 +46,7 @@ func archiveOf(t *testing.T, files map[string]string) []byte {
 	return out.Bytes()
 }
 
-// sourceController serves artifacts by their paths, and counts what it is asked for.
+// sourceController serves artifacts by path, and counts requests.
 type sourceController struct {
 	*httptest.Server
 	serves map[string][]byte
@@ -67,7 +67,7 @@ func newSourceController(t *testing.T) *sourceController {
 	return c
 }
 
-// has is an artifact of a commit that the controller serves.
+// has adds an artifact of a commit to those that the controller serves.
 func (c *sourceController) has(t *testing.T, commit string, files map[string]string) Artifact {
 	data := archiveOf(t, files)
 	path := "/gitrepository/flux-system/fleet/" + commit + ".tar.gz"
@@ -100,8 +100,8 @@ func TestAnArtifactIsASnapshot(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeHad is refused before anything of it is read, leaves nothing on disk, and leaves what there
-// was as it was.
+// TestWhatCannotBeHad shows that an unusable artifact is refused before anything in it is read, leaves nothing on disk,
+// and does not affect the previous one.
 func TestWhatCannotBeHad(t *testing.T) {
 	for name, test := range map[string]struct {
 		spoil func(c *sourceController, a *Artifact)
@@ -140,7 +140,7 @@ func TestWhatCannotBeHad(t *testing.T) {
 	}
 }
 
-// TestASymlinkIsLeftOut: source-controller packs none, and one leads nowhere.
+// TestASymlinkIsLeftOut: source-controller packs no symlinks, and those in an artifact are ignored.
 func TestASymlinkIsLeftOut(t *testing.T) {
 	c, s := newSourceController(t), newFluxStore(t, FluxOptions{})
 	a := c.has(t, "c0ffee", map[string]string{"a.yaml@": "/etc/passwd", "up@": "../../..", "b.yaml": "b"})
@@ -155,7 +155,7 @@ func TestASymlinkIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestWhatWasReplacedIsStale: a file that is being removed from disk has not left the source.
+// TestWhatWasReplacedIsStale shows that files of a replaced artifact do not look removed from the source.
 func TestWhatWasReplacedIsStale(t *testing.T) {
 	c, s := newSourceController(t), newFluxStore(t, FluxOptions{})
 	first, second := c.has(t, "1", map[string]string{"a.yaml": "1"}), c.has(t, "2", map[string]string{"a.yaml": "2"})
@@ -195,7 +195,7 @@ func TestWhatWasReplacedIsStale(t *testing.T) {
 	}
 }
 
-// TestWhatAnEarlierProcessHasLeft is removed.
+// TestWhatAnEarlierProcessHasLeft shows that it is removed.
 func TestWhatAnEarlierProcessHasLeft(t *testing.T) {
 	c, s := newSourceController(t), newFluxStore(t, FluxOptions{})
 	if err := os.MkdirAll(filepath.Join(s.options.Dir, "1", "files", "old.yaml"), 0o700); err != nil {
@@ -210,7 +210,7 @@ func TestWhatAnEarlierProcessHasLeft(t *testing.T) {
 	}
 }
 
-// TestWhenArtifactsWereMade says how they stand to each other.
+// TestWhenArtifactsWereMade shows that artifacts are ordered by creation time.
 func TestWhenArtifactsWereMade(t *testing.T) {
 	c, s := newSourceController(t), newFluxStore(t, FluxOptions{})
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -237,7 +237,7 @@ func TestWhenArtifactsWereMade(t *testing.T) {
 	}
 }
 
-// TestWhenArtifactsWereMadeBeforeARestart: what the status knows of them counts, and what nobody knows is said.
+// TestWhenArtifactsWereMadeBeforeARestart shows that creation times in the status count, and that others are unknown.
 func TestWhenArtifactsWereMadeBeforeARestart(t *testing.T) {
 	c, s := newSourceController(t), newFluxStore(t, FluxOptions{})
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -20,8 +20,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Folder is a folder on disk as a Snapshot, without a revision. No symlink in
-// it leads out of it. It is held open for as long as the Snapshot is in use.
+// Folder returns a folder on disk as a Snapshot without a revision. Symlinks cannot lead out of the folder. It is held
+// open while the Snapshot is in use.
 func Folder(dir string) (*render.Snapshot, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -34,7 +34,7 @@ func Folder(dir string) (*render.Snapshot, error) {
 	return &render.Snapshot{FS: folder{files}}, nil
 }
 
-// filesOnDisk is what the file system of an os.Root can do.
+// filesOnDisk is the interface of an os.Root's file system.
 type filesOnDisk interface {
 	fs.ReadDirFS
 	fs.ReadFileFS
@@ -42,14 +42,14 @@ type filesOnDisk interface {
 	fs.ReadLinkFS
 }
 
-// folder is a folder on disk whose content has the identities that a commit of it would
-// have: a plan of it, and a reconcile over that commit, have read the same. Git's own files, which
-// may have credentials in them, are not there, whichever symlink leads to them.
+// folder is a folder on disk whose content has the same identities as in a commit, so that a plan of the folder and a
+// reconcile of that commit read the same. It hides Git's own files, which may contain credentials, also behind
+// symlinks.
 type folder struct{ filesOnDisk }
 
 var _ render.Identified = folder{}
 
-// Identity is that of tree.Identity.
+// Identity is like tree.Identity.
 func (f folder) Identity(name string) (string, error) {
 	info, err := f.Stat(name)
 	if err != nil {
@@ -74,15 +74,15 @@ func (f folder) Identity(name string) (string, error) {
 		}
 		mode, err := filemode.NewFromOSFileMode(info.Mode())
 		if err != nil {
-			continue // Git has no such thing: a socket, a device
+			continue // Git cannot store it: a socket, a device
 		}
-		_, _ = fmt.Fprintf(sum, "%s %s\x00", mode, e.Name()) // a hash takes everything
+		_, _ = fmt.Fprintf(sum, "%s %s\x00", mode, e.Name()) // hashes never fail to write
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// regular refuses what is neither a file nor a folder, before it is opened: to open a named
-// pipe is to wait for another process to write to it. What is not there is for others to say.
+// regular returns an error for anything but a file or folder, before it is opened: opening a named pipe would wait for
+// another process to write to it. A missing file is not an error here; its reader reports it.
 func (f folder) regular(name string) error {
 	if info, err := f.filesOnDisk.Stat(name); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
 		return render.ErrIrregular
@@ -90,8 +90,8 @@ func (f folder) regular(name string) error {
 	return nil
 }
 
-// linked explains the error of a path that a symlink leads out of the folder: os.Root's own names neither the symlink nor where it
-// points, and its value is not exported.
+// linked explains the error of a path that a symlink leads out of the folder: the error of os.Root names neither the
+// symlink nor its target, and is not exported.
 func (f folder) linked(name string, err error) error {
 	if err == nil || !strings.Contains(err.Error(), "path escapes from parent") {
 		return err
@@ -106,10 +106,10 @@ func (f folder) linked(name string, err error) error {
 	return err
 }
 
-// mostLinks is how many symlinks one path may go over, as for the kernel.
+// mostLinks limits the symlinks in one path, like the kernel's limit.
 const mostLinks = 40
 
-// Open is that of fs.FS.
+// Open implements fs.FS.
 func (f folder) Open(name string) (fs.File, error) {
 	if f.isGits(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
@@ -121,7 +121,7 @@ func (f folder) Open(name string) (fs.File, error) {
 	return file, f.linked(name, err)
 }
 
-// ReadFile is that of fs.ReadFileFS.
+// ReadFile implements fs.ReadFileFS.
 func (f folder) ReadFile(name string) ([]byte, error) {
 	if f.isGits(name) {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
@@ -133,7 +133,7 @@ func (f folder) ReadFile(name string) ([]byte, error) {
 	return data, f.linked(name, err)
 }
 
-// ReadDir is that of fs.ReadDirFS.
+// ReadDir implements fs.ReadDirFS.
 func (f folder) ReadDir(name string) ([]fs.DirEntry, error) {
 	if f.isGits(name) {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
@@ -142,7 +142,7 @@ func (f folder) ReadDir(name string) ([]fs.DirEntry, error) {
 	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return isGitFolder(e.Name()) }), f.linked(name, err)
 }
 
-// Stat is that of fs.StatFS.
+// Stat implements fs.StatFS.
 func (f folder) Stat(name string) (fs.FileInfo, error) {
 	if f.isGits(name) {
 		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
@@ -151,8 +151,8 @@ func (f folder) Stat(name string) (fs.FileInfo, error) {
 	return info, f.linked(name, err)
 }
 
-// isGits reports whether a path leads to a .git or below it, symlinks followed. A path over too
-// many symlinks is counted as one that does.
+// isGits reports whether a path is a .git or below one after following symlinks. It is also true for a path with too
+// many symlinks.
 func (f folder) isGits(name string) bool {
 	at, rest, links := ".", strings.Split(name, "/"), 0
 	for len(rest) > 0 {
@@ -169,7 +169,7 @@ func (f folder) isGits(name string) bool {
 		}
 		next := path.Join(at, part)
 		target, err := f.ReadLink(next)
-		if err != nil { // it is no symlink
+		if err != nil { // it is not a symlink
 			at = next
 			continue
 		}
@@ -181,13 +181,12 @@ func (f folder) isGits(name string) bool {
 	return false
 }
 
-// isGitFolder compares as file systems do that know no case.
+// isGitFolder ignores case, as some file systems do.
 func isGitFolder(name string) bool { return strings.EqualFold(name, ".git") }
 
-// Untracked are the files below a folder of a checkout that Git does not track, ignored ones
-// included: no commit has them, and the daemon does not see them. root is the folder with the
-// .git, and below a path in it, with slashes; so are the names, which are sorted. Where root
-// has no repository, there are none.
+// Untracked returns the files below a folder of a checkout that Git does not track, including ignored ones: no commit
+// contains them, so the daemon does not see them. root is the folder with the .git, and below is a slash-separated path
+// in it, as are the returned names, which are sorted. If root has no repository, there are none.
 func Untracked(root, below string) ([]string, error) {
 	git, err := gitFolder(root)
 	if git == "" || err != nil {
@@ -213,8 +212,8 @@ func Untracked(root, below string) ([]string, error) {
 	return names, err
 }
 
-// gitFolder is where Git's own files of a checkout are: .git, or the folder that a file of this
-// name points to; empty if no repository is.
+// gitFolder returns where Git's own files of a checkout are: .git, or the folder that a file of this name points to;
+// empty if there is no repository.
 func gitFolder(root string) (string, error) {
 	git := filepath.Join(root, ".git")
 	info, err := os.Stat(git)
@@ -236,7 +235,7 @@ func gitFolder(root string) (string, error) {
 	return git, err
 }
 
-// trackedBy are the names in an index. One that is only meant to be added is in no commit.
+// trackedBy returns the names in an index. An entry with intent to add is in no commit.
 func trackedBy(git string) (map[string]bool, error) {
 	text, err := readRegular(filepath.Join(git, "index"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -256,8 +255,8 @@ func trackedBy(git string) (map[string]bool, error) {
 	return tracked, nil
 }
 
-// readRegular reads one of Git's own files. What is no regular file is refused before it is
-// opened: to open a named pipe is to wait for another process to write to it.
+// readRegular reads one of Git's own files. It returns an error for anything but a regular file before opening it:
+// opening a named pipe would wait for another process to write to it.
 func readRegular(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {

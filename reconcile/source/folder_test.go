@@ -16,8 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestAFolderHasTheIdentitiesOfItsCommit: what a plan of a checkout has read is what a reconcile
-// over its commit reads.
+// TestAFolderHasTheIdentitiesOfItsCommit shows that a plan of a checkout and a reconcile of its commit read the same.
 func TestAFolderHasTheIdentitiesOfItsCommit(t *testing.T) {
 	content := files{"prod/plumbline.yaml": "kind: Karpenter\n", "prod/nodes/a.yaml": "a", "prod/link.yaml": "-> nodes/a.yaml", "base/b.yaml": "b"}
 	commit := snapshotOf(t, content, source.Options{})
@@ -54,8 +53,8 @@ func TestAFolderHasTheIdentitiesOfItsCommit(t *testing.T) {
 	}
 }
 
-// TestAFolderHasNothingOfGits: a checkout of CI has credentials there, and a pull request may
-// have symlinks to them.
+// TestAFolderHasNothingOfGits: the .git of a checkout in CI contains credentials, and a pull request may have symlinks
+// to it.
 func TestAFolderHasNothingOfGits(t *testing.T) {
 	dir := t.TempDir()
 	for _, folder := range []string{".git", "nodes", "nodes/sub/.GIT"} {
@@ -131,7 +130,7 @@ func TestAFolderHasRegularFilesOnly(t *testing.T) {
 	}
 }
 
-// TestASymlinkOutOfAFolder is named with where it points, as one of a commit is.
+// TestASymlinkOutOfAFolder shows that the error names the symlink and its target, as for a commit.
 func TestASymlinkOutOfAFolder(t *testing.T) {
 	dir := t.TempDir()
 	for link, target := range map[string]string{"out.yaml": "/etc/hostname", "up": ".."} {

@@ -12,7 +12,7 @@ import (
 	"github.com/go-git/go-git/v5/storage/memory"
 )
 
-// packOf is a pack of blobs and of a tree with nothing in it.
+// packOf is a pack of blobs and an empty tree.
 func packOf(f testing.TB, texts ...string) []byte {
 	f.Helper()
 	objects := memory.NewStorage()
@@ -44,8 +44,8 @@ func packOf(f testing.TB, texts ...string) []byte {
 	return out.Bytes()
 }
 
-// FuzzIngest: whatever a host sends as a pack, it is refused with an error, or each of
-// its objects can be read; and nothing that was refused is left on disk.
+// FuzzIngest shows that any pack is either refused with an error and leaves nothing on disk, or each of its objects can
+// be read.
 func FuzzIngest(f *testing.F) {
 	f.Add(packOf(f, "a", "aa", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab"))
 	f.Add(packOf(f))

@@ -14,12 +14,12 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// scripted is a session whose host says what the test has it say.
+// scripted is a session whose host sends what the test defines.
 type scripted struct {
 	session
 	says []byte
 	ref  v1alpha1.GitRef
-	// refs is said in place of that, where it is set.
+	// refs, if set, is returned instead of that.
 	refs *packp.AdvRefs
 }
 
@@ -30,9 +30,8 @@ func (s scripted) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, 
 	return readReferences(bytes.NewReader(s.says), s.ref)
 }
 
-// Whatever a person writes as a reference and whatever a host says it has, the
-// answer is an error of this package, or something that the host has; and the
-// revision names it.
+// For any reference and any host, the result is an error of this package, or something that the host has and that the
+// revision names.
 func FuzzReference(f *testing.F) {
 	f.Add("main", "", "", "", "", "refs/heads/main refs/tags/v1.0.0 HEAD")
 	f.Add("", "v1.0.0", "", "", "", "refs/tags/v1.0.0")
@@ -75,8 +74,7 @@ func FuzzReference(f *testing.F) {
 	})
 }
 
-// Whatever a host says in place of its references, what comes of it can be
-// resolved, or is an error that can be classified.
+// Whatever a host sends as its references can be resolved, or is an error that can be classified.
 func FuzzAdvertisedReferences(f *testing.F) {
 	const tip = "0123456789012345678901234567890123456789"
 	f.Add([]byte(pkt(tip+" HEAD\x00multi_ack side-band-64k shallow symref=HEAD:refs/heads/main\n") + pkt(tip+" refs/heads/main\n") + pkt(tip+" refs/tags/v1.0.0\n") + pkt(tip+" refs/tags/v1.0.0^{}\n") + pkt("shallow "+tip) + "0000"))
@@ -124,8 +122,7 @@ func pkt(line string) string {
 	return string([]byte{digits[n>>12&15], digits[n>>8&15], digits[n>>4&15], digits[n&15]}) + line
 }
 
-// Whatever a Secret holds, the answer is an error that names a key and no value,
-// or credentials that can be used.
+// For any Secret, the result is an error that names a key and no value, or usable credentials.
 func FuzzCredentialsFromSecret(f *testing.F) {
 	f.Add("u", "p", "", "", "", "")
 	f.Add("", "", "token", "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n", "", "")
@@ -156,8 +153,7 @@ func FuzzCredentialsFromSecret(f *testing.F) {
 	})
 }
 
-// wantSecretError holds that an error is no longer than its own words: no value
-// fits in.
+// wantSecretError verifies that an error is no longer than its own words, so that it cannot contain a value.
 func wantSecretError(t *testing.T, err error, data map[string][]byte) {
 	t.Helper()
 	var secret *SecretError

@@ -13,8 +13,7 @@ import (
 	"github.com/go-git/go-git/v5/storage/memory"
 )
 
-// FuzzTree: whatever stands in a tree of Git, it is refused, or its entries have names
-// that lead nowhere else, in order.
+// FuzzTree shows that any Git tree is either refused, or its entries are sorted and their names lead nowhere else.
 func FuzzTree(f *testing.F) {
 	line := func(mode, name string) string { return mode + " " + name + "\x00" + strings.Repeat("\x01", 20) }
 	for _, text := range []string{

@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// The limits where Options has none.
+// The defaults for the limits in Options.
 const (
 	DefaultMaxBytes       = 256 << 20
 	DefaultMaxObjectBytes = 64 << 20
@@ -29,45 +29,42 @@ const (
 	DefaultMaxMemory      = 200 << 20
 )
 
-// Options of a Git.
+// Options configures a Git.
 type Options struct {
-	// Dir is a folder for the stores. What an earlier process has left in its
-	// subfolder "stores", and not saved, is removed at the first fetch.
+	// Dir is a folder for the stores. The first fetch removes what an earlier process left in its subfolder "stores"
+	// without saving it.
 	Dir string
-	// MaxBytes bounds one clone on disk.
+	// MaxBytes limits the size of one clone on disk.
 	MaxBytes int64
-	// Space bounds all clones together, and what else shares it; nil does not.
+	// Space limits all clones together, and everything else that shares it. If nil, there is no such limit.
 	Space *Space
-	// MaxObjectBytes bounds each object of a repository, wherever it stands:
-	// it is held in memory once while the pack is indexed.
+	// MaxObjectBytes limits each object of a repository, at any path: each is held in memory once while the pack is
+	// indexed.
 	MaxObjectBytes int64
-	// MaxObjects bounds how many objects one fetch may bring: while they are indexed
-	// each takes some 400 bytes of memory, however small it is.
+	// MaxObjects limits the objects of one fetch. Indexing takes about 400 bytes of memory for each object, however
+	// small it is.
 	MaxObjects int64
-	// MaxMemory bounds what indexing one fetch may take in memory, by what its objects
-	// say of themselves. A large file that has many versions takes the most.
+	// MaxMemory limits the memory for indexing one fetch, estimated from the sizes that its objects declare. A large
+	// file with many versions takes the most.
 	MaxMemory int64
-	// MaxFileBytes bounds each file that is read from a Snapshot.
+	// MaxFileBytes limits each file that is read from a Snapshot.
 	MaxFileBytes int64
-	// Timeout bounds one fetch; 0 leaves that to the caller's context.
+	// Timeout limits one fetch; if 0, only the caller's context does.
 	Timeout time.Duration
-	// Now tells the time that Request.NotBefore is compared with; nil for the
-	// system's clock.
+	// Now returns the time that Request.NotBefore is compared with; if nil, the system clock is used.
 	Now func() time.Time
-	// OnFetch, where it is set, hears of each conversation with a host, also of
-	// one that failed. It may be called at the same time.
+	// OnFetch, if set, is called after each connection to a host, including failed ones. Calls may be concurrent.
 	OnFetch func(FetchStats)
 }
 
-// FetchStats is what one conversation with a host took.
+// FetchStats describes one connection to a host.
 type FetchStats struct {
-	// Received are the bytes that came over the network.
+	// Received is the number of bytes received over the network.
 	Received int64
 }
 
-// Git fetches from Git hosts over https, http and ssh. Its methods may be
-// called at the same time. Callers that ask for the same reference of the same URL
-// with the same credentials shares one store; its fetches go one after another.
+// Git fetches from Git hosts over https, http and ssh. Its methods are safe for concurrent use. Callers that request
+// the same reference of the same URL with the same credentials share one store, and its fetches run one at a time.
 type Git struct {
 	options Options
 	room    *room
@@ -75,32 +72,30 @@ type Git struct {
 	mu     sync.Mutex
 	slots  map[identity]*slot
 	holds  map[string]hold
-	stores int // the number of the last one that was made
+	stores int // the number of the newest store
 	swept  time.Time
-	// left are the folders of an earlier process, by what they are of.
+	// left maps what a store is of to the folders that an earlier process left.
 	left map[string][]string
 }
 
 // Request says what to fetch.
 type Request struct {
-	// Key is who asks: namespace/name of the NodeSync.
+	// Key identifies the caller: namespace/name of the NodeSync.
 	Key string
 	URL string
 	Ref v1alpha1.GitRef
-	// Path is the folder of which every object has to be present after the
-	// fetch; empty for the whole tree. An object elsewhere that turns out to
-	// be missing fails the read, and the next fetch clones again.
+	// Path is the folder whose objects must all be present after the fetch; empty for the whole tree. If an object
+	// elsewhere is missing, reading it fails, and the next fetch clones again.
 	Path        string
 	Credentials Credentials
-	// Artifact is what Flux has fetched; nil if it is fetched from the host. Of the fields above
-	// only Key goes with it.
+	// Artifact is what Flux has fetched; nil to fetch from the host. If set, of the fields above only Key applies.
 	Artifact *Artifact
-	// NotBefore reports that an answer to a fetch will do which began then or
-	// later, for any caller. Zero wants a fetch of its own.
+	// NotBefore allows a result of any caller's fetch that started at this time or later. If zero, the request gets its
+	// own fetch.
 	NotBefore time.Time
 }
 
-// NewGit returns a Git that has not touched the disk yet.
+// NewGit returns a Git that has not accessed the disk yet.
 func NewGit(o Options) *Git {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = DefaultMaxBytes
@@ -123,9 +118,8 @@ func NewGit(o Options) *Git {
 	return &Git{options: o, room: newRoom(), slots: map[identity]*slot{}, holds: map[string]hold{}}
 }
 
-// Fetch returns the newest revision of a reference, and when the fetch began
-// that this answers, with an error, too. Where the host has none that is newer,
-// nothing is fetched and the Snapshot is the last one.
+// Fetch returns the newest revision of a reference, and the time when the fetch that found it started, which is also
+// returned with an error. If the host has nothing newer, nothing is fetched and the Snapshot is the previous one.
 //
 // The error is the context's, or one of this package's types: *AuthError,
 // *CertificateError, *HostKeyError, *LimitError, *MissingError, *NotFoundError,
@@ -157,7 +151,7 @@ func (g *Git) Fetch(ctx context.Context, req Request) (*render.Snapshot, time.Ti
 	return s.last.snapshot, s.last.began, g.settle(req.Key, s, s.last.target)
 }
 
-// bound gives a context the time that one fetch may take.
+// bound limits a context to the time that one fetch may take.
 func (g *Git) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	if g.options.Timeout > 0 {
 		return context.WithTimeout(ctx, g.options.Timeout)
@@ -165,7 +159,7 @@ func (g *Git) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }
 
-// identity is what makes two requests one: it is made of secrets, and is kept only in memory.
+// identity identifies requests that share a store. It is derived from secrets and is kept only in memory.
 type identity [sha256.Size]byte
 
 func identify(req Request) (identity, error) {
@@ -177,7 +171,7 @@ func identify(req Request) (identity, error) {
 	return sha256.Sum256(what), err
 }
 
-// wanted is what a reference stands for.
+// wanted returns the reference with its default applied.
 func wanted(ref v1alpha1.GitRef) v1alpha1.GitRef {
 	if ref == (v1alpha1.GitRef{}) {
 		ref.Branch = v1alpha1.DefaultBranch
@@ -185,26 +179,25 @@ func wanted(ref v1alpha1.GitRef) v1alpha1.GitRef {
 	return ref
 }
 
-// slot has the store of one identity.
+// slot holds the store of one identity.
 type slot struct {
 	identity identity
-	turn     chan struct{} // has room for the one whose turn it is
+	turn     chan struct{} // has capacity for one: the caller that holds the lock
 
-	// What follows belongs to the one whose turn it is.
+	// The fields below may be used only while holding the lock.
 	store   *store
-	of      string // what a store is of, for another process
+	of      string // what the store is of, as other processes identify it
 	last    answer
 	refused refusal
 }
 
-// refusal remembers which commit was too large, so that it is not fetched again
-// and again.
+// refusal remembers a commit that was too large, so that it is not fetched repeatedly.
 type refusal struct {
 	commit plumbing.Hash
 	err    error
 }
 
-// lock waits for its turn.
+// lock waits until the slot is free.
 func (s *slot) lock(ctx context.Context) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -216,19 +209,18 @@ func (s *slot) lock(ctx context.Context) error {
 
 func (s *slot) unlock() { <-s.turn }
 
-// hold is what one key keeps from being removed: the slot that its last
-// Snapshot came from, and the one that it asks now. They differ from a change of
-// URL, reference or credentials until the first success: a NodeSync whose new
-// credentials are wrong goes on with the Snapshot that it has.
+// hold is what one key keeps from being removed: the slot of its last Snapshot, and the slot of its current request.
+// They differ after a change of URL, reference or credentials until the first success: a NodeSync whose new credentials
+// are wrong keeps using its last Snapshot.
 type hold struct {
 	using, asking *slot
-	// store is that of the last Snapshot, as long as using has it still.
+	// store is that of the last Snapshot, while using still has it.
 	store *store
-	// target is what the key's last Snapshot is of.
+	// target is that of the key's last Snapshot.
 	target target
 }
 
-// ask finds or makes the slot of a request, and holds it.
+// ask finds or creates the slot of a request, and holds it.
 func (g *Git) ask(req Request) (*slot, error) {
 	id, err := identify(req)
 	if err != nil {
@@ -247,14 +239,13 @@ func (g *Git) ask(req Request) (*slot, error) {
 	return s, empty(left)
 }
 
-// settle notes what a key was given, and drops what it has used before. It is
-// the slot's turn.
+// settle records what a key received, and drops what it used before. The caller holds the slot's lock.
 func (g *Git) settle(key string, s *slot, t target) error {
 	g.mu.Lock()
 	before, ok := g.holds[key]
 	if !ok {
 		g.mu.Unlock()
-		return nil // forgotten meanwhile
+		return nil // forgotten in the meantime
 	}
 	g.holds[key] = hold{using: s, asking: before.asking, store: s.store, target: t}
 	left := g.abandoned(before)
@@ -284,8 +275,8 @@ func empty(slots []*slot) (err error) {
 	return err
 }
 
-// abandoned takes those slots of a former hold off the list that no key holds
-// any more. g.mu is held.
+// abandoned removes from the list those slots of a former hold that no key holds any more, and returns them. The caller
+// holds g.mu.
 func (g *Git) abandoned(before hold) []*slot {
 	held := map[*slot]bool{nil: true}
 	for _, h := range g.holds {
@@ -304,17 +295,17 @@ func (g *Git) abandoned(before hold) []*slot {
 
 // answer is the result of the last fetch of a slot.
 type answer struct {
-	// began is zero if there was none yet.
+	// began is zero if there was no fetch yet.
 	began time.Time
-	// patience is how long it was given.
+	// patience is the timeout of that fetch.
 	patience time.Duration
 	snapshot *render.Snapshot
 	target   target
 	err      error
 }
 
-// answers reports whether the last answer will do for a request. An error is
-// shared, too: a host that hangs is not waited for by each in turn.
+// answers reports whether the last result satisfies a request. Errors are shared too, so that callers do not wait for a
+// hanging host one after another.
 func (s *slot) answers(ctx context.Context, req Request, patience time.Duration) bool {
 	a := s.last
 	if req.NotBefore.IsZero() || a.began.IsZero() || a.began.Before(req.NotBefore) {
@@ -326,8 +317,7 @@ func (s *slot) answers(ctx context.Context, req Request, patience time.Duration)
 	return s.store.usable() && s.store.prove(ctx, s.store.tip, req.Path) == nil
 }
 
-// cutShort reports whether an answer would have been another with more patience,
-// or for another caller.
+// cutShort reports whether a longer timeout, or another caller's context, could have led to another result.
 func (a answer) cutShort(patience time.Duration) bool {
 	if errors.Is(a.err, context.Canceled) {
 		return true
@@ -336,8 +326,8 @@ func (a answer) cutShort(patience time.Duration) bool {
 	return errors.As(a.err, &away) && away.Timeout && patience > a.patience
 }
 
-// patienceOf a context is how long it lasts, in whole seconds, so that two with
-// the same timeout have the same. One without a deadline lasts for ever.
+// patienceOf returns the remaining time of a context in whole seconds, so that two contexts with the same timeout have
+// the same. A context without a deadline lasts forever.
 func patienceOf(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -347,35 +337,32 @@ func patienceOf(ctx context.Context) time.Duration {
 }
 
 const (
-	// mostIndexed is how much memory the packs may take together that are indexed at the
-	// same time, by the estimate of load; one that takes more has all of it. The
-	// Deployment's 768 MiB are also for the daemon and two children.
+	// mostIndexed limits the memory of all packs that are indexed at the same time, as estimated by load; a pack that
+	// needs more gets all of it. The Deployment's 768 MiB must also suffice for the daemon and two children.
 	mostIndexed = 128 << 20
-	// small is what a pack may take without waiting for anyone: a push to thousands of
-	// definitions takes less, and each worker has one at most.
+	// small is what a pack may take without waiting: a push to thousands of definitions takes less, and each worker has
+	// at most one.
 	small = 8 << 20
 
-	// perObject is what the index of a pack takes in memory for one object, while it is
-	// made.
+	// perObject is the memory that indexing a pack takes for one object.
 	perObject = 400
-	// perContent is how often the largest object is in memory: what is made of a delta,
-	// what it is made of, and the copy that is kept for the next.
+	// perContent is how often the largest object is in memory: the result of a delta, its base, and the copy that is
+	// kept for the next delta.
 	perContent = 3
-	// mostKept is how much go-git keeps of what other deltas are made of
-	// (plumbing/cache, DefaultMaxSize).
+	// mostKept limits the delta bases that go-git caches (plumbing/cache, DefaultMaxSize).
 	mostKept = 96 << 20
 )
 
-// load is the size of a pack, by its objects.
+// load is the size of a pack.
 type load struct {
 	objects int64
-	// content is the sum of all objects, and largest the largest of them, in bytes.
+	// content is the total size of all objects, and largest the size of the largest, in bytes.
 	content, largest int64
-	// deltas are the objects that are made of others.
+	// deltas are the objects that are stored as deltas.
 	deltas deltas
 }
 
-// memory is about what it takes to index a pack, in bytes.
+// memory estimates the bytes of memory that indexing the pack takes.
 func (l load) memory() int64 {
 	taken := perObject*l.objects + l.largest
 	if len(l.deltas) > 0 {
@@ -384,15 +371,15 @@ func (l load) memory() int64 {
 	return taken
 }
 
-// room is the memory that is shared by all packs that are indexed at the same time.
+// room is the memory that all packs share that are indexed at the same time.
 type room struct {
 	free *semaphore.Weighted
 }
 
 func newRoom() *room { return &room{free: semaphore.NewWeighted(mostIndexed)} }
 
-// take waits until there is room for a pack, and returns what gives it back. A small pack
-// waits for nobody. The error is the context's.
+// take waits until there is room for a pack, and returns a function that releases it. A small pack does not wait. The
+// error is the context's.
 func (r *room) take(ctx context.Context, l load) (back func(), err error) {
 	taken := min(l.memory(), mostIndexed)
 	if taken <= small {
@@ -404,31 +391,31 @@ func (r *room) take(ctx context.Context, l load) (back func(), err error) {
 	return func() { r.free.Release(taken) }, nil
 }
 
-// SpaceError reports that what is fetched does not fit beside all else that the daemon has fetched.
+// SpaceError reports that a fetch does not fit into the space that all stores and artifacts of the daemon share.
 type SpaceError struct {
-	// Limit in bytes.
+	// Limit is in bytes.
 	Limit int64
 }
 
-// Error names the limit and says what to do.
+// Error says what to do.
 func (e *SpaceError) Error() string {
 	return fmt.Sprintf("all Git stores and artifacts together would exceed the limit of %d bytes: raise --git-store-limit and the size of the cache's volume, "+
 		"or follow fewer or smaller repositories", e.Limit)
 }
 
-// Space is the disk space that all Git stores and artifacts of a daemon share. While a store is replaced, the old one is not
-// counted: on disk there may be twice the limit for a moment. A nil Space has no limit.
+// Space is the disk space that all Git stores and artifacts of a daemon share. A store that is being replaced is not
+// counted, so the disk may briefly hold twice the limit. A nil Space has no limit.
 type Space struct {
-	// Limit in bytes.
+	// Limit is in bytes.
 	Limit int64
-	// Of is the Space that this one is a part of; nil if it is none.
+	// Of is the Space that this one is a part of; nil if there is none.
 	Of *Space
 
 	mu   sync.Mutex
 	used int64
 }
 
-// Take takes some bytes; a *SpaceError if that would exceed the limit.
+// Take reserves bytes; it returns a *SpaceError if that would exceed the limit.
 func (s *Space) Take(bytes int64) error {
 	if s == nil {
 		return nil
@@ -445,7 +432,7 @@ func (s *Space) Take(bytes int64) error {
 	return nil
 }
 
-// Add counts bytes that are on disk already, beyond the limit if need be. A negative number gives bytes back.
+// Add counts bytes that are already on disk, even beyond the limit. A negative number releases bytes.
 func (s *Space) Add(bytes int64) {
 	if s == nil {
 		return
@@ -456,11 +443,10 @@ func (s *Space) Add(bytes int64) {
 	s.used += bytes
 }
 
-// dir is where the stores are.
+// dir returns the folder of the stores.
 func (g *Git) dir() string { return filepath.Join(g.options.Dir, "stores") }
 
-// sweep makes room at the first fetch: of what an earlier process has left it keeps the stores that
-// have a record.
+// sweep cleans up at the first fetch: it keeps only those stores of an earlier process that have a record.
 func (g *Git) sweep() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -489,8 +475,7 @@ func (g *Git) sweep() error {
 	return nil
 }
 
-// nextDir is a folder for a new store. Its name says nothing of what is in it,
-// which was fetched with a secret.
+// nextDir returns a folder for a new store. Its name reveals nothing of the content, which was fetched with a secret.
 func (g *Git) nextDir() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -99,7 +99,7 @@ func TestFetchFollowsABranch(t *testing.T) {
 	third := h.commit(t, "main", files{"c.yaml": "cc"})
 	newer := c.mustFetch(t, v1alpha1.GitRef{Branch: "main"})
 	wantContent(t, newer, third, map[string]string{"nodes/b.yaml": "bb", "c.yaml": "cc"})
-	// The older Snapshot stays what it was, and what lies between is there too.
+	// The older Snapshot does not change, and commits in between are available too.
 	wantContent(t, s, first, map[string]string{"a.yaml": "a", "nodes/b.yaml": "b"})
 	h.point(t, "refs/heads/main", second)
 	wantContent(t, c.mustFetch(t, v1alpha1.GitRef{}), second, map[string]string{"nodes/b.yaml": "bb", "c.yaml": "c"})
@@ -207,8 +207,8 @@ func TestForget(t *testing.T) {
 	c.mustFetch(t, v1alpha1.GitRef{})
 }
 
-// TestStoresShareTheirSpace: two repositories that fit one by one do not fit together. The second is not fetched, the first
-// goes on, also with a new clone in place of the old one, and what is forgotten leaves room for the second.
+// TestStoresShareTheirSpace: two repositories fit individually but not together. The second is refused, the first keeps
+// working, also when a new clone replaces its store, and forgetting the first makes room for the second.
 func TestStoresShareTheirSpace(t *testing.T) {
 	r := newNoise()
 	first, second := newHost(t), newHost(t)
@@ -236,7 +236,7 @@ func TestStoresShareTheirSpace(t *testing.T) {
 	}
 }
 
-// TestAPartOfTheSpace: what a part takes counts for the whole, and a part takes no more than its own limit.
+// TestAPartOfTheSpace shows that what a part takes counts for the whole too, and that a part keeps to its own limit.
 func TestAPartOfTheSpace(t *testing.T) {
 	whole := &source.Space{Limit: 10}
 	part := &source.Space{Limit: 5, Of: whole}

@@ -21,33 +21,31 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// visit is a commit on the way through a history. Its message is not kept: a history
-// may have many, and long ones.
+// visit is a commit reached while walking a history. It does not keep the message, because a history may have many long
+// ones.
 type visit struct {
 	hash    plumbing.Hash
 	parents []plumbing.Hash
 	at      time.Time
-	// old is true if the commit is reached from what was applied.
+	// old is true if the commit can be reached from the applied one.
 	old bool
 }
 
-// history is a walk from two commits to those before them, the newest first, as
-// git rev-list does it.
+// history walks from two commits through their ancestors, newest first, like git rev-list.
 type history struct {
 	store *store
 	seen  map[plumbing.Hash]*visit
 	next  []*visit
-	// whole is false if a commit that was reached is not in the store.
+	// whole is false if a reached commit is not in the store.
 	whole bool
 	// met is true if a commit was reached from both.
 	met bool
-	// more is true if there are more commits than were asked for.
+	// more is true if there are more commits than the limit.
 	more bool
 }
 
-// since lists the commits, at most limit, that head reaches and applied does
-// not, the newest first. It is not the whole of them where the store lacks
-// applied, or a commit on the way.
+// since lists the commits, at most limit, that can be reached from head but not from applied, newest first. The list is
+// incomplete (whole is false) if applied or a commit in between is missing from the store.
 func (s *store) since(head, applied plumbing.Hash, limit int) (commits []*visit, whole bool, err error) {
 	commits, h, err := s.walk(head, applied, limit)
 	if err != nil {
@@ -56,7 +54,7 @@ func (s *store) since(head, applied plumbing.Hash, limit int) (commits []*visit,
 	return commits, h.whole, nil
 }
 
-// walk lists them, and returns what it has seen of the history.
+// walk lists these commits, and also returns the walked history.
 func (s *store) walk(head, applied plumbing.Hash, limit int) (commits []*visit, h *history, err error) {
 	h = &history{store: s, seen: map[plumbing.Hash]*visit{}, whole: true}
 	if err := h.come(applied, true); err != nil {
@@ -79,7 +77,7 @@ func (s *store) walk(head, applied plumbing.Hash, limit int) (commits []*visit, 
 	}
 	h.more = slices.ContainsFunc(h.next, isNew)
 	for _, v := range found {
-		if !v.old { // commits whose clocks were wrong are known late
+		if !v.old { // a commit with a wrong clock may become old late
 			commits = append(commits, v)
 		}
 	}
@@ -88,7 +86,7 @@ func (s *store) walk(head, applied plumbing.Hash, limit int) (commits []*visit, 
 
 func isNew(v *visit) bool { return !v.old }
 
-// come reaches a commit, from one that was applied or not.
+// come reaches a commit from an old commit or a new one.
 func (h *history) come(at plumbing.Hash, old bool) error {
 	if v, ok := h.seen[at]; ok {
 		h.met = h.met || v.old != old
@@ -98,7 +96,7 @@ func (h *history) come(at plumbing.Hash, old bool) error {
 		return nil
 	}
 	if !h.store.has(at) {
-		// What lies before an old commit is not asked for, but for the first.
+		// Ancestors of an old commit may be missing; the first commit, applied itself, may not.
 		h.whole = h.whole && old && len(h.seen) > 0
 		return nil
 	}
@@ -112,8 +110,7 @@ func (h *history) come(at plumbing.Hash, old bool) error {
 	return nil
 }
 
-// age says of a commit, and of all before it, that it is reached from what was
-// applied.
+// age marks a commit and its ancestors as reachable from the applied one.
 func (h *history) age(v *visit) {
 	for rest := []*visit{v}; len(rest) > 0; {
 		v, rest = rest[0], rest[1:]
@@ -129,8 +126,7 @@ func (h *history) age(v *visit) {
 	}
 }
 
-// popNewest takes the newest commit; of two of one second the one that was reached
-// first.
+// popNewest removes and returns the newest commit; among commits of the same second, the one that was reached first.
 func popNewest(rest *[]*visit) *visit {
 	newest := 0
 	for i, v := range *rest {
@@ -143,14 +139,14 @@ func popNewest(rest *[]*visit) *visit {
 	return v
 }
 
-// maxCommit is how much of a commit is read, and the largest tag that is, in bytes. Of a commit that changes nothing but its
-// message GitHub takes 64 KiB.
+// maxCommit limits, in bytes, how much of a commit is read, and the size of tags. GitHub accepts up to 64 KiB for a
+// commit that changes nothing but its message.
 const maxCommit = 1 << 20
 
-// cutMessage ends a message that is longer than is read.
+// cutMessage is appended to a truncated message.
 const cutMessage = "\n\n[the message is longer than 1 MiB: the rest is not read]\n"
 
-// commit reads a commit. A longer message is cut: a user who may push could otherwise stop all later commits.
+// commit reads a commit. A longer message is truncated; otherwise anyone who may push could block all later commits.
 func (s *store) commit(h plumbing.Hash) (commit *object.Commit, err error) {
 	name := "the commit " + h.String()
 	err = s.small(h, name, func(objects *filesystem.Storage) error {
@@ -163,10 +159,10 @@ func (s *store) commit(h plumbing.Hash) (commit *object.Commit, err error) {
 	return commit, err
 }
 
-// cut reads the beginning of a large commit, which has all but its message, without loading the rest.
+// cut reads the beginning of a large commit, which contains everything but the message, without loading the rest.
 func (s *store) cut(h plumbing.Hash, name string) (*object.Commit, error) {
 	lazy := filesystem.NewStorageWithOptions(osfs.New(s.dir, osfs.WithBoundOS()), cache.NewObjectLRU(objectCache), filesystem.Options{ExclusiveAccess: true, LargeObjectThreshold: maxCommit})
-	defer func() { _ = lazy.Close() }() // only reading: nothing can be lost
+	defer func() { _ = lazy.Close() }() // opened for reading: nothing can be lost
 	data, err := beginning(lazy, h)
 	if err != nil {
 		return nil, &StoreError{Err: err}
@@ -187,7 +183,7 @@ func (s *store) cut(h plumbing.Hash, name string) (*object.Commit, error) {
 	return commit, nil
 }
 
-// beginning reads as much of a commit as is read.
+// beginning reads the first maxCommit bytes of a commit.
 func beginning(objects *filesystem.Storage, h plumbing.Hash) ([]byte, error) {
 	encoded, err := objects.EncodedObject(plumbing.CommitObject, h)
 	if err != nil {
@@ -201,7 +197,7 @@ func beginning(objects *filesystem.Storage, h plumbing.Hash) ([]byte, error) {
 	return data, errors.Join(err, reader.Close())
 }
 
-// small reads an object that is no larger than a commit may be.
+// small reads an object of at most maxCommit bytes.
 func (s *store) small(h plumbing.Hash, name string, read func(*filesystem.Storage) error) error {
 	var large *LimitError
 	err := s.with(func(objects *filesystem.Storage) error {
@@ -224,27 +220,26 @@ func (s *store) small(h plumbing.Hash, name string, read func(*filesystem.Storag
 	return nil
 }
 
-// Order is how the last Snapshot of a key stands to another commit.
+// Order is the position of a key's last Snapshot relative to another commit.
 type Order string
 
 // The values of Order.
 const (
-	// OrderUnknown: the history that is known does not tell.
+	// OrderUnknown: the available history does not show it.
 	OrderUnknown Order = ""
-	// OrderNewer: the commit is an ancestor of the Snapshot, or is it.
+	// OrderNewer: the commit is an ancestor of the Snapshot, or the same commit.
 	OrderNewer Order = "Newer"
-	// OrderOlder: the Snapshot is an ancestor of the commit. The branch was set back, or a
-	// mirror lags behind.
+	// OrderOlder: the Snapshot is an ancestor of the commit. The branch was reset, or a mirror lags behind.
 	OrderOlder Order = "Older"
 	// OrderParted: neither is an ancestor of the other.
 	OrderParted Order = "Parted"
 )
 
-// mostWalked is how many commits are walked to find out how two stand to each other.
+// mostWalked limits the commits that are walked to find the order of two commits.
 const mostWalked = 1000
 
-// Order says how the key's last Snapshot stands to a commit, by what the store has. It
-// asks nobody.
+// Order returns the position of the key's last Snapshot relative to a commit, from what the store contains. It does not
+// query the host.
 func (g *Git) Order(key, commit string) Order {
 	g.mu.Lock()
 	held := g.holds[key]
@@ -252,12 +247,10 @@ func (g *Git) Order(key, commit string) Order {
 	return held.order(commit)
 }
 
-// FindOrder is Order, and asks the host for the history in between where the store does
-// not have it: for what lies before the Snapshot, then for the commit itself and what
-// lies before that, which a host may refuse.
+// FindOrder is like Order, but if the store does not contain the history in between, it requests that from the host:
+// first the ancestors of the Snapshot, then the commit itself with its ancestors, which a host may refuse.
 //
-// The order is OrderUnknown only with an error, which says why: a *HistoryError, the
-// context's, or one of Fetch's.
+// It returns OrderUnknown only with an error that gives the reason: a *HistoryError, the context's, or one of Fetch's.
 func (g *Git) FindOrder(ctx context.Context, req Request, commit string) (Order, error) {
 	ctx, cancel := g.bound(ctx)
 	defer cancel()
@@ -298,7 +291,7 @@ func (g *Git) FindOrder(ctx context.Context, req Request, commit string) (Order,
 	return OrderUnknown, unknown(fmt.Sprintf("it is not among the %d commits before HEAD, nor HEAD among those before it", mostWalked))
 }
 
-// histories are the questions to a host, the cheapest first. limits are those of an answer.
+// histories returns the requests to a host, cheapest first. limits apply to each response.
 func (g *Git) histories(ctx context.Context, s *store, req Request, commit plumbing.Hash, limits limits) []func() error {
 	before := func(depth int) func() error {
 		return func() error {
@@ -314,7 +307,7 @@ func (g *Git) histories(ctx context.Context, s *store, req Request, commit plumb
 	return []func() error{before(firstDepth), of(firstDepth), before(mostWalked), of(mostWalked)}
 }
 
-// order is how what a key holds stands to a commit.
+// order returns the position of the held Snapshot relative to a commit.
 func (h hold) order(commit string) Order {
 	if h.store == nil || !h.store.usable() || !plumbing.IsHash(commit) {
 		return OrderUnknown
@@ -333,7 +326,7 @@ func (h hold) order(commit string) Order {
 	return found
 }
 
-// side is from which of two commits another one is reached.
+// side tells from which of the two commits a commit can be reached.
 type side uint8
 
 const (
@@ -342,18 +335,18 @@ const (
 	fromBoth = fromHead | fromOther
 )
 
-// ordering walks from two commits to those before them until one leads to the other, or
-// neither can: what lies before a commit that both reach cannot be either of them.
+// ordering walks from two commits through their ancestors until one reaches the other or neither can: the ancestors of
+// a commit that both reach include neither of the two.
 type ordering struct {
 	store *store
 	seen  map[plumbing.Hash]*visit
 	sides map[*visit]side
 	next  []*visit
-	// lacks are the commits that have a parent which the store does not have.
+	// lacks are the commits with a parent that is missing from the store.
 	lacks map[*visit]bool
 }
 
-// order says how head stands to another commit, of which the store may lack anything.
+// order returns the position of head relative to another commit. Any of the commits may be missing from the store.
 func (s *store) order(head, other plumbing.Hash) (Order, error) {
 	o := &ordering{store: s, seen: map[plumbing.Hash]*visit{}, sides: map[*visit]side{}, lacks: map[*visit]bool{}}
 	if err := o.come(nil, head, fromHead); err != nil {
@@ -384,13 +377,13 @@ func (s *store) order(head, other plumbing.Hash) (Order, error) {
 	}
 	for v := range o.lacks {
 		if o.sides[v] != fromBoth {
-			return OrderUnknown, nil // head, or the other, may lie before what is missing
+			return OrderUnknown, nil // head or the other may be an ancestor of what is missing
 		}
 	}
 	return OrderParted, nil
 }
 
-// open reports whether a commit is left to go on from that only one of the two reaches.
+// open reports whether the walk can continue from a commit that only one of the two reaches.
 func (o *ordering) open() bool {
 	for _, v := range o.next {
 		if o.sides[v] != fromBoth {
@@ -400,7 +393,7 @@ func (o *ordering) open() bool {
 	return false
 }
 
-// come reaches a commit from a side, and from there what was reached before.
+// come reaches a commit from a side, and marks those of its ancestors that were reached before.
 func (o *ordering) come(child *visit, at plumbing.Hash, from side) error {
 	if v, ok := o.seen[at]; ok {
 		o.mark(v, from)
@@ -422,7 +415,7 @@ func (o *ordering) come(child *visit, at plumbing.Hash, from side) error {
 	return nil
 }
 
-// mark says of a commit, and of all before it, that a side reaches it.
+// mark records that a side reaches a commit and its ancestors.
 func (o *ordering) mark(v *visit, from side) {
 	for rest := []*visit{v}; len(rest) > 0; {
 		v, rest = rest[0], rest[1:]
@@ -438,13 +431,12 @@ func (o *ordering) mark(v *visit, from side) {
 	}
 }
 
-// Since returns the full hashes of the commits that the key's last Snapshot
-// reaches and applied does not, and that changed an input against their first
-// parent, newest first. No more than limit commits are looked at. It waits for nobody:
-// known is false if the store does not have all of them, or the context ends first.
+// Since returns the full hashes of the commits, newest first, that the key's last Snapshot reaches but applied does
+// not, and that changed an input compared with their first parent. It examines at most limit commits and does not wait:
+// known is false if the store does not contain all of them, or if the context ends first.
 //
-// There is no commit where applied is HEAD or a later one: the branch was set back.
-// Where the two histories have parted, all of HEAD's side counts.
+// The list is empty if applied is HEAD or one of its descendants, because the branch was reset. If the two histories
+// diverged, it includes all commits on HEAD's side.
 func (g *Git) Since(ctx context.Context, key, applied string, read render.Read, limit int) (changed []string, known bool) {
 	g.mu.Lock()
 	held := g.holds[key]
@@ -460,13 +452,11 @@ func (g *Git) Since(ctx context.Context, key, applied string, read render.Read, 
 	return changed, err == nil
 }
 
-// FindSince is Since, and asks the host where the store does not know. Most often it
-// does, since a fetch brings all that is new. A store that was cloned since applied is
-// deepened by limit commits, once.
+// FindSince is like Since, but requests the history from the host if it is missing from the store. Usually it is not,
+// since a fetch brings all new commits. A store that was cloned after applied is deepened by limit commits, once.
 //
-// The error is a *HistoryError where applied cannot be found, since it was
-// rewritten or lies further back, or where the host or the limits of the store
-// do not let the history be seen; the context's; or one of Fetch's.
+// The error is a *HistoryError if applied cannot be found, because it was rewritten or is older than that, or if the
+// host or the store's limits prevent fetching the history; the context's; or one of Fetch's.
 func (g *Git) FindSince(ctx context.Context, req Request, applied string, read render.Read, limit int) ([]string, error) {
 	ctx, cancel := g.bound(ctx)
 	defer cancel()
@@ -491,9 +481,8 @@ func (g *Git) FindSince(ctx context.Context, req Request, applied string, read r
 	return s.store.changing(ctx, commits, read)
 }
 
-// known lists the commits where the store of the last Snapshot has all of them. It
-// needs no turn: a fetch adds to a store, and changes nothing of it. Another
-// NodeSync's fetch from a host that hangs holds nobody up.
+// known lists the commits if the store of the last Snapshot contains all of them. It needs no lock on the slot, because
+// a fetch only adds to a store. Another NodeSync's fetch from a hanging host therefore does not block it.
 func (h hold) known(applied plumbing.Hash, limit int) (commits []*visit, whole bool) {
 	if h.store == nil || !h.store.usable() {
 		return nil, false
@@ -502,8 +491,7 @@ func (h hold) known(applied plumbing.Hash, limit int) (commits []*visit, whole b
 	return commits, whole && err == nil
 }
 
-// between lists the commits that head reaches and applied does not, with the
-// store deepened where it does not know.
+// between lists the commits that head reaches but applied does not, and deepens the store if necessary.
 func (g *Git) between(ctx context.Context, s *slot, req Request, head, applied plumbing.Hash, limit int) ([]*visit, error) {
 	if s.store == nil || !s.store.usable() {
 		return nil, &HistoryError{Since: applied.String(), Reason: "the store has to be cloned again"}
@@ -524,19 +512,19 @@ func (g *Git) between(ctx context.Context, s *slot, req Request, head, applied p
 	}
 }
 
-// deepened is the tip of which the history was asked for last, and how much of it.
+// deepened is the tip and the depth of the last request for more history.
 type deepened struct {
 	tip   plumbing.Hash
 	depth int
 }
 
-// deeper is whether a host may know more of the history than the store has.
+// deeper reports whether the host may have more of the history than the store.
 func (s *store) deeper(depth int) bool {
 	return len(s.shallow) > 0 && (s.deepened.tip != s.tip || s.deepened.depth < depth)
 }
 
-// deepen brings so many commits before the tip. The store still calls itself as
-// shallow as it was cloned: a host then never takes it for deeper than it is.
+// deepen fetches depth commits up to the tip. The store still declares itself as shallow as it was cloned, so that a
+// host never assumes that it has more than it does.
 func (g *Git) deepen(ctx context.Context, s *store, req Request, depth int, limit limits) error {
 	err := g.bring(ctx, s, req, plumbing.ZeroHash, depth, limit)
 	if err == nil || errors.As(err, new(*HistoryError)) {
@@ -545,8 +533,8 @@ func (g *Git) deepen(ctx context.Context, s *store, req Request, depth int, limi
 	return err
 }
 
-// bring brings a commit, with so many before it; what the reference leads to where none
-// is named. The error is a *HistoryError where the host or the limit does not let it.
+// bring fetches a commit and its history to the given depth; if commit is zero, those of the request's reference. The
+// error is a *HistoryError if the host or the limit prevents that.
 func (g *Git) bring(ctx context.Context, s *store, req Request, commit plumbing.Hash, depth int, limit limits) error {
 	refused := func(reason string) error { return &HistoryError{Since: s.tip.String(), Reason: reason} }
 	c, err := g.converse(ctx, req)
@@ -573,7 +561,7 @@ func (g *Git) bring(ctx context.Context, s *store, req Request, commit plumbing.
 	defer func() { _ = res.Close() }()
 	before := s.bytes
 	err = s.ingest(ctx, unpacked(r, res), limit)
-	s.cloned += s.bytes - before // a new clone would need the same once more
+	s.cloned += s.bytes - before // a new clone would fetch the same amount again
 	var large *LimitError
 	if errors.Is(err, errTooMuch) || errors.As(err, &large) {
 		err = refused("the commits before it are larger than the store may grow")
@@ -581,7 +569,7 @@ func (g *Git) bring(ctx context.Context, s *store, req Request, commit plumbing.
 	return err
 }
 
-// changing picks the commits that changed something of what was read, against their first parent.
+// changing returns the commits that changed any of the inputs that were read, compared with their first parent.
 func (s *store) changing(ctx context.Context, commits []*visit, read render.Read) ([]string, error) {
 	looks := make([]look, 0, len(commits))
 	listings := newListings()
@@ -592,8 +580,8 @@ func (s *store) changing(ctx context.Context, commits []*visit, read render.Read
 		}
 		looks = append(looks, one)
 	}
-	// Which inputs links lead to is known of the last commit. Where one came or went, or moved,
-	// on the way there, all inputs are looked at.
+	// Only for the last commit is it known which inputs symlinks lead to. If a symlink was added, removed or changed in
+	// between, compare all inputs.
 	few := read.Known
 	for i := range looks {
 		few = few && looks[i].compare()
@@ -609,7 +597,7 @@ func (s *store) changing(ctx context.Context, commits []*visit, read render.Read
 		switch {
 		case ctx.Err() != nil:
 			return nil, &HistoryError{Since: commits[len(commits)-1].hash.String(), Reason: "to find out which commits have changed the definitions takes too long"}
-		case errors.As(err, &link): // nobody can tell, so that it may have
+		case errors.As(err, &link): // assume that it changed
 			differs = true
 		case err != nil:
 			return nil, err
@@ -621,7 +609,7 @@ func (s *store) changing(ctx context.Context, commits []*visit, read render.Read
 	return changed, nil
 }
 
-// look is a commit beside its first parent; nil if it has none.
+// look is a commit with its first parent; before is nil if it has none.
 type look struct {
 	now, before *tree
 	difference  render.Difference
@@ -645,7 +633,7 @@ func (s *store) look(c *visit, listings *listings) (look, error) {
 	return look{now: now, before: before}, err
 }
 
-// compare finds where the two differ; false if that is not known, or nothing is as it was.
+// compare finds the differences between the two; false if they are unknown or everything differs.
 func (l *look) compare() bool {
 	if l.before == nil {
 		return false
@@ -656,7 +644,7 @@ func (l *look) compare() bool {
 	return known && len(c.found.Below) == 0
 }
 
-// differs reports whether inputs do.
+// differs reports whether the inputs differ between the two.
 func (l look) differs(ctx context.Context, inputs render.Inputs) (bool, error) {
 	at := func(t *tree) (render.Inputs, error) {
 		return inputs.At(render.Snapshot{FS: t}.Within(ctx, t.revision, render.Reading))

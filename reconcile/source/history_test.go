@@ -22,23 +22,22 @@ import (
 )
 
 const (
-	// commitsBefore is how long the history is; all but the last hundred may
-	// hold a file of largeBlob that the next commit takes out again.
+	// commitsBefore is the length of the history; each commit except the last hundred may contain a file of largeBlob
+	// that the next commit removes.
 	commitsBefore = 10_000
 	largeBlob     = 1 << 20
 	// pushes come after the first fetch.
 	pushes = 20
 	// tipFiles of tipFile bytes are in every commit.
 	tipFiles, tipFile = 200, 1200
-	// largestRSS is what a fetch may take.
+	// largestRSS limits the memory of a fetch.
 	largestRSS = 250 << 20
 )
 
 var fetchURL = flag.String("fetch-url", "", "what the child of TestFetchOfALongHistory fetches")
 
-// A repository of 10,000 commits and a large history is fetched as if it had its
-// tip alone: little memory, and no more than three times the tip on disk, also
-// after pushes and after the history was asked about.
+// Fetching a repository of 10,000 commits and a large history takes as much as its tip only: little memory, and no more
+// than three times the tip on disk, also after pushes and after reading the history.
 func TestFetchOfALongHistory(t *testing.T) {
 	if isChild(t) {
 		fetchLongHistory(t)
@@ -56,7 +55,7 @@ func TestFetchOfALongHistory(t *testing.T) {
 	h.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.mu.Lock()
 		if strings.HasSuffix(r.URL.Path, "/info/refs") && asked < len(commits) {
-			h.point(t, "refs/heads/main", commits[asked]) // each question finds one more push
+			h.point(t, "refs/heads/main", commits[asked]) // each request finds one more push
 			asked++
 		}
 		h.mu.Unlock()
@@ -78,7 +77,7 @@ func TestFetchOfALongHistory(t *testing.T) {
 	}
 }
 
-// fetchLongHistory fetches again and again, and says what that took at most.
+// fetchLongHistory fetches repeatedly, and reports the maximum that it took.
 func fetchLongHistory(t *testing.T) {
 	c := newClient(t, *fetchURL, source.Options{})
 	s := c.mustFetch(t, v1alpha1.GitRef{})
@@ -92,7 +91,7 @@ func fetchLongHistory(t *testing.T) {
 		}
 		disk = max(disk, onDisk(t, c.dir))
 	}
-	// As after a restart: what was applied lies before the clone.
+	// As after a restart: the applied commit is older than the clone.
 	applied := s.Commit
 	if err := c.git.Forget(c.request.Key); err != nil {
 		t.Fatal(err)
@@ -105,7 +104,7 @@ func fetchLongHistory(t *testing.T) {
 	fmt.Println("MEASURED", peak(t), disk)
 }
 
-// peak is the most that this process ever had resident, in bytes.
+// peak returns the process's maximum resident memory, in bytes.
 func peak(t *testing.T) (kB int64) {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
@@ -119,8 +118,7 @@ func peak(t *testing.T) (kB int64) {
 	return kB << 10
 }
 
-// longHistory makes the commits, and returns those of the last pushes and the
-// one before them, the oldest first.
+// longHistory creates the commits, and returns those of the last pushes and the one before them, oldest first.
 func (h *host) longHistory(t *testing.T, large int) []string {
 	t.Helper()
 	read, write := io.Pipe()
@@ -161,8 +159,8 @@ func (h *host) writeHistory(w io.Writer, large int) {
 	}
 }
 
-// ordered is a branch with a commit of before the first fetch, one that was fetched, and
-// more of which the last was applied.
+// ordered is a branch with a commit from before the first fetch, a fetched one, and later ones, of which the last was
+// applied.
 type ordered struct {
 	host                          *host
 	before, first, middle, latest string
@@ -179,8 +177,7 @@ func orderedHost(t *testing.T) ordered {
 	return o
 }
 
-// TestOrderOfWhatWasFetched: how HEAD stands to what was applied is known from what was
-// fetched, without asking the host.
+// TestOrderOfWhatWasFetched shows that the order of HEAD and the applied commit is known without querying the host.
 func TestOrderOfWhatWasFetched(t *testing.T) {
 	o := orderedHost(t)
 	c := newClient(t, o.host.url, source.Options{})
@@ -195,7 +192,7 @@ func TestOrderOfWhatWasFetched(t *testing.T) {
 			t.Errorf("order of %s = %q, want %q; asked %d times", commit, got, order, o.host.asked.Load()-asked)
 		}
 	}
-	fetch(o.first) // of which the parent is not fetched
+	fetch(o.first) // its parent is not fetched
 	fetch(o.latest)
 	want(o.latest, source.OrderNewer)
 	want(o.first, source.OrderNewer)
@@ -214,8 +211,8 @@ func TestOrderOfWhatWasFetched(t *testing.T) {
 	}
 }
 
-// TestOrderThatTheHostKnows: after a restart, or with another ref, the store has HEAD
-// alone, and the host is asked for the history in between.
+// TestOrderThatTheHostKnows: after a restart, or with another ref, the store contains only HEAD, and the history in
+// between is requested from the host.
 func TestOrderThatTheHostKnows(t *testing.T) {
 	cases := map[string]struct {
 		head    func(*testing.T, ordered) v1alpha1.GitRef
@@ -274,19 +271,19 @@ func TestOrderThatTheHostKnows(t *testing.T) {
 			if got != tc.want || (err != nil) != (tc.want == source.OrderUnknown) || err != nil && !as[*source.HistoryError](err) {
 				t.Errorf("order = %q, %v; want %q", got, err, tc.want)
 			}
-			// What was brought for it does no harm to the next fetch.
+			// What was fetched for it does not affect the next fetch.
 			o.host.point(t, "refs/heads/main", o.latest)
 			c.mustFetch(t, v1alpha1.GitRef{})
 		})
 	}
 }
 
-// inputs are the identities of names in the last Snapshot.
+// inputsOf returns the identities of names in the last Snapshot.
 func inputsOf(t *testing.T, s *render.Snapshot, names ...string) render.Inputs {
 	t.Helper()
 	in := render.Inputs{}
 	for _, name := range names {
-		in[name] = "" // an absent one, and of any that is there its sort
+		in[name] = "" // stays empty if absent
 		if id, err := s.FS.(render.Identified).Identity(name); err == nil {
 			in[name] = id
 		}
@@ -310,8 +307,7 @@ func wantSince(t *testing.T, c *client, applied string, inputs render.Inputs, wa
 	}
 }
 
-// What was pushed since is in the store: only what changed an input counts, and
-// the host is not asked.
+// Pushed commits are in the store: only those that changed an input count, and the host is not queried.
 func TestSinceOfAnIncrement(t *testing.T) {
 	h := newHost(t)
 	c := newClient(t, h.url, source.Options{})
@@ -340,7 +336,7 @@ func TestSinceOfAnIncrement(t *testing.T) {
 	}
 }
 
-// The newest are looked at where there are more.
+// Only the newest commits are examined if there are more than the limit.
 func TestSinceLooksAtNoMoreThanTheLimit(t *testing.T) {
 	h := newHost(t)
 	c := newClient(t, h.url, source.Options{})
@@ -361,7 +357,7 @@ func TestSinceLooksAtNoMoreThanTheLimit(t *testing.T) {
 	}
 }
 
-// A merge counts against its first parent, and what it merges counts, too.
+// A merge counts against its first parent, and the commits that it merges count too.
 func TestSinceOfAMerge(t *testing.T) {
 	h := newHost(t)
 	c := newClient(t, h.url, source.Options{})
@@ -377,7 +373,7 @@ func TestSinceOfAMerge(t *testing.T) {
 	wantSince(t, c, base, inputsOf(t, s, "a.yaml"), applied)
 }
 
-// After a restart the store has HEAD alone: it is deepened once.
+// After a restart the store contains only HEAD and is deepened once.
 func TestSinceOfAClone(t *testing.T) {
 	h := newHost(t)
 	older := h.commit(t, "main", files{"nodes/a.yaml": "0"})
@@ -400,12 +396,12 @@ func TestSinceOfAClone(t *testing.T) {
 	if h.packs.Load() != 2 {
 		t.Errorf("%d packs, want the clone and one to deepen it", h.packs.Load())
 	}
-	// All that it says about the past is in the store now.
+	// All of that history is in the store now.
 	wantSince(t, c, older, inputs, want[:25]...)
 	if h.packs.Load() != 2 {
 		t.Errorf("%d packs: it was deepened again", h.packs.Load())
 	}
-	// And the next fetch builds on it: to an older file, and to an older commit.
+	// The next fetch builds on it: it reverts to an older file, and to an older commit.
 	reverted := h.commit(t, "main", files{"nodes/a.yaml": "0"})
 	wantContent(t, c.mustFetch(t, v1alpha1.GitRef{}), reverted, map[string]string{"nodes/a.yaml": "0", "README": "29"})
 	wantSince(t, c, want[0], inputs, reverted)
@@ -491,8 +487,8 @@ func TestSinceThatCannotBeTold(t *testing.T) {
 	}
 }
 
-// TestSinceWaitsForNobodysFetch: what was pushed is in the store that NodeSyncs
-// share, whoever else fetches from a host that hangs.
+// TestSinceWaitsForNobodysFetch shows that pushed commits are read from the shared store while another NodeSync's fetch
+// hangs.
 func TestSinceWaitsForNobodysFetch(t *testing.T) {
 	h := newHost(t)
 	c := newClient(t, h.url, source.Options{})
@@ -525,8 +521,8 @@ func TestSinceWaitsForNobodysFetch(t *testing.T) {
 	}
 }
 
-// TestAHistoryIsAskedForOnce: the commits before a clone may be larger than the clone itself, and
-// are no reason to clone again at each push.
+// TestAHistoryIsAskedForOnce: the commits before a clone may be larger than the clone itself, and do not cause a new
+// clone at each push.
 func TestAHistoryIsAskedForOnce(t *testing.T) {
 	h := newHost(t)
 	random := rand.New(rand.NewPCG(1, 2))

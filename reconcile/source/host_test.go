@@ -28,7 +28,7 @@ type host struct {
 	repository string // the bare repository's folder
 	url        string
 	server     *httptest.Server
-	mu         sync.Mutex // guards what a test changes while the host is asked
+	mu         sync.Mutex // guards what a test changes while the host serves requests
 	handler    http.Handler
 	clock      int
 
@@ -90,8 +90,8 @@ func git(t *testing.T, dir, input string, args ...string) string {
 	return string(out)
 }
 
-// files of a commit: a path and what stands there. A content that begins with
-// "-> " is a symlink, "submodule" a submodule, "" a removal.
+// files maps the paths of a commit to their content. The prefix "-> " makes a symlink, "submodule" a submodule, and ""
+// removes the path.
 type files map[string]string
 
 // commit adds a commit on a branch, below its tip.
@@ -104,7 +104,7 @@ func (h *host) commit(t *testing.T, branch string, f files) string {
 	return h.write(t, branch, from, f)
 }
 
-// orphan makes a branch one commit without a history.
+// orphan replaces a branch with a single commit without a history.
 func (h *host) orphan(t *testing.T, branch string, f files) string {
 	t.Helper()
 	git(t, h.repository, "", "update-ref", "-d", "refs/heads/"+branch)
@@ -145,7 +145,7 @@ func (h *host) stream(branch, from string, f files) string {
 	return s.String()
 }
 
-// point makes a branch name a commit.
+// point sets a reference to a commit.
 func (h *host) point(t *testing.T, ref, commit string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(h.repository, ref), []byte(commit+"\n"), 0o600); err != nil {

@@ -21,14 +21,13 @@ import (
 )
 
 const (
-	// maxAdvertisement bounds the list of references: some 500,000 of them.
+	// maxAdvertisement limits the list of references: about 500,000 of them.
 	maxAdvertisement = 64 << 20
-	// maxRefusal bounds what is read of an answer that says no.
+	// maxRefusal limits what is read of an error response.
 	maxRefusal = 4 << 10
 )
 
-// httpSession closes its connections when it ends, so that a host that is asked
-// once a minute holds none in between.
+// httpSession closes its connections when it is closed, so that a host polled once a minute holds none in between.
 type httpSession struct {
 	session
 	transport *http.Transport
@@ -90,10 +89,10 @@ func httpClient(req Request, l *line) (transport.Transport, *http.Transport, err
 	return githttp.NewClient(&http.Client{Transport: &bounded{next: t, ref: req.Ref}}), t, nil
 }
 
-// authorities are the system's and those of the secret; nil for only the system's.
+// authorities returns the system's authorities and those of the Secret; nil for only the system's.
 func authorities(ca []byte) (*x509.CertPool, error) {
 	if len(ca) == 0 {
-		return nil, nil // crypto/tls takes no pool for the system's
+		return nil, nil // crypto/tls uses the system's if the pool is nil
 	}
 	pool, found := trust.With(ca)
 	if !found {
@@ -102,7 +101,7 @@ func authorities(ca []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// httpAuth is nil for nobody; go-git takes only an untyped nil for that.
+// httpAuth returns nil for an anonymous request; go-git only accepts an untyped nil.
 func httpAuth(c Credentials) transport.AuthMethod {
 	switch {
 	case c.BearerToken != "":
@@ -113,11 +112,11 @@ func httpAuth(c Credentials) transport.AuthMethod {
 	return nil
 }
 
-// bounded keeps a host from filling the memory with references or with an error
-// page: go-git reads both whole. Packs are bounded where they are written.
+// bounded prevents a host from filling the memory with references or an error page, which go-git reads completely.
+// Packs are limited when they are written.
 type bounded struct {
 	next http.RoundTripper
-	// ref is what the list of references is read for.
+	// ref is the GitRef to be resolved from the list of references.
 	ref v1alpha1.GitRef
 }
 
@@ -142,7 +141,7 @@ type cut struct {
 	io.Closer
 }
 
-// limitedReader fails with over when more than left bytes are read.
+// limitedReader fails with over if more than left bytes are read.
 type limitedReader struct {
 	r    io.Reader
 	left int64
@@ -157,20 +156,19 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Credentials are what a Git host may ask for. The zero value asks as nobody.
+// Credentials authenticate to a Git host. The zero value is anonymous.
 type Credentials struct {
 	Username, Password string
 	BearerToken        string
 	// CA is a PEM bundle of authorities, in addition to the system's.
 	CA []byte
-	// Identity is a private ssh key, KnownHosts the host keys to accept.
+	// Identity is a private ssh key; KnownHosts are the accepted host keys.
 	Identity, KnownHosts []byte
-	// IdentityPassword opens an encrypted Identity.
+	// IdentityPassword decrypts an encrypted Identity.
 	IdentityPassword []byte
 }
 
-// anonymous reports whether there is nothing by which a host knows who asks: neither in a Secret nor,
-// for HTTP, in the URL.
+// anonymous reports whether a request carries no credentials: neither from a Secret nor, for HTTP, in the URL.
 func (r Request) anonymous() bool {
 	c := r.Credentials
 	if at, err := url.Parse(r.URL); err == nil && at.User != nil && at.Scheme != "ssh" {
@@ -179,7 +177,7 @@ func (r Request) anonymous() bool {
 	return c.Username == "" && c.Password == "" && c.BearerToken == "" && len(c.Identity) == 0
 }
 
-// The keys of a Secret, as Flux names them.
+// The keys of a Secret are named as in Flux.
 const (
 	keyUsername    = "username"
 	keyPassword    = "password"
@@ -190,10 +188,9 @@ const (
 	keyKnownHosts  = "known_hosts"
 )
 
-// CredentialsFromSecret reads a Secret that is written as for Flux's
-// GitRepository: username and password, or bearerToken; ca.crt (or caFile);
-// identity, known_hosts and, for an encrypted identity, password. An error is a
-// *SecretError, which names the key.
+// CredentialsFromSecret reads a Secret in the format of Flux's GitRepository: username and password, or bearerToken;
+// ca.crt (or caFile); identity, known_hosts and, for an encrypted identity, password. An error is a *SecretError, which
+// names the key.
 func CredentialsFromSecret(data map[string][]byte) (Credentials, error) {
 	c := Credentials{
 		Username:    string(data[keyUsername]),
@@ -207,7 +204,7 @@ func CredentialsFromSecret(data map[string][]byte) (Credentials, error) {
 		c.CA = data[keyCAFile]
 	}
 	if len(c.Identity) > 0 {
-		// With an identity, Flux's key password is that of the identity.
+		// In Flux, if there is an identity, password is the password of the identity.
 		c.IdentityPassword, c.Username, c.Password = data[keyPassword], "", ""
 	}
 	if c.BearerToken != "" && c.Password != "" {
@@ -224,7 +221,7 @@ func CredentialsFromSecret(data map[string][]byte) (Credentials, error) {
 	return c, nil
 }
 
-// signer opens the identity.
+// signer parses the identity.
 func (c Credentials) signer() (ssh.Signer, error) {
 	if len(c.Identity) == 0 {
 		return nil, &SecretError{Key: keyIdentity, Reason: "is missing: an ssh URL needs a private key"}
@@ -246,12 +243,12 @@ func (c Credentials) signer() (ssh.Signer, error) {
 	return signer, nil
 }
 
-// Secrets are the values that may not stand in any message.
+// Secrets returns the values that must not appear in any message.
 func (c Credentials) Secrets() []string {
 	return []string{c.Password, c.BearerToken, string(c.Identity), string(c.IdentityPassword)}
 }
 
-// SecretError says which key of a Secret cannot be used. It never holds a value.
+// SecretError reports which key of a Secret cannot be used. It never contains a value.
 type SecretError struct {
 	Key, Reason string
 }
@@ -261,7 +258,7 @@ func (e *SecretError) Error() string {
 	return fmt.Sprintf("the key %s of the source's secret %s", e.Key, e.Reason)
 }
 
-// firstBytes keeps the beginning of what a program says, and drops the rest.
+// firstBytes keeps the beginning of a program's output and drops the rest.
 type firstBytes struct {
 	mu   sync.Mutex
 	kept []byte
@@ -276,7 +273,7 @@ func (f *firstBytes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was kept, on one line.
+// String returns what was kept, on one line.
 func (f *firstBytes) String() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -8,8 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestAnIdentityCostsNoWalk: at every commit each input is asked for its identity, and all
-// that is made for the answer is its text.
+// TestAnIdentityCostsNoWalk shows that reading an identity, as for each input at every commit, allocates only its text.
 func TestAnIdentityCostsNoWalk(t *testing.T) {
 	all := files{}
 	for i := range 100 {

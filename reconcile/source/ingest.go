@@ -20,30 +20,28 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 )
 
-// errTooMuch reports that a pack has more bytes than were allowed.
+// errTooMuch reports that a pack exceeds its size limit.
 var errTooMuch = errors.New("the pack has more bytes than allowed")
 
-// limits of what is taken into a store, in bytes.
+// limits apply to what is added to a store, in bytes.
 type limits struct {
 	// pack is the largest pack; beyond it ingest returns errTooMuch.
 	pack int64
-	// object is the largest object, since go-git holds each whole in memory.
+	// object is the size of the largest object, because go-git holds each one whole in memory.
 	object int64
-	// content is the largest sum of all objects of a pack.
+	// content is the total size of all objects of a pack.
 	content int64
-	// objects is how many a pack may have: each takes memory of its own while the
-	// pack is indexed, however small it is.
+	// objects is the number of objects in a pack: each takes memory while the pack is indexed, however small it is.
 	objects int64
-	// memory is what indexing a pack may take, as load estimates it.
+	// memory is what indexing a pack may take, as estimated by load.
 	memory int64
 }
 
-// ingest writes a pack into the store, weighs it, and makes its objects visible.
+// ingest writes a pack into the store, checks its size, and makes its objects visible.
 //
-// go-git could write it too, but then reads it at the same time: an object that
-// says it has a gigabyte is in memory before anyone can refuse it, and a
-// connection that breaks leaves files open and on disk. A large pack waits until there is
-// room for it.
+// go-git could write it too, but parses it at the same time: an object that declares a gigabyte would be in memory
+// before plumbline can refuse it, and a broken connection would leave files open and on disk. A large pack waits until
+// there is room for it.
 func (s *store) ingest(ctx context.Context, pack io.Reader, limit limits) (err error) {
 	f, err := os.CreateTemp(s.packDir(), "incoming-")
 	if err != nil {
@@ -51,7 +49,7 @@ func (s *store) ingest(ctx context.Context, pack io.Reader, limit limits) (err e
 	}
 	defer func() {
 		_ = f.Close()
-		_ = os.Remove(f.Name()) // not there any more once it was renamed
+		_ = os.Remove(f.Name()) // fails if it was renamed
 	}()
 	written := &spaced{w: disk{f}, space: s.space}
 	defer func() {
@@ -88,8 +86,8 @@ func (s *store) ingest(ctx context.Context, pack io.Reader, limit limits) (err e
 	return nil
 }
 
-// index writes the pack's index and gives both their names, the pack last: git
-// takes a pack without an index for unfinished, and so do we.
+// index writes the pack's index and gives both files their final names, the pack last: like git, plumbline treats a
+// pack without an index as incomplete.
 func (s *store) index(f *os.File, made deltas) (*idxfile.MemoryIndex, int64, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, 0, &StoreError{Err: err}
@@ -120,14 +118,13 @@ func (s *store) index(f *os.File, made deltas) (*idxfile.MemoryIndex, int64, err
 		err = os.Rename(f.Name(), base+".pack")
 	}
 	if err != nil {
-		_ = os.Remove(idx.Name()) // nobody looks for it without its pack
+		_ = os.Remove(idx.Name()) // unused without its pack
 		return nil, 0, &StoreError{Err: err}
 	}
 	return index, int64(written), nil
 }
 
-// disk marks errors of writing, so that a full disk is not taken for a host
-// that is away.
+// disk marks write errors, so that a full disk is not reported as an unreachable host.
 type disk struct {
 	f *os.File
 }
@@ -140,7 +137,7 @@ func (d disk) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// spaced takes space for what it writes.
+// spaced reserves space for what it writes.
 type spaced struct {
 	w     io.Writer
 	space *Space
@@ -155,7 +152,7 @@ func (s *spaced) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// weigh reads only the sizes that a pack's objects say they have.
+// weigh reads only the sizes that a pack's objects declare.
 func weigh(f io.ReadSeeker, limit limits) (load, error) {
 	var found load
 	err := scan(f, limit.objects, func(s *packfile.Scanner, h *packfile.ObjectHeader) error {
@@ -177,8 +174,8 @@ func weigh(f io.ReadSeeker, limit limits) (load, error) {
 	return found, err
 }
 
-// scan calls visit at the head of each object of a pack that has no more than most.
-// What visit does not read of it is skipped.
+// scan calls visit at the header of each object of a pack, which may have at most most objects. It skips the data that
+// visit does not read.
 func scan(f io.ReadSeeker, most int64, visit func(*packfile.Scanner, *packfile.ObjectHeader) error) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return &StoreError{Err: err}
@@ -203,7 +200,7 @@ func scan(f io.ReadSeeker, most int64, visit func(*packfile.Scanner, *packfile.O
 	return nil
 }
 
-// expanded is the size of an object; of a delta, that of what it makes.
+// expanded returns the size of an object; for a delta, the size of its result.
 func expanded(s *packfile.Scanner, h *packfile.ObjectHeader) (int64, error) {
 	if h.Type != plumbing.OFSDeltaObject && h.Type != plumbing.REFDeltaObject {
 		return h.Length, nil
@@ -215,13 +212,13 @@ func expanded(s *packfile.Scanner, h *packfile.ObjectHeader) (int64, error) {
 	return max(h.Length, head.result()), nil
 }
 
-// listings are the folders that were decoded, each once.
+// listings caches decoded folders, so that each is decoded once.
 type listings struct {
 	mu sync.Mutex
 	of map[plumbing.Hash][]entry // sorted by name
-	// identities are hashes of the listings of those that were asked for.
+	// identities are hashes of the requested folders' listings.
 	identities map[plumbing.Hash]string
-	// entries are all of them.
+	// entries is their total number.
 	entries int
 }
 
@@ -253,13 +250,13 @@ func (t *tree) folder(op, name string, e entry) ([]entry, error) {
 		}
 		entries = append(entries, entry{name: l.Name, mode: l.Mode, hash: l.Hash})
 	}
-	// Git sorts a folder as if its name ended in a slash.
+	// Git sorts a folder as if its name had a trailing slash.
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	t.listings.of[e.hash] = entries
 	return entries, nil
 }
 
-// identity is a hash of a folder's listing: the names, their modes and kinds.
+// identity returns a hash of a folder's listing: the names, modes and kinds.
 func (t *tree) identity(name string, e entry) (string, error) {
 	entries, err := t.folder("identity", name, e)
 	if err != nil {
@@ -272,7 +269,7 @@ func (t *tree) identity(name string, e entry) (string, error) {
 	}
 	sum := sha256.New()
 	for _, e := range entries {
-		_, _ = fmt.Fprintf(sum, "%s %s\x00", e.mode, e.name) // a hash takes everything
+		_, _ = fmt.Fprintf(sum, "%s %s\x00", e.mode, e.name) // hashes never fail to write
 	}
 	identity := hex.EncodeToString(sum.Sum(nil))
 	if e.mode == filemode.Dir {

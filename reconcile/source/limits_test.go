@@ -13,7 +13,7 @@ import (
 
 func newNoise() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
-// noise does not compress.
+// noise returns text that does not compress.
 func noise(r *rand.Rand, n int) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-"
 	b := make([]byte, n)
@@ -47,7 +47,7 @@ func TestFetchLimitsTheRepository(t *testing.T) {
 	if h.packs.Load() != asked {
 		t.Error("a commit that is too large was fetched again")
 	}
-	// It heals with the next commit.
+	// The next commit works again.
 	git(t, h.repository, "", "update-ref", "refs/heads/main", commit)
 	wantContent(t, c.mustFetch(t, v1alpha1.GitRef{}), commit, map[string]string{"a.yaml": "a"})
 	h.commit(t, "main", files{"noise": noise(r, 8<<20)})
@@ -55,7 +55,7 @@ func TestFetchLimitsTheRepository(t *testing.T) {
 	wantContent(t, c.mustFetch(t, v1alpha1.GitRef{}), healed, map[string]string{"a.yaml": "a"})
 }
 
-// A file of 100 MB that compresses to nothing is refused before it is in memory.
+// A file of 100 MB that compresses well is refused before it is in memory.
 func TestFetchLimitsAnObjectAndNamesIt(t *testing.T) {
 	const large = 100 << 20
 	t.Run("in an increment", func(t *testing.T) {
@@ -70,8 +70,7 @@ func TestFetchLimitsAnObjectAndNamesIt(t *testing.T) {
 			t.Errorf("%d packs fetched, want the clone, the increment and a clone of the tip alone", h.packs.Load())
 		}
 		wantOneStore(t, c)
-		// It heals with a commit that takes the file out: what lies between is
-		// not asked for.
+		// A commit that removes the file works again: commits in between are not fetched.
 		healed := h.commit(t, "main", files{"nodes/eu/huge.bin": "", "nodes/eu/a.yaml": "aa"})
 		wantContent(t, c.mustFetch(t, v1alpha1.GitRef{}), healed, map[string]string{"nodes/eu/a.yaml": "aa"})
 		wantOneStore(t, c)

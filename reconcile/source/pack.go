@@ -16,30 +16,28 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// longestChain is of how many deltas an object may be made, one upon the other: to read it
-// each of them is read. Git makes chains of 50, and of 250 with --aggressive.
+// longestChain limits the deltas in an object's chain, because reading the object reads each of them. Git creates
+// chains of up to 50, and of up to 250 with --aggressive.
 const longestChain = 300
 
-// made says what a delta of a pack is applied to.
+// made is a delta of a pack and its base.
 type made struct {
-	// at is where the delta stands in the pack, and on where the object that it is applied
-	// to does: 0 where it is named by its hash.
+	// at is the offset of the delta in the pack, and on that of its base; 0 if the base is identified by its hash.
 	at, on int64
 	hash   plumbing.Hash
 }
 
-// deltas are those of one pack, in its order.
+// deltas are the deltas of one pack, in its order.
 type deltas []made
 
-// add notes an object of the pack.
+// add records an object of the pack if it is a delta.
 func (d *deltas) add(h *packfile.ObjectHeader) {
 	if h.Type.IsDelta() {
 		*d = append(*d, made{at: h.Offset, on: h.OffsetReference, hash: h.Reference})
 	}
 }
 
-// check refuses chains that are too long, by the index of the pack. Errors: *LimitError, or
-// the index's.
+// check returns an error if a chain is too long; index is that of the pack. The error is a *LimitError or the index's.
 func (d deltas) check(index *idxfile.MemoryIndex) error {
 	on := make(map[int64]int64, len(d))
 	for _, one := range d {
@@ -84,9 +82,8 @@ func tooLong() error {
 	return &LimitError{What: "the number of deltas that one object of the repository is made of", Limit: longestChain, Unit: "deltas"}
 }
 
-// deltaHead keeps the beginning of a delta: the sizes of what it is applied to
-// and of what it makes, each in groups of seven bits, the lowest first.
-// https://git-scm.com/docs/pack-format
+// deltaHead keeps the beginning of a delta: the sizes of its base and of its result, each in groups of seven bits,
+// lowest first. https://git-scm.com/docs/pack-format
 type deltaHead struct {
 	kept [20]byte
 	n    int
@@ -97,7 +94,7 @@ func (d *deltaHead) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// result is the size of what the delta makes.
+// result returns the size of the delta's result.
 func (d *deltaHead) result() int64 {
 	_, rest := sevens(d.kept[:d.n])
 	size, _ := sevens(rest)
@@ -118,21 +115,20 @@ func sevens(b []byte) (n uint64, rest []byte) {
 }
 
 const (
-	// maxNamed is the largest object that is read through to find its name.
+	// maxNamed is the size of the largest object that is hashed to find its name.
 	maxNamed = 1 << 30
-	// maxListing is the largest tree that is read to find a name.
+	// maxListing is the size of the largest tree that is read to find a name.
 	maxListing = 4 << 20
 )
 
-// place is where a tree of the pack has an object.
+// place is the tree of the pack that contains an object, and the name there.
 type place struct {
 	tree plumbing.Hash
 	name string
 }
 
-// nameOf finds the path of a blob that is too large, so that a person knows
-// what to take out. Only trees that the pack has whole are read, which they
-// are in most packs of a clone.
+// nameOf finds the path of a blob that is too large, so that a person knows what to remove. It reads only trees that
+// the pack contains whole, as most trees of a clone are.
 func nameOf(f io.ReadSeeker, most int64, s *packfile.Scanner, h *packfile.ObjectHeader, size int64) string {
 	const unnamed = "an object of the repository"
 	if h.Type != plumbing.BlobObject || size > maxNamed {
@@ -160,7 +156,7 @@ func nameOf(f io.ReadSeeker, most int64, s *packfile.Scanner, h *packfile.Object
 	return fmt.Sprintf("the file %s", name)
 }
 
-// findPlaces reads where the trees of a pack have each other, and the blob.
+// findPlaces finds the trees of a pack that contain other trees or the blob.
 func findPlaces(f io.ReadSeeker, most int64, blob plumbing.Hash) (map[plumbing.Hash]place, error) {
 	places := map[plumbing.Hash]place{}
 	err := scan(f, most, func(s *packfile.Scanner, h *packfile.ObjectHeader) error {
@@ -191,21 +187,19 @@ func findPlaces(f io.ReadSeeker, most int64, blob plumbing.Hash) (map[plumbing.H
 }
 
 const (
-	// maxDepth of folders within folders.
+	// maxDepth limits how deep folders are nested.
 	maxDepth = 256
-	// maxTree is the largest listing of one folder, in bytes; an entry has 30 or more.
+	// maxTree limits the listing of one folder, in bytes; an entry has 30 or more.
 	maxTree = 8 << 20
-	// maxEntries is how many entries all the folders that are read of a revision may
-	// have: each is held in memory.
+	// maxEntries limits the total entries of all folders that are read of a revision, because each is held in memory.
 	maxEntries = 500_000
 )
 
-// tooManyEntries says so.
 func tooManyEntries() error {
 	return &LimitError{What: "the number of files and folders", Limit: maxEntries, Unit: "entries"}
 }
 
-// missing is an object that should be in a store and is not, or cannot be read.
+// missing is an object that should be in a store but is not, or cannot be read.
 type missing struct {
 	hash plumbing.Hash
 	name string
@@ -215,10 +209,9 @@ type missing struct {
 func (e *missing) Error() string { return fmt.Sprintf("object %s (%s): %v", e.hash, e.name, e.err) }
 func (e *missing) Unwrap() error { return e.err }
 
-// prove shows that a commit, its trees and all blobs below a folder are in the
-// store; the folder "." stands for the whole tree. What was proven once is not
-// looked at again, because objects do not change and packs are not taken away. It ends with
-// its context.
+// prove verifies that a commit, its trees and all blobs below a folder are in the store; the folder "." means the whole
+// tree. Verified trees are not checked again, because objects do not change and packs are not removed. prove stops when
+// its context ends.
 func (s *store) prove(ctx context.Context, commit plumbing.Hash, folder string) error {
 	root, err := s.root(commit)
 	if err != nil {
@@ -239,7 +232,7 @@ func (s *store) prove(ctx context.Context, commit plumbing.Hash, folder string) 
 			return nil // the reader of the folder reports that it does not exist
 		}
 		if e.Mode != filemode.Dir {
-			at = root // a symlink may lead anywhere: prove all
+			at = root // a symlink may lead anywhere: verify everything
 			break
 		}
 		at, name = e.Hash, path.Join(name, part)
@@ -276,7 +269,7 @@ func (s *store) proveTree(ctx context.Context, tree plumbing.Hash, name string, 
 	for _, e := range entries {
 		switch e.Mode {
 		case filemode.Submodule:
-			// A commit of another repository.
+			// This is a commit of another repository.
 		case filemode.Dir:
 			if err := s.proveTree(ctx, e.Hash, path.Join(name, e.Name), depth+1); err != nil {
 				return err

@@ -15,8 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// chains is a pack of a text and of deltas of it, each made of the one that stands so many
-// places before it.
+// chains is a pack of a text and of deltas, each based on the object that is so many places before it.
 func chains(deltas, apart, size int, byHash bool) (pack []byte, made []plumbing.Hash) {
 	var out bytes.Buffer
 	out.WriteString("PACK")
@@ -65,7 +64,7 @@ func chains(deltas, apart, size int, byHash bool) (pack []byte, made []plumbing.
 	return append(out.Bytes(), sum[:]...), made
 }
 
-// TestLongChainsAreRefused: a pack of kilobytes is not read for minutes.
+// TestLongChainsAreRefused shows that a pack of kilobytes cannot take minutes to read.
 func TestLongChainsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		deltas, apart int

@@ -2,5 +2,5 @@
 
 package source_test
 
-// With the race detector the memory of the process is mostly the detector's.
+// With the race detector, most of the process's memory is the detector's.
 const raced = true

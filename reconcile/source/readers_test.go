@@ -12,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 )
 
-// While stores grow and are replaced, every reader of a Snapshot reads what it
-// was, or hears that it was superseded.
+// While stores grow and are replaced, every reader of a Snapshot gets its original content or an error that it was
+// superseded.
 func TestReadersOfSnapshots(t *testing.T) {
 	h := newHost(t)
 	c := newClient(t, h.url, source.Options{})

@@ -18,31 +18,30 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// refs is what a host says it has.
+// refs are the references that a host advertises.
 type refs struct {
 	tips   map[string]plumbing.Hash // by full name
-	peeled map[string]plumbing.Hash // annotated tags: the commit they name
+	peeled map[string]plumbing.Hash // for annotated tags: the commit that they point to
 }
 
 // target is what to fetch.
 type target struct {
 	// label of the revision: main, v1.2.3, refs/pull/1/head; "" for a commit.
 	label string
-	// want is the object to ask for: the commit, or the tag that names it.
+	// want is the object to request: the commit, or the tag that points to it.
 	want plumbing.Hash
-	// commit is what want resolves to.
+	// commit is the commit that want resolves to.
 	commit plumbing.Hash
-	// tag is the name of a tag, without refs/tags/; empty if it is none.
+	// tag is the name of the tag, without refs/tags/; empty if the reference is not a tag.
 	tag string
-	// history is true if commit is not the tip of anything that the host
-	// shows: then it has to be looked for below want.
+	// history is true if commit is not the tip of any advertised reference: it must then be searched for below want.
 	history bool
 }
 
-// annotated is whether the reference is a tag that is an object of its own.
+// annotated reports whether the reference is an annotated tag.
 func (t target) annotated() bool { return t.tag != "" && t.want != t.commit }
 
-// revision in Flux's form: main@sha1:<commit>, or sha1:<commit>.
+// revision returns the revision in Flux's form: main@sha1:<commit>, or sha1:<commit>.
 func (t target) revision() string {
 	if t.label == "" {
 		return "sha1:" + t.commit.String()
@@ -55,9 +54,8 @@ const (
 	tags     = "refs/tags/"
 )
 
-// resolve finds what a GitRef means among the refs of a host. Of several
-// fields the first of commit, name, semver, tag and branch counts. The error is
-// a *NotFoundError or a *RefError.
+// resolve finds the target of a GitRef among the references of a host. If several fields are set, the first of commit,
+// name, semver, tag and branch applies. The error is a *NotFoundError or a *RefError.
 func resolve(ref v1alpha1.GitRef, has refs, url string) (target, error) {
 	switch {
 	case ref.Commit != "":
@@ -90,8 +88,8 @@ func (r refs) named(full, label, what, url string) (target, error) {
 	return t, nil
 }
 
-// resolveCommit asks for the commit by its hash. A branch beside it is where
-// the commit is looked for when the host does not give out commits by hash.
+// resolveCommit requests the commit by its hash. If a branch is set too, the commit is searched for there if the host
+// does not serve commits by hash.
 func resolveCommit(ref v1alpha1.GitRef, has refs, url string) (target, error) {
 	if !plumbing.IsHash(ref.Commit) {
 		return target{}, &RefError{Field: "commit", Value: ref.Commit, Err: fmt.Errorf("a full SHA-1 of 40 digits is wanted")}
@@ -107,7 +105,7 @@ func resolveCommit(ref v1alpha1.GitRef, has refs, url string) (target, error) {
 	return t, nil
 }
 
-// below is the branch to search for a commit in.
+// below returns the branch in which to search for a commit.
 func (r refs) below(ref v1alpha1.GitRef, url string) (plumbing.Hash, error) {
 	if ref.Branch != "" {
 		t, err := r.named(branches+ref.Branch, ref.Branch, "branch "+ref.Branch, url)
@@ -121,7 +119,7 @@ func (r refs) below(ref v1alpha1.GitRef, url string) (plumbing.Hash, error) {
 	return plumbing.ZeroHash, &NotFoundError{URL: url, What: "commit " + ref.Commit}
 }
 
-// highest is the tag with the highest version in a range.
+// highest returns the tag with the highest version in a range.
 func (r refs) highest(within, url string) (target, error) {
 	found, err := newestIn(within)
 	if err != nil {
@@ -138,15 +136,15 @@ func (r refs) highest(within, url string) (target, error) {
 	return r.named(tags+found.tag, found.tag, "tag "+found.tag, url)
 }
 
-// newest is the tag with the highest version in a range, of those that it was shown. As in Flux
-// a version is full (1.2.3) and may begin with v.
+// newest is the tag with the highest version in a range, among those passed to take. As in Flux, a version is complete
+// (1.2.3) and may start with v.
 type newest struct {
 	within  *semver.Constraints
 	version *semver.Version // nil until there is one
 	tag     string
 }
 
-// newestIn is of a range. The error is a *RefError.
+// newestIn returns the newest of a range. The error is a *RefError.
 func newestIn(within string) (*newest, error) {
 	constraint, err := semver.NewConstraint(within)
 	if err != nil {
@@ -155,11 +153,11 @@ func newestIn(within string) (*newest, error) {
 	return &newest{within: constraint}, nil
 }
 
-// take reports whether a tag is the newest so far.
+// take records a tag if it is the newest so far, and reports whether it is.
 func (n *newest) take(tag string) bool {
 	v, err := semver.StrictNewVersion(strings.TrimPrefix(tag, "v"))
 	if err != nil || !n.within.Check(v) {
-		return false // not a version, or another one
+		return false // not a version, or not in the range
 	}
 	if n.version != nil && !v.GreaterThan(n.version) && (!v.Equal(n.version) || tag <= n.tag) {
 		return false
@@ -168,9 +166,9 @@ func (n *newest) take(tag string) bool {
 	return true
 }
 
-// line connects with a host, and counts what comes from it.
+// line connects to a host, and counts the bytes received from it.
 type line struct {
-	dir      string // for a file that a library wants to read
+	dir      string // for a file that a library must read
 	received atomic.Int64
 }
 
@@ -182,7 +180,7 @@ func (l *line) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return &metered{Conn: conn, received: &l.received}, nil
 }
 
-// metered is a connection that counts.
+// metered is a connection that counts the bytes it reads.
 type metered struct {
 	net.Conn
 	received *atomic.Int64
@@ -197,33 +195,32 @@ func (m *metered) Read(p []byte) (int, error) {
 const (
 	// pktHeader is the length of a pkt-line, in hexadecimal digits.
 	pktHeader = 4
-	// peeledMark ends the name of a tag where what it names is listed.
+	// peeledMark is the suffix of a tag's name on the line that lists the tag's target.
 	peeledMark = "^{}"
 )
 
-// advertisement passes on, of a host's list of references, the lines that a GitRef can be
-// resolved by: go-git keeps each line that it reads, and a repository may have 500,000. The
-// first reference is passed on in any case, as the host's capabilities are with it.
-// https://git-scm.com/docs/gitprotocol-pack#_reference_discovery
+// advertisement filters a host's list of references to those that are needed to resolve a GitRef, because go-git keeps
+// every line that it reads and a repository may have 500,000. The first reference always passes, because it carries the
+// host's capabilities. https://git-scm.com/docs/gitprotocol-pack#_reference_discovery
 type advertisement struct {
 	r      io.Reader
 	wanted selection
-	// pending is what was read and is not passed on yet.
+	// pending has been read but not passed on yet.
 	pending []byte
 	buffer  []byte
 	// begun reports whether the first reference was passed on.
 	begun bool
-	// raw reports whether what follows is no list of references: go-git says what it is.
+	// raw reports whether the rest is not a list of references; go-git then reports the error.
 	raw bool
 	err error
 }
 
-// onlyWanted is the list in r without what nobody asks for. It reads no further than the list goes.
+// onlyWanted returns the list in r without the references that ref does not need. It does not read past the list.
 func onlyWanted(r io.Reader, ref v1alpha1.GitRef) io.Reader {
 	return &advertisement{r: r, wanted: selectionOf(ref)}
 }
 
-// Read is that of io.Reader.
+// Read implements io.Reader.
 func (a *advertisement) Read(p []byte) (int, error) {
 	for len(a.pending) == 0 {
 		if a.err != nil {
@@ -239,7 +236,7 @@ func (a *advertisement) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads a pkt-line, and passes it on or not.
+// next reads a pkt-line, and passes it on if it is needed.
 func (a *advertisement) next() {
 	if cap(a.buffer) == 0 {
 		a.buffer = make([]byte, pktHeader+pktline.OversizePayloadMax)
@@ -255,7 +252,7 @@ func (a *advertisement) next() {
 		a.pending, a.raw = append(a.wanted.held(), header...), true
 		return
 	case err == nil && size == 0:
-		a.pending = header // it ends what a host says of the service
+		a.pending = header // a flush after the service announcement
 		return
 	case err != nil || size <= pktHeader || int(size) > cap(a.buffer):
 		a.pending, a.raw = header, true
@@ -271,7 +268,7 @@ func (a *advertisement) next() {
 	}
 }
 
-// fail passes on what was read of a line that does not end.
+// fail passes on what was read of an incomplete line.
 func (a *advertisement) fail(read []byte, err error) {
 	a.pending, a.err = read, err
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -279,7 +276,7 @@ func (a *advertisement) fail(read []byte, err error) {
 	}
 }
 
-// passes reports whether a line is passed on. One that is no reference is, for go-git to refuse.
+// passes reports whether a line is passed on. A line that is not a reference passes, so that go-git rejects it.
 func (a *advertisement) passes(line []byte) bool {
 	payload := bytes.TrimSuffix(line[pktHeader:], []byte("\n"))
 	if !a.begun {
@@ -293,19 +290,19 @@ func (a *advertisement) passes(line []byte) bool {
 	case !isReference || bytes.Contains(name, []byte(" ")) || bytes.HasPrefix(payload, []byte("ERR ")):
 		return true
 	case string(hash) == "shallow":
-		return false // where the host's own history ends: what is fetched here ends by itself
+		return false // the boundary of the host's own shallow history: plumbline does not need it
 	}
 	return a.wanted.takes(hash, name, line)
 }
 
-// selection is what of a host's references a GitRef needs.
+// selection is the part of a host's references that a GitRef needs.
 type selection struct {
-	// names are full, and include those of what annotated tags name.
+	// names are full names, and include the peeled names of annotated tags.
 	names map[string]bool
-	// commit is looked for among the tips, until it is found.
+	// commit is searched for among the tips until it is found.
 	commit []byte
-	// newest is the tag with the highest version so far, where a range is wanted. Its lines are
-	// kept until the list ends.
+	// newest is the tag with the highest version so far, if the GitRef has a range. Its lines are kept until the list
+	// is complete.
 	newest *newest
 	lines  []byte
 }
@@ -324,7 +321,7 @@ func selectionOf(ref v1alpha1.GitRef) selection {
 	case ref.Name != "":
 		needs(ref.Name)
 	case ref.SemVer != "":
-		if found, err := newestIn(ref.SemVer); err == nil { // another is refused where it is resolved
+		if found, err := newestIn(ref.SemVer); err == nil { // resolve reports the error
 			s.newest = found
 		}
 	case ref.Tag != "":
@@ -337,7 +334,7 @@ func selectionOf(ref v1alpha1.GitRef) selection {
 	return s
 }
 
-// first takes note of the first reference, which is passed on with the host's capabilities.
+// first records the first reference, which is always passed on with the host's capabilities.
 func (s *selection) first(payload []byte) {
 	reference, _, _ := strings.Cut(string(payload), "\x00")
 	_, name, _ := strings.Cut(reference, " ")
@@ -346,10 +343,10 @@ func (s *selection) first(payload []byte) {
 	}
 }
 
-// takes reports whether a line is passed on at once.
+// takes reports whether a line is passed on immediately.
 func (s *selection) takes(hash, name, line []byte) bool {
 	if len(s.commit) > 0 && bytes.EqualFold(hash, s.commit) && !bytes.HasSuffix(name, []byte(peeledMark)) {
-		s.commit = nil // one reference to it will do
+		s.commit = nil // one reference to it is enough
 		return true
 	}
 	if s.newest != nil && bytes.HasPrefix(name, []byte(tags)) {
@@ -365,5 +362,5 @@ func (s *selection) takes(hash, name, line []byte) bool {
 	return s.names[string(name)]
 }
 
-// held are the lines that were kept until the list ends.
+// held returns the lines that were kept until the list is complete.
 func (s *selection) held() []byte { return s.lines }

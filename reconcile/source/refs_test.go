@@ -36,8 +36,7 @@ func TestResolveRefusesWhatItCannotRead(t *testing.T) {
 	}
 }
 
-// Whatever a person or a host writes, the answer is an error of this package or
-// the highest version in the range.
+// For any range and any tags, the result is an error of this package or the highest version in the range.
 func FuzzResolveSemVer(f *testing.F) {
 	f.Add(">=1.0.0", "v1.2.3 1.2.4-rc.1 nightly v2")
 	f.Add("~1.2 || 3.x", "1.2.9 v1.2.10 3.0.0+build 3.0.0")
@@ -73,7 +72,7 @@ func FuzzResolveSemVer(f *testing.F) {
 	})
 }
 
-// hashOf is a commit that a reference may be at.
+// hashOf returns a commit for a reference.
 func hashOf(name string) plumbing.Hash {
 	return plumbing.ComputeHash(plumbing.CommitObject, []byte(name))
 }
@@ -101,8 +100,8 @@ func many(n int) []string {
 	return names
 }
 
-// TestReferencesThatNobodyAsksFor: go-git keeps what it reads of a list of references, and
-// therefore reads only what a GitRef is resolved by, over HTTP and over SSH.
+// TestReferencesThatNobodyAsksFor: go-git keeps every reference that it reads, and therefore only gets those that
+// resolve a GitRef, over HTTP and over SSH.
 func TestReferencesThatNobodyAsksFor(t *testing.T) {
 	const n = 25_000
 	list := listOf(many(n)...)
@@ -173,7 +172,7 @@ func TestReferencesThatNobodyAsksFor(t *testing.T) {
 	}
 }
 
-// TestWhatIsWantedIsEnough: what a reference comes to is what it comes to among all that the host has.
+// TestWhatIsWantedIsEnough shows that a reference resolves to the same among the selected references as among all.
 func TestWhatIsWantedIsEnough(t *testing.T) {
 	names := []string{"HEAD", "refs/heads/main", "refs/heads/release", "refs/pull/1/head", "refs/tags/v1.0.0", "refs/tags/1.0.0", "refs/tags/v1.2.0", "refs/tags/v2.0.0-rc.1", "refs/tags/nightly"}
 	property.Check(t, func(rt *rapid.T) {
@@ -210,14 +209,14 @@ func TestWhatIsWantedIsEnough(t *testing.T) {
 	})
 }
 
-// comesTo is what is asked for of a host.
+// comesTo returns what would be requested from a host.
 func comesTo(rt *rapid.T, s scripted, ref v1alpha1.GitRef) string {
 	_, has, err := advertised(rt.Context(), s)
 	if err != nil {
 		rt.Fatal(err)
 	}
 	found, err := resolve(ref, has, "https://example.com/x")
-	below, _ := has.below(ref, "https://example.com/x") // of a commit that no reference is at
+	below, _ := has.below(ref, "https://example.com/x") // of a commit that is not the tip of any reference
 	if ref.Commit == "" {
 		below = plumbing.ZeroHash
 	}

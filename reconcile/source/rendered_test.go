@@ -13,8 +13,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// drawn is a commit to a fleet with files, links to files and to folders, a kustomization with a
-// base, and much that is none of the fleet.
+// drawn is a commit to a fleet with files, links to files and folders, a kustomization with a base, and many unrelated
+// files.
 func drawn(random *rand.Rand) files {
 	pool := func(name string) string {
 		return fmt.Sprintf("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: %s}\nspec: {weight: %d}\n", name, 1+random.IntN(5))
@@ -61,8 +61,8 @@ func drawn(random *rand.Rand) files {
 	return f
 }
 
-// TestWhatDiffersIsFound: after any commits, a Set that is made of what differs is one that is made
-// of the whole commit, and "unchanged" is said of nothing else, symlinks and all.
+// TestWhatDiffersIsFound: after any commits, including symlinks, a Set rendered from the differences equals one
+// rendered from the whole commit, and "unchanged" is only reported for equal ones.
 func TestWhatDiffersIsFound(t *testing.T) {
 	const kustomization = "resources: [b.yaml]\n"
 	same, again := 0, 0
@@ -112,8 +112,7 @@ func TestWhatDiffersIsFound(t *testing.T) {
 	}
 }
 
-// sameHistory: the commits that changed a Set are the same, whether what differs is looked at or
-// everything.
+// sameHistory verifies that the same commits changed a Set whether only differences are compared or everything.
 func sameHistory(t *testing.T, c *client, applied string, set *render.Set) {
 	t.Helper()
 	whole, wrong := c.git.FindSince(t.Context(), c.request, applied, render.Read{Inputs: set.Inputs}, 50)
@@ -135,7 +134,8 @@ func renderedWith(t *testing.T, snap render.Snapshot, cache *render.Cache) (*ren
 	return render.Render(t.Context(), snap, "fleet", k, nil, render.WithCache(cache))
 }
 
-// TestACommitElsewhereLooksAtNothing of ten thousand names, and one to a file at that file.
+// TestACommitElsewhereLooksAtNothing shows that an unrelated commit reads none of ten thousand names, and that a commit
+// to one file reads only that file.
 func TestACommitElsewhereLooksAtNothing(t *testing.T) {
 	h := newHost(t)
 	client := newClient(t, h.url, source.Options{})

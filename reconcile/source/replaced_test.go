@@ -10,8 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 )
 
-// TestReplacedObjectsAreNotFollowed: refs/replace and grafts show another object in the
-// place of one, unsigned or not. What is fetched is what the hash says.
+// TestReplacedObjectsAreNotFollowed: refs/replace and grafts replace an object with another, possibly unsigned one. The
+// fetched object is the one with the hash.
 func TestReplacedObjectsAreNotFollowed(t *testing.T) {
 	h := newHost(t)
 	h.commit(t, "main", files{"a.yaml": "first"})
@@ -32,8 +32,8 @@ func TestReplacedObjectsAreNotFollowed(t *testing.T) {
 	wantContent(t, c.mustFetch(t, v1alpha1.GitRef{Commit: second}), second, map[string]string{"a.yaml": "real"})
 }
 
-// TestGraftsDoNotVouch: with Range, an unsigned commit is not skipped because the host
-// grafts its signed child onto another one.
+// TestGraftsDoNotVouch shows that Range does not skip an unsigned commit because the host grafts its signed child onto
+// another commit.
 func TestGraftsDoNotVouch(t *testing.T) {
 	for name, hide := range map[string]func(t *testing.T, s *signed, head, good, unsigned string){
 		"a graft": func(t *testing.T, s *signed, head, good, _ string) {
@@ -59,7 +59,7 @@ func TestGraftsDoNotVouch(t *testing.T) {
 	}
 }
 
-// graft has a host's git take one commit for the only parent of another.
+// graft makes a host's git treat one commit as the only parent of another.
 func graft(t *testing.T, h *host, commit, parent string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(h.repository, "info"), 0o700); err != nil {

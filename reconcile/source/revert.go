@@ -25,52 +25,51 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Revert is a commit on top of a branch that takes files back to what they were.
+// Revert is a commit on top of a branch that restores files to their previous content.
 type Revert struct {
-	// Branch is the new one that it is pushed to, below plumbline/.
+	// Branch is the new branch to push to, below plumbline/.
 	Branch string
-	// From is the commit whose files are taken, and Bad the one that has changed them since; both
-	// full hashes.
+	// From is the commit whose files are restored, and Bad the one that changed them; both are full hashes.
 	From, Bad string
-	// Within returns what says which files may be taken back, by their path from the repository's root;
-	// from is what From has.
+	// Within returns a function that reports which files may be restored, by their path from the repository's root;
+	// from is the Snapshot of From.
 	Within  func(ctx context.Context, from *render.Snapshot) func(name string) bool
 	Message string
 	At      time.Time
 }
 
-// Reverted is what became of a Revert.
+// Reverted is the result of a Revert.
 type Reverted struct {
-	// Commit is the one that the branch has now; empty if there is nothing to take back.
+	// Commit is the branch's new commit; empty if there is nothing to revert.
 	Commit string
-	// Head is the commit below it.
+	// Head is its parent.
 	Head string
-	// Files are those that are taken back, and Newer those of them that other commits have changed
-	// since Bad. Left are those that have been changed too, and are not within the Revert.
+	// Files are the restored files, and Newer those of them that other commits changed after Bad. Left are changed files
+	// that are not within the Revert.
 	Files, Newer, Left []string
-	// Undone are the commits that have changed Files since From, the newest first, if they
-	// are known. More reports that there may be others.
+	// Undone are the commits that changed Files since From, newest first, if known. More reports whether there may be
+	// others.
 	Undone []Undone
 	More   bool
 }
 
-// Undone is a commit that is taken back, or a part of it.
+// Undone is a commit that is reverted, wholly or in part.
 type Undone struct {
 	Commit, Subject string
 }
 
 const (
-	// maxUndone is how many commits are looked at for Undone.
+	// maxUndone limits the commits that are searched for Undone.
 	maxUndone = 100
-	// author is who commits. No host can give out the address: https://www.rfc-editor.org/rfc/rfc2606
+	// author is the author and committer. Nobody can own the address: https://www.rfc-editor.org/rfc/rfc2606
 	author, authorEmail = "plumbline", "plumbline@plumbline.invalid"
 )
 
-// Revert pushes a commit to a new branch. A branch of that name that has just such a commit is left
-// as it is, and counts as pushed; one that has another is a *BranchError. It works on a clone of its
-// own, and keeps no fetch waiting.
+// Revert pushes a commit to a new branch. If the branch already exists with an equivalent commit, it is left alone and
+// counts as pushed; with any other commit, the error is a *BranchError. Revert works on its own clone and does not
+// block fetches.
 //
-// The error is a *PushError or a *GraftError too, or one of Fetch's.
+// The error may also be a *PushError, a *GraftError, or one of Fetch's.
 func (g *Git) Revert(ctx context.Context, req Request, r Revert) (Reverted, error) {
 	ctx, cancel := g.bound(ctx)
 	defer cancel()
@@ -92,7 +91,7 @@ func (g *Git) Revert(ctx context.Context, req Request, r Revert) (Reverted, erro
 	return done, errors.Join(classify(ctx, err, req), s.remove())
 }
 
-// reverting is the work of one Revert.
+// reverting is the state of one Revert.
 type reverting struct {
 	Revert
 	git   *Git
@@ -131,7 +130,7 @@ func (w *reverting) run(ctx context.Context) (Reverted, error) {
 	return done, err
 }
 
-// fetch brings the head of the branch that is followed, and the two commits.
+// fetch fetches the head of the followed branch, and the commits From and Bad.
 func (w *reverting) fetch(ctx context.Context) error {
 	c, err := w.git.converse(ctx, w.req)
 	if err != nil {
@@ -157,8 +156,8 @@ func (w *reverting) fetch(ctx context.Context) error {
 	return nil
 }
 
-// reach brings a commit that may lie before the head. It may bring as much as a clone: what was deleted
-// since may be larger than all that is left, and the store is removed with the work.
+// reach fetches a commit that may be an ancestor of the head. It may fetch as much as a clone: files deleted since may
+// be larger than everything that remains, and the store is removed after the Revert.
 func (w *reverting) reach(ctx context.Context, commit plumbing.Hash) error {
 	var refused error
 	for _, more := range w.git.histories(ctx, w.store, w.req, commit, w.git.limits()) {
@@ -177,7 +176,7 @@ func (w *reverting) reach(ctx context.Context, commit plumbing.Hash) error {
 	return &HistoryError{Since: commit.String(), Reason: fmt.Sprintf("the host does not give it out: %v", refused)}
 }
 
-// compare finds which files are taken back.
+// compare finds the files to restore.
 func (w *reverting) compare(ctx context.Context) (Reverted, files, error) {
 	head, err := w.store.root(w.head)
 	if err != nil {
@@ -214,7 +213,7 @@ func (w *reverting) compare(ctx context.Context) (Reverted, files, error) {
 	return found, take, nil
 }
 
-// commit makes the commit on top of another one. It is the same whenever it is made.
+// commit creates the commit on top of another one. It is deterministic.
 func (w *reverting) commit(g *graft, on plumbing.Hash, take files) (plumbing.Hash, error) {
 	root, err := w.store.root(on)
 	if err != nil {
@@ -228,7 +227,7 @@ func (w *reverting) commit(g *graft, on plumbing.Hash, take files) (plumbing.Has
 	return keep(g.made, &object.Commit{Author: by, Committer: by, Message: w.Message, TreeHash: tree, ParentHashes: []plumbing.Hash{on}})
 }
 
-// undone lists the commits that have changed files since From.
+// undone lists the commits that changed the files since From.
 func (w *reverting) undone(ctx context.Context, names []string) (found []Undone, more bool, err error) {
 	commits, h, err := w.store.walk(w.head, plumbing.NewHash(w.From), maxUndone)
 	if err != nil {
@@ -236,7 +235,7 @@ func (w *reverting) undone(ctx context.Context, names []string) (found []Undone,
 	}
 	for _, v := range commits {
 		if len(v.parents) > 0 && !w.store.has(v.parents[0]) {
-			continue // what it has changed is not known
+			continue // its changes are unknown
 		}
 		commit, err := w.store.commit(v.hash)
 		if err != nil {
@@ -281,18 +280,17 @@ func (w *reverting) changes(ctx context.Context, before, now plumbing.Hash, name
 	return false, nil
 }
 
-// graft makes a tree out of another one, in which some files are what they were. Nothing that is
-// not named is touched.
+// graft builds a tree from another one with some files restored. It leaves all other files unchanged.
 type graft struct {
 	store *store
-	// made has the trees that are new.
+	// made contains the new trees.
 	made *memory.Storage
 }
 
-// files are what is to stand at a path; nil for no file.
+// files maps a path to its desired entry; nil means no file.
 type files map[string]*object.TreeEntry
 
-// tree is what becomes of a tree, the zero hash for none; the zero hash where nothing is left of it.
+// tree returns the new tree for root, which is zero if there is none; the result is zero if nothing remains in it.
 func (g *graft) tree(at string, root plumbing.Hash, take files) (plumbing.Hash, error) {
 	there, err := g.store.entriesOf(root)
 	if err != nil {
@@ -318,7 +316,7 @@ func (g *graft) tree(at string, root plumbing.Hash, take files) (plumbing.Hash, 
 	return g.write(there, at == "")
 }
 
-// folder puts a folder with what it is to have below it among the entries that are there.
+// folder updates a subfolder, with the desired files below it, among the entries in there.
 func (g *graft) folder(at string, there map[string]object.TreeEntry, here, deeper files) error {
 	name := path.Base(at)
 	child, is := there[name]
@@ -346,7 +344,7 @@ func (g *graft) folder(at string, there map[string]object.TreeEntry, here, deepe
 	return nil
 }
 
-// isGone reports whether no file is to stand at a name.
+// isGone reports whether name must not be a file.
 func isGone(here files, name string) bool {
 	file, named := here[name]
 	return named && file == nil
@@ -361,7 +359,7 @@ func onlyGone(take files) bool {
 	return true
 }
 
-// write keeps a tree. Git has no empty ones but at the root.
+// write stores a tree. In Git, only the root tree may be empty.
 func (g *graft) write(there map[string]object.TreeEntry, root bool) (plumbing.Hash, error) {
 	if len(there) == 0 && !root {
 		return plumbing.ZeroHash, nil
@@ -374,12 +372,12 @@ func (g *graft) write(there map[string]object.TreeEntry, root bool) (plumbing.Ha
 	return keep(g.made, &tree)
 }
 
-// encoder is an object that Git keeps.
+// encoder is an object that Git can store.
 type encoder interface {
 	Encode(plumbing.EncodedObject) error
 }
 
-// keep encodes an object, and keeps it.
+// keep encodes and stores an object.
 func keep(in *memory.Storage, o encoder) (plumbing.Hash, error) {
 	encoded := in.NewEncodedObject()
 	if err := o.Encode(encoded); err != nil {
@@ -388,7 +386,7 @@ func keep(in *memory.Storage, o encoder) (plumbing.Hash, error) {
 	return in.SetEncodedObject(encoded)
 }
 
-// keepFiles adds the content of files: a host that has lost From may lack them.
+// keepFiles adds the content of the files, because a host that no longer has From may not have them.
 func (g *graft) keepFiles(ctx context.Context, take files, most int64) error {
 	left := most
 	for _, file := range take {
@@ -423,7 +421,7 @@ func (g *graft) keepFiles(ctx context.Context, take files, most int64) error {
 	return nil
 }
 
-// split tells the files of a folder from those below its folders.
+// split separates the files in a folder from those in its subfolders.
 func split(take files) (here files, below map[string]files) {
 	here, below = files{}, map[string]files{}
 	for name, file := range take {
@@ -440,7 +438,7 @@ func split(take files) (here files, below map[string]files) {
 	return here, below
 }
 
-// GraftError reports that a file cannot be what it was, for what stands there now.
+// GraftError reports that a file cannot be restored, because of what is now at its path.
 type GraftError struct {
 	Name, Reason string
 }
@@ -450,10 +448,10 @@ func (e *GraftError) Error() string {
 	return fmt.Sprintf("%s %s: take the change back by hand", e.Name, e.Reason)
 }
 
-// Proposals is what the branches begin with that are pushed. No other one is ever written.
+// Proposals is the prefix of the branches that are pushed. No other branch is ever written.
 const Proposals = "plumbline/"
 
-// proposes refuses every other branch.
+// proposes returns an error for any other branch.
 func proposes(branch string) error {
 	if !strings.HasPrefix(branch, Proposals) || strings.HasSuffix(branch, "/") || plumbing.NewBranchReferenceName(branch).Validate() != nil {
 		return fmt.Errorf("push branch %q: only those below %s are written", branch, Proposals)
@@ -461,14 +459,14 @@ func proposes(branch string) error {
 	return nil
 }
 
-// receiver is one conversation with a Git host that takes a pack.
+// receiver is one connection to a Git host that accepts a pack.
 type receiver interface {
 	advertiser
 	ReceivePack(ctx context.Context, req *packp.ReferenceUpdateRequest) (*packp.ReportStatus, error)
 }
 
-// push makes a new branch of a commit and of what it is made of. One that is there is left as it
-// is: with the same commit that is a success, with another one a *BranchError.
+// push creates a branch from a commit and its new objects. An existing branch is left alone: with the same commit, push
+// succeeds; with another one, the error is a *BranchError.
 func (g *Git) push(ctx context.Context, req Request, branch string, commit plumbing.Hash, made *memory.Storage) error {
 	if err := proposes(branch); err != nil {
 		return err
@@ -502,11 +500,11 @@ func (g *Git) push(ctx context.Context, req Request, branch string, commit plumb
 	update, said := packp.NewReferenceUpdateRequest(), &firstBytes{}
 	for _, k := range []capability.Capability{capability.ReportStatus, capability.Sideband64k} {
 		if ar.Capabilities.Supports(k) {
-			_ = update.Capabilities.Set(k) // fails for capabilities with an argument only
+			_ = update.Capabilities.Set(k) // fails only for capabilities with an argument
 		}
 	}
 	update.Progress = said
-	// The old hash is that of no commit: the host refuses where there is a branch meanwhile.
+	// The old hash is zero: the host refuses the command if the branch exists by now.
 	update.Commands = []*packp.Command{{Name: plumbing.NewBranchReferenceName(branch), New: commit}}
 	update.Packfile = io.NopCloser(&pack)
 	report, err := c.ReceivePack(ctx, update)
@@ -525,8 +523,8 @@ func hashes(of *memory.Storage) []plumbing.Hash {
 	return all
 }
 
-// resume finds whether the branch that is there is what an earlier try has pushed, before the
-// branch that is followed has moved on.
+// resume checks whether the existing branch was pushed by an earlier attempt, from an earlier head of the followed
+// branch.
 func (w *reverting) resume(ctx context.Context, done Reverted, take files, taken error) (Reverted, error) {
 	req := w.req
 	req.Ref = v1alpha1.GitRef{Branch: w.Branch}
@@ -543,7 +541,7 @@ func (w *reverting) resume(ctx context.Context, done Reverted, take files, taken
 	if len(tip.ParentHashes) != 1 || !w.store.follows(w.head, tip.ParentHashes[0]) {
 		return Reverted{}, taken
 	}
-	w.At = tip.Author.When // all else has to be as it would be made now
+	w.At = tip.Author.When // everything else must be as if it were made now
 	made, err := w.commit(&graft{store: w.store, made: memory.NewStorage()}, tip.ParentHashes[0], take)
 	if errors.As(err, new(*GraftError)) || err == nil && made != tip.Hash {
 		return Reverted{}, taken
@@ -552,25 +550,25 @@ func (w *reverting) resume(ctx context.Context, done Reverted, take files, taken
 	return done, err
 }
 
-// BranchError reports that a branch is there that has another commit than it should have.
+// BranchError reports that a branch exists with another commit.
 type BranchError struct {
 	URL, Branch, Tip string
 }
 
-// Error says what to do about it.
+// Error says what to do.
 func (e *BranchError) Error() string {
 	return fmt.Sprintf("push branch %s to %s: it is there with another commit, and is not written to: delete it, or revert by hand", e.Branch, e.URL)
 }
 
-// PushError reports that a host does not take a branch.
+// PushError reports that a host rejects a branch.
 type PushError struct {
 	URL, Branch string
-	// Denied reports whether it refuses the credentials, or wants some that may push.
+	// Denied reports whether the host rejects the credentials, or requires some with push access.
 	Denied bool
 	Err    error
 }
 
-// Error says which right is missing.
+// Error says which permission is missing.
 func (e *PushError) Error() string {
 	if e.Denied {
 		return fmt.Sprintf("push branch %s to %s: the host refuses the credentials: %v: let the secret that source.git.secretRef names push branches (GitHub: Contents, read and write; GitLab: the scope write_repository and the role Developer; Gitea and Forgejo: write:repository; a deploy key with write access)", e.Branch, e.URL, e.Err)
@@ -578,10 +576,10 @@ func (e *PushError) Error() string {
 	return fmt.Sprintf("push branch %s to %s: the host does not take it: %v: let branches below %s be created", e.Branch, e.URL, e.Err, Proposals)
 }
 
-// Unwrap returns the host's answer.
+// Unwrap returns the host's error.
 func (e *PushError) Unwrap() error { return e.Err }
 
-// pushFailed turns what a conversation over a push ended in into an error of this package.
+// pushFailed converts the error of a push into one of this package's errors.
 func pushFailed(ctx context.Context, err error, req Request) error {
 	err = classify(ctx, err, req)
 	var auth *AuthError
@@ -589,7 +587,7 @@ func pushFailed(ctx context.Context, err error, req Request) error {
 	switch {
 	case errors.As(err, &auth):
 		err = auth.Err
-	case errors.As(err, &gone): // hidden from those that may not write
+	case errors.As(err, &gone): // hidden from users without write access
 		err = transport.ErrRepositoryNotFound
 	default:
 		return err

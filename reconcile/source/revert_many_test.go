@@ -10,8 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 )
 
-// TestARevertOfManyFiles: a folder is read once, and not for each file in it, so that who commits
-// does not keep the daemon busy. It ends with its context in any case.
+// TestARevertOfManyFiles shows that a folder is read once rather than for each file in it, so that a commit cannot keep
+// the daemon busy, and that the revert stops when its context ends.
 func TestARevertOfManyFiles(t *testing.T) {
 	h := newHost(t)
 	h.takesPushes(t)

@@ -23,13 +23,13 @@ import (
 
 const proposal = "plumbline/revert-prod-fleet-0123abcd"
 
-// takesPushes lets the host be pushed to.
+// takesPushes makes the host accept pushes.
 func (h *host) takesPushes(t *testing.T) {
 	t.Helper()
 	git(t, h.repository, "", "config", "http.receivepack", "true")
 }
 
-// listing are the files of a commit, each with its mode and content.
+// listing returns the files of a commit, each with its mode and content.
 func (h *host) listing(t *testing.T, commit string) files {
 	t.Helper()
 	all := files{}
@@ -68,7 +68,7 @@ func (c *client) revert(t *testing.T, from, bad, folder string) (source.Reverted
 	return done, err
 }
 
-// TestRevert takes files back, and touches nothing else.
+// TestRevert shows that a revert restores files and changes nothing else.
 func TestRevert(t *testing.T) {
 	before := files{
 		"nodes/a.yaml": "a1", "nodes/b.yaml": "b1", "nodes/deep/c.yaml": "c1", "nodes/link": "-> a.yaml", "nodes/module": "submodule",
@@ -76,10 +76,10 @@ func TestRevert(t *testing.T) {
 	}
 	cases := map[string]struct {
 		folder string
-		// bad is the commit that fails, and later are those after it.
+		// bad is the commit that fails, and later are the commits after it.
 		bad   files
 		later []files
-		// want is what differs from the head; "" for a file that goes.
+		// want is what differs from the head; "" for a removed file.
 		want  files
 		newer []string
 		fails string
@@ -160,7 +160,7 @@ func TestRevert(t *testing.T) {
 	}
 }
 
-// TestRevertNamesWhatItTakesBack: each commit that has changed one of its files, and no other.
+// TestRevertNamesWhatItTakesBack shows that it lists each commit that changed one of its files, and no other.
 func TestRevertNamesWhatItTakesBack(t *testing.T) {
 	h := newHost(t)
 	h.takesPushes(t)
@@ -177,8 +177,8 @@ func TestRevertNamesWhatItTakesBack(t *testing.T) {
 	}
 }
 
-// TestRevertNamesWhatItLeaves: which files are taken back can be told from those that the commit before
-// has, and what has been changed beside them is named.
+// TestRevertNamesWhatItLeaves shows that Within can use the files of the commit before, and that other changed files
+// are listed.
 func TestRevertNamesWhatItLeaves(t *testing.T) {
 	h := newHost(t)
 	h.takesPushes(t)
@@ -206,12 +206,12 @@ func TestRevertNamesWhatItLeaves(t *testing.T) {
 	}
 }
 
-// TestRevertOfALargeDeletion: what was deleted may be many times what is left of the repository.
+// TestRevertOfALargeDeletion: the deleted files may be many times larger than the rest of the repository.
 func TestRevertOfALargeDeletion(t *testing.T) {
 	h := newHost(t)
 	h.takesPushes(t)
 	large := make([]byte, 3<<20)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(large) // so that it does not shrink
+	_, _ = rand.NewChaCha8([32]byte{}).Read(large) // incompressible
 	h.commit(t, "main", files{"nodes/a.yaml": "1"})
 	from := h.commit(t, "main", files{"nodes/large": fmt.Sprintf("%x", large)})
 	bad := h.commit(t, "main", files{"nodes/large": ""})
@@ -221,8 +221,8 @@ func TestRevertOfALargeDeletion(t *testing.T) {
 	}
 }
 
-// TestRevertOfARewrittenHistory: the files of the commit before are taken from where the host still
-// has it, and it is said that the commits between are not known.
+// TestRevertOfARewrittenHistory shows that files of the previous commit are restored if the host still has it, and that
+// the commits in between are reported as unknown.
 func TestRevertOfARewrittenHistory(t *testing.T) {
 	h := newHost(t)
 	h.takesPushes(t)
@@ -243,8 +243,8 @@ func TestRevertOfARewrittenHistory(t *testing.T) {
 	}
 }
 
-// TestRevertIsPushedOnce: one that was pushed before counts, also where the branch that is followed
-// has moved on since. A branch with anything else is left alone.
+// TestRevertIsPushedOnce shows that an earlier push counts, even if the followed branch has moved since, and that a
+// branch with any other content is left alone.
 func TestRevertIsPushedOnce(t *testing.T) {
 	h := newHost(t)
 	h.takesPushes(t)
@@ -278,7 +278,7 @@ func TestRevertIsPushedOnce(t *testing.T) {
 	}
 }
 
-// TestRevertWritesOnlyBelowItsOwnName: no other branch, whatever it is asked for.
+// TestRevertWritesOnlyBelowItsOwnName shows that no other branch is ever written.
 func TestRevertWritesOnlyBelowItsOwnName(t *testing.T) {
 	h := newHost(t)
 	h.takesPushes(t)
@@ -296,7 +296,7 @@ func TestRevertWritesOnlyBelowItsOwnName(t *testing.T) {
 	}
 }
 
-// TestAPushIsRefused: the error says which right is missing.
+// TestAPushIsRefused shows that the error says which permission is missing.
 func TestAPushIsRefused(t *testing.T) {
 	cases := map[string]struct {
 		answer func(h *host, next http.Handler) http.Handler
@@ -344,7 +344,7 @@ func refusing(code int) func(*host, http.Handler) http.Handler {
 	}
 }
 
-// TestRevertOverSSH pushes with a key that may, and says of another that it may not.
+// TestRevertOverSSH pushes with a key that may push, and reports another one that may not.
 func TestRevertOverSSH(t *testing.T) {
 	hostKey, _ := newKey(t)
 	signer, plain := newKey(t)

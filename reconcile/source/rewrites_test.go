@@ -47,8 +47,7 @@ func TestFetchAfterRewrites(t *testing.T) {
 	}
 }
 
-// wantOneStore shows that nothing is left of stores that were replaced, or of
-// fetches that failed.
+// wantOneStore verifies that nothing is left of replaced stores or failed fetches.
 func wantOneStore(t *testing.T, c *client) {
 	t.Helper()
 	stores, err := filepath.Glob(filepath.Join(c.dir, "stores", "*"))
@@ -103,8 +102,8 @@ func TestFetchFollowsAMovingTag(t *testing.T) {
 	wantContent(t, c.mustFetch(t, v1alpha1.GitRef{Tag: "stable"}), second, map[string]string{"a.yaml": "2"})
 }
 
-// What a commit takes back from before the clone is sent again, although the
-// host knows that an ancestor of our tip had it: the request says where our history was cut off.
+// What a commit restores from before the clone is sent again, although the host knows that an ancestor of our tip had
+// it: the request says where our history is cut off.
 func TestFetchOfARevert(t *testing.T) {
 	h := newHost(t)
 	h.commit(t, "main", files{"a.yaml": "old", "nodes/b.yaml": "old b"})

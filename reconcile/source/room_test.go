@@ -31,8 +31,8 @@ func TestLoadOfAPack(t *testing.T) {
 	}
 }
 
-// TestFetchesThatTakeTooMuchMemory are refused before they are indexed: the Deployment has
-// room for two children beside.
+// TestFetchesThatTakeTooMuchMemory are refused before they are indexed: the Deployment's memory must also suffice for
+// two children.
 func TestFetchesThatTakeTooMuchMemory(t *testing.T) {
 	most := (&Git{options: NewGit(Options{}).options}).limits()
 	pack := packOf(t, strings.Repeat("0", 3<<20))
@@ -66,8 +66,8 @@ func TestFetchesThatTakeTooMuchMemory(t *testing.T) {
 	}
 }
 
-// TestLargeFetchesTakeTurns: two packs at the limits are not indexed at the same time, and a
-// small one of another repository waits for neither.
+// TestLargeFetchesTakeTurns shows that two packs at the limits are not indexed at the same time, and that a small one
+// of another repository waits for neither.
 func TestLargeFetchesTakeTurns(t *testing.T) {
 	shared, most := newRoom(), (&Git{options: NewGit(Options{}).options}).limits()
 	ingest := func(ctx context.Context, pack []byte) error {

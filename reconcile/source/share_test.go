@@ -19,14 +19,14 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// ticking is a clock of which no two readings are the same.
+// ticking is a clock that never returns the same time twice.
 type ticking struct{ ticks atomic.Int64 }
 
 func (c *ticking) now() time.Time {
 	return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(c.ticks.Add(1)))
 }
 
-// as another NodeSync, with an answer not older than a time.
+// fetchAs fetches as another NodeSync, with a result not older than a time.
 func (c *client) fetchAs(t *testing.T, key string, notBefore time.Time) (*render.Snapshot, time.Time, error) {
 	t.Helper()
 	req := c.request
@@ -34,7 +34,7 @@ func (c *client) fetchAs(t *testing.T, key string, notBefore time.Time) (*render
 	return c.git.Fetch(t.Context(), req)
 }
 
-// stores that are on disk.
+// stores returns the stores that are on disk.
 func (c *client) stores(t *testing.T) []os.DirEntry {
 	t.Helper()
 	stores, err := os.ReadDir(filepath.Join(c.dir, "stores"))
@@ -44,8 +44,7 @@ func (c *client) stores(t *testing.T) []os.DirEntry {
 	return stores
 }
 
-// Fifty NodeSyncs of one repository that all hear of a push fetch it once, and
-// read the same files.
+// Fifty NodeSyncs of one repository that are all notified of a push fetch it once, and read the same files.
 func TestFetchIsSharedByAllOfOneRepository(t *testing.T) {
 	h := newHost(t)
 	clock := &ticking{}
@@ -81,7 +80,7 @@ func TestFetchIsSharedByAllOfOneRepository(t *testing.T) {
 	}
 }
 
-// What began before an answer was due is not an answer.
+// A result that started before NotBefore is not used.
 func TestFetchIsSharedOnlyWhereItIsNewEnough(t *testing.T) {
 	h := newHost(t)
 	clock := &ticking{}
@@ -112,8 +111,7 @@ func TestFetchIsSharedOnlyWhereItIsNewEnough(t *testing.T) {
 	}
 }
 
-// The answer of a fetch is shared also where it is that there is none, so that a
-// host that hangs holds everyone up once.
+// A failed fetch is shared too, so that a hanging host delays every caller only once.
 func TestFailureIsShared(t *testing.T) {
 	var tried atomic.Int64
 	hang := listen(t, func(c net.Conn) { tried.Add(1); _, _ = io.Copy(io.Discard, c) })
@@ -141,7 +139,7 @@ func TestFailureIsShared(t *testing.T) {
 	}
 }
 
-// Who is stopped while waiting says so, and stops nobody else.
+// A caller that is cancelled while waiting gets its own error, and does not stop other callers.
 func TestFetchStoppedByItsCallerIsNotShared(t *testing.T) {
 	h := newHost(t)
 	clock := &ticking{}
@@ -225,8 +223,8 @@ func TestStoresAreHeldByTheirKeys(t *testing.T) {
 	}
 }
 
-// A NodeSync whose new credentials are wrong goes on with the Snapshot it has,
-// and holds no more than that one and what it asks now.
+// A NodeSync whose new credentials are wrong keeps using its last Snapshot, and holds only that store and the one of
+// its current request.
 func TestStoreIsKeptUntilTheNextOneIsThere(t *testing.T) {
 	h := newHost(t)
 	commit := h.commit(t, "main", files{"a.yaml": "a"})
@@ -250,8 +248,7 @@ func TestStoreIsKeptUntilTheNextOneIsThere(t *testing.T) {
 	}
 }
 
-// A shared answer is looked through for the asker's own folder, and is none
-// if somebody has missed an object since.
+// A shared result is verified for the caller's own folder, and is not used if a reader has missed an object since.
 func TestSharedAnswerIsWhole(t *testing.T) {
 	h := newHost(t)
 	clock := &ticking{}

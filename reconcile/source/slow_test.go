@@ -39,8 +39,8 @@ func (w trickle) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Over a line of 10 kB/s a small fetch arrives; a large one is ended by the
-// timeout, says so, and leaves nothing behind.
+// Over a connection of 10 kB/s a small fetch succeeds; a large one times out with a matching error, and leaves nothing
+// behind.
 func TestFetchFromASlowHost(t *testing.T) {
 	h := newHost(t)
 	inner := h.handler
@@ -49,7 +49,7 @@ func TestFetchFromASlowHost(t *testing.T) {
 	c := newClient(t, h.url, source.Options{})
 	wantContent(t, c.mustFetch(t, v1alpha1.GitRef{}), small, map[string]string{"a.yaml": "a"})
 
-	h.commit(t, "main", files{"noise": noise(newNoise(), 4<<20)}) // five minutes of it
+	h.commit(t, "main", files{"noise": noise(newNoise(), 4<<20)}) // five minutes at that rate
 	c.git = source.NewGit(source.Options{Dir: c.dir, Timeout: 3 * time.Second})
 	_, err := c.fetch(t, v1alpha1.GitRef{})
 	var away *source.UnreachableError

@@ -28,11 +28,10 @@ const (
 	sshUser = "git"
 )
 
-// sshSession is a conversation with git-upload-pack or git-receive-pack over ssh.
+// sshSession is a connection to git-upload-pack or git-receive-pack over ssh.
 //
-// go-git has one too, but its handshake knows no deadline, so that a host that
-// accepts the connection and says nothing would hold a goroutine for ever; and
-// it reads the configuration and the agent of the user who runs the program.
+// go-git has one too, but its handshake has no deadline, so that a host that accepts the connection and sends nothing
+// would block a goroutine forever; and it reads the ssh configuration and agent of the user who runs the program.
 type sshSession struct {
 	client  *ssh.Client
 	session *ssh.Session
@@ -57,7 +56,7 @@ func openSSH(ctx context.Context, ep *transport.Endpoint, req Request, l *line, 
 	if err != nil {
 		return nil, err
 	}
-	// Closing the connection is what ends a handshake, a read or a write.
+	// Closing the connection aborts a handshake, a read or a write.
 	release := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	c, channels, requests, err := ssh.NewClientConn(conn, addr, config)
 	if err != nil {
@@ -87,24 +86,24 @@ func (s *sshSession) start(service, path string) (err error) {
 	return s.session.Start(service + " " + quoted(path))
 }
 
-// quoted is a path in single quotes, as a shell reads it. Git hosts read it
-// alike, and csh wants the exclamation mark kept from it.
+// quoted returns a path in single quotes, as a shell expects it. Git hosts parse it the same way; csh also requires the
+// exclamation mark to be escaped.
 func quoted(path string) string {
 	return "'" + strings.NewReplacer(`'`, `'\''`, `!`, `'\!'`).Replace(path) + "'"
 }
 
-// AdvertisedReferencesContext reads what the host has.
+// AdvertisedReferencesContext reads the host's references.
 func (s *sshSession) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, error) {
 	ar, err := readReferences(s.out, s.ref)
-	// Gitea and Forgejo begin a refusal with an empty line there (cmd/serv.go).
+	// Gitea and Forgejo start an error there with an empty line (cmd/serv.go).
 	if errors.Is(err, packp.ErrEmptyInput) || errors.Is(err, pktline.ErrInvalidPktLen) {
-		_ = s.session.Wait() // so that what it said is complete
+		_ = s.session.Wait() // so that its stderr is complete
 		return nil, refusedToServe(s.said.String())
 	}
 	return ar, err
 }
 
-// readReferences reads what a GitRef needs of a host's list of references.
+// readReferences reads the part of a host's list of references that a GitRef needs.
 func readReferences(r io.Reader, ref v1alpha1.GitRef) (*packp.AdvRefs, error) {
 	ar := packp.NewAdvRefs()
 	limit := &LimitError{What: "the host's list of references", Limit: maxAdvertisement}
@@ -121,8 +120,8 @@ func readReferences(r io.Reader, ref v1alpha1.GitRef) (*packp.AdvRefs, error) {
 	return ar, nil
 }
 
-// refusedToServe turns what a host says in place of a list of references into
-// an error. There is no protocol for it, only what the hosts write.
+// refusedToServe converts what a host sends instead of a list of references into an error. There is no protocol for
+// this, only the hosts' messages.
 func refusedToServe(said string) error {
 	lower := strings.ToLower(said)
 	has := func(phrase string) bool { return strings.Contains(lower, phrase) }
@@ -137,7 +136,7 @@ func refusedToServe(said string) error {
 	return fmt.Errorf("the host says: %s", said)
 }
 
-// UploadPack asks for a pack.
+// UploadPack requests a pack.
 func (s *sshSession) UploadPack(_ context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
 	if err := req.UploadRequest.Encode(s.in); err != nil {
 		return nil, err
@@ -155,7 +154,7 @@ func (s *sshSession) UploadPack(_ context.Context, req *packp.UploadPackRequest)
 	return res, nil
 }
 
-// ReceivePack has the host take a pack.
+// ReceivePack sends a pack to the host.
 func (s *sshSession) ReceivePack(_ context.Context, req *packp.ReferenceUpdateRequest) (*packp.ReportStatus, error) {
 	if err := errors.Join(req.Encode(s.in), s.in.Close()); err != nil {
 		return nil, err
@@ -172,7 +171,7 @@ func (s *sshSession) ReceivePack(_ context.Context, req *packp.ReferenceUpdateRe
 	return report, report.Error()
 }
 
-// Close ends the conversation and its connection.
+// Close closes the session and its connection.
 func (s *sshSession) Close() error {
 	s.release()
 	err := s.client.Close()
@@ -182,10 +181,10 @@ func (s *sshSession) Close() error {
 	return err
 }
 
-// errNoKey reports that ssh has nothing to begin with.
+// errNoKey reports that ssh has no key and no known hosts.
 var errNoKey = errors.New("ssh needs identity and known_hosts")
 
-// sshConfig holds the host to known_hosts, strictly.
+// sshConfig checks the host against known_hosts, strictly.
 func sshConfig(ep *transport.Endpoint, addr string, req Request, dir string) (*ssh.ClientConfig, error) {
 	if req.anonymous() && len(req.Credentials.KnownHosts) == 0 {
 		return nil, &AuthError{URL: bare(req.URL), Anonymous: true, Err: errNoKey}
@@ -218,13 +217,13 @@ func sshConfig(ep *transport.Endpoint, addr string, req Request, dir string) (*s
 				Changed: knownhosts.IsHostKeyChanged(err), Fingerprint: ssh.FingerprintSHA256(key),
 			}
 		},
-		// Without these the host may offer a key of a kind that known_hosts
-		// has not, although it has another that is known.
+		// Without these, the host may offer a key of a type that is not in known_hosts, although it also has a known
+		// one.
 		HostKeyAlgorithms: db.HostKeyAlgorithms(addr),
 	}, nil
 }
 
-// readKnownHosts goes by way of a file, because the library reads nothing else.
+// readKnownHosts uses a temporary file, because the library only reads files.
 func readKnownHosts(data []byte, dir string) (*knownhosts.HostKeyDB, error) {
 	f, err := os.CreateTemp(dir, "known_hosts")
 	if err != nil {

@@ -27,11 +27,11 @@ type sshHost struct {
 	addr   string
 	config *ssh.ServerConfig
 	root   string
-	// readOnly is what is said to a key that may not push; empty if it may.
+	// readOnly is the host's message for a key without push access; empty if it has that.
 	readOnly string
 }
 
-// What hosts say of a key that may only read. Gitea says it after an empty line in place of the references.
+// Messages of hosts for a read-only key. Gitea sends its message after an empty line instead of the references.
 const (
 	githubReadOnly = "ERROR: The key you are authenticating with has been marked as read only.\nfatal: Could not read from remote repository.\n"
 	giteaReadOnly  = "error:\nerror: Deploy Key: 1:fleet is not authorized to write to acme/fleet.\nerror:\n"
@@ -60,7 +60,7 @@ func newPrivateKey(t *testing.T) ed25519.PrivateKey {
 	return private
 }
 
-// newLockedKey is a key that needs the password.
+// newLockedKey is a key with a password.
 func newLockedKey(t *testing.T) (ssh.Signer, []byte) {
 	t.Helper()
 	private := newPrivateKey(t)
@@ -94,7 +94,7 @@ func newSSHHost(t *testing.T, client ssh.PublicKey, hostKeys ...ssh.Signer) *ssh
 	return s
 }
 
-// listen hands each connection to serve, until the test ends.
+// listen passes each connection to serve until the test ends.
 func listen(t *testing.T, serve func(net.Conn)) net.Listener {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -152,9 +152,9 @@ func (s *sshHost) run(channel ssh.Channel, command string) {
 		_, _ = io.WriteString(channel.Stderr(), "not allowed: "+command)
 		return
 	}
-	cmd := exec.Command("git", strings.TrimPrefix(service, "git-"), filepath.Join(s.root, strings.TrimSuffix(path, "'"))) // it ends with its connection
+	cmd := exec.Command("git", strings.TrimPrefix(service, "git-"), filepath.Join(s.root, strings.TrimSuffix(path, "'"))) // it exits when its connection closes
 	cmd.Env, cmd.Stdout, cmd.Stderr = environment(), channel, channel.Stderr()
-	in, err := cmd.StdinPipe() // a program that ends is not to wait for more of it
+	in, err := cmd.StdinPipe() // so that an exiting program does not wait for more input
 	if err != nil {
 		return
 	}
@@ -216,7 +216,7 @@ func TestFetchOverSSHWithALockedIdentity(t *testing.T) {
 	c.mustFetch(t, v1alpha1.GitRef{})
 }
 
-// A host with keys of several kinds is held to the one that is known.
+// With a host that has keys of several types, the known one is used.
 func TestFetchOverSSHFromAHostWithTwoKeys(t *testing.T) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

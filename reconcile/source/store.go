@@ -26,43 +26,43 @@ import (
 )
 
 const (
-	// maxPacks is how many packs a store may have: each is asked in turn.
+	// maxPacks limits the packs of a store, because each is searched in turn.
 	maxPacks = 50
-	// slack is what a store may grow by beyond twice its clone, so that a tiny
-	// repository is not cloned at every other fetch.
+	// slack is how much a store may grow beyond twice its clone, so that a tiny repository is not cloned at every other
+	// fetch.
 	slack = 64 << 10
-	// objectCache bounds the objects of a store that are kept in memory.
+	// objectCache limits the objects of a store that are cached in memory.
 	objectCache = 2 * cache.MiByte
-	// openPacks bounds the file descriptors of a store.
+	// openPacks limits the file descriptors of a store.
 	openPacks = 4
 )
 
-// store is the packs of one clone and of the fetches since, in a folder laid
-// out as git's objects folder. Snapshots read it while it grows.
+// store contains the packs of one clone and of the fetches since, in a folder with the layout of git's objects folder.
+// Snapshots read it while it grows.
 type store struct {
 	dir string
-	// room is for what is indexed, here and in other stores.
+	// room is the memory for indexing, shared with other stores.
 	room *room
-	// space is what all stores share on disk.
+	// space is the disk space that all stores share.
 	space *Space
 
-	// What follows belongs to the one fetch at a time.
-	shallow []plumbing.Hash            // where the history was cut off
-	tip     plumbing.Hash              // the last commit that was shown to be whole
-	proven  map[plumbing.Hash]struct{} // trees that are present with all below them
-	entries int                        // that the proof of the last commit has looked at
+	// The fields below are used by one fetch at a time.
+	shallow []plumbing.Hash            // where the history is cut off
+	tip     plumbing.Hash              // the last commit that was verified to be complete
+	proven  map[plumbing.Hash]struct{} // trees that are present with everything below them
+	entries int                        // that the verification of the last commit visited
 	bytes   int64                      // on disk
-	cloned  int64                      // of these, the clone
+	cloned  int64                      // of bytes, the size of the clone
 	view    *tree                      // of tip
-	// deepened is what was asked of the history last.
+	// deepened is the last request for more history.
 	deepened deepened
-	saved    *record // what the folder says of the store
+	saved    *record // the record in the store's folder
 
-	mu      sync.Mutex             // guards what follows, which Snapshots and Since use
+	mu      sync.Mutex             // guards the fields below, which Snapshots and Since use
 	indexes []*idxfile.MemoryIndex // one for each pack
 	objects *filesystem.Storage
 	closed  bool
-	broken  bool // an object was missed: do not build on this store
+	broken  bool // an object was missing: no fetch may build on this store
 }
 
 func newStore(dir string, shared *room, space *Space) (*store, error) {
@@ -76,14 +76,13 @@ func newStore(dir string, shared *room, space *Space) (*store, error) {
 
 func (s *store) packDir() string { return filepath.Join(s.dir, "objects", "pack") }
 
-// reopen makes new packs visible, and the objects that they index: go-git lists
-// the packs once where it knows that nobody else writes.
+// reopen makes new packs and their objects visible. With ExclusiveAccess, go-git lists the packs only once.
 func (s *store) reopen(indexes ...*idxfile.MemoryIndex) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.indexes = append(s.indexes, indexes...)
 	if s.objects != nil {
-		_ = s.objects.Close() // only reading: nothing can be lost
+		_ = s.objects.Close() // opened for reading: nothing can be lost
 	}
 	s.objects = filesystem.NewStorageWithOptions(
 		osfs.New(s.dir, osfs.WithBoundOS()),
@@ -92,14 +91,14 @@ func (s *store) reopen(indexes ...*idxfile.MemoryIndex) {
 	)
 }
 
-// grown is whether a new clone would be better than one more pack.
+// grown reports whether a new clone is better than one more pack.
 func (s *store) grown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.indexes) >= maxPacks || s.bytes > 2*s.cloned+slack
 }
 
-// usable is whether a fetch may build on this store: another process may have emptied the cache folder.
+// usable reports whether a fetch may build on this store: another process may have emptied the cache folder.
 func (s *store) usable() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +109,7 @@ func (s *store) usable() bool {
 	return err == nil
 }
 
-// remove takes the store away. Snapshots that still read it get a *StaleError.
+// remove deletes the store. Snapshots that still read it get a *StaleError.
 func (s *store) remove() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,14 +117,14 @@ func (s *store) remove() error {
 		s.space.Add(-s.bytes)
 	}
 	s.closed = true
-	_ = s.objects.Close() // only reading: nothing can be lost
+	_ = s.objects.Close() // opened for reading: nothing can be lost
 	if err := os.RemoveAll(s.dir); err != nil {
 		return &StoreError{Err: err}
 	}
 	return nil
 }
 
-// uncount stops counting what a store has on disk, and returns it: another one takes its place.
+// uncount stops counting a store's bytes on disk, because another store replaces it, and returns them.
 func (s *store) uncount() int64 {
 	if s == nil {
 		return 0
@@ -136,7 +135,7 @@ func (s *store) uncount() int64 {
 	return bytes
 }
 
-// count takes uncount back.
+// count reverts uncount.
 func (s *store) count(bytes int64) {
 	if s == nil {
 		return
@@ -147,8 +146,8 @@ func (s *store) count(bytes int64) {
 
 var errStale = errors.New("the store was replaced")
 
-// with gives the objects to one reader at a time: go-git's storage is not made
-// for several. An object that is missed marks the store as broken.
+// with gives one reader at a time access to the objects, because go-git's storage is not safe for concurrent use. A
+// read error marks the store as broken.
 func (s *store) with(read func(*filesystem.Storage) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,8 +161,8 @@ func (s *store) with(read func(*filesystem.Storage) error) error {
 	return err
 }
 
-// has is whether the store has an object. It asks only the indexes: go-git
-// would look for a file of its own for each object first.
+// has reports whether the store has an object. It searches only the indexes, because go-git would first look for a
+// loose object file.
 func (s *store) has(h plumbing.Hash) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +174,7 @@ func (s *store) has(h plumbing.Hash) bool {
 	return false
 }
 
-// size of a blob in bytes.
+// size returns the size of a blob in bytes.
 func (s *store) size(h plumbing.Hash) (n int64, err error) {
 	err = s.with(func(objects *filesystem.Storage) error {
 		n, err = objects.EncodedObjectSize(h)
@@ -184,7 +183,7 @@ func (s *store) size(h plumbing.Hash) (n int64, err error) {
 	return n, err
 }
 
-// blob reads a blob whole.
+// blob reads a whole blob.
 func (s *store) blob(h plumbing.Hash) (data []byte, err error) {
 	err = s.with(func(objects *filesystem.Storage) error {
 		b, err := object.GetBlob(objects, h)
@@ -226,7 +225,7 @@ func (s *store) folder(h plumbing.Hash) (entries []object.TreeEntry, err error) 
 	return entries, err
 }
 
-// root of a commit's tree.
+// root returns the hash of a commit's tree.
 func (s *store) root(commit plumbing.Hash) (root plumbing.Hash, err error) {
 	c, err := s.commit(commit)
 	if err != nil {
@@ -236,24 +235,23 @@ func (s *store) root(commit plumbing.Hash) (root plumbing.Hash, err error) {
 }
 
 const (
-	// recordName is the file in a store's folder which reports that the process after this
-	// one can go on with it.
+	// recordName is the file in a store's folder whose presence lets the next process continue with the store.
 	recordName = "store.json"
-	// unclaimed is how long what an earlier process has left waits for its first fetch.
+	// unclaimed is how long the stores of an earlier process are kept without a fetch.
 	unclaimed = 10 * time.Minute
 )
 
-// record is what has to be in a store's folder. What it names was there before it, and
-// whatever else is there came after it.
+// record lists what must be in a store's folder. The packs that it lists were written before it; everything else in the
+// folder was written after it.
 type record struct {
-	// Of is what the store is of.
+	// Of identifies what the store is of.
 	Of string `json:"of"`
-	// Tip is the last commit that was shown to be whole, Shallow where the history is cut off.
+	// Tip is the last commit that was verified to be complete; Shallow is where the history is cut off.
 	Tip     plumbing.Hash   `json:"tip"`
 	Shallow []plumbing.Hash `json:"shallow,omitempty"`
 	// Cloned is the size of the clone, in bytes.
 	Cloned int64 `json:"cloned"`
-	// Packs are the names of the packs, without their endings.
+	// Packs are the names of the packs, without extensions.
 	Packs []string `json:"packs"`
 }
 
@@ -262,9 +260,9 @@ func (r *record) equal(other *record) bool {
 		slices.Equal(r.Shallow, other.Shallow) && slices.Equal(r.Packs, other.Packs)
 }
 
-// storeOf says what a store can be used for by another process: the same reference of the same URL,
-// within the same limits. Credentials are no part of it, as nothing on disk is made of them:
-// who asks gets what the host shows to them, from whichever store.
+// storeOf identifies what another process can use a store for: the same reference of the same URL, within the same
+// limits. Credentials are not part of it, because nothing on disk is derived from them: every caller gets only what the
+// host shows to it, from whichever store.
 func (g *Git) storeOf(req Request) (string, error) {
 	what, err := json.Marshal(struct {
 		URL    string
@@ -275,8 +273,8 @@ func (g *Git) storeOf(req Request) (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
-// Save has the process after this one go on with the stores that are at rest now, and removes
-// what an earlier one has left and nobody has asked for. What was fetched since is fetched again.
+// Save lets the next process continue with the stores that are idle now, and removes the stores of an earlier process
+// that nothing has requested. Later fetches are not saved and run again.
 func (g *Git) Save() error {
 	g.mu.Lock()
 	slots := make([]*slot, 0, len(g.slots))
@@ -301,7 +299,7 @@ func (g *Git) Save() error {
 	return errors.Join(errs...)
 }
 
-// save waits for nobody: a store that is being fetched into is saved the next time.
+// save does not wait: a store with a fetch in progress is saved the next time.
 func (s *slot) save() error {
 	select {
 	case s.turn <- struct{}{}:
@@ -336,8 +334,8 @@ func (s *store) save(of string) error {
 	return err
 }
 
-// claim gives a slot without a store one that an earlier process has left, if there is one
-// of the same and all that it has to have is whole. The slot's turn is the caller's.
+// claim gives a slot without a store a matching store of an earlier process, if there is one and all of its packs are
+// intact. The caller holds the slot's lock.
 func (g *Git) claim(s *slot, req Request) error {
 	if s.store != nil {
 		return nil
@@ -361,7 +359,7 @@ func (g *Git) claim(s *slot, req Request) error {
 	return nil
 }
 
-// leftOf takes one folder off the list of what an earlier process has left; empty if none is.
+// leftOf removes one matching folder of an earlier process from the list and returns it; empty if there is none.
 func (g *Git) leftOf(what string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -373,7 +371,7 @@ func (g *Git) leftOf(what string) string {
 	return dirs[0]
 }
 
-// openStore opens what the record in a folder names, and removes whatever else is there.
+// openStore opens the packs that the record in a folder lists, and removes all other packs.
 func openStore(dir string, shared *room, space *Space) (*store, error) {
 	has, err := readRecord(dir)
 	if err != nil {
@@ -400,7 +398,7 @@ func openStore(dir string, shared *room, space *Space) (*store, error) {
 	return s, nil
 }
 
-// readRecord reads the record of a folder that an earlier process has left.
+// readRecord reads the record in a folder of an earlier process.
 func readRecord(dir string) (*record, error) {
 	text, err := os.ReadFile(filepath.Join(dir, recordName))
 	if err != nil {
@@ -416,7 +414,7 @@ func readRecord(dir string) (*record, error) {
 	return has, nil
 }
 
-// keepOnly removes the files of packs that were not there yet when the record was written.
+// keepOnly removes the files of packs that were written after the record.
 func (s *store) keepOnly(packs []string) error {
 	entries, err := os.ReadDir(s.packDir())
 	if err != nil {
@@ -435,8 +433,8 @@ func (s *store) keepOnly(packs []string) error {
 	return nil
 }
 
-// openPack reads the index of a pack, and how many bytes both have on disk. A machine that
-// stopped may have lost the end of either.
+// openPack reads the index of a pack, and returns it with the size of both files on disk. Either may be truncated if
+// the machine stopped.
 func (s *store) openPack(name string) (*idxfile.MemoryIndex, int64, error) {
 	base := filepath.Join(s.packDir(), filepath.Base(name))
 	size := int64(0)
@@ -451,7 +449,7 @@ func (s *store) openPack(name string) (*idxfile.MemoryIndex, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	defer func() { _ = f.Close() }() // nothing was written
+	defer func() { _ = f.Close() }() // opened for reading
 	index := &idxfile.MemoryIndex{}
 	if err := idxfile.NewDecoder(f).Decode(index); err != nil {
 		return nil, 0, fmt.Errorf("read the index %s: %w", name, err)
@@ -459,13 +457,13 @@ func (s *store) openPack(name string) (*idxfile.MemoryIndex, int64, error) {
 	return index, size, nil
 }
 
-// checkSum reads a pack or an index and compares it with the sum at its end. It returns its size.
+// checkSum verifies the checksum at the end of a pack or index, and returns the file's size.
 func checkSum(path string) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = f.Close() }() // nothing was written
+	defer func() { _ = f.Close() }() // opened for reading
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err

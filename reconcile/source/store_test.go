@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// restarted is a client as the process after the one that a client stands for has it.
+// restarted is the client of the next process, with the same folder.
 func (c *client) restarted(o source.Options) *client {
 	o.Dir = c.dir
 	return &client{git: source.NewGit(o), dir: c.dir, request: c.request}
@@ -26,8 +26,7 @@ func (c *client) mustSave(t *testing.T) {
 	}
 }
 
-// TestAStoreOutlivesItsProcess: the process after one that has saved its store fetches what is new, and
-// nothing where nothing is.
+// TestAStoreOutlivesItsProcess shows that the next process uses a saved store and fetches only what is new.
 func TestAStoreOutlivesItsProcess(t *testing.T) {
 	h := newHost(t)
 	want := map[string]string{"nodes/a.yaml": "a", "nodes/b.yaml": "b"}
@@ -52,7 +51,7 @@ func TestAStoreOutlivesItsProcess(t *testing.T) {
 		t.Errorf("since the first commit: %v, known %v", since, known)
 	}
 
-	// What was fetched after the last Save is no part of what was saved.
+	// What was fetched after the last Save was not saved.
 	c = c.restarted(source.Options{})
 	wantContent(t, c.mustFetch(t, v1alpha1.GitRef{}), second, want)
 	wantOneStore(t, c)
@@ -65,8 +64,8 @@ func TestAStoreOutlivesItsProcess(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeBelievedIsCloned: a folder that is not as it was written, or of something else, is
-// removed, and the repository cloned.
+// TestWhatCannotBeBelievedIsCloned shows that a folder that was modified or is of something else is removed, and that
+// the repository is cloned.
 func TestWhatCannotBeBelievedIsCloned(t *testing.T) {
 	h := newHost(t)
 	want := map[string]string{"nodes/a.yaml": "a", "nodes/b.yaml": noise(newNoise(), 4000)} // in the middle of the pack
@@ -144,8 +143,8 @@ func TestWhatCannotBeBelievedIsCloned(t *testing.T) {
 	}
 }
 
-// TestAStoreIsForTheSame: what an earlier process has left is for the same reference of the same URL within
-// the same limits, for whoever the host shows it to, and is removed where nobody asks for it.
+// TestAStoreIsForTheSame: a store of an earlier process is used for the same reference of the same URL within the same
+// limits, for any caller with access, and is removed if nothing requests it.
 func TestAStoreIsForTheSame(t *testing.T) {
 	h := newHost(t)
 	h.commit(t, "main", files{"a.yaml": "a"})
@@ -200,7 +199,7 @@ func TestAStoreIsForTheSame(t *testing.T) {
 	}
 }
 
-// TestTheCacheFolderIsEmptied under a process that runs: with a new commit, and without one.
+// TestTheCacheFolderIsEmptied while the process runs: with a new commit, and without one.
 func TestTheCacheFolderIsEmptied(t *testing.T) {
 	h := newHost(t)
 	first := h.commit(t, "main", files{"a.yaml": "first"})

@@ -21,8 +21,8 @@ metadata: {name: general}
 spec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: []}}}
 `
 
-// A submodule among the nodes is refused: what had been in its place would look removed. One
-// beside the folders that nodes names is of no account.
+// A submodule among the nodes is refused: otherwise the files that it replaces would look removed. A submodule outside
+// the folders in nodes is ignored.
 func TestRenderRefusesSubmodules(t *testing.T) {
 	cases := map[string]struct {
 		nodes []string

@@ -17,8 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// tree is a commit's tree as a read-only file system. It reads the store when
-// it is read. Submodules are empty folders.
+// tree is a commit's tree as a read-only file system. It reads from the store on demand. Submodules are empty folders.
 type tree struct {
 	store    *store
 	root     plumbing.Hash
@@ -53,7 +52,7 @@ func (e entry) isDir() bool { return e.mode == filemode.Dir || e.mode == filemod
 // Submodule reports whether the entry is a commit of another repository.
 func (e entry) Submodule() bool { return e.mode == filemode.Submodule }
 
-// fsMode is the mode as io/fs has it.
+// fsMode returns the mode in io/fs terms.
 func (e entry) fsMode() fs.FileMode {
 	switch e.mode {
 	case filemode.Dir, filemode.Submodule:
@@ -67,8 +66,7 @@ func (e entry) fsMode() fs.FileMode {
 	}
 }
 
-// Open opens a file or folder. Symlinks are followed within the tree; one that
-// leaves it is a *SymlinkError.
+// Open opens a file or folder. It follows symlinks within the tree; a symlink out of it is a *SymlinkError.
 func (t *tree) Open(name string) (fs.File, error) {
 	e, err := t.walk("open", name, true)
 	if err != nil {
@@ -88,8 +86,7 @@ func (t *tree) Open(name string) (fs.File, error) {
 	return newOpenFile(info{name: path.Base(name), entry: e, size: int64(len(data))}, data), nil
 }
 
-// ReadFile reads a file, following symlinks. One that is too large is a
-// *LimitError with its name.
+// ReadFile reads a file and follows symlinks. A file that is too large is a *LimitError with its name.
 func (t *tree) ReadFile(name string) ([]byte, error) {
 	e, err := t.walk("readfile", name, true)
 	if err != nil {
@@ -113,7 +110,7 @@ func (t *tree) ReadDir(name string) ([]fs.DirEntry, error) {
 	return t.list("readdir", name, e)
 }
 
-// Stat follows symlinks.
+// Stat returns information about a name and follows symlinks.
 func (t *tree) Stat(name string) (fs.FileInfo, error) {
 	e, err := t.walk("stat", name, true)
 	if err != nil {
@@ -122,7 +119,7 @@ func (t *tree) Stat(name string) (fs.FileInfo, error) {
 	return t.info("stat", name, e)
 }
 
-// Lstat does not follow a symlink at the end of the name.
+// Lstat is like Stat, but does not follow a symlink at the end of the name.
 func (t *tree) Lstat(name string) (fs.FileInfo, error) {
 	e, err := t.walk("lstat", name, false)
 	if err != nil {
@@ -131,7 +128,7 @@ func (t *tree) Lstat(name string) (fs.FileInfo, error) {
 	return t.info("lstat", name, e)
 }
 
-// ReadLink returns where a symlink points.
+// ReadLink returns the target of a symlink.
 func (t *tree) ReadLink(name string) (string, error) {
 	e, err := t.walk("readlink", name, false)
 	if err != nil {
@@ -143,8 +140,8 @@ func (t *tree) ReadLink(name string) (string, error) {
 	return t.target("readlink", name, e)
 }
 
-// Identity is git's hash of a file's content. Of a folder it is a hash of its
-// listing: the names, their modes and kinds, nothing of what is below them.
+// Identity returns git's hash of a file's content. For a folder it returns a hash of its listing: names, modes and
+// kinds, but nothing about what is below them.
 func (t *tree) Identity(name string) (string, error) {
 	e, err := t.walk("identity", name, true)
 	if err != nil {
@@ -196,7 +193,7 @@ func (t *tree) read(op, name string, e entry) ([]byte, error) {
 	return data, nil
 }
 
-// failed says why an object is unavailable.
+// failed returns the error for an object that is not available.
 func (t *tree) failed(op, name string, h plumbing.Hash, err error) error {
 	var limit *LimitError
 	switch {
@@ -213,17 +210,16 @@ func (t *tree) failed(op, name string, h plumbing.Hash, err error) error {
 }
 
 const (
-	// maxHops is how many symlinks one name may lead over, as on Linux.
+	// maxHops limits the symlinks in the resolution of one name, as on Linux.
 	maxHops = 40
-	// maxTarget is the longest target of a symlink, as on Linux.
+	// maxTarget limits the length of a symlink's target, as on Linux.
 	maxTarget = 4096
-	// maxSteps is how many parts one name may have with those of all targets on its way:
-	// forty links could lead through eighty thousand folders, for each file again.
+	// maxSteps limits the path elements of one name including those of all symlink targets: forty symlinks could lead
+	// through eighty thousand folders, again for each file.
 	maxSteps = 1000
 )
 
-// walk finds what stands at a name, following the symlinks on the way, and one
-// at the end if follow is set.
+// walk returns the entry at a name. It follows symlinks on the way, and one at the end if follow is set.
 func (t *tree) walk(op, name string, follow bool) (entry, error) {
 	if !fs.ValidPath(name) {
 		return entry{}, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
@@ -248,8 +244,8 @@ func (t *tree) walk(op, name string, follow bool) (entry, error) {
 	return w.trail[len(w.trail)-1], nil
 }
 
-// direct finds what stands at a name that no symlink is part of; false if one is, or
-// where nothing is found. It is what is asked of every input at every commit.
+// direct returns the entry at a name without symlinks; false if there is a symlink or nothing is found. It is the fast
+// path for the inputs that are checked at every commit.
 func (t *tree) direct(op, name string) (entry, bool) {
 	here := entry{name: ".", mode: filemode.Dir, hash: t.root}
 	if name == "." {
@@ -263,7 +259,7 @@ func (t *tree) direct(op, name string) (entry, bool) {
 		}
 		entries, err := t.folder(op, name, here)
 		if err != nil {
-			return entry{}, false // who walks says why
+			return entry{}, false // the caller's slower walk reports why
 		}
 		i, ok := find(entries, part)
 		if !ok || entries[i].mode == filemode.Symlink {
@@ -274,23 +270,23 @@ func (t *tree) direct(op, name string) (entry, bool) {
 	return here, true
 }
 
-// find is the place of a name in a folder.
+// find returns the index of a name in a folder.
 func find(entries []entry, name string) (int, bool) {
 	return slices.BinarySearchFunc(entries, name, func(e entry, name string) int { return strings.Compare(e.name, name) })
 }
 
-// walker goes from the root to a name.
+// walker walks from the root to a name.
 type walker struct {
 	tree     *tree
 	op, name string
-	trail    []entry // from the root to where it stands
-	link     string  // the name of the symlink that it followed last
-	target   string  // and where that points
+	trail    []entry // from the root to the current entry
+	link     string  // the name of the last symlink that was followed
+	target   string  // and its target
 	hops     int
 }
 
-// step goes one part further. Where the part is a symlink to be followed, it
-// stays and returns the parts of its target.
+// step walks one path element. If that is a symlink to follow, it stays in place and returns the elements of its
+// target.
 func (w *walker) step(part string, follow bool) ([]string, error) {
 	switch part {
 	case "", ".":
@@ -345,7 +341,7 @@ func (w *walker) astray(reason string) error {
 	return w.fail(&SymlinkError{Name: w.link, Target: w.target, Reason: reason})
 }
 
-// at is the name from the root of something in the folder where it stands.
+// at returns the path from the root of a name in the current folder.
 func (w *walker) at(name string) string {
 	parts := make([]string, 0, len(w.trail)+1)
 	for _, e := range w.trail {
@@ -354,7 +350,7 @@ func (w *walker) at(name string) string {
 	return path.Join(append(parts, name)...)
 }
 
-// target reads where a symlink points.
+// target reads the target of a symlink.
 func (t *tree) target(op, name string, link entry) (string, error) {
 	size, err := t.store.size(link.hash)
 	if err != nil {
@@ -370,7 +366,7 @@ func (t *tree) target(op, name string, link entry) (string, error) {
 	return string(data), nil
 }
 
-// info describes a file, folder or symlink. Git keeps no times.
+// info describes a file, folder or symlink. Git stores no times.
 type info struct {
 	name string
 	entry
@@ -384,11 +380,11 @@ func (i info) ModTime() time.Time { return time.Time{} }
 func (i info) IsDir() bool        { return i.isDir() }
 func (i info) Sys() any           { return nil }
 
-// dirEntry is one name of a listing. Its size is looked up when it is asked for.
+// dirEntry is one entry of a listing. Its size is only read on request.
 type dirEntry struct {
 	entry
 	tree *tree
-	at   string // the name from the root
+	at   string // the path from the root
 }
 
 func (d *dirEntry) Name() string               { return d.name }
@@ -397,7 +393,7 @@ func (d *dirEntry) Type() fs.FileMode          { return d.fsMode().Type() }
 func (d *dirEntry) Info() (fs.FileInfo, error) { return d.tree.info("stat", d.at, d.entry) }
 func (d *dirEntry) String() string             { return fs.FormatDirEntry(d) }
 
-// openFile is a file that was read.
+// openFile is a file whose content has been read.
 type openFile struct {
 	info info
 	*bytes.Reader
@@ -410,7 +406,7 @@ func newOpenFile(i info, data []byte) *openFile {
 func (f *openFile) Stat() (fs.FileInfo, error) { return f.info, nil }
 func (f *openFile) Close() error               { return nil }
 
-// openDir is a folder that was listed.
+// openDir is a folder whose entries have been read.
 type openDir struct {
 	info info
 	list []fs.DirEntry
@@ -423,7 +419,7 @@ func (d *openDir) Read([]byte) (int, error) {
 	return 0, &fs.PathError{Op: "read", Path: d.info.name, Err: fs.ErrInvalid}
 }
 
-// ReadDir returns the next n entries, or all that are left where n is not positive.
+// ReadDir returns the next n entries, or all remaining ones if n is not positive.
 func (d *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
 	if n <= 0 {
 		rest := d.list

@@ -14,46 +14,43 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 )
 
-// mostSigned is how many commits one Range may have: each is read and verified.
+// mostSigned limits the commits of one Range, because each is read and verified.
 const mostSigned = 1000
 
-// firstDepth is how many commits of a history are asked for first. Most often a
-// restart has missed fewer.
+// firstDepth is the depth of the first request for more history. It usually covers what was missed during a restart.
 const firstDepth = 64
 
-// Signatures says which signatures a key's last Snapshot needs.
+// Signatures describes which signatures a key's last Snapshot needs.
 type Signatures struct {
 	Mode v1alpha1.VerificationMode
-	// Commit of that Snapshot.
+	// Commit is that of the Snapshot.
 	Commit string
-	// Since is the commit up to which all is verified; empty for none. Only for Range.
+	// Since is the commit up to which everything is verified; empty for none. It is only used for Range.
 	Since string
-	// Newest is the newest commit that was verified; empty for none.
+	// Newest is the newest verified commit; empty for none.
 	Newest string
 	Keys   signature.Keys
-	// Now is when the keys have to be valid.
+	// Now is the time at which the keys must be valid.
 	Now time.Time
 }
 
-// Verified is whose signature a Snapshot has.
+// Verified describes the signature of a Snapshot.
 type Verified struct {
-	// Signer of the commit, or of the tag: the entry of the Secret, and the key.
+	// Signer signed the commit or the tag: the entry of the Secret, and the key.
 	Signer string
-	// Made is when the commit, or the tag, was made, in its own words.
+	// Made is the creation time that the commit or the tag states.
 	Made time.Time
-	// Follows is true if the Newest is known to lie before the commit, or there is
-	// none.
+	// Follows is true if Newest is known to be an ancestor of the commit or the commit itself, or if there is no
+	// Newest.
 	Follows bool
 }
 
-// Verify says who has signed what the key's last Snapshot is of. With Range every
-// commit has to be signed that it reaches and Since does not, whichever parent leads
-// there; and of these two histories one commit has to be common. Where the store lacks
-// a part of them, it is deepened.
+// Verify returns who signed the commit or tag of the key's last Snapshot. With Range, every commit that it reaches but
+// Since does not must be signed, through any parent, and the two histories must have a commit in common. If a part of
+// them is missing from the store, Verify deepens it.
 //
-// The error is a *signature.Error where a signature is missing or does not count, a
-// *HistoryError where the commits in between cannot be told or are too many; the
-// context's; or one of Fetch's.
+// The error is a *signature.Error if a signature is missing or not accepted; a *HistoryError if the commits in between
+// are unknown or too many; the context's; or one of Fetch's.
 func (g *Git) Verify(ctx context.Context, req Request, want Signatures) (Verified, error) {
 	ctx, cancel := g.bound(ctx)
 	defer cancel()
@@ -82,7 +79,7 @@ func (g *Git) Verify(ctx context.Context, req Request, want Signatures) (Verifie
 	return found, nil
 }
 
-// follows is whether a commit is known to be an ancestor of head, or is it.
+// follows reports whether a commit is known to be an ancestor of head, or head itself.
 func (s *store) follows(head, commit plumbing.Hash) bool {
 	if head == commit {
 		return true
@@ -134,7 +131,7 @@ func (g *Git) reach(ctx context.Context, req Request, held hold, depth int) erro
 	return g.deepen(ctx, s.store, req, depth, g.limits())
 }
 
-// verifyHead verifies the tag, or the commit.
+// verifyHead verifies the tag or the commit.
 func (h hold) verifyHead(want Signatures) (Verified, error) {
 	if want.Mode == v1alpha1.VerifyTag {
 		return h.verifyTag(want)
@@ -180,8 +177,7 @@ func (s *store) verifyCommit(hash plumbing.Hash, want Signatures) (Verified, err
 	return Verified{Signer: signer, Made: made}, err
 }
 
-// raw reads an object as Git stores it, checked against its hash, and shows it to who
-// parses it.
+// raw reads an object as Git stores it, verifies its hash, and passes it to parse.
 func (s *store) raw(kind plumbing.ObjectType, hash plumbing.Hash, parse func(plumbing.EncodedObject) error) (data []byte, err error) {
 	err = s.small(hash, "the "+kind.String()+" "+hash.String(), func(objects *filesystem.Storage) error {
 		o, err := objects.EncodedObject(kind, hash)
@@ -192,7 +188,7 @@ func (s *store) raw(kind plumbing.ObjectType, hash plumbing.Hash, parse func(plu
 		if err != nil {
 			return err
 		}
-		defer func() { _ = r.Close() }() // only reading: nothing can be lost
+		defer func() { _ = r.Close() }() // opened for reading: nothing can be lost
 		if data, err = io.ReadAll(r); err != nil {
 			return err
 		}

@@ -11,16 +11,15 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 )
 
-// gpgKey makes a key with gpg. It returns the public key and a program by which git
-// signs with it.
+// gpgKey creates a key with gpg. It returns the public key and a program with which git signs.
 func gpgKey(t *testing.T, user string) (public []byte, program string) {
 	t.Helper()
-	home, err := os.MkdirTemp("", "gpg") // a short name: gpg's agent has a socket in it
+	home, err := os.MkdirTemp("", "gpg") // a short name, because gpg's agent creates a socket in it
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = exec.Command("gpgconf", "--homedir", home, "--kill", "all").Run() // it may have ended
+		_ = exec.Command("gpgconf", "--homedir", home, "--kill", "all").Run() // it may have exited
 		_ = os.RemoveAll(home)
 	})
 	options := []string{"--homedir", home, "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", ""}
@@ -38,8 +37,8 @@ func gpgKey(t *testing.T, user string) (public []byte, program string) {
 	return public, program
 }
 
-// TestVerifyTagOfGPG: tags that gpg has signed, with a key of the Secret and with
-// another, and one whose words were changed afterwards.
+// TestVerifyTagOfGPG verifies tags signed by gpg with a key of the Secret, with another key, and with a message changed
+// afterwards.
 func TestVerifyTagOfGPG(t *testing.T) {
 	s := newSigned(t)
 	public, alice := gpgKey(t, "alice@example.com")

@@ -23,7 +23,7 @@ type signed struct {
 	key    string // the private key's file
 	keys   signature.Keys
 	trees  int
-	// verified is the commit that was verified last.
+	// verified is the last commit that was verified.
 	verified string
 }
 
@@ -74,7 +74,7 @@ func (s *signed) make(t *testing.T, sign bool, parents ...string) string {
 	return s.git(t, "", args...)
 }
 
-// restart forgets what was fetched.
+// restart forgets all fetches.
 func (s *signed) restart(t *testing.T) {
 	t.Helper()
 	s.client = newClient(t, s.url, source.Options{})
@@ -115,13 +115,13 @@ func TestVerifyHEAD(t *testing.T) {
 	s.passes(t, v1alpha1.VerifyHEAD, main)
 	bad := s.push(t, false, first)
 	s.fails(t, v1alpha1.VerifyHEAD, main, "commit "+bad[:12]+" is not signed")
-	// A signature is of one commit: what the host calls its replacement is another.
+	// A signature is for one commit: the host's replacement is another commit.
 	git(t, s.repository, "", "replace", bad, first)
 	s.restart(t)
 	s.fails(t, v1alpha1.VerifyHEAD, main, "commit "+bad[:12]+" is not signed")
 	good := s.push(t, true, bad)
 	s.passes(t, v1alpha1.VerifyHEAD, main)
-	// The signature of one commit in another.
+	// The signature of one commit in another one.
 	moved := strings.Replace(git(t, s.repository, "", "cat-file", "commit", good), "\n\npools", "\n\nother pools", 1)
 	git(t, s.repository, "", "update-ref", "refs/heads/main", s.git(t, moved, "hash-object", "-t", "commit", "-w", "--stdin"))
 	s.fails(t, v1alpha1.VerifyHEAD, main, "is not what was signed with SSH key")
@@ -139,7 +139,7 @@ func TestVerifyRange(t *testing.T) {
 	s.fails(t, v1alpha1.VerifyRange, main, "commit "+bad[:12]+" is not signed")
 	s.restart(t)
 	s.fails(t, v1alpha1.VerifyRange, main, "commit "+bad[:12]+" is not signed")
-	// A merge brings both sides.
+	// A merge includes both sides.
 	good := s.make(t, true, first)
 	s.push(t, true, good, bad)
 	s.fails(t, v1alpha1.VerifyRange, main, "commit "+bad[:12]+" is not signed")
@@ -147,7 +147,7 @@ func TestVerifyRange(t *testing.T) {
 	if found := s.passes(t, v1alpha1.VerifyRange, main); !found.Follows {
 		t.Error("a merge counts as older than what it merges")
 	}
-	// Set back: what is signed was verified before, and what is not is none the better.
+	// Reset: signed commits were verified before, and unsigned ones still fail.
 	git(t, s.repository, "", "update-ref", "refs/heads/main", good)
 	if found := s.passes(t, v1alpha1.VerifyRange, main); found.Follows {
 		t.Error("an ancestor counts as newer")
@@ -155,17 +155,17 @@ func TestVerifyRange(t *testing.T) {
 	s.verified = merge
 	git(t, s.repository, "", "update-ref", "refs/heads/main", root)
 	s.fails(t, v1alpha1.VerifyRange, main, "commit "+root[:12]+" is not signed")
-	// Rebased, on what is known.
+	// Rebased onto a known commit.
 	s.push(t, true, s.make(t, true, first))
 	s.passes(t, v1alpha1.VerifyRange, main)
-	// Another repository, by the same signers.
+	// Another repository of the same signers.
 	s.push(t, true, s.push(t, true))
 	s.fails(t, v1alpha1.VerifyRange, main, "HEAD has another history")
 	s.restart(t)
 	s.fails(t, v1alpha1.VerifyRange, main, "it is not among the commits before HEAD")
 }
 
-// What a restart has missed is fetched, in two steps.
+// Commits missed during a restart are fetched, in two steps.
 func TestVerifyRangeAfterARestart(t *testing.T) {
 	s := newSigned(t)
 	at := s.push(t, true)
@@ -221,7 +221,7 @@ func TestVerifyTag(t *testing.T) {
 	s.git(t, "", "tag", "-f", "-s", "-m", "r", "v1.0.0", at)
 	s.passes(t, v1alpha1.VerifyTag, v1)
 	s.passes(t, v1alpha1.VerifyTag, v1alpha1.GitRef{SemVer: ">=1.0.0"})
-	// A tag under the name of another, and one of a tag.
+	// A tag under the name of another, and a tag of a tag.
 	git(t, s.repository, "", "update-ref", "refs/tags/v2.0.0", "refs/tags/v1.0.0")
 	s.fails(t, v1alpha1.VerifyTag, v2, `tag v2.0.0 was made and signed as "tag v1.0.0"`)
 	s.git(t, "", "tag", "-f", "-s", "-m", "r", "v2.0.0", "v1.0.0")
@@ -231,7 +231,7 @@ func TestVerifyTag(t *testing.T) {
 	s.fails(t, v1alpha1.VerifyTag, main, "reference main is not an annotated tag")
 }
 
-// A Snapshot that is not the newest any more is not spoken of.
+// A Snapshot that is no longer the newest is not verified.
 func TestVerifyOfWhatIsGone(t *testing.T) {
 	s := newSigned(t)
 	first := s.push(t, true)

@@ -1,9 +1,8 @@
 // Package signature verifies the signatures of Git commits and tags.
 //
-// The bytes of a commit or a tag, as Git stores them, the public keys of a Secret
-// and a time go in; who has signed it, or an *Error that says what is missing, comes
-// out. Signatures are OpenPGP's, and SSH's in the namespace "git".
+// The input is a commit or tag as Git stores it, the public keys of a Secret, and a time. The output is the signer, or
+// an *Error that says what is missing. Signatures are OpenPGP's, and SSH's in the namespace "git".
 //
-// It reads objects by itself and strictly: what a signature does not cover is never
-// taken for content. It does no I/O, and never repeats what stands in a Secret.
+// The package parses objects itself, and strictly: it never treats anything that a signature does not cover as content.
+// It does no I/O, and never repeats the content of a Secret.
 package signature

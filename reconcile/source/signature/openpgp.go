@@ -59,8 +59,8 @@ func (k Keys) byOpenPGP(s signed, now time.Time) (string, *refusal) {
 
 var unreadable = &refusal{weight: otherKey, problem: "has a signature that cannot be read", remedy: "sign it again and push it"}
 
-// onlySignature is the one signature of several packets. Of two, one could say who it is
-// by, and the other be it.
+// onlySignature returns the only signature packet. Of two signatures, one could name the signer and the other be
+// verified.
 func onlySignature(packets []byte) (*packet.Signature, *refusal) {
 	r := packet.NewReader(bytes.NewReader(packets))
 	first, err := r.NextWithUnsupported()
@@ -80,11 +80,10 @@ func onlySignature(packets []byte) (*packet.Signature, *refusal) {
 	return sig, nil
 }
 
-// hashes are those that a signature may be made with.
+// hashes are the accepted hash algorithms.
 var hashes = []crypto.Hash{crypto.SHA256, crypto.SHA384, crypto.SHA512, crypto.SHA3_256, crypto.SHA3_512}
 
-// weakness is the algorithm by which another client may have made a signature; empty if
-// there is none.
+// weakness returns the weak algorithm that a signature uses; empty if it uses none. Signatures of other clients may.
 func weakness(sig *packet.Signature, r ring) string {
 	if !slices.Contains(hashes, sig.Hash) {
 		return "the weak hash " + sig.Hash.String()
@@ -100,9 +99,8 @@ func weakness(sig *packet.Signature, r ring) string {
 	return ""
 }
 
-// at is the time that keys have to be valid at: ours, or the signature's where that
-// clock is a little ahead. The signature's time in general proves nothing: who has a
-// stolen key writes any time into it.
+// at returns the time at which keys must be valid: ours, or the signature's if that clock is slightly ahead. The
+// signature's time alone proves nothing, because the holder of a stolen key can write any time into it.
 func at(now time.Time, sig *packet.Signature) *packet.Config {
 	when := now
 	if sig.CreationTime.After(now) && sig.CreationTime.Before(now.Add(skew)) {
@@ -111,7 +109,7 @@ func at(now time.Time, sig *packet.Signature) *packet.Config {
 	return &packet.Config{Time: func() time.Time { return when }}
 }
 
-// untrusted says why a signature that fits does not count.
+// untrusted returns why a matching signature is not accepted.
 func untrusted(r ring, entity *openpgp.Entity, sig *packet.Signature, err error, now time.Time) *refusal {
 	key := fmt.Sprintf("OpenPGP key %016X of %s", *sig.IssuerKeyId, r.entry)
 	problem, remedy := fmt.Sprintf("is signed with %s, which cannot be trusted", key), "sign it with another key"
@@ -130,7 +128,7 @@ func untrusted(r ring, entity *openpgp.Entity, sig *packet.Signature, err error,
 	return &refusal{weight: notTrusted, problem: problem, remedy: remedy}
 }
 
-// expiry is when a key, or the primary key that it hangs on, has expired.
+// expiry returns when a key or its primary key expired.
 func expiry(e *openpgp.Entity, id uint64, now time.Time) time.Time {
 	self, _ := e.PrimarySelfSignature()
 	if end, ok := lasts(e.PrimaryKey, self); ok && !end.After(now) {

@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
 )
 
-// kind of a signature.
+// kind is the format of a signature.
 type kind int
 
 const (
@@ -39,8 +39,8 @@ func kindOf(signature string) kind {
 	return unknown
 }
 
-// Commit returns who has signed a commit: the entry of the Secret and the key; and when
-// it was made, in its own words. The error is an *Error.
+// Commit returns the signer of a commit (the entry of the Secret and the key) and the creation time that the commit
+// states. The error is an *Error.
 func (k Keys) Commit(c Commit, now time.Time) (signer string, made time.Time, err error) {
 	name := "commit " + shortHash(c.Hash)
 	s, made, err := c.open()
@@ -51,8 +51,8 @@ func (k Keys) Commit(c Commit, now time.Time) (signer string, made time.Time, er
 	return signer, made, err
 }
 
-// Tag returns who has signed a tag: the entry of the Secret and the key; and when it was
-// made, in its own words. The error is an *Error.
+// Tag returns the signer of a tag (the entry of the Secret and the key) and the creation time that the tag states. The
+// error is an *Error.
 func (k Keys) Tag(t Tag, now time.Time) (signer string, made time.Time, err error) {
 	name := "tag " + t.Name
 	s, made, err := t.open()
@@ -88,21 +88,20 @@ func (k Keys) verify(s signed, object, sign string, now time.Time) (string, erro
 	return signer, nil
 }
 
-// refusal is why a signature does not count, the gravest of several the least
-// telling.
+// refusal is why a signature is not accepted. Among several, the one with the highest weight is reported.
 type refusal struct {
 	weight          int
 	problem, remedy string
 }
 
-// How telling refusals are: of several keys, the one that came closest speaks.
+// Weights of refusals: with several keys, the refusal of the best match is reported.
 const (
 	otherKey = iota
 	otherContent
 	notTrusted
 )
 
-// closer is the more telling of two refusals.
+// closer returns the refusal with the higher weight.
 func closer(a, b *refusal) *refusal {
 	if a == nil || b != nil && b.weight > a.weight {
 		return b
@@ -110,7 +109,7 @@ func closer(a, b *refusal) *refusal {
 	return a
 }
 
-// foreign refuses a key that the Secret lacks.
+// foreign is the refusal of a key that is not in the Secret.
 func (k Keys) foreign(key string) *refusal {
 	r := &refusal{
 		weight:  otherKey,
@@ -123,43 +122,42 @@ func (k Keys) foreign(key string) *refusal {
 	return r
 }
 
-// altered refuses a signature of another content.
+// altered is the refusal of a signature of other content.
 func altered(key string) *refusal {
 	return &refusal{weight: otherContent, problem: fmt.Sprintf("is not what was signed with %s", key), remedy: "its content was changed, or its signature taken from another one: look at who has pushed it"}
 }
 
 func shortHash(hash string) string { return hash[:min(12, len(hash))] }
 
-// some names at most five of several.
+// some returns at most five of the names.
 func some(names []string) string {
 	const most = 5
 	return shortlist.Join(names, most, ", ")
 }
 
-// Commit is a commit to be verified.
+// Commit is a commit to verify.
 type Commit struct {
-	// Hash of the commit, in hex.
+	// Hash is the hash of the commit, in hex.
 	Hash string
 	// Data is the object as Git stores it, without Git's own header.
 	Data []byte
-	// Tree and Parents are the hashes that go on to be used as the commit's. One that
-	// reads otherwise here is refused.
+	// Tree and Parents are the hashes that the caller uses as the commit's. If Data says otherwise, the commit is
+	// refused.
 	Tree    string
 	Parents []string
 }
 
-// Tag is an annotated tag to be verified.
+// Tag is an annotated tag to verify.
 type Tag struct {
-	// Name that the tag was asked for by, without refs/tags/.
+	// Name is the requested name of the tag, without refs/tags/.
 	Name string
 	// Data is the object as Git stores it, without Git's own header.
 	Data []byte
-	// Commit is the hash of the commit that goes on to be used as the tag's.
+	// Commit is the hash of the commit that the caller uses as the tag's.
 	Commit string
 }
 
-// signed is an object taken apart: what a signature covers, and the signature,
-// empty if there is none.
+// signed is a parsed object: what a signature covers, and the signature, which is empty if there is none.
 type signed struct {
 	payload   []byte
 	signature string
@@ -170,8 +168,8 @@ const (
 	sha256Signature = "gpgsig-sha256"
 )
 
-// headers iterates over the lines of an object's header, up to the empty line. A line
-// that begins with a space continues the one before.
+// headers iterates over the lines of an object's header, up to the empty line. A line that starts with a space
+// continues the previous one.
 func headers(data []byte, visit func(name string, line []byte, continued bool) error) (message []byte, err error) {
 	name := ""
 	for rest := data; len(rest) > 0; {
@@ -195,12 +193,11 @@ func headers(data []byte, visit func(name string, line []byte, continued bool) e
 		}
 		rest = rest[end+1:]
 	}
-	return nil, nil // a commit without a message ends with its header
+	return nil, nil // a commit without a message consists of its header
 }
 
-// open takes a commit apart as git's parse_signed_commit does, and checks that what
-// is covered reads as the commit that goes on to be used. It returns when the commit
-// was made, in its own words, too.
+// open parses a commit like git's parse_signed_commit, and verifies that the covered content is the commit that the
+// caller uses. It also returns the creation time that the commit states.
 // https://github.com/git/git/blob/v2.47.0/commit.c
 func (c Commit) open() (signed, time.Time, error) {
 	var s signed
@@ -236,9 +233,8 @@ func (c Commit) open() (signed, time.Time, error) {
 	return s, at, err
 }
 
-// reads checks that the covered bytes begin with the tree and the parents that the
-// commit is used with, as Git writes them: a parser that is more generous may have found
-// others in what no signature covers.
+// reads verifies that the covered bytes start with the tree and the parents that the caller uses for the commit, as Git
+// writes them: a more lenient parser may have found others in what no signature covers.
 func (c Commit) reads(payload []byte) (time.Time, error) {
 	rest := string(payload)
 	for _, want := range append([]string{"tree " + c.Tree}, prefixed("parent ", c.Parents)...) {
@@ -256,8 +252,7 @@ func (c Commit) reads(payload []byte) (time.Time, error) {
 	return stamp(committer), nil
 }
 
-// stamp is the time at the end of a line "committer NAME <MAIL> SECONDS ZONE"; zero
-// if there is none.
+// stamp returns the time at the end of a line "committer NAME <MAIL> SECONDS ZONE"; zero if there is none.
 func stamp(line string) time.Time {
 	fields := strings.Fields(line[strings.LastIndexByte(line, '>')+1:])
 	if len(fields) != 2 {
@@ -278,7 +273,7 @@ func prefixed(prefix string, all []string) []string {
 	return out
 }
 
-// open takes a tag apart. Its signature stands at the end of its message.
+// open parses a tag. Its signature is at the end of its message.
 // https://github.com/git/git/blob/v2.47.0/gpg-interface.c, parse_signed_buffer
 func (t Tag) open() (signed, time.Time, error) {
 	want := []string{"object " + t.Commit, "type commit", "tag " + t.Name}
@@ -314,7 +309,7 @@ func (t Tag) open() (signed, time.Time, error) {
 	return signed{payload: t.Data[:len(t.Data)-len(message)+start], signature: string(message[start:])}, made, nil
 }
 
-// lastSignature is where the last line of a message stands that begins a signature.
+// lastSignature returns the offset of the last line in a message that starts a signature, or -1.
 func lastSignature(message []byte) int {
 	last, at := -1, 0
 	for line := range bytes.Lines(message) {
@@ -326,8 +321,8 @@ func lastSignature(message []byte) int {
 	return last
 }
 
-// The ends of the names of a Secret's entries, as Flux has them, and ssh-keygen's
-// allowed signers. What has none of them is read as OpenPGP keys, as in Flux.
+// The suffixes of the names of a Secret's entries: Flux's for SSH keys, and that of ssh-keygen's allowed signers. Any
+// other entry is parsed as OpenPGP keys, as in Flux.
 const (
 	sshEntry     = ".sshpub"
 	allowedEntry = "allowed_signers"
@@ -338,18 +333,18 @@ type Keys struct {
 	secret string
 	rings  []ring
 	ssh    []sshKey
-	// unread are the entries of the Secret that cannot be read.
+	// unread are the entries of the Secret that cannot be parsed.
 	unread []string
 }
 
-// ring has the OpenPGP keys of one entry.
+// ring contains the OpenPGP keys of one entry.
 type ring struct {
 	entry    string
 	entities openpgp.EntityList
 }
 
-// KeysFromSecret reads the entries of a Secret. Those that cannot be read are passed
-// over, as long as there is one key. The error is a *KeysError.
+// KeysFromSecret parses the entries of a Secret. It ignores those that cannot be parsed, if at least one key can. The
+// error is a *KeysError.
 func KeysFromSecret(secret string, data map[string][]byte) (Keys, error) {
 	k := Keys{secret: secret}
 	var problems []string
@@ -380,8 +375,7 @@ func (k *Keys) add(entry, text string) error {
 
 const beginArmor = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 
-// addOpenPGP reads one or more armored blocks. What a parser says is not repeated: it
-// may quote the Secret.
+// addOpenPGP parses one or more armored blocks. It does not repeat a parser's error, which may quote the Secret.
 func (k *Keys) addOpenPGP(entry, text string) error {
 	if strings.Contains(text, "-----BEGIN PGP PRIVATE KEY BLOCK-----") {
 		return errors.New("has a private key, which belongs on no cluster")
@@ -394,7 +388,7 @@ func (k *Keys) addOpenPGP(entry, text string) error {
 			return errors.New("is no armored OpenPGP public key")
 		}
 		for _, entity := range entities {
-			if self, _ := entity.PrimarySelfSignature(); self != nil { // it says what the key is for
+			if self, _ := entity.PrimarySelfSignature(); self != nil { // the self-signature states what the key may be used for
 				found.entities = append(found.entities, entity)
 			}
 		}
@@ -406,11 +400,11 @@ func (k *Keys) addOpenPGP(entry, text string) error {
 	return nil
 }
 
-// Error says why a commit or a tag is not verified.
+// Error is why a commit or a tag is not verified.
 type Error struct {
-	// Object is the commit or the tag, as people name it.
+	// Object is the commit or the tag, as shown to users.
 	Object string
-	// Problem completes the sentence that Object begins, and Remedy says what to do.
+	// Problem completes a sentence that starts with Object, and Remedy says what to do.
 	Problem, Remedy string
 }
 
@@ -422,12 +416,12 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s %s: %s", e.Object, e.Problem, e.Remedy)
 }
 
-// KeysError reports that a Secret has no key that could verify anything.
+// KeysError reports that a Secret contains no usable key.
 type KeysError struct {
 	Secret, Reason string
 }
 
-// Error names the Secret and says what belongs there.
+// Error says what to put into the Secret.
 func (e *KeysError) Error() string {
 	return fmt.Sprintf("secret %s has no key of a signer: %s: add public keys, one entry each: armored OpenPGP in NAME.asc, SSH in NAME.sshpub", e.Secret, e.Reason)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 )
 
-// secret is the keys of some signers, by entry.
+// secret returns the keys of some signers, by entry.
 func secret(t *testing.T, data map[string]string) signature.Keys {
 	t.Helper()
 	raw := map[string][]byte{}
@@ -105,8 +105,8 @@ func TestCommitsThatAreRefused(t *testing.T) {
 	}
 }
 
-// What no signature covers is never content: a parser that is more generous than git finds
-// another tree in the header of a second signature.
+// Content that no signature covers is never used: a parser that is more lenient than git finds another tree in the
+// header of a second signature.
 func TestWhatIsNotCovered(t *testing.T) {
 	bob := newSSH(t)
 	keys := secret(t, map[string]string{"bob.sshpub": bob.public(t)})
@@ -178,7 +178,7 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// A key whose expired copy stands beside the extended one counts.
+// A key counts if its expired copy is listed with the extended one.
 func TestExtendedKey(t *testing.T) {
 	alice := newPGP(t, now.AddDate(-1, 0, 0), 30*24*time.Hour)
 	before, data := alice.public(t), commit(t, alice)
@@ -222,7 +222,7 @@ func TestAllowedSigners(t *testing.T) {
 	}
 }
 
-// A Secret that anyone may name says nothing of what is in it.
+// A Secret's content is never repeated, because anyone may name any Secret.
 func TestSecretsWithoutAKey(t *testing.T) {
 	private := newPGP(t, now, 0)
 	bob := strings.TrimSpace(newSSH(t).public(t))

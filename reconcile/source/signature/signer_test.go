@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 )
 
-// now is the time of these tests; keys are a year old then.
+// now is the time in these tests, at which keys are one year old.
 var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 const (
@@ -39,7 +39,7 @@ func body(parents ...string) (header, message string) {
 	return header + "author A <a@example.com> 1790000000 +0200\ncommitter C <c@example.com> 1790000060 +0200\n", "\nAdd a pool\n"
 }
 
-// headed is a signature as a header of a commit.
+// headed returns a signature as a header of a commit.
 func headed(name, armored string) string {
 	return name + " " + strings.ReplaceAll(strings.TrimSuffix(armored, "\n"), "\n", "\n ") + "\n"
 }
@@ -50,7 +50,7 @@ type signer interface {
 	public(t *testing.T) string
 }
 
-// commit is a commit that a signer has signed.
+// commit is a commit that is signed by a signer.
 func commit(t *testing.T, by signer) string {
 	header, message := body(parent)
 	return header + headed("gpgsig", by.sign(t, header+message)) + message
@@ -66,7 +66,7 @@ type pgpSigner struct {
 	text   bool
 }
 
-// newPGP makes a key at a time that lasts so long; 0 for ever.
+// newPGP creates a key at a time with the given lifetime; 0 means forever.
 func newPGP(t *testing.T, at time.Time, lasts time.Duration) *pgpSigner {
 	t.Helper()
 	entity, err := openpgp.NewEntity("Alice", "", "alice@example.com", &packet.Config{Time: func() time.Time { return at }, KeyLifetimeSecs: uint32(lasts / time.Second), Algorithm: packet.PubKeyAlgoEdDSA})

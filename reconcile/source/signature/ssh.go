@@ -13,27 +13,27 @@ import (
 	gossh "golang.org/x/crypto/ssh"
 )
 
-// namespace is what git signs in: a signature of a file or a mail is none of a commit.
+// namespace is what git signs in: a signature of a file or a mail must not be accepted for a commit.
 const namespace = "git"
 
-// dsa is the form of a signature by DSA.
+// dsa is the format of a DSA signature.
 const dsa = "ssh-dss"
 
-// leastRSA is the least size of an RSA key, in bits.
+// leastRSA is the minimum size of an RSA key, in bits.
 const leastRSA = 2048
 
-// sshKey is one public key, and what it may be used for.
+// sshKey is a public key and its restrictions.
 type sshKey struct {
-	// name is the entry, and whose key it is where the entry says so.
+	// name is the entry, with the key's principals if the entry has them.
 	name string
 	key  gossh.PublicKey
-	// namespaces it is for; all where there is none.
+	// namespaces are those that the key may sign in; empty for all.
 	namespaces []string
-	// after and before bound when it counts; zero for no bound.
+	// after and before limit when the key is valid; zero for no limit.
 	after, before time.Time
 }
 
-// form of a line in an entry.
+// form is the format of a line in an entry.
 type form int
 
 const (
@@ -41,8 +41,7 @@ const (
 	allowedSigner             // principals [options] type key [comment]
 )
 
-// addSSH reads an entry line by line. What a parser says is not repeated: it may quote
-// the Secret.
+// addSSH parses an entry line by line. It does not repeat a parser's error, which may quote the Secret.
 func (k *Keys) addSSH(entry, text string, f form) error {
 	var found []sshKey
 	number := 0
@@ -99,7 +98,7 @@ func parseSSH(entry, line string, f form) (sshKey, error) {
 	return k, nil
 }
 
-// cutPrincipals takes the first field off, which may be quoted.
+// cutPrincipals splits off the first field, which may be quoted.
 func cutPrincipals(line string) (principals, rest string, ok bool) {
 	if quoted, found := strings.CutPrefix(line, `"`); found {
 		principals, rest, ok = strings.Cut(quoted, `"`)
@@ -125,8 +124,8 @@ func sizeOfRSA(key gossh.PublicKey) (bits int, is bool) {
 	return public.N.BitLen(), true
 }
 
-// limit reads an option of a key. An unknown one of an allowed signer is an error, as
-// for ssh-keygen; those of authorized_keys are about logging in.
+// limit applies an option of a key. An unknown option of an allowed signer is an error, as in ssh-keygen; other options
+// of authorized_keys concern logins.
 func (k *sshKey) limit(option string, f form) (err error) {
 	name, value, _ := strings.Cut(option, "=")
 	value = strings.Trim(value, `"`)
@@ -147,8 +146,7 @@ func (k *sshKey) limit(option string, f form) (err error) {
 	return err
 }
 
-// parseTime reads a time as ssh-keygen does: UTC with a Z, else local; the daemon's
-// local time is UTC.
+// parseTime parses a time like ssh-keygen: UTC with a Z, otherwise local; the daemon's local time is UTC.
 func parseTime(text string) (time.Time, error) {
 	text = strings.TrimSuffix(text, "Z")
 	for _, layout := range []string{"20060102", "200601021504", "20060102150405"} {
@@ -194,7 +192,7 @@ func (k Keys) bySSH(s signed, now time.Time) (string, *refusal) {
 	return "", worst
 }
 
-// refuses says why a key does not count now; empty if it does.
+// refuses returns why a key is not accepted now; empty if it is.
 func (k sshKey) refuses(now time.Time) string {
 	switch {
 	case len(k.namespaces) > 0 && !slices.Contains(k.namespaces, namespace):

@@ -13,7 +13,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 )
 
-// weakPGP makes an RSA key of a size.
+// weakPGP creates an RSA key with the given number of bits.
 func weakPGP(t *testing.T, bits int) *pgpSigner {
 	t.Helper()
 	t.Setenv("GODEBUG", "rsa1024min=0")
@@ -25,7 +25,7 @@ func weakPGP(t *testing.T, bits int) *pgpSigner {
 	return &pgpSigner{entity: entity, at: at}
 }
 
-// fixed is a signature that was made by gpg, over body(parent).
+// fixed is a signature over body(parent) that was made with gpg.
 type fixed string
 
 func (f fixed) read(t *testing.T, suffix string) string {
@@ -76,8 +76,7 @@ func armoredBytes(t *testing.T, packets []byte) string {
 	return out.String() + "\n"
 }
 
-// hashed is a signer whose signatures report that they were made with a hash, by its number
-// in OpenPGP.
+// hashed is a signer whose signatures claim to use a hash, by its number in OpenPGP.
 type hashed struct {
 	*pgpSigner
 	id byte
@@ -99,7 +98,7 @@ func (h hashed) sign(t *testing.T, payload string) string {
 	return armoredBytes(t, raw)
 }
 
-// TestWeakSignatures: another person may have made them.
+// TestWeakSignatures shows that signatures by weak algorithms are refused, because others could forge them.
 func TestWeakSignatures(t *testing.T) {
 	year := now.AddDate(-1, 0, 0)
 	alice, bob := newPGP(t, year, 0), newPGP(t, year, 0)
