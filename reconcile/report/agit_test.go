@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestAPullRequestByAReaderIsAFork: on Gitea and Forgejo, who may only read can push to refs/for/main.
-// The pull request that is made of it names the repository itself, and an empty label.
+// TestAPullRequestByAReaderIsAFork: on Gitea and Forgejo, anyone with read access can push to refs/for/main. The
+// resulting pull request names the repository itself, and an empty label.
 func TestAPullRequestByAReaderIsAFork(t *testing.T) {
 	eachForge(t, func(t *testing.T, d dialect, f forge) {
 		if !strings.HasPrefix(f.list, "git.example.com:3000/api/v1/") {

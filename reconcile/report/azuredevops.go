@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// azureDevOps posts on Azure DevOps Services and Server, with a personal access token.
+// azureDevOps posts to Azure DevOps Services and Server, with a personal access token.
 // https://learn.microsoft.com/rest/api/azure/devops/git/statuses/create
 func azureDevOps() adapter {
 	return adapter{
@@ -34,8 +34,8 @@ func azureDevOps() adapter {
 			return request{to: to + "?api-version=" + azureVersion, body: azureStatusOf(s)}
 		},
 		meant: func(a answer, _ Status) int {
-			// A token that it does not take leads to the page for signing in: by a redirect, or
-			// at once with 203. https://github.com/microsoft/azure-devops-auth-samples/issues/52
+			// A rejected token leads to the sign-in page: by a redirect, or directly with 203.
+			// https://github.com/microsoft/azure-devops-auth-samples/issues/52
 			redirected := a.code >= http.StatusMultipleChoices && a.code < http.StatusBadRequest
 			if a.code == http.StatusNonAuthoritativeInfo || redirected && strings.Contains(a.header.Get("Location"), "_signin") {
 				return http.StatusUnauthorized
@@ -45,10 +45,10 @@ func azureDevOps() adapter {
 	}
 }
 
-// azureVersion is a version of the API that Services and Server from 2020 on have.
+// azureVersion is an API version that Services and Server 2020 or later support.
 const azureVersion = "6.0"
 
-// azureStatus is the body that Azure DevOps takes.
+// azureStatus is the request body of Azure DevOps.
 type azureStatus struct {
 	State       string       `json:"state"`
 	Description string       `json:"description"`
@@ -56,7 +56,7 @@ type azureStatus struct {
 	Context     azureContext `json:"context"`
 }
 
-// azureContext names a status. People read it as genre/name.
+// azureContext identifies a status. It is displayed as genre/name.
 type azureContext struct {
 	Genre string `json:"genre,omitempty"`
 	Name  string `json:"name"`
@@ -73,7 +73,7 @@ func azureStatusOf(s Status) azureStatus {
 	}
 }
 
-// azureState is a state in Azure DevOps' words. Its state "error" means that the check itself did not work.
+// azureState returns Azure DevOps' name of a state. Its state "error" means that the check itself did not work.
 func azureState(s State) string {
 	switch s {
 	case Success:
@@ -85,9 +85,8 @@ func azureState(s State) string {
 	return "pending"
 }
 
-// locateOnAzure reads organization/project/_git/repository, and
-// collection/project/_git/repository of a Server. A repository that is called as its
-// project is stands without it on dev.azure.com and visualstudio.com.
+// locateOnAzure reads organization/project/_git/repository, and collection/project/_git/repository of a Server. On
+// dev.azure.com and visualstudio.com, the project is omitted if the repository has the same name.
 func locateOnAzure(host string, path []string) (place, string) {
 	i := slices.Index(path, "_git")
 	if i < 0 || i != len(path)-2 {
@@ -104,7 +103,7 @@ func locateOnAzure(host string, path []string) (place, string) {
 	return place{below: before[:i-1], owner: before[i-1], name: name}, ""
 }
 
-// azureAPI is the root of a repository's REST API.
+// azureAPI returns the root URL of a repository's REST API.
 func azureAPI(r repository, segments ...string) string {
 	return join(r.root(), append([]string{r.owner, "_apis", "git", "repositories", r.name}, segments...)...)
 }
@@ -168,8 +167,8 @@ func azureReview() *reviewing {
 }
 
 const (
-	// azureText is the type of a comment by a user, and azureClosed the status of a thread that
-	// waits for nobody: an active one can keep a pull request from being completed.
+	// azureText is the type of a user's comment, and azureClosed the status of a thread that needs no response: an
+	// active one can block a pull request.
 	azureText, azureClosed = 1, 4
 )
 
@@ -208,7 +207,7 @@ type azureThread struct {
 	Comments []azureComment `json:"comments"`
 }
 
-// azureThreads reads one thread, and readThreads a list of them.
+// azureThreads reads one thread, and readThreads a list of threads.
 func azureThreads(body []byte) ([]Comment, error) {
 	var made azureThread
 	err := json.Unmarshal(body, &made)
@@ -236,8 +235,8 @@ func inThreads(threads []azureThread) []Comment {
 	return found
 }
 
-// readAzurePulls reads a page. The branch of a fork is in another repository: its head is fetched by its
-// hash, which the merge that the host makes in the target leads to.
+// readAzurePulls reads a page. The branch of a fork is in another repository: its head is fetched by its hash, which
+// can be reached from the merge commit that the host creates in the target repository.
 func readAzurePulls(body []byte) ([]PullRequest, error) {
 	var listed struct {
 		Value []struct {

@@ -9,12 +9,11 @@ import (
 	"strings"
 )
 
-// bitbucket posts on Bitbucket Cloud, with an access token of the repository, the
-// project or the workspace, or with a user's address and API token.
-// https://developer.atlassian.com/cloud/bitbucket/rest/api-group-commit-statuses/
+// bitbucket posts to Bitbucket Cloud, with an access token of the repository, the project or the workspace, or with a
+// user's email address and API token. https://developer.atlassian.com/cloud/bitbucket/rest/api-group-commit-statuses/
 //
-// Only the user who wrote a status may replace it, and each access token is a user of its
-// own. https://developer.atlassian.com/cloud/bitbucket/bitbucket-api-changes-commit-status/
+// Only the user who created a status may replace it, and each access token is a separate user.
+// https://developer.atlassian.com/cloud/bitbucket/bitbucket-api-changes-commit-status/
 func bitbucket() adapter {
 	return adapter{
 		locate: func(host string, path []string) (place, string) {
@@ -39,12 +38,10 @@ func bitbucket() adapter {
 	}
 }
 
-// longestBitbucketKey is the longest key that Bitbucket Cloud takes.
-// https://jira.atlassian.com/browse/BCLOUD-23984
+// longestBitbucketKey is the longest key that Bitbucket Cloud accepts. https://jira.atlassian.com/browse/BCLOUD-23984
 const longestBitbucketKey = 40
 
-// build is the body that both kinds of Bitbucket take. One of the same key replaces
-// the one before.
+// build is the request body of both kinds of Bitbucket. It replaces an earlier one with the same key.
 type build struct {
 	Key         string `json:"key"`
 	State       string `json:"state"`
@@ -53,8 +50,7 @@ type build struct {
 	URL         string `json:"url"`
 }
 
-// buildOf is a status as a build. It needs a URL: the commit's page, where the status
-// has none.
+// buildOf converts a status into a build. It requires a URL: the commit's page if the status has none.
 func buildOf(s Status, longestKey int, commitPage string) build {
 	return build{
 		Key: shorten(s.Context, longestKey), State: bitbucketState(s.State), Name: shorten(s.Context, longestName),
@@ -62,7 +58,7 @@ func buildOf(s Status, longestKey int, commitPage string) build {
 	}
 }
 
-// bitbucketState is a state in Bitbucket's words.
+// bitbucketState returns Bitbucket's name of a state.
 func bitbucketState(s State) string {
 	switch s {
 	case Success:
@@ -78,7 +74,7 @@ func bitbucketState(s State) string {
 // https://confluence.atlassian.com/bitbucketserver/markdown-syntax-guide-776639995.html
 func withoutHTML() Markup { return Markup{Most: 30_000} }
 
-// bitbucketAPI is the root of a repository's REST API on Bitbucket Cloud.
+// bitbucketAPI returns the root URL of a repository's REST API on Bitbucket Cloud.
 func bitbucketAPI(r repository, segments ...string) string {
 	return join(r.scheme+"://api.bitbucket.org/2.0/repositories", append([]string{r.owner, r.name}, segments...)...)
 }
@@ -86,8 +82,8 @@ func bitbucketAPI(r repository, segments ...string) string {
 // bitbucketReview reads and comments on pull requests on Bitbucket Cloud.
 // https://developer.atlassian.com/cloud/bitbucket/rest/api-group-pullrequests/
 //
-// No reference of the repository leads to the head of a fork, whose repository is another one: it
-// is not listed. Of a head a list has twelve digits only.
+// It does not list those from forks, because no reference of the repository leads to their heads. Lists contain only
+// twelve digits of a head.
 func bitbucketReview() *reviewing {
 	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 	at := func(r repository, query url.Values, segments ...string) request {
@@ -162,7 +158,7 @@ type bitbucketCommit struct {
 	Hash string `json:"hash"`
 }
 
-// bitbucketSide is one of the two branches. The repository of a source is null once it was deleted.
+// bitbucketSide is one of the two branches. Repository is null after the source's repository was deleted.
 type bitbucketSide struct {
 	Commit     bitbucketCommit `json:"commit"`
 	Repository *struct {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// bitbucketServer posts on Bitbucket Data Center (and Server from 7.4 on), which may be
-// served below a folder, with an HTTP access token or a user and a password.
+// bitbucketServer posts to Bitbucket Data Center (and Server 7.4 or later), which may have a path prefix, with an HTTP
+// access token or a user and a password.
 // https://developer.atlassian.com/server/bitbucket/how-tos/updating-build-status-for-commits
 func bitbucketServer() adapter {
 	return adapter{
@@ -31,9 +31,8 @@ func bitbucketServer() adapter {
 	}
 }
 
-// locateOnServer reads what a repository is cloned from, /scm/KEY/name, and its pages,
-// /projects/KEY/repos/name and /users/name/repos/name. The key of a user's project
-// is the name after a tilde.
+// locateOnServer reads clone URLs, /scm/KEY/name, and web pages, /projects/KEY/repos/name and /users/name/repos/name.
+// The key of a user's project is the user name after a tilde.
 func locateOnServer(_ string, path []string) (place, string) {
 	for i := len(path) - 3; i >= 0; i-- {
 		rest := path[i+1:]
@@ -49,13 +48,13 @@ func locateOnServer(_ string, path []string) (place, string) {
 	return place{}, "has no /scm/PROJECT/repository and no /projects/PROJECT/repos/repository in its path"
 }
 
-// bitbucketServerAPI is the root of a repository's REST API on Bitbucket Data Center.
+// bitbucketServerAPI returns the root URL of a repository's REST API on Bitbucket Data Center.
 func bitbucketServerAPI(r repository, segments ...string) string {
 	return join(r.root(), append([]string{"rest", "api", "latest", "projects", r.owner, "repos", r.name}, segments...)...)
 }
 
-// activitiesPerPage is how many events of a pull request are asked for at a time: comments are
-// among them. The host gives no more at a time by default.
+// activitiesPerPage is the page size for the events of a pull request, which include comments. It is the host's default
+// limit.
 const activitiesPerPage = 500
 
 // bitbucketServerReview reads and comments on pull requests on Bitbucket Data Center.
@@ -93,7 +92,7 @@ func bitbucketServerReview() *reviewing {
 		self: func(r repository) request {
 			return reads(join(r.root(), "rest", "api", "latest", "application-properties"), nil)
 		},
-		// No resource tells it; each answer to a user has the name in a header, escaped.
+		// No resource returns it; each response to a user has the name in a header, escaped.
 		name: func(a answer) (string, error) { return url.PathUnescape(a.header.Get("X-Ausername")) },
 	}
 }
@@ -108,7 +107,7 @@ type serverText struct {
 	Text string `json:"text"`
 }
 
-// serverEdit replaces the comment of a version; of another one the host refuses it.
+// serverEdit replaces a given version of a comment; the host rejects any other version.
 type serverEdit struct {
 	Text    string `json:"text"`
 	Version int    `json:"version"`
@@ -125,7 +124,7 @@ func (c serverComment) comment() Comment {
 	return Comment{ID: c.ID, Version: c.Version, Body: c.Text, author: c.Author.Name}
 }
 
-// readActivities reads the comments among the events of a pull request.
+// readActivities reads the comments from the events of a pull request.
 func readActivities(body []byte) ([]Comment, error) {
 	var listed struct {
 		Values []struct {
@@ -143,7 +142,7 @@ func readActivities(body []byte) ([]Comment, error) {
 	return found, err
 }
 
-// serverSide is one of the two branches, by the whole name of its reference.
+// serverSide is one of the two branches, with the full name of its reference.
 type serverSide struct {
 	ID         string `json:"id"`
 	Commit     string `json:"latestCommit"`
@@ -162,8 +161,8 @@ type serverPull struct {
 	} `json:"author"`
 }
 
-// pull has the head of a fork fetched by a reference that the host makes in the target; of the
-// repository's own the branch is sure to be up to date.
+// pull uses the reference that the host creates in the target repository for the head of a fork; for the repository's
+// own pull requests it uses the branch, which is always up to date.
 func (p serverPull) pull() PullRequest {
 	made := PullRequest{
 		Number: p.ID, Head: p.From.Commit, Ref: p.From.ID, Base: strings.TrimPrefix(p.To.ID, branchRefs), Author: p.Author.User.Name,

@@ -18,8 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// TestEveryHostTakesAStatus: the request is the one that the host documents, to the
-// letter, in each state.
+// TestEveryHostTakesAStatus shows that the request is exactly the documented one, in each state.
 func TestEveryHostTakesAStatus(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d dialect) {
 		for i, state := range []report.State{report.Pending, report.Success, report.Failure} {
@@ -48,7 +47,7 @@ func TestEveryHostTakesAStatus(t *testing.T) {
 	})
 }
 
-// expects is the value of the header that proves who asks.
+// expects is the value of the header that authenticates the request.
 func (d dialect) expects(c call) string {
 	if d.proof[1] != "" {
 		return d.proof[1]
@@ -58,8 +57,7 @@ func (d dialect) expects(c call) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// TestTheKeyIsStable: a status replaces the one before in the same context and no other,
-// however long contexts are.
+// TestTheKeyIsStable shows that a status replaces only the earlier one in the same context, however long contexts are.
 func TestTheKeyIsStable(t *testing.T) {
 	long := "plumbline/" + strings.Repeat("a", 90) + "/" + strings.Repeat("b", 240)
 	contexts := []string{"plumbline/prod/nodes", "plumbline/prod/nodes/applied", long, long + "/applied", long + "/drift"}
@@ -89,7 +87,7 @@ func TestTheKeyIsStable(t *testing.T) {
 	})
 }
 
-// TestDescriptionsFit: every host gets one line of 140 characters at most.
+// TestDescriptionsFit shows that every host gets one line of at most 140 characters.
 func TestDescriptionsFit(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d dialect) {
 		sent := hosts(t, d.takes)
@@ -104,7 +102,7 @@ func TestDescriptionsFit(t *testing.T) {
 	})
 }
 
-// TestBuildsHaveAURL: Bitbucket refuses one without, so the commit's page stands in.
+// TestBuildsHaveAURL: Bitbucket rejects builds without a URL, so the commit's page is used.
 func TestBuildsHaveAURL(t *testing.T) {
 	for name, want := range map[string]string{
 		"bitbucket":        "http://bitbucket.org/acme/fleet/commits/" + commit,
@@ -123,7 +121,7 @@ func TestBuildsHaveAURL(t *testing.T) {
 	}
 }
 
-// TestTheSecretsAuthorityIsTrusted: over the proxy, for every host, and for none without it.
+// TestTheSecretsAuthorityIsTrusted over the proxy, for every host, and not without the Secret's certificate.
 func TestTheSecretsAuthorityIsTrusted(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d dialect) {
 		d.repository = strings.Replace(d.repository, "http://", "https://", 1)
@@ -143,8 +141,7 @@ func TestTheSecretsAuthorityIsTrusted(t *testing.T) {
 	})
 }
 
-// TestARedirectOnTheSameHostIsFollowed, as GitHub sends for a renamed repository; one that
-// leads elsewhere is not.
+// TestARedirectOnTheSameHostIsFollowed, as GitHub sends for a renamed repository; a redirect to another host is not.
 func TestARedirectOnTheSameHostIsFollowed(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d dialect) {
 		sent := hosts(t, func(w http.ResponseWriter, r *http.Request) {
@@ -172,7 +169,7 @@ func TestARedirectOnTheSameHostIsFollowed(t *testing.T) {
 	})
 }
 
-// TestAHostThatDoesNotAnswer: neither in time nor at all, and where we are being stopped.
+// TestAHostThatDoesNotAnswer shows the errors of a timeout, of no connection, and of a shutdown.
 func TestAHostThatDoesNotAnswer(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d dialect) {
 		hosts(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })

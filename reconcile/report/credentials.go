@@ -21,7 +21,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// The keys of a report's Secret, as Flux names them.
+// The keys of a report's Secret are named as in Flux.
 const (
 	keyToken    = "token"
 	keyUsername = "username"
@@ -29,15 +29,14 @@ const (
 	keyCA       = "ca.crt"
 )
 
-// credentials prove to a host who asks.
+// credentials authenticate requests to a host.
 type credentials interface {
-	// sign adds the proof to the header of a request. It may ask the host for a token
-	// first; the error is then what a Post may end in.
+	// sign adds the authentication to the header of a request. It may first request a token from the host; its error is
+	// one that Post may return.
 	sign(ctx context.Context, header http.Header, body []byte) error
-	// secrets are what no message may repeat.
+	// secrets are the values that no message may repeat.
 	secrets() []string
-	// renew drops a token that was kept from an earlier request, and reports whether there
-	// was one: another try gets another.
+	// renew drops a cached token, and reports whether there was one: the next attempt gets a new one.
 	renew() bool
 }
 
@@ -50,10 +49,10 @@ type reader struct {
 	rights     permissions
 }
 
-// value is what stands under a key. A line that ends a file is no part of it.
+// value returns the value of a key, without surrounding white space such as a final newline.
 func (r reader) value(key string) string { return strings.TrimSpace(string(r.secret[key])) }
 
-// need is a value that has to be there.
+// need returns a required value.
 func (r reader) need(key string) (string, error) {
 	if v := r.value(key); v != "" {
 		return v, nil
@@ -61,7 +60,7 @@ func (r reader) need(key string) (string, error) {
 	return "", &SecretError{Key: key, Reason: "is missing"}
 }
 
-// fixed are credentials that are in the Secret as the host wants them.
+// fixed are credentials that the Secret contains in the host's form.
 type fixed struct {
 	name  string
 	value func(body []byte) string
@@ -77,20 +76,19 @@ func (f *fixed) secrets() []string { return f.hide }
 
 func (f *fixed) renew() bool { return false }
 
-// header puts a token after a prefix into a header.
+// header sends a token after a prefix in a header.
 func header(name, prefix, token string) credentials {
 	return &fixed{name: name, value: func([]byte) string { return prefix + token }, hide: []string{token}}
 }
 
-// basic is a user with a password.
-// https://datatracker.ietf.org/doc/html/rfc7617
+// basic authenticates with user and password. https://datatracker.ietf.org/doc/html/rfc7617
 func basic(username, password string) credentials {
 	c := header("Authorization", "Basic ", base64.StdEncoding.EncodeToString([]byte(username+":"+password))).(*fixed)
 	c.hide = append(c.hide, password)
 	return c
 }
 
-// tokenIn reads a token that goes after a prefix into a header.
+// tokenIn reads a token that is sent after a prefix in a header.
 func tokenIn(name, prefix string) func(reader) (credentials, error) {
 	return func(r reader) (credentials, error) {
 		token, err := r.need(keyToken)
@@ -110,8 +108,7 @@ func tokenOrPassword(r reader) (credentials, error) {
 	return tokenIn("Authorization", "Bearer ")(r)
 }
 
-// signature signs the body of each request with the key in a Secret, as Flux's
-// provider generic-hmac does.
+// signature signs the body of each request with the key in a Secret, like Flux's provider generic-hmac.
 // https://fluxcd.io/flux/components/notification/providers/#generic-webhook-with-hmac
 func signature(r reader) (credentials, error) {
 	key, err := r.need(keyToken)
@@ -126,7 +123,7 @@ func signature(r reader) (credentials, error) {
 	return &fixed{name: "X-Signature", value: sum, hide: []string{key}}, nil
 }
 
-// The keys of a Secret with a GitHub App, as Flux names them.
+// The keys of a Secret with a GitHub App are named as in Flux.
 const (
 	keyAppID          = "githubAppID"
 	keyInstallationID = "githubAppInstallationID"
@@ -134,30 +131,30 @@ const (
 )
 
 const (
-	// assertion is how long the proof that we are the app holds: GitHub takes ten
-	// minutes at most, by its own clock. That may be slow by clockSkew, too.
+	// assertion is the lifetime of the app's JWT: GitHub accepts at most ten minutes, by its own clock, which may be
+	// behind by clockSkew too.
 	// https://docs.github.com/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app
 	assertion = 9 * time.Minute
 	clockSkew = time.Minute
-	// renewBefore is how long before its end a token is replaced.
+	// renewBefore is how long before its expiry a token is replaced.
 	renewBefore = 5 * time.Minute
 )
 
-// tokens are the tokens that GitHub gave out, in memory only.
+// tokens caches the tokens that GitHub issued, in memory only.
 type tokens struct {
 	mu   sync.Mutex
 	kept map[installation]token
 }
 
-// installation is what a token is for. The app's key is part of it, so that a token
-// goes to those who have the key and to nobody else.
+// installation identifies what a token is for. The app's key is part of it, so that only those who have the key get the
+// token.
 type installation struct {
 	api, app, id string
 	rights       string
 	key          [sha256.Size]byte
 }
 
-// token is one that GitHub gave out.
+// token is a token that GitHub issued.
 type token struct {
 	value string
 	ends  time.Time
@@ -185,8 +182,7 @@ func (t *tokens) drop(of installation) {
 	delete(t.kept, of)
 }
 
-// app asks GitHub for a token of an installation, which may do what it is for and
-// nothing else, and signs with it.
+// app requests a token of an installation from GitHub, with only the required permissions, and authenticates with it.
 // https://docs.github.com/rest/apps/apps#create-an-installation-access-token-for-an-app
 type app struct {
 	of         installation
@@ -198,7 +194,7 @@ type app struct {
 	repository repository
 	// hide are the texts that no message may repeat.
 	hide []string
-	// kept reports whether the last request was signed with a token that was kept.
+	// kept reports whether the last request used a cached token.
 	kept bool
 }
 
@@ -215,7 +211,7 @@ func newApp(r reader) (credentials, error) {
 		return nil, err
 	}
 	key, err := jwt.ParseRSAPrivateKeyFromPEM([]byte(text))
-	if err != nil { // its words may be the secret's
+	if err != nil { // the error may quote the Secret
 		return nil, &SecretError{Key: keyPrivateKey, Reason: "holds no RSA key in PEM form"}
 	}
 	return &app{
@@ -249,7 +245,7 @@ func (a *app) sign(ctx context.Context, header http.Header, _ []byte) error {
 	return nil
 }
 
-// prove signs the proof that we are the app.
+// prove signs the JWT of the app.
 func (a *app) prove() (credentials, error) {
 	now := a.now()
 	proof, err := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.RegisteredClaims{
@@ -261,7 +257,7 @@ func (a *app) prove() (credentials, error) {
 	return header("Authorization", "Bearer ", proof), nil
 }
 
-// ask has GitHub make a token.
+// ask requests a token from GitHub.
 func (a *app) ask(ctx context.Context) (token, error) {
 	proof, err := a.prove()
 	if err != nil {
@@ -276,7 +272,7 @@ func (a *app) ask(ctx context.Context) (token, error) {
 	}
 	switch got.code {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusUnprocessableEntity:
-		// The key, the installation or its permissions: each waits for a person.
+		// The key, the installation or its permissions are wrong: a person must correct them.
 		got.code = http.StatusUnauthorized
 		got.said = strings.TrimSuffix(fmt.Sprintf("asked as app %s for installation %s: %s", a.of.app, a.of.id, got.said), ": ")
 	}
@@ -293,7 +289,7 @@ func (a *app) ask(ctx context.Context) (token, error) {
 	return token{value: made.Token, ends: made.Ends}, nil
 }
 
-// self is the user that an app writes as, which is named after it.
+// self returns the user that an app writes as, which is named after it.
 // https://docs.github.com/rest/apps/apps#get-the-authenticated-app
 func (a *app) self(ctx context.Context) (string, error) {
 	proof, err := a.prove()
@@ -319,7 +315,7 @@ func (a *app) self(ctx context.Context) (string, error) {
 	return made.Slug + "[bot]", nil
 }
 
-// identities are who tokens are of, by what opens the host, for as long as a user keeps a name.
+// identities caches the users of tokens, by a hash of the credentials.
 type identities struct {
 	mu   sync.Mutex
 	kept map[[sha256.Size]byte]identity
@@ -331,9 +327,9 @@ type identity struct {
 }
 
 const (
-	// identityLasts is how long a token is taken to be of the same user under the same name.
+	// identityLasts is how long a token is assumed to belong to the same user with the same name.
 	identityLasts = time.Hour
-	// mostIdentities bounds what is remembered.
+	// mostIdentities limits the cache.
 	mostIdentities = 1000
 )
 
@@ -353,7 +349,7 @@ func (i *identities) put(of [sha256.Size]byte, name string, now time.Time) {
 	i.kept[of] = identity{name: name, ends: now.Add(identityLasts)}
 }
 
-// opens is a sum of what opens a host: who has the same Secret is the same user there.
+// opens returns a hash of the credentials for a host: the same Secret means the same user there.
 func opens(provider string, r repository, secret map[string][]byte) [sha256.Size]byte {
 	sum := sha256.New()
 	parts := []string{provider, r.root()}
@@ -367,13 +363,12 @@ func opens(provider string, r repository, secret map[string][]byte) [sha256.Size
 	return [sha256.Size]byte(sum.Sum(nil))
 }
 
-// named are credentials that know themselves how the host names who they are of.
+// named are credentials that can look up their own user name on the host.
 type named interface {
 	self(ctx context.Context) (string, error)
 }
 
-// self is the user that the token is of, as the host names authors of comments. The host is asked
-// once.
+// self returns the user that the token belongs to, as the host names authors of comments. The result is cached.
 func (p *poster) self(ctx context.Context) (string, error) {
 	if known := p.hosts.identities.get(p.opens, p.hosts.Now()); known != "" {
 		return known, nil
@@ -404,29 +399,29 @@ func (p *poster) askSelf(ctx context.Context) (string, error) {
 	return name, nil
 }
 
-// readsSelf is to ask who the token is of.
+// readsSelf is the task to look up the token's user.
 func readsSelf(right string) Task {
 	return Task{What: "look up the token's own user, to know its comments", Right: cmp.Or(right, "read its own user")}
 }
 
-// login is the name of a user on GitHub, Gitea and Forgejo.
+// login reads the name of a user on GitHub, Gitea and Forgejo.
 func login(a answer) (string, error) {
 	var user githubUser
 	err := json.Unmarshal(a.body, &user)
 	return user.Login, err
 }
 
-// hashes are the whole ones of commits of which a list has the beginning.
+// hashes caches the full hashes of commits that lists abbreviate.
 type hashes struct {
 	mu   sync.Mutex
 	kept map[string]string
 }
 
 const (
-	// mostHashes bounds what is remembered, and mostWhole how many are asked for with one list.
+	// mostHashes limits the cache, and mostWhole the lookups for one list.
 	mostHashes = 10_000
 	mostWhole  = 60
-	// wholeHash is how long a SHA-1 is, in hexadecimal.
+	// wholeHash is the length of a SHA-1 in hexadecimal.
 	wholeHash = 40
 )
 
@@ -445,8 +440,8 @@ func (h *hashes) put(key, hash string) {
 	h.kept[key] = hash
 }
 
-// complete has each pull request have its whole head. Each is asked for once, the newest first, and so
-// many with one list; the others come with the next one.
+// complete replaces abbreviated heads of pull requests with full hashes. Each is looked up once, newest first, at most
+// mostWhole for one list; the others follow with the next list.
 func (p *poster) complete(ctx context.Context, listed []PullRequest) ([]PullRequest, error) {
 	var open []PullRequest
 	asked := 0
@@ -476,7 +471,7 @@ func (p *poster) complete(ctx context.Context, listed []PullRequest) ([]PullRequ
 	return open, nil
 }
 
-// askWhole asks for the hash of a commit; it is empty if the host has it no more.
+// askWhole looks up the full hash of a commit; it is empty if the host no longer has it.
 func (p *poster) askWhole(ctx context.Context, short string) (string, error) {
 	a, err := p.get(ctx, readsHead, p.review.whole(p.repository, short))
 	var gone *NotFoundError

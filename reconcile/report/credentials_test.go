@@ -15,16 +15,16 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// octocat is GitHub with one app, whose tokens last an hour.
+// octocat is GitHub with one app, whose tokens expire after an hour.
 type octocat struct {
 	t   *testing.T
 	now time.Time
-	// made counts tokens, and valid is the one that counts.
+	// made counts tokens, and valid is the accepted one.
 	made  int
 	valid string
-	// refuse answers a request for a token; nil if one is made.
+	// refuse responds to a request for a token; if nil, one is issued.
 	refuse func(http.ResponseWriter, *http.Request)
-	// posted are the tokens that statuses came with.
+	// posted are the tokens of posted statuses.
 	posted []string
 	hosts  *report.Hosts
 }
@@ -62,8 +62,8 @@ func (o *octocat) answer(w http.ResponseWriter, r *http.Request) {
 		o.valid, o.now.Add(time.Hour).Format(time.RFC3339))
 }
 
-// checkProof reads the request as GitHub documents it: RS256, issued in the past, for ten
-// minutes at most, and no more rights than are needed.
+// checkProof verifies the request as GitHub documents it: RS256, issued in the past, for at most ten minutes, and with
+// only the required permissions.
 func (o *octocat) checkProof(r *http.Request) {
 	if want := "api.github.com/app/installations/7/access_tokens"; r.Host+r.URL.Path != want || r.Method != http.MethodPost {
 		o.t.Errorf("a token is asked for by %s at %s%s, want POST %s", r.Method, r.Host, r.URL.Path, want)
@@ -89,7 +89,7 @@ func (o *octocat) checkProof(r *http.Request) {
 	}
 }
 
-// post posts a status as the deliverer does: with a client of its own.
+// post posts a status as the deliverer does: with a new client.
 func (o *octocat) post(repository string, secret map[string]string) error {
 	o.t.Helper()
 	values := map[string][]byte{}
@@ -105,8 +105,8 @@ func (o *octocat) post(repository string, secret map[string]string) error {
 
 const fleet = "http://github.com/acme/fleet"
 
-// TestATokenOfAnAppIsKept until shortly before it ends, for all repositories of the
-// installation, and for nobody without the key.
+// TestATokenOfAnAppIsKept until shortly before it expires, for all repositories of the installation, and only for those
+// with the key.
 func TestATokenOfAnAppIsKept(t *testing.T) {
 	o := newOctocat(t)
 	for _, step := range []struct {
@@ -134,7 +134,7 @@ func TestATokenOfAnAppIsKept(t *testing.T) {
 	}
 }
 
-// TestATokenThatWasTakenBackIsReplaced once, and a new one that is refused is not.
+// TestATokenThatWasTakenBackIsReplaced shows that a revoked token is replaced once, and a rejected new one is not.
 func TestATokenThatWasTakenBackIsReplaced(t *testing.T) {
 	o := newOctocat(t)
 	if err := o.post(fleet, appSecret()); err != nil {
@@ -154,7 +154,7 @@ func TestATokenThatWasTakenBackIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAnAppThatGetsNoToken: each answer is the error that the queue knows.
+// TestAnAppThatGetsNoToken shows that each response becomes an error that the queue knows.
 func TestAnAppThatGetsNoToken(t *testing.T) {
 	cases := map[string]struct {
 		code   int

@@ -20,53 +20,51 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 )
 
-// HostClients makes the client of a Git host.
+// HostClients creates the client of a Git host.
 type HostClients interface {
 	Host(provider, repository string, secret map[string][]byte) (Poster, error)
 }
 
-// Deliverer posts what is in a Queue. It runs only on the leader.
+// Deliverer posts the statuses in a Queue. It runs only on the leader.
 type Deliverer struct {
 	Queue *Queue
 	Hosts HostClients
-	// Secrets reads past any cache: a token is read when a post is due, and not
-	// kept.
+	// Secrets reads without a cache: a token is read when a post is due, and is not kept.
 	Secrets   client.Reader
 	Namespace string
-	// Grants report whether a Secret has to name the hosts that it is for.
+	// Grants reports whether a Secret must name the hosts that it may be used for.
 	Grants grant.Policy
-	// StillLeader returns an error when the lease is no longer ours.
+	// StillLeader returns an error if this process no longer holds the lease.
 	StillLeader func(context.Context) error
-	// Trouble is called when what a NodeSync's hosts are in trouble with has
-	// changed.
+	// Trouble is called when the problems with a NodeSync's hosts have changed.
 	Trouble func(types.NamespacedName)
 	Now     func() time.Time
-	// Jitter is a random number from 0 to 1.
+	// Jitter returns a random number from 0 to 1.
 	Jitter func() float64
 
 	mu      sync.Mutex
 	running map[laneOf]bool
 }
 
-// laneOf names a lane of a ledger.
+// laneOf identifies a lane of a ledger.
 type laneOf struct {
 	name bookKey
 	lane laneKey
 }
 
 const (
-	// postTimeout bounds one exchange with a host.
+	// postTimeout limits one exchange with a host.
 	postTimeout = 15 * time.Second
-	// writeTimeout bounds one write of a ledger.
+	// writeTimeout limits one write of a ledger.
 	writeTimeout = 10 * time.Second
-	// lookAgain is when what could not be read or written is tried again.
+	// lookAgain is the delay before a failed read or write is retried.
 	lookAgain = 5 * time.Second
-	// shutdownTimeout is how long a post that is in progress may take when the daemon is
-	// stopped, so that it is not repeated by the next one.
+	// shutdownTimeout is how long a post in progress may still take after the daemon is stopped, so that the next one
+	// does not repeat it.
 	shutdownTimeout = time.Second
 )
 
-// NeedLeaderElection has it run only on the leader.
+// NeedLeaderElection makes the manager run it only on the leader.
 func (*Deliverer) NeedLeaderElection() bool { return true }
 
 // Start posts until the context ends.
@@ -105,8 +103,7 @@ func (d *Deliverer) Start(ctx context.Context) error {
 	}
 }
 
-// due takes the lanes that have something to post now, and says how long the
-// others have to wait.
+// due takes the lanes that have something to post now, and returns how long the others must wait.
 func (d *Deliverer) due() (lanes []laneOf, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,7 +116,7 @@ func (d *Deliverer) due() (lanes []laneOf, wait time.Duration) {
 		for key, at := range b.due() {
 			lane := laneOf{b.store.owner.bookKey, key}
 			if d.running[lane] {
-				continue // it wakes us at its end
+				continue // it wakes the Deliverer when it is done
 			}
 			if at.After(now) {
 				wait = min(wait, at.Sub(now))
@@ -138,13 +135,13 @@ func (d *Deliverer) end(lane laneOf) {
 	delete(d.running, lane)
 }
 
-// due is when each lane has something to post.
+// due returns when each lane has something to post.
 func (b *book) due() map[laneKey]time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := map[laneKey]time.Time{}
 	if !b.writeAt.IsZero() {
-		all[laneKey{}] = b.writeAt // a round of no lane has but to write
+		all[laneKey{}] = b.writeAt // a round of no lane only writes
 	}
 	for i := range b.ledger.Lanes {
 		if at, any := b.ledger.Lanes[i].due(); any {
@@ -154,61 +151,58 @@ func (b *book) due() map[laneKey]time.Time {
 	return all
 }
 
-// Host is where statuses go.
+// Host is where statuses are posted.
 type Host struct {
 	Provider string `json:"provider"`
-	// URL of the repository, without a user or password.
+	// URL is that of the repository, without user and password.
 	URL string `json:"url"`
 	// Secret is the name of the Secret with the token.
 	Secret string `json:"secret"`
 }
 
-// HostOf is where the statuses of a NodeSync go by an entry of its spec.report.
+// HostOf returns where the statuses of a NodeSync are posted according to an entry of its spec.report.
 func HostOf(sync *v1alpha1.NodeSync, to v1alpha1.Report) Host {
 	return Host{Provider: to.Provider, URL: Clean(cmp.Or(to.URL, sync.Spec.Source.Repository())), Secret: to.SecretRef.Name}
 }
 
-// Lane leads to one host, for one context. What is in it is posted one after
-// another.
+// Lane leads to one host, for one context. Its entries are posted one at a time.
 type Lane struct {
 	Host
 	Context string `json:"context"`
-	// Waiting are the entries that the host has not got, at most one for a commit.
+	// Waiting are the entries that the host has not received, at most one for a commit.
 	Waiting []Entry `json:"waiting,omitempty"`
-	// Posted is when the host was last given a status, by commit, as long as another one
-	// has to wait for that.
+	// Posted is when the host last received a status, by commit, for as long as that delays another one.
 	Posted map[string]Posted `json:"posted,omitempty"`
-	// Moved are commits that have a word in this context that is not the
-	// ledger's any more. They get one that lets them go.
+	// Moved are commits with a status in this context, which the ledger no longer uses. They get a final status that
+	// releases them.
 	Moved []Commit `json:"moved,omitempty"`
-	// Heads are those of the open pull requests of this host, the newest first, each with its
-	// own word; only on the subject Plan.
+	// Heads are those of the open pull requests of this host, newest first, each with its own status; only for the
+	// subject Plan.
 	Heads []Commit `json:"heads,omitempty"`
-	// Unlisted is why the open pull requests are not known.
+	// Unlisted is why the open pull requests are unknown.
 	Unlisted string `json:"unlisted,omitempty"`
 	// Comments are those that were written on pull requests, by their numbers.
 	Comments map[int]Comment `json:"comments,omitempty"`
 
-	// Attempts is how often in a row the host as a whole has failed, and Failure
-	// how; nothing is posted before NotBefore.
+	// Attempts counts the consecutive failures of the host as a whole, and Failure is the last one; nothing is posted
+	// before NotBefore.
 	Attempts  int       `json:"attempts,omitempty"`
 	Failure   string    `json:"failure,omitempty"`
 	NotBefore time.Time `json:"notBefore,omitzero"`
-	// Silent is the one commit on whose status the host has given no answer since its last; empty if it
-	// is none. It may be about that commit only: others are posted.
+	// Silent is the only commit whose status the host has not answered since its last answer; empty if there is none.
+	// The problem may be this commit only, so others are posted.
 	Silent string `json:"silent,omitempty"`
-	// Refused is the version of the Secret that the host does not take, since
-	// RefusedAt.
+	// Refused is the version of the Secret that the host rejects, since RefusedAt.
 	Refused   string    `json:"refused,omitempty"`
 	RefusedAt time.Time `json:"refusedAt,omitzero"`
 	// Lost says which status was given up last, and why.
 	Lost string `json:"lost,omitempty"`
 
-	// fresh lanes have not been told what is known already.
+	// fresh is true for a lane that has not received the known statuses yet.
 	fresh bool
 }
 
-// Posted is when a host was last given a status on a commit, and when a final one.
+// Posted is when a host last received any status on a commit, and when a final one.
 type Posted struct {
 	At    time.Time `json:"at"`
 	Final time.Time `json:"final,omitzero"`
@@ -221,32 +215,31 @@ type Entry struct {
 	TargetURL string    `json:"targetURL,omitempty"`
 	Since     time.Time `json:"since"`
 	NotBefore time.Time `json:"notBefore,omitzero"`
-	// Attempts is how often the host has failed on this very status, and Failure
-	// how.
+	// Attempts counts the host's failures on this status, and Failure is the last one.
 	Attempts int    `json:"attempts,omitempty"`
 	Failure  string `json:"failure,omitempty"`
 }
 
-// same reports whether two entries would post the same.
+// same reports whether both entries would post the same.
 func (e Entry) same(as Entry) bool {
 	return e.Commit == as.Commit && e.Word == as.Word && e.TargetURL == as.TargetURL
 }
 
-// laneKey names a lane of a ledger.
+// laneKey identifies a lane of a ledger.
 type laneKey struct{ provider, url, context string }
 
 func (l *Lane) key() laneKey { return laneKey{l.Provider, l.URL, l.Context} }
 
-// postEvery is the least time between a status on a commit and a pending that follows it,
-// and between two final ones: hosts limit how many statuses they take, and nobody reads
-// what lasts a second. A verdict that flaps posts two in that time at the most.
+// postEvery is the minimum time between a status on a commit and a pending one that follows it, and between two final
+// ones: hosts limit the number of statuses, and nobody reads one that lasts a second. A flapping verdict posts at most
+// two in that time.
 const postEvery = 5 * time.Second
 
-// put has a word posted, in place of an older one on the same commit.
+// put queues a status, which replaces an older one on the same commit.
 func (l *Lane) put(commit string, w Word, target string, now time.Time) {
 	e := Entry{Commit: commit, Word: w, TargetURL: target, Since: now}
 	if free := l.Posted[commit].free(w); now.Before(free) && !free.After(now.Add(postEvery)) {
-		e.NotBefore = free // else the clock was put back
+		e.NotBefore = free // otherwise the clock was set back
 	}
 	if i := l.index(commit); i >= 0 {
 		l.Waiting[i] = e
@@ -255,7 +248,7 @@ func (l *Lane) put(commit string, w Word, target string, now time.Time) {
 	l.Waiting = append(l.Waiting, e)
 }
 
-// free is when a word may follow.
+// free returns when a status may follow.
 func (p Posted) free(w Word) time.Time {
 	if w.final() {
 		return p.Final.Add(postEvery)
@@ -267,8 +260,8 @@ func (l *Lane) index(commit string) int {
 	return slices.IndexFunc(l.Waiting, func(e Entry) bool { return e.Commit == commit })
 }
 
-// next is the first entry that may be posted now. Those on which the host has failed often come last, so that
-// they do not keep the others waiting.
+// next returns the first entry that may be posted now. Entries that have failed often come last, so that they do not
+// delay the others.
 func (l *Lane) next(now time.Time) (Entry, bool) {
 	if now.Before(l.NotBefore) {
 		return Entry{}, false
@@ -285,7 +278,7 @@ func (l *Lane) next(now time.Time) (Entry, bool) {
 	return l.Waiting[first], true
 }
 
-// due is when the first entry may be posted; none if nothing waits.
+// due returns when the first entry may be posted; any is false if nothing waits.
 func (l *Lane) due() (at time.Time, any bool) {
 	for _, e := range l.Waiting {
 		if may := latest(e.NotBefore, l.NotBefore); !any || may.Before(at) {
@@ -302,8 +295,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// delivered notes that the host has an entry. What has overtaken it meanwhile
-// stays.
+// delivered records that the host has an entry. If a newer one has replaced it in the meantime, that one stays.
 func (l *Lane) delivered(e Entry, now time.Time) {
 	if i := l.index(e.Commit); i >= 0 && l.Waiting[i].same(e) {
 		l.Waiting = slices.Delete(l.Waiting, i, i+1)
@@ -316,7 +308,7 @@ func (l *Lane) delivered(e Entry, now time.Time) {
 	}
 }
 
-// posted notes when the host was given an entry, and forgets what nothing waits for any more.
+// posted records when the host received an entry, and forgets times that delay nothing any more.
 func (l *Lane) posted(e Entry, now time.Time) {
 	if l.Posted == nil {
 		l.Posted = map[string]Posted{}
@@ -329,16 +321,16 @@ func (l *Lane) posted(e Entry, now time.Time) {
 	maps.DeleteFunc(l.Posted, func(_ string, p Posted) bool { return now.Sub(p.At) >= postEvery })
 }
 
-// reach forgets that the host has failed.
+// reach resets the failures of the host.
 func (l *Lane) reach() {
 	l.Attempts, l.Failure, l.NotBefore, l.Silent, l.Refused, l.RefusedAt = 0, "", time.Time{}, "", "", time.Time{}
 }
 
-// tellAfter is how many failures in a row are reported to people: the first ones
-// often heal before anybody has read of them.
+// tellAfter is how many consecutive failures are needed to report them: the first ones often resolve before anybody has
+// read about them.
 const tellAfter = 3
 
-// trouble says why the host has not got what it should. It changes only with the cause.
+// trouble returns why the host has not received its statuses. It changes only with the cause.
 func (l *Lane) trouble() string {
 	failure := ""
 	if l.Refused != "" || l.Attempts >= tellAfter {
@@ -352,14 +344,14 @@ func (l *Lane) trouble() string {
 	return cmp.Or(failure, l.Unlisted, l.Lost)
 }
 
-// ShortCommit is a commit as people write it.
+// ShortCommit returns the short form of a commit's hash.
 func ShortCommit(commit string) string {
 	const digits = 7
 	return commit[:min(digits, len(commit))]
 }
 
-// round posts what is due in one lane, until nothing is or the host fails, and
-// then writes once that the host has it.
+// round posts what is due in one lane until nothing is left or the host fails, and then writes once what the host has
+// received.
 func (d *Deliverer) round(ctx context.Context, of laneOf) {
 	b := d.Queue.known(of.name)
 	if b == nil {
@@ -377,11 +369,11 @@ func (d *Deliverer) round(ctx context.Context, of laneOf) {
 	}
 }
 
-// writeEvery is how many statuses a kill makes the next daemon post again at
-// most. Usually there are fewer in a round, and one write is enough.
+// writeEvery limits how many statuses the next daemon posts again after a kill. A round usually has fewer, so one write
+// is enough.
 const writeEvery = 10
 
-// write writes what was posted, also when we are being stopped.
+// write writes what was posted, even while the daemon is stopping.
 func (d *Deliverer) write(ctx context.Context, b *book) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
@@ -406,7 +398,7 @@ func (d *Deliverer) post(ctx context.Context, b *book, of laneOf) bool {
 	err := d.send(ctx, b, host, &a)
 	switch a.at = d.Now(); {
 	case err != nil && ctx.Err() != nil:
-		return false // we are being stopped; whether the host has it is not known
+		return false // the daemon is stopping; it is unknown whether the host has it
 	case errors.Is(err, errDistrusted):
 		b.hold(of.lane, a.at.Add(longestWait))
 	case err != nil:
@@ -417,10 +409,10 @@ func (d *Deliverer) post(ctx context.Context, b *book, of laneOf) bool {
 	return true
 }
 
-// errDistrusted is a Secret that the host has refused already.
+// errDistrusted reports a Secret that the host has already rejected.
 var errDistrusted = errors.New("the secret is still the one that was refused")
 
-// send makes the one request.
+// send makes the request.
 func (d *Deliverer) send(ctx context.Context, b *book, host Lane, a *attempt) error {
 	ctx, cancel := lingering(ctx)
 	defer cancel()
@@ -448,7 +440,7 @@ func (d *Deliverer) send(ctx context.Context, b *book, host Lane, a *attempt) er
 	})
 }
 
-// lingering is a context that outlives the other by a moment.
+// lingering returns a context that outlives the other by shutdownTimeout.
 func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), postTimeout)
 	stop := context.AfterFunc(ctx, func() {
@@ -457,7 +449,7 @@ func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
 	return longer, func() { stop(); cancel() }
 }
 
-// next is the first entry that may be posted in a lane now, and the lane as it is.
+// next returns a copy of the lane, and the first entry that may be posted in it now.
 func (b *book) next(key laneKey, now time.Time) (Lane, Entry, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -469,7 +461,7 @@ func (b *book) next(key laneKey, now time.Time) (Lane, Entry, bool) {
 	return *lane, e, ok
 }
 
-// noteOn notes a change to a lane, if it is still there.
+// noteOn records a change to a lane, if it still exists.
 func (b *book) noteOn(key laneKey, change func(*Ledger, *Lane)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -480,7 +472,7 @@ func (b *book) noteOn(key laneKey, change func(*Ledger, *Lane)) {
 	})
 }
 
-// hold has a lane wait, for a reason that is not worth a write.
+// hold makes a lane wait, for a reason that is not worth a write.
 func (b *book) hold(key laneKey, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -498,7 +490,7 @@ func (b *book) trouble(key laneKey) string {
 	return ""
 }
 
-// write writes what was noted. Where it fails, the Deliverer comes back to it.
+// write writes the recorded changes. If that fails, the Deliverer retries.
 func (b *book) write(ctx context.Context, now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// runs has the world's deliverer run, by the bubble's clock, until stop.
+// runs runs the world's deliverer with the bubble's clock, until stop.
 func (w *world) runs(t *testing.T) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w.deliverer.Now = time.Now
@@ -69,7 +69,7 @@ func TestADelivererPostsByItself(t *testing.T) {
 	})
 }
 
-// TestAHostThatHangs holds up neither another host nor the end for long.
+// TestAHostThatHangs shows that it delays neither another host nor, for long, the shutdown.
 func TestAHostThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -96,7 +96,7 @@ func TestAHostThatHangs(t *testing.T) {
 	})
 }
 
-// TestAStopLetsAPostEnd, so that it is not made again.
+// TestAStopLetsAPostEnd, so that it is not repeated.
 func TestAStopLetsAPostEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -117,8 +117,8 @@ func TestAStopLetsAPostEnd(t *testing.T) {
 	})
 }
 
-// TestAHostThatLosesSightOfTheRepository for hours gets the newest word when it sees it again, on
-// HEAD and on pull requests; what is on no head any more is given up.
+// TestAHostThatLosesSightOfTheRepository for hours gets the newest status when it sees it again, on HEAD and on pull
+// requests; a status for a former head is given up.
 func TestAHostThatLosesSightOfTheRepository(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.say(applied("a")))
@@ -158,7 +158,7 @@ func TestAHostThatLosesSightOfTheRepository(t *testing.T) {
 	}
 }
 
-// noon is when tests begin.
+// noon is when tests start.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 var (
@@ -175,7 +175,7 @@ func waitingIn(l *Lane) []string {
 	return list
 }
 
-// post is a try that began with the next entry.
+// try is an attempt with the next entry.
 func try(t *testing.T, l *Lane, at time.Time) attempt {
 	t.Helper()
 	e, ok := l.next(at)
@@ -239,8 +239,8 @@ func TestPendingNowAndThen(t *testing.T) {
 	}
 }
 
-// TestAVerdictThatFlapsIsSpaced: the first word that ends something is posted at once, and
-// then no more than one pending and one final word in five seconds.
+// TestAVerdictThatFlapsIsSpaced: the first final status is posted at once, and then at most one pending and one final
+// status in five seconds.
 func TestAVerdictThatFlapsIsSpaced(t *testing.T) {
 	l := &Lane{}
 	broken := Word{State: Failure, Description: "broken"}
@@ -268,7 +268,7 @@ func TestAVerdictThatFlapsIsSpaced(t *testing.T) {
 	}
 }
 
-// TestAPendingThatWasPostedLate counts from when the host got it.
+// TestAPendingThatWasPostedLate counts from when the host received it.
 func TestAPendingThatWasPostedLate(t *testing.T) {
 	l := &Lane{}
 	l.put("a", waiting, "", noon)
@@ -335,7 +335,7 @@ func TestTheHostSaysWhen(t *testing.T) {
 	}
 }
 
-// TestOneStatusThatFails does not hold up the others.
+// TestOneStatusThatFails does not delay the others.
 func TestOneStatusThatFails(t *testing.T) {
 	for name, err := range map[string]error{"500": &UnavailableError{Code: 500}, "404": &NotFoundError{}, "409": &RejectedError{Code: 409}} {
 		t.Run(name, func(t *testing.T) {
@@ -396,7 +396,7 @@ func TestARefusedSecret(t *testing.T) {
 	}
 }
 
-// TestTroubleDoesNotTick: it stands in the status, which is written where it changes.
+// TestTroubleDoesNotTick: it is in the status, which is written whenever it changes.
 func TestTroubleDoesNotTick(t *testing.T) {
 	l := &Lane{}
 	l.put("a", fine, "", noon)

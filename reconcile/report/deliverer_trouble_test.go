@@ -36,8 +36,8 @@ func TestAnUnknownCommitIsGivenUpInTheEnd(t *testing.T) {
 	}
 }
 
-// TestTheNewestIsNotGivenUp: else the host would go on showing an older one, a success perhaps. It is tried
-// again every quarter of an hour, or when a person asks for it, and what is wrong is reported meanwhile.
+// TestTheNewestIsNotGivenUp: otherwise the host would keep showing an older one, perhaps a success. It is retried every
+// quarter of an hour, or when a user requests it, and the problem is reported in the meantime.
 func TestTheNewestIsNotGivenUp(t *testing.T) {
 	for name, err := range map[string]error{"404": &NotFoundError{Repository: "acme/fleet"}, "422": &RejectedError{Code: 422, Said: "too many"}} {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestTheNewestIsNotGivenUp(t *testing.T) {
 	}
 }
 
-// TestAHostThatIsTakenOut: what waits for it goes, and a log line says how much.
+// TestAHostThatIsTakenOut: its waiting statuses are dropped, and a log line has their number.
 func TestAHostThatIsTakenOut(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.say(applied("b", "b", "a")))
@@ -98,7 +98,7 @@ func TestAHostThatIsTakenOut(t *testing.T) {
 	}
 }
 
-// TestACommitThatSilencesTheHost keeps no other from being reported, nor do two of them for long.
+// TestACommitThatSilencesTheHost does not stop the reports of others, nor do two of them for long.
 func TestACommitThatSilencesTheHost(t *testing.T) {
 	for bombs, most := range map[int]time.Duration{0: 0, 1: 0, 2: longestWait} {
 		l := &Lane{}
@@ -128,8 +128,8 @@ func TestACommitThatSilencesTheHost(t *testing.T) {
 	}
 }
 
-// TestATokenIsReadWhenAStatusIsDue and kept nowhere: the queue has the name of its Secret, and
-// what is sent is what the Secret holds then.
+// TestATokenIsReadWhenAStatusIsDue and stored nowhere: the queue has the name of its Secret, and the Secret's current
+// content is sent.
 func TestATokenIsReadWhenAStatusIsDue(t *testing.T) {
 	w := newWorld(t)
 	holds := func(token string) {
@@ -152,7 +152,7 @@ func TestATokenIsReadWhenAStatusIsDue(t *testing.T) {
 	if want := []string{"rotated", "again"}; !slices.Equal(want, w.tokens) || len(w.posted) != 2 {
 		t.Errorf("sent with %q, want %q; posted %v", w.tokens, want, w.said(0))
 	}
-	must(t, w.say(applied("c"))) // what waits names it
+	must(t, w.say(applied("c"))) // a waiting status names it
 	raw, err := json.Marshal(w.object(t))
 	if err != nil {
 		t.Fatal(err)

@@ -27,25 +27,25 @@ var status = report.Status{
 	Description: "Held: pools a, b", TargetURL: "https://example.com/x",
 }
 
-// dialect is how one kind of host speaks, as its documentation has it.
+// dialect describes one kind of host, according to its documentation.
 type dialect struct {
 	provider, repository string
 	secret               map[string]string
-	// url is where a status of the commit belongs, without the scheme.
+	// url is where a status of the commit is posted, without the scheme.
 	url string
-	// proof is the header by which the host knows who asks; of a signature only the name.
+	// proof is the header that authenticates the request; of a signature only the name.
 	proof [2]string
 	// states are pending, success and failure.
 	states [3]string
 	// body is the whole body, with the state as $state.
 	body map[string]any
-	// key is what of a body names the status, and longest how long it may be.
+	// key is the part of a body that identifies the status, and longest its maximum length.
 	key     func(body map[string]any) string
 	longest int
-	// code and answer are what it says to a status that it takes.
+	// code and answer are the response to an accepted status.
 	code   int
 	answer string
-	// refusal is its JSON that says no, with the sentence as $said.
+	// refusal is its JSON error response, with the message as $said.
 	refusal string
 }
 
@@ -64,7 +64,7 @@ func (d dialect) poster(t *testing.T, more map[string]string) report.Poster {
 	return p
 }
 
-// takes answers as the host does to a status that it takes.
+// takes responds as the host does to an accepted status.
 func (d dialect) takes(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(d.code)
 	if d.code != http.StatusNoContent {
@@ -76,7 +76,7 @@ func field(name string) func(map[string]any) string {
 	return func(body map[string]any) string { return fmt.Sprint(body[name]) }
 }
 
-// like is the body that GitHub and Gitea take, and as GitLab and Bitbucket call the same.
+// like is the body of GitHub and Gitea; GitLab and Bitbucket name the fields differently.
 func like(context, description, target string) map[string]any {
 	return map[string]any{"state": "$state", context: status.Context, description: status.Description, target: status.TargetURL}
 }

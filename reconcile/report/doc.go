@@ -1,15 +1,14 @@
-// Package report posts commit statuses on Git hosts, reads the pull requests there, comments
-// on them, and opens one.
+// Package report posts commit statuses to Git hosts, reads pull requests there, comments on them, and opens one.
 //
-// In goes an Update, the verdict of a reconcile on a commit; out go Posts on the hosts, at some later time. In
-// between it stands in a Ledger, one for each NodeSync, in a ConfigMap that the NodeSync owns: a daemon that dies
-// loses nothing of it and repeats nothing. A Ledger has a Lane for each host. Lanes do not wait for each other. In a
-// Lane there is at most one Entry for a commit: what a newer word has overtaken is never posted. The Ledger's own
-// rules are pure. The Queue reads and writes it, the Deliverer posts, and what an error of a host means is in one
-// table (queue_failure.go). Neither speaks to people: a Lane's trouble is reported by the NodeSync's next reconcile.
+// The input is an Update, the verdict of a reconcile on a commit; the output is Posts to the hosts, some time later. In
+// between it is stored in a Ledger, one for each NodeSync, in a ConfigMap that the NodeSync owns: a daemon that crashes
+// loses nothing and repeats nothing. A Ledger has a Lane for each host. Lanes do not wait for each other. A Lane has at
+// most one Entry for a commit: a status superseded by a newer one is never posted. The rules of the Ledger are pure
+// functions. The Queue reads and writes it, the Deliverer posts, and one table maps a host's errors to what happens
+// next (queue_failure.go). Neither reports problems to users: the NodeSync's next reconcile reports those of a Lane.
 //
-// Hosts makes a Poster from the URL of the repository and the Secret with a token. Each kind of host is one adapter,
-// in a file of its own, and the table of them is in host.go. Each Post is one request (as a GitHub App two, where the
-// token ends) and ends in nil or in one of this package's errors, which tell whether and when to try again.
-// A Poster never tries again later, never follows a redirect to another host, and never lets the token into an error.
+// Hosts creates a Poster from the URL of the repository and the Secret with a token. Each kind of host has one adapter
+// in its own file, listed in host.go. Each Post makes one request (two for a GitHub App whose token expired) and
+// returns nil or one of this package's errors, which tell whether and when to retry. A Poster never retries later,
+// never follows a redirect to another host, and never puts the token into an error.
 package report

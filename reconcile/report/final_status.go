@@ -7,23 +7,22 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// FinalStatusPatience is how long a NodeSync that is being deleted waits for its Git hosts
-// to take the last word. It goes then in any case: a host that is away keeps nobody.
+// FinalStatusPatience is how long the deletion of a NodeSync waits for its Git hosts to accept the final status. After
+// that it continues in any case, so that an unreachable host does not block it.
 const FinalStatusPatience = 30 * time.Second
 
-// FinalStatus is the last word on a NodeSync's commits.
+// FinalStatus is the final status for a NodeSync's commits.
 type FinalStatus struct {
-	// Description says what has become of the nodes.
+	// Description says what happened to the nodes.
 	Description string
-	// Page is where a status on a commit links to.
+	// Page returns the page that a status on a commit links to.
 	Page func(h Host, commit string) string
-	// At is now.
+	// At is the current time.
 	At time.Time
 }
 
-// PostFinalStatus notes the last word on a NodeSync that is being deleted, once, on each subject, and
-// reports whether the hosts have it, or are waited for no longer. The queue goes with the
-// NodeSync.
+// PostFinalStatus queues the final status of a NodeSync that is being deleted, once for each subject. It reports
+// whether the hosts have received it or are no longer waited for. The queue is deleted with the NodeSync.
 func (q *Queue) PostFinalStatus(ctx context.Context, sync *v1alpha1.NodeSync, f FinalStatus) (done bool, err error) {
 	done = true
 	for _, subject := range subjects() {
@@ -54,10 +53,10 @@ func (q *Queue) postFinal(ctx context.Context, sync *v1alpha1.NodeSync, subject 
 	return b.ledger.heard(f.At), nil
 }
 
-// noPlans is the last word on pull requests.
+// noPlans is the final status for pull requests.
 var noPlans = Word{State: Success, Description: "the NodeSync is deleted: nothing is planned any more"}
 
-// finish gives the newest commit the last word, and each that is still pending.
+// finish gives the final status to the newest commit, and to each one that is still pending.
 func (l *Ledger) finish(f FinalStatus) {
 	if !l.FinalStatusAt.IsZero() {
 		return
@@ -93,8 +92,8 @@ func (l *Ledger) finish(f FinalStatus) {
 	}
 }
 
-// heard reports whether nothing is to be waited for: no commit was ever spoken of, the
-// hosts have the last word, they refuse the Secret, or it has taken too long.
+// heard reports whether there is nothing to wait for: there was never a status for a commit, the hosts have the final
+// status, they reject the Secret, or it has taken too long.
 func (l *Ledger) heard(now time.Time) bool {
 	switch {
 	case len(l.Commits) == 0 && !l.plans() || len(l.Lanes) == 0:

@@ -7,8 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestFarewell gives the newest commit, and each that is still pending, the last word:
-// once.
+// TestFarewell shows that the newest commit, and each that is still pending, gets the final status once.
 func TestFarewell(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	host := Host{Provider: "gitea", URL: "https://git.example.com/acme/fleet", Secret: "token"}
@@ -56,7 +55,7 @@ func TestFarewell(t *testing.T) {
 	}
 }
 
-// TestFarewellIsBounded: no host keeps a NodeSync for longer than that.
+// TestFarewellIsBounded shows that no host delays the deletion of a NodeSync for longer than that.
 func TestFarewellIsBounded(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	waits := func(change func(*Lane)) Ledger {

@@ -9,28 +9,28 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// forge is how one kind of host speaks of pull requests, as its documentation has it.
+// forge describes the pull requests of one kind of host, according to its documentation.
 type forge struct {
-	// list is where they are listed, and page the parameter and the answer of a page of them.
+	// list is where they are listed, and page the parameter and the response for a page of them.
 	list string
 	page paging
-	// pull is one of a number, of the repository's branch b, or of a fork, or of one that was deleted.
+	// pull is one with a number, from the repository's branch b, from a fork, or from a deleted repository.
 	pull func(number int, base string, from source) string
-	// ref is where the head of 9 is fetched, and forked that of a fork; no fork is listed where it is "-".
+	// ref is where the head of 9 is fetched, and forked that of a fork; if "-", forks are not listed.
 	ref, forked string
-	// author is the one that a pull request is of.
+	// author is the author of a pull request.
 	author string
-	// comments is where comments on number 7 are listed, and made where one is written.
+	// comments is where comments on number 7 are listed, and made where one is created.
 	comments, made string
-	// wraps is a page of comments, and comment one of an author.
+	// wraps is a page of comments, and comment one by an author.
 	wraps   func(comments []string) string
 	comment func(id int, author, text string) string
-	// written is the answer to one that was written, and its body as it was sent.
+	// written is the response to a created comment, and body the request body.
 	written func(id int, text string) string
 	body    func(edit bool) map[string]any
-	// edits and edited are how 31 is edited.
+	// edits and edited are the method and URL for editing comment 31.
 	edits, edited string
-	// self is where the host tells whose the token is, and who answers so, with his name among authors.
+	// self is where the host returns the token's user, who the response, and me the name as an author.
 	self string
 	who  func(w http.ResponseWriter)
 	me   string

@@ -1,7 +1,6 @@
 package report
 
-// generic posts to any URL, as JSON that is signed: manifests/SPEC.md has the shape of
-// the body, and how the signature is checked.
+// generic posts signed JSON to any URL: manifests/SPEC.md documents the body and how to verify the signature.
 func generic() adapter {
 	return adapter{
 		credentials: signature,

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// github posts on github.com, on a tenant of ghe.com or on an Enterprise Server, with a
-// token or as an app.
+// github posts to github.com, a tenant of ghe.com or an Enterprise Server, with a token or as an app.
 // https://docs.github.com/rest/commits/statuses
 func github() adapter {
 	return adapter{
@@ -19,7 +18,7 @@ func github() adapter {
 			return request{to: join(githubAPI(r), "repos", r.owner, r.name, "statuses", s.Commit), header: githubHeader(), body: bodyOf(s)}
 		},
 		meant: func(a answer, _ Status) int {
-			// It says so of a commit that it has not, which a mirror may get yet.
+			// It reports an unknown commit like this; a mirror may still receive it.
 			if a.code == http.StatusUnprocessableEntity && strings.HasPrefix(a.said, "No commit found") {
 				return http.StatusNotFound
 			}
@@ -28,7 +27,7 @@ func github() adapter {
 	}
 }
 
-// status is the body that GitHub and Gitea take.
+// status is the request body of GitHub and Gitea.
 type status struct {
 	State       State  `json:"state"`
 	TargetURL   string `json:"target_url,omitempty"`
@@ -44,7 +43,7 @@ func githubHeader() http.Header {
 	return http.Header{"Accept": {"application/vnd.github+json"}, "X-Github-Api-Version": {"2022-11-28"}}
 }
 
-// githubAPI is the root of the REST API.
+// githubAPI returns the root URL of the REST API.
 func githubAPI(r repository) string {
 	switch host := strings.ToLower(r.host); {
 	case host == "github.com", host == "www.github.com":
@@ -55,7 +54,7 @@ func githubAPI(r repository) string {
 	return r.scheme + "://" + r.host + "/api/v3"
 }
 
-// githubCredentials are a token, or an app by its key.
+// githubCredentials reads a token or the key of an app.
 func githubCredentials(r reader) (credentials, error) {
 	switch asApp, hasToken := r.value(keyAppID) != "", r.value(keyToken) != ""; {
 	case asApp && hasToken:
@@ -66,8 +65,8 @@ func githubCredentials(r reader) (credentials, error) {
 	return tokenIn("Authorization", "Bearer ")(r)
 }
 
-// gitea posts on Gitea and Forgejo, which may be served below a folder.
-// https://docs.gitea.com/api, https://codeberg.org/api/swagger, POST /repos/{owner}/{repo}/statuses/{sha}
+// gitea posts to Gitea and Forgejo, which may have a path prefix. https://docs.gitea.com/api,
+// https://codeberg.org/api/swagger, POST /repos/{owner}/{repo}/statuses/{sha}
 func gitea() adapter {
 	return adapter{
 		locate:      lastTwo,

@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// gitlab posts on GitLab. All of the path is the project: there may be groups
-// within groups, so an instance below a folder cannot be told from them.
-// https://docs.gitlab.com/api/commits/#set-commit-pipeline-status
+// gitlab posts to GitLab. The whole path is the project, because groups may be nested, so an instance with a path
+// prefix cannot be distinguished. https://docs.gitlab.com/api/commits/#set-commit-pipeline-status
 func gitlab() adapter {
 	return adapter{
 		locate: func(host string, path []string) (place, string) {
@@ -29,8 +28,8 @@ func gitlab() adapter {
 			}
 		},
 		meant: func(a answer, s Status) int {
-			// It refuses to set a state that the status has already; then it is there, with
-			// the description of the first time.
+			// It refuses to set a state that the status already has; then the status exists, with its first
+			// description.
 			if a.code == http.StatusBadRequest && strings.HasPrefix(a.said, "Cannot transition status") && strings.Contains(a.said, "from :"+gitlabState(s.State)) {
 				return http.StatusOK
 			}
@@ -39,7 +38,7 @@ func gitlab() adapter {
 	}
 }
 
-// gitlabStatus is the body that GitLab takes.
+// gitlabStatus is the request body of GitLab.
 type gitlabStatus struct {
 	State       string `json:"state"`
 	TargetURL   string `json:"target_url,omitempty"`
@@ -47,7 +46,7 @@ type gitlabStatus struct {
 	Name        string `json:"name"`
 }
 
-// gitlabState is a state in GitLab's words.
+// gitlabState returns GitLab's name of a state.
 func gitlabState(s State) string {
 	switch s {
 	case Success:
@@ -114,7 +113,7 @@ func (n gitlabNote) comment() Comment {
 	return Comment{ID: n.ID, Body: n.Body, author: n.Author.Username}
 }
 
-// gitlabPull is what is read of a merge request.
+// gitlabPull contains the fields that are read of a merge request.
 type gitlabPull struct {
 	IID           int        `json:"iid"`
 	SHA           string     `json:"sha"`

@@ -9,39 +9,37 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// Heads are what is reported of the open pull requests of one NodeSync.
+// Heads are the statuses for the open pull requests of one NodeSync.
 type Heads struct {
-	// Context of the statuses on the whole; the Subject adds its word.
+	// Context is that of the statuses on the whole; the Subject adds its suffix.
 	Context string
-	// Of are those of each host. A host that is not among them gets no status any more.
+	// Of are those of each host. A host that is not among them gets no statuses any more.
 	Of []HostHeads
-	// At is now.
+	// At is the current time.
 	At time.Time
 }
 
 // HostHeads are the open pull requests of one host.
 type HostHeads struct {
 	Host
-	// Heads that have a plan, the newest pull request first.
+	// Heads are those with a plan, the newest pull request first.
 	Heads []Head
-	// Unlisted is why the open ones are not known; the Heads are then those of before.
+	// Unlisted is why the open ones are unknown; Heads are then the previous ones.
 	Unlisted string
 	// Comments are those that were written on pull requests, by their numbers: a host lists the first of many only, and one whose
 	// text was edited has no marker any more.
 	Comments map[int]Comment
 }
 
-// Head is the commit that a pull request has now, what is reported of it, and the page that the
-// status links to.
+// Head is the current commit of a pull request, its status, and the page that the status links to.
 type Head struct {
 	Commit string
 	Word
 	Page string
 }
 
-// SayHeads notes what is reported of pull requests, and writes it down where it is news. What is
-// reported of a commit that is the head of none any more is dropped. It returns whether the
-// NodeSync's status shows something else by it.
+// SayHeads records the statuses for pull requests, and writes them to the cluster if they are new. It drops those of
+// commits that are no longer a head. It reports whether this changes what the NodeSync's status shows.
 func (q *Queue) SayHeads(ctx context.Context, sync *v1alpha1.NodeSync, h Heads) (changed bool, err error) {
 	b := q.book(ownerOf(sync, SubjectPlan))
 	b.mu.Lock()
@@ -75,7 +73,7 @@ func (q *Queue) Heads(ctx context.Context, sync *v1alpha1.NodeSync, of Host) ([]
 	return nil, nil, nil
 }
 
-// sayHeads notes the words. What was reported already changes nothing.
+// sayHeads records the statuses. Statuses that were already reported change nothing.
 func (l *Ledger) sayHeads(h Heads) {
 	context := SubjectPlan.Of(h.Context)
 	l.Context, l.Head, l.Commits = context, "", nil
@@ -103,7 +101,7 @@ func (l *Lane) sayHeads(heads []Head, at time.Time) {
 	l.Heads = nil
 	for _, head := range heads {
 		if slices.ContainsFunc(l.Heads, func(c Commit) bool { return c.ID == head.Commit }) {
-			continue // two pull requests have one head: the newest speaks
+			continue // two pull requests have the same head: the newest one counts
 		}
 		word := Word{State: head.State, Description: Truncate(head.Description)}
 		l.Heads = append(l.Heads, Commit{ID: head.Commit, Word: word})
@@ -123,7 +121,7 @@ func (l *Lane) sayHeads(heads []Head, at time.Time) {
 	}
 }
 
-// plans reports whether something was reported of pull requests.
+// plans reports whether a status was reported for a pull request.
 func (l *Ledger) plans() bool {
 	return slices.ContainsFunc(l.Lanes, func(lane Lane) bool { return len(lane.Heads) > 0 })
 }

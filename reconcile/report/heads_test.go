@@ -22,8 +22,8 @@ func (w *world) sayHeads(t *testing.T, unlisted string, heads ...Head) bool {
 	return changed
 }
 
-// TestEachHeadHasItsWord: posted once, again where it changes, and dropped where the pull request
-// is closed; the statuses on the whole are another ledger's.
+// TestEachHeadHasItsWord: it is posted once, again if it changes, and dropped when the pull request is closed; the
+// statuses on the whole are in another ledger.
 func TestEachHeadHasItsWord(t *testing.T) {
 	w := newWorld(t)
 	w.sayHeads(t, "", head("b", Success, "no change"), head("a", Failure, "held"))
@@ -46,7 +46,7 @@ func TestEachHeadHasItsWord(t *testing.T) {
 	}
 }
 
-// TestWordsOfHeadsLastOverARestart: what waited is posted, and what was said is known.
+// TestWordsOfHeadsLastOverARestart: waiting statuses are posted, and earlier ones are known.
 func TestWordsOfHeadsLastOverARestart(t *testing.T) {
 	w := newWorld(t)
 	w.sayHeads(t, "", head("a", Failure, "held"))
@@ -102,7 +102,7 @@ func TestTheStatusShowsTheNewestPullRequest(t *testing.T) {
 	}
 }
 
-// TestWhoStopsFollowingLeavesNoLedger.
+// TestWhoStopsFollowingLeavesNoLedger shows that the ledger is deleted when pull requests are no longer followed.
 func TestWhoStopsFollowingLeavesNoLedger(t *testing.T) {
 	w := newWorld(t)
 	w.sayHeads(t, "", head("a", Failure, "held"))
@@ -114,7 +114,7 @@ func TestWhoStopsFollowingLeavesNoLedger(t *testing.T) {
 	}
 }
 
-// TestADeletedNodeSyncHoldsNoPullRequestUp: what had failed is let go.
+// TestADeletedNodeSyncHoldsNoPullRequestUp: failed pull requests get a success.
 func TestADeletedNodeSyncHoldsNoPullRequestUp(t *testing.T) {
 	w := newWorld(t)
 	w.sayHeads(t, "", head("b", Success, "no change"), head("a", Failure, "held"))
@@ -132,8 +132,7 @@ func TestADeletedNodeSyncHoldsNoPullRequestUp(t *testing.T) {
 	}
 }
 
-// TestALedgerOfManyHeadsFits: 50 of each host, with the longest words, are well below what a
-// ConfigMap holds.
+// TestALedgerOfManyHeadsFits: 50 for each host, with the longest descriptions, are well below the limit of a ConfigMap.
 func TestALedgerOfManyHeadsFits(t *testing.T) {
 	var heads []Head
 	for i := range 50 {

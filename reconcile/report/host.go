@@ -17,10 +17,10 @@ import (
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
-// Hosts makes the clients of Git hosts, and keeps the tokens that GitHub gives to
-// apps until shortly before they end. It may be used by several goroutines.
+// Hosts creates the clients of Git hosts, and caches the tokens of GitHub Apps until shortly before they expire. It is
+// safe for concurrent use.
 type Hosts struct {
-	// Now is the time.
+	// Now returns the current time.
 	Now func() time.Time
 
 	tokens     tokens
@@ -28,26 +28,26 @@ type Hosts struct {
 	hashes     hashes
 }
 
-// adapter is what one kind of host wants sent, and how. It has no I/O.
+// adapter defines the requests for one kind of host. It does no I/O.
 type adapter struct {
-	// locate finds the repository in the path of its URL, or says what is wrong with
-	// it. A host without one gets statuses at the URL itself.
+	// locate finds the repository in the path of its URL, or returns what is wrong with it. A host without locate gets
+	// statuses at the URL itself.
 	locate func(host string, path []string) (at place, reason string)
-	// credentials reads what opens the host from a Secret.
+	// credentials reads the credentials for the host from a Secret.
 	credentials func(reader) (credentials, error)
-	// status is the request that posts a status.
+	// status returns the request that posts a status.
 	status func(repository, Status) request
-	// page is where a browser shows a folder; nil if the host has no pages.
+	// page returns the web page of a folder; nil if the host has no pages.
 	page func(r repository, commit, folder string) string
-	// meant returns the code of an answer as other hosts would send it. It may be nil.
+	// meant returns the HTTP code that other hosts would send for a response. It may be nil.
 	meant func(answer, Status) int
-	// review is how pull requests are read and commented on; nil if they are not.
+	// review reads pull requests and comments on them; nil if that is not supported.
 	review *reviewing
-	// propose is how pull requests are opened; nil if they are not.
+	// propose opens pull requests; nil if that is not supported.
 	propose *proposing
 }
 
-// adapters are the kinds of hosts, by the provider in spec.report.
+// adapters maps the provider in spec.report to the adapter of that kind of host.
 func adapters() map[string]adapter {
 	return map[string]adapter{
 		"azuredevops":     azureDevOps(),
@@ -61,15 +61,14 @@ func adapters() map[string]adapter {
 	}
 }
 
-// Host returns the client for a provider, the kind of the host. repository is the
-// URL of the repository's web page, or the one it is cloned from over http; for the
-// provider generic the URL that accepts the statuses. The error is a *RepositoryError or
-// a *SecretError.
+// Host returns the client for a provider, the kind of the host. repository is the URL of the repository's web page, or
+// its HTTP clone URL; for the provider generic, the URL that accepts the statuses. The error is a *RepositoryError or a
+// *SecretError.
 func (h *Hosts) Host(provider, repository string, secret map[string][]byte) (Poster, error) {
 	return h.open(provider, repository, secret, permissions{"statuses": "write"})
 }
 
-// permissions are what a GitHub App's token is to have, and nothing else.
+// permissions are the only permissions that a GitHub App's token gets.
 type permissions map[string]string
 
 func (h *Hosts) open(provider, repository string, secret map[string][]byte, rights permissions) (*poster, error) {
@@ -93,14 +92,14 @@ func (h *Hosts) open(provider, repository string, secret map[string][]byte, righ
 	return &poster{adapter: kind, wire: w, repository: r, credentials: c, hosts: h}, nil
 }
 
-// poster posts on one repository of a host.
+// poster is a client for one repository of a host.
 type poster struct {
 	adapter
 	wire
 	repository  repository
 	credentials credentials
 	hosts       *Hosts
-	// opens is a sum of what opens the host, for a Reviewer.
+	// opens is a hash of the credentials, for a Reviewer.
 	opens [sha256.Size]byte
 }
 
@@ -113,7 +112,7 @@ func (p *poster) Post(ctx context.Context, s Status) error {
 	return p.judge(a, Task{}, s)
 }
 
-// judge turns an answer into an error, or nil, as this kind of host means it.
+// judge converts a response of this kind of host into an error, or nil.
 func (p *poster) judge(a answer, task Task, s Status) error {
 	if p.meant != nil {
 		a.code = p.meant(a, s)
@@ -121,7 +120,7 @@ func (p *poster) judge(a answer, task Task, s Status) error {
 	return judge(a, p.repository, task, s.Commit)
 }
 
-// ask makes a request. A token that was kept and that the host has taken back is replaced once.
+// ask makes a request. A cached token that the host has revoked is replaced once.
 func (p *poster) ask(ctx context.Context, r request) (answer, error) {
 	a, err := p.send(ctx, r, p.credentials)
 	if err == nil && a.code == http.StatusUnauthorized && p.credentials.renew() {
@@ -130,9 +129,8 @@ func (p *poster) ask(ctx context.Context, r request) (answer, error) {
 	return a, err
 }
 
-// httpClient trusts the system's authorities and that of the secret, and goes through the
-// proxy of HTTP_PROXY, HTTPS_PROXY and NO_PROXY, as the source does. A status is one
-// request now and then, so no connection is kept.
+// httpClient trusts the system's authorities and that of the Secret, and uses the proxy of HTTP_PROXY, HTTPS_PROXY and
+// NO_PROXY, like the source. Statuses are infrequent, so it keeps no connection open.
 func httpClient(ca []byte) (*http.Client, error) {
 	transport, trusted := trust.Transport(ca)
 	if !trusted {
@@ -142,8 +140,8 @@ func httpClient(ca []byte) (*http.Client, error) {
 	return &http.Client{Transport: transport, CheckRedirect: stayHome}, nil
 }
 
-// stayHome follows a redirect that keeps the method and the host, as GitHub
-// sends for a repository that was renamed, and no other: it carries the token.
+// stayHome follows a redirect that keeps the method and the host, as GitHub sends for a renamed repository, and no
+// other, because the request carries the token.
 func stayHome(req *http.Request, via []*http.Request) error {
 	const most = 3
 	first := via[0].URL
@@ -158,10 +156,10 @@ type Poster interface {
 	Post(ctx context.Context, s Status) error
 }
 
-// State of a commit status.
+// State is the state of a commit status.
 type State string
 
-// The states, as the NodeSync's status has them. Each host has its own words.
+// The states, as in the NodeSync's status. Each host has its own names for them.
 const (
 	Pending State = "pending"
 	Success State = "success"
@@ -172,25 +170,24 @@ const (
 type Status struct {
 	// Commit is the full hash of the commit.
 	Commit string
-	// Context names the status among others on the same commit.
+	// Context distinguishes the status from others on the same commit.
 	Context string
 	State   State
-	// Description of at most MaxDescription characters; longer ones are
-	// truncated.
+	// Description has at most MaxDescription characters; longer ones are truncated.
 	Description string
-	// TargetURL is where the host links to. It may be empty.
+	// TargetURL is the page that the host links to. It may be empty.
 	TargetURL string
 }
 
-// mention is what a host may take for the name of a user.
+// mention matches what a host may treat as a mention of a user.
 var mention = regexp.MustCompile(`(^|[^\w@])@+(\w)`)
 
-// MaxDescription is the longest description that every host takes, in characters.
+// MaxDescription is the longest description that every host accepts, in characters.
 const MaxDescription = 140
 
-// Truncate puts a description on one line and shortens it to MaxDescription
-// characters, at the end of a word where there is one, with an ellipsis. What a commit has in it mentions nobody,
-// and is no code, on a host that reads Markdown in it.
+// Truncate puts a description on one line and shortens it to MaxDescription characters, at the end of a word if
+// possible, with an ellipsis. It removes mentions and code marks, which a commit may contain and some hosts render as
+// Markdown.
 func Truncate(description string) string {
 	words := strings.Fields(mention.ReplaceAllString(strings.ReplaceAll(description, "`", "'"), "$1$2"))
 	line := strings.Join(words, " ")
@@ -211,12 +208,11 @@ func Truncate(description string) string {
 	return strings.TrimRight(short, " …") + "…"
 }
 
-// longestName is the longest context that every host but Bitbucket Cloud takes, in
-// characters.
+// longestName is the longest context that every host except Bitbucket Cloud accepts, in characters.
 const longestName = 255
 
-// shorten is a context as a host takes it: the beginning of one that is too long, and ten
-// digits of the SHA-256 of all of it, so that two are never the same.
+// shorten truncates a context that is too long for a host, and appends ten digits of the SHA-256 of the whole context,
+// so that two are never the same.
 func shorten(context string, longest int) string {
 	if utf8.RuneCountInString(context) <= longest {
 		return context
@@ -227,27 +223,26 @@ func shorten(context string, longest int) string {
 	return cut + "-" + hex.EncodeToString(sum[:])[:digits]
 }
 
-// repository is where a repository stands on a host.
+// repository is the location of a repository.
 type repository struct {
 	scheme, host string
 	place
-	// url is what it was read from, without a user.
+	// url is the original URL, without a user.
 	url string
 }
 
-// place is a repository on its host, as people write it.
+// place is the path of a repository on its host.
 type place struct {
-	// below is the folder that the host is served below, or what else comes before the
-	// owner.
+	// below is the path prefix of the host, or what else precedes the owner.
 	below []string
-	// owner is a user, an organization, a project or groups within groups.
+	// owner is a user, an organization, a project or nested groups.
 	owner, name string
 }
 
-// noRepository is what is wrong with most URLs that are.
+// noRepository is the most common problem of a URL.
 const noRepository = "has no owner and repository in its path"
 
-// parse reads the URL of a repository. User and password in it are dropped.
+// parse parses the URL of a repository. It drops user and password.
 func parse(raw string, locate func(host string, path []string) (place, string)) (repository, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -272,7 +267,7 @@ func parse(raw string, locate func(host string, path []string) (place, string)) 
 	return r, nil
 }
 
-// lastTwo are an owner and a name at the end of a path.
+// lastTwo reads owner and name from the end of a path.
 func lastTwo(_ string, path []string) (place, string) {
 	n := len(path)
 	if n < 2 {
@@ -281,7 +276,7 @@ func lastTwo(_ string, path []string) (place, string) {
 	return place{below: path[:n-2], owner: path[n-2], name: path[n-1]}, ""
 }
 
-// String is the owner and the name; empty for a URL without them.
+// String returns owner/name; empty for a URL without them.
 func (r repository) String() string {
 	if r.name == "" {
 		return ""
@@ -289,10 +284,10 @@ func (r repository) String() string {
 	return r.owner + "/" + r.name
 }
 
-// root is the URL of the host, with the folder that it is served below.
+// root returns the URL of the host, with its path prefix.
 func (r repository) root() string { return join(r.scheme+"://"+r.host, r.below...) }
 
-// join adds segments to a URL, each escaped.
+// join appends segments to a URL, each escaped.
 func join(to string, segments ...string) string {
 	for _, s := range segments {
 		to += "/" + url.PathEscape(s)
@@ -300,16 +295,15 @@ func join(to string, segments ...string) string {
 	return to
 }
 
-// page is the URL of a page of the host.
+// page returns the URL of a page of the host.
 func (r repository) page(segments ...string) *url.URL {
 	return &url.URL{Scheme: r.scheme, Host: r.host, Path: "/" + path.Join(append(slices.Clone(r.below), segments...)...)}
 }
 
-// longestPage is the longest target URL that every host takes: GitLab's.
+// longestPage is the longest target URL that every host accepts: GitLab's.
 const longestPage = 255
 
-// Clean is the URL of a repository without the user and the password that it may
-// hold. One that cannot be read is empty.
+// Clean returns the URL of a repository without user and password; empty if it cannot be parsed.
 func Clean(repository string) string {
 	u, err := url.Parse(repository)
 	if err != nil {
@@ -319,8 +313,8 @@ func Clean(repository string) string {
 	return u.String()
 }
 
-// Page is where a browser shows a folder of a repository as a commit has it;
-// empty if the host has no such page, or none whose URL it takes.
+// Page returns the web page of a folder of a repository at a commit; empty if the host has no such page or its URL is
+// too long.
 func Page(provider, repository, commit, folder string) string {
 	kind := adapters()[provider]
 	if kind.page == nil || strings.Contains(folder, "..") {
@@ -336,7 +330,7 @@ func Page(provider, repository, commit, folder string) string {
 	return ""
 }
 
-// folderPage is the page of a folder where it stands in the path.
+// folderPage returns the page of a folder for hosts that have it in the path.
 func folderPage(at ...string) func(r repository, commit, folder string) string {
 	return func(r repository, commit, folder string) string {
 		segments := append([]string{r.owner, r.name}, at...)
@@ -344,7 +338,7 @@ func folderPage(at ...string) func(r repository, commit, folder string) string {
 	}
 }
 
-// Code is text of others in Markdown, where it is neither a link nor a mention.
+// Code formats untrusted text as Markdown code, in which it is neither a link nor a mention.
 func Code(words string) string {
 	if words == "" {
 		return ""

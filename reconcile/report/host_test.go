@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// TestRepositories: where a repository is on its host, by the URLs that people have of it.
+// TestRepositories finds a repository on its host by the URLs that people use for it.
 func TestRepositories(t *testing.T) {
 	const bitbucket, azure = "/rest/api/latest/projects/", "/_apis/git/repositories/fleet/commits/" + commit + "/statuses?api-version=6.0"
 	cases := map[string]struct{ host, repository, want string }{
@@ -45,7 +45,7 @@ func TestRepositories(t *testing.T) {
 	}
 }
 
-// TestHostRefuses: what names no repository, or opens no host.
+// TestHostRefuses URLs that are not of a repository, and Secrets without usable credentials.
 func TestHostRefuses(t *testing.T) {
 	repository, secret := as[*report.RepositoryError], as[*report.SecretError]
 	byToken := map[string]string{"token": token}
@@ -99,7 +99,7 @@ func TestHostRefuses(t *testing.T) {
 	}
 }
 
-// TestAKeyLastsOverVersions: commits keep the keys that they got of an earlier version.
+// TestAKeyLastsOverVersions: commits keep the keys that they got from an earlier version.
 func TestAKeyLastsOverVersions(t *testing.T) {
 	d := dialects()["bitbucket"]
 	sent := hosts(t, d.takes)
@@ -118,7 +118,7 @@ func TestAKeyLastsOverVersions(t *testing.T) {
 	}
 }
 
-// TestEveryProviderHasADialect: what a NodeSync may name, the suite has.
+// TestEveryProviderHasADialect: the suite has every provider that a NodeSync may name.
 func TestEveryProviderHasADialect(t *testing.T) {
 	text, err := os.ReadFile("../../manifests/crd/plumbline.dev_nodesyncs.yaml")
 	if err != nil {

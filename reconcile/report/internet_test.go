@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// internet plays every host that is not on loopback: it is the proxy that the
-// environment names, and answers itself, over TLS with one certificate for all.
+// internet acts as every host that is not on loopback: it is the proxy in the environment, and responds itself, over
+// TLS with one certificate for all hosts.
 var internet struct {
 	mu     sync.Mutex
 	answer http.Handler
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tunnel leads what follows a CONNECT to the server that has the certificate.
+// tunnel connects a CONNECT request to the server with the certificate.
 func tunnel(w http.ResponseWriter) {
 	there, err := net.Dial("tcp", internet.tls.Listener.Addr().String())
 	if err != nil {
@@ -94,7 +94,7 @@ func authority() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// call is what a host was sent.
+// call is a request to a host.
 type call struct {
 	// URL has no scheme.
 	Method, URL string
@@ -103,8 +103,7 @@ type call struct {
 	Body        map[string]any
 }
 
-// hosts has the internet answer, and keeps what it was sent but for requests of tokens, of
-// which GitHub makes one.
+// hosts sets the response of the internet, and records requests except those for tokens, of which GitHub issues one.
 func hosts(t *testing.T, answer func(http.ResponseWriter, *http.Request)) *[]call {
 	t.Helper()
 	sent := &[]call{}

@@ -10,64 +10,63 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// Ledger is what the Git hosts of one NodeSync get.
+// Ledger contains the statuses for the Git hosts of one NodeSync.
 type Ledger struct {
-	// Context names the statuses.
+	// Context is the name of the statuses.
 	Context string `json:"context"`
-	// Head is the commit that was fetched.
+	// Head is the fetched commit.
 	Head string `json:"head"`
-	// Commits are those that the verdict on Head is reported on, newest first, and
-	// after them older ones that are not forgotten yet.
+	// Commits are those that the verdict on Head is reported on, newest first, followed by older ones that are still
+	// needed.
 	Commits []Commit `json:"commits,omitempty"`
-	// FinalStatus is when the last state was reported, as the NodeSync is deleted; zero before.
+	// FinalStatusAt is when the final status was reported, as the NodeSync is deleted; zero before.
 	FinalStatusAt time.Time `json:"finalStatusAt,omitzero"`
 	// Lanes lead to the hosts.
 	Lanes []Lane `json:"lanes"`
 }
 
-// Word is what is reported of a commit.
+// Word is the status that is reported for a commit.
 type Word struct {
 	State       State  `json:"state,omitempty"`
 	Description string `json:"description,omitempty"`
 }
 
-// final reports whether the word ends something.
+// final reports whether the status is final.
 func (w Word) final() bool { return w.State != "" && w.State != Pending }
 
-// Commit is one that something was reported of.
+// Commit is a commit that a status was reported for.
 type Commit struct {
 	ID string `json:"id"`
 	Word
 	Phase Phase `json:"standing,omitempty"`
-	// Inputs is the fingerprint of what it is rendered from, and From of what was applied before
-	// it came; empty if no reconcile has rendered it as HEAD.
+	// Inputs is the fingerprint of the inputs it is rendered from, and From that of what was applied before it; empty
+	// if no reconcile has rendered it as HEAD.
 	Inputs string `json:"inputs,omitempty"`
 	From   string `json:"from,omitempty"`
-	// Before are the first of the definitions that it changed, or was to, as they were before it.
+	// Before are the first definitions that it changed, or would have, as they were before it.
 	Before []Definition `json:"before,omitempty"`
-	// Reverted says which commit took it back, and how far it had come; empty if none has.
+	// Reverted says which commit reverted it, and how far it had progressed; empty if it was not reverted.
 	Reverted string `json:"reverted,omitempty"`
-	// Left is what was left of it when another commit went on with that; empty if nothing was.
+	// Left is what remained of it when another commit continued it; empty if nothing did.
 	Left string `json:"left,omitempty"`
 }
 
-// Phase is how a commit stands to Head's verdict.
+// Phase is a commit's relation to the verdict on Head.
 type Phase string
 
-// The standings of a commit.
+// The phases of a commit.
 const (
-	// PhaseTold is a commit that Head's verdict is reported on.
+	// PhaseTold is a commit that the verdict on Head is reported on.
 	PhaseTold Phase = ""
-	// PhaseOvertaken is one that was pending when another Head came. It gets the final
-	// word of what overtook it.
+	// PhaseOvertaken is a commit that was pending when Head changed. It gets the final status of the commit that
+	// superseded it.
 	PhaseOvertaken Phase = "overtaken"
-	// PhaseSettled is one that got a final word of its own before another Head came,
-	// and keeps it. It is noted for as long as the history since the last applied
-	// revision has it.
+	// PhaseSettled is a commit that got its own final status before Head changed, and keeps it. It stays recorded while
+	// it is in the history since the last applied revision.
 	PhaseSettled Phase = "settled"
 )
 
-// newest is the newest commit that Head's verdict is reported on.
+// newest returns the newest commit that the verdict on Head is reported on.
 func (l *Ledger) newest() *Commit {
 	for i := range l.Commits {
 		if l.Commits[i].Phase == PhaseTold {
@@ -84,7 +83,7 @@ func (l *Ledger) commit(id string) *Commit {
 	return nil
 }
 
-// lane returns the lane of a key; nil if it is gone.
+// lane returns the lane of a key; nil if it no longer exists.
 func (l *Ledger) lane(key laneKey) *Lane {
 	if i := slices.IndexFunc(l.Lanes, func(lane Lane) bool { return lane.key() == key }); i >= 0 {
 		return &l.Lanes[i]
@@ -92,16 +91,15 @@ func (l *Ledger) lane(key laneKey) *Lane {
 	return nil
 }
 
-// shows reports whether a lane's host is to go on showing the word on a commit: that of the newest one, and
-// of the head of each open pull request. After the last word nobody waits for it.
+// shows reports whether a lane's host must keep showing the status of a commit: that of the newest commit, and of the
+// head of each open pull request. After the final status, nothing waits for that.
 func (l *Ledger) shows(lane *Lane, commit string) bool {
 	is := func(c Commit) bool { return c.ID == commit }
 	newest := l.newest()
 	return l.FinalStatusAt.IsZero() && (slices.ContainsFunc(lane.Heads, is) || lane.Context == l.Context && newest != nil && is(*newest))
 }
 
-// reported is the ledger as the NodeSync's status shows it: for each host the
-// word on the newest commit.
+// reported returns the ledger as shown in the NodeSync's status: for each host, the status of the newest commit.
 func (l *Ledger) reported() []v1alpha1.Reported {
 	var list []v1alpha1.Reported
 	for i := range l.Lanes {
@@ -122,8 +120,7 @@ func (l *Ledger) reported() []v1alpha1.Reported {
 	return list
 }
 
-// restored is the ledger that a NodeSync's status tells of, where the ledger
-// itself is gone.
+// restored returns the ledger that a NodeSync's status describes, for when the ledger itself was deleted.
 func restored(from []v1alpha1.Reported) Ledger {
 	l := Ledger{}
 	for _, r := range from {
@@ -134,7 +131,7 @@ func restored(from []v1alpha1.Reported) Ledger {
 	return l
 }
 
-// length is how many statuses wait, and since when the oldest does.
+// length returns how many statuses wait, and since when the oldest does.
 func (l *Ledger) length() (n int, oldest time.Time) {
 	for i := range l.Lanes {
 		for _, e := range l.Lanes[i].Waiting {
@@ -146,26 +143,26 @@ func (l *Ledger) length() (n int, oldest time.Time) {
 	return n, oldest
 }
 
-// Subject is what a commit status is about. Each has a context, and a ledger, of its own: what
-// waits for one keeps no other.
+// Subject is what a commit status is about. Each has its own context and ledger, so that a delay of one does not affect
+// the others.
 type Subject string
 
 // The subjects.
 const (
-	// SubjectWhole is what becomes of a commit, until its nodes match.
+	// SubjectWhole is the progress of a commit, until its nodes match.
 	SubjectWhole Subject = ""
-	// SubjectApplied is whether all of it is applied: for pipelines that wait for nothing else.
+	// SubjectApplied is whether the whole commit is applied: for pipelines that wait for nothing else.
 	SubjectApplied Subject = "applied"
-	// SubjectDrift is what differs from it in the cluster by no commit.
+	// SubjectDrift is what differs from the commit in the cluster without another commit.
 	SubjectDrift Subject = "drift"
 	// SubjectPlan is what open pull requests would do, each on its head.
 	SubjectPlan Subject = "plan"
 )
 
-// subjects are all of them.
+// subjects returns all subjects.
 func subjects() []Subject { return []Subject{SubjectWhole, SubjectApplied, SubjectDrift, SubjectPlan} }
 
-// Of is the context of a subject, from that of the whole.
+// Of returns the context of a subject, given that of the whole.
 func (s Subject) Of(context string) string {
 	if s == SubjectWhole || context == "" {
 		return context
@@ -173,7 +170,7 @@ func (s Subject) Of(context string) string {
 	return context + "/" + string(s)
 }
 
-// names reports whether a context is of the subject: plumbline/<cluster>/<name>, and what Of adds.
+// names reports whether a context belongs to the subject: plumbline/<cluster>/<name>, and the suffix that Of adds.
 func (s Subject) names(context string) bool {
 	const parts = 4
 	if words := strings.SplitN(context, "/", parts); len(words) == parts {
@@ -182,7 +179,7 @@ func (s Subject) names(context string) bool {
 	return s == SubjectWhole
 }
 
-// of are those of a list of statuses that are on the subject.
+// of returns the statuses that are about the subject.
 func (s Subject) of(reported []v1alpha1.Reported) []v1alpha1.Reported {
 	var found []v1alpha1.Reported
 	for _, r := range reported {
@@ -193,8 +190,8 @@ func (s Subject) of(reported []v1alpha1.Reported) []v1alpha1.Reported {
 	return found
 }
 
-// ObjectName is the name of the ConfigMap that holds the ledger of a NodeSync on the subject.
-// No record of removals can have it: those begin with "plumbline-".
+// ObjectName returns the name of the ConfigMap with the ledger of a NodeSync for the subject. It cannot equal that of a
+// record of removals: those start with "plumbline-".
 func (s Subject) ObjectName(nodeSync string) string {
 	if s == SubjectWhole {
 		return v1alpha1.ObjectName("plumbline.reports-", nodeSync)
@@ -202,13 +199,12 @@ func (s Subject) ObjectName(nodeSync string) string {
 	return v1alpha1.ObjectName("plumbline.reports."+string(s)+"-", nodeSync)
 }
 
-// ContextOf is plumbline/<cluster>/<name>, so that clusters on one repository never overwrite each
-// other.
+// ContextOf returns plumbline/<cluster>/<name>, so that clusters that share a repository never overwrite each other's
+// statuses.
 func ContextOf(cluster, nodeSync string) string { return "plumbline/" + cluster + "/" + nodeSync }
 
-// setContext takes a context that has become known. The lanes of the former
-// one stay until the commits that have a status in it are released: a status in a
-// context that nobody writes any more would stay as it is for ever.
+// setContext sets the context once it is known. The lanes of the previous one stay until the commits with a status in
+// it are released: otherwise these statuses would never change again.
 func (l *Ledger) setContext(s Update) {
 	context := cmp.Or(s.Context, l.Context, s.Fallback)
 	if context == l.Context {
@@ -224,13 +220,12 @@ func (l *Ledger) setContext(s Update) {
 	l.Context = context
 	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool { return c.Phase != PhaseTold })
 	for i := range l.Commits {
-		l.Commits[i].Word = Word{} // nothing of it was reported in the new one
+		l.Commits[i].Word = Word{} // nothing was reported in the new context yet
 	}
 }
 
-// letGo gives the commits that have a word in a former context the final one, in
-// that context. A commit that is still Head's and has failed is followed until it
-// is well.
+// letGo gives the final status to commits with a status in a former context, in that context. A commit that still
+// belongs to Head and has failed is followed until it succeeds.
 func (l *Ledger) letGo(s Update) {
 	for i := range l.Lanes {
 		lane := &l.Lanes[i]

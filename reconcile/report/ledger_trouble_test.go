@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/configmap"
 )
 
-// TestTheLedgerIsLost: the NodeSync's status says what was told.
+// TestTheLedgerIsLost: the NodeSync's status says what was reported.
 func TestTheLedgerIsLost(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.say(applied("a")))
@@ -44,7 +44,7 @@ func TestSomebodyDeletesTheLedger(t *testing.T) {
 	}
 }
 
-// TestAnotherWriter: what it wrote is read, and what happened is noted in it.
+// TestAnotherWriter: its ledger is read, and new events are recorded in it.
 func TestAnotherWriter(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.say(applied("a")))
@@ -88,7 +88,7 @@ func TestAWriteThatFails(t *testing.T) {
 	}
 }
 
-// TestALedgerThatCannotBeRead is not taken for one that is not there.
+// TestALedgerThatCannotBeRead is not treated as missing.
 func TestALedgerThatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
 	w.read = func() error { return errors.New("no route") }
@@ -130,7 +130,7 @@ func TestAnObjectInTheWay(t *testing.T) {
 	}
 }
 
-// TestTheLedgerOfAFormerNodeSync of the same name is not gone yet.
+// TestTheLedgerOfAFormerNodeSync of the same name is not deleted yet.
 func TestTheLedgerOfAFormerNodeSync(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.say(applied("a")))
@@ -158,8 +158,8 @@ func TestABrokenLedgerIsNamed(t *testing.T) {
 	}
 }
 
-// TestAnImmutableLedger says what to do, whether it was made so before or after it was read,
-// and goes on once it is deleted.
+// TestAnImmutableLedger shows what the error says to do, whether it became immutable before or after it was read, and
+// that a deleted one is written again.
 func TestAnImmutableLedger(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.say(applied("a")))

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// paging is how a host gives a list page by page.
+// paging is how a host splits a list into pages.
 type paging struct {
-	// parameter is the number of a page, or of the first entry of one where fromZero.
+	// parameter is the number of a page, or of its first entry if fromZero.
 	parameter string
 	fromZero  bool
-	// answer is a page. more reports that there is another, and next where that begins.
+	// answer responds with a page. more reports whether there is another one, and next where that starts.
 	answer func(w http.ResponseWriter, r *http.Request, items []string, more bool, next int)
 }
 
-// serve answers with the page of the items that a request asks for.
+// serve responds with the requested page of the items.
 func (p paging) serve(w http.ResponseWriter, r *http.Request, items []string) {
 	const perPage = 50
 	from, err := strconv.Atoi(r.URL.Query().Get(p.parameter))
@@ -75,7 +75,7 @@ func bySkip() paging {
 	}}
 }
 
-// askedWhole reports whether a request is one for the whole of a commit's hash, and answers it.
+// askedWhole reports whether a request is for the full hash of a commit, and responds to it.
 func askedWhole(w http.ResponseWriter, r *http.Request, heads int) bool {
 	_, short, is := strings.Cut(r.URL.Path, "/2.0/repositories/acme/fleet/commit/")
 	if !is {

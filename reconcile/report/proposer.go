@@ -11,10 +11,10 @@ import (
 
 // Proposer opens pull requests.
 type Proposer interface {
-	// Proposed is the newest pull request from a branch of the repository into another one, whatever
-	// became of it; nil if there was none.
+	// Proposed returns the newest pull request from a branch of the repository into another one, in any state; nil if
+	// there was none.
 	Proposed(ctx context.Context, branch, base string) (*Proposed, error)
-	// Propose opens one. Where one is open already, it returns that.
+	// Propose opens one. If one is already open, it returns that.
 	Propose(ctx context.Context, p Proposal) (*Proposed, error)
 }
 
@@ -23,18 +23,17 @@ type Proposal struct {
 	Branch, Base, Title, Body string
 }
 
-// Proposed is a pull request that was opened.
+// Proposed is a pull request that exists on the host.
 type Proposed struct {
-	// URL is its page.
+	// URL is its web page.
 	URL string
 	// State is Open, Merged or Closed.
 	State ProposedState
-	// Head is the commit that its branch has, or had when it was merged or closed; empty if the
-	// host does not say.
+	// Head is the commit of its branch, now or when it was merged or closed; empty if the host does not say.
 	Head string
 }
 
-// ProposedState is what became of a pull request.
+// ProposedState is the state of a pull request.
 type ProposedState string
 
 // The states of a pull request.
@@ -44,21 +43,21 @@ const (
 	ProposedClosed ProposedState = "Closed"
 )
 
-// proposing is how one kind of host opens pull requests. It has no I/O.
+// proposing defines the requests for opening pull requests on one kind of host. It does no I/O.
 type proposing struct {
-	// from are those from a branch into another one, the newest first: a host may list others too, and
-	// more than are read. pair asks for one of them, whichever; nil if from lists no others.
+	// from lists those from a branch into another one, newest first; a host may list others too, and more than are
+	// read. pair requests any one of them; nil if from lists no others.
 	from func(r repository, branch, base string) listing[listed]
 	pair func(r repository, branch, base string) request
 	open func(r repository, p Proposal) request
 	one  func(body []byte) (listed, error)
 }
 
-// listed is a pull request as it is listed.
+// listed is a pull request in a list.
 type listed struct {
 	Proposed
 	branch, base string
-	// fork reports whether the branch is of another repository.
+	// fork reports whether the branch is in another repository.
 	fork bool
 }
 
@@ -67,7 +66,7 @@ var (
 	opensProposal = Task{What: "open a pull request", Right: "open pull requests (GitHub: Pull requests, read and write; GitLab: the scope api; Gitea and Forgejo: write:repository)"}
 )
 
-// Proposer returns the client that opens pull requests, likewise.
+// Proposer returns the client that opens pull requests. Its arguments and error are like Host's.
 func (h *Hosts) Proposer(provider, repository string, secret map[string][]byte) (Proposer, error) {
 	p, err := h.open(provider, repository, secret, permissions{"pull_requests": "write"})
 	if err != nil {
@@ -79,11 +78,11 @@ func (h *Hosts) Proposer(provider, repository string, secret map[string][]byte) 
 	return p, nil
 }
 
-// Proposes reports whether pull requests are opened on a kind of host.
+// Proposes reports whether pull requests can be opened on a kind of host.
 func Proposes(provider string) bool { return adapters()[provider].propose != nil }
 
-// Proposed asks page by page, until it is found, and at the end for the very branch, where there are
-// more pages than are read.
+// Proposed implements Proposer. It reads pages until it finds the pull request; if there are more pages than are read,
+// it requests that of the branch directly.
 func (p *poster) Proposed(ctx context.Context, branch, base string) (*Proposed, error) {
 	found, more, err := p.newest(ctx, branch, base)
 	if err != nil || found != nil || !more || p.propose.pair == nil {
@@ -103,7 +102,7 @@ func (p *poster) Proposed(ctx context.Context, branch, base string) (*Proposed, 
 	return &one.Proposed, nil
 }
 
-// newest is the first one that is listed; more reports that there are pages that are not read.
+// newest returns the first one that is listed; more reports whether there are pages that were not read.
 func (p *poster) newest(ctx context.Context, branch, base string) (found *Proposed, more bool, err error) {
 	list := p.propose.from(p.repository, branch, base)
 	read, next := list.read, list.next
@@ -126,7 +125,7 @@ func (p *poster) newest(ctx context.Context, branch, base string) (found *Propos
 	return found, more, err
 }
 
-// Propose asks the host, and where it has one already looks which.
+// Propose implements Proposer. If the host reports an existing one, it looks that up.
 func (p *poster) Propose(ctx context.Context, proposal Proposal) (*Proposed, error) {
 	a, err := p.get(ctx, opensProposal, p.propose.open(p.repository, proposal))
 	if err == nil {
@@ -137,26 +136,26 @@ func (p *poster) Propose(ctx context.Context, proposal Proposal) (*Proposed, err
 		return &made.Proposed, nil
 	}
 	if a.code == http.StatusConflict || a.code == http.StatusUnprocessableEntity {
-		// Another request was faster, or the answer to one before was lost.
+		// Another request was faster, or the response to an earlier one was lost.
 		if found, lookErr := p.Proposed(ctx, proposal.Branch, proposal.Base); lookErr == nil && found != nil {
 			return found, nil
 		}
 	}
 	var gone *NotFoundError
-	if errors.As(err, &gone) { // hidden from a token that may not
+	if errors.As(err, &gone) { // hidden from a token without permission
 		return nil, &UnauthorizedError{Task: opensProposal, Host: gone.Host, Said: a.said}
 	}
 	return nil, err
 }
 
-// githubProposal is what is read of a pull request on GitHub, Gitea and Forgejo.
+// githubProposal contains the fields that are read of a pull request on GitHub, Gitea and Forgejo.
 type githubProposal struct {
 	URL    string  `json:"html_url"`
 	State  string  `json:"state"`
 	Merged *string `json:"merged_at"`
 	Head   struct {
 		githubSide
-		// Label is the branch's name, on Gitea, where Ref is another once it was deleted.
+		// Label is the branch's name on Gitea, where Ref changes after the branch was deleted.
 		Label string `json:"label"`
 	} `json:"head"`
 	Base githubSide `json:"base"`
@@ -176,7 +175,7 @@ func (g githubProposal) listed() listed {
 	return l
 }
 
-// githubProposed is the body that GitHub, Gitea and Forgejo take.
+// githubProposed is the request body of GitHub, Gitea and Forgejo.
 type githubProposed struct {
 	Title string `json:"title"`
 	Body  string `json:"body"`
@@ -203,9 +202,9 @@ func githubProposing() *proposing {
 	}
 }
 
-// giteaProposing is the same below another root. Gitea lists by no branch in all versions, and calls
-// the branch of a pull request by another name once it was deleted.
-// https://docs.gitea.com/api, GET and POST /repos/{owner}/{repo}/pulls, GET …/pulls/{base}/{head}
+// giteaProposing is the same with another root. Not all versions of Gitea can filter by branch, and the ref of a pull
+// request changes after its branch was deleted. https://docs.gitea.com/api, GET and POST /repos/{owner}/{repo}/pulls,
+// GET …/pulls/{base}/{head}
 func giteaProposing() *proposing {
 	at := func(r repository) string { return join(r.root(), "api", "v1", "repos", r.owner, r.name, "pulls") }
 	labelled := func(g githubProposal) listed {
@@ -228,7 +227,7 @@ func giteaProposing() *proposing {
 	}
 }
 
-// gitlabProposal is what is read of a merge request to propose.
+// gitlabProposal contains the fields that are read of a merge request to propose.
 type gitlabProposal struct {
 	URL           string `json:"web_url"`
 	State         string `json:"state"`

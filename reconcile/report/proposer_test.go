@@ -19,14 +19,14 @@ const (
 
 var proposal = report.Proposal{Branch: branch, Base: "main", Title: "Revert", Body: "because"}
 
-// proposing is how one kind of host speaks of pull requests that are opened, as its documentation has it.
+// proposing describes how one kind of host opens pull requests, according to its documentation.
 type proposing struct {
-	// list is where they are looked for, and open where one is made.
+	// list is where they are searched, and open where one is created.
 	list, open string
 	body       map[string]any
-	// pull is one in a list: its number, what became of it, and whether it is from a fork.
+	// pull is one in a list: its number, its state, and whether it is from a fork.
 	pull func(number int, state report.ProposedState, fork bool) string
-	// there is the answer where one is open already.
+	// there is the response if one is already open.
 	there     int
 	thereBody string
 }
@@ -48,7 +48,7 @@ func githubPull(number int, state report.ProposedState, fork bool) string {
 		number, number, closed, merged, branch, branch, from)
 }
 
-// giteaPull has another ref once its branch was deleted, as after a merge.
+// giteaPull has another ref after its branch was deleted, as after a merge.
 func giteaPull(number int, state report.ProposedState, fork bool) string {
 	pull := strings.Replace(githubPull(number, state, fork), `"acme:`+branch+`"`, `"`+branch+`"`, 1)
 	if state == report.ProposedMerged {
@@ -110,7 +110,7 @@ func eachProposer(t *testing.T, test func(*testing.T, dialect, proposing)) {
 	}
 }
 
-// TestAPullRequestIsFound by its branch, whatever became of it, and none of a fork with that name.
+// TestAPullRequestIsFound by its branch, in any state, and none from a fork with that name.
 func TestAPullRequestIsFound(t *testing.T) {
 	eachProposer(t, func(t *testing.T, d dialect, p proposing) {
 		for _, state := range []report.ProposedState{report.ProposedOpen, report.ProposedMerged, report.ProposedClosed} {
@@ -137,8 +137,8 @@ func TestAPullRequestIsFound(t *testing.T) {
 	})
 }
 
-// TestAnOldPullRequestIsFound: Gitea lists by no branch, and has more of them than are read. It is asked for the
-// very branch then.
+// TestAnOldPullRequestIsFound: Gitea cannot filter by branch, and has more pages than are read. Then the branch is
+// requested directly.
 func TestAnOldPullRequestIsFound(t *testing.T) {
 	d, p := dialects()["gitea"], proposers()["gitea"]
 	other := strings.ReplaceAll(p.pull(2000, report.ProposedOpen, false), branch, branch+"0")
@@ -167,7 +167,7 @@ func TestAnOldPullRequestIsFound(t *testing.T) {
 	}
 }
 
-// TestAPullRequestIsOpened by the request that the host documents.
+// TestAPullRequestIsOpened with the documented request.
 func TestAPullRequestIsOpened(t *testing.T) {
 	eachProposer(t, func(t *testing.T, d dialect, p proposing) {
 		sent := hosts(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -187,7 +187,7 @@ func TestAPullRequestIsOpened(t *testing.T) {
 	})
 }
 
-// TestAPullRequestIsOpenAlready: the answer to an earlier request was lost, or another daemon was faster.
+// TestAPullRequestIsOpenAlready: the response to an earlier request was lost, or another daemon was faster.
 func TestAPullRequestIsOpenAlready(t *testing.T) {
 	eachProposer(t, func(t *testing.T, d dialect, p proposing) {
 		there := true
@@ -213,7 +213,7 @@ func TestAPullRequestIsOpenAlready(t *testing.T) {
 	})
 }
 
-// TestAPullRequestIsRefused: the error says which right the token lacks.
+// TestAPullRequestIsRefused: the error says which permission the token is missing.
 func TestAPullRequestIsRefused(t *testing.T) {
 	cases := map[int]func(error) bool{
 		http.StatusUnauthorized: as[*report.UnauthorizedError], http.StatusForbidden: as[*report.UnauthorizedError], http.StatusNotFound: as[*report.UnauthorizedError],
@@ -236,7 +236,7 @@ func TestAPullRequestIsRefused(t *testing.T) {
 	})
 }
 
-// TestOtherHostsOpenNone: they are refused by name.
+// TestOtherHostsOpenNone: they are refused with an error that names the kind.
 func TestOtherHostsOpenNone(t *testing.T) {
 	for name, d := range dialects() {
 		proposes := d.provider == "forgejo"

@@ -20,24 +20,23 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// Queue holds the ledgers of all NodeSyncs. What is reported stands in the cluster
-// before Say returns.
+// Queue holds the ledgers of all NodeSyncs. A reported status is written to the cluster before Say returns.
 type Queue struct {
 	reader client.Reader
 	writer client.Writer
-	// woken has something when there may be something to post.
+	// woken receives a value when there may be something to post.
 	woken chan struct{}
 
 	mu    sync.Mutex
 	books map[bookKey]*book
 }
 
-// NewQueue makes an empty Queue. The reader must not be a cache.
+// NewQueue returns an empty Queue. The reader must not be a cache.
 func NewQueue(reader client.Reader, writer client.Writer) *Queue {
 	return &Queue{reader: reader, writer: writer, woken: make(chan struct{}, 1), books: map[bookKey]*book{}}
 }
 
-// Head is the commit that was spoken of last; empty if none was.
+// Head returns the commit that the last verdict was about; empty if there was none.
 func (q *Queue) Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, error) {
 	b := q.book(ownerOf(sync, SubjectWhole))
 	b.mu.Lock()
@@ -48,7 +47,7 @@ func (q *Queue) Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, erro
 	return b.ledger.Head, nil
 }
 
-// Say notes a verdict, and writes it down where it is news.
+// Say records a verdict, and writes it to the cluster if it is new.
 func (q *Queue) Say(ctx context.Context, sync *v1alpha1.NodeSync, s Update) error {
 	b := q.book(ownerOf(sync, s.Subject))
 	b.mu.Lock()
@@ -69,8 +68,8 @@ func (q *Queue) Say(ctx context.Context, sync *v1alpha1.NodeSync, s Update) erro
 	return nil
 }
 
-// Reported is what was reported last, for each host and subject. It makes no request: what was
-// never read is not known.
+// Reported returns what was reported last, for each host and subject. It makes no request: ledgers that were never read
+// are unknown.
 func (q *Queue) Reported(sync *v1alpha1.NodeSync) (list []v1alpha1.Reported, known bool) {
 	for _, subject := range subjects() {
 		b := q.known(bookKey{client.ObjectKeyFromObject(sync), subject})
@@ -90,8 +89,7 @@ func (q *Queue) Reported(sync *v1alpha1.NodeSync) (list []v1alpha1.Reported, kno
 	return list, known
 }
 
-// Forget drops what is held of a NodeSync that is gone. Its ConfigMaps go with
-// it.
+// Forget drops what is held in memory for a deleted NodeSync. Its ConfigMaps are deleted with it.
 func (q *Queue) Forget(name types.NamespacedName) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -106,7 +104,7 @@ type QueueDepth struct {
 	Oldest time.Time
 }
 
-// Depths are those of all NodeSyncs that are known.
+// Depths returns those of all known NodeSyncs.
 func (q *Queue) Depths() map[types.NamespacedName]QueueDepth {
 	depths := map[types.NamespacedName]QueueDepth{}
 	for _, b := range q.all() {
@@ -122,7 +120,7 @@ func (q *Queue) Depths() map[types.NamespacedName]QueueDepth {
 	return depths
 }
 
-// load takes every ledger in a namespace that is not known yet.
+// load reads every ledger in a namespace that is not known yet.
 func (q *Queue) load(ctx context.Context, namespace string) error {
 	list := &corev1.ConfigMapList{}
 	err := q.reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{configmap.ManagedByLabel: v1alpha1.FieldManager, configmap.ComponentLabel: component})
@@ -137,14 +135,14 @@ func (q *Queue) load(ctx context.Context, namespace string) error {
 		b := q.book(has)
 		b.mu.Lock()
 		if err := b.take(&list.Items[i]); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "commit statuses wait") // the NodeSync's next reconcile says so
+			ctrl.LoggerFrom(ctx).Error(err, "commit statuses wait") // the NodeSync's next reconcile reports it
 		}
 		b.mu.Unlock()
 	}
 	return nil
 }
 
-// wake has the Deliverer look.
+// wake wakes the Deliverer.
 func (q *Queue) wake() {
 	select {
 	case q.woken <- struct{}{}:
@@ -152,7 +150,7 @@ func (q *Queue) wake() {
 	}
 }
 
-// book returns the one of a NodeSync, a new one where it was recreated.
+// book returns the book of a NodeSync, or a new one if the NodeSync was recreated.
 func (q *Queue) book(of owner) *book {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -186,18 +184,17 @@ type book struct {
 	store  store
 	opened bool
 	ledger Ledger
-	// unwritten are the changes that the cluster does not have yet. They are repeated
-	// where another client has written meanwhile.
+	// unwritten are the changes that are not written to the cluster yet. They are applied again if another client has
+	// written in the meantime.
 	unwritten []func(*Ledger)
-	// writeAt is when they are written again, where they could not be.
+	// writeAt is when a failed write is retried.
 	writeAt time.Time
 }
 
-// attempts bounds how often a write that was overtaken is repeated.
+// attempts limits the retries of a write that conflicted.
 const attempts = 4
 
-// open reads the ledger once. Where there is none, the NodeSync's status says
-// what was reported last.
+// open reads the ledger once. If there is none, it restores what the NodeSync's status says was reported last.
 func (b *book) open(ctx context.Context, reported []v1alpha1.Reported) error {
 	if b.opened {
 		return nil
@@ -209,7 +206,7 @@ func (b *book) open(ctx context.Context, reported []v1alpha1.Reported) error {
 	return nil
 }
 
-// take keeps a ConfigMap that was read just now.
+// take uses a ConfigMap that was just read.
 func (b *book) take(object *corev1.ConfigMap) error {
 	if b.opened {
 		return nil
@@ -230,7 +227,7 @@ func (b *book) reload(ctx context.Context, reported []v1alpha1.Reported) error {
 	}
 	if !found {
 		if b.opened {
-			return nil // another client has deleted it: it is written again
+			return nil // another client has deleted it: write it again
 		}
 		ledger = restored(reported)
 	}
@@ -241,7 +238,7 @@ func (b *book) reload(ctx context.Context, reported []v1alpha1.Reported) error {
 	return nil
 }
 
-// change writes a change, and makes it only if it could be written.
+// change writes a change, and applies it in memory only if the write succeeded.
 func (b *book) change(ctx context.Context, reported []v1alpha1.Reported, change func(*Ledger)) error {
 	for range attempts {
 		next, err := b.ledger.clone()
@@ -264,13 +261,13 @@ func (b *book) change(ctx context.Context, reported []v1alpha1.Reported, change 
 	return fmt.Errorf("write the queue of commit statuses of NodeSync %s: %w", b.store.owner.NamespacedName, errOvertaken)
 }
 
-// note makes a change that is written later: it has happened already.
+// note applies a change that is written later, because it has already happened.
 func (b *book) note(change func(*Ledger)) {
 	change(&b.ledger)
 	b.unwritten = append(b.unwritten, change)
 }
 
-// flush writes what was noted.
+// flush writes the recorded changes.
 func (b *book) flush(ctx context.Context) error {
 	if len(b.unwritten) == 0 {
 		return nil
@@ -278,7 +275,7 @@ func (b *book) flush(ctx context.Context) error {
 	return b.change(ctx, nil, func(*Ledger) {})
 }
 
-// clone is a deep copy.
+// clone returns a deep copy.
 func (l *Ledger) clone() (Ledger, error) {
 	data, err := json.Marshal(l)
 	if err != nil {
@@ -291,22 +288,22 @@ func (l *Ledger) clone() (Ledger, error) {
 	return c, nil
 }
 
-// holds is what the ConfigMap is for.
+// holds describes the content of the ConfigMap.
 const holds = "the queue of commit statuses"
 
-// dataKey is where the ledger stands in its ConfigMap.
+// dataKey is the key of the ledger in its ConfigMap.
 const dataKey = "ledger.json"
 
-// component is what the label says of a ledger's ConfigMap: by it all are found at the start.
+// component is the label value of a ledger's ConfigMap, by which all ledgers are found at the start.
 const component = "commit-statuses"
 
-// owner is the NodeSync that a ledger belongs to, and what it is about.
+// owner is the NodeSync that a ledger belongs to, and the ledger's subject.
 type owner struct {
 	bookKey
 	uid types.UID
 }
 
-// bookKey names a ledger.
+// bookKey identifies a ledger.
 type bookKey struct {
 	types.NamespacedName
 	subject Subject
@@ -316,10 +313,10 @@ func ownerOf(sync *v1alpha1.NodeSync, subject Subject) owner {
 	return owner{bookKey: bookKey{client.ObjectKeyFromObject(sync), subject}, uid: sync.UID}
 }
 
-// objectName is that of the ledger's ConfigMap.
+// objectName returns the name of the ledger's ConfigMap.
 func (o owner) objectName() string { return o.subject.ObjectName(o.Name) }
 
-// errOvertaken is a write over something that another client has changed.
+// errOvertaken reports a write to something that another client has changed.
 var errOvertaken = errors.New("another client has changed it")
 
 // store reads and writes the ledger of one NodeSync.
@@ -327,12 +324,11 @@ type store struct {
 	reader client.Reader
 	writer client.Writer
 	owner  owner
-	// object is the ConfigMap as it was read or written last; nil if there is
-	// none.
+	// object is the ConfigMap as it was last read or written; nil if there is none.
 	object *corev1.ConfigMap
 }
 
-// load reads the ledger past any cache. There may be none.
+// load reads the ledger without a cache. found is false if there is none.
 func (s *store) load(ctx context.Context) (l Ledger, found bool, err error) {
 	s.object = nil
 	object := &corev1.ConfigMap{}
@@ -349,8 +345,7 @@ func (s *store) load(ctx context.Context) (l Ledger, found bool, err error) {
 	case !ours || has.bookKey != s.owner.bookKey:
 		return Ledger{}, false, configmap.InTheWay(object, holds, s.owner.Name)
 	case has.uid != s.owner.uid:
-		// A former NodeSync of this name has left it; the garbage collector is not
-		// there yet.
+		// It belongs to a former NodeSync of this name; the garbage collector has not deleted it yet.
 		return Ledger{}, false, s.drop(ctx, object)
 	}
 	if l, err = decode(object); err != nil {
@@ -368,7 +363,7 @@ func decode(object *corev1.ConfigMap) (Ledger, error) {
 	return l, nil
 }
 
-// ownedBy is the NodeSync that a ConfigMap belongs to, and what it is about by its name.
+// ownedBy returns the NodeSync that a ConfigMap belongs to, and its subject, derived from its name.
 func ownedBy(object *corev1.ConfigMap) (owner, bool) {
 	name, uid, ours := configmap.NodeSyncOf(object, component)
 	if !ours {
@@ -383,9 +378,8 @@ func ownedBy(object *corev1.ConfigMap) (owner, bool) {
 	return has, true
 }
 
-// save writes a ledger over just what was read, if it is another one. One without
-// a lane takes no object. The error wraps errOvertaken where it has to be loaded
-// again.
+// save writes a ledger over exactly what was read, if it has changed. A ledger without lanes needs no object. The error
+// wraps errOvertaken if the ledger must be loaded again.
 func (s *store) save(ctx context.Context, l Ledger) error {
 	if len(l.Lanes) == 0 {
 		if s.object == nil {
@@ -417,7 +411,7 @@ func (s *store) save(ctx context.Context, l Ledger) error {
 	return nil
 }
 
-// target is the ConfigMap to write.
+// target returns the ConfigMap to write.
 func (s *store) target() *corev1.ConfigMap {
 	if s.object != nil {
 		return s.object.DeepCopy()
@@ -428,7 +422,7 @@ func (s *store) target() *corev1.ConfigMap {
 	return target
 }
 
-// drop deletes the ConfigMap, as it was read.
+// drop deletes the ConfigMap exactly as it was read.
 func (s *store) drop(ctx context.Context, object *corev1.ConfigMap) error {
 	exactly := client.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}
 	if err := client.IgnoreNotFound(s.writer.Delete(ctx, object, exactly)); err != nil {
@@ -446,16 +440,15 @@ func (s *store) refused(what string, err error) error {
 }
 
 const (
-	// mostWaiting is how many statuses of one NodeSync wait at most, over all
-	// hosts, so that a ConfigMap holds them: one is well below a kilobyte.
+	// mostWaiting limits the waiting statuses of one NodeSync, over all hosts, so that they fit into a ConfigMap: one
+	// is well below a kilobyte.
 	mostWaiting = 800
-	// mostOvertaken is how many commits are kept that wait for the final word of
-	// what overtook them.
+	// mostOvertaken limits the commits that wait for the final status of the commit that superseded them.
 	mostOvertaken = 100
 )
 
-// bound drops the oldest where a host has been away for so long, or no verdict
-// has been final over so many commits, that the ledger would not fit any more.
+// bound drops the oldest entries if a host has been unreachable for so long, or no verdict has been final over so many
+// commits, that the ledger would no longer fit.
 func (l *Ledger) bound(now time.Time) {
 	overtaken := 0
 	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool {

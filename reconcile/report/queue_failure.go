@@ -15,19 +15,17 @@ import (
 
 const (
 	firstWait = time.Second
-	// longestWait is the longest time between two tries.
+	// longestWait is the longest time between two attempts.
 	longestWait = 5 * time.Minute
-	// longestLimit is how long a host may ask for no requests: the longest window
-	// of GitHub's and GitLab's limits.
+	// longestLimit limits how long a host may ask for no requests: the longest window of GitHub's and GitLab's limits.
 	longestLimit = time.Hour
-	// trustAgain is how long a Secret that was refused is not tried: rights are
-	// given on the host, too.
+	// trustAgain is how long a rejected Secret is not tried again: permissions may also be changed on the host.
 	trustAgain = time.Hour
-	// lostAgain is how long the newest word waits that the host does not take.
+	// lostAgain is how long to wait after the host rejected the newest status.
 	lostAgain = 15 * time.Minute
 )
 
-// attempt is one try to post an entry.
+// attempt is one attempt to post an entry.
 type attempt struct {
 	entry Entry
 	// secret is the version of the Secret that was used.
@@ -37,8 +35,8 @@ type attempt struct {
 	jitter float64
 }
 
-// failed notes why the host has not taken an entry, and when it is tried again. current reports that
-// the host is to show it, and no other one after it.
+// failed records why the host has not accepted an entry, and when to retry. current reports that the host must show
+// this entry and none replaces it.
 func (l *Lane) failed(a attempt, err error, current bool) {
 	why := StableMessage(err)
 	switch outcomeOf(err) {
@@ -61,8 +59,8 @@ func (l *Lane) failed(a attempt, err error, current bool) {
 	}
 }
 
-// lose gives an entry up, unless it is current: what the host shows in its place is not so any more.
-// What has overtaken it meanwhile stays.
+// lose gives up an entry, unless it is current: what the host shows instead is no longer true. An entry that has
+// replaced it in the meantime stays.
 func (l *Lane) lose(a attempt, why string, current bool) {
 	i := l.index(a.entry.Commit)
 	same := i >= 0 && l.Waiting[i].same(a.entry)
@@ -78,8 +76,8 @@ func (l *Lane) lose(a attempt, why string, current bool) {
 	l.Lost = fmt.Sprintf("given up on commit %s: %s", ShortCommit(a.entry.Commit), why)
 }
 
-// absent has the lane wait, unless the host was silent on this one commit only: it looks at what a commit has
-// in it, which may take longer than anybody waits.
+// absent makes the lane wait, unless the host gave no answer for this one commit only: a host examines a commit's
+// content, which may take longer than the timeout.
 func (l *Lane) absent(a attempt, err error, why string) {
 	silent := noAnswer(err)
 	if alone := l.Silent == "" || l.Silent == a.entry.Commit; silent && alone && l.Attempts == 0 {
@@ -93,7 +91,7 @@ func (l *Lane) absent(a attempt, err error, why string) {
 	l.stop(a, why, RateLimitOf(err))
 }
 
-// stop has the lane wait.
+// stop makes the lane wait.
 func (l *Lane) stop(a attempt, why string, limit time.Duration) {
 	l.Attempts++
 	l.Failure = why
@@ -102,11 +100,11 @@ func (l *Lane) stop(a attempt, why string, limit time.Duration) {
 		l.NotBefore = latest(l.NotBefore, a.at.Add(limit+backoff(1, a.jitter)))
 	}
 	if limit > longestWait {
-		l.Attempts = max(l.Attempts, tellAfter) // it lasts long enough to be told
+		l.Attempts = max(l.Attempts, tellAfter) // it lasts long enough to be reported
 	}
 }
 
-// delay has one entry wait, unless it was overtaken.
+// delay makes one entry wait, unless it was replaced.
 func (l *Lane) delay(a attempt, why string) {
 	if i := l.index(a.entry.Commit); i >= 0 && l.Waiting[i].same(a.entry) {
 		e := &l.Waiting[i]
@@ -116,14 +114,13 @@ func (l *Lane) delay(a attempt, why string) {
 	}
 }
 
-// distrusts reports whether the host has refused this version of the Secret so
-// shortly ago that it is not tried again.
+// distrusts reports whether the host rejected this version of the Secret so recently that it is not tried again.
 func (l *Lane) distrusts(secret string, now time.Time) bool {
 	return l.Refused != "" && l.Refused == secret && now.Sub(l.RefusedAt) < trustAgain
 }
 
-// backoff doubles from a second to five minutes, less up to a quarter, so that
-// many NodeSyncs do not come back to a host all at once.
+// backoff doubles from a second to five minutes, minus up to a quarter, so that many NodeSyncs do not retry a host at
+// the same time.
 func backoff(attempts int, jitter float64) time.Duration {
 	wait := longestWait
 	if shift := attempts - 1; shift < 16 {
@@ -132,7 +129,7 @@ func backoff(attempts int, jitter float64) time.Duration {
 	return wait - time.Duration(jitter*float64(wait)/4)
 }
 
-// RateLimitOf is how long the host wants no requests.
+// RateLimitOf returns how long the host wants no requests.
 func RateLimitOf(err error) time.Duration {
 	var limited *RateLimitedError
 	if errors.As(err, &limited) {
@@ -141,7 +138,7 @@ func RateLimitOf(err error) time.Duration {
 	return 0
 }
 
-// StableMessage is an error on one line, short enough for a status.
+// StableMessage returns an error on one line, short enough for a status.
 func StableMessage(err error) string {
 	const longest = 300
 	line := strings.Join(strings.Fields(err.Error()), " ")
@@ -151,54 +148,51 @@ func StableMessage(err error) string {
 	return line
 }
 
-// outcome is what becomes of a status that was not taken.
+// outcome is what happens to a status that was not accepted.
 type outcome int
 
 const (
-	// retryHost: the host as a whole is away, or wants no requests for a while. It is
-	// tried again, and nothing else is posted there before; but for one commit on which
-	// it is silent others go on.
+	// retryHost: the host as a whole is unreachable, or wants no requests for a while. It is retried, and nothing else
+	// is posted there before; if it gave no answer for one commit only, others continue.
 	retryHost outcome = iota
-	// retryEntry: this status is tried again; others go on.
+	// retryEntry: this status is retried; others continue.
 	retryEntry
-	// retryAWhile: likewise, and given up after patience.
+	// retryAWhile: like retryEntry, and given up after patience.
 	retryAWhile
-	// awaitChange: nothing is posted there before the Secret, or the NodeSync, is
-	// another one.
+	// awaitChange: nothing is posted there until the Secret or the NodeSync changes.
 	awaitChange
-	// giveUp: the host will never take this status.
+	// giveUp: the host will never accept this status.
 	giveUp
 )
 
-// patience is how long a commit may be unknown to a host: mirrors lag.
+// patience is how long a commit may be unknown to a host, because mirrors lag.
 const patience = time.Hour
 
-// rule says what errors of one sort mean.
+// rule is the outcome of one kind of error.
 type rule struct {
 	matches func(error) bool
 	outcome outcome
 }
 
-// outcomes is the one place that says what each answer of a host means. The first
-// rule that matches speaks.
+// outcomes is the only place that defines what each answer of a host means. The first rule that matches applies.
 func outcomes() []rule {
 	return []rule{
-		{as[*RateLimitedError](), retryHost},        // 429; 403 with a limit
-		{as[*UnauthorizedError](), awaitChange},     // 401; 403 without a limit
+		{as[*RateLimitedError](), retryHost},        // 429; 403 with a rate limit
+		{as[*UnauthorizedError](), awaitChange},     // 401; 403 without a rate limit
 		{as[*SecretError](), awaitChange},           // no token in the Secret
-		{as[*grant.RefusedError](), awaitChange},    // a Secret that is not for this host
-		{apierrors.IsNotFound, awaitChange},         // no Secret
-		{as[*RepositoryError](), awaitChange},       // a URL that names no repository
+		{as[*grant.RefusedError](), awaitChange},    // the Secret is not for this host
+		{apierrors.IsNotFound, awaitChange},         // no such Secret
+		{as[*RepositoryError](), awaitChange},       // a URL that is not of a repository
 		{as[*MovedError](), awaitChange},            // 3xx to another host
-		{as[*NotFoundError](), retryAWhile},         // 404; GitHub's 422 of an unknown commit
+		{as[*NotFoundError](), retryAWhile},         // 404; GitHub's 422 for an unknown commit
 		{rejected(http.StatusConflict), retryEntry}, // 409: GitLab is busy with this commit
 		{as[*RejectedError](), giveUp},              // 400, 422 and the like
 		{away, retryHost},                           // no answer; a gateway's 502, 503, 504; 408
-		{as[*UnavailableError](), retryEntry},       // 500 and the like: it may be this status
+		{as[*UnavailableError](), retryEntry},       // 500 and the like: the cause may be this status
 	}
 }
 
-// outcomeOf is total: what the table does not know is tried again.
+// outcomeOf covers every error: those that the table does not contain are retried.
 func outcomeOf(err error) outcome {
 	for _, r := range outcomes() {
 		if r.matches(err) {
@@ -222,13 +216,13 @@ func rejected(code int) func(error) bool {
 	}
 }
 
-// noAnswer is of a host that gave none.
+// noAnswer reports whether a host gave no answer.
 func noAnswer(err error) bool {
 	var e *UnavailableError
 	return errors.As(err, &e) && e.Code == 0
 }
 
-// away is a host that gave no answer, or a gateway's in its stead.
+// away reports whether a host gave no answer, or a gateway answered instead.
 func away(err error) bool {
 	var e *UnavailableError
 	if !errors.As(err, &e) {

@@ -13,10 +13,9 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/property"
 )
 
-// TestKilledAnywhere: whatever hosts answer and wherever the process is killed,
-// in the end each commit has its final word, words come in the order in which
-// they were said, and none is posted twice but where a kill fell between the
-// host's answer and the ledger's write.
+// TestKilledAnywhere: whatever hosts respond and wherever the process is killed, each commit eventually gets its final
+// status, statuses come in order, and none is posted twice unless the process was killed between the host's response
+// and the write of the ledger.
 func TestKilledAnywhere(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		l := newLife(t)
@@ -34,16 +33,15 @@ func TestKilledAnywhere(t *testing.T) {
 	})
 }
 
-// life is a daemon's over a history of commits.
+// life is the life of a daemon over a history of commits.
 type life struct {
 	*world
-	// commits is how many there are; those up to applied were applied.
+	// commits is their number; those up to applied were applied.
 	commits, applied int
-	// told is the verdict that was told last; it is told again by a daemon that
-	// was killed before it had saved its status.
+	// told is the last verdict; a daemon that was killed before it saved its status reports it again.
 	told     Update
 	verdicts int
-	// excused is how many posts kills may have made the daemon forget.
+	// excused is how many posts may have been forgotten because of kills.
 	excused int
 }
 
@@ -102,7 +100,7 @@ func (l *life) hostChanges(t *rapid.T) {
 
 func (l *life) lightFuse(t *rapid.T) { l.fuse = rapid.IntRange(0, 6).Draw(t, "fuse") }
 
-// bury starts the daemon anew where it was killed.
+// bury restarts the daemon if it was killed.
 func (l *life) bury() {
 	if l.fuse != 0 {
 		return

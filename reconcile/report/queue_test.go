@@ -18,7 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// applied is the verdict that most tests tell.
+// applied is the verdict of most tests.
 func applied(head string, commits ...string) Update {
 	return Update{Head: head, Commits: commits, State: Success, Description: "applied"}
 }
@@ -117,8 +117,7 @@ func TestAStartPostsWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestKilledBeforeTheStatusWasSaved: the ledger knows what was said, also when
-// the NodeSync's status does not.
+// TestKilledBeforeTheStatusWasSaved: the ledger contains what was reported, even if the NodeSync's status does not.
 func TestKilledBeforeTheStatusWasSaved(t *testing.T) {
 	w := newWorld(t)
 	w.fuse = 1
@@ -134,7 +133,7 @@ func TestKilledBeforeTheStatusWasSaved(t *testing.T) {
 	}
 }
 
-// TestOneRoundOfALaneAtATime keeps the order.
+// TestOneRoundOfALaneAtATime shows that the order is kept.
 func TestOneRoundOfALaneAtATime(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.say(applied("a")))
@@ -206,7 +205,7 @@ func TestASecretThatIsMissing(t *testing.T) {
 	}
 }
 
-// TestHostsDoNotWaitForEachOther.
+// TestHostsDoNotWaitForEachOther shows that a hanging host does not delay another.
 func TestHostsDoNotWaitForEachOther(t *testing.T) {
 	w := newWorld(t)
 	mirror := onGitea
@@ -229,7 +228,7 @@ func TestHostsDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
-// TestTheHostIsAwayForAnHour loses nothing, and posts what is left.
+// TestTheHostIsAwayForAnHour loses nothing, and posts the remaining statuses.
 func TestTheHostIsAwayForAnHour(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(string, Status) error { return &UnavailableError{Err: errors.New("no route")} }
@@ -254,7 +253,7 @@ func TestTheHostIsAwayForAnHour(t *testing.T) {
 	}
 }
 
-// TestAPausedLeaderPostsNothing.
+// TestAPausedLeaderPostsNothing shows that nothing is posted without the lease.
 func TestAPausedLeaderPostsNothing(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.say(applied("a")))
@@ -279,8 +278,8 @@ func TestNamesDoNotMeet(t *testing.T) {
 	}
 }
 
-// TestASecretThatIsForAnotherHost: a NodeSync's author names the host, the
-// Secret's owner reports whether it may have the token.
+// TestASecretThatIsForAnotherHost: the author of a NodeSync chooses the host, and the owner of the Secret decides
+// whether that may get the token.
 func TestASecretThatIsForAnotherHost(t *testing.T) {
 	for _, provider := range []string{"github", "gitlab", "gitea", "forgejo", "bitbucket", "bitbucketserver", "azuredevops", "generic"} {
 		w := newWorld(t)

@@ -30,35 +30,33 @@ func encoded(t *testing.T, l Ledger) string {
 	return string(data)
 }
 
-// errKilled is what everything ends with once the process was killed.
+// errKilled is the error of every request after the process was killed.
 var errKilled = errors.New("killed")
 
-// world is a cluster and its Git hosts, in which a process can die.
+// world is a cluster and its Git hosts, in which the process can be killed.
 type world struct {
 	t      interface{ Fatal(...any) }
 	client client.WithWatch
 	now    time.Time
 	sync   *v1alpha1.NodeSync
 
-	// writes counts those to ConfigMaps.
+	// writes counts writes to ConfigMaps.
 	writes int
-	// fuse is how many requests the process makes before it is killed; it burns
-	// where it is not negative.
+	// fuse is how many requests the process makes before it is killed; a negative fuse does not burn.
 	fuse int
-	// write and read, if set, are asked before each write, and each read of a
-	// ConfigMap.
+	// write and read, if set, are called before each write and each read of a ConfigMap.
 	write, read func() error
 
-	// posted are the statuses that hosts have got, in order.
+	// posted are the statuses that hosts have received, in order.
 	posted []Status
-	// answer, if set, is a host's.
+	// answer, if set, is the response of a host.
 	answer func(host string, s Status) error
 	// hang is the URL of a host that never answers.
 	hang string
-	// tokens are those that hosts were sent, in order, under mu.
+	// tokens are those that hosts received, in order; guarded by mu.
 	tokens []string
 	mu     sync.Mutex
-	// looks is how many reconciles were asked for.
+	// looks counts requested reconciles.
 	looks int
 
 	queue     *Queue
@@ -117,7 +115,7 @@ func newWorld(t interface{ Fatal(...any) }) *world {
 	return w
 }
 
-// burn is a step of the process.
+// burn counts a step of the process.
 func (w *world) burn() error {
 	if w.fuse == 0 {
 		return errKilled
@@ -128,7 +126,7 @@ func (w *world) burn() error {
 	return nil
 }
 
-// start starts the process: it has no memory.
+// start starts the process without any memory.
 func (w *world) start() {
 	w.fuse = -1
 	w.queue = NewQueue(w.client, w.client)
@@ -141,7 +139,7 @@ func (w *world) start() {
 	}
 }
 
-// say tells a verdict, as a reconcile does: its status is saved after it.
+// say reports a verdict as a reconcile does, which then saves its status.
 func (w *world) say(s Update) error {
 	if s.Hosts == nil {
 		s.Hosts = []Target{onGitea}
@@ -159,7 +157,7 @@ func (w *world) say(s Update) error {
 	return nil
 }
 
-// deliver posts all that is due now.
+// deliver posts everything that is due now.
 func (w *world) deliver() {
 	ctx := context.Background() //nolint:forbidigo // a test without a T
 	if err := w.queue.load(ctx, w.sync.Namespace); err != nil {
@@ -181,7 +179,7 @@ func (w *world) deliver() {
 	}
 }
 
-// stored is the ledger as the cluster has it.
+// stored returns the ledger in the cluster.
 func (w *world) stored() (Ledger, bool) {
 	s := store{reader: w.client, writer: w.client, owner: ownerOf(w.sync, SubjectWhole)}
 	l, found, err := s.load(context.Background()) //nolint:forbidigo // a test without a T
@@ -191,7 +189,7 @@ func (w *world) stored() (Ledger, bool) {
 	return l, found
 }
 
-// said lists what was posted from some post on.
+// said lists what was posted, starting at an index.
 func (w *world) said(from int) []string {
 	var list []string
 	for _, s := range w.posted[from:] {
@@ -207,7 +205,7 @@ func (h hosts) Host(_, repository string, secret map[string][]byte) (Poster, err
 	if len(secret["token"]) == 0 {
 		return nil, &SecretError{Key: "token", Reason: "is missing"}
 	}
-	h.w.mu.Lock() // lanes ask at the same time
+	h.w.mu.Lock() // lanes call it concurrently
 	h.w.tokens = append(h.w.tokens, string(secret["token"]))
 	h.w.mu.Unlock()
 	return fakePoster{h.w, repository}, nil

@@ -18,12 +18,12 @@ func as[E error](err error) bool {
 	return errors.As(err, &e)
 }
 
-// refusal is an answer that says no, and the error that it is.
+// refusal is an error response, and the expected error.
 type refusal struct {
 	code   int
 	header http.Header
 	is     func(error) bool
-	// words is whether the error has the host's own.
+	// words is whether the error contains the host's message.
 	words bool
 }
 
@@ -72,8 +72,8 @@ func refusals() map[string]refusal {
 	}
 }
 
-// TestWhatEveryHostRefuses: each answer is the error that the queue knows, in the host's
-// words and without the token, which the host repeats as it was sent.
+// TestWhatEveryHostRefuses: each response becomes an error that the queue knows, with the host's message but without
+// the token, which the host repeats.
 func TestWhatEveryHostRefuses(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d dialect) {
 		for name, c := range refusals() {
@@ -98,7 +98,7 @@ func TestWhatEveryHostRefuses(t *testing.T) {
 	})
 }
 
-// noSecret checks that an error has nothing of what a Secret holds, or of what was made of it.
+// noSecret verifies that an error contains nothing from the Secret or derived from it.
 func noSecret(t *testing.T, d dialect, err error) {
 	t.Helper()
 	secrets := []string{strings.TrimPrefix(d.proof[1], "Basic "), installationToken, strings.TrimPrefix(d.proof[1], "Bearer ")}
@@ -115,7 +115,7 @@ func noSecret(t *testing.T, d dialect, err error) {
 	}
 }
 
-// TestWhatOneHostMeans: answers that mean something else on one host.
+// TestWhatOneHostMeans covers responses with a special meaning on one host.
 func TestWhatOneHostMeans(t *testing.T) {
 	busy := `Cannot transition status via :run from :running (Reason(s): Status cannot transition via \"run\")`
 	cases := map[string]struct {

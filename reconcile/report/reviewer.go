@@ -14,10 +14,10 @@ import (
 
 // Reviewer reads the open pull requests of a repository, and comments on them.
 type Reviewer interface {
-	// PullRequests are the open ones that would go into a branch, the newest first. more reports
-	// that there are some that were not read.
+	// PullRequests returns the open ones that target a branch, newest first. more reports whether there are others that
+	// were not read.
 	PullRequests(ctx context.Context, base string) (open []PullRequest, more bool, err error)
-	// OwnComments are those on a pull request that the token's own user wrote, the oldest first.
+	// OwnComments returns those on a pull request that the token's own user wrote, oldest first.
 	OwnComments(ctx context.Context, number int) ([]Comment, error)
 	// OwnComment is one of them as it is now. It has no ID if it was deleted, or is of another user than the token's.
 	OwnComment(ctx context.Context, number int, of Comment) (Comment, error)
@@ -26,13 +26,13 @@ type Reviewer interface {
 	Comment(ctx context.Context, number int, of Comment, text string) (Comment, error)
 }
 
-// PullRequest is an open pull request, as its host has it.
+// PullRequest is an open pull request on its host.
 type PullRequest struct {
 	Number int
-	// Head is the full hash of the commit that it has now, and Ref where that is fetched: empty
-	// if no reference of the repository leads to it, and it is fetched by its hash.
+	// Head is the full hash of its current commit, and Ref the reference to fetch it by: empty if no reference of the
+	// repository leads to it, so that it is fetched by its hash.
 	Head, Ref string
-	// Base is the branch that it would go into.
+	// Base is the branch that it targets.
 	Base   string
 	Author string
 	// Fork reports whether it comes from another repository.
@@ -51,7 +51,7 @@ type Comment struct {
 	author string
 }
 
-// reviewing is how one kind of host speaks of pull requests. It has no I/O.
+// reviewing defines the requests for pull requests on one kind of host. It does no I/O.
 type reviewing struct {
 	markup Markup
 	// pulls are the open ones into a branch, comments those on one, and comment asks for one of these.
@@ -61,26 +61,25 @@ type reviewing struct {
 	// write writes a comment, in place of one that has an ID; written reads what came of it, and what comment asks for.
 	write   func(r repository, number int, of Comment, text string) request
 	written func(body []byte, of Comment) (Comment, error)
-	// self asks who the token is of, and name reads that as an author of comments is named.
+	// self requests the token's user, and name reads its name as the author of comments.
 	self func(repository) request
 	name func(answer) (string, error)
-	// selfRight is what a token needs for it; empty if any may.
+	// selfRight is the permission that a token needs for that; empty if it needs none.
 	selfRight string
-	// whole asks for a commit by the beginning of its hash, where a list has no more of it, and
-	// hash reads the hash; nil if lists have all of it.
+	// whole requests a commit by its abbreviated hash, and hash reads the full hash; nil if lists have full hashes.
 	whole func(r repository, short string) request
 	hash  func(body []byte) (string, error)
 }
 
-// Markup is what a comment may have in it.
+// Markup is the markup that a comment may contain.
 type Markup struct {
-	// HTML reports whether tags fold, and hide, what they are around. A host without shows them as text.
+	// HTML reports whether tags can fold and hide their content. Other hosts show them as text.
 	HTML bool
-	// Most is how many bytes a comment may have.
+	// Most limits the bytes of a comment.
 	Most int
 }
 
-// MarkupOf is that of the comments of a kind of host.
+// MarkupOf returns the markup of comments on a kind of host.
 func MarkupOf(provider string) Markup {
 	if r := adapters()[provider].review; r != nil {
 		return r.markup
@@ -95,8 +94,8 @@ var (
 	writesComment = Task{What: "comment on a pull request", Right: "comment on pull requests"}
 )
 
-// Reviewer returns the client for the pull requests of a repository, likewise. comments reports
-// that it is to write some.
+// Reviewer returns the client for the pull requests of a repository. Its arguments and error are like Host's; comments
+// reports whether it is used to write comments.
 func (h *Hosts) Reviewer(provider, repository string, secret map[string][]byte, comments bool) (Reviewer, error) {
 	rights := permissions{"pull_requests": "read"}
 	if comments {
@@ -113,7 +112,7 @@ func (h *Hosts) Reviewer(provider, repository string, secret map[string][]byte, 
 	return p, nil
 }
 
-// PullRequests asks page by page.
+// PullRequests implements Reviewer.
 func (p *poster) PullRequests(ctx context.Context, base string) (open []PullRequest, more bool, err error) {
 	listed, more, err := pages(ctx, p, readsPulls, p.review.pulls(p.repository, base))
 	if err != nil {
@@ -127,8 +126,8 @@ func (p *poster) PullRequests(ctx context.Context, base string) (open []PullRequ
 	return open, more, err
 }
 
-// OwnComments asks page by page. What another user wrote is none of ours, whatever is in it: who
-// may comment can copy a comment, and it is not ours to edit.
+// OwnComments implements Reviewer. It ignores comments of other users, whatever they contain: any commenter can copy
+// one of ours, and only our own may be edited.
 func (p *poster) OwnComments(ctx context.Context, number int) ([]Comment, error) {
 	self, err := p.self(ctx)
 	if err != nil {
@@ -182,7 +181,7 @@ func (p *poster) Comment(ctx context.Context, number int, of Comment, text strin
 	return made, nil
 }
 
-// get makes a request of a task, and judges the answer.
+// get makes a request for a task, and checks the response.
 func (p *poster) get(ctx context.Context, task Task, r request) (answer, error) {
 	r.task, r.long = task, true
 	a, err := p.ask(ctx, r)
@@ -196,12 +195,12 @@ func (p *poster) unreadable(task Task, err error) error {
 	return &UnavailableError{Task: task, Host: p.repository.host, Err: fmt.Errorf("its answer cannot be read: %w", err)}
 }
 
-// reads is a request that reads.
+// reads returns a GET request.
 func reads(to string, header http.Header) request {
 	return request{method: http.MethodGet, to: to, header: header}
 }
 
-// madeOf reads a comment that was written, where all of it is in the answer.
+// madeOf parses a written comment from a response that contains all of it.
 func madeOf[T any](as func(T) Comment) func([]byte, Comment) (Comment, error) {
 	read := readOne(as)
 	return func(body []byte, _ Comment) (Comment, error) { return read(body) }
@@ -212,14 +211,14 @@ type githubUser struct {
 	Login string `json:"login"`
 }
 
-// githubPull is what is read of a pull request there.
+// githubPull contains the fields that are read of a pull request there.
 type githubPull struct {
 	Number     int        `json:"number"`
 	User       githubUser `json:"user"`
 	Head, Base githubSide
 }
 
-// githubSide is one of the two branches. The repository of a head is null once it was deleted.
+// githubSide is one of the two branches. Repo is null after the head's repository was deleted.
 type githubSide struct {
 	Ref  string `json:"ref"`
 	SHA  string `json:"sha"`
@@ -228,7 +227,7 @@ type githubSide struct {
 	} `json:"repo"`
 }
 
-// isFork reports whether a head is of another repository than the base.
+// isFork reports whether a head is in another repository than the base.
 func isFork(head, base githubSide) bool {
 	return head.Repo == nil || base.Repo == nil || head.Repo.ID != base.Repo.ID
 }
@@ -240,7 +239,7 @@ func (p githubPull) pull() PullRequest {
 	}
 }
 
-// giteaPull is what is read of one on Gitea and Forgejo.
+// giteaPull contains the fields that are read of one on Gitea and Forgejo.
 type giteaPull struct {
 	githubPull
 	Head struct {
@@ -249,9 +248,8 @@ type giteaPull struct {
 	} `json:"head"`
 }
 
-// pull counts one that was pushed to refs/for/, which everybody may who can read the repository, as
-// one from a fork: it names the repository itself as that of its head, and no branch.
-// https://docs.gitea.com/usage/agit
+// pull treats one that was pushed to refs/for/, which everybody with read access may do, as one from a fork: the
+// repository of its head is the repository itself, without a branch. https://docs.gitea.com/usage/agit
 func (p giteaPull) pull() PullRequest {
 	p.githubPull.Head = p.Head.githubSide
 	one := p.githubPull.pull()
@@ -275,7 +273,7 @@ type commented struct {
 	Body string `json:"body"`
 }
 
-// withHTML is the markup of GitHub, which takes 65,536 characters, and of those that take more.
+// withHTML is the markup of GitHub, which accepts 65,536 characters, and of hosts that accept more.
 func withHTML() Markup { return Markup{HTML: true, Most: 60_000} }
 
 // githubReview reads and comments on pull requests.
@@ -286,9 +284,9 @@ func githubReview() *reviewing {
 	})
 }
 
-// giteaReview is the same below another root. Gitea has no parameter for the branch in all
-// versions; it lists the newest first by itself.
-// https://docs.gitea.com/api, GET /repos/{owner}/{repo}/pulls, GET /repos/{owner}/{repo}/issues/{index}/comments, GET /user
+// giteaReview is the same with another root. Not all versions of Gitea have a parameter for the branch; it lists the
+// newest first by default. https://docs.gitea.com/api, GET /repos/{owner}/{repo}/pulls, GET
+// /repos/{owner}/{repo}/issues/{index}/comments, GET /user
 func giteaReview() *reviewing {
 	r := likeGithub(func(r repository) string { return join(r.root(), "api", "v1") }, nil, "limit", func(string) url.Values {
 		return url.Values{"state": {"open"}}

@@ -16,7 +16,7 @@ import (
 
 func newHosts() *report.Hosts { return &report.Hosts{Now: time.Now} }
 
-// TestOpenPullRequestsAreListed: those into the branch, with the proof of the token.
+// TestOpenPullRequestsAreListed for the branch, with the token.
 func TestOpenPullRequestsAreListed(t *testing.T) {
 	eachForge(t, func(t *testing.T, d dialect, f forge) {
 		items := []string{f.pull(9, "main", own), f.pull(9, "main", fork), f.pull(9, "main", deleted), f.pull(6, "release", own)}
@@ -43,8 +43,8 @@ func TestOpenPullRequestsAreListed(t *testing.T) {
 	})
 }
 
-// TestManyPagesAreRead: 200 open ones, each once and in the host's order; and once more without asking
-// again for what does not change.
+// TestManyPagesAreRead: 200 open ones, each once and in the host's order; a second list does not look up full hashes
+// again.
 func TestManyPagesAreRead(t *testing.T) {
 	eachForge(t, func(t *testing.T, d dialect, f forge) {
 		var items []string
@@ -61,7 +61,7 @@ func TestManyPagesAreRead(t *testing.T) {
 		})
 		all, lists := newHosts(), 1
 		if d.provider == "bitbucket" {
-			lists = 4 // 60 heads with each
+			lists = 4 // 60 heads for each
 		}
 		var got []report.PullRequest
 		for list := range lists {
@@ -74,14 +74,14 @@ func TestManyPagesAreRead(t *testing.T) {
 		if len(got) != 200 || got[0].Number != 200 || got[199] != (report.PullRequest{Number: 1, Head: headOf(1), Ref: strings.Replace(f.ref, "9", "1", 1), Base: "main", Author: f.author}) {
 			t.Errorf("%d are listed, from %v", len(got), got[0])
 		}
-		// A host that counts nothing has one page more, which is empty.
+		// A host without a count has one more page, which is empty.
 		if n := len(*sent) - wholes; n != 4*lists && n != 5*lists || wholes != 0 && wholes != 200 {
 			t.Errorf("%d pages, %d whole heads", n, wholes)
 		}
 	})
 }
 
-// TestAListEnds, however many pages there are, and says so.
+// TestAListEnds after the maximum number of pages, and reports that there are more.
 func TestAListEnds(t *testing.T) {
 	eachForge(t, func(t *testing.T, d dialect, f forge) {
 		items := slices.Repeat([]string{f.pull(9, "main", own)}, 1100)
@@ -99,7 +99,7 @@ func TestAListEnds(t *testing.T) {
 	})
 }
 
-// TestTheTokenStaysOnItsHost: a next page elsewhere is not asked for.
+// TestTheTokenStaysOnItsHost: a next page on another host is not requested.
 func TestTheTokenStaysOnItsHost(t *testing.T) {
 	d := dialects()["bitbucket"]
 	for _, next := range []string{"http://evil.example.com/2.0/x?page=2", "https://api.bitbucket.org/2.0/x?page=2", "/x", "http://%zz"} {
@@ -112,7 +112,7 @@ func TestTheTokenStaysOnItsHost(t *testing.T) {
 	}
 }
 
-// TestABranchOfAnyName is asked for as it is called.
+// TestABranchOfAnyName is requested by its exact name.
 func TestABranchOfAnyName(t *testing.T) {
 	eachForge(t, func(t *testing.T, d dialect, f forge) {
 		sent := hosts(t, func(w http.ResponseWriter, r *http.Request) { f.page.serve(w, r, nil) })
@@ -125,7 +125,7 @@ func TestABranchOfAnyName(t *testing.T) {
 	})
 }
 
-// TestACommentIsWrittenAndEdited, each by the request that the host documents.
+// TestACommentIsWrittenAndEdited, each with the documented request.
 func TestACommentIsWrittenAndEdited(t *testing.T) {
 	eachForge(t, func(t *testing.T, d dialect, f forge) {
 		sent := hosts(t, func(w http.ResponseWriter, r *http.Request) {
@@ -156,7 +156,7 @@ func TestACommentIsWrittenAndEdited(t *testing.T) {
 		if diff := cmp.Diff(there[0], made, cmpopts.IgnoreFields(report.Comment{}, "Body"), cmpopts.IgnoreUnexported(report.Comment{})); diff != "" {
 			t.Errorf("a comment that was read and one that was written differ:\n%s", diff)
 		}
-		calls := (*sent)[1:] // the first asks who the token is of
+		calls := (*sent)[1:] // the first looks up the token's user
 		want := []string{"GET " + f.comments, "POST " + f.made, f.edits + " " + f.edited, f.edits + " " + f.edited}
 		for i, call := range calls {
 			if got := call.Method + " " + call.URL; got != want[i] {
@@ -222,7 +222,7 @@ func (f forge) asksSelf(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// TestOnlyOwnCommentsAreOurs: who may comment can copy our marker, and even be first with it.
+// TestOnlyOwnCommentsAreOurs: any commenter can copy our marker, and even use it first.
 func TestOnlyOwnCommentsAreOurs(t *testing.T) {
 	eachForge(t, func(t *testing.T, d dialect, f forge) {
 		selves := 0
@@ -252,7 +252,7 @@ func TestOnlyOwnCommentsAreOurs(t *testing.T) {
 	})
 }
 
-// TestATokenThatIsNobodys: without knowing whose it is no comment is touched, and the error says what to do.
+// TestATokenThatIsNobodys: if the token's user is unknown, no comment is edited, and the error says what to do.
 func TestATokenThatIsNobodys(t *testing.T) {
 	eachForge(t, func(t *testing.T, d dialect, f forge) {
 		for code, is := range map[int]func(error) bool{

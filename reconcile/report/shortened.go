@@ -2,15 +2,16 @@ package report
 
 import "io"
 
-// shortened reads JSON, and leaves out the rest of each string after so many bytes: who opens a pull request writes its description, as
-// long as the host takes it, and it must not keep the others of the list from being read.
+// shortened reads JSON, and truncates each string after most bytes: the author of a pull request writes its
+// description, as long as the host allows, which must not prevent plumbline from reading the rest of the list.
 type shortened struct {
 	from io.Reader
 	most int
-	// within reports whether a string is read, kept how many bytes of it, and cut whether the character that is read is left out.
+	// within reports whether the reader is inside a string, kept the bytes kept of it, and cut whether the current
+	// character is dropped.
 	within, cut bool
 	kept        int
-	// escape is how many bytes the escape that is read has to come; -1 if only its backslash was read.
+	// escape is the number of bytes that remain of the current escape; -1 if only its backslash was read.
 	escape int
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestShortened: what is left is JSON of the same shape, however the bytes come in, and whatever the string is cut at.
+// TestShortened: the result is JSON of the same shape, wherever the input is split and a string is cut.
 func TestShortened(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"a":"short","b":[1,"",null]}`:        `{"a":"short","b":[1,"",null]}`,
@@ -29,7 +29,7 @@ func TestShortened(t *testing.T) {
 	}
 }
 
-// TestLongDescriptionsHideNoPullRequest: the descriptions of others, however long, keep no pull request from being listed.
+// TestLongDescriptionsHideNoPullRequest: long descriptions do not prevent other pull requests from being listed.
 func TestLongDescriptionsHideNoPullRequest(t *testing.T) {
 	for provider, c := range map[string]struct {
 		n           int

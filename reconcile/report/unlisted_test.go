@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// TestAHostRefusesToList: each answer has its error, which says what was asked for.
+// TestAHostRefusesToList: each response becomes its own error, which names the task.
 func TestAHostRefusesToList(t *testing.T) {
 	cases := map[string]struct {
 		code   int
@@ -67,7 +67,7 @@ func TestAHostRefusesToList(t *testing.T) {
 	})
 }
 
-// TestAzureHasTheUserSignIn: a token that it does not take is refused by other codes, for pull requests too.
+// TestAzureHasTheUserSignIn: a rejected token leads to other codes, for pull requests too.
 func TestAzureHasTheUserSignIn(t *testing.T) {
 	d := dialects()["azure devops"]
 	for code, location := range map[int]string{http.StatusNonAuthoritativeInfo: "", http.StatusFound: "http://spsprodweu1.vssps.example.com/_signin?realm=dev.azure.com"} {
@@ -89,7 +89,7 @@ func TestAzureHasTheUserSignIn(t *testing.T) {
 	}
 }
 
-// TestHeadsThatAreCutShort: one that is gone is left out, and one that is another's is an error.
+// TestHeadsThatAreCutShort: a missing head is omitted, and a mismatch is an error.
 func TestHeadsThatAreCutShort(t *testing.T) {
 	d, f := dialects()["bitbucket"], bitbucketForge()
 	for name, c := range map[string]struct {
@@ -118,7 +118,7 @@ func TestHeadsThatAreCutShort(t *testing.T) {
 	}
 }
 
-// TestTheGenericHostHasNoReviewer, and every other one has.
+// TestTheGenericHostHasNoReviewer shows that every other host has one.
 func TestTheGenericHostHasNoReviewer(t *testing.T) {
 	for name, d := range dialects() {
 		secret := map[string][]byte{}

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// TestACommitThatIsReverted has not succeeded, whatever becomes of the one that reverts it.
+// TestACommitThatIsReverted has not succeeded, whatever the result of the commit that reverts it.
 func TestACommitThatIsReverted(t *testing.T) {
 	const words = "NodePool/x was being removed, 2 of 5 nodes were ended"
 	reverts := func(s *script, state State, text string, commits ...string) {
@@ -33,7 +33,7 @@ func TestACommitThatIsReverted(t *testing.T) {
 	s.posts("b success applied")
 }
 
-// TestACommitThatIsSuperseded says at once what was left of it, once, and ends as the newer one does.
+// TestACommitThatIsSuperseded reports once, immediately, what remained of it, and then ends like the newer one.
 func TestACommitThatIsSuperseded(t *testing.T) {
 	const words = "2 of its 3 nodes were left"
 	supersedes := func(s *script, head string, state State, text string) {

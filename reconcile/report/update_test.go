@@ -12,7 +12,7 @@ import (
 
 var onGitea = Target{Host: Host{Provider: "gitea", URL: "https://git.example.com/acme/fleet", Secret: "token"}, Page: "https://git.example.com/page"}
 
-// ledgerOf is one to which a script of verdicts was said.
+// script is a ledger with a sequence of verdicts.
 type script struct {
 	t   *testing.T
 	l   Ledger
@@ -21,7 +21,7 @@ type script struct {
 
 func newScript(t *testing.T) *script { return &script{t: t, now: noon} }
 
-// says tells a verdict, as a reconcile would.
+// says reports a verdict, as a reconcile would.
 func (s *script) says(head string, state State, text string, commits ...string) {
 	s.with(Update{Context: "plumbline/prod/x", Head: head, State: state, Description: text, Commits: commits})
 }
@@ -52,7 +52,7 @@ func (s *script) deliver() []string {
 	return posted
 }
 
-// posts holds what is posted now.
+// posts verifies what is posted now.
 func (s *script) posts(want ...string) {
 	s.t.Helper()
 	if diff := cmp.Diff(want, s.deliver()); diff != "" {
@@ -91,8 +91,8 @@ func TestEveryCommitThatChangedAnything(t *testing.T) {
 	s.posts("d failure held", "c failure superseded by d: held", "b failure superseded by d: held")
 }
 
-// TestHeadChangedNothing: the verdict goes to it all the same, as who waits for a push waits for its
-// last commit, and to those that did.
+// TestHeadChangedNothing: it gets the verdict anyway, because a client that waits for a push waits for its last commit,
+// and so do the commits that changed something.
 func TestHeadChangedNothing(t *testing.T) {
 	s := newScript(t)
 	s.says("d", Success, "applied", "c", "b")
@@ -119,7 +119,7 @@ func TestAPendingThatIsOvertaken(t *testing.T) {
 	}
 }
 
-// TestAFinalWordIsKept: a commit that was broken stays so when another one heals.
+// TestAFinalWordIsKept: a broken commit stays broken when another one fixes it.
 func TestAFinalWordIsKept(t *testing.T) {
 	s := newScript(t)
 	s.says("a", Success, "applied")
@@ -135,7 +135,7 @@ func TestAFinalWordIsKept(t *testing.T) {
 	}
 }
 
-// TestHeadGoesBack: after a force-push to an older commit it is reported again.
+// TestHeadGoesBack: after a force-push to an older commit, that one is reported again.
 func TestHeadGoesBack(t *testing.T) {
 	s := newScript(t)
 	s.says("a", Failure, "broken")
@@ -149,7 +149,7 @@ func TestAllThatChangedIsSettled(t *testing.T) {
 	s := newScript(t)
 	s.says("b", Failure, "broken", "b")
 	s.posts("b failure broken")
-	s.says("c", Failure, "broken", "b") // c is outside of the inputs
+	s.says("c", Failure, "broken", "b") // c does not change the inputs
 	s.posts("c failure broken")
 }
 
@@ -197,7 +197,7 @@ func TestAnotherSecretIsTriedAtOnce(t *testing.T) {
 	}
 }
 
-// TestTheContextBecomesKnown: what was said in a former context is let go.
+// TestTheContextBecomesKnown: statuses in a former context are released.
 func TestTheContextBecomesKnown(t *testing.T) {
 	unknown := func(head string, state State, text string) Update {
 		return Update{Fallback: "plumbline/ns/x", Head: head, State: state, Description: text}
@@ -260,7 +260,7 @@ func TestALongDescription(t *testing.T) {
 	}
 }
 
-// TestTheQueueIsBounded, however long a host is away.
+// TestTheQueueIsBounded, however long a host is unreachable.
 func TestTheQueueIsBounded(t *testing.T) {
 	s := newScript(t)
 	said := Update{Context: "plumbline/prod/x", State: Success, Description: strings.Repeat("ü", MaxDescription)}
@@ -300,7 +300,7 @@ func told(head string, state State, text, inputs, from string, commits ...string
 	return Update{Context: "plumbline/prod/x", Head: head, State: state, Description: text, Begun: begun, Inputs: inputs, From: from, Commits: commits}
 }
 
-// TestACommitWhoseRolloutIsTakenBack has not succeeded: the inputs of the newer one are those of before.
+// TestACommitWhoseRolloutIsTakenBack has not succeeded: the newer one restores the previous inputs.
 func TestACommitWhoseRolloutIsTakenBack(t *testing.T) {
 	begun := func(t *testing.T) *script {
 		s := newScript(t)
@@ -320,37 +320,37 @@ func TestACommitWhoseRolloutIsTakenBack(t *testing.T) {
 	s.with(told("c", Success, "applied", "1", "1"))
 	s.posts("c success applied", "b failure reverted by c: 5 of its 40 nodes were replaced")
 
-	s = begun(t) // and the revert is overtaken itself
+	s = begun(t) // and the revert itself is superseded
 	s.with(revert)
 	s.with(told("d", Success, "applied", "3", "1", "d"))
 	s.posts("c success superseded by d: applied", "d success applied", "b failure reverted by c: 5 of its 40 nodes were replaced")
 
-	s = begun(t) // of two the newer one goes with the older
+	s = begun(t) // of two commits, the newer one is reverted with the older
 	s.with(told("c", Pending, "waits: frozen", "3", "2", "c"))
 	s.posts("c pending waits: frozen")
 	s.with(told("d", Success, "applied", "1", "2", "d", "c"))
 	s.posts("d success applied", "c failure reverted by d: it was not complete", "b failure reverted by d: it was not complete")
 
-	s = begun(t) // the revert waits, and something else comes: b was never taken back
+	s = begun(t) // the revert waits, and another commit comes: b was never reverted
 	s.with(told("c", Pending, "waits: frozen", "1", "2", "c"))
 	s.deliver()
 	s.with(told("d", Success, "applied", "4", "2", "d", "c"))
 	s.posts("d success applied", "c success superseded by d: applied", "b success superseded by d: applied")
 
-	s = newScript(t) // what is gone back to waits as well
+	s = newScript(t) // the earlier commit that is restored waits too
 	s.with(told("b", Pending, "waits: frozen", "2", "1", "b"))
 	s.with(told("c", Pending, "rolling out", "3", "1", "c"))
 	s.deliver()
 	s.with(told("d", Success, "applied", "2", "3", "d"))
 	s.posts("d success applied", "c failure reverted by d: it was not complete", "b success superseded by d: applied")
 
-	s = begun(t) // the revert is reverted: what it was about is in force
+	s = begun(t) // the revert is reverted: the original change is in force again
 	s.with(revert)
 	s.with(told("d", Success, "applied", "2", "1", "d"))
 	s.posts("c failure reverted by d: it was not complete", "d success applied", "b success superseded by d: applied")
 }
 
-// TestCommitsThatComeTogether are taken back together: only the newest of them was rendered.
+// TestCommitsThatComeTogether are reverted together: only the newest of them was rendered.
 func TestCommitsThatComeTogether(t *testing.T) {
 	s := newScript(t)
 	s.with(told("a", Success, "applied", "1", ""))
@@ -374,7 +374,7 @@ func TestCommitsThatComeTogether(t *testing.T) {
 	s.with(third)
 	s.posts("d success applied", "c failure reverted by d: 0 of its 2 nodes were replaced", "b failure reverted by d: 0 of its 2 nodes were replaced")
 
-	s = newScript(t) // what comes with the newest one is a part of it
+	s = newScript(t) // what is fetched with the newest one is part of it
 	s.with(told("a", Success, "applied", "1", ""))
 	s.with(told("b", Pending, "rolling out: 0 of 2", "2", "1", "b"))
 	s.deliver()
@@ -382,7 +382,7 @@ func TestCommitsThatComeTogether(t *testing.T) {
 	s.posts("d success applied", "c success superseded by d: applied", "b failure reverted by d: it was not complete")
 }
 
-// TestNothingIsTakenBack where the inputs are others, where they are the same, and where nobody knows them.
+// TestNothingIsTakenBack if the inputs are different, equal or unknown.
 func TestNothingIsTakenBack(t *testing.T) {
 	for name, c := range map[string]struct{ second, third string }{
 		"other files":         {"2", "3"},
@@ -401,7 +401,7 @@ func TestNothingIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestACommitThatIsRefused supersedes nothing that goes on: neither a rollout nor a change that waits.
+// TestACommitThatIsRefused supersedes nothing that continues: neither a rollout nor a change that waits.
 func TestACommitThatIsRefused(t *testing.T) {
 	for name, commits := range map[string][]string{"applied": {"c"}, "not applied yet": {"c", "b"}} {
 		t.Run(name, func(t *testing.T) {
@@ -486,8 +486,8 @@ func TestACommitWhoseDefinitionIsAsBefore(t *testing.T) {
 	}
 }
 
-// TestACommitUponOneWhoseRolloutFails waits for that one, which fails by itself, and with it what was fetched with it;
-// once a third one has taken that back, the second has not failed.
+// TestACommitUponOneWhoseRolloutFails waits for that one, which fails on its own, together with what was fetched with
+// it; after a third one reverts that, the second has not failed.
 func TestACommitUponOneWhoseRolloutFails(t *testing.T) {
 	stopped := Word{State: Failure, Description: "rollout stopped, in a"}
 	s := newScript(t)
@@ -504,7 +504,7 @@ func TestACommitUponOneWhoseRolloutFails(t *testing.T) {
 	s.posts("e success applied", "d success superseded by e: applied")
 }
 
-// TestARefusedCommitUponSomeThatCameTogether: they go on together, and end together.
+// TestARefusedCommitUponSomeThatCameTogether: they continue together, and end together.
 func TestARefusedCommitUponSomeThatCameTogether(t *testing.T) {
 	s := newScript(t)
 	s.with(told("a", Success, "applied", "1", ""))
@@ -520,8 +520,8 @@ func TestARefusedCommitUponSomeThatCameTogether(t *testing.T) {
 	s.posts("c success each node matches", "b success each node matches")
 }
 
-// TestAWaitingCommitIsTakenBack: one that waited for the end of a freeze, say, has not succeeded, though nothing of it
-// was applied; one that came after it, and changed nothing of what is taken back, has.
+// TestAWaitingCommitIsTakenBack: one that waited, for example for the end of a freeze, has not succeeded, although none
+// of it was applied; a later one that changed nothing of what is reverted has.
 func TestAWaitingCommitIsTakenBack(t *testing.T) {
 	s := newScript(t)
 	in := func(u Update, e, f string) Update {

@@ -19,39 +19,38 @@ import (
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
-// maxAnswer bounds what is read of a host's answer.
+// maxAnswer limits what is read of a host's response.
 const maxAnswer = 8 << 10
 
-// wire sends one request and reads the answer.
+// wire sends one request and reads the response.
 type wire struct {
 	client *http.Client
 }
 
-// request is one of JSON.
+// request is a JSON request.
 type request struct {
-	// method is POST where there is none.
+	// method is the HTTP method; if empty, POST.
 	method string
 	to     string
-	// header is what the host wants beside the credentials. It may be nil.
+	// header contains additional headers that the host requires. It may be nil.
 	header http.Header
 	// body is nil if nothing is sent.
 	body any
-	// task is what it is for, and long reports whether maxListing of the answer is read, instead of maxAnswer.
+	// task is the purpose, and long reports whether maxListing of the response is read instead of maxAnswer.
 	task Task
 	long bool
 }
 
-// answer is what a host said.
+// answer is a host's response.
 type answer struct {
 	code   int
 	header http.Header
 	body   []byte
-	// said is the sentence of a refusal.
+	// said is the message of an error response.
 	said string
 }
 
-// send makes a request. The error is the context's, the credentials' or an
-// *UnavailableError.
+// send makes a request. The error is the context's, the credentials' or an *UnavailableError.
 func (w wire) send(ctx context.Context, r request, as credentials) (answer, error) {
 	var data []byte
 	var err error
@@ -99,13 +98,12 @@ func unavailable(ctx context.Context, task Task, host string, err error, as cred
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
-	// The outer error repeats method and URL; the inner one says what happened.
+	// The outer error repeats method and URL; the inner one has the cause.
 	var outer *url.Error
 	if errors.As(err, &outer) {
 		err = outer.Err
 	}
-	// What is below names the port from which the host was asked, a new one at
-	// each try.
+	// The error below contains the local port, which differs at each attempt.
 	var op *net.OpError
 	if errors.As(err, &op) {
 		err = fmt.Errorf("%s: %w", op.Op, op.Err)
@@ -116,15 +114,14 @@ func unavailable(ctx context.Context, task Task, host string, err error, as cred
 	return &UnavailableError{Task: task, Host: host, Err: redact.Credentials(as.secrets()...).Error(err)}
 }
 
-// message takes the sentence out of an answer in JSON: {"message": …} or {"error": …}, the
-// latter a text or an object with a message, as Bitbucket Cloud has it, or {"errors":
-// [{"message": …}]}, as Data Center does. A message may be anything. A host may repeat the
-// token that it was sent, which is hidden before the sentence is cut.
+// message extracts the message from a JSON response: {"message": …} or {"error": …}, the latter a text or an object
+// with a message, as Bitbucket Cloud has it, or {"errors": [{"message": …}]}, as Data Center does. A message may have
+// any type. A host may repeat the token that it received, so it is hidden before the message is truncated.
 func message(text []byte, secrets redact.Redactor) string {
 	const longest = 200
 	var body map[string]any
 	if err := json.Unmarshal(text, &body); err != nil {
-		return "" // a page for people
+		return "" // an HTML page
 	}
 	if list, is := body["errors"].([]any); is && len(list) > 0 && body["message"] == nil {
 		body["error"] = list[0]
@@ -143,7 +140,7 @@ func message(text []byte, secrets redact.Redactor) string {
 	return said
 }
 
-// judge turns an answer into an error, or nil.
+// judge converts a response into an error, or nil.
 func judge(a answer, r repository, task Task, commit string) error {
 	switch {
 	case a.code >= 200 && a.code < 300:
@@ -166,13 +163,13 @@ func judge(a answer, r repository, task Task, commit string) error {
 	return &RejectedError{Task: task, Host: r.host, Code: a.code, Said: a.said}
 }
 
-// limited is whether a 403 is GitHub's way to say 429.
+// limited reports whether a 403 is GitHub's form of a 429.
 func limited(h http.Header) bool {
 	return h.Get("Retry-After") != "" || h.Get("X-RateLimit-Remaining") == "0"
 }
 
-// RetryAfter reads Retry-After, in seconds or as a date, or the time at which
-// GitHub or GitLab count again; 0 where a host says neither. Dates are taken against the host's own clock.
+// RetryAfter reads Retry-After, in seconds or as a date, or the time at which GitHub's or GitLab's rate limit resets; 0
+// if the host sends neither. Dates are compared with the host's own clock.
 func RetryAfter(h http.Header) time.Duration {
 	now, dated := http.ParseTime(h.Get("Date"))
 	if after := h.Get("Retry-After"); after != "" {
@@ -191,25 +188,25 @@ func RetryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// listing is a list of a host, which gives it page by page.
+// listing is a list on a host, in pages.
 type listing[T any] struct {
-	// first asks for the first page, and read reads one.
+	// first requests the first page, and read parses one.
 	first request
 	read  func(body []byte) ([]T, error)
-	// next asks for the page after one; false if that was the last. It is nil if one answer
-	// has everything.
+	// next returns the request for the next page; false if there is none. It is nil if one response has everything.
 	next func(of request, a answer) (request, bool, error)
 }
 
 const (
-	// maxListing bounds what is kept of a page: GitHub takes some 25 KB for each pull request, beside what its author wrote. maxString
-	// bounds a string in it, such as a description; a comment on GitHub has up to 65,536 characters of 4 bytes.
+	// maxListing limits what is kept of a page: GitHub sends about 25 KB for each pull request, plus what its author
+	// wrote. maxString limits a string in it, such as a description; a comment on GitHub has up to 65,536 characters of
+	// 4 bytes.
 	maxListing, maxString = 16 << 20, 256 << 10
-	// maxReceived bounds what is received of a page: GitLab takes descriptions of 1 MiB.
+	// maxReceived limits what is received of a page: GitLab allows descriptions of 1 MiB.
 	maxReceived = 128 << 20
-	// mostPages is how many pages of one list are read.
+	// mostPages limits the pages that are read of one list.
 	mostPages = 20
-	// perPage is how many entries every host gives at a time.
+	// perPage is a page size that every host supports.
 	perPage = 50
 )
 
@@ -219,7 +216,7 @@ var (
 	errNobody    = errors.New("it names no user")
 )
 
-// pages reads a list until there is no page more; with more there are some that are not read.
+// pages reads a list until the last page; more reports whether there are pages that were not read.
 func pages[T any](ctx context.Context, p *poster, task Task, l listing[T]) (found []T, more bool, err error) {
 	r := l.first
 	for range mostPages {
@@ -247,7 +244,7 @@ func pages[T any](ctx context.Context, p *poster, task Task, l listing[T]) (foun
 	return found, true, nil
 }
 
-// readAll reads a list of what a host has in another shape.
+// readAll parses a list and converts its entries.
 func readAll[T, As any](as func(T) As) func([]byte) ([]As, error) {
 	return func(body []byte) ([]As, error) {
 		var all []T
@@ -256,7 +253,7 @@ func readAll[T, As any](as func(T) As) func([]byte) ([]As, error) {
 	}
 }
 
-// readValues is the same where the list is in a field of that name.
+// readValues is like readAll for a list in the field values.
 func readValues[T, As any](as func(T) As) func([]byte) ([]As, error) {
 	return func(body []byte) ([]As, error) {
 		var page struct {
@@ -275,7 +272,7 @@ func each[T, As any](all []T, as func(T) As) []As {
 	return found
 }
 
-// readOne reads one.
+// readOne parses and converts one entry.
 func readOne[T, As any](as func(T) As) func([]byte) (As, error) {
 	return func(body []byte) (As, error) {
 		var one T
@@ -284,10 +281,10 @@ func readOne[T, As any](as func(T) As) func([]byte) (As, error) {
 	}
 }
 
-// withNumber is a request with a number in its query, such as that of a page.
+// withNumber returns a request with a number in its query, such as that of a page.
 func withNumber(r request, name string, number int) request {
 	to, err := url.Parse(r.to)
-	if err != nil { // it was made of escaped segments
+	if err != nil { // it was built from escaped segments
 		return r
 	}
 	query := to.Query()
@@ -297,7 +294,7 @@ func withNumber(r request, name string, number int) request {
 	return r
 }
 
-// numberIn is a number in the query of a request.
+// numberIn returns a number in the query of a request.
 func numberIn(r request, name string) int {
 	to, err := url.Parse(r.to)
 	if err != nil {
@@ -307,14 +304,14 @@ func numberIn(r request, name string) int {
 	return number
 }
 
-// nextByLink goes on at the next number while a header reports that there is a next page.
+// nextByLink continues with the next page number while a header announces a next page.
 // https://www.rfc-editor.org/rfc/rfc8288
 func nextByLink(of request, a answer) (request, bool, error) {
 	more := strings.Contains(strings.Join(a.header.Values("Link"), ","), `rel="next"`)
 	return withNumber(of, "page", numberIn(of, "page")+1), more, nil
 }
 
-// nextByURL goes on where the body says, if that is on the same host: the token is sent there.
+// nextByURL continues at the URL in the body, if that is on the same host, because the token is sent there.
 // https://developer.atlassian.com/cloud/bitbucket/rest/intro/#pagination
 func nextByURL(of request, a answer) (request, bool, error) {
 	var page struct {
@@ -335,8 +332,8 @@ func nextByURL(of request, a answer) (request, bool, error) {
 	return of, true, nil
 }
 
-// nextByStart goes on at the entry that the body names.
-// https://developer.atlassian.com/server/bitbucket/rest/ (Paged APIs)
+// nextByStart continues at the entry given in the body. https://developer.atlassian.com/server/bitbucket/rest/ (Paged
+// APIs)
 func nextByStart(of request, a answer) (request, bool, error) {
 	var page struct {
 		Last bool `json:"isLastPage"`
@@ -348,7 +345,7 @@ func nextByStart(of request, a answer) (request, bool, error) {
 	return withNumber(of, "start", *page.Next), true, nil
 }
 
-// nextBySkip passes over what was read, while pages are full.
+// nextBySkip skips the entries that were read, while pages are full.
 // https://learn.microsoft.com/rest/api/azure/devops/git/pull-requests/get-pull-requests
 func nextBySkip(of request, a answer) (request, bool, error) {
 	var page struct {
@@ -358,9 +355,9 @@ func nextBySkip(of request, a answer) (request, bool, error) {
 	return withNumber(of, "$skip", numberIn(of, "$skip")+len(page.Value)), len(page.Value) >= perPage, err
 }
 
-// Task is what a host was asked for; the zero value is to post a commit status.
+// Task is the purpose of a request; the zero value is to post a commit status.
 type Task struct {
-	// What is it in words, and Right what a token may for it.
+	// What describes it, and Right the permission that a token needs for it.
 	What, Right string
 }
 
@@ -368,18 +365,17 @@ func (t Task) what() string { return cmp.Or(t.What, "post a commit status") }
 
 func (t Task) right() string { return cmp.Or(t.Right, "write commit statuses") }
 
-// RepositoryError reports that a URL names no repository on a host that takes
-// commit statuses.
+// RepositoryError reports that a URL is not that of a repository on a host that accepts commit statuses.
 type RepositoryError struct {
 	URL, Reason string
 }
 
-// Error says what is wrong with the URL.
+// Error describes what is wrong with the URL.
 func (e *RepositoryError) Error() string {
 	return fmt.Sprintf("post a commit status for %s: the URL %s: set report.url to the repository's web page", e.URL, e.Reason)
 }
 
-// SecretError says which key of the report's Secret cannot be used.
+// SecretError reports which key of the report's Secret cannot be used.
 type SecretError struct {
 	Key, Reason string
 }
@@ -389,38 +385,38 @@ func (e *SecretError) Error() string {
 	return fmt.Sprintf("the key %s of the report's secret %s", e.Key, e.Reason)
 }
 
-// UnauthorizedError reports that the host refuses the token.
+// UnauthorizedError reports that the host rejects the token.
 type UnauthorizedError struct {
 	Task
 	Host, Said string
 }
 
-// Error says what to look at.
+// Error says what to check.
 func (e *UnauthorizedError) Error() string {
 	return fmt.Sprintf("%s on %s: the host refuses the token%s: give one that may %s", e.what(), e.Host, said(e.Said), e.right())
 }
 
-// RateLimitedError reports that the host wants no requests for a while.
+// RateLimitedError reports that the host limits the rate of requests.
 type RateLimitedError struct {
 	Task
 	Host string
-	// RetryAfter is how long; 0 where the host did not say.
+	// RetryAfter is how long to wait; 0 if the host did not say.
 	RetryAfter time.Duration
 }
 
-// Error names the host. How long it takes changes at each try, so it is not said.
+// Error names the host. It omits the wait, which changes at each attempt.
 func (e *RateLimitedError) Error() string {
 	return fmt.Sprintf("%s on %s: the host limits the rate of requests; plumbline retries later", e.what(), e.Host)
 }
 
-// NotFoundError reports that the host has no such repository or commit. Repository is empty
-// if statuses go to a URL without one.
+// NotFoundError reports that the host has no such repository or commit. Repository is empty if the statuses' URL has
+// none.
 type NotFoundError struct {
 	Task
 	Host, Repository, Commit string
 }
 
-// Error names both: no host says which of them it is.
+// Error names both, because hosts do not say which of them is missing.
 func (e *NotFoundError) Error() string {
 	switch {
 	case e.Repository == "":
@@ -431,7 +427,7 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("post a commit status on %s: no repository %s with commit %s, or hidden from the token: check report.url and the token's rights", e.Host, e.Repository, e.Commit)
 }
 
-// RejectedError reports that the host does not take the status as it is.
+// RejectedError reports that the host does not accept the request.
 type RejectedError struct {
 	Task
 	Host string
@@ -439,12 +435,12 @@ type RejectedError struct {
 	Said string
 }
 
-// Error has the host's own words.
+// Error contains the host's message.
 func (e *RejectedError) Error() string {
 	return fmt.Sprintf("%s on %s: rejected with code %d%s: check that report.provider is the kind of this host", e.what(), e.Host, e.Code, said(e.Said))
 }
 
-// MovedError reports that the host redirects to where the token is not sent.
+// MovedError reports a redirect to a host that the token must not be sent to.
 type MovedError struct {
 	Task
 	Host, To string
@@ -455,16 +451,16 @@ func (e *MovedError) Error() string {
 	return fmt.Sprintf("%s on %s: it redirects to %s, where the token is not sent: set report.url to the new place", e.what(), e.Host, e.To)
 }
 
-// UnavailableError reports that the host did not answer, or has an error of its own.
+// UnavailableError reports that the host did not answer, or has an internal error.
 type UnavailableError struct {
 	Task
 	Host string
-	// Code is the HTTP status; 0 where there was no answer.
+	// Code is the HTTP status; 0 if there was no response.
 	Code int
 	Err  error
 }
 
-// Error says what happened.
+// Error describes what happened.
 func (e *UnavailableError) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("%s on %s: %v; plumbline retries later", e.what(), e.Host, e.Err)
@@ -472,7 +468,7 @@ func (e *UnavailableError) Error() string {
 	return fmt.Sprintf("%s on %s: the host responded with HTTP status %d; plumbline retries later", e.what(), e.Host, e.Code)
 }
 
-// Unwrap returns what the network said.
+// Unwrap returns the network's error.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
 func said(text string) string {
