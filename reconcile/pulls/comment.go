@@ -14,12 +14,12 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// commentTimeout bounds the requests for one comment.
+// commentTimeout limits the requests for one comment.
 const commentTimeout = 30 * time.Second
 
-// marker begins a comment of a NodeSync, and no reader sees it: it is a comment of HTML, or where
-// those are shown the definition of a link that nothing refers to. Of several that the token's user
-// wrote, for other NodeSyncs too, it says which is ours.
+// marker is the start of a NodeSync's comment, and is invisible: an HTML comment, or, on hosts that show those, the
+// definition of an unused link. It tells our comment from others of the token's user, such as those for other
+// NodeSyncs.
 func marker(p *pull) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d", p.of.sync.UID, p.of.host.URL, p.Number))
 	begins := "[plumbline:"

@@ -11,8 +11,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/review"
 )
 
-// TestOneCommentIsEdited: written once, edited where the text changes, found again by a daemon that
-// has forgotten it, whoever else copies its marker.
+// TestOneCommentIsEdited: it is written once, edited when the text changes, and found again by a new daemon, even if
+// others copy its marker.
 func TestOneCommentIsEdited(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{Comment: true})
 	w.comments[1] = []report.Comment{{ID: 1, Body: "<!-- plumbline:00000000000000000000000000000000:00 -->\nnot ours"}}
@@ -141,7 +141,7 @@ func TestACommentWhereTagsAreShown(t *testing.T) {
 	}
 }
 
-// TestAnEditThatAnotherOneOvertook is written over what stands there then.
+// TestAnEditThatAnotherOneOvertook overwrites the current version of the comment.
 func TestAnEditThatAnotherOneOvertook(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{Comment: true})
 	w.pull(1, "a", "ann", false)
@@ -154,8 +154,7 @@ func TestAnEditThatAnotherOneOvertook(t *testing.T) {
 	}
 }
 
-// TestACommentThatIsRefused is said in the status, and written later; the status of the commit
-// does not wait for it.
+// TestACommentThatIsRefused is reported in the status, and written later; the commit status does not wait for it.
 func TestACommentThatIsRefused(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{Comment: true})
 	w.uncommented = &report.UnauthorizedError{Host: "git.example.com"}

@@ -1,10 +1,10 @@
-// Package pulls follows the open pull requests of NodeSyncs that ask for it, and says on each
-// what it would do to nodes.
+// Package pulls follows the open pull requests of NodeSyncs that enable this, and reports on each what it would do to
+// nodes.
 //
-// It lists them at the Git host (reconcile/report), fetches the head of one (reconcile/source),
-// has the plan made that a reconcile would make (reconcile/review), and says it as a status of the
-// head (reconcile/report) and as a comment that it keeps editing. A plan is made where the
-// head, the NodeSync, or what is in force has changed, and again after a while.
+// It lists them on the Git host (reconcile/report), fetches the head of one (reconcile/source), makes the plan that a
+// reconcile would make (reconcile/review), and reports it as a status of the head (reconcile/report) and as a comment
+// that it keeps updating. It makes a plan when the head, the NodeSync or the applied state has changed, and renews it
+// after a while.
 //
 // It runs on the leader only, beside the reconciles and never in their way: one plan at a time, so
 // many a minute in all and of one author, each for so long at the most. What it has in memory

@@ -38,7 +38,7 @@ type Queue interface {
 
 // Options are the dependencies of a Follower.
 type Options struct {
-	// Cached reads the NodeSyncs, and Secrets reads the Secrets that they reference, past any cache.
+	// Cached reads the NodeSyncs, and Secrets reads the Secrets that they reference without a cache.
 	Cached, Secrets client.Reader
 	Namespace       string
 	Hosts           Hosts
@@ -47,7 +47,7 @@ type Options struct {
 	// Preview makes plans.
 	Preview review.Tools
 	Grants  grant.Policy
-	// StillLeader returns an error when the lease is no longer ours.
+	// StillLeader returns an error if this process no longer holds the lease.
 	StillLeader func(context.Context) error
 	// Trouble is called when the error that prevents access to pull requests has changed.
 	Trouble func(types.NamespacedName)

@@ -25,8 +25,8 @@ func equal[T any](t *testing.T, what string, want, got T) {
 	}
 }
 
-// TestAPullRequestIsPlannedOnce, and again where its head, the NodeSync or what is in force has
-// changed, or ten minutes are over.
+// TestAPullRequestIsPlannedOnce, and again when its head, the NodeSync or the applied state has changed, or after ten
+// minutes.
 func TestAPullRequestIsPlannedOnce(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{})
 	w.pull(1, "a", "ann", false)
@@ -48,7 +48,7 @@ func TestAPullRequestIsPlannedOnce(t *testing.T) {
 	equal(t, "what the source keeps", 0, len(w.kept))
 }
 
-// TestForksAreIgnored, unless they are asked for: then nothing secret is read for them.
+// TestForksAreIgnored, unless enabled: then no Secret is read for them.
 func TestForksAreIgnored(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{})
 	w.pull(1, "a", "ann", true)
@@ -75,8 +75,8 @@ func TestForksAreIgnored(t *testing.T) {
 	equal(t, "said", []string{"b success no change", "a success no change"}, w.said())
 }
 
-// TestNothingStarves: of 200 open ones the newest 50 are followed; two a minute of one author
-// are planned, ten in all, and another author's has its turn at once.
+// TestNothingStarves: of 200 open ones, the newest 50 are followed; two per minute of one author are planned, ten in
+// total, and another author's is planned immediately.
 func TestNothingStarves(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{})
 	for i := range 200 {
@@ -103,7 +103,7 @@ func TestNothingStarves(t *testing.T) {
 	}
 }
 
-// TestAHostThatRefusesIsAskedSeldom, and the status says why, once.
+// TestAHostThatRefusesIsAskedSeldom, and the status gives the reason, once.
 func TestAHostThatRefusesIsAskedSeldom(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{})
 	w.pull(1, "a", "ann", false)
@@ -134,7 +134,7 @@ func TestAHeadWithoutAReference(t *testing.T) {
 	equal(t, "said", []string{"a success no change"}, w.said())
 }
 
-// TestWhatIsSaidOfAFetch: what the limits refuse is said on the head, what goes by itself is not.
+// TestWhatIsSaidOfAFetch: an exceeded limit is reported on the head, a temporary error is not.
 func TestWhatIsSaidOfAFetch(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{})
 	w.pull(1, "a", "ann", false)
@@ -151,7 +151,7 @@ func TestWhatIsSaidOfAFetch(t *testing.T) {
 	w.after(15 * time.Minute)
 	equal(t, "said once it is back", []string{"b success no change"}, w.said())
 	w.pull(2, "x", "bob", false)
-	w.heads["refs/pull/2/head"] = "y" // pushed over since it was listed
+	w.heads["refs/pull/2/head"] = "y" // force-pushed since it was listed
 	before := len(w.plans)
 	w.after(2 * time.Minute)
 	equal(t, "plans of a head that is not the one listed", before, len(w.plans))
@@ -194,7 +194,7 @@ func TestWhatIsSaidOfAFetch(t *testing.T) {
 	equal(t, "said once it is in force", []string{"c success no change"}, w.said())
 }
 
-// TestWordsStandUntilThereIsAnotherPlan: a daemon that starts drops nothing that was said.
+// TestWordsStandUntilThereIsAnotherPlan: a new daemon drops no earlier status.
 func TestWordsStandUntilThereIsAnotherPlan(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{})
 	w.pull(1, "a", "ann", false)
@@ -206,7 +206,7 @@ func TestWordsStandUntilThereIsAnotherPlan(t *testing.T) {
 	equal(t, "said", "a success no change", w.said()[0])
 }
 
-// TestNobodyIsFollowedBeforeAPass has seen the cluster, or who follows no branch.
+// TestNobodyIsFollowedBeforeAPass has observed the cluster, nor if the NodeSync follows no branch.
 func TestNobodyIsFollowedBeforeAPass(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{})
 	w.pull(1, "a", "ann", false)

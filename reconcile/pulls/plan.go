@@ -20,14 +20,13 @@ import (
 )
 
 const (
-	// planTimeout bounds one plan, the fetch included.
+	// planTimeout limits one plan, including the fetch.
 	planTimeout = 2 * time.Minute
-	// orderTimeout bounds the question whether a head has what is in force.
+	// orderTimeout limits the check whether a head contains a revision.
 	orderTimeout = 15 * time.Second
 )
 
-// plan has one plan made, and notes what is reported of it. What may go well by itself is tried
-// again, and nothing of it is reported.
+// plan makes one plan and records its status. After a temporary error it retries later and reports nothing.
 func (f *Follower) plan(ctx context.Context, p *pull) {
 	basis := basisOf(p)
 	whole, cancel := context.WithTimeout(ctx, planTimeout)
@@ -57,13 +56,13 @@ func (f *Follower) plan(ctx context.Context, p *pull) {
 	}
 }
 
-// title says what its comment is of.
+// title returns what the comment is about.
 func (p *pull) title() review.Title {
 	s := p.of.sync
 	return review.Title{NodeSync: s.Name, Namespace: s.Namespace, Path: s.Spec.Path, Cluster: s.Status.Karpenter.Cluster, Commit: p.Head}
 }
 
-// review fetches the head and makes the plan. An error says nothing of the commit.
+// review fetches the head and makes the plan. An error does not concern the commit.
 func (f *Follower) review(ctx context.Context, p *pull) (review.Review, error) {
 	s := p.of.sync
 	request := source.Request{Key: fmt.Sprintf("pull/%s/%s/%d", s.Namespace, s.Name, p.Number), URL: s.Spec.Source.Git.URL}
@@ -80,7 +79,7 @@ func (f *Follower) review(ctx context.Context, p *pull) (review.Review, error) {
 		}
 	}
 	hidden := redact.Credentials(request.Credentials.Secrets()...)
-	defer func() { _ = f.Source.Forget(request.Key) }() // what is left of it is swept at the next start
+	defer func() { _ = f.Source.Forget(request.Key) }() // leftovers are removed at the next start
 	snapshot, _, err := f.Source.Fetch(ctx, request)
 	switch {
 	case err != nil:
@@ -108,13 +107,13 @@ func (f *Follower) review(ctx context.Context, p *pull) (review.Review, error) {
 		return review.Review{}, hidden.Error(seen.Stopped)
 	}
 	if !behind && seen.Set != nil && seen.Set.Fingerprint() == s.Status.LastAppliedInputs {
-		lacks = "" // it comes after what is in force, and changes nothing of that: neither does a merge
+		lacks = "" // it includes the applied state and does not change it; neither does a merge
 	}
 	return review.Of(review.Input{Preview: seen, Branch: p.Base, Behind: behind, Lacks: lacks, Hide: hidden, Now: f.Now()}), nil
 }
 
-// owner names who the children that plan it work for. Work for forks that takes long does not make the
-// repository's own wait.
+// owner is the owner of child processes that plan it. Forks have a separate one, so that slow work for them does not
+// delay the repository's own.
 func (p *pull) owner() string {
 	of := "pull requests"
 	if p.Fork {
@@ -123,7 +122,7 @@ func (p *pull) owner() string {
 	return of + " of " + p.of.sync.Spec.Source.Git.URL
 }
 
-// refusedOr is what is reported of an error of the commit; of another one nothing.
+// refusedOr returns a Review for an error of the commit; any other error is returned and not reported.
 func refusedOr(err error, hidden redact.Redactor) (review.Review, error) {
 	var gone *source.NotFoundError
 	if passing(err) || errors.As(err, &gone) || source.Lost(err) || review.OutOfReach(err) {
@@ -132,7 +131,7 @@ func refusedOr(err error, hidden redact.Redactor) (review.Review, error) {
 	return review.Refused(err, hidden), nil
 }
 
-// passing reports whether an error goes by itself.
+// passing reports whether an error is temporary.
 func passing(err error) bool {
 	if err == nil {
 		return false
@@ -141,13 +140,13 @@ func passing(err error) bool {
 	return class == fault.Transient || class == fault.Superseded
 }
 
-// behind reports whether the branch has a commit in force that the head lacks.
+// behind reports whether the branch has an applied commit that is not in the head.
 func (f *Follower) behind(ctx context.Context, p *pull, request source.Request) bool {
 	return f.without(ctx, request, p.of.sync.Status.LastAppliedRevision)
 }
 
-// lacks is the newest commit of the branch, where that is not in force and the head lacks it: a merge has both come into
-// force, by what the head approves, say.
+// lacks returns the newest commit of the branch if that is not fully applied and not in the head: a merge would apply
+// both, for example because the head approves it.
 func (f *Follower) lacks(ctx context.Context, p *pull, request source.Request) string {
 	if waiting := outstanding(p.of.sync); waiting != "" && f.without(ctx, request, waiting) {
 		return report.ShortCommit(render.CommitOf(waiting))
@@ -155,7 +154,7 @@ func (f *Follower) lacks(ctx context.Context, p *pull, request source.Request) s
 	return ""
 }
 
-// outstanding is the newest revision of a NodeSync's branch, where not all of that is in force.
+// outstanding returns the newest revision of a NodeSync's branch if that is not fully applied.
 func outstanding(s *v1alpha1.NodeSync) string {
 	if s.Status.LastAttemptedRevision == s.Status.LastAppliedRevision {
 		return ""
@@ -163,8 +162,8 @@ func outstanding(s *v1alpha1.NodeSync) string {
 	return s.Status.LastAttemptedRevision
 }
 
-// without reports whether the head that was fetched last lacks a revision. It counts as lacking if the history that the host gives out,
-// or that is read, does not show it, as an older revision does (docs/decisions/0003).
+// without reports whether the last fetched head does not contain a revision. It is also true if the available history
+// does not show it, as for an older revision (docs/decisions/0003).
 func (f *Follower) without(ctx context.Context, request source.Request, revision string) bool {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()

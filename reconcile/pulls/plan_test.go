@@ -25,7 +25,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// stuck is a source that fetches until it is stopped.
+// stuck is a source whose fetch blocks until it is cancelled.
 type stuck struct{ Source }
 
 func (s stuck) Fetch(ctx context.Context, _ source.Request) (*render.Snapshot, time.Time, error) {
@@ -33,8 +33,7 @@ func (s stuck) Fetch(ctx context.Context, _ source.Request) (*render.Snapshot, t
 	return nil, time.Time{}, ctx.Err()
 }
 
-// TestAPlanHasTwoMinutes, the fetch included: a commit of which none is made by then fails, and
-// others have their turn.
+// TestAPlanHasTwoMinutes, including the fetch: a commit without a plan by then fails, and others get their turn.
 func TestAPlanHasTwoMinutes(t *testing.T) {
 	for name, hang := range map[string]func(*Follower){
 		"the fetch": func(f *Follower) { f.Source = stuck{f.Source} },
@@ -70,7 +69,7 @@ func TestAPlanHasTwoMinutes(t *testing.T) {
 	}
 }
 
-// TestAPlanThatTheDaemonsEndStops says nothing of the commit.
+// TestAPlanThatTheDaemonsEndStops: a plan that is interrupted by a shutdown reports nothing on the commit.
 func TestAPlanThatTheDaemonsEndStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, v1alpha1.PullRequests{})
@@ -84,7 +83,7 @@ func TestAPlanThatTheDaemonsEndStops(t *testing.T) {
 	})
 }
 
-// fleet is a repository whose pool has a weight that a policy may be about.
+// fleet is a repository with a pool whose weight a policy can check.
 var fleet = fstest.MapFS{
 	"plumbline.yaml": {Data: []byte("apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\ncluster: {name: eu, region: eu-west-1}\nmanagement: External\nnodes: [./nodes]\n")},
 	"nodes/class.yaml": {Data: []byte(`apiVersion: karpenter.k8s.aws/v1
@@ -108,7 +107,7 @@ spec:
 `)},
 }
 
-// planning has the follower make its plans as the daemon does, in a cluster without definitions.
+// planning makes the follower plan as the daemon does, in a cluster without definitions.
 func (w *world) planning() {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), cluster.AddToScheme(scheme)); err != nil {
@@ -125,8 +124,8 @@ func (w *world) planning() {
 	w.follower.Preview = review.Tools{Client: c, Cached: c, Helm: &installtest.Helm{}, Schemas: &schema.Cache{}}
 }
 
-// TestAPolicyInAPullRequest: spec.policies weigh the plan of a head as they weigh that of a reconcile, and
-// its status and its comment have the words.
+// TestAPolicyInAPullRequest: spec.policies apply to the plan of a head as to that of a reconcile, and its status and
+// comment have the message.
 func TestAPolicyInAPullRequest(t *testing.T) {
 	const heavy = "change.kind != 'NodePool' || change.spec.weight <= 50"
 	for name, c := range map[string]struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// repository is one on a host, whose pull requests one NodeSync follows.
+// repository is a repository on a host whose pull requests one NodeSync follows.
 type repository struct {
 	sync     *v1alpha1.NodeSync
 	host     report.Host
@@ -23,10 +23,10 @@ type repository struct {
 	comments bool
 	forks    bool
 
-	// seeded reports whether the words of a daemon before were read.
+	// seeded reports whether the statuses of an earlier daemon were read.
 	seeded bool
-	// listAt is when the open ones are listed next, and listedAt when they were; failures is how often that has
-	// failed in a row, and unlisted why.
+	// listAt is when the open ones are listed next, and listedAt when they were last; failures counts consecutive
+	// failures, and unlisted is the reason.
 	listAt, listedAt time.Time
 	failures         int
 	unlisted         string
@@ -43,14 +43,13 @@ type pull struct {
 	of *repository
 	// waits reports whether too many others are followed.
 	waits bool
-	// word is what is reported of the head; none if it has no state.
+	// word is the status of the head; its State is empty if there is none.
 	word report.Word
 	page string
-	// basis is what the plan was made from, at plannedAt.
+	// basis identifies what the plan was made from, at plannedAt.
 	basis     string
 	plannedAt time.Time
-	// since is when another plan has become due, and notBefore when one is tried again that
-	// has failed so often.
+	// since is when a new plan became due, and notBefore when a failed one is retried; tries counts its failures.
 	since, notBefore time.Time
 	tries            int
 	// text is the comment to write, and uncommented why it could not be.
@@ -62,19 +61,18 @@ type pull struct {
 }
 
 const (
-	// most is how many open pull requests of one repository are followed: the newest, those from
-	// forks last. So many others are reported as waiting, and those that were reported before.
+	// most limits the followed open pull requests of one repository: the newest, with those from forks last. Up to most
+	// others are reported as waiting, plus those that were reported before.
 	most = 50
-	// listTimeout bounds one list.
+	// listTimeout limits one list.
 	listTimeout = 30 * time.Second
-	// leastInterval is the least time between two lists, and leastPoked where the host has told
-	// of something.
+	// leastInterval is the minimum time between two lists, and leastPoked after an event from the host.
 	leastInterval, leastPoked = 10 * time.Second, 2 * time.Second
-	// longestBackoff is how long a host that fails is not asked, at the most.
+	// longestBackoff limits how long a failing host is not contacted.
 	longestBackoff = 10 * time.Minute
 )
 
-// take takes the NodeSync as it is now.
+// take updates the repository from the NodeSync.
 func (r *repository) take(s *v1alpha1.NodeSync, to v1alpha1.Report, host report.Host, poked bool, now time.Time) {
 	if r.sync != nil && r.sync.Generation != s.Generation {
 		r.listAt, r.failures = now, 0
@@ -86,7 +84,7 @@ func (r *repository) take(s *v1alpha1.NodeSync, to v1alpha1.Report, host report.
 	}
 }
 
-// errNoBranch is a source that no pull request goes into.
+// errNoBranch reports a source without a branch that pull requests could target.
 var errNoBranch = errors.New("list the open pull requests: spec.source.git.ref names no branch that they go into: follow a branch, or take pullRequests out of spec.report")
 
 // list lists the open pull requests.
@@ -135,7 +133,7 @@ func (f *Follower) reviewer(ctx context.Context, r *repository) (report.Reviewer
 	return f.Hosts.Reviewer(r.host.Provider, r.host.URL, secret.Data, r.comments)
 }
 
-// seed takes what a daemon before has said: it stands until there is another plan.
+// seed reads the statuses of an earlier daemon, which remain until there is another plan.
 func (f *Follower) seed(ctx context.Context, r *repository) error {
 	if r.seeded {
 		return nil
@@ -152,7 +150,7 @@ func (f *Follower) seed(ctx context.Context, r *repository) error {
 	return nil
 }
 
-// failed has the host wait.
+// failed records an error and delays the next list.
 func (r *repository) failed(err error, now time.Time) {
 	r.failures++
 	wait := longestBackoff
@@ -163,7 +161,7 @@ func (r *repository) failed(err error, now time.Time) {
 	r.unlisted = report.StableMessage(err)
 }
 
-// say has the hosts told, all of those of the NodeSync.
+// say reports the statuses to all hosts of the NodeSync.
 func (f *Follower) say(ctx context.Context, r *repository) {
 	heads := report.Heads{Context: contextOf(r.sync), At: f.Now()}
 	for at, one := range f.followed {
@@ -171,7 +169,7 @@ func (f *Follower) say(ctx context.Context, r *repository) {
 			continue
 		}
 		if err := f.seed(ctx, one); err != nil {
-			return // what stands there is not known, and must not be dropped
+			return // its existing statuses are unknown, and must not be dropped
 		}
 		of := report.HostHeads{Host: one.host, Unlisted: one.unlisted, Comments: one.ours}
 		for _, p := range one.pulls {

@@ -9,11 +9,11 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// crowded is reported of a head that no plan is made of, in place of what was planned before.
+// crowded is the status of a head above the limit, and replaces that of an earlier plan.
 var crowded = report.Word{State: report.Pending, Description: "waits: 50 open pull requests are planned, the newest of the repository, then of forks"}
 
-// settle takes the open ones as the host has them now. What is known of those that it does not
-// list any more is dropped.
+// settle updates the open pull requests from the host's list. It drops what is recorded of those that are not listed
+// any more.
 func (r *repository) settle(listed []report.PullRequest, now time.Time) {
 	maps.DeleteFunc(r.ours, func(number int, _ report.Comment) bool {
 		return !slices.ContainsFunc(listed, func(p report.PullRequest) bool { return p.Number == number })
@@ -35,8 +35,8 @@ func (r *repository) settle(listed []report.PullRequest, now time.Time) {
 	}
 }
 
-// inOrder are those that may be followed. Anyone can open one from a fork: it takes no place of one of the repository, and the
-// second one of an author takes no place of the first one of another author.
+// inOrder returns those that may be followed, by priority. Anyone can open one from a fork: it never displaces one of
+// the repository, and the second one of an author never displaces the first one of another.
 func (r *repository) inOrder(listed []report.PullRequest) []report.PullRequest {
 	var own, forks []report.PullRequest
 	for _, one := range listed {
@@ -50,7 +50,7 @@ func (r *repository) inOrder(listed []report.PullRequest) []report.PullRequest {
 	return slices.Concat(own, byTurns(forks))
 }
 
-// byTurns sorts pull requests so that each author has one before any author has two, and so on. Otherwise their order stays.
+// byTurns sorts pull requests so that each author has one before any author has two, and so on. It is stable.
 func byTurns(listed []report.PullRequest) []report.PullRequest {
 	type turn struct {
 		of  int
@@ -70,7 +70,7 @@ func byTurns(listed []report.PullRequest) []report.PullRequest {
 	return sorted
 }
 
-// known is one with what is known of it.
+// known returns a pull request with what is recorded of it.
 func (r *repository) known(one report.PullRequest, before []*pull, now time.Time) *pull {
 	next := &pull{of: r, since: now}
 	if i := slices.IndexFunc(before, func(p *pull) bool { return p.Number == one.Number }); i >= 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// count is how many heads have a text said of them.
+// count returns how many heads have a status with the text.
 func (w *world) count(text string) int {
 	n := 0
 	for _, said := range w.said() {
@@ -21,7 +21,7 @@ func (w *world) count(text string) int {
 	return n
 }
 
-// TestForksTakeNoPlace of the repository's own pull requests, whether forks are followed or not.
+// TestForksTakeNoPlace: they do not displace the repository's own pull requests, whether forks are followed or not.
 func TestForksTakeNoPlace(t *testing.T) {
 	for _, forks := range []bool{false, true} {
 		t.Run(fmt.Sprint("forks followed: ", forks), func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestForksTakeNoPlace(t *testing.T) {
 			}
 			w.after(time.Minute)
 			w.pull(1, "own2", "ann", false)
-			w.open = append(w.open[1:], w.open[0]) // a push makes it no newer
+			w.open = append(w.open[1:], w.open[0]) // a push does not make it newer
 			w.after(2 * time.Minute)
 			if !slices.Contains(w.said(), "own2 success no change") {
 				t.Errorf("said %v", w.said())
@@ -44,7 +44,7 @@ func TestForksTakeNoPlace(t *testing.T) {
 	}
 }
 
-// TestAuthorsOfForksTakeTurns: an author who opens many pull requests from a fork takes no place of another author's.
+// TestAuthorsOfForksTakeTurns: an author who opens many pull requests from a fork does not displace another author's.
 func TestAuthorsOfForksTakeTurns(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{Forks: true})
 	w.pull(1, "bens", "ben", true)
@@ -57,7 +57,7 @@ func TestAuthorsOfForksTakeTurns(t *testing.T) {
 	}
 }
 
-// TestAPlanThatIsNotRenewedDoesNotStand: who opens many others can have one age.
+// TestAPlanThatIsNotRenewedDoesNotStand: an outdated plan must not remain when many others are opened.
 func TestAPlanThatIsNotRenewedDoesNotStand(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{})
 	w.pull(1, "a", "ann", false)

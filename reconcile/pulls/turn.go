@@ -14,14 +14,13 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// again is when a plan is renewed although nothing has changed that is looked at each time:
-// nodes come and go.
+// again is when a plan is renewed even if its basis is unchanged, because nodes come and go.
 const again = 10 * time.Minute
 
 func (r *repository) name() types.NamespacedName { return client.ObjectKeyFromObject(r.sync) }
 
-// basisOf is what a plan hangs on and is cheap to know: the head, the NodeSync, and what is in
-// force.
+// basisOf returns a hash of those inputs of a plan that are cheap to read: the head, the NodeSync, and the applied
+// state.
 func basisOf(p *pull) string {
 	s := p.of.sync
 	var removals []string
@@ -35,14 +34,14 @@ func basisOf(p *pull) string {
 	data, err := json.Marshal([]any{
 		p.Head, p.Fork, s.UID, s.Generation, s.Status.LastAppliedRevision, outstanding(s), version, removals, s.Annotations[v1alpha1.RemoveAnnotation], p.of.comments,
 	})
-	if err != nil { // strings and numbers
+	if err != nil { // strings and numbers only
 		return ""
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-// due is when a plan is to be made, and fresh whether it is one that nobody has seen yet.
+// due returns when a plan is due, and whether it is new rather than a renewal.
 func (p *pull) due() (at time.Time, fresh bool) {
 	if p.basis != basisOf(p) {
 		return later(p.since, p.notBefore), true
@@ -57,14 +56,14 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// order is the place of one of the pull requests whose plan is due.
+// order is the priority of a pull request whose plan is due.
 type order struct {
 	fork, fresh bool
 	at          time.Time
 }
 
-// before reports whether a plan is made first: the repository's own pull requests come before those from
-// forks, a new plan before one that is renewed, and then the one that became due earlier.
+// before reports whether a plan is made first: the repository's own pull requests come before those from forks, a new
+// plan before a renewal, and then the one that became due earlier.
 func (o order) before(other order) bool {
 	switch {
 	case o.fork != other.fork:
@@ -75,7 +74,7 @@ func (o order) before(other order) bool {
 	return o.at.Before(other.at)
 }
 
-// next is the pull request to plan now within the limits, or how long to wait for one.
+// next returns the pull request to plan now within the limits, or how long to wait for one.
 func (f *Follower) next() (one *pull, wait time.Duration) {
 	now := f.Now()
 	wait = longestSleep
@@ -85,7 +84,7 @@ func (f *Follower) next() (one *pull, wait time.Duration) {
 		wait = min(wait, max(r.listAt.Sub(now), 0))
 		for _, p := range r.pulls {
 			if p.Number == 0 || p.waits || r.listedAt.IsZero() || r.failures > 0 {
-				continue // of an earlier daemon, or it is unknown whether it is open
+				continue // from an earlier daemon, or it is unknown whether it is still open
 			}
 			at, fresh := p.due()
 			if at.After(now) {
@@ -107,23 +106,22 @@ func (f *Follower) next() (one *pull, wait time.Duration) {
 	return first, max(wait, time.Second)
 }
 
-// The limits: how many plans are made in a minute of the repository's own pull requests, of those from
-// forks, and of those of one author.
+// The rate limits of plans: for the repository's own pull requests, for those from forks, and for those of one author.
 const (
 	ownEvery, ownBurst       = 6 * time.Second, 10
 	forksEvery, forksBurst   = 15 * time.Second, 4
 	authorEvery, authorBurst = 30 * time.Second, 2
-	// mostAuthors bounds what is remembered of authors.
+	// mostAuthors limits the authors that are remembered.
 	mostAuthors = 1000
 )
 
-// limits are how many plans are made.
+// limits limit the rate of plans.
 type limits struct {
 	own, forks *rate.Limiter
 	authors    map[author]*rate.Limiter
 }
 
-// author is one on a host.
+// author is a user on a host.
 type author struct{ url, name string }
 
 func newLimits() *limits {
@@ -140,15 +138,15 @@ func (l *limits) of(p *pull, now time.Time) *rate.Limiter {
 			maps.DeleteFunc(l.authors, func(_ author, known *rate.Limiter) bool { return known.TokensAt(now) >= authorBurst })
 		}
 		if len(l.authors) >= mostAuthors {
-			clear(l.authors) // the limits of all of them still hold
+			clear(l.authors) // the limits for all authors together still apply
 		}
 		l.authors[who] = rate.NewLimiter(rate.Every(authorEvery), authorBurst)
 	}
 	return l.authors[who]
 }
 
-// total is the limit that a pull request shares with others like it: forks use up nothing of the
-// repository's own.
+// total returns the limit that a pull request shares with others of its kind, so that forks do not use up the limit of
+// the repository's own.
 func (l *limits) total(p *pull) (limiter *rate.Limiter, every time.Duration) {
 	if p.Fork {
 		return l.forks, forksEvery
@@ -156,7 +154,7 @@ func (l *limits) total(p *pull) (limiter *rate.Limiter, every time.Duration) {
 	return l.own, ownEvery
 }
 
-// delay is how long a plan has to wait.
+// delay returns how long a plan must wait.
 func (l *limits) delay(p *pull, now time.Time) time.Duration {
 	total, every := l.total(p)
 	return max(missing(total, now, every), missing(l.of(p, now), now, authorEvery))
@@ -168,7 +166,7 @@ func (l *limits) take(p *pull, now time.Time) {
 	l.of(p, now).AllowN(now, 1)
 }
 
-// missing is how long it takes until a limiter has a token.
+// missing returns how long it takes until a limiter has a token.
 func missing(l *rate.Limiter, now time.Time, every time.Duration) time.Duration {
 	if lacks := 1 - l.TokensAt(now); lacks > 0 {
 		return time.Duration(lacks * float64(every))

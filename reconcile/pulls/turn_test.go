@@ -12,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/review"
 )
 
-// TestOwnPullRequestsComeFirst: 48 forks, each of which takes the planner almost two minutes, do not make one of the
-// repository's own wait for more than the plan that runs.
+// TestOwnPullRequestsComeFirst: 48 forks, each of which takes almost two minutes to plan, delay one of the repository's
+// own by at most the plan in progress.
 func TestOwnPullRequestsComeFirst(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{Forks: true})
 	const slow = 108 * time.Second
@@ -26,7 +26,7 @@ func TestOwnPullRequestsComeFirst(t *testing.T) {
 	for i := range 48 {
 		w.pull(i+1, fmt.Sprint("fork", i), fmt.Sprint("author", i), true)
 	}
-	// A plan that takes time is a turn: there is always another one, so that time goes by with turns.
+	// A slow plan takes a whole turn, and there is always another one, so that turns advance the time.
 	busy := func(d time.Duration, enough func() bool) {
 		for end := w.now.Add(d); w.now.Before(end) && !enough(); {
 			if w.follower.turn(t.Context()) > 0 {
@@ -58,7 +58,7 @@ func TestOwnPullRequestsComeFirst(t *testing.T) {
 	}
 }
 
-// TestForksHaveTheirOwnLimit: what forks use up is not missing for the repository's own.
+// TestForksHaveTheirOwnLimit: forks do not use up the limit of the repository's own.
 func TestForksHaveTheirOwnLimit(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{Forks: true})
 	for i := range 48 {

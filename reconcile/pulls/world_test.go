@@ -33,14 +33,14 @@ type world struct {
 	now    time.Time
 	sync   *v1alpha1.NodeSync
 
-	// open are the pull requests of the host, and refuses what it says instead.
+	// open are the pull requests on the host, and refuses is its error instead.
 	open    []report.PullRequest
 	refuses error
-	// more reports whether it has some that are not listed.
+	// more reports whether there are others that are not listed.
 	more     bool
 	lists    int
 	comments map[int][]report.Comment
-	// writes counts comments that were written, and uncommented is why none can be.
+	// writes counts written comments, and uncommented is the error when writing one.
 	writes      int
 	uncommented error
 	// keeps is what the host makes of the text of a comment, at once and late.
@@ -53,12 +53,12 @@ type world struct {
 	fetch  error
 	order  source.Order
 	orders map[string]source.Order // of single commits
-	// unordered is why the history tells no order.
+	// unordered is why the history shows no order.
 	unordered error
 	kept      map[string]bool
 	latest    report.Heads
 	looks     int
-	// plans are the commits of which a plan was made, and makes what that says.
+	// plans are the commits that were planned, and makes returns their plan.
 	plans []string
 	makes func(*review.Step) (*review.Preview, error)
 
@@ -90,7 +90,7 @@ func newWorld(t *testing.T, pulls v1alpha1.PullRequests) *world {
 	return w
 }
 
-// start starts a daemon, which has no memory.
+// start starts a daemon without any memory.
 func (w *world) start() {
 	w.follower = New(Options{
 		Cached: w.client, Secrets: w.client, Namespace: "ns", Hosts: host{w}, Source: git{w}, Queue: ledger{w}, Grants: grant.Policy{},
@@ -120,7 +120,7 @@ func (w *world) close(number int) {
 	w.open = slices.DeleteFunc(w.open, func(p report.PullRequest) bool { return p.Number == number })
 }
 
-// after lets time go by, in turns of a second.
+// after advances the time, in turns of a second.
 func (w *world) after(d time.Duration) {
 	w.t.Helper()
 	for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(time.Second) {
@@ -132,7 +132,7 @@ func (w *world) after(d time.Duration) {
 	}
 }
 
-// said is what stands in the ledger.
+// said returns the statuses in the ledger.
 func (w *world) said() []string {
 	var all []string
 	for _, of := range w.latest.Of {
