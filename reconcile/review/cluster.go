@@ -23,7 +23,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// seeCharts notes why the charts are not changed, by what the evaluation has found.
+// seeCharts records why the charts are not changed, according to the evaluation.
 func (p *preview) seeCharts(ev evaluate.Evaluation) {
 	p.out.ChartsRefused = ev.NotUpgraded
 	switch unpulled := ev.Desired.Unpulled; {
@@ -35,13 +35,13 @@ func (p *preview) seeCharts(ev evaluate.Evaluation) {
 	}
 }
 
-// unknown warns that it cannot be found out here what is done with the charts.
+// unknown warns that what happens to the charts cannot be determined here.
 func (p *preview) unknown(ev evaluate.Evaluation, format string, args ...any) {
 	p.out.ChartsUnknown, p.out.VersionChanges = true, p.versionChanges(ev)
 	p.warn(format, args...)
 }
 
-// versionChanges says from which version of Karpenter to which other one the commit leads; empty if it does not.
+// versionChanges returns the old and new version of Karpenter; empty if the commit does not change it.
 func (p *preview) versionChanges(ev evaluate.Evaluation) string {
 	if k := p.sync.Status.Karpenter; k != nil && k.Version != "" && k.Version != ev.Desired.Karpenter.Version {
 		return k.Version + " to " + ev.Desired.Karpenter.Version
@@ -49,8 +49,8 @@ func (p *preview) versionChanges(ev evaluate.Evaluation) string {
 	return ""
 }
 
-// withoutCharts takes a schema if that of the charts is out of reach for the person who asks: that of the live
-// CRDs, unless the commit changes the version and the CRDs of the new one are available.
+// withoutCharts uses another schema if the charts are not accessible to the caller: that of the live CRDs, unless the
+// commit changes the version and the CRDs of the new one are available.
 func (p *preview) withoutCharts(ctx context.Context, ev evaluate.Evaluation, err error) (evaluate.Evaluation, error) {
 	if !OutOfReach(err) {
 		return ev, err
@@ -77,8 +77,8 @@ func (p *preview) withoutCharts(ctx context.Context, ev evaluate.Evaluation, err
 	return ev, err
 }
 
-// changeCharts finds out whether the charts are changed. If they are not, and a release is installed, the commit is evaluated
-// once more under that release.
+// changeCharts determines whether the charts are changed. If they are not, and a release is installed, it evaluates the
+// commit again with that release.
 func (p *preview) changeCharts(ctx context.Context, in evaluate.Inputs, ev evaluate.Evaluation) (evaluate.Evaluation, error) {
 	charts := in.ChartStep(ev)
 	why := charts.WhyNot(ctx)
@@ -97,7 +97,7 @@ func (p *preview) changeCharts(ctx context.Context, in evaluate.Inputs, ev evalu
 	return ev, nil
 }
 
-// evaluateInForce evaluates the commit under the release that is installed, because a change of the charts is held or refused.
+// evaluateInForce evaluates the commit with the installed release, because a change of the charts is held or refused.
 func (p *preview) evaluateInForce(ctx context.Context, in evaluate.Inputs, ev evaluate.Evaluation, why error) (evaluate.Evaluation, error) {
 	if upgrade.IsFrozen(why) {
 		p.out.ChartsChange = why.Error()
@@ -107,10 +107,10 @@ func (p *preview) evaluateInForce(ctx context.Context, in evaluate.Inputs, ev ev
 	return evaluate.InForce(ctx, in, ev, why)
 }
 
-// ownRights are those of a person who reads a Secret: it needs no annotation to be used.
+// ownRights apply to a user who reads a Secret: it needs no annotation to be used.
 var ownRights = grant.Policy{Unannotated: true}
 
-// grants are the daemon's, or a person's.
+// grants returns the daemon's policy, or that of a user.
 func (s *Step) grants() grant.Policy {
 	if s.Grants != nil {
 		return *s.Grants
@@ -118,7 +118,7 @@ func (s *Step) grants() grant.Policy {
 	return ownRights
 }
 
-// WithheldError reports that something is not read for a commit whose author is not trusted.
+// WithheldError reports that something is not read for a commit of an untrusted author.
 type WithheldError struct{ What string }
 
 // Error names what is not read.
@@ -126,8 +126,8 @@ func (e *WithheldError) Error() string {
 	return e.What + " is not read for a pull request from a fork"
 }
 
-// OutOfReach reports whether an error is of what the person who asks may or can read, and not of
-// the commit: the daemon has other rights and another network.
+// OutOfReach reports whether an error concerns what the caller can access rather than the commit: the daemon has other
+// permissions and another network.
 func OutOfReach(err error) bool {
 	var withheld *WithheldError
 	if errors.As(err, &withheld) {
@@ -140,7 +140,7 @@ func OutOfReach(err error) bool {
 		errors.As(err, &unreachable) || errors.As(err, &refused) || errors.As(err, &untrusted)
 }
 
-// secret reads a Secret of the NodeSync's namespace.
+// secret reads a Secret in the NodeSync's namespace.
 func (s *Step) secret(ctx context.Context, name string) (*corev1.Secret, error) {
 	if s.Withheld {
 		return nil, &WithheldError{"secret " + name}
@@ -149,7 +149,7 @@ func (s *Step) secret(ctx context.Context, name string) (*corev1.Secret, error) 
 	return secret, s.Client.Get(ctx, client.ObjectKey{Namespace: s.Sync.Namespace, Name: name}, secret)
 }
 
-// labelled reads what holds values of the chart.
+// labelled returns a reader for the objects with values of the chart.
 func (s *Step) labelled(context.Context) (reader client.Reader, listed func() time.Duration, err error) {
 	if s.Withheld {
 		return nil, nil, &WithheldError{"what valuesFrom names"}
@@ -157,13 +157,13 @@ func (s *Step) labelled(context.Context) (reader client.Reader, listed func() ti
 	return s.Client, func() time.Duration { return 0 }, nil
 }
 
-// record is what was applied, as it is read for one preview.
+// record is the record of what was applied, as read for one preview.
 type record struct {
 	*preview
 	store *apply.RecordStore
 }
 
-// See finds the NodePools that were applied and that another client has deleted.
+// See finds the applied NodePools that another client has deleted.
 func (r *record) See(ctx context.Context, live plan.Live, set *render.Set) (plan.Live, finding.Findings, error) {
 	if !live.Served {
 		return live, finding.Findings{}, nil
@@ -179,15 +179,16 @@ func (r *record) See(ctx context.Context, live plan.Live, set *render.Set) (plan
 	return live, finding.Findings{}, nil
 }
 
-// Lost reports whether the record is not the one of what lives.
+// Lost reports whether the record does not match the live objects.
 func (r *record) Lost(live plan.Live, set *render.Set) bool {
 	return r.store != nil && removal.RecordLost(r.store, plan.OwnerOf(r.sync.Namespace, r.sync.Name), live, set)
 }
 
-// Revision is empty: how the commit stands to those before it is not asked.
+// Revision is always empty: a preview does not compare the commit with earlier ones.
 func (r *record) Revision() string { return "" }
 
-// hosts are the pods of Karpenter's controller and of plumbline that run on nodes of a NodePool. If they cannot be read, the preview says so.
+// hosts returns the pods of Karpenter's controller and of plumbline that run on nodes of a NodePool. If they cannot be
+// read, the preview has a warning.
 func (p *preview) hosts(ctx context.Context, claims []plan.NodeClaim) ([]plan.Host, error) {
 	found, err := p.findHosts(ctx, claims)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
 )
 
-// Targets are the objects to which others move.
+// Targets returns the objects that others move to.
 func Targets(p planjson.Plan) map[string]bool {
 	found := map[string]bool{}
 	for _, removal := range p.Removals {
@@ -28,17 +28,17 @@ func Targets(p planjson.Plan) map[string]bool {
 	return found
 }
 
-// Tally is how many objects a Plan does what to, and on how many nodes.
+// Tally counts the objects of a Plan by action, and the affected nodes.
 type Tally struct {
 	Actions map[plan.Action]int
 	Removed int
 	Moved   int
-	// Nodes drain or are replaced; UpTo reports whether that is the most that it can be.
+	// Nodes are drained or replaced; UpTo reports whether that is the maximum.
 	Nodes int
 	UpTo  bool
 }
 
-// TallyOf counts what a Plan does. The NodePool that another one moves to is counted with the move.
+// TallyOf counts what a Plan does. It counts the NodePool that another one moves to as part of the move.
 func TallyOf(p planjson.Plan) Tally {
 	t := Tally{Actions: map[plan.Action]int{}}
 	targets := Targets(p)
@@ -64,33 +64,30 @@ func TallyOf(p planjson.Plan) Tally {
 	return t
 }
 
-// Pace is how fast Karpenter may replace the nodes of a NodePool, or how fast they end.
+// Pace is how fast Karpenter may replace, or plumbline removes, the nodes of a NodePool.
 type Pace struct {
 	Pool string `json:"pool"`
-	// Nodes is how many are outdated or end, Of how many there are, and AtATime how many of them the
-	// disruption budgets, or spec.removal, allow to go at a time; 0 where none may. Leaves reports that the
-	// pool leaves.
+	// Nodes is how many are outdated or removed, Of how many there are, and AtATime how many of them the disruption
+	// budgets, or spec.removal, allow at a time; 0 if none. Leaves reports whether the pool is removed.
 	Nodes   int  `json:"nodes"`
 	Of      int  `json:"of"`
 	AtATime int  `json:"atATime"`
 	Leaves  bool `json:"leaves,omitempty"`
-	// Unlaunchable reports that no instance type meets the pool, so that none of the nodes is replaced.
+	// Unlaunchable reports that no instance type meets the pool's requirements, so that none of its nodes is replaced.
 	Unlaunchable bool `json:"unlaunchable,omitempty"`
-	// Rounds is the least number of rounds, and From when the first can begin, where that is later.
+	// Rounds is the minimum number of rounds, and From when the first can start, if that is later than now.
 	Rounds int `json:"rounds"`
-	// UpTo reports whether Nodes and Rounds are at most those, as AWS decides which nodes are outdated. AtLeast
-	// is about how long the rounds take at least, by the fastest launch of the pool's nodes; 0 where
-	// it is not known.
+	// UpTo reports whether Nodes and Rounds are maximums, because AWS decides which nodes are outdated. AtLeast is the
+	// approximate minimum duration of the rounds, from the fastest launch of the pool's nodes; 0 if unknown.
 	UpTo    bool       `json:"upTo,omitempty"`
 	AtLeast int        `json:"atLeastSeconds,omitempty"`
 	From    *time.Time `json:"from,omitempty"`
-	// Windows are when the budgets allow a replacement in the next 30 days, where that is not all the
-	// time.
+	// Windows are when the budgets allow a replacement in the next 30 days, if that is not always.
 	Windows []plan.Window `json:"windows,omitempty"`
 	Lines   []string      `json:"-"`
 }
 
-// Paces are those of a Plan. unlaunchable are the NodePools that no instance type meets.
+// Paces returns those of a Plan. unlaunchable are the NodePools whose requirements no instance type meets.
 func Paces(p *plan.Plan, live plan.Live, removal v1alpha1.RemovalPolicy, unlaunchable []string, now time.Time) []Pace {
 	var found []Pace
 	for _, pace := range append(plan.Paces(p.Changes, live, unlaunchable, now), plan.RemovalPaces(p.Removals, removal)...) {
@@ -106,15 +103,15 @@ func Paces(p *plan.Plan, live plan.Live, removal v1alpha1.RemovalPolicy, unlaunc
 	return found
 }
 
-// Pods is what becomes of the pods on the nodes that a change or a removal touches.
+// Pods is what happens to the pods on the nodes that a change or a removal affects.
 type Pods struct {
 	Object string `json:"object"`
-	// UpTo reports whether not all of these nodes need be touched.
+	// UpTo reports whether some of these nodes may remain unaffected.
 	UpTo bool `json:"upTo,omitempty"`
 	plan.Impact
 }
 
-// Lines say it to people.
+// Lines describes it.
 func (r Pods) Lines() []string {
 	prefix := r.Object + ": "
 	if r.UpTo {
@@ -128,10 +125,10 @@ func (r Pods) Lines() []string {
 	return lines
 }
 
-// Nodes are the Nodes by object that a change or a removal of a Plan touches, by name.
+// Nodes maps an object to the names of the Nodes that its change or removal affects.
 type Nodes map[string]map[string]bool
 
-// Touched returns the Nodes that a Plan touches.
+// Touched returns the Nodes that a Plan affects.
 func Touched(p planjson.Plan) Nodes {
 	nodes := Nodes{}
 	for i := range p.Changes {
@@ -145,7 +142,7 @@ func Touched(p planjson.Plan) Nodes {
 	return nodes
 }
 
-// Any reports whether a Plan touches a Node.
+// Any reports whether a Plan affects a Node.
 func (n Nodes) Any() bool {
 	for _, nodes := range n {
 		if len(nodes) > 0 {
@@ -155,7 +152,7 @@ func (n Nodes) Any() bool {
 	return false
 }
 
-// Pods returns what becomes of pods on the Nodes that a Plan touches, by object.
+// Pods returns what happens to pods on the Nodes that a Plan affects, by object.
 func (n Nodes) Pods(p planjson.Plan, pods []corev1.Pod, budgets []policyv1.PodDisruptionBudget, now time.Time) (found []Pods) {
 	see := func(object string, upTo bool) {
 		if impact := plan.WorkloadsOf(n[object], pods, budgets, now); impact.Pods > 0 {
@@ -171,7 +168,7 @@ func (n Nodes) Pods(p planjson.Plan, pods []corev1.Pod, budgets []policyv1.PodDi
 	return found
 }
 
-// nodesOn are the Nodes of NodeClaims, by name.
+// nodesOn returns the names of the Nodes of NodeClaims.
 func nodesOn(claims []planjson.NodeClaim) map[string]bool {
 	nodes := map[string]bool{}
 	for _, c := range claims {
@@ -182,8 +179,8 @@ func nodesOn(claims []planjson.NodeClaim) map[string]bool {
 	return nodes
 }
 
-// NotSimulated warns about removals with pods that the daemon simulates where these go before it begins, when the plan does not
-// (simulates is false); empty if there are none.
+// NotSimulated returns a warning about removals with pods whose rescheduling the daemon simulates first, if the plan
+// does not (simulates is false); empty if there are none.
 func NotSimulated(p *plan.Plan, pods []Pods, guard v1alpha1.Guard, simulates bool) string {
 	if simulates || !guard.UnschedulablePods.Holds() {
 		return ""
@@ -197,7 +194,7 @@ func NotSimulated(p *plan.Plan, pods []Pods, guard v1alpha1.Guard, simulates boo
 	return fmt.Sprintf("the daemon simulates where the pods of %s can be scheduled before it begins the removal or takes an approval, and holds it if a pod cannot be scheduled: to simulate it now, add --what-if --aws", finding.Some(moved))
 }
 
-// Counts are how many objects of a Plan are held, and how many are refused.
+// Counts returns how many objects of a Plan are held, and how many are refused.
 func Counts(p *plan.Plan) (held, refused int) {
 	for i := range p.Changes {
 		if p.Changes[i].Err != nil {
@@ -215,7 +212,8 @@ func Counts(p *plan.Plan) (held, refused int) {
 	return held, refused
 }
 
-// OwnerIn is the NodeSync whose definitions a snapshot has: the one of a name, or if that is empty the only one.
+// OwnerIn returns the NodeSync whose definitions a snapshot has: the one with the name, or the only one if name is
+// empty.
 func OwnerIn(live plan.Live, name string) (plan.Owner, error) {
 	owners := map[plan.Owner]bool{}
 	for _, object := range live.Objects {

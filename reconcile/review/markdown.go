@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// mostRows is how long a table is.
+	// mostRows limits the rows of a table.
 	mostRows = 50
-	// maxCode is how much is shown of one text of a commit.
+	// maxCode limits the shown bytes of one text from a commit.
 	maxCode = 300
 )
 
-// maxDiff is how much of a comment a diff may take, in bytes: more where it is folded.
+// maxDiff returns how much of a comment a diff may take, in bytes: more if it can be folded.
 func maxDiff(m report.Markup) int {
 	if m.HTML {
 		return m.Most * 2 / 3
@@ -35,7 +35,7 @@ func maxDiff(m report.Markup) int {
 	return m.Most / 3
 }
 
-// code is text of a commit, cut where it is long.
+// code formats text from a commit, truncated if it is long.
 func code(words string) string {
 	if len(words) > maxCode {
 		words = strings.ToValidUTF8(words[:maxCode], "") + "…"
@@ -43,10 +43,10 @@ func code(words string) string {
 	return report.Code(words)
 }
 
-// cell is the same in a table, whose cells end at a line otherwise.
+// cell is like code, for a cell of a table.
 func cell(words string) string { return strings.ReplaceAll(code(words), "|", `\|`) }
 
-// Fence puts a text between fences that it cannot end.
+// Fence puts a text into a code block that the text cannot close.
 func Fence(kind, text string) string {
 	fence := "```"
 	for strings.Contains(text, fence) {
@@ -55,14 +55,14 @@ func Fence(kind, text string) string {
 	return fence + kind + "\n" + strings.TrimSuffix(text, "\n") + "\n" + fence + "\n"
 }
 
-// Title says what a comment is of.
+// Title identifies the plan that a comment is about.
 type Title struct {
-	// NodeSync and Cluster are whose plan it is, and Commit what of. The NodeSync is in Namespace, and
+	// NodeSync and Cluster are those of the plan, and Commit is the planned commit. The NodeSync is in Namespace, and
 	// reads the folder Path.
 	NodeSync, Namespace, Path, Cluster, Commit string
 }
 
-// Markdown is the comment, with what a host takes in one.
+// Markdown returns the comment, within the limits of the host.
 func (r Review) Markdown(t Title, m report.Markup) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "**plumbline plan** of %s for NodeSync %s in cluster %s\n\n%s\n\n", code(t.Commit), code(t.NodeSync), code(t.Cluster), code(r.Line))
@@ -98,14 +98,14 @@ func (r Review) Markdown(t Title, m report.Markup) string {
 	return bounded(out.String(), m.Most)
 }
 
-// writeApproval writes the line by which the commit would approve what it is held for, where that counts.
+// writeApproval writes the line with which the commit would approve what it is held for, if that is allowed.
 func (r Review) writeApproval(out *strings.Builder) {
 	if a := r.of.Plan.Approvable; a != nil && r.of.ApprovesInGit && !r.of.ApprovedInGit {
 		fmt.Fprintf(out, "\nTo approve just that (%s), add the digest to the list `approve` in %s:\n\n%s\n", a.Summary(), render.FileName, Fence("yaml", "approve:\n  - "+render.ShownDigest(a.Digest)))
 	}
 }
 
-// writePools writes a row for each pool whose nodes are touched.
+// writePools writes a row for each pool whose nodes are affected.
 func (r Review) writePools(out *strings.Builder) {
 	if len(r.pools) == 0 {
 		return
@@ -121,8 +121,8 @@ func (r Review) writePools(out *strings.Builder) {
 	out.WriteString("\nA round is as long as a launch and a drain.\n\n")
 }
 
-// writeWhatIf writes by which command a reviewer learns where pods would go, where nodes end: the daemon
-// has no room for that simulation.
+// writeWhatIf writes the command that simulates where the pods of affected nodes would go: the daemon has too little
+// memory for that simulation.
 func (r Review) writeWhatIf(out *strings.Builder, t Title) {
 	if len(r.pools) == 0 {
 		return
@@ -131,10 +131,10 @@ func (r Review) writeWhatIf(out *strings.Builder, t Title) {
 	fmt.Fprintf(out, "Where the pods on these nodes would go, and what new nodes would cost, in a checkout of %s: %s\n\n", code(t.Commit), report.Code(command))
 }
 
-// plainPath is one that a shell takes as it is.
+// plainPath matches a path that needs no quotes in a shell.
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9._/+@%:,=-]+$`)
 
-// folderOf is the folder of a NodeSync as a shell in the repository's root takes it.
+// folderOf returns the folder of a NodeSync for a shell in the repository's root.
 func folderOf(of string) string {
 	folder := "./" + strings.TrimPrefix(path.Clean("/"+of), "/")
 	if plainPath.MatchString(folder) {
@@ -143,7 +143,8 @@ func folderOf(of string) string {
 	return "'" + strings.ReplaceAll(folder, "'", `'\''`) + "'"
 }
 
-// notes are what the Changes do beside nodes, and of which it is unknown which nodes they are on: what plumbline plan prints.
+// notes returns what the Changes do besides nodes, and Changes whose affected nodes are unknown, as printed by
+// plumbline plan.
 func (r Review) notes() []string {
 	var found []string
 	for i := range r.of.Plan.Changes {
@@ -156,7 +157,7 @@ func (r Review) notes() []string {
 	return found
 }
 
-// warnings are those of the Plan, and what could not be found out.
+// warnings returns those of the Plan, and those about what could not be determined.
 func (r Review) warnings() []string {
 	found := append([]string(nil), r.of.Plan.Warnings...)
 	for i := range r.of.Plan.Changes {
@@ -168,7 +169,7 @@ func (r Review) warnings() []string {
 	return found
 }
 
-// writeDiff writes the objects that differ, folded where a comment can have that.
+// writeDiff writes the differing objects, folded if a comment can do that.
 func (r Review) writeDiff(out *strings.Builder, m report.Markup) {
 	var diff strings.Builder
 	objects := 0
@@ -204,7 +205,7 @@ func (r Review) writeDiff(out *strings.Builder, m report.Markup) {
 	fmt.Fprintf(out, "\n<details><summary>Objects that differ: %d</summary>\n\n%s\n</details>\n", objects, Fence("diff", text))
 }
 
-// bounded is a comment that the host takes.
+// bounded truncates a comment to the host's limit.
 func bounded(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -216,7 +217,7 @@ func bounded(text string, most int) string {
 	return cut[:strings.LastIndexByte(cut, '\n')+1] + "\n… and more: `plumbline plan`\n"
 }
 
-// Diff is one object as it is and as it becomes, as a unified diff; nil is nothing.
+// Diff returns the unified diff of an object's current and new state; nil means that it does not exist.
 func Diff(name, revision string, live, after *unstructured.Unstructured) string {
 	from, to := "cluster/"+name, "git/"+name
 	if live == nil {
@@ -235,7 +236,7 @@ func Diff(name, revision string, live, after *unstructured.Unstructured) string 
 	return out.String()
 }
 
-// shown is an object as YAML, without what the API server adds; empty for none.
+// shown returns an object as YAML, without what the API server adds; empty if nil.
 func shown(object *unstructured.Unstructured) string {
 	if object == nil {
 		return ""
@@ -253,10 +254,10 @@ func shown(object *unstructured.Unstructured) string {
 	}
 	raw, err := json.Marshal(fields)
 	if err == nil {
-		// A reader of YAML takes no control characters but as escapes.
+		// YAML parsers accept control characters only as escapes.
 		raw, err = yaml.JSONToYAML([]byte(redact.VisibleFlow(string(raw))))
 	}
-	if err != nil { // it was made of JSON
+	if err != nil { // it was made from JSON
 		return "# " + err.Error() + "\n"
 	}
 	return string(raw)

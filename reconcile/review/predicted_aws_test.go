@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// answers asks the account of the cluster, by the SDK's default chain, what it has now.
+// answers queries the account of the cluster for its current state, with the SDK's default credentials chain.
 func (f *fleet) answers(t *testing.T, questions []plan.Question) map[render.Ref]plan.Answer {
 	t.Helper()
 	aws, err := cloud.New(t.Context(), cloud.Options{Region: "eu-west-1"})
@@ -27,7 +27,7 @@ func (f *fleet) answers(t *testing.T, questions []plan.Question) map[render.Ref]
 	return step.Answers(t.Context(), questions)
 }
 
-// kubernetes is the version of the cluster, asked once.
+// kubernetes returns the version of the cluster, which is queried once.
 func (f *fleet) kubernetes(t *testing.T, aws *cloud.Client) string {
 	t.Helper()
 	if f.version == "" {
@@ -40,7 +40,7 @@ func (f *fleet) kubernetes(t *testing.T, aws *cloud.Client) string {
 	return f.version
 }
 
-// ami is the ID that the simulator gives a published AMI of AL2023 (tests/sandbox/awssim/catalog).
+// ami returns the ID that the simulator gives a published AMI of AL2023 (tests/sandbox/awssim/catalog).
 func ami(arch, release string) string {
 	name := fmt.Sprintf("amazon-eks-node-al2023-%s-standard-1.36-%s", arch, release)
 	return fmt.Sprintf("ami-%x", sha256.Sum256([]byte(name)))[:21]

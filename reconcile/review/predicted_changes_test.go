@@ -2,23 +2,23 @@ package review_test
 
 import "fmt"
 
-// change is one of Git, and how many nodes it is on.
+// change is a change in Git, and the number of affected nodes.
 type change struct {
 	name, file, from, to string
-	// nodes is how many are predicted, neither more nor fewer.
+	// nodes is the exact predicted number.
 	nodes int
 }
 
-// some is a number of nodes that hangs on where Karpenter has launched them.
+// some is a number of nodes that depends on where Karpenter has launched them.
 const some = -1
 
-// all of one pool, or of the pools of one class.
+// The nodes of one pool, or of the pools of one class.
 const (
 	ofArm, ofSpot, ofZones, ofPlain = 6, 8, 9, 7
 	ofOne, ofTwo                    = ofArm + ofSpot, ofZones + ofPlain
 )
 
-// changes are those that people make, by field.
+// changes returns changes that people make, by field.
 func changes() []change {
 	pool := func(name, from, to string, nodes int) change {
 		return change{name, "pools.yaml", from, to, nodes}
@@ -72,7 +72,7 @@ func changes() []change {
 	}
 }
 
-// selectors are changes of what AWS decides.
+// selectors returns changes whose result AWS decides.
 func selectors() []change {
 	const (
 		groups = "  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: sandbox}}]\n"

@@ -17,11 +17,11 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// prediction is what a Plan says of NodeClaims, by name.
+// prediction is what a Plan predicts for NodeClaims, by name.
 type prediction struct {
-	// exact are replaced, and of upTo some may be.
+	// exact are replaced, and some of upTo may be.
 	exact, upTo []string
-	// reasons are those for which each of them is Drifted.
+	// reasons are the predicted reasons of the Drifted condition of each.
 	reasons map[string][]string
 }
 
@@ -30,7 +30,7 @@ func (f *fleet) predict(t *testing.T) prediction {
 	return f.predictFrom(t, f.live(t))
 }
 
-// live is what there is.
+// live returns the live state.
 func (f *fleet) live(t *testing.T) plan.Live {
 	t.Helper()
 	live, err := cluster.Live(t.Context(), f.client)
@@ -41,7 +41,7 @@ func (f *fleet) live(t *testing.T) plan.Live {
 	return live
 }
 
-// predictFrom is what a Plan says of the NodeClaims of what lives, with AWS's answers.
+// predictFrom returns what a Plan predicts for the live NodeClaims, with AWS's answers.
 func (f *fleet) predictFrom(t *testing.T, live plan.Live) prediction {
 	t.Helper()
 	names := map[types.UID]string{}
@@ -83,8 +83,8 @@ func sorted(names []string) []string {
 	return slices.Compact(names)
 }
 
-// drifts waits until the NodeClaims that Karpenter finds Drifted are those of exact, and of
-// upTo any, each for a reason that was predicted, and sees that they stay so.
+// drifts waits until the NodeClaims with the Drifted condition are those of exact, and any of upTo, each for a
+// predicted reason, and verifies that this does not change.
 func (f *fleet) drifts(t *testing.T, will prediction) {
 	t.Helper()
 	differs := func(ctx context.Context) (string, error) {
@@ -116,7 +116,7 @@ func (f *fleet) drifts(t *testing.T, will prediction) {
 	})
 }
 
-// drifted are the NodeClaims that Karpenter finds outdated, and for what reason.
+// drifted returns the NodeClaims that Karpenter finds outdated, and the reason.
 func (f *fleet) drifted(ctx context.Context) (reasons map[string]string, err error) {
 	all := &karpv1.NodeClaimList{}
 	if err := f.client.List(ctx, all); err != nil {

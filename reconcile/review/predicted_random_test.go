@@ -14,10 +14,9 @@ var (
 	seed  = flag.Uint64("seed", 0, "what they are drawn from; 0 takes another one each time")
 )
 
-// TestRandomPredictionsEqualKarpenter: of random changes, several at a time and each compared with
-// the definitions that all nodes were made by, the nodes that a Plan names are those that the real
-// controller finds Drifted while they live: one change follows the other without a way back, as a
-// node is Drifted by what lives and not by what was there before.
+// TestRandomPredictionsEqualKarpenter: for random changes, several at a time and each compared with the definitions
+// that all nodes were created from, the Plan names exactly the nodes that the real controller finds Drifted. Changes
+// are applied one after another without a reset, because Drifted depends on the live objects only.
 func TestRandomPredictionsEqualKarpenter(t *testing.T) {
 	if *karpenter == "" || *draws == 0 {
 		t.Skip("needs a cluster with Karpenter, and -draws: go test ./property in tests starts one")
@@ -49,7 +48,7 @@ func TestRandomPredictionsEqualKarpenter(t *testing.T) {
 	t.Logf("%d draws, %d of them on nodes, in %s", *draws, touched, time.Since(began).Round(time.Second))
 }
 
-// draw changes one to four things of the definitions, and says which.
+// draw changes one to four fields of the definitions, and returns which.
 func (f *fleet) draw(t *testing.T, random *rand.Rand) string {
 	t.Helper()
 	all := drawers()
@@ -68,7 +67,7 @@ func (f *fleet) draw(t *testing.T, random *rand.Rand) string {
 	return strings.Join(words, "; ")
 }
 
-// drawer is a place in one of the documents of a file, and what may stand there.
+// drawer is a field in one of the documents of a file, and its possible values.
 type drawer struct {
 	file     string
 	document int
@@ -76,7 +75,7 @@ type drawer struct {
 	to       []string
 }
 
-// drawers are places that do not overlap: of both classes and of three pools.
+// drawers returns fields that do not overlap: of both classes and of three pools.
 func drawers() []drawer {
 	var found []drawer
 	for class := range 2 {

@@ -34,14 +34,13 @@ var definitions embed.FS
 const (
 	// nodes is how many the workloads need.
 	nodes = 30
-	// settles is how long Karpenter is given to find nodes outdated, on a busy machine, and
-	// quiet how long it has to find no other ones.
+	// settles is the time for Karpenter to find nodes outdated, on a busy machine, and quiet the time in which it must
+	// not find others.
 	settles, quiet = 60 * time.Second, 3 * time.Second
 )
 
-// TestPredictionsEqualKarpenter: the nodes that a Plan says a change replaces are those that the
-// real controller then finds Drifted. Budgets of 0 keep them from being replaced, so that one
-// change follows another.
+// TestPredictionsEqualKarpenter: the nodes that a Plan says a change replaces are those that the real controller then
+// finds Drifted. Budgets of 0 prevent their replacement, so that one change can follow another.
 func TestPredictionsEqualKarpenter(t *testing.T) {
 	if *karpenter == "" {
 		t.Skip("needs a cluster with Karpenter: go test ./property in tests starts one")
@@ -63,16 +62,16 @@ func TestPredictionsEqualKarpenter(t *testing.T) {
 	}
 }
 
-// fleet is a cluster, and what Git has for it.
+// fleet is a cluster and its definitions in Git.
 type fleet struct {
 	client    client.Client
 	validator *schema.Validator
 	files     map[string]string
-	// version is the cluster's, of Kubernetes; empty before it was asked for.
+	// version is the Kubernetes version of the cluster; empty before it was queried.
 	version string
 }
 
-// owner is the NodeSync that has the definitions.
+// owner is the NodeSync that owns the definitions.
 var owner = plan.OwnerOf("plumbline-system", "predicted")
 
 func newFleet(t *testing.T) *fleet {
@@ -101,7 +100,7 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-// reset is Git as it was, applied.
+// reset applies the original definitions.
 func (f *fleet) reset(t *testing.T) {
 	t.Helper()
 	written := f.files != nil
@@ -111,7 +110,7 @@ func (f *fleet) reset(t *testing.T) {
 	}
 }
 
-// read is Git as it was.
+// read reads the original definitions.
 func (f *fleet) read(t *testing.T) {
 	t.Helper()
 	f.files = map[string]string{}
@@ -124,7 +123,7 @@ func (f *fleet) read(t *testing.T) {
 	}
 }
 
-// file changes one.
+// file changes a file.
 func (f *fleet) file(t *testing.T, name, from, to string) {
 	t.Helper()
 	if !strings.Contains(f.files[name], from) {
@@ -133,7 +132,7 @@ func (f *fleet) file(t *testing.T, name, from, to string) {
 	f.files[name] = strings.Replace(f.files[name], from, to, 1)
 }
 
-// grow has Karpenter launch the nodes, and waits until it has hashed everything.
+// grow makes Karpenter launch the nodes, and waits until it has hashed everything.
 func (f *fleet) grow(t *testing.T) {
 	t.Helper()
 	f.apply(t, "classes.yaml", "pools.yaml", "workloads.yaml")
@@ -155,7 +154,7 @@ func (f *fleet) grow(t *testing.T) {
 	})
 }
 
-// set renders Git.
+// set renders the definitions in Git.
 func (f *fleet) set(t *testing.T) *render.Set {
 	t.Helper()
 	tree := fstest.MapFS{"nodes/plumbline.yaml": {Data: []byte("apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\ncluster: {name: sandbox, region: eu-west-1}\nmanagement: External\n")}}
@@ -169,7 +168,7 @@ func (f *fleet) set(t *testing.T) *render.Set {
 	return set
 }
 
-// await waits until nothing is missing any more.
+// await waits until nothing is missing.
 func (f *fleet) await(t *testing.T, timeout time.Duration, what string, missing func(context.Context) (string, error)) {
 	t.Helper()
 	last := ""

@@ -26,39 +26,39 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// Tools are what a Step works with.
+// Tools are the dependencies of a Step.
 type Tools struct {
-	// Client reads the cluster, uncached.
+	// Client reads the cluster without a cache.
 	Client client.Reader
 	Store  evaluate.Store
 	Helm   upgrade.Helm
-	// CRDs are those of a version where its charts are out of reach, and why there are none.
+	// CRDs returns those of a version whose charts are not accessible, or why there are none.
 	CRDs    func(version string) ([]*apiextensionsv1.CustomResourceDefinition, error)
 	Schemas *schema.Cache
 	Confine *confine.Runner
-	// CABundle is the cluster's authorities, PEM in base64; empty if they are not known.
+	// CABundle contains the cluster's certificate authorities, PEM in base64; empty if unknown.
 	CABundle string
-	// Ask asks AWS, of the EKS cluster of a name in a region, what selectors resolve to; nil does not
-	// ask. NotAsked is then why.
+	// Ask queries AWS, for a named EKS cluster in a region, what selectors resolve to. If nil, AWS is not queried, and
+	// NotAsked is the reason.
 	Ask      func(cluster, region string) plan.Ask
 	NotAsked string
-	// Landing says which pods of the pools that leave by a Plan find no place elsewhere, by pool; nil if nobody asks.
+	// Landing returns the pods of the pools that a Plan removes that cannot be scheduled elsewhere, by pool; nil to
+	// skip this.
 	Landing func(ctx context.Context, made *plan.Plan, live plan.Live) (map[string][]plan.Unschedulable, error)
-	// InstanceTypes returns the NodePools that no instance type of a region meets once a Plan is applied, and a sentence on each,
-	// and on those of which that is unknown; nil if nobody asks.
+	// InstanceTypes returns the NodePools whose requirements no instance type of a region meets after a Plan, and a
+	// sentence on each of them and on those for which that is unknown; nil to skip this.
 	InstanceTypes func(ctx context.Context, region string, made *plan.Plan, live plan.Live) (unlaunchable, words []string)
 
-	// Nodes is the API server of the cluster whose nodes are kept, and CachedNodes its watch cache; nil if they
-	// are the NodeSync's own.
+	// Nodes is the API server of the managed cluster, and CachedNodes its watch cache; nil if that is the NodeSync's
+	// own cluster.
 	Nodes, CachedNodes client.Reader
-	// Cached is the daemon's watch cache, and Definitions what passes share of it; nil without a
-	// daemon, which reads all by Client.
+	// Cached is the daemon's watch cache, and Definitions what reconciles share of it; nil without a daemon, so that
+	// everything is read with Client.
 	Cached      client.Reader
 	Definitions *cluster.Definitions
-	// Own is the daemon's pod; nil looks for it.
+	// Own is the daemon's pod; if nil, it is looked up.
 	Own *plan.Host
-	// Grants report whether a Secret has to name the hosts that it is for; nil believes the person
-	// who reads it.
+	// Grants reports whether a Secret must name the hosts that it may be used for; nil trusts the user who reads it.
 	Grants *grant.Policy
 }
 
@@ -69,56 +69,53 @@ type Step struct {
 	Sync     *v1alpha1.NodeSync
 	Snapshot *render.Snapshot
 	Now      time.Time
-	// Withheld reports whether no Secret is read, nor values of the chart out of the cluster: who
-	// wrote the commit is not trusted.
+	// Withheld prevents reading Secrets and values of the chart from the cluster, because the author of the commit is
+	// not trusted.
 	Withheld bool
-	// HideValues and HideCredential take what came out of Secrets.
+	// HideValues and HideCredential receive values read from Secrets.
 	HideValues     func([]string)
 	HideCredential func(string)
 }
 
 // Preview is what the daemon would do for a commit.
 type Preview struct {
-	// Desired is what Git wants.
+	// Desired is the desired state in Git.
 	evaluate.Desired
 	Live plan.Live
-	// Removal is how entries leave that the commit removes.
+	// Removal is the policy for entries that the commit removes.
 	Removal v1alpha1.RemovalPolicy
-	// Plan is what is done with definitions; nil if Stopped reports that nothing is, unless
-	// that only waits for the cluster.
+	// Plan is what is done with definitions; nil if Stopped means that nothing is done, unless that only waits for the
+	// cluster.
 	Plan *plan.Plan
-	// Stopped is why nothing of the commit is done, as the reconcile says it.
+	// Stopped is why nothing of the commit is applied, as the reconcile reports it.
 	Stopped error
-	// ApprovedInGit reports whether plumbline.yaml approves all that is held, and that this counts;
-	// ApprovesInGit that a commit may.
+	// ApprovedInGit reports whether plumbline.yaml approves everything that is held, and that this is valid;
+	// ApprovesInGit reports whether a commit may approve.
 	ApprovedInGit, ApprovesInGit bool
-	// ChartsChange is what is done with the charts; empty if nothing is, or where that is
-	// not known.
+	// ChartsChange is what is done with the charts; empty if nothing is, or if that is unknown.
 	ChartsChange string
-	// ChartsUnknown reports whether this is not known, and VersionChanges from which version of Karpenter to which
-	// other one the commit leads then; empty if it does not.
+	// ChartsUnknown reports whether this is unknown. VersionChanges is then the old and new version of Karpenter; empty
+	// if the commit does not change it.
 	ChartsUnknown  bool
 	VersionChanges string
-	// ChartsRefused is why the charts stay as they are, where definitions are applied all the
-	// same.
+	// ChartsRefused is why the charts are not changed although definitions are applied.
 	ChartsRefused error
-	// Unlaunchable are the NodePools that no instance type meets once the Plan is applied, if AWS was queried.
+	// Unlaunchable are the NodePools whose requirements no instance type meets after the Plan, if AWS was queried.
 	Unlaunchable []string
-	// Warnings are sentences on what a person should know, and on what could not be found
-	// out here.
+	// Warnings are sentences on what a user should know, and on what could not be determined here.
 	Warnings []string
 }
 
-// preview is one Preview in the making.
+// preview is the state of one Preview.
 type preview struct {
 	*Step
-	// sync is a copy of the NodeSync, with what a first install would fix.
+	// sync is a copy of the NodeSync, with what a first install would set.
 	sync *v1alpha1.NodeSync
 	view *cluster.View
 	out  *Preview
 }
 
-// Make evaluates the commit. An error is one of reading, not of the commit.
+// Make evaluates the commit. An error is one of reading, and does not concern the commit.
 func (s *Step) Make(ctx context.Context) (*Preview, error) {
 	in := *s
 	in.Cached, in.Nodes = cmp.Or(in.Cached, in.Client), cmp.Or(in.Nodes, in.Client)
@@ -150,10 +147,10 @@ func (s *Step) Make(ctx context.Context) (*Preview, error) {
 	return p.out, nil
 }
 
-// readError is an error of reading the cluster, which says nothing of the commit.
+// readError is an error of reading the cluster, which does not concern the commit.
 type readError struct{ error }
 
-// evaluate evaluates the commit as the daemon would, until it would begin to change the charts, and finds out whether it would.
+// evaluate evaluates the commit like the daemon up to a change of the charts, and determines whether that would happen.
 func (p *preview) evaluate(ctx context.Context) (evaluate.Evaluation, error) {
 	in := p.inputs()
 	ev, err := evaluate.Configure(ctx, in, evaluate.Evaluation{})
@@ -178,8 +175,9 @@ func (p *preview) evaluate(ctx context.Context) (evaluate.Evaluation, error) {
 	return p.changeCharts(ctx, in, ev)
 }
 
-// warnOfNodes says, if nodes are terminated by the commit, which DaemonSets that they need until their last pod has stopped would be evicted from them,
-// and which nodes in reserved capacity Karpenter terminates before their replacements are there.
+// warnOfNodes warns, if the commit terminates nodes, about DaemonSets that the nodes need until their last pod has
+// stopped but that would be evicted, and about nodes in reserved capacity that Karpenter terminates before their
+// replacements are ready.
 func (p *preview) warnOfNodes(ctx context.Context, ev evaluate.Evaluation) {
 	if ev.Desired.Set != nil {
 		for _, r := range ev.Desired.Set.Rescues {
@@ -205,8 +203,8 @@ func (p *preview) warnOfNodes(ctx context.Context, ev evaluate.Evaluation) {
 	}
 }
 
-// warnOfInstanceTypes names NodePools that can launch no node, as EC2 offers no instance type that meets them. That refuses
-// nothing: EC2 may offer one tomorrow.
+// warnOfInstanceTypes names NodePools that cannot launch a node, because EC2 offers no instance type that meets their
+// requirements. It refuses nothing: EC2 may offer one later.
 func (p *preview) warnOfInstanceTypes(ctx context.Context, ev evaluate.Evaluation) {
 	if p.InstanceTypes == nil || ev.Plan.Plan == nil {
 		return
@@ -220,7 +218,8 @@ func (p *preview) warn(format string, args ...any) {
 	p.out.Warnings = append(p.out.Warnings, fmt.Sprintf(format, args...))
 }
 
-// inputs are what the commit is evaluated with. It has nothing of what other NodeSyncs have in Git, how commits stand to each other, and who approves.
+// inputs returns the inputs of the evaluation. They do not include what other NodeSyncs have in Git, the order of
+// commits, or approvals.
 func (p *preview) inputs() evaluate.Inputs {
 	timeout, retry := p.sync.GetTimeout(), p.sync.GetRetryInterval()
 	in := evaluate.Inputs{
@@ -252,7 +251,7 @@ func (p *preview) inputs() evaluate.Inputs {
 	return in
 }
 
-// weighApprovals finds out whether the commit approves itself what it is held for.
+// weighApprovals determines whether the commit itself approves what it is held for.
 func (p *preview) weighApprovals() {
 	made := p.out.Plan
 	if p.out.ApprovesInGit = approval.FromGit(p.Sync.Spec.Guard); !p.out.ApprovesInGit || made == nil || p.out.Karpenter == nil {
@@ -268,7 +267,7 @@ func (p *preview) weighApprovals() {
 		approval.InGit(held, p.Sync.Spec.Guard, p.out.Karpenter.Approve, p.Sync.Status.UsedGitApprovals, p.Snapshot.Revision)
 }
 
-// warnOfOtherApprovals names digests in plumbline.yaml that approve another plan than this one: once the commit is merged, a later commit
+// warnOfOtherApprovals warns about digests in plumbline.yaml that approve another plan: after the merge, a later commit
 // with that plan is not held.
 func (p *preview) warnOfOtherApprovals(made *plan.Plan) {
 	used := p.Sync.Status.UsedGitApprovals
@@ -282,7 +281,7 @@ func (p *preview) warnOfOtherApprovals(made *plan.Plan) {
 	}
 }
 
-// land finds out which pods of the pools that a Plan removes cannot be scheduled elsewhere.
+// land determines which pods of the pools that a Plan removes cannot be scheduled elsewhere.
 func (p *preview) land(ctx context.Context, _ *render.Set, made *plan.Plan, live plan.Live) (plan.Landing, time.Time) {
 	nowhere, err := p.Landing(ctx, made, live)
 	if err != nil {
@@ -292,8 +291,8 @@ func (p *preview) land(ctx context.Context, _ *render.Set, made *plan.Plan, live
 	return plan.Landing{Known: true, Nowhere: nowhere}, time.Time{}
 }
 
-// WhatIf simulates what becomes of pods by a Plan, with what the guard holds of it: that is what a
-// person is about to release. live is what the Plan was made of.
+// WhatIf simulates what happens to pods with a Plan, including what the guard holds, because a user is about to release
+// that. live is the state that the Plan was made from.
 func WhatIf(ctx context.Context, made *plan.Plan, live plan.Live, c *simulate.Capture, offers simulate.Offers) (*simulate.Outcome, error) {
 	commit, notes := simulate.CommitOf(made, live, c.Definitions)
 	out, err := simulate.Run(ctx, c, commit, offers)

@@ -16,7 +16,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestWhatIsKnownOfInstanceTypesIsAWarning: it is about the Plan and the region of the cluster, stops nothing, and is in the comment.
+// TestWhatIsKnownOfInstanceTypesIsAWarning: it uses the Plan and the cluster's region, stops nothing, and is in the
+// comment.
 func TestWhatIsKnownOfInstanceTypesIsAWarning(t *testing.T) {
 	words, asked := "no instance type of eu-west-1 meets NodePool/web: it can launch no node", ""
 	made := withoutAPool(t, "", karpv1.CapacityTypeOnDemand, func(s *review.Step) {
@@ -39,7 +40,7 @@ func TestWhatIsKnownOfInstanceTypesIsAWarning(t *testing.T) {
 	}
 }
 
-// TestPodsThatFindNoPlace are held for where somebody asks, as by a reconcile.
+// TestPodsThatFindNoPlace shows that unschedulable pods cause a hold, as in a reconcile, if they are simulated.
 func TestPodsThatFindNoPlace(t *testing.T) {
 	nowhere := map[string][]plan.Unschedulable{"general": {{Pod: "web/a", Reason: "no capacity"}}}
 	for name, c := range map[string]struct {

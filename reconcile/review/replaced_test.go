@@ -33,7 +33,7 @@ spec:
 `
 }
 
-// replacingPools is a Preview of a commit that outdates all nodes of some pools, each of ten.
+// replacingPools is a Preview of a commit that makes all nodes of some pools outdated, ten in each.
 func replacingPools(t *testing.T, guard v1alpha1.Guard, names ...string) *Preview {
 	t.Helper()
 	return previewOf(t, guard, func(name string) (before, after string) {
@@ -41,7 +41,7 @@ func replacingPools(t *testing.T, guard v1alpha1.Guard, names ...string) *Previe
 	}, names...)
 }
 
-// previewOf is a Preview of a commit that changes some pools, each of ten nodes.
+// previewOf is a Preview of a commit that changes some pools of ten nodes each.
 func previewOf(t *testing.T, guard v1alpha1.Guard, text func(name string) (before, after string), names ...string) *Preview {
 	t.Helper()
 	crds, _, err := schema.Embedded()
@@ -84,8 +84,7 @@ func previewOf(t *testing.T, guard v1alpha1.Guard, text func(name string) (befor
 	return seen
 }
 
-// TestNodesThatAreReplaced: how many of how many, why, and in how many rounds at least; and what
-// the guard holds of it.
+// TestNodesThatAreReplaced: how many of how many, why, in how many rounds at least, and what the guard holds.
 func TestNodesThatAreReplaced(t *testing.T) {
 	many, few := intstr.FromInt32(100), intstr.FromInt32(5)
 	wide, narrow := v1alpha1.Guard{MaxDisruptedNodes: &many}, v1alpha1.Guard{MaxDisruptedNodes: &few}
@@ -97,7 +96,7 @@ func TestNodesThatAreReplaced(t *testing.T) {
 		state   report.State
 		line    string
 		row     string
-		// launches are how long each node of a pool has taken, where that is known.
+		// launches are the launch durations of each pool's nodes, if known.
 		launches map[string]time.Duration
 	}{
 		"one pool":    {wide, []string{"a"}, report.Success, "replaces 10 of 10 nodes in a (NodePoolDrifted), 5 rounds at least; no hold", "| `a` | 10 of 10 | Replace | `NodePoolDrifted` | `5 rounds at least` |", nil},
@@ -130,7 +129,8 @@ func TestNodesThatAreReplaced(t *testing.T) {
 	}
 }
 
-// TestAPoolThatNoInstanceTypeMeets replaces no node: neither the line nor the table nor the document counts rounds of it.
+// TestAPoolThatNoInstanceTypeMeets replaces no node: neither the line nor the table nor the document counts rounds for
+// it.
 func TestAPoolThatNoInstanceTypeMeets(t *testing.T) {
 	many := intstr.FromInt32(100)
 	for name, c := range map[string]struct {
@@ -166,8 +166,8 @@ func TestAPoolThatNoInstanceTypeMeets(t *testing.T) {
 	}
 }
 
-// TestNodesThatKarpenterMayConsolidate are in the line, in the table and among the notes: what plumbline plan prints of a
-// change, the comment does not omit.
+// TestNodesThatKarpenterMayConsolidate are in the line, in the table and in the notes: the comment includes what
+// plumbline plan prints about a change.
 func TestNodesThatKarpenterMayConsolidate(t *testing.T) {
 	many, few := intstr.FromInt32(100), intstr.FromInt32(5)
 	never := func(name string) (before, after string) {

@@ -25,7 +25,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// TestReservedNodesThatEndFirst are named where a commit takes their pool away, and Karpenter's feature gate is on.
+// TestReservedNodesThatEndFirst are named if a commit removes their pool and Karpenter's feature gate is on.
 func TestReservedNodesThatEndFirst(t *testing.T) {
 	const words = "reserved capacity: if the reservation is full, Karpenter terminates node node-1 before its replacement is launched (feature gate TerminateFirstDrift)"
 	for name, c := range map[string]struct {
@@ -46,7 +46,7 @@ func TestReservedNodesThatEndFirst(t *testing.T) {
 	}
 }
 
-// withoutAPool is a preview of a commit that lacks the pool general, which has a node of a capacity type.
+// withoutAPool is a preview of a commit without the pool general, which has a node of a capacity type.
 func withoutAPool(t *testing.T, gates, capacity string, change func(*review.Step)) *review.Preview {
 	t.Helper()
 	scheme := runtime.NewScheme()

@@ -20,13 +20,13 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Review is what is reported of the plan of a commit.
+// Review is what is reported of a commit's plan.
 type Review struct {
-	// State is Success where nothing is held or refused, Pending where the plan waits for
-	// something that comes by itself, else Failure: who requires the status for a merge keeps
-	// out what plumbline would not do, and what would do more than the plan says.
+	// State is Success if nothing is held or refused, Pending if the plan waits for something that needs no action,
+	// otherwise Failure: requiring the status for a merge keeps out what plumbline would not apply, and what would do
+	// more than the plan says.
 	State report.State
-	// Line says it in MaxDescription characters.
+	// Line describes the result in at most MaxDescription characters.
 	Line string
 
 	of     Input
@@ -34,21 +34,21 @@ type Review struct {
 	checks []string
 }
 
-// Input is what a Review is of.
+// Input is the input of a Review.
 type Input struct {
 	*Preview
-	// Branch is the one that the commit is to be merged into, and Behind reports that it has commits in force which
-	// the commit lacks. Lacks is its newest commit, where that is not in force and the commit lacks it; empty if
-	// there is none, or a merge adds nothing to it.
+	// Branch is the target branch of the commit, and Behind reports whether it has applied commits that are not in the
+	// commit. Lacks is the branch's newest commit if that is neither applied nor in the commit; empty if there is none,
+	// or if a merge adds nothing to it.
 	Branch string
 	Behind bool
 	Lacks  string
-	// Hide takes out of texts of the cluster what came out of Secrets.
+	// Hide removes values of Secrets from texts of the cluster.
 	Hide redact.Redactor
 	Now  time.Time
 }
 
-// Of reviews a Preview.
+// Of returns the Review of a Preview.
 func Of(in Input) Review {
 	r := Review{State: report.Success, of: in}
 	if in.Plan == nil {
@@ -72,7 +72,7 @@ func Of(in Input) Review {
 	return r
 }
 
-// Refused is the Review of a commit of which there is no plan.
+// Refused returns the Review of a commit that has no plan.
 func Refused(err error, hide redact.Redactor) Review {
 	r := Review{of: Input{Preview: &Preview{Plan: &plan.Plan{}}, Hide: hide}}
 	r.stopped(err)
@@ -89,11 +89,11 @@ func (r *Review) stopped(err error) {
 	}
 	brief := strings.TrimPrefix(r.brief(err), "refused: ")
 	if r.fail("refused: " + brief); len(r.checks) == 1 && !strings.Contains(r.Line, "…") {
-		r.checks = nil // the line has all of it
+		r.checks = nil // the line contains all of it
 	}
 }
 
-// whole is all that an error says, in lines: of mistakes in files one for each, without the line that sums them up.
+// whole returns an error's full message in lines: for several mistakes in files one for each, without the summary line.
 func (r *Review) whole(err error) []string {
 	text := err.Error()
 	if mistakes := render.Errors(nil); errors.As(err, &mistakes) && len(mistakes) > 1 && mistakes.Error() == text {
@@ -105,7 +105,7 @@ func (r *Review) whole(err error) []string {
 	return slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return strings.TrimSpace(line) == "" })
 }
 
-// brief is an error in a few words. Where all of it is in Git, hiding a value in it would
+// brief returns an error in a few words. If the whole error is about Git, it hides nothing: hiding a value would
 // confirm that it is a Secret's.
 func (r *Review) brief(err error) string {
 	f := fault.Classify(err)
@@ -115,7 +115,7 @@ func (r *Review) brief(err error) string {
 	return r.of.Hide.Hide(f.Brief().String())
 }
 
-// weigh says what the guard and the API server would say, what waits, and then what becomes of nodes.
+// weigh reports what the guard and the API server would refuse, what waits, and then what happens to nodes.
 func (r *Review) weigh() {
 	p := r.of.Plan
 	var refused, held []string
@@ -162,7 +162,7 @@ func (r *Review) weigh() {
 	}
 }
 
-// holds begins the line about something that the guard holds.
+// holds is the prefix of a line about something that the guard holds.
 func (r *Review) holds() string {
 	if r.of.ApprovedInGit {
 		return "approved in " + render.FileName + ": "
@@ -170,8 +170,8 @@ func (r *Review) holds() string {
 	return "held: "
 }
 
-// waits is what would not be done at once, and why: a window or the end of a freeze, most often. It is no
-// reason against the merge, and what waits on the branch already is not of it.
+// waits returns what would not be done immediately, and why: usually because of a window or a freeze. It does not
+// prevent the merge, and does not include what already waits on the branch.
 func (r *Review) waits() []string {
 	p := r.of.Plan
 	var found []string
@@ -209,14 +209,14 @@ func (r *Review) chartsWait() bool {
 	return frozen != "" && strings.HasSuffix(r.of.Hide.Hide(r.of.ChartsChange), frozen)
 }
 
-// check is what is held or refused, and why: most messages begin with the object's name.
+// check returns a line about what is held or refused, and why: most messages already start with the object's name.
 func check(what, name, message string) string {
 	return what + name + ": " + strings.TrimPrefix(strings.TrimPrefix(message, name), ": ")
 }
 
 func andMore(n int) string { return shortlist.More("; ", n-1) }
 
-// touched is how many nodes a Change is on.
+// touched returns the number of nodes that a Change affects.
 func touched(c *plan.Change) string {
 	if c.UpTo {
 		return "up to " + nodes(c.Nodes)
@@ -226,7 +226,7 @@ func touched(c *plan.Change) string {
 
 func nodes(n int) string { return english.Plural(n, "node", "") }
 
-// atOnce is what a commit does to the charts and to nodes that neither waits nor is held.
+// atOnce returns what a commit does to the charts and to nodes without being held or waiting.
 func (r *Review) atOnce() []string {
 	var parts []string
 	if charts := r.of.Hide.Hide(r.of.ChartsChange); charts != "" && !r.chartsWait() {
@@ -250,7 +250,7 @@ func (r *Review) atOnce() []string {
 	return parts
 }
 
-// effect is what a commit of which nothing is held does.
+// effect returns what a commit without holds does.
 func (r *Review) effect() string {
 	parts := r.atOnce()
 	changed := len(r.of.Plan.Changes) + len(r.of.Plan.Removals)
@@ -333,18 +333,18 @@ func within(words string) string {
 	return " (" + words + ")"
 }
 
-// pool is what becomes of the nodes of one NodePool.
+// pool is what happens to the nodes of one NodePool.
 type pool struct {
 	Name, Nodes, Effect, Reason, AtLeast string
 
 	pace    plan.PoolPace
 	reasons []string
 	count   int
-	// to are the pools that its nodes move to; empty if they end.
+	// to are the pools that its nodes move to; empty if they are terminated.
 	to []string
 }
 
-// poolsOf are the pools whose nodes a Plan touches, held ones included, by name.
+// poolsOf returns the pools whose nodes a Plan affects, including held ones, sorted by name.
 func poolsOf(in Input) []pool {
 	found := append(append(replaced(in, ""), replaced(in, plan.Hold)...), replaced(in, plan.Wait)...)
 	for i := range in.Plan.Changes {
@@ -381,7 +381,7 @@ func poolsOf(in Input) []pool {
 	return found
 }
 
-// consolidated is the row of a pool whose nodes Karpenter may consolidate after a Change, and could not before.
+// consolidated is the row of a pool whose nodes Karpenter may consolidate after a Change, but not before it.
 func consolidated(c *plan.Change, in Input) pool {
 	of := 0
 	for i := range in.Live.NodeClaims {
@@ -395,7 +395,7 @@ func consolidated(c *plan.Change, in Input) pool {
 	}
 }
 
-// Left says why an entry is removed. movesTo are the entries that take its place.
+// Left returns why an entry is removed. movesTo are the entries that replace it.
 func Left(movesTo []string) string {
 	if len(movesTo) > 0 {
 		return "removed from Git, replaced by " + strings.Join(movesTo, ", ")
@@ -403,7 +403,7 @@ func Left(movesTo []string) string {
 	return "removed from Git"
 }
 
-// stays is an effect, with whether it is held or waits.
+// stays returns an effect, and whether it is held or waits.
 func stays(action plan.Action, effect plan.Effect) string {
 	switch action { //nolint:exhaustive // all others go ahead
 	case plan.Hold:
@@ -414,8 +414,8 @@ func stays(action plan.Action, effect plan.Effect) string {
 	return string(effect)
 }
 
-// replaced are the pools whose nodes Karpenter replaces, by Changes that are held, that wait, or that go
-// ahead, which have none of these actions.
+// replaced returns the pools whose nodes Karpenter replaces because of Changes with an action: Hold, Wait, or empty for
+// all others.
 func replaced(in Input, action plan.Action) []pool {
 	changes := slices.DeleteFunc(slices.Clone(in.Plan.Changes), func(c plan.Change) bool {
 		of := plan.Action("")
@@ -453,7 +453,7 @@ func replaced(in Input, action plan.Action) []pool {
 	return found
 }
 
-// atLeast is the lower bound of the time.
+// atLeast describes the lower bound of the time.
 func atLeast(pace plan.PoolPace, in Input) string {
 	switch {
 	case pace.Unlaunchable:
@@ -468,7 +468,7 @@ func atLeast(pace plan.PoolPace, in Input) string {
 	return pace.LowerBound()
 }
 
-// joined are words in order, each once.
+// joined returns the words sorted, without duplicates.
 func joined(words []string) string {
 	sorted := slices.Clone(words)
 	slices.Sort(sorted)

@@ -35,7 +35,7 @@ func move(name string, nodes int, to ...string) plan.Candidate {
 	return c
 }
 
-// TestOneLine: what stands in the status, and its state.
+// TestOneLine covers the text of the status, and its state.
 func TestOneLine(t *testing.T) {
 	change := plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Action: plan.Update, Effect: plan.EffectNone}
 	refused := plan.Change{Ref: change.Ref, Action: plan.Refuse, Message: "x", Err: errors.New("NodePool/a: weight is not valid")}
@@ -107,8 +107,8 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
-// TestACommitCannotWriteTheComment: names and messages of a commit stand in code, whatever is in
-// them, and what came out of a Secret does not.
+// TestACommitCannotWriteTheComment: names and messages from a commit are formatted as code, whatever they contain, and
+// values of Secrets are hidden.
 func TestACommitCannotWriteTheComment(t *testing.T) {
 	evil := "a` @octocat <img src=x> [l](http://x) | cell\n```\n# h \u202e"
 	held := leavingPool(evil, 3, true)
@@ -137,7 +137,7 @@ func TestACommitCannotWriteTheComment(t *testing.T) {
 	}
 }
 
-// TestTheTimeOfARemoval: in the table stands how many rounds it takes, as spec.removal says.
+// TestTheTimeOfARemoval: the table says how many rounds it takes according to spec.removal.
 func TestTheTimeOfARemoval(t *testing.T) {
 	most := intstr.FromInt32(3)
 	in := Preview{Plan: &plan.Plan{Removals: []plan.Candidate{leavingPool("b", 7, false)}}, Removal: v1alpha1.RemovalPolicy{MaxUnavailable: &most}}
@@ -147,7 +147,7 @@ func TestTheTimeOfARemoval(t *testing.T) {
 	}
 }
 
-// TestTheFolderOfAWhatIf: the command is right in any checkout, and a name ends no word of it.
+// TestTheFolderOfAWhatIf: the command works in any checkout, and the folder is quoted if necessary.
 func TestTheFolderOfAWhatIf(t *testing.T) {
 	for path, folder := range map[string]string{
 		"": "./", "./": "./", ".": "./", "clusters/eu": "./clusters/eu", "./clusters/eu/": "./clusters/eu",
@@ -163,7 +163,7 @@ func TestTheFolderOfAWhatIf(t *testing.T) {
 	}
 }
 
-// TestACommentIsBounded: a commit that renames everything fits what hosts take.
+// TestACommentIsBounded: the comment for a commit that renames everything fits the hosts' limits.
 func TestACommentIsBounded(t *testing.T) {
 	in := Preview{Plan: &plan.Plan{}}
 	for i := range 5000 {
@@ -186,13 +186,13 @@ func TestACommentIsBounded(t *testing.T) {
 	}
 }
 
-// recorded is a removal that waits on the branch already.
+// recorded is a removal that already waits on the branch.
 func recorded(c plan.Candidate) plan.Candidate {
 	c.Recorded = true
 	return c
 }
 
-// TestACommentHasAllThatIsWrong: a status has room for the first words, and a comment for all of it.
+// TestACommentHasAllThatIsWrong: a status contains the first words, and a comment everything.
 func TestACommentHasAllThatIsWrong(t *testing.T) {
 	long := strings.Repeat("a folder/", 20) + "general.yaml: a field that nobody knows"
 	r := Refused(errors.Join(errors.New("nodes/batch.yaml: no kind"), errors.New(long), errors.New("the token hush was refused")), redact.Values("hush"))
@@ -207,7 +207,7 @@ func TestACommentHasAllThatIsWrong(t *testing.T) {
 	}
 }
 
-// TestADiffHasWhatIsNotSeen written out, and all that stands beside it.
+// TestADiffHasWhatIsNotSeen shows that invisible characters are escaped.
 func TestADiffHasWhatIsNotSeen(t *testing.T) {
 	for name, hidden := range map[string]string{"control": "\u009b", "delete": "\u007f", "escape": "\x1b[2J", "direction": "\u202e", "surrogates": "\U000e0001", "line": "\u2028"} {
 		t.Run(name, func(t *testing.T) {
@@ -223,8 +223,8 @@ func TestADiffHasWhatIsNotSeen(t *testing.T) {
 	}
 }
 
-// TestApprovalsOfAnotherPlan: digests in plumbline.yaml that approve neither this plan nor one that was approved before are named: after
-// the merge they approve another commit.
+// TestApprovalsOfAnotherPlan: digests in plumbline.yaml that approve neither this plan nor an earlier one are named,
+// because after the merge they approve another commit.
 func TestApprovalsOfAnotherPlan(t *testing.T) {
 	digest := func(c string) string { return "sha256:" + strings.Repeat(c, 64) }
 	sync := &v1alpha1.NodeSync{}

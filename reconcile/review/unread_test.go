@@ -19,7 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestWhatMayNotBeReadSaysNothingOfTheCommit: a person without rights gets an error, and no commit is refused for it.
+// TestWhatMayNotBeReadSaysNothingOfTheCommit: a user without permissions gets an error, and the commit is not refused.
 func TestWhatMayNotBeReadSaysNothingOfTheCommit(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {

@@ -28,7 +28,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// registry is one that asks for a password.
+// registry is a chart registry that requires a password.
 type registry struct{ charts *charts.Charts }
 
 func (r registry) Resolve(ctx context.Context, _ charts.Ref, access charts.Access) (*charts.Charts, error) {
@@ -42,14 +42,14 @@ func (registry) Verify(context.Context, charts.Ref, *charts.Charts, charts.Acces
 	return nil
 }
 
-// TestWithheldSecretsAreNotAskedFor: for a commit whose author is not trusted no Secret is read,
-// whatever the NodeSync and the commit name. The same commit of another author has each read.
+// TestWithheldSecretsAreNotAskedFor: for a commit of an untrusted author no Secret is read, whatever the NodeSync and
+// the commit name. For the same commit of another author, each is read.
 func TestWithheldSecretsAreNotAskedFor(t *testing.T) {
 	from := "valuesFrom: [{kind: Secret, name: values}]\n"
 	for name, c := range map[string]struct {
 		edit func(*v1alpha1.NodeSync)
 		yaml string
-		// reads is which Secrets another author's has read, and says what is said to this one.
+		// reads are the Secrets read for another author, and says is the message for this one.
 		reads, says string
 	}{
 		"of a registry": {
@@ -95,7 +95,7 @@ func TestWithheldSecretsAreNotAskedFor(t *testing.T) {
 	}
 }
 
-// withSecrets is which Secrets a preview has read, and what it says.
+// withSecrets returns which Secrets a preview has read, and its message.
 func withSecrets(t *testing.T, withheld bool, yaml string, edit func(*v1alpha1.NodeSync)) (reads []string, said string) {
 	t.Helper()
 	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "prod", UID: "11", Generation: 1}}
@@ -152,7 +152,7 @@ func withSecrets(t *testing.T, withheld bool, yaml string, edit func(*v1alpha1.N
 	return reads, said
 }
 
-// isSecret reports whether an object, or a list, is of Secrets.
+// isSecret reports whether an object is a Secret or a list of Secrets.
 func isSecret(c client.Client, object runtime.Object) bool {
 	gvk, err := c.GroupVersionKindFor(object)
 	return err == nil && (gvk.Kind == "Secret" || gvk.Kind == "SecretList")
