@@ -15,15 +15,15 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// adapter is what one type of receiver wants sent. It has no I/O.
+// adapter defines the requests for one type of receiver. It does no I/O.
 type adapter struct {
-	// body is sent as JSON; nil if the receiver has no use for the Notice.
+	// body is sent as JSON; nil if the receiver does not handle the Notice.
 	body func(Notice) any
-	// sign puts what proves the sender into the header.
+	// sign returns the header that authenticates the sender.
 	sign func(credentials, []byte) (name, value string)
 }
 
-// adapters are the types of receivers.
+// adapters maps the types of receivers to their adapters.
 func adapters() map[v1alpha1.NotifyType]adapter {
 	return map[v1alpha1.NotifyType]adapter{
 		v1alpha1.NotifySlack:        {body: slack, sign: unsigned},
@@ -33,10 +33,10 @@ func adapters() map[v1alpha1.NotifyType]adapter {
 	}
 }
 
-// unsigned is for receivers whose address is the secret.
+// unsigned is for receivers whose address is secret.
 func unsigned(credentials, []byte) (name, value string) { return "", "" }
 
-// title names the NodeSync, and the cluster where it is known.
+// title names the NodeSync, and the cluster if known.
 func title(n Notice) string {
 	if n.Cluster == "" {
 		return "nodesync/" + n.NodeSync.Name
@@ -44,8 +44,8 @@ func title(n Notice) string {
 	return "nodesync/" + n.NodeSync.Name + " on " + n.Cluster
 }
 
-// alertLasts is when an alert ends by itself that nobody has ended: it is sent once, and without an
-// end Alertmanager would resolve it after its resolve_timeout, 5 minutes.
+// alertLasts is the time after which an unresolved alert ends: it is sent only once, and without an end Alertmanager
+// would resolve it after its resolve_timeout, 5 minutes.
 const alertLasts = 30 * 24 * time.Hour
 
 // alert is one of postableAlerts:
@@ -57,8 +57,8 @@ type alert struct {
 	EndsAt      time.Time         `json:"endsAt"`
 }
 
-// alertmanager sends a trouble as an alert that fires, and its end as the same one, resolved. An alert
-// is known by its labels, so that the reason, which may change meanwhile, is none of them.
+// alertmanager sends a problem as a firing alert, and its end as the same alert, resolved. Alertmanager identifies an
+// alert by its labels, so the reason, which may change, is not a label.
 func alertmanager(n Notice) any {
 	if n.Since.IsZero() {
 		return nil
@@ -81,7 +81,7 @@ func alertmanager(n Notice) any {
 	return []alert{a}
 }
 
-// authorized is a bearer's token, or a user with a password.
+// authorized authenticates with a bearer token, or with a user and a password.
 func authorized(c credentials, _ []byte) (name, value string) {
 	switch {
 	case c.Token != "":
@@ -92,7 +92,7 @@ func authorized(c credentials, _ []byte) (name, value string) {
 	return "", ""
 }
 
-// generic sends what Flux's provider generic sends: an event, its metadata without a prefix.
+// generic sends the same as Flux's provider generic: an event, with metadata keys without a prefix.
 // https://fluxcd.io/flux/components/notification/providers/#generic-webhook
 func generic(n Notice) any {
 	metadata := map[string]string{"subject": n.Subject}
@@ -110,7 +110,7 @@ func generic(n Notice) any {
 	}
 }
 
-// hashed is the HMAC of the body, as that of Flux's provider generic-hmac; none without a key.
+// hashed returns the HMAC of the body, like Flux's provider generic-hmac; none without a key.
 // https://fluxcd.io/flux/components/notification/providers/#generic-webhook-with-hmac
 func hashed(c credentials, body []byte) (name, value string) {
 	if c.Token == "" {
@@ -121,13 +121,13 @@ func hashed(c credentials, body []byte) (name, value string) {
 	return "X-Signature", "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// slackMessage is that of an incoming webhook, with one attachment for the color:
+// slackMessage is the body for an incoming webhook, with one attachment for the color:
 // https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks and
 // https://docs.slack.dev/legacy/legacy-messaging/legacy-secondary-message-attachments
 type slackMessage struct {
 	Text string `json:"text"`
-	// Mrkdwn is false: a name with an asterisk or an underscore is no emphasis. Fields of an attachment
-	// are marked up only where mrkdwn_in names them.
+	// Mrkdwn is false, so that asterisks and underscores in names are not formatted. Fields of an attachment are only
+	// formatted if mrkdwn_in lists them.
 	Mrkdwn      bool              `json:"mrkdwn"`
 	Attachments []slackAttachment `json:"attachments"`
 }
@@ -145,7 +145,7 @@ type slackField struct {
 	Short bool   `json:"short"`
 }
 
-// slackEscaped are the three characters by which Slack knows links and mentions:
+// slackEscaped escapes the three characters that Slack uses for links and mentions:
 // https://docs.slack.dev/messaging/formatting-message-text#escaping
 var slackEscaped = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
@@ -162,9 +162,9 @@ func slack(n Notice) any {
 	return slackMessage{Text: head, Attachments: []slackAttachment{attachment}}
 }
 
-// teamsMessage is an Adaptive Card, as a workflow takes it that posts what its webhook gets:
-// https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using
-// and https://adaptivecards.microsoft.com. Teams shows version 1.4.
+// teamsMessage is an Adaptive Card for a workflow that posts what its webhook receives:
+// https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using and
+// https://adaptivecards.microsoft.com. Teams shows version 1.4.
 type teamsMessage struct {
 	Type        string            `json:"type"`
 	Attachments []teamsAttachment `json:"attachments"`
@@ -182,8 +182,8 @@ type teamsCard struct {
 	Body    []teamsElement `json:"body"`
 }
 
-// teamsElement is a RichTextBlock. A TextBlock, and a fact, would read Markdown, by which a name in a
-// message could be a link: https://adaptivecards.microsoft.com/?topic=RichTextBlock and ?topic=TextRun
+// teamsElement is a RichTextBlock. A TextBlock or a fact would render Markdown, so that a name in a message could
+// become a link: https://adaptivecards.microsoft.com/?topic=RichTextBlock and ?topic=TextRun
 type teamsElement struct {
 	Type    string     `json:"type"`
 	Inlines []teamsRun `json:"inlines"`

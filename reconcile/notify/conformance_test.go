@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "write the recorded shapes again")
 
-// TestReceiversGetTheirShape: each type of receiver gets what its documentation says, as recorded in
-// testdata, for a trouble and for its end.
+// TestReceiversGetTheirShape: each type of receiver gets the documented body, as recorded in testdata, for a problem
+// and for its end.
 func TestReceiversGetTheirShape(t *testing.T) {
 	for _, kind := range []v1alpha1.NotifyType{v1alpha1.NotifySlack, v1alpha1.NotifyTeams, v1alpha1.NotifyAlertmanager, v1alpha1.NotifyGeneric} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestReceiversGetTheirShape(t *testing.T) {
 	}
 }
 
-// TestProof: who sends is proven as each type of receiver expects it.
+// TestProof: the sender is authenticated as each type of receiver expects.
 func TestProof(t *testing.T) {
 	password := func(s *corev1.Secret) {
 		delete(s.Data, "token")
@@ -93,7 +93,7 @@ func TestProof(t *testing.T) {
 	}
 }
 
-// TestAlertmanagerGetsNoFinishedRollout: it is no alert.
+// TestAlertmanagerGetsNoFinishedRollout, because it is not an alert.
 func TestAlertmanagerGetsNoFinishedRollout(t *testing.T) {
 	w := newWorld(t, nil, nil)
 	finished := notify.Notice{NodeSync: prod, Subject: "RolledOut", Reason: notify.RolledOut, Severity: v1alpha1.NotifyInfo}

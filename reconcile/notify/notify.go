@@ -14,20 +14,20 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
-// maxMessage is how much of a message the record keeps, in bytes: enough to know it by.
+// maxMessage limits how much of a message the record keeps, in bytes: enough to identify it.
 const maxMessage = 512
 
-// subject is a condition that may be in trouble.
+// subject is a condition that may report a problem.
 type subject struct {
 	name string
-	// trouble is what it says while a person has to do something; nil if nobody has to.
+	// trouble returns the condition if it reports a problem that needs a person; otherwise nil.
 	trouble func(*v1alpha1.NodeSync) *metav1.Condition
-	// well is the message on its end, and whether it has ended: what is neither in trouble nor
-	// well is on its way.
+	// well returns whether the problem has ended, and the message on its end. A condition that reports neither a
+	// problem nor its end is still progressing.
 	well func(*v1alpha1.NodeSync) (words string, ended bool)
 }
 
-// subjects are all of them.
+// subjects returns all subjects.
 func subjects() []subject {
 	return []subject{
 		{meta.ReadyCondition, stalled, isTrue(meta.ReadyCondition)},
@@ -36,7 +36,7 @@ func subjects() []subject {
 	}
 }
 
-// stalled is Ready where it does not become so by itself: refused, held, or a removal that is stalled.
+// stalled returns Ready if it will not become True without a person: refused, held, or a stalled removal.
 func stalled(sync *v1alpha1.NodeSync) *metav1.Condition {
 	if ready := conditions.Get(sync, meta.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse && conditions.IsTrue(sync, meta.StalledCondition) {
 		return ready
@@ -44,7 +44,7 @@ func stalled(sync *v1alpha1.NodeSync) *metav1.Condition {
 	return nil
 }
 
-// failing is a rollout that is stopped, held, fails, or takes too long.
+// failing returns RolledOut if the rollout is stopped, held, failing, or takes too long.
 func failing(sync *v1alpha1.NodeSync) *metav1.Condition {
 	rolled := conditions.Get(sync, v1alpha1.RolledOutCondition)
 	if rolled == nil || rolled.Status != metav1.ConditionFalse || rolled.Reason == v1alpha1.ReasonRollingOut {
@@ -72,9 +72,8 @@ func isTrue(kind string) func(*v1alpha1.NodeSync) (string, bool) {
 	}
 }
 
-// Next is what is new of a NodeSync that a reconcile has found before and leaves after: the record
-// of open troubles, as it is to be, and the Notices that are new. Nothing is recorded where nobody is
-// to be notified, and nothing changes while the NodeSync is suspended.
+// Next returns the new record of open problems, and the new Notices, given a NodeSync before and after a reconcile. It
+// records nothing if there is no receiver, and changes nothing while the NodeSync is suspended.
 func Next(before, after *v1alpha1.NodeSync, cluster string, at metav1.Time) ([]v1alpha1.Notified, []Notice) {
 	switch {
 	case len(after.Spec.Notify) == 0:
@@ -106,7 +105,7 @@ func recorded(sync *v1alpha1.NodeSync, name string) *v1alpha1.Notified {
 	return &sync.Status.Notified[i]
 }
 
-// next is the record of one subject, and the Notice on it.
+// next returns the record of one subject, and its Notice.
 func (s subject) next(open *v1alpha1.Notified, before, after *v1alpha1.NodeSync, at metav1.Time) (*v1alpha1.Notified, *Notice) {
 	if c := s.trouble(after); c != nil {
 		entry := v1alpha1.Notified{
@@ -133,41 +132,40 @@ func (s subject) next(open *v1alpha1.Notified, before, after *v1alpha1.NodeSync,
 	return nil, nil
 }
 
-// known reports whether a trouble was notified already: it has the reason of the open one, and is not that of
-// another commit in other words. A diagnosis that changes while the commit is the same is no news.
+// known reports whether a problem was already notified: it has the reason of the open one, and it is not a different
+// message for another commit. A changed diagnosis of the same commit is not a new problem.
 func known(open, now v1alpha1.Notified) bool {
 	return open.Reason == now.Reason && (open.Revision == now.Revision || open.Message == now.Message)
 }
 
 const (
-	// Recovered is the reason of a Notice on the end of a trouble.
+	// Recovered is the reason of a Notice about the end of a problem.
 	Recovered = "Recovered"
-	// RolledOut is the reason of one on a rollout that has finished.
+	// RolledOut is the reason of a Notice about a completed rollout.
 	RolledOut = "RolledOut"
 )
 
 // Notice is one change of state.
 type Notice struct {
 	NodeSync types.NamespacedName
-	// Cluster is the EKS cluster; empty while its name is not known.
+	// Cluster is the name of the EKS cluster; empty if unknown.
 	Cluster string
 	// Subject is the condition that has changed.
 	Subject string
-	// Reason is the condition's, or Recovered or RolledOut. Of is the reason of the trouble that has
-	// ended; empty if none has.
+	// Reason is the condition's reason, or Recovered or RolledOut. Of is the reason of the problem that has ended;
+	// empty if none has.
 	Reason, Of string
 	Severity   v1alpha1.NotifySeverity
 	Message    string
 	Revision   string
-	// At is when it changed, and Since when the trouble began that it is about; zero if it is
-	// about none.
+	// At is when it changed, and Since when the problem that it is about started; zero if there is none.
 	At, Since time.Time
 }
 
-// Trouble reports whether it needs a person.
+// Trouble reports whether the Notice needs a person.
 func (n Notice) Trouble() bool { return n.Severity == v1alpha1.NotifyError }
 
-// For reports whether a receiver wants it. The end of a trouble goes to whom the trouble went.
+// For reports whether a receiver wants the Notice. The end of a problem is sent to every receiver of the problem.
 func (n Notice) For(to v1alpha1.Notify) bool {
 	if to.Severity == v1alpha1.NotifyError && !n.Trouble() && n.Of == "" {
 		return false

@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/notify"
 )
 
-// pass is what one reconcile leaves: Ready, RolledOut and NodeDrift as STATUS:REASON:MESSAGE.
+// pass is the result of one reconcile: Ready, RolledOut and NodeDrift as STATUS:REASON:MESSAGE.
 type pass struct {
 	ready, rolled, drift string
 	stuck                bool
@@ -21,7 +21,7 @@ type pass struct {
 	want                 []string
 }
 
-// TestNext tells each change of state once, over passes that follow one another.
+// TestNext notifies each change of state once, over consecutive reconciles.
 func TestNext(t *testing.T) {
 	cases := map[string][]pass{
 		"nothing goes wrong": {
@@ -124,7 +124,7 @@ func (p pass) nodeSync(before *v1alpha1.NodeSync) *v1alpha1.NodeSync {
 	return sync
 }
 
-// TestFor: who is notified of a trouble is notified of its end, and who wants errors only of no finished rollout.
+// TestFor: a receiver of a problem also gets its end, and a receiver of errors only gets no completed rollout.
 func TestFor(t *testing.T) {
 	held := notify.Notice{Reason: "Held", Severity: v1alpha1.NotifyError}
 	ended := notify.Notice{Reason: notify.Recovered, Of: "Held", Severity: v1alpha1.NotifyInfo}

@@ -26,28 +26,28 @@ import (
 )
 
 const (
-	// maxWaiting is how many Notices wait for one receiver; the oldest is dropped for another.
+	// maxWaiting limits the Notices that wait for one receiver; a new one replaces the oldest.
 	maxWaiting = 32
-	// maxFailures is how many failures of one NodeSync wait to be reported.
+	// maxFailures limits the failures of one NodeSync that wait to be reported.
 	maxFailures = 8
-	// longest is the longest wait that a receiver may ask for.
+	// longest limits the wait that a receiver may request.
 	longest = 10 * time.Minute
-	// maxFailure is how long the words of a failure are, in bytes.
+	// maxFailure limits the message of a failure, in bytes.
 	maxFailure = 256
 )
 
-// delays are before the second attempt, and so on: six in all, within ten minutes.
+// delays returns the delays before retries: six attempts in total, within ten minutes.
 func delays() []time.Duration {
 	return []time.Duration{time.Second, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 5 * time.Minute}
 }
 
-// Sender posts Notices beside the reconciles. It may be used by several goroutines.
+// Sender posts Notices concurrently with the reconciles. It is safe for concurrent use.
 type Sender struct {
-	// Secrets reads past the cache.
+	// Secrets reads without a cache.
 	Secrets client.Reader
-	// Grants say to which hosts one may be sent.
+	// Grants defines to which hosts a Secret may be sent.
 	Grants grant.Policy
-	// Pause waits; an error ends the attempts. Nil waits for real.
+	// Pause waits; an error stops the attempts. If nil, a timer is used.
 	Pause func(context.Context, time.Duration) error
 
 	mu     sync.Mutex
@@ -55,19 +55,19 @@ type Sender struct {
 	failed map[types.NamespacedName][]string
 }
 
-// receiver is one of a NodeSync's.
+// receiver identifies a receiver of a NodeSync.
 type receiver struct {
 	sync types.NamespacedName
 	name string
 }
 
-// waiting is a Notice that is to be sent.
+// waiting is a Notice in a queue.
 type waiting struct {
 	to     v1alpha1.Notify
 	notice Notice
 }
 
-// Send has the receivers of a NodeSync that want the Notices get them. It returns at once.
+// Send queues the Notices for those receivers of a NodeSync that want them. It does not block.
 func (s *Sender) Send(ctx context.Context, to []v1alpha1.Notify, notices []Notice) {
 	for _, n := range notices {
 		for _, t := range to {
@@ -116,7 +116,7 @@ func (s *Sender) run(ctx context.Context, at receiver) {
 	}
 }
 
-// deliver makes attempts until one succeeds, or no other is worth it.
+// deliver retries until an attempt succeeds or another one is pointless.
 func (s *Sender) deliver(ctx context.Context, w waiting) error {
 	for _, delay := range delays() {
 		err := s.attempt(ctx, w)
@@ -131,7 +131,7 @@ func (s *Sender) deliver(ctx context.Context, w waiting) error {
 	return s.attempt(ctx, w)
 }
 
-// attempt reads the Secret each time: a person may have corrected it meanwhile.
+// attempt reads the Secret each time, because a user may have corrected it in the meantime.
 func (s *Sender) attempt(ctx context.Context, w waiting) error {
 	reading, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -162,7 +162,7 @@ func (s *Sender) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// fail notes what was not sent, for the next reconcile to report.
+// fail records what was not sent, for the next reconcile to report.
 func (s *Sender) fail(at receiver, n Notice, err error) {
 	if s.failed == nil {
 		s.failed = map[types.NamespacedName][]string{}
@@ -173,7 +173,7 @@ func (s *Sender) fail(at receiver, n Notice, err error) {
 	}
 }
 
-// Failed is what was not sent since it was asked last.
+// Failed returns what was not sent since the last call.
 func (s *Sender) Failed(sync types.NamespacedName) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,14 +182,13 @@ func (s *Sender) Failed(sync types.NamespacedName) []string {
 	return failed
 }
 
-// timeout is that of one attempt, and maxAnswer how much of an answer is read.
+// timeout limits one attempt, and maxAnswer what is read of a response.
 const (
 	timeout   = 10 * time.Second
 	maxAnswer = 4 << 10
 )
 
-// laterError is a failure that may end by itself. After is how long the receiver wants none; 0 where
-// it did not say.
+// laterError is a failure that may be temporary. after is how long the receiver wants no requests; 0 if it did not say.
 type laterError struct {
 	after time.Duration
 	err   error
@@ -199,7 +198,7 @@ func (e *laterError) Error() string { return e.err.Error() }
 
 func (e *laterError) Unwrap() error { return e.err }
 
-// post makes one attempt. A *laterError is worth another.
+// post makes one attempt. A *laterError is worth a retry.
 func post(ctx context.Context, kind adapter, n Notice, with credentials) error {
 	data, err := json.Marshal(kind.body(n))
 	if err != nil {
@@ -238,7 +237,7 @@ func post(ctx context.Context, kind adapter, n Notice, with credentials) error {
 	return judge(response, said)
 }
 
-// judge turns an answer into an error, or nil.
+// judge converts a response into an error, or nil.
 func judge(response *http.Response, said []byte) error {
 	code := response.StatusCode
 	err := fmt.Errorf("it answers %s", response.Status)
@@ -258,15 +257,15 @@ func judge(response *http.Response, said []byte) error {
 	return err
 }
 
-// credentials are what a receiver is reached with.
+// credentials are the address of a receiver and its authentication.
 type credentials struct {
 	Address, Token, Username, Password string
-	// CA are authorities of the host, in PEM, beside the system's.
+	// CA contains certificate authorities of the host, in PEM, in addition to the system's.
 	CA []byte
 }
 
-// secrets are what no message repeats. The whole address is one: that of Slack and of Teams is all
-// that it takes to write there.
+// secrets returns the values that no message may repeat. They include the whole address, because that of Slack and
+// Teams is all that is needed to post there.
 func (c credentials) secrets() []string {
 	all := []string{c.Address, c.Token, c.Password}
 	if at, err := url.Parse(c.Address); err == nil {
@@ -275,7 +274,7 @@ func (c credentials) secrets() []string {
 	return all
 }
 
-// open reads a Secret of the NodeSync's namespace, where it may be sent to the host that it names.
+// open reads a Secret in the NodeSync's namespace, if it may be sent to the host in it.
 func open(ctx context.Context, reader client.Reader, grants grant.Policy, sync types.NamespacedName, name string) (credentials, error) {
 	secret := &corev1.Secret{}
 	if err := reader.Get(ctx, types.NamespacedName{Namespace: sync.Namespace, Name: name}, secret); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/notify"
 )
 
-// answers sends codes, one after another, and 200 after them.
+// answers responds with the codes, one after another, and then with 200.
 func answers(codes ...int) func(int, http.ResponseWriter, *http.Request) {
 	return func(n int, w http.ResponseWriter, _ *http.Request) {
 		if n <= len(codes) {
@@ -23,7 +23,7 @@ func answers(codes ...int) func(int, http.ResponseWriter, *http.Request) {
 	}
 }
 
-// TestRetries what may go well later, and nothing else.
+// TestRetries covers failures that may be temporary, and others, which are not retried.
 func TestRetries(t *testing.T) {
 	cases := map[string]struct {
 		codes    []int
@@ -46,7 +46,7 @@ func TestRetries(t *testing.T) {
 					t.Errorf("failed with %q, want %q", failed, c.failure)
 				}
 			}
-			// What comes next shows that no attempt is left.
+			// The next request shows that no attempt remains.
 			w.tell(v1alpha1.NotifyGeneric, endedNotice())
 			w.until("the next", func() bool { return len(w.requests()) == c.requests+1 })
 			if last := w.requests()[c.requests]; !strings.Contains(last.body, notify.Recovered) {
@@ -56,7 +56,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestRateLimit is waited for as long as the receiver asks, and no longer than ten minutes.
+// TestRateLimit waits as long as the receiver requests, but at most ten minutes.
 func TestRateLimit(t *testing.T) {
 	for after, want := range map[string]time.Duration{"7": 7 * time.Second, "86400": 10 * time.Minute, "0": time.Second, "soon": time.Second} {
 		w := newWorld(t, nil, func(n int, rw http.ResponseWriter, _ *http.Request) {
@@ -73,7 +73,7 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-// TestSecrets go to no host that they do not name, and into no message.
+// TestSecrets are only sent to hosts that they name, and are in no message.
 func TestSecrets(t *testing.T) {
 	cases := map[string]struct {
 		change func(*corev1.Secret)
@@ -115,7 +115,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestNobodyWaits for a receiver that hangs: Send returns at once, others are notified, and what waits is bounded.
+// TestNobodyWaits for a receiver that hangs: Send returns immediately, others are notified, and the queue is limited.
 func TestNobodyWaits(t *testing.T) {
 	hanging := make(chan struct{})
 	defer close(hanging)

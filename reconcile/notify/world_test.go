@@ -28,7 +28,7 @@ func condition(kind, words string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: metav1.ConditionStatus(parts[0]), Reason: parts[1], Message: parts[2]}
 }
 
-// world is a receiver and what sends to it.
+// world is a receiver and a Sender.
 type world struct {
 	*notify.Sender
 
@@ -47,7 +47,7 @@ type request struct {
 	body   string
 }
 
-// newWorld answers the Nth request by answer.
+// newWorld responds to the Nth request with answer.
 func newWorld(t *testing.T, change func(*corev1.Secret), answer func(n int, w http.ResponseWriter, r *http.Request)) *world {
 	t.Helper()
 	w := &world{t: t}
@@ -109,7 +109,7 @@ func (w *world) until(what string, is func() bool) {
 	}
 }
 
-// failure waits for a Notice that was not sent.
+// failure waits for the failure of a Notice.
 func (w *world) failure() string {
 	w.t.Helper()
 	var failed []string
