@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// TestForgeries: each host's way to prove itself, with something wrong.
+// TestForgeries: the authentication of each host, with something wrong.
 func TestForgeries(t *testing.T) {
 	b := newBed(t, tokenSecret(theToken), following("hub", "https://github.com/codertocat/hello-world", v1alpha1.GitRef{}))
 	body := payloadOf(t, "github/push.json")
@@ -100,7 +100,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestNothingIsParsedBeforeTheProofHolds: a stranger hears the same of any body.
+// TestNothingIsParsedBeforeTheProofHolds: an unauthenticated client gets the same response for any body.
 func TestNothingIsParsedBeforeTheProofHolds(t *testing.T) {
 	b := newBed(t, tokenSecret(theToken))
 	valid := payloadOf(t, "github/push.json")

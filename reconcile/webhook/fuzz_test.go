@@ -8,8 +8,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// FuzzReceive: whatever is sent, only who has the token wakes anything, and only
-// by a push of a repository that a NodeSync follows.
+// FuzzReceive: whatever is sent, only a client with the token enqueues NodeSyncs, and only with a push to a repository
+// that they follow.
 func FuzzReceive(f *testing.F) {
 	for _, file := range []string{
 		"github/push.json", "github/tag.json", "github/ping.json", "gitlab/push.json", "gitlab/tag.json", "gitea/push.json", "forgejo/push.json",
@@ -64,7 +64,7 @@ func FuzzRepositoryOf(f *testing.F) {
 	})
 }
 
-// isPlain reports whether a name means itself in a URL.
+// isPlain reports whether a name needs no escaping in a URL.
 func isPlain(name string) bool {
 	for _, c := range name {
 		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '/' && c != '-' && c != '_' {

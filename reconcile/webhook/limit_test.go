@@ -9,15 +9,14 @@ import (
 	"time"
 )
 
-// still is a clock that stands.
+// still is a clock that does not advance.
 type still struct{ at time.Time }
 
 func (s *still) now() time.Time { return s.at }
 
 func newStill() *still { return &still{time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)} }
 
-// TestSendersBehindAProxy: each is counted by itself, and none gets more by what
-// it says of where it comes from.
+// TestSendersBehindAProxy: each is counted separately, and none gets more requests by claiming another address.
 func TestSendersBehindAProxy(t *testing.T) {
 	const proxy, stranger = "10.0.0.7:4000", "192.0.2.9:4000"
 	clock := newStill()
@@ -34,7 +33,7 @@ func TestSendersBehindAProxy(t *testing.T) {
 				in++
 			}
 		}
-		clock.at = clock.at.Add(5 * time.Second) // the total is full again, a sender's is not
+		clock.at = clock.at.Add(5 * time.Second) // the total limit has recovered, a sender's has not
 		return in
 	}
 	if in := let(proxy, "198.51.100.%d, 192.0.2.1"); in != requestsOfOne.Burst {

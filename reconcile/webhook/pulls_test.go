@@ -9,15 +9,15 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// Look is that of Pulls.
+// Look implements Pulls.
 func (b *bed) Look(names []types.NamespacedName) {
 	for _, name := range names {
 		b.looked = append(b.looked, name.Name)
 	}
 }
 
-// TestPullRequestsAreLookedAt: an event of one, and a push to any branch, have them listed by who
-// follows those of the repository, by its source or by report.url.
+// TestPullRequestsAreLookedAt: an event of a pull request, and a push to any branch, enqueue the listing for NodeSyncs
+// that follow pull requests of the repository, by their source or by report.url.
 func TestPullRequestsAreLookedAt(t *testing.T) {
 	const hub = "https://github.com/codertocat/hello-world"
 	asks := following("asks", hub, v1alpha1.GitRef{Branch: "another"})
@@ -42,7 +42,7 @@ func TestPullRequestsAreLookedAt(t *testing.T) {
 	}
 }
 
-// TestPullRequestsOfEachHost are looked at, by whichever of its names the repository is followed.
+// TestPullRequestsOfEachHost are listed, by any name of the repository.
 func TestPullRequestsOfEachHost(t *testing.T) {
 	for name, c := range map[string]struct{ host, event, file, provider, url string }{
 		"bitbucket":   {"bitbucket", "pullrequest:updated", "bitbucket/pull.json", "bitbucket", "https://bitbucket.org/acme/fleet"},

@@ -17,19 +17,18 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// push is what a host tells: references of a repository have moved.
+// push is an event of a host: references of a repository have moved.
 type push struct {
-	// repositories are the names that the host gives the one repository: it may
-	// be reached over ssh by another host name than over https.
+	// repositories are the host's names for the same repository: its ssh host name may differ from that for https.
 	repositories []repository
-	// anywhere are ends of its name, from a host that does not say its own.
+	// anywhere are suffixes of the repository's name, for a host that does not send its own name.
 	anywhere []string
 	// refs are full names, such as refs/heads/main.
 	refs []string
 }
 
-// payload is what we read of a push: GitHub, Gitea and Forgejo describe the
-// repository in one field, GitLab in another.
+// payload contains the fields that are read of a push: GitHub, Gitea and Forgejo describe the repository in one field,
+// GitLab in another.
 type payload struct {
 	Ref        string `json:"ref"`
 	Repository places `json:"repository"`
@@ -68,14 +67,14 @@ func readEvent(body []byte) (push, error) {
 
 func unreadable(err error) error { return fmt.Errorf("read the event as JSON: %w", err) }
 
-// add notes an URL of the repository, if it is one.
+// add records a URL of the repository, if it is one.
 func (p *push) add(address string) {
 	if r, ok := repositoryOf(address); ok && !slices.Contains(p.repositories, r) {
 		p.repositories = append(p.repositories, r)
 	}
 }
 
-// checked is an event that names a repository.
+// checked returns an error if the event names no repository.
 func (p push) checked() (push, error) {
 	if len(p.repositories) == 0 && len(p.anywhere) == 0 {
 		return push{}, errors.New("read the event: it names no URL of a repository")
@@ -92,7 +91,7 @@ func (s sender) readPush(body []byte) (push, error) {
 	return p, err
 }
 
-// name is the first that the repository has.
+// name returns the first name of the repository.
 func (p push) name() string {
 	if len(p.repositories) > 0 {
 		return string(p.repositories[0])
@@ -100,7 +99,7 @@ func (p push) name() string {
 	return strings.TrimPrefix(p.anywhere[0], "/")
 }
 
-// moved are the references in words.
+// moved lists the references for a message.
 func (p push) moved() string {
 	const most = 3
 	return shortlist.Join(p.refs, most, ", ")
@@ -130,12 +129,12 @@ const (
 	tags     = "refs/tags/"
 )
 
-// follows reports whether a push of a reference can move what a GitRef means. The
-// fields count in the order in which a fetch reads them.
+// follows reports whether a push of a reference can change what a GitRef resolves to. The fields apply in the order in
+// which a fetch reads them.
 func follows(ref v1alpha1.GitRef, pushed string) bool {
 	switch {
 	case ref.Commit != "":
-		return false // it never moves
+		return false // a commit never moves
 	case ref.Name == "HEAD":
 		return strings.HasPrefix(pushed, branches)
 	case ref.Name != "":
@@ -150,14 +149,13 @@ func follows(ref v1alpha1.GitRef, pushed string) bool {
 	return pushed == branches+v1alpha1.DefaultBranch
 }
 
-// origins tells where requests come from: the client that connects, or, where that is a
-// proxy that we trust, whom it names.
+// origins determines where requests come from: the connecting client, or, if that is a trusted proxy, the client that
+// it names.
 type origins struct{ proxies []net.IPNet }
 
-// of is the address that a request comes from; the zero one where it cannot be
-// told. Each proxy appends to X-Forwarded-For who connected to it, so the list is
-// believed from the right for as long as the one who wrote it is trusted: what a
-// client wrote there itself stands left of that, and is not reached.
+// of returns the address that a request comes from; the zero address if unknown. Each proxy appends its client to
+// X-Forwarded-For, so the list is read from the right while the writer of an entry is trusted: entries written by the
+// client itself are further left and are not reached.
 // https://developer.mozilla.org/docs/Web/HTTP/Reference/Headers/X-Forwarded-For#selecting_an_ip_address
 func (o origins) of(r *http.Request) netip.Addr {
 	from, ok := addressOf(r.RemoteAddr)
@@ -179,7 +177,7 @@ func (o origins) trusts(address netip.Addr) bool {
 	return slices.ContainsFunc(o.proxies, func(n net.IPNet) bool { return n.Contains(address.AsSlice()) })
 }
 
-// addressOf reads an address, with a port (some proxies write one) or without.
+// addressOf parses an address, with a port (some proxies add one) or without.
 func addressOf(text string) (netip.Addr, bool) {
 	if with, err := netip.ParseAddrPort(text); err == nil {
 		return with.Addr().Unmap(), true
@@ -188,18 +186,16 @@ func addressOf(text string) (netip.Addr, bool) {
 	return address.Unmap(), err == nil
 }
 
-// repository is where a repository is, as host/path: the same for all of its
-// URLs, over https and ssh, with any user and any port. All in lower
-// case, as the hosts that we hear from tell no two repositories apart by case.
+// repository identifies a repository as host/path: the same for all of its URLs, over https and ssh, with any user and
+// any port. It is in lower case, because the supported hosts do not distinguish repositories by case.
 //
-// Two that differ only in their port are taken for one: then a NodeSync too
-// many is woken, which costs a fetch.
+// Two that differ only in their port count as the same: then one NodeSync too many is enqueued, which costs a fetch.
 type repository string
 
 // scpLike is ssh's short form, such as git@github.com:acme/fleet.git.
 var scpLike = regexp.MustCompile(`^(?:[^@/:]+@)?([^@/:]+):([^:].*)$`)
 
-// repositoryOf names the repository at a URL; false if that is none.
+// repositoryOf returns the repository at a URL; false if it is not a repository's URL.
 func repositoryOf(address string) (repository, bool) {
 	host, place := "", ""
 	if short := scpLike.FindStringSubmatch(address); short != nil && !strings.Contains(address, "://") {
@@ -220,8 +216,8 @@ func repositoryOf(address string) (repository, bool) {
 	return repository(azureName(host + "/" + place)), true
 }
 
-// azureDevOps is Azure DevOps, whose service hooks have no header of their own: they are known by
-// the user and the password that they are given. The user may be any.
+// azureDevOps is Azure DevOps, whose service hooks have no header of their own: they are identified by basic
+// authentication with the configured password. The user is ignored.
 func azureDevOps() sender {
 	return sender{
 		name: "azuredevops", known: "Authorization", pushes: []string{"git.push"},
@@ -237,7 +233,7 @@ func azureDevOps() sender {
 	}
 }
 
-// azureEvent is what we read of an event.
+// azureEvent contains the fields that are read of an event.
 type azureEvent struct {
 	Type     string `json:"eventType"`
 	Resource struct {
@@ -267,14 +263,14 @@ func readAzureEvent(body []byte) (push, error) {
 	return p.checked()
 }
 
-// isPassword reports whether a proof has the token as the password.
+// isPassword reports whether a proof is basic authentication with the token as the password.
 // https://datatracker.ietf.org/doc/html/rfc7617
 func isPassword(proof string, body, token []byte) bool {
 	_, password, is := (&http.Request{Header: http.Header{"Authorization": {proof}}}).BasicAuth()
 	return is && isToken(password, body, token)
 }
 
-// The URLs of a repository on Azure DevOps Services: over https by its two names, over ssh by both.
+// The URLs of a repository on Azure DevOps Services: over https and ssh, each with the old and the new host name.
 // https://learn.microsoft.com/azure/devops/release-notes/2018/sep-10-azure-devops-launch
 var (
 	azureSSH = regexp.MustCompile(`^(?:ssh\.dev\.azure\.com|vs-ssh\.visualstudio\.com)/v3/([^/]+)/([^/]+)/([^/]+)$`)
@@ -282,8 +278,8 @@ var (
 	azureNew = regexp.MustCompile(`^dev\.azure\.com/([^/]+)/(?:([^/]+)/)?_git/([^/]+)$`)
 )
 
-// azureName is the one name of a repository there, in lower case; any other is as it was. A repository
-// that is called as its project is stands without it.
+// azureName returns the canonical name of a repository there, in lower case; other names are unchanged. URLs omit the
+// project if the repository has the same name.
 func azureName(name string) string {
 	for _, form := range []*regexp.Regexp{azureSSH, azureOld, azureNew} {
 		found := form.FindStringSubmatch(name)
@@ -291,7 +287,7 @@ func azureName(name string) string {
 			continue
 		}
 		organization, project, repository := found[1], found[2], found[3]
-		if form == azureSSH { // the short form of ssh is escaped still
+		if form == azureSSH { // ssh's short form is still escaped
 			project, repository = unescaped(project), unescaped(repository)
 		}
 		if project == "" {
@@ -309,7 +305,7 @@ func unescaped(segment string) string {
 	return segment
 }
 
-// bitbucket is Bitbucket Cloud, which names the webhook in a header.
+// bitbucket is Bitbucket Cloud, which identifies the webhook in a header.
 func bitbucket() sender {
 	return sender{
 		name: "bitbucket", known: "X-Hook-UUID", event: "X-Event-Key", pushes: []string{"repo:push"},
@@ -327,8 +323,8 @@ func bitbucketServer() sender {
 	}
 }
 
-// bitbucketEvent is what we read of an event: a push on Cloud, one on Data Center, and a pull
-// request, of which Data Center names the repository elsewhere.
+// bitbucketEvent contains the fields that are read of an event: a push on Cloud, a push on Data Center, and a pull
+// request, for which Data Center has the repository in another field.
 type bitbucketEvent struct {
 	Repository bitbucketRepository `json:"repository"`
 	Push       struct {
@@ -367,12 +363,12 @@ type bitbucketRepository struct {
 	Links map[string]links `json:"links"`
 }
 
-// links are one on Cloud, and a list on Data Center.
+// links are a single one on Cloud, and a list on Data Center.
 type links []struct {
 	Href string `json:"href"`
 }
 
-// UnmarshalJSON reads either.
+// UnmarshalJSON accepts both.
 func (l *links) UnmarshalJSON(data []byte) error {
 	*l = make(links, 1)
 	if json.Unmarshal(data, &(*l)[0]) == nil {
@@ -406,7 +402,7 @@ func readBitbucketEvent(body []byte) (push, error) {
 			}
 		}
 		if len(p.repositories) == 0 && of.Slug != "" && of.Project.Key != "" {
-			// Versions of Data Center that name no URL name no host either.
+			// Versions of Data Center that send no URL send no host name either.
 			p.anywhere = append(p.anywhere, strings.ToLower("/"+of.Project.Key+"/"+of.Slug), strings.ToLower("/projects/"+of.Project.Key+"/repos/"+of.Slug))
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// payloadOf is an event as a host's documentation shows it, shortened.
+// payloadOf returns an event from a host's documentation, shortened.
 func payloadOf(t testing.TB, file string) []byte {
 	t.Helper()
 	body, err := os.ReadFile("testdata/" + file)
@@ -67,7 +67,7 @@ func senderNamed(t testing.TB, name string) sender {
 	return all[i]
 }
 
-// TestARepositoryByAllItsNames: of a host that names its URLs, and of one that names none.
+// TestARepositoryByAllItsNames: on a host that sends its URLs, and on one that sends none.
 func TestARepositoryByAllItsNames(t *testing.T) {
 	for file, urls := range map[string][2][]string{
 		"bitbucketserver/push.json": {

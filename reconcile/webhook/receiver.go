@@ -37,48 +37,47 @@ import (
 const Path = "/hook"
 
 const (
-	// maxBody is more than a push of any size takes on the hosts that cut their
-	// lists of commits, and bounds what a stranger can have us read.
+	// maxBody is larger than any push of hosts that truncate their lists of commits, and limits what an unauthenticated
+	// client can make us read.
 	maxBody = 1 << 20
-	// patience bounds what one request waits for the API server: hosts wait for
-	// 5 s (Gitea) to 10 s (GitHub, GitLab).
+	// patience limits how long one request waits for the API server: hosts wait for 5 s (Gitea) to 10 s (GitHub,
+	// GitLab).
 	patience = 4 * time.Second
 )
 
-// Waker has the sources of NodeSyncs fetched now.
+// Waker requests a fetch of the sources of NodeSyncs now.
 type Waker interface {
 	Wake(ctx context.Context, syncs []v1alpha1.NodeSync) error
 }
 
-// Pulls has the pull requests of NodeSyncs looked at soon. It never blocks.
+// Pulls requests that the pull requests of NodeSyncs are listed soon. It never blocks.
 type Pulls interface {
 	Look(names []types.NamespacedName)
 }
 
-// Options say what a Receiver works with.
+// Options are the dependencies of a Receiver.
 type Options struct {
-	// NodeSyncs lists them, out of a cache.
+	// NodeSyncs lists them from a cache.
 	NodeSyncs client.Reader
-	// Secrets reads the token, past every cache.
+	// Secrets reads the token without a cache.
 	Secrets client.Reader
-	// Namespace is that of the NodeSyncs and of the Secret, Secret its name.
+	// Namespace is that of the NodeSyncs and of the Secret; Secret is its name.
 	Namespace, Secret string
-	// TrustedProxies are believed about whom a request comes from.
+	// TrustedProxies are trusted to report the client of a request.
 	TrustedProxies []net.IPNet
 	Waker          Waker
-	// Pulls, if set, hears of NodeSyncs whose pull requests may have changed.
+	// Pulls, if set, is notified of NodeSyncs whose pull requests may have changed.
 	Pulls  Pulls
 	Now    func() time.Time
 	Logger logr.Logger
-	// Answered, if set, hears of each answer: the kind of host ("" where it is not
-	// known) and the HTTP status.
+	// Answered, if set, is called for each response with the kind of host ("" if unknown) and the HTTP status.
 	Answered func(host string, status int)
 }
 
-// How many requests are looked at: a busy host sends a few in a second, and one for each reference of a push.
+// The rate limits of requests: a busy host sends a few per second, and one for each reference of a push.
 var allRequests, requestsOfOne = inbound.Rate{PerSecond: 20, Burst: 100}, inbound.Rate{PerSecond: 5, Burst: 50}
 
-// Receiver is the handler of what hosts send to Path.
+// Receiver handles the requests of hosts to Path.
 type Receiver struct {
 	options Options
 	origins origins
@@ -86,7 +85,7 @@ type Receiver struct {
 	missing once
 }
 
-// New makes the handler of all paths.
+// New returns the handler for all paths.
 func New(o Options) http.Handler {
 	from := origins{o.TrustedProxies}
 	r := &Receiver{options: o, origins: from, token: &token{reader: o.Secrets, key: client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}, now: o.Now}}
@@ -98,13 +97,13 @@ func New(o Options) http.Handler {
 // answer is the result of a request.
 type answer struct {
 	status int
-	// Woken is how many NodeSyncs are fetched now.
+	// Woken is how many NodeSyncs were enqueued.
 	Woken int `json:"woken"`
-	// Message says why, where none is.
+	// Message is the reason if there are none.
 	Message string `json:"message,omitempty"`
 }
 
-// ServeHTTP answers at once: what it wakes goes on by itself.
+// ServeHTTP responds immediately; the fetches that it requests run later.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	ctx, cancel := context.WithTimeout(req.Context(), patience)
 	defer cancel()
@@ -124,12 +123,12 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(a.status)
-	// The sender may have gone; there is nobody else to tell.
+	// If the sender has disconnected, there is nobody to report this to.
 	_ = json.NewEncoder(w).Encode(a)
 }
 
-// receive checks, in this order: the body's kind and size, the proof, the event.
-// Nothing of the body is parsed before the proof holds.
+// receive checks, in this order: the body's type and size, the authentication, the event. It parses none of the body
+// before the authentication succeeds.
 func (r *Receiver) receive(ctx context.Context, from sender, w http.ResponseWriter, req *http.Request) answer {
 	if kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return answer{status: http.StatusUnsupportedMediaType, Message: "set the webhook's content type to application/json"}
@@ -162,7 +161,7 @@ func (r *Receiver) receive(ctx context.Context, from sender, w http.ResponseWrit
 	return r.wake(ctx, from, told, isPull)
 }
 
-// authenticate checks that the sender has the token.
+// authenticate verifies that the sender has the token.
 func (r *Receiver) authenticate(ctx context.Context, from sender, header http.Header, body []byte) (answer, bool) {
 	token, err := r.token.read(ctx)
 	switch {
@@ -183,8 +182,7 @@ func (r *Receiver) authenticate(ctx context.Context, from sender, header http.He
 	return answer{}, true
 }
 
-// wake wakes the NodeSyncs that a push concerns, and those whose pull requests it or another
-// event may have changed.
+// wake enqueues the NodeSyncs that a push concerns, and those whose pull requests the event may have changed.
 func (r *Receiver) wake(ctx context.Context, from sender, told push, isPull bool) answer {
 	list := &v1alpha1.NodeSyncList{}
 	if err := r.options.NodeSyncs.List(ctx, list, client.InNamespace(r.options.Namespace)); err != nil {
@@ -221,29 +219,28 @@ func (r *Receiver) wake(ctx context.Context, from sender, told push, isPull bool
 	return answer{status: http.StatusAccepted, Woken: len(concerned)}
 }
 
-// sender is a kind of Git host: how it names its events and proves itself.
+// sender is a kind of Git host: how it names its events and authenticates itself.
 type sender struct {
 	name string
-	// known is the header by which a sender is known; the one that names the event where it is empty.
+	// known is the header that identifies the sender; if empty, event is.
 	known string
-	// event is the header that names the event, and named reads the name in the body of a sender
-	// who has no such header.
+	// event is the header with the name of the event; named reads the name from the body for senders without such a
+	// header.
 	event string
 	named func(body []byte) string
-	// pushes are the events after which something new can be fetched; pings
-	// only try whether another client listens.
+	// pushes are the events after which something new can be fetched; pings only test the webhook.
 	pushes, pings []string
 	// pulls are the events of pull requests.
 	pulls []string
-	// proof is the header that shows that the sender has the token.
+	// proof is the header that proves that the sender has the token.
 	proof  string
 	proven func(proof string, body, token []byte) bool
-	// read reads an event; one of a pull request names no reference.
+	// read parses an event; one of a pull request contains no reference.
 	read func(body []byte) (push, error)
 }
 
-// senders are all that are understood. Forgejo sends Gitea's headers too, and
-// both send GitHub's; both kinds of Bitbucket name the event by one header: the first that fits is the one.
+// senders returns all supported senders. Forgejo also sends Gitea's headers, and both send GitHub's; both kinds of
+// Bitbucket use the same header for the event: the first match counts.
 //
 //   - https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
 //   - https://docs.gitlab.com/user/project/integrations/webhook_events/
@@ -262,10 +259,10 @@ func senders() []sender {
 	}
 }
 
-// githubPulls are those of GitHub; Gitea and Forgejo tell of a new head by an event of its own.
+// githubPulls are those of GitHub; Gitea and Forgejo have a separate event for a new head.
 func githubPulls() []string { return []string{"pull_request", "pull_request_sync"} }
 
-// senderOf finds who sent a request; false if it is none that we know.
+// senderOf returns the sender of a request; false if unknown.
 func senderOf(header http.Header) (sender, bool) {
 	all := senders()
 	i := slices.IndexFunc(all, func(s sender) bool { return header.Get(cmp.Or(s.known, s.event)) != "" })
@@ -275,7 +272,7 @@ func senderOf(header http.Header) (sender, bool) {
 	return all[i], true
 }
 
-// eventOf is the name of an event.
+// eventOf returns the name of an event.
 func (s sender) eventOf(header http.Header, body []byte) string {
 	if s.named != nil {
 		return s.named(body)
@@ -284,18 +281,17 @@ func (s sender) eventOf(header http.Header, body []byte) string {
 }
 
 const (
-	// maxConnections bounds the memory that bodies take, each up to maxBody.
+	// maxConnections limits the memory for bodies, each up to maxBody.
 	maxConnections = 32
-	// A request that comes in more slowly than this is none of a Git host.
+	// A request that arrives more slowly than this is not from a Git host.
 	readTimeout = 5 * time.Second
-	// An answer takes patience, and a moment to be written.
+	// A response takes patience, plus the time to write it.
 	writeTimeout  = readTimeout + patience + time.Second
 	maxHeaderSize = 16 << 10
 )
 
-// Server serves a handler at an address. It begins to listen at once and to
-// answer when the manager starts it, on each replica: a Service does not know
-// which of them leads.
+// Server serves a handler at an address. It listens immediately and responds once the manager starts it, on each
+// replica, because a Service does not know which of them is the leader.
 func Server(ctx context.Context, address string, handler http.Handler) (manager.Runnable, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -304,7 +300,7 @@ func Server(ctx context.Context, address string, handler http.Handler) (manager.
 	return serving(listener, handler), nil
 }
 
-// serving bounds how many connections there are, and how long each lasts.
+// serving limits the number of connections, and how long each lasts.
 func serving(listener net.Listener, handler http.Handler) *manager.Server {
 	server := &http.Server{
 		Handler:        handler,
@@ -312,8 +308,7 @@ func serving(listener net.Listener, handler http.Handler) *manager.Server {
 		WriteTimeout:   writeTimeout,
 		MaxHeaderBytes: maxHeaderSize,
 	}
-	// A host sends one request now and then: a connection that is kept would only
-	// take one of the few.
+	// A host sends requests rarely: an idle connection would only occupy one of the few.
 	server.SetKeepAlivesEnabled(false)
 	shutdown := writeTimeout
 	return &manager.Server{
@@ -324,24 +319,23 @@ func serving(listener net.Listener, handler http.Handler) *manager.Server {
 	}
 }
 
-// once tells the beginning of something that goes on, so that it is logged once.
+// once detects the start of a lasting state, so that it is logged once.
 type once struct{ going atomic.Bool }
 
-// begins reports whether it has just begun.
+// begins reports whether the state has just started.
 func (o *once) begins() bool { return !o.going.Swap(true) }
 
-// ends has the next beginning told again.
+// ends resets it, so that the next start is reported again.
 func (o *once) ends() { o.going.Store(false) }
 
-// tokenKey is the key of the Secret that holds the token.
+// tokenKey is the key of the token in the Secret.
 const tokenKey = "token"
 
-// errNoToken reports that there is nothing to check a request against.
+// errNoToken reports that there is no token to verify a request with.
 var errNoToken = errors.New("no token is set for webhooks")
 
-// token reads the Secret that requests are checked against, so that it can be
-// made and changed while the daemon runs. An answer, also that there is none, is
-// good for a moment: a flood of requests is no flood at the API server.
+// token reads the Secret that requests are verified with, so that it can be created and changed while the daemon runs.
+// The result is cached briefly, also if there is no token, so that a flood of requests does not reach the API server.
 type token struct {
 	reader client.Reader
 	key    client.ObjectKey
@@ -353,9 +347,9 @@ type token struct {
 }
 
 const (
-	// remembered is how long a token that was read is good for.
+	// remembered is how long a token is cached.
 	remembered = 5 * time.Second
-	// missed is how long it is that there is none: the user who makes the Secret tries it at once.
+	// missed is how long a missing token is cached: the user who creates the Secret tries it immediately.
 	missed = time.Second
 )
 
@@ -376,8 +370,7 @@ func (t *token) read(ctx context.Context) ([]byte, error) {
 	return t.value, nil
 }
 
-// fresh reports whether the last answer is good still. A clock that was set back
-// makes none last longer.
+// fresh reports whether the cached result is still valid. A clock that was set back does not extend it.
 func (t *token) fresh(now time.Time) bool {
 	lasts := missed
 	if len(t.value) > 0 {
@@ -386,8 +379,8 @@ func (t *token) fresh(now time.Time) bool {
 	return !t.asked.IsZero() && !now.Before(t.asked) && now.Before(t.asked.Add(lasts))
 }
 
-// ask reads the Secret past every cache; no Secret and an empty key are no token.
-// A newline at the end is no part of it: `kubectl create --from-file` leaves one.
+// ask reads the Secret without a cache; a missing Secret and an empty key mean no token. It removes a trailing newline,
+// which `kubectl create --from-file` keeps.
 func (t *token) ask(ctx context.Context) ([]byte, error) {
 	secret := &corev1.Secret{}
 	if err := t.reader.Get(ctx, t.key, secret); err != nil {
@@ -399,8 +392,8 @@ func (t *token) ask(ctx context.Context) ([]byte, error) {
 	return bytes.TrimRight(secret.Data[tokenKey], "\r\n"), nil
 }
 
-// signed reports whether a proof is the HMAC-SHA256 of the body under the token, in
-// hexadecimal after a prefix. It takes as long for a proof that is nearly right.
+// signed reports whether a proof is the HMAC-SHA256 of the body with the token, in hexadecimal after a prefix. It
+// compares in constant time.
 func signed(prefix string) func(proof string, body, token []byte) bool {
 	return func(proof string, body, token []byte) bool {
 		digits, ok := strings.CutPrefix(proof, prefix)
@@ -417,8 +410,8 @@ func signed(prefix string) func(proof string, body, token []byte) bool {
 	}
 }
 
-// isToken reports whether a proof is the token itself. Both are hashed before they
-// are compared, so that the time does not tell how long the token is.
+// isToken reports whether a proof is the token itself. Both are hashed before the comparison, so that the time does not
+// reveal the length of the token.
 func isToken(proof string, _, token []byte) bool {
 	got, want := sha256.Sum256([]byte(proof)), sha256.Sum256(token)
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1

@@ -38,7 +38,7 @@ const (
 	theToken  = "correct horse"
 )
 
-// bed is a Receiver among fakes.
+// bed is a Receiver with fakes.
 type bed struct {
 	t       *testing.T
 	client  client.WithWatch
@@ -46,10 +46,10 @@ type bed struct {
 	handler http.Handler
 	log     *bytes.Buffer
 	woken   []string
-	// looked are the NodeSyncs whose pull requests are to be looked at.
+	// looked are the NodeSyncs whose pull requests are listed.
 	looked []string
-	asleep error // what waking ends with
-	down   error // what the API server answers
+	asleep error // the error of Wake
+	down   error // the error of the API server
 	reads  int   // of Secrets
 }
 
@@ -102,7 +102,7 @@ func hmacOf(body []byte, token string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// delivery is what a kind of host sends.
+// delivery returns the headers that a kind of host sends.
 func delivery(host, event string, body []byte, token string) http.Header {
 	signature := hmacOf(body, token)
 	h := http.Header{"Content-Type": {"application/json"}}
@@ -114,7 +114,7 @@ func delivery(host, event string, body []byte, token string) http.Header {
 	case "gitea":
 		h.Set("X-Gitea-Event", event)
 		h.Set("X-Gitea-Signature", signature)
-		fallthrough // both send GitHub's, too
+		fallthrough // both send GitHub's headers too
 	case "github":
 		h.Set("X-GitHub-Event", event)
 		h.Set("X-Hub-Signature-256", "sha256="+signature)
@@ -133,7 +133,7 @@ func delivery(host, event string, body []byte, token string) http.Header {
 	return h
 }
 
-// post sends a request and returns its answer.
+// post sends a request and returns the response.
 func (b *bed) post(header http.Header, body []byte) (int, answer) {
 	b.t.Helper()
 	w := b.serve(http.MethodPost, Path, header, body)
@@ -152,7 +152,7 @@ func (b *bed) serve(method, path string, header http.Header, body []byte) *httpt
 	return w
 }
 
-// events are a host's, and what they come to.
+// TestEvents covers the events of each host, and their results.
 func TestEvents(t *testing.T) {
 	cases := map[string]struct {
 		host, event, file string
@@ -235,7 +235,7 @@ func TestTheTokenComesAndChanges(t *testing.T) {
 		}
 	}
 	try(theToken, 503)
-	try("", 503) // no token is not the empty token
+	try("", 503) // a missing token is not the empty token
 	if reads := b.reads; reads != 1 {
 		t.Errorf("the Secret was read %d times within a moment", reads)
 	}
@@ -289,8 +289,7 @@ func TestAnAPIServerThatIsAway(t *testing.T) {
 	}
 }
 
-// pipes is a listener whose connections stay in this process, so that time can be
-// made to pass.
+// pipes is a listener whose connections stay in this process, so that the test controls the time.
 type pipes struct{ waiting chan net.Conn }
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -310,7 +309,7 @@ func (p pipes) dial() net.Conn {
 	return ours
 }
 
-// slowly sends a byte each second, and says how long the connection was held.
+// slowly sends a byte each second, and reports how long the connection was kept.
 func slowly(connection net.Conn, text string, held chan<- time.Duration) {
 	began := time.Now()
 	gaveUp := make(chan struct{})
@@ -325,13 +324,13 @@ func slowly(connection net.Conn, text string, held chan<- time.Duration) {
 			}
 		}
 	}()
-	_, _ = io.Copy(io.Discard, connection) // until it is closed, however
+	_, _ = io.Copy(io.Discard, connection) // until it is closed for any reason
 	lasted := time.Since(began)
 	<-gaveUp
 	held <- lasted
 }
 
-// asked sends a whole request and returns the status of its answer.
+// asked sends a complete request and returns the status of the response.
 func asked(t *testing.T, connection net.Conn) int {
 	t.Helper()
 	go func() {
@@ -346,9 +345,8 @@ func asked(t *testing.T, connection net.Conn) int {
 	return answered.StatusCode
 }
 
-// TestSlowClients: one that sends a byte a second, in its headers or in its body,
-// is cut off in time; the others are served meanwhile, or, where there are as
-// many of them as there may be connections, right after.
+// TestSlowClients: a client that sends a byte per second, in its headers or body, is disconnected in time; others are
+// served in the meantime, or right after if slow clients use all connections.
 func TestSlowClients(t *testing.T) {
 	cases := map[string]struct {
 		clients int
