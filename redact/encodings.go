@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// leastLine is the least length of a line of a value, or of its base64 within that of a longer
-// text, that is hidden by itself. A shorter one may be anything.
+// leastLine is the minimum length for hiding one line of a value, or its base64 within that of a longer text. A shorter
+// one could be anything.
 const leastLine = 8
 
-// encodings are the texts that stand for a value in messages. What is made of the mask's
-// own character is not told from the mask.
+// encodings returns the encodings of a value in messages. A value of only the mask's character is not hidden, because
+// it cannot be distinguished from the mask.
 func encodings(value string) []string {
 	if strings.Trim(value, "*") == "" {
 		return nil
@@ -33,8 +33,7 @@ func encodings(value string) []string {
 	return all
 }
 
-// escaped are the ways to write a text between quotes or in a URL, and each of these
-// between quotes once more.
+// escaped returns the ways to write a text in quotes or in a URL, and each of these in quotes again.
 func escaped(text string) []string {
 	once := append(quoted(text), inURL(text)...)
 	all := append([]string{text}, once...)
@@ -46,7 +45,7 @@ func escaped(text string) []string {
 	return all
 }
 
-// quoted are the quotations of Go, JSON and YAML, without the quotes.
+// quoted returns the text as quoted in Go, JSON and YAML, without the quotes.
 func quoted(text string) []string {
 	forms := []string{strings.ReplaceAll(text, `'`, `''`)}
 	for _, form := range []string{strconv.Quote(text), strconv.QuoteToASCII(text), jsonOf(text, true), jsonOf(text, false)} {
@@ -57,21 +56,21 @@ func quoted(text string) []string {
 	return forms
 }
 
-// jsonOf is a text as JSON; escape writes <, > and & as \u003c and the like, as Go does.
+// jsonOf returns a text as JSON; escape writes <, > and & as \u003c and so on, as Go does by default.
 func jsonOf(text string, escape bool) string {
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(escape)
 	if err := encoder.Encode(text); err != nil {
-		return "" // a string has always an encoding
+		return "" // a string can always be encoded
 	}
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
 var percent = regexp.MustCompile(`%[0-9A-F]{2}`)
 
-// inURL are the escapes of a query, a path, a part of a path and of a user, with upper and with
-// lower hexadecimal digits.
+// inURL returns the escapes for a query, a path, a path segment and a user, with upper-case and lower-case hexadecimal
+// digits.
 func inURL(text string) []string {
 	user := url.UserPassword("", text).String()
 	forms := []string{url.QueryEscape(text), url.PathEscape(text), (&url.URL{Path: text}).EscapedPath(), user[1:]}
@@ -81,8 +80,8 @@ func inURL(text string) []string {
 	return forms
 }
 
-// base64s are a text in base64, of the standard's and of the URL's alphabet, padded or not, by itself
-// and within the base64 of a longer text, where it may begin at any of three offsets.
+// base64s returns a text in base64, in the standard and the URL alphabet, padded or not, both alone and within the
+// base64 of a longer text, where it may start at any of three offsets.
 func base64s(text string) []string {
 	var all []string
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
@@ -100,9 +99,8 @@ func base64s(text string) []string {
 	return all
 }
 
-// within are the characters of base64 that stand only for a text where it begins offset bytes after
-// a multiple of three: three bytes are four characters, and a character at either end may stand
-// for bits of its neighbours, too.
+// within returns those base64 characters that depend only on a text that starts offset bytes after a multiple of three:
+// three bytes become four characters, and the first and last character may also contain bits of adjacent bytes.
 func within(encoding *base64.Encoding, text string, offset int) string {
 	code := encoding.WithPadding(base64.NoPadding).EncodeToString(append(make([]byte, offset), text...))
 	first := (offset*8 + 5) / 6

@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// Mask stands for what is hidden.
+// Mask replaces what is hidden.
 const Mask = "***"
 
-// What is shorter than its limit is hidden as a word, and not within longer ones:
-// values of a chart may be words such as "info", and credentials hardly are.
+// Texts shorter than the limit are hidden only as whole words, not within longer ones: values of a chart may be words
+// such as "info", and credentials hardly ever are.
 const (
 	shortValue      = 8
 	shortCredential = 4
@@ -22,14 +22,14 @@ const (
 // Redactor hides values. The zero value hides nothing.
 type Redactor struct{ forms []form }
 
-// form is one way in which a message may write a value.
+// form is one encoding of a value in a message.
 type form struct {
 	text string
-	// word reports whether it is hidden only where it stands by itself.
+	// word reports whether it is hidden only as a whole word.
 	word bool
 }
 
-// Values hides what came out of a Secret into values of a chart.
+// Values hides values of Secrets that are used as values of a chart.
 func Values(values ...string) Redactor { return newRedactor(shortValue, values) }
 
 // Credentials hides passwords, tokens and keys.
@@ -45,12 +45,12 @@ func newRedactor(short int, values []string) Redactor {
 	return r.sorted()
 }
 
-// And hides what either of two hides.
+// And hides what either of the two hides.
 func (r Redactor) And(other Redactor) Redactor {
 	return Redactor{forms: slices.Concat(r.forms, other.forms)}.sorted()
 }
 
-// sorted has the longer forms first, which others may be parts of.
+// sorted puts longer forms first, because they may contain shorter ones.
 func (r Redactor) sorted() Redactor {
 	slices.SortFunc(r.forms, func(a, b form) int {
 		return cmp.Or(len(b.text)-len(a.text), strings.Compare(a.text, b.text), compareWord(a.word, b.word))
@@ -59,7 +59,7 @@ func (r Redactor) sorted() Redactor {
 	return r
 }
 
-// compareWord has what is hidden everywhere before what is hidden as a word.
+// compareWord sorts what is hidden everywhere before what is hidden as a word.
 func compareWord(a, b bool) int {
 	switch {
 	case a == b:
@@ -70,7 +70,7 @@ func compareWord(a, b bool) int {
 	return 1
 }
 
-// Hide takes all values out of a message.
+// Hide replaces all values in a message.
 func (r Redactor) Hide(message string) string {
 	for _, form := range r.forms {
 		if form.word {
@@ -82,7 +82,7 @@ func (r Redactor) Hide(message string) string {
 	return message
 }
 
-// hideWord takes a short text out where it stands by itself.
+// hideWord replaces a short text if it is a whole word.
 func hideWord(message, word string) string {
 	var out strings.Builder
 	done := 0
@@ -108,8 +108,8 @@ func hideWord(message, word string) string {
 
 func inWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
-// Error is an error whose message has lost every value. It can still be asked with
-// errors.Is, but what is below it is out of reach: that may have a value in its message.
+// Error returns an error whose message contains no value. It works with errors.Is but does not unwrap, because the
+// wrapped error may have a value in its message.
 func (r Redactor) Error(err error) error {
 	if err == nil {
 		return nil

@@ -49,7 +49,7 @@ func TestHide(t *testing.T) {
 	}
 }
 
-// encoders are the encodings that messages use.
+// encoders returns the encodings that messages use.
 func encoders() map[string]func(string) string {
 	return map[string]func(string) string{
 		"plain":  func(s string) string { return s },
@@ -74,8 +74,7 @@ func encoders() map[string]func(string) string {
 	}
 }
 
-// FuzzHide: whatever a value is, and in whichever encoding, or in one within quotes, a message has nothing
-// of it left that could be decoded.
+// FuzzHide: for any value in any encoding, or one within quotes, nothing remains in a message that could be decoded.
 func FuzzHide(f *testing.F) {
 	for _, value := range []string{secret, "p@ss/word+more", "two\nlines of it", "ünïcödé&<>", "01234567", `back\slash'quote`} {
 		f.Add(value)

@@ -8,9 +8,8 @@ import (
 	"unicode/utf16"
 )
 
-// Visible has control characters, and those that are not seen or change the direction or the
-// order of text, written out: what other people wrote must not command the terminal that shows
-// it, nor read as something else. Ends of lines and tabs stay.
+// Visible escapes control characters, and characters that are invisible or change the direction or order of text: text
+// of other people must not control the terminal that shows it, nor read as something else. It keeps newlines and tabs.
 func Visible(text string) string {
 	return writtenOut(text, func(r rune) bool { return unseen(r) && r != '\n' && r != '\t' }, func(r rune) string {
 		quoted := strconv.QuoteRuneToASCII(r)
@@ -18,12 +17,12 @@ func Visible(text string) string {
 	})
 }
 
-// VisibleName is Visible on one line: a name may have ends of lines in it, too.
+// VisibleName is like Visible, but on one line, because a name may contain newlines.
 func VisibleName(name string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Visible(name))
 }
 
-// VisibleJSON is JSON of the same value, with these characters written out.
+// VisibleJSON returns JSON of the same value, with these characters escaped.
 func VisibleJSON(text string) string {
 	return writtenOut(text, unseenInJSON, func(r rune) string {
 		var out strings.Builder
@@ -34,25 +33,24 @@ func VisibleJSON(text string) string {
 	})
 }
 
-// VisibleFlow is JSON of the same value as YAML has it, which knows no surrogates.
+// VisibleFlow returns JSON of the same value for YAML, which has no surrogates.
 func VisibleFlow(text string) string {
 	return writtenOut(text, unseenInJSON, func(r rune) string { return fmt.Sprintf(`\U%08x`, r) })
 }
 
-// IsVisible reports whether a text has nothing that Visible would write out.
+// IsVisible reports whether a text contains nothing that Visible would escape.
 func IsVisible(text string) bool { return !strings.ContainsFunc(text, unseenInJSON) }
 
-// unseenInJSON leaves out white space between values; in them JSON has control characters
-// written out by itself.
+// unseenInJSON ignores white space between values; within values, JSON already escapes control characters.
 func unseenInJSON(r rune) bool { return unseen(r) && r != '\n' && r != '\t' && r != '\r' }
 
 const (
 	blankBraille = '\u2800' // a symbol without dots
-	emoji        = '\ufe0f' // has the symbol before it shown in colours
+	emoji        = '\ufe0f' // shows the symbol before it in color
 )
 
 func unseen(r rune) bool {
-	if r < unicode.MaxASCII { // most are, and the tables take long
+	if r < unicode.MaxASCII { // most are, and the tables are slow
 		return r < ' '
 	}
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) && r != emoji || r == blankBraille

@@ -9,7 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
-// TestVisible: nothing that others wrote commands a terminal, or reads as something else.
+// TestVisible: text of other people cannot control a terminal, or read as something else.
 func TestVisible(t *testing.T) {
 	for name, c := range map[string]struct{ text, want, asName string }{
 		"plain":                {"NodePool/general: ready…", "NodePool/general: ready…", "NodePool/general: ready…"},
