@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// serve answers at a port of loopback, as the daemon does, until the test ends.
+// serve serves on a loopback port, as the daemon does, until the test ends.
 func (b *bed) serve(t *testing.T) (url string) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -33,7 +33,7 @@ func (b *bed) serve(t *testing.T) (url string) {
 	return "http://" + listener.Addr().String()
 }
 
-// get asks over HTTP.
+// get sends an HTTP request.
 func get(ctx context.Context, c *http.Client, url string) (code int, body string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -48,14 +48,14 @@ func get(ctx context.Context, c *http.Client, url string) (code int, body string
 	return answer.StatusCode, string(read), err
 }
 
-// TestAHundredAskEachSecond over HTTP, by more connections than there may be at a time: each page is
-// rendered once a second, and all see what has changed by then.
+// TestAHundredAskEachSecond over HTTP, with more connections than allowed at a time: each page is rendered once per
+// second, and all clients see the changes by then.
 func TestAHundredAskEachSecond(t *testing.T) {
 	const seconds, asking = 10, 100
 	w := worldOf(nodeSyncWith("prod"))
 	b := newBed(t, w, true, nil)
 	base := b.serve(t)
-	transport := &http.Transport{MaxIdleConnsPerHost: asking} // as many browsers would, it keeps them open
+	transport := &http.Transport{MaxIdleConnsPerHost: asking} // it keeps connections open, as many browsers would
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: writeTimeout}
 	for second := range seconds {

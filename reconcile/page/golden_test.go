@@ -19,7 +19,7 @@ var (
 	whole  = flag.String("pages", "", "write the whole pages to a folder, to be looked at")
 )
 
-// rendered is the page of a query.
+// rendered returns the page of a query.
 func rendered(t *testing.T, w *World, q query) string {
 	t.Helper()
 	writer, err := newWriter("fleet", "v1.2.3")
@@ -33,7 +33,7 @@ func rendered(t *testing.T, w *World, q query) string {
 	return string(page.html)
 }
 
-// body is a page without what all pages have.
+// body returns a page without the parts common to all pages.
 func body(html string) string {
 	_, after, _ := strings.Cut(html, "<body>")
 	return after
@@ -75,7 +75,7 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
-// TestItSaysWhatTheCommandSays: each fact of `plumbline status` stands on the page.
+// TestItSaysWhatTheCommandSays: each fact of `plumbline status` is on the page.
 func TestItSaysWhatTheCommandSays(t *testing.T) {
 	for name, w := range worlds() {
 		if name == "hostile" {
@@ -96,7 +96,7 @@ func TestItSaysWhatTheCommandSays(t *testing.T) {
 	}
 }
 
-// TestManyPools: those that matter stand first, the others are a link away.
+// TestManyPools: those that matter come first, and a link shows the others.
 func TestManyPools(t *testing.T) {
 	few, all := rendered(t, worlds()["many"], query{nodeSync: "prod"}), rendered(t, worlds()["many"], query{nodeSync: "prod", all: true})
 	first, second := strings.Index(few, ">pool-499<"), strings.Index(few, ">pool-300<")
@@ -111,7 +111,7 @@ func TestManyPools(t *testing.T) {
 	}
 }
 
-// TestHostileWords: what others wrote is text, and nothing in it is unseen.
+// TestHostileWords: what other people wrote is shown as text, and nothing in it is invisible.
 func TestHostileWords(t *testing.T) {
 	for _, q := range []query{{nodeSync: "prod"}, {}, {nodeSync: "prod", all: true}} {
 		html := rendered(t, worlds()["hostile"], q)

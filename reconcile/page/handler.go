@@ -26,16 +26,16 @@ import (
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
-// Options say what pages are made with.
+// Options are the dependencies of the pages.
 type Options struct {
 	Cluster Cluster
-	// Elected is closed once this replica leads: no other one watches nodes. Leader names the one
-	// that does, if it is known.
+	// Elected is closed once this replica is the leader: only the leader watches nodes. Leader returns the name of the
+	// leader, if known.
 	Elected <-chan struct{}
 	Leader  func() string
-	// Host is where users find the page, beside loopback; empty if there is no such place.
+	// Host is where users open the page, in addition to loopback; empty if there is none.
 	Host string
-	// Port is the one that it is served at.
+	// Port is the port of the page.
 	Port    string
 	Version string
 	Logger  logr.Logger
@@ -48,7 +48,7 @@ type handler struct {
 	shelf  *shelf
 }
 
-// New makes the handler of all paths.
+// New returns the handler for all paths.
 func New(o Options) (http.Handler, error) {
 	w, err := newWriter(o.Cluster.Namespace, o.Version)
 	if err != nil {
@@ -66,8 +66,8 @@ func (h *handler) routes() http.Handler {
 	return h.guarded(mux)
 }
 
-// guarded sets what every answer has, and lets no request in by a name that is not the page's: a
-// site that has its name resolve to loopback would read it with the user's browser.
+// guarded sets the headers of every response, and refuses requests for any other host name: otherwise a site whose name
+// resolves to loopback could read the page with the user's browser.
 func (h *handler) guarded(next http.Handler) http.Handler {
 	policy := "default-src 'none'; style-src '" + h.writer.styleHash() + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -90,7 +90,7 @@ func (h *handler) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// isOurs reports whether a request's host is loopback, or where users find the page.
+// isOurs reports whether a request's host is loopback, or the host where users open the page.
 func (h *handler) isOurs(host string) bool {
 	if h.Host != "" && strings.EqualFold(host, h.Host) {
 		return true
@@ -101,7 +101,7 @@ func (h *handler) isOurs(host string) bool {
 	return isLoopback(strings.Trim(host, "[]"))
 }
 
-// isLoopback reports whether a host is this machine for nobody but itself.
+// isLoopback reports whether a host is reachable from this machine only.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
@@ -119,7 +119,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, errBusy):
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, err.Error(), http.StatusTooManyRequests)
-	case r.Context().Err() != nil: // nobody reads the answer
+	case r.Context().Err() != nil: // nobody reads the response
 	case errors.Is(err, context.DeadlineExceeded):
 		h.answer(w)(h.writer.notice(http.StatusServiceUnavailable, notice{Heading: "Not ready yet", Text: "The watch caches are filling."}))
 	case err != nil:
@@ -130,10 +130,10 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// elsewhere says which replica has the page.
+// elsewhere says which replica serves the page.
 func (h *handler) elsewhere() notice {
 	n := notice{Heading: "Another replica leads", Text: "This one has no view of the nodes, and does not know yet which one has."}
-	// A holder of the lease is known by the name of its host, which is its Pod's, and a number.
+	// The holder of the lease is the host name, which is that of its Pod, and a number.
 	if pod, _, _ := strings.Cut(h.Leader(), "_"); pod != "" {
 		n.Text = fmt.Sprintf("This one has no view of the nodes. The page is on %s:", pod)
 		n.Command = fmt.Sprintf("kubectl port-forward -n %s pod/%s %s", h.Cluster.Namespace, pod, h.Port)
@@ -154,11 +154,11 @@ func (h *handler) answer(w http.ResponseWriter) func(written, error) {
 			w.Header().Set("Retry-After", fmt.Sprint(refreshes))
 		}
 		w.WriteHeader(page.status)
-		_, _ = w.Write(page.html) // the user may have gone; there is nobody else to tell
+		_, _ = w.Write(page.html) // if the client has disconnected, there is nobody to report this to
 	}
 }
 
-// patience bounds what a page waits for the watch cache.
+// patience limits how long a page waits for the watch cache.
 const patience = 3 * time.Second
 
 const (
@@ -168,8 +168,8 @@ const (
 	maxHeaderSize  = 16 << 10
 )
 
-// CheckAddress refuses an address that others can reach: who may see the page is who may open a
-// port of the Pod (the right to create pods/portforward), or whom a proxy in the Pod lets in.
+// CheckAddress returns an error for an address that others can reach: access to the page requires the permission to
+// create pods/portforward, or a proxy in the Pod.
 func CheckAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || port == "" {
@@ -181,7 +181,7 @@ func CheckAddress(address string) error {
 	return nil
 }
 
-// CheckURL returns the host at which users find the page; empty if there is no such place.
+// CheckURL returns the host at which users open the page; empty if there is none.
 func CheckURL(text string) (host string, err error) {
 	if text == "" {
 		return "", nil
@@ -193,8 +193,8 @@ func CheckURL(text string) (host string, err error) {
 	return u.Host, nil
 }
 
-// Server serves a handler at an address. It begins to listen at once and to answer when the manager
-// starts it, on each replica: one that does not lead says which one does.
+// Server serves a handler at an address. It listens immediately and responds once the manager starts it, on each
+// replica: one that is not the leader says which one is.
 func Server(ctx context.Context, address string, h http.Handler) (manager.Runnable, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -203,16 +203,16 @@ func Server(ctx context.Context, address string, h http.Handler) (manager.Runnab
 	return serving(listener, h), nil
 }
 
-// serving bounds how many connections there are, and how long each lasts.
+// serving limits the number of connections, and how long each lasts.
 func serving(listener net.Listener, h http.Handler) *manager.Server {
-	shutdown := time.Second // nothing is lost by an answer that does not come
+	shutdown := time.Second // nothing is lost if a response is aborted
 	server := &http.Server{
 		Handler:        http.MaxBytesHandler(h, 0),
 		ReadTimeout:    readTimeout,
 		WriteTimeout:   writeTimeout,
 		MaxHeaderBytes: maxHeaderSize,
 	}
-	// A page is one request, and comes again each 10 s: browsers that keep theirs open would keep others out.
+	// A page is one request, repeated every 10 s: browsers with idle connections would lock others out.
 	server.SetKeepAlivesEnabled(false)
 	return &manager.Server{
 		Name: "page", Server: server,
@@ -223,15 +223,14 @@ func serving(listener net.Listener, h http.Handler) *manager.Server {
 
 // query is what a request asks for.
 type query struct {
-	// nodeSync is the name of one; empty for the overview.
+	// nodeSync is the name of a NodeSync; empty for the overview.
 	nodeSync string
-	// pool has ended nodes of it shown only; all has nothing left out; still has the page not
-	// load itself again.
+	// pool limits terminated nodes to that pool; all shows everything; still stops the page from reloading.
 	pool       string
 	all, still bool
 }
 
-// queryOf reads a request's. What it does not know it passes over, so that pages are few.
+// queryOf reads the query of a request. It ignores unknown parameters, so that there are few different pages.
 func queryOf(nodeSync string, values url.Values) query {
 	q := query{nodeSync: nodeSync, all: values.Get("all") == "1", still: values.Get("refresh") == "off"}
 	if pool := values.Get("pool"); nodeSync != "" && len(validation.IsDNS1123Subdomain(pool)) == 0 {
@@ -240,7 +239,7 @@ func queryOf(nodeSync string, values url.Values) query {
 	return q
 }
 
-// address is where a query's page is.
+// address returns the URL of a query's page.
 func (q query) address() string {
 	u := url.URL{Path: "/"}
 	if q.nodeSync != "" {
@@ -260,11 +259,11 @@ func (q query) address() string {
 	return u.String()
 }
 
-// one is the page of a NodeSync, home the overview; both keep whether they load themselves again.
+// one returns the page of a NodeSync, and home the overview; both keep the setting of still.
 func (q query) one(name string) string { return query{nodeSync: name, still: q.still}.address() }
 func (q query) home() string           { return query{still: q.still}.address() }
 
-// changed is the same page otherwise.
+// changed returns the same page with a changed query.
 func (q query) changed(change func(*query)) string {
 	change(&q)
 	return q.address()
@@ -273,7 +272,7 @@ func (q query) changed(change func(*query)) string {
 //go:embed templates
 var files embed.FS
 
-// writer makes HTML of views.
+// writer renders views as HTML.
 type writer struct {
 	style     template.CSS
 	namespace string
@@ -281,13 +280,13 @@ type writer struct {
 	pages     map[string]*template.Template
 }
 
-// written is an answer.
+// written is a response.
 type written struct {
 	status int
 	html   []byte
 }
 
-// notice is a page that says one thing.
+// notice is a page with a single message.
 type notice struct{ Heading, Text, Command string }
 
 func newWriter(namespace, version string) (*writer, error) {
@@ -304,13 +303,13 @@ func newWriter(namespace, version string) (*writer, error) {
 	return w, nil
 }
 
-// styleHash is by what the browser knows the only style that may be used.
+// styleHash returns the hash by which the browser recognizes the only allowed style.
 func (w *writer) styleHash() string {
 	sum := sha256.Sum256([]byte(w.style))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// page makes the one that is asked for.
+// page renders the requested page.
 func (w *writer) page(world *World, q query) (written, error) {
 	v := view{Title: "plumbline", Home: q.home(), Here: q.nodeSync, At: when{Words: world.Now.UTC().Format("15:04:05") + " UTC", Exact: world.Now.UTC().Format("2006-01-02T15:04:05Z")}}
 	v.Toggle = q.changed(func(q *query) { q.still = !q.still })
@@ -332,7 +331,7 @@ func (w *writer) page(world *World, q query) (written, error) {
 	return w.write("nodesync", http.StatusOK, v)
 }
 
-// notice makes a page that says one thing, and loads itself again where that may change.
+// notice renders a page with a single message, which reloads if the message may change.
 func (w *writer) notice(status int, n notice) (written, error) {
 	v := view{Title: n.Heading, Home: query{}.home(), Here: n.Heading, Body: n}
 	if status == http.StatusServiceUnavailable {
@@ -347,29 +346,29 @@ func (w *writer) write(name string, status int, v view) (written, error) {
 	if err := w.pages[name].ExecuteTemplate(&out, "layout", v); err != nil {
 		return written{}, fmt.Errorf("write the page %s: %w", name, err)
 	}
-	// What other people wrote must not read as something else here either.
+	// Text of other people must not be misread here either.
 	return written{status, []byte(redact.Visible(out.String()))}, nil
 }
 
 const (
-	// fresh is for how long an answer is given again.
+	// fresh is how long a response is cached.
 	fresh = time.Second
-	// Pages that are not on the shelf are made one at a time, and no more than these: a page of
-	// 500 pools takes some milliseconds.
+	// Pages that are not cached are rendered one at a time, with this rate limit: a page of 500 pools takes a few
+	// milliseconds.
 	rendersRate, rendersBurst = rate.Limit(10), 20
 )
 
-// errBusy reports that too many different pages are asked for.
+// errBusy reports requests for too many different pages.
 var errBusy = errors.New("too many different pages are asked for")
 
-// shelf keeps answers for a second, and has those who ask for the same page share its render.
+// shelf caches responses for a second, and lets concurrent requests for the same page share a render.
 type shelf struct {
 	now    func() time.Time
 	read   func(context.Context) (*World, error)
 	render func(*World, query) (written, error)
 
 	making  singleflight.Group
-	one     chan struct{} // held by who reads and renders
+	one     chan struct{} // held while reading and rendering
 	limiter *rate.Limiter
 
 	mu      sync.Mutex
@@ -386,13 +385,13 @@ func newShelf(now func() time.Time, read func(context.Context) (*World, error), 
 	return &shelf{now: now, read: read, render: render, one: make(chan struct{}, 1), limiter: rate.NewLimiter(rendersRate, rendersBurst), answers: map[query]kept{}}
 }
 
-// get is the page for a query.
+// get returns the page for a query.
 func (s *shelf) get(ctx context.Context, q query) (written, error) {
 	if page, found := s.kept(q); found {
 		return page, nil
 	}
 	answers := s.making.DoChan(q.address(), func() (any, error) {
-		// Others may wait for it when the first who asked has gone.
+		// Others may wait for it if the first client disconnects.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
 		return s.make(ctx, q)
@@ -408,7 +407,7 @@ func (s *shelf) get(ctx context.Context, q query) (written, error) {
 	}
 }
 
-// make reads and renders.
+// make reads and renders a page.
 func (s *shelf) make(ctx context.Context, q query) (written, error) {
 	select {
 	case s.one <- struct{}{}:
@@ -444,7 +443,7 @@ func (s *shelf) kept(q query) (written, bool) {
 	return found.page, has && s.now().Sub(found.at) < fresh
 }
 
-// keep keeps an answer, and no older ones: their number is bounded by the limit.
+// keep caches a response and drops older ones; the rate limit bounds their number.
 func (s *shelf) keep(q query, page written) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

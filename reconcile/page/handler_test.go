@@ -15,14 +15,14 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// bed is a page over a World, whose clock stands.
+// bed is a page over a World, with a fixed clock.
 type bed struct {
 	http.Handler
 
 	mu    sync.Mutex
 	now   time.Time
 	reads atomic.Int32
-	// renders is how many pages were made.
+	// renders counts rendered pages.
 	renders atomic.Int32
 }
 
@@ -38,7 +38,7 @@ func (b *bed) pass(d time.Duration) {
 	b.now = b.now.Add(d)
 }
 
-// newBed makes it with a replica that leads, or not.
+// newBed returns one for a replica that is the leader, or not.
 func newBed(t *testing.T, w *World, leads bool, read func() error) *bed {
 	t.Helper()
 	b := &bed{now: noon}
@@ -142,7 +142,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestOneRenderForAll: those who ask at once share one, and so do those who ask within a second.
+// TestOneRenderForAll: concurrent requests share one render, and so do requests within a second.
 func TestOneRenderForAll(t *testing.T) {
 	b := newBed(t, worldOf(nodeSyncWith("prod")), true, nil)
 	var group sync.WaitGroup
@@ -169,7 +169,7 @@ func TestOneRenderForAll(t *testing.T) {
 	}
 }
 
-// TestTooManyDifferentPages: they are bounded, and so is what is kept of them.
+// TestTooManyDifferentPages: their rate is limited, and so is the cache.
 func TestTooManyDifferentPages(t *testing.T) {
 	b := newBed(t, worldOf(nodeSyncWith("prod")), true, nil)
 	codes := map[int]int{}
@@ -189,7 +189,7 @@ func TestTooManyDifferentPages(t *testing.T) {
 	}
 }
 
-// TestAReplicaThatDoesNotLead names the one that does, and reads nothing.
+// TestAReplicaThatDoesNotLead names the leader, and reads nothing.
 func TestAReplicaThatDoesNotLead(t *testing.T) {
 	b := newBed(t, worldOf(nodeSyncWith("prod")), false, nil)
 	w := b.ask(http.MethodGet, "/nodesyncs/prod")

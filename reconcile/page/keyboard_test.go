@@ -9,8 +9,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// takesFocus reports whether the Tab key reaches an element, in the order of the document
-// (HTML, section 6.6.3).
+// takesFocus reports whether the Tab key reaches an element, in document order (HTML, section 6.6.3).
 func takesFocus(n *html.Node) bool {
 	switch {
 	case attribute(n, "tabindex") == "0":
@@ -21,8 +20,8 @@ func takesFocus(n *html.Node) bool {
 	return slices.Contains([]string{"summary", "button", "input", "select", "textarea"}, n.Data)
 }
 
-// TestKeyboard: the Tab key reaches whatever a pointer does, in the order in which it is read, the
-// link past the head first. What scrolls can be scrolled, and has a name.
+// TestKeyboard: the Tab key reaches everything that a pointer does, in reading order, starting with the link that skips
+// the header. Scrollable elements can be focused, and have a name.
 func TestKeyboard(t *testing.T) {
 	for name, w := range worlds() {
 		for _, q := range []query{{nodeSync: "prod"}, {}, {nodeSync: "prod", pool: "spot"}} {
@@ -59,8 +58,8 @@ func TestKeyboard(t *testing.T) {
 	}
 }
 
-// TestFocusIsSeen: a rule outlines what has the focus, none takes an outline away, and the link past
-// the head is in view while it has the focus.
+// TestFocusIsSeen: a rule outlines the focused element, none removes an outline, and the link that skips the header is
+// visible while it has the focus.
 func TestFocusIsSeen(t *testing.T) {
 	style, err := files.ReadFile("templates/style.css")
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// most is how many rows of a kind are shown first; the others are a link away.
+// most is how many rows of a kind are shown at first; a link shows the others.
 const most = 50
 
-// nodeSync is the page of one.
+// nodeSync is the page of a NodeSync.
 type nodeSync struct {
 	Name  string
 	State badge
 	Since when
-	// Message is what the daemon says, its first lines; MoreLines is how many there are beside.
+	// Message contains the first lines of the daemon's message; MoreLines is the number of other lines.
 	Message   string
 	MoreLines int
 	Facts     []fact
@@ -36,14 +36,14 @@ type nodeSync struct {
 	Removals  []removal
 	Stages    []stage
 	Pools     []summary.Pool
-	Others    string // the pools that are left out
+	Others    string // the pools that are not shown
 	AgeOf     map[string]when
 	Drift     []drifted
 	Outdated  []outdated
 	Compared  compared
 	Ended     ended
 	Reported  []reported
-	// More is the page without anything left out; MoreOf says of what, by its heading.
+	// More is the page with everything; MoreOf counts what is not shown, by heading.
 	More   string
 	MoreOf map[string]int
 }
@@ -72,7 +72,7 @@ type rolloutView struct {
 	Why             string
 	Since, Progress when
 	Settles         string
-	// Ready is how many nodes its static pools have.
+	// Ready is how many ready nodes its static pools have.
 	Ready string
 }
 
@@ -81,7 +81,7 @@ type reported struct {
 	Commit string
 }
 
-// nodeSyncOf shows one.
+// nodeSyncOf returns the page of a NodeSync.
 func nodeSyncOf(w *World, q query, sync *v1alpha1.NodeSync) nodeSync {
 	status := summary.Of(sync)
 	n := nodeSync{
@@ -124,7 +124,7 @@ func nodeSyncOf(w *World, q query, sync *v1alpha1.NodeSync) nodeSync {
 	return n
 }
 
-// first is how many of a kind are shown, and notes that there are more.
+// first returns how many of a kind are shown, and records whether there are more.
 func (n *nodeSync) first(kind string, all int, q query, some int) int {
 	if q.all || all <= some {
 		return all
@@ -133,7 +133,7 @@ func (n *nodeSync) first(kind string, all int, q query, some int) int {
 	return some
 }
 
-// leave shows the removals, and those that are held as well by themselves.
+// leave shows the removals; those that are held are also listed separately.
 func (n *nodeSync) leave(all []v1alpha1.Removal, grace time.Duration, q query, now time.Time) {
 	for _, r := range all[:n.first("removals", len(all), q, most)] {
 		row := removal{
@@ -150,7 +150,7 @@ func (n *nodeSync) leave(all []v1alpha1.Removal, grace time.Duration, q query, n
 	}
 }
 
-// withheld says why it is in doubt that a commit took out what it lacks.
+// withheld says why it is doubtful that a person removed what is missing from a commit.
 func withheld(w *v1alpha1.Withheld) string {
 	if w == nil {
 		return ""
@@ -172,12 +172,12 @@ func rolloutOf(r v1alpha1.Rollout, now time.Time) *rolloutView {
 // Of counts the nodes that are replaced.
 func (r rolloutView) Of() string { return rollout.Replaced(r.Rollout) }
 
-// planned is what the status reports as about to be done: removals that are open and the
-// rollout stand by themselves.
+// planned is what the status reports as about to be done, except open removals and the rollout, which have their own
+// sections.
 type planned struct {
-	// Commit is the one that is not applied yet; empty if there is none, or it is refused.
+	// Commit is the one that is not applied yet; empty if there is none, or if it is refused.
 	Commit string
-	// Waits is why nothing goes on, Summary what is held does to nodes, and Approvals who has approved it.
+	// Waits is why nothing continues, Summary what the held changes do to nodes, and Approvals who has approved them.
 	Waits, Summary, Approvals string
 	Since                     when
 	Rows                      []plannedEntry
@@ -190,7 +190,7 @@ type plannedEntry struct {
 	Nodes               int32
 }
 
-// plannedOf shows what is left to do; nil if that is nothing.
+// plannedOf shows what remains to be done; nil if that is nothing.
 func plannedOf(s v1alpha1.NodeSyncStatus, state summary.State, now time.Time) *planned {
 	p := &planned{}
 	if s.LastAttemptedRevision != s.LastAppliedRevision && state != summary.Failed {
@@ -231,7 +231,7 @@ func entryOf(e v1alpha1.ApprovedEntry, state string, held bool) plannedEntry {
 	return plannedEntry{Object: plan.Moved(e.Kind+"/"+e.Name, e.MovesTo), Does: does, State: state, Held: held, Nodes: e.Nodes}
 }
 
-// approvals says who has approved what is held, and why that does not count.
+// approvals says who has approved what is held, and why that is not enough.
 func approvals(held *v1alpha1.HeldPlan) string {
 	words := fmt.Sprintf("%d of %d", len(held.Approvers), held.Needed)
 	if len(held.Approvers) > 0 {
@@ -243,19 +243,19 @@ func approvals(held *v1alpha1.HeldPlan) string {
 	return words
 }
 
-// drifted is an object that differs from Git by no commit.
+// drifted is an object that differs from Git without a commit.
 type drifted struct {
 	Object, State, By, Says string
 	Since                   when
 }
 
-// outdated is a node that Karpenter has found so.
+// outdated is a node that Karpenter considers drifted.
 type outdated struct {
 	summary.OutdatedNode
 	Ago when
 }
 
-// instance is an EC2 instance that Karpenter takes to be right and that is not.
+// instance is an EC2 instance that Karpenter considers in sync but that differs.
 type instance struct {
 	v1alpha1.DriftedInstance
 	Ago when
@@ -266,11 +266,11 @@ type compared struct {
 	// Failure is why they, or all of what they have, could not be compared.
 	Failure string
 	Rows    []instance
-	// Others is how many differ beside these.
+	// Others is the number of other instances that differ.
 	Others int
 }
 
-// comparedOf shows the comparison; none if none differs.
+// comparedOf shows the comparison; it is empty if there is none.
 func comparedOf(drift *v1alpha1.InstanceDrift, now time.Time) (c compared) {
 	if drift == nil {
 		return c
@@ -282,7 +282,7 @@ func comparedOf(drift *v1alpha1.InstanceDrift, now time.Time) (c compared) {
 	return c
 }
 
-// drifts shows what differs from Git by no commit, and the nodes that are outdated.
+// drifts shows what differs from Git without a commit, and the outdated nodes.
 func (n *nodeSync) drifts(objects []v1alpha1.DriftedObject, nodes []summary.OutdatedNode, q query, now time.Time) {
 	for _, o := range objects {
 		state := "differs"
@@ -296,13 +296,13 @@ func (n *nodeSync) drifts(objects []v1alpha1.DriftedObject, nodes []summary.Outd
 	}
 }
 
-// ended are the nodes of a NodeSync that have ended, and why.
+// ended are the terminated nodes of a NodeSync, and why they were terminated.
 type ended struct {
-	// Since is since when they are recorded; empty if nothing is.
+	// Since is when recording started; empty if nothing is recorded.
 	Since string
 	Rows  []endedNode
 	Gaps  []string
-	// Pool is the only pool that is shown; empty for all, and AllPools is where those are.
+	// Pool is the only pool that is shown; empty for all. AllPools is the page with all pools.
 	Pool, AllPools string
 	Filters        []filter
 }
@@ -313,10 +313,10 @@ type endedNode struct {
 	Gone                     when
 }
 
-// filter is a pool, and where its ended nodes are.
+// filter is a pool, and the page with its terminated nodes.
 type filter struct{ Pool, Link string }
 
-// ends shows why nodes ended, the newest first.
+// ends shows why nodes were terminated, newest first.
 func (n *nodeSync) ends(w *World, q query, sync *v1alpha1.NodeSync, pools []summary.Pool) {
 	n.Ended = ended{Pool: q.pool, AllPools: q.changed(func(q *query) { q.pool = "" })}
 	var log *recorder.Log
@@ -353,7 +353,7 @@ func (n *nodeSync) ends(w *World, q query, sync *v1alpha1.NodeSync, pools []summ
 	}
 }
 
-// filled are the words that are not empty.
+// filled returns the words that are not empty.
 func filled(words ...string) (some []string) {
 	for _, word := range words {
 		if word != "" {

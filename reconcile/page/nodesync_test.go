@@ -8,8 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
-// TestAPlanIsShownWhileThereIsOne: of a commit that is applied there is none, and one that is refused
-// is not about to be applied.
+// TestAPlanIsShownWhileThereIsOne: an applied commit has none, and a refused one is not about to be applied.
 func TestAPlanIsShownWhileThereIsOne(t *testing.T) {
 	for name, shown := range map[string]bool{"in-sync": false, "empty": false, "many": false, "planned": true} {
 		if got := strings.Contains(rendered(t, worlds()[name], query{nodeSync: "prod"}), `id="plan"`); got != shown {
@@ -25,7 +24,7 @@ func TestAPlanIsShownWhileThereIsOne(t *testing.T) {
 	}
 }
 
-// TestALongPlan shows its first entries, and how many more there are.
+// TestALongPlan shows its first entries, and the number of others.
 func TestALongPlan(t *testing.T) {
 	w := worlds()["planned"]
 	held := w.NodeSyncs[0].Status.Held

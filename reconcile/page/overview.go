@@ -26,12 +26,12 @@ import (
 
 // overview is the page of all NodeSyncs.
 type overview struct {
-	// Counts says how many there are in which state.
+	// Counts says how many there are in each state.
 	Counts string
 	Rows   []overviewRow
 }
 
-// overviewRow is a NodeSync, with the nodes of all its pools in one count.
+// overviewRow is a NodeSync, with one count for the nodes of all its pools.
 type overviewRow struct {
 	Name, Link       string
 	State            badge
@@ -44,7 +44,7 @@ type overviewRow struct {
 	Drift            int
 }
 
-// overviewOf shows all NodeSyncs, those first that need a person.
+// overviewOf shows all NodeSyncs, those that need a person first.
 func overviewOf(w *World, q query) overview {
 	o := overview{}
 	byState := map[summary.State]int{}
@@ -98,19 +98,19 @@ func rowOf(w *World, q query, sync *v1alpha1.NodeSync) overviewRow {
 	return row
 }
 
-// refreshes is after how many seconds a page loads itself again.
+// refreshes is after how many seconds a page reloads.
 const refreshes = 10
 
-// view is a page: what all have, and what one is about.
+// view is a page: the parts common to all pages, and the body.
 type view struct {
 	Title string
 	Style template.CSS
-	// Refresh is in how many seconds it loads itself again; 0 is never. Toggle is the page that
-	// does otherwise, empty if there is none.
+	// Refresh is after how many seconds it reloads; 0 means never. Toggle is the page with the other setting; empty if
+	// there is none.
 	Refresh int
 	Toggle  string
 	Home    string
-	// Here is the NodeSync that it is about; empty for the overview.
+	// Here is the NodeSync of the page; empty for the overview.
 	Here      string
 	Namespace string
 	Version   string
@@ -118,10 +118,10 @@ type view struct {
 	Body      any
 }
 
-// when is a time: how long ago, and exactly.
+// when is a time: its age, and the exact time.
 type when struct{ Words, Exact string }
 
-// ago is a time as it is shown; nil and zero are not known.
+// ago returns a time for display; nil and zero mean unknown.
 func ago(at *metav1.Time, now time.Time) when {
 	if at.IsZero() {
 		return when{}
@@ -129,10 +129,10 @@ func ago(at *metav1.Time, now time.Time) when {
 	return when{Words: summary.Age(*at, now), Exact: summary.Stamp(*at)}
 }
 
-// badge is a state as it is shown: a sign and a word say what its colour does.
+// badge is a state for display: a sign and a word express the same as its color.
 type badge struct{ Tone, Sign, Words string }
 
-// The tones, from what a person has to do something about to what is well.
+// The tones, from what needs a person to what is fine.
 const (
 	toneBad   = "bad"
 	toneHeld  = "held"
@@ -143,7 +143,7 @@ const (
 
 var tones = []string{toneBad, toneHeld, toneBusy, toneQuiet, toneGood}
 
-// badgeOf is that of a NodeSync's state.
+// badgeOf returns the badge of a NodeSync's state.
 func badgeOf(state summary.State) badge {
 	tone, sign := toneBusy, "…"
 	switch state {
@@ -161,22 +161,21 @@ func badgeOf(state summary.State) badge {
 	return badge{tone, sign, string(state)}
 }
 
-// rank is where it stands among others: what needs a person comes first.
+// rank returns the sort order: what needs a person comes first.
 func (b badge) rank() int { return slices.Index(tones, b.Tone) }
 
-// World is what pages are made of.
+// World is the state that pages are rendered from.
 type World struct {
 	Now       time.Time
 	NodeSyncs []v1alpha1.NodeSync
-	// Pools are all NodePools, and Claims the NodeClaims by the names of their pools. They are
-	// only read.
+	// Pools are all NodePools, and Claims the NodeClaims by the names of their pools. They are read-only.
 	Pools  []*unstructured.Unstructured
 	Claims map[string][]*karpv1.NodeClaim
-	// Ended is what is recorded of a NodeSync; nil if nothing is.
+	// Ended returns what is recorded of a NodeSync; nil if nothing is.
 	Ended func(name types.NamespacedName, uid types.UID) *recorder.Log
 }
 
-// poolsOf are the NodePools of a NodeSync.
+// poolsOf returns the NodePools of a NodeSync.
 func (w *World) poolsOf(sync *v1alpha1.NodeSync) (owned []*unstructured.Unstructured) {
 	owner := plan.OwnerOf(sync.Namespace, sync.Name)
 	for _, pool := range w.Pools {
@@ -187,7 +186,7 @@ func (w *World) poolsOf(sync *v1alpha1.NodeSync) (owned []*unstructured.Unstruct
 	return owned
 }
 
-// nodeSync finds one by its name; nil if there is none.
+// nodeSync finds a NodeSync by its name; nil if there is none.
 func (w *World) nodeSync(name string) *v1alpha1.NodeSync {
 	for i := range w.NodeSyncs {
 		if w.NodeSyncs[i].Name == name {
@@ -197,7 +196,7 @@ func (w *World) nodeSync(name string) *v1alpha1.NodeSync {
 	return nil
 }
 
-// Cluster is where a World is read from.
+// Cluster reads a World.
 type Cluster struct {
 	// Cached is the watch cache.
 	Cached    client.Reader
@@ -208,7 +207,7 @@ type Cluster struct {
 	Now    func() time.Time
 }
 
-// Read reads it.
+// Read reads a World.
 func (c Cluster) Read(ctx context.Context) (*World, error) {
 	syncs := &v1alpha1.NodeSyncList{}
 	if err := c.Cached.List(ctx, syncs, client.InNamespace(c.Namespace)); err != nil {

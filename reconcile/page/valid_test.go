@@ -9,10 +9,10 @@ import (
 	"golang.org/x/net/html"
 )
 
-// void are the elements that have no end (HTML, section 13.1.2).
+// void are the elements without an end tag (HTML, section 13.1.2).
 var void = []string{"meta", "link", "br", "img", "input"}
 
-// textOf is what a reader sees of a page.
+// textOf returns the visible text of a page.
 func textOf(t *testing.T, page string) string {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(page))
@@ -37,7 +37,7 @@ func attribute(n *html.Node, key string) string {
 	return ""
 }
 
-// TestBalanced: each element that begins ends, in the reverse order.
+// TestBalanced: each start tag has its end tag, in the reverse order.
 func TestBalanced(t *testing.T) {
 	for name, w := range worlds() {
 		for _, q := range []query{{nodeSync: "prod"}, {}} {
@@ -61,8 +61,8 @@ func TestBalanced(t *testing.T) {
 	}
 }
 
-// TestAccessible: landmarks, one heading of the first level and none left out, captions, scopes,
-// names that are there and are there once; no script, no event, nothing from elsewhere.
+// TestAccessible: landmarks, one first-level heading and no skipped level, captions, scopes, and unique IDs that exist;
+// no script, no event handler, no external resource.
 func TestAccessible(t *testing.T) {
 	for name, w := range worlds() {
 		for _, q := range []query{{nodeSync: "prod"}, {}} {

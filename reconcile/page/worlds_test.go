@@ -24,7 +24,7 @@ var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 // before is a time before noon.
 func before(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
 
-// nodeSyncWith is a NodeSync that is in sync, and what is changed of it.
+// nodeSyncWith is a NodeSync that is in sync, with changes.
 func nodeSyncWith(name string, change ...func(*v1alpha1.NodeSync)) v1alpha1.NodeSync {
 	sync := v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "fleet", UID: types.UID(name), Generation: 1}}
 	sync.Spec.Interval.Duration = time.Minute
@@ -96,7 +96,7 @@ func nodeOf(name, state string) *karpv1.NodeClaim {
 	return c
 }
 
-// worldOf has NodeSyncs, with two pools of the first one.
+// worldOf contains NodeSyncs, and two pools of the first one.
 func worldOf(syncs ...v1alpha1.NodeSync) *World {
 	w := &World{Now: noon, NodeSyncs: syncs, Claims: map[string][]*karpv1.NodeClaim{}}
 	if len(syncs) > 0 {
@@ -107,7 +107,7 @@ func worldOf(syncs ...v1alpha1.NodeSync) *World {
 	return w
 }
 
-// endedAs has nodes end.
+// endedAs returns records of terminated nodes.
 func endedAs(records ...recorder.Record) func(types.NamespacedName, types.UID) *recorder.Log {
 	return func(types.NamespacedName, types.UID) *recorder.Log {
 		return &recorder.Log{Records: records, Since: before(72 * time.Hour), Gaps: []recorder.Gap{{From: before(50 * time.Hour), To: before(49 * time.Hour)}}}
@@ -121,10 +121,10 @@ func record(name, pool string, cause recorder.Cause, ago time.Duration) recorder
 	}
 }
 
-// hostile is what a page must not take for its own.
+// hostile is text that a page must not interpret.
 const hostile = "<script>alert(1)</script><img src=x onerror=alert(1)> \"' --> {{.}} \x1b[31m\u202eexe\u200b\x00 javascript:alert(1)"
 
-// worlds are those of the goldens, each with the NodeSync that is shown.
+// worlds are those of the golden files, each with the NodeSync that is shown.
 func worlds() map[string]*World {
 	all := map[string]*World{
 		"in-sync": worldOf(nodeSyncWith("prod")),
