@@ -19,17 +19,16 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// The least and the longest time until a reconcile whose end could not be written is
-// run again. It is short: the API server was away, and nothing else wakes us when
-// it is back.
+// The minimum and maximum delay before a reconcile whose result could not be written is retried. They are short,
+// because the API server was unreachable, and no event reports that it is back.
 const (
 	leastBackoff   = 50 * time.Millisecond
 	longestBackoff = 10 * time.Second
 )
 
-// Control registers the controller that has passes made: so many at a time, when a NodeSync
-// has changed or an event says so. The nodes may be in a cluster of their own. The watches of Watches begin with the first reconcile, so that
-// a NodeSync can tell where one of them is refused.
+// Control registers the controller that runs reconciles, at most concurrent at a time, when a NodeSync has changed or
+// an event requires it. The nodes may be in another cluster. The watches of Watches start with the first reconcile, so
+// that a NodeSync can report one that is rejected.
 func (w *Watches) Control(mgr ctrl.Manager, nodes cluster.Cluster, passes reconcile.Reconciler, events chan event.GenericEvent, concurrent int) error {
 	built, err := ctrl.NewControllerManagedBy(mgr).
 		Named("nodesync").
@@ -51,5 +50,5 @@ func (w *Watches) Control(mgr ctrl.Manager, nodes cluster.Cluster, passes reconc
 	return nil
 }
 
-// sideOf is what is watched of a cluster.
+// sideOf returns the Side of a cluster.
 func sideOf(c cluster.Cluster) Side { return Side{Cache: c.GetCache(), Kinds: c.GetRESTMapper()} }

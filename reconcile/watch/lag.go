@@ -13,33 +13,31 @@ import (
 )
 
 const (
-	// CatchUp is how long the watch cache is given, at first, to have what the last
-	// pass wrote.
+	// CatchUp is the first delay for the watch cache to receive what the last reconcile wrote.
 	CatchUp = 10 * time.Millisecond
-	// patience is how long it is waited for. Then the API server itself is asked.
+	// patience is how long to wait for it. Then the API server itself is read.
 	patience = time.Second
 )
 
-// CacheLag follows how long the watch cache has lacked what the last reconcile wrote. The zero value
-// has seen no lag.
+// CacheLag measures how long the watch cache has been older than what the last reconcile wrote. The zero value has seen
+// no lag.
 type CacheLag struct {
 	since time.Time
 }
 
-// Newest is the NodeSync that a reconcile goes by.
+// Newest is the NodeSync to reconcile.
 type Newest struct {
-	// Sync is that NodeSync; nil if it is to be looked at again after Wait.
+	// Sync is that NodeSync; nil to check again after Wait.
 	Sync *v1alpha1.NodeSync
 	Wait time.Duration
-	// Restored reports whether the API server itself has an older one than was written: it was
-	// restored to an earlier state, and what is remembered is of a state that never was.
+	// Restored reports whether the API server itself has an older one than was written: it was restored from a backup,
+	// and what is in memory no longer applies.
 	Restored bool
 }
 
-// Newest returns the cached NodeSync, unless that is older than the resourceVersion that the
-// last reconcile wrote. A reconcile over it would go by conditions and removals of before: it could end
-// nodes on an answer that has been taken back. When the cache has lagged for long, the API
-// server's is taken. It returns an error where the API server cannot be read.
+// Newest returns the cached NodeSync, unless it is older than the resourceVersion that the last reconcile wrote: its
+// conditions and removals would be outdated, and plumbline could terminate nodes because of a decision that was
+// reverted. If the cache has lagged for too long, Newest reads the API server. It returns an error if that fails.
 func (l *CacheLag) Newest(ctx context.Context, cached *v1alpha1.NodeSync, written string, server client.Reader, now time.Time) (Newest, error) {
 	if !Older(cached.ResourceVersion, written) {
 		l.since = time.Time{}
@@ -54,7 +52,7 @@ func (l *CacheLag) Newest(ctx context.Context, cached *v1alpha1.NodeSync, writte
 	sync, name := &v1alpha1.NodeSync{}, client.ObjectKeyFromObject(cached)
 	if err := server.Get(ctx, name, sync); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			return Newest{Wait: patience}, nil // the cache has yet to learn of it
+			return Newest{Wait: patience}, nil // the cache has yet to see the deletion
 		}
 		return Newest{}, fmt.Errorf("read NodeSync %s, which the cache has in an older version: %w", name, err)
 	}
@@ -66,8 +64,8 @@ func (l *CacheLag) Newest(ctx context.Context, cached *v1alpha1.NodeSync, writte
 	return newest, nil
 }
 
-// Older reports whether what the watch cache has is older than what was written, by their
-// resourceVersions. Where nothing was written, or one of them cannot be read, it is not.
+// Older reports whether the cached resourceVersion is older than the written one. It is false if nothing was written,
+// or if one of them cannot be parsed.
 func Older(cached, written string) bool {
 	order, err := resourceversion.CompareResourceVersion(cached, written)
 	return err == nil && order < 0

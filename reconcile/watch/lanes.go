@@ -8,39 +8,38 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Crowded is when a NodeSync that found no lane is tried again at the latest: the one
-// that waits longest is woken as soon as there is one.
+// Crowded is the latest time at which a NodeSync that got no lane is retried: the one that waits longest is enqueued as
+// soon as there is one.
 const Crowded = 10 * time.Second
 
-// Lanes bound how many reconciles of NodeSyncs of one repository run at a time, and how many
-// of all heavy repositories together. A reconcile may wait for a child process while another one
-// has the place: heavy commits must not hold every worker. The zero value bounds nothing.
+// Lanes limit how many NodeSyncs of one repository are reconciled at a time, and of all heavy repositories together. A
+// reconcile may wait for a child process while another one runs: heavy commits must not occupy every worker. The zero
+// value has no limit.
 type Lanes struct {
-	// Heavy reports whether the children of a repository have taken long lately; nil if
-	// none has.
+	// Heavy reports whether the child processes of a repository have recently taken long; nil if none is heavy.
 	Heavy func(repository string) bool
 
-	// most passes of one repository, and of all heavy ones; 0 for any number.
+	// the limit for reconciles of one repository, and of all heavy ones; 0 for no limit
 	most int
 
 	mu sync.Mutex
-	// running are the reconciles of each repository.
+	// running counts the reconciles of each repository.
 	running map[string]int
-	// waiting are the NodeSyncs that found no lane, the longest first.
+	// waiting are the NodeSyncs that got no lane, the longest waiting first.
 	waiting []waiter
 }
 
-// waiter is a NodeSync that found no lane.
+// waiter is a NodeSync that got no lane.
 type waiter struct {
 	repository string
 	who        types.NamespacedName
 }
 
-// Among leaves one of so many workers to other repositories.
+// Among leaves one of the workers to other repositories.
 func (l *Lanes) Among(workers int) { l.most = max(1, workers-1) }
 
-// Enter begins a reconcile, unless the repository has as many as it may: then the NodeSync
-// waits. What began has to leave.
+// Enter starts a reconcile unless the repository is at its limit; then the NodeSync waits. A reconcile that has started
+// must call Leave or End.
 func (l *Lanes) Enter(repository string, who types.NamespacedName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +58,7 @@ func (l *Lanes) Enter(repository string, who types.NamespacedName) bool {
 	return true
 }
 
-// open reports whether there is a lane for one more pass of a repository.
+// open reports whether there is a lane for another reconcile of a repository.
 func (l *Lanes) open(repository string) bool {
 	if l.most == 0 {
 		return true
@@ -79,15 +78,14 @@ func (l *Lanes) open(repository string) bool {
 	return running < l.most
 }
 
-// End ends a reconcile, and has the one woken that waits for that.
+// End ends a reconcile, and enqueues the NodeSync that waits for that.
 func (l *Lanes) End(repository string, look func(types.NamespacedName)) {
 	if next, waits := l.Leave(repository); waits {
 		look(next)
 	}
 }
 
-// Leave ends a reconcile. It returns the NodeSync that waits longest of those that have a lane
-// now, if any.
+// Leave ends a reconcile. It returns the longest waiting NodeSync that can have a lane now, if any.
 func (l *Lanes) Leave(repository string) (next types.NamespacedName, waits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestOneRepositoryLeavesAWorker: its reconciles are as many as there are workers, less one.
+// TestOneRepositoryLeavesAWorker: it has at most as many reconciles as there are workers, minus one.
 func TestOneRepositoryLeavesAWorker(t *testing.T) {
 	who := types.NamespacedName{Namespace: "plumbline-system", Name: "prod"}
 	for name, c := range map[string]struct{ workers, want int }{"four workers": {4, 3}, "two workers": {2, 1}, "one worker": {1, 1}} {
@@ -34,8 +34,8 @@ func TestOneRepositoryLeavesAWorker(t *testing.T) {
 	}
 }
 
-// TestHeavyRepositoriesLeaveAWorker: all of them together have the workers less one, and the
-// NodeSync that waits longest is woken, of whichever repository it is.
+// TestHeavyRepositoriesLeaveAWorker: all of them together have at most all workers but one, and the NodeSync that waits
+// longest is enqueued, whichever its repository.
 func TestHeavyRepositoriesLeaveAWorker(t *testing.T) {
 	who := func(name string) types.NamespacedName {
 		return types.NamespacedName{Namespace: "plumbline-system", Name: name}

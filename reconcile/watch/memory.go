@@ -7,8 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Memories keeps one T for each NodeSync. The zero value has none, and the zero value of T
-// remembers nothing.
+// Memories keeps one T for each NodeSync. The zero value is empty, and the zero value of T remembers nothing.
 type Memories[T any] struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]*kept[T]
@@ -17,13 +16,11 @@ type Memories[T any] struct {
 type kept[T any] struct {
 	uid   types.UID
 	value T
-	// pushedAt is when a Git host reported last that there is something new. That is no
-	// pass's to write, so that the Store guards it.
+	// pushedAt is when a Git host last reported something new. It is not written by reconciles, so mu guards it.
 	pushedAt time.Time
 }
 
-// Recall returns what is kept for a NodeSync. It is fresh where nothing was, or where the
-// NodeSync was created again under its name.
+// Recall returns what is kept for a NodeSync. It is fresh if nothing was kept, or if the NodeSync was recreated.
 func (s *Memories[T]) Recall(name types.NamespacedName, uid types.UID) (value *T, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,15 +41,15 @@ func (s *Memories[T]) Forget(name types.NamespacedName) {
 	delete(s.of, name)
 }
 
-// Len is for how many NodeSyncs something is kept.
+// Len returns the number of NodeSyncs for which something is kept.
 func (s *Memories[T]) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.of)
 }
 
-// Push notes that a Git host has something new for a NodeSync. Nothing is noted for one
-// that no reconcile was made over: its source is fetched by the first.
+// Push records that a Git host has something new for a NodeSync. It records nothing for one that was never reconciled:
+// the first reconcile fetches its source.
 func (s *Memories[T]) Push(name types.NamespacedName, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +58,7 @@ func (s *Memories[T]) Push(name types.NamespacedName, at time.Time) {
 	}
 }
 
-// Pushed is when a Git host reported last that it has something new; zero if none has.
+// Pushed returns when a Git host last reported something new; zero if none has.
 func (s *Memories[T]) Pushed(name types.NamespacedName) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

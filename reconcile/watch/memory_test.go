@@ -9,7 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 )
 
-// TestRecall returns the same until the NodeSync is another one, or is forgotten.
+// TestRecall returns the same value until the NodeSync is recreated or forgotten.
 func TestRecall(t *testing.T) {
 	name := types.NamespacedName{Namespace: "plumbline-system", Name: "prod"}
 	var store watch.Memories[int]
@@ -31,7 +31,7 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// TestPush is kept for a NodeSync that is known, and goes with it.
+// TestPush is recorded for a known NodeSync, and forgotten with it.
 func TestPush(t *testing.T) {
 	name, at := types.NamespacedName{Namespace: "plumbline-system", Name: "prod"}, time.Unix(100, 0)
 	var store watch.Memories[int]

@@ -14,26 +14,25 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// line is how many wake-ups can stand in line before the controller takes
-// them: it does so at once.
+// line is how many requests can be queued before the controller takes them, which it does immediately.
 const line = 1024
 
-// Waker wakes passes from outside of the cluster. The zero value leads nothing, and wakes
-// nobody in this process.
+// Waker enqueues reconciles for events from outside of the cluster. The zero value is never the leader, and enqueues
+// nothing in this process.
 type Waker struct {
-	// Elected is closed once this process leads.
+	// Elected is closed once this process is the leader.
 	Elected <-chan struct{}
-	// Events are taken by the controller.
+	// Events are received by the controller.
 	Events chan event.GenericEvent
 }
 
-// NewWaker returns the Waker of a process that leads once elected is closed.
+// NewWaker returns the Waker of a process that is the leader once elected is closed.
 func NewWaker(elected <-chan struct{}) Waker {
 	return Waker{Elected: elected, Events: make(chan event.GenericEvent, line)}
 }
 
-// Look has a reconcile made over a NodeSync, which tells what has become known beside
-// the reconciles. It never blocks: at the worst the next reconcile comes at its time.
+// Look enqueues a reconcile of a NodeSync, to report what has become known between reconciles. It never blocks: at
+// worst, the next reconcile comes at its interval.
 func (w Waker) Look(name types.NamespacedName) {
 	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
 	select {
@@ -42,18 +41,17 @@ func (w Waker) Look(name types.NamespacedName) {
 	}
 }
 
-// Pushes notes pushes for the reconciles of this process.
+// Pushes records pushes for the reconciles of this process.
 type Pushes interface {
-	// Push notes that a host has something new for a NodeSync.
+	// Push records that a host has something new for a NodeSync.
 	Push(name types.NamespacedName, at time.Time)
 }
 
-// Wake has the sources of NodeSyncs fetched now, not at their next interval. It
-// returns before they are.
+// Wake requests a fetch of the sources of NodeSyncs now rather than at their next interval. It returns before they are
+// fetched.
 //
-// Where this process leads it is noted in memory: a new leader has no memory and
-// fetches anyway. Another replica asks for it in the cluster, by the annotation
-// with which people ask, through standby, so that the one that leads sees it.
+// If this process is the leader, it records this in memory: a new leader has no memory and fetches anyway. Another
+// replica requests it in the cluster through standby, with the same annotation as users, so that the leader sees it.
 func (w Waker) Wake(ctx context.Context, syncs []v1alpha1.NodeSync, pushes Pushes, standby client.Writer, now time.Time) error {
 	select {
 	case <-w.Elected:
@@ -84,9 +82,8 @@ func requestAll(ctx context.Context, syncs []v1alpha1.NodeSync, standby client.W
 	return nil
 }
 
-// Request asks for a reconcile of a NodeSync in the cluster, by Flux's annotation,
-// and returns its value: status.lastHandledReconcileAt is equal when it was
-// handled. The error is the API server's.
+// Request requests a reconcile of a NodeSync in the cluster, with Flux's annotation, and returns its value: once it was
+// handled, status.lastHandledReconcileAt is equal. The error is the API server's.
 func Request(ctx context.Context, to client.Writer, name types.NamespacedName, at time.Time) (requested string, err error) {
 	requested = at.Format(time.RFC3339Nano)
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, meta.ReconcileRequestAnnotation, requested)

@@ -24,36 +24,35 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Wakes finds the NodeSyncs that an event wakes.
+// Wakes finds the NodeSyncs that an event enqueues.
 type Wakes struct {
 	// Cached is the watch cache that the NodeSyncs are read from.
 	Cached client.Reader
-	// Namespace is the daemon's; NodeSyncs are served there only.
+	// Namespace is the daemon's namespace; only NodeSyncs there are reconciled.
 	Namespace string
-	// Launches are the pools that get no nodes, by their NodeClaims.
+	// Launches tracks the pools whose launches fail, by their NodeClaims.
 	Launches *cluster.Launches
-	// Ends hears of NodeClaims that end; nil hears nothing.
+	// Ends is notified of NodeClaims that are deleted; it may be nil.
 	Ends      cluster.Ends
 	Interests Interests
 }
 
-// Interests are what is known of NodeSyncs beside their objects. They may be asked for at
-// any time.
+// Interests are what is known of NodeSyncs besides their objects. Its methods may be called at any time.
 type Interests interface {
-	// Wants reports whether the last Set of a NodeSync has an entry of this name.
+	// Wants reports whether the last Set of a NodeSync has an entry with this name.
 	Wants(name types.NamespacedName, ref render.Ref) bool
-	// Awaits reports whether a NodeSync waits for what others have in Git.
+	// Awaits reports whether a NodeSync waits for a change in the Git of others.
 	Awaits(name types.NamespacedName) bool
-	// Holds reports whether a NodeSync holds something for the number of nodes.
+	// Holds reports whether a NodeSync holds something because of the number of nodes.
 	Holds(name types.NamespacedName) bool
 }
 
-// All wakes every NodeSync.
+// All enqueues every NodeSync.
 func (w Wakes) All(ctx context.Context, _ client.Object) []ctrlreconcile.Request {
 	return w.where(ctx, func(*v1alpha1.NodeSync) bool { return true })
 }
 
-// OnCRD wakes every NodeSync when a CRD of Karpenter's changes, or that of Approvals.
+// OnCRD enqueues every NodeSync when a CRD of Karpenter or that of Approvals changes.
 func (w Wakes) OnCRD(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
 	if obj.GetName() == v1alpha1.ApprovalCRD || slices.Contains(allowance.FromCharts().CRDs, obj.GetName()) {
 		return w.All(ctx, obj)
@@ -61,7 +60,7 @@ func (w Wakes) OnCRD(ctx context.Context, obj client.Object) []ctrlreconcile.Req
 	return nil
 }
 
-// OnApproval wakes the NodeSync that an Approval names.
+// OnApproval enqueues the NodeSync that an Approval references.
 func (w Wakes) OnApproval(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
 	approval, ok := obj.(*v1alpha1.Approval)
 	return w.where(ctx, func(sync *v1alpha1.NodeSync) bool {
@@ -69,9 +68,8 @@ func (w Wakes) OnApproval(ctx context.Context, obj client.Object) []ctrlreconcil
 	})
 }
 
-// OnDefinition wakes the NodeSync that owns a definition, those whose Git has an
-// entry of its name, those that wait for another to take one over, and those that wait
-// for what it names to be named no more.
+// OnDefinition enqueues the NodeSync that owns a definition, those with an entry of its name in Git, those that wait
+// for another one to take an object over, and those that wait until the object that it references is unused.
 func (w Wakes) OnDefinition(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
 	ref := render.Ref{Kind: obj.GetObjectKind().GroupVersionKind().Kind, Name: obj.GetName()}
 	named := reference(ref, obj)
@@ -81,7 +79,7 @@ func (w Wakes) OnDefinition(ctx context.Context, obj client.Object) []ctrlreconc
 	})
 }
 
-// reference is what a definition names; the zero Ref where it names nothing.
+// reference returns what a definition references; the zero Ref if nothing.
 func reference(ref render.Ref, obj client.Object) render.Ref {
 	if definition, ok := obj.(*unstructured.Unstructured); ok {
 		named, _ := render.Reference(ref, definition)
@@ -90,8 +88,8 @@ func reference(ref render.Ref, obj client.Object) render.Ref {
 	return render.Ref{}
 }
 
-// leaves reports whether an object has left the Git of a NodeSync, or was deleted by hand
-// though its Git has it: either way it goes when nothing names it any more.
+// leaves reports whether an object was removed from a NodeSync's Git, or was deleted by hand while Git still contains
+// it: in both cases it is gone once nothing references it any more.
 func (w Wakes) leaves(sync *v1alpha1.NodeSync, ref render.Ref) bool {
 	if ref == (render.Ref{}) {
 		return false
@@ -101,9 +99,8 @@ func (w Wakes) leaves(sync *v1alpha1.NodeSync, ref render.Ref) bool {
 	return deleted || slices.ContainsFunc(sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.Kind == ref.Kind && r.Name == ref.Name })
 }
 
-// OnNodeClaim wakes the NodeSyncs whose open removals a NodeClaim belongs to, those of
-// whose pool it brings news, those that watch for node drift, and those that hold
-// something for the number of nodes.
+// OnNodeClaim enqueues the NodeSyncs with open removals that concern a NodeClaim, those whose pool it has news of,
+// those that watch for node drift, and those that hold something because of the number of nodes.
 func (w Wakes) OnNodeClaim(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
 	claim, ok := obj.(*karpv1.NodeClaim)
 	if !ok {
@@ -117,7 +114,7 @@ func (w Wakes) OnNodeClaim(ctx context.Context, obj client.Object) []ctrlreconci
 	})
 }
 
-// OnEvent wakes the NodeSyncs whose Git has the NodePool of which Karpenter reports that it finds no instance type.
+// OnEvent enqueues the NodeSyncs with the NodePool in Git for which Karpenter reports that it finds no instance type.
 func (w Wakes) OnEvent(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
 	event, ok := obj.(*corev1.Event)
 	if !ok || !w.Launches.SeeEvent(event) {
@@ -127,24 +124,23 @@ func (w Wakes) OnEvent(ctx context.Context, obj client.Object) []ctrlreconcile.R
 	return w.where(ctx, func(sync *v1alpha1.NodeSync) bool { return w.Interests.Wants(client.ObjectKeyFromObject(sync), pool) })
 }
 
-// removes reports whether an open removal of a NodeSync has to do with a NodeClaim.
+// removes reports whether an open removal of a NodeSync concerns a NodeClaim.
 func removes(sync *v1alpha1.NodeSync, n plan.NodeClaim) bool {
 	return slices.ContainsFunc(sync.Status.Removals, func(r v1alpha1.Removal) bool {
 		return r.Kind == render.NodePool && r.Name == n.Pool || r.Kind == render.EC2NodeClass && r.Name == n.Class
 	})
 }
 
-// watchesDrift reports whether what becomes of a NodeClaim is looked at.
+// watchesDrift reports whether a NodeSync watches for node drift.
 func watchesDrift(sync *v1alpha1.NodeSync) bool {
 	return sync.Status.Karpenter != nil && sync.Status.Karpenter.NodeDrift != nil
 }
 
-// where wakes the NodeSyncs for which wake says so. They are the cache's own and
-// read only.
+// where enqueues the NodeSyncs for which wake returns true. They are the cache's objects and must not be changed.
 func (w Wakes) where(ctx context.Context, wake func(*v1alpha1.NodeSync) bool) []ctrlreconcile.Request {
 	list := &v1alpha1.NodeSyncList{}
 	if err := w.Cached.List(ctx, list, client.InNamespace(w.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		// The cache that this reads is the one that the event came from.
+		// This is the cache that the event came from.
 		ctrl.LoggerFrom(ctx).Error(err, "list NodeSyncs in the cache")
 		return nil
 	}
@@ -157,7 +153,7 @@ func (w Wakes) where(ctx context.Context, wake func(*v1alpha1.NodeSync) bool) []
 	return requests
 }
 
-// managesCharts reports whether a NodeSync has begun to install Karpenter's charts.
+// managesCharts reports whether a NodeSync has started to install Karpenter's charts.
 func (w Wakes) managesCharts(ctx context.Context) (bool, error) {
 	syncs := &v1alpha1.NodeSyncList{}
 	if err := w.Cached.List(ctx, syncs, client.InNamespace(w.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -168,11 +164,11 @@ func (w Wakes) managesCharts(ctx context.Context) (bool, error) {
 	}), nil
 }
 
-// approvalType is how a watch of Approvals describes itself.
+// approvalType is how a watch of Approvals describes its type.
 var approvalType = fmt.Sprintf("%T", &v1alpha1.Approval{})
 
-// listenToApprovals watches Approvals where their CRD is served, and ends that watch where it no
-// longer is. A new daemon may run with the CRDs or the roles of an older one: no reconcile waits for this one.
+// listenToApprovals watches Approvals while their CRD is served. A new daemon may run with the CRDs or roles of an
+// older version, so no reconcile waits for this watch.
 func (w *Watches) listenToApprovals(ctx context.Context) (filled bool, err error) {
 	approvals := []watched{{&v1alpha1.Approval{}, w.Wakes.OnApproval, nil}}
 	if w.Home.Cache != w.Nodes.Cache {
@@ -197,19 +193,19 @@ func (w *Watches) listenToApprovals(ctx context.Context) (filled bool, err error
 		return false, err
 	}
 	if w.refusesApprovals() {
-		return true, nil // ServesApprovals says it, and nothing waits for them
+		return true, nil // ServesApprovals reports it, and nothing waits for them
 	}
 	return w.Home.filled(ctx, approvals)
 }
 
-// refusesApprovals reports whether the API server refuses the watch.
+// refusesApprovals reports whether the API server rejects the watch.
 func (w *Watches) refusesApprovals() bool {
 	refused, _ := w.Refusals.Apart(approvalType)
 	return refused != nil
 }
 
-// ServesApprovals reports whether Approvals are watched: they can be read from the cache then. refused is
-// why they are not although they are served: the roles are those of an older plumbline.
+// ServesApprovals reports whether Approvals are watched and can be read from the cache. refused is why they are not
+// although they are served: the roles are those of an older version of plumbline.
 func (w *Watches) ServesApprovals() (serves bool, refused error) {
 	if w == nil {
 		return true, nil

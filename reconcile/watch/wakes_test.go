@@ -28,7 +28,7 @@ func approvalCRD() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// serving reports whether Approvals are watched, and none of their watches refused.
+// serving reports whether Approvals are watched, and their watch is not rejected.
 func serving(t *testing.T, b *bed) bool {
 	t.Helper()
 	serves, refused := b.ServesApprovals()
@@ -38,8 +38,7 @@ func serving(t *testing.T, b *bed) bool {
 	return serves
 }
 
-// TestApprovalsAreWatchedWhereTheyAreServed: with the CRDs of an older plumbline passes go on
-// without them.
+// TestApprovalsAreWatchedWhereTheyAreServed: with the CRDs of an older plumbline, reconciles continue without them.
 func TestApprovalsAreWatchedWhereTheyAreServed(t *testing.T) {
 	b := newBed(t)
 	listens := func(what string, filled, serves bool) {
@@ -71,14 +70,14 @@ func TestApprovalsAreWatchedWhereTheyAreServed(t *testing.T) {
 	}
 }
 
-// reflector is one that fills the cache of Approvals, once a role allows it.
+// reflector is one that fills the cache of Approvals once a role allows it.
 type reflector struct{ version string }
 
 func (r *reflector) LastSyncResourceVersion() string { return r.version }
 func (r *reflector) TypeDescription() string         { return "*v1alpha1.Approval" }
 
-// TestARoleWithoutApprovals: with the roles of an older plumbline passes go on, and it is known which
-// right is missing. With the right back Approvals are read by themselves.
+// TestARoleWithoutApprovals: with the roles of an older plumbline, reconciles continue, and the missing permission is
+// reported. Once it is granted, Approvals are read without a restart.
 func TestARoleWithoutApprovals(t *testing.T) {
 	b := newBed(t, approvalCRD())
 	b.cache.Empty[v1alpha1.ApprovalKind] = true
@@ -100,7 +99,7 @@ func TestARoleWithoutApprovals(t *testing.T) {
 	}
 }
 
-// TestAnotherWatchThatIsRefused stops passes as before: what is gone from its cache may be there.
+// TestAnotherWatchThatIsRefused blocks reconciles: what is missing from its cache may exist.
 func TestAnotherWatchThatIsRefused(t *testing.T) {
 	b := newBed(t)
 	b.Refusals.Note(claimReflector{}, apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("nodeclaims").GroupResource(), "", errors.New("no role")))

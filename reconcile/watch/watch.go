@@ -1,10 +1,10 @@
 // Package watch decides when a NodeSync is reconciled.
 //
-// Watches begins the watches of a cluster that begin while the controller runs, and says which NodeSyncs their events trigger, and whether
-// what is watched has filled its cache: no reconcile goes by an empty one. A Waker triggers what no watch does: a Git host reports a
-// push, one reconcile triggers another. Lanes limits how many NodeSyncs of one repository are reconciled at a time. CacheLag finds out whether the watch
-// cache lacks what the last reconcile wrote. Memories keeps what a reconcile leaves to the next one of its NodeSync; losing it costs
-// time and nothing else.
+// Watches starts the watches of a cluster while the controller runs, maps their events to the NodeSyncs to enqueue, and
+// reports whether the caches are synced: no reconcile uses an empty one. A Waker enqueues what no watch does: a Git
+// host reports a push, or one reconcile triggers another. Lanes limits how many NodeSyncs of one repository are
+// reconciled at a time. CacheLag detects whether the watch cache is older than what the last reconcile wrote. Memories
+// keeps what a reconcile leaves to the next one of its NodeSync; losing it only costs time.
 package watch
 
 import (
@@ -34,52 +34,50 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Watches are those that begin while the controller runs. A nil one has filled its cache:
-// a Reconciler that no manager runs has none.
+// Watches are the watches that start while the controller runs. A nil Watches is always synced: a Reconciler without a
+// manager has none.
 type Watches struct {
-	// Controller takes what the watches wake.
+	// Controller receives the requests of the watches.
 	Controller controller.Controller
-	// Home is where the NodeSyncs are, and Nodes the cluster whose nodes are kept: the same, or another one.
+	// Home is the cluster of the NodeSyncs, and Nodes the managed cluster; they may be the same.
 	Home, Nodes Side
-	// Refusals are the watches that the API server refuses.
+	// Refusals are the watches that the API server rejects.
 	Refusals *cluster.Refusals
-	// Wakes says whom events wake, and Pace how often.
+	// Wakes maps events to NodeSyncs, and Pace limits how often they are enqueued.
 	Wakes  Wakes
 	Pace   *cluster.Pace
 	Scheme *runtime.Scheme
 	Now    func() time.Time
 
 	mu sync.Mutex
-	// karpenter reports that those of Karpenter's kinds have begun, charted those of
-	// what its main chart makes, labelled those of what holds its values, approvals
-	// that of Approvals, home that of its CRD in a cluster of its own, always that the others have.
+	// These report which watches have started: always those that need only Kubernetes, charted those of the objects of
+	// the main chart, karpenter those of Karpenter's kinds, labelled those of objects with chart values, approvals that
+	// of Approvals, and home that of the CRDs in a separate home cluster.
 	always, charted, karpenter, labelled, approvals, home bool
-	// wanted reports whether a plumbline.yaml names an object that holds values.
+	// wanted reports whether a plumbline.yaml references an object with chart values.
 	wanted bool
-	// missingSince is when discovery was first found not to list Karpenter's kinds although
-	// their CRDs are Established.
+	// missingSince is when discovery was first found not to list Karpenter's kinds although their CRDs are Established.
 	missingSince time.Time
 }
 
-// Side is a cluster that is watched: the cache behind its watches, and what its API server's discovery lists.
+// Side is a cluster that is watched: the cache behind its watches, and its API server's discovery.
 type Side struct {
 	Cache cache.Cache
 	Kinds meta.RESTMapper
 }
 
-// watched is a kind and whom its events wake.
+// watched is a kind and the NodeSyncs that its events enqueue.
 type watched struct {
 	object client.Object
 	wakes  handler.MapFunc
 	when   []predicate.Predicate
 }
 
-// Filling is how long the caches are given to fill before the next look.
+// Filling is how long to wait before checking again whether the caches are synced.
 const Filling = 20 * time.Millisecond
 
-// Listen begins the watches that can begin, and reports whether what has begun has
-// filled its cache: to a reconcile over an empty one everything is gone. A watch that
-// is refused never fills it, and is an error, but for that of Approvals.
+// Listen starts the watches that can start, and reports whether the started ones are synced: with an empty cache, every
+// object would look deleted. A watch that is rejected never syncs and is an error, except that of Approvals.
 func (w *Watches) Listen(ctx context.Context) (filled bool, err error) {
 	if w == nil {
 		return true, nil
@@ -108,8 +106,8 @@ func (w *Watches) Listen(ctx context.Context) (filled bool, err error) {
 	return w.listenToDefinitions(ctx)
 }
 
-// listenToDefinitions begins the watches of Karpenter's kinds where their CRDs are served, and ends
-// them where they no longer are.
+// listenToDefinitions starts the watches of Karpenter's kinds if their CRDs are served, and stops them if they no
+// longer are.
 func (w *Watches) listenToDefinitions(ctx context.Context) (filled bool, err error) {
 	established, err := (&cluster.View{Cached: w.Nodes.Cache}).Established(ctx)
 	if err != nil {
@@ -127,22 +125,22 @@ func (w *Watches) listenToDefinitions(ctx context.Context) (filled bool, err err
 	return w.Nodes.filled(ctx, w.definitions())
 }
 
-// Took notes how long a reconcile took: while events keep coming, the next one waits in proportion to that.
+// Took records how long a reconcile took: under a steady stream of events, the next one waits in proportion to that.
 func (w *Watches) Took(request reconcile.Request, d time.Duration) {
 	if w != nil && w.Pace != nil {
 		w.Pace.Took(request, d)
 	}
 }
 
-// Serves reports whether the watches of definitions have begun: Karpenter's CRDs are served then.
+// Serves reports whether the watches of definitions have started, which means that Karpenter's CRDs are served.
 func (w *Watches) Serves() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.karpenter
 }
 
-// listenToCharted begins the watches of what the main chart makes, where it is
-// plumbline that installs it: else it has no right to them.
+// listenToCharted starts the watches of the objects of the main chart, if plumbline installs it: otherwise it has no
+// permission to watch them.
 func (w *Watches) listenToCharted(ctx context.Context) (filled bool, err error) {
 	managed, err := w.Wakes.managesCharts(ctx)
 	if err != nil || !managed {
@@ -158,7 +156,7 @@ func (w *Watches) listenToCharted(ctx context.Context) (filled bool, err error) 
 	return w.Nodes.filled(ctx, all)
 }
 
-// kubernetes are the watches that need nothing but Kubernetes.
+// kubernetes returns the watches that need only Kubernetes.
 func (w *Watches) kubernetes() []watched {
 	return []watched{
 		{&appsv1.Deployment{}, w.Wakes.All, nil},
@@ -167,14 +165,13 @@ func (w *Watches) kubernetes() []watched {
 	}
 }
 
-// crds is the watch of CRDs.
+// crds returns the watch of CRDs.
 func (w *Watches) crds() watched {
 	return watched{&apiextensionsv1.CustomResourceDefinition{}, w.Wakes.OnCRD, []predicate.Predicate{cluster.CRDChanged()}}
 }
 
-// labelledObjects are the watches of what values of the chart may come from. They
-// begin with the first plumbline.yaml that names one: they need a right to list
-// Secrets, which nobody has to give who does not use it.
+// labelledObjects returns the watches of objects with chart values. They start when the first plumbline.yaml references
+// one, because they need permission to list Secrets, which users who do not use them need not grant.
 func (w *Watches) labelledObjects() []watched {
 	return []watched{
 		{&corev1.Secret{}, w.Wakes.All, nil},
@@ -182,17 +179,16 @@ func (w *Watches) labelledObjects() []watched {
 	}
 }
 
-// WantLabelled has what holds values watched from the next reconcile on.
+// WantLabelled starts the watches of objects with chart values at the next reconcile.
 func (w *Watches) WantLabelled() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.wanted = true
 }
 
-// Labelled returns what the objects that hold values are read from: their watch cache, and
-// the API server until that is filled. listed is to be called once they could be listed from
-// there: a watch of them will not be refused then, which no reconcile would get past. It returns
-// how soon the next reconcile is wanted for that.
+// Labelled returns a reader for objects with chart values: their watch cache, or the API server until that is synced.
+// The caller calls listed after it has listed them from there, which shows that a watch will not be rejected; a
+// rejected watch would block every reconcile. listed returns how soon the next reconcile is needed.
 func (w *Watches) Labelled(ctx context.Context, cached, server client.Reader) (reader client.Reader, listed func() time.Duration, err error) {
 	heard, err := w.HearsLabelled(ctx)
 	if err != nil || heard {
@@ -204,7 +200,7 @@ func (w *Watches) Labelled(ctx context.Context, cached, server client.Reader) (r
 	}, nil
 }
 
-// HearsLabelled reports whether what holds values is watched, and the cache is filled.
+// HearsLabelled reports whether objects with chart values are watched, and the cache is synced.
 func (w *Watches) HearsLabelled(ctx context.Context) (bool, error) {
 	if w == nil {
 		return true, nil
@@ -217,7 +213,7 @@ func (w *Watches) HearsLabelled(ctx context.Context) (bool, error) {
 	return w.Home.filled(ctx, w.labelledObjects())
 }
 
-// definitions are the watches that need Karpenter's CRDs to be served.
+// definitions returns the watches that need Karpenter's CRDs to be served.
 func (w *Watches) definitions() []watched {
 	var all []watched
 	for _, kind := range render.Kinds() {
@@ -228,7 +224,7 @@ func (w *Watches) definitions() []watched {
 	return append(all, watched{&karpv1.NodeClaim{}, w.Wakes.OnNodeClaim, []predicate.Predicate{cluster.Tell(w.Wakes.Ends), cluster.NodeClaimChanged()}})
 }
 
-// begin begins watches, once.
+// begin starts watches, once.
 func (w *Watches) begin(begun *bool, at Side, all []watched) error {
 	if *begun {
 		return nil
@@ -242,8 +238,8 @@ func (w *Watches) begin(begun *bool, at Side, all []watched) error {
 	return nil
 }
 
-// end ends watches that have begun, when their CRDs are served no more. They would
-// fail, ever more seldom, and notice late that they are served again.
+// end stops watches that have started, when their CRDs are no longer served. They would fail with a growing backoff,
+// and notice late that the CRDs are served again.
 func (w *Watches) end(ctx context.Context, begun *bool, at Side, all []watched) error {
 	if !*begun {
 		return nil
@@ -257,7 +253,7 @@ func (w *Watches) end(ctx context.Context, begun *bool, at Side, all []watched) 
 	return nil
 }
 
-// filled reports whether the caches of watches have what was there when they began.
+// filled reports whether the caches of watches are synced.
 func (s Side) filled(ctx context.Context, all []watched) (bool, error) {
 	for _, each := range all {
 		informer, err := s.Cache.GetInformer(ctx, each.object, cache.BlockUntilSynced(false))
@@ -271,14 +267,12 @@ func (s Side) filled(ctx context.Context, all []watched) (bool, error) {
 	return true, nil
 }
 
-// DiscoveryLag is how long the API server's discovery may take to list a kind whose
-// CRD is Established before it counts as a fault. It takes milliseconds on an idle
-// API server.
+// DiscoveryLag is how long the API server's discovery may take to list a kind whose CRD is Established before that is
+// an error. It takes milliseconds on an idle API server.
 const DiscoveryLag = 10 * time.Second
 
-// discovered reports whether the API server's discovery lists Karpenter's kinds, which
-// it does a moment after their CRDs are Established. A watch that begins earlier
-// fails, and controller-runtime tries it again after ten seconds.
+// discovered reports whether the API server's discovery lists Karpenter's kinds, which happens a moment after their
+// CRDs are Established. A watch that starts earlier fails, and controller-runtime retries it after ten seconds.
 func (w *Watches) discovered() (bool, error) {
 	if w.karpenter {
 		return true, nil
@@ -296,7 +290,7 @@ func (w *Watches) discovered() (bool, error) {
 	return true, nil
 }
 
-// unlisted says why discovery does not list the kind of an object; nil if it does.
+// unlisted returns why discovery does not list the kind of an object; nil if it does.
 func (w *Watches) unlisted(at Side, object client.Object) (unlisted, err error) {
 	gvk, err := apiutil.GVKForObject(object, w.Scheme)
 	if err != nil {
@@ -312,7 +306,7 @@ func (w *Watches) unlisted(at Side, object client.Object) (unlisted, err error) 
 	return nil, nil
 }
 
-// missing is an error once a kind has been missing from discovery for too long.
+// missing returns an error once a kind has been missing from discovery for too long.
 func (w *Watches) missing(err error) error {
 	now := w.Now()
 	if w.missingSince.IsZero() {

@@ -26,11 +26,11 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// bed is watches among fakes.
+// bed is Watches with fakes.
 type bed struct {
 	*watch.Watches
 	cache *watchtest.Cache
-	// objects are what the API server has.
+	// objects are the objects on the API server.
 	objects client.Client
 	now     time.Time
 	known   interests
@@ -67,7 +67,7 @@ func (i *interests) Wants(name types.NamespacedName, ref render.Ref) bool {
 func (i *interests) Awaits(name types.NamespacedName) bool { return i.awaits == name.Name }
 func (i *interests) Holds(name types.NamespacedName) bool  { return i.holds == name.Name }
 
-// served are Karpenter's CRDs, Established.
+// served returns Karpenter's CRDs, Established.
 func served() []client.Object {
 	var all []client.Object
 	for _, name := range cluster.CRDNames() {
@@ -88,16 +88,16 @@ func approvalOf(namespace, name string) *v1alpha1.Approval {
 	return &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "yes"}, Spec: v1alpha1.ApprovalSpec{NodeSync: name}}
 }
 
-// noInstanceTypes is an event on the NodePool "general".
+// noInstanceTypes returns an event about the NodePool "general".
 func noInstanceTypes(reason string, at time.Time) *corev1.Event {
 	return &corev1.Event{Reason: reason, InvolvedObject: corev1.ObjectReference{Kind: "NodePool", Name: "general"}, LastTimestamp: metav1.NewTime(at)}
 }
 
-// always is how many watches need nothing but Kubernetes: Deployments, events on NodePools and CRDs.
+// always is how many watches need only Kubernetes: Deployments, events about NodePools, and CRDs.
 const always = 3
 
-// TestWatchesBeginWhenDiscoveryListsTheKinds: a CRD is Established a moment before
-// the API server's discovery lists its kind, and a watch that begins in between fails.
+// TestWatchesBeginWhenDiscoveryListsTheKinds: a CRD is Established a moment before the API server's discovery lists its
+// kind, and a watch that starts in between fails.
 func TestWatchesBeginWhenDiscoveryListsTheKinds(t *testing.T) {
 	b := newBed(t, served()...)
 	b.cache.Unlisted["EC2NodeClass"] = true
@@ -114,9 +114,8 @@ func TestWatchesBeginWhenDiscoveryListsTheKinds(t *testing.T) {
 	}
 }
 
-// TestAKindThatIsServedNoMore: its CRD stays Established, and discovery does not list it. A
-// daemon that starts then waits for no watch of it, and the watches that run end, until it is
-// served again.
+// TestAKindThatIsServedNoMore: its CRD stays Established, but discovery does not list it. A new daemon then does not
+// wait for its watch, and running watches stop, until it is served again.
 func TestAKindThatIsServedNoMore(t *testing.T) {
 	b := newBed(t, served()...)
 	claims := &apiextensionsv1.CustomResourceDefinition{}
@@ -148,8 +147,7 @@ func TestAKindThatIsServedNoMore(t *testing.T) {
 	listens("again", always+6, 3)
 }
 
-// TestWhatTheChartMakesIsWatchedWhereItIsOurs: with management External there is
-// no right to it.
+// TestWhatTheChartMakesIsWatchedWhereItIsOurs: with management External there is no permission to watch it.
 func TestWhatTheChartMakesIsWatchedWhereItIsOurs(t *testing.T) {
 	for management, want := range map[render.Management]int{render.Managed: len(cluster.ChartedKinds()), render.External: 0} {
 		t.Run(string(management), func(t *testing.T) {
@@ -171,8 +169,7 @@ func TestWhatTheChartMakesIsWatchedWhereItIsOurs(t *testing.T) {
 	}
 }
 
-// TestWhatHoldsValuesIsWatchedOnceItIsWanted, and is read out of its cache once that is
-// filled.
+// TestWhatHoldsValuesIsWatchedOnceItIsWanted, and is read from the cache once that is synced.
 func TestWhatHoldsValuesIsWatchedOnceItIsWanted(t *testing.T) {
 	b := newBed(t)
 	hears := func(what string, want bool) {
@@ -195,7 +192,7 @@ func TestWhatHoldsValuesIsWatchedOnceItIsWanted(t *testing.T) {
 	hears("its cache is filled", true)
 }
 
-// TestWakes: whom each event wakes, among NodeSyncs of the daemon's namespace.
+// TestWakes: the NodeSyncs of the daemon's namespace that each event enqueues.
 func TestWakes(t *testing.T) {
 	pool := render.Ref{Kind: render.NodePool, Name: "general"}
 	open := func(kind, name string) func(*v1alpha1.NodeSync) {

@@ -1,4 +1,4 @@
-// Package watchtest plays the cache, the controller and the discovery that watches stand on.
+// Package watchtest provides fakes of the cache, the controller and the discovery that watches use.
 package watchtest
 
 import (
@@ -21,22 +21,22 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 )
 
-// Cache is a cache that notes what is watched.
+// Cache is a cache that records what is watched.
 type Cache struct {
 	cache.Cache
-	// Objects are what is in the cache; those of the wakes where nil.
+	// Objects are the objects in the cache; if nil, those of the Wakes.
 	Objects      client.Reader
 	Begun, Ended []string
-	// Empty are the kinds whose cache has not filled.
+	// Empty are the kinds whose cache is not synced.
 	Empty map[string]bool
 	// Unlisted are the kinds that discovery does not list.
 	Unlisted map[string]bool
 }
 
-// NewCache returns one that is filled, and in whose cluster all kinds are listed.
+// NewCache returns a synced one, in whose cluster all kinds are listed.
 func NewCache() *Cache { return &Cache{Empty: map[string]bool{}, Unlisted: map[string]bool{}} }
 
-// Watches are watches over the cache.
+// Watches returns watches that use the cache.
 func (f *Cache) Watches(scheme *runtime.Scheme, wakes watch.Wakes, refusals *cluster.Refusals, now func() time.Time) *watch.Watches {
 	if f.Objects == nil {
 		f.Objects = wakes.Cached
@@ -53,12 +53,12 @@ func (f *Cache) Get(ctx context.Context, key client.ObjectKey, object client.Obj
 	return f.Objects.Get(ctx, key, object, options...)
 }
 
-// List reads all of a kind.
+// List lists a kind.
 func (f *Cache) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	return f.Objects.List(ctx, list, options...)
 }
 
-// GetInformer returns one that has synced unless its kind is one of Empty.
+// GetInformer returns an informer that is synced unless its kind is in Empty.
 func (f *Cache) GetInformer(_ context.Context, object client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
 	if f.Empty[kindOf(object)] {
 		return controllertest.NewFakeInformer(), nil
@@ -66,7 +66,7 @@ func (f *Cache) GetInformer(_ context.Context, object client.Object, _ ...cache.
 	return controllertest.NewFakeInformer(controllertest.Synced), nil
 }
 
-// RemoveInformer notes that a watch ends.
+// RemoveInformer records that a watch stops.
 func (f *Cache) RemoveInformer(_ context.Context, object client.Object) error {
 	f.Ended = append(f.Ended, kindOf(object))
 	return nil
@@ -80,7 +80,7 @@ func kindOf(object client.Object) string {
 	return name
 }
 
-// noting is a controller that notes the watches that begin.
+// noting is a controller that records the watches that start.
 type noting struct {
 	controller.Controller
 	noted *Cache
@@ -92,7 +92,7 @@ func (f noting) Watch(watch source.TypedSource[ctrlreconcile.Request]) error {
 	return nil
 }
 
-// discovery lists all kinds but the unlisted.
+// discovery lists all kinds except the unlisted ones.
 type discovery struct {
 	meta.RESTMapper
 	noted *Cache
