@@ -1,9 +1,10 @@
-// Package cluster reads one cluster: what lives in it, what is Ready, where Karpenter's controller runs, and which events trigger a
-// reconcile.
+// Package cluster reads one cluster: its live objects, what is Ready, where Karpenter's controller runs, and which
+// events trigger a reconcile.
 //
-// A View is one cluster as one reconcile sees it: each fact is read once from the watch cache, so that two steps never see two
-// answers. Results are plain values: plan.Live, readiness, predicates. Nothing is listed at the API server, and nothing is written. What
-// the cache keeps of a NodeClaim or a CRD is cut down to what plumbline reads (trim.go).
+// A View is one cluster as one reconcile sees it: each fact is read once from the watch cache, so that two steps never
+// see different answers. Results are plain values: plan.Live, readiness, predicates. The package lists no watched
+// objects at the API server, and writes nothing. The cache keeps only those parts of a NodeClaim or CRD that plumbline
+// reads (trim.go).
 package cluster
 
 import (
@@ -24,14 +25,14 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// View is one cluster as one reconcile sees it. Each fact out of the watch cache is read
-// once, so that two steps never see two answers.
+// View is one cluster as one reconcile sees it. Each fact is read from the watch cache once, so that two steps never
+// see different answers.
 type View struct {
 	// Cached is the watch cache, and Uncached the API server itself.
 	Cached, Uncached client.Reader
-	// Definitions is shared by all reconciles; nil remembers none.
+	// Definitions is shared by all reconciles; if nil, nothing is remembered.
 	Definitions *Definitions
-	// Memory is what earlier reconciles have read.
+	// Memory contains what earlier reconciles have read.
 	Memory *Memory
 
 	established *Readiness
@@ -43,15 +44,15 @@ type View struct {
 type Memory struct {
 	templates templates
 	hosts     hosts
-	// daemonSets are those that nodes need.
+	// daemonSets are the ones that nodes need.
 	daemonSets daemonSets
 }
 
-// Changed forgets what was read: the reconcile has changed the charts.
+// Changed forgets what was read, because the reconcile has changed the charts.
 func (v *View) Changed() { v.established, v.controllers = nil, nil }
 
-// Controllers are the Deployments of Karpenter's controller in a namespace, found by
-// their label, whichever tool installed them.
+// Controllers returns the Deployments of Karpenter's controller in a namespace. It finds them by their label, whichever
+// tool installed them.
 func (v *View) Controllers(ctx context.Context, namespace string) ([]appsv1.Deployment, error) {
 	if known, read := v.controllers[namespace]; read {
 		return known, nil
@@ -68,7 +69,7 @@ func (v *View) Controllers(ctx context.Context, namespace string) ([]appsv1.Depl
 	return found.Items, nil
 }
 
-// Claims are the NodeClaims that live; none if their kind is not served.
+// Claims returns the live NodeClaims; none if their kind is not served.
 func (v *View) Claims(ctx context.Context) ([]Claim, error) {
 	if established, err := v.Established(ctx); err != nil || !established.Ready {
 		return nil, err
@@ -76,26 +77,26 @@ func (v *View) Claims(ctx context.Context) ([]Claim, error) {
 	return Claims(ctx, v.Cached)
 }
 
-// Clients are those of one cluster whose nodes are kept. The clients for NodeSyncs, their Secrets and records, and
-// the lease are others: a NodeSync and its nodes need not live in one cluster.
+// Clients are those for one managed cluster. The clients for NodeSyncs, their Secrets and records, and the lease are
+// separate: a NodeSync and its nodes may be in different clusters.
 type Clients struct {
 	// Client reads from the watch cache and writes to the API server, and Uncached reads from the API server itself.
 	Client   client.Client
 	Uncached client.Reader
-	// Refusals are the watches behind Client that the API server refuses.
+	// Refusals are the watches behind Client that the API server rejects.
 	Refusals *Refusals
-	// Launches are the pools that get no nodes, by their NodeClaims; Ends hears of those that end.
+	// Launches tracks the pools whose launches fail, by their NodeClaims; Ends is notified of deleted NodeClaims.
 	Launches *Launches
 	Ends     Ends
 }
 
-// View is the cluster as one reconcile sees it.
+// View returns the cluster as one reconcile sees it.
 func (c Clients) View(definitions *Definitions, memory *Memory) *View {
 	return &View{Cached: c.Client, Uncached: c.Uncached, Definitions: definitions, Memory: memory}
 }
 
-// Live is what lives of Karpenter's kinds, out of the watch cache; served reports whether
-// they are. Before their CRDs are served there is nothing, and nothing is asked.
+// Live returns the live objects of Karpenter's kinds from the watch cache; live.Served reports whether their CRDs are
+// served. If they are not, it reads nothing and returns no objects.
 func (v *View) Live(ctx context.Context) (live plan.Live, err error) {
 	established, err := v.Established(ctx)
 	if err != nil || !established.Ready {
@@ -106,9 +107,8 @@ func (v *View) Live(ctx context.Context) (live plan.Live, err error) {
 	return live, err
 }
 
-// Fingerprint is equal for two reconciles between which nobody has deleted or changed what
-// the charts made, or what of it is ignored. All of it is watched, so that it costs no
-// request.
+// Fingerprint is equal for two reconciles if in between nobody has deleted or changed the objects of the charts, and
+// the ignored differences are the same. All of these objects are watched, so it makes no request.
 func (v *View) Fingerprint(ctx context.Context, namespace string, ignored []render.IgnoreDifference) (string, error) {
 	versions, err := v.crdVersions(ctx)
 	if err != nil {
@@ -135,14 +135,15 @@ func (v *View) Fingerprint(ctx context.Context, namespace string, ignored []rend
 	return digest(versions), nil
 }
 
-// CRDFingerprint is equal for two reconciles between which nobody has deleted or changed a CRD of the charts. It asks for
-// nothing else that they make: who does not install them has no right to watch it, and a cache waits for a watch.
+// CRDFingerprint is equal for two reconciles if in between nobody has deleted or changed a CRD of the charts. It reads
+// none of the charts' other objects: users who do not install them need no permission to watch those, and a cache
+// blocks until its watch is synced.
 func (v *View) CRDFingerprint(ctx context.Context) (string, error) {
 	versions, err := v.crdVersions(ctx)
 	return digest(versions), err
 }
 
-// crdVersions are those of the CRDs as they live.
+// crdVersions returns those of the live CRDs.
 func (v *View) crdVersions(ctx context.Context) (versions []string, err error) {
 	for _, name := range allowance.FromCharts().CRDs {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -154,7 +155,7 @@ func (v *View) crdVersions(ctx context.Context) (versions []string, err error) {
 	return versions, nil
 }
 
-// digest is equal for equal versions, in any order.
+// digest returns the same hash for the same versions, in any order.
 func digest(versions []string) string {
 	slices.Sort(versions)
 	sum := sha256.Sum256([]byte(strings.Join(versions, "\n")))

@@ -16,7 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
-// TestEachFactIsReadOnce in a reconcile, unless the reconcile itself has changed the charts.
+// TestEachFactIsReadOnce in a reconcile, unless that has changed the charts.
 func TestEachFactIsReadOnce(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, apiextensionsv1.AddToScheme} {

@@ -16,14 +16,14 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// hosts are the pods of the controller that have a node, as of some Deployments.
+// hosts are the controller's scheduled pods, for a version of its Deployments.
 type hosts struct {
 	of      string
 	running []plan.Host
 }
 
-// PoolHosts are those of the pods of Karpenter's controller, if it is installed, and
-// of the daemon's own, that run on nodes of a NodePool, of any owner.
+// PoolHosts returns those pods of Karpenter's controller, if it is installed, and of the daemon itself that run on
+// nodes of a NodePool, of any owner.
 func (v *View) PoolHosts(ctx context.Context, installed *v1alpha1.KarpenterStatus, own plan.Host, claims []plan.NodeClaim) ([]plan.Host, error) {
 	if len(claims) == 0 {
 		return nil, nil
@@ -39,7 +39,7 @@ func (v *View) PoolHosts(ctx context.Context, installed *v1alpha1.KarpenterStatu
 	return Placed(append(slices.Clip(running), own), claims), nil
 }
 
-// Placed are those of some pods whose node is a NodeClaim's, with its NodePool.
+// Placed returns those of the pods whose node has a NodeClaim, with its NodePool.
 func Placed(running []plan.Host, claims []plan.NodeClaim) []plan.Host {
 	var hosts []plan.Host
 	for _, host := range running {
@@ -52,9 +52,8 @@ func Placed(running []plan.Host, claims []plan.NodeClaim) []plan.Host {
 	return hosts
 }
 
-// controllerPods are the pods of Karpenter's controller that have a node. They
-// are not watched: they are read again when the status of a Deployment has
-// changed, which it does when a pod comes or goes.
+// controllerPods returns the scheduled pods of Karpenter's controller. They are not watched, but read again when a
+// Deployment's status has changed, which it does when a pod comes or goes.
 func (v *View) controllerPods(ctx context.Context, namespace string) ([]plan.Host, error) {
 	if namespace == "" {
 		return nil, nil
@@ -80,7 +79,7 @@ func (v *View) controllerPods(ctx context.Context, namespace string) ([]plan.Hos
 	return running, nil
 }
 
-// ControllerPods are the pods of Karpenter's controller in a namespace that have a node and do not end yet.
+// ControllerPods returns the pods of Karpenter's controller in a namespace that are scheduled and not terminating.
 func ControllerPods(ctx context.Context, reader client.Reader, namespace string) ([]plan.Host, error) {
 	pods := &corev1.PodList{}
 	if err := reader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(ControllerLabels())); err != nil {
@@ -95,24 +94,24 @@ func ControllerPods(ctx context.Context, reader client.Reader, namespace string)
 	return running, nil
 }
 
-// podTemplate is what a Deployment of Karpenter's controller runs, as of a generation.
+// podTemplate is the pod template of a Deployment of Karpenter's controller, at a generation.
 type podTemplate struct {
 	generation int64
 	containers []corev1.Container
-	// serviceAccount is empty if the Deployment is gone.
+	// serviceAccount is empty if the Deployment does not exist.
 	serviceAccount string
 }
 
-// templates are those of the Deployments of the controller, by UID.
+// templates are those of the controller's Deployments, by UID.
 type templates map[types.UID]podTemplate
 
-// Containers are those of a Deployment of Karpenter's controller; none if it is gone.
+// Containers returns those of a Deployment of Karpenter's controller; none if it does not exist.
 func (v *View) Containers(ctx context.Context, deployment *appsv1.Deployment) ([]corev1.Container, error) {
 	template, err := v.template(ctx, deployment)
 	return template.containers, err
 }
 
-// ServiceAccounts are the user names of the ServiceAccounts under which Karpenter's controllers in a namespace run.
+// ServiceAccounts returns the user names of the ServiceAccounts of Karpenter's controllers in a namespace.
 func (v *View) ServiceAccounts(ctx context.Context, namespace string) ([]string, error) {
 	deployments, err := v.Controllers(ctx, namespace)
 	if err != nil {
@@ -132,8 +131,8 @@ func (v *View) ServiceAccounts(ctx context.Context, namespace string) ([]string,
 	return slices.Compact(users), nil
 }
 
-// template is the pod template of a Deployment of Karpenter's controller. The cache keeps none, so the
-// Deployment is read again when its generation changes.
+// template returns the pod template of a Deployment of Karpenter's controller. The cache keeps none, so the Deployment
+// is read again when its generation changes.
 func (v *View) template(ctx context.Context, deployment *appsv1.Deployment) (podTemplate, error) {
 	if known, read := v.Memory.templates[deployment.UID]; read && known.generation == deployment.Generation {
 		return known, nil

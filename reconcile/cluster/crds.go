@@ -18,10 +18,10 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// NodeClaimCRD is the kind that definitions turn into. Git never has it.
+// NodeClaimCRD is the CRD of NodeClaims, which Karpenter creates from definitions. Git never contains any.
 const NodeClaimCRD = "nodeclaims.karpenter.sh"
 
-// CRDNames are the CRDs of all kinds of definitions, and of NodeClaims.
+// CRDNames returns the CRDs of all kinds of definitions, and of NodeClaims.
 func CRDNames() []string {
 	var names []string
 	for _, kind := range Kinds() {
@@ -30,13 +30,13 @@ func CRDNames() []string {
 	return names
 }
 
-// Kinds are those of definitions, and that of NodeClaims, each with its CRD.
+// Kinds returns the kinds of definitions, and NodeClaims, each with its CRD.
 func Kinds() []render.Kind {
 	claims := render.Kind{GVK: schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"}, CRD: NodeClaimCRD}
 	return append([]render.Kind{claims}, render.Kinds()...)
 }
 
-// Established reports whether the kinds of Kinds are served.
+// Established reports whether all of Kinds are served.
 func (v *View) Established(ctx context.Context) (Readiness, error) {
 	if v.established != nil {
 		return *v.established, nil
@@ -65,7 +65,7 @@ func (v *View) readEstablished(ctx context.Context) (Readiness, error) {
 	return Readiness{Ready: true}, nil
 }
 
-// MissingCRDs are those of CRDNames that are not there, seen past the cache.
+// MissingCRDs returns those of CRDNames that do not exist, read without the cache.
 func (v *View) MissingCRDs(ctx context.Context) ([]string, error) {
 	var missing []string
 	for _, name := range CRDNames() {
@@ -80,13 +80,12 @@ func (v *View) MissingCRDs(ctx context.Context) ([]string, error) {
 	return missing, nil
 }
 
-// CachedCRDs are those of some names that are there, without their schemas, which the
-// cache does not keep.
+// CachedCRDs returns the existing ones of some names, without their schemas, which the cache does not keep.
 func (v *View) CachedCRDs(ctx context.Context, names []string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return readCRDs(ctx, v.Cached, names)
 }
 
-// CRDs are those of some names that are there, with their schemas, whichever tool installed them.
+// CRDs returns the existing ones of some names, with their schemas, whichever tool installed them.
 func (v *View) CRDs(ctx context.Context, names []string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return readCRDs(ctx, v.Uncached, names)
 }
@@ -107,7 +106,7 @@ func readCRDs(ctx context.Context, reader client.Reader, names []string) ([]*api
 	return found, nil
 }
 
-// Generations is equal for CRDs with the same schemas.
+// Generations returns the same text for CRDs with the same schemas.
 func Generations(crds []*apiextensionsv1.CustomResourceDefinition) string {
 	var all strings.Builder
 	for _, crd := range crds {
@@ -116,20 +115,19 @@ func Generations(crds []*apiextensionsv1.CustomResourceDefinition) string {
 	return all.String()
 }
 
-// daemonSetsEvery is how long an answer about DaemonSets counts that leaves nothing to be done. They
-// are not watched: each node that comes or goes changes the status of each of them.
+// daemonSetsEvery is how long DaemonSets without problems are cached. They are not watched, because each node that
+// comes or goes changes the status of each of them.
 const daemonSetsEvery = 10 * time.Minute
 
-// daemonSets are those that were read last, and when.
+// daemonSets are those that were last read, and when.
 type daemonSets struct {
 	at    time.Time
 	found plan.DaemonSets
 }
 
-// DaemonSets are those that nodes need until their last pod has ended. They are read again where
-// the answer is old, and sooner, after retry, where one lacks its toleration or they could not be
-// read. Without nodes nothing is asked. again is when it is worth to ask again; zero if that can
-// wait for the next reconcile.
+// DaemonSets returns those that nodes need until their last pod has terminated. It reads them again if the result is
+// old, or earlier, after retry, if one is missing its toleration or they could not be read. If there are no nodes, it
+// reads nothing. again is when to call it again; zero if that can wait for the next reconcile.
 func (v *View) DaemonSets(ctx context.Context, claims []plan.NodeClaim, now time.Time, retry time.Duration) (found plan.DaemonSets, again time.Time) {
 	if len(claims) == 0 {
 		return plan.DaemonSets{}, time.Time{}
@@ -149,7 +147,7 @@ func (v *View) DaemonSets(ctx context.Context, claims []plan.NodeClaim, now time
 	return last.found, again
 }
 
-// daemonSetsPage is how many DaemonSets one answer of the API server has.
+// daemonSetsPage is the page size for listing DaemonSets.
 const daemonSetsPage = 100
 
 func readDaemonSets(ctx context.Context, reader client.Reader) plan.DaemonSets {
@@ -174,8 +172,8 @@ func readDaemonSets(ctx context.Context, reader client.Reader) plan.DaemonSets {
 	}
 }
 
-// unread says why objects of a kind could not be read, and what to do where it is a right that is
-// missing. It does not change from one try to the next.
+// unread returns why objects of a kind could not be read, and what to do if a permission is missing. It is the same for
+// each attempt.
 func unread(kind string, err error) string {
 	if apierrors.IsForbidden(err) || meta.IsNoMatchError(err) {
 		return fmt.Sprintf("permission to list %s in all namespaces is missing: apply the manifests of this plumbline version, or grant it", kind)

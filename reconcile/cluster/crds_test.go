@@ -22,7 +22,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestDaemonSetsAreReadAgain sooner where one lacks its toleration, or where they could not be read.
+// TestDaemonSetsAreReadAgain earlier if one is missing its toleration, or if they could not be read.
 func TestDaemonSetsAreReadAgain(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, storagev1.AddToScheme} {

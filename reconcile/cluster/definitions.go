@@ -24,19 +24,19 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Definitions reads the definitions out of a watch cache, and of those that it has read before
-// nothing but where they are: the cache's objects are read only, so that one which stands where
-// it stood is as it was. The zero value has read none; one is for all passes.
+// Definitions reads the definitions from a watch cache, and reuses those that it has read before if they are still at
+// the same address: the cache's objects are read-only, so an object at the same address is unchanged. The zero value
+// has read none; all reconciles share one.
 type Definitions struct {
 	mu    sync.Mutex
 	known map[fields]*plan.Object
 }
 
-// fields is where the fields of an object are: two lists of the cache share them, and nothing
-// else. An Object that is known keeps its own alive, so that nothing else takes its place.
+// fields is the address of an object's fields: two lists from the cache share them, and nothing else. A known Object
+// keeps its fields alive, so that nothing else can reuse the address.
 type fields = unsafe.Pointer
 
-// read lists the definitions of all kinds, by name. Nil remembers none.
+// read lists the definitions of all kinds, by name. A nil Definitions remembers nothing.
 func (d *Definitions) read(ctx context.Context, reader client.Reader) (map[render.Ref]*plan.Object, error) {
 	known := d.last()
 	next, objects := make(map[fields]*plan.Object, len(known)), make(map[render.Ref]*plan.Object, len(known))
@@ -50,7 +50,7 @@ func (d *Definitions) read(ctx context.Context, reader client.Reader) (map[rende
 			at := fields(reflect.ValueOf(list.Items[i].Object).UnsafePointer())
 			object, found := known[at]
 			if !found {
-				// Not a part of the list, which would be kept whole for it.
+				// Not a pointer into the list, which would keep the whole list alive.
 				object = plan.NewObject(&unstructured.Unstructured{Object: list.Items[i].Object})
 			}
 			next[at], objects[render.Ref{Kind: kind.GVK.Kind, Name: object.GetName()}] = object, object
@@ -78,13 +78,13 @@ func (d *Definitions) keep(next map[fields]*plan.Object) {
 	d.known = next
 }
 
-// Live is that of Definitions, for who reads once.
+// Live is like Definitions.Live, for callers that read only once.
 func Live(ctx context.Context, reader client.Reader) (plan.Live, error) {
 	return (*Definitions)(nil).Live(ctx, reader)
 }
 
-// Live reads what lives: all definitions, of any owner, and the NodeClaims.
-// The CRDs have to be served. The objects are the cache's own and read only.
+// Live reads the live objects: all definitions, of any owner, and the NodeClaims. The CRDs must be served. The objects
+// belong to the cache and must not be changed.
 func (d *Definitions) Live(ctx context.Context, reader client.Reader) (live plan.Live, err error) {
 	if live.Objects, err = d.read(ctx, reader); err != nil {
 		return live, err
@@ -100,7 +100,7 @@ func (d *Definitions) Live(ctx context.Context, reader client.Reader) (live plan
 	return live, nil
 }
 
-// NodeClaim cuts a NodeClaim down to what a Plan asks about.
+// NodeClaim returns the parts of a NodeClaim that a Plan uses.
 func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
 	n := plan.NodeClaim{
 		Name:        claim.Name,
@@ -133,7 +133,7 @@ func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
 	return n
 }
 
-// whyDrifted is Karpenter's reason for which a NodeClaim is outdated; empty if it is not.
+// whyDrifted returns Karpenter's reason why a NodeClaim is drifted; empty if it is not.
 func whyDrifted(claim *karpv1.NodeClaim) string {
 	for _, c := range claim.Status.Conditions {
 		if c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue {
@@ -143,8 +143,8 @@ func whyDrifted(claim *karpv1.NodeClaim) string {
 	return ""
 }
 
-// holds reports whether a condition of a NodeClaim is True. DisruptionReason is where Karpenter
-// has ended it by itself (sigs.k8s.io/karpenter pkg/controllers/disruption/queue.go).
+// holds reports whether a condition of a NodeClaim is True. DisruptionReason is True if Karpenter itself has disrupted
+// it (sigs.k8s.io/karpenter pkg/controllers/disruption/queue.go).
 func holds(claim *karpv1.NodeClaim, condition string) bool {
 	for _, c := range claim.Status.Conditions {
 		if c.Type == condition {
@@ -154,10 +154,9 @@ func holds(claim *karpv1.NodeClaim, condition string) bool {
 	return false
 }
 
-// ChartedKinds are what Karpenter's main chart makes beside its Deployment
-// (charts/karpenter/templates in karpenter-provider-aws). All of it bears
-// ControllerLabels. A ServiceMonitor is of a kind that not every cluster serves,
-// and is not watched.
+// ChartedKinds returns the kinds of the objects of Karpenter's main chart, besides its Deployment
+// (charts/karpenter/templates in karpenter-provider-aws). All of them have ControllerLabels. ServiceMonitors are not
+// watched, because not every cluster serves them.
 func ChartedKinds() []schema.GroupVersionKind {
 	kind := func(group, kind string) schema.GroupVersionKind {
 		return schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}
@@ -173,17 +172,15 @@ func ChartedKinds() []schema.GroupVersionKind {
 	}
 }
 
-// Charted stands for the objects of one of ChartedKinds, of which the cache
-// holds only metadata.
+// Charted returns an object for watching one of ChartedKinds, of which the cache keeps only metadata.
 func Charted(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
 	return object
 }
 
-// Version is equal for two looks at an object between which nobody wrote to it,
-// its status apart. Of the kinds that count no generations nobody writes a
-// status all the time.
+// Version returns the same text for two reads of an object if nobody has written to it in between, except to its
+// status. Kinds without generations have no status that is updated frequently.
 func Version(object client.Object) string {
 	written := object.GetResourceVersion()
 	if generation := object.GetGeneration(); generation != 0 {
@@ -192,7 +189,7 @@ func Version(object client.Object) string {
 	return fmt.Sprintf("%s/%s/%s/%t/%v/%v", object.GetName(), object.GetUID(), written, object.GetDeletionTimestamp() != nil, object.GetLabels(), object.GetAnnotations())
 }
 
-// Rewritten lets the events of an object through that change its Version.
+// Rewritten admits the events of an object that change its Version.
 func Rewritten() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return Version(e.ObjectOld) != Version(e.ObjectNew)
@@ -206,13 +203,12 @@ type Claim struct {
 	// Ending reports whether it is being deleted, and EndingSince since when.
 	Ending      bool
 	EndingSince metav1.Time
-	// Drifted is why Karpenter calls it drifted, and Since when; empty
-	// if it does not.
+	// Drifted is why Karpenter considers it drifted, and Since since when; empty if it does not.
 	Drifted string
 	Since   metav1.Time
 }
 
-// Claims reads all NodeClaims.
+// Claims returns all NodeClaims.
 func Claims(ctx context.Context, reader client.Reader) ([]Claim, error) {
 	claims := &karpv1.NodeClaimList{}
 	if err := reader.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {
@@ -238,11 +234,11 @@ func Claims(ctx context.Context, reader client.Reader) ([]Claim, error) {
 	return found, nil
 }
 
-// mostCounted is of how many nodes the pods are counted for one plan, each by a request of its own.
+// mostCounted limits the nodes whose pods are counted for one plan, because each needs its own request.
 const mostCounted = 100
 
-// Loads reads, past the watch cache, which does not keep it, what Karpenter's consolidation looks at of nodes. What
-// cannot be read, and pods of more than mostCounted nodes, are left out: such a node may be consolidated.
+// Loads reads what Karpenter's consolidation considers about nodes, without the watch cache, which does not keep it. It
+// omits what cannot be read, and the pods of more than mostCounted nodes: such a node may be consolidated.
 func Loads(reader client.Reader) plan.ReadLoads {
 	return func(ctx context.Context, questions []plan.LoadQuestion) map[types.UID]plan.Load {
 		found, counted := map[types.UID]plan.Load{}, 0
@@ -272,7 +268,7 @@ func Loads(reader client.Reader) plan.ReadLoads {
 	}
 }
 
-// loadOf is what a NodeClaim tells: its last pod event counts from when it was initialized, if it has none
+// loadOf returns the load of a NodeClaim: if it has no last pod event, the time of its initialization counts
 // (sigs.k8s.io/karpenter pkg/utils/disruption/disruption.go, IsUnderConsolidateAfter, 1.14.1).
 func loadOf(claim *karpv1.NodeClaim) plan.Load {
 	load := plan.Load{Consolidatable: holds(claim, karpv1.ConditionTypeConsolidatable), PodEvent: claim.Status.LastPodEventTime.Time}

@@ -27,7 +27,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// cluster is one with a pool, its class and one NodeClaim.
+// fakeCluster is a cluster with a pool, its class and one NodeClaim.
 func fakeCluster(t *testing.T) *fake.ClientBuilder {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -69,7 +69,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestLiveFailsWhole: half of what lives would look like entries that are gone.
+// TestLiveFailsWhole: with a partial result, entries would look deleted.
 func TestLiveFailsWhole(t *testing.T) {
 	for _, kind := range []string{"NodePool", "EC2NodeClass", "NodeClaim"} {
 		t.Run(kind, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestLiveFailsWhole(t *testing.T) {
 	}
 }
 
-// TestRewritten: each edit of what a chart made is heard of, and no status.
+// TestRewritten: each edit of a chart's object is admitted, and no change of a status.
 func TestRewritten(t *testing.T) {
 	role := func(change func(*metav1.PartialObjectMetadata)) *metav1.PartialObjectMetadata {
 		object := cluster.Charted(cluster.ChartedKinds()[3])
@@ -117,8 +117,7 @@ func TestRewritten(t *testing.T) {
 	}
 }
 
-// TestTrimCharted: of what a chart made the cache keeps a few hundred bytes each,
-// of Karpenter's alone.
+// TestTrimCharted: of each chart object the cache keeps a few hundred bytes, and it keeps only Karpenter's.
 func TestTrimCharted(t *testing.T) {
 	options := cluster.CacheOptions(&cluster.Refusals{})
 	seen := 0
@@ -148,8 +147,8 @@ func TestTrimCharted(t *testing.T) {
 	}
 }
 
-// TestLoads: what Karpenter's consolidation looks at is read of the NodeClaims that a plan asks for, and their pods are
-// counted if it depends on these. Pods of DaemonSets, and those that have ended, do not count.
+// TestLoads: the load is read for the NodeClaims that a plan asks for, and their pods are counted if it needs that.
+// Pods of DaemonSets, and terminated pods, do not count.
 func TestLoads(t *testing.T) {
 	initialized, event := time.Unix(1000, 0), time.Unix(2000, 0)
 	claim := func(name, pool string, change func(*karpv1.NodeClaim)) *karpv1.NodeClaim {

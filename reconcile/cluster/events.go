@@ -15,10 +15,9 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// DefinitionChanged lets the events of a NodePool or EC2NodeClass through that
-// can change what plumbline does: its spec, labels, fields' owners, deletion,
-// readiness, whether it has reached a limit, or which AMIs, groups and subnets it calls for. Karpenter
-// writes other status all the time.
+// DefinitionChanged admits the events of a NodePool or EC2NodeClass that can change what plumbline does: changes of its
+// spec, labels, field owners, deletion, readiness, whether it has reached a limit, or which AMIs, security groups and
+// subnets it resolves to. Karpenter updates other parts of the status all the time.
 func DefinitionChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		old, newer := toUnstructured(e.ObjectOld), toUnstructured(e.ObjectNew)
@@ -35,8 +34,8 @@ func DefinitionChanged() predicate.Predicate {
 	}}
 }
 
-// resolvedOtherwise reports whether Karpenter has looked for the AMIs of an EC2NodeClass again, and for
-// others, or has found others, or other groups, subnets or reservations.
+// resolvedOtherwise reports whether Karpenter has resolved the AMIs of an EC2NodeClass for other terms, or has found
+// other AMIs, security groups, subnets or reservations.
 func resolvedOtherwise(old, newer *unstructured.Unstructured) bool {
 	_, before := plan.ResolvedAMIs(old)
 	_, after := plan.ResolvedAMIs(newer)
@@ -44,8 +43,8 @@ func resolvedOtherwise(old, newer *unstructured.Unstructured) bool {
 		slices.ContainsFunc(resolvedLists, func(list string) bool { return !reflect.DeepEqual(idsOf(old, list), idsOf(newer, list)) })
 }
 
-// fieldOwners are the managers of an object's fields, and of which, as the cache
-// keeps them: not of its status, and not when they wrote.
+// fieldOwners returns the managers of an object's fields and their fields, as the cache keeps them: without those of
+// the status, and without times.
 func fieldOwners(obj *unstructured.Unstructured) any {
 	owners, _, err := unstructured.NestedFieldNoCopy(obj.Object, "metadata", "managedFields")
 	if err != nil {
@@ -59,8 +58,8 @@ func toUnstructured(obj client.Object) *unstructured.Unstructured {
 	return u
 }
 
-// NodeClaimChanged lets the events of a NodeClaim through that move a removal:
-// it appears, gets its instance, is deleted, drains, goes.
+// NodeClaimChanged admits the events of a NodeClaim that affect a removal: it is created, gets its instance, is
+// deleted, drains, or is gone.
 func NodeClaimChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*karpv1.NodeClaim)
@@ -75,8 +74,7 @@ func NodeClaimChanged() predicate.Predicate {
 	}}
 }
 
-// waking are the conditions of a NodeClaim that a reconcile goes by. Whether it is initialized is only
-// shown.
+// waking returns the conditions of a NodeClaim that a reconcile uses. Initialized is only displayed.
 func waking(conditions []status.Condition) []status.Condition {
 	shown := func(c status.Condition) bool { return c.Type == karpv1.ConditionTypeInitialized }
 	if !slices.ContainsFunc(conditions, shown) {
@@ -89,8 +87,7 @@ func waking(conditions []status.Condition) []status.Condition {
 	return kept
 }
 
-// CRDChanged lets the events of a CRD through that change it, or whether it is
-// served.
+// CRDChanged admits the events of a CRD that change it, or whether it is served.
 func CRDChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*apiextensionsv1.CustomResourceDefinition)

@@ -15,8 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
-// wakes reports whether an update is let through. What appears and what goes always
-// is.
+// wakes reports whether an update is admitted. Creations and deletions always are.
 func wakes(t *testing.T, p predicate.Predicate, before, after client.Object) bool {
 	t.Helper()
 	if !p.Create(event.CreateEvent{Object: after}) || !p.Delete(event.DeleteEvent{Object: after}) {
@@ -25,7 +24,7 @@ func wakes(t *testing.T, p predicate.Predicate, before, after client.Object) boo
 	return p.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
 }
 
-// use has a NodePool use some of the ten cpus that it may.
+// use sets a NodePool's usage, of a limit of ten CPUs.
 func use(pool *unstructured.Unstructured, cpu string) {
 	pool.Object["spec"] = map[string]any{"limits": map[string]any{"cpu": "10"}}
 	status, _ := pool.Object["status"].(map[string]any)
@@ -36,7 +35,7 @@ func use(pool *unstructured.Unstructured, cpu string) {
 	pool.Object["status"] = used
 }
 
-// resolves has Karpenter find IDs for a selector.
+// resolves sets the IDs that Karpenter has found for a selector.
 func resolves(list string, ids ...string) func(*unstructured.Unstructured) {
 	return func(class *unstructured.Unstructured) {
 		var found []any
@@ -160,7 +159,7 @@ func TestCRDChanged(t *testing.T) {
 	}
 }
 
-// TestStrangeObjectsWake: what a predicate does not know is no reason to sleep.
+// TestStrangeObjectsWake: a predicate admits what it does not know.
 func TestStrangeObjectsWake(t *testing.T) {
 	for name, p := range map[string]predicate.Predicate{
 		"definitions": cluster.DefinitionChanged(), "NodeClaims": cluster.NodeClaimChanged(), "CRDs": cluster.CRDChanged(),

@@ -17,62 +17,60 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// Launches are the NodePools whose newest NodeClaim got no instance, or whose node has not
-// registered until its end. No condition
-// of a NodePool says so: it stays Ready. A launch that AWS refuses stands in the
-// NodeClaim's Launched condition; one for which there is no capacity ends the
-// NodeClaim at once, and leaves an event behind
+// Launches tracks the NodePools whose newest NodeClaim got no instance, or whose node did not register before it was
+// deleted. No condition of a NodePool reports this: it stays Ready. If AWS rejects a launch, that is in the NodeClaim's
+// Launched condition; if there is no capacity, Karpenter deletes the NodeClaim immediately and emits an event
 // (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/launch.go).
 //
-// They are kept in memory: Karpenter tries again within minutes for as long as
-// pods want a node, and a daemon that was restarted learns of it then.
+// They are kept in memory: Karpenter retries within minutes while pods need a node, so a restarted daemon soon finds
+// out.
 type Launches struct {
-	// Now tells the time.
+	// Now returns the current time.
 	Now func() time.Time
 
 	mu     sync.Mutex
 	failed map[string]FailedLaunch
 	joins  map[string]*joins
-	// launched and registered are the newest successes of each pool: NodeClaims that got an instance, and whose node registered.
+	// launched and registered are the newest successes of each pool: NodeClaims with an instance, and with a registered
+	// node.
 	launched, registered successes
 }
 
-// success is when the newest NodeClaim was created of those that succeeded, and when the last of them did. These may be two:
-// a NodeClaim that is older than another may be launched after it.
+// success has the creation time of the newest NodeClaim that succeeded, and the time of the last success. These may be
+// different NodeClaims: one that is older than another may be launched after it.
 type success struct{ created, at metav1.Time }
 
-// successes are the newest success of each pool that has one.
+// successes maps a pool to its newest success.
 type successes map[string]success
 
-// FailedLaunch is the newest launch of a pool, which failed.
+// FailedLaunch is the newest launch of a pool, if it failed.
 type FailedLaunch struct {
-	// NodeClaim is that which got no instance, and when it was made; empty if Karpenter created none, as it finds no instance
-	// type, and when it said so.
+	// NodeClaim is the one that got no instance, and made its creation time; if Karpenter created none because it finds
+	// no instance type, NodeClaim is empty and made is the time of its event.
 	NodeClaim string
 	made      metav1.Time
-	// At is when it was seen, and failed is when it failed.
+	// At is when plumbline saw it, and failed is when it failed.
 	At     time.Time
 	failed metav1.Time
-	// Words are Karpenter's; empty while nobody has read the event.
+	// Words is Karpenter's message; empty until the event is read.
 	Words string
-	// Asked is when the event was last looked for; zero if it never was.
+	// Asked is when the event was last looked up; zero if never.
 	Asked time.Time
-	// unregistered reports whether there was an instance: only a node that registers is better news.
+	// unregistered reports whether there was an instance: then only a registered node supersedes the failure.
 	unregistered bool
-	// under are the definitions under which Karpenter found no instance type.
+	// under are the definitions with which Karpenter found no instance type.
 	under string
 }
 
-// FailedLaunchLasts is how long a launch that failed counts, unless another one
-// fails: Karpenter takes what it was refused for unavailable for three minutes
-// (karpenter-provider-aws pkg/cache/cache.go), and then asks again.
+// FailedLaunchLasts is how long a failed launch counts, unless another one fails: Karpenter considers a rejected
+// offering unavailable for three minutes (karpenter-provider-aws pkg/cache/cache.go), and then retries.
 const FailedLaunchLasts = 10 * time.Minute
 
-// unregisteredLasts is how long a node that did not register counts: longer than the 15 minutes after which Karpenter deletes the next
-// NodeClaim, if its node does not register either.
+// unregisteredLasts is how long a node that did not register counts: longer than the 15 minutes after which Karpenter
+// deletes the next NodeClaim if its node does not register either.
 const unregisteredLasts = 20 * time.Minute
 
-// Until is when a launch that failed no longer counts, unless another one fails.
+// Until returns when a failed launch no longer counts, unless another one fails.
 func (f FailedLaunch) Until() time.Time {
 	if f.unregistered {
 		return f.At.Add(unregisteredLasts)
@@ -80,7 +78,7 @@ func (f FailedLaunch) Until() time.Time {
 	return f.At.Add(FailedLaunchLasts)
 }
 
-// See looks at a NodeClaim, and reports whether it has news of its pool.
+// See processes a NodeClaim, and reports whether that is news about its pool.
 func (l *Launches) See(claim *karpv1.NodeClaim) (news bool) {
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	if pool == "" {
@@ -92,7 +90,7 @@ func (l *Launches) See(claim *karpv1.NodeClaim) (news bool) {
 	return l.seeLaunch(pool, claim) || joined
 }
 
-// seeLaunch looks at a NodeClaim for whether it has an instance.
+// seeLaunch checks whether a NodeClaim has an instance.
 func (l *Launches) seeLaunch(pool string, claim *karpv1.NodeClaim) (news bool) {
 	if claim.Status.ProviderID != "" {
 		return l.seeLaunched(pool, claim)
@@ -106,12 +104,12 @@ func (l *Launches) seeLaunch(pool string, claim *karpv1.NodeClaim) (news bool) {
 		return false
 	}
 	if words == "" {
-		words = before.Words // the same trouble, until an event says otherwise
+		words = before.Words // the same problem, until an event says otherwise
 	}
 	if l.failed == nil {
 		l.failed = map[string]FailedLaunch{}
 	}
-	failed := metav1.NewTime(l.Now()) // the condition does not say when: it has the time of the NodeClaim's creation
+	failed := metav1.NewTime(l.Now()) // the condition does not say when: its time is that of the NodeClaim's creation
 	if claim.DeletionTimestamp != nil {
 		failed = *claim.DeletionTimestamp
 	}
@@ -119,7 +117,7 @@ func (l *Launches) seeLaunch(pool string, claim *karpv1.NodeClaim) (news bool) {
 	return true
 }
 
-// seeLaunched looks at a NodeClaim that has an instance.
+// seeLaunched processes a NodeClaim that has an instance.
 func (l *Launches) seeLaunched(pool string, claim *karpv1.NodeClaim) (news bool) {
 	if endedUnregistered(claim) {
 		return l.note(pool, claim)
@@ -137,14 +135,15 @@ func (l *Launches) seeLaunched(pool string, claim *karpv1.NodeClaim) (news bool)
 	return false
 }
 
-// supersede reports whether a launch of a NodeClaim that was created and that failed at given times is no news of its pool:
-// a NodeClaim that was created no earlier has succeeded, or another has since. Both times are of whole seconds.
+// supersede reports whether a failed launch of a NodeClaim, created and failed at the given times, is no news about its
+// pool: a NodeClaim created at the same time or later has succeeded, or any has succeeded since. Both times are
+// compared in whole seconds.
 func (s successes) supersede(pool string, created, failed metav1.Time) bool {
 	newest, known := s[pool]
 	return known && (!newest.created.Before(&created) || !newest.at.Time.Before(failed.Truncate(time.Second)))
 }
 
-// succeeded notes that a NodeClaim of a pool has an instance, and perhaps a node.
+// succeeded records that a NodeClaim of a pool has an instance, and maybe a node.
 func (l *Launches) succeeded(pool string, claim *karpv1.NodeClaim) {
 	if l.launched == nil {
 		l.launched, l.registered = successes{}, successes{}
@@ -167,20 +166,19 @@ func (s success) and(claim *karpv1.NodeClaim, condition string) success {
 	return s
 }
 
-// RegistersWithin is how long a node may take from its NodeClaim to its registration until its
-// pool counts as one whose nodes do not register. Karpenter ends the NodeClaim after 15 minutes
-// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/liveness.go), and says so of the
-// pool only when half of the last few have ended so (pkg/state/nodepoolhealth).
+// RegistersWithin is how long a node may take from its NodeClaim's creation to its registration before its pool counts
+// as one whose nodes do not register. Karpenter deletes the NodeClaim after 15 minutes (sigs.k8s.io/karpenter
+// pkg/controllers/nodeclaim/lifecycle/liveness.go), and reports this on the pool only when half of the last few have
+// failed like this (pkg/state/nodepoolhealth).
 const RegistersWithin = 5 * time.Minute
 
-// endedUnregistered reports whether a NodeClaim has had an instance for so long, and ends without
-// a node.
+// endedUnregistered reports whether a NodeClaim is deleted without a node, at least RegistersWithin after its creation.
 func endedUnregistered(claim *karpv1.NodeClaim) bool {
 	return claim.Status.NodeName == "" && claim.DeletionTimestamp != nil &&
 		claim.DeletionTimestamp.Sub(claim.CreationTimestamp.Time) >= RegistersWithin
 }
 
-// note notes a NodeClaim that ends unregistered, and reports whether that is news.
+// note records a NodeClaim that is deleted without a registered node, and reports whether that is news.
 func (l *Launches) note(pool string, claim *karpv1.NodeClaim) (news bool) {
 	before, known := l.failed[pool]
 	if l.registered.supersede(pool, claim.CreationTimestamp, *claim.DeletionTimestamp) || known && (before.NodeClaim == claim.Name || claim.CreationTimestamp.Before(&before.made)) {
@@ -196,8 +194,7 @@ func (l *Launches) note(pool string, claim *karpv1.NodeClaim) (news bool) {
 	return true
 }
 
-// launchTrouble is what a NodeClaim says of its launch; empty if nothing is
-// wrong with it.
+// launchTrouble returns a NodeClaim's message on its failed launch; empty if there is none.
 func launchTrouble(claim *karpv1.NodeClaim) string {
 	for _, c := range claim.Status.Conditions {
 		if c.Type == karpv1.ConditionTypeLaunched && c.Status != metav1.ConditionTrue && c.Reason != notTried {
@@ -207,12 +204,11 @@ func launchTrouble(claim *karpv1.NodeClaim) string {
 	return ""
 }
 
-// notTried is the reason of a condition that nobody has set yet
+// notTried is the reason of a condition that no controller has set yet
 // (github.com/awslabs/operatorpkg/status/condition_set.go).
 const notTried = "AwaitingReconciliation"
 
-// Failed is the launch of a pool that failed last; none if another one has
-// gone well since, or too much time has passed.
+// Failed returns the last failed launch of a pool; none if another one has succeeded since, or if it is too long ago.
 func (l *Launches) Failed(pool string) (f FailedLaunch, failed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -224,7 +220,7 @@ func (l *Launches) Failed(pool string) (f FailedLaunch, failed bool) {
 	return f, failed
 }
 
-// Ask notes that the event on a launch is looked for.
+// Ask records that the event of a launch is being looked up.
 func (l *Launches) Ask(pool string, of FailedLaunch, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -234,8 +230,8 @@ func (l *Launches) Ask(pool string, of FailedLaunch, at time.Time) {
 	}
 }
 
-// Explain notes what an event says of a launch; nothing where there is none, so
-// that another client has ended the NodeClaim.
+// Explain records the message of a launch's event. If there is none, another client deleted the NodeClaim, and the
+// failure is dropped.
 func (l *Launches) Explain(pool string, of FailedLaunch, words string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -250,12 +246,10 @@ func (l *Launches) Explain(pool string, of FailedLaunch, words string) {
 	}
 }
 
-// insufficientCapacity is the reason of Karpenter's event
-// (sigs.k8s.io/karpenter pkg/events/reason.go).
+// insufficientCapacity is the reason of Karpenter's event (sigs.k8s.io/karpenter pkg/events/reason.go).
 const insufficientCapacity = "InsufficientCapacityError"
 
-// WhyNotLaunched reads what Karpenter's event says of a NodeClaim; empty if
-// there is none.
+// WhyNotLaunched returns the message of Karpenter's event about a NodeClaim; empty if there is none.
 func WhyNotLaunched(ctx context.Context, reader client.Reader, nodeClaim string) (words string, err error) {
 	events, err := eventsAbout(ctx, reader, nodeClaim, insufficientCapacity)
 	if err != nil {
@@ -277,13 +271,13 @@ func eventsAbout(ctx context.Context, reader client.Reader, nodeClaim, reason st
 	return slices.DeleteFunc(events.Items, func(e corev1.Event) bool { return e.Reason != reason }), nil
 }
 
-// noInstanceTypes is the reason of Karpenter's event on a NodePool of which no instance type that is available meets the
-// requirements (sigs.k8s.io/karpenter pkg/events/reason.go and pkg/controllers/provisioning/scheduling/events.go, 1.14.1).
-// It creates no NodeClaim then, and no condition of the NodePool changes: it stays Ready. The event comes again each minute
-// for as long as a pod waits.
+// noInstanceTypes is the reason of Karpenter's event about a NodePool whose requirements no available instance type
+// meets (sigs.k8s.io/karpenter pkg/events/reason.go and pkg/controllers/provisioning/scheduling/events.go, 1.14.1). It
+// then creates no NodeClaim, and no condition of the NodePool changes: it stays Ready. The event is repeated every
+// minute while a pod is pending.
 const noInstanceTypes = "NoCompatibleInstanceTypes"
 
-// poolEvents say what the watch cache holds of events: those of this reason.
+// poolEvents defines which events the watch cache contains: those with this reason.
 func poolEvents() cache.ByObject {
 	return cache.ByObject{
 		Namespaces: map[string]cache.Config{corev1.NamespaceDefault: {}},
@@ -302,8 +296,8 @@ func trimEvent(obj any) (any, error) {
 	return &corev1.Event{ObjectMeta: e.ObjectMeta, InvolvedObject: e.InvolvedObject, Reason: e.Reason, Message: e.Message, LastTimestamp: e.LastTimestamp}, nil
 }
 
-// SeeEvent looks at an event, and reports whether it is news of the NodePool that it is about. What AWS or Karpenter said of
-// a NodeClaim tells more, and stays.
+// SeeEvent processes an event, and reports whether it is news about its NodePool. A message of AWS or Karpenter about a
+// NodeClaim is more specific, and is kept.
 func (l *Launches) SeeEvent(e *corev1.Event) (news bool) {
 	if e.Reason != noInstanceTypes || e.InvolvedObject.Name == "" {
 		return false
@@ -328,8 +322,8 @@ func (l *Launches) SeeEvent(e *corev1.Event) (news bool) {
 	return !known || before.Words != now.Words
 }
 
-// Under drops what an event said of a pool before its definitions changed. The definitions are those that the pool has now;
-// equal texts are equal definitions.
+// Under drops the message of an event about a pool if its definitions have changed since. definitions are the pool's
+// current ones; equal texts mean equal definitions.
 func (l *Launches) Under(pool, definitions string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -344,32 +338,31 @@ func (l *Launches) Under(pool, definitions string) {
 	}
 }
 
-// Join is a launch of a pool whose node has not joined the cluster: it has not registered, or is
-// not initialized.
+// Join is a launch of a pool whose node has not joined the cluster: it has not registered, or is not initialized.
 type Join struct {
 	NodeClaim string
 	Created   metav1.Time
-	// ProviderID is that of its instance; empty if it has none.
+	// ProviderID is that of its instance; empty if there is none.
 	ProviderID string
 	// Registered reports whether the node has registered.
 	Registered bool
-	// Failed is why it will not join; empty while it may.
+	// Failed is why it will not join; empty while it still may.
 	Failed string
 }
 
 // joins are the launches of one pool.
 type joins struct {
-	// joined is when the newest NodeClaim was created whose node has joined, and waiting are those
-	// created after it, by name.
+	// joined is the creation time of the newest NodeClaim whose node has joined, and waiting are those created after
+	// it, by name.
 	joined  metav1.Time
 	waiting map[string]Join
 }
 
-// keptJoins is how many launches of a pool are kept: of more than these the oldest are forgotten.
+// keptJoins limits the launches that are kept for a pool: the oldest are dropped.
 const keptJoins = 100
 
-// Joins are the launches of a pool whose nodes have not joined, oldest first, and when the newest
-// NodeClaim was created whose node has; zero if none has.
+// Joins returns the launches of a pool whose nodes have not joined, oldest first, and the creation time of the newest
+// NodeClaim whose node has; zero if none has.
 func (l *Launches) Joins(pool string) (waiting []Join, joined metav1.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -391,7 +384,7 @@ func (j *joins) sorted() []Join {
 	return all
 }
 
-// seeJoin looks at a NodeClaim for whether its node joins, and reports whether that has changed.
+// seeJoin checks whether the node of a NodeClaim has joined, and reports whether that has changed.
 func (l *Launches) seeJoin(pool string, claim *karpv1.NodeClaim) (news bool) {
 	of := l.joins[pool]
 	if of == nil {
@@ -415,7 +408,7 @@ func (l *Launches) seeJoin(pool string, claim *karpv1.NodeClaim) (news bool) {
 	}
 }
 
-// join notes that the node of a NodeClaim has joined: what was launched before it counts no more.
+// join records that the node of a NodeClaim has joined: earlier launches no longer count.
 func (j *joins) join(claim *karpv1.NodeClaim) (news bool) {
 	if _, waited := j.waiting[claim.Name]; waited {
 		news = true
@@ -439,17 +432,17 @@ func (j *joins) bound() {
 	}
 }
 
-// launchTimeout is how long Karpenter tries to get an instance for a NodeClaim before it deletes it
-// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/liveness.go). One for which AWS has no
-// capacity it deletes at once, and tries another: that is no failure of a definition.
+// launchTimeout is how long Karpenter tries to launch an instance for a NodeClaim before it deletes the NodeClaim
+// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/liveness.go). If AWS has no capacity, Karpenter deletes it
+// immediately and tries another one: that is not a failure of the definition.
 const launchTimeout = 5 * time.Minute
 
-// joinOf is what a NodeClaim tells of its launch; nil if its node has joined.
+// joinOf returns the launch of a NodeClaim; nil if its node has joined.
 func joinOf(claim *karpv1.NodeClaim) *Join {
 	j := &Join{NodeClaim: claim.Name, Created: claim.CreationTimestamp, ProviderID: claim.Status.ProviderID}
 	j.Registered = claim.Status.NodeName != ""
 	if j.Registered && !hasCondition(claim, karpv1.ConditionTypeInitialized) {
-		return nil // the cache keeps that condition of nodes that are not initialized
+		return nil // the cache keeps that condition only for NodeClaims that are not initialized
 	}
 	if claim.DeletionTimestamp == nil {
 		return j

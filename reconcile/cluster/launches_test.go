@@ -17,8 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
-// launch is a NodeClaim of the pool "cheap", made in a second of the test, as the
-// cache has it.
+// launch returns a NodeClaim of the pool "cheap", created at a second of the test, as the cache has it.
 func launch(t *testing.T, name string, made int64, change func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
 	t.Helper()
 	n := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
@@ -40,21 +39,21 @@ func unregistered(n *karpv1.NodeClaim) {
 	n.DeletionTimestamp = &metav1.Time{Time: time.Unix(600, 0)}
 }
 
-// at is a NodeClaim of which a condition became True in a second of the test.
+// at sets a condition of a NodeClaim to True at a second of the test.
 func at(condition string, second int64, change func(*karpv1.NodeClaim)) func(*karpv1.NodeClaim) {
 	return then(change, func(n *karpv1.NodeClaim) {
 		n.Status.Conditions = append(n.Status.Conditions, awsstatus.Condition{Type: condition, Status: metav1.ConditionTrue, LastTransitionTime: metav1.Unix(second, 0)})
 	})
 }
 
-// says has the condition Launched say something.
+// says sets the condition Launched.
 func says(reason, message string) func(*karpv1.NodeClaim) {
 	return func(n *karpv1.NodeClaim) {
 		n.Status.Conditions = []awsstatus.Condition{{Type: "Launched", Status: metav1.ConditionUnknown, Reason: reason, Message: message}}
 	}
 }
 
-// TestLaunches: what NodeClaims tell, one after another.
+// TestLaunches covers sequences of NodeClaims.
 func TestLaunches(t *testing.T) {
 	start := time.Unix(9, 0)
 	type see struct {
@@ -141,8 +140,7 @@ func TestLaunches(t *testing.T) {
 	}
 }
 
-// TestAnEventExplainsALaunch, unless another one has failed since; without one it
-// was no launch that failed.
+// TestAnEventExplainsALaunch, unless another one has failed since; if there is no event, the launch has not failed.
 func TestAnEventExplainsALaunch(t *testing.T) {
 	l := &cluster.Launches{Now: time.Now}
 	l.See(launch(t, "a", 1, ended))
@@ -260,7 +258,7 @@ func TestPoolsWithoutAnInstanceType(t *testing.T) {
 	}
 }
 
-// TestPoolEventsOnly: of the events of a cluster the cache holds those that SeeEvent reads.
+// TestPoolEventsOnly: the cache contains only the events that SeeEvent reads.
 func TestPoolEventsOnly(t *testing.T) {
 	for of, rule := range cluster.CacheOptions(&cluster.Refusals{}).ByObject {
 		if _, is := of.(*corev1.Event); !is {
@@ -299,7 +297,7 @@ func then(first func(*karpv1.NodeClaim), second ...func(*karpv1.NodeClaim)) func
 	}
 }
 
-// TestJoins: which launches have not joined, and why those that failed have. An end is in second 9.
+// TestJoins: which launches have not joined, and why some of them failed. Deletions are at second 9 unless late.
 func TestJoins(t *testing.T) {
 	late := func(n *karpv1.NodeClaim) { n.DeletionTimestamp = &metav1.Time{Time: time.Unix(600, 0)} }
 	denied := says("Unauthorized", "User is not authorized")
@@ -354,7 +352,7 @@ func TestJoins(t *testing.T) {
 	}
 }
 
-// TestJoinsAreNews where one fails, registers or joins, once each; and no more are kept than count.
+// TestJoinsAreNews if one fails, registers or joins, once each; at most keptJoins are kept.
 func TestJoinsAreNews(t *testing.T) {
 	l := &cluster.Launches{Now: func() time.Time { return time.Unix(700, 0) }}
 	for i, s := range []struct {

@@ -55,8 +55,8 @@ spec:
     budgets: [{nodes: 10%%}]
 `
 
-// TestWhatAnObjectInGitTakes holds the memory of a definition that is in Git and, as Git
-// says, in the cluster, after a first Plan: most of it is held once.
+// TestWhatAnObjectInGitTakes limits the memory of a definition that is in Git and, unchanged, in the cluster, after a
+// first Plan: most of it is stored once.
 func TestWhatAnObjectInGitTakes(t *testing.T) {
 	const pairs, most = 500, 25_000
 	files := fstest.MapFS{"nodes/plumbline.yaml": {Data: []byte("apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\ncluster: {name: test, region: eu-west-1}\nmanagement: External\n")}}
@@ -111,7 +111,7 @@ func TestWhatAnObjectInGitTakes(t *testing.T) {
 	}
 }
 
-// world is a repository and what is made of it.
+// world is a repository and what is built from it.
 type world struct {
 	validator *schema.Validator
 	files     fstest.MapFS
@@ -130,7 +130,7 @@ func (w *world) render(t *testing.T) {
 	w.set = set
 }
 
-// server is each object as the API server has it after an apply.
+// server returns each object as the API server has it after an apply.
 func (w *world) server(t *testing.T) [][]byte {
 	t.Helper()
 	var live [][]byte

@@ -14,8 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
-// TestWhatTheCacheTakes holds the memory of each object that is watched: the
-// daemon's grows with NodeClaims and with what Git has, and with nothing else.
+// TestWhatTheCacheTakes limits the memory of each watched object: the daemon's memory grows only with the NodeClaims
+// and with what is in Git.
 func TestWhatTheCacheTakes(t *testing.T) {
 	node := claim()
 	definition, err := json.Marshal(full())
@@ -70,7 +70,7 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-// decode makes a copy that shares no text with the original, as a watch does.
+// decode makes a copy that shares no memory with the original, as a watch does.
 func decode(t *testing.T, from, into any) {
 	t.Helper()
 	raw, err := json.Marshal(from)

@@ -10,11 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// nodesPage is how many Nodes one answer of the API server has.
+// nodesPage is the page size for listing Nodes.
 const nodesPage = 500
 
-// EachNode calls see with the metadata of each Node that has some labels. The watch cache has no Nodes: reader reads past it. An
-// error of see ends it, and is returned as it is.
+// EachNode calls see with the metadata of each Node with the labels. The watch cache contains no Nodes, so reader must
+// be uncached. It stops at an error of see, and returns that unchanged.
 func EachNode(ctx context.Context, reader client.Reader, labelled client.ListOption, see func(*metav1.PartialObjectMetadata) error) error {
 	for page := ""; ; {
 		list := &metav1.PartialObjectMetadataList{}
@@ -33,7 +33,7 @@ func EachNode(ctx context.Context, reader client.Reader, labelled client.ListOpt
 	}
 }
 
-// NodeGone reports whether there is no Node of a name. The watch cache has no Nodes: reader reads past it.
+// NodeGone reports whether no Node has the name. The watch cache contains no Nodes, so reader must be uncached.
 func NodeGone(ctx context.Context, reader client.Reader, name string) (bool, error) {
 	node := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
 	err := reader.Get(ctx, client.ObjectKey{Name: name}, node)

@@ -15,34 +15,33 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// The least and the longest time between two reconciles that watch events wake.
-// Karpenter answers a change of a thousand pools with thousands of events, over
-// seconds: a reconcile for each would write a status for each.
+// The minimum and maximum time between two reconciles that watch events trigger. Karpenter responds to a change of a
+// thousand pools with thousands of events over several seconds: a reconcile for each would write a status for each.
 const (
 	moment        = 50 * time.Millisecond
 	longestMoment = time.Second
 )
 
-// If a reconcile itself takes long, as over thousands of objects, the next one that events trigger waits for so many times its
-// duration, up to a limit. So passes take at most a fifth of a core while events keep coming, and the status is never older
-// than that wait.
+// If a reconcile itself takes long, for example over thousands of objects, the next one that events trigger waits for a
+// multiple of its duration, up to a limit. Under a steady stream of events, reconciles thus take at most a fifth of a
+// core, and the status is never older than that wait.
 const (
 	restsFor   = 4
 	longestAll = 10 * time.Second
 )
 
-// Pace holds back what watches wake: the first event of a NodeSync wakes it at
-// once, and those that follow within a moment together at its end. While they do
-// not cease, each moment is twice as long as the one before.
+// Pace delays what watches enqueue: the first event of a NodeSync enqueues it immediately, and those that follow within
+// a moment enqueue it once, at the end of the moment. Under a steady stream of events, each moment is twice as long as
+// the one before.
 type Pace struct {
-	// Now tells the time.
+	// Now returns the current time.
 	Now func() time.Time
 
 	mu sync.Mutex
 	of map[reconcile.Request]turn
 }
 
-// Took notes how long the last reconcile of a NodeSync took that watches have woken.
+// Took records how long the last reconcile took that watches triggered for a NodeSync.
 func (p *Pace) Took(request reconcile.Request, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,21 +51,20 @@ func (p *Pace) Took(request reconcile.Request, d time.Duration) {
 	}
 }
 
-// turn is when a NodeSync was woken last, or will be, and how long it is held back
-// after that.
+// turn is when a NodeSync was last enqueued, or will be, and how long further events are delayed after that.
 type turn struct {
 	at     time.Time
 	moment time.Duration
-	// longest is the longest that a moment gets; zero if no reconcile has completed since there were turns.
+	// longest limits the moment; zero if no reconcile has completed since the first turn.
 	longest time.Duration
 }
 
-// Handler wakes those that an object concerns.
+// Handler enqueues the requests that an object concerns.
 func (p *Pace) Handler(concerned handler.MapFunc) handler.EventHandler {
 	return paced{handler: handler.EnqueueRequestsFromMapFunc(concerned), pace: p}
 }
 
-// wait is how long from now a request is held back.
+// wait returns how long a request is delayed from now.
 func (p *Pace) wait(request reconcile.Request) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,18 +74,18 @@ func (p *Pace) wait(request reconcile.Request) time.Duration {
 	now := p.Now()
 	next := p.of[request].next(now)
 	if next != p.of[request] {
-		// What is over holds nobody back, and may be of a NodeSync that is gone.
+		// A turn that is over delays nothing, and may be of a deleted NodeSync.
 		maps.DeleteFunc(p.of, func(_ reconcile.Request, t turn) bool { return t.over(now) })
 	}
 	p.of[request] = next
 	return next.at.Sub(now)
 }
 
-// next is the turn that an event belongs to.
+// next returns the turn that an event belongs to.
 func (t turn) next(now time.Time) turn {
 	switch {
 	case t.at.After(now):
-		return t // with those that wait already
+		return t // together with those that already wait
 	case !t.over(now):
 		return turn{at: t.end(), moment: min(2*t.moment, max(t.longest, longestMoment)), longest: t.longest}
 	}
@@ -96,61 +94,60 @@ func (t turn) next(now time.Time) turn {
 
 func (t turn) end() time.Time { return t.at.Add(t.moment) }
 
-// over reports whether a turn is as good as none.
+// over reports whether a turn no longer delays anything.
 func (t turn) over(now time.Time) bool { return !t.end().After(now) }
 
-// queue is what a handler puts requests into.
+// queue is the queue of a handler.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// paced is a handler whose requests are held back.
+// paced is a handler whose requests are delayed.
 type paced struct {
 	handler handler.EventHandler
 	pace    *Pace
 }
 
-// Create, Update, Delete and Generic make it a handler.
+// Create, Update, Delete and Generic implement handler.EventHandler.
 func (h paced) Create(ctx context.Context, e event.CreateEvent, q queue) {
 	h.handler.Create(ctx, e, pacedQueue{q, h.pace})
 }
 
-// Update is called for each change.
+// Update handles a changed object.
 func (h paced) Update(ctx context.Context, e event.UpdateEvent, q queue) {
 	h.handler.Update(ctx, e, pacedQueue{q, h.pace})
 }
 
-// Delete is called for what has gone.
+// Delete handles a deleted object.
 func (h paced) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
 	h.handler.Delete(ctx, e, pacedQueue{q, h.pace})
 }
 
-// Generic is called for what comes from no watch.
+// Generic handles an event that is not from a watch.
 func (h paced) Generic(ctx context.Context, e event.GenericEvent, q queue) {
 	h.handler.Generic(ctx, e, pacedQueue{q, h.pace})
 }
 
-// pacedQueue adds requests later.
+// pacedQueue adds requests with a delay.
 type pacedQueue struct {
 	queue
 
 	pace *Pace
 }
 
-// Add adds a request at its time; one that waits already is not added twice.
+// Add adds a request with its delay; a request that already waits is not added twice.
 func (q pacedQueue) Add(request reconcile.Request) {
 	q.AddAfter(request, q.pace.wait(request))
 }
 
-// Ends hears of NodeClaims as the cache has them. What it does with them is quick: the watch
-// waits for it.
+// Ends is notified of NodeClaims in the cache. Its methods must be quick, because the watch waits for them.
 type Ends interface {
-	// See is called with each one that there is news of.
+	// See is called for each new or changed NodeClaim.
 	See(claim *karpv1.NodeClaim)
-	// Gone is called with each one that is gone, as it was seen last; missed reports that its last
-	// changes were not watched.
+	// Gone is called for each deleted NodeClaim, with its last known state; missed reports whether its last changes
+	// were not watched.
 	Gone(claim *karpv1.NodeClaim, missed bool)
 }
 
-// Tell has Ends hear of all events of a watch, and lets them through. Nil hears nothing.
+// Tell returns a predicate that notifies Ends of all events of a watch and admits them. ends may be nil.
 func Tell(ends Ends) predicate.Predicate {
 	if ends == nil {
 		return predicate.Funcs{}

@@ -21,7 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
-// noting is a queue that notes after which time each request is to come.
+// noting is a queue that records the delay of each request.
 type noting struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 
@@ -59,8 +59,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestPaceOfAStorm: the longer events keep coming, the less often they wake, down
-// to once in a second; after it each wakes at once.
+// TestPaceOfAStorm: the longer events keep coming, the less often they enqueue a NodeSync, down to once per second;
+// afterwards each event does so immediately.
 func TestPaceOfAStorm(t *testing.T) {
 	const ms, storm = time.Millisecond, 8 * time.Second
 	now := time.Unix(1000, 0)
@@ -87,8 +87,8 @@ func TestPaceOfAStorm(t *testing.T) {
 	}
 }
 
-// TestPaceOfLongPasses: the longer a reconcile takes, the less often events wake the next one, down to once in ten
-// seconds; a short one is not held back for more than one.
+// TestPaceOfLongPasses: the longer a reconcile takes, the less often events trigger the next one, down to once in ten
+// seconds; after a short one they wait for at most one second.
 func TestPaceOfLongPasses(t *testing.T) {
 	const ms, storm = time.Millisecond, 60 * time.Second
 	for took, want := range map[time.Duration]time.Duration{0: time.Second, 200 * ms: time.Second, 1500 * ms: 6 * time.Second, time.Minute: 10 * time.Second} {
@@ -111,7 +111,7 @@ func TestPaceOfLongPasses(t *testing.T) {
 	}
 }
 
-// TestPaceRemembersNobodyForLong: NodeSyncs come and go, and it runs for months.
+// TestPaceRemembersNobodyForLong: NodeSyncs come and go, and the daemon runs for months.
 func TestPaceRemembersNobodyForLong(t *testing.T) {
 	now := time.Unix(1000, 0)
 	pace := &cluster.Pace{Now: func() time.Time { return now }}
@@ -135,7 +135,7 @@ func TestPaceRemembersNobodyForLong(t *testing.T) {
 	}
 }
 
-// listener notes what it hears.
+// listener records its calls.
 type listener struct{ heard []string }
 
 func (l *listener) See(claim *karpv1.NodeClaim) { l.heard = append(l.heard, "see "+claim.Name) }
@@ -165,7 +165,7 @@ func TestTell(t *testing.T) {
 	}
 }
 
-// TestTrimKeepsWhatSaysWhyItEnds: its own expireAfter, and that it has to end at once.
+// TestTrimKeepsWhatSaysWhyItEnds: its own expireAfter, and its termination time.
 func TestTrimKeepsWhatSaysWhyItEnds(t *testing.T) {
 	full := claim()
 	full.Spec.ExpireAfter = karpv1.NillableDuration{Duration: ptr.To(time.Hour), Raw: []byte(`"1h"`)}

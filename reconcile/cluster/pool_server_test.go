@@ -16,8 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// poolServer is an API server that has NodePools. It gives out no lists as
-// streams.
+// poolServer is an API server that has NodePools. It does not support streaming lists.
 type poolServer struct {
 	t *testing.T
 
@@ -27,23 +26,23 @@ type poolServer struct {
 	events  []poolEvent
 	// news is closed by the next event.
 	news chan struct{}
-	// cut ends the watches that are open.
+	// cut closes the open watches.
 	cut chan struct{}
-	// answers are those to the next watches, before any other.
+	// answers are the responses to the next watches, before any others.
 	answers []func(http.ResponseWriter)
-	// asked are the requests, "list" or "watch VERSION".
+	// asked are the requests: "list" or "watch VERSION".
 	asked []string
 	at    []time.Time
 }
 
-// poolEvent is what a watch tells.
+// poolEvent is an event of a watch.
 type poolEvent struct {
 	version int
 	kind    string
 	pool    *unstructured.Unstructured
 }
 
-// set makes or changes a pool. The lock is held, as for remove and tell.
+// set creates or changes a pool. The caller holds the lock, as for remove and tell.
 func (s *poolServer) set(name string, weight int64) {
 	pool := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"weight": weight}}}
 	kind, _ := render.KindOf(render.NodePool)
@@ -71,8 +70,7 @@ func (s *poolServer) tell(kind string, pool *unstructured.Unstructured) {
 	s.news = make(chan struct{})
 }
 
-// away ends all watches, has something happen that none of them tells, and answers
-// the next ones so.
+// away closes all watches, makes changes that none of them reports, and gives the next watches these responses.
 func (s *poolServer) away(meanwhile func(), answers ...func(http.ResponseWriter)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +80,7 @@ func (s *poolServer) away(meanwhile func(), answers ...func(http.ResponseWriter)
 	meanwhile()
 }
 
-// requests are those since the watches were ended, and when they came.
+// requests returns those since the watches were closed, and their times.
 func (s *poolServer) requests() ([]string, []time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,8 +147,7 @@ func (s *poolServer) watch(w http.ResponseWriter, r *http.Request, version strin
 	}
 }
 
-// since are the events after a version, what is closed by the next one, and
-// whether the watch that asks was cut.
+// since returns the events after a version, the channel that the next one closes, and whether the watch was closed.
 func (s *poolServer) since(version int, cut chan struct{}) (events []poolEvent, news chan struct{}, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +155,7 @@ func (s *poolServer) since(version int, cut chan struct{}) (events []poolEvent, 
 	return events, s.news, cut != s.cut
 }
 
-// refuse answers with a Status.
+// refuse responds with a Status.
 func refuse(status *metav1.Status) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) {
 		if status.Reason == metav1.StatusReasonTooManyRequests {
@@ -169,7 +166,7 @@ func refuse(status *metav1.Status) func(http.ResponseWriter) {
 	}
 }
 
-// toldInTheStream is a watch that begins, and then ends with a Status.
+// toldInTheStream is a watch that starts, and then ends with a Status.
 func toldInTheStream(status *metav1.Status) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"type": "ERROR", "object": status})

@@ -21,8 +21,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Readiness is whether one thing is as it should be, and if not, why. Of one that is
-// ready the message names what is missing all the same.
+// Readiness is whether one object is ready, and if not, why. The message may also be set on a ready one, to name what
+// is missing.
 type Readiness struct {
 	Ready   bool
 	Message string
@@ -41,8 +41,8 @@ func Established(crd *apiextensionsv1.CustomResourceDefinition) Readiness {
 	return Readiness{Message: crd.Name + " is not Established yet"}
 }
 
-// Serves reports whether a kind can be asked for: its CRD is Established, and serves that version
-// under that name. One that is served no more stays Established.
+// Serves reports whether a kind can be requested: its CRD is Established, and serves that version with that name. A CRD
+// that no longer serves a kind stays Established.
 func Serves(crd *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind) Readiness {
 	if ready := Established(crd); !ready.Ready {
 		return ready
@@ -57,10 +57,9 @@ func Serves(crd *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVers
 	return Readiness{Ready: true}
 }
 
-// RolledOut reports whether a Deployment's rollout is complete: its newest template
-// observed, every wanted replica updated and available, none of the old left.
-// No replica at all is never complete. The rule is that of
-// `kubectl rollout status` (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go).
+// RolledOut reports whether a Deployment's rollout is complete: its newest template is observed, every desired replica
+// is updated and available, and no old one remains. A Deployment without replicas is never complete. The rule is that
+// of `kubectl rollout status` (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go).
 func RolledOut(d *appsv1.Deployment) Readiness {
 	name := "deployment/" + d.Name
 	want := int32(1)
@@ -82,21 +81,20 @@ func RolledOut(d *appsv1.Deployment) Readiness {
 	return Readiness{Ready: true}
 }
 
-// Partly reports whether a Deployment that is not complete has a ready replica, and none
-// of an earlier template.
+// Partly reports whether a Deployment whose rollout is incomplete has a ready replica, and none of an earlier template.
 func Partly(d *appsv1.Deployment) bool {
 	s := d.Status
 	return Alive(d) && s.ObservedGeneration >= d.Generation && s.Replicas == s.UpdatedReplicas
 }
 
-// Alive reports whether a controller is at work and stays so: it has a ready
-// replica, and is neither scaled to 0 nor being deleted.
+// Alive reports whether a controller works and continues to: it has a ready replica, and is neither scaled to 0 nor
+// being deleted.
 func Alive(d *appsv1.Deployment) bool {
 	wanted := d.Spec.Replicas == nil || *d.Spec.Replicas > 0
 	return wanted && d.DeletionTimestamp == nil && d.Status.ReadyReplicas > 0
 }
 
-// Running reports whether a controller has replicas, or is to have some, ready or not.
+// Running reports whether a controller has or will have replicas, ready or not.
 func Running(d *appsv1.Deployment) bool {
 	wanted := d.Spec.Replicas == nil || *d.Spec.Replicas > 0
 	return wanted && d.DeletionTimestamp == nil || d.Status.Replicas > 0
@@ -111,11 +109,10 @@ func deadlineExceeded(d *appsv1.Deployment) bool {
 	return false
 }
 
-// Ready reports whether a NodePool or EC2NodeClass is Ready at its newest
-// generation. Karpenter's Ready counts only when its observedGeneration is the
-// object's (sigs.k8s.io/karpenter, github.com/awslabs/operatorpkg/status).
+// Ready reports whether a NodePool or EC2NodeClass is Ready at its newest generation. Karpenter's Ready counts only if
+// its observedGeneration is the object's (sigs.k8s.io/karpenter, github.com/awslabs/operatorpkg/status).
 func Ready(obj *plan.Object) Readiness {
-	name := func() string { return obj.GetKind() + "/" + obj.GetName() } // of thousands that are Ready nobody wants to know it
+	name := func() string { return obj.GetKind() + "/" + obj.GetName() } // not needed for the thousands that are Ready
 	if obj.GetDeletionTimestamp() != nil {
 		return Readiness{Message: name() + " is being deleted"}
 	}
@@ -132,9 +129,8 @@ func Ready(obj *plan.Object) Readiness {
 	return Readiness{Ready: true}
 }
 
-// Registers reports whether the nodes of a NodePool register, where Karpenter knows that
-// they do not. Its Ready does not hang on it
-// (sigs.k8s.io/karpenter pkg/apis/v1/nodepool_status.go).
+// Registers reports whether the nodes of a NodePool register; it is false only if Karpenter reports that they do not.
+// The Ready condition does not depend on that (sigs.k8s.io/karpenter pkg/apis/v1/nodepool_status.go).
 func Registers(pool *plan.Object) Readiness {
 	healthy, found := condition(pool, karpv1.ConditionTypeNodeRegistrationHealthy)
 	if !found || healthy.Status != metav1.ConditionFalse {
@@ -143,8 +139,8 @@ func Registers(pool *plan.Object) Readiness {
 	return Readiness{Message: fmt.Sprintf("its nodes do not register: %s: %s", healthy.Reason, healthy.Message)}
 }
 
-// causes are the words of the conditions that Ready sums up: it names those that
-// are False, and they say why, such as which action AWS denies to Karpenter.
+// causes returns the messages of the False conditions that Ready sums up: Ready only lists them, and they give the
+// reason, such as the action that AWS denies to Karpenter.
 func causes(obj *plan.Object) string {
 	var all []string
 	for _, c := range obj.Conditions() {
@@ -156,16 +152,16 @@ func causes(obj *plan.Object) string {
 	return strings.Join(all, "")
 }
 
-// Unexplained reports whether no condition of an object that is not Ready has a reason: its controller has met an error that it
-// does not report there, or has not reported yet.
+// Unexplained reports whether no condition of an object that is not Ready has a reason: its controller has met an error
+// that it does not report there, or has not reported yet.
 func Unexplained(obj *plan.Object) bool {
 	ready, _ := condition(obj, readyCondition)
 	return obj.GetDeletionTimestamp() == nil && ready.Status != metav1.ConditionFalse && causes(obj) == ""
 }
 
-// NotReadySince returns since when an object has been not Ready under its newest spec: the later of the last transition of its Ready
-// condition, which a new spec does not change, and the last apply by plumbline. The object is as the API server has it, since the watch
-// cache keeps no times. It is zero if the condition is missing.
+// NotReadySince returns since when an object has not been Ready with its newest spec: the later of the last transition
+// of its Ready condition, which a new spec does not change, and the last apply by plumbline. The object must be read
+// from the API server, because the watch cache keeps no times. The result is zero if the condition is missing.
 func NotReadySince(object *unstructured.Unstructured) time.Time {
 	var since time.Time
 	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
@@ -200,14 +196,13 @@ func condition(obj *plan.Object, kind string) (metav1.Condition, bool) {
 	return metav1.Condition{}, false
 }
 
-// unconverted are the API server's words where a CRD's conversion webhook does not
-// answer (k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go).
-// They are all there is: the error has neither a reason nor a type of its own.
+// unconverted matches the API server's message if a CRD's conversion webhook does not respond
+// (k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go). The error has no reason or type that
+// could be used instead.
 var unconverted = regexp.MustCompile(`conversion webhook for ([a-z0-9.-]+)/(\w+), Kind=(\w+) failed`)
 
-// Unconverted reports whether a message tells of objects that nobody can convert, and
-// of which kind and stored version they are. Karpenter 1.0 serves such a webhook,
-// and leaves it behind in the CRDs when its controller goes.
+// Unconverted reports whether a message is about objects that cannot be converted, and returns their kind and stored
+// version. Karpenter 1.0 serves such a webhook, and it remains in the CRDs after its controller is removed.
 func Unconverted(message string) (kind schema.GroupVersionKind, ok bool) {
 	words := unconverted.FindStringSubmatch(message)
 	if words == nil {
@@ -216,10 +211,10 @@ func Unconverted(message string) (kind schema.GroupVersionKind, ok bool) {
 	return schema.GroupVersionKind{Group: words[1], Version: words[2], Kind: words[3]}, true
 }
 
-// ByRef is the readiness of each definition that was looked at.
+// ByRef maps definitions to their readiness.
 type ByRef map[render.Ref]Readiness
 
-// Of sums up the definitions of some kinds of a Set: the first that is not Ready speaks.
+// Of sums up the definitions of some kinds in a Set: it returns the first that is not Ready.
 func (r ByRef) Of(set *render.Set, kinds ...string) Readiness {
 	for _, object := range set.Objects {
 		if !slices.Contains(kinds, object.Ref.Kind) {

@@ -112,7 +112,7 @@ func TestEstablished(t *testing.T) {
 	}
 }
 
-// TestServes: the CRD of a kind that is served no more stays Established.
+// TestServes: the CRD of a kind that is no longer served stays Established.
 func TestServes(t *testing.T) {
 	const not = "nodepools.karpenter.sh does not serve v1 of NodePool"
 	pools, _ := render.KindOf(render.NodePool)
@@ -157,8 +157,8 @@ func ready(status string, observed int64) map[string]any {
 	return map[string]any{"type": "Ready", "status": status, "observedGeneration": observed, "reason": "NodeClassNotReady", "message": "no subnet"}
 }
 
-// denied is one that is not Ready for two reasons, in Karpenter's words
-// (karpenter-provider-aws pkg/controllers/nodeclass/validation.go).
+// denied is a pool that is not Ready for two reasons, with Karpenter's messages (karpenter-provider-aws
+// pkg/controllers/nodeclass/validation.go).
 func denied() *unstructured.Unstructured {
 	return pool(ready("False", 2),
 		map[string]any{"type": "ValidationSucceeded", "status": "False", "reason": "CreateFleetAuthCheckFailed", "message": "Controller isn't authorized to call ec2:CreateFleet"},
@@ -171,7 +171,7 @@ func denied() *unstructured.Unstructured {
 const deniedWords = "; AMIsReady: AMINotFound: AMISelector did not match any AMIs" +
 	"; ValidationSucceeded: CreateFleetAuthCheckFailed: Controller isn't authorized to call ec2:CreateFleet"
 
-// TestTheCacheKeepsWhyOneIsNotReady, and that a change of it is an event.
+// TestTheCacheKeepsWhyOneIsNotReady, and admits the event if that changes.
 func TestTheCacheKeepsWhyOneIsNotReady(t *testing.T) {
 	want := cluster.Ready(plan.NewObject(denied())).Message
 	before, after := kept(t, pool(ready("False", 2))), kept(t, denied())
@@ -217,7 +217,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestNotReadySince is the later of the transition and the apply; the entries of others, and of the status, do not count.
+// TestNotReadySince is the later of the transition and the apply; entries of others, and of the status, do not count.
 func TestNotReadySince(t *testing.T) {
 	entry := func(manager, operation, subresource, at string) any {
 		return map[string]any{"manager": manager, "operation": operation, "subresource": subresource, "time": at}

@@ -12,9 +12,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// Refusals are the watches that the API server refuses us, or cannot serve for want
-// of a conversion. A cache whose watch is refused is empty, or stands still, and looks like any other. The zero value
-// is ready for use.
+// Refusals are the watches that the API server rejects, or cannot serve because a conversion fails. A cache whose watch
+// is rejected is empty or outdated, and looks like any other. The zero value is ready for use.
 type Refusals struct {
 	mu sync.Mutex
 	of map[Reflector]refused
@@ -26,20 +25,19 @@ type Reflector interface {
 	TypeDescription() string
 }
 
-// refused is one watch, and how far its cache had come.
+// refused is one watch, and the resourceVersion that its cache had reached.
 type refused struct {
 	err error
 	at  string
 }
 
-// Handle is the cache's handler of watches that fail. It goes on to client-go's
-// own, which logs.
+// Handle is the cache's handler for failing watches. It also calls client-go's handler, which logs the error.
 func (r *Refusals) Handle(ctx context.Context, reflector *toolscache.Reflector, err error) {
 	r.Note(reflector, err)
 	toolscache.DefaultWatchErrorHandler(ctx, reflector, err)
 }
 
-// Note keeps an error of a watch, if it is a refusal.
+// Note records an error of a watch, if it is a rejection.
 func (r *Refusals) Note(reflector Reflector, err error) {
 	if _, unconverted := Unconverted(err.Error()); !unconverted && !apierrors.IsForbidden(err) {
 		return
@@ -52,14 +50,14 @@ func (r *Refusals) Note(reflector Reflector, err error) {
 	r.of[reflector] = refused{err: err, at: reflector.LastSyncResourceVersion()}
 }
 
-// Err says which watches are refused; nil if none is. A watch that has moved
-// its cache since is refused no more: nobody calls to say so.
+// Err returns which watches are rejected; nil if none is. A watch whose cache has advanced since is no longer rejected:
+// no callback reports that.
 func (r *Refusals) Err() error {
 	_, err := r.Apart("")
 	return err
 }
 
-// Apart is Err, with the watches of one type, by its description, apart from all others.
+// Apart is like Err, but separates the watches of one type, given by its description, from all others.
 func (r *Refusals) Apart(description string) (of, others error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +78,7 @@ func (r *Refusals) Apart(description string) (of, others error) {
 	return of, errors.Join(errs...)
 }
 
-// Forget forgets the watches of one type: they have ended, and their caches move no more.
+// Forget drops the watches of one type: they have stopped, so their caches no longer advance.
 func (r *Refusals) Forget(description string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,14 +15,14 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
-// reflector is one that a test moves.
+// reflector is one whose version a test sets.
 type reflector struct{ kind, version string }
 
 func (r *reflector) LastSyncResourceVersion() string { return r.version }
 func (r *reflector) TypeDescription() string         { return r.kind }
 
-// TestRefusals: a watch that is refused is told until its cache moves; what goes
-// wrong otherwise is not: client-go tries again, and what is cached is true.
+// TestRefusals: a rejected watch is reported until its cache advances; other errors are not, because client-go retries
+// and the cached state is correct.
 func TestRefusals(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "karpenter.sh", Resource: "nodeclaims"}, "", errors.New("no role"))
 	claims, pools := &reflector{kind: "*v1.NodeClaim"}, &reflector{kind: "karpenter.sh/v1, Kind=NodePool", version: "7"}
@@ -58,7 +58,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestRefusalsApart: the watch of one type, apart from all others, and forgotten when it has ended.
+// TestRefusalsApart: the watch of one type is separated from all others, and forgotten when it has stopped.
 func TestRefusalsApart(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "plumbline.dev", Resource: "approvals"}, "", errors.New("no role"))
 	var refusals cluster.Refusals
@@ -76,7 +76,7 @@ func TestRefusalsApart(t *testing.T) {
 	}
 }
 
-// TestNarrow: what is in Karpenter's namespace is watched only there, and what has no namespace everywhere.
+// TestNarrow: namespaced objects are watched only in Karpenter's namespace, and cluster-scoped ones everywhere.
 func TestNarrow(t *testing.T) {
 	for name, c := range map[string]struct {
 		namespaces []string

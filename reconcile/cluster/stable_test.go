@@ -6,7 +6,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
-// TestStable: two attempts at the same request result in the same words, which still name the cause.
+// TestStable: two attempts at the same request give the same message, which still contains the cause.
 func TestStable(t *testing.T) {
 	const udp = `getting instance profile, operation error IAM: GetInstanceProfile, exceeded maximum number of attempts, 3, https response error StatusCode: 0, RequestID: , request send failed, Post "https://iam.amazonaws.com/": dial tcp: lookup iam.amazonaws.com on 10.100.0.10:53: `
 	const post = `operation error EC2: DescribeSubnets, request send failed, Post "https://ec2.eu-west-1.amazonaws.com/": `

@@ -24,9 +24,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// CacheOptions say what the watch cache holds, and cut each object down to what
-// plumbline asks about: memory grows with NodeClaims, so that each counts.
-// refusals hear of watches that fail.
+// CacheOptions defines what the watch cache contains, and reduces each object to the parts that plumbline uses: memory
+// grows with the NodeClaims, so each byte of them counts. refusals records the watches that fail.
 func CacheOptions(refusals *Refusals) cache.Options {
 	karpenters := labels.SelectorFromSet(ControllerLabels())
 	objects := map[client.Object]cache.ByObject{
@@ -40,8 +39,7 @@ func CacheOptions(refusals *Refusals) cache.Options {
 	return cache.Options{
 		DefaultWatchErrorHandler: refusals.Handle,
 		ByObject:                 objects,
-		// Karpenter's kinds have no entries of their own: one would need its CRD
-		// at the start.
+		// Karpenter's kinds have no entries of their own, because an entry requires its CRD at the start.
 		DefaultTransform: func(obj any) (any, error) {
 			switch o := obj.(type) {
 			case *karpv1.NodeClaim:
@@ -49,7 +47,7 @@ func CacheOptions(refusals *Refusals) cache.Options {
 			case *unstructured.Unstructured:
 				return trimDefinition(o)
 			case *v1alpha1.Approval:
-				// Who may create Approvals decides how much is in them, and plumbline reads none of it.
+				// Whoever may create Approvals controls their size, and plumbline reads none of these fields.
 				o.Labels, o.Annotations, o.ManagedFields = nil, nil, nil
 				return o, nil
 			}
@@ -58,8 +56,8 @@ func CacheOptions(refusals *Refusals) cache.Options {
 	}
 }
 
-// ControllerLabels select Karpenter's Deployment, whichever tool installed it
-// (charts/karpenter/templates/_helpers.tpl in karpenter-provider-aws).
+// ControllerLabels selects Karpenter's Deployment, whichever tool installed it (charts/karpenter/templates/_helpers.tpl
+// in karpenter-provider-aws).
 func ControllerLabels() labels.Set {
 	return labels.Set{"app.kubernetes.io/name": "karpenter"}
 }
@@ -94,8 +92,8 @@ func trimCharted(obj any) (any, error) {
 	return obj, nil
 }
 
-// trimMetadata leaves out who wrote what, the object once more for kubectl, and
-// the count of rollouts, which the Deployment's own controller keeps.
+// trimMetadata removes the managed fields, kubectl's copy of the object, and the count of rollouts, which the
+// Deployment's controller updates.
 func trimMetadata(object client.Object) {
 	object.SetManagedFields(nil)
 	annotations := maps.Clone(object.GetAnnotations())
@@ -104,9 +102,9 @@ func trimMetadata(object client.Object) {
 	object.SetAnnotations(annotations)
 }
 
-// trimDefinition keeps of a NodePool or EC2NodeClass what is compared with Git,
-// who owns its fields, and whether it is Ready. It does not change its argument: that is trimmed again when a watch is opened again, and
-// others read it by then.
+// trimDefinition keeps the parts of a NodePool or EC2NodeClass that are compared with Git, the owners of its fields,
+// and whether it is Ready. It does not change its argument, which is trimmed again when a watch is reopened, and may be
+// read by others at that time.
 func trimDefinition(full *unstructured.Unstructured) (any, error) {
 	obj := &unstructured.Unstructured{Object: maps.Clone(full.Object)}
 	if metadata, ok := obj.Object["metadata"].(map[string]any); ok {
@@ -114,7 +112,7 @@ func trimDefinition(full *unstructured.Unstructured) (any, error) {
 		obj.Object["metadata"] = metadata
 		if annotations, ok := metadata["annotations"].(map[string]any); ok {
 			annotations = maps.Clone(annotations)
-			// The whole object once more, only for kubectl.
+			// kubectl's copy of the whole object.
 			delete(annotations, corev1.LastAppliedConfigAnnotation)
 			metadata["annotations"] = annotations
 		}
@@ -126,9 +124,8 @@ func trimDefinition(full *unstructured.Unstructured) (any, error) {
 	return obj, nil
 }
 
-// trimStatus leaves the Ready condition in a status, those that say why it is not
-// True, how much of its limits a NodePool uses, and what Karpenter has found for the selectors of an
-// EC2NodeClass.
+// trimStatus keeps the Ready condition in a status, the conditions that say why it is not True, a NodePool's usage of
+// its limited resources, and what Karpenter has resolved for the selectors of an EC2NodeClass.
 func trimStatus(obj *unstructured.Unstructured) {
 	var kept []any
 	if value, _, err := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions"); err == nil {
@@ -163,7 +160,7 @@ func trimStatus(obj *unstructured.Unstructured) {
 	}
 }
 
-// amisOf are the AMIs in the status of an EC2NodeClass, with what is compared with nodes.
+// amisOf returns the AMIs in the status of an EC2NodeClass, with the fields that are compared with nodes.
 func amisOf(obj *unstructured.Unstructured) (kept []any) {
 	value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "amis")
 	amis, _ := value.([]any)
@@ -175,13 +172,12 @@ func amisOf(obj *unstructured.Unstructured) (kept []any) {
 	return kept
 }
 
-// resolvedLists are the lists in the status of an EC2NodeClass of which IDs are kept: what nodes
-// that are outdated by them should have.
+// resolvedLists are the lists in the status of an EC2NodeClass whose IDs are kept: nodes are outdated if they do not
+// match them.
 var resolvedLists = []string{"securityGroups", "subnets", "capacityReservations"}
 
-// idsOf are the IDs in such a list, in their order: Karpenter's is another one whenever the
-// addresses of a subnet are taken (karpenter-provider-aws
-// pkg/controllers/nodeclass/subnet.go, 1.14.1).
+// idsOf returns the IDs in such a list, sorted: Karpenter's order changes with the free addresses of the subnets
+// (karpenter-provider-aws pkg/controllers/nodeclass/subnet.go, 1.14.1).
 func idsOf(obj *unstructured.Unstructured, list string) (kept []any) {
 	value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", list)
 	found, _ := value.([]any)
@@ -199,7 +195,7 @@ func idsOf(obj *unstructured.Unstructured, list string) (kept []any) {
 	return kept
 }
 
-// limited is what a NodePool uses of the resources that its spec limits.
+// limited returns a NodePool's usage of the resources that its spec limits.
 func limited(obj *unstructured.Unstructured) map[string]any {
 	value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "limits")
 	limits, _ := value.(map[string]any)
@@ -217,8 +213,8 @@ func limited(obj *unstructured.Unstructured) map[string]any {
 	return used
 }
 
-// trimNodeClaim keeps what a Plan and a removal ask about, and what says why it ends. What many
-// NodeClaims have in common is held once.
+// trimNodeClaim keeps what a Plan and a removal use, and what explains its deletion. Texts that many NodeClaims share
+// are stored once.
 func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	trimmed := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
 		Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion,
@@ -259,19 +255,19 @@ func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	return trimmed
 }
 
-// packedLabels is the key under which the cache keeps all labels of a NodeClaim, as
-// one text: a map of them for each would take more than all else of it. It stands
-// on no object in the cluster.
+// packedLabels is the key for all labels of a NodeClaim in the cache, packed into one text, because a map for each
+// would take more memory than everything else in it. No object in the cluster has this key.
 const packedLabels = "labels"
 
-// packedHashes is the key of Karpenter's hashes, likewise.
+// packedHashes is the key for Karpenter's hashes, packed in the same way.
 const packedHashes = "hashes"
 
-// took is how long after the creation of a NodeClaim, trimmed or not, a condition became True; 0 where it is not. The cache
-// keeps it under the condition's name, likewise: many have taken as many seconds.
+// took returns how long after the creation of a NodeClaim, trimmed or not, a condition became True; 0 if it is not
+// True. The cache stores it as a label with the condition's name, because many NodeClaims have the same number of
+// seconds.
 func took(claim *karpv1.NodeClaim, condition string) time.Duration {
 	if packed, trimmed := claim.Labels[condition]; trimmed {
-		took, _ := time.ParseDuration(packed) // it is a Duration's own text
+		took, _ := time.ParseDuration(packed) // it was written by Duration.String
 		return took
 	}
 	for _, c := range claim.Status.Conditions {
@@ -282,15 +278,15 @@ func took(claim *karpv1.NodeClaim, condition string) time.Duration {
 	return 0
 }
 
-// uninitialized reports whether Karpenter has said so of a NodeClaim, trimmed or not: it does from its first look
-// at one, before that has a node.
+// uninitialized reports whether Karpenter has set Initialized to anything but True on a NodeClaim, trimmed or not: it
+// does so when it first reconciles one, before that has a node.
 func uninitialized(claim *karpv1.NodeClaim) bool {
 	return slices.ContainsFunc(claim.Status.Conditions, func(c status.Condition) bool {
 		return c.Type == karpv1.ConditionTypeInitialized && c.Status != metav1.ConditionTrue
 	})
 }
 
-// hashesOf are the hashes that Karpenter has noted on a NodeClaim, trimmed or not.
+// hashesOf returns the hashes that Karpenter has stored on a NodeClaim, trimmed or not.
 func hashesOf(claim *karpv1.NodeClaim) plan.Hashes {
 	if packed, trimmed := claim.Labels[packedHashes]; trimmed {
 		return plan.Hashes(packed)
@@ -298,8 +294,7 @@ func hashesOf(claim *karpv1.NodeClaim) plan.Hashes {
 	return plan.HashesOf(claim.Annotations)
 }
 
-// labelsOf are the labels of a NodeClaim, trimmed or not, but for the name of its
-// host, which is no other's.
+// labelsOf returns the labels of a NodeClaim, trimmed or not, except the host name, which is unique.
 func labelsOf(claim *karpv1.NodeClaim) plan.Labels {
 	if packed, trimmed := claim.Labels[packedLabels]; trimmed {
 		return plan.Labels(packed)
@@ -309,8 +304,8 @@ func labelsOf(claim *karpv1.NodeClaim) plan.Labels {
 	return plan.PackLabels(kept)
 }
 
-// telling are the conditions that say how far a NodeClaim's end has come, why it
-// was not launched, that it has drifted, and, without why, that it is not initialized.
+// telling returns the conditions that show the progress of a NodeClaim's termination, why it was not launched, that it
+// has drifted, and, without the reason, that it is not initialized.
 func telling(conditions []status.Condition) []status.Condition {
 	var kept []status.Condition
 	for _, c := range conditions {
@@ -326,5 +321,5 @@ func telling(conditions []status.Condition) []status.Condition {
 	return kept
 }
 
-// shared is a text that many objects have, held once.
+// shared returns a text that many objects have in common, stored once.
 func shared[T ~string](text T) T { return unique.Make(text).Value() }

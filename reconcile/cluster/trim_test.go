@@ -24,7 +24,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// kept is what the watch cache keeps of an object, by the rules for its type.
+// kept returns what the watch cache keeps of an object, by the rules for its type.
 func kept[T client.Object](t *testing.T, obj T) T {
 	t.Helper()
 	options := cluster.CacheOptions(&cluster.Refusals{})
@@ -48,7 +48,8 @@ func kept[T client.Object](t *testing.T, obj T) T {
 	return trimmed.(T)
 }
 
-// TestTrimApproval: of an Approval only what plumbline reads is kept, as who may create one decides what it has.
+// TestTrimApproval: only the parts of an Approval that plumbline reads are kept, because its creator controls its
+// content.
 func TestTrimApproval(t *testing.T) {
 	labels := map[string]string{"a": strings.Repeat("x", 63)}
 	of := &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1", Labels: labels, Annotations: labels, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}}, Spec: v1alpha1.ApprovalSpec{Digest: "sha256:1"}}
@@ -58,8 +59,7 @@ func TestTrimApproval(t *testing.T) {
 	}
 }
 
-// claim is a NodeClaim in the size that Karpenter makes them: 60 instance types
-// to choose from, nine conditions, all its labels.
+// claim is a NodeClaim of realistic size: 60 instance types to choose from, nine conditions, all labels.
 func claim() *karpv1.NodeClaim {
 	yes := true
 	deleted := metav1.Unix(1_700_000_000, 0)
@@ -111,7 +111,7 @@ func TestTrimNodeClaim(t *testing.T) {
 	}
 }
 
-// TestTrimmedNodeClaimsAreInitializedOrNot: that one is not is kept, and not why, which changes often.
+// TestTrimmedNodeClaimsAreInitializedOrNot: the state is kept, but not the reason, which changes often.
 func TestTrimmedNodeClaimsAreInitializedOrNot(t *testing.T) {
 	for is, want := range map[metav1.ConditionStatus][]awsstatus.Condition{
 		metav1.ConditionUnknown: {{Type: "Initialized", Status: metav1.ConditionUnknown}},
@@ -166,7 +166,7 @@ func TestTrimDeployment(t *testing.T) {
 	}
 }
 
-// TestCacheSeesKarpenterAlone: other Deployments cost no memory.
+// TestCacheSeesKarpenterAlone: other Deployments take no memory.
 func TestCacheSeesKarpenterAlone(t *testing.T) {
 	for of, rule := range cluster.CacheOptions(&cluster.Refusals{}).ByObject {
 		if _, ok := of.(*appsv1.Deployment); !ok {
@@ -206,7 +206,7 @@ func full() *unstructured.Unstructured {
 	return object
 }
 
-// TestTrimmingLeavesTheObjectAlone: what is trimmed again is shared, and read, by then.
+// TestTrimmingLeavesTheObjectAlone: an object that is trimmed again is shared, and may be read at that time.
 func TestTrimmingLeavesTheObjectAlone(t *testing.T) {
 	transform := cluster.CacheOptions(&cluster.Refusals{}).DefaultTransform
 	for _, name := range []string{"as it came", "trimmed"} {
@@ -251,7 +251,7 @@ func TestTrimDefinition(t *testing.T) {
 	}
 }
 
-// TestTrimmedClassesKeepWhatTheyResolveTo: the IDs only, in an order that stays.
+// TestTrimmedClassesKeepWhatTheyResolveTo: only the IDs, in a stable order.
 func TestTrimmedClassesKeepWhatTheyResolveTo(t *testing.T) {
 	class := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.k8s.aws/v1", "kind": render.EC2NodeClass, "metadata": map[string]any{"name": "default"}}}
 	resolves("subnets", "subnet-2", "subnet-1")(class)

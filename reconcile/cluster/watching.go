@@ -14,8 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// Labelled says what the watch cache holds of Secrets and ConfigMaps: those of one
-// namespace whose label lets a plumbline.yaml take values of the chart from them.
+// Labelled defines which Secrets and ConfigMaps the watch cache contains: those in one namespace with the label that
+// allows a plumbline.yaml to take chart values from them.
 func Labelled(namespace string) map[client.Object]cache.ByObject {
 	rule := cache.ByObject{
 		Namespaces: map[string]cache.Config{namespace: {}},
@@ -25,11 +25,10 @@ func Labelled(namespace string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&corev1.Secret{}: rule, &corev1.ConfigMap{}: rule}
 }
 
-// ValuesLabels are those of a Secret or ConfigMap that values may be taken from.
+// ValuesLabels returns the labels of a Secret or ConfigMap that chart values may be taken from.
 func ValuesLabels() labels.Set { return labels.Set{v1alpha1.ValuesLabel: "true"} }
 
-// trimLabelled takes off what is noted on an object: kubectl notes all that is in
-// it once more.
+// trimLabelled removes managed fields and annotations, because kubectl stores a copy of the content in an annotation.
 func trimLabelled(obj any) (any, error) {
 	if object, ok := obj.(metav1.Object); ok {
 		object.SetManagedFields(nil)
@@ -42,8 +41,8 @@ func trimLabelled(obj any) (any, error) {
 // (charts/karpenter/templates/role.yaml in karpenter-provider-aws).
 const dnsNamespace = metav1.NamespaceSystem
 
-// Narrow limits the watches of Karpenter's Deployment and of what its charts make to namespaces, so that a Role
-// in each of them is enough. No namespaces: all, which needs a ClusterRole.
+// Narrow limits the watches of Karpenter's Deployment and of the charts' objects to namespaces, so that a Role in each
+// of them is sufficient. No namespaces means all, which requires a ClusterRole.
 func Narrow(objects map[client.Object]cache.ByObject, namespaces []string) {
 	if len(namespaces) == 0 {
 		return
@@ -71,8 +70,8 @@ func Narrow(objects map[client.Object]cache.ByObject, namespaces []string) {
 	}
 }
 
-// AddToScheme registers NodeClaims with a scheme. Karpenter's own package
-// registers its types only with client-go's global scheme.
+// AddToScheme registers NodeClaims with a scheme. Karpenter's own package registers its types only with client-go's
+// global scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	version := schema.GroupVersion{Group: "karpenter.sh", Version: "v1"}
 	scheme.AddKnownTypes(version, &karpv1.NodeClaim{}, &karpv1.NodeClaimList{})

@@ -37,8 +37,7 @@ type watched struct {
 	weights map[string]int64
 }
 
-// watchPools starts a server with the pools general and batch, and a cache that
-// has them.
+// watchPools starts a server with the pools general and batch, and a cache that contains them.
 func watchPools(t *testing.T) *watched {
 	t.Helper()
 	s := &poolServer{t: t, version: 10, pools: map[string]*unstructured.Unstructured{}, cut: make(chan struct{}), news: make(chan struct{})}
@@ -46,7 +45,7 @@ func watchPools(t *testing.T) *watched {
 	s.set("batch", 1)
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	t.Cleanup(server.CloseClientConnections) // before: open watches would keep it
+	t.Cleanup(server.CloseClientConnections) // first: open watches would block Close
 	kind, _ := render.KindOf(render.NodePool)
 	scheme, kinds := runtime.NewScheme(), meta.NewDefaultRESTMapper(nil)
 	for _, add := range []func(*runtime.Scheme) error{appsv1.AddToScheme, apiextensionsv1.AddToScheme, corev1.AddToScheme} {
@@ -71,7 +70,7 @@ func watchPools(t *testing.T) *watched {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = c.Start(t.Context()) }() // it ends with the test
+	go func() { _ = c.Start(t.Context()) }() // it stops with the test
 	pool := &unstructured.Unstructured{}
 	pool.SetGroupVersionKind(kind.GVK)
 	if w.informer, err = c.GetInformer(t.Context(), pool); err != nil {
@@ -83,7 +82,7 @@ func watchPools(t *testing.T) *watched {
 		t.Fatal(err)
 	}
 	w.has(map[string]int64{"general": 0, "batch": 1})
-	// A watch that ends before it has told anything is not gone on with.
+	// A watch that ends before its first event does not continue.
 	s.mu.Lock()
 	s.set("general", 1)
 	s.mu.Unlock()
@@ -108,7 +107,7 @@ func (w *watched) lose(object any) {
 	delete(w.weights, object.(*unstructured.Unstructured).GetName())
 }
 
-// has waits until handlers have heard of just these pools and weights.
+// has waits until the handlers have seen exactly these pools and weights.
 func (w *watched) has(want map[string]int64) {
 	w.t.Helper()
 	deadline := time.After(30 * time.Second)
@@ -123,20 +122,19 @@ func (w *watched) has(want map[string]int64) {
 		case <-deadline:
 			asked, _ := w.server.requests()
 			w.t.Fatalf("seen %s, want %v; asked %v", got, want, asked)
-		case <-time.After(2 * time.Millisecond): // and looked at again
+		case <-time.After(2 * time.Millisecond): // and check again
 		}
 	}
 }
 
-// TestWhatHappenedWhileAWatchWasAwayIsSeen, however it ended: a change, a new
-// object, and one that has gone.
+// TestWhatHappenedWhileAWatchWasAwayIsSeen, however it ended: a change, a new object, and a deleted one.
 func TestWhatHappenedWhileAWatchWasAwayIsSeen(t *testing.T) {
 	expired := &apierrors.NewResourceExpired("too old resource version: 12 (40)").ErrStatus
 	gone := &apierrors.NewResourceExpired("the event in requested index is outdated").ErrStatus
 	busy := &apierrors.NewTooManyRequests("later", 1).ErrStatus
 	for name, tc := range map[string]struct {
 		answers []func(http.ResponseWriter)
-		// then are the requests by which it is seen.
+		// then are the requests that detect it.
 		then []string
 	}{
 		"the watch is closed":             {nil, []string{"watch 13"}},
