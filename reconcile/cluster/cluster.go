@@ -2,9 +2,9 @@
 // events trigger a reconcile.
 //
 // A View is one cluster as one reconcile sees it: each fact is read once from the watch cache, so that two steps never
-// see different answers. Results are plain values: plan.Live, readiness, predicates. The package lists no watched
-// objects at the API server, and writes nothing. The cache keeps only those parts of a NodeClaim or CRD that plumbline
-// reads (trim.go).
+// see different answers. Results are plain values: plan.Live, readiness, predicates. The package writes nothing, and
+// lists objects at the API server only if the watch cache does not keep what is needed. The cache keeps only those
+// parts of a NodeClaim or CRD that plumbline reads (trim.go).
 package cluster
 
 import (
