@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// maxWaiting limits the Notices that wait for one receiver; a new one replaces the oldest.
+	// maxWaiting limits the Notices in the queue of one receiver; then the oldest one that is not being sent is dropped.
 	maxWaiting = 32
 	// maxFailures limits the failures of one NodeSync that wait to be reported.
 	maxFailures = 8
