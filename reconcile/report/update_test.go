@@ -365,7 +365,7 @@ func TestCommitsThatComeTogether(t *testing.T) {
 	const why = " failure reverted by e: NodePool/general is again as it was before"
 	s.posts("e success applied", "d success superseded by e: applied", "c"+why, "b"+why)
 
-	s = newScript(t) // their nodes match again, under a third value
+	s = newScript(t) // their nodes match again, with a third value
 	s.with(told("a", Success, "applied", "1", ""))
 	s.with(told("c", Pending, "rolling out: 0 of 2", "2", "1", "c", "b"))
 	s.deliver()
