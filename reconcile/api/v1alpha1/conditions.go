@@ -4,82 +4,75 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Finalizer keeps a NodeSync until its deletion is concluded.
+// Finalizer keeps a NodeSync until its deletion is complete.
 const Finalizer = "plumbline.dev/nodesync"
 
 // Names that plumbline writes on other objects.
 const (
-	// FieldManager owns what Git says.
+	// FieldManager owns what Git defines.
 	FieldManager = "plumbline"
 	// RemovalFieldManager owns what a removal sets.
 	RemovalFieldManager = "plumbline-removal"
 	// BrakeFieldManager owns the disruption budgets of a NodePool whose rollout is stopped.
 	BrakeFieldManager = "plumbline-brake"
-	// OwnerLabel says which NodeSync an object belongs to, as
-	// <namespace>.<name>. Over 63 characters it is shortened, and the full
-	// name stands in an annotation of the same key.
+	// OwnerLabel names the NodeSync that an object belongs to, as <namespace>.<name>. If that is longer than 63
+	// characters it is shortened, and an annotation with the same key has the full name.
 	OwnerLabel = "plumbline.dev/nodesync"
-	// RemoveAnnotation on a NodeSync releases removals by the objects' UIDs, between commas,
-	// that are held because it is in doubt whether a commit took the entries out. The release
-	// of an object ends when Git has it (status.usedReleases).
+	// RemoveAnnotation on a NodeSync releases removals that are held because it is in doubt whether a commit removed
+	// the entries. Its value is the objects' UIDs, separated by commas. The release of an object expires when the
+	// object is in Git (status.usedReleases).
 	RemoveAnnotation = "plumbline.dev/remove"
-	// LeavingLabel in the template of a NodePool has all its nodes drift, as the pool leaves.
+	// LeavingLabel in the template of a NodePool makes all its nodes drift, as the pool is removed.
 	LeavingLabel = "plumbline.dev/leaving"
-	// RescuesAnnotation on an EC2NodeClass is the name of the one that it is a copy of: that was deleted
-	// while nodes were on it.
+	// RescuesAnnotation on an EC2NodeClass names the one that it is a copy of, which was deleted while nodes used it.
 	RescuesAnnotation = "plumbline.dev/rescues"
-	// OrphanedLabel on a definition is the NodeSync that has orphaned it, with its nodes, as the
-	// ownership label has it.
+	// OrphanedLabel on a definition names the NodeSync that has orphaned it, with its nodes, in the form of OwnerLabel.
 	OrphanedLabel = "plumbline.dev/orphaned"
-	// EmergencyAnnotation on a NodeSync is the time, at most a day ahead, until which spec.guard.windows
-	// and spec.guard.freeze do not count.
+	// EmergencyAnnotation on a NodeSync is the time, at most 24 hours ahead, until which spec.guard.windows and
+	// spec.guard.freeze do not apply.
 	EmergencyAnnotation = "plumbline.dev/emergency-until"
-	// EmergencyByAnnotation is who has set that one: the policy plumbline-guard-emergency checks it.
+	// EmergencyByAnnotation is who has set EmergencyAnnotation: the policy plumbline-guard-emergency checks it.
 	EmergencyByAnnotation = "plumbline.dev/emergency-by"
-	// EmergencyReasonAnnotation is why; optional. The same policy lets only who declares the emergency set it.
+	// EmergencyReasonAnnotation is why; optional. The same policy lets only the person who declares the emergency set
+	// it.
 	EmergencyReasonAnnotation = "plumbline.dev/emergency-reason"
 	// RevisionAnnotation on an Event is the revision that it is about.
 	RevisionAnnotation = "plumbline.dev/revision"
 	// ClusterAnnotation on an Event is the EKS cluster whose nodes it is about.
 	ClusterAnnotation = "plumbline.dev/cluster"
-	// StatusNotWrittenAnnotation on a NodeSync reports that its status is that of an earlier
-	// pass, and why: the API server denies each write of it.
+	// StatusNotWrittenAnnotation on a NodeSync reports that its status is outdated, and why: the API server rejects
+	// each write of it.
 	StatusNotWrittenAnnotation = "plumbline.dev/status-not-written"
-	// ValuesLabel, with the value "true", on a Secret or ConfigMap of the daemon's
-	// namespace lets a plumbline.yaml take values of the chart from it.
+	// ValuesLabel, with the value "true", on a Secret or ConfigMap of the daemon's namespace lets a plumbline.yaml use
+	// chart values from it.
 	ValuesLabel = "plumbline.dev/values"
-	// HostsAnnotation on a Secret lists, between commas, the hosts that what is in
-	// it may be sent to.
+	// HostsAnnotation on a Secret lists, separated by commas, the hosts to which its contents may be sent.
 	HostsAnnotation = "plumbline.dev/hosts"
-	// NodeSyncsAnnotation on a Secret lists, between commas, the NodeSyncs that may
-	// use it. Without it, each of its namespace may.
+	// NodeSyncsAnnotation on a Secret lists, separated by commas, the NodeSyncs that may use it. Without it, each
+	// NodeSync of its namespace may.
 	NodeSyncsAnnotation = "plumbline.dev/nodesyncs"
-	// NoWayBackAnnotation on a NodeSync accepts that one version of Karpenter, which
-	// is its value, cannot be rolled back.
+	// NoWayBackAnnotation on a NodeSync accepts that the version of Karpenter in its value cannot be rolled back.
 	NoWayBackAnnotation = "plumbline.dev/upgrade-without-way-back"
-	// ResumeRolloutAnnotation on a NodeSync resumes rollouts that are stopped: POOL@TIME, between
-	// commas, with the time at which each was stopped (status.poolRollouts[].brakedAt), so that it
-	// resumes no later one.
+	// ResumeRolloutAnnotation on a NodeSync resumes rollouts that are stopped: POOL@TIME, separated by commas, where
+	// TIME is when the rollout was stopped (status.poolRollouts[].brakedAt), so that it resumes no later one.
 	ResumeRolloutAnnotation = "plumbline.dev/resume-rollout"
 )
 
 // Condition types of a NodeSync beyond kstatus' Ready, Reconciling and Stalled.
 const (
-	// CloudVerifiedCondition reports whether EC2 can be asked and is the right account.
+	// CloudVerifiedCondition reports whether EC2 can be queried and is the right account.
 	CloudVerifiedCondition = "CloudVerified"
-	// SourceVerifiedCondition reports whether the revision has the signatures that it
-	// needs. It is there while spec.source.git.verify is, as in Flux; without it, it is False for a
-	// repository over plain HTTP.
+	// SourceVerifiedCondition reports whether the revision has the signatures that it needs. It exists while
+	// spec.source.git.verify is set, as in Flux; otherwise it is False for a repository over plain HTTP.
 	SourceVerifiedCondition = "SourceVerified"
-	// RemovingCondition is True while a removal is open.
+	// RemovingCondition is True while a removal is in progress.
 	RemovingCondition = "Removing"
 	// LaunchFailingCondition is True while a pool gets no nodes.
 	LaunchFailingCondition = "LaunchFailing"
-	// NodeDriftCondition is True while nodes drift after a change of Karpenter that
-	// was expected to replace none of them.
+	// NodeDriftCondition is True while nodes drift after a change of Karpenter that was expected to replace none of
+	// them.
 	NodeDriftCondition = "NodeDrift"
-	// InstanceDriftCondition is True while EC2 instances are not what their definitions and
-	// NodeClaims say.
+	// InstanceDriftCondition is True while EC2 instances differ from their definitions and NodeClaims.
 	InstanceDriftCondition = "InstanceDrift"
 	// TerminationStalledCondition is True while a NodeClaim, a Node or an instance has been terminating for longer than
 	// expected.
@@ -87,20 +80,20 @@ const (
 	// RolledOutCondition is True while each node of the NodeSync's pools matches its
 	// definitions, and False while some are to be replaced.
 	RolledOutCondition = "RolledOut"
-	// ExtraFieldsCondition is True while definitions have fields that Git does not write,
-	// and that stay.
+	// ExtraFieldsCondition is True while definitions have fields that Git does not set, and that are kept.
 	ExtraFieldsCondition = "ExtraFields"
-	// NodeClassRescuedCondition is True while NodePools name a copy of the EC2NodeClass that Git names
-	// for them, as that was deleted while nodes were on it.
+	// NodeClassRescuedCondition is True while NodePools refer to a copy of their EC2NodeClass in Git, because that one
+	// was deleted while nodes used it.
 	NodeClassRescuedCondition = "NodeClassRescued"
-	// OrphanedCondition is True while NodePools that were no longer managed have nodes.
+	// OrphanedCondition is True while NodePools that are no longer managed have nodes.
 	OrphanedCondition = "Orphaned"
-	// OtherAppliersCondition is True while the NodeSync is deleted with its nodes, and other clients apply something of it.
+	// OtherAppliersCondition is True while the NodeSync is deleted with its nodes, and other clients apply some of its
+	// objects.
 	OtherAppliersCondition = "OtherAppliers"
 	// VolumesLeftCondition is True while volumes are attached to nodes or instances that are gone.
 	VolumesLeftCondition = "VolumesLeft"
-	// ResourcesLeftCondition is True while interfaces, launch templates or instance profiles of what is gone are
-	// left in AWS, and Unknown while that cannot be asked.
+	// ResourcesLeftCondition is True while interfaces, launch templates or instance profiles of deleted nodes or
+	// EC2NodeClasses remain in AWS, and Unknown while AWS cannot be queried.
 	ResourcesLeftCondition = "ResourcesLeft"
 	// IntolerantDaemonSetsCondition is True while a DaemonSet of a CSI driver or a CNI plugin is
 	// evicted from nodes that Karpenter drains, and Unknown while that cannot be read.
@@ -141,8 +134,8 @@ const (
 	ReasonHistoryUnknown      = "HistoryUnknown"
 	ReasonNamespaceNotWatched = "NamespaceNotWatched"
 	ReasonCloudUnverified     = "CloudUnverified"
-	// ReasonClusterNameCollision: Karpenter's controller runs here under the name
-	// of another cluster, and each ends the other's instances.
+	// ReasonClusterNameCollision: Karpenter's controller runs here under the name of another cluster, and each
+	// controller terminates the other's instances.
 	ReasonClusterNameCollision = "ClusterNameCollision"
 	// ReasonNamespaceTerminating: the NodeSync's namespace is being deleted.
 	ReasonNamespaceTerminating = "NamespaceTerminating"
@@ -182,9 +175,9 @@ const (
 	ReasonClassTerminating     = "NodeClassTerminating"
 	// ReasonPolicyDenied: a policy of spec.policies denies the commit.
 	ReasonPolicyDenied = "PolicyDenied"
-	// ReasonPolicyInvalid: one does not compile, or cannot be evaluated.
+	// ReasonPolicyInvalid: a policy of spec.policies does not compile, or cannot be evaluated.
 	ReasonPolicyInvalid = "PolicyInvalid"
-	// ReasonGuardInvalid: spec.guard has a window or a freeze that cannot be read, or never comes.
+	// ReasonGuardInvalid: spec.guard has a window or a freeze that cannot be parsed, or never occurs.
 	ReasonGuardInvalid = "GuardInvalid"
 )
 
@@ -194,13 +187,13 @@ func (n *NodeSync) GetConditions() []metav1.Condition { return n.Status.Conditio
 // SetConditions sets the conditions of the status.
 func (n *NodeSync) SetConditions(conditions []metav1.Condition) { n.Status.Conditions = conditions }
 
-// Reasons of events that are the reason of no condition.
+// Reasons that only events have.
 const (
-	// ReasonApplied is that of the one event on what a reconcile has written, and ReasonDeleted that of the one on a
-	// deletion that is concluded: other parts go by them.
+	// ReasonApplied is the reason of the one event about what a reconcile has written, and ReasonDeleted that of the
+	// one about a deletion that is complete. Other code relies on them.
 	ReasonApplied = "Applied"
 	ReasonDeleted = "Deleted"
-	// ReasonWarning is what a reconcile warns of, and does not refuse.
+	// ReasonWarning is for what a reconcile warns about, and does not refuse.
 	ReasonWarning = "Warning"
 
 	ReasonAllowsEverything       = "AllowsEverything"

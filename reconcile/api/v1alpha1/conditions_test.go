@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestReasonsOfEventsAreConstants: who filters events by one finds it here.
+// TestReasonsOfEventsAreConstants shows that this package declares the reason of each event, for those who filter by
+// it.
 func TestReasonsOfEventsAreConstants(t *testing.T) {
 	literal := regexp.MustCompile(`\.(Event|Warn)\("|\.Wrote\([^,"]+, "`)
 	files := 0

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestProposalsNeedABranchAndAHost that opens pull requests, where that is known from the spec.
+// TestProposalsNeedABranchAndAHost that opens pull requests, if the spec shows which host it is.
 func TestProposalsNeedABranchAndAHost(t *testing.T) {
 	const host, branch = "needs a report on github, gitlab, gitea or forgejo", "needs a source.git.ref that is a branch"
 	spec := func(ref, rollout, report string) string {

@@ -36,8 +36,7 @@ func readCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	return crd
 }
 
-// TestCRDIsValid asks what the API server asks of a CRD, the cost of its
-// expressions among it.
+// TestCRDIsValid validates the CRD as the API server does, including the cost of its expressions.
 func TestCRDIsValid(t *testing.T) {
 	internal := &apiextensions.CustomResourceDefinition{}
 	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(readCRD(t), internal, nil); err != nil {
@@ -58,7 +57,7 @@ func newValidator(t *testing.T) *schema.Validator {
 	return v
 }
 
-// nodeSync is one with a spec, given as YAML.
+// nodeSync returns a NodeSync with a spec, given as YAML.
 func nodeSync(t *testing.T, spec string) *unstructured.Unstructured {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte("apiVersion: plumbline.dev/v1alpha1\nkind: NodeSync\nmetadata: {name: a, namespace: plumbline-system}\nspec: " + spec))
@@ -236,7 +235,7 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// TestColumns: what `kubectl get nodesync` shows by itself, without scrolling.
+// TestColumns shows which columns `kubectl get nodesync` prints, in which order.
 func TestColumns(t *testing.T) {
 	var names, wide []string
 	for _, column := range readCRD(t).Spec.Versions[0].AdditionalPrinterColumns {
@@ -254,8 +253,8 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestANewNodeSyncIsOfNoGeneration: kstatus would take one without conditions for
-// done.
+// TestANewNodeSyncIsOfNoGeneration shows that a new NodeSync has observedGeneration -1: kstatus would report one
+// without conditions as ready.
 func TestANewNodeSyncIsOfNoGeneration(t *testing.T) {
 	status := readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
 	if status.Default == nil || string(status.Default.Raw) != `{"observedGeneration":-1}` {
@@ -263,7 +262,8 @@ func TestANewNodeSyncIsOfNoGeneration(t *testing.T) {
 	}
 }
 
-// TestEachConditionIsInTheSpec: the description of status.conditions leads there.
+// TestEachConditionIsInTheSpec shows that manifests/SPEC.md lists each condition, as the description of
+// status.conditions says.
 func TestEachConditionIsInTheSpec(t *testing.T) {
 	source, err := os.ReadFile("conditions.go")
 	if err != nil {

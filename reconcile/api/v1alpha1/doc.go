@@ -1,11 +1,9 @@
-// Package v1alpha1 is the API of plumbline in the cluster: the NodeSync, which
-// reports that this path of this repository is this cluster's nodes, and the Approval, a person's
-// word for what the guard holds.
+// Package v1alpha1 is plumbline's API: a NodeSync manages a cluster's Karpenter nodes from one path of a repository,
+// and an Approval lets a person approve what the guard holds.
 //
-// It speaks Flux's dialect where Flux has one: intervals, Secrets' key names,
-// revision strings (main@sha1:<commit>), the reconcile.fluxcd.io/requestedAt
-// annotation and kstatus conditions. It holds types, their defaults and their
-// CEL rules, and nothing that does anything.
+// It follows Flux's conventions where Flux has one: intervals, Secrets' key names, revision strings
+// (main@sha1:<commit>), the reconcile.fluxcd.io/requestedAt annotation and kstatus conditions. It contains only types,
+// their defaults and their CEL rules.
 //
 // +kubebuilder:object:generate=true
 // +groupName=plumbline.dev

@@ -8,20 +8,20 @@ type DriftedObject struct {
 	Kind string `json:"kind"`
 	// Name of the object.
 	Name string `json:"name"`
-	// Message says which fields, from Git's value to the one found.
+	// Message lists the fields, with Git's value and the one found.
 	Message string `json:"message"`
-	// By are the field managers of those fields, if they are known.
+	// By are the field managers of those fields, if known.
 	// +optional
 	By []string `json:"by,omitempty"`
-	// Since is when it was seen first.
+	// Since is when it was first seen.
 	Since metav1.Time `json:"since"`
-	// CorrectedAt is when it was as Git says again; nil while it is not.
+	// CorrectedAt is when it matched Git again; nil while it does not.
 	// +optional
 	CorrectedAt *metav1.Time `json:"correctedAt,omitempty"`
 }
 
-// InstanceDrift is how the EC2 instances of a NodeSync's pools differ from what their
-// definitions and NodeClaims say, while Karpenter finds nothing wrong with them.
+// InstanceDrift is how the EC2 instances of a NodeSync's pools differ from their definitions and NodeClaims, while
+// Karpenter considers them in sync.
 type InstanceDrift struct {
 	// Failure is why they, or all of what they have, could not be compared, and what to do about it.
 	// +optional
@@ -29,91 +29,91 @@ type InstanceDrift struct {
 	// Count is how many differ.
 	// +optional
 	Count int32 `json:"count,omitempty"`
-	// Instances are these, by ID; the first 20.
+	// Instances are the first 20 of them, by ID.
 	// +optional
 	Instances []DriftedInstance `json:"instances,omitempty"`
-	// Orphaned is how many of them no NodeClaim has.
+	// Orphaned is how many of them belong to no NodeClaim.
 	// +optional
 	Orphaned int32 `json:"orphaned,omitempty"`
-	// Volumes are those that nodes which are gone have left attached.
+	// Volumes are those that are still attached to nodes that are gone.
 	// +optional
 	Volumes *LeftVolumes `json:"volumes,omitempty"`
-	// Left are interfaces, launch templates and instance profiles of what is gone.
+	// Left are interfaces, launch templates and instance profiles of deleted nodes and EC2NodeClasses.
 	// +optional
 	Left *LeftResources `json:"left,omitempty"`
 }
 
-// LeftResources are what nodes and EC2NodeClasses that are gone have left in AWS.
+// LeftResources are what deleted nodes and EC2NodeClasses have left in AWS.
 type LeftResources struct {
-	// Failure is why some of them are not known, and what to do about it.
+	// Failure is why some of them are unknown, and what to do about it.
 	// +optional
 	Failure string `json:"failure,omitempty"`
 	// Count is how many there are.
 	// +optional
 	Count int32 `json:"count,omitempty"`
-	// Resources are these; the first 20.
+	// Resources are the first 20 of them.
 	// +optional
 	Resources []LeftResource `json:"resources,omitempty"`
 }
 
-// LeftResource is something in AWS of a node or an EC2NodeClass that is gone.
+// LeftResource is a resource in AWS of a node or an EC2NodeClass that was deleted.
 type LeftResource struct {
 	// Kind is NetworkInterface, LaunchTemplate or InstanceProfile.
 	Kind string `json:"kind" redact:"-"`
-	// ID in AWS; the name of an instance profile.
+	// ID in AWS; for an instance profile, its name.
 	ID string `json:"id" redact:"-"`
-	// Owned is true if this cluster is known to have made it: a NodeClaim had its instance, or the UID or name of its
-	// EC2NodeClass is that of one that was here. If not, another cluster of the same name may have made it.
+	// Owned is true if this cluster is known to have created it: a NodeClaim had its instance, or its EC2NodeClass, by
+	// UID or name, existed here. If not, another cluster of the same name may have created it.
 	// +optional
 	Owned bool `json:"owned,omitempty"`
-	// Message says what it is of, and what to do.
+	// Message says what it belonged to, and what to do.
 	Message string `json:"message"`
-	// Since is when it was seen first.
+	// Since is when it was first seen.
 	Since metav1.Time `json:"since"`
 }
 
 // LeftVolumes are volumes that are attached to nodes or instances that are gone.
 type LeftVolumes struct {
-	// Failure is why they, or those in EC2, are not known, and what to do about it.
+	// Failure is why they, or those in EC2, are unknown, and what to do about it.
 	// +optional
 	Failure string `json:"failure,omitempty"`
 	// Count is how many there are.
 	// +optional
 	Count int32 `json:"count,omitempty"`
-	// Volumes are these; the first 20.
+	// Volumes are the first 20 of them.
 	// +optional
 	Volumes []LeftVolume `json:"volumes,omitempty"`
 }
 
 // LeftVolume is a volume that is attached to a node or an instance that is gone.
 type LeftVolume struct {
-	// Name of the VolumeAttachment; of a volume that has none, the ID in EC2.
+	// Name of the VolumeAttachment; for a volume without one, the volume's ID in EC2.
 	Name string `json:"name" redact:"-"`
-	// Volume is the PersistentVolume; empty if none is known.
+	// Volume is the PersistentVolume; empty if unknown.
 	// +optional
 	Volume string `json:"volume,omitempty" redact:"-"`
-	// Driver is the CSI driver that is to detach it.
+	// Driver is the CSI driver that must detach it.
 	// +optional
 	Driver string `json:"driver,omitempty" redact:"-"`
-	// Node that is gone; of a volume in EC2, the instance.
+	// Node that is gone; for a volume in EC2, the instance.
 	Node string `json:"node" redact:"-"`
-	// Message says what is left, and what to do.
+	// Message says what remains, and what to do.
 	Message string `json:"message"`
-	// Since is when it was seen first.
+	// Since is when it was first seen.
 	Since metav1.Time `json:"since"`
 }
 
-// DriftedInstance is an EC2 instance that is not what its definitions and its NodeClaim say.
+// DriftedInstance is an EC2 instance that differs from its definitions and its NodeClaim.
 type DriftedInstance struct {
 	// ID of the instance.
 	ID string `json:"id" redact:"-"`
-	// NodeClaim that it belongs to; empty if none has it.
+	// NodeClaim that it belongs to; empty if there is none.
 	// +optional
 	NodeClaim string `json:"nodeClaim,omitempty" redact:"-"`
 	// Pool is the NodePool of its NodeClaim, or in its tags.
 	Pool string `json:"pool" redact:"-"`
 	// Message says what differs.
 	Message string `json:"message"`
-	// Since is when it was seen first.
+	// Since is when it was first seen.
 	Since metav1.Time `json:"since"`
 }

@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// DefaultRemovalPeriod is guard.removalPeriod if it is not set.
+// DefaultRemovalPeriod is the default of guard.removalPeriod.
 const DefaultRemovalPeriod = 30 * time.Minute
 
-// Guard limits what a repository can take away without a person's word.
+// Guard limits what a repository can remove or disrupt without an approval.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.approveFrom) || self.approveFrom != 'Git' || !has(self.approvals) || self.approvals == 1",message="approveFrom: Git needs approvals: 1: a commit does not say how many people have reviewed it, the rules of the Git host do"
 type Guard struct {
@@ -27,10 +27,10 @@ type Guard struct {
 	// RemovalPeriod is how long removals count together with those of later commits, for maxRemovedPools and
 	// maxDisruptedNodes.
 	//
-	// Splitting a removal into several commits therefore does not get past the limits. Nodes that commits let
-	// Karpenter terminate without a replacement count as well. The period is counted back from the commit that is
-	// evaluated. A removal that exceeds a limit together with those of its period stays held after the period is
-	// over. With 0s only removals that are not complete count.
+	// Splitting a removal into several commits therefore does not bypass the limits. Nodes that commits let Karpenter
+	// terminate without a replacement count as well. The period is counted back from the commit that is evaluated. A
+	// removal that exceeds a limit together with those of its period stays held after the period is over. With 0s only
+	// removals that are not complete count.
 	// +kubebuilder:default="30m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -39,24 +39,23 @@ type Guard struct {
 	// +optional
 	RemovalPeriod *metav1.Duration `json:"removalPeriod,omitempty"`
 
-	// AllowLastPool lets the last NodePool leave.
+	// AllowLastPool allows the removal of the last NodePool.
 	// +optional
 	AllowLastPool bool `json:"allowLastPool,omitempty"`
 
-	// AllowUnverifiedAccount allows a first install or an adoption of Karpenter
-	// while AWS cannot confirm that this is the cluster of that name. It never
-	// allows one where AWS reports that it is not.
+	// AllowUnverifiedAccount allows a first install or an adoption of Karpenter while AWS cannot confirm that this is
+	// the cluster of that name. It never allows one if AWS reports that it is another cluster.
 	// +optional
 	AllowUnverifiedAccount bool `json:"allowUnverifiedAccount,omitempty"`
 
 	// MaxDisruptedNodes is how many nodes may be disrupted at one time. Removals and changes beyond it are held.
 	//
 	// It counts the nodes that a commit would disrupt, those that are terminating already, and those that earlier
-	// commits have outdated and that are not replaced yet. Removals and scale-downs count by their total.
-	// Replacements count by what the NodePool's disruption budgets let Karpenter replace at one time, if
-	// spec.rollout.onFailure is Brake or BrakeAndPropose and no budget of the pool, now or in any window, exceeds
-	// the limit; otherwise by their total. A percentage is of this NodeSync's NodeClaims, without those that a
-	// commit may have added within removalPeriod, and allows at least 3.
+	// commits have outdated and that are not replaced yet. Removals and scale-downs count with all their nodes.
+	// Replacements count with the nodes that the NodePool's disruption budgets let Karpenter replace at one time, if
+	// spec.rollout.onFailure is Brake or BrakeAndPropose and no budget of the pool, now or in any window, exceeds the
+	// limit; otherwise with all their nodes. A percentage is of this NodeSync's NodeClaims, without those that a commit
+	// may have added within removalPeriod, and allows at least 3.
 	// +kubebuilder:default="25%"
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
@@ -67,16 +66,16 @@ type Guard struct {
 	// MaxDisruptedNodesPerPool is how many nodes of one NodePool may be disrupted at one time, counted as for
 	// maxDisruptedNodes. Default: no limit.
 	//
-	// What exceeds it in one pool is held: the removal of that pool, and each change that disrupts nodes of it.
-	// Other pools go ahead. A percentage is of the pool's NodeClaims, and allows at least 3.
+	// What exceeds it in one pool is held: the removal of that pool, and each change that disrupts nodes of it. Other
+	// pools proceed. A percentage is of the pool's NodeClaims, and allows at least 3.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) == string || self >= 0",message="must not be negative"
 	// +optional
 	MaxDisruptedNodesPerPool *intstr.IntOrString `json:"maxDisruptedNodesPerPool,omitempty"`
 
-	// MaxReplacedNodes is how many nodes Karpenter may replace in total, however few at one time. Changes beyond it
-	// are held. Default: no limit.
+	// MaxReplacedNodes is how many nodes Karpenter may replace in total, however few at one time. Changes beyond it are
+	// held. Default: no limit.
 	//
 	// It counts the nodes that a commit would outdate, and those that earlier commits have outdated and that are not
 	// replaced yet. A percentage is of this NodeSync's NodeClaims, and allows at least 3.
@@ -86,12 +85,11 @@ type Guard struct {
 	// +optional
 	MaxReplacedNodes *intstr.IntOrString `json:"maxReplacedNodes,omitempty"`
 
-	// IntolerantDaemonSets is what happens to removals and replacements if a DaemonSet of a CSI driver or a CNI
-	// plugin does not tolerate the taint karpenter.sh/disrupted:NoSchedule.
+	// IntolerantDaemonSets is what happens to removals and replacements if a DaemonSet of a CSI driver or a CNI plugin
+	// does not tolerate the taint karpenter.sh/disrupted:NoSchedule.
 	//
-	// Karpenter drains a node with this taint: the DaemonSet's pods would be evicted, and volumes would stay
-	// attached. Warn only reports it, in the condition IntolerantDaemonSets; Hold also holds what would terminate
-	// nodes.
+	// Karpenter drains a node with this taint: the DaemonSet's pods would be evicted, and volumes would stay attached.
+	// Warn only reports it, in the condition IntolerantDaemonSets; Hold also holds what would terminate nodes.
 	// +kubebuilder:default=Warn
 	// +optional
 	IntolerantDaemonSets IntolerantDaemonSets `json:"intolerantDaemonSets,omitempty"`
@@ -99,32 +97,32 @@ type Guard struct {
 	// UnschedulablePods is what happens to the removal of a NodePool if pods of its nodes cannot be scheduled
 	// elsewhere: Hold holds it, and names the pods.
 	//
-	// plumbline simulates Karpenter's own scheduling before the first node is terminated. What cannot be simulated
-	// is not held.
+	// plumbline simulates Karpenter's own scheduling before the first node is terminated. What cannot be simulated is
+	// not held.
 	// +kubebuilder:default=Hold
 	// +optional
 	UnschedulablePods UnschedulablePods `json:"unschedulablePods,omitempty"`
 
-	// Approvals is how many different principals must approve what is held (plumbline approve). An IAM
-	// role counts once, whatever its sessions are called; see trustedSessions.
+	// Approvals is how many different principals must approve what is held (plumbline approve). An IAM role counts
+	// once, whatever its session names; see trustedSessions.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=5
 	// +optional
 	Approvals *int32 `json:"approvals,omitempty"`
 
-	// TrustedSessions are the ARNs of IAM roles whose sessions are persons: each session name counts as a principal
-	// of its own. Default: none.
+	// TrustedSessions are the ARNs of IAM roles whose sessions are persons: each session name counts as a separate
+	// principal. Default: none.
 	//
-	// List only roles whose session names are set by the identity provider and not by the user, as IAM Identity
-	// Center does. A role's path does not matter.
+	// List only roles whose session names are set by the identity provider and not by the user, as IAM Identity Center
+	// does. A role's path does not matter.
 	// +kubebuilder:validation:MaxItems=50
 	// +kubebuilder:validation:items:MaxLength=2048
 	// +kubebuilder:validation:items:Pattern=`^arn:[a-z0-9-]+:iam::[0-9]{12}:role/[^*]+$`
 	// +optional
 	TrustedSessions []string `json:"trustedSessions,omitempty"`
 
-	// ApproveFrom is where what is held may be approved: in the cluster (plumbline approve), or also in Git.
+	// ApproveFrom is where people may approve what is held: in the cluster (plumbline approve), or also in Git.
 	//
 	// In Git, the list approve of plumbline.yaml names the digest. Everyone who may push must then be trusted to
 	// approve.
@@ -132,21 +130,21 @@ type Guard struct {
 	// +optional
 	ApproveFrom ApproveFrom `json:"approveFrom,omitempty"`
 
-	// Windows are when nodes may be removed or replaced. Outside of them removals, and changes that
-	// replace or end nodes, wait. Without any it is at all times.
+	// Windows are when nodes may be removed or replaced. Outside of them, removals and changes that replace or
+	// terminate nodes wait. Default: at all times.
 	// +kubebuilder:validation:MaxItems=50
 	// +optional
 	Windows []GuardWindow `json:"windows,omitempty"`
 
-	// Freeze are dates on which no node is removed or replaced, whatever the windows say.
+	// Freeze are dates on which no node is removed or replaced, even within windows.
 	// +kubebuilder:validation:MaxItems=50
 	// +optional
 	Freeze []GuardFreeze `json:"freeze,omitempty"`
 }
 
-// GuardWindow is a time that comes again and again, written as in Karpenter's disruption budgets.
+// GuardWindow is a recurring time, written as in Karpenter's disruption budgets.
 type GuardWindow struct {
-	// Schedule is when it begins, as a cron schedule: 0 22 * * mon-fri.
+	// Schedule is when it starts, as a cron schedule: 0 22 * * mon-fri.
 	// +kubebuilder:validation:Pattern=`^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$`
 	// +kubebuilder:validation:MaxLength=256
 	Schedule string `json:"schedule"`
@@ -156,14 +154,14 @@ type GuardWindow struct {
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('744h')",message="must be from 1m to 744h"
 	Duration metav1.Duration `json:"duration"`
-	// TimeZone is that of the schedule, by its name in the IANA database; UTC without one.
+	// TimeZone is the time zone of the schedule, as an IANA name. Default: UTC.
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	TimeZone string `json:"timeZone,omitempty"`
 }
 
-// GuardFreeze is a time from one date to another.
+// GuardFreeze is a period from one date to another.
 //
 // +kubebuilder:validation:XValidation:rule="self.from <= self.to",message="to must not be before from"
 type GuardFreeze struct {
@@ -171,23 +169,22 @@ type GuardFreeze struct {
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$`
 	// +kubebuilder:validation:MaxLength=10
 	From string `json:"from"`
-	// To is the last date, which is part of it.
+	// To is the last date, inclusive.
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$`
 	// +kubebuilder:validation:MaxLength=10
 	To string `json:"to"`
-	// TimeZone is that in which the dates begin and end, by its name in the IANA database; UTC
-	// without one.
+	// TimeZone is the time zone of both dates, as an IANA name. Default: UTC.
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	TimeZone string `json:"timeZone,omitempty"`
-	// Reason is what it is for, as messages say it.
+	// Reason is what the freeze is for. Messages show it.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Reason string `json:"reason,omitempty"`
 }
 
-// GetRemovalPeriod is removalPeriod, as written or by default.
+// GetRemovalPeriod returns removalPeriod, or its default.
 func (g Guard) GetRemovalPeriod() time.Duration {
 	if g.RemovalPeriod == nil {
 		return DefaultRemovalPeriod
@@ -195,93 +192,90 @@ func (g Guard) GetRemovalPeriod() time.Duration {
 	return g.RemovalPeriod.Duration
 }
 
-// IntolerantDaemonSets is what becomes of what would end nodes, while a DaemonSet that they need to
-// the end would be evicted from them.
+// IntolerantDaemonSets is what happens to changes that terminate nodes while a DaemonSet that the nodes need until the
+// end would be evicted from them.
 // +kubebuilder:validation:Enum=Warn;Hold
 type IntolerantDaemonSets string
 
-// What becomes of it.
+// The values of IntolerantDaemonSets.
 const (
 	IntolerantDaemonSetsWarn IntolerantDaemonSets = "Warn"
 	IntolerantDaemonSetsHold IntolerantDaemonSets = "Hold"
 )
 
-// UnschedulablePods is what becomes of a removal whose pods find no place elsewhere.
+// UnschedulablePods is what happens to a removal whose pods cannot be scheduled elsewhere.
 // +kubebuilder:validation:Enum=Hold;Ignore
 type UnschedulablePods string
 
-// What becomes of it.
+// The values of UnschedulablePods.
 const (
 	UnschedulablePodsHold   UnschedulablePods = "Hold"
 	UnschedulablePodsIgnore UnschedulablePods = "Ignore"
 )
 
-// Holds reports whether a removal whose pods find no place elsewhere is held: that is simulated only then.
+// Holds reports whether a removal is held if its pods cannot be scheduled elsewhere. That is simulated only then.
 func (u UnschedulablePods) Holds() bool { return u != UnschedulablePodsIgnore }
 
-// ApproveFrom is where what is held may be approved.
+// ApproveFrom is where people may approve what is held.
 // +kubebuilder:validation:Enum=Cluster;Git
 type ApproveFrom string
 
-// The places.
+// The values of ApproveFrom.
 const (
 	ApproveFromCluster ApproveFrom = "Cluster"
 	ApproveFromGit     ApproveFrom = "Git"
 )
 
-// Policy is a rule over each Plan, as an expression in CEL that is true if the Plan may be
-// carried out. It knows the whole as plan; one that mentions change is asked for each change of
-// Git, and one that mentions removal for each entry that leaves. Their shape is that of
-// `plumbline plan -o json`.
+// Policy is a rule over each Plan: a CEL expression that is true if the Plan may be carried out. The whole Plan is the
+// variable plan. An expression with the variable change is evaluated for each change in Git, and one with removal for
+// each entry that is removed. Their fields are those of `plumbline plan -o json`.
 type Policy struct {
-	// Name is what messages call it.
+	// Name identifies the policy in messages.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 
-	// Expression is CEL, with Kubernetes' libraries, over plan, or over plan and one of
-	// change and removal. It must be a bool.
+	// Expression is CEL, with Kubernetes' libraries, over plan, or over plan and one of change and removal. It must
+	// return a bool.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:XValidation:rule="self.matches('(^|[^.a-zA-Z0-9_])(plan|change|removal)([^a-zA-Z0-9_]|$)')",message="must mention plan, change or removal: it decides about nothing else"
 	Expression string `json:"expression"`
 
-	// Message is what a person reads where the expression is false.
+	// Message is shown if the expression is false.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// MessageExpression is CEL over the same, and makes the message. Where it fails, Message is
-	// used.
+	// MessageExpression is CEL over the same variables, and returns the message. If it fails, Message is used.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	MessageExpression string `json:"messageExpression,omitempty"`
 
-	// Action is what becomes of what the expression is false for.
+	// Action is what happens if the expression is false.
 	Action PolicyAction `json:"action"`
 }
 
-// PolicyAction is what a policy does where its expression is false.
+// PolicyAction is what a policy does if its expression is false.
 //
 // +kubebuilder:validation:Enum=Deny;Hold
 type PolicyAction string
 
 // The values of PolicyAction.
 const (
-	// PolicyDeny refuses the commit: nothing of it is written, no removal goes on.
+	// PolicyDeny refuses the commit: nothing of it is written, and no removal proceeds.
 	PolicyDeny PolicyAction = "Deny"
-	// PolicyHold holds what the expression was asked for, as the guard does: the change, the
-	// removal, or all of the plan.
+	// PolicyHold holds what the expression was evaluated for, as the guard does: the change, the removal, or the whole
+	// Plan.
 	PolicyHold PolicyAction = "Hold"
 )
 
-// ChartAllow is what of Karpenter's charts may come from Git. What is not in it is
-// refused, with the line that would allow it. It stands in the cluster, so that no
-// commit can widen it.
+// ChartAllow is what of Karpenter's charts may come from Git. Anything else is refused, with the line that would allow
+// it. It is set in the cluster, so that no commit can extend it.
 type ChartAllow struct {
-	// Repositories that charts may come from, as plumbline.yaml has them. A path in the
-	// repository, such as ./charts, hands the charts themselves to everyone who pushes.
+	// Repositories that charts may come from, as written in plumbline.yaml. With a path in the repository, such as
+	// ./charts, everyone who can push controls the charts themselves.
 	// +kubebuilder:default={"oci://public.ecr.aws/karpenter"}
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
@@ -295,18 +289,18 @@ type ChartAllow struct {
 	// +optional
 	Versions string `json:"versions,omitempty"`
 
-	// Digests that charts may have, those of both. Default: any.
+	// Digests that both charts may have. Default: any.
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:Pattern=`^sha256:[0-9a-f]{64}$`
 	// +listType=set
 	// +optional
 	Digests []string `json:"digests,omitempty"`
 
-	// Values of the main chart that a commit may set in addition to the harmless ones, each with everything below
-	// it, such as podLabels or controller.env[AWS_ENDPOINT_URL].
+	// Values of the main chart that a commit may set in addition to the harmless ones, each with everything below it,
+	// such as podLabels or controller.env[AWS_ENDPOINT_URL].
 	//
-	// Without it a commit may set only values that change neither identity, image, security context, volumes, host
-	// access, Secrets nor rights. "*" allows all values, and plumbline warns of it.
+	// By default, a commit may set only values that do not change identity, image, security context, volumes, host
+	// access, Secrets or rights. "*" allows all values, and plumbline warns about it.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:Pattern=`^(\*|[A-Za-z][^*\s]*)$`
 	// +kubebuilder:validation:items:MaxLength=512
@@ -323,8 +317,8 @@ type ChartAllow struct {
 	// +optional
 	ControllerRoles []string `json:"controllerRoles,omitempty"`
 
-	// PodSecurity is the level of the Pod Security Standards that the controller's
-	// pods have to meet. Karpenter's own chart meets Restricted.
+	// PodSecurity is the level of the Pod Security Standards that the controller's pods must meet. Karpenter's own
+	// chart meets Restricted.
 	// +kubebuilder:default=Restricted
 	// +optional
 	PodSecurity PodSecurityLevel `json:"podSecurity,omitempty"`

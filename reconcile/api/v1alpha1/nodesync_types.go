@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// NodeSync reports that one path of one repository is this cluster's nodes.
+// NodeSync manages this cluster's Karpenter nodes from one path of a repository.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -30,12 +30,12 @@ type NodeSync struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what the platform engineer asks for.
+	// Spec is the desired state.
 	// +required
 	Spec NodeSyncSpec `json:"spec"`
 
-	// Status is what plumbline has done and sees. Before the first pass it is of
-	// no generation, so that nobody takes a new NodeSync for one that is done.
+	// Status is what plumbline has done and observed. Before the first reconcile its observedGeneration is -1, so that
+	// kstatus does not report a new NodeSync as ready.
 	// +kubebuilder:default={"observedGeneration":-1}
 	// +optional
 	Status NodeSyncStatus `json:"status,omitempty"`
@@ -50,15 +50,15 @@ type NodeSyncList struct {
 	Items           []NodeSync `json:"items"`
 }
 
-// NodeSyncSpec is the policy under which a path of a repository becomes nodes.
+// NodeSyncSpec says where the definitions of nodes come from, and how plumbline applies and removes them.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.rollout) || !has(self.rollout.onFailure) || self.rollout.onFailure != 'BrakeAndPropose' || has(self.report) && self.report.exists(r, r.provider in ['github', 'gitlab', 'gitea', 'forgejo'])",message="rollout.onFailure BrakeAndPropose needs a report on github, gitlab, gitea or forgejo: the pull request is opened there"
 // +kubebuilder:validation:XValidation:rule="!has(self.rollout) || !has(self.rollout.onFailure) || self.rollout.onFailure != 'BrakeAndPropose' || has(self.source.git) && (!has(self.source.git.ref) || [has(self.source.git.ref.commit) && self.source.git.ref.commit.size() > 0, has(self.source.git.ref.name) && self.source.git.ref.name.size() > 0, has(self.source.git.ref.semver) && self.source.git.ref.semver.size() > 0, has(self.source.git.ref.tag) && self.source.git.ref.tag.size() > 0].all(set, !set))",message="rollout.onFailure BrakeAndPropose needs a source.git.ref that is a branch: the pull request goes into it"
 // +kubebuilder:validation:XValidation:rule="has(self.source.git) || !has(self.report) || self.source.sourceRef.kind == 'GitRepository' && self.report.all(r, has(r.url) && r.url.size() > 0)",message="with source.sourceRef each report needs a url, and the source must be a GitRepository: the others have no commits to report on"
 // +kubebuilder:validation:XValidation:rule="has(self.source.git) || !has(self.report) || self.report.all(r, !has(r.pullRequests))",message="report[].pullRequests needs source.git: pull requests are fetched from there"
 type NodeSyncSpec struct {
-	// Interval is how often the source is polled and the whole comparison is
-	// repeated. Changes in the cluster are noticed by watch, not by it.
+	// Interval is how often the source is polled and everything is compared again. Changes in the cluster are noticed
+	// by watches, independently of it.
 	// +kubebuilder:default="1m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -73,8 +73,7 @@ type NodeSyncSpec struct {
 	// +optional
 	RetryInterval *metav1.Duration `json:"retryInterval,omitempty"`
 
-	// Timeout bounds one fetch, one chart pull and one exchange with a Git
-	// host. It never ends a removal.
+	// Timeout limits one fetch, one chart pull and one exchange with a Git host. It never aborts a removal.
 	// +kubebuilder:default="2m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -82,7 +81,7 @@ type NodeSyncSpec struct {
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// Suspend stops everything but the handling of this object's own deletion.
+	// Suspend stops everything except the deletion of this object.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
@@ -97,54 +96,51 @@ type NodeSyncSpec struct {
 	// +optional
 	Path string `json:"path,omitempty"`
 
-	// Adopt says what to do with objects of Git's names that exist without
-	// this NodeSync's label.
+	// Adopt says what to do with objects that have a name from Git and exist without this NodeSync's label.
 	// +kubebuilder:default=IfIdentical
 	// +optional
 	Adopt AdoptPolicy `json:"adopt,omitempty"`
 
-	// Drift says what to do when an object is edited or deleted by hand.
+	// Drift says what to do when an object is edited or deleted by another client.
 	// +kubebuilder:default=Correct
 	// +optional
 	Drift DriftPolicy `json:"drift,omitempty"`
 
-	// Removal says how entries that leave the repository are taken away.
+	// Removal says how entries that are removed from Git are removed from the cluster.
 	// +kubebuilder:default={}
 	// +optional
 	Removal RemovalPolicy `json:"removal,omitempty"`
 
-	// Guard limits what one repository can take away without a person's word.
+	// Guard limits what a repository can remove or disrupt without an approval.
 	// +kubebuilder:default={}
 	// +optional
 	Guard Guard `json:"guard,omitempty"`
 
-	// Policies are rules over each Plan, in CEL: what they are false for is denied or held.
+	// Policies are rules over each Plan, in CEL: if one is false, the commit is denied or held.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	Policies []Policy `json:"policies,omitempty"`
 
-	// Rollout says what is done about nodes that a commit has outdated.
+	// Rollout says how the replacement of nodes that a commit has outdated is supervised.
 	// +optional
 	Rollout RolloutPolicy `json:"rollout,omitzero"`
 
-	// OnDelete says what deleting this NodeSync does to its nodes. It may be
-	// changed while the deletion waits.
+	// OnDelete says what deleting this NodeSync does to its nodes. It may be changed while the deletion waits.
 	// +kubebuilder:default=Orphan
 	// +optional
 	OnDelete OnDelete `json:"onDelete,omitempty"`
 
-	// Drain terminates all nodes of this NodeSync, verified in EC2, and keeps its definitions: its NodePools launch
-	// no node until it is false again.
+	// Drain terminates all nodes of this NodeSync, verified in EC2, and keeps its definitions: its NodePools launch no
+	// node until it is false again.
 	//
 	// Nothing is fetched or applied meanwhile. No limit, window or freeze of the guard holds it; suspend does.
 	// +optional
 	Drain bool `json:"drain,omitempty"`
 
-	// Charts limits what of Karpenter's charts may come from Git, and names the
-	// credentials of their hosts. It is here and not in the repository, so that no
-	// commit can take rights, or send a Secret to another host.
+	// Charts limits what of Karpenter's charts may come from Git, and names the credentials of their hosts. It is set
+	// here and not in the repository, so that no commit can extend rights, or send a Secret to another host.
 	// +optional
 	Charts *ChartAccess `json:"charts,omitempty"`
 
@@ -161,65 +157,65 @@ type NodeSyncSpec struct {
 	Notify []Notify `json:"notify,omitempty"`
 }
 
-// AdoptPolicy says what happens to an unlabelled object of Git's name.
+// AdoptPolicy says what happens to an existing object that has a name from Git and not this NodeSync's label.
 //
 // +kubebuilder:validation:Enum=IfIdentical;Always;Never
 type AdoptPolicy string
 
 // The values of AdoptPolicy.
 const (
-	// AdoptIfIdentical takes an object over when no field of its spec would change.
+	// AdoptIfIdentical adopts an object if no field of its spec would change.
 	AdoptIfIdentical AdoptPolicy = "IfIdentical"
-	// AdoptAlways takes an object over and makes it what Git says. A field of
-	// another applier (Flux, Argo CD, Helm, Terraform) is a conflict even so.
+	// AdoptAlways adopts an object and applies the definition in Git to it. A field that another tool applies (Flux,
+	// Argo CD, Helm, Terraform) is still a conflict.
 	AdoptAlways AdoptPolicy = "Always"
-	// AdoptNever refuses every object that exists already.
+	// AdoptNever refuses every object that already exists.
 	AdoptNever AdoptPolicy = "Never"
 )
 
-// DriftPolicy says what happens when a live object is not as Git says.
+// DriftPolicy says what happens when an object differs from Git.
 //
 // +kubebuilder:validation:Enum=Correct;Report
 type DriftPolicy string
 
 // The values of DriftPolicy.
 const (
-	// DriftCorrect puts the object right.
+	// DriftCorrect corrects the object.
 	DriftCorrect DriftPolicy = "Correct"
-	// DriftReport leaves the object and says so.
+	// DriftReport leaves the object as it is, and reports the difference.
 	DriftReport DriftPolicy = "Report"
 )
 
-// RemovalStrategy says what becomes of the NodeClaims of a NodePool that leaves.
+// RemovalStrategy says what happens to the NodeClaims of a NodePool that is removed.
 //
 // +kubebuilder:validation:Enum=Paced;AtOnce;Orphan
 type RemovalStrategy string
 
 // The values of RemovalStrategy.
 const (
-	// RemovalPaced has Karpenter replace MaxUnavailable nodes at a time, and the next when the
-	// one before is gone and its pods run elsewhere. What it cannot replace ends last, without.
+	// RemovalPaced has Karpenter replace MaxUnavailable nodes at a time; the next follow when the previous nodes are
+	// gone and their pods run elsewhere. Nodes that Karpenter cannot replace are terminated last, without a
+	// replacement.
 	RemovalPaced RemovalStrategy = "Paced"
-	// RemovalAtOnce ends MaxUnavailable nodes at a time without a replacement that is there first, and
-	// the next when the one before is gone and its pods run elsewhere.
+	// RemovalAtOnce terminates MaxUnavailable nodes at a time without launching replacements first; the next follow
+	// when the previous nodes are gone and their pods run elsewhere.
 	RemovalAtOnce RemovalStrategy = "AtOnce"
-	// RemovalOrphan leaves the object and its nodes as they are, and takes our label off, once
-	// people have approved that.
+	// RemovalOrphan leaves the object and its nodes as they are, and removes plumbline's label, once people have
+	// approved that.
 	RemovalOrphan RemovalStrategy = "Orphan"
 )
 
-// RemovalPolicy says how entries that leave the repository are taken away.
+// RemovalPolicy says how entries that are removed from Git are removed from the cluster.
 type RemovalPolicy struct {
-	// Strategy is what happens to the NodeClaims of a NodePool that left Git: Paced has Karpenter launch
-	// replacements before nodes are terminated, AtOnce does not, and Orphan leaves them.
+	// Strategy is what happens to the NodeClaims of a NodePool that is removed from Git: Paced has Karpenter launch
+	// replacements before nodes are terminated, AtOnce does not, and Orphan leaves them running.
 	//
 	// Paced and AtOnce keep to maxUnavailable. Orphan needs an approval.
 	// +kubebuilder:default=Paced
 	// +optional
 	Strategy RemovalStrategy `json:"strategy,omitempty"`
 
-	// Grace is how long a removal waits after it was recorded. A revert within
-	// that time costs nothing.
+	// Grace is how long a removal waits after it was recorded. A revert within that time terminates no node.
 	// +kubebuilder:default="30s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -237,8 +233,8 @@ type RemovalPolicy struct {
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// StallAfter is how long a removal may make no progress before it is Stalled,
-	// with a diagnosis. Nothing is ever forced.
+	// StallAfter is how long a removal may make no progress before it is Stalled, with a diagnosis. Nothing is ever
+	// forced.
 	// +kubebuilder:default="15m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -262,15 +258,14 @@ type OnDelete string
 
 // The values of OnDelete.
 const (
-	// OnDeleteOrphan leaves objects and nodes and takes our label off.
+	// OnDeleteOrphan leaves objects and nodes running, and removes plumbline's label.
 	OnDeleteOrphan OnDelete = "Orphan"
-	// OnDeleteDrain removes everything, verified in EC2, before the NodeSync goes.
+	// OnDeleteDrain removes everything, verified in EC2, before the NodeSync is deleted.
 	OnDeleteDrain OnDelete = "Drain"
 )
 
-// ObjectName is the name of an object that plumbline keeps for a NodeSync: the
-// prefix says of what sort it is. Where that is too long for a name it is cut, and
-// the hash of the NodeSync's name tells it from others.
+// ObjectName returns the name of an object that plumbline keeps for a NodeSync; the prefix says of which sort. A name
+// that would be too long is cut, and the hash of the NodeSync's name keeps it unique.
 func ObjectName(prefix, nodeSync string) string {
 	name := prefix + nodeSync
 	if len(name) <= validation.DNS1123SubdomainMaxLength {
@@ -282,18 +277,18 @@ func ObjectName(prefix, nodeSync string) string {
 	return cut + "-" + hex.EncodeToString(sum[:])[:digits]
 }
 
-// AppliedName is the name of the ConfigMap with the record of what a NodeSync has applied. No
-// record of removals can have it: those begin with "plumbline-".
+// AppliedName returns the name of the ConfigMap that records what a NodeSync has applied. It never collides with a
+// record of removals: those start with "plumbline-".
 func AppliedName(nodeSync string) string { return ObjectName("plumbline.applied-", nodeSync) }
 
-// The times that hold where a NodeSync names none.
+// Defaults of a NodeSync that sets none.
 const (
 	defaultTimeout      = 2 * time.Minute
 	defaultRemovalGrace = 30 * time.Second
 	defaultStallAfter   = 15 * time.Minute
 )
 
-// GetTimeout is how long one fetch, one chart pull or one exchange with a Git host may take.
+// GetTimeout returns how long one fetch, one chart pull or one exchange with a Git host may take.
 func (n *NodeSync) GetTimeout() time.Duration {
 	if n.Spec.Timeout == nil {
 		return defaultTimeout
@@ -301,8 +296,7 @@ func (n *NodeSync) GetTimeout() time.Duration {
 	return n.Spec.Timeout.Duration
 }
 
-// GetRetryInterval is the time until what went wrong is tried again; the interval
-// where none is named.
+// GetRetryInterval returns the time until a failed attempt is retried; by default the interval.
 func (n *NodeSync) GetRetryInterval() time.Duration {
 	if n.Spec.RetryInterval == nil {
 		return n.Spec.Interval.Duration
@@ -310,7 +304,7 @@ func (n *NodeSync) GetRetryInterval() time.Duration {
 	return n.Spec.RetryInterval.Duration
 }
 
-// GetRemovalGrace is how long a removal is recorded before the first of its NodeClaims is terminated.
+// GetRemovalGrace returns how long a removal stays recorded before its first NodeClaim is terminated.
 func (n *NodeSync) GetRemovalGrace() time.Duration {
 	if n.Spec.Removal.Grace == nil {
 		return defaultRemovalGrace
@@ -318,7 +312,7 @@ func (n *NodeSync) GetRemovalGrace() time.Duration {
 	return n.Spec.Removal.Grace.Duration
 }
 
-// GetStallAfter is how long something may make no progress until it counts as stalled.
+// GetStallAfter returns how long something may make no progress until it counts as stalled.
 func (n *NodeSync) GetStallAfter() time.Duration {
 	if n.Spec.Removal.StallAfter == nil {
 		return defaultStallAfter

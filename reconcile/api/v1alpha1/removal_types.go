@@ -4,34 +4,35 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// RemovalPhase is how far a Removal has come.
+// RemovalPhase is the phase of a Removal.
 //
 // +kubebuilder:validation:Enum=Held;Pacing;Draining;VerifyingCloud;Finalizing;Gone
 type RemovalPhase string
 
 // The phases of a Removal, in order.
 const (
-	// RemovalHeld waits for a person's word.
+	// RemovalHeld waits for an approval.
 	RemovalHeld RemovalPhase = "Held"
-	// RemovalPacing is recorded and has ended nothing yet.
+	// RemovalPacing is recorded and has terminated nothing yet.
 	RemovalPacing RemovalPhase = "Pacing"
-	// RemovalDraining ends its NodeClaims, or waits for what refers to it.
+	// RemovalDraining terminates its NodeClaims, or waits for what refers to it.
 	RemovalDraining RemovalPhase = "Draining"
-	// RemovalVerifyingCloud asks EC2.
+	// RemovalVerifyingCloud queries EC2.
 	RemovalVerifyingCloud RemovalPhase = "VerifyingCloud"
-	// RemovalFinalizing has deleted the object and waits for it to vanish.
+	// RemovalFinalizing has deleted the object and waits until it is gone.
 	RemovalFinalizing RemovalPhase = "Finalizing"
-	// RemovalGone is the end.
+	// RemovalGone is complete.
 	RemovalGone RemovalPhase = "Gone"
 )
 
-// ReasonQueued is the reason of a removal that fits into the guard's limits, and waits for earlier removals to complete.
+// ReasonQueued is the reason of a removal that is within the guard's limits, and waits for earlier removals to
+// complete.
 const ReasonQueued = "Queued"
 
 // ReasonGrace is the reason of a removal that is recorded and starts once spec.removal.grace is over.
 const ReasonGrace = "Grace"
 
-// IsOf reports whether the guard has allowed this removal, and not an earlier one of the same NodePool, which was reverted.
+// IsOf reports whether the guard has allowed this removal, and not an earlier, reverted one of the same NodePool.
 func (r *RecentRemoval) IsOf(removal *Removal) bool {
 	return r.UID == removal.UID && !r.At.Time.Before(removal.RecordedAt.Time)
 }
@@ -41,13 +42,13 @@ func (r *Removal) Begun() bool {
 	return r.Phase != RemovalHeld && r.Phase != RemovalPacing && r.Phase != RemovalGone
 }
 
-// Queued reports whether a removal waits for earlier ones to complete, and starts by itself then.
+// Queued reports whether a removal waits for earlier ones to complete, and then starts by itself.
 func (r *Removal) Queued() bool { return r.Kind == "NodePool" && r.Reason == ReasonQueued }
 
-// defaultMaxUnavailable is the CRD's default, for a NodeSync that is older than it is.
+// defaultMaxUnavailable is the CRD's default, for a NodeSync that was created before it existed.
 const defaultMaxUnavailable = "10%"
 
-// Most is MaxUnavailable, or its default.
+// Most returns MaxUnavailable, or its default.
 func (p RemovalPolicy) Most() intstr.IntOrString {
 	if p.MaxUnavailable != nil {
 		return *p.MaxUnavailable
@@ -55,7 +56,7 @@ func (p RemovalPolicy) Most() intstr.IntOrString {
 	return intstr.FromString(defaultMaxUnavailable)
 }
 
-// AtATime is how many of a number of NodeClaims may be leaving at a time; 0 where none is ended.
+// AtATime returns how many of a number of NodeClaims may be terminating at a time; 0 if none is terminated.
 func (p RemovalPolicy) AtATime(claims int) int {
 	if p.Strategy == RemovalOrphan {
 		return 0
@@ -63,7 +64,7 @@ func (p RemovalPolicy) AtATime(claims int) int {
 	return ShareOf(p.Most(), claims)
 }
 
-// ShareOf is what a number or a percentage is of so many, rounded down, and 1 at least.
+// ShareOf returns a number, or a percentage of a total rounded down, and at least 1.
 func ShareOf(most intstr.IntOrString, of int) int {
 	n, err := intstr.GetScaledValueFromIntOrPercent(&most, of, false)
 	if err != nil {
@@ -72,13 +73,13 @@ func ShareOf(most intstr.IntOrString, of int) int {
 	return max(1, n)
 }
 
-// Drains reports whether all nodes of the NodeSync are ended: it is deleted with them, or keeps only its
+// Drains reports whether all nodes of the NodeSync are terminated: it is deleted with them, or keeps only its
 // definitions.
 func (n *NodeSync) Drains() bool {
 	return n.Keeps() || !n.DeletionTimestamp.IsZero() && n.Spec.OnDelete == OnDeleteDrain
 }
 
-// Keeps reports whether all nodes are ended, and the definitions stay.
+// Keeps reports whether all nodes are terminated while the definitions stay.
 func (n *NodeSync) Keeps() bool { return n.Spec.Drain && n.DeletionTimestamp.IsZero() }
 
 // Rests reports whether nothing of it is fetched or applied: it is suspended, or keeps only its definitions.
@@ -97,5 +98,5 @@ func (n *NodeSync) Drained() bool {
 	return true
 }
 
-// Drained reports whether no node of the NodePool is left, and it stays.
+// Drained reports whether the NodePool has no node left, and is kept.
 func (r *Removal) Drained() bool { return r.Reason == ReasonDrained }

@@ -8,8 +8,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// TestWhatADrainComesTo: to be drained it has to ask for that, and none of its NodePools may have a node left. A
-// class that is being deleted is none of them.
+// TestWhatADrainComesTo shows that a NodeSync is drained only if its spec says so and none of its NodePools has a node
+// left. An EC2NodeClass that is being deleted does not count.
 func TestWhatADrainComesTo(t *testing.T) {
 	now := metav1.Now()
 	pool := func(reason string) v1alpha1.Removal { return v1alpha1.Removal{Kind: "NodePool", Reason: reason} }

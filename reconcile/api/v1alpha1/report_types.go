@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Report is one Git host that gets commit statuses.
+// Report is one Git host that receives commit statuses.
 //
 // +kubebuilder:validation:XValidation:rule="self.provider != 'generic' || has(self.url)",message="provider generic needs the url that accepts the statuses"
 // +kubebuilder:validation:XValidation:rule="!has(self.pullRequests) || self.provider != 'generic'",message="provider generic has no pull requests to follow: take pullRequests out"
@@ -25,21 +25,20 @@ type Report struct {
 	// +required
 	SecretRef LocalReference `json:"secretRef"`
 
-	// URL of the repository's web page; for the provider generic the URL that takes the
-	// statuses. Default: the source's URL, which must be http or https for that.
+	// URL of the repository's web page; for the provider generic, the URL that accepts the statuses. Default: the
+	// source's URL, which must then be http or https.
 	// +kubebuilder:validation:Pattern=`^https?://.+$`
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	URL string `json:"url,omitempty"`
-	// TargetURL is where a commit status links to, such as a dashboard of the
-	// cluster. Default: the daemon's page where it has a URL (--page-url), else the folder
-	// of definitions in that commit, on the host.
+	// TargetURL is where a commit status links to, such as a dashboard of the cluster. Default: the daemon's page if it
+	// has a URL (--page-url), else the folder of definitions in that commit, on the host.
 	// +kubebuilder:validation:Pattern=`^https?://.+$`
 	// +kubebuilder:validation:MaxLength=255
 	// +optional
 	TargetURL string `json:"targetURL,omitempty"`
 
-	// PullRequests has plumbline report what each open pull request into spec.source.git.ref.branch would do to
+	// PullRequests makes plumbline report what each open pull request into spec.source.git.ref.branch would do to
 	// nodes. Default: none.
 	//
 	// The report is a commit status on its head, with the context plumbline/<cluster>/<name>/plan, and a comment if
@@ -50,7 +49,7 @@ type Report struct {
 
 // Reported is the commit status that is reported to a Git host.
 type Reported struct {
-	// Provider, URL and Context name the status.
+	// Provider, URL and Context identify the status.
 	Provider string `json:"provider"`
 	// URL of the repository.
 	// +optional
@@ -63,16 +62,15 @@ type Reported struct {
 	// Description is what the host shows.
 	// +optional
 	Description string `json:"description,omitempty"`
-	// Failure says why the host has not got this, or an older, status. It is
-	// tried again, unless it reports that it was given up.
+	// Failure says why the host does not have this status, or an older one. It is retried, unless it says that
+	// plumbline has given up.
 	// +optional
 	Failure string `json:"failure,omitempty"`
 }
 
-// Notify is one receiver of notifications: what goes wrong with the NodeSync until a person does
-// something, each once, and its end.
+// Notify is one receiver of notifications: each problem of the NodeSync that needs a person, once, and its end.
 type Notify struct {
-	// Name of the receiver, as messages have it.
+	// Name identifies the receiver in messages.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
@@ -85,15 +83,15 @@ type Notify struct {
 	// SecretRef names a Secret in the NodeSync's namespace with the key address, the URL, as in Flux's Provider.
 	//
 	// Optional keys: for Alertmanager token, or username and password; for Generic token, the key that the body is
-	// signed with; ca.crt if the host's certificate has an authority of its own.
+	// signed with; ca.crt if the host's certificate is issued by a private authority.
 	// +required
 	SecretRef LocalReference `json:"secretRef"`
-	// Severity error leaves out what is no trouble, such as a rollout that has finished.
+	// Severity error leaves out what is not a problem, such as a rollout that has finished.
 	// +kubebuilder:default=info
 	// +optional
 	Severity NotifySeverity `json:"severity,omitempty"`
-	// Reasons are those of which is notified, such as Refused, Held or RolloutBraked; the end of one
-	// goes with it. Default: all.
+	// Reasons are the reasons to notify about, such as Refused, Held or RolloutBraked, including when each ends.
+	// Default: all.
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=63
 	// +listType=set
@@ -114,7 +112,7 @@ const (
 	NotifyGeneric      NotifyType = "Generic"
 )
 
-// NotifySeverity is how grave a notification is, in the words of Flux.
+// NotifySeverity is the severity of a notification, as in Flux.
 //
 // +kubebuilder:validation:Enum=info;error
 type NotifySeverity string
@@ -125,18 +123,18 @@ const (
 	NotifyError NotifySeverity = "error"
 )
 
-// Notified is a trouble of which was notified, and which has not ended.
+// Notified is a problem that receivers were notified about, and that still exists.
 type Notified struct {
-	// Subject is the condition that says it: Ready, RolledOut or NodeDrift.
+	// Subject is the condition that reports it: Ready, RolledOut or NodeDrift.
 	Subject string `json:"subject"`
-	// Reason is the condition's.
+	// Reason of the condition.
 	Reason string `json:"reason"`
-	// Revision is the one that was attempted then.
+	// Revision that was attempted then.
 	// +optional
 	Revision string `json:"revision,omitempty"`
-	// Message is the beginning of the condition's.
+	// Message is the start of the condition's message.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Since is when it was notified first of the subject.
+	// Since is when the first notification about the subject was sent.
 	Since metav1.Time `json:"since"`
 }

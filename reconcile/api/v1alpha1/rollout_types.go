@@ -8,27 +8,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RolloutPolicy says what is done about the replacement of nodes that a commit has outdated.
+// RolloutPolicy says how the replacement of nodes that a commit has outdated is supervised.
 type RolloutPolicy struct {
-	// Timeout is how long it may take until its commit status is a failure. Nothing is stopped
-	// by it. Default: none, as the windows of disruption budgets may be a week apart.
+	// Timeout is how long it may take until its commit status is a failure. It does not stop the rollout. Default:
+	// none, as the windows of disruption budgets may be a week apart.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="must be at least 1s"
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
-	// OnFailure is what happens if the launches of replacements fail: Brake stops the replacement of the pool's
-	// nodes, BrakeAndPropose also opens a pull request with a revert, and Report only reports it.
+	// OnFailure is what happens if the launches of replacements fail: Brake stops the replacement of the pool's nodes,
+	// BrakeAndPropose also opens a pull request with a revert, and Report only reports it.
 	//
-	// Brake sets a disruption budget by which Karpenter replaces no more nodes of the pool, until a commit changes
-	// its definition or a person resumes it. The pull request restores the definitions of the revision that was
-	// applied before.
+	// Brake sets a disruption budget that stops Karpenter from replacing more nodes of the pool, until a commit changes
+	// its definition or a person resumes it. The pull request restores the definitions of the revision that was applied
+	// before.
 	// +kubebuilder:validation:Enum=Report;Brake;BrakeAndPropose
 	// +kubebuilder:default=Brake
 	// +optional
 	OnFailure RolloutFailurePolicy `json:"onFailure,omitempty"`
-	// FailedLaunches is how many launches in a row, whose nodes do not register or initialize, are
-	// a failure.
+	// FailedLaunches is the number of consecutive launches, whose nodes do not register or initialize, that counts as a
+	// failure.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=20
 	// +kubebuilder:default=3
@@ -42,7 +42,7 @@ type RolloutPolicy struct {
 	// +kubebuilder:default=Report
 	// +optional
 	UnexpectedDrift RolloutFailurePolicy `json:"unexpectedDrift,omitempty"`
-	// HoldWhile are what stops a rollout for as long as it lasts.
+	// HoldWhile are conditions that stop a rollout while they are true.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=8
@@ -50,11 +50,11 @@ type RolloutPolicy struct {
 	HoldWhile []RolloutHold `json:"holdWhile,omitempty"`
 }
 
-// RolloutHold is a condition that stops a rollout while it holds: a query of Prometheus that has a
-// result, or alerts of Alertmanager.
+// RolloutHold is a condition that stops a rollout while it is true: a Prometheus query that has a result, or alerts of
+// Alertmanager.
 // +kubebuilder:validation:XValidation:rule="has(self.query) != has(self.alerts)",message="exactly one of query and alerts must be set"
 type RolloutHold struct {
-	// Name of the condition, as messages have it.
+	// Name identifies the condition in messages.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
@@ -62,101 +62,100 @@ type RolloutHold struct {
 	// +kubebuilder:validation:Pattern=`^https?://[^@?#\s]+$`
 	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url"`
-	// Query of Prometheus: the rollout is stopped while it has a result, as an alert fires; of a
-	// scalar, while it is not 0.
+	// Query of Prometheus: the rollout is stopped while it returns a result, as for an alert; for a scalar, while it is
+	// not 0.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Query string `json:"query,omitempty"`
-	// Alerts are matchers of Alertmanager, such as severity="page": the rollout is stopped while an
-	// alert matches all of them that is active, and neither silenced nor inhibited.
+	// Alerts are matchers of Alertmanager, such as severity="page": the rollout is stopped while an active alert,
+	// neither silenced nor inhibited, matches all of them.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	Alerts []string `json:"alerts,omitempty"`
-	// SecretRef names a Secret with token, or with username and password, and with ca.crt where the
-	// host has a certificate of an authority of its own.
+	// SecretRef names a Secret with token, or with username and password, and with ca.crt if the host's certificate is
+	// issued by a private authority.
 	// +optional
 	SecretRef *meta.LocalObjectReference `json:"secretRef,omitempty"`
-	// Timeout of one question. Default: 5s.
+	// Timeout of one query. Default: 5s.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s))+$`
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('100ms') && duration(self) <= duration('30s')",message="must be 100ms to 30s"
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
-	// Unreachable says what counts while it cannot be asked: Hold stops the rollout, Ignore does not.
+	// Unreachable is what happens while the host cannot be queried: Hold stops the rollout, Ignore does not.
 	// +kubebuilder:validation:Enum=Hold;Ignore
 	// +kubebuilder:default=Hold
 	// +optional
 	Unreachable UnreachablePolicy `json:"unreachable,omitempty"`
 }
 
-// UnreachablePolicy says what counts while a condition cannot be asked.
+// UnreachablePolicy is what happens while a condition cannot be queried.
 type UnreachablePolicy string
 
-// The policies for conditions that cannot be asked.
+// The values of UnreachablePolicy.
 const (
 	UnreachableHold   UnreachablePolicy = "Hold"
 	UnreachableIgnore UnreachablePolicy = "Ignore"
 )
 
-// RolloutFailurePolicy says what is done when a rollout goes wrong.
+// RolloutFailurePolicy is what happens when a rollout fails.
 type RolloutFailurePolicy string
 
-// The policies for rollouts that go wrong.
+// The values of RolloutFailurePolicy.
 const (
 	// RolloutReport reports it.
 	RolloutReport RolloutFailurePolicy = "Report"
 	// RolloutBrake stops it.
 	RolloutBrake RolloutFailurePolicy = "Brake"
-	// RolloutBrakeAndPropose stops it, and proposes the revert as a pull request.
+	// RolloutBrakeAndPropose stops it, and opens a pull request that reverts it.
 	RolloutBrakeAndPropose RolloutFailurePolicy = "BrakeAndPropose"
 )
 
-// Rollout is the replacement of nodes that do not match their definitions. It is noted before
-// anything is applied that outdates nodes, and ends when each node matches or is gone.
+// Rollout is the replacement of nodes that do not match their definitions. It is recorded before anything is applied
+// that outdates nodes, and ends when each node matches or is gone.
 type Rollout struct {
-	// Revision that has outdated the nodes; empty if no commit has, as with an alias of AMIs
-	// that moved.
+	// Revision that has outdated the nodes; empty if no commit has, for example if an AMI alias resolves to a new
+	// image.
 	// +optional
 	Revision string `json:"revision,omitempty" redact:"-"`
 	// From is the revision that was applied before that one; empty if none was.
 	// +optional
 	From string `json:"from,omitempty" redact:"-"`
-	// Pools are the NodePools that the revision changes, itself or by their EC2NodeClass. Empty if they are not
-	// known, or if no commit has outdated the nodes.
+	// Pools are the NodePools that the revision changes, directly or through their EC2NodeClass. Empty if they are
+	// unknown, or if no commit has outdated the nodes.
 	// +listType=atomic
 	// +optional
 	Pools []string `json:"pools,omitempty" redact:"-"`
-	// Since is when it began.
+	// Since is when it started.
 	Since metav1.Time `json:"since"`
-	// Nodes is how many nodes it is on.
+	// Nodes is the number of nodes that it affects.
 	Nodes int32 `json:"nodes"`
-	// Outdated is how many of them do not match yet, those that drain among them.
+	// Outdated is how many of them do not match yet, including those that are draining.
 	Outdated int32 `json:"outdated"`
 	// Draining is how many of the outdated ones are being deleted.
 	// +optional
 	Draining int32 `json:"draining,omitempty"`
-	// LastProgress is when the numbers changed last.
+	// LastProgress is when the numbers last changed.
 	LastProgress metav1.Time `json:"lastProgress"`
-	// SettlesAt is until when Karpenter may find more nodes outdated, where AWS has to
-	// answer first.
+	// SettlesAt is until when Karpenter may find more outdated nodes, because it has to query AWS first.
 	// +optional
 	SettlesAt *metav1.Time `json:"settlesAt,omitempty"`
-	// Reasons are Karpenter's, for which the nodes are outdated.
+	// Reasons are Karpenter's reasons why the nodes are outdated.
 	// +optional
 	Reasons []string `json:"reasons,omitempty" redact:"-"`
-	// Unhashed are the NodePools and EC2NodeClasses, as Kind/name, to which the commit has given another
-	// hash, while NodeClaims of them had none that Karpenter can compare.
+	// Unhashed are the NodePools and EC2NodeClasses, as Kind/name, whose hash the commit has changed while NodeClaims
+	// of them had no hash that Karpenter can compare.
 	// +listType=atomic
 	// +optional
 	Unhashed []string `json:"unhashed,omitempty" redact:"-"`
-	// Inputs are what has outdated the nodes that no commit has outdated.
+	// Inputs are what has outdated nodes that no commit has outdated.
 	// +listType=atomic
 	// +optional
 	Inputs []DriftInput `json:"inputs,omitempty"`
-	// StaticPools are the static NodePools that were written, or whose nodes the commit has outdated, and
-	// that have fewer nodes than replicas.
+	// StaticPools are the static NodePools that have fewer nodes than replicas, and that were written or whose nodes
+	// the commit has outdated.
 	// +listType=atomic
 	// +optional
 	StaticPools []StaticPool `json:"staticPools,omitempty"`
@@ -165,26 +164,25 @@ type Rollout struct {
 	Message string `json:"message,omitempty"`
 }
 
-// StaticPool is how many of the replicas of a static NodePool are there.
+// StaticPool is a static NodePool and the number of its nodes.
 type StaticPool struct {
 	// Pool is the NodePool.
 	Pool string `json:"pool" redact:"-"`
-	// Replicas is spec.replicas, and Ready how many nodes are initialized and not being deleted.
+	// Replicas is spec.replicas, and Ready the number of nodes that are initialized and not being deleted.
 	Replicas int32 `json:"replicas"`
 	Ready    int32 `json:"ready"`
 }
 
-// DriftInput is what has outdated nodes of a NodePool: what they have, and what their definitions
-// call for now.
+// DriftInput is what has outdated nodes of a NodePool: what they have, and what their definitions now require.
 type DriftInput struct {
 	// Pool is the NodePool.
 	Pool string `json:"pool" redact:"-"`
 	// Reason is Karpenter's, such as AMIDrift.
 	Reason string `json:"reason" redact:"-"`
-	// From is what the nodes have, such as an AMI. Empty if that is not known.
+	// From is what the nodes have, such as an AMI. Empty if unknown.
 	// +optional
 	From string `json:"from,omitempty" redact:"hide"`
-	// To is what their definitions call for now, or why that is not known.
+	// To is what their definitions now require, or why that is unknown.
 	To string `json:"to" redact:"hide"`
 }
 
@@ -193,7 +191,7 @@ func (r *Rollout) Changes(pool string) bool {
 	return r.Revision != "" && (len(r.Pools) == 0 || slices.Contains(r.Pools, pool))
 }
 
-// Words say it: AMIDrift: ami-1 → ami-2 (al2023@latest).
+// Words describes it: AMIDrift: ami-1 → ami-2 (al2023@latest).
 func (i DriftInput) Words() string {
 	switch i.From {
 	case "":
@@ -204,8 +202,8 @@ func (i DriftInput) Words() string {
 	return i.Reason + ": " + i.From + " → " + i.To
 }
 
-// InputOf is the one input that a node of a pool can have been outdated by for a reason; has is
-// what the node is known to have, as From may be. It is nil if there is none, or several.
+// InputOf returns the one input that can have outdated a node of a pool for a reason; has are values of From that the
+// node is known to have. It returns nil if there is none, or several.
 func (r *Rollout) InputOf(pool, reason string, has ...string) *DriftInput {
 	if r == nil {
 		return nil
@@ -231,29 +229,29 @@ func (r *Rollout) InputOf(pool, reason string, has ...string) *DriftInput {
 type PoolRollout struct {
 	// Pool is the NodePool.
 	Pool string `json:"pool" redact:"-"`
-	// Definition is a hash of what its nodes are made by: spec.template of the NodePool and the spec
-	// of its EC2NodeClass. When it changes, all else begins again.
+	// Definition is a hash of what defines its nodes: spec.template of the NodePool and the spec of its EC2NodeClass.
+	// When it changes, all other fields are reset.
 	Definition string `json:"definition" redact:"-"`
-	// Since is when launches by this definition began to count.
+	// Since is when launches by this definition started to count.
 	Since metav1.Time `json:"since"`
-	// Revision is the one that the rollout had when launches by this definition began to count, and
-	// From the one that was applied before; both empty if no commit has begun it.
+	// Revision is the rollout's revision when launches by this definition started to count, and From the revision
+	// applied before; both are empty if no commit has started it.
 	// +optional
 	Revision string `json:"revision,omitempty" redact:"-"`
 	// +optional
 	From string `json:"from,omitempty" redact:"-"`
-	// Failed are the launches that have failed since the last one that has not, oldest first.
+	// Failed are the launches that have failed since the last successful one, oldest first.
 	// +optional
 	Failed []FailedLaunch `json:"failed,omitempty"`
-	// Reason is why the replacement goes wrong, is held, or waits: FailedLaunches, UnexpectedDrift,
-	// HeldByCondition or Frozen. Empty if it goes on.
+	// Reason is why the replacement fails, is held, or waits: FailedLaunches, UnexpectedDrift, HeldByCondition or
+	// Frozen. Empty if it continues.
 	// +optional
 	Reason BrakeReason `json:"reason,omitempty"`
-	// Message says it in words.
+	// Message describes the reason.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// BrakedAt is since when Karpenter is to replace no more nodes. It stands here before the
-	// disruption budget is written.
+	// BrakedAt is since when Karpenter must replace no more nodes. It is recorded before the disruption budget is
+	// written.
 	// +optional
 	BrakedAt *metav1.Time `json:"brakedAt,omitempty"`
 	// Failure is why that budget could not be written; empty if it was.
@@ -275,24 +273,24 @@ type PoolRollout struct {
 	Proposal *RevertProposal `json:"proposal,omitempty"`
 }
 
-// RevertProposal is a pull request that takes definitions back to an earlier revision.
+// RevertProposal is a pull request that restores definitions of an earlier revision.
 type RevertProposal struct {
-	// Branch that it is from.
+	// Branch of the pull request.
 	// +optional
 	Branch string `json:"branch,omitempty" redact:"-"`
 	// URL of its page; empty if there is none.
 	// +optional
 	URL string `json:"url,omitempty" redact:"-"`
-	// Commit that plumbline has pushed to its branch; empty if that is not known.
+	// Commit that plumbline has pushed to its branch; empty if unknown.
 	// +optional
 	Commit string `json:"commit,omitempty" redact:"-"`
-	// Changed reports whether its branch has another commit by now, which is not plumbline's.
+	// Changed reports whether its branch now has a commit that is not plumbline's.
 	// +optional
 	Changed bool `json:"changed,omitempty"`
 	// Merged reports whether it was merged.
 	// +optional
 	Merged bool `json:"merged,omitempty"`
-	// Closed reports whether it was closed without being merged. Another one is not opened.
+	// Closed reports whether it was closed without being merged. plumbline does not open another one.
 	// +optional
 	Closed bool `json:"closed,omitempty"`
 	// Message says why there is none.
@@ -314,21 +312,21 @@ type LaunchFailure struct {
 	Pool string `json:"pool" redact:"-"`
 	// Message says why.
 	Message string `json:"message"`
-	// Missing names the nodes that Git or a pod wants and that the NodePool does not have: "0 of 2 nodes of NodePool/web"
-	// of a static pool, else "no node of NodePool/web". Empty if only the newest launch failed.
+	// Missing names the nodes that Git or a pod requires and that the NodePool does not have: "0 of 2 nodes of
+	// NodePool/web" for a static pool, else "no node of NodePool/web". Empty if only the newest launch failed.
 	// +optional
 	Missing string `json:"missing,omitempty" redact:"-"`
-	// Lost reports that no launch failed: a static pool has lost nodes, by no commit, and Karpenter launches no others. The commit
-	// status does not depend on it; the drift status does.
+	// Lost reports that no launch failed: a static pool has lost nodes, by no commit, and Karpenter launches no others.
+	// The commit status does not depend on it; the drift status does.
 	// +optional
 	Lost bool `json:"lost,omitempty"`
-	// Since is since when nodes are missing under the revision that is applied; spec.rollout.timeout counts from here. Nil
-	// if none is missing.
+	// Since is since when nodes are missing under the applied revision; spec.rollout.timeout starts here. Nil if none
+	// is missing.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
 }
 
-// Settling reports whether Karpenter may still find nodes that the commit of the rollout has outdated; false if there is none.
+// Settling reports whether Karpenter may still find nodes that the rollout's commit has outdated; false if r is nil.
 func (r *Rollout) Settling(now time.Time) bool {
 	return r != nil && r.Revision != "" && r.SettlesAt != nil && now.Before(r.SettlesAt.Time)
 }

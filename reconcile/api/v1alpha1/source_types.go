@@ -16,13 +16,13 @@ type Source struct {
 	// +optional
 	Git *GitSource `json:"git,omitempty"`
 
-	// SourceRef is a source of Flux, whose newest artifact is followed: nothing is fetched a
-	// second time, and no credentials are needed.
+	// SourceRef is a source of Flux, whose newest artifact is followed: nothing is fetched a second time, and no
+	// credentials are needed.
 	// +optional
 	SourceRef *SourceRef `json:"sourceRef,omitempty"`
 }
 
-// SourceRef names a source of Flux, by the fields that Flux has for it.
+// SourceRef names a source of Flux, with the same fields as in Flux.
 type SourceRef struct {
 	// Kind of the source, in the API group source.toolkit.fluxcd.io.
 	// +kubebuilder:validation:Enum=GitRepository;OCIRepository;Bucket;ExternalArtifact
@@ -35,8 +35,7 @@ type SourceRef struct {
 	// +required
 	Name string `json:"name"`
 
-	// Namespace of the source. Default: that of the NodeSync. Another one must be among those of
-	// the daemon's --source-namespaces.
+	// Namespace of the source. Default: that of the NodeSync. Any other must be in the daemon's --source-namespaces.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
@@ -45,11 +44,11 @@ type SourceRef struct {
 // GitRepositoryKind is the kind of Flux's source whose revisions are commits.
 const GitRepositoryKind = "GitRepository"
 
-// String is kind/namespace/name.
+// String returns kind/namespace/name.
 func (r SourceRef) String() string { return r.Kind + "/" + r.Namespace + "/" + r.Name }
 
-// Address is where the definitions come from, for people and as the name of what is shared: the URL of
-// the repository, or Flux's source.
+// Address returns where the definitions come from, for messages and as the key of what is shared: the URL of the
+// repository, or Flux's source.
 func (s Source) Address() string {
 	switch {
 	case s.Git != nil:
@@ -60,7 +59,7 @@ func (s Source) Address() string {
 	return ""
 }
 
-// Repository is the URL of the repository; empty if Flux fetches.
+// Repository returns the URL of the repository; empty if Flux fetches it.
 func (s Source) Repository() string {
 	if s.Git == nil {
 		return ""
@@ -68,7 +67,7 @@ func (s Source) Repository() string {
 	return s.Git.URL
 }
 
-// Verification says which signatures a revision needs; nil if none, or where Flux verifies.
+// Verification returns which signatures a revision needs; nil if none, or if Flux verifies them.
 func (s Source) Verification() *GitVerification {
 	if s.Git == nil {
 		return nil
@@ -90,7 +89,7 @@ func (s Source) Unprotected() bool {
 	return at.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
-// FollowedBranch is the branch that is followed; empty if there is none, or Flux knows it.
+// FollowedBranch returns the branch that is followed; empty if there is none, or if only Flux knows it.
 func (s Source) FollowedBranch() string {
 	if s.Git == nil {
 		return ""
@@ -98,7 +97,7 @@ func (s Source) FollowedBranch() string {
 	return s.Git.Ref.FollowedBranch()
 }
 
-// SourceRef is the source of Flux that a NodeSync follows, with its namespace; nil if there is none.
+// SourceRef returns the source of Flux that a NodeSync follows, with its namespace; nil if there is none.
 func (n *NodeSync) SourceRef() *SourceRef {
 	ref := n.Spec.Source.SourceRef
 	if ref == nil {
@@ -130,8 +129,7 @@ type GitSource struct {
 	// +optional
 	SecretRef *LocalReference `json:"secretRef,omitempty"`
 
-	// Verify says which signatures a revision needs. Without it the Git host's word
-	// is enough.
+	// Verify says which signatures a revision needs. Without it, plumbline trusts the Git host.
 	// +optional
 	Verify *GitVerification `json:"verify,omitempty"`
 }
@@ -144,11 +142,10 @@ type GitVerification struct {
 	// +optional
 	Mode VerificationMode `json:"mode,omitempty"`
 
-	// SecretRef names a Secret in the NodeSync's namespace with the public keys of
-	// the trusted signers, one entry each, as Flux has it: armored OpenPGP keys in
-	// entries that end in .asc, SSH keys in the form of authorized_keys in entries
-	// that end in .sshpub. Allowed signers, as ssh-keygen knows them, are in entries
-	// that end in .allowed_signers. All others are read as OpenPGP keys.
+	// SecretRef names a Secret in the NodeSync's namespace with the public keys of the trusted signers, one entry each,
+	// as in Flux: armored OpenPGP keys in entries that end in .asc, SSH keys in the format of authorized_keys in
+	// entries that end in .sshpub. Allowed signers, in the format of ssh-keygen, are in entries that end in
+	// .allowed_signers. All others are read as OpenPGP keys.
 	// +required
 	SecretRef LocalReference `json:"secretRef"`
 }
@@ -160,60 +157,57 @@ type VerificationMode string
 
 // The values of VerificationMode.
 const (
-	// VerifyHEAD wants the commit signed.
+	// VerifyHEAD requires a signed commit.
 	VerifyHEAD VerificationMode = "HEAD"
-	// VerifyTag wants an annotated tag that is signed and names the commit.
+	// VerifyTag requires a signed, annotated tag of the commit.
 	VerifyTag VerificationMode = "Tag"
-	// VerifyRange wants the commit signed and every other one since the last
-	// verified one, merges and what they bring included.
+	// VerifyRange requires that the commit is signed and every other one since the last verified one, including merges
+	// and the commits that they bring.
 	VerifyRange VerificationMode = "Range"
 )
 
-// ChartAccess is what of the charts may come from Git, and what their hosts are opened
-// with.
+// ChartAccess is what of the charts may come from Git, and the credentials of their hosts.
 type ChartAccess struct {
 	// Allow is what may come from Git: repositories, versions, digests and values.
 	//
-	// Without it, only Karpenter's public repository is allowed, and values that change nothing but Karpenter's
-	// settings and its place in the cluster.
+	// By default, only Karpenter's public repository is allowed, and values that change only Karpenter's settings and
+	// where it runs.
 	// +optional
 	Allow *ChartAllow `json:"allow,omitempty"`
 
-	// Registries are the hosts, of OCI registries and of Helm repositories. A host
-	// that is not among them is asked as nobody.
+	// Registries are the hosts of OCI registries and Helm repositories. A host that is not listed is accessed
+	// anonymously.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=host
 	// +optional
 	Registries []Registry `json:"registries,omitempty"`
 
-	// Verify says which signatures the charts need. Without it the registry's word
-	// is enough for the digest.
+	// Verify says which signatures the charts need. Without it, plumbline trusts the registry for the digest.
 	// +optional
 	Verify *ChartVerification `json:"verify,omitempty"`
 }
 
-// ChartVerification says which signatures the charts need. Only charts in OCI
-// registries have some: those from elsewhere are refused.
+// ChartVerification says which signatures the charts need. Only charts in OCI registries can have them: all others are
+// refused.
 type ChartVerification struct {
-	// Provider is the tool that has signed them.
+	// Provider is the tool that the charts are signed with.
 	// +kubebuilder:validation:Enum=cosign
 	// +kubebuilder:default=cosign
 	// +optional
 	Provider string `json:"provider,omitempty"`
 
-	// SecretRef names a Secret in the NodeSync's namespace with the public keys that
-	// are trusted, in PEM form, in entries that end in .pub. A chart needs a
-	// signature of one of them.
+	// SecretRef names a Secret in the NodeSync's namespace with the trusted public keys, in PEM, in entries that end in
+	// .pub. A chart needs a signature by one of them.
 	// +required
 	SecretRef LocalReference `json:"secretRef"`
 }
 
-// Registry is one host of charts. What opens it is sent only to it.
+// Registry is one host of charts. Its credentials are sent only to it.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.secretRef) || has(self.certSecretRef)",message="give secretRef, certSecretRef or both"
 type Registry struct {
-	// Host as in the URL, in lower case, with the port where the URL has one.
+	// Host as in the URL, in lower case, with the port if the URL has one.
 	// +kubebuilder:validation:Pattern=`^(\[[0-9a-f:.]+\]|[0-9a-z._-]+)(:[0-9]{1,5})?$`
 	// +kubebuilder:validation:MaxLength=255
 	// +required
@@ -224,17 +218,17 @@ type Registry struct {
 	// +optional
 	SecretRef *LocalReference `json:"secretRef,omitempty"`
 
-	// CertSecretRef names a Secret in the NodeSync's namespace whose key ca.crt
-	// has authorities in PEM form, which are trusted for this host.
+	// CertSecretRef names a Secret in the NodeSync's namespace whose key ca.crt contains certificate authorities, in
+	// PEM, that are trusted for this host.
 	// +optional
 	CertSecretRef *LocalReference `json:"certSecretRef,omitempty"`
 }
 
-// DefaultBranch is followed where a GitRef says nothing.
+// DefaultBranch is followed if a GitRef is empty.
 const DefaultBranch = "main"
 
-// GitRef is what to follow. Where several are set, the first of commit, name,
-// semver, tag and branch counts, as in Flux. Where none is, branch main.
+// GitRef is what to follow. If several are set, the first of commit, name, semver, tag and branch applies, as in Flux.
+// If none is, branch main.
 type GitRef struct {
 	// Branch to follow.
 	// +kubebuilder:validation:MaxLength=255
@@ -258,7 +252,7 @@ type GitRef struct {
 	Commit string `json:"commit,omitempty"`
 }
 
-// FollowedBranch is the branch that is followed; empty if a commit, a name or tags are.
+// FollowedBranch returns the branch that is followed; empty if a commit, a name or tags are followed.
 func (r GitRef) FollowedBranch() string {
 	if cmp.Or(r.Commit, r.Name, r.SemVer, r.Tag) != "" {
 		return ""
@@ -279,15 +273,15 @@ type LocalReference struct {
 type VerifiedRevision struct {
 	// Revision that was verified.
 	Revision string `json:"revision"`
-	// Object is the hash of what had to be signed: the commit's, or the tag's.
+	// Object is the hash of the signed object: the commit or the tag.
 	Object string `json:"object"`
-	// Signer is the entry of the Secret with the key that has signed it, and the key.
+	// Signer is the entry of the Secret with the key that signed it, and the key.
 	Signer string `json:"signer"`
-	// SignedAt is when the commit, or the tag, was made, in its own words.
+	// SignedAt is the date that the commit or the tag claims.
 	// +optional
 	SignedAt *metav1.Time `json:"signedAt,omitempty"`
-	// Newer is a revision that was verified before and is newer in its own words: the
-	// branch was set back, or the host gives out an older state.
+	// Newer is a revision that was verified before and that claims a newer date: the branch was reset, or the host
+	// serves an older state.
 	// +optional
 	Newer *NewerRevision `json:"newer,omitempty"`
 	// URL, Mode and Secret are those of spec.source.git.
@@ -302,12 +296,12 @@ type VerifiedRevision struct {
 type NewerRevision struct {
 	// Revision that was verified.
 	Revision string `json:"revision"`
-	// SignedAt is when its commit, or its tag, was made, in its own words.
+	// SignedAt is the date that its commit or its tag claims.
 	SignedAt metav1.Time `json:"signedAt"`
 }
 
-// NewestAppliedRevision is the newest revision of which anything was written; empty if no
-// revision was ever applied whole.
+// NewestAppliedRevision returns the newest revision of which anything was written; empty if no revision was ever
+// applied completely.
 func (s NodeSyncStatus) NewestAppliedRevision() string {
 	if s.LastAppliedRevision == "" {
 		return ""

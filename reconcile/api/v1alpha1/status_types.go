@@ -6,17 +6,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// NodeSyncStatus is what plumbline has done and sees. It holds points in time,
-// never ages or counters that tick, so that an idle NodeSync is never written.
+// NodeSyncStatus is what plumbline has done and observed. It contains timestamps, and no ages or counters that change
+// by themselves, so that the status of an idle NodeSync is never written.
 type NodeSyncStatus struct {
 	meta.ReconcileRequestStatus `json:",inline"`
 
-	// ObservedGeneration is the generation that the conditions speak of.
+	// ObservedGeneration is the generation that the conditions describe.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions are Ready, Reconciling and Stalled as kstatus defines them, CloudVerified, RolledOut,
-	// SourceVerified with git.verify, and conditions such as Removing that exist only if they apply.
+	// Conditions are Ready, Reconciling and Stalled as kstatus defines them, CloudVerified, RolledOut, SourceVerified
+	// with git.verify, and conditions such as Removing that exist only if they apply.
 	//
 	// manifests/SPEC.md lists them.
 	// +listType=map
@@ -28,64 +28,60 @@ type NodeSyncStatus struct {
 	// +optional
 	LastAttemptedRevision string `json:"lastAttemptedRevision,omitempty"`
 
-	// LastAppliedRevision is the last revision of which every arrival and
-	// change was applied.
+	// LastAppliedRevision is the last revision whose additions and changes were all applied.
 	// +optional
 	LastAppliedRevision string `json:"lastAppliedRevision,omitempty"`
-	// PartlyAppliedRevision is a newer revision than the last applied one, of which
-	// something was written and not all. A HEAD that is older than it is treated as one
-	// that is older than the last applied revision.
+	// PartlyAppliedRevision is a revision, newer than the last applied one, of which something but not everything was
+	// written. A HEAD older than it is treated like one older than the last applied revision.
 	// +optional
 	PartlyAppliedRevision string `json:"partlyAppliedRevision,omitempty"`
 
-	// LastAppliedInputs is a fingerprint of what the render of that revision has
-	// read. What differs from Git while it is the same is drift, whatever commits
-	// have come since.
+	// LastAppliedInputs is a fingerprint of the files and values from which that revision was rendered. While it is
+	// unchanged, differences from Git are drift, even after further commits.
 	// +optional
 	LastAppliedInputs string `json:"lastAppliedInputs,omitempty"`
 
-	// Artifacts are the newest artifact of the source of Flux, and those of the revisions above: which of two is
-	// older is known from when Flux has made them. Empty if the source is Git.
+	// Artifacts are the newest artifact of the Flux source, and those of the revisions above: their timestamps show
+	// which of two is older. Empty if the source is Git.
 	// +optional
 	// +listType=map
 	// +listMapKey=revision
 	Artifacts []Artifact `json:"artifacts,omitempty"`
 
-	// Withheld says why what LastAttemptedRevision lacks is held: it may not have been
-	// taken out of Git by anybody. Nil if nobody doubts that.
+	// Withheld says why the removal of entries that LastAttemptedRevision does not contain is held: possibly nobody
+	// removed them from Git. Nil if there is no doubt.
 	// +optional
 	Withheld *Withheld `json:"withheld,omitempty"`
 
-	// UsedReleases are the UIDs in the annotation plumbline.dev/remove that release nothing
-	// any more, as Git has had the object since. One counts again once the annotation has
-	// lacked it.
+	// UsedReleases are the UIDs in the annotation plumbline.dev/remove that no longer release anything, because Git
+	// contained the object since. A UID counts again after it was taken out of the annotation.
 	// +optional
 	UsedReleases []types.UID `json:"usedReleases,omitempty"`
 
-	// Held is what the guard holds, or a policy, and people may approve; nil if nothing is.
+	// Held is what the guard or a policy holds, and people may approve; nil if nothing is held.
 	// +optional
 	Held *HeldPlan `json:"held,omitempty"`
-	// Approved are what people have approved and has not been done yet, oldest first. It is written
-	// before anything of it is done.
+	// Approved is what people have approved and has not been carried out yet, oldest first. It is written before
+	// anything of it is done.
 	// +optional
 	Approved []ApprovedPlan `json:"approved,omitempty"`
 	// UsedApprovals are the UIDs of Approvals that have counted: none counts twice.
 	// +optional
 	UsedApprovals []types.UID `json:"usedApprovals,omitempty"`
-	// UsedGitApprovals are the digests of approve in plumbline.yaml that have counted: none counts
-	// again while HEAD has it there. Those that HEAD has no more are not among them.
+	// UsedGitApprovals are the digests in the list approve of plumbline.yaml that have counted: none counts again while
+	// HEAD contains it. Those that HEAD no longer contains are left out.
 	// +optional
 	UsedGitApprovals []string `json:"usedGitApprovals,omitempty"`
 
-	// LastVerified is the revision whose signatures were verified last.
+	// LastVerified is the last revision whose signatures were verified.
 	// +optional
 	LastVerified *VerifiedRevision `json:"lastVerified,omitempty"`
 
-	// Karpenter is what was installed, and what the first install has fixed.
+	// Karpenter is what is installed, and what the first install has fixed.
 	// +optional
 	Karpenter *KarpenterStatus `json:"karpenter,omitempty"`
 
-	// Stages tells how far the revision has come, in order.
+	// Stages is the progress of the revision, in order.
 	// +listType=map
 	// +listMapKey=name
 	// +optional
@@ -100,44 +96,41 @@ type NodeSyncStatus struct {
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
 
-	// PoolRollouts are the NodePools in which nodes are to be replaced, by name, with the launches
-	// that have failed, and whether the replacement is stopped.
+	// PoolRollouts are the NodePools in which nodes must be replaced, by name, with the launches that have failed, and
+	// whether the replacement is stopped.
 	// +listType=map
 	// +listMapKey=pool
 	// +optional
 	PoolRollouts []PoolRollout `json:"poolRollouts,omitempty"`
 
-	// LaunchFailing are the NodePools that get no nodes, by name, as the condition of that name has them. A
-	// daemon that is restarted goes by them until Karpenter has had the time to try again.
+	// LaunchFailing are the NodePools that get no nodes, by name, as in the condition LaunchFailing. After a restart
+	// the daemon uses them until Karpenter has had the time to try again.
 	// +listType=map
 	// +listMapKey=pool
 	// +optional
 	LaunchFailing []LaunchFailure `json:"launchFailing,omitempty"`
 
-	// Drift is what differs from Git by no commit, and what was corrected within a day; the
-	// newest 20.
+	// Drift is what differs from Git by no commit, and what was corrected within the last 24 hours; the newest 20.
 	// +optional
 	Drift []DriftedObject `json:"drift,omitempty"`
 
-	// Instances is how EC2 instances differ from their definitions and NodeClaims; nil if none
-	// is known to.
+	// Instances is how EC2 instances differ from their definitions and NodeClaims; nil if no difference is known.
 	// +optional
 	Instances *InstanceDrift `json:"instances,omitempty"`
 
 	// Terminations are the NodeClaims, Nodes and instances of the NodeSync's pools that have been terminating for
 	// longer than expected; the first 20, oldest first.
 	//
-	// Expected are 5 minutes, or spec.removal.stallAfter if that is shorter. Those of pools that are being removed
-	// are in Removals.
+	// Expected are 5 minutes, or spec.removal.stallAfter if that is shorter. Those of pools that are being removed are
+	// in Removals.
 	// +optional
 	Terminations []Termination `json:"terminations,omitempty"`
 
-	// StalledTerminations is how many there are.
+	// StalledTerminations is their total number.
 	// +optional
 	StalledTerminations int32 `json:"stalledTerminations,omitempty"`
 
-	// Removals are the entries that are leaving, oldest first. A removal
-	// stands here before anything of it begins.
+	// Removals are the entries that are being removed, oldest first. A removal is recorded here before it starts.
 	// +optional
 	Removals []Removal `json:"removals,omitempty"`
 
@@ -161,39 +154,38 @@ type NodeSyncStatus struct {
 	// +optional
 	OpenRemovals int32 `json:"openRemovals"`
 
-	// OrphanedNodes is the number of nodes of NodePools that this NodeSync has no longer managed, and that
-	// no NodeSync has adopted since.
+	// OrphanedNodes is the number of nodes of NodePools that this NodeSync no longer manages, and that no NodeSync has
+	// adopted since.
 	// +optional
 	OrphanedNodes int32 `json:"orphanedNodes,omitempty"`
 
-	// Reported is the commit status that was reported last, for each report.
+	// Reported is the last commit status that was reported, for each report.
 	// +optional
 	Reported []Reported `json:"reported,omitempty"`
 
-	// Notified are the troubles of which the receivers in spec.notify were notified, and which have
-	// not ended. It is written before a notification is sent, so that none is sent twice.
+	// Notified are the problems that the receivers in spec.notify were notified about, and that still exist. It is
+	// written before a notification is sent, so that none is sent twice.
 	// +listType=map
 	// +listMapKey=subject
 	// +optional
 	Notified []Notified `json:"notified,omitempty"`
 }
 
-// StageStatus tells how far one Stage has come.
+// StageStatus is the progress of one Stage.
 type StageStatus struct {
 	// Name is CRDs, Controller, NodeClasses or NodePools.
 	// +kubebuilder:validation:Enum=CRDs;Controller;NodeClasses;NodePools
 	Name string `json:"name"`
 	// State is Waiting or Done.
 	State StageState `json:"state"`
-	// Message says what it waits for or why it failed; of one that is Done, which
-	// replica of the controller is missing.
+	// Message says what it waits for or why it failed; if it is Done, which replica of the controller is missing.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// Since is when State last changed.
 	Since metav1.Time `json:"since"`
 }
 
-// StageState is how far a Stage has come.
+// StageState is the progress of a Stage.
 //
 // +kubebuilder:validation:Enum=Waiting;Done
 type StageState string
@@ -204,32 +196,32 @@ const (
 	StageDone    StageState = "Done"
 )
 
-// Waiting says what a reconcile found not yet done.
+// Waiting says what a reconcile waits for.
 type Waiting struct {
-	// For names the thing: "karpenter-crd established", "nodeclass/default".
+	// For names it: "karpenter-crd established", "nodeclass/default".
 	For string `json:"for"`
 	// Message says why.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Since is when this wait began.
+	// Since is when this wait started.
 	Since metav1.Time `json:"since"`
 }
 
-// Withheld says why it is in doubt that what a revision lacks was taken out of Git. It
-// is kept until everything that the revision lacks is recorded.
+// Withheld says why it is in doubt that what a revision does not contain was removed from Git. It is kept until
+// everything that the revision does not contain is recorded.
 type Withheld struct {
-	// Reason is StatusLost; OlderRevision, where the revision is an ancestor of another
-	// one that was applied; or HistoryUnknown, where it may be.
+	// Reason is StatusLost; OlderRevision, if the revision is an ancestor of another one that was applied; or
+	// HistoryUnknown, if it may be.
 	// +kubebuilder:validation:Enum=StatusLost;OlderRevision;HistoryUnknown
 	Reason string `json:"reason"`
-	// Revision is the one that lacks it.
+	// Revision that does not contain it.
 	Revision string `json:"revision"`
 	// From is the newer revision that was applied before.
 	// +optional
 	From string `json:"from,omitempty"`
 }
 
-// RemovalGrowth is how far a NodePool may grow by itself.
+// RemovalGrowth is how far a NodePool may grow.
 type RemovalGrowth struct {
 	// CPU is spec.limits.cpu; empty if there is no such limit.
 	// +optional
@@ -240,21 +232,22 @@ type RemovalGrowth struct {
 }
 
 // RecentRemoval is a NodePool that counts for guard.maxRemovedPools, and its nodes for guard.maxDisruptedNodes, when a
-// later removal is weighed.
+// later removal is evaluated.
 type RecentRemoval struct {
 	// Name and UID of the NodePool.
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid"`
 	// At is when the guard allowed it.
 	At metav1.Time `json:"at"`
-	// Nodes is the number of NodeClaims that it had then; of a removal that was reverted, the number of those that
+	// Nodes is the number of NodeClaims that it had then; for a removal that was reverted, the number of those that
 	// were terminated.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
 }
 
-// RecentTermination is a change of a NodePool by which Karpenter terminates nodes without a replacement: fewer replicas,
-// consolidation, or a shorter expireAfter. It counts for guard.maxDisruptedNodes when a later commit is weighed.
+// RecentTermination is a change of a NodePool that lets Karpenter terminate nodes without a replacement: fewer
+// replicas, consolidation, or a shorter expireAfter. It counts for guard.maxDisruptedNodes when a later commit is
+// evaluated.
 type RecentTermination struct {
 	// Name and UID of the NodePool.
 	Name string    `json:"name"`
@@ -263,12 +256,11 @@ type RecentTermination struct {
 	Revision string `json:"revision"`
 	// At is when it was written to the cluster.
 	At metav1.Time `json:"at"`
-	// Nodes is the number of NodeClaims that Karpenter may terminate by it.
+	// Nodes is the number of NodeClaims that Karpenter may terminate because of it.
 	Nodes int32 `json:"nodes"`
 }
 
-// Removal is the record of one entry that is leaving. It is written before
-// anything is done.
+// Removal records one entry that is being removed. It is written before anything is done.
 type Removal struct {
 	// Kind of the object: NodePool or EC2NodeClass.
 	Kind string `json:"kind"`
@@ -281,50 +273,49 @@ type Removal struct {
 	Revision string `json:"revision"`
 	// RecordedAt is when the removal was recorded.
 	RecordedAt metav1.Time `json:"recordedAt"`
-	// Phase is how far the removal has come.
+	// Phase of the removal.
 	Phase RemovalPhase `json:"phase"`
 	// Since is when Phase last changed.
 	Since metav1.Time `json:"since"`
-	// LastProgress is when anything of this removal last moved. Stalls are
-	// counted from here.
+	// LastProgress is when this removal last made progress. Stalls are counted from here.
 	LastProgress metav1.Time `json:"lastProgress"`
-	// Definition is a digest of the object's spec as the removal was recorded: an entry that Git
-	// has again with just that spec brings nothing new.
+	// Definition is a digest of the object's spec when the removal was recorded: if the entry returns to Git with
+	// exactly that spec, nothing is new.
 	// +optional
 	Definition string `json:"definition,omitempty"`
-	// MovesTo are the names of the near-equal entries of Git, of the same kind, that take its place:
-	// its nodes move there. Empty if none does.
+	// MovesTo are the names of the near-equal entries in Git, of the same kind, that replace it: its nodes move there.
+	// Empty if there are none.
 	// +optional
 	MovesTo []string `json:"movesTo,omitempty"`
-	// Growth is what stopping the growth of a NodePool overwrites, as it was recorded; empty if
-	// nothing limited it. It counts where the record in the ConfigMap is lost.
+	// Growth is what stopping the growth of a NodePool overwrites, as recorded; empty if nothing limited it. It is used
+	// if the record in the ConfigMap is lost.
 	// +optional
 	Growth *RemovalGrowth `json:"growth,omitempty"`
-	// Remaining is the number of NodeClaims and instances still there, at LastProgress.
+	// Remaining is the number of NodeClaims and instances that remained at LastProgress.
 	// +optional
 	Remaining int32 `json:"remaining,omitempty"`
 	// Approved is the digest of what was held of the removal and was approved.
 	// +optional
 	Approved string `json:"approved,omitempty"`
-	// LastPool reports whether people have approved it although Git has no NodePool left that may grow: no
-	// other one is needed for its pods.
+	// LastPool reports whether people have approved it although Git has no NodePool left that may grow: none is needed
+	// for its pods.
 	// +optional
 	LastPool bool `json:"lastPool,omitempty"`
-	// Reasons are all reasons for which the removal is held, by name, the most severe first, if there is more than
-	// one: LastPool, UnschedulablePods, MaxRemovedPools.
+	// Reasons are all reasons for which the removal is held, the most severe first, if there is more than one:
+	// LastPool, UnschedulablePods, MaxRemovedPools.
 	// +optional
 	Reasons []string `json:"reasons,omitempty"`
-	// Reason is a word for why the removal is held or waits. Of several it is the most severe.
+	// Reason is why the removal is held or waits; if there are several reasons, the most severe.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message says what it waits for, by name.
+	// Message names what it waits for.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Stalled is since when the removal stands still.
+	// Stalled is since when the removal makes no progress.
 	// +optional
 	Stalled *metav1.Time `json:"stalled,omitempty"`
-	// BreakGlass are commands that would end its nodes past what keeps them, while it is stalled.
-	// None is ever run by plumbline.
+	// BreakGlass are commands that terminate its nodes in spite of what blocks them, while it is stalled. plumbline
+	// never runs them.
 	// +optional
 	BreakGlass []BreakGlass `json:"breakGlass,omitempty"`
 }
@@ -333,19 +324,18 @@ type Removal struct {
 type Artifact struct {
 	// Revision in Flux's form: main@sha1:<commit>, latest@sha256:<digest>.
 	Revision string `json:"revision" redact:"-"`
-	// Updated is when Flux has made it.
+	// Updated is when Flux created it.
 	Updated metav1.Time `json:"updated"`
 }
 
-// PullRequests says what is reported on pull requests.
+// PullRequests configures the reports on pull requests.
 type PullRequests struct {
-	// Comment has the plan written as a comment, too, which is edited when the plan
-	// changes.
+	// Comment also writes the plan as a comment, which is edited when the plan changes.
 	// +optional
 	Comment bool `json:"comment,omitempty"`
-	// Forks has the pull requests from forks planned, too. Who may open one has any files
-	// rendered, in the same confinement as those of the branch; no Secret is read for them. On
-	// Bitbucket Cloud they cannot be: their heads are in other repositories.
+	// Forks also plans pull requests from forks. Everyone who may open one can have any files rendered, in the same
+	// confinement as those of the branch; no Secret is read for them. Bitbucket Cloud is not supported: the heads of
+	// forks are in other repositories.
 	// +optional
 	Forks bool `json:"forks,omitempty"`
 }
@@ -357,15 +347,15 @@ type BrakeReason string
 const (
 	// BrakeFailedLaunches: the nodes of too many launches in a row did not register or initialize.
 	BrakeFailedLaunches BrakeReason = "FailedLaunches"
-	// BrakeUnexpectedDrift: its nodes are outdated by no commit.
+	// BrakeUnexpectedDrift: no commit has outdated its nodes.
 	BrakeUnexpectedDrift BrakeReason = "UnexpectedDrift"
-	// BrakeHeldByCondition: a condition of spec.rollout.holdWhile holds.
+	// BrakeHeldByCondition: a condition of spec.rollout.holdWhile is true.
 	BrakeHeldByCondition BrakeReason = "HeldByCondition"
-	// BrakeFrozen: no node is replaced outside of spec.guard.windows, and in a freeze.
+	// BrakeFrozen: no node is replaced outside of spec.guard.windows, or in a freeze.
 	BrakeFrozen BrakeReason = "Frozen"
 )
 
-// BrakedPools are the NodePools of which Karpenter is to replace no more nodes; not nil.
+// BrakedPools returns the NodePools of which Karpenter must replace no more nodes; never nil.
 func (s *NodeSyncStatus) BrakedPools() map[string]bool {
 	braked := map[string]bool{}
 	for i := range s.PoolRollouts {
@@ -376,33 +366,32 @@ func (s *NodeSyncStatus) BrakedPools() map[string]bool {
 	return braked
 }
 
-// BreakGlass is a command that would end a node past what keeps it, and what that risks. It is a
-// person's to run.
+// BreakGlass is a command that terminates a node in spite of what blocks it, and its risk. Only a person runs it.
 type BreakGlass struct {
-	// Node that does not end, by its name, or that of its NodeClaim.
+	// Node that does not terminate, by its name, or that of its NodeClaim.
 	Node string `json:"node" redact:"-"`
-	// Cause is a word for what keeps it.
+	// Cause is what blocks it, as a keyword.
 	Cause BreakGlassCause `json:"cause"`
-	// Command that would end it all the same.
+	// Command that terminates it nevertheless.
 	Command string `json:"command" redact:"hide"`
-	// Risk is what is lost by it.
+	// Risk is what the command may destroy.
 	Risk string `json:"risk" redact:"hide"`
 }
 
-// BreakGlassCause is what keeps a node.
+// BreakGlassCause is what blocks the termination of a node.
 type BreakGlassCause string
 
-// What keeps a node.
+// The values of BreakGlassCause.
 const (
 	// CauseBudget: a PodDisruptionBudget allows no eviction of one of its pods.
 	CauseBudget BreakGlassCause = "PodDisruptionBudget"
-	// CauseDoNotDisrupt: a pod is annotated so.
+	// CauseDoNotDisrupt: a pod has the annotation karpenter.sh/do-not-disrupt.
 	CauseDoNotDisrupt BreakGlassCause = "DoNotDisrupt"
-	// CauseFinalizer: a pod that was evicted has a finalizer of its own.
+	// CauseFinalizer: an evicted pod has a finalizer.
 	CauseFinalizer BreakGlassCause = "PodFinalizer"
-	// CauseObjectFinalizer: the NodeClaim or the Node has a finalizer of another controller than Karpenter.
+	// CauseObjectFinalizer: the NodeClaim or the Node has a finalizer that is not Karpenter's.
 	CauseObjectFinalizer BreakGlassCause = "Finalizer"
-	// CausePod: a pod does not end.
+	// CausePod: a pod does not terminate.
 	CausePod BreakGlassCause = "Pod"
 	// CauseVolume: a volume is still attached.
 	CauseVolume BreakGlassCause = "VolumeAttachment"
@@ -415,9 +404,9 @@ const (
 // Termination is a NodeClaim, a Node or an EC2 instance that has been terminating for longer than 5 minutes, or
 // spec.removal.stallAfter if that is shorter.
 type Termination struct {
-	// Kind is NodeClaim, Node (no NodeClaim has it) or Instance (neither has it).
+	// Kind is NodeClaim, Node (without a NodeClaim) or Instance (without either).
 	Kind string `json:"kind" redact:"-"`
-	// Name of the object; the ID of an instance.
+	// Name of the object; for an instance, its ID.
 	Name string `json:"name" redact:"-"`
 	// Node of a NodeClaim; empty if it has none.
 	// +optional
@@ -427,11 +416,11 @@ type Termination struct {
 	Instance string `json:"instance,omitempty" redact:"-"`
 	// Pool is its NodePool.
 	Pool string `json:"pool" redact:"-"`
-	// Since is when it was deleted; of an instance, when plumbline first saw EC2 shut it down.
+	// Since is when it was deleted; for an instance, when plumbline first saw EC2 shut it down.
 	Since metav1.Time `json:"since"`
 	// Message names what it waits for.
 	Message string `json:"message"`
-	// BreakGlass is the command that terminates it all the same; nil if there is none.
+	// BreakGlass is the command that terminates it nevertheless; nil if there is none.
 	// +optional
 	BreakGlass *BreakGlass `json:"breakGlass,omitempty"`
 }
