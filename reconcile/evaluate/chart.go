@@ -26,9 +26,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// ResolveSchema finds the charts, and the schema of the definitions: that of the charts' CRDs,
-// or of what is in force where the change is known not to be made. refused says why that is
-// known, or nothing; it is asked once the charts are there.
+// ResolveSchema finds the charts, and the schema of the definitions: that of the charts' CRDs, or of what is in force
+// if it is known that the charts will not be changed. refused returns why that is known, or nil; it is called once the
+// charts are available.
 func (s *DesiredStep) ResolveSchema(ctx context.Context, refused func() (why, err error)) (notUpgraded, err error) {
 	if err := s.Resolve(ctx); err != nil || s.Charts == nil {
 		return nil, err
@@ -42,9 +42,8 @@ func (s *DesiredStep) ResolveSchema(ctx context.Context, refused func() (why, er
 	return nil, s.TakeSchema(ctx)
 }
 
-// Resolve finds the charts of the version in Git. Where Git has no version, or the
-// charts are unavailable over a release that is in force, it takes the schema of the
-// CRDs in the cluster, and finds none.
+// Resolve finds the charts of the version in Git. If Git has no version, or the charts are unavailable while a release
+// is in force, it uses the schema of the CRDs in the cluster, and finds no charts.
 func (s *DesiredStep) Resolve(ctx context.Context) error {
 	if s.Karpenter.Version == "" {
 		return s.resolveLive(ctx)
@@ -71,7 +70,7 @@ func (s *DesiredStep) Resolve(ctx context.Context) error {
 	return nil
 }
 
-// TakeSchema takes the schema that the charts' CRDs give.
+// TakeSchema uses the schema of the charts' CRDs.
 func (s *DesiredStep) TakeSchema(ctx context.Context) error {
 	var err error
 	s.SchemaIdentity = s.Charts.CRDDigest
@@ -81,16 +80,16 @@ func (s *DesiredStep) TakeSchema(ctx context.Context) error {
 	}
 	established, err := s.View.Established(ctx)
 	if err != nil || !established.Ready {
-		return err // one that is gone is reinstalled
+		return err // a release that is gone is reinstalled
 	}
-	// The API server goes by its own CRDs; an older controller knows less.
+	// The API server uses its own CRDs; an older controller supports fewer fields.
 	s.Older = s.Schema
 	return s.resolveLive(ctx)
 }
 
-// Pull asks the store for the charts of the version in Git. What fails is
-// not tried for a while: a registry can take as long as a reconcile may. What the try
-// was made with makes another one due at once, and so does who asks for it.
+// Pull gets the charts of the version in Git from the store. A failure is not retried for a while: a registry can take
+// as long as a reconcile may. If an input of the attempt has changed, or a person requests a reconcile, it retries at
+// once.
 func (s *DesiredStep) Pull(ctx context.Context) (*charts.Charts, error) {
 	repository, inside, err := s.Karpenter.ChartRepository(s.Sync.Spec.Path)
 	if err != nil {
@@ -106,7 +105,7 @@ func (s *DesiredStep) Pull(ctx context.Context) (*charts.Charts, error) {
 		by: s.Attempt,
 	}
 	if inside {
-		try.revision = s.Snapshot.Revision // another may have the files
+		try.revision = s.Snapshot.Revision // another revision may have the files
 	}
 	failed := &s.Memory.unpulled
 	if failed.pull == try && !finding.Due(s.Now, failed.at, s.Retry) {
@@ -127,8 +126,8 @@ func (s *DesiredStep) Pull(ctx context.Context) (*charts.Charts, error) {
 	return resolved, err
 }
 
-// inForce are the digests that a version of a repository has in the cluster, or in a change of the
-// charts that has begun. They are empty for another version or repository: there a commit decides.
+// inForce returns the digests that a version of a repository has in the cluster, or in a change of the charts that has
+// started. They are empty for another version or repository: there a commit decides.
 func inForce(k *v1alpha1.KarpenterStatus, repository, version string) charts.Digests {
 	if k == nil {
 		return charts.Digests{}
@@ -145,7 +144,7 @@ func inForce(k *v1alpha1.KarpenterStatus, repository, version string) charts.Dig
 		}
 		return charts.Digests{}
 	}
-	// A status from before charts were recorded: of an unknown repository.
+	// A status written before charts were recorded: the repository is unknown.
 	var found charts.Digests
 	if k.CRDs != nil && k.CRDs.Version == version {
 		found.CRD = k.CRDs.Digest
@@ -156,12 +155,12 @@ func inForce(k *v1alpha1.KarpenterStatus, repository, version string) charts.Dig
 	return found
 }
 
-// pull is what a try to have the charts is made with.
+// pull is the inputs of an attempt to get the charts.
 type pull struct {
 	ref charts.Ref
-	// by is the NodeSync's generation, and who asked for a reconcile.
+	// by is the NodeSync's generation, and the handled request for a reconcile.
 	by string
-	// revision that has the charts in it; empty if they come from elsewhere.
+	// revision that contains the charts; empty if they come from elsewhere.
 	revision string
 }
 
@@ -172,11 +171,10 @@ type unpulled struct {
 	err error
 }
 
-// withoutCharts goes on where the charts are unavailable and a release is in force:
-// its CRDs in the cluster are the schema, and the releases stay as they are. That is
-// the version in Git, with CRDs of it or newer ones, or the one that the change was
-// to replace. Where none is, the error stands. Of another tool's charts only the CRDs
-// are looked at.
+// withoutCharts continues if the charts are unavailable and a release is in force: its CRDs in the cluster are the
+// schema, and the releases stay as they are. That release is the version in Git, with its CRDs or newer ones, or the
+// one that the change was to replace. Without such a release, it returns the error. Of charts that another tool
+// manages, only the CRDs are read.
 func (s *DesiredStep) withoutCharts(ctx context.Context, err error) error {
 	if s.Karpenter.Management == render.External {
 		s.Unpulled = err
@@ -201,14 +199,14 @@ func (s *DesiredStep) withoutCharts(ctx context.Context, err error) error {
 	return s.TakeSchemaInForce(ctx)
 }
 
-// releasedAs reports whether a version's release is deployed, over its CRDs or newer ones.
+// releasedAs reports whether a version's release is deployed, with its own CRDs or newer ones.
 func releasedAs(state release.State, version string) bool {
 	crds := state.CRDs.Installed(version) || state.CRDs.Ahead(version)
 	return crds && state.Controller.Installed(version)
 }
 
-// resolveLive takes the schema of the live CRDs. The cache tells which they are
-// and holds no schema, so that they are read from the API server once.
+// resolveLive uses the schema of the live CRDs. The cache lists them without their schemas, so they are read from the
+// API server once.
 func (s *DesiredStep) resolveLive(ctx context.Context) error {
 	cached, err := s.readCRDs(ctx, s.View.CachedCRDs)
 	if err != nil {
@@ -225,8 +223,8 @@ func (s *DesiredStep) resolveLive(ctx context.Context) error {
 	return err
 }
 
-// readCRDs reads the CRDs of the kinds that are ours. That there is none is no
-// failure: the tool that manages the charts has not got to it yet.
+// readCRDs reads the CRDs of the kinds that plumbline manages. A missing CRD is not an error: the tool that manages the
+// charts may not have installed it yet.
 func (s *DesiredStep) readCRDs(ctx context.Context, read func(context.Context, []string) ([]*apiextensionsv1.CustomResourceDefinition, error)) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var names []string
 	for _, kind := range render.Kinds() {
@@ -245,7 +243,7 @@ func (s *DesiredStep) readCRDs(ctx context.Context, read func(context.Context, [
 	return nil, fault.Waits(err)
 }
 
-// lacks says who brings a CRD that is not there.
+// lacks says who installs a CRD that does not exist.
 func (s *DesiredStep) lacks(crd string) error {
 	switch {
 	case s.Karpenter.Management != render.Managed:
@@ -264,8 +262,8 @@ type servedSchema struct {
 	schema  *schema.Validator
 }
 
-// TakeSchemaInForce takes the schema of the live CRDs, and that of the version in force
-// as well where the CRDs are newer: what its controller cannot read is not written.
+// TakeSchemaInForce uses the schema of the live CRDs, and also that of the version in force if the CRDs are newer: what
+// its controller cannot read is not written.
 func (s *DesiredStep) TakeSchemaInForce(ctx context.Context) error {
 	k := s.Sync.Status.Karpenter
 	s.Serving, s.Older = upgrade.InForce(*k), nil
@@ -279,9 +277,8 @@ func (s *DesiredStep) TakeSchemaInForce(ctx context.Context) error {
 	return nil
 }
 
-// schemaInForce is the schema of the version in force, from its charts. Where they
-// are unavailable it is nil, as where the registry is away: the live CRDs decide. It
-// is asked for again after a while.
+// schemaInForce returns the schema of the version in force, from its charts. If they are unavailable it returns nil, as
+// if the registry were down: the live CRDs decide. It is retried after a while.
 func (s *DesiredStep) schemaInForce(ctx context.Context) *schema.Validator {
 	last := &s.Memory.served
 	if last.version == s.Serving && (last.schema != nil || !finding.Due(s.Now, last.at, s.Retry)) {
@@ -295,7 +292,7 @@ func (s *DesiredStep) schemaInForce(ctx context.Context) *schema.Validator {
 	return found
 }
 
-// pullSchema makes the schema of a version out of its charts.
+// pullSchema builds the schema of a version from its charts.
 func (s *DesiredStep) pullSchema(ctx context.Context, version string) (*schema.Validator, error) {
 	repository, _, err := s.Karpenter.ChartRepository(s.Sync.Spec.Path)
 	if err != nil {
@@ -325,8 +322,8 @@ func (s *DesiredStep) pullSchema(ctx context.Context, version string) (*schema.V
 	return s.Schemas.Get(resolved.CRDDigest, func() ([]*apiextensionsv1.CustomResourceDefinition, error) { return resolved.CRDs(ctx) })
 }
 
-// withheld says of definitions that cannot go on under the version in force what
-// they wait for: the change of the charts that is not made.
+// withheld explains what definitions that are invalid under the version in force wait for: the change of the charts
+// that is not made.
 func (s *DesiredStep) withheld(err error) error {
 	why := s.NotUpgraded
 	if why == nil && s.Serving != "" {
@@ -343,9 +340,8 @@ func (s *DesiredStep) withheld(err error) error {
 	return err
 }
 
-// openHost returns what the NodeSync has for a host that charts come from. It is
-// asked when a host is, so that a reconcile without a pull reads no Secret, and each
-// pull reads them again.
+// openHost returns the NodeSync's credentials for a host of charts. It is called when a host is accessed, so that a
+// reconcile without a pull reads no Secret, and each pull reads them again.
 func (s *DesiredStep) openHost(ctx context.Context, host string) (charts.Credentials, error) {
 	registry := s.registry(host)
 	if registry == nil {
@@ -378,7 +374,7 @@ func (s *DesiredStep) openHost(ctx context.Context, host string) (charts.Credent
 	return found, nil
 }
 
-// registry is the NodeSync's entry for a host; nil if there is none.
+// registry returns the NodeSync's entry for a host; nil if there is none.
 func (s *DesiredStep) registry(host string) *v1alpha1.Registry {
 	if s.Sync.Spec.Charts == nil {
 		return nil
@@ -400,16 +396,15 @@ func (s *DesiredStep) registrySecret(ctx context.Context, host, name string) (*c
 	return secret, nil
 }
 
-// signedCharts are charts whose signatures were verified, and by the keys of which
-// Secret.
+// signedCharts are charts whose signatures were verified, and the Secret with the keys that verified them.
 type signedCharts struct {
 	ref             charts.Ref
 	crd, controller string
 	secret          string
 }
 
-// verifyCharts checks that the charts have the signatures that the NodeSync asks for.
-// What has them is not verified again in this process, so that a reconcile reads no Secret.
+// verifyCharts checks that the charts have the signatures that the NodeSync requires. Verified charts are not verified
+// again in this process, so that a reconcile reads no Secret.
 func (s *DesiredStep) verifyCharts(ctx context.Context, ref charts.Ref, resolved *charts.Charts, access charts.Access) error {
 	if s.Sync.Spec.Charts == nil || s.Sync.Spec.Charts.Verify == nil {
 		return nil
@@ -450,7 +445,7 @@ func (s *DesiredStep) chartSigners(ctx context.Context, name string) (charts.Sig
 	return by, nil
 }
 
-// AllowanceOf is what a NodeSync lets Git say of the charts.
+// AllowanceOf returns what a NodeSync lets Git set of the charts.
 func AllowanceOf(sync *v1alpha1.NodeSync) allowance.Allowance {
 	if sync.Spec.Charts == nil || sync.Spec.Charts.Allow == nil {
 		return allowance.Allowance{}
@@ -462,10 +457,9 @@ func AllowanceOf(sync *v1alpha1.NodeSync) allowance.Allowance {
 	}
 }
 
-// CheckRequest refuses what plumbline.yaml says of the charts and the NodeSync does not
-// allow. No repository has been asked by then. It returns the values that no chart known
-// here has: whether this one has them is to be seen. bundle is the cluster's authorities, PEM in
-// base64; empty if they are not known.
+// CheckRequest refuses what plumbline.yaml requests of the charts and the NodeSync does not allow. No repository has
+// been contacted by then. It returns the values that no known chart has: whether this chart has them is checked later.
+// bundle is the cluster's certificate authorities, PEM in base64; empty if unknown.
 func CheckRequest(sync *v1alpha1.NodeSync, wanted *render.Karpenter, values charts.Values, bundle string) (unknown []allowance.Refusal, err error) {
 	allow := AllowanceOf(sync)
 	allow.CABundle = bundle
@@ -483,7 +477,7 @@ func CheckRequest(sync *v1alpha1.NodeSync, wanted *render.Karpenter, values char
 	return refusals, nil
 }
 
-// requestOf is what plumbline.yaml asks for.
+// requestOf returns what plumbline.yaml requests.
 func requestOf(wanted *render.Karpenter) allowance.Request {
 	return allowance.Request{
 		Repository: wanted.Repository, Version: wanted.Version, ControllerRole: wanted.Cluster.ControllerRole,
@@ -491,9 +485,8 @@ func requestOf(wanted *render.Karpenter) allowance.Request {
 	}
 }
 
-// checkFound refuses charts whose digests are not allowed, and values that no chart
-// known here has, but this one. Those that it has not either are misspelt: the gates say
-// what was meant.
+// checkFound refuses charts whose digests are not allowed, and values that only this chart has and that are not
+// allowed. Values that it does not have either are misspelt: the gates suggest what was meant.
 func (s *DesiredStep) checkFound(found *charts.Charts, unknown []allowance.Refusal) error {
 	refusals := AllowanceOf(s.Sync).CheckDigests(requestOf(s.Karpenter), found.CRDDigest, found.Digest)
 	if len(unknown) > 0 {
@@ -515,8 +508,8 @@ type compared struct {
 	refused []allowance.Refusal
 }
 
-// checkCRDs refuses CRDs of a chart in Git before their schemas are compiled. A chart that a
-// digest in the NodeSync vouches for is not rendered for that.
+// checkCRDs refuses CRDs of a chart in Git before their schemas are compiled. A chart whose digest the NodeSync lists
+// is not rendered for that.
 func (s *DesiredStep) checkCRDs(ctx context.Context, found *charts.Charts) error {
 	allow := AllowanceOf(s.Sync)
 	if !allowance.InGit(s.Karpenter.Repository) || len(allow.Digests) > 0 {
@@ -537,9 +530,8 @@ func (s *DesiredStep) checkCRDs(ctx context.Context, found *charts.Charts) error
 	return allowance.Refuse(refused)
 }
 
-// Permit is asked about what the charts render to. That may be an earlier revision, whose
-// version or digest is not allowed any more. CRDs stay where the controller goes back, and run
-// nothing: those of any version are repaired.
+// Permit checks what the charts render to. That may be an earlier revision, whose version or digest is no longer
+// allowed. CRDs stay when the controller is rolled back, and run nothing: those of any version are repaired.
 func (s *DesiredStep) Permit(r release.Rendered) error {
 	allow, ofCRDs := AllowanceOf(s.Sync), r.Chart == charts.CRDChart
 	var refusals []allowance.Refusal
@@ -554,8 +546,8 @@ func (s *DesiredStep) Permit(r release.Rendered) error {
 	return allowance.Refuse(append(refusals, allow.CheckObjects(rendered)...))
 }
 
-// warnOfEverything says, once for each generation of the NodeSync, that its repository
-// may take every right that plumbline has.
+// warnOfEverything warns, once for each generation of the NodeSync, that its repository can obtain every permission
+// that plumbline has.
 func (s *DesiredStep) warnOfEverything() {
 	if s.Karpenter.Management != render.Managed || !AllowanceOf(s.Sync).Everything() || s.Observed == s.Sync.Generation {
 		return

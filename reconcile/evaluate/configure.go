@@ -14,8 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Configure reads plumbline.yaml and refuses a commit that moves what the first
-// install has fixed. One whose files took too long to read is not read again for a while.
+// Configure reads plumbline.yaml and refuses a commit that changes what the first install has fixed. A commit whose
+// files took too long to read is not read again for a while.
 func (s *DesiredStep) Configure(ctx context.Context) error {
 	if err := s.slowLately(s.readKey()); err != nil {
 		return err
@@ -44,7 +44,8 @@ func (s *DesiredStep) configure(ctx context.Context) error {
 	return err
 }
 
-// CheckNamespace refuses a namespace of Karpenter in which the daemon may not read. No served namespaces: all are.
+// CheckNamespace refuses a namespace of Karpenter in which the daemon may not read. If served is empty, all are
+// allowed.
 func CheckNamespace(namespace string, served []string) error {
 	if len(served) == 0 || slices.Contains(served, namespace) {
 		return nil
@@ -53,9 +54,9 @@ func CheckNamespace(namespace string, served []string) error {
 		"or without Helm --karpenter-namespaces, and move the Role plumbline-karpenter there", namespace, strings.Join(served, ", ")))
 }
 
-// soleManager checks that one NodeSync manages the charts of a cluster: two would install
-// each its own version over the other's, again and again. Before a first install it reads
-// past the cache: two NodeSyncs may begin in the same instant.
+// soleManager checks that only one NodeSync manages the charts of a cluster: two would each install their own version
+// over the other's, again and again. Before a first install it bypasses the cache: two NodeSyncs may start in the same
+// instant.
 func (s *DesiredStep) soleManager(ctx context.Context) error {
 	reader := s.Cached
 	if !installs(s.Sync) {
@@ -68,7 +69,7 @@ func (s *DesiredStep) soleManager(ctx context.Context) error {
 	return CheckManager(all.Items, s.Sync)
 }
 
-// CheckManager refuses a NodeSync that would manage the charts where another one does.
+// CheckManager refuses a NodeSync that would manage the charts if another one already does.
 func CheckManager(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) error {
 	for i := range all {
 		other := &all[i]
@@ -87,8 +88,7 @@ func installs(sync *v1alpha1.NodeSync) bool {
 	return k != nil && (k.CRDs != nil || k.Controller != nil)
 }
 
-// comesBefore says which of two NodeSyncs manages the charts: the one that has installed them,
-// else the older one.
+// comesBefore reports whether a, and not b, manages the charts: the one that has installed them, else the older one.
 func comesBefore(a, b *v1alpha1.NodeSync) bool {
 	if installs(a) != installs(b) {
 		return installs(a)
@@ -99,7 +99,7 @@ func comesBefore(a, b *v1alpha1.NodeSync) bool {
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
-// FixedError reports that a commit moves what the first install has fixed.
+// FixedError reports that a commit changes what the first install has fixed.
 type FixedError struct {
 	Field, From, To, Why string
 }
@@ -109,9 +109,9 @@ func (e *FixedError) Error() string {
 	return fmt.Sprintf("refused: the first install fixed %s to %q, but the commit has %q: %s", e.Field, e.From, e.To, e.Why)
 }
 
-// CheckFixed refuses what moves what the first install has fixed. A name of the cluster
-// that AWS has never confirmed may be corrected, to one that AWS confirms: the copied name
-// of another cluster must not be there for good. renamed is that correction's error.
+// CheckFixed refuses changes to what the first install has fixed. A cluster name that AWS has never confirmed may be
+// corrected to one that AWS confirms: otherwise the name copied from another cluster could never be changed. renamed is
+// the error for that correction.
 func CheckFixed(k *v1alpha1.KarpenterStatus, wanted *render.Karpenter) (renamed, refused error) {
 	err := fixedCluster(k, wanted)
 	if err != nil && k.ClusterARN == "" {
@@ -126,9 +126,8 @@ func CheckFixed(k *v1alpha1.KarpenterStatus, wanted *render.Karpenter) (renamed,
 	return renamed, nil
 }
 
-// fixedCluster compares the cluster in plumbline.yaml with the one that nodes are
-// made for. Before charts are installed there are none, unless others install
-// Karpenter.
+// fixedCluster compares the cluster in plumbline.yaml with the one that nodes were created for. Before charts are
+// installed there are no nodes, unless another tool installs Karpenter.
 func fixedCluster(k *v1alpha1.KarpenterStatus, wanted *render.Karpenter) error {
 	if k == nil || !upgrade.Begun(k) && k.Management == string(render.Managed) {
 		return nil
@@ -160,8 +159,8 @@ func moved(fields ...FixedError) error {
 	return nil
 }
 
-// Fixed is the status of Karpenter with what a first install is about to fix. Until charts
-// are installed, a commit may still give them to another tool, or say where they really are.
+// Fixed returns the status of Karpenter with what a first install is about to fix. Until charts are installed, a commit
+// may still hand them over to another tool, or change where they are.
 func (d *Desired) Fixed(k *v1alpha1.KarpenterStatus) *v1alpha1.KarpenterStatus {
 	wanted := &v1alpha1.KarpenterStatus{
 		Management: string(d.Karpenter.Management),
@@ -186,15 +185,14 @@ func (d *Desired) CheckRename(verified bool) error {
 	return fault.Refused(d.Renamed)
 }
 
-// InForce says why the charts are not changed, and what goes on meanwhile.
+// InForce returns an error that says why the charts are not changed, and what continues meanwhile.
 func (d *Desired) InForce(why error) error {
 	return fmt.Errorf("%w; definitions are still applied under Karpenter %s, which is in force", why, d.Serving)
 }
 
-// Prepare does what takes a first reconcile longest, while that reconcile still has to wait for what lives in
-// the cluster: it compiles the schema and renders. What it leaves is what sources render to,
-// which the reconcile takes where they have not changed, by a schema that has not changed; all else
-// the reconcile finds by itself. It does so once, and writes nothing.
+// Prepare does what takes longest in a first reconcile while that reconcile still waits for the watch caches: it
+// compiles the schema and renders. It leaves the rendered sources, which the reconcile uses if they and the schema have
+// not changed; the reconcile finds everything else by itself. It runs once, and writes nothing.
 func (s *DesiredStep) Prepare(ctx context.Context) error {
 	if s.Memory.prepared || s.Memory.Set != nil {
 		return nil

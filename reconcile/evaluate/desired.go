@@ -23,40 +23,38 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// Desired is what Git wants. What a Step has not set yet is zero.
+// Desired is what Git wants. Fields that no Step has set yet are zero.
 type Desired struct {
 	Karpenter *render.Karpenter
 	// Files are those of the checkout that charts and values are read from.
 	Files *render.Files
-	// Values are those of the main chart, of all origins, merged.
+	// Values are those of the main chart, merged from all origins.
 	Values charts.Values
-	// Charts are nil if they are unavailable, or another tool's.
+	// Charts are nil if they are unavailable, or managed by another tool.
 	Charts *charts.Charts
 
 	Schema *schema.Validator
 	// SchemaIdentity is equal for two reconciles with the same schema.
 	SchemaIdentity string
-	// Older is the schema of the version in Git where the CRDs in the cluster are
-	// newer: definitions have to pass both. Nil if they are not.
+	// Older is the schema of the version in Git if the CRDs in the cluster are newer: definitions must be valid under
+	// both. Nil otherwise.
 	Older *schema.Validator
 
 	Set *render.Set
 
-	// Serving is the version of the release that stays in force, where a change of the
-	// charts is not made.
+	// Serving is the version of the release that stays in force, if a change of the charts is not made.
 	Serving string
-	// Unpulled is why the charts are unavailable, where the reconcile goes on with those that
-	// are installed.
+	// Unpulled is why the charts are unavailable, if the reconcile continues with those that are installed.
 	Unpulled error
-	// Renamed is what a commit may not do unless AWS confirms the new name of the
-	// cluster; nil if it does not rename it.
+	// Renamed is the error of a commit that renames the cluster, which applies unless AWS confirms the new name; nil if
+	// it does not rename it.
 	Renamed error
 
 	// FileValues are the values in files.
 	FileValues []map[string]any
 }
 
-// Read is what the Set was made of, or where this revision does not render that of the last that did.
+// Read returns what the Set was made from; if this revision does not render, that of the last one that did.
 func (d *Desired) Read(last *DesiredMemory) render.Read {
 	switch {
 	case d.Set != nil:
@@ -67,8 +65,8 @@ func (d *Desired) Read(last *DesiredMemory) render.Read {
 	return render.Read{}
 }
 
-// Cluster is the EKS cluster as Git names it, or as the first install fixed it where
-// there is no Git to read; empty if neither does.
+// Cluster returns the EKS cluster that Git names, or that the first install fixed if Git was not read; empty if neither
+// is known.
 func (d *Desired) Cluster(fixed *v1alpha1.KarpenterStatus) (name, region string) {
 	switch {
 	case d.Karpenter != nil:
@@ -86,71 +84,67 @@ type Store interface {
 	Verify(ctx context.Context, ref charts.Ref, c *charts.Charts, access charts.Access, by charts.Signers) error
 }
 
-// Releases tells what Helm knows of the two releases.
+// Releases returns Helm's state of the two releases.
 type Releases interface {
 	State(ctx context.Context, namespace string) (release.State, error)
 }
 
-// DesiredTools are what a Step works with, the same for all NodeSyncs.
+// DesiredTools are the dependencies of a Step, the same for all NodeSyncs.
 type DesiredTools struct {
-	// Cached and Uncached read where the NodeSyncs are: them, their Secrets and values.
+	// Cached and Uncached read the cluster with the NodeSyncs, their Secrets and values.
 	Cached, Uncached client.Reader
 	Store            Store
 	Releases         Releases
-	// Schemas are those that are compiled.
+	// Schemas are the compiled ones.
 	Schemas *schema.Cache
 	// Confine builds kustomizations in child processes; nil builds them in this one.
 	Confine *confine.Runner
-	// Grants report whether a Secret has to name the hosts that it is for.
+	// Grants report whether a Secret must name the hosts that it may be sent to.
 	Grants grant.Policy
-	// KarpenterNamespaces are those in which Karpenter's objects can be read; none: all.
+	// KarpenterNamespaces are those in which Karpenter's objects can be read; if empty, all.
 	KarpenterNamespaces []string
-	// CABundle is the cluster's authorities, PEM in base64; empty if they are not known.
+	// CABundle contains the cluster's certificate authorities, PEM in base64; empty if unknown.
 	CABundle string
 }
 
-// DesiredStep is the work on what Git wants, of one reconcile of one NodeSync.
+// DesiredStep finds out what Git wants, in one reconcile of one NodeSync.
 type DesiredStep struct {
 	DesiredTools
 	finding.Findings
-	// Desired is the result of the steps before, and what this one adds.
+	// Desired is the result of the previous steps, to which this one adds.
 	*Desired
 
 	Snapshot *render.Snapshot
-	// Sync is the NodeSync, which is only read, and Observed the generation that its
-	// last status is of.
+	// Sync is the NodeSync, which is only read, and Observed the generation of its last status.
 	Sync     *v1alpha1.NodeSync
 	Observed int64
 	View     *cluster.View
-	// Live is what lives of the definitions.
+	// Live contains the live definitions.
 	Live   plan.Live
 	Memory *DesiredMemory
 
 	Now time.Time
-	// Timeout is how long a registry may take, and Retry how long what failed is not
-	// tried again. Another Attempt makes it due at once.
+	// Timeout is how long a registry may take, and Retry how long a failure is not retried. Another Attempt makes it
+	// due at once.
 	Timeout, Retry time.Duration
 	Attempt        string
-	// NotUpgraded is why a change of the charts is not made, where the reconcile goes on under
-	// the release in force.
+	// NotUpgraded is why a change of the charts is not made, if the reconcile continues under the release in force.
 	NotUpgraded error
 
 	// Secret reads a Secret of the NodeSync's namespace.
 	Secret func(ctx context.Context, name string) (*corev1.Secret, error)
-	// Labelled reads the objects that are labelled for values of the chart. listed learns
-	// that they could be listed, and says when the next reconcile is wanted for that; zero for
-	// none.
+	// Labelled reads the objects that are labelled for values of the chart. listed is called once they could be listed,
+	// and returns when to reconcile again for them; zero for never.
 	Labelled func(context.Context) (reader client.Reader, listed func() time.Duration, err error)
-	// HideValues and HideCredential get what came out of Secrets, before anything
-	// else is reported.
+	// HideValues and HideCredential receive values and credentials from Secrets, before anything else is reported.
 	HideValues     func([]string)
 	HideCredential func(string)
 }
 
-// DesiredMemory is what one reconcile leaves to the next so that unchanged things are not done
-// again. The zero value remembers nothing.
+// DesiredMemory is kept from one reconcile to the next, so that unchanged work is not repeated. The zero value
+// remembers nothing.
 type DesiredMemory struct {
-	// Set is the last one that was rendered.
+	// Set is the last rendered one.
 	Set        *render.Set
 	renderedBy renderKey
 	rendered   render.Cache
@@ -164,20 +158,19 @@ type DesiredMemory struct {
 	compared compared
 	// The charts that are unavailable.
 	unpulled unpulled
-	// The schema of the version that serves while a change of the charts is refused or
-	// held.
+	// The schema of the version in force while a change of the charts is refused or held.
 	served servedSchema
 }
 
-// renderKey is what a Set depends on beside the repository's files.
+// renderKey is what a Set depends on besides the repository's files.
 type renderKey struct {
 	schema string
 	older  *schema.Validator
 	path   string
 }
 
-// MergeValues puts the values of the main chart together: those of objects in the
-// cluster, of files, and of plumbline.yaml itself, the later over the earlier.
+// MergeValues merges the values of the main chart: those of objects in the cluster, of files, and of plumbline.yaml
+// itself; later ones override earlier ones.
 func (s *DesiredStep) MergeValues(ctx context.Context) error {
 	layers, err := s.objectValues(ctx)
 	if err != nil {
@@ -190,8 +183,7 @@ func (s *DesiredStep) MergeValues(ctx context.Context) error {
 	return nil
 }
 
-// MergeInGit puts those values together that are in Git: of files, as they were read, and of
-// plumbline.yaml itself.
+// MergeInGit merges the values in Git: those of files, as they were read, and of plumbline.yaml itself.
 func MergeInGit(k *render.Karpenter, files []map[string]any) (charts.Values, error) {
 	return charts.Merge(inGit(k, files)...)
 }
@@ -204,15 +196,15 @@ func inGit(k *render.Karpenter, files []map[string]any) []charts.Layer {
 	return append(layers, charts.Layer{Origin: render.FileName, Values: k.Values})
 }
 
-// withoutPublicValues leaves out the values that plumbline.yaml has as well: messages cannot do without them.
+// withoutPublicValues removes the values that plumbline.yaml also contains: messages need them.
 func (s *DesiredStep) withoutPublicValues(secrets []string) []string {
 	k := s.Karpenter
 	said := []string{k.Cluster.Name, k.Cluster.Region, k.Cluster.InterruptionQueue, k.Cluster.ControllerRole, k.Version, k.Namespace, k.Repository}
 	return slices.DeleteFunc(slices.Clone(secrets), func(secret string) bool { return slices.Contains(said, secret) })
 }
 
-// objectValues reads what valuesFrom names. Only objects with the label are looked
-// at, so that a commit cannot have any Secret of the namespace read.
+// objectValues reads what valuesFrom names. It reads only objects with the label, so that a commit cannot read any
+// Secret of the namespace.
 func (s *DesiredStep) objectValues(ctx context.Context) ([]charts.Layer, error) {
 	if len(s.Karpenter.ValuesFrom) == 0 {
 		return nil, nil
@@ -253,7 +245,7 @@ func (s *DesiredStep) objectValues(ctx context.Context) ([]charts.Layer, error) 
 
 // holder is a ConfigMap or Secret that holds values.
 type holder struct {
-	// version is another one after each change.
+	// version changes with each change of the object.
 	version string
 	data    map[string]string
 	// refused is why a NodeSync may not use it.
@@ -288,8 +280,8 @@ func labelled(ctx context.Context, reader client.Reader, namespace, nodeSync str
 	return found, nil
 }
 
-// missingValues says what to do for an object that values should come from. Of one
-// without the label nothing but that it exists is looked at.
+// missingValues says what to do about an object that values should come from. Of an object without the label, only its
+// existence is checked.
 func (s *DesiredStep) missingValues(ctx context.Context, from render.ValuesFrom, there bool) error {
 	message := fmt.Sprintf("it does not exist in namespace %s: create it with label %s=true", s.Sync.Namespace, v1alpha1.ValuesLabel)
 	if there {

@@ -15,17 +15,17 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// ordered is when a host was asked last how two commits stand to each other. untold reports that it
-// has answered, and does not know.
+// ordered is when a host was last queried for the order of two commits. untold reports that it has answered, without
+// knowing.
 type ordered struct {
 	head, other string
 	at          time.Time
 	untold      bool
 }
 
-// withhold reports whether, and why, it is in doubt that what HEAD lacks was taken out of
-// Git: nothing is known to have been applied, or HEAD is older than what was applied, if
-// only in part, or may be. known is what was in doubt before.
+// withhold returns why it is in doubt that what HEAD does not contain was removed from Git; nil if it is not in doubt.
+// It is in doubt if nothing is known to have been applied, or if HEAD is, or may be, older than what was applied, even
+// partly. known is the previous doubt.
 func withhold(known *v1alpha1.Withheld, head, applied string, order func(commit string) source.Order) *v1alpha1.Withheld {
 	if applied == "" || known != nil && known.Reason == v1alpha1.ReasonStatusLost {
 		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonStatusLost, Revision: head}
@@ -35,13 +35,13 @@ func withhold(known *v1alpha1.Withheld, head, applied string, order func(commit 
 		if same && known.Reason == v1alpha1.ReasonOlderRevision {
 			return &v1alpha1.Withheld{Reason: known.Reason, Revision: head, From: known.From}
 		}
-		// One that is newer than the last, and still older than what was applied before that,
-		// lacks the same: a mirror catches up.
+		// A commit that is newer than the last one, and still older than what was applied before that, is missing the
+		// same entries: a mirror catches up.
 		switch order(render.CommitOf(known.From)) {
 		case source.OrderOlder:
 			return &v1alpha1.Withheld{Reason: v1alpha1.ReasonOlderRevision, Revision: head, From: known.From}
 		case source.OrderUnknown:
-			// A commit that follows the last one may come before that as well.
+			// A commit that follows the last one may also be older than that revision.
 			return &v1alpha1.Withheld{Reason: v1alpha1.ReasonHistoryUnknown, Revision: head, From: known.From}
 		case source.OrderNewer, source.OrderParted:
 		}
@@ -59,20 +59,20 @@ func withhold(known *v1alpha1.Withheld, head, applied string, order func(commit 
 	return nil
 }
 
-// Doubt says why what HEAD lacks may not have been taken out of Git, by what is available;
-// nil if it was.
+// Doubt returns why what HEAD does not contain may not have been removed from Git, according to the cached history; nil
+// if it was removed.
 func (s *PlanStep) Doubt() *v1alpha1.Withheld {
 	if s.reviews() {
 		return s.inStatus()
 	}
 	if last := s.Sync.Status.LastVerified; last != nil && last.Newer != nil && render.CommitOf(last.Revision) == s.Snapshot.Commit && s.Before.LastAppliedRevision != "" {
-		// Older by what its signature covers.
+		// Its signed date is older.
 		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonOlderRevision, Revision: s.Snapshot.Revision, From: last.Newer.Revision}
 	}
 	return s.withhold(s.Order)
 }
 
-// inStatus is what the status has in doubt of the same commit.
+// inStatus returns the doubt that the status has about the same commit.
 func (s *PlanStep) inStatus() *v1alpha1.Withheld {
 	if known := s.Before.Withheld; known != nil && render.CommitOf(known.Revision) == s.Snapshot.Commit {
 		return known
@@ -80,9 +80,8 @@ func (s *PlanStep) inStatus() *v1alpha1.Withheld {
 	return nil
 }
 
-// withhold goes by the status and by the record of what was applied, which is not restored
-// with the status: the newer of the two revisions counts. Where that record is lost, nobody
-// knows what of HEAD's past was applied.
+// withhold uses the status and the record of what was applied, which is not restored together with the status: the
+// newer of the two revisions counts. If that record is lost, it is unknown which of HEAD's ancestors were applied.
 func (s *PlanStep) withhold(order func(commit string) source.Order) *v1alpha1.Withheld {
 	head, applied := s.Snapshot.Revision, s.Before.NewestAppliedRevision()
 	doubt := withhold(s.Before.Withheld, head, applied, order)
@@ -95,15 +94,14 @@ func (s *PlanStep) withhold(order func(commit string) source.Order) *v1alpha1.Wi
 	return doubt
 }
 
-// statusIsOlder reports whether only the record knows of the revision for which something is in
-// doubt: the status is as it was before.
+// statusIsOlder reports whether only the record has the revision that causes the doubt: an older status was restored.
 func (s *PlanStep) statusIsOlder(doubt *v1alpha1.Withheld) bool {
 	return doubt != nil && s.Recorded != "" && s.Before.Withheld == nil &&
 		doubt.From == s.Recorded && render.CommitOf(s.Recorded) != render.CommitOf(s.Before.NewestAppliedRevision())
 }
 
-// askForOrder asks the Git host for the history that is not at hand, where something
-// hangs on it, and returns what is in doubt by its answer.
+// askForOrder queries the Git host for history that is not cached, if something depends on it, and returns the
+// resulting doubt.
 func (s *PlanStep) askForOrder(ctx context.Context, planned Planned) (doubt *v1alpha1.Withheld, found bool) {
 	if !is(planned.Doubt, v1alpha1.ReasonHistoryUnknown) {
 		return nil, false
@@ -133,8 +131,7 @@ func (s *PlanStep) askForOrder(ctx context.Context, planned Planned) (doubt *v1a
 	}), true
 }
 
-// unasked reports whether the order of HEAD and of what was applied is unknown, and the Git host has
-// not answered yet.
+// unasked reports whether the order of HEAD and of what was applied is unknown, and the Git host has not answered yet.
 func (s *PlanStep) unasked(doubt *v1alpha1.Withheld) bool {
 	if s.reviews() || !is(doubt, v1alpha1.ReasonHistoryUnknown) {
 		return false
@@ -143,18 +140,17 @@ func (s *PlanStep) unasked(doubt *v1alpha1.Withheld) bool {
 	return !asked.untold || asked.head != s.Snapshot.Commit || asked.other != render.CommitOf(doubt.From)
 }
 
-// endsNodes reports whether a change of the Plan that terminates nodes is held, as it is unknown how HEAD
-// stands to what was applied.
+// endsNodes reports whether a change of the Plan that terminates nodes is held because the order of HEAD and of what
+// was applied is unknown.
 func (p Planned) endsNodes() bool {
 	return slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action == plan.Hold && c.Reason == v1alpha1.ReasonHistoryUnknown })
 }
 
-// is reports whether what HEAD lacks is in doubt for a reason.
+// is reports whether there is doubt, with this reason.
 func is(doubt *v1alpha1.Withheld, reason string) bool { return doubt != nil && doubt.Reason == reason }
 
-// unrecorded are the entries that HEAD lacks and that no removal is recorded of, and
-// those that are held for a reason. What another NodeSync keeps, or may keep, is among
-// them: it may leave under the same revision later.
+// unrecorded returns the entries that HEAD does not contain and for which no removal is recorded, or that are held for
+// a reason. They include what another NodeSync keeps, or may keep: it may be removed under the same revision later.
 func (p Planned) unrecorded(sync *v1alpha1.NodeSync, held string) []types.UID {
 	recorded := map[types.UID]bool{}
 	for _, r := range sync.Status.Removals {
@@ -174,10 +170,9 @@ func (p Planned) unrecorded(sync *v1alpha1.NodeSync, held string) []types.UID {
 	return left
 }
 
-// Withheld is the doubt as the status keeps it, which is written with the revision as
-// applied: else nobody would know of it any more, and what is recorded later would leave.
-// relabelled reports whether more has left Git, whose label was changed by hand, and may be set
-// again.
+// Withheld returns the doubt as the status keeps it. It is written together with the applied revision: otherwise it
+// would be lost, and what is recorded later would be removed. relabelled reports whether further entries were removed
+// from Git whose label was changed by hand, and may be restored.
 func (p Planned) Withheld(ctx context.Context, sync *v1alpha1.NodeSync, relabelled func(context.Context) (bool, error)) *v1alpha1.Withheld {
 	if p.Doubt == nil {
 		return nil
@@ -188,7 +183,7 @@ func (p Planned) Withheld(ctx context.Context, sync *v1alpha1.NodeSync, relabell
 	switch {
 	case p.Doubt.Reason == v1alpha1.ReasonStatusLost && (sync.Status.LastAppliedRevision == "" || len(p.unrecorded(sync, "")) == 0),
 		p.Doubt.Reason == v1alpha1.ReasonHistoryUnknown && len(p.unrecorded(sync, p.Doubt.Reason)) == 0:
-		return nil // what is missing says it by itself, and what is recorded keeps its reason
+		return nil // what is missing is reported by itself, and what is recorded keeps its reason
 	}
 	return p.Doubt
 }

@@ -10,44 +10,45 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Evaluation is what is to be done, and what it was decided from.
+// Evaluation is the plan for a reconcile, and what it was made from.
 type Evaluation struct {
 	finding.Findings
 	// Desired is what Git wants: the charts, their values, the schema and the definitions.
 	Desired Desired
-	// Live is what lives in the cluster. Evaluate adds what only the record of what was applied knows: NodePools that another client
-	// has deleted.
+	// Live contains the live objects. Evaluate adds what only the record of what was applied knows: NodePools that
+	// another client has deleted.
 	Live plan.Live
-	// Plan is what is done with definitions, and what is held.
+	// Plan is what happens to definitions, and what is held.
 	Plan Planned
 	// NotUpgraded is why a change of the charts is not made; the rest was planned under the release that is installed.
 	NotUpgraded error
 }
 
-// Inputs are what an evaluation works with. The daemon, `plumbline plan` and the reviews of pull requests evaluate by the same functions:
-// they differ in what they may read, and in nothing else.
+// Inputs are the dependencies of an evaluation. The daemon, `plumbline plan` and the reviews of pull requests evaluate
+// with the same functions, and differ only in what they may read.
 type Inputs struct {
-	// Wanted, Planning and Charts are the work on what Git wants, on the plan, and on Karpenter's charts. Of what the steps before
-	// them find they have nothing: DesiredStep, PlanStep and ChartStep add it.
+	// Wanted, Planning and Charts are the steps for what Git wants, for the plan, and for Karpenter's charts. The
+	// results of earlier steps are empty: DesiredStep, PlanStep and ChartStep fill them in.
 	Wanted   DesiredStep
 	Planning PlanStep
 	Charts   upgrade.Step
 	// Record is what was applied.
 	Record Record
-	// WithoutCharts is asked if what the charts of the version in Git want cannot be found out, and returns the error unless
-	// the evaluation can go on without them; nil if it never can.
+	// WithoutCharts is called if what the charts of the version in Git contain is unknown, and returns the error unless
+	// the evaluation can continue without them; if nil, it never can.
 	WithoutCharts func(ctx context.Context, ev Evaluation, err error) (Evaluation, error)
-	// Trace notes how long each step took; nil if nobody wants to know.
+	// Trace records how long each step took; nil records nothing.
 	Trace *step.Trace
 }
 
-// Record is what was applied, by the record in the cluster.
+// Record is what was applied, according to the record in the cluster.
 type Record interface {
-	// See reads the record, and adds to what lives what only it knows.
+	// See reads the record, and adds to the live objects what only the record knows.
 	See(ctx context.Context, live plan.Live, set *render.Set) (plan.Live, finding.Findings, error)
-	// Lost reports whether the record is not the one of what lives: it was deleted, restored, or has lost its revision.
+	// Lost reports whether the record does not match the live objects: it was deleted, restored, or has lost its
+	// revision.
 	Lost(live plan.Live, set *render.Set) bool
-	// Revision is the newest one of which anything was written; empty if the record does not have it.
+	// Revision returns the newest revision of which anything was written; empty if the record has none.
 	Revision() string
 }
 
@@ -56,8 +57,8 @@ func Configure(ctx context.Context, in Inputs, ev Evaluation) (Evaluation, error
 	return in.wanted(ctx, ev, (*DesiredStep).Configure)
 }
 
-// Evaluate finds out what Git wants, beginning with what Configure has read, and plans it against what lives. It writes nothing to the cluster,
-// except that Approvals which have expired are deleted.
+// Evaluate finds out what Git wants, starting with what Configure has read, and plans it against the live objects. It
+// writes nothing to the cluster, except that expired Approvals are deleted.
 func Evaluate(ctx context.Context, in Inputs, ev Evaluation) (Evaluation, error) {
 	return step.All(ctx, in.Trace, ev, []step.Of[Evaluation]{
 		{Name: step.ResolveCharts, Do: in.ResolveCharts},
@@ -67,7 +68,8 @@ func Evaluate(ctx context.Context, in Inputs, ev Evaluation) (Evaluation, error)
 	})
 }
 
-// InForce evaluates once more, under the release that is installed, because a change of the charts is refused or held; why is the reason.
+// InForce evaluates again, under the release that is installed, because a change of the charts is refused or held; why
+// is the reason.
 func InForce(ctx context.Context, in Inputs, ev Evaluation, why error) (Evaluation, error) {
 	ev.NotUpgraded = why
 	ev, err := in.wanted(ctx, ev, (*DesiredStep).TakeSchemaInForce)
@@ -80,8 +82,8 @@ func InForce(ctx context.Context, in Inputs, ev Evaluation, why error) (Evaluati
 	return ev, err
 }
 
-// ResolveCharts finds the charts of the version in Git, and the schema of the definitions: that of their CRDs, or of what is
-// installed if it is known that the change is not made.
+// ResolveCharts finds the charts of the version in Git, and the schema of the definitions: that of their CRDs, or of
+// what is installed if it is known that the change is not made.
 func (in Inputs) ResolveCharts(ctx context.Context, ev Evaluation) (Evaluation, error) {
 	var notUpgraded error
 	ev, err := in.wanted(ctx, ev, func(work *DesiredStep, ctx context.Context) (err error) {
@@ -100,12 +102,12 @@ func (in Inputs) ResolveCharts(ctx context.Context, ev Evaluation) (Evaluation, 
 	return ev, err
 }
 
-// evaluation is what the work has found so far.
+// evaluation returns what the step has found so far.
 func (s *DesiredStep) evaluation() Evaluation {
 	return Evaluation{Desired: *s.Desired, Live: s.Live, NotUpgraded: s.NotUpgraded}
 }
 
-// Render makes the Set.
+// Render renders the Set.
 func (in Inputs) Render(ctx context.Context, ev Evaluation) (Evaluation, error) {
 	return in.wanted(ctx, ev, (*DesiredStep).Render)
 }
@@ -118,7 +120,7 @@ func (in Inputs) SeeVanished(ctx context.Context, ev Evaluation) (Evaluation, er
 	return ev, err
 }
 
-// MakePlan plans the Set against what lives.
+// MakePlan plans the Set against the live objects.
 func (in Inputs) MakePlan(ctx context.Context, ev Evaluation) (_ Evaluation, err error) {
 	work := in.PlanStep(ev)
 	work.RecordLost = in.Record.Lost(ev.Live, ev.Desired.Set)
@@ -127,7 +129,7 @@ func (in Inputs) MakePlan(ctx context.Context, ev Evaluation) (_ Evaluation, err
 	return ev, err
 }
 
-// wanted takes one step towards what Git wants.
+// wanted runs one step of DesiredStep.
 func (in Inputs) wanted(ctx context.Context, ev Evaluation, do func(*DesiredStep, context.Context) error) (Evaluation, error) {
 	work := in.DesiredStep(ev)
 	err := do(work, ctx)
@@ -136,14 +138,14 @@ func (in Inputs) wanted(ctx context.Context, ev Evaluation, do func(*DesiredStep
 	return ev, err
 }
 
-// DesiredStep is the work on what Git wants, from what was found so far.
+// DesiredStep returns the step for what Git wants, with what was found so far.
 func (in Inputs) DesiredStep(ev Evaluation) *DesiredStep {
 	work := in.Wanted
 	work.Desired, work.Live, work.NotUpgraded = &ev.Desired, ev.Live, ev.NotUpgraded
 	return &work
 }
 
-// PlanStep is the planning of what was found.
+// PlanStep returns the step for the plan, with what was found so far.
 func (in Inputs) PlanStep(ev Evaluation) *PlanStep {
 	work := in.Planning
 	work.Set, work.Karpenter, work.FileValues, work.Schema, work.Live = ev.Desired.Set, ev.Desired.Karpenter, ev.Desired.FileValues, ev.Desired.Schema, ev.Live
@@ -155,7 +157,7 @@ func (in Inputs) PlanStep(ev Evaluation) *PlanStep {
 	return &work
 }
 
-// ChartStep is the work on Karpenter's charts, from what was found.
+// ChartStep returns the step for Karpenter's charts, with what was found so far.
 func (in Inputs) ChartStep(ev Evaluation) *upgrade.Step {
 	work, git := in.Charts, ev.Desired
 	work.Karpenter, work.Charts, work.Values, work.Permit = git.Karpenter, git.Charts, git.Values, in.DesiredStep(ev).Permit

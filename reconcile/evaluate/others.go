@@ -15,8 +15,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// otherSyncs says of each other NodeSync what is known of its Git. A daemon that
-// was restarted knows of none until each has had a reconcile.
+// otherSyncs returns, for each other NodeSync, what is known of its Git. After a restart, nothing is known before its
+// first reconcile.
 func (s *PlanStep) otherSyncs(all []v1alpha1.NodeSync) []plan.OtherSync {
 	others := make([]plan.OtherSync, 0, len(all))
 	for i := range all {
@@ -28,8 +28,7 @@ func (s *PlanStep) otherSyncs(all []v1alpha1.NodeSync) []plan.OtherSync {
 	return others
 }
 
-// otherSync is what is known of one other NodeSync. One that is being deleted has
-// nothing in Git any more.
+// otherSync returns what is known of one other NodeSync. One that is being deleted has nothing in Git any more.
 func (s *PlanStep) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
 	other := plan.OtherSync{Owner: plan.OwnerOf(sync.Namespace, sync.Name)}
 	switch {
@@ -37,7 +36,7 @@ func (s *PlanStep) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
 		other.Known = true
 		return other
 	case sync.Namespace != s.Namespace:
-		return other // nobody serves it
+		return other // its namespace is not served
 	}
 	other.Awaited, other.Suspended = true, sync.Rests()
 	known := s.Registry.latest(client.ObjectKeyFromObject(sync), sync.UID)
@@ -47,10 +46,10 @@ func (s *PlanStep) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
 	return other
 }
 
-// onlyAsked reports whether no reconcile is made over another NodeSync that renders it: it is asked what it has in Git.
+// onlyAsked reports whether no reconcile of another NodeSync renders it: it only lists what it has in Git on request.
 func (s *PlanStep) onlyAsked(sync *v1alpha1.NodeSync) bool { return sync.Rests() || !s.Takes(sync) }
 
-// failureOf says why another NodeSync fails; empty if it does not.
+// failureOf returns why another NodeSync fails; empty if it does not.
 func (s *PlanStep) failureOf(sync *v1alpha1.NodeSync, known latest) string {
 	if s.onlyAsked(sync) {
 		return known.failure
@@ -61,9 +60,9 @@ func (s *PlanStep) failureOf(sync *v1alpha1.NodeSync, known latest) string {
 	return ""
 }
 
-// waitedSince is since when another NodeSync is waited for; zero if that begins now. Of
-// one that fails the status says so, too: a restart must not begin the time again. One that
-// does not has only to have its first reconcile after the restart.
+// waitedSince returns since when another NodeSync is waited for; zero if the wait starts now. If it fails, the status
+// also has that time: a restart must not reset it. If it does not fail, it only needs its first reconcile after the
+// restart.
 func (s *PlanStep) waitedSince(sync *v1alpha1.NodeSync) time.Time {
 	since, written := s.Memory.unheard[sync.UID], s.Before.Waiting
 	known := s.Registry.latest(client.ObjectKeyFromObject(sync), sync.UID)
@@ -81,15 +80,14 @@ func names(on string, sync *v1alpha1.NodeSync) bool {
 	return on == "NodeSync/"+sync.Name || on == "NodeSync/"+sync.Namespace+"/"+sync.Name
 }
 
-// heard reports whether what is known of another NodeSync is its newest.
+// heard reports whether what is known of another NodeSync is up to date.
 func (s *PlanStep) heard(sync *v1alpha1.NodeSync, known latest) bool {
 	return known.refs != nil && known.generation == sync.Generation && !s.newerThan(known)
 }
 
-// newerThan reports whether our commit is news since another NodeSync has fetched what
-// it has rendered: an entry may have moved between the two, from one repository to
-// another, too. One that has rendered the very commit has it all, unless we are
-// deleted, and do not look for a newer one any more.
+// newerThan reports whether our commit is newer than the last fetch of another NodeSync: an entry may have moved
+// between the two, even from one repository to another. If it has rendered the same commit, it is up to date, unless we
+// are being deleted and no longer look for a newer one.
 func (s *PlanStep) newerThan(other latest) bool {
 	if !s.newsAt().After(other.at) {
 		return false
@@ -98,8 +96,7 @@ func (s *PlanStep) newerThan(other latest) bool {
 	return !s.Sync.DeletionTimestamp.IsZero() || ours == nil || other.commit == "" || ours.Commit != other.commit
 }
 
-// newsAt is when entries may have left this NodeSync last: with its commit, or with its
-// deletion.
+// newsAt returns when entries may last have been removed from this NodeSync: with its commit, or with its deletion.
 func (s *PlanStep) newsAt() time.Time {
 	at := &s.Memory.commitAt
 	if !s.Sync.DeletionTimestamp.IsZero() {
@@ -108,13 +105,13 @@ func (s *PlanStep) newsAt() time.Time {
 		}
 	}
 	if at.After(s.Now) {
-		*at = s.Now // the clock was put back
+		*at = s.Now // the clock was set back
 	}
 	return *at
 }
 
-// awaitOthers notes whether this NodeSync waits for what others have in Git, and
-// has those fetched that are behind. One that is suspended is looked at for it.
+// awaitOthers notes whether this NodeSync waits for what others have in Git, and makes those that are behind fetch. A
+// suspended one lists its entries on request.
 func (s *PlanStep) awaitOthers(made *plan.Plan, all []v1alpha1.NodeSync, holds bool) {
 	awaits, named := len(made.Kept) > 0, map[string]bool{}
 	for i := range made.Changes {
@@ -144,7 +141,7 @@ func (s *PlanStep) awaitOthers(made *plan.Plan, all []v1alpha1.NodeSync, holds b
 	}
 }
 
-// waitSince keeps since when a NodeSync is waited for, which counts as stalled some day.
+// waitSince records since when a NodeSync is waited for; a long wait counts as stalled.
 func (s *PlanStep) waitSince(uid types.UID, since time.Time) {
 	if since.IsZero() || since.After(s.Now) {
 		since = s.Now
@@ -155,8 +152,8 @@ func (s *PlanStep) waitSince(uid types.UID, since time.Time) {
 	}
 }
 
-// askOther has another NodeSync fetched that is behind. One that is only asked, as it is suspended, is looked at,
-// once in its interval as long as something waits, as no reconcile of its own does.
+// askOther makes another NodeSync that is behind fetch. A suspended one lists its entries on request, once in its
+// interval while something waits, because it has no reconciles of its own.
 func (s *PlanStep) askOther(other *v1alpha1.NodeSync, known latest) {
 	name, heard, notBefore := client.ObjectKeyFromObject(other), s.heard(other, known), s.newsAt()
 	if !s.onlyAsked(other) {
@@ -178,14 +175,13 @@ func (s *PlanStep) askOther(other *v1alpha1.NodeSync, known latest) {
 	if heard {
 		notBefore = s.Now
 	}
-	s.WakeBy(s.Now.Add(s.Retry)) // nobody wakes us where that fails as before
+	s.WakeBy(s.Now.Add(s.Retry)) // no event follows if that fails as before
 	s.Registry.ask(name, other.UID, notBefore)
 	s.Fetch(name, notBefore)
 }
 
-// GoesTo returns what names the NodeSync that an object goes to, by what is known of all
-// at the moment at which it is asked: another one may have rendered, and applied, since
-// the Plan was made. It names none for an object that goes to nobody.
+// GoesTo returns a function that names the NodeSync that will manage an object, given the current state of all: another
+// one may have rendered, and applied, since the Plan was made. It returns "" if there is none.
 func (s *PlanStep) GoesTo(ctx context.Context) (func(*unstructured.Unstructured) string, error) {
 	all, err := s.nodeSyncs(ctx)
 	if err != nil {

@@ -81,8 +81,9 @@ type PlanStep struct {
 	// Retry is how long plumbline waits before it queries a Git host again that did not answer.
 	Retry time.Duration
 
-	// Ask asks AWS what the selectors resolve to for the EKS cluster with a name in a region; nil if AWS is not asked. NotAsked is the
-	// reason then; empty if there is nothing to report. Resolve asks the same for the cluster that Git names.
+	// Ask queries AWS for what the selectors resolve to, for the EKS cluster with a name in a region; nil if AWS is not
+	// queried. NotAsked is the reason then; empty if there is nothing to report. Resolve does the same for the cluster
+	// that Git names.
 	Ask      func(cluster, region string) plan.Ask
 	NotAsked string
 	Resolve  plan.Ask

@@ -13,8 +13,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Registry says of each NodeSync what it has in Git, and what it waits for, for the
-// reconciles of the others. Losing it costs a reconcile of each. The zero value knows none.
+// Registry records what each NodeSync has in Git, and what it waits for, for the reconciles of the others. Losing it
+// costs a reconcile of each. The zero value is empty.
 type Registry struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]*entry
@@ -24,34 +24,32 @@ type Registry struct {
 type entry struct {
 	uid types.UID
 	latest
-	// awaits reports whether it waits to know what others have in Git, and holds that it holds
-	// something for the number of nodes.
+	// awaits reports whether it waits for what others have in Git, and holds whether it holds something because of the
+	// number of nodes.
 	awaits, holds bool
-	// ask reports that it is suspended and to be looked at, for what is no older than this;
-	// nil if nobody wants to know.
+	// ask reports that it is suspended and must list its entries, from a fetch no older than this; nil if nothing waits
+	// for them.
 	ask *time.Time
 }
 
-// latest is what is known of a NodeSync's newest Set: its entries, of which
-// generation of the NodeSync it is, and when its fetch began.
+// latest describes a NodeSync's newest Set: its entries, the generation of the NodeSync, and when its fetch started.
 type latest struct {
 	refs       map[render.Ref]bool
 	generation int64
 	commit     string
 	at         time.Time
-	// failure is why the Git of a suspended NodeSync could not be read when it was tried
-	// last, and failedAt when that was.
+	// failure is why the Git of a suspended NodeSync could not be read the last time, and failedAt is when that was.
 	failure  string
 	failedAt time.Time
 }
 
-// has reports whether exactly the entries of a Set are known.
+// has reports whether exactly the entries of a Set are recorded.
 func (l latest) has(set *render.Set) bool {
 	return l.refs != nil && len(l.refs) == len(set.Objects) &&
 		!slices.ContainsFunc(set.Objects, func(o render.Object) bool { return !l.refs[o.Ref] })
 }
 
-// entriesOf are the entries of a Set.
+// entriesOf returns the entries of a Set.
 func entriesOf(set *render.Set) map[render.Ref]bool {
 	entries := make(map[render.Ref]bool, len(set.Objects))
 	for _, object := range set.Objects {
@@ -60,15 +58,14 @@ func entriesOf(set *render.Set) map[render.Ref]bool {
 	return entries
 }
 
-// Forget drops what is known of a NodeSync.
+// Forget drops the record of a NodeSync.
 func (r *Registry) Forget(name types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.of, name)
 }
 
-// Remember notes a NodeSync's newest Set, and returns the NodeSyncs that wait to
-// know of it, where it is news.
+// Remember records a NodeSync's newest Set. If it is new, it returns the NodeSyncs that wait for it.
 func (r *Registry) Remember(name types.NamespacedName, uid types.UID, set *render.Set, generation int64, at time.Time) (waiting []types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +81,7 @@ func (r *Registry) Remember(name types.NamespacedName, uid types.UID, set *rende
 	return r.waiting(name)
 }
 
-// waiting are the NodeSyncs that wait to know what others have. r.mu is held.
+// waiting returns the NodeSyncs that wait for what others have in Git. The caller holds r.mu.
 func (r *Registry) waiting(of types.NamespacedName) (waiting []types.NamespacedName) {
 	for other, known := range r.of {
 		if known.awaits && other != of {
@@ -94,7 +91,7 @@ func (r *Registry) waiting(of types.NamespacedName) (waiting []types.NamespacedN
 	return waiting
 }
 
-// ask notes that a suspended NodeSync is to be looked at, for what is no older than a time.
+// ask notes that a suspended NodeSync must list its entries, from a fetch no older than a time.
 func (r *Registry) ask(name types.NamespacedName, uid types.UID, notBefore time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,7 +100,7 @@ func (r *Registry) ask(name types.NamespacedName, uid types.UID, notBefore time.
 	}
 }
 
-// asked takes the question that a suspended NodeSync is asked.
+// asked takes that request from a suspended NodeSync.
 func (r *Registry) asked(name types.NamespacedName, uid types.UID) (notBefore time.Time, asked bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,8 +112,8 @@ func (r *Registry) asked(name types.NamespacedName, uid types.UID) (notBefore ti
 	return notBefore, true
 }
 
-// fail notes why the Git of a suspended NodeSync could not be read, and returns the
-// NodeSyncs that wait to know, where it is news.
+// fail records why the Git of a suspended NodeSync could not be read. If that is new, it returns the NodeSyncs that
+// wait for it.
 func (r *Registry) fail(name types.NamespacedName, uid types.UID, reason string, at time.Time) (waiting []types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,7 +126,7 @@ func (r *Registry) fail(name types.NamespacedName, uid types.UID, reason string,
 	return r.waiting(name)
 }
 
-// entry is that of a NodeSync, a new one where it was recreated.
+// entry returns the entry of a NodeSync, a new one if it was recreated.
 func (r *Registry) entry(name types.NamespacedName, uid types.UID) *entry {
 	if r.of == nil {
 		r.of = map[types.NamespacedName]*entry{}
@@ -142,7 +139,7 @@ func (r *Registry) entry(name types.NamespacedName, uid types.UID) *entry {
 	return fresh
 }
 
-// latest is what is known of a NodeSync's newest Set; nothing before its first.
+// latest describes a NodeSync's newest Set; zero before its first.
 func (r *Registry) latest(name types.NamespacedName, uid types.UID) latest {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,7 +149,7 @@ func (r *Registry) latest(name types.NamespacedName, uid types.UID) latest {
 	return latest{}
 }
 
-// note notes what a NodeSync waits for.
+// note records what a NodeSync waits for.
 func (r *Registry) note(name types.NamespacedName, uid types.UID, awaits, holds bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,7 +165,7 @@ func (r *Registry) Wants(name types.NamespacedName, ref render.Ref) bool {
 	return ok && known.refs[ref]
 }
 
-// Awaits reports whether a NodeSync waits to know what others have in Git.
+// Awaits reports whether a NodeSync waits for what others have in Git.
 func (r *Registry) Awaits(name types.NamespacedName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +173,7 @@ func (r *Registry) Awaits(name types.NamespacedName) bool {
 	return ok && known.awaits
 }
 
-// Holds reports whether a NodeSync holds something for the number of nodes.
+// Holds reports whether a NodeSync holds something because of the number of nodes.
 func (r *Registry) Holds(name types.NamespacedName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,10 +181,9 @@ func (r *Registry) Holds(name types.NamespacedName) bool {
 	return ok && known.holds
 }
 
-// Answer is what a reconcile of a NodeSync does that is suspended or only loses its nodes: it lists what the
-// NodeSync has in Git where another one has asked, and wakes those that wait to know. An entry may have
-// moved from there to here, and such a NodeSync renders nothing for itself. Nothing is
-// written.
+// Answer is the reconcile of a NodeSync that is suspended or only loses its nodes: if another one has requested it, it
+// lists what the NodeSync has in Git, and wakes those that wait for it. An entry may have moved from there to here, and
+// such a NodeSync renders nothing for itself. Nothing is written.
 func (s *PlanStep) Answer(ctx context.Context) {
 	notBefore, asked := s.Registry.asked(s.name(), s.Sync.UID)
 	if !asked {
@@ -204,8 +200,8 @@ func (s *PlanStep) Answer(ctx context.Context) {
 	}
 }
 
-// entries are those of its newest revision. Their schema does not matter: only their names
-// do. A folder that is missing or empty has none.
+// entries returns those of its newest revision. Only their names matter, so no schema is needed. A missing or empty
+// folder has none.
 func (s *PlanStep) entries(ctx context.Context, notBefore time.Time) (*render.Set, time.Time, error) {
 	snapshot, began, err := s.Read(ctx, notBefore)
 	if err != nil {

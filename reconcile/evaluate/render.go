@@ -13,8 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Render makes the Set. Where a change of the charts is not made, definitions that
-// need it wait for it.
+// Render renders the Set. If a change of the charts is not made, definitions that need it wait for it.
 func (s *DesiredStep) Render(ctx context.Context) error {
 	if err := s.withheld(s.makeSet(ctx)); err != nil {
 		return err
@@ -23,14 +22,14 @@ func (s *DesiredStep) Render(ctx context.Context) error {
 	return nil
 }
 
-// rescue has NodePools name a copy of a class that was deleted while nodes are on it.
+// rescue points NodePools at a copy of their class if that was deleted while nodes use it.
 func (s *DesiredStep) rescue() {
 	if s.Sync.Spec.Removal.Rescue && s.Set != nil {
 		s.Set = s.Memory.rescuer.Rescued(s.Set, s.Live, plan.OwnerOf(s.Sync.Namespace, s.Sync.Name))
 	}
 }
 
-// makeSet renders, or takes the last Set where none of its inputs changed.
+// makeSet renders, or returns the last Set if none of its inputs has changed.
 func (s *DesiredStep) makeSet(ctx context.Context) error {
 	key := s.renderKey()
 	if last := s.Memory.Set; last != nil && s.Memory.renderedBy == key {
@@ -61,12 +60,12 @@ func (s *DesiredStep) makeSet(ctx context.Context) error {
 	return nil
 }
 
-// renderKey is what a Set is rendered by.
+// renderKey returns what a Set is rendered with.
 func (s *DesiredStep) renderKey() renderKey {
 	return renderKey{schema: s.SchemaIdentity, older: s.Older, path: s.Sync.Spec.Path}
 }
 
-// renderAll renders for the version in Git, and for one in force that is older.
+// renderAll renders for the version in Git, and for an older one in force.
 func (s *DesiredStep) renderAll(ctx context.Context) (*render.Set, error) {
 	if s.Older != nil {
 		if _, err := render.Render(ctx, *s.Snapshot, s.Sync.Spec.Path, s.Karpenter, s.Older, render.WithConfinement(s.Confine)); err != nil {
@@ -83,20 +82,20 @@ type slow struct {
 	err     error
 }
 
-// slowAttempt is what a render was made of: another one is made at once.
+// slowAttempt is the inputs of a render: other inputs are rendered at once.
 type slowAttempt struct {
 	commit, attempt string
 	key             renderKey
 }
 
-// slowLasts is how long a commit that took too long is not rendered again.
+// slowLasts is how long a commit whose render took too long is not rendered again.
 const slowLasts = 10 * time.Minute
 
 func (s *DesiredStep) attemptAt(key renderKey) slowAttempt {
 	return slowAttempt{commit: s.Snapshot.Revision, attempt: s.Attempt, key: key}
 }
 
-// slowLately is why what a render is made of is not tried: it took too long.
+// slowLately returns why the inputs of a render are not tried: it took too long recently.
 func (s *DesiredStep) slowLately(key renderKey) error {
 	last := s.Memory.slow
 	if last.err == nil || last.attempt != s.attemptAt(key) || finding.Due(s.Now, last.at, slowLasts) {
@@ -106,10 +105,10 @@ func (s *DesiredStep) slowLately(key renderKey) error {
 	return last.err
 }
 
-// readKey is what the files of a commit are read for, whatever is made of them.
+// readKey is the key for reading the files of a commit, independently of the schema and charts.
 func (s *DesiredStep) readKey() renderKey { return renderKey{path: s.Sync.Spec.Path} }
 
-// tooSlow remembers a render that took too long. Other errors it leaves as they are.
+// tooSlow remembers a render that took too long. It returns other errors unchanged.
 func (s *DesiredStep) tooSlow(key renderKey, err error) error {
 	var late *render.SlowError
 	if !errors.As(err, &late) {
@@ -123,8 +122,8 @@ func (s *DesiredStep) tooSlow(key renderKey, err error) error {
 	return err
 }
 
-// inputsUnchanged reports whether a render would read what the last one has read.
-// The files of one commit need no look.
+// inputsUnchanged reports whether a render would read the same files as the last one. The files of the same commit are
+// not compared.
 func (s *DesiredStep) inputsUnchanged(last *render.Set) (bool, error) {
 	if last.Commit != "" && last.Commit == s.Snapshot.Commit {
 		return true, nil
