@@ -22,8 +22,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
-// Conclude is the one place where what a reconcile found becomes status, events,
-// metrics, commit statuses and the time of the next reconcile.
+// Conclude turns what a reconcile found into status, events, metrics, commit statuses and the time of the next
+// reconcile. Nothing else does.
 func (s *Step) Conclude(ctx context.Context) (ctrl.Result, error) {
 	s.postFinalStatus(ctx)
 	s.recallLaunches()
@@ -68,7 +68,7 @@ func (s *Step) Summarize() {
 	s.noteDrift()
 	s.noteInstances()
 	s.noteTerminations()
-	if s.Sync.Keeps() { // nobody looks at nodes that end
+	if s.Sync.Keeps() { // nodes that are being terminated are not compared
 		status.Rollout, status.LaunchFailing, status.Instances = nil, nil, nil
 	}
 	status.OpenRemovals = 0
@@ -77,7 +77,7 @@ func (s *Step) Summarize() {
 			status.OpenRemovals++
 		}
 	}
-	// One that was suspended before its first reconcile has been looked at by none.
+	// A NodeSync that was suspended before its first reconcile has not been looked at.
 	unseen := s.Suspended && !conditions.Has(s.Sync, meta.ReadyCondition)
 	if !s.Elsewhere && !unseen {
 		status.ObservedGeneration = s.Sync.Generation
@@ -90,11 +90,11 @@ func (s *Step) Summarize() {
 	bound(status)
 }
 
-// timestamp is the reconcile's time as status holds it.
+// timestamp returns the reconcile's time, with the precision of the status.
 func (s *Step) timestamp() metav1.Time { return metav1.NewTime(s.Began.Truncate(time.Second)) }
 
-// setWaiting says what is waited for, and since when. What may not come by itself stays there
-// whatever the verdict: a daemon that is restarted reads off it how long that lasts.
+// setWaiting records what is waited for, and since when. A wait that may not end by itself stays recorded whatever the
+// verdict: after a restart, the daemon reads from it how long the wait has lasted.
 func (s *Step) setWaiting(v Verdict) {
 	first := s.lastingWait()
 	if v.Class == Working && len(s.Waits) > 0 {
@@ -125,7 +125,7 @@ func (s *Step) record(ctx context.Context) {
 
 func (s *Step) superseded() bool { return s.Fault != nil && s.Fault.Class == fault.Superseded }
 
-// result says when the next reconcile comes, where no watch wakes us before.
+// result returns when the next reconcile comes unless a watch triggers one earlier.
 func (s *Step) result() ctrl.Result {
 	if s.superseded() {
 		return ctrl.Result{RequeueAfter: s.Memory.requeues.pace(s.Now(), finding.Soon)}
@@ -147,53 +147,51 @@ func (s *Step) result() ctrl.Result {
 
 func (s *Step) name() types.NamespacedName { return client.ObjectKeyFromObject(s.Sync) }
 
-// manyWrites is from how many changes on they are announced, since fewer are written at once. Each announcement costs a
-// write of the status and a pending commit status.
+// manyWrites is the number of changes above which they are announced; fewer are written at once. Each announcement
+// costs a write of the status and a pending commit status.
 const manyWrites = 8
 
 // Many reports whether a number of changes takes long to write.
 func Many(writes int) bool { return writes > manyWrites }
 
-// Announce writes what a reconcile is about to do, where that takes long: until it ends, the
-// status would go on saying Ready of the revision before. The conclusion writes over it.
-// The error is the API server's; a conflict reports that the reconcile goes by an old NodeSync.
+// Announce writes what a reconcile is about to do, if that takes long: until then, the status would still report Ready
+// for the previous revision. The conclusion overwrites it. The error is the API server's; a conflict means that the
+// reconcile uses an outdated NodeSync.
 func (s *Step) Announce(ctx context.Context) error {
 	s.Redact()
-	s.SawRollout = s.Sync.Status.Rollout != nil // one that begins is recorded
+	s.SawRollout = s.Sync.Status.Rollout != nil // a rollout that starts is recorded
 	s.setConditions(s.Verdict())
 	s.report(ctx)
 	err := s.writeStatus(ctx)
 	if denied(err) {
-		return nil // the conclusion says so
+		return nil // the conclusion reports it
 	}
 	return err
 }
 
-// The longest messages in a status, in bytes. The API server takes 32,768 for a
-// condition, and etcd 1.5 MB for the whole object, of which there may be hundreds of
-// removals.
+// The longest messages in a status, in bytes. The API server allows 32,768 for a condition, and etcd 1.5 MB for the
+// whole object, which may have hundreds of removals.
 const (
-	// MaxMessage is that of a condition.
+	// MaxMessage is for a condition.
 	MaxMessage        = 8 << 10
 	maxText           = 2 << 10
 	maxRemovalMessage = 512
-	// leastMessage is that of a record where the API server refuses longer ones.
+	// leastMessage is for a record if the API server refuses longer ones.
 	leastMessage = 128
-	// maxEventMessage is what the API server takes for an event.
+	// maxEventMessage is the API server's limit for an event.
 	maxEventMessage = 1024
 )
 
-// boundRemovals cuts the messages of removals, before anything sums them up. What
-// identifies a removal is never cut: it is the record that it goes by.
+// boundRemovals truncates the messages of removals, before they are summarized. What identifies a removal is never
+// truncated: the removal depends on it.
 func boundRemovals(removals []v1alpha1.Removal) {
 	for i := range removals {
 		removals[i].Message = finding.Bounded(removals[i].Message, maxRemovalMessage)
 	}
 }
 
-// bound cuts what other programs, or a commit with very many mistakes, have made too
-// long for a status. Conditions are cut before they are set: one whose message changes
-// counts as new.
+// bound truncates texts from other programs, or about a commit with very many mistakes, that are too long for a status.
+// Conditions are truncated before they are set: one whose message changes counts as new.
 func bound(s *v1alpha1.NodeSyncStatus) {
 	for i := range s.Stages {
 		s.Stages[i].Message = finding.Bounded(s.Stages[i].Message, maxText)
@@ -210,7 +208,7 @@ func bound(s *v1alpha1.NodeSyncStatus) {
 	}
 }
 
-// boundRollouts cuts the messages of stopped rollouts to so many bytes.
+// boundRollouts truncates the messages of stopped rollouts to a number of bytes.
 func boundRollouts(rollouts []v1alpha1.PoolRollout, most int) {
 	for i := range rollouts {
 		p := &rollouts[i]
@@ -221,9 +219,8 @@ func boundRollouts(rollouts []v1alpha1.PoolRollout, most int) {
 	}
 }
 
-// save writes the finalizer and the status, each only where it changed. The
-// status goes with the resourceVersion it was made from: it is the record of
-// removals, and a stale pass must not overwrite one.
+// save writes the finalizer and the status, each only if it changed. The status is written with the resourceVersion
+// that it was computed from: it is the record of removals, and an outdated reconcile must not overwrite one.
 func (s *Step) save(ctx context.Context) error {
 	if !equality.Semantic.DeepEqual(s.stored().Finalizers, s.Sync.Finalizers) {
 		after := s.stored().DeepCopy()
@@ -239,7 +236,7 @@ func (s *Step) save(ctx context.Context) error {
 	return s.stale(s.writeStatus(ctx))
 }
 
-// writeStatus writes the status where it has changed.
+// writeStatus writes the status if it has changed.
 func (s *Step) writeStatus(ctx context.Context) error {
 	status := s.Sync.Status.DeepCopy()
 	if equality.Semantic.DeepEqual(&s.stored().Status, status) {
@@ -255,22 +252,22 @@ func (s *Step) writeStatus(ctx context.Context) error {
 	return nil
 }
 
-// stored is the NodeSync as this reconcile has last seen it on the API server.
+// stored returns the NodeSync as this reconcile last saw it on the API server.
 func (s *Step) stored() *v1alpha1.NodeSync { return cmp.Or(s.Stored, s.Before) }
 
 func (s *Step) patch() client.Patch {
 	return client.MergeFromWithOptions(s.stored(), client.MergeFromWithOptimisticLock{})
 }
 
-// written notes what the API server has now.
+// written records what the API server has now.
 func (s *Step) written(after *v1alpha1.NodeSync) {
 	s.Saves++
 	s.Stored, s.Memory.Saved = after, after.ResourceVersion
 	s.Sync.ResourceVersion = after.ResourceVersion
 }
 
-// stale turns a lost race into another look: no status was written. Events about what the
-// pass has written to the cluster are kept.
+// stale turns a conflict into another reconcile: no status was written. Events about what the reconcile has written to
+// the cluster are kept.
 func (s *Step) stale(err error) error {
 	if err == nil || apierrors.IsNotFound(err) {
 		return nil
@@ -283,20 +280,18 @@ func (s *Step) stale(err error) error {
 	return err
 }
 
-// A reconcile may ask for the next one at once, and most that do are through with it after
-// a few. What asks for it again and again, for whatever reason, gets one each
-// requeueEvery after the first requeueBurst.
+// A reconcile may request the next one at once, and usually stops after a few. If it keeps doing so, for whatever
+// reason, it gets one each requeueEvery after the first requeueBurst.
 const (
 	requeueEvery = time.Second
 	requeueBurst = 20
 )
 
-// requeueLimiter bounds how often reconciles of one NodeSync follow each other at once. The zero
-// value has let none through yet.
+// requeueLimiter limits how often reconciles of one NodeSync follow each other at once. The zero value is ready to use.
 type requeueLimiter struct{ limit *rate.Limiter }
 
-// pace is how long to wait where a reconcile is wanted after a time: that, or longer where
-// too many have been wanted at once.
+// pace returns how long to wait if a reconcile is wanted after a time: that time, or longer if too many were wanted at
+// once.
 func (l *requeueLimiter) pace(now time.Time, wanted time.Duration) time.Duration {
 	if wanted >= requeueEvery {
 		return wanted
@@ -307,7 +302,7 @@ func (l *requeueLimiter) pace(now time.Time, wanted time.Duration) time.Duration
 	next := l.limit.ReserveN(now, 1)
 	wait := next.DelayFrom(now)
 	if wait > requeueEvery {
-		next.CancelAt(now) // passes that a watch wakes meanwhile do not add up
+		next.CancelAt(now) // reconciles that a watch triggers meanwhile do not add up
 		wait = requeueEvery
 	}
 	return max(wanted, wait, time.Millisecond)

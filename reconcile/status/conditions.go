@@ -24,16 +24,16 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// condition is one beside Ready, Reconciling and Stalled.
+// condition is a condition other than Ready, Reconciling and Stalled.
 type condition struct {
 	kind string
 	set  func(*Step)
-	// keptWhileSuspended reports whether it stays true while nobody looks, and ofNodes that it is of nodes, which
-	// end while only definitions stay.
+	// keptWhileSuspended reports whether it stays true while the NodeSync is suspended, and ofNodes whether it is about
+	// nodes, which are terminated while only definitions stay.
 	keptWhileSuspended, ofNodes bool
 }
 
-// ownConditions are all of them.
+// ownConditions returns all of them.
 func ownConditions() []condition {
 	return []condition{
 		{v1alpha1.SourceVerifiedCondition, (*Step).setSourceVerified, true, false},
@@ -57,15 +57,14 @@ func ownConditions() []condition {
 	}
 }
 
-// setConditions speaks kstatus: Ready True is done, Reconciling True is at
-// work, Stalled True needs a person.
+// setConditions follows kstatus: Ready True is done, Reconciling True is in progress, Stalled True needs a person.
 func (s *Step) setConditions(v Verdict) {
 	if s.Suspended {
 		s.suspendConditions()
 		return
 	}
-	// A condition that stays is not taken off and set again: it would be new
-	// each time, and the status would be written at each reconcile.
+	// A condition that stays is not removed and set again: it would be new each time, and each reconcile would write
+	// the status.
 	switch v.Class {
 	case Done:
 		conditions.Delete(s.Sync, meta.ReconcilingCondition)
@@ -90,7 +89,7 @@ func (s *Step) setConditions(v Verdict) {
 	}
 }
 
-// suspendConditions leaves what is true of a suspended NodeSync.
+// suspendConditions keeps the conditions that are still true of a suspended NodeSync.
 func (s *Step) suspendConditions() {
 	conditions.Delete(s.Sync, meta.ReconcilingCondition)
 	for _, c := range ownConditions() {
@@ -103,8 +102,8 @@ func (s *Step) suspendConditions() {
 	s.setSuspendedRemovals()
 }
 
-// setCloudVerified reports whether EC2 can be asked, and is the account that this cluster's
-// nodes are in. A reconcile that has not come so far leaves what was there.
+// setCloudVerified reports whether EC2 can be queried, and is the account of this cluster's nodes. A reconcile that did
+// not check it keeps what was reported.
 func (s *Step) setCloudVerified() {
 	switch verdict := s.CloudVerified; {
 	case verdict == nil:
@@ -115,7 +114,7 @@ func (s *Step) setCloudVerified() {
 	}
 }
 
-// setSuspendedRemovals says which removals a suspended NodeSync leaves where they are.
+// setSuspendedRemovals reports which removals are paused while the NodeSync is suspended.
 func (s *Step) setSuspendedRemovals() {
 	if len(s.Sync.Status.Removals) == 0 || s.Sync.Drained() {
 		return
@@ -135,8 +134,7 @@ func (s *Step) setRemoving() {
 	conditions.MarkTrue(s.Sync, v1alpha1.RemovingCondition, v1alpha1.ReasonRemoving, "%s", s.describeRemovals())
 }
 
-// setNodeDrift tells of unexpected node drift, for as long as it lasts. A reconcile
-// that has not come so far leaves what was reported.
+// setNodeDrift reports unexpected node drift while it lasts. A reconcile that did not check it keeps what was reported.
 func (s *Step) setNodeDrift() {
 	k := s.Sync.Status.Karpenter
 	switch {
@@ -148,8 +146,8 @@ func (s *Step) setNodeDrift() {
 	s.warnOfCondition(v1alpha1.NodeDriftCondition)
 }
 
-// setExtraFields tells of fields that Git does not write, for as long as they are there. A
-// pass that has not come so far leaves what was reported.
+// setExtraFields reports fields that Git does not set while they exist. A reconcile that did not check it keeps what
+// was reported.
 func (s *Step) setExtraFields() {
 	if !s.Planned {
 		return
@@ -165,12 +163,12 @@ func (s *Step) setExtraFields() {
 	s.setTrouble(v1alpha1.ExtraFieldsCondition, v1alpha1.ReasonExtraFields, said)
 }
 
-// setTrouble has a condition say what is wrong, for as long as it is, and an event say so once.
+// setTrouble reports a problem in a condition while it lasts, and in one event.
 func (s *Step) setTrouble(kind, reason, words string) {
 	s.setTroubleInShort(kind, reason, words, "")
 }
 
-// setTroubleInShort is setTrouble with an event that has the details; empty if there are no more than the condition has.
+// setTroubleInShort is setTrouble with an event that has the details; empty if the condition has them all.
 func (s *Step) setTroubleInShort(kind, reason, words, details string) {
 	if words == "" {
 		conditions.Delete(s.Sync, kind)
@@ -180,7 +178,7 @@ func (s *Step) setTroubleInShort(kind, reason, words, details string) {
 	s.warnOfConditionIn(kind, details)
 }
 
-// setUnknown has a condition report that is unknown whether something is wrong, and why.
+// setUnknown reports in a condition that it is unknown whether there is a problem, and why.
 func (s *Step) setUnknown(kind, reason, words string) {
 	conditions.MarkUnknown(s.Sync, kind, reason, "%s", finding.Bounded(words, MaxMessage))
 	s.warnOfCondition(kind)
@@ -198,8 +196,8 @@ func (s *Step) warnOfConditionIn(kind, details string) {
 	}
 }
 
-// setSourceVerified says, as Flux does, whether the revision was verified. What was
-// verified before stands while nothing newer is known.
+// setSourceVerified reports, as Flux does, whether the revision was verified. The last result stays while nothing newer
+// is known.
 func (s *Step) setSourceVerified() {
 	last := s.Sync.Status.LastVerified
 	switch {
@@ -229,7 +227,7 @@ func describeVerified(v v1alpha1.VerifiedRevision) string {
 	return fmt.Sprintf("verified signature of %s: signed with %s", what, v.Signer)
 }
 
-// Stages says how far each Stage of a Set has come; nil without a Set.
+// Stages returns how far each Stage of a Set has come; nil without a Set.
 func Stages(set *render.Set, crds, controller cluster.Readiness, definitions cluster.ByRef) []Stage {
 	if set == nil {
 		return nil
@@ -245,7 +243,7 @@ func Stages(set *render.Set, crds, controller cluster.Readiness, definitions clu
 	}
 }
 
-// listStages turns them into status. Where none was looked at, they keep what they had.
+// listStages converts them for the status. If none was checked, they keep what they had.
 func (s *Step) listStages(before []v1alpha1.StageStatus) []v1alpha1.StageStatus {
 	if s.Stages == nil {
 		return before
@@ -266,8 +264,7 @@ func (s *Step) listStages(before []v1alpha1.StageStatus) []v1alpha1.StageStatus 
 	return list
 }
 
-// missing are the messages of Stages that are done though something of them is
-// missing, and that were not told before.
+// missing returns the messages of Stages that are done although something is missing, unless they were reported before.
 func missing(now, before []v1alpha1.StageStatus) []string {
 	var found []string
 	for _, stage := range now {
@@ -281,8 +278,8 @@ func missing(now, before []v1alpha1.StageStatus) []string {
 	return found
 }
 
-// uncharted says why the charts are not as Git has them, where the reconcile went on over
-// what is installed; nil if they are, or where Verdict has said it first.
+// uncharted returns why the charts are not as in Git, if the reconcile continued with what is installed; nil if they
+// are, or if Verdict reports that first.
 func (s *Step) uncharted() *fault.Error {
 	switch {
 	case s.Unpulled != nil:
@@ -296,8 +293,8 @@ func (s *Step) uncharted() *fault.Error {
 // holds reports whether the guard, or a lost status, holds something.
 func (s *Step) holds() bool { return len(s.Held)+len(heldRemovals(s.Sync.Status.Removals)) > 0 }
 
-// withCharts puts the refusal of the charts before a verdict on something else: another
-// commit may be needed for each. brief is what a commit status has of that verdict.
+// withCharts puts the refusal of the charts before a verdict on something else: each may need a separate commit. brief
+// is that verdict in a commit status.
 func (s *Step) withCharts(v Verdict, brief string) Verdict {
 	charts := s.uncharted()
 	if charts == nil {
@@ -306,7 +303,7 @@ func (s *Step) withCharts(v Verdict, brief string) Verdict {
 	return verdictOf(charts).and(v, brief)
 }
 
-// withHeld puts what is held behind a verdict on something else.
+// withHeld appends what is held to a verdict on something else.
 func (s *Step) withHeld(v Verdict) Verdict {
 	if !s.holds() {
 		return v
@@ -315,8 +312,8 @@ func (s *Step) withHeld(v Verdict) Verdict {
 	return v.and(s.heldVerdict(held), heldBrief(s.Held, held))
 }
 
-// withController says besides that Karpenter's controller does not run as it should: what is held
-// or stalled would hide it, and it may be the cause.
+// withController appends that Karpenter's controller does not run properly: what is held or stalled would hide it, and
+// it may be the cause.
 func (s *Step) withController(v Verdict) Verdict {
 	for _, stage := range s.Stages {
 		if stage.Ready {
@@ -325,14 +322,13 @@ func (s *Step) withController(v Verdict) Verdict {
 		if stage.Name == render.StageController && stage.Message != "" && !strings.Contains(v.Message, stage.Message) {
 			v.Message += "; Karpenter's controller: " + stage.Message
 		}
-		break // what comes after one that is not Ready was not looked at
+		break // the ones after a Stage that is not Ready were not checked
 	}
 	return v
 }
 
-// and is two verdicts in one, the first of them first. The graver one gives class and
-// reason. A commit status, which is short, has brief, which names the second one, before
-// the words of the first; without one it has those of the graver.
+// and combines two verdicts, the first of them first. The more severe one determines class and reason. A commit status,
+// which is short, starts with brief, which names the second one; without brief, it has the text of the more severe one.
 func (v Verdict) and(second Verdict, brief string) Verdict {
 	both := v
 	if second.Class > v.Class {
@@ -346,14 +342,14 @@ func (v Verdict) and(second Verdict, brief string) Verdict {
 	return both
 }
 
-// Notices notifies the receivers of a NodeSync, and keeps no reconcile waiting.
+// Notices notifies the receivers of a NodeSync, without blocking a reconcile.
 type Notices interface {
 	Send(ctx context.Context, to []v1alpha1.Notify, notices []notify.Notice)
-	// Failed is what was not sent since it was asked last.
+	// Failed returns what could not be sent since the last call.
 	Failed(sync types.NamespacedName) []string
 }
 
-// noteNotices records in the status what is to be notified, and reports what was not sent.
+// noteNotices records in the status what to notify about, and reports what could not be sent.
 func (s *Step) noteNotices() []notify.Notice {
 	if s.Elsewhere {
 		return nil // its Secrets must not be read
@@ -366,16 +362,16 @@ func (s *Step) noteNotices() []notify.Notice {
 	return notices
 }
 
-// notify sends them once the status stands in the cluster that records them: where it does not, the
-// next reconcile finds the same change.
+// notify sends notices once the status that records them is written: otherwise, the next reconcile finds the same
+// change.
 func (s *Step) notify(ctx context.Context, notices []notify.Notice) {
 	if len(notices) > 0 && equality.Semantic.DeepEqual(s.stored().Status, s.Sync.Status) {
 		s.Notices.Send(ctx, s.Sync.Spec.Notify, notices)
 	}
 }
 
-// setIntolerantDaemonSets tells of DaemonSets that a drain evicts too early, for as long as they
-// lack their toleration. A reconcile that has not come so far leaves what was reported.
+// setIntolerantDaemonSets reports DaemonSets that a drain evicts too early, while their toleration is missing. A
+// reconcile that did not check it keeps what was reported.
 func (s *Step) setIntolerantDaemonSets() {
 	const kind = v1alpha1.IntolerantDaemonSetsCondition
 	switch doubt := s.DaemonSets.Doubt(); {
@@ -387,13 +383,12 @@ func (s *Step) setIntolerantDaemonSets() {
 	}
 }
 
-// denied reports whether a write was refused whatever is in it: by a policy, a webhook or a
-// role of the cluster.
+// denied reports whether a write was refused independently of its content: by a policy, a webhook or the cluster's
+// RBAC.
 func denied(err error) bool { return apierrors.IsForbidden(err) || fault.Unstorable(err) }
 
-// reportUnsaved reports, where that can be done without the status, that no status could be
-// written: the one of an earlier reconcile stands there, and would be believed. An annotation
-// tells the CLI, an event and the commit status people.
+// reportUnsaved reports, without the status, that no status could be written: otherwise, users would rely on the status
+// of an earlier reconcile. An annotation tells the CLI; an event and the commit status tell people.
 func (s *Step) reportUnsaved(ctx context.Context, refused error) {
 	s.Fault = fault.StatusNotWritten(fmt.Errorf(
 		"the API server denies each write of this NodeSync's status, which is that of an earlier pass: let the daemon patch nodesyncs/status: %s",
@@ -415,8 +410,8 @@ func (s *Step) reportUnsaved(ctx context.Context, refused error) {
 	s.Warn(s.Fault.Reason, message)
 }
 
-// unmark takes the annotation off, and the stand-in away, once the status tells the truth
-// again. What fails is tried again in the next reconcile.
+// unmark removes the annotation and the stand-in once the status is up to date again. The next reconcile retries
+// failures.
 func (s *Step) unmark(ctx context.Context) {
 	if s.Finished || s.superseded() {
 		return
@@ -427,7 +422,7 @@ func (s *Step) unmark(ctx context.Context) {
 	s.dropStandIn(ctx)
 }
 
-// mark writes the annotation, or takes it off where there is nothing to say.
+// mark writes the annotation, or removes it if message is empty.
 func (s *Step) mark(ctx context.Context, message string) error {
 	if s.stored().Annotations[v1alpha1.StatusNotWrittenAnnotation] == message && message != "" {
 		return nil

@@ -1,4 +1,4 @@
-// Package status concludes a reconcile. It is the one place where what was found becomes conditions, the rest of the NodeSync's
-// status, events, metrics, commit statuses and the time of the next reconcile. Whatever was read from a Secret is redacted
-// first.
+// Package status concludes a reconcile. Only here does what was found become conditions, the rest of the NodeSync's
+// status, events, metrics, commit statuses and the time of the next reconcile. Everything that was read from a Secret
+// is redacted first.
 package status

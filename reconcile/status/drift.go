@@ -23,23 +23,22 @@ import (
 const (
 	// maxDrift is how many objects status.drift names, the newest.
 	maxDrift = 20
-	// driftLasts is for how long it names one that was corrected.
+	// driftLasts is how long it names an object that was corrected.
 	driftLasts = 24 * time.Hour
 )
 
 // Drift is an object that another client has changed or deleted.
 type Drift struct {
 	Ref render.Ref `redact:"-"`
-	// What says which fields, from what to what.
+	// What lists the fields, with both values.
 	What string
-	// By are the field managers that own them, if they are known.
+	// By are the field managers that own them, if known.
 	By []string `redact:"-"`
-	// Corrected reports whether this reconcile has corrected it, and Reported that it is left, as
-	// spec.drift says.
+	// Corrected reports whether this reconcile has corrected it, and Reported whether it is left, as spec.drift says.
 	Corrected, Reported bool
 }
 
-// DriftsOf are those of a Plan, by what was written of it; not nil.
+// DriftsOf returns those of a Plan, given what was written of it; never nil.
 func DriftsOf(p *plan.Plan, written []apply.Written) []Drift {
 	corrected := map[render.Ref]bool{}
 	for _, w := range written {
@@ -49,10 +48,10 @@ func DriftsOf(p *plan.Plan, written []apply.Written) []Drift {
 	for i := range p.Changes {
 		c := &p.Changes[i]
 		drifts, fields := c.Drift, c.Fields
-		if !drifts && c.Action == plan.Hold { // the other fields differ by a commit
+		if !drifts && c.Action == plan.Hold { // a commit changes the other fields
 			drifts, fields = len(c.Edited) > 0, c.Edited
 		}
-		ours := c.Reason == plan.ReasonReturned && len(c.Editors) == 0 // what a removal or a drain has taken
+		ours := c.Reason == plan.ReasonReturned && len(c.Editors) == 0 // a removal or a drain has changed it
 		if !drifts || ours || c.Action == plan.Wait || c.Reason == plan.ReasonOwnership {
 			continue
 		}
@@ -61,7 +60,7 @@ func DriftsOf(p *plan.Plan, written []apply.Written) []Drift {
 	return found
 }
 
-// driftWords say what another client has changed: from Git's value to that of the cluster.
+// driftWords describes what another client has changed: from Git's value to that of the cluster.
 func driftWords(live *unstructured.Unstructured, fields []plan.Field) string {
 	if live == nil {
 		return "deleted"
@@ -83,7 +82,7 @@ func orAbsent(value string) string {
 // maxDriftValue is how much of a value is shown.
 const maxDriftValue = 80
 
-// left are the drifts that are only reported.
+// left returns the drifts that are only reported.
 func (s *Step) left() []render.Ref {
 	var refs []render.Ref
 	for _, d := range s.Drifts {
@@ -94,7 +93,7 @@ func (s *Step) left() []render.Ref {
 	return refs
 }
 
-// noteDrift keeps in the status what differs from Git by no commit, and what was corrected of late.
+// noteDrift records in the status what differs from Git by no commit, and what was corrected recently.
 func (s *Step) noteDrift() {
 	if s.Drifts == nil {
 		return
@@ -118,7 +117,7 @@ func (s *Step) noteDrift() {
 		if again {
 			continue
 		}
-		if before.CorrectedAt == nil { // another client has reverted it, or Git says so now
+		if before.CorrectedAt == nil { // another client has reverted it, or Git now defines it
 			before.CorrectedAt = &now
 		}
 		if s.Began.Sub(before.CorrectedAt.Time) < driftLasts {
@@ -128,7 +127,7 @@ func (s *Step) noteDrift() {
 	s.Sync.Status.Drift = list[:min(len(list), maxDrift)]
 }
 
-// drifted is what the status said of an object before.
+// drifted returns the previous entry of an object in the status.
 func (s *Step) drifted(o v1alpha1.DriftedObject) *v1alpha1.DriftedObject {
 	for i := range s.Before.Status.Drift {
 		if before := &s.Before.Status.Drift[i]; before.Kind == o.Kind && before.Name == o.Name {
@@ -138,13 +137,13 @@ func (s *Step) drifted(o v1alpha1.DriftedObject) *v1alpha1.DriftedObject {
 	return nil
 }
 
-// sayDrift has the commit told what differs from it by no commit: objects, nodes, and instances.
+// sayDrift reports on the commit what differs from it by no commit: objects, nodes, and instances.
 func (s *Step) sayDrift(u report.Update) (report.Update, bool) {
 	if s.Drifts == nil {
 		return u, false
 	}
 	u.Subject, u.State, u.Description = report.SubjectDrift, report.Success, "no drift"
-	u.Inputs = "" // what becomes of older commits is not drift
+	u.Inputs = "" // the outcome of older commits is not drift
 	var open, corrected []string
 	for _, o := range s.Sync.Status.Drift {
 		words := fmt.Sprintf("%s/%s %s", o.Kind, o.Name, o.Message)
@@ -172,8 +171,8 @@ func (s *Step) sayDrift(u report.Update) (report.Update, bool) {
 	return u, true
 }
 
-// nodeDrift says which nodes are not as a commit wants them, by no commit: outdated, terminating for too long, or missing; empty
-// if there are none.
+// nodeDrift describes which nodes differ from the commit, by no commit: outdated, terminating for too long, or missing;
+// empty if there are none.
 func (s *Step) nodeDrift() string {
 	status := &s.Sync.Status
 	switch r, stopped := status.Rollout, unexpected(status.PoolRollouts); {
@@ -194,7 +193,7 @@ func (s *Step) nodeDrift() string {
 
 const outdatedByNoCommit = "nodes are outdated by no commit of this NodeSync: "
 
-// inputWords say what has outdated nodes of which NodePools.
+// inputWords describes what has outdated nodes, by NodePool.
 func inputWords(inputs []v1alpha1.DriftInput) string {
 	words := make([]string, 0, len(inputs))
 	for _, i := range inputs {
@@ -203,7 +202,7 @@ func inputWords(inputs []v1alpha1.DriftInput) string {
 	return finding.Few(words, "; ")
 }
 
-// unexpected names the NodePools that are stopped since no commit has outdated their nodes; empty if there are none.
+// unexpected names the NodePools that are stopped because no commit has outdated their nodes; empty if there are none.
 func unexpected(pools []v1alpha1.PoolRollout) string {
 	var words []string
 	for _, p := range pools {
@@ -225,12 +224,12 @@ func lostNodes(failing []v1alpha1.LaunchFailure) string {
 	return finding.Few(words, "; ")
 }
 
-// differ reports that so many do.
+// differ says that a number of things differ.
 func differ(n int, what string) string {
 	return english.Plural(n, what, "") + " " + english.PluralWord(n, "differs", "differ")
 }
 
-// sayApplied has the commit told whether all of it is applied, whatever the verdict on its nodes.
+// sayApplied reports on the commit whether all of it is applied, whatever the verdict on its nodes.
 func (s *Step) sayApplied(u report.Update, v Verdict) (report.Update, bool) {
 	u.Subject = report.SubjectApplied
 	if v.ofNodes {
@@ -244,20 +243,20 @@ func (s *Step) sayApplied(u report.Update, v Verdict) (report.Update, bool) {
 	return u, u.State != report.Success || u.Description == "applied"
 }
 
-// appliedAll reports whether nothing of the commit is yet to be applied: definitions, charts, or removals that are
+// appliedAll reports whether nothing of the commit remains to be applied: definitions, charts, or removals that are
 // held.
 func (s *Step) appliedAll() bool {
 	charts := s.NotUpgraded == nil && s.uncharted() == nil && !slices.ContainsFunc(s.Waits, func(w finding.Wait) bool { return w.On == "charts" })
 	return render.CommitOf(s.Sync.Status.LastAppliedRevision) == s.Commit && s.Unwritten == nil && charts && !s.holds()
 }
 
-// InstanceKind is the kind of an EC2 instance among what drifts.
+// InstanceKind is the kind of an EC2 instance that drifts.
 const InstanceKind = "Instance"
 
 // maxInstances is how many instances the status names.
 const maxInstances = 20
 
-// noteInstances keeps in the status which instances differ, and since when.
+// noteInstances records in the status which instances differ, and since when.
 func (s *Step) noteInstances() {
 	if s.Instances == nil {
 		return
@@ -280,12 +279,12 @@ func (s *Step) noteInstances() {
 	s.Sync.Status.Instances = noted
 }
 
-// setInstanceDrift tells of instances that differ, for as long as they do.
+// setInstanceDrift reports instances that differ, while they do.
 func (s *Step) setInstanceDrift() {
 	s.setTrouble(v1alpha1.InstanceDriftCondition, v1alpha1.ReasonInstancesDiffer, s.instanceWords())
 }
 
-// instanceWords name the instances that differ; empty if none does.
+// instanceWords names the instances that differ; empty if none does.
 func (s *Step) instanceWords() string {
 	drift := s.Sync.Status.Instances
 	if drift == nil || drift.Count == 0 {
@@ -298,7 +297,7 @@ func (s *Step) instanceWords() string {
 	return differ(int(drift.Count), "instance") + ": " + finding.Few(words, "; ")
 }
 
-// sayInstances has an update about drift tell of instances, where no object and no node drifts.
+// sayInstances adds instances to an update about drift, if no object and no node drifts.
 func (s *Step) sayInstances(u *report.Update) {
 	if words := s.instanceWords(); words != "" {
 		u.State, u.Description = report.Failure, words
@@ -311,8 +310,8 @@ func (s *Step) sayInstances(u *report.Update) {
 // maxTerminations is how many terminations the status names.
 const maxTerminations = 20
 
-// noteTerminations keeps in the status what has been terminating for longer than expected. If nothing was looked at, what the status
-// has stays without its commands: nothing proves any more that they do no harm.
+// noteTerminations records in the status what has been terminating for longer than expected. If nothing was checked,
+// the entries stay without their commands: it is no longer certain that these are safe.
 func (s *Step) noteTerminations() {
 	status := &s.Sync.Status
 	switch {
@@ -332,12 +331,13 @@ func (s *Step) noteTerminations() {
 	}
 }
 
-// setTerminationStalled tells of what has been terminating for longer than expected, for as long as it is.
+// setTerminationStalled reports what has been terminating for longer than expected, while it is.
 func (s *Step) setTerminationStalled() {
 	s.setTrouble(v1alpha1.TerminationStalledCondition, v1alpha1.ReasonTerminating, TerminationWords(&s.Sync.Status))
 }
 
-// TerminationWords name what has been terminating for longer than expected, and what each waits for; empty if nothing has.
+// TerminationWords names what has been terminating for longer than expected, and what each waits for; empty if there is
+// nothing.
 func TerminationWords(status *v1alpha1.NodeSyncStatus) string {
 	if len(status.Terminations) == 0 {
 		return ""
@@ -354,8 +354,8 @@ func TerminationWords(status *v1alpha1.NodeSyncStatus) string {
 	return fmt.Sprintf("%s terminating for longer than expected: %s", english.Plural(n, "node is", "nodes are"), finding.Few(words, "; "))
 }
 
-// setOrphaned reports orphaned NodePools as long as they have nodes: nobody manages these, and they are billed.
-// A reconcile that did not get to the plan keeps what was reported.
+// setOrphaned reports orphaned NodePools while they have nodes: nothing manages these, and they are billed. A reconcile
+// that did not get to the plan keeps what was reported.
 func (s *Step) setOrphaned() {
 	if !s.Planned {
 		return
@@ -374,8 +374,8 @@ func (s *Step) setOrphaned() {
 	s.setTrouble(v1alpha1.OrphanedCondition, v1alpha1.ReasonOrphaned, words)
 }
 
-// setOtherAppliers names, while a NodeSync is deleted with its nodes, the other clients that apply something of it: what they
-// create again nobody drains. A reconcile that has not come so far leaves what was reported.
+// setOtherAppliers names, while a NodeSync is deleted with its nodes, the other clients that apply some of its objects:
+// nothing drains what they recreate. A reconcile that did not check it keeps what was reported.
 func (s *Step) setOtherAppliers() {
 	if !s.Planned {
 		return
@@ -387,8 +387,8 @@ func (s *Step) setOtherAppliers() {
 	s.setTrouble(v1alpha1.OtherAppliersCondition, v1alpha1.ReasonOtherAppliers, words)
 }
 
-// notedVolumes are those that nodes which are gone have left attached, as the status keeps them;
-// nil if there is none.
+// notedVolumes returns the volumes that are still attached to nodes that are gone, in the form of the status; nil if
+// there are none.
 func (s *Step) notedVolumes() *v1alpha1.LeftVolumes {
 	left := s.Instances.Volumes
 	if left == nil {
@@ -408,8 +408,7 @@ func (s *Step) notedVolumes() *v1alpha1.LeftVolumes {
 	return noted
 }
 
-// setVolumesLeft tells of volumes that are attached to nodes or instances that are gone, for as
-// long as they are.
+// setVolumesLeft reports volumes that are attached to nodes or instances that are gone, while they are.
 func (s *Step) setVolumesLeft() {
 	drift := s.Sync.Status.Instances
 	if drift == nil || drift.Volumes == nil || drift.Volumes.Count == 0 {
@@ -424,7 +423,7 @@ func (s *Step) setVolumesLeft() {
 	s.setTrouble(v1alpha1.VolumesLeftCondition, v1alpha1.ReasonVolumesLeft, count+" still attached to what is gone: "+finding.Few(words, "; "))
 }
 
-// notedResources are what nodes and EC2NodeClasses that are gone have left in AWS, as the status keeps them; nil if
+// notedResources returns what deleted nodes and EC2NodeClasses have left in AWS, in the form of the status; nil if
 // there is nothing.
 func (s *Step) notedResources() *v1alpha1.LeftResources {
 	left := s.Instances.Left
@@ -445,11 +444,11 @@ func (s *Step) notedResources() *v1alpha1.LeftResources {
 	return noted
 }
 
-// unknownLeft reports that AWS has not answered a question.
+// unknownLeft says that AWS has not answered some query.
 const unknownLeft = "what is left in AWS is not known in whole: "
 
-// setResourcesLeft tells of interfaces, launch templates and instance profiles of what is gone, for as long as they are
-// there, and of what AWS denies to say.
+// setResourcesLeft reports interfaces, launch templates and instance profiles of deleted nodes and EC2NodeClasses while
+// they exist, and queries that AWS denies.
 func (s *Step) setResourcesLeft() {
 	const kind = v1alpha1.ResourcesLeftCondition
 	drift := s.Sync.Status.Instances

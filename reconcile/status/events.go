@@ -22,7 +22,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// tell sends the reconcile's events, and one for a verdict that nothing else has told.
+// tell sends the reconcile's events, and one for a verdict that nothing else has reported.
 func (s *Step) tell() {
 	for _, n := range s.Notes {
 		if n.Reason == v1alpha1.ReasonApplied {
@@ -37,25 +37,24 @@ func (s *Step) tell() {
 	kind := corev1.EventTypeNormal
 	switch {
 	case after.Status == metav1.ConditionUnknown:
-		return // at work: the status says on what, and each write has its event
+		return // in progress: the status has the details, and each write has its event
 	case after.Status == metav1.ConditionFalse:
 		kind, s.Memory.applied = corev1.EventTypeWarning, ""
 	case s.Memory.applied != "" && s.Memory.applied == s.revision():
-		return // as was to be expected of what was applied
+		return // as expected for what was applied
 	case before != nil && before.Status == metav1.ConditionTrue:
 		return // a commit that changed nothing of it
 	}
 	s.Events.AnnotatedEventf(s.Sync, s.eventAnnotations(), kind, after.Reason, "%s", finding.Bounded(after.Message, maxEventMessage))
 }
 
-// sameWords reports whether two conditions, of which the first may be missing, say
-// the same.
+// sameWords reports whether two conditions, of which the first may be nil, have the same content.
 func sameWords(a, b *metav1.Condition) bool {
 	return a != nil && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
 }
 
-// eventAnnotations are what Flux's notification-controller shows beside an event: it takes those with the prefix of
-// the object's API group.
+// eventAnnotations returns what Flux's notification-controller shows with an event: annotations with the prefix of the
+// object's API group.
 func (s *Step) eventAnnotations() map[string]string {
 	annotations := map[string]string{v1alpha1.RevisionAnnotation: s.Sync.Status.LastAttemptedRevision, v1alpha1.ClusterAnnotation: s.Cluster}
 	maps.DeleteFunc(annotations, func(_, value string) bool { return value == "" })
@@ -65,25 +64,24 @@ func (s *Step) eventAnnotations() map[string]string {
 	return annotations
 }
 
-// hidden is what came out of Secrets, which no message repeats. The zero value hides
-// nothing.
+// hidden contains what was read from Secrets, which no message repeats. The zero value hides nothing.
 type hidden struct {
 	values, credentials remembered
-	// public reports whether an object, as kind/name, is known to all who see Git: its name is kept.
+	// public reports whether an object, as kind/name, is known to everyone who sees Git: its name is kept.
 	public func(object string) bool
 }
 
-// remembered are the secrets of the last reconcile that had other ones, and of the one
-// before: a controller that runs with the latter may still be reported.
+// remembered are the secrets of the last two reconciles with different secrets: errors of a controller that still runs
+// with the older ones may be reported.
 type remembered struct {
 	last     []string
 	redactor redact.Redactor
 }
 
-// addValues hides what came into the chart's values.
+// addValues hides values of the chart.
 func (h *hidden) addValues(secrets []string) { h.values.add(secrets, redact.Values) }
 
-// addCredentials hides what opens the source and the registries.
+// addCredentials hides credentials of the source and the registries.
 func (h *hidden) addCredentials(secrets []string) { h.credentials.add(secrets, redact.Credentials) }
 
 func (r *remembered) add(secrets []string, hide func(...string) redact.Redactor) {
@@ -94,12 +92,11 @@ func (r *remembered) add(secrets []string, hide func(...string) redact.Redactor)
 	r.last = slices.Clone(secrets)
 }
 
-// named is what may be a definition, as messages name it.
+// named matches what may be a definition, as messages name it.
 var named = regexp.MustCompile(`(?:NodePool|EC2NodeClass)/[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?`)
 
-// hide takes all of them out of a message, and writes out what would not be seen in it. The names
-// of definitions are public, and stay whatever is in them: hiding a part of one would confirm that
-// it is a Secret's.
+// hide removes all of them from a message, and escapes invisible characters. The names of definitions are public, and
+// stay whatever they contain: hiding a part of one would confirm that a Secret contains it.
 func (h *hidden) hide(message string) string {
 	var out strings.Builder
 	from := 0
@@ -119,8 +116,8 @@ func (h *hidden) redacted(message string) string {
 	return h.values.redactor.Hide(h.credentials.redactor.Hide(message))
 }
 
-// fault is an error without what is hidden, of the class that it had. What is wrong with a
-// commit by itself stays as it is: hiding a value in it would confirm that it is a Secret's.
+// fault returns an error of the same class without what is hidden. An error that is only about the commit stays as it
+// is: hiding a value in it would confirm that a Secret contains it.
 func (h *hidden) fault(err *fault.Error) *fault.Error {
 	if err == nil {
 		return nil
@@ -135,7 +132,7 @@ func (h *hidden) fault(err *fault.Error) *fault.Error {
 	return err.Map(hide)
 }
 
-// error is an error without what is hidden, classified as it was.
+// error returns an error without what is hidden, with the same classification.
 func (h *hidden) error(err error) error {
 	if err == nil || h.hide(err.Error()) == err.Error() {
 		return err
@@ -147,23 +144,22 @@ func (h *hidden) error(err error) error {
 	return err
 }
 
-// HideValues hides what came into the chart's values, from now on.
+// HideValues hides values of the chart from now on.
 func (m *Memory) HideValues(secrets []string) { m.hidden.addValues(secrets) }
 
-// HideCredential hides one of those that open the source and the registries. All of a
-// pass are hidden once it is concluded, and until another reconcile has read other ones.
+// HideCredential hides a credential of the source or the registries. All of a reconcile are hidden once it is
+// concluded, and until another reconcile has read different ones.
 func (m *Memory) HideCredential(secret string) {
 	if !slices.Contains(m.read, secret) {
 		m.read = append(m.read, secret)
 	}
 }
 
-// Hide takes all of them out of a message, and writes out what would not be seen in it.
+// Hide removes all of them from a message, and escapes invisible characters.
 func (m *Memory) Hide(message string) string { return m.hidden.hide(message) }
 
-// Redact takes what came out of Secrets from all that a reconcile has found, before any of it is
-// reported, and writes out what would not be seen. Text that is made after it goes through
-// Memory.Hide.
+// Redact removes what was read from Secrets from everything that a reconcile has found, before any of it is reported,
+// and escapes invisible characters. Text that is created later goes through Memory.Hide.
 func (s *Step) Redact() {
 	s.Memory.hidden.addCredentials(s.Memory.read)
 	s.Memory.hidden.public = public(s.Set, s.Before.Status.Removals)
@@ -171,13 +167,13 @@ func (s *Step) Redact() {
 	s.Sync.Status = redacted(s.Sync.Status, s.Memory.hidden.status)
 }
 
-// redacted is a copy of a value in which redact has replaced texts. Nothing that the value refers to is changed.
+// redacted returns a copy of a value in which redact has replaced texts. Nothing that the value refers to is changed.
 func redacted[T any](value T, redact func(reflect.Value)) T {
 	redact(reflect.ValueOf(&value).Elem())
 	return value
 }
 
-// public returns what reports whether an object is in Git, or was until it was removed.
+// public returns a function that reports whether an object is in Git, or was until it was removed.
 func public(set *render.Set, removals []v1alpha1.Removal) func(object string) bool {
 	return func(object string) bool {
 		return set != nil && slices.ContainsFunc(set.Objects, func(o render.Object) bool { return o.Ref.String() == object }) ||
@@ -185,11 +181,10 @@ func public(set *render.Set, removals []v1alpha1.Removal) func(object string) bo
 	}
 }
 
-// notRedacted is the tag of names, by which an object is known: a Secret may hold
-// their very words.
+// notRedacted is the tag of names that identify an object: a Secret may contain the same words.
 const notRedacted = "-"
 
-// found redacts every string and every error in a value, whatever fields it has.
+// found redacts every string and every error in a value, in all fields.
 func (h *hidden) found(v reflect.Value) {
 	switch {
 	case v.Type() == reflect.TypeFor[*fault.Error]():
@@ -205,8 +200,7 @@ func (h *hidden) found(v reflect.Value) {
 	}
 }
 
-// status redacts the messages of a NodeSync's status. What identifies something is
-// never redacted there: removals go by it.
+// status redacts the messages of a NodeSync's status. Identifiers are never redacted there: removals depend on them.
 func (h *hidden) status(v reflect.Value) {
 	if v.Type() == reflect.TypeFor[string]() {
 		v.SetString(h.hide(v.String()))
@@ -220,8 +214,7 @@ func (h *hidden) status(v reflect.Value) {
 	})
 }
 
-// within redacts what a value is made of; of a struct the exported fields that are
-// chosen. What it refers to is copied first.
+// within redacts the parts of a value; of a struct, the chosen exported fields. What it refers to is copied first.
 func (h *hidden) within(v reflect.Value, redact func(reflect.Value), chosen func(reflect.StructField) bool) {
 	switch v.Kind() { //nolint:exhaustive // the others hold no words
 	case reflect.Struct:
@@ -251,10 +244,9 @@ func (h *hidden) within(v reflect.Value, redact func(reflect.Value), chosen func
 	}
 }
 
-// saveMinimalStatus writes as little as there has to be, where the API server refuses the whole
-// status whenever it is tried: else the status of before would go on being believed.
-// What removals are recorded by is kept whole. Where that is what is too much, no new
-// removal is recorded, so that none of them begins.
+// saveMinimalStatus writes the smallest possible status if the API server always refuses the whole one: otherwise,
+// users would rely on the previous status. The records of removals are kept whole. If those are too large, no new
+// removal is recorded, so that none of them starts.
 func (s *Step) saveMinimalStatus(ctx context.Context, refused error) error {
 	whole := *s.Sync.Status.DeepCopy()
 	s.Notes, s.WakeAt = nil, s.Began.Add(s.Sync.GetRetryInterval())
@@ -266,7 +258,7 @@ func (s *Step) saveMinimalStatus(ctx context.Context, refused error) error {
 		s.Fault = s.notStored(refused, "removals do not begin, as they cannot be recorded ("+english.Plural(max(unrecorded, 0), "removal", "")+"): remove fewer entries in one commit")
 		s.Sync.Status = s.least(whole, s.Before.Status.Removals)
 		s.Sync.Status.RecentRemovals = s.Before.Status.RecentRemovals
-		// What is not recorded is in doubt still, if it was.
+		// What is not recorded stays in doubt if it was.
 		s.Sync.Status.LastAppliedRevision, s.Sync.Status.LastAppliedInputs = s.Before.Status.LastAppliedRevision, s.Before.Status.LastAppliedInputs
 		s.Sync.Status.Withheld, s.Sync.Status.Held = s.Before.Status.Withheld, nil
 		err = s.writeStatus(ctx)
@@ -277,14 +269,14 @@ func (s *Step) saveMinimalStatus(ctx context.Context, refused error) error {
 	return s.stale(err)
 }
 
-// notStored reports that a status was refused, and what is in the cluster instead.
+// notStored returns an error that a status was refused, and what is in the cluster instead.
 func (s *Step) notStored(refused error, instead string) *fault.Error {
 	return fault.StatusNotWritten(fmt.Errorf(
 		"the API server refuses the status, and less of it was written; %s: %s", instead, finding.Bounded(s.Memory.Hide(refused.Error()), maxRemovalMessage)))
 }
 
-// least is the least of a status that says the truth: the records that passes go by, and that the rest
-// could not be written.
+// least returns the smallest correct status: the records that reconciles depend on, and that the rest could not be
+// written.
 func (s *Step) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal) v1alpha1.NodeSyncStatus {
 	least := v1alpha1.NodeSyncStatus{
 		ReconcileRequestStatus: whole.ReconcileRequestStatus,
@@ -313,7 +305,7 @@ func (s *Step) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal)
 		Notified:               whole.Notified,
 	}
 	shorten(&least)
-	// From the conditions of before, so that what stays keeps its time.
+	// Starts from the previous conditions, so that unchanged ones keep their time.
 	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Generation: s.Sync.Generation}}
 	for _, kind := range []string{meta.ReadyCondition, meta.ReconcilingCondition, v1alpha1.CloudVerifiedCondition} {
 		if c := conditions.Get(s.Before, kind); c != nil {
@@ -328,7 +320,7 @@ func (s *Step) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal)
 	return least
 }
 
-// shorten cuts the messages in records: those that a reconcile finds again are left out.
+// shorten truncates the messages in records, and omits records that a reconcile can find again.
 func shorten(s *v1alpha1.NodeSyncStatus) {
 	for i := range s.Removals {
 		s.Removals[i].Message = ""

@@ -28,97 +28,92 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Found is what a reconcile has found, the words of it not redacted yet. Every string and
-// every error in it is redacted, in structs, slices and pointers however deep, but for what is
-// tagged
-// `redact:"-"`: names, by which an object is known.
+// Found is what a reconcile has found, before redaction. Every string and every error in it is redacted, in structs,
+// slices and pointers at any depth, except what is tagged `redact:"-"`: names that identify an object.
 type Found struct {
 	finding.Findings
 
-	// Revision is the one that the reconcile is about, and Commit its commit; both empty
-	// if no reconcile has fetched one since the daemon started.
+	// Revision is the reconcile's revision, and Commit its commit; both are empty if none was fetched since the daemon
+	// started.
 	Revision string `redact:"-"`
 	Commit   string `redact:"-"`
-	// Cluster is the name of the EKS cluster; empty while it is not known.
+	// Cluster is the name of the EKS cluster; empty if unknown.
 	Cluster string `redact:"-"`
 
-	// Suspended, Elsewhere and Finished report that nothing was looked at: the NodeSync is
-	// suspended, is in a namespace that is not watched, or its deletion is concluded.
+	// Suspended, Elsewhere and Finished report why nothing was checked: the NodeSync is suspended, is in a namespace
+	// that is not watched, or its deletion is complete.
 	Suspended, Elsewhere, Finished bool
 
 	// Fault is what stopped the reconcile.
 	Fault *fault.Error
-	// Unfetched is why the source could not be fetched, where the reconcile went on with the
-	// last Snapshot, and Unverified why the revision lacks a signature that it needs.
+	// Unfetched is why the source could not be fetched, if the reconcile continued with the last Snapshot, and
+	// Unverified why the revision does not have a signature that it needs.
 	Unfetched, Unverified error
-	// Unpulled is why the charts could not be pulled, Unkept why what they made may not
-	// be corrected, and NotUpgraded why they are not changed; the reconcile went on under
-	// what is installed.
+	// Unpulled is why the charts could not be pulled, Unkept why their objects may not be corrected, and NotUpgraded
+	// why they are not changed; the reconcile continued with what is installed.
 	Unpulled, Unkept, NotUpgraded error
 	// Unwritten joins the errors of objects that could not be written.
 	Unwritten error
 
-	// Applying is how many changes are about to be written; 0 once they have been.
+	// Applying is how many changes are about to be written; 0 once they are written.
 	Applying int
 
-	// CloudVerified is what AWS says of the account; nil if it was not asked.
+	// CloudVerified is the result of verifying the account; nil if AWS was not queried.
 	CloudVerified *CloudVerified
-	// Collision is the emergency of a controller that runs under another cluster's name.
-	// SawAccount reports that it was looked for.
+	// Collision describes a controller that runs under another cluster's name. SawAccount reports that it was looked
+	// for.
 	Collision  string
 	SawAccount bool
 
-	// Stages are how far each has come; nil if none was looked at.
+	// Stages are how far each has come; nil if none was checked.
 	Stages []Stage
-	// InUse are the classes that were deleted while something names them.
+	// InUse are the classes that were deleted while something refers to them.
 	InUse []plan.InUse `redact:"-"`
-	// Extra are the definitions with fields that Git does not write, and that stay. Planned
-	// reports that they were looked for.
+	// Extra are the definitions with fields that Git does not set, and that are kept. Planned reports that they were
+	// looked for.
 	Extra   []plan.Extra `redact:"-"`
 	Planned bool
-	// Changed are the first MostBefore definitions that the reconcile planned to change, as they were.
+	// Changed are the first MostBefore definitions that the reconcile planned to change, before the change.
 	Changed []plan.Before `redact:"-"`
-	// Orphaned are the NodePools with nodes that the NodeSync has no longer managed.
+	// Orphaned are the NodePools with nodes that the NodeSync no longer manages.
 	Orphaned []plan.OrphanedPool `redact:"-"`
-	// Appliers are the other clients that apply what a deletion with Drain ends, each with what, in words.
+	// Appliers describe the other clients that apply what a deletion with Drain deletes, each with its objects.
 	Appliers []string
-	// DaemonSets are those that nodes need until their last pod has ended.
+	// DaemonSets are those that nodes need until their last pod has stopped.
 	DaemonSets plan.DaemonSets
-	// Guard is what is known of the deletion guard.
+	// Guard is the state of the deletion guard.
 	Guard deletion.Answer
 	// Denial is whether the guard denies Karpenter's controller the removal of its finalizers.
 	Denial deletion.Denial
-	// Fought is what the charts made and another client keeps changing, in words.
+	// Fought describes what the charts created and another client keeps changing.
 	Fought string
-	// Drifts are the objects that another client has changed or deleted; nil if the reconcile has
-	// not come so far.
+	// Drifts are the objects that another client has changed or deleted; nil if the reconcile did not check.
 	Drifts []Drift
-	// Instances are the EC2 instances that differ from their definitions and NodeClaims; nil if
-	// that is not known.
+	// Instances are the EC2 instances that differ from their definitions and NodeClaims; nil if unknown.
 	Instances *v1alpha1.InstanceDrift
-	// Terminations are what has been terminating for longer than expected, the oldest first; nil if the reconcile has not come so
-	// far.
+	// Terminations are what has been terminating for longer than expected, the oldest first; nil if the reconcile did
+	// not check.
 	Terminations []v1alpha1.Termination
-	// Unserved is why one of Karpenter's kinds is not served, so that nothing is known of its objects; empty if all are, or
-	// the reconcile has not come so far.
+	// Unserved is why one of Karpenter's kinds is not served, so that its objects are unknown; empty if all are served,
+	// or the reconcile did not check.
 	Unserved string
-	// Held are the changes that the guard or a policy holds; nil if the reconcile has not come so far.
+	// Held are the changes that the guard or a policy holds; nil if the reconcile did not check.
 	Held []Held
-	// LaunchFailures are the pools that get no nodes, each with why, and Missing the pools of Git that have too few nodes.
-	// Looked reports that launches were looked at.
+	// LaunchFailures are the pools that get no nodes, each with the reason, and Missing the pools of Git that have too
+	// few nodes. Looked reports that launches were checked.
 	LaunchFailures []rollout.LaunchFailure
 	Missing        map[string]rollout.Shortage
 	Looked         bool
-	// Rollout is the replacement of nodes that do not match their definitions; nil if each
-	// does. SawRollout reports that it was looked at.
+	// Rollout is the replacement of nodes that do not match their definitions; nil if each does. SawRollout reports
+	// that it was checked.
 	Rollout    *v1alpha1.Rollout
 	SawRollout bool
-	// Restored are the nodes of an older commit that match again, as a newer one took it back.
+	// Restored are the nodes of an older commit that match again, because a newer one reverted it.
 	Restored rollout.Restored
-	// PoolRollouts are the pools in which there are such nodes.
+	// PoolRollouts are the pools with such nodes.
 	PoolRollouts []v1alpha1.PoolRollout
-	// Drifting says which nodes drift unexpectedly after a change of Karpenter.
-	// WatchedDrift reports that they were looked for.
+	// Drifting describes which nodes drift unexpectedly after a change of Karpenter. WatchedDrift reports that they
+	// were looked for.
 	Drifting     string
 	WatchedDrift bool
 }
@@ -130,8 +125,7 @@ type Stage struct {
 	Message string
 }
 
-// CloudVerified reports whether EC2 can be asked, and is the account that this cluster's
-// nodes are in, and why.
+// CloudVerified reports whether EC2 can be queried, and is the account of this cluster's nodes, and why.
 type CloudVerified struct {
 	OK      bool
 	Reason  string `redact:"-"`
@@ -144,7 +138,7 @@ type Held struct {
 	Message string
 }
 
-// HeldChanges are those of a Plan; never nil.
+// HeldChanges returns those of a Plan; never nil.
 func HeldChanges(changes []plan.Change) []Held {
 	held := []Held{}
 	for _, c := range changes {
@@ -153,20 +147,20 @@ func HeldChanges(changes []plan.Change) []Held {
 	return held
 }
 
-// Work are what a reconcile has done.
+// Work is what a reconcile has done.
 type Work struct {
 	// Durations is how long each step took.
 	Durations []step.Timing
 	// Written are the definitions that were written, Removed what was done for removals.
 	Written []apply.Written
 	Removed []removal.Write
-	// Saves is how often the NodeSync itself was written, and Stored as what; nil if
-	// it was not.
+	// Saves is how often the NodeSync itself was written, and Stored the result of the last write; nil if it was not
+	// written.
 	Saves  int
 	Stored *v1alpha1.NodeSync
 }
 
-// Refs are the definitions that were written.
+// Refs returns the definitions that were written.
 func (d *Work) Refs() map[render.Ref]bool {
 	refs := map[render.Ref]bool{}
 	for _, w := range d.Written {
@@ -175,7 +169,7 @@ func (d *Work) Refs() map[render.Ref]bool {
 	return refs
 }
 
-// Writes are the definitions that were written, as a removal asks about them.
+// Writes returns the definitions that were written, in the form that removals use.
 func (d *Work) Writes() []plan.Write {
 	writes := make([]plan.Write, 0, len(d.Written))
 	for _, w := range d.Written {
@@ -184,7 +178,7 @@ func (d *Work) Writes() []plan.Write {
 	return writes
 }
 
-// Tools are what a conclusion speaks to.
+// Tools are the dependencies of a conclusion.
 type Tools struct {
 	// Client writes the NodeSync.
 	Client  client.Client
@@ -194,9 +188,9 @@ type Tools struct {
 	Reports Reports
 	Notices Notices
 	History History
-	// Now tells the time.
+	// Now returns the current time.
 	Now func() time.Time
-	// Namespace is the daemon's.
+	// Namespace of the daemon.
 	Namespace string
 	// PageURL is where users find the page of the daemon; empty if there is none.
 	PageURL string
@@ -207,7 +201,7 @@ type Step struct {
 	Tools
 	Found
 	Work
-	// Set is what Git has; nil if that is not known.
+	// Set is what Git has; nil if unknown.
 	Set *render.Set
 	// Sync is the NodeSync as the reconcile leaves it, Before as it was read.
 	Sync, Before *v1alpha1.NodeSync
@@ -216,17 +210,15 @@ type Step struct {
 	Began time.Time
 }
 
-// Memory is what one conclusion leaves to the next. Losing it costs time and nothing
-// else.
+// Memory is kept from one conclusion to the next. Losing it costs only time.
 type Memory struct {
-	// Saved is the resourceVersion of what was written last; empty if nothing was.
+	// Saved is the resourceVersion of the last write; empty if there was none.
 	Saved string
-	// applied is the revision that an event has said was applied, unless one said that
-	// something went wrong since.
+	// applied is the revision that an event has reported as applied, unless one has reported a problem since.
 	applied string
 	// began is when the first conclusion was.
 	began time.Time
-	// launchFailures are the pools that a look has found to get no nodes since then.
+	// launchFailures are the pools that were found to get no nodes since then.
 	launchFailures map[string]bool
 	history        history
 	requeues       requeueLimiter
@@ -237,9 +229,9 @@ type Memory struct {
 	read []string
 }
 
-// recallLaunches adds the pools that were reported to get no nodes before the daemon was started. Which launches
-// have failed is kept in memory, and Karpenter tries again within minutes: until then, or while it is not
-// known, nothing reports that these have nodes but the nodes.
+// recallLaunches adds the pools that were reported to get no nodes before the daemon was started. Failed launches are
+// kept in memory, and Karpenter tries again within minutes: until then, or while they are unknown, only the nodes show
+// that these pools have nodes.
 func (s *Step) recallLaunches() {
 	if s.Memory.began.IsZero() {
 		s.Memory.began = s.Began
@@ -248,7 +240,7 @@ func (s *Step) recallLaunches() {
 		if s.Memory.launchFailures == nil {
 			s.Memory.launchFailures = map[string]bool{}
 		}
-		s.Memory.launchFailures[l.Pool] = true // from now on the looks know
+		s.Memory.launchFailures[l.Pool] = true // from now on, launches are checked
 	}
 	known := s.Memory.began.Add(cluster.FailedLaunchLasts)
 	if s.Fault != nil || s.Set == nil || s.Looked && !s.Began.Before(known) {
@@ -267,7 +259,7 @@ func (s *Step) recallLaunches() {
 	slices.SortFunc(s.LaunchFailures, func(a, b rollout.LaunchFailure) int { return strings.Compare(a.Pool, b.Pool) })
 }
 
-// setLaunchFailing tells of pools that get no nodes, for as long as that is so.
+// setLaunchFailing reports pools that get no nodes, while that lasts.
 func (s *Step) setLaunchFailing() {
 	if !s.Looked {
 		return
@@ -275,7 +267,7 @@ func (s *Step) setLaunchFailing() {
 	var failing []v1alpha1.LaunchFailure
 	var words []string
 	for _, l := range s.LaunchFailures {
-		why := finding.Bounded(l.Why, maxEventMessage) // Karpenter's events have no more
+		why := finding.Bounded(l.Why, maxEventMessage) // Karpenter's events are no longer than that
 		failing = append(failing, v1alpha1.LaunchFailure{Pool: l.Pool, Message: why, Missing: s.missing(l.Pool), Lost: l.Lost, Since: s.missingSince(l.Pool)})
 		if l.Lost {
 			words = append(words, fmt.Sprintf("%s, by no commit: %s", s.missing(l.Pool), why))
@@ -299,8 +291,8 @@ func (s *Step) missing(pool string) string {
 	return ""
 }
 
-// missingSince is since when a pool whose launches fail has too few nodes under the revision that is applied; nil if it
-// has them.
+// missingSince returns since when a pool whose launches fail has too few nodes under the applied revision; nil if it
+// has enough.
 func (s *Step) missingSince(pool string) *metav1.Time {
 	if s.missing(pool) == "" {
 		return nil
@@ -316,12 +308,12 @@ func (s *Step) missingSince(pool string) *metav1.Time {
 	return &now
 }
 
-// launchesFailed are the pools of which a launch failed: a pool that has lost nodes is no failure of a commit.
+// launchesFailed returns the pools of which a launch failed: a pool that has lost nodes is no failure of a commit.
 func (s *Step) launchesFailed() []rollout.LaunchFailure {
 	return slices.DeleteFunc(slices.Clone(s.LaunchFailures), func(l rollout.LaunchFailure) bool { return l.Lost })
 }
 
-// launchesMissing are those that have too few nodes.
+// launchesMissing returns those that have too few nodes.
 func (s *Step) launchesMissing() []rollout.LaunchFailure {
 	return slices.DeleteFunc(s.launchesFailed(), func(l rollout.LaunchFailure) bool { return s.missing(l.Pool) == "" })
 }
@@ -334,7 +326,7 @@ func (s *Step) launchTimedOut() bool {
 	})
 }
 
-// withApproval says of what is held how people approve it, where they may.
+// withApproval adds to a verdict on what is held how people can approve it, if they can.
 func (s *Step) withApproval(v Verdict) Verdict {
 	held := s.Sync.Status.Held
 	if held == nil {
@@ -345,8 +337,8 @@ func (s *Step) withApproval(v Verdict) Verdict {
 	return v
 }
 
-// approvedNow is what this reconcile records as approved; nil if there is none. The plan of the reconcile was made without it, so
-// that it still holds what the next reconcile does.
+// approvedNow returns what this reconcile records as approved; nil if there is nothing. The reconcile's plan was made
+// without it, so that it still holds what the next reconcile does.
 func (s *Step) approvedNow() *v1alpha1.ApprovedPlan {
 	held, approved := s.Before.Status.Held, s.Sync.Status.Approved
 	if held == nil || s.Sync.Status.Held != nil {
@@ -366,8 +358,8 @@ func (s *Step) approvedVerdict(approved *v1alpha1.ApprovedPlan) Verdict {
 	return Verdict{Class: Working, Reason: meta.ProgressingReason, Message: words, Brief: fault.Brief{What: words}}
 }
 
-// setDeletionUnguarded tells of a deletion guard that is missing or altered, for as long as it is, and
-// when it is there again. A reconcile that has not looked leaves what was reported.
+// setDeletionUnguarded reports a deletion guard that is missing or altered, while it is, and when it is restored. A
+// reconcile that did not check it keeps what was reported.
 func (s *Step) setDeletionUnguarded() {
 	const kind = v1alpha1.DeletionUnguardedCondition
 	words, reason := s.Guard.Words(), s.Guard.Reason()
@@ -383,8 +375,8 @@ func (s *Step) setDeletionUnguarded() {
 	}
 }
 
-// setKarpenterDenied tells of a deletion guard that denies Karpenter's controller the removal of its own finalizers, for as
-// long as it does. A reconcile that has not looked leaves what was reported.
+// setKarpenterDenied reports a deletion guard that denies Karpenter's controller the removal of its own finalizers,
+// while it does. A reconcile that did not check it keeps what was reported.
 func (s *Step) setKarpenterDenied() {
 	const kind = v1alpha1.KarpenterDeniedCondition
 	switch {
@@ -396,8 +388,8 @@ func (s *Step) setKarpenterDenied() {
 	}
 }
 
-// setChartsUnguarded tells of policies that limit what plumbline writes and that are missing or altered, for as long as they are. A
-// pass that has not looked leaves what was reported.
+// setChartsUnguarded reports policies that limit what plumbline writes and that are missing or altered, while they are.
+// A reconcile that did not check it keeps what was reported.
 func (s *Step) setChartsUnguarded() {
 	const kind = v1alpha1.ChartsUnguardedCondition
 	message, reason := s.Guard.ChartsMessage(), s.Guard.ChartsReason()
@@ -410,8 +402,8 @@ func (s *Step) setChartsUnguarded() {
 	}
 }
 
-// setNodeClassRescued tells of NodePools that name a copy of the class that Git names for them, for as
-// long as they do. A reconcile that has not come so far leaves what was reported.
+// setNodeClassRescued reports NodePools that refer to a copy of their class in Git, while they do. A reconcile that did
+// not check it keeps what was reported.
 func (s *Step) setNodeClassRescued() {
 	if s.Set == nil {
 		return
@@ -423,7 +415,7 @@ func (s *Step) setNodeClassRescued() {
 	s.setTrouble(v1alpha1.NodeClassRescuedCondition, v1alpha1.ReasonNodeClassDeleted, finding.Few(words, "; "))
 }
 
-// rescuedBrief says in a commit status that all is applied, and what Git has yet to say.
+// rescuedBrief says in a commit status that everything is applied, and what must still be changed in Git.
 func (s *Step) rescuedBrief() fault.Brief {
 	if s.Set == nil || len(s.Set.Rescues) == 0 {
 		return fault.Brief{}

@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// measure tells the Meter what a reconcile has done and found.
+// measure records in the Meter what a reconcile has done and found.
 func (m *Meter) measure(s *Step) {
 	if m == nil {
 		return
@@ -47,7 +47,7 @@ func (m *Meter) measure(s *Step) {
 	l := gauges{phases: map[v1alpha1.RemovalPhase]int{}, nodes: map[v1alpha1.RemovalPhase]int32{}, braked: map[string]v1alpha1.BrakeReason{}, stalled: stalledSince(s.Sync), drifted: drifted(&s.Sync.Status)}
 	for _, r := range filter(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return !r.Drained() }) {
 		l.phases[r.Phase]++
-		if r.Kind == render.NodePool { // of a class it is what names it
+		if r.Kind == render.NodePool { // a class is counted by what refers to it
 			l.nodes[r.Phase] += r.Remaining
 		}
 		if inProgress(r) {
@@ -73,15 +73,15 @@ func (m *Meter) measure(s *Step) {
 	m.syncs[s.name()] = l
 }
 
-// inProgress says of a removal that it goes on: neither it nor the NodePool that it waits for is held, it has not stalled, for
-// both of which there are alerts, and it waits neither for a window of spec.guard nor for its grace, of which it is known
-// how long they last.
+// inProgress reports whether a removal proceeds: neither it nor the NodePool that it waits for is held, and it has not
+// stalled, for both of which there are alerts; and it waits neither for a window of spec.guard nor for its grace, whose
+// end is known.
 func inProgress(r v1alpha1.Removal) bool {
 	waits := r.Reason == removal.ReasonFrozen || r.Reason == removal.ReasonGrace || r.Reason == removal.ReasonNodePoolHeld
 	return r.Phase != v1alpha1.RemovalHeld && r.Stalled == nil && !waits
 }
 
-// leftBehind counts what nodes and definitions that are gone have left.
+// leftBehind counts what deleted nodes and definitions have left.
 func leftBehind(found *v1alpha1.InstanceDrift) (instances, volumes, others int32) {
 	if found == nil {
 		return 0, 0, 0
@@ -95,8 +95,8 @@ func leftBehind(found *v1alpha1.InstanceDrift) (instances, volumes, others int32
 	return found.Orphaned, volumes, others
 }
 
-// heldChanges is how many changes are held. A reconcile that has not come so far leaves what was known before;
-// where nothing is applied any more, none is.
+// heldChanges returns how many changes are held. A reconcile that did not check it keeps the previous number; if
+// nothing is applied any more, none is held.
 func (s *Step) heldChanges(before int) int {
 	switch {
 	case s.Sync.Keeps() || !s.Sync.DeletionTimestamp.IsZero():
@@ -107,7 +107,7 @@ func (s *Step) heldChanges(before int) int {
 	return len(s.Held)
 }
 
-// drifted are the objects that differ from Git now, and the instances that are not what they say.
+// drifted returns the objects that currently differ from Git, and the instances that differ from their definitions.
 func drifted(status *v1alpha1.NodeSyncStatus) (refs []render.Ref) {
 	for _, o := range status.Drift {
 		if o.CorrectedAt == nil {
@@ -122,7 +122,7 @@ func drifted(status *v1alpha1.NodeSyncStatus) (refs []render.Ref) {
 	return refs
 }
 
-// Forget drops all series of a NodeSync that is gone, however it went.
+// Forget drops all series of a NodeSync that is gone.
 func (t Tools) Forget(ctx context.Context, name types.NamespacedName) {
 	t.Meter.forget(name)
 	now := metav1.NewTime(t.Now())
@@ -134,7 +134,7 @@ func (t Tools) Forget(ctx context.Context, name types.NamespacedName) {
 	t.Metrics.RecordStalled(ctx, gone)
 }
 
-// written is one for a removal, as a kind and an action.
+// written returns the labels kind and action of a write for a removal.
 func written(write removal.Write) (kind, action string) {
 	switch write.Action.(type) {
 	case removal.DeleteNodeClaim:
@@ -147,8 +147,8 @@ func written(write removal.Write) (kind, action string) {
 	return write.Kind, "restrain"
 }
 
-// stalledSince is since when a NodeSync waits for a person, or one of its removals
-// has stood still: the earlier.
+// stalledSince returns since when a NodeSync waits for a person, or one of its removals makes no progress, whichever is
+// earlier.
 func stalledSince(sync *v1alpha1.NodeSync) time.Time {
 	var since []metav1.Time
 	if stalled := conditions.Get(sync, meta.StalledCondition); stalled != nil && stalled.Status == metav1.ConditionTrue {
@@ -168,14 +168,13 @@ func stalledSince(sync *v1alpha1.NodeSync) time.Time {
 	return oldest
 }
 
-// Meter holds the metrics that are plumbline's own; those by Flux's conventions
-// are beside it. manifests/SPEC.md documents each. Only what names a NodeSync
-// grows with their number, and it goes with the NodeSync.
+// Meter holds plumbline's own metrics, in addition to those by Flux's conventions. manifests/SPEC.md documents each.
+// Only series with a NodeSync's name grow with the number of NodeSyncs, and they are deleted with the NodeSync.
 //
 // A nil Meter measures nothing.
 type Meter struct {
 	now func() time.Time
-	// depths tells how many commit statuses of each NodeSync wait.
+	// depths returns how many commit statuses of each NodeSync wait.
 	depths func() map[types.NamespacedName]report.QueueDepth
 
 	steps    *prometheus.HistogramVec
@@ -184,19 +183,18 @@ type Meter struct {
 	fetched  prometheus.Counter
 	webhooks *prometheus.CounterVec
 	statuses *prometheus.CounterVec
-	// Told at each scrape, as ages grow by themselves.
+	// Computed at each scrape, because ages grow by themselves.
 	removals, stall, queued, oldest *prometheus.Desc
 	// drift is 1 for an object or instance that differs from Git by no commit, and outdated counts nodes.
 	drift, outdated *prometheus.Desc
-	// removing, orphaned, unmanaged, attached and left count the nodes of removals, instances, nodes that were no longer managed, volumes, and
-	// what else is left in AWS.
+	// removing, orphaned, unmanaged, attached and left count the nodes of removals, instances, nodes that are no longer
+	// managed, volumes, and other resources left in AWS.
 	removing, orphaned, unmanaged, attached, left *prometheus.Desc
 	// terminating counts what has been terminating for longer than expected.
 	terminating *prometheus.Desc
-	// held counts the changes that are held, and inProgress the removals that go on.
+	// held counts the changes that are held, and inProgress the removals that proceed.
 	held, inProgress *prometheus.Desc
-	// braked is 1 for a pool whose rollout is stopped, and unguarded while the deletion guard is missing or
-	// altered.
+	// braked is 1 for a pool whose rollout is stopped, and unguarded while the deletion guard is missing or altered.
 	braked, unguarded *prometheus.Desc
 	// stuck is 1 for a NodeSync whose commit statuses cannot be queued.
 	stuck *prometheus.GaugeVec
@@ -205,36 +203,35 @@ type Meter struct {
 	syncs map[types.NamespacedName]gauges
 }
 
-// gauges are the numbers of a NodeSync, for each scrape.
+// gauges are the values of a NodeSync at each scrape.
 type gauges struct {
 	phases map[v1alpha1.RemovalPhase]int
-	// inProgress is how many removals go on.
+	// inProgress is how many removals proceed.
 	inProgress int
 	// held is how many changes of definitions are held.
 	held int
-	// drifted are objects that differ from Git by no commit, and outdated is how many nodes do
-	// not match their definitions.
+	// drifted are objects that differ from Git by no commit, and outdated is how many nodes do not match their
+	// definitions.
 	drifted  []render.Ref
 	outdated int32
-	// nodes are how many nodes removals have left, by their phase; orphaned is how many instances
-	// no NodeClaim has, and attached how many volumes nodes that are gone have left.
+	// nodes are how many nodes removals have left, by their phase; orphaned is how many instances belong to no
+	// NodeClaim, and attached how many volumes are still attached to nodes that are gone.
 	nodes              map[v1alpha1.RemovalPhase]int32
 	orphaned, attached int32
-	// left is how many interfaces, launch templates and instance profiles are left of what is gone.
+	// left is how many interfaces, launch templates and instance profiles deleted nodes and EC2NodeClasses have left.
 	left int32
 	// terminating is how many NodeClaims, Nodes and instances have been terminating for longer than expected.
 	terminating int32
-	// unmanaged is how many nodes are of pools that were no longer managed.
+	// unmanaged is how many nodes belong to pools that are no longer managed.
 	unmanaged int32
-	// braked are the pools whose rollout is stopped, with why.
+	// braked are the pools whose rollout is stopped, with the reason.
 	braked    map[string]v1alpha1.BrakeReason
 	unguarded bool
 	// stalled is since when something waits for a person; zero if nothing does.
 	stalled time.Time
 }
 
-// NewMeter makes a Meter, which is to be registered. It asks at each scrape how
-// many commit statuses wait.
+// NewMeter returns a Meter, which the caller registers. It calls depths at each scrape.
 func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]report.QueueDepth) *Meter {
 	ofSync := []string{"namespace", "name"}
 	return &Meter{
@@ -285,7 +282,7 @@ func (m *Meter) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.steps, m.writes, m.fetches, m.fetched, m.webhooks, m.statuses, m.stuck}
 }
 
-// Describe is a prometheus.Collector's.
+// Describe implements prometheus.Collector.
 func (m *Meter) Describe(to chan<- *prometheus.Desc) {
 	for _, c := range m.collectors() {
 		c.Describe(to)
@@ -308,7 +305,7 @@ func (m *Meter) Describe(to chan<- *prometheus.Desc) {
 	to <- m.oldest
 }
 
-// Collect is a prometheus.Collector's.
+// Collect implements prometheus.Collector.
 func (m *Meter) Collect(to chan<- prometheus.Metric) {
 	for _, c := range m.collectors() {
 		c.Collect(to)
@@ -344,7 +341,7 @@ func (m *Meter) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// age is how many seconds something has lasted; 0 where it has not begun.
+// age returns how many seconds something has lasted; 0 if it has not started.
 func age(now, since time.Time) float64 {
 	if since.IsZero() {
 		return 0
@@ -352,14 +349,14 @@ func age(now, since time.Time) float64 {
 	return max(now.Sub(since), 0).Seconds()
 }
 
-// openPhases are those that a recorded removal can be in.
+// openPhases returns those that a recorded removal can be in.
 func openPhases() []v1alpha1.RemovalPhase {
 	return []v1alpha1.RemovalPhase{
 		v1alpha1.RemovalHeld, v1alpha1.RemovalPacing, v1alpha1.RemovalDraining, v1alpha1.RemovalVerifyingCloud, v1alpha1.RemovalFinalizing,
 	}
 }
 
-// Fetched counts a fetch and what came in with it.
+// Fetched counts a fetch and the bytes received.
 func (m *Meter) Fetched(bytes int64) {
 	m.fetches.Inc()
 	m.fetched.Add(float64(bytes))
@@ -370,8 +367,7 @@ func (m *Meter) Answered(host string, status int) {
 	m.webhooks.WithLabelValues(host, strconv.Itoa(status)).Inc()
 }
 
-// Unwritten counts a status that could not be written. One that was overtaken, or whose
-// NodeSync has gone, is no failure.
+// Unwritten counts a status that could not be written. A conflict, or a NodeSync that is gone, is no failure.
 func (m *Meter) Unwritten(name types.NamespacedName, err error) {
 	if m == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return
@@ -394,7 +390,7 @@ func bit(is bool) float64 {
 	return 0
 }
 
-// forget drops what names a NodeSync.
+// forget drops the series with the name of a NodeSync.
 func (m *Meter) forget(name types.NamespacedName) {
 	if m == nil {
 		return

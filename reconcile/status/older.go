@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// inputs is the fingerprint of what the reconcile has rendered; empty if it has not come so far.
+// inputs returns the fingerprint of what the reconcile has rendered; empty if it did not get that far.
 func (s *Step) inputs() string {
 	if s.Set == nil {
 		return ""
@@ -23,10 +23,10 @@ func (s *Step) inputs() string {
 	return s.Set.Fingerprint()
 }
 
-// MostBefore is how many definitions that a commit changes are noted as they were before it.
+// MostBefore is how many definitions that a commit changes are recorded in their previous form.
 const MostBefore = report.MaxBefore
 
-// changed are definitions that the commit changes, as they were before it.
+// changed returns definitions that the commit changes, in their previous form.
 func (s *Step) changed() []report.Definition {
 	var all []report.Definition
 	for _, b := range s.Changed {
@@ -35,7 +35,7 @@ func (s *Step) changed() []report.Definition {
 	return all
 }
 
-// contents are the definitions of the commit by their names; nil if it was not rendered.
+// contents returns the definitions of the commit by their names; nil if it was not rendered.
 func (s *Step) contents() func(string) string {
 	if s.Set == nil {
 		return nil
@@ -56,7 +56,8 @@ func (s *Step) begun() bool {
 	return render.CommitOf(status.LastAppliedRevision) == s.Commit || render.CommitOf(status.PartlyAppliedRevision) == s.Commit
 }
 
-// rolling is the commit whose nodes are being replaced, or were when this reconcile began; empty if there is none.
+// rolling returns the commit whose nodes are being replaced, or were when this reconcile started; empty if there is
+// none.
 func (s *Step) rolling() string {
 	for _, r := range []*v1alpha1.Rollout{s.Sync.Status.Rollout, s.Before.Status.Rollout} {
 		if r != nil && r.Revision != "" {
@@ -66,8 +67,8 @@ func (s *Step) rolling() string {
 	return ""
 }
 
-// refused reports whether the commit has failed and ends no older one: nothing of it is applied, or what it removes or changes is
-// held, and no node is replaced for it.
+// refused reports whether the commit has failed and settles no older one: nothing of it is applied, or what it removes
+// or changes is held, and no node is replaced for it.
 func (s *Step) refused(v Verdict) bool {
 	if v.CommitState() != report.Failure {
 		return false
@@ -75,8 +76,8 @@ func (s *Step) refused(v Verdict) bool {
 	return !s.begun() || s.holds() && s.rolling() != s.Commit
 }
 
-// ended says how the commit that is in force under one that is refused has ended, where that is known, and that
-// older ones have failed whose rollouts go wrong.
+// ended returns the outcome, if known, of the commit that stays in force under a refused one, and the failure of older
+// ones whose rollouts fail.
 func (s *Step) ended(v Verdict) map[string]report.Word {
 	if v.ofNodes && v.CommitState() == report.Pending && s.rolloutFails() {
 		all := map[string]report.Word{}
@@ -98,9 +99,9 @@ func (s *Step) ended(v Verdict) map[string]report.Word {
 	return nil
 }
 
-// settled returns how an older commit has ended. Removals of other commits neither keep it pending nor fail it. While nodes of
-// another commit are being replaced, it stays pending: nodes that it outdated may be among them. The word is empty while
-// the end is unknown, or something of the commit is in progress or held.
+// settled returns the outcome of an older commit. Removals of other commits neither keep it pending nor fail it. While
+// nodes of another commit are being replaced, it stays pending: nodes that it outdated may be among them. The result is
+// empty while the outcome is unknown, or something of the commit is in progress or held.
 func (s *Step) settled(commit string) report.Word {
 	own := filter(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return render.CommitOf(r.Revision) == commit })
 	rollout := s.Sync.Status.Rollout
@@ -130,7 +131,7 @@ func (s *Step) brakes(commit string) bool {
 	return slices.ContainsFunc(s.Sync.Status.PoolRollouts, func(r v1alpha1.PoolRollout) bool { return render.CommitOf(r.Revision) == commit })
 }
 
-// reverted says of commits that were taken back how far these had come: their removals, and their nodes.
+// reverted describes how far commits had come before they were reverted: their removals, and their nodes.
 func (s *Step) reverted() map[string]string {
 	var all map[string]string
 	say := func(commit, words string) {
@@ -159,8 +160,8 @@ func (s *Step) reverted() map[string]string {
 	return all
 }
 
-// restored says how far a rollout had come that this commit took back; empty if there is none, and where an older
-// commit did: that one has said so.
+// restored describes how far the rollout had come that this commit reverted; empty if there is none, or if an older
+// commit reverted it, which has reported it.
 func (s *Step) restored() string {
 	r := s.Restored
 	switch {
@@ -172,7 +173,7 @@ func (s *Step) restored() string {
 	return replaced(r.All-r.Nodes, r.All)
 }
 
-// replaced says how many of a commit's nodes were.
+// replaced describes how many of a commit's nodes were replaced.
 func replaced(n, all int) string {
 	return fmt.Sprintf("%d of its %s replaced", n, english.Plural(all, "node was", "nodes were"))
 }

@@ -35,7 +35,7 @@ func filter(removals []v1alpha1.Removal, keep func(v1alpha1.Removal) bool) []v1a
 	return kept
 }
 
-// drainedVerdict reports that no node of these NodePools is left, and that they stay.
+// drainedVerdict reports that these NodePools have no node left, and that they are kept.
 func drainedVerdict(pools []v1alpha1.Removal) Verdict {
 	words := "drained: none of its nodes is left, by EC2 too, and its NodePools make none until spec.drain is false"
 	if len(pools) == 0 {
@@ -44,7 +44,7 @@ func drainedVerdict(pools []v1alpha1.Removal) Verdict {
 	return Verdict{Class: Done, Reason: v1alpha1.ReasonDrained, Message: words}
 }
 
-// removal is what becomes of a NodePool that leaves Git, or only loses its nodes.
+// removal is the word for a NodePool that is removed from Git, or only loses its nodes.
 func (s *Step) removal() string {
 	if s.Sync.Keeps() {
 		return "drain"
@@ -52,7 +52,7 @@ func (s *Step) removal() string {
 	return "removal"
 }
 
-// stalledVerdict says what stands still, and why the first of it does.
+// stalledVerdict names what makes no progress, and why the first of it does not.
 func (s *Step) stalledVerdict(removals []v1alpha1.Removal) Verdict {
 	r := removals[0]
 	return Verdict{
@@ -85,7 +85,7 @@ func (s *Step) heldVerdict(removals []v1alpha1.Removal) Verdict {
 	}
 }
 
-// mostSevere are removals in the order of the reasons for which they are held.
+// mostSevere sorts removals by the severity of the reasons for which they are held.
 func mostSevere(removals []v1alpha1.Removal) []v1alpha1.Removal {
 	sorted := slices.Clone(removals)
 	slices.SortStableFunc(sorted, func(a, b v1alpha1.Removal) int {
@@ -94,7 +94,7 @@ func mostSevere(removals []v1alpha1.Removal) []v1alpha1.Removal {
 	return sorted
 }
 
-// whyHeld has each reason once. If objects are held for different ones, each is named.
+// whyHeld lists each reason once. If objects are held for different reasons, each object is named.
 func whyHeld(held []Held) string {
 	var reasons []string
 	for _, h := range held {
@@ -144,7 +144,7 @@ func firstName(removals []v1alpha1.Removal) string {
 
 func firstOf(names []string) string { return shortlist.Join(names, 1, ", ") }
 
-// verb is what is done to all of them.
+// verb is what is done to all removals.
 func (s *Step) verb() string {
 	if s.Sync.Keeps() {
 		return "draining "
@@ -152,7 +152,7 @@ func (s *Step) verb() string {
 	return removing(s.Sync.Status.Removals)
 }
 
-// removing is the verb for removals: moving, where all of them are moves.
+// removing is the verb for removals: moving, if all of them are moves.
 func removing(removals []v1alpha1.Removal) string {
 	if slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool { return len(r.MovesTo) == 0 }) {
 		return "removing "
@@ -160,7 +160,7 @@ func removing(removals []v1alpha1.Removal) string {
 	return "moving "
 }
 
-// describeRemovals says how far each of the first few has come.
+// describeRemovals describes how far each of the first few has come.
 func (s *Step) describeRemovals() string {
 	removals := s.Sync.Status.Removals
 	parts := make([]string, 0, len(removals))
@@ -170,12 +170,12 @@ func (s *Step) describeRemovals() string {
 	return s.verb() + shortlist.Items(parts, finding.MaxNamed, "; ")
 }
 
-// describeSuspended says which removals do not go on while the NodeSync is suspended.
+// describeSuspended names the removals that are paused while the NodeSync is suspended.
 func describeSuspended(removals []v1alpha1.Removal) string {
 	return "suspended: " + describePaused(removals)
 }
 
-// describePaused says which removals do not go on, and how far each of the first few has come.
+// describePaused names the removals that are paused, and how far each of the first few has come.
 func describePaused(removals []v1alpha1.Removal) string {
 	parts := make([]string, 0, len(removals))
 	for _, r := range removals {
@@ -204,8 +204,8 @@ func (s *Step) withPaused(v Verdict) Verdict {
 	return v
 }
 
-// briefOfRemovals says how far the first has come that is not held; if all of those of the commit are queued, for which they
-// wait.
+// briefOfRemovals describes how far the first removal has come that is not held; if all those of the commit are queued,
+// what they wait for.
 func briefOfRemovals(removals []v1alpha1.Removal, commit string) fault.Brief {
 	of := func(r v1alpha1.Removal) bool {
 		return render.CommitOf(r.Revision) == commit && r.Kind == render.NodePool
@@ -225,8 +225,8 @@ func briefOfRemovals(removals []v1alpha1.Removal, commit string) fault.Brief {
 	return fault.Brief{What: removing(open) + firstOf(names), Cause: briefProgress(open[0])}
 }
 
-// briefProgress is progressOf for a commit status. Of nodes that wait it has what the first one waits for, and of a pod whose
-// PodDisruptionBudget keeps it only the budget.
+// briefProgress is progressOf for a commit status. For waiting nodes it has what the first one waits for, and for a pod
+// that a PodDisruptionBudget blocks only the budget.
 func briefProgress(r v1alpha1.Removal) string {
 	if node, waits, found := strings.Cut(r.Message, ") waits for "); found && strings.HasPrefix(node, "node ") {
 		first, _, _ := strings.Cut(waits, "; ")
@@ -238,7 +238,7 @@ func briefProgress(r v1alpha1.Removal) string {
 	return progressOf(r)
 }
 
-// progressOf says what a removal waits for, and what is still there of it.
+// progressOf describes what a removal waits for, and what remains of it.
 func progressOf(r v1alpha1.Removal) string {
 	words := r.Message
 	if words == "" {
@@ -250,7 +250,7 @@ func progressOf(r v1alpha1.Removal) string {
 	return words
 }
 
-// phaseWords are for a removal that says nothing of itself.
+// phaseWords describes a removal that has no message.
 func phaseWords(phase v1alpha1.RemovalPhase) string {
 	switch phase {
 	case v1alpha1.RemovalHeld:
@@ -268,7 +268,7 @@ func phaseWords(phase v1alpha1.RemovalPhase) string {
 	return "gone"
 }
 
-// leftOf counts what is still there of a NodePool.
+// leftOf counts what remains of a NodePool.
 func leftOf(r v1alpha1.Removal) string {
 	if r.Kind != render.NodePool || r.Remaining == 0 {
 		return ""

@@ -23,25 +23,24 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Reports keeps what the Git hosts are to be told until they have been. It
-// speaks to no host while a reconcile waits.
+// Reports queues commit statuses until the Git hosts have received them. It does not block a reconcile on any host.
 type Reports interface {
-	// Head is the commit that was spoken of last.
+	// Head returns the commit of the last update.
 	Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, error)
-	// Say notes a verdict; it stands in the cluster when Say returns.
+	// Say queues a verdict; it is stored in the cluster when Say returns.
 	Say(ctx context.Context, sync *v1alpha1.NodeSync, s report.Update) error
-	// Reported is what was reported last, and what the hosts are in trouble with.
+	// Reported returns what was last reported, and the failures of the hosts.
 	Reported(sync *v1alpha1.NodeSync) (list []v1alpha1.Reported, known bool)
-	// PostFinalStatus notes the last word on a NodeSync that is being deleted, and reports whether
-	// there is nothing more to wait for.
+	// PostFinalStatus queues the final status of a NodeSync that is being deleted, and reports whether there is nothing
+	// more to wait for.
 	PostFinalStatus(ctx context.Context, sync *v1alpha1.NodeSync, f report.FinalStatus) (done bool, err error)
-	// Forget drops what is held of a NodeSync that is gone.
+	// Forget drops what is kept for a NodeSync that is gone.
 	Forget(name types.NamespacedName)
 }
 
-// report has the verdict told as a commit status. What fails there never fails
-// the reconcile: an event and the status say why. It returns false if a host has to be
-// asked first which commits the revision added: the status does not wait for that.
+// report reports the verdict as a commit status. A failure to do so never fails the reconcile: an event and the status
+// report it. It returns false if a host must first be queried for the commits that the revision added: the status does
+// not wait for that.
 func (s *Step) report(ctx context.Context) bool {
 	told, err := s.say(ctx)
 	stuck := s.stuck(err)
@@ -55,7 +54,7 @@ func (s *Step) report(ctx context.Context) bool {
 	return told
 }
 
-// reportHistory asks which commits the revision added, and reports on them.
+// reportHistory queries which commits the revision added, and reports on them.
 func (s *Step) reportHistory(ctx context.Context) {
 	if s.nothingToReport() {
 		return // the status was older than the reconcile knew
@@ -73,7 +72,7 @@ func (s *Step) warnOfReport(err error) {
 	}
 }
 
-// say notes the verdict, and returns false if it is not known on which commits.
+// say queues the verdict, and returns false if the commits to report on are unknown.
 func (s *Step) say(ctx context.Context) (bool, error) {
 	v, says := s.commitVerdict()
 	if s.nothingToReport() || says == nothing {
@@ -124,7 +123,7 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 	return true, errors.Join(errs...)
 }
 
-// nothingToReport reports whether the reconcile is about no commit of which anything is reported.
+// nothingToReport reports whether the reconcile is about no commit that is reported on.
 func (s *Step) nothingToReport() bool {
 	nobody := len(s.Sync.Spec.Report) == 0 && len(s.Sync.Status.Reported) == 0
 	return s.Commit == "" || s.Suspended || s.Elsewhere || s.superseded() || nobody
@@ -139,9 +138,9 @@ const (
 	everything
 )
 
-// commitVerdict is the verdict on the commit, and how much of it is reported. Where only the Git host
-// is away, the reconcile has looked at the cluster all the same: what it has found against the last commit is
-// reported, and a success is not, as there may be a newer one.
+// commitVerdict returns the verdict on the commit, and how much of it is reported. If only the Git host is unavailable,
+// the reconcile has still compared the cluster with the last commit: problems are reported, and a success is not, as
+// there may be a newer commit.
 func (s *Step) commitVerdict() (Verdict, extent) {
 	switch looked := s.SawRollout && s.Drifts != nil && s.Fault == nil; {
 	case !s.SaysNothingOfTheCommit():
@@ -155,9 +154,8 @@ func (s *Step) commitVerdict() (Verdict, extent) {
 	return Verdict{}, onlyDrift
 }
 
-// SaysNothingOfTheCommit reports whether the reconcile did not complete for a Git host that
-// cannot be reached, or an API server that is busy or away. What was reported of the
-// commit stands: a failure would be a final word.
+// SaysNothingOfTheCommit reports whether the reconcile did not complete because a Git host is unreachable, or the API
+// server is busy or unavailable. The previous commit status stays: a failure would be final.
 func (s *Step) SaysNothingOfTheCommit() bool {
 	for _, err := range []error{s.Unfetched, s.Unverified} {
 		if f := fault.Classify(err); f != nil && f.Class == fault.Transient {
@@ -167,14 +165,14 @@ func (s *Step) SaysNothingOfTheCommit() bool {
 	return s.serverUnavailable()
 }
 
-// serverUnavailable reports whether the API server was busy or away.
+// serverUnavailable reports whether the API server was busy or unavailable.
 func (s *Step) serverUnavailable() bool {
 	return slices.ContainsFunc([]*fault.Error{s.Fault, fault.Classify(s.Unwritten)}, func(f *fault.Error) bool {
 		return f != nil && (f.Reason == v1alpha1.ReasonAPIServerBusy || f.Reason == v1alpha1.ReasonAPIServerUnavailable)
 	})
 }
 
-// hosts are those that are to be told, each with the page that a status links to.
+// hosts returns those to report to, each with the page that a status links to.
 func (s *Step) hosts() []report.Target {
 	var hosts []report.Target
 	for _, to := range s.Sync.Spec.Report {
@@ -184,8 +182,8 @@ func (s *Step) hosts() []report.Target {
 	return hosts
 }
 
-// linkOf is where a status on a commit links to: what the NodeSync says, the daemon's page, the folder
-// of definitions on the host.
+// linkOf returns where a status on a commit links to: the NodeSync's targetURL, the daemon's page, or the folder of
+// definitions on the host.
 func (s *Step) linkOf(to v1alpha1.Report, repository, commit string) string {
 	page := ""
 	if s.PageURL != "" {
@@ -194,7 +192,7 @@ func (s *Step) linkOf(to v1alpha1.Report, repository, commit string) string {
 	return cmp.Or(to.TargetURL, page, report.Page(to.Provider, repository, commit, s.Sync.Spec.Path))
 }
 
-// statusContext is empty while the cluster's name is not known.
+// statusContext is empty while the cluster's name is unknown.
 func (s *Step) statusContext() string {
 	if s.Cluster == "" {
 		return ""
@@ -204,7 +202,7 @@ func (s *Step) statusContext() string {
 
 func (s *Step) contextIn(cluster string) string { return report.ContextOf(cluster, s.Sync.Name) }
 
-// stuck says why the queue cannot be kept until a person does something; empty if it can.
+// stuck returns why the queue cannot be stored until a person acts; empty if it can.
 func (s *Step) stuck(err error) string {
 	var stuck *configmap.StuckError
 	if !errors.As(err, &stuck) {
@@ -213,9 +211,8 @@ func (s *Step) stuck(err error) string {
 	return s.Memory.Hide("commit statuses are not posted: " + stuck.Error())
 }
 
-// noteReported shows in the status what was reported, and tells of trouble that is
-// new. Of a queue that is stuck each host waits, the ones that were never told anything as
-// well.
+// noteReported shows in the status what was reported, and sends events for new failures. If the queue is stuck, each
+// host waits, including those that have never received a status.
 func (s *Step) noteReported(stuck string) {
 	list, known := s.Reports.Reported(s.Sync)
 	if !known && stuck == "" {
@@ -241,7 +238,7 @@ func (s *Step) noteReported(stuck string) {
 	s.Sync.Status.Reported = list
 }
 
-// allStuck has the list say of each host of spec.report why it gets nothing.
+// allStuck records for each host of spec.report why it receives nothing.
 func (s *Step) allStuck(list []v1alpha1.Reported, why string) []v1alpha1.Reported {
 	for _, host := range s.hosts() {
 		there := slices.ContainsFunc(list, func(r v1alpha1.Reported) bool { return r.Provider == host.Provider && r.URL == host.URL })
@@ -258,12 +255,12 @@ func (s *Step) allStuck(list []v1alpha1.Reported, why string) []v1alpha1.Reporte
 	return list
 }
 
-// finalStatusEvery is how often it is looked whether the hosts have the last word.
+// finalStatusEvery is how often plumbline checks whether the hosts have received the final status.
 const finalStatusEvery = time.Second
 
-// postFinalStatus has the Git hosts told how a deletion ended, before the finalizer goes: what
-// is queued goes with the NodeSync, and a commit would be pending for ever. It is not
-// waited for longer than queue.FinalStatusPatience, and what fails keeps nobody.
+// postFinalStatus reports the outcome of a deletion to the Git hosts before the finalizer is removed: the queue is
+// deleted with the NodeSync, and a commit would stay pending for ever. It waits no longer than
+// queue.FinalStatusPatience, and failures block nothing.
 func (s *Step) postFinalStatus(ctx context.Context) {
 	if !s.Finished {
 		return
@@ -287,7 +284,7 @@ func (s *Step) postFinalStatus(ctx context.Context) {
 	s.WakeBy(s.Began.Add(finalStatusEvery))
 }
 
-// pageOf is where a status on a commit links to.
+// pageOf returns the page that a status on a commit links to.
 func (s *Step) pageOf(h report.Host, commit string) string {
 	for _, to := range s.Sync.Spec.Report {
 		if to.Provider == h.Provider && report.Clean(cmp.Or(to.URL, s.Sync.Spec.Source.Repository())) == h.URL {
@@ -297,12 +294,12 @@ func (s *Step) pageOf(h report.Host, commit string) string {
 	return ""
 }
 
-// History is that of the branch, for commit statuses.
+// History is the history of the branch, for commit statuses.
 type History interface {
-	// Known lists the commits since the applied one that changed an input, the newest
-	// first, where that is known without asking anybody.
+	// Known lists the commits since the applied one that changed an input, the newest first, if they are known without
+	// a query.
 	Known(ctx context.Context, applied string) (commits []string, known bool)
-	// Ask asks the Git host for them.
+	// Ask queries the Git host for them.
 	Ask(ctx context.Context, applied string) ([]string, error)
 }
 
@@ -312,9 +309,8 @@ type history struct {
 	commits []string
 }
 
-// commits are those that the revision added and that changed an input, the newest
-// first; none if there is none: then the verdict is reported only on HEAD. What is not
-// known has to be asked for, once for each revision.
+// commits returns those that the revision added and that changed an input, the newest first. If there is none, the
+// verdict is reported only on HEAD. Unknown commits must be queried, once for each revision.
 func (s *Step) commits(ctx context.Context) (commits []string, known bool) {
 	if last := s.Memory.history; last.head == s.Commit {
 		return last.commits, true
@@ -331,29 +327,28 @@ func (s *Step) commits(ctx context.Context) (commits []string, known bool) {
 	return commits, known
 }
 
-// askHistory asks for the commits that the revision added. Where that fails, the
-// verdict is reported only on HEAD.
+// askHistory queries the commits that the revision added. If that fails, the verdict is reported only on HEAD.
 func (s *Step) askHistory(ctx context.Context) {
 	applied := render.CommitOf(s.Before.Status.LastAppliedRevision)
 	commits, err := s.History.Ask(ctx, applied)
-	s.Memory.hidden.addCredentials(s.Memory.read) // it may have read one
+	s.Memory.hidden.addCredentials(s.Memory.read) // the query may have read one
 	if err != nil {
 		s.Warn(v1alpha1.ReasonHistoryUnknown, fmt.Sprintf("the commit status goes only to %s: find the commits since %s: %v", render.ShortRevision(s.Revision), applied, err))
 	}
 	s.Memory.history = history{head: s.Commit, commits: commits}
 }
 
-// standInKey is where a stand-in has its message.
+// standInKey is the key of a stand-in's message.
 const standInKey = "message"
 
-// standIn is the ConfigMap that says, where the NodeSync can be neither written nor annotated,
-// that its status is that of an earlier reconcile. It goes with the NodeSync.
+// standIn is the ConfigMap that reports, if the NodeSync can be neither written nor annotated, that its status is that
+// of an earlier reconcile. It is deleted with the NodeSync.
 func standIn(sync *v1alpha1.NodeSync) *corev1.ConfigMap {
 	return configmap.New(sync, v1alpha1.ObjectName("plumbline.status-not-written-", sync.Name))
 }
 
-// StandIn reads why the status of a NodeSync is that of an earlier reconcile, where the NodeSync
-// itself could not be made to say so; empty if it can.
+// StandIn reads why the status of a NodeSync is that of an earlier reconcile, if the NodeSync itself could not be
+// annotated with it; empty if the status is current.
 func StandIn(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync) (string, error) {
 	object := standIn(sync)
 	err := reader.Get(ctx, client.ObjectKeyFromObject(object), object)
@@ -363,7 +358,7 @@ func StandIn(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync)
 	return object.Data[standInKey], nil
 }
 
-// writeStandIn makes the stand-in, or writes it again where it says something else.
+// writeStandIn creates the stand-in, or updates it if its message differs.
 func (s *Step) writeStandIn(ctx context.Context, message string) error {
 	if s.Memory.standIn.known && s.Memory.standIn.message == message {
 		return nil
@@ -381,7 +376,7 @@ func (s *Step) writeStandIn(ctx context.Context, message string) error {
 	return nil
 }
 
-// rewriteStandIn has the one that is there say the same, unless another client has made it.
+// rewriteStandIn updates the existing one, unless another client has created it.
 func (s *Step) rewriteStandIn(ctx context.Context, next *corev1.ConfigMap) error {
 	last := &corev1.ConfigMap{}
 	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(next), last); err != nil {
@@ -394,8 +389,7 @@ func (s *Step) rewriteStandIn(ctx context.Context, next *corev1.ConfigMap) error
 	return s.Client.Update(ctx, last)
 }
 
-// dropStandIn deletes it once the NodeSync tells the truth itself. What fails is tried again
-// in the next reconcile.
+// dropStandIn deletes it once the NodeSync itself is up to date. The next reconcile retries failures.
 func (s *Step) dropStandIn(ctx context.Context) {
 	last := &s.Memory.standIn
 	if !last.known {
@@ -410,7 +404,7 @@ func (s *Step) dropStandIn(ctx context.Context) {
 	}
 }
 
-// standInMemory is what the stand-in says, once that was looked for.
+// standInMemory is the message of the stand-in, once that was read.
 type standInMemory struct {
 	known   bool
 	message string

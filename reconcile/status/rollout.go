@@ -16,8 +16,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// setRolledOut reports whether each node matches its definitions. A reconcile that has not come so far
-// leaves what was reported, unless Karpenter's kinds are no longer served: then it is unknown.
+// setRolledOut reports whether each node matches its definitions. A reconcile that did not check it keeps what was
+// reported, unless Karpenter's kinds are no longer served: then it is unknown.
 func (s *Step) setRolledOut() {
 	switch {
 	case s.Unserved != "" && conditions.Has(s.Sync, v1alpha1.RolledOutCondition):
@@ -36,7 +36,7 @@ func (s *Step) setRolledOut() {
 	}
 }
 
-// rolloutReason is the reason for which RolledOut is False; empty if each node matches its definitions. The commit
+// rolloutReason returns the reason for which RolledOut is False; empty if each node matches its definitions. The commit
 // status depends on it as well, and summary.StateOf reads it from the condition.
 func (s *Step) rolloutReason() string {
 	pools := s.Sync.Status.PoolRollouts
@@ -53,8 +53,8 @@ func (s *Step) rolloutReason() string {
 	return v1alpha1.ReasonRollingOut
 }
 
-// rolloutTimedOut reports whether nodes do not match for longer than spec.rollout.timeout. That Karpenter may still find
-// others does not count.
+// rolloutTimedOut reports whether nodes do not match for longer than spec.rollout.timeout. Nodes that Karpenter may
+// still find do not count.
 func (s *Step) rolloutTimedOut() bool {
 	r, limit := s.Sync.Status.Rollout, s.Sync.Spec.Rollout.Timeout
 	return r != nil && limit != nil && (r.Outdated > 0 || len(r.StaticPools) > 0) && !s.Began.Before(r.Since.Add(limit.Duration))
@@ -63,12 +63,12 @@ func (s *Step) rolloutTimedOut() bool {
 // braked reports whether the rollout is stopped in a pool.
 func (s *Step) braked() bool { return rollout.Stopped(s.Sync.Status.PoolRollouts) }
 
-// rolloutWords say how far the rollout has come, and what it waits for.
+// rolloutWords describes how far the rollout has come, and what it waits for.
 func (s *Step) rolloutWords() string {
 	return rollout.Words(rollout.Awaits(*s.Sync.Status.Rollout, s.Sync.Status.PoolRollouts))
 }
 
-// rolloutBrief is the rollout in a commit status.
+// rolloutBrief describes the rollout in a commit status.
 func (s *Step) rolloutBrief() string {
 	if words := rollout.BrakeWords(s.Sync.Status.PoolRollouts); words != "" {
 		return "rollout " + words
@@ -80,10 +80,9 @@ func (s *Step) rolloutBrief() string {
 	return words
 }
 
-// withRollout has the commit status of a verdict on what is applied wait for the nodes, and fail
-// when that takes too long, whatever else is waited for. Ready does not: it is of the
-// definitions, and windows of disruption budgets may be a week apart. Where only older commits
-// have begun what goes wrong, these fail, and this one waits.
+// withRollout makes the commit status of a verdict on what is applied wait for the nodes, and fail if that takes too
+// long, whatever else is waited for. Ready does not wait: it is about the definitions, and windows of disruption
+// budgets may be a week apart. If only older commits have started the failing rollout, these fail, and this one waits.
 func (s *Step) withRollout(v Verdict) Verdict {
 	switch {
 	case s.rolloutReason() == "":
@@ -104,8 +103,8 @@ func (s *Step) rolloutFails() bool {
 	return reason != "" && reason != v1alpha1.ReasonRollingOut
 }
 
-// olderThatFail are the commits that have begun the rollouts which go wrong; none if this one has begun one of
-// them, or no commit has.
+// olderThatFail returns the commits that have started the failing rollouts; none if this one has started one of them,
+// or no commit has.
 func (s *Step) olderThatFail() []string {
 	revisions := map[string]bool{}
 	for _, p := range s.Sync.Status.PoolRollouts {
@@ -127,7 +126,7 @@ func (s *Step) olderThatFail() []string {
 	return commits
 }
 
-// shortened are commits as a person reads them.
+// shortened returns abbreviated commits.
 func shortened(commits []string) []string {
 	all := make([]string, len(commits))
 	for i, commit := range commits {
@@ -136,12 +135,13 @@ func shortened(commits []string) []string {
 	return all
 }
 
-// counts reports whether a pool is one of those that a commit status fails by: where any is stopped, it is.
+// counts reports whether a pool is one of those that fail a commit status: if any pool is stopped, those that are
+// stopped.
 func (s *Step) counts(p v1alpha1.PoolRollout) bool {
 	return p.Reason != "" && (p.Reason != v1alpha1.BrakeFrozen || p.Failure != "") && (p.BrakedAt != nil || !s.braked())
 }
 
-// failureBrief is a rollout that goes wrong, in a commit status: where, what resumes it, and why.
+// failureBrief describes a failing rollout in a commit status: where, what resumes it, and why.
 func (s *Step) failureBrief() fault.Brief {
 	pools := s.Sync.Status.PoolRollouts
 	if rollout.BrakeWords(pools) == "" {
@@ -165,11 +165,11 @@ func (s *Step) failureBrief() fault.Brief {
 	return fault.Brief{What: what + finding.Few(names, ", "), Cause: cause}
 }
 
-// maxURL is how long the URL of a pull request may be that a commit status names, in bytes.
+// maxURL is the maximum length, in bytes, of a pull request's URL in a commit status.
 const maxURL = 75
 
-// rolloutEvery is the least time between two commit statuses that only count nodes: a host takes
-// so many on a commit and no more (GitHub 1,000 in a context).
+// rolloutEvery is the minimum time between two commit statuses that only count nodes: a host limits their number on a
+// commit (GitHub: 1,000 in a context).
 const rolloutEvery = time.Minute
 
 // counted is the last commit status that counted the nodes of a rollout.
@@ -178,8 +178,8 @@ type counted struct {
 	at                  time.Time
 }
 
-// pacedText is the text of the commit status: of a rollout that goes on the last one, until it is
-// time for new numbers, or it waits for something else.
+// pacedText returns the text of the commit status: of a rollout in progress the previous one, until it is time for new
+// numbers, or it waits for something else.
 func (s *Step) pacedText(v Verdict) string {
 	text, r := v.CommitText(), s.Sync.Status.Rollout
 	if r == nil || v.Class != Done || v.CommitState() != report.Pending {

@@ -147,7 +147,7 @@ func verdictOf(f *fault.Error) Verdict {
 	return v
 }
 
-// waitingVerdict names what the NodeSync waits for, once: most messages begin with it.
+// waitingVerdict names what the NodeSync waits for, once: most messages start with it.
 func waitingVerdict(w finding.Wait) Verdict {
 	v := Verdict{Class: Working, Reason: v1alpha1.ReasonWaiting, Message: "waiting for " + w.On}
 	switch {
