@@ -25,17 +25,17 @@ type BrakeStep struct {
 
 	// Writer writes NodePools.
 	Writer client.Writer
-	// Secrets reads those of the NodeSync past the cache, and Grants say to which hosts one may be sent.
+	// Secrets reads those of the NodeSync past the cache, and Grants decide to which hosts one may be sent.
 	Secrets client.Reader
 	Grants  grant.Policy
-	// StillLeader returns an error when the lease is no longer ours.
+	// StillLeader returns an error if the lease is no longer ours.
 	StillLeader func(context.Context) error
-	// Launches tell which nodes join, and EC2 why an instance has ended; nil asks nobody.
+	// Launches knows which nodes join, and EC2 why an instance was terminated; if nil, neither is queried.
 	Launches *cluster.Launches
 	EC2      func(ctx context.Context, region string) (Instances, error)
-	// Gate reports whether one of Karpenter's feature gates is on; nil asks nobody.
+	// Gate reports whether one of Karpenter's feature gates is on; if nil, none is queried.
 	Gate func(ctx context.Context, gate string) (on bool, err error)
-	// Holds asks the conditions of spec.rollout.holdWhile.
+	// Holds queries the conditions of spec.rollout.holdWhile.
 	Holds *HoldAsker
 
 	// Sync is the NodeSync, with the status of its last reconcile.
@@ -44,21 +44,20 @@ type BrakeStep struct {
 	Live plan.Live
 	// Changes are those of the Plan.
 	Changes []plan.Change
-	// Rollout is the one that goes on; nil if none does. Outdated and Unknown are those of Rollouts.
+	// Rollout is the one in progress; nil if there is none. Outdated and Unknown are those of Rollouts.
 	Rollout  *v1alpha1.Rollout
 	Outdated map[string][]string
 	Unknown  bool
 	// Frozen is why no node may be replaced now.
 	Frozen plan.Frozen
-	// InForce reports whether is unknown what Git wants now: Set is what is in the cluster, Changes are not known, and
-	// nothing gives budgets back.
+	// InForce reports whether it is unknown what Git wants now: Set is what is in the cluster, Changes are unknown, and
+	// no budgets are restored.
 	InForce bool
 	Now     time.Time
 }
 
-// Run says what the status is to say of the pools of the rollout, and brakes those of which it
-// says so already. What cannot be written stands in the pool's entry: nothing else of the reconcile
-// waits for it.
+// Run returns the new status of the rollout's pools, and brakes those whose brake is already recorded. A failed write
+// is reported in the pool's entry: nothing else of the reconcile waits for it.
 func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 	before := s.Sync.Status.PoolRollouts
 	if s.Rollout == nil {
@@ -92,7 +91,7 @@ func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 		case e.BrakedAt != nil && recorded && was.BrakedAt.Equal(e.BrakedAt):
 			s.hold(ctx, e)
 		case e.BrakedAt != nil || recorded:
-			s.WakeBy(s.Now) // it is acted on once it is recorded
+			s.WakeBy(s.Now) // the brake is set once it is recorded
 		}
 	}
 	return next
@@ -102,7 +101,7 @@ func (s *BrakeStep) secrets() Secrets {
 	return Secrets{Reader: s.Secrets, Grants: s.Grants, NodeSync: client.ObjectKeyFromObject(s.Sync)}
 }
 
-// hold brakes a pool of which the status says so.
+// hold brakes a pool whose brake is recorded in the status.
 func (s *BrakeStep) hold(ctx context.Context, e *v1alpha1.PoolRollout) {
 	was := e.Failure
 	e.Failure = ""
@@ -117,7 +116,7 @@ func (s *BrakeStep) hold(ctx context.Context, e *v1alpha1.PoolRollout) {
 	s.WakeBy(s.Now.Add(s.Sync.GetRetryInterval()))
 }
 
-// pools are those of Git in which the rollout has nodes, or may have.
+// pools returns those of Git in which the rollout has nodes, or may have.
 func (s *BrakeStep) pools() []BrakePool {
 	var pools []BrakePool
 	for _, object := range s.Set.Objects {
@@ -138,7 +137,7 @@ func (s *BrakeStep) pools() []BrakePool {
 	return pools
 }
 
-// Resumed reads the annotation that resumes rollouts: which pools, each with when it was stopped.
+// Resumed parses the annotation that resumes rollouts: which pools, each with when it was stopped.
 func Resumed(annotation string) map[string]string {
 	resumed := map[string]string{}
 	for one := range strings.SplitSeq(annotation, ",") {
@@ -149,8 +148,8 @@ func Resumed(annotation string) map[string]string {
 	return resumed
 }
 
-// edited is the error of a pool whose disruption budgets are not plumbline's to write: with drift
-// Report what another client has changed stays, and so it would not if the brake came and went.
+// edited returns an error for a pool whose disruption budgets plumbline may not write: with drift Report, what another
+// client has changed stays, and setting and removing the brake would overwrite it.
 func (s *BrakeStep) edited(live *unstructured.Unstructured) error {
 	if s.Sync.Spec.Drift != v1alpha1.DriftReport {
 		return nil
@@ -162,13 +161,13 @@ func (s *BrakeStep) edited(live *unstructured.Unstructured) error {
 	return err
 }
 
-// brake has the disruption budgets of a pool be Git's with the brake.
+// brake sets the disruption budgets of a pool to Git's with the brake.
 func (s *BrakeStep) brake(ctx context.Context, e v1alpha1.PoolRollout) error {
 	ref := render.Ref{Kind: render.NodePool, Name: e.Pool}
 	live := s.Live.Objects[ref]
 	at := slices.IndexFunc(s.Set.Objects, func(o render.Object) bool { return o.Ref == ref })
 	if live == nil || at < 0 || live.GetDeletionTimestamp() != nil || !plan.OwnerOf(s.Sync.Namespace, s.Sync.Name).Owns(live) {
-		return nil // there is nothing of ours to brake
+		return nil // there is no brake to set
 	}
 	budgets, err := plan.Braked(s.Set.Objects[at])
 	if err != nil {
@@ -187,7 +186,7 @@ func (s *BrakeStep) brake(ctx context.Context, e v1alpha1.PoolRollout) error {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"disruption": map[string]any{"budgets": budgets}}}}
 	object.SetGroupVersionKind(live.GroupVersionKind())
 	object.SetName(e.Pool)
-	object.SetUID(live.GetUID()) // of another object of the name it makes and changes nothing
+	object.SetUID(live.GetUID()) // another object of the same name is neither created nor changed
 	err = s.Writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.BrakeFieldManager), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("stop the rollout in %s by a disruption budget: %w", ref, err)
@@ -196,8 +195,8 @@ func (s *BrakeStep) brake(ctx context.Context, e v1alpha1.PoolRollout) error {
 	return nil
 }
 
-// endsFirst says in words which nodes of a pool end before their replacements are launched; empty
-// if none does. A brake comes too late for one of them: it is lost by then.
+// endsFirst describes which nodes of a pool are terminated before their replacements are launched; empty if none is.
+// For such a node the brake comes too late.
 func (s *BrakeStep) endsFirst(ctx context.Context, pool string) (words string) {
 	which := s.withoutPlace(pool)
 	if which == "" || s.Gate == nil {
@@ -213,7 +212,7 @@ func (s *BrakeStep) endsFirst(ctx context.Context, pool string) (words string) {
 	return ""
 }
 
-// withoutPlace are the nodes of a pool beside which there may be no place for a replacement.
+// withoutPlace describes the nodes of a pool beside which there may be no room for a replacement.
 func (s *BrakeStep) withoutPlace(pool string) string {
 	if live := s.Live.Objects[render.Ref{Kind: render.NodePool, Name: pool}]; live != nil {
 		if _, static, _ := unstructured.NestedFieldNoCopy(live.Object, "spec", "replicas"); static {
@@ -226,8 +225,8 @@ func (s *BrakeStep) withoutPlace(pool string) string {
 	return ""
 }
 
-// reverted reports whether what the nodes of a NodePool are made by is taken back from what is being rolled
-// out there: a class may be taken back for the nodes of another NodePool.
+// reverted reports whether the definition of a NodePool's nodes is reverted from what is being rolled out there: a
+// class may be reverted for the nodes of another NodePool.
 func reverted(pool *plan.Object, changes []plan.Change) bool {
 	of := []render.Ref{{Kind: render.NodePool, Name: pool.GetName()}, plan.ClassOf(pool)}
 	for i := range changes {

@@ -15,8 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Replacing are the pools whose nodes Karpenter replaces because of the changes that
-// were written.
+// Replacing returns the pools whose nodes Karpenter replaces because of the changes that were written.
 func Replacing(changes []plan.Change, written map[render.Ref]bool, claims []plan.NodeClaim) []string {
 	var pools []string
 	for _, change := range changes {
@@ -27,7 +26,7 @@ func Replacing(changes []plan.Change, written map[render.Ref]bool, claims []plan
 	return pools
 }
 
-// poolsOf returns the NodePools whose NodeClaims a definition makes, with repetitions.
+// poolsOf returns the NodePools whose NodeClaims a definition creates, with repetitions.
 func poolsOf(ref render.Ref, claims []plan.NodeClaim) []string {
 	if ref.Kind == render.NodePool {
 		return []string{ref.Name}
@@ -41,7 +40,8 @@ func poolsOf(ref render.Ref, claims []plan.NodeClaim) []string {
 	return pools
 }
 
-// changedPools returns the NodePools that commits among the Changes write, themselves or by their EC2NodeClass, sorted.
+// changedPools returns the NodePools that commits among the Changes write, directly or through their EC2NodeClass,
+// sorted.
 func changedPools(changes []plan.Change, pools []Pool, claims []plan.NodeClaim) []string {
 	var all []string
 	for i := range changes {
@@ -60,11 +60,10 @@ func changedPools(changes []plan.Change, pools []Pool, claims []plan.NodeClaim) 
 	return slices.Compact(all)
 }
 
-// UnexpectedDrift finds the nodes that drift after a change of Karpenter though nothing
-// has had them replaced; its words are empty if there are none. That is reported and
-// stops nothing: how fast nodes are replaced is in their budgets, and a person has to report
-// whether they are to be. replacing are the pools whose nodes a commit has replaced, and why says
-// what has outdated a NodeClaim.
+// UnexpectedDrift finds the nodes that drift after a change of Karpenter that was not expected to replace them; its
+// words are empty if there are none. It only reports: the budgets limit how fast nodes are replaced, and a person has
+// to decide whether they should be. replacing are the pools whose nodes a commit replaces, and why returns what has
+// outdated a NodeClaim.
 func UnexpectedDrift(k v1alpha1.KarpenterStatus, claims []cluster.Claim, pools []Pool, replacing []string, why func(cluster.Claim) string, now time.Time) (v1alpha1.KarpenterStatus, string, finding.Findings) {
 	var found finding.Findings
 	names := make([]string, 0, len(pools))
@@ -78,18 +77,17 @@ func UnexpectedDrift(k v1alpha1.KarpenterStatus, claims []cluster.Claim, pools [
 	return k, driftWords(k, drifted, why), found
 }
 
-// DriftSeen is what SeeDrift finds.
+// DriftSeen is the result of SeeDrift.
 type DriftSeen struct {
 	finding.Findings
 
-	// Karpenter is its status with what was noted of the watch, and Words those of
-	// UnexpectedDrift.
+	// Karpenter is its status with the recorded state of the watch, and Words those of UnexpectedDrift.
 	Karpenter v1alpha1.KarpenterStatus
 	Words     string
 }
 
-// SeeDrift looks for unexpected drift while it is watched for; claims reads the NodeClaims, and
-// written are the definitions that this reconcile has.
+// SeeDrift looks for unexpected drift during a watch; claims reads the NodeClaims, and written are the definitions that
+// this reconcile has written.
 func SeeDrift(ctx context.Context, k v1alpha1.KarpenterStatus, claims func(context.Context) ([]cluster.Claim, error), of *Rollouts, written map[render.Ref]bool) (seen DriftSeen, err error) {
 	seen.Karpenter = k
 	all, err := claims(ctx)
@@ -101,7 +99,7 @@ func SeeDrift(ctx context.Context, k v1alpha1.KarpenterStatus, claims func(conte
 	return seen, nil
 }
 
-// why returns what says why a NodeClaim is outdated: Karpenter's reason, and the inputs that differ.
+// why returns a function that explains why a NodeClaim is outdated: Karpenter's reason, and the inputs that differ.
 func (r *Rollouts) why(ctx context.Context) func(cluster.Claim) string {
 	claims := map[string]*plan.NodeClaim{}
 	return func(claim cluster.Claim) string {
@@ -121,7 +119,7 @@ func (r *Rollouts) why(ctx context.Context) func(cluster.Claim) string {
 	}
 }
 
-// driftWords name the nodes and what keeps them.
+// driftWords names the nodes and what blocks them.
 func driftWords(k v1alpha1.KarpenterStatus, drifted []cluster.Claim, why func(cluster.Claim) string) string {
 	if len(drifted) == 0 {
 		return ""
@@ -132,14 +130,14 @@ func driftWords(k v1alpha1.KarpenterStatus, drifted []cluster.Claim, why func(cl
 	}
 	more := ""
 	if len(drifted) > finding.MaxNamed {
-		more = " and more" // how many changes all the time
+		more = " and more" // the exact number changes all the time
 	}
 	return fmt.Sprintf("unexpected node drift since %s: %s; the nodes are replaced at the pace of their budgets. "+
 		"To keep them: kubectl annotate node NAME karpenter.sh/do-not-disrupt=true, or a budget {nodes: \"0\", reasons: [Drifted]} in the NodePool in Git; or git revert the change",
 		changeWords(k), strings.Join(names, ", ")+more)
 }
 
-// changeWords say which change of Karpenter nodes are watched for.
+// changeWords describes the change of Karpenter that the watch is about.
 func changeWords(k v1alpha1.KarpenterStatus) string {
 	w := k.NodeDrift
 	to := cmp.Or(w.To, k.Version)

@@ -16,8 +16,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// expect adds the NodeClaims that AWS has said are outdated and that Karpenter has not looked at
-// yet. settled reports that all of them are gone, and that there are no others.
+// expect adds the NodeClaims that AWS reports as outdated and that Karpenter has not checked yet. settled reports that
+// all of them are gone, and that there are no others.
 func (r *Rollouts) expect(ctx context.Context, changes Outdating, found []plan.Outdated) (all []plan.Outdated, settled bool) {
 	r.renew(ctx)
 	r.supersede(changes.Reselected)
@@ -45,8 +45,8 @@ func (r *Rollouts) expect(ctx context.Context, changes Outdating, found []plan.O
 	return found, r.Memory.answered && r.Memory.whole && !there
 }
 
-// supersede drops what was expected by selectors that are written again, as by a revert: the answer of AWS about the
-// new ones is in the Changes.
+// supersede drops what was expected from selectors that are written again, for example by a revert: AWS's answer for
+// the new ones is in the Changes.
 func (r *Rollouts) supersede(reselected map[string][]string) {
 	for i := range r.Live.NodeClaims {
 		c := &r.Live.NodeClaims[i]
@@ -61,8 +61,8 @@ func (r *Rollouts) supersede(reselected map[string][]string) {
 	}
 }
 
-// renew has the memory expect what still holds of what was expected before: nothing once a rollout settles, what EC2 still reports
-// after the time that Karpenter needs, and after a restart what EC2 reports.
+// renew updates the memory with what still applies of what was expected before: nothing once a rollout settles; what
+// EC2 still reports after the time that Karpenter needs; and after a restart what EC2 reports.
 func (r *Rollouts) renew(ctx context.Context) {
 	m := r.Memory
 	switch {
@@ -78,8 +78,9 @@ func (r *Rollouts) renew(ctx context.Context) {
 	}
 }
 
-// stillExpected returns what is left of the expected NodeClaims after the time that Karpenter needs to find them: those
-// whose instances EC2 still reports to differ. Karpenter may be denied to look, and then they are outdated as before.
+// stillExpected returns the remaining expected NodeClaims after the time that Karpenter needs to find them: those whose
+// instances still differ according to EC2. Karpenter may lack the permission to check, and then they are as outdated as
+// before.
 func (r *Rollouts) stillExpected(ctx context.Context) map[types.UID][]string {
 	m := r.Memory
 	if !finding.Due(r.Now, m.compared, Settles) || len(m.expected) == 0 {
@@ -104,7 +105,7 @@ func (r *Rollouts) stillExpected(ctx context.Context) map[types.UID][]string {
 	return left
 }
 
-// unfound says which of some NodeClaims Karpenter has not found to be outdated within the time that it needs; empty if it
+// unfound names the NodeClaims that Karpenter has not found to be outdated within the time that it needs; empty if it
 // has found all, or still has time.
 func (r *Rollouts) unfound(claims []*plan.NodeClaim) string {
 	n, why := 0, map[string]bool{}
@@ -123,7 +124,7 @@ func (r *Rollouts) unfound(claims []*plan.NodeClaim) string {
 		english.Plural(n, "node is", "nodes are"), strings.Join(slices.Sorted(maps.Keys(why)), ", "), english.PluralWord(n, "it", "them"))
 }
 
-// recall finds the NodeClaims again that were expected before a restart, and reports whether that has succeeded.
+// recall finds the NodeClaims that were expected before a restart, and reports whether it could.
 func (r *Rollouts) recall(ctx context.Context) bool {
 	claims := r.claims(func(c *plan.NodeClaim) bool {
 		return r.Before.Changes(c.Pool) && slices.ContainsFunc(r.Pools, func(p Pool) bool { return p.Name == c.Pool })
@@ -137,7 +138,7 @@ func (r *Rollouts) recall(ctx context.Context) bool {
 	return true
 }
 
-// claims returns the NodeClaims with an instance that are wanted.
+// claims returns the NodeClaims with an instance for which wanted is true.
 func (r *Rollouts) claims(wanted func(*plan.NodeClaim) bool) []*plan.NodeClaim {
 	var found []*plan.NodeClaim
 	for i := range r.Live.NodeClaims {
@@ -148,8 +149,8 @@ func (r *Rollouts) claims(wanted func(*plan.NodeClaim) bool) []*plan.NodeClaim {
 	return found
 }
 
-// differing returns, for each NodeClaim that EC2 has answered about and whose EC2NodeClass Karpenter has resolved, for which
-// of Karpenter's reasons its instance does not match the class; there are none if it matches.
+// differing returns, for each NodeClaim that EC2 has answered for and whose EC2NodeClass Karpenter has resolved,
+// Karpenter's reasons for which its instance does not match the class; none if it matches.
 func (r *Rollouts) differing(ctx context.Context, claims []*plan.NodeClaim) map[types.UID][]string {
 	ids, found := make([]string, 0, len(claims)), map[types.UID][]string{}
 	for _, c := range claims {

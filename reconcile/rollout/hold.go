@@ -27,20 +27,20 @@ import (
 )
 
 const (
-	// defaultTimeout is that of one question.
+	// defaultTimeout is the default timeout of one query.
 	defaultTimeout = 5 * time.Second
-	// maxAnswer is the longest answer that is read.
+	// maxAnswer is the maximum size of an answer.
 	maxAnswer = 1 << 20
 )
 
-// credentials are what a question is asked with; the zero value asks with none.
+// credentials are those of a query; the zero value is none.
 type credentials struct {
 	Token, Username, Password string
-	// CA are authorities of the host, in PEM, beside the system's.
+	// CA contains certificate authorities of the host, in PEM, in addition to the system's.
 	CA []byte
 }
 
-// ask asks one question: words report that the condition holds, and are empty if it does not.
+// ask sends one query: words describe the condition if it is true, and are empty if it is not.
 func ask(ctx context.Context, of v1alpha1.RolloutHold, with credentials) (words string, err error) {
 	timeout := defaultTimeout
 	if of.Timeout != nil {
@@ -69,7 +69,7 @@ var errRedirect = errors.New("it redirects to another address, and redirects are
 
 func refuse(*http.Request, []*http.Request) error { return errRedirect }
 
-// address is the URL of a question: https://prometheus.io/docs/prometheus/latest/querying/api/ and
+// address returns the URL of a query: https://prometheus.io/docs/prometheus/latest/querying/api/ and
 // https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml.
 func address(of v1alpha1.RolloutHold) string {
 	base := strings.TrimRight(of.URL, "/")
@@ -93,7 +93,7 @@ func fetch(ctx context.Context, caller *http.Client, of v1alpha1.RolloutHold, wi
 	}
 	response, err := caller.Do(request)
 	if err != nil {
-		var at *url.Error // its address has the query in it
+		var at *url.Error // its address contains the query
 		if errors.As(err, &at) {
 			err = at.Err
 		}
@@ -112,7 +112,7 @@ func fetch(ctx context.Context, caller *http.Client, of v1alpha1.RolloutHold, wi
 	return body, nil
 }
 
-// reasonIn is what an answer that is no success says; empty if it says nothing that can be read.
+// reasonIn returns the message of an unsuccessful answer; empty if it has none that can be parsed.
 func reasonIn(body []byte) string {
 	var said struct {
 		Error string `json:"error"`
@@ -123,7 +123,7 @@ func reasonIn(body []byte) string {
 	return ": " + said.Error
 }
 
-// ofPrometheus reads the answer of Prometheus to an instant query.
+// ofPrometheus parses Prometheus' answer to an instant query.
 func ofPrometheus(body []byte) (words string, err error) {
 	var answer struct {
 		Status string `json:"status"`
@@ -164,7 +164,7 @@ func ofPrometheus(body []byte) (words string, err error) {
 	return "", fmt.Errorf("the result of the query has type %q, but must be an instant vector or a scalar", answer.Data.Type)
 }
 
-// ofAlertmanager reads Alertmanager's list of alerts.
+// ofAlertmanager parses Alertmanager's list of alerts.
 func ofAlertmanager(body []byte) (words string, err error) {
 	var alerts []struct {
 		Labels map[string]string `json:"labels"`
@@ -188,22 +188,22 @@ func ofAlertmanager(body []byte) (words string, err error) {
 }
 
 const (
-	// Every is how often a condition is asked while a rollout goes on.
+	// Every is how often a condition is queried during a rollout.
 	Every = 15 * time.Second
-	// soon is how long after a question a reconcile looks for its answer.
+	// holdSoon is how long after a query a reconcile looks for its answer.
 	holdSoon = time.Second
-	// maxFailure is how long the words of a failure are, in bytes.
+	// maxFailure is the maximum length of a failure's message, in bytes.
 	maxFailure = 256
 )
 
-// HoldAsker asks the conditions of one NodeSync beside its reconciles, and keeps the last answer to each. The
-// zero value has asked nothing.
+// HoldAsker queries the conditions of one NodeSync in the background, and keeps the last answer to each. The zero value
+// is ready to use.
 type HoldAsker struct {
 	mu    sync.Mutex
 	known map[string]*holdState
 }
 
-// state is what is known of one condition.
+// holdState is the state of one condition.
 type holdState struct {
 	of      v1alpha1.RolloutHold
 	asked   time.Time
@@ -215,15 +215,15 @@ type holdState struct {
 
 // HoldAnswer is the result of the conditions of a NodeSync.
 type HoldAnswer struct {
-	// Held says which hold; empty if none does. Unasked reports that one has not answered yet.
+	// Held names those that are true; empty if none is. Unasked reports that one has not answered yet.
 	Held    string
 	Unasked bool
-	// Next is when to look again.
+	// Next is when to check again.
 	Next time.Time
 }
 
-// Answers are the last ones to the conditions of a NodeSync. Those that are due are asked again, in
-// goroutines that a reconcile does not wait for; they end with their time-outs.
+// Answers returns the last ones to the conditions of a NodeSync. Those that are due are queried again, in goroutines
+// that a reconcile does not wait for; they end at their timeouts.
 func (a *HoldAsker) Answers(ctx context.Context, with Secrets, holds []v1alpha1.RolloutHold, now time.Time) HoldAnswer {
 	if len(holds) == 0 {
 		a.Forget()
@@ -250,14 +250,14 @@ func (a *HoldAsker) Answers(ctx context.Context, with Secrets, holds []v1alpha1.
 	return answer
 }
 
-// Forget drops what is known.
+// Forget drops all answers.
 func (a *HoldAsker) Forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clear(a.known)
 }
 
-// due is what is known of a condition, which is asked where it is time.
+// due returns the state of a condition, and starts its query if that is due.
 func (a *HoldAsker) due(ctx context.Context, of v1alpha1.RolloutHold, with Secrets, now time.Time) holdState {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -293,16 +293,16 @@ func (a *HoldAsker) ask(ctx context.Context, s *holdState, secrets Secrets) {
 	}
 }
 
-// Secrets open conditions with Secrets of the NodeSync's namespace.
+// Secrets reads credentials of conditions from Secrets of the NodeSync's namespace.
 type Secrets struct {
 	// Reader reads past the cache.
 	Reader client.Reader
-	// Grants say to which hosts one may be sent.
+	// Grants decide to which hosts a Secret may be sent.
 	Grants   grant.Policy
 	NodeSync types.NamespacedName
 }
 
-// open reads what a condition is asked with.
+// open reads the credentials of a condition.
 func (s Secrets) open(ctx context.Context, of v1alpha1.RolloutHold) (credentials, error) {
 	if of.SecretRef == nil {
 		return credentials{}, nil

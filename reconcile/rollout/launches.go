@@ -21,11 +21,10 @@ import (
 )
 
 const (
-	// eventComes is how long after a NodeClaim's end Karpenter's event on it may
-	// come: it is sent separately.
+	// eventComes is how long after a NodeClaim is gone Karpenter's event on it may arrive: it is sent separately.
 	eventComes = 5 * time.Second
-	// eventsRead is how many launches one reconcile asks about, and eventsEvery how long
-	// the others wait for the next.
+	// eventsRead is how many launches' events one reconcile reads, and eventsEvery how long the others wait for the
+	// next.
 	eventsRead  = 3
 	eventsEvery = time.Second
 )
@@ -40,22 +39,22 @@ type LaunchFailure struct {
 
 // Launches looks for pools that get no nodes.
 type Launches struct {
-	// Known are the launches that failed by their NodeClaims.
+	// Known are the launches that failed, by their NodeClaims.
 	Known *cluster.Launches
 	// Events reads Karpenter's events past the cache.
 	Events client.Reader
 	Now    time.Time
 	// Retry is how long an event that could not be read is not read again.
 	Retry time.Duration
-	// Claims are the NodeClaims, and Off reports whether a feature gate of Karpenter is.
+	// Claims are the NodeClaims, and Off reports whether a feature gate of Karpenter is off.
 	Claims []plan.NodeClaim
 	Off    func(ctx context.Context, gate string) (bool, error)
-	// NoAMI is why no node can be launched with EC2NodeClasses, by their names, as AWS publishes no AMI for them.
+	// NoAMI maps names of EC2NodeClasses to why no node can be launched with them: AWS publishes no AMI.
 	NoAMI map[string]string
 }
 
-// See is Look without static pools that have all of their nodes, and finds those that Karpenter passes over. Events that could not
-// be read are logged.
+// See is Look without static pools that have all of their nodes, and with those that Karpenter ignores. Events that
+// could not be read are logged.
 func (l Launches) See(ctx context.Context, pools []Pool, into *finding.Findings) ([]LaunchFailure, error) {
 	launchFailures, found, err := l.Look(ctx, pools)
 	into.Join(found)
@@ -65,9 +64,8 @@ func (l Launches) See(ctx context.Context, pools []Pool, into *finding.Findings)
 	return PassedOver(ctx, lacking(launchFailures, pools, l.Claims), pools, l.Claims, l.Off)
 }
 
-// Look finds the pools that get no nodes, by name. That is reported and stops
-// nothing: a NodePool is Ready without nodes, and its pods may fit elsewhere. The error
-// is of events that could not be read: everything else is found all the same.
+// Look finds the pools that get no nodes, by name. It only reports: a NodePool without nodes is Ready, and its pods may
+// fit elsewhere. The error is about events that could not be read: everything else is found nevertheless.
 func (l Launches) Look(ctx context.Context, pools []Pool) ([]LaunchFailure, finding.Findings, error) {
 	var (
 		found  finding.Findings
@@ -81,7 +79,8 @@ func (l Launches) Look(ctx context.Context, pools []Pool) ([]LaunchFailure, find
 		}
 		l.Known.Under(pool.Name, pool.definitions())
 		if pool.Class != nil && l.NoAMI[pool.Class.GetName()] != "" {
-			// The class is not Ready, so Karpenter has not tried: a launch that failed before has another cause.
+			// The class is not Ready, so Karpenter has not tried: the cause of an earlier failed launch no longer
+			// applies.
 			words[pool.Name] = l.NoAMI[pool.Class.GetName()]
 			continue
 		}
@@ -101,8 +100,7 @@ func (l Launches) Look(ctx context.Context, pools []Pool) ([]LaunchFailure, find
 		}
 		silent = append(silent, silentLaunch{pool: pool.Name, failed: failed})
 	}
-	// Those that were not asked about for longest come first: one whose event cannot
-	// be read keeps no other from its words.
+	// Those whose last read was longest ago come first: one whose event cannot be read does not block the others.
 	slices.SortStableFunc(silent, func(a, b silentLaunch) int { return a.failed.Asked.Compare(b.failed.Asked) })
 	if len(silent) > eventsRead {
 		found.WakeBy(l.Now.Add(eventsEvery))
@@ -121,8 +119,8 @@ func (l Launches) Look(ctx context.Context, pools []Pool) ([]LaunchFailure, find
 	return launchFailures(words), found, errors.Join(errs...)
 }
 
-// uninitialized returns why the newest nodes of a pool cannot be used, though they registered: they have not been initialized in
-// time. again is when that may be so; both are empty if none of them waits.
+// uninitialized returns why the newest nodes of a pool cannot be used although they registered: they were not
+// initialized in time. again is when that may become true; both are empty if no node waits.
 func (l Launches) uninitialized(pool string) (why string, again time.Time) {
 	launches, _ := l.Known.Joins(pool)
 	for _, launch := range launches {
@@ -157,14 +155,13 @@ func launchFailures(words map[string]string) []LaunchFailure {
 	return pools
 }
 
-// silentLaunch is a failed launch of which nobody has read the event yet.
+// silentLaunch is a failed launch whose event was not read yet.
 type silentLaunch struct {
 	pool   string
 	failed cluster.FailedLaunch
 }
 
-// why asks for the event on a launch; empty if there is none, or none yet. again is
-// when to look for it once more.
+// why reads the event on a launch; empty if there is none, or none yet. again is when to read it again.
 func (l Launches) why(ctx context.Context, s silentLaunch) (words string, again time.Time, err error) {
 	l.Known.Ask(s.pool, s.failed, l.Now)
 	words, err = cluster.WhyNotLaunched(ctx, l.Events, s.failed.NodeClaim)
@@ -178,18 +175,18 @@ func (l Launches) why(ctx context.Context, s silentLaunch) (words string, again 
 	return words, time.Time{}, nil
 }
 
-// lateBy is how long after a write Karpenter may still launch by what was there before: its cache lags.
+// lateBy is how long after a write Karpenter may still launch from the previous definition: its cache lags.
 const lateBy = time.Minute
 
-// bare are definitions that a reconcile has written while no NodeClaim was of them. One may have been made
-// meanwhile, by what was there before, and then the commit has outdated it like any other.
+// bare are definitions that a reconcile has written while they had no NodeClaims. One may have been created meanwhile
+// from the previous definition, and then the commit has outdated it like any other.
 type bare struct {
 	revision, from string
 	at             time.Time
 	refs           map[render.Ref]bool
 }
 
-// noteBare notes what this reconcile writes of that.
+// noteBare records which such definitions this reconcile writes.
 func (r *Rollouts) noteBare() {
 	of := map[render.Ref]bool{}
 	for i := range r.Live.NodeClaims {
@@ -207,11 +204,11 @@ func (r *Rollouts) noteBare() {
 	}
 }
 
-// fresh reports whether NodeClaims that came too early may show.
+// fresh reports whether NodeClaims that were created too early may still appear.
 func (b bare) fresh(now time.Time) bool { return len(b.refs) > 0 && now.Before(b.at.Add(Settles)) }
 
-// outdates is the revision by which NodeClaims are all outdated, and the one before it; empty if some are
-// not, or there are none.
+// outdates returns the revision that has outdated all of these NodeClaims, and the one before it; empty if some have
+// another cause, or there are none.
 func (b bare) outdates(found []plan.Outdated, now time.Time) (revision, from string) {
 	for _, o := range found {
 		of := b.refs[render.Ref{Kind: render.NodePool, Name: o.Claim.Pool}] || b.refs[render.Ref{Kind: render.EC2NodeClass, Name: o.Claim.Class}]
@@ -225,8 +222,8 @@ func (b bare) outdates(found []plan.Outdated, now time.Time) (revision, from str
 	return b.revision, b.from
 }
 
-// late is the revision by which nodes are outdated that came as their definitions were written, or that were outdated by
-// the same definitions before, and the one before it; empty if no commit is known to have outdated them.
+// late returns the revision that has outdated nodes which were created while their definitions were written, or which
+// the same definitions outdated before, and the one before it; empty if no commit is known to have outdated them.
 func (r *Rollouts) late(ctx context.Context, found []plan.Outdated) (revision, from string) {
 	if r.Memory.began.IsZero() {
 		r.Memory.began = r.Now
@@ -270,7 +267,7 @@ func (r *Rollouts) wrote(ctx context.Context, c *plan.NodeClaim, written map[ren
 	return false
 }
 
-// writtenAt is when plumbline changed a definition last; zero if that cannot be read. The cache leaves it out.
+// writtenAt returns when plumbline last changed a definition; zero if that cannot be read. The cache omits it.
 func (r *Rollouts) writtenAt(ctx context.Context, ref render.Ref) time.Time {
 	kind, _ := render.KindOf(ref.Kind)
 	object := &metav1.PartialObjectMetadata{}

@@ -16,53 +16,53 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
-// InitializesWithin is how long a node that has registered may take from its NodeClaim until it is
-// initialized. Karpenter waits for ever, but gives up replacing a node for it after 10 minutes
-// (sigs.k8s.io/karpenter pkg/controllers/disruption/queue.go).
+// InitializesWithin is how long a node that has registered may take, from the creation of its NodeClaim, until it is
+// initialized. Karpenter waits for ever, but gives up replacing a node for it after 10 minutes (sigs.k8s.io/karpenter
+// pkg/controllers/disruption/queue.go).
 const InitializesWithin = 15 * time.Minute
 
-// BrakePool is a NodePool in which nodes are to be replaced.
+// BrakePool is a NodePool in which nodes must be replaced.
 type BrakePool struct {
 	Name string
-	// Definition is the hash of what its nodes are made by, and Edited reports that another client has
-	// changed that since Git was as it is: no commit did.
+	// Definition is the hash of what defines its nodes, and Edited reports that another client, and no commit, has
+	// changed that since it last matched Git.
 	Definition string
 	Edited     bool
-	// Launches are those whose nodes have not joined, and Joined is when the newest NodeClaim was
-	// created whose node has.
+	// Launches are those whose nodes have not joined, and Joined is when the newest NodeClaim was created whose node
+	// has joined.
 	Launches []cluster.Join
 	Joined   metav1.Time
-	// Reverted reports whether this reconcile takes its definition back from one that is being rolled out.
+	// Reverted reports whether this reconcile reverts its definition from one that is being rolled out.
 	Reverted bool
-	// Unhealthy reports whether Karpenter says so of the nodes of the pool: they do not register.
+	// Unhealthy reports whether Karpenter reports that the nodes of the pool do not register.
 	Unhealthy bool
-	// Revision has outdated its nodes, and From is what was applied before it; both empty if no commit has.
-	// Uncommitted are Karpenter's reasons for the nodes that no commit has outdated.
+	// Revision has outdated its nodes, and From was applied before it; both are empty if no commit has. Uncommitted are
+	// Karpenter's reasons for the nodes that no commit has outdated.
 	Revision, From, Uncommitted string
 }
 
-// BrakeSeen is what is known of a rollout.
+// BrakeSeen is the input about a rollout.
 type BrakeSeen struct {
-	// Pools are those in which nodes are to be replaced, or may be.
+	// Pools are those in which nodes must be replaced, or may have to be.
 	Pools  []BrakePool
 	Policy v1alpha1.RolloutPolicy
-	// Since is when the rollout began.
+	// Since is when the rollout started.
 	Since metav1.Time
-	// Held says which conditions hold the rollout; empty if none does. Unasked reports that nobody
-	// knows yet: what is held stays so.
+	// Held names the conditions that hold the rollout; empty if none does. Unasked reports that this is still unknown:
+	// what is held stays held.
 	Held    string
 	Unasked bool
-	// Frozen says why no node may be replaced now by spec.guard.windows and freeze; empty if it may.
+	// Frozen is why spec.guard.windows and freeze let no node be replaced now; empty if they do.
 	Frozen string
-	// InForce reports whether no budgets are given back: what is stopped stays so.
+	// InForce reports whether no budgets are restored: what is stopped stays stopped.
 	InForce bool
 	// Resume are the pools that a person has resumed, each with the time at which it was stopped.
 	Resume map[string]string
 	Now    time.Time
 }
 
-// Next is what becomes of the pools of a rollout, by name, and when that may be something else
-// without any news; zero if it may not.
+// Next returns the new state of a rollout's pools, by name, and when it may change without any event; zero if it may
+// not.
 func Next(before []v1alpha1.PoolRollout, seen BrakeSeen) (next []v1alpha1.PoolRollout, wake time.Time) {
 	for _, pool := range seen.Pools {
 		e, at := seen.next(entryOf(before, pool.Name), pool)
@@ -84,7 +84,7 @@ func entryOf(entries []v1alpha1.PoolRollout, pool string) *v1alpha1.PoolRollout 
 	return nil
 }
 
-// begin is one pool before its launches are counted. before is nil if it is new to the rollout.
+// begin returns the state of one pool before its launches are counted. before is nil if it is new to the rollout.
 func (s BrakeSeen) begin(before *v1alpha1.PoolRollout, pool BrakePool) v1alpha1.PoolRollout {
 	now := metav1.NewTime(s.Now).Rfc3339Copy()
 	e := v1alpha1.PoolRollout{Pool: pool.Name, Definition: pool.Definition, Since: s.Since, Revision: pool.Revision, From: pool.From}
@@ -95,7 +95,7 @@ func (s BrakeSeen) begin(before *v1alpha1.PoolRollout, pool BrakePool) v1alpha1.
 	case changed:
 		e.Since = now
 		if before.Reason == v1alpha1.BrakeFailedLaunches {
-			e.From = before.From // what this one corrects has failed, too
+			e.From = before.From // the revision that this one corrects has failed, too
 		}
 	case resumed:
 		e.Since, e.Revision, e.From, e.ResumedAt = now, before.Revision, before.From, &now
@@ -108,7 +108,7 @@ func (s BrakeSeen) begin(before *v1alpha1.PoolRollout, pool BrakePool) v1alpha1.
 	return e
 }
 
-// next is what becomes of one pool.
+// next returns the new state of one pool.
 func (s BrakeSeen) next(before *v1alpha1.PoolRollout, pool BrakePool) (v1alpha1.PoolRollout, time.Time) {
 	if s.InForce && before != nil && before.BrakedAt != nil {
 		return *before, time.Time{}
@@ -132,12 +132,11 @@ func (s BrakeSeen) next(before *v1alpha1.PoolRollout, pool BrakePool) (v1alpha1.
 	return e, wake
 }
 
-// freezes reports whether no node of a pool may be replaced now, by spec.guard.
+// freezes reports whether spec.guard lets no node of a pool be replaced now.
 func (s BrakeSeen) freezes(e *v1alpha1.PoolRollout) bool { return s.Frozen != "" && !e.DespiteFreeze }
 
-// weigh finds what stops a pool in which no launches fail: nodes that no commit has outdated, a
-// condition, or a freeze. What a person has resumed neither of the first two stops again. A freeze
-// comes last, as it ends by itself.
+// weigh finds what stops a pool in which no launches fail: nodes that no commit has outdated, a condition, or a freeze.
+// The first two do not stop again what a person has resumed. A freeze comes last, as it ends by itself.
 func (s BrakeSeen) weigh(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout, pool BrakePool) {
 	switch {
 	case e.Reason != "":
@@ -160,13 +159,13 @@ func (s BrakeSeen) stops(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout, unco
 	return e.Reason != ""
 }
 
-// Token names one stop of a pool's rollout to the annotation that resumes it.
+// Token identifies one stop of a pool's rollout in the annotation that resumes it.
 func Token(brakedAt metav1.Time) string { return brakedAt.UTC().Format(time.RFC3339) }
 
-// limit is how many failed launches in a row are too many.
+// limit returns how many consecutive failed launches are too many.
 func (s BrakeSeen) limit() int { return cmp.Or(int(s.Policy.FailedLaunches), 3) }
 
-// count counts the failed launches of a pool, and says when it may be one more.
+// count counts the failed launches of a pool, and returns when there may be another one.
 func (s BrakeSeen) count(e *v1alpha1.PoolRollout, pool BrakePool) (wake time.Time) {
 	failed := slices.DeleteFunc(e.Failed, func(f v1alpha1.FailedLaunch) bool { return !pool.Joined.Before(&f.Created) })
 	last := ""
@@ -201,10 +200,10 @@ func (s BrakeSeen) count(e *v1alpha1.PoolRollout, pool BrakePool) (wake time.Tim
 	return wake
 }
 
-// maxFailed is how many failed launches are noted: the most that a policy may ask for.
+// maxFailed is how many failed launches are recorded: the maximum of spec.rollout.failedLaunches.
 const maxFailed = 20
 
-// failure is why a launch has failed, or when it may have; both empty if its NodeClaim tells.
+// failure returns why a launch has failed, or when it may have; both are empty if its NodeClaim has the reason.
 func (s BrakeSeen) failure(launch cluster.Join, pool BrakePool) (words string, at time.Time) {
 	var within time.Duration
 	switch {
@@ -223,8 +222,8 @@ func (s BrakeSeen) failure(launch cluster.Join, pool BrakePool) (words string, a
 	return words, time.Time{}
 }
 
-// explain adds EC2's words on the instance of the last launch that failed to a stop that begins.
-// Where it has none, or does not answer, only those of Karpenter stand there.
+// explain adds, to a new stop, EC2's message about the instance of the last failed launch. If there is none, or EC2
+// does not answer, only Karpenter's message is reported.
 func (s *BrakeStep) explain(ctx context.Context, e *v1alpha1.PoolRollout) {
 	if e.Reason != v1alpha1.BrakeFailedLaunches || s.EC2 == nil || s.Sync.Status.Karpenter == nil {
 		return
@@ -246,8 +245,8 @@ func (s *BrakeStep) explain(ctx context.Context, e *v1alpha1.PoolRollout) {
 	}
 }
 
-// BrakeWords say why rollouts are stopped, or go wrong, and what resumes them; empty if all is well, or
-// waits for a window of spec.guard.
+// BrakeWords describes why rollouts are stopped, or fail, and what resumes them; empty if there is no problem, or if
+// they wait for a window of spec.guard.
 func BrakeWords(pools []v1alpha1.PoolRollout) string {
 	var braked, failing []string
 	for _, p := range pools {
@@ -274,8 +273,8 @@ func frozen(p v1alpha1.PoolRollout) bool {
 	return p.BrakedAt != nil && p.Reason == v1alpha1.BrakeFrozen
 }
 
-// Awaits is a rollout with the window of spec.guard that it waits for, where it does, beside what
-// keeps the nodes that drain all the same.
+// Awaits returns a rollout with the window of spec.guard that it waits for, if any, in addition to what blocks the
+// nodes that are draining anyway.
 func Awaits(r v1alpha1.Rollout, pools []v1alpha1.PoolRollout) v1alpha1.Rollout {
 	if i := slices.IndexFunc(pools, frozen); i >= 0 {
 		r.Message = blocker.Beside(pools[i].Message, blocker.Said(r.Message))
@@ -283,19 +282,19 @@ func Awaits(r v1alpha1.Rollout, pools []v1alpha1.PoolRollout) v1alpha1.Rollout {
 	return r
 }
 
-// Stopped reports whether a rollout does not go on in a pool, and is not just waiting for a window.
+// Stopped reports whether a rollout is stopped in a pool, and is not just waiting for a window.
 func Stopped(pools []v1alpha1.PoolRollout) bool {
 	return slices.ContainsFunc(pools, func(p v1alpha1.PoolRollout) bool { return p.BrakedAt != nil && !frozen(p) })
 }
 
-// OnlyHeld reports whether what is stopped goes on by itself, when the conditions that hold it are over.
+// OnlyHeld reports whether what is stopped continues by itself, when the conditions that hold it are over.
 func OnlyHeld(pools []v1alpha1.PoolRollout) bool {
 	return !slices.ContainsFunc(pools, func(p v1alpha1.PoolRollout) bool {
 		return p.BrakedAt != nil && p.Reason != v1alpha1.BrakeHeldByCondition && !frozen(p)
 	})
 }
 
-// remedy says what resumes the rollouts that are stopped.
+// remedy describes what resumes the rollouts that are stopped.
 func remedy(pools []v1alpha1.PoolRollout) string {
 	if OnlyHeld(pools) {
 		return "it resumes when the condition clears, or with plumbline resume-rollout"
@@ -318,7 +317,7 @@ func remedy(pools []v1alpha1.PoolRollout) string {
 	return words
 }
 
-// Proposals are the open pull requests that take back what has failed, each as plumbline has made it.
+// Proposals returns the open pull requests that revert what has failed, each as plumbline has created it.
 func Proposals(pools []v1alpha1.PoolRollout) []string {
 	var urls []string
 	for i := range pools {
@@ -329,7 +328,7 @@ func Proposals(pools []v1alpha1.PoolRollout) []string {
 	return urls
 }
 
-// tell has events say which pools were stopped and which resumed, once each.
+// tell sends events about pools that were stopped or resumed, once each.
 func (s *BrakeStep) tell(ctx context.Context, before, next []v1alpha1.PoolRollout) {
 	for _, e := range next {
 		was := entryOf(before, e.Pool)
@@ -349,13 +348,12 @@ func (s *BrakeStep) tell(ctx context.Context, before, next []v1alpha1.PoolRollou
 	}
 }
 
-// begins reports whether a pool is stopped that was not, or only waited for a window.
+// begins reports whether a pool is stopped that was not, or that only waited for a window.
 func begins(was *v1alpha1.PoolRollout, e v1alpha1.PoolRollout) bool {
 	return e.BrakedAt != nil && (was == nil || was.BrakedAt == nil || !was.BrakedAt.Equal(e.BrakedAt) || frozen(*was) && !frozen(e))
 }
 
-// tellResumed has an event say why a pool that was stopped is not any more; now is nil if no
-// node of it is to be replaced.
+// tellResumed sends an event that says why a pool is no longer stopped; now is nil if no node of it must be replaced.
 func (s *BrakeStep) tellResumed(was v1alpha1.PoolRollout, now *v1alpha1.PoolRollout) {
 	switch {
 	case now == nil:

@@ -137,8 +137,8 @@ func instanceIDs(outdated []plan.Outdated) []string {
 	return ids
 }
 
-// askInstances asks EC2 in what subnets, security groups and reservations instances run, by provider ID, once for each. If an
-// answer is missing, it asks again after a minute.
+// askInstances queries EC2 for the subnets, security groups and reservations of instances, by provider ID, once for
+// each. If an answer is missing, it queries again after a minute.
 func (r *Rollouts) askInstances(ctx context.Context, ids []string) {
 	known := &r.Memory.instances
 	query := cloud.Query{}

@@ -25,19 +25,19 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// revert is what is to be taken back: what revision Bad has changed since revision From.
+// revert is what to revert: what revision Bad has changed since revision From.
 type revert struct {
 	From, Bad string
-	// Pools are those that fail by it, and Why is what the first one says.
+	// Pools are those that fail because of it, and Why is the message of the first one.
 	Pools []string
 	Why   string
-	// Known is the pull request as the status has it; nil if there is none.
+	// Known is the pull request in the status; nil if there is none.
 	Known *v1alpha1.RevertProposal
 	// At is when the first one was stopped.
 	At metav1.Time
 }
 
-// due are the reverts to propose, and why there is none for a pool that fails.
+// due returns the reverts to propose, and why there is none for a failing pool.
 func (l ProposalLook) due() (reverts []*revert, none map[string]string) {
 	none = map[string]string{}
 	of := map[string]*revert{}
@@ -56,7 +56,7 @@ func (l ProposalLook) due() (reverts []*revert, none map[string]string) {
 			of[e.Revision], reverts = r, append(reverts, r)
 		}
 		if l.Sync.Status.Rollout != nil && r.From == l.Sync.Status.Rollout.From {
-			r.From = e.From // what the rollout began from has failed in this pool, too, where that is another one
+			r.From = e.From // the revision that the rollout started from has failed in this pool, too, if it is another one
 		}
 		if e.BrakedAt.Before(&r.At) {
 			r.At, r.Why = *e.BrakedAt, e.Message
@@ -69,10 +69,10 @@ func (l ProposalLook) due() (reverts []*revert, none map[string]string) {
 	return reverts, none
 }
 
-// ended reports whether a pull request is not asked for any more.
+// ended reports whether a pull request needs no more queries.
 func ended(p *v1alpha1.RevertProposal) bool { return p != nil && (p.Closed || p.Merged) }
 
-// stands reports whether a pool is stopped by failed launches, and that the status says so already.
+// stands reports whether a pool is stopped by failed launches, and that is already recorded in the status.
 func (l ProposalLook) stands(e *v1alpha1.PoolRollout) bool {
 	if l.Sync.Spec.Rollout.OnFailure != v1alpha1.RolloutBrakeAndPropose || e.BrakedAt == nil || e.Reason != v1alpha1.BrakeFailedLaunches {
 		return false
@@ -82,7 +82,7 @@ func (l ProposalLook) stands(e *v1alpha1.PoolRollout) bool {
 	})
 }
 
-// impossible says why nothing can be proposed for a pool; empty if it can.
+// impossible returns why nothing can be proposed for a pool; empty if it can.
 func (l ProposalLook) impossible(e *v1alpha1.PoolRollout) string {
 	_, can := host(l.Sync)
 	switch {
@@ -98,7 +98,7 @@ func (l ProposalLook) impossible(e *v1alpha1.PoolRollout) string {
 	return ""
 }
 
-// host is the first report of a NodeSync on a host where pull requests are opened.
+// host returns the first report of a NodeSync on a host where pull requests are opened.
 func host(sync *v1alpha1.NodeSync) (v1alpha1.Report, bool) {
 	i := slices.IndexFunc(sync.Spec.Report, func(r v1alpha1.Report) bool { return report.Proposes(r.Provider) })
 	if i < 0 {
@@ -107,8 +107,8 @@ func host(sync *v1alpha1.NodeSync) (v1alpha1.Report, bool) {
 	return sync.Spec.Report[i], true
 }
 
-// branchOf is the branch of a revert. Every daemon calls it by the same name, and no two NodeSyncs have
-// the same one: the name of a NodeSync has no underscore.
+// branchOf returns the branch of a revert. Every daemon gives it the same name, and no two NodeSyncs share one: the
+// name of a NodeSync has no underscore.
 func branchOf(cluster, name, bad string) string {
 	whose := strings.Map(plain, cluster) + "_" + name
 	if len(whose) > maxName {
@@ -117,10 +117,10 @@ func branchOf(cluster, name, bad string) string {
 	return fmt.Sprintf("%srevert-%s-%.8s", source.Proposals, whose, render.CommitOf(bad))
 }
 
-// maxName is how long the names in a branch are: a host may keep each part of it as a file.
+// maxName is the maximum length of the names in a branch: a host may store each part of it as a file.
 const maxName = 180
 
-// plain are the characters of a cluster's name that may stand anywhere in the name of a branch.
+// plain keeps the characters of a cluster's name that are allowed anywhere in the name of a branch.
 func plain(r rune) rune {
 	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
 		return r
@@ -128,8 +128,8 @@ func plain(r rune) rune {
 	return '-'
 }
 
-// within returns what says which files are taken back. What a revision of before has read cannot be told where it
-// does not render any more: then what only that has read is left, and named.
+// within returns a function that selects the files to revert. What the earlier revision has read is unknown if it no
+// longer renders: then files that only it has read are left, and named.
 func (p proposal) within(ctx context.Context, from *render.Snapshot) func(name string) bool {
 	ctx = confine.For(ctx, "reverts in "+p.Sync.Spec.Source.Address())
 	karpenter, err := render.ReadKarpenter(*from, p.Sync.Spec.Path)
@@ -143,7 +143,8 @@ func (p proposal) within(ctx context.Context, from *render.Snapshot) func(name s
 	return within(p.Sync.Spec.Path, p.Inputs, set.Inputs)
 }
 
-// within says which files are those of a NodeSync: all below its path, and those outside that were read.
+// within returns a function that selects the files of a NodeSync: all below its path, and those outside of it that were
+// read.
 func within(folder string, read ...render.Inputs) func(name string) bool {
 	below := path.Clean(folder)
 	return func(name string) bool {
@@ -163,11 +164,11 @@ type proposal struct {
 	push   func(ctx context.Context, r source.Revert) (source.Reverted, error)
 }
 
-// exchange is a question to a Git host.
+// exchange is a request to a Git host.
 type exchange func(ctx context.Context, to report.Proposer) (*report.Proposed, error)
 
-// make finds the pull request, or pushes its branch and opens it. One that is open is ours only with
-// the commit that would be pushed: the name of its branch is known before that is there.
+// make finds the pull request, or pushes its branch and opens it. An open one is ours only if it has the commit that
+// would be pushed: the name of its branch is predictable.
 func (p proposal) make(ctx context.Context) (v1alpha1.RevertProposal, error) {
 	into := p.Sync.Spec.Source.FollowedBranch()
 	found, err := p.ask(ctx, func(ctx context.Context, to report.Proposer) (*report.Proposed, error) {
@@ -207,7 +208,7 @@ func (p proposal) make(ctx context.Context) (v1alpha1.RevertProposal, error) {
 	return of(made, reverted.Commit), err
 }
 
-// of is what the status says of a pull request, to whose branch plumbline has pushed a commit.
+// of returns the status of a pull request to whose branch plumbline has pushed a commit.
 func of(found *report.Proposed, commit string) v1alpha1.RevertProposal {
 	if found == nil {
 		return v1alpha1.RevertProposal{}
@@ -218,7 +219,7 @@ func of(found *report.Proposed, commit string) v1alpha1.RevertProposal {
 	}
 }
 
-// ask asks the host, with the Secret as it is now.
+// ask queries the host, with the current Secret.
 func (p proposal) ask(ctx context.Context, question exchange) (*report.Proposed, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Sync.GetTimeout())
 	defer cancel()
@@ -239,11 +240,11 @@ func (p proposal) ask(ctx context.Context, question exchange) (*report.Proposed,
 }
 
 const (
-	// mostListed is how many files and commits a pull request names.
+	// mostListed is the maximum number of files and commits that a pull request names.
 	mostListed = 50
-	// maxCode is how much is shown of one text.
+	// maxCode is the maximum length of one quoted text.
 	maxCode = 500
-	// maxBody is how long the text of a pull request is, in bytes: GitHub takes 65,536 characters.
+	// maxBody is the maximum length of a pull request's body, in bytes: GitHub allows 65,536 characters.
 	maxBody = 60_000
 )
 
@@ -252,8 +253,7 @@ func (p proposal) title() string {
 	return fmt.Sprintf("Revert %.8s: its nodes do not join the cluster %s", render.CommitOf(p.revert.Bad), redact.Visible(p.Cluster))
 }
 
-// message of the commit. It says nothing that another try would say in other words: by it a commit
-// that is pushed already is known.
+// message of the commit. It must be the same in each attempt: it identifies a commit that was already pushed.
 func (p proposal) message() string {
 	return fmt.Sprintf("%s\n\nThis reverts the definitions of NodeSync %s to %s.\n", p.title(), p.Sync.Name, p.revert.From)
 }
@@ -281,7 +281,7 @@ func (p proposal) body(of source.Reverted) string {
 	return text + unsigned
 }
 
-// unsigned says what a commit without a signature needs to be applied.
+// unsigned describes what a commit without a signature needs to be applied.
 func (p proposal) unsigned() string {
 	verify := p.Sync.Spec.Source.Verification()
 	switch {
@@ -293,7 +293,7 @@ func (p proposal) unsigned() string {
 	return "**The commit is not signed**, but this NodeSync requires a signature: merge it with a commit signed by a trusted key.\n"
 }
 
-// list writes some of a list; nothing where it is empty.
+// list writes the first items of a list; nothing if it is empty.
 func list[T any](b *strings.Builder, title string, of []T, write func(T) string) {
 	if len(of) == 0 {
 		return
@@ -317,7 +317,7 @@ func pools(names []string) string {
 	return strings.Join(all, ", ")
 }
 
-// code is text of others, cut where it is long.
+// code quotes text from elsewhere, truncated if it is long.
 func code(words string) string {
 	words = redact.Visible(strings.Join(strings.Fields(words), " "))
 	if len(words) > maxCode {
@@ -327,23 +327,23 @@ func code(words string) string {
 }
 
 const (
-	// soon is when a reconcile looks for the answer.
+	// proposalSoon is when a reconcile looks for the answer.
 	proposalSoon = 2 * time.Second
-	// first is how long after a failure it is tried again, twice as long after each, and longest
-	// the most. recheck is how often an open pull request is looked at: others may push to its branch.
+	// first is how long after a failure it is retried, doubled after each failure up to longest. recheck is how often
+	// an open pull request is checked: others may push to its branch.
 	first, longest, recheck = 30 * time.Second, 30 * time.Minute, time.Minute
-	// maxMessage is how long the words on a failure are, in bytes.
+	// maxMessage is the maximum length of a failure's message, in bytes.
 	maxMessage = 512
 )
 
-// Hosts makes the client of a Git host.
+// Hosts creates the client of a Git host.
 type Hosts interface {
 	Proposer(provider, repository string, secret map[string][]byte) (report.Proposer, error)
 }
 
-// ProposalTools are what a pull request is opened with.
+// ProposalTools are what is needed to open a pull request.
 type ProposalTools struct {
-	// Revert returns what pushes a commit to a new branch of the NodeSync's source.
+	// Revert returns a function that pushes a commit to a new branch of the NodeSync's source.
 	Revert func() func(ctx context.Context, r source.Revert) (source.Reverted, error)
 	Hosts  Hosts
 	// Confine builds kustomizations in child processes; nil builds them in this one.
@@ -351,37 +351,36 @@ type ProposalTools struct {
 	// Secret reads a Secret of the NodeSync's namespace.
 	Secret func(ctx context.Context, name string) (*corev1.Secret, error)
 	Grants grant.Policy
-	// StillLeader returns an error when the lease is no longer ours.
+	// StillLeader returns an error if the lease is no longer ours.
 	StillLeader func(context.Context) error
 }
 
-// ProposalLook is what a reconcile knows of its rollout.
+// ProposalLook is what a reconcile knows about its rollout.
 type ProposalLook struct {
 	ProposalTools
 	Sync *v1alpha1.NodeSync
-	// Recorded are the pools as the status has them, and Pools as this reconcile has found them.
+	// Recorded are the pools in the status, and Pools as this reconcile has found them.
 	Recorded, Pools []v1alpha1.PoolRollout
 	// Cluster is the name of the EKS cluster.
 	Cluster string
-	// Inputs are the files that the NodeSync is made of.
+	// Inputs are the files that the NodeSync is rendered from.
 	Inputs render.Inputs
 	Now    time.Time
 }
 
-// ProposalAsker opens pull requests for one NodeSync beside its reconciles, and keeps the last answer. The zero
-// value has asked nothing.
+// ProposalAsker opens pull requests for one NodeSync in the background, and keeps the last answer. The zero value is
+// ready to use.
 type ProposalAsker struct {
 	mu    sync.Mutex
 	known map[string]*proposalState
-	// reported is what events have reported of each pool: the status has it with values hidden.
+	// reported is what events have reported for each pool: the status has it with values hidden.
 	reported map[string]v1alpha1.RevertProposal
 }
 
-// state is what is known of one pull request.
+// proposalState is the state of one pull request.
 type proposalState struct {
 	asking bool
-	// due is when it is tried again, after so many failures in a row, of a NodeSync of that
-	// generation.
+	// due is when it is retried after a number of consecutive failures, for that generation of the NodeSync.
 	due        time.Time
 	failures   int
 	generation int64
@@ -389,8 +388,8 @@ type proposalState struct {
 	answer *v1alpha1.RevertProposal
 }
 
-// See returns the pools with what has become of their pull requests. Those that are due are asked
-// for in a goroutine that no reconcile waits for: a later one has the answer.
+// See returns the pools with the state of their pull requests. Those that are due are handled in a goroutine that no
+// reconcile waits for: a later one has the answer.
 func (a *ProposalAsker) See(ctx context.Context, l ProposalLook, found *finding.Findings) []v1alpha1.PoolRollout {
 	reverts, none := l.due()
 	answers := map[string]*v1alpha1.RevertProposal{}
@@ -433,7 +432,7 @@ func (a *ProposalAsker) See(ctx context.Context, l ProposalLook, found *finding.
 	return l.Pools
 }
 
-// begin has a pull request asked for where it is due.
+// begin starts the work on a pull request if it is due.
 func (a *ProposalAsker) begin(ctx context.Context, l ProposalLook, r *revert, branch string) *proposalState {
 	s := a.known[branch]
 	if s == nil {
@@ -447,7 +446,7 @@ func (a *ProposalAsker) begin(ctx context.Context, l ProposalLook, r *revert, br
 	}
 	if !s.asking && !l.Now.Before(s.due) && !ended(s.answer) {
 		s.asking, s.due = true, l.Now.Add(first)
-		l.Sync = l.Sync.DeepCopy() // the reconcile goes on with the other
+		l.Sync = l.Sync.DeepCopy() // the reconcile continues with the other one
 		go a.ask(context.WithoutCancel(ctx), s, proposal{ProposalLook: l, revert: *r, branch: branch, push: l.Revert()})
 	}
 	return s
@@ -460,7 +459,7 @@ func (a *ProposalAsker) ask(ctx context.Context, s *proposalState, p proposal) {
 	s.asking = false
 	switch known := p.revert.Known; {
 	case err != nil && known != nil:
-		answer = *known // until the host can be asked again
+		answer = *known // until the host can be queried again
 	case err != nil:
 		answer = v1alpha1.RevertProposal{Message: finding.Bounded(err.Error(), maxMessage)}
 	}
@@ -479,7 +478,7 @@ func (a *ProposalAsker) ask(ctx context.Context, s *proposalState, p proposal) {
 	}
 }
 
-// announce has events report what has become of a pull request, once.
+// announce sends an event about the new state of a pull request, once.
 func announce(pool string, was, is v1alpha1.RevertProposal, found *finding.Findings) {
 	if was == is {
 		return

@@ -8,31 +8,32 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Restored says how many nodes of a rollout are not to be replaced any more, as a later revision has taken back
-// what outdated them; the zero value where that is so of none.
+// Restored is the number of a rollout's nodes that no longer have to be replaced, because a later revision has reverted
+// what outdated them; the zero value if there are none.
 type Restored struct {
-	// Revision is that of the rollout, and By the one that took it back.
+	// Revision is the rollout's, and By the one that reverted it.
 	Revision, By string `redact:"-"`
-	// All is how many nodes the rollout had outdated. Nodes of them match again, and Left do not yet.
+	// All is how many nodes the rollout had outdated. Nodes is how many of them match again, and Left how many do not
+	// yet.
 	All, Nodes, Left int
 }
 
-// remembered is what is known of the nodes that a revision has outdated. After a restart it begins again, before the
-// next write: only where the daemon ends between that write and the look after it, a rollout that this took back
-// ends like one that was superseded.
+// remembered contains the nodes that a revision has outdated. After a restart it is rebuilt before the next write: only
+// if the daemon is killed between that write and the look after it, a reverted rollout ends like one that was
+// superseded.
 type remembered struct {
 	revision string
 	// from is the revision that was applied before it.
 	from   string
 	all    int
 	claims map[types.UID]*rememberedClaim
-	// restored is what is known of this rollout, or of the last one of which anything was.
+	// restored is the result for this rollout, or for the last one that was restored.
 	restored Restored
 }
 
 // rememberedClaim is a NodeClaim that was outdated.
 type rememberedClaim struct {
-	// by is a hash of what the nodes of its pool were made by when it was found outdated, and reason is Karpenter's.
+	// by is a hash of what defined the nodes of its pool when it was found outdated, and reason is Karpenter's.
 	by, reason string
 	// committed reports whether the revision has outdated it, and not AWS beside the revision.
 	committed bool
@@ -42,8 +43,9 @@ type rememberedClaim struct {
 	uncounted bool
 }
 
-// recount corrects the nodes of a rollout: one that matches and is still there was not outdated, or is no longer. So
-// Karpenter's condition of a NodeClaim, which lasts for a moment after a revert, does not count for good.
+// recount corrects the number of a rollout's nodes: a node that matches and still exists was not outdated, or no longer
+// is. Karpenter's condition of a NodeClaim, which lasts for a moment after a revert, therefore does not count
+// permanently.
 func (m *remembered) recount(of *v1alpha1.Rollout, outdated []plan.Outdated, there map[types.UID]*plan.NodeClaim) {
 	if of.Revision == "" || of.Revision != m.revision {
 		return
@@ -63,7 +65,7 @@ func (m *remembered) recount(of *v1alpha1.Rollout, outdated []plan.Outdated, the
 	of.Nodes = max(of.Nodes, of.Outdated)
 }
 
-// follow finds which of the nodes match again, and notes those of the rollout that goes on.
+// follow finds which of the nodes match again, and records those of the current rollout.
 func (m *remembered) follow(r *Rollouts, next *v1alpha1.Rollout, outdated []plan.Outdated) Restored {
 	made := r.makers()
 	m.restore(r, outdated, made)
@@ -72,8 +74,8 @@ func (m *remembered) follow(r *Rollouts, next *v1alpha1.Rollout, outdated []plan
 	return m.restored
 }
 
-// remember notes the nodes that a rollout has outdated. Of one that began before a restart those that match by then
-// count as such, too.
+// remember records the nodes that a rollout has outdated. If it started before a restart, those that match by then are
+// recorded, too.
 func (m *remembered) remember(of *v1alpha1.Rollout, outdated []plan.Outdated, made makers, restarted bool) {
 	if of == nil || of.Revision == "" {
 		return
@@ -99,8 +101,8 @@ func (m *remembered) remember(of *v1alpha1.Rollout, outdated []plan.Outdated, ma
 	}
 }
 
-// outdates is the revision that has outdated all of some nodes, by the definitions that are there now, and the one before it; empty
-// if none is remembered. The removal of a NodePool, which ends a rollout there, may be taken back.
+// outdates returns the revision that has outdated all of the given nodes, with the current definitions, and the one
+// before it; empty if none is remembered. The removal of a NodePool, which ends a rollout there, may be reverted.
 func (m *remembered) outdates(found []plan.Outdated, made makers) (revision, from string) {
 	for _, o := range found {
 		c := m.claims[o.Claim.UID]
@@ -111,7 +113,7 @@ func (m *remembered) outdates(found []plan.Outdated, made makers) (revision, fro
 	return m.revision, m.from
 }
 
-// restore finds which of them match again by another revision.
+// restore finds which of them match again because of another revision.
 func (m *remembered) restore(r *Rollouts, outdated []plan.Outdated, made makers) {
 	if m.revision == "" {
 		return
@@ -151,15 +153,15 @@ func (m *remembered) restore(r *Rollouts, outdated []plan.Outdated, made makers)
 	}
 }
 
-// restores notes whether a NodeClaim that matches is restored, and reports whether that is news: what its nodes are made
-// by is otherwise than when it was outdated, and another revision is applied.
+// restores records whether a NodeClaim that matches is restored, and reports whether that is new: its definition
+// differs from when it was outdated, and another revision is applied.
 func (c *rememberedClaim) restores(otherwise, another bool) bool {
 	before := c.restored
 	c.restored = otherwise && (before || another)
 	return c.restored && !before
 }
 
-// staying are the NodeClaims that are not being deleted.
+// staying returns the NodeClaims that are not being deleted.
 func (r *Rollouts) staying() map[types.UID]*plan.NodeClaim {
 	there := map[types.UID]*plan.NodeClaim{}
 	for i := range r.Live.NodeClaims {
@@ -170,7 +172,7 @@ func (r *Rollouts) staying() map[types.UID]*plan.NodeClaim {
 	return there
 }
 
-// makers are the hashes of what the nodes of pools are made by, each counted once.
+// makers are the hashes of what defines the nodes of pools, each computed once.
 type makers struct {
 	live    plan.Live
 	changes []plan.Change
@@ -181,7 +183,7 @@ func (r *Rollouts) makers() makers {
 	return makers{live: r.Live, changes: r.Changes, known: map[string]string{}}
 }
 
-// of is the hash of a pool; empty if it is not there, or another client has changed it.
+// of returns the hash of a pool; empty if it does not exist, or another client has changed it.
 func (m makers) of(pool string) string {
 	if hash, known := m.known[pool]; known {
 		return hash
@@ -194,7 +196,7 @@ func (m makers) of(pool string) string {
 	return hash
 }
 
-// otherwise reports whether the nodes of a pool are made by something else, by the doing of no other client.
+// otherwise reports whether the nodes of a pool have another definition, which no other client has changed.
 func (m makers) otherwise(pool, by string) bool {
 	is := m.of(pool)
 	return is != "" && by != "" && is != by

@@ -23,9 +23,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Settles is how long after a change Karpenter may find a node outdated that no other observer can
-// predict: it checks each NodeClaim every five minutes (sigs.k8s.io/karpenter
-// pkg/controllers/nodeclaim/disruption/drift.go).
+// Settles is how long after a change Karpenter may find nodes outdated that nothing else can predict: it checks each
+// NodeClaim every five minutes (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/disruption/drift.go).
 const Settles = 6 * time.Minute
 
 // Outdating is the effect on nodes of the Changes that are written, or wait to be written.
@@ -118,7 +117,7 @@ type Seen struct {
 	// pool has above its replicas.
 	plan.Matched
 	Excess int
-	// Pools are the NodePools that commits among the Changes write, themselves or by their EC2NodeClass.
+	// Pools are the NodePools that commits among the Changes write, directly or through their EC2NodeClass.
 	Pools []string
 	// Short are the static pools of Git that have fewer nodes than replicas, for any reason.
 	Short []v1alpha1.StaticPool
@@ -156,7 +155,7 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	case outdated == 0 && seen.over(next):
 		return nil
 	case next.Revision != "" && seen.over(next) && !seen.commits(next):
-		next = &v1alpha1.Rollout{Since: metav1.NewTime(seen.Now).Rfc3339Copy()} // what is left is none of its commit's
+		next = &v1alpha1.Rollout{Since: metav1.NewTime(seen.Now).Rfc3339Copy()} // its commit has none of the remaining nodes
 	}
 	if next.Outdated != outdated || next.Draining != draining || filling(before, next) {
 		next.LastProgress = metav1.NewTime(seen.Now).Rfc3339Copy()
@@ -165,7 +164,7 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	return next
 }
 
-// withUnknown adds to the nodes that are known to be outdated those of a rollout of which nothing shows that they match.
+// withUnknown adds to the nodes that are known to be outdated those of a rollout that are not known to match.
 func (s Seen) withUnknown(before *v1alpha1.Rollout, outdated int32) int32 {
 	if before == nil {
 		return outdated
@@ -179,8 +178,8 @@ func (s Seen) withUnknown(before *v1alpha1.Rollout, outdated int32) int32 {
 	return outdated
 }
 
-// pools returns the NodePools that the revision of a rollout changes. Of another revision, those are left whose nodes it
-// has outdated and that are not replaced yet.
+// pools returns the NodePools that the revision of a rollout changes. If the revision is new, pools of the previous one
+// remain whose nodes it has outdated and that are not replaced yet.
 func (s Seen) pools(before, of *v1alpha1.Rollout) []string {
 	if of.Revision == "" {
 		return nil
@@ -193,7 +192,7 @@ func (s Seen) pools(before, of *v1alpha1.Rollout) []string {
 		}
 	case before == nil || before.Revision == "":
 	case len(before.Pools) == 0:
-		return nil // a rollout of unknown pools goes on
+		return nil // a rollout of unknown pools continues
 	case before.Revision == of.Revision:
 		all = append(all, before.Pools...)
 	default:
@@ -212,7 +211,7 @@ func (s Seen) commits(of *v1alpha1.Rollout) bool {
 	return s.Changes.Any() || s.Excess > 0 || len(s.Unknown) > 0 || slices.ContainsFunc(s.Outdated, func(o plan.Outdated) bool { return !uncommitted(of, o) })
 }
 
-// uncommitted reports whether no commit has outdated a node: AWS has another answer, as with an alias that moved, and
+// uncommitted reports whether no commit has outdated a node: AWS's answer has changed, for example for an alias, and
 // the commit of the rollout changes neither its NodePool nor its EC2NodeClass.
 func uncommitted(of *v1alpha1.Rollout, o plan.Outdated) bool {
 	return of.Revision == "" || o.ByAWS() && !of.Changes(o.Claim.Pool)
@@ -244,8 +243,8 @@ func (s Seen) settlesAt(before, of *v1alpha1.Rollout, outdated int32) *metav1.Ti
 // awaits reports whether Karpenter has yet to find out which nodes run an outdated AMI.
 func (s Seen) awaits() bool { return s.Changes.Images || len(s.Unresolved) > 0 }
 
-// begun returns the rollout that continues, or that begins: with a commit that outdates nodes, with nodes that
-// no commit has outdated, or with a static pool that gets more nodes. It returns nil if there is none.
+// begun returns the rollout that continues or starts: with a commit that outdates nodes, with nodes that no commit has
+// outdated, or with a static pool that gets more nodes. It returns nil if there is none.
 func begun(before *v1alpha1.Rollout, seen Seen, outdated int32) *v1alpha1.Rollout {
 	now := metav1.NewTime(seen.Now).Rfc3339Copy()
 	switch {
@@ -466,8 +465,8 @@ func causes(r v1alpha1.Rollout) string {
 	return " (" + why + ")"
 }
 
-// Uncommitted returns what has outdated the nodes of a rollout that no commit has begun: Karpenter's
-// reasons, with the inputs that differ if they are known.
+// Uncommitted returns what has outdated the nodes of a rollout that no commit has started: Karpenter's reasons, with
+// the inputs that differ if they are known.
 func Uncommitted(r v1alpha1.Rollout) string {
 	var words []string
 	for _, reason := range r.Reasons {
@@ -484,7 +483,7 @@ func Uncommitted(r v1alpha1.Rollout) string {
 	return finding.Few(words, "; ")
 }
 
-// announce sends an event when a rollout begins or is complete.
+// announce sends an event when a rollout starts or is complete.
 func (r *Rollouts) announce(next *v1alpha1.Rollout) {
 	switch {
 	case next == nil && r.Said != nil:
@@ -494,7 +493,7 @@ func (r *Rollouts) announce(next *v1alpha1.Rollout) {
 	}
 }
 
-// started returns the message of the event when a rollout begins.
+// started returns the message of the event when a rollout starts.
 func started(r v1alpha1.Rollout) string {
 	switch short := StaticReady(r); {
 	case r.Nodes == 0 && short != "" && r.Revision == "":

@@ -23,40 +23,41 @@ import (
 )
 
 const (
-	// quiet is how long a rollout makes no progress until Karpenter's events are asked why, or what
-	// keeps the nodes that drain.
+	// quiet is how long a rollout makes no progress until Karpenter's events, or what blocks draining nodes, are
+	// queried.
 	quiet = 30 * time.Second
-	// askEvery is the longest time between two looks.
+	// askEvery is the longest time between two queries.
 	askEvery = time.Minute
-	// earlyEvery is how often they are asked before that, for causes that do not pass by themselves.
+	// earlyEvery is the time between queries before that, for causes that do not pass by themselves.
 	earlyEvery = 3 * time.Second
 )
 
-// Memory is what one look at a rollout leaves to the next. Losing it costs time, and of what is remembered a word.
+// Memory is kept from one look at a rollout to the next. Losing it costs time, and part of a message about restored
+// nodes.
 type Memory struct {
 	match plan.MatchMemory
-	// expected are NodeClaims that are outdated by what AWS has reported, each with the reasons for which it may be,
-	// until Karpenter has had the time to look at them.
+	// expected are NodeClaims that AWS has reported as outdated, each with the possible reasons, until Karpenter has
+	// had the time to check them.
 	expected map[types.UID][]string
 	// answered is true if AWS has reported such NodeClaims, and whole if these are all. compared is when they were
 	// last compared with EC2.
 	answered, whole bool
 	compared        time.Time
-	// looked is true from the first look on. forgot is true after a restart, until the NodeClaims that were expected
+	// looked is true after the first look. forgot is true after a restart, until the NodeClaims that were expected
 	// before it are known again.
 	looked, forgot bool
-	// bare is what was written last of definitions without NodeClaims, and began is when the first look was.
+	// bare contains the last written definitions without NodeClaims, and began is when the first look was.
 	bare  bare
 	began time.Time
-	// asked is when Karpenter's events were read, or what hangs on nodes that drain, and blocked what
-	// that said. hanging are the NodeClaims that drain and that it is about.
+	// asked is when Karpenter's events, or what blocks draining nodes, were last queried, and blocked is the result.
+	// hanging are the draining NodeClaims that it is about.
 	asked   time.Time
 	blocked string
 	hanging map[types.UID]bool
-	// askedEarly is when Karpenter's events were read before the rollout was quiet, and early what that said.
+	// askedEarly is when Karpenter's events were read before the rollout was quiet, and early is the result.
 	askedEarly time.Time
 	early      string
-	// instances are those that EC2 was asked about.
+	// instances are EC2's answers about instances.
 	instances instanceMemory
 	// remembered are the nodes that a commit has outdated.
 	remembered remembered
@@ -70,43 +71,41 @@ type Rollouts struct {
 	Pools []Pool
 	// Lost are the NodeClaims of static pools whose Node is gone.
 	Lost map[types.UID]bool
-	// Leaving are NodePools that have left Git and whose removal has not begun: Karpenter goes on to replace their nodes.
+	// Leaving are NodePools that were removed from Git and whose removal has not started: Karpenter still replaces
+	// their nodes.
 	Leaving []*plan.Object
-	// Classes are the EC2NodeClasses of Git that are there: pools of other NodeSyncs may name them.
+	// Classes are the existing EC2NodeClasses of Git: pools of other NodeSyncs may refer to them.
 	Classes []*plan.Object
-	// Events reads past the cache: Karpenter's events, what hangs on nodes that drain, and who wrote a
-	// definition when.
+	// Events reads past the cache: Karpenter's events, what blocks draining nodes, and who wrote a definition when.
 	Events client.Reader
-	// DaemonSets are those of CSI drivers and CNI plugins. They are asked for only where a volume
-	// keeps a node.
+	// DaemonSets returns those of CSI drivers and CNI plugins. It is called only if a volume blocks a node.
 	DaemonSets func(ctx context.Context, claims []plan.NodeClaim) (plan.DaemonSets, time.Time)
-	// EC2 returns the client of the region, which is asked what instances run in, and whether one is
-	// protected; nil asks nobody.
+	// EC2 returns the region's client, which reads the network of instances, and whether one is protected; if nil, EC2
+	// is not queried.
 	EC2 func(ctx context.Context) (EC2, error)
-	// Off reports whether one of Karpenter's feature gates is off; nil asks nobody.
+	// Off reports whether one of Karpenter's feature gates is off; if nil, none is queried.
 	Off      func(ctx context.Context, gate string) (bool, error)
 	CABundle string
-	// Before is the rollout as it is recorded, and Said the one of the last reconcile, that events
-	// have told of; both nil if there is none.
+	// Before is the recorded rollout, and Said that of the last reconcile, which events have reported; both nil if
+	// there is none.
 	Before, Said *v1alpha1.Rollout
 	Changes      []plan.Change
-	// Revision is the one that is applied, and Applied the one that was before it.
+	// Revision is the applied one, and Applied the one before it.
 	Revision, Applied string
 	Now               time.Time
-	// LaunchFailures are the pools that get no nodes, in which no replacement comes.
+	// LaunchFailures are the pools that get no nodes, and therefore no replacements.
 	LaunchFailures []LaunchFailure
 	Memory         *Memory
 
-	// Outdated are the NodePools that Look has found nodes in that do not match, each with Karpenter's reasons for
-	// the nodes that no commit has outdated; Unknown reports that there may be other pools.
+	// Outdated are the NodePools in which Look has found nodes that do not match, each with Karpenter's reasons for the
+	// nodes that no commit has outdated; Unknown reports that there may be other pools.
 	Outdated map[string][]string
 	Unknown  bool
-	// Restored are nodes that Look has found to be outdated no more.
+	// Restored are nodes that Look has found to be no longer outdated.
 	Restored Restored
 }
 
-// Begin notes the rollout that the Changes begin, before they are written, and reports whether
-// they do.
+// Begin records the rollout that the Changes start, before they are written, and reports whether they do.
 func (r *Rollouts) Begin(status *v1alpha1.NodeSyncStatus) bool {
 	if of := r.Before; of != nil && of.Revision != "" && of.Revision != r.Memory.remembered.revision { // after a restart
 		r.Memory.remembered.remember(r.Before, r.match(true).Outdated, r.makers(), true)
@@ -123,8 +122,8 @@ func (r *Rollouts) Begin(status *v1alpha1.NodeSyncStatus) bool {
 	return true
 }
 
-// See is Look while Karpenter's controller is ready. Until then it looks at no node, and has as
-// long as ever for that when it is back.
+// See is Look while Karpenter's controller is ready. Otherwise it checks no node, and gives Karpenter the full time
+// once it is ready again.
 func (r *Rollouts) See(ctx context.Context, ready bool) *v1alpha1.Rollout {
 	if ready {
 		return r.Look(ctx)
@@ -188,8 +187,8 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	return next
 }
 
-// outdatedPools returns the NodePools of some outdated nodes, each with Karpenter's reasons for those that no commit has
-// outdated; of is nil if no rollout goes on.
+// outdatedPools returns the NodePools of outdated nodes, each with Karpenter's reasons for those that no commit has
+// outdated; of is nil if there is no rollout.
 func outdatedPools(of *v1alpha1.Rollout, outdated []plan.Outdated) map[string][]string {
 	all := map[string][]string{}
 	for _, o := range outdated {
@@ -203,7 +202,7 @@ func outdatedPools(of *v1alpha1.Rollout, outdated []plan.Outdated) map[string][]
 	return all
 }
 
-// match finds the nodes of the pools, and those of the classes, that do not match what lives.
+// match finds the nodes of the pools, and those of the classes, that do not match the live definitions.
 func (r *Rollouts) match(exact bool) plan.Matched {
 	definitions := slices.Concat(r.Classes, r.Leaving)
 	for _, pool := range r.Pools {
@@ -222,8 +221,8 @@ func (r *Rollouts) matching(exact bool) plan.Match {
 	return m
 }
 
-// waits says what a rollout waits for: what keeps the nodes that are still to go, and those that
-// drain. It is empty if nodes drain as they should, or are about to.
+// waits describes what a rollout waits for: what blocks the nodes that must still be replaced, and those that drain. It
+// is empty if nodes drain normally, or are about to.
 func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.Matched) string {
 	staying := map[string]int{}
 	var next, ending []*plan.NodeClaim
@@ -253,8 +252,8 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 	return cmp.Or(r.undisrupted(ctx, of, next), r.unfound(next))
 }
 
-// undisrupted returns why Karpenter does not begin to replace nodes: its event on the first of them, once the rollout makes no
-// progress. A cause that does not pass by itself is reported as soon as Karpenter does.
+// undisrupted returns why Karpenter does not start to replace nodes: its event on the first of them, once the rollout
+// makes no progress. A cause that does not pass by itself is reported as soon as Karpenter reports it.
 func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claims []*plan.NodeClaim) string {
 	early := r.early(of, func() string {
 		words, lasts := r.reported(ctx, of, claims)
@@ -269,7 +268,7 @@ func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claims 
 	}))
 }
 
-// early asks what keeps the nodes of a rollout that has made progress less than quiet ago.
+// early queries what blocks the nodes of a rollout whose last progress is more recent than quiet.
 func (r *Rollouts) early(of v1alpha1.Rollout, ask func() string) string {
 	m, from := r.Memory, of.LastProgress.Add(earlyEvery)
 	switch {
@@ -304,10 +303,10 @@ func (r *Rollouts) reported(ctx context.Context, of v1alpha1.Rollout, claims []*
 	return words, true
 }
 
-// mostBlocked is of how many nodes the pods are read, to find the PodDisruptionBudgets that block them.
+// mostBlocked is the maximum number of nodes whose pods are read, to find the PodDisruptionBudgets that block them.
 const mostBlocked = 25
 
-// budgets names the PodDisruptionBudgets that block nodes, and counts these; empty if none does.
+// budgets names the PodDisruptionBudgets that block nodes, and their number; empty if none does.
 func (r *Rollouts) budgets(ctx context.Context, claims []*plan.NodeClaim) (string, error) {
 	names, namespaces := map[string]bool{}, map[string]bool{}
 	var pods []corev1.Pod
@@ -342,9 +341,8 @@ func (r *Rollouts) budgets(ctx context.Context, claims []*plan.NodeClaim) (strin
 // clocksDiffer is by how much Karpenter's clock may differ from ours.
 const clocksDiffer = time.Minute
 
-// blocked is the answer to what keeps nodes, asked once the rollout makes no progress, or goes on being asked,
-// and then again from time to time, the longer it lasts the less often: no watch tells of budgets, and `plumbline why` reads them
-// at once.
+// blocked returns what blocks nodes. It queries this once the rollout makes no progress, or if goesOn, and then
+// repeatedly, less often the longer it lasts: no watch reports budgets, and `plumbline why` reads them at once.
 func (r *Rollouts) blocked(of v1alpha1.Rollout, goesOn bool, ask func() string) string {
 	m := r.Memory
 	if asks := of.LastProgress.Add(quiet); !goesOn && r.Now.Before(asks) {
@@ -361,7 +359,7 @@ func (r *Rollouts) blocked(of v1alpha1.Rollout, goesOn bool, ask func() string) 
 	return m.blocked
 }
 
-// unanswered says what a rollout waits for where no node is known to wait.
+// unanswered describes what a rollout waits for if no node is known to wait.
 func (r *Rollouts) unanswered(of v1alpha1.Rollout, matched plan.Matched) string {
 	if len(matched.Unresolved) > 0 {
 		return fmt.Sprintf("Karpenter is resolving the AMIs of %s", finding.Few(matched.Unresolved, ", "))
@@ -375,8 +373,8 @@ func (r *Rollouts) unanswered(of v1alpha1.Rollout, matched plan.Matched) string 
 	return ""
 }
 
-// closed says which pools' budgets keep their outdated nodes, where none may go; empty if one
-// may. staying is how many wait in each pool, and beside reports that something else stands there as well.
+// closed names the pools whose budgets block their outdated nodes, if none may be disrupted; empty if one may. staying
+// is how many wait in each pool, and beside reports that another cause is reported as well.
 func (r *Rollouts) closed(staying map[string]int, beside bool) string {
 	nodes := map[string]int{}
 	for i := range r.Live.NodeClaims {

@@ -27,26 +27,26 @@ const (
 	// shortAfter is how long a static pool may have too few nodes without a NodeClaim that is being launched: Karpenter
 	// compares the number with spec.replicas once a minute (karpenter pkg/controllers/static/provisioning/controller.go).
 	shortAfter = 2 * time.Minute
-	// startsWithin is how long the node of a NodeClaim may take until it is initialized.
+	// startsWithin is how long a NodeClaim's node may take until it is initialized.
 	startsWithin = 5 * time.Minute
 	// nodesEvery is how often the Nodes of static pools are listed. No watch reports that one is deleted.
 	nodesEvery = 2 * time.Minute
-	// mostConfirmed is how many Nodes of one pool that the list does not have are read by name in one look. Of a pool that has lost so
-	// many, the others that the list does not have count as lost, too.
+	// mostConfirmed is how many Nodes of one pool that are missing in the list are read by name in one look. If a pool
+	// has lost that many, its other missing Nodes count as lost, too.
 	mostConfirmed = 25
 )
 
-// StaticMemory is what one look at static pools leaves to the next.
+// StaticMemory is kept from one look at static pools to the next.
 type StaticMemory struct {
-	// lost are the NodeClaims whose Node is gone, as it was listed last, and listed is when.
+	// lost are the NodeClaims whose Node was gone in the last list, and listed is when that was.
 	lost   map[types.UID]bool
 	listed time.Time
 	// since is when a pool was first seen with too few nodes.
 	since map[string]time.Time
 }
 
-// StaticLook finds the static pools of Git that have had too few nodes for a while although no launch failed. Karpenter counts
-// NodeClaims by what it remembers of them: it replaces no node whose Node or label was changed behind its back.
+// StaticLook finds the static pools of Git that have had too few nodes for a while although no launch failed. Karpenter
+// counts NodeClaims from its own memory: it replaces no node whose Node or label was changed without its knowledge.
 type StaticLook struct {
 	Memory *StaticMemory
 	Pools  []Pool
@@ -56,8 +56,8 @@ type StaticLook struct {
 	Now   time.Time
 }
 
-// Lost are the NodeClaims of static pools whose Node was deleted while they stay. Nodes that cannot be listed are logged, and
-// those of the last look stay.
+// Lost returns the NodeClaims of static pools whose Node was deleted while they still exist. If Nodes cannot be listed,
+// that is logged, and the last result is returned.
 func (l StaticLook) Lost(ctx context.Context, into *finding.Findings) map[types.UID]bool {
 	m, pools := l.Memory, map[string]bool{}
 	for _, s := range l.applied() {
@@ -121,7 +121,7 @@ func (l StaticLook) nodesOf(ctx context.Context, pools map[string]bool) (map[str
 	return there, err
 }
 
-// Present are NodeClaims as they are without the Nodes that are lost.
+// Present returns NodeClaims without the Nodes that are lost.
 func Present(claims []plan.NodeClaim, lost map[types.UID]bool) []plan.NodeClaim {
 	if len(lost) == 0 {
 		return claims
@@ -135,7 +135,7 @@ func Present(claims []plan.NodeClaim, lost map[types.UID]bool) []plan.NodeClaim 
 	return present
 }
 
-// applied are the static pools of Git whose number is applied.
+// applied returns the static pools of Git whose number of replicas is applied.
 func (l StaticLook) applied() []staticPool {
 	var found []staticPool
 	for _, pool := range l.Pools {
@@ -147,14 +147,14 @@ func (l StaticLook) applied() []staticPool {
 	return found
 }
 
-// staticPool is a static pool of Git whose number is applied.
+// staticPool is a static pool of Git whose number of replicas is applied.
 type staticPool struct {
 	Pool     string
 	replicas int64
 	uid      types.UID
 }
 
-// Add adds the static pools that have had too few nodes for too long, and of which no failure was found.
+// Add adds the static pools that have had too few nodes for too long, and for which no failure was found.
 func (l StaticLook) Add(found []LaunchFailure, lost map[types.UID]bool, into *finding.Findings) []LaunchFailure {
 	present := Present(l.Claims, lost)
 	_, ready := counted(present)
@@ -184,12 +184,12 @@ func (l StaticLook) Add(found []LaunchFailure, lost map[types.UID]bool, into *fi
 	return found
 }
 
-// starts reports whether the node of a NodeClaim of a pool is not initialized yet.
+// starts reports whether a NodeClaim belongs to a pool and its node is not initialized yet.
 func starts(c *plan.NodeClaim, pool string, lost map[types.UID]bool) bool {
 	return c.Pool == pool && !c.Deleting && !c.Initialized && !lost[c.UID]
 }
 
-// why says what keeps a static pool from having its nodes, and what to do about it.
+// why describes why a static pool does not have its nodes, and what to do about it.
 func (l StaticLook) why(s staticPool, lost map[types.UID]bool) string {
 	var words []string
 	for i := range l.Claims {

@@ -21,7 +21,7 @@ import (
 // (sigs.k8s.io/karpenter pkg/operator/options/options.go).
 const StaticGate = "StaticCapacity"
 
-// replicas is how many nodes a pool wants that is in the cluster; static where it wants a number.
+// replicas returns how many nodes a pool in the cluster should have; static reports whether it sets a number.
 func (p Pool) replicas() (n int64, static bool) {
 	if p.Live == nil {
 		return 0, false
@@ -37,7 +37,7 @@ func replicasOf(pool *unstructured.Unstructured) (n int64, static bool) {
 	return n, found && err == nil
 }
 
-// unlaunchedStatic are the static pools that have fewer NodeClaims than they want.
+// unlaunchedStatic returns the static pools that have fewer NodeClaims than replicas.
 func unlaunchedStatic(pools []Pool, claims []plan.NodeClaim) []string {
 	wants := map[string]int64{}
 	for _, pool := range pools {
@@ -55,9 +55,9 @@ func unlaunchedStatic(pools []Pool, claims []plan.NodeClaim) []string {
 	return slices.Sorted(maps.Keys(wants))
 }
 
-// staticOf are the static pools of Git that have fewer nodes than replicas, initialized ones, that stay, or more
-// NodeClaims: which of them Karpenter ends is not known before, and it may be the nodes. Those that have just as many
-// are full.
+// staticOf returns the static pools of Git that have fewer initialized, staying nodes than replicas, or more
+// NodeClaims: which of these Karpenter terminates is unknown beforehand, and it may be the initialized nodes. Those
+// that have exactly as many are filled.
 func staticOf(pools []Pool, claims []plan.NodeClaim) (short, filled []v1alpha1.StaticPool) {
 	found := wanting(pools)
 	if len(found) == 0 {
@@ -74,7 +74,7 @@ func staticOf(pools []Pool, claims []plan.NodeClaim) (short, filled []v1alpha1.S
 	return short, filled
 }
 
-// wanting are the static pools of Git that want nodes.
+// wanting returns the static pools of Git with at least one replica.
 func wanting(pools []Pool) []v1alpha1.StaticPool {
 	var found []v1alpha1.StaticPool
 	for _, pool := range pools {
@@ -85,10 +85,10 @@ func wanting(pools []Pool) []v1alpha1.StaticPool {
 	return found
 }
 
-// full reports whether a static pool has as many nodes as it wants.
+// full reports whether a static pool has as many nodes as replicas.
 func full(s v1alpha1.StaticPool) bool { return s.Ready >= s.Replicas }
 
-// counted is how many NodeClaims each pool has that stay, and how many of them have nodes that are initialized.
+// counted returns how many NodeClaims of each pool are not being deleted, and how many of them have initialized nodes.
 func counted(claims []plan.NodeClaim) (all, ready map[string]int32) {
 	all, ready = map[string]int32{}, map[string]int32{}
 	for i := range claims {
@@ -104,8 +104,8 @@ func counted(claims []plan.NodeClaim) (all, ready map[string]int32) {
 	return all, ready
 }
 
-// lacking is without the static pools that want no node: why a launch of theirs failed is over. One of
-// which a node has drifted wants its replacement, though it has all.
+// lacking omits the static pools that need no node: the cause of their failed launch is over. A pool with a drifted
+// node needs its replacement, although it has all nodes.
 func lacking(found []LaunchFailure, pools []Pool, claims []plan.NodeClaim) []LaunchFailure {
 	if len(found) == 0 {
 		return nil
@@ -119,10 +119,10 @@ func lacking(found []LaunchFailure, pools []Pool, claims []plan.NodeClaim) []Lau
 	})
 }
 
-// Shortage is how many nodes a NodePool has, of which there are fewer than Git wants, or none.
+// Shortage is how many nodes a NodePool has that has fewer than Git wants, or none.
 type Shortage struct {
-	// Ready are the initialized nodes of a static pool, and Replicas those that Git wants; 0 for another pool, which has no
-	// node.
+	// Ready are the initialized nodes of a static pool, and Replicas those that Git wants; 0 for another pool, which
+	// has no node.
 	Ready, Replicas int32
 }
 
@@ -134,7 +134,8 @@ func (s Shortage) Of(pool string) string {
 	return fmt.Sprintf("%d of %d nodes of %s/%s", s.Ready, s.Replicas, render.NodePool, pool)
 }
 
-// Missing are the pools of Git that have too few nodes, by name: static ones less than their replicas, others none.
+// Missing returns the pools of Git that have too few nodes, by name: static ones fewer than their replicas, others
+// none.
 func Missing(pools []Pool, claims []plan.NodeClaim) map[string]Shortage {
 	_, ready := counted(claims)
 	registered := map[string]bool{}
@@ -156,7 +157,7 @@ func Missing(pools []Pool, claims []plan.NodeClaim) map[string]Shortage {
 	return missing
 }
 
-// writes notes that a Change writes a static NodePool.
+// writes records that a Change writes a static NodePool.
 func (o *Outdating) writes(c *plan.Change) {
 	if c.Ref.Kind != render.NodePool || !c.Action.Writes() {
 		return
@@ -165,7 +166,7 @@ func (o *Outdating) writes(c *plan.Change) {
 	had, _ := replicasOf(c.Live)
 	committed := !c.Drift && !c.Rescue
 	if !static || !committed && had >= replicas {
-		return // what is corrected is not the number
+		return // the correction does not concern the number
 	}
 	if o.Static == nil {
 		o.Static = map[string]bool{}
@@ -173,7 +174,7 @@ func (o *Outdating) writes(c *plan.Change) {
 	o.Static[c.Ref.Name] = committed
 }
 
-// fills reports whether static pools that are short are written, and whether a commit does.
+// fills reports whether static pools that are short are written, and whether a commit does so.
 func (s Seen) fills() (written, committed bool) {
 	for _, pool := range s.Short {
 		commits, is := s.Changes.Static[pool.Pool]
@@ -182,9 +183,9 @@ func (s Seen) fills() (written, committed bool) {
 	return written, committed
 }
 
-// awaited are the static pools whose nodes a rollout waits for: those that are written while they are short,
-// or whose nodes its commit has outdated, until they have had all for a while, and no other
-// number changes. A pool that loses a node by itself is not among them.
+// awaited returns the static pools whose nodes a rollout waits for: those that are written while they are short, or
+// whose nodes its commit has outdated, until they have had all nodes for a while, and no other number changes. A pool
+// that loses a node for another reason is not included.
 func (s Seen) awaited(before, of *v1alpha1.Rollout, outdated, draining int32) []v1alpha1.StaticPool {
 	waits := map[string]bool{}
 	for pool := range s.Changes.Static {
@@ -214,8 +215,8 @@ func (s Seen) awaited(before, of *v1alpha1.Rollout, outdated, draining int32) []
 	return left
 }
 
-// steady is how long a static pool has to have all of its nodes: Karpenter may have chosen some to end, of NodeClaims
-// that were too many a moment ago.
+// steady is how long a static pool must have all of its nodes: Karpenter may have chosen some to terminate, when there
+// were too many NodeClaims a moment ago.
 const steady = 10 * time.Second
 
 // filling reports whether the numbers of static pools have changed.
@@ -223,13 +224,13 @@ func filling(before, next *v1alpha1.Rollout) bool {
 	return before != nil && !slices.Equal(next.StaticPools, before.StaticPools)
 }
 
-// onlyStatic reports whether a rollout is of static pools that are to have more nodes, and has outdated none.
+// onlyStatic reports whether a rollout is about static pools that get more nodes, and has outdated none.
 func (s Seen) onlyStatic(before, next *v1alpha1.Rollout) bool {
 	static := len(next.StaticPools) > 0 || before != nil && len(before.StaticPools) > 0
 	return static && next.Nodes == 0 && next.SettlesAt == nil && !s.Changes.Any()
 }
 
-// launchesNone says why static pools of a rollout get no more nodes, where that is known.
+// launchesNone describes why static pools of a rollout get no more nodes, if known.
 func (r *Rollouts) launchesNone(of v1alpha1.Rollout) string {
 	var words []string
 	for _, short := range of.StaticPools {
@@ -246,7 +247,8 @@ func (r *Rollouts) launchesNone(of v1alpha1.Rollout) string {
 	return finding.Few(words, "; ")
 }
 
-// terminatesNone says which static pools keep more nodes than they have replicas, as StaticGate is off; empty if none does.
+// terminatesNone names the static pools that keep more nodes than replicas because StaticGate is off; empty if there
+// are none.
 func (r *Rollouts) terminatesNone(ctx context.Context) string {
 	if excess(r.Pools, r.Live.NodeClaims, nil) == 0 || r.Off == nil {
 		return ""
@@ -257,7 +259,7 @@ func (r *Rollouts) terminatesNone(ctx context.Context) string {
 	return "Karpenter's feature gate " + StaticGate + " is off, so it terminates no node of a static NodePool: set settings.featureGates.staticCapacity: true in the chart's values"
 }
 
-// limitOf is how many nodes a static pool may have; nil if it says nothing of that.
+// limitOf returns the limit of a static pool's nodes; nil if it has none.
 func limitOf(pools []Pool, name string) *resource.Quantity {
 	i := slices.IndexFunc(pools, func(p Pool) bool { return p.Name == name && p.Git != nil })
 	if i < 0 {
@@ -271,7 +273,7 @@ func limitOf(pools []Pool, name string) *resource.Quantity {
 	return &limit
 }
 
-// StaticReady says how many nodes the static pools of a rollout have.
+// StaticReady describes how many nodes the static pools of a rollout have.
 func StaticReady(r v1alpha1.Rollout) string {
 	var words []string
 	waits := slices.ContainsFunc(r.StaticPools, func(s v1alpha1.StaticPool) bool { return !full(s) })
@@ -283,7 +285,7 @@ func StaticReady(r v1alpha1.Rollout) string {
 	return finding.Few(words, ", ")
 }
 
-// ofGit is a rollout without the static pools that have left Git.
+// ofGit returns a rollout without the static pools that were removed from Git.
 func (r *Rollouts) ofGit(of v1alpha1.Rollout) v1alpha1.Rollout {
 	of.StaticPools = slices.DeleteFunc(slices.Clone(of.StaticPools), func(s v1alpha1.StaticPool) bool {
 		return !slices.ContainsFunc(r.Pools, func(p Pool) bool { return p.Name == s.Pool })
@@ -291,7 +293,7 @@ func (r *Rollouts) ofGit(of v1alpha1.Rollout) v1alpha1.Rollout {
 	return of
 }
 
-// filled says which static pools of a rollout that has ended have their nodes.
+// filled describes which static pools of a complete rollout have their nodes.
 func filled(r v1alpha1.Rollout) string {
 	var words []string
 	for _, s := range r.StaticPools {
@@ -300,14 +302,14 @@ func filled(r v1alpha1.Rollout) string {
 	return finding.Few(words, ", ")
 }
 
-// looksAgain is when static pools are looked at again: no watch reports that a node is initialized.
+// looksAgain returns when static pools are checked again: no watch reports that a node is initialized.
 func looksAgain(of v1alpha1.Rollout, now time.Time) time.Time {
 	return now.Add(min(max(now.Sub(of.LastProgress.Time)/4, 2*time.Second), askEvery))
 }
 
-// PassedOver adds static pools that Karpenter passes over, as StaticGate is off: such a
-// pool is Ready, and no condition says why it has too few nodes. off reports whether a feature gate is;
-// it is asked only where there is such a pool, and its error is returned.
+// PassedOver adds static pools that Karpenter ignores because StaticGate is off: such a pool is Ready, and no condition
+// says why it has too few nodes. off reports whether a feature gate is off; it is called only if there is such a pool,
+// and its error is returned.
 func PassedOver(ctx context.Context, found []LaunchFailure, pools []Pool, claims []plan.NodeClaim, off func(ctx context.Context, gate string) (bool, error)) ([]LaunchFailure, error) {
 	static := unlaunchedStatic(pools, claims)
 	if len(static) == 0 {
@@ -325,8 +327,8 @@ func PassedOver(ctx context.Context, found []LaunchFailure, pools []Pool, claims
 	return all, nil
 }
 
-// SwitchedOff names the static pools of a commit for which the values of the charts turn StaticGate off. The daemon finds that
-// (PassedOver) once such a pool is short of nodes, which may be long after the commit.
+// SwitchedOff names the static pools of a commit if the values of the charts turn StaticGate off. The daemon detects
+// that (PassedOver) only once such a pool is short of nodes, which may be long after the commit.
 func SwitchedOff(pools []Pool, values map[string]any) []string {
 	on, known, err := unstructured.NestedBool(values, "settings", "featureGates", "staticCapacity")
 	if err != nil || !known || on {
