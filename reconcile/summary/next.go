@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Next says what happens next, by itself or by a person's hand.
+// Next describes what happens next, by itself or by a person.
 func Next(sync *v1alpha1.NodeSync) string {
 	name := sync.Name
 	switch StateOf(sync) {
@@ -46,7 +46,7 @@ func Next(sync *v1alpha1.NodeSync) string {
 	return "continues by itself as soon as that is there"
 }
 
-// nextOfFailure is what happens after a failure: whether trying again helps.
+// nextOfFailure describes what happens after a failure: whether a retry helps.
 func nextOfFailure(sync *v1alpha1.NodeSync) string {
 	if StateOf(sync) == Retrying {
 		return fmt.Sprintf("tries again every %s", retryInterval(sync))
@@ -54,7 +54,7 @@ func nextOfFailure(sync *v1alpha1.NodeSync) string {
 	return fmt.Sprintf("push a commit, or change the NodeSync or the cluster, that corrects it; looked at again every %s", interval(sync))
 }
 
-// nextOfHold is what a person does about what is held.
+// nextOfHold describes what a person does about what is held.
 func nextOfHold(sync *v1alpha1.NodeSync) string {
 	if sync.Status.Held != nil {
 		return "what is held waits until you approve it as the message says, or revert the commit"
@@ -62,7 +62,7 @@ func nextOfHold(sync *v1alpha1.NodeSync) string {
 	return "what is held waits until you revert the commit, raise the limit in spec.guard, or release it as the message says"
 }
 
-// nextOfRollout is what happens next to nodes that are not replaced yet.
+// nextOfRollout describes what happens next to nodes that are not replaced yet.
 func nextOfRollout(sync *v1alpha1.NodeSync) string {
 	missing := len(missingNodes(sync)) > 0 && !conditions.IsFalse(sync, v1alpha1.RolledOutCondition)
 	lost := func(l v1alpha1.LaunchFailure) bool { return l.Lost }
@@ -82,7 +82,7 @@ func nextOfRollout(sync *v1alpha1.NodeSync) string {
 	}
 }
 
-// nextOfDeletion says what a deletion does before the NodeSync goes.
+// nextOfDeletion describes what a deletion does before the NodeSync is gone.
 func nextOfDeletion(sync *v1alpha1.NodeSync) string {
 	if sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
 		return "removes every pool, verifies in EC2 that no instance is left, and then deletes the NodeSync (onDelete: Drain)"
@@ -90,7 +90,7 @@ func nextOfDeletion(sync *v1alpha1.NodeSync) string {
 	return "removes plumbline's label from the objects, keeps the nodes, and deletes the NodeSync (onDelete: Orphan)"
 }
 
-// nextOfRemoval says what ends the phase of the first removal that is open.
+// nextOfRemoval describes what ends the phase of the first removal in progress.
 func nextOfRemoval(sync *v1alpha1.NodeSync) string {
 	for _, r := range sync.Status.Removals {
 		of := r.Kind + "/" + r.Name

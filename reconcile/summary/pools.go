@@ -22,20 +22,20 @@ type Pool struct {
 	Name  string `json:"name"`
 	Ready bool   `json:"ready"`
 	Nodes int    `json:"nodes"`
-	// Launching are nodes that are not there yet: not launched, registered or initialized.
+	// Launching are nodes that are not ready yet: not launched, registered or initialized.
 	Launching int `json:"launching,omitempty"`
-	// Drifted are nodes that Karpenter is going to replace, as their pool or class has changed.
+	// Drifted are nodes that Karpenter will replace, because their pool or class has changed.
 	Drifted  int `json:"drifted"`
 	Draining int `json:"draining"`
-	// LimitUsed is how much is used of the limit that is used most; empty without one.
+	// LimitUsed is the usage of the limit that is used most; empty if there is no limit.
 	LimitUsed string      `json:"limitUsed,omitempty"`
 	Created   metav1.Time `json:"created"`
 }
 
-// UpToDate is how many nodes run, and are neither outdated nor going.
+// UpToDate returns how many nodes run, and are neither outdated nor draining.
 func (p Pool) UpToDate() int { return p.Nodes - p.Launching - p.Drifted - p.Draining }
 
-// Pools counts the NodeClaims of each pool, which come by the pools' names. They are sorted by name.
+// Pools counts the nodes of each pool, from NodeClaims by the names of their pools. The result is sorted by name.
 func Pools(owned []*unstructured.Unstructured, claims map[string][]*karpv1.NodeClaim) []Pool {
 	pools := make([]Pool, 0, len(owned))
 	for _, pool := range owned {
@@ -52,7 +52,7 @@ func Pools(owned []*unstructured.Unstructured, claims map[string][]*karpv1.NodeC
 	return pools
 }
 
-// count counts a node in one state, the first that fits.
+// count counts a node in the first state that applies.
 func (p *Pool) count(claim *karpv1.NodeClaim) {
 	switch {
 	case claim.DeletionTimestamp != nil:
@@ -64,15 +64,14 @@ func (p *Pool) count(claim *karpv1.NodeClaim) {
 	}
 }
 
-// Launching reports whether a NodeClaim's node is not there yet. The watch cache keeps the condition
-// Initialized while it is not True, and Karpenter sets it when it looks at a NodeClaim first.
+// Launching reports whether a NodeClaim's node is not initialized yet. The watch cache keeps the condition Initialized
+// while it is not True, and Karpenter sets it when it first checks a NodeClaim.
 func Launching(claim *karpv1.NodeClaim) bool {
 	initialized := conditionOf(claim, karpv1.ConditionTypeInitialized)
 	return claim.Status.ProviderID == "" || claim.Status.NodeName == "" || initialized != "" && initialized != metav1.ConditionTrue
 }
 
-// conditionOf is a condition's status; empty if there is none. The library's own reader of
-// conditions writes to what it reads.
+// conditionOf returns a condition's status; empty if there is none. The library's own function writes to its argument.
 func conditionOf(claim *karpv1.NodeClaim, kind string) metav1.ConditionStatus {
 	for _, c := range claim.Status.Conditions {
 		if c.Type == kind {
@@ -89,7 +88,7 @@ func LimitUsed(pool *unstructured.Unstructured) string {
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		limit, err := resource.ParseQuantity(fmt.Sprint(limits[name]))
 		if err != nil {
-			continue // the API server takes no such limit
+			continue // the API server rejects such a limit
 		}
 		is, err := resource.ParseQuantity(fmt.Sprint(cmp.Or(used[name], any("0"))))
 		if err != nil {
@@ -109,15 +108,14 @@ func LimitUsed(pool *unstructured.Unstructured) string {
 	return words
 }
 
-// fieldsAt are an object's fields at a place, which are only read.
+// fieldsAt returns an object's fields at a path, read-only.
 func fieldsAt(object *unstructured.Unstructured, place ...string) map[string]any {
 	value, _, _ := unstructured.NestedFieldNoCopy(object.Object, place...)
 	fields, _ := value.(map[string]any)
 	return fields
 }
 
-// Notable sorts pools by what a person looks for: what is not Ready, what drains,
-// what is large.
+// Notable sorts pools by what a person looks for: pools that are not Ready, drain, or are large come first.
 func Notable(pools []Pool) []Pool {
 	sorted := slices.Clone(pools)
 	rank := func(p Pool) int {
@@ -135,7 +133,7 @@ func Notable(pools []Pool) []Pool {
 	return sorted
 }
 
-// OtherPools sums up those that are not shown.
+// OtherPools summarizes those that are not shown.
 func OtherPools(pools []Pool) string {
 	nodes, draining, unready := 0, 0, 0
 	for _, p := range pools {

@@ -24,12 +24,11 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Status is how a NodeSync is.
+// Status is the summary of a NodeSync.
 type Status struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
-	// State is the answer in two words, Next what happens now by itself or has to
-	// be done.
+	// State is the state in two words, and Next what happens next or has to be done.
 	State     string       `json:"state"`
 	Next      string       `json:"next"`
 	Ready     string       `json:"ready"`
@@ -44,14 +43,14 @@ type Status struct {
 	// Missing names the nodes that NodePools do not have because their launches fail.
 	Missing   string `json:"missingNodes,omitempty"`
 	NodeDrift string `json:"nodeDrift,omitempty"`
-	// RemovalGrace is spec.removal.grace, by which removals that have not started count down.
+	// RemovalGrace is spec.removal.grace, from which removals that have not started count down.
 	RemovalGrace time.Duration `json:"-"`
-	// Stuck names what has been terminating for longer than expected, and Terminations are these.
+	// Stuck names what has been terminating for longer than expected, and Terminations lists it.
 	Stuck        string                 `json:"terminationStalled,omitempty"`
 	Terminations []v1alpha1.Termination `json:"terminations,omitempty"`
 	// Rollout is the replacement of nodes that do not match their definitions.
 	Rollout *v1alpha1.Rollout `json:"rollout,omitempty"`
-	// PoolRollouts are the pools in which there are such nodes, and whether that is stopped.
+	// PoolRollouts are the pools with such nodes, and whether their rollout is stopped.
 	PoolRollouts    []v1alpha1.PoolRollout    `json:"poolRollouts,omitempty"`
 	Extra           string                    `json:"extraFields,omitempty"`
 	DaemonSets      string                    `json:"daemonSets,omitempty"`
@@ -69,14 +68,14 @@ type Status struct {
 	Stages          []v1alpha1.StageStatus    `json:"stages,omitempty"`
 	Pools           []Pool                    `json:"pools"`
 	Removals        []v1alpha1.Removal        `json:"removals,omitempty"`
-	// Unled reports that no daemon leads, so that all of this is of before; empty if one
-	// does, or nobody can tell.
+	// Unled reports that no daemon leads, so that all of this may be outdated; empty if one does, or if that is
+	// unknown.
 	Unled string `json:"unled,omitempty"`
-	// Unread says why the pools could not be read; the rest holds even so.
+	// Unread is why the pools could not be read; the rest is still valid.
 	Unread string `json:"unread,omitempty"`
 }
 
-// Of sums a NodeSync up, but for its pools.
+// Of summarizes a NodeSync, without its pools.
 func Of(sync *v1alpha1.NodeSync) Status {
 	s := sync.Status
 	status := Status{
@@ -127,13 +126,13 @@ func verifiedWords(verified *metav1.Condition) string {
 	}
 }
 
-// Line is one fact: what it is about, what is so, and since when where that is known.
+// Line is one fact: its subject, its text, and since when if known.
 type Line struct {
 	About, Text string
 	Since       *metav1.Time
 }
 
-// Lines are the facts beside state and message, in the order in which they are shown.
+// Lines returns the facts in addition to state and message, in the order in which they are shown.
 func (s Status) Lines() []Line {
 	lines := []Line{{About: "commit", Text: s.Commit()}}
 	if s.Source != "" {
@@ -181,7 +180,7 @@ func (s Status) Lines() []Line {
 	return lines
 }
 
-// RolloutMessage says in one line how far a rollout is; empty if there is none.
+// RolloutMessage describes in one line how far a rollout has come; empty if there is none.
 func (s Status) RolloutMessage() string {
 	if s.Rollout == nil {
 		return ""
@@ -189,7 +188,7 @@ func (s Status) RolloutMessage() string {
 	return OneLine(rollout.Words(rollout.Awaits(*s.Rollout, s.PoolRollouts)))
 }
 
-// before puts a word before a text; nothing where that is empty.
+// before puts a word before a text; empty if the text is.
 func before(word, text string) string {
 	if text == "" {
 		return ""
@@ -197,7 +196,7 @@ func before(word, text string) string {
 	return word + text
 }
 
-// Commit says which commit counts, in short.
+// Commit describes in short which commit is attempted or applied.
 func (s Status) Commit() string {
 	text := OrNone(render.ShortRevision(s.Applied))
 	switch {
@@ -222,8 +221,9 @@ func ReadyWord(sync *v1alpha1.NodeSync) string {
 	return "Unknown"
 }
 
-// Message is the state of a NodeSync in one line, with what it waits for: that of Ready or, once the definitions are
-// applied, that of the nodes; of a termination that has stalled its cause, and of the rollout that waits for it.
+// Message describes the state of a NodeSync in one line, with what it waits for: the message of Ready or, once the
+// definitions are applied, that of the nodes; for a termination that has stalled its cause, including for the rollout
+// that waits for it.
 func Message(sync *v1alpha1.NodeSync) string {
 	switch state := StateOf(sync); {
 	case state == Unknown:
@@ -244,7 +244,7 @@ func Message(sync *v1alpha1.NodeSync) string {
 	return OneLine(conditions.GetMessage(sync, meta.ReadyCondition))
 }
 
-// Headline is the state with a count of the nodes that are replaced or missing: rolling out: 0 of 2 nodes replaced.
+// Headline is the state with the number of nodes that are replaced or missing: rolling out: 0 of 2 nodes replaced.
 func (s Status) Headline() string {
 	switch {
 	case !State(s.State).OfNodes():
@@ -256,8 +256,8 @@ func (s Status) Headline() string {
 	return s.State
 }
 
-// WaitsFor is one line about what a removal waits for: with the time until it starts, or, if it is stalled, with the time of its last
-// progress. Grace is spec.removal.grace. Neither time is part of the condition, which is stable.
+// WaitsFor describes in one line what a removal waits for: with the time until it starts, or, if it is stalled, with
+// the time of its last progress. grace is spec.removal.grace. Neither time is part of the condition, which is stable.
 func WaitsFor(r v1alpha1.Removal, grace time.Duration, now time.Time) string {
 	if left := r.RecordedAt.Add(grace).Sub(now).Round(time.Second); r.Reason == v1alpha1.ReasonGrace && left > 0 {
 		return fmt.Sprintf("starts in %s, unless it is put back into Git", plan.Short(left))
@@ -268,7 +268,7 @@ func WaitsFor(r v1alpha1.Removal, grace time.Duration, now time.Time) string {
 	return fmt.Sprintf("no progress since %s (%s): %s", plan.ClockTime(r.LastProgress.Time, now), Age(r.LastProgress, now), OneLine(r.Message))
 }
 
-// PhaseWord is how far a removal has come.
+// PhaseWord describes how far a removal has come.
 func PhaseWord(r v1alpha1.Removal) string {
 	switch {
 	case r.Drained():
@@ -281,10 +281,10 @@ func PhaseWord(r v1alpha1.Removal) string {
 	return string(r.Phase)
 }
 
-// State is how a NodeSync is, in a person's words.
+// State is the state of a NodeSync, for people.
 type State string
 
-// The states, in the order in which they are looked for.
+// The states, in the order in which they are checked.
 const (
 	Deleted   State = "being deleted"
 	Suspended State = "suspended"
@@ -293,13 +293,13 @@ const (
 	Unknown   State = "unknown"
 	Stuck     State = "termination stalled"
 	InSync    State = "in sync"
-	// RollingOut, RolloutHeld, RolloutStopped and RolloutFailing are those of a NodeSync whose definitions are applied
+	// RollingOut, RolloutHeld, RolloutStopped and RolloutFailing are states of a NodeSync whose definitions are applied
 	// and whose nodes do not match them yet.
 	RollingOut     State = "rolling out"
 	RolloutHeld    State = "rollout held"
 	RolloutStopped State = "rollout stopped"
 	RolloutFailing State = "rollout failing"
-	// LaunchFailing is that of a NodeSync whose NodePools have too few nodes, because their launches fail.
+	// LaunchFailing is the state of a NodeSync whose NodePools have too few nodes because their launches fail.
 	LaunchFailing State = "launch failing"
 	Held          State = "held by the guard"
 	Stalled       State = "stalled"
@@ -310,7 +310,7 @@ const (
 	Waiting       State = "waiting"
 )
 
-// StateOf reads the conditions.
+// StateOf returns the state according to the conditions.
 func StateOf(sync *v1alpha1.NodeSync) State {
 	reason := conditions.GetReason(sync, meta.ReadyCondition)
 	switch {
@@ -327,7 +327,7 @@ func StateOf(sync *v1alpha1.NodeSync) State {
 	case conditions.IsStalled(sync):
 		return stuckState(reason)
 	case reason == v1alpha1.ReasonClassTerminating:
-		return Failed // trying again changes nothing
+		return Failed // a retry changes nothing
 	case conditions.IsFalse(sync, meta.ReadyCondition):
 		return Retrying
 	case conditions.IsFalse(sync, v1alpha1.RolledOutCondition) && rolloutFails(stateOfNodes(sync)):
@@ -338,7 +338,7 @@ func StateOf(sync *v1alpha1.NodeSync) State {
 	return Waiting
 }
 
-// readyState is the state of a NodeSync that is Ready.
+// readyState returns the state of a NodeSync that is Ready.
 func readyState(sync *v1alpha1.NodeSync, reason string) State {
 	switch {
 	case reason == v1alpha1.ReasonDrained:
@@ -351,8 +351,8 @@ func readyState(sync *v1alpha1.NodeSync, reason string) State {
 	return stateOfNodes(sync)
 }
 
-// stateOfNodes is the state of a NodeSync whose definitions are applied: InSync if each node matches them and none is
-// missing. It is the one place where RolledOut and LaunchFailing become a state.
+// stateOfNodes returns the state of a NodeSync whose definitions are applied: InSync if each node matches them and none
+// is missing. Only here do RolledOut and LaunchFailing become a state.
 func stateOfNodes(sync *v1alpha1.NodeSync) State {
 	if !conditions.IsFalse(sync, v1alpha1.RolledOutCondition) {
 		return stateOfLaunches(sync)
@@ -369,8 +369,8 @@ func stateOfNodes(sync *v1alpha1.NodeSync) State {
 	return RollingOut
 }
 
-// stateOfLaunches is the state of a NodeSync of which each node matches: not InSync if nodes are missing that Git or a pod
-// wants, because their launches fail. That a launch of a NodePool with nodes failed does not count.
+// stateOfLaunches returns the state of a NodeSync whose nodes all match: not InSync if nodes are missing that Git or a
+// pod requires, because their launches fail. A failed launch of a NodePool with nodes does not count.
 func stateOfLaunches(sync *v1alpha1.NodeSync) State {
 	switch {
 	case len(missingNodes(sync)) == 0:
@@ -381,7 +381,7 @@ func stateOfLaunches(sync *v1alpha1.NodeSync) State {
 	return LaunchFailing
 }
 
-// missingNodes are the nodes that NodePools do not have because their launches fail.
+// missingNodes names the nodes that NodePools do not have because their launches fail.
 func missingNodes(sync *v1alpha1.NodeSync) (missing []string) {
 	if !conditions.IsTrue(sync, v1alpha1.LaunchFailingCondition) {
 		return nil
@@ -399,17 +399,16 @@ func rolloutFails(s State) bool {
 	return s == RolloutHeld || s == RolloutStopped || s == RolloutFailing
 }
 
-// OfNodes reports whether a state is one of the nodes, which are outdated or missing: the definitions are applied.
+// OfNodes reports whether a state is about nodes that are outdated or missing: the definitions are applied.
 func (s State) OfNodes() bool { return s == RollingOut || s == LaunchFailing || rolloutFails(s) }
 
-// unwritten says why the status, whatever it says, is that of an earlier reconcile; empty if
-// the daemon could write it.
+// unwritten returns why the status is that of an earlier reconcile; empty if the daemon could write it.
 func unwritten(sync *v1alpha1.NodeSync) string {
 	return OneLine(sync.Annotations[v1alpha1.StatusNotWrittenAnnotation])
 }
 
-// WhyUnknown says why a Ready that is True does not speak of the newest commit: a status
-// that could not be written stays as it was. Empty if it does.
+// WhyUnknown returns why a Ready that is True is not about the newest commit: a status that could not be written stays
+// as it was. Empty if it is.
 func WhyUnknown(sync *v1alpha1.NodeSync) string {
 	s := sync.Status
 	switch {
@@ -436,7 +435,7 @@ func requestPending(sync *v1alpha1.NodeSync) bool {
 	return asked && requested != sync.Status.LastHandledReconcileAt
 }
 
-// Since is since when it has been so; nil if the conditions do not tell.
+// Since returns since when the state has lasted; nil if the conditions do not show it.
 func Since(sync *v1alpha1.NodeSync) *metav1.Time {
 	switch StateOf(sync) {
 	case Deleted:
@@ -458,7 +457,7 @@ func Since(sync *v1alpha1.NodeSync) *metav1.Time {
 	}
 }
 
-// sinceMissing is since when nodes are missing.
+// sinceMissing returns since when nodes are missing.
 func sinceMissing(sync *v1alpha1.NodeSync) (since *metav1.Time) {
 	for _, l := range sync.Status.LaunchFailing {
 		if l.Since != nil && (since == nil || l.Since.Before(since)) {
@@ -468,7 +467,7 @@ func sinceMissing(sync *v1alpha1.NodeSync) (since *metav1.Time) {
 	return since
 }
 
-// stuckState is what waits for a person.
+// stuckState returns the state of what waits for a person.
 func stuckState(reason string) State {
 	switch reason {
 	case v1alpha1.ReasonHeld:
@@ -481,7 +480,7 @@ func stuckState(reason string) State {
 	return Failed
 }
 
-// Age is how long before now something began, as kubectl says it.
+// Age returns how long ago something started, in kubectl's format.
 func Age(at metav1.Time, now time.Time) string {
 	if at.IsZero() {
 		return "<unknown>"
@@ -489,7 +488,7 @@ func Age(at metav1.Time, now time.Time) string {
 	return duration.HumanDuration(now.Sub(at.Time))
 }
 
-// LastedFor says for how long something has been so, at the end of a line.
+// LastedFor returns how long something has lasted, for the end of a line.
 func LastedFor(since *metav1.Time, now time.Time) string {
 	if since.IsZero() {
 		return ""
@@ -497,7 +496,7 @@ func LastedFor(since *metav1.Time, now time.Time) string {
 	return ", for " + Age(*since, now)
 }
 
-// OneLine keeps a message from breaking a table.
+// OneLine replaces line breaks in a message, so that it fits into a table.
 func OneLine(message string) string {
 	first, _, more := strings.Cut(message, "\n")
 	if more {
@@ -506,7 +505,7 @@ func OneLine(message string) string {
 	return redact.Visible(first)
 }
 
-// OrNone is a word, or that there is none yet.
+// OrNone returns a word, or that there is none yet.
 func OrNone(word string) string {
 	if word == "" {
 		return "none yet"
@@ -514,7 +513,7 @@ func OrNone(word string) string {
 	return word
 }
 
-// Cause is why a node ended, with its detail.
+// Cause returns why a node was terminated, with the details.
 func Cause(r recorder.Record) string {
 	if r.Detail == "" {
 		return redact.Visible(string(r.Cause))
@@ -522,7 +521,7 @@ func Cause(r recorder.Record) string {
 	return redact.Visible(fmt.Sprintf("%s (%s)", r.Cause, r.Detail))
 }
 
-// Gone is how long ago a node was gone, or that it is ending.
+// Gone returns how long ago a node was terminated, or that it is terminating.
 func Gone(r recorder.Record, now time.Time) string {
 	if r.Gone.IsZero() {
 		return "ending"
@@ -530,7 +529,7 @@ func Gone(r recorder.Record, now time.Time) string {
 	return Age(r.Gone, now)
 }
 
-// Pods is how many pods were on a node when its end began; empty if they were not counted.
+// Pods returns how many pods a node had when its termination started; empty if they were not counted.
 func Pods(r recorder.Record) string {
 	if r.Pods == nil {
 		return ""
@@ -538,12 +537,12 @@ func Pods(r recorder.Record) string {
 	return english.Plural(*r.Pods, "pod", "")
 }
 
-// Gap says of which time nothing is recorded.
+// Gap describes the period for which nothing is recorded.
 func Gap(g recorder.Gap) string {
 	return fmt.Sprintf("not recorded from %s to %s, as the leader changed: what ended in between is missing", Stamp(g.From), Stamp(g.To))
 }
 
-// Stamp is a time to the second.
+// Stamp formats a time to the second.
 func Stamp(at metav1.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z") }
 
 // OutdatedNode is a node that Karpenter has found outdated.
@@ -556,7 +555,7 @@ type OutdatedNode struct {
 	Draining  bool        `json:"draining,omitempty"`
 }
 
-// State is what becomes of it.
+// State describes what happens to it.
 func (n OutdatedNode) State() string {
 	if n.Draining {
 		return "draining"
@@ -564,7 +563,7 @@ func (n OutdatedNode) State() string {
 	return "waits to be replaced"
 }
 
-// OutdatedNodes are those of the pools that Karpenter has found outdated, by pool and name.
+// OutdatedNodes returns the nodes of the pools that Karpenter has found outdated, by pool and name.
 func OutdatedNodes(pools []*unstructured.Unstructured, claims map[string][]*karpv1.NodeClaim) []OutdatedNode {
 	outdated := []OutdatedNode{}
 	for _, pool := range pools {
@@ -585,7 +584,7 @@ func OutdatedNodes(pools []*unstructured.Unstructured, claims map[string][]*karp
 	return outdated
 }
 
-// Resting is why nothing of a NodeSync is reconciled: "suspended" or "drained"; empty if it is reconciled.
+// Resting returns why nothing of a NodeSync is reconciled: "suspended" or "drained"; empty if it is reconciled.
 func Resting(sync *v1alpha1.NodeSync) string {
 	switch {
 	case sync.Spec.Suspend:

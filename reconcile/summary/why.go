@@ -24,34 +24,34 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// The states of a NodeClaim, as `plumbline why` has them.
+// The states of a NodeClaim, as in `plumbline why`.
 const (
 	NodeRunning = "running"
 	NodeEnding  = "ending"
 	NodeEnded   = "ended"
 )
 
-// NodeReport is what is known of one NodeClaim.
+// NodeReport is what is known about one NodeClaim.
 type NodeReport struct {
 	recorder.Record `json:",inline"`
 
-	// NodeSync is whose record it is in; empty if it is in none.
+	// NodeSync whose record it is in; empty if there is none.
 	NodeSync string `json:"nodeSync,omitempty"`
 	State    string `json:"state"`
-	// Outdated is Karpenter's reason for which it is Drifted, with the inputs that changed where no
-	// commit has outdated it, and OutdatedSince since when: zero if Karpenter has not found it yet.
-	// Unknown is why nothing tells whether it is outdated.
+	// Outdated is Karpenter's reason for which it is Drifted, with the inputs that changed if no commit has outdated
+	// it, and OutdatedSince since when: zero if Karpenter has not found it yet. Unknown is why it is unknown whether it
+	// is outdated.
 	Outdated      string      `json:"outdated,omitempty"`
 	OutdatedSince metav1.Time `json:"outdatedSince,omitzero"`
 	Unknown       string      `json:"unknown,omitempty"`
-	// Blocked is what Karpenter said last of why it is not replaced now; of one whose removal is
-	// stalled, what its NodeSync says.
+	// Blocked is Karpenter's last message on why it is not replaced now; if its removal is stalled, the message of its
+	// NodeSync.
 	Blocked string `json:"blocked,omitempty"`
-	// BreakGlass are the commands that would end it all the same, where its removal is stalled.
+	// BreakGlass are the commands that terminate it nevertheless, if its removal is stalled.
 	BreakGlass []v1alpha1.BreakGlass `json:"breakGlass,omitempty"`
 }
 
-// RecordedNode returns the newest Record that is looked for; nil if there is none. logs are by NodeSync.
+// RecordedNode returns the newest Record for which is returns true; nil if there is none. logs are by NodeSync.
 func RecordedNode(logs map[string]*recorder.Log, is func(recorder.Record) bool) (found *NodeReport) {
 	for _, sync := range slices.Sorted(maps.Keys(logs)) {
 		for _, r := range logs[sync].Records {
@@ -85,17 +85,17 @@ func NotRecorded(name, namespace string, logs map[string]*recorder.Log) string {
 	return words
 }
 
-// NodeReportOf returns what the NodeClaim and the statuses of NodeSyncs tell of it.
+// NodeReportOf returns what the NodeClaim and the statuses of NodeSyncs report about it.
 func NodeReportOf(claim *karpv1.NodeClaim, state string, syncs []v1alpha1.NodeSync, now time.Time) *NodeReport {
 	report := &NodeReport{Record: recorder.RecordOf(claim), State: state}
 	report.Keep(syncs, now)
 	return report
 }
 
-// Keep adds what keeps the node by the statuses of NodeSyncs, as `plumbline status` shows it, and the commands that would terminate it
-// all the same: the policy that denies Karpenter's controller the removal of its finalizer; what a rollout or a removal
-// waits for, if that names the node or its NodeClaim or is stalled; and what a node that has been terminating for longer
-// than expected waits for.
+// Keep adds what blocks the node according to the statuses of NodeSyncs, as `plumbline status` shows it, and the
+// commands that terminate it nevertheless: the policy that denies Karpenter's controller the removal of its finalizer;
+// what a rollout or a removal waits for, if that names the node or its NodeClaim or is stalled; and what a node that
+// has been terminating for longer than expected waits for.
 func (r *NodeReport) Keep(syncs []v1alpha1.NodeSync, now time.Time) {
 	r.Blocked = r.reported(syncs)
 	for _, removal := range RemovalsOfPool(syncs, r.Pool) {
@@ -117,7 +117,8 @@ func (r *NodeReport) Keep(syncs []v1alpha1.NodeSync, now time.Time) {
 	}
 }
 
-// reported is what keeps the node by a condition or the rollout of a NodeSync; empty if no status names a cause.
+// reported returns what blocks the node according to a condition or the rollout of a NodeSync; empty if no status names
+// a cause.
 func (r *NodeReport) reported(syncs []v1alpha1.NodeSync) string {
 	for i := range syncs {
 		sync := &syncs[i]
@@ -136,13 +137,13 @@ func (r *NodeReport) isIn(message string) bool {
 	return names(message, r.Node) || names(message, "NodeClaim/"+r.NodeClaim)
 }
 
-// names reports whether a message has a name as a word.
+// names reports whether a message contains a name as a word.
 func names(message, name string) bool {
 	return name != "" && slices.Contains(strings.FieldsFunc(message, func(r rune) bool { return strings.ContainsRune(" ,;:()", r) }), name)
 }
 
-// Drifted adds by what the NodeClaim is outdated, if Karpenter has found it Drifted: what a NodeSync reports as the input that changed,
-// else Karpenter's reason. It returns false if Karpenter has not.
+// Drifted adds what has outdated the NodeClaim, if Karpenter has found it Drifted: the changed input that a NodeSync
+// reports, else Karpenter's reason. It returns false if Karpenter has not.
 func (r *NodeReport) Drifted(claim *karpv1.NodeClaim, syncs []v1alpha1.NodeSync) bool {
 	drifted := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted)
 	if !drifted.IsTrue() {
@@ -158,7 +159,7 @@ func (r *NodeReport) Drifted(claim *karpv1.NodeClaim, syncs []v1alpha1.NodeSync)
 	return true
 }
 
-// DefinitionsOf are those that a NodeClaim is made by, to read them for Compare.
+// DefinitionsOf returns the definitions of a NodeClaim, to be read for Compare.
 func DefinitionsOf(claim *karpv1.NodeClaim) []render.Ref {
 	if claim.Status.ProviderID == "" {
 		return nil // it is being launched
@@ -168,9 +169,9 @@ func DefinitionsOf(claim *karpv1.NodeClaim) []render.Ref {
 		func(ref render.Ref) bool { return ref.Name == "" })
 }
 
-// Compare adds of a NodeClaim that Karpenter has not found outdated whether it matches its definitions all the same:
-// Karpenter looks at each within minutes of a change, and never finds one without a hash. A definition that the cluster does not
-// have is not in lives.
+// Compare adds whether a NodeClaim that Karpenter has not found outdated matches its definitions: Karpenter checks each
+// within minutes of a change, and never finds one without a hash. lives does not contain a definition that does not
+// exist.
 func (r *NodeReport) Compare(claim *karpv1.NodeClaim, lives map[render.Ref]*plan.Object, syncs []v1alpha1.NodeSync, now time.Time) {
 	seen := cluster.NodeClaim(claim)
 	var definitions []*plan.Object
@@ -208,13 +209,13 @@ func settling(pool *plan.Object, syncs []v1alpha1.NodeSync, now time.Time) strin
 	return ""
 }
 
-// Type is what is known of the instance's type: none before it is launched.
+// Type describes the instance's type: none before it is launched.
 func (r *NodeReport) Type() string {
 	known := slices.DeleteFunc([]string{r.InstanceType, r.CapacityType, r.Zone}, func(word string) bool { return word == "" })
 	return cmp.Or(strings.Join(known, ", "), "unknown")
 }
 
-// Of names the NodeSync in whose record it is, after its NodePool.
+// Of names the NodePool, and the NodeSync whose record it is in.
 func (r *NodeReport) Of() string {
 	if r.NodeSync == "" {
 		return ""
@@ -222,7 +223,7 @@ func (r *NodeReport) Of() string {
 	return ", of nodesync/" + r.NodeSync
 }
 
-// Commit says which commit it ended by, or which one was in force.
+// Commit describes the commit that terminated it, or that was in force.
 func (r *NodeReport) Commit() string {
 	commit := render.ShortRevision(r.Revision)
 	switch {
@@ -234,16 +235,16 @@ func (r *NodeReport) Commit() string {
 	return commit + ", in force when the deletion began"
 }
 
-// ClassReport is what keeps an EC2NodeClass that was deleted.
+// ClassReport is what blocks an EC2NodeClass that was deleted.
 type ClassReport struct {
 	Class   string      `json:"class"`
 	Deleted metav1.Time `json:"deleted"`
-	// NodeClaims are how many are on it, and NodePools those that name it.
+	// NodeClaims is how many use it, and NodePools are those that refer to it.
 	NodeClaims int      `json:"nodeClaims"`
 	NodePools  []string `json:"nodePools,omitempty"`
-	// Finalizers are those that the class still has: it is gone once each was removed.
+	// Finalizers are those that remain: the class is gone once each is removed.
 	Finalizers []string `json:"finalizers,omitempty"`
-	// Commit is YAML of what Git has to say to move them to a copy; empty if no NodePool names it.
+	// Commit is the YAML to commit to move them to a copy; empty if no NodePool refers to it.
 	Commit string `json:"commit,omitempty"`
 }
 
@@ -288,18 +289,18 @@ func ClassReportOf(name string, classes, pools []unstructured.Unstructured, clai
 	return report, nil
 }
 
-// pointed are the fields by which a NodePool names a class.
+// pointed returns the fields by which a NodePool refers to a class.
 func pointed(pool *unstructured.Unstructured, class string) any {
 	fields := &unstructured.Unstructured{Object: map[string]any{}}
 	fields.SetAPIVersion(pool.GetAPIVersion())
 	fields.SetKind(pool.GetKind())
 	fields.SetName(pool.GetName())
 	kind, _ := render.KindOf(render.NodePool)
-	_ = unstructured.SetNestedField(fields.Object, class, kind.RefPath...) // each map on the way is new
+	_ = unstructured.SetNestedField(fields.Object, class, kind.RefPath...) // each map on the path is new
 	return fields.Object
 }
 
-// yamlOf are documents of one file.
+// yamlOf returns the documents as one file.
 func yamlOf(documents []any) (string, error) {
 	var texts []string
 	for _, d := range documents {
@@ -312,9 +313,9 @@ func yamlOf(documents []any) (string, error) {
 	return strings.Join(texts, "---\n"), nil
 }
 
-// WaitsFor is what a class that no NodePool names waits for. Karpenter removes its finalizer once no NodeClaim names the
-// class and its instance profiles are deleted (karpenter-provider-aws pkg/controllers/nodeclass/controller.go); why it
-// does not stands only in its log.
+// WaitsFor describes what a class that no NodePool refers to waits for. Karpenter removes its finalizer once no
+// NodeClaim refers to the class and its instance profiles are deleted (karpenter-provider-aws
+// pkg/controllers/nodeclass/controller.go); only its log has the reason why it does not.
 func (r *ClassReport) WaitsFor() string {
 	if r.NodeClaims > 0 {
 		return english.PluralWord(r.NodeClaims, "that NodeClaim", "these NodeClaims") + " to be deleted"
@@ -326,9 +327,9 @@ func (r *ClassReport) WaitsFor() string {
 	return words
 }
 
-// PoolRemoval is what keeps a NodePool that leaves.
+// PoolRemoval is what a NodePool that is being removed waits for.
 type PoolRemoval struct {
-	// NodeSync is the one that removes it.
+	// NodeSync that removes it.
 	NodeSync string `json:"nodeSync"`
 
 	v1alpha1.Removal `json:",inline"`
@@ -337,14 +338,14 @@ type PoolRemoval struct {
 	Grace time.Duration `json:"-"`
 }
 
-// breakGlassOf are the commands for a node, by its name or its NodeClaim's.
+// breakGlassOf returns the commands for a node, by its name or its NodeClaim's.
 func (r PoolRemoval) breakGlassOf(node, claim string) []v1alpha1.BreakGlass {
 	return slices.DeleteFunc(slices.Clone(r.BreakGlass), func(g v1alpha1.BreakGlass) bool {
 		return g.Node == "" || g.Node != node && g.Node != claim
 	})
 }
 
-// RemovalsOfPool are those of a NodePool, by the statuses of NodeSyncs.
+// RemovalsOfPool returns those of a NodePool, from the statuses of NodeSyncs.
 func RemovalsOfPool(syncs []v1alpha1.NodeSync, pool string) (found []PoolRemoval) {
 	for i := range syncs {
 		for _, removal := range syncs[i].Status.Removals {
