@@ -16,15 +16,15 @@ package reconcile
 //
 // An error's class does not matter here: it decides when the next reconcile comes, and what is reported (reconcile/fault).
 type allowed struct {
-	// brake reports whether rollouts that go wrong are stopped, by what is in force.
+	// brake reports whether failing rollouts are stopped, by what is in force.
 	brake bool
-	// look reports whether instances and terminations are looked at, by what is in force.
+	// look reports whether instances and terminations are compared with what is in force.
 	look bool
 	// leases reports whether Karpenter keeps the disruption budgets that removals have lent to it.
 	leases bool
 }
 
-// stillAllowed is what is still done after the phases have ended so.
+// stillAllowed returns what is still done after the phases have ended with this outcome.
 func stillAllowed(out outcome) allowed {
 	failed := out.fault != nil
 	brake := failed && !out.Nodes.SawRollout && len(out.Work.Written) == 0

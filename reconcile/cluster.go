@@ -9,23 +9,24 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
 
-// Cluster is a cluster whose nodes are managed: everything that a reconcile reads or writes there, and in its AWS account.
+// Cluster is the cluster whose nodes plumbline manages: everything that a reconcile reads or writes there, and in its
+// AWS account.
 type Cluster struct {
 	cluster.Clients
-	// Helm installs Karpenter's charts, and Logs reads the end of a container's log; nil Logs reads none.
+	// Helm installs Karpenter's charts, and Logs reads the end of a container's log; if Logs is nil, none is read.
 	Helm upgrade.Helm
 	Logs upgrade.Logs
 	// Clouds are the clients of AWS.
 	Clouds *account.Clouds
-	// Landing simulates where pods can be scheduled; nil simulates nothing.
+	// Landing simulates where pods can be scheduled; if nil, nothing is simulated.
 	Landing *simulate.Simulator
-	// DeletionGuard looks for the policies of the deletion guard; nil does not look.
+	// DeletionGuard looks for the policies of the deletion guard; if nil, they are not checked.
 	DeletionGuard *deletion.Asker
-	// KarpenterNamespaces are the namespaces in which Karpenter's objects may be read; none: all.
+	// KarpenterNamespaces are the namespaces in which Karpenter's objects may be read; if empty, all.
 	KarpenterNamespaces []string
 	// CertificateAuthority is the bundle, in PEM, that the API server's certificate is checked against.
 	CertificateAuthority []byte
 }
 
-// CABundle is the CertificateAuthority as Karpenter has it in its hash of an EC2NodeClass.
+// CABundle returns the CertificateAuthority in the form that Karpenter includes in its hash of an EC2NodeClass.
 func (c Cluster) CABundle() string { return plan.CABundle(c.CertificateAuthority) }

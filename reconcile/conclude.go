@@ -20,21 +20,22 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
 
-// outcome is the result of a reconcile: the last phase concludes it.
+// outcome is the result of a reconcile. The last phase concludes it.
 type outcome struct {
 	done
-	// mode is what the reconcile was to do.
+	// mode is what the reconcile does.
 	mode mode
-	// fault is what has ended it; nil if nothing has.
+	// fault is the error that stopped it; nil if there was none.
 	fault *fault.Error
-	// finished reports that the deletion of the NodeSync is concluded.
+	// finished reports that the deletion of the NodeSync is complete.
 	finished bool
-	// guard and denial are what is known of the deletion guard.
+	// guard and denial are the state of the deletion guard.
 	guard  deletion.Answer
 	denial deletion.Denial
 }
 
-// conclude turns what was found into status, events, metrics and commit statuses, and says when the next reconcile is wanted.
+// conclude turns what was found into status, events, metrics and commit statuses, and returns when the next reconcile
+// is due.
 func (r *reconciliation) conclude(ctx context.Context, out outcome) (ctrl.Result, error) {
 	if ev := &out.evaluation; ev.Plan.Plan != nil && ev.revision.Snapshot != nil {
 		ev.Plan.Note(ctx, r.sync, r.removalStep(&out.done).Relabelled)
@@ -46,7 +47,8 @@ func (r *reconciliation) conclude(ctx context.Context, out outcome) (ctrl.Result
 	return r.conclusion(&out).Conclude(ctx)
 }
 
-// announce reports that many changes are about to be written, and records a rollout that begins and nodes that Karpenter may terminate.
+// announce reports that many changes are about to be written, and records a rollout that starts and nodes that
+// Karpenter may terminate.
 func (r *reconciliation) announce(ctx context.Context, d done) (done, error) {
 	work := r.changesStep(&d)
 	writes := work.Writes()
@@ -72,7 +74,7 @@ func (r *reconciliation) recordTerminations(revision string, due []plan.Change) 
 	return !slices.Equal(before, r.sync.Status.RecentTerminations)
 }
 
-// conclusion is the outcome as it is concluded.
+// conclusion returns the step that concludes an outcome.
 func (r *reconciliation) conclusion(out *outcome) *status.Step {
 	git := &out.evaluation.Desired
 	tools, work := r.conclusionTools(), out.Work
@@ -84,7 +86,7 @@ func (r *reconciliation) conclusion(out *outcome) *status.Step {
 	}
 }
 
-// found is what the phases have found, in the form in which it is concluded.
+// found returns what the phases have found, in the form of the conclusion.
 func (r *reconciliation) found(out *outcome) status.Found {
 	ev, removals := &out.evaluation, r.removalStep(&out.done)
 	rev, obs, git := &ev.revision, &ev.observed, &ev.Desired
@@ -116,7 +118,7 @@ func (r *reconciliation) found(out *outcome) status.Found {
 	return found
 }
 
-// join puts what the phases have found together, in their order.
+// join joins what the phases have found, in their order.
 func join(phases ...finding.Findings) (all finding.Findings) {
 	for _, found := range phases {
 		all.Join(found)
@@ -124,7 +126,7 @@ func join(phases ...finding.Findings) (all finding.Findings) {
 	return all
 }
 
-// verified is AWS's answer about the account, for the condition CloudVerified; nil if AWS was not queried.
+// verified returns AWS's answer about the account, for the condition CloudVerified; nil if AWS was not queried.
 func verified(verdict *cloud.Verdict) *status.CloudVerified {
 	if verdict == nil {
 		return nil
@@ -133,7 +135,7 @@ func verified(verdict *cloud.Verdict) *status.CloudVerified {
 	return &told
 }
 
-// conclusionTools are what conclusions speak to.
+// conclusionTools are the dependencies of conclusions.
 func (r *Reconciler) conclusionTools() status.Tools {
 	return status.Tools{
 		Client: r.Client, Events: r.Events, Metrics: r.Metrics, Meter: r.Meter, Reports: r.Reports, Notices: r.Notices,

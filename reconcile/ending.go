@@ -11,8 +11,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/step"
 )
 
-// end takes the nodes of a NodeSync away, and if that is being deleted the rest of what it manages; or, with onDelete: Orphan, leaves
-// everything as it is. Git is not read.
+// end terminates the nodes of a NodeSync and, if it is being deleted, removes everything else that it manages; or, with
+// onDelete: Orphan, leaves everything as it is. Git is not read.
 func (r *reconciliation) end(ctx context.Context) (done, error) {
 	if !r.sync.Drains() {
 		return step.All(ctx, r.trace, done{}, []step.Of[done]{{Name: step.See, Do: r.seesLive}, {Name: step.Orphan, Do: r.removes((*removal.Step).Orphan)}})
@@ -30,14 +30,14 @@ func (r *reconciliation) end(ctx context.Context) (done, error) {
 	})
 }
 
-// seesLive reads what lives.
+// seesLive reads the live objects.
 func (r *reconciliation) seesLive(ctx context.Context, d done) (_ done, err error) {
 	d.evaluation.observed, err = r.seeLive(ctx)
 	d.evaluation.Live = d.evaluation.observed.Live
 	return d, err
 }
 
-// observes takes a step of the second phase.
+// observes runs a step of the second phase.
 func observes(do func(context.Context, revision, observed) (observed, error)) func(context.Context, done) (done, error) {
 	return func(ctx context.Context, d done) (_ done, err error) {
 		d.evaluation.observed, err = do(ctx, d.evaluation.revision, d.evaluation.observed)
@@ -45,7 +45,7 @@ func observes(do func(context.Context, revision, observed) (observed, error)) fu
 	}
 }
 
-// plans takes a step of the third phase.
+// plans runs a step of the third phase.
 func (r *reconciliation) plans(do func(evaluate.Inputs, context.Context, evaluate.Evaluation) (evaluate.Evaluation, error)) func(context.Context, done) (done, error) {
 	return func(ctx context.Context, d done) (_ done, err error) {
 		d.evaluation, err = r.evaluates(ctx, d.evaluation, func(ctx context.Context, in evaluate.Inputs, ev evaluate.Evaluation) (evaluate.Evaluation, error) {
@@ -55,7 +55,7 @@ func (r *reconciliation) plans(do func(evaluate.Inputs, context.Context, evaluat
 	}
 }
 
-// addFinalizer comes before anything that a deletion would have to undo.
+// addFinalizer runs before anything that a deletion would have to undo.
 func (r *reconciliation) addFinalizer(context.Context) (done, error) {
 	controllerutil.AddFinalizer(r.sync, v1alpha1.Finalizer)
 	var d done
@@ -64,7 +64,7 @@ func (r *reconciliation) addFinalizer(context.Context) (done, error) {
 	return d, nil
 }
 
-// finish takes our finalizer off if the deletion is concluded.
+// finish removes our finalizer if the deletion is complete.
 func (r *reconciliation) finish(out outcome) outcome {
 	if out.Ended == "" {
 		return out

@@ -18,37 +18,38 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// evaluation is what is to be done, with what it was made from: the third phase's result.
+// evaluation is the plan, with what it was made from: the third phase's result.
 type evaluation struct {
 	evaluate.Evaluation
 	revision revision
 	observed observed
 }
 
-// evaluate finds out what Git wants and plans it against what lives. It writes nothing.
+// evaluate finds out what Git wants and plans it against the live objects. It writes nothing.
 func (r *reconciliation) evaluate(ctx context.Context, rev revision, obs observed) (evaluation, error) {
 	return r.evaluates(ctx, unevaluated(rev, obs), evaluate.Evaluate)
 }
 
-// unevaluated is what is known before anything is evaluated.
+// unevaluated returns what is known before anything is evaluated.
 func unevaluated(rev revision, obs observed) evaluation {
 	return evaluation{revision: rev, observed: obs, Evaluation: evaluate.Evaluation{Desired: rev.Config, Live: obs.Live}}
 }
 
-// evaluateInForce evaluates once more, under the release that is installed, because the charts that Git wants are refused or held.
+// evaluateInForce evaluates again, under the release that is installed, because the charts that Git wants are refused
+// or held.
 func (r *reconciliation) evaluateInForce(ctx context.Context, ev evaluation, why error) (evaluation, error) {
 	return r.evaluates(ctx, ev, func(ctx context.Context, in evaluate.Inputs, found evaluate.Evaluation) (evaluate.Evaluation, error) {
 		return evaluate.InForce(ctx, in, found, why)
 	})
 }
 
-// evaluates goes on with an evaluation.
+// evaluates continues an evaluation.
 func (r *reconciliation) evaluates(ctx context.Context, ev evaluation, do func(context.Context, evaluate.Inputs, evaluate.Evaluation) (evaluate.Evaluation, error)) (_ evaluation, err error) {
 	ev.Evaluation, err = do(ctx, r.inputs(ev), ev.Evaluation)
 	return ev, err
 }
 
-// inputs are what this reconcile evaluates with.
+// inputs returns the inputs of this reconcile's evaluation.
 func (r *reconciliation) inputs(ev evaluation) evaluate.Inputs {
 	return evaluate.Inputs{
 		Wanted: r.wanted(ev.revision), Planning: r.planning(ev.revision, ev.observed), Charts: r.charts(ev.revision),
@@ -56,7 +57,7 @@ func (r *reconciliation) inputs(ev evaluation) evaluate.Inputs {
 	}
 }
 
-// wanted is the work on what Git wants.
+// wanted returns the step for what Git wants.
 func (r *reconciliation) wanted(rev revision) evaluate.DesiredStep {
 	return evaluate.DesiredStep{
 		DesiredTools: evaluate.DesiredTools{
@@ -74,7 +75,7 @@ func (r *reconciliation) wanted(rev revision) evaluate.DesiredStep {
 	}
 }
 
-// planning is the work on the plan.
+// planning returns the step for the plan.
 func (r *reconciliation) planning(rev revision, obs observed) evaluate.PlanStep {
 	last, _, _ := r.memory.fetch.Last()
 	branch, retry := r.sourceStep(), r.sync.GetRetryInterval()
@@ -96,7 +97,7 @@ func (r *reconciliation) planning(rev revision, obs observed) evaluate.PlanStep 
 	}
 }
 
-// charts is the work on Karpenter's charts.
+// charts returns the step for Karpenter's charts.
 func (r *reconciliation) charts(rev revision) upgrade.Step {
 	return upgrade.Step{
 		Tools:  upgrade.Tools{Client: r.Cluster.Client, Helm: r.Cluster.Helm, Logs: r.Cluster.Logs, Schemas: &r.schemas, StillLeader: r.Settings.StillLeader},
@@ -107,17 +108,17 @@ func (r *reconciliation) charts(rev revision) upgrade.Step {
 	}
 }
 
-// chartStep is the work on Karpenter's charts, from what was evaluated.
+// chartStep returns the step for Karpenter's charts, with what was evaluated.
 func (r *reconciliation) chartStep(ev evaluation) *upgrade.Step {
 	return r.inputs(ev).ChartStep(ev.Evaluation)
 }
 
-// policyStep is the planning of what was evaluated.
+// policyStep returns the step for the plan, with what was evaluated.
 func (r *reconciliation) policyStep(ev evaluation) *evaluate.PlanStep {
 	return r.inputs(ev).PlanStep(ev.Evaluation)
 }
 
-// appliedRecord is what was applied, as removals remember it.
+// appliedRecord is the record of what was applied, which removals keep.
 type appliedRecord struct{ r *reconciliation }
 
 // See finds the NodePools that were applied and that another client has deleted.
@@ -133,15 +134,15 @@ func (c appliedRecord) See(ctx context.Context, live plan.Live, set *render.Set)
 	return live, work.Findings, err
 }
 
-// Lost reports whether the record is not the one of what lives.
+// Lost reports whether the record does not match the live objects.
 func (c appliedRecord) Lost(live plan.Live, set *render.Set) bool {
 	return c.r.memory.removal.RecordLost(plan.OwnerOf(c.r.sync.Namespace, c.r.sync.Name), live, set)
 }
 
-// Revision is the newest one of which anything was written.
+// Revision returns the newest revision of which anything was written.
 func (c appliedRecord) Revision() string { return c.r.memory.removal.AppliedRevision() }
 
-// revisionOf is the revision that is evaluated, or the last one if none was fetched.
+// revisionOf returns the revision that is evaluated, or the last one if none was fetched.
 func (r *reconciliation) revisionOf(rev revision) string {
 	if rev.Snapshot == nil {
 		return r.sync.Status.LastAttemptedRevision
@@ -149,7 +150,8 @@ func (r *reconciliation) revisionOf(rev revision) string {
 	return rev.Snapshot.Revision
 }
 
-// insists reports whether a person has asked for this reconcile: what is fought for is corrected once more.
+// insists reports whether a person has requested this reconcile: a conflict with another client is then corrected once
+// more.
 func (r *reconciliation) insists() bool {
 	return r.sync.Status.LastHandledReconcileAt != r.before.Status.LastHandledReconcileAt
 }

@@ -15,12 +15,12 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// done is what was written, and what was found after that: the fourth phase's result.
+// done is what was written, and what was found afterwards: the fourth phase's result.
 type done struct {
 	finding.Findings
 	// evaluation is what was carried out: as Git wants, or as the installed release requires.
 	evaluation evaluation
-	// Account is AWS's answer about the account, as it was confirmed for a change of the charts; nil if it was not.
+	// Account is AWS's answer about the account, confirmed again for a change of the charts; nil if it was not.
 	Account *cloud.Verdict
 	// Charts are how far the CRDs and the controller are.
 	Charts upgrade.Installed
@@ -30,18 +30,18 @@ type done struct {
 	// Unwritten joins the errors of definitions that could not be written.
 	Unwritten error
 	// Drifts are the objects that another client has changed or deleted, and Held the changes that are held; nil if the
-	// reconcile has not come so far.
+	// reconcile did not get that far.
 	Drifts []status.Drift
 	Held   []status.Held
 	// Ready is how far each definition is.
 	Ready cluster.ByRef
 
 	Nodes nodesSeen
-	// Ended says how the deletion of the NodeSync has ended; empty while it has not.
+	// Ended is how the deletion of the NodeSync has ended; empty before that.
 	Ended string
 }
 
-// account is the newest answer about the account.
+// account returns the newest answer about the account.
 func (d *done) account() *cloud.Verdict {
 	if d.Account != nil {
 		return d.Account
@@ -49,7 +49,8 @@ func (d *done) account() *cloud.Verdict {
 	return d.evaluation.observed.Account
 }
 
-// execute installs the charts, applies what has changed, looks at what nodes do since, and takes removals one step further.
+// execute installs the charts, applies what has changed, checks what nodes have done since, and advances removals by
+// one step.
 func (r *reconciliation) execute(ctx context.Context, ev evaluation) (done, error) {
 	d, err := step.Take(ctx, r.trace, step.InstallCharts, func(ctx context.Context) (done, error) { return r.installCharts(ctx, ev) })
 	if err != nil {
@@ -75,12 +76,12 @@ func (r *reconciliation) execute(ctx context.Context, ev evaluation) (done, erro
 	})
 }
 
-// installCharts installs the CRD chart and the main chart, or looks whether another tool has. If the change is refused or held over
-// a release that is installed, the revision is evaluated once more under that release.
+// installCharts installs the CRD chart and the main chart, or checks whether another tool has. If the change is refused
+// or held while a release is installed, the revision is evaluated again under that release.
 func (r *reconciliation) installCharts(ctx context.Context, ev evaluation) (done, error) {
 	d := done{evaluation: ev}
 	if ev.Desired.Karpenter.Management == render.External && r.sync.Status.Karpenter == nil {
-		// Written before it is done: the next reconcile goes by it.
+		// Written before it is done: the next reconcile relies on it.
 		r.sync.Status.Karpenter = ev.Desired.Fixed(nil)
 		d.Wait("the first install", "what it fixes is recorded first")
 		d.WakeBy(r.now)
@@ -98,7 +99,7 @@ func (r *reconciliation) installCharts(ctx context.Context, ev evaluation) (done
 	if err == nil || !upgrade.StaysInForce(r.sync.Status.Karpenter, err) {
 		return d, err
 	}
-	ev.Join(d.Findings) // what was found first stays first
+	ev.Join(d.Findings) // earlier findings stay first
 	d.Findings = finding.Findings{}
 	d.evaluation, err = r.evaluateInForce(ctx, ev, err)
 	r.publish(d.evaluation)
@@ -108,7 +109,7 @@ func (r *reconciliation) installCharts(ctx context.Context, ev evaluation) (done
 	return r.installs(ctx, d, (*upgrade.Step).Serve)
 }
 
-// installs takes one step of the charts: they are installed as Git says, or the release that is installed is looked at.
+// installs runs one step of the charts: it installs them as in Git, or checks the release that is installed.
 func (r *reconciliation) installs(ctx context.Context, d done, do func(*upgrade.Step, context.Context) (upgrade.Installed, error)) (_ done, err error) {
 	work := r.chartStep(d.evaluation)
 	work.Confirm = func(ctx context.Context) (err error) {
@@ -120,7 +121,7 @@ func (r *reconciliation) installs(ctx context.Context, d done, do func(*upgrade.
 	return r.seeHeartbeat(ctx, d), err
 }
 
-// confirmAccount is asked before each change of the charts: a good answer may be too old for what cannot be undone.
+// confirmAccount runs before each change of the charts: a positive answer may be too old for what cannot be undone.
 func (r *reconciliation) confirmAccount(ctx context.Context, d done) (done, error) {
 	ask := r.accountStep(d.evaluation.Desired, d.evaluation.Live)
 	verdict := ask.Confirm(ctx)
@@ -129,7 +130,7 @@ func (r *reconciliation) confirmAccount(ctx context.Context, d done) (done, erro
 	return d, upgrade.Barrier(*r.sync.Status.Karpenter, verdict, r.sync.Spec.Guard.AllowUnverifiedAccount)
 }
 
-// settleCharts ends a change of the charts once every definition is Ready under the new controller.
+// settleCharts completes a change of the charts once every definition is Ready under the new controller.
 func (r *reconciliation) settleCharts(_ context.Context, d done) (done, error) {
 	if d.Charts.Controller.Ready {
 		settled := upgrade.Settle(*r.sync.Status.Karpenter, d.Ready.Of(d.evaluation.Desired.Set, render.EC2NodeClass, render.NodePool))
@@ -144,7 +145,7 @@ func (r *reconciliation) applyPlan(ctx context.Context, d done) (done, error) {
 	result := work.Run(ctx)
 	d.Join(work.Findings)
 	d.Work.Written, d.Unwritten = result.Written, result.Unwritten
-	if d.evaluation.Live.Served { // else no object was read: which of them were changed or deleted is unknown
+	if d.evaluation.Live.Served { // otherwise no object was read: which of them were changed or deleted is unknown
 		d.Drifts = status.DriftsOf(d.evaluation.Plan.Plan, result.Written)
 	}
 	d.Held = status.HeldChanges(result.Held)
@@ -158,14 +159,15 @@ func (r *reconciliation) applyPlan(ctx context.Context, d done) (done, error) {
 	return d, nil
 }
 
-// notePartlyApplied records that something of this revision is, or is about to be, written: a HEAD that is older than it lacks what was not taken out of Git.
+// notePartlyApplied records that something of this revision was or will be written: what an older HEAD does not contain
+// was not removed from Git.
 func (r *reconciliation) notePartlyApplied(ev evaluation) {
 	if ev.Plan.Doubt == nil {
 		r.sync.Status.PartlyAppliedRevision = r.revisionOf(ev.revision)
 	}
 }
 
-// changesStep is the work on the definitions.
+// changesStep returns the step for the definitions.
 func (r *reconciliation) changesStep(d *done) *changes.Step {
 	ev := &d.evaluation
 	return &changes.Step{
@@ -180,8 +182,8 @@ func (r *reconciliation) changesStep(d *done) *changes.Step {
 // removing is one step of removals.
 type removing func(*removal.Step, context.Context) (removal.Result, error)
 
-// removesServed takes one step of removals, once the kinds are served: without them there
-// is nothing to look at, and the wait is noted.
+// removesServed runs one step of removals once the kinds are served: before that there is nothing to check, and the
+// wait is recorded.
 func (r *reconciliation) removesServed(do removing) func(context.Context, done) (done, error) {
 	return func(ctx context.Context, d done) (done, error) {
 		if !d.Charts.CRDs.Ready {
@@ -191,7 +193,7 @@ func (r *reconciliation) removesServed(do removing) func(context.Context, done) 
 	}
 }
 
-// removes takes one step of removals.
+// removes runs one step of removals.
 func (r *reconciliation) removes(do removing) func(context.Context, done) (done, error) {
 	return func(ctx context.Context, d done) (done, error) {
 		work := r.removalStep(&d)
@@ -225,7 +227,8 @@ func (r *reconciliation) removalStep(d *done) *removal.Step {
 	}
 }
 
-// denied is why the deletion guard denies Karpenter's controller the removal of its own finalizers; empty if it does not.
+// denied returns why the deletion guard denies Karpenter's controller the removal of its own finalizers; empty if it
+// does not.
 func (r *reconciliation) denied(ctx context.Context) string {
 	accounts, err := r.accounts(ctx)
 	if err != nil {
@@ -234,7 +237,7 @@ func (r *reconciliation) denied(ctx context.Context) string {
 	return r.Cluster.DeletionGuard.Denied(ctx, r.Cluster.Uncached, accounts).Message()
 }
 
-// accounts are the ServiceAccounts that Karpenter's controller runs under; none while its namespace is unknown.
+// accounts returns the ServiceAccounts of Karpenter's controller; none while its namespace is unknown.
 func (r *reconciliation) accounts(ctx context.Context) ([]string, error) {
 	namespace := r.karpenterNamespace()
 	if namespace == "" {

@@ -16,18 +16,18 @@ import (
 // revision is what Git has: the first phase's result.
 type revision struct {
 	finding.Findings
-	// Snapshot has the files of the commit; nil if none was fetched since the daemon started.
+	// Snapshot contains the files of the commit; nil if none was fetched since the daemon started.
 	Snapshot *render.Snapshot
-	// Unfetched is why the source could not be fetched, where the last Snapshot still counts.
+	// Unfetched is why the source could not be fetched, if the last Snapshot still counts.
 	Unfetched error
-	// Unverified is why the commit lacks a signature that the NodeSync asks for.
+	// Unverified is why the commit does not have a signature that the NodeSync requires.
 	Unverified error
-	// Config is what plumbline.yaml says. Its charts, schema and definitions are found by the third phase.
+	// Config is what plumbline.yaml says. The third phase adds its charts, schema and definitions.
 	Config evaluate.Desired
 }
 
-// fetch takes the newest commit, or the last one where none is due, checks its signatures before anything of it is read, and
-// reads plumbline.yaml.
+// fetch gets the newest commit, or the last one if no fetch is due, verifies its signatures before anything of it is
+// read, and reads plumbline.yaml.
 func (r *reconciliation) fetch(ctx context.Context) (revision, error) {
 	return step.All(ctx, r.trace, revision{}, []step.Of[revision]{
 		{Name: step.Fetch, Do: func(ctx context.Context, _ revision) (revision, error) { return r.fetchSource(ctx) }},
@@ -46,7 +46,7 @@ func (r *reconciliation) fetchSource(ctx context.Context) (revision, error) {
 	return revision{Findings: work.Findings, Snapshot: found.Snapshot, Unfetched: found.Unfetched}, err
 }
 
-// verify checks the signatures of the commit.
+// verify verifies the signatures of the commit.
 func (r *reconciliation) verify(ctx context.Context, rev revision) (revision, error) {
 	work := r.sourceStep()
 	err := work.Verify(ctx, rev.Snapshot)
@@ -63,7 +63,7 @@ func (r *reconciliation) configure(ctx context.Context, rev revision) (revision,
 	return rev, err
 }
 
-// prepare fetches and renders while the caches fill. What goes wrong the next reconcile finds as well, and reports.
+// prepare fetches and renders while the caches fill. The next reconcile finds and reports its failures.
 func (r *reconciliation) prepare(ctx context.Context) {
 	if !r.Settings.Takes(r.sync) || r.sync.Namespace != r.Settings.Namespace || r.sync.Rests() || !r.sync.DeletionTimestamp.IsZero() {
 		return
@@ -89,7 +89,7 @@ func (r *reconciliation) sourceStep() *fetch.Step {
 	}
 }
 
-// readSecret reads a Secret of the NodeSync's namespace uncached: those watched would be kept.
+// readSecret reads a Secret of the NodeSync's namespace uncached: a watch would keep it in memory.
 func (r *reconciliation) readSecret(ctx context.Context, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	return secret, r.Uncached.Get(ctx, client.ObjectKey{Namespace: r.sync.Namespace, Name: name}, secret)

@@ -6,32 +6,32 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// mode is what a reconcile of a NodeSync is to do. It is decided once, before anything is read.
+// mode is what a reconcile of a NodeSync does. It is decided once, before anything is read.
 type mode int
 
 const (
-	// normal: the five phases.
+	// normal: all five phases.
 	normal mode = iota
-	// filling: the watch caches do not have everything yet. Git is fetched and rendered into what is remembered, and nothing else.
+	// filling: the watch caches are not filled yet. Git is fetched and rendered into the memory, and nothing else.
 	filling
-	// answering: the daemon does not reconcile this NodeSync, and only tells others what it has in Git.
+	// answering: the daemon does not reconcile this NodeSync, and only reports to others what it has in Git.
 	answering
 	// elsewhere: the NodeSync is in a namespace that is not served, and its Secrets must not be read.
 	elsewhere
-	// unwatched: watches could not begin.
+	// unwatched: watches could not start.
 	unwatched
-	// ending: the NodeSync is being deleted. One that is suspended is deleted, too.
+	// ending: the NodeSync is being deleted, even if it is suspended.
 	ending
-	// adopting: the NodeSync has no finalizer yet, which comes before anything that a deletion would have to undo.
+	// adopting: the NodeSync has no finalizer yet. It is added before anything that a deletion would have to undo.
 	adopting
 	// suspended: spec.suspend.
 	suspended
-	// draining: spec.drain. The nodes end, and the NodeSync stays.
+	// draining: spec.drain. The nodes are terminated, and the NodeSync stays.
 	draining
 )
 
-// modeOf decides what a reconcile is to do. filled reports whether the watch caches have everything, and unheard is why watches
-// could not begin.
+// modeOf returns what a reconcile does. filled reports whether the watch caches are filled, and unheard is why watches
+// could not start.
 func modeOf(sync *v1alpha1.NodeSync, daemon Settings, filled bool, unheard error) mode {
 	deleted := !sync.DeletionTimestamp.IsZero()
 	switch {

@@ -26,25 +26,26 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// nodesSeen is what nodes do, as it was looked at after the writes of the reconcile.
+// nodesSeen is the state of nodes after the writes of the reconcile.
 type nodesSeen struct {
 	// LaunchFailures are the pools that get no nodes; SawLaunches reports that they were looked for.
 	LaunchFailures []rollout.LaunchFailure
 	SawLaunches    bool
-	// Lost are the NodeClaims of static pools whose Node was deleted while they stay.
+	// Lost are the NodeClaims of static pools whose Node was deleted while they still exist.
 	Lost map[types.UID]bool
-	// Drifting says which nodes drift unexpectedly after a change of Karpenter; SawDrift reports that they were looked for.
+	// Drifting describes which nodes drift unexpectedly after a change of Karpenter; SawDrift reports that they were
+	// looked for.
 	Drifting string
 	SawDrift bool
-	// Rollout is the replacement of nodes that do not match their definitions, nil if each does; PoolRollouts are the pools in which
-	// there are such nodes, and Restored the nodes that match again. SawRollout reports that they were looked for.
+	// Rollout is the replacement of nodes that do not match their definitions, nil if each does; PoolRollouts are the
+	// pools with such nodes, and Restored the nodes that match again. SawRollout reports that they were looked for.
 	Rollout      *v1alpha1.Rollout
 	PoolRollouts []v1alpha1.PoolRollout
 	Restored     rollout.Restored
 	SawRollout   bool
 	// Instances are the EC2 instances that differ from their definitions and NodeClaims; nil if that is unknown.
 	Instances *v1alpha1.InstanceDrift
-	// Terminations are what has been terminating for longer than expected; nil if nobody has looked.
+	// Terminations are what has been terminating for longer than expected; nil if that was not checked.
 	Terminations []v1alpha1.Termination
 }
 
@@ -68,7 +69,7 @@ func (r *reconciliation) seeReady(ctx context.Context, d done) (done, error) {
 	return d, nil
 }
 
-// controllerLog is what Karpenter's controller has logged last; empty if it cannot be read.
+// controllerLog returns the end of the log of Karpenter's controller; empty if it cannot be read.
 func (r *reconciliation) controllerLog(ctx context.Context) string {
 	if r.Cluster.Logs == nil || r.sync.Status.Karpenter == nil {
 		return ""
@@ -76,7 +77,7 @@ func (r *reconciliation) controllerLog(ctx context.Context) string {
 	return upgrade.ControllerLog(ctx, r.Cluster.Uncached, r.Cluster.Logs, r.karpenterNamespace())
 }
 
-// karpenterNamespace is that of Karpenter's controller; empty before it is known.
+// karpenterNamespace returns the namespace of Karpenter's controller; empty before it is known.
 func (r *reconciliation) karpenterNamespace() string {
 	if r.sync.Status.Karpenter == nil {
 		return ""
@@ -84,7 +85,7 @@ func (r *reconciliation) karpenterNamespace() string {
 	return r.sync.Status.Karpenter.Namespace
 }
 
-// classNotReadySince reads since when an EC2NodeClass has been not Ready; zero if it cannot be read.
+// classNotReadySince returns since when an EC2NodeClass has not been Ready; zero if it cannot be read.
 func (r *reconciliation) classNotReadySince(ctx context.Context, name string) time.Time {
 	kind, _ := render.KindOf(render.EC2NodeClass)
 	class := &unstructured.Unstructured{}
@@ -103,8 +104,8 @@ func (r *reconciliation) seeController(ctx context.Context, d done) (_ done, err
 	return r.seeHeartbeat(ctx, d), nil
 }
 
-// seeHeartbeat looks whether the controller, whose pods may all be Ready, renews its lease: one that does not does nothing.
-// A lease that cannot be read proves nothing, and stops nothing, and neither does one of before the leader election was
+// seeHeartbeat checks whether the controller, whose pods may all be Ready, renews its lease: otherwise it does nothing.
+// A lease that cannot be read proves nothing and stops nothing, and neither does one from before leader election was
 // turned off.
 func (r *reconciliation) seeHeartbeat(ctx context.Context, d done) done {
 	if !d.Charts.Controller.Ready {
@@ -159,7 +160,7 @@ func (r *reconciliation) seeAMIs(ctx context.Context, d *done, pools []rollout.P
 	cluster, region := d.evaluation.Desired.Cluster(r.sync.Status.Karpenter)
 	version := r.memory.account.Kubernetes()
 	if version == "" {
-		return nil // which AMIs AWS publishes for the cluster is unknown
+		return nil // it is unknown which AMIs AWS publishes for the cluster
 	}
 	classes := map[string]*plan.Object{}
 	for _, pool := range pools {
@@ -184,7 +185,7 @@ func (r *reconciliation) seeNodeDrift(ctx context.Context, d done) (done, error)
 	return d, err
 }
 
-// seeRollout finds which nodes do not match, and what keeps them, and stops what goes wrong.
+// seeRollout finds which nodes do not match, and what blocks their replacement, and stops failing rollouts.
 func (r *reconciliation) seeRollout(ctx context.Context, d done) (done, error) {
 	git := d.evaluation.Desired
 	d, pools := r.brake(ctx, d, false)
@@ -196,8 +197,8 @@ func (r *reconciliation) seeRollout(ctx context.Context, d done) (done, error) {
 	return d, nil
 }
 
-// brake finds which nodes do not match, and stops what goes wrong. inForce reports that it goes by what is in force only.
-// While Karpenter's kinds are not served, nothing is known of nodes, and what was seen before stays.
+// brake finds which nodes do not match, and stops failing rollouts. inForce reports that it uses only what is in force.
+// While Karpenter's kinds are not served, nodes are unknown, and the previous state is kept.
 func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done, []v1alpha1.PoolRollout) {
 	ev := &d.evaluation
 	if !ev.Live.Served {
@@ -219,7 +220,7 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 	return d, pools
 }
 
-// rollouts is the look at nodes that are replaced.
+// rollouts returns what follows the replacement of nodes.
 func (r *reconciliation) rollouts(d *done) *rollout.Rollouts {
 	ev := &d.evaluation
 	set, live := ev.Desired.Set, ev.Live
@@ -233,7 +234,7 @@ func (r *reconciliation) rollouts(d *done) *rollout.Rollouts {
 	}
 }
 
-// leavingPools are the NodePools whose removal is recorded and has not begun.
+// leavingPools returns the NodePools whose removal is recorded and has not started.
 func leavingPools(removals []v1alpha1.Removal, live map[render.Ref]*plan.Object) []*plan.Object {
 	var found []*plan.Object
 	for i := range removals {
@@ -246,7 +247,7 @@ func leavingPools(removals []v1alpha1.Removal, live map[render.Ref]*plan.Object)
 	return found
 }
 
-// seeInstances finds EC2 instances that are not what their definitions and NodeClaims say.
+// seeInstances finds EC2 instances that differ from their definitions and NodeClaims.
 func (r *reconciliation) seeInstances(ctx context.Context, d done) (done, error) {
 	ev := &d.evaluation
 	cluster, region := ev.Desired.Cluster(r.sync.Status.Karpenter)
@@ -258,8 +259,8 @@ func (r *reconciliation) seeInstances(ctx context.Context, d done) (done, error)
 	return d, nil
 }
 
-// seeTerminations finds what has been terminating for longer than expected, and what each waits for. Of pools whose
-// removal has begun the removal reports that; until then they are reported here, although Git no longer has them.
+// seeTerminations finds what has been terminating for longer than expected, and what each waits for. For pools whose
+// removal has started, the removal reports that; until then they are reported here, although Git no longer has them.
 func (r *reconciliation) seeTerminations(ctx context.Context, d done) (done, error) {
 	live := d.evaluation.Live
 	ours := map[string]bool{}
@@ -278,7 +279,7 @@ func (r *reconciliation) seeTerminations(ctx context.Context, d done) (done, err
 		controller = "Karpenter's controller does nothing: " + d.Charts.Controller.Message
 	}
 	var left []removal.LeftInstance
-	if d.Nodes.Instances != nil && d.Nodes.Instances.Failure == "" { // else the last comparison may no longer be true
+	if d.Nodes.Instances != nil && d.Nodes.Instances.Failure == "" { // otherwise the last comparison may be outdated
 		left = r.memory.instances.Left()
 	}
 	look := removal.TerminationLook{
@@ -293,8 +294,8 @@ func (r *reconciliation) seeTerminations(ctx context.Context, d done) (done, err
 	return d, nil
 }
 
-// attend does what must not wait for the next commit after a reconcile that has failed, by what is in force: it stops rollouts, and
-// looks at instances and at what is terminating. Karpenter continues, whatever is wrong with HEAD.
+// attend does what must not wait for the next commit after a reconcile that has failed, using what is in force: it
+// stops failing rollouts, and checks instances and terminations. Karpenter continues, whatever is wrong with HEAD.
 func (r *reconciliation) attend(ctx context.Context, out outcome) outcome {
 	may := stillAllowed(out)
 	if !may.look {
@@ -313,7 +314,7 @@ func (r *reconciliation) attend(ctx context.Context, out outcome) outcome {
 	return out
 }
 
-// lookInForce looks at nodes by what lives and is in force, and stops what goes wrong if brakes.
+// lookInForce checks nodes against what is in force, and stops failing rollouts if brakes is true.
 func (r *reconciliation) lookInForce(ctx context.Context, d done, brakes bool) (done, error) {
 	d.Findings, d.Nodes = finding.Findings{}, nodesSeen{Rollout: d.Nodes.Rollout}
 	d.evaluation.Desired.Karpenter = nil // HEAD's may be another version, in another region

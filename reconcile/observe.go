@@ -16,23 +16,24 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/step"
 )
 
-// observed is what the cluster has, and AWS's answer about the account: the second phase's result.
+// observed is the state of the cluster, and AWS's answer about the account: the second phase's result.
 type observed struct {
 	finding.Findings
-	// Live are the definitions, the NodeClaims and what else the watch cache has of them.
+	// Live contains the definitions, the NodeClaims and related objects from the watch cache.
 	Live plan.Live
-	// Unserved is why one of Karpenter's kinds is not served, so that nothing is known of its objects; empty if all are.
+	// Unserved is why one of Karpenter's kinds is not served, so that its objects are unknown; empty if all are.
 	Unserved string
 	// Account is AWS's answer about the account; nil if AWS was not queried.
 	Account *cloud.Verdict
-	// Collision is the emergency of a controller that runs under another cluster's name, and SawCollision reports that it was
+	// Collision describes a controller that runs under another cluster's name, and SawCollision reports that it was
 	// looked for.
 	Collision    string
 	SawCollision bool
 }
 
-// observe reads what lives, and whether EC2 can be asked and is the account that this cluster's nodes are in. An account that is not
-// verified blocks removals, and the charts as upgrade.Barrier says; it ends a reconcile only if the commit renames the cluster.
+// observe reads the live objects, and whether EC2 can be queried and is the account of this cluster's nodes. An account
+// that is not verified blocks removals, and the charts as in upgrade.Barrier; it stops a reconcile only if the commit
+// renames the cluster.
 func (r *reconciliation) observe(ctx context.Context, rev revision) (observed, error) {
 	of := func(do func(context.Context, revision, observed) (observed, error)) func(context.Context, observed) (observed, error) {
 		return func(ctx context.Context, obs observed) (observed, error) { return do(ctx, rev, obs) }
@@ -44,7 +45,7 @@ func (r *reconciliation) observe(ctx context.Context, rev revision) (observed, e
 	})
 }
 
-// seeLive reads what lives from the watch cache, with what that lacks of the last reconcile's writes.
+// seeLive reads the live objects from the watch cache, with writes of the last reconcile that are missing in it.
 func (r *reconciliation) seeLive(ctx context.Context) (observed, error) {
 	live, err := r.view.Live(ctx)
 	if err != nil {
@@ -54,8 +55,8 @@ func (r *reconciliation) seeLive(ctx context.Context) (observed, error) {
 	return r.seeKinds(ctx, observed{Live: live.With(&r.sync.Status)})
 }
 
-// seeKinds notes why Karpenter's kinds are not served. If they were when the NodeSync was Ready, that is reported before
-// anything else: the repair of the charts takes seconds, in which the commit would still be a success.
+// seeKinds records why Karpenter's kinds are not served. If they were served when the NodeSync was Ready, that is
+// reported first: the repair of the charts takes seconds, in which the commit would still be a success.
 func (r *reconciliation) seeKinds(ctx context.Context, obs observed) (observed, error) {
 	if obs.Live.Served {
 		return obs, nil
@@ -72,13 +73,14 @@ func (r *reconciliation) seeKinds(ctx context.Context, obs observed) (observed, 
 	return obs, nil
 }
 
-// verifyCloud asks AWS about the account, and refuses a commit that renames the cluster unless AWS confirms the new name.
+// verifyCloud queries AWS about the account, and refuses a commit that renames the cluster unless AWS confirms the new
+// name.
 func (r *reconciliation) verifyCloud(ctx context.Context, rev revision, obs observed) (observed, error) {
 	obs = r.verifyAccount(ctx, rev.Config, obs)
 	return obs, rev.Config.CheckRename(obs.Account.OK)
 }
 
-// verifyAccount asks AWS about the account.
+// verifyAccount queries AWS about the account.
 func (r *reconciliation) verifyAccount(ctx context.Context, config evaluate.Desired, obs observed) observed {
 	ask := r.accountStep(config, obs.Live)
 	verdict := ask.Verify(ctx)
@@ -95,7 +97,7 @@ func (r *reconciliation) seeCollision(ctx context.Context, rev revision, obs obs
 	return obs, err
 }
 
-// accountStep is the question about the account of the cluster that plumbline.yaml names.
+// accountStep returns the step that verifies the account of the cluster that plumbline.yaml names.
 func (r *reconciliation) accountStep(config evaluate.Desired, live plan.Live) *account.Step {
 	name, region := config.Cluster(r.sync.Status.Karpenter)
 	return &account.Step{
@@ -106,7 +108,7 @@ func (r *reconciliation) accountStep(config evaluate.Desired, live plan.Live) *a
 	}
 }
 
-// resolves asks AWS what selectors resolve to, in the account that was verified.
+// resolves returns a function that queries AWS for what selectors resolve to, in the account that was verified.
 func (r *reconciliation) resolves(verdict *cloud.Verdict) func(cluster, region string) plan.Ask {
 	return func(name, region string) plan.Ask {
 		return (&account.Resolution{
@@ -117,12 +119,12 @@ func (r *reconciliation) resolves(verdict *cloud.Verdict) func(cluster, region s
 	}
 }
 
-// daemonSets are those that nodes need until their last pod has stopped, and when to ask again.
+// daemonSets returns those that nodes need until their last pod has stopped, and when to query again.
 func (r *reconciliation) daemonSets(ctx context.Context, claims []plan.NodeClaim) (plan.DaemonSets, time.Time) {
 	return r.view.DaemonSets(ctx, claims, r.now, r.sync.GetRetryInterval())
 }
 
-// cloud dials AWS, whose answers about instances are not waited for long.
+// cloud returns a client of AWS with a short timeout for queries about instances.
 func (r *reconciliation) cloud() account.Dialer {
 	return r.Cluster.Clouds.Within(account.Patience(r.sync.GetTimeout()))
 }

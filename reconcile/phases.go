@@ -25,23 +25,23 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 )
 
-// reconciliation is one reconcile of one NodeSync: what its phases share. None of them changes it, but for the NodeSync's
-// status, in which is recorded what must not be lost before it is done.
+// reconciliation is one reconcile of one NodeSync: what its phases share. They change nothing of it except the
+// NodeSync's status, which records what must not be lost before it is done.
 type reconciliation struct {
 	*Reconciler
 	// sync is the NodeSync as it will be saved, before as it was read.
 	sync, before *v1alpha1.NodeSync
-	// memory is what the last reconcile has left to this one.
+	// memory is what the last reconcile has left.
 	memory *remembered
-	// view reads the cluster whose nodes are kept.
+	// view reads the cluster whose nodes are managed.
 	view *cluster.View
-	// now is the time at which the reconcile began.
+	// now is the time at which the reconcile started.
 	now time.Time
 	// trace is how long each step took, for metrics.
 	trace *step.Trace
 }
 
-// remembered is what one reconcile leaves to the next, by the package that owns it. Losing it costs time and nothing else.
+// remembered is kept from one reconcile to the next, by the package that owns it. Losing it costs only time.
 type remembered struct {
 	lag       watch.CacheLag
 	fetch     fetch.Memory
@@ -61,13 +61,13 @@ type remembered struct {
 	amis      account.AMIAsker
 	// reasons are why EC2NodeClasses are not Ready, from Karpenter's log.
 	reasons changes.Reasons
-	// terminations are what is terminating, and heartbeat is what was seen of the lease of Karpenter's controller.
+	// terminations are what is terminating, and heartbeat is the last state of the lease of Karpenter's controller.
 	terminations removal.TerminationMemory
 	heartbeat    upgrade.Heartbeat
 	conclude     status.Memory
 }
 
-// start begins a reconcile of a NodeSync.
+// start starts a reconcile of a NodeSync.
 func (r *Reconciler) start(sync *v1alpha1.NodeSync) *reconciliation {
 	known := r.recall(client.ObjectKeyFromObject(sync), sync.UID)
 	return &reconciliation{
@@ -83,8 +83,8 @@ func (r *Reconciler) start(sync *v1alpha1.NodeSync) *reconciliation {
 
 func (r *reconciliation) name() types.NamespacedName { return client.ObjectKeyFromObject(r.sync) }
 
-// worked is how long the reconcile has taken so far. The time that writes of definitions take does not count: it is the API server's, and
-// the events that follow a commit of thousands of objects have to trigger the reconcile that reports them.
+// worked returns how long the reconcile has taken so far, without the time for writing definitions: that is the API
+// server's, and the events after a commit of thousands of objects must trigger the reconcile that reports them.
 func (r *reconciliation) worked() time.Duration {
 	worked := r.Settings.Now().Sub(r.now)
 	for _, timing := range r.trace.Timings {
@@ -95,14 +95,14 @@ func (r *reconciliation) worked() time.Duration {
 	return worked
 }
 
-// run does what the mode says, and concludes it. A phase that fails ends the reconcile: what it and those before it have found is
-// concluded, and what must not wait for the next commit is attended to. unheard is why watches could not begin.
+// run does what the mode requires, and concludes it. A phase that fails ends the reconcile: the findings up to then are
+// concluded, and what must not wait for the next commit is done. unheard is why watches could not start.
 func (r *reconciliation) run(ctx context.Context, mode mode, unheard error) (ctrl.Result, error) {
 	return r.conclude(ctx, r.act(ctx, mode, unheard))
 }
 
-// act does what the mode says. Disruption budgets that removals have lent to Karpenter are revoked if removals do not go on, and
-// while a reconcile takes long.
+// act does what the mode requires. Disruption budgets that removals have lent to Karpenter are revoked if removals do
+// not proceed, and while a reconcile takes long.
 func (r *reconciliation) act(ctx context.Context, mode mode, unheard error) outcome {
 	leased := r.removalStep(&done{}).LeasedBudgets()
 	defer leased.Unless(ctx)()
@@ -113,14 +113,14 @@ func (r *reconciliation) act(ctx context.Context, mode mode, unheard error) outc
 	return out
 }
 
-// inMode does what the mode says.
+// inMode does what the mode requires.
 func (r *reconciliation) inMode(ctx context.Context, mode mode, unheard error) (out outcome) {
 	switch mode {
 	case normal:
 		out = r.attend(ctx, r.settle(r.phases(ctx)))
 	case unwatched:
 		out = r.settle(step.Take(ctx, r.trace, step.Listen, func(context.Context) (done, error) { return done{}, unheard }))
-		out.WakeBy(r.now.Add(r.sync.GetRetryInterval())) // no watch will
+		out.WakeBy(r.now.Add(r.sync.GetRetryInterval())) // no watch triggers it
 	case adopting:
 		out = r.settle(step.Take(ctx, r.trace, step.AddFinalizer, r.addFinalizer))
 	case suspended:
@@ -130,14 +130,14 @@ func (r *reconciliation) inMode(ctx context.Context, mode mode, unheard error) (
 		out = r.finish(r.settle(r.end(ctx)))
 	case ending:
 		out = r.finish(r.settle(r.end(ctx)))
-	case elsewhere, filling, answering: // nothing is looked at
+	case elsewhere, filling, answering: // nothing is checked
 	}
 	out.mode = mode
 	return out
 }
 
-// phases fetches, observes, evaluates and executes. What a phase returns holds what it was made of, so that the last one that
-// was reached tells all that is known.
+// phases fetches, observes, evaluates and executes. Each phase's result contains its input, so that the last one
+// contains everything that is known.
 func (r *reconciliation) phases(ctx context.Context) (done, error) {
 	revision, err := r.fetch(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ func (r *reconciliation) phases(ctx context.Context) (done, error) {
 	return r.execute(ctx, evaluation)
 }
 
-// publish tells the NodeSyncs that wait for it what this one has in Git.
+// publish wakes the NodeSyncs that wait for what this one has in Git.
 func (r *reconciliation) publish(ev evaluation) {
 	if ev.Desired.Set == nil {
 		return
@@ -166,7 +166,7 @@ func (r *reconciliation) publish(ev evaluation) {
 	}
 }
 
-// settle draws from the error that has ended the phases what the next reconcile has to know.
+// settle derives, from the error that has ended the phases, what the next reconcile needs to know.
 func (r *reconciliation) settle(d done, err error) outcome {
 	out := outcome{done: d}
 	if err == nil {

@@ -1,9 +1,10 @@
 // Package reconcile is the controller of NodeSyncs.
 //
-// A reconcile has five phases, each a function from values to a value: fetch returns the revision in Git, observe what the
-// cluster has, evaluate what is to be done, execute what was done, and conclude turns that into status, events, metrics and
-// commit statuses, and says when the next reconcile comes. phases.go has them one after another. A reconcile never waits: it does
-// what can be done now, notes what it waits for, and watches or the earliest of its times trigger the next one.
+// A reconcile has five phases, each a function from values to a value: fetch returns the revision in Git, observe the
+// state of the cluster, evaluate the plan, execute what was done, and conclude turns that into status, events, metrics
+// and commit statuses, and returns when the next reconcile is due. phases.go calls them in order. A reconcile never
+// blocks: it does what can be done now, and records what it waits for. Watches, or the earliest of its deadlines,
+// trigger the next one.
 package reconcile
 
 import (
@@ -32,17 +33,17 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// Reconciler makes a cluster's nodes what NodeSyncs say.
+// Reconciler makes a cluster's nodes match its NodeSyncs.
 type Reconciler struct {
 	controller.Metrics
-	// Client reads NodeSyncs and what belongs to them from the watch cache and writes it to the API server; their nodes
-	// have clients of their own.
+	// Client reads NodeSyncs and what belongs to them from the watch cache and writes to the API server. The cluster
+	// with their nodes has separate clients.
 	Client client.Client
-	// Standby writes what a replica may write that does not lead: that a reconcile is wanted.
+	// Standby writes the only thing that a replica may write without leading: a request for a reconcile.
 	Standby client.Writer
-	// Uncached reads from the API server itself.
+	// Uncached reads from the API server.
 	Uncached client.Reader
-	// Labelled reads, out of their watch cache, what is labelled for values of the chart.
+	// Labelled reads, from a separate watch cache, the objects that are labelled for values of the chart.
 	Labelled client.Reader
 	Events   record.EventRecorder
 
@@ -57,14 +58,14 @@ type Reconciler struct {
 	Confine *confine.Runner
 
 	Settings Settings
-	// Meter measures what passes do; nil measures nothing.
+	// Meter measures reconciles; nil measures nothing.
 	Meter *status.Meter
 	// Points are where a test may kill the daemon; none in a release.
 	Points steppoint.Points
 
 	arrivals apply.Arrivals
 	memories watch.Memories[remembered]
-	// registry is what each NodeSync has in Git.
+	// registry records what each NodeSync has in Git.
 	registry    evaluate.Registry
 	schemas     schema.Cache
 	definitions cluster.Definitions
@@ -89,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: wait}, err
 	}
 	if !sync.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
-		return ctrl.Result{}, nil // concluded; only finalizers of others keep it
+		return ctrl.Result{}, nil // it is complete; only other finalizers keep it
 	}
 	filled, unheard := r.watches.Listen(ctx)
 	repository := sync.Spec.Source.Address()
@@ -113,23 +114,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 }
 
-// recall returns what is remembered of a NodeSync.
+// recall returns what is remembered about a NodeSync.
 func (r *Reconciler) recall(name types.NamespacedName, uid types.UID) *remembered {
 	m, fresh := r.memories.Recall(name, uid)
 	if fresh {
-		r.registry.Forget(name) // of one that had the name before
+		r.registry.Forget(name) // of a deleted NodeSync with the same name
 	}
 	return m
 }
 
-// forget drops what is remembered of a NodeSync.
+// forget drops what is remembered about a NodeSync.
 func (r *Reconciler) forget(name types.NamespacedName) {
 	r.memories.Forget(name)
 	r.registry.Forget(name)
 	r.Reports.Forget(name)
 }
 
-// newest returns the NodeSync that a reconcile goes by, or how long to wait for a cache that lags.
+// newest returns the current NodeSync, or how long to wait for a cache that lags.
 func (r *Reconciler) newest(ctx context.Context, cached *v1alpha1.NodeSync) (sync *v1alpha1.NodeSync, wait time.Duration, err error) {
 	name := client.ObjectKeyFromObject(cached)
 	m := r.recall(name, cached.UID)
@@ -140,7 +141,8 @@ func (r *Reconciler) newest(ctx context.Context, cached *v1alpha1.NodeSync) (syn
 	return newest.Sync, newest.Wait, err
 }
 
-// SetupWithManager registers the controller, for so many reconciles at a time. nodes is the cluster behind the clients of Cluster.
+// SetupWithManager registers the controller, with a maximum number of concurrent reconciles. nodes is the cluster
+// behind the clients of Cluster.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, nodes ctrlcluster.Cluster, concurrent int) error {
 	r.lanes.Among(concurrent)
 	r.lanes.Heavy = r.Confine.Heavy
@@ -149,30 +151,30 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, nodes ctrlcluster.Cluste
 	return r.watches.Control(mgr, nodes, r, r.waker.Events, concurrent)
 }
 
-// wakes finds the NodeSyncs that an event wakes.
+// wakes returns what finds the NodeSyncs that an event concerns.
 func (r *Reconciler) wakes() watch.Wakes {
 	return watch.Wakes{Cached: r.Client, Namespace: r.Settings.Namespace, Launches: r.Cluster.Launches, Ends: r.Cluster.Ends, Interests: &r.registry}
 }
 
-// Serves reports whether NodePools and NodeClaims are watched: they can be read from the cache then.
+// Serves reports whether NodePools and NodeClaims are watched, and can be read from the cache.
 func (r *Reconciler) Serves() bool { return r.watches.Serves() }
 
-// Wake has the sources of NodeSyncs fetched now, and returns before they are.
+// Wake makes NodeSyncs fetch their sources now, and returns before they have.
 func (r *Reconciler) Wake(ctx context.Context, syncs []v1alpha1.NodeSync) error {
 	return r.waker.Wake(ctx, syncs, &r.memories, r.Standby, r.Settings.Now())
 }
 
-// Look has a reconcile made over a NodeSync, which reports what has become known beside
-// the reconciles. It never blocks: at the worst the next reconcile comes at its time.
+// Look requests a reconcile of a NodeSync, which reports what was found in the background. It never blocks: at worst
+// the next reconcile comes at its regular time.
 func (r *Reconciler) Look(name types.NamespacedName) { r.waker.Look(name) }
 
-// fetchFor has a NodeSync fetch what is not newer than a time.
+// fetchFor makes a NodeSync fetch again unless its last fetch started after a time.
 func (r *Reconciler) fetchFor(name types.NamespacedName, at time.Time) {
 	r.memories.Push(name, at)
 	r.Look(name)
 }
 
-// Shared is what plans beside the reconciles share with them.
+// Shared returns what plans outside of reconciles share with them.
 func (r *Reconciler) Shared() (*schema.Cache, *cluster.Definitions) {
 	return &r.schemas, &r.definitions
 }
