@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestWhatWasToBeTakenOverIsGone: then there is no way to keep to from there.
+// TestWhatWasToBeTakenOverIsGone shows that an adoption starts again if the release to adopt no longer exists.
 func TestWhatWasToBeTakenOverIsGone(t *testing.T) {
 	for name, c := range map[string]struct {
 		objects []client.Object
@@ -23,7 +23,7 @@ func TestWhatWasToBeTakenOverIsGone(t *testing.T) {
 			b := newBed(t, nodeSync(unchanged), c.objects...)
 			p := b.upgrading(installtest.ChartFolder(t, "1.14.1", installtest.PoolCRD("weight", "v1")), "1.0.1")
 			k := p.sync.Status.Karpenter
-			k.Management, k.Identity = string(render.Managed), "" // nothing was ever in force by our hand
+			k.Management, k.Identity = string(render.Managed), "" // plumbline has never put anything in force
 			err := p.installCharts(t.Context())
 			if got := fmtErr(err); c.want == "" && err != nil || !strings.Contains(got, c.want) {
 				t.Errorf("installCharts() = %q, want %q", got, c.want)

@@ -23,8 +23,8 @@ func allowing(allow *v1alpha1.ChartAllow) func(*v1alpha1.NodeSync) {
 	return func(sync *v1alpha1.NodeSync) { sync.Spec.Charts = &v1alpha1.ChartAccess{Allow: allow} }
 }
 
-// TestWhatIsNotAllowedIsNotAskedFor: what plumbline.yaml asks for and the NodeSync does
-// not allow is refused before any repository is asked.
+// TestWhatIsNotAllowedIsNotAskedFor shows that what plumbline.yaml requests and the NodeSync does not allow is refused
+// before any repository is contacted.
 func TestWhatIsNotAllowedIsNotAskedFor(t *testing.T) {
 	const public = "oci://public.ecr.aws/karpenter"
 	values := func(path ...string) map[string]any {
@@ -37,7 +37,7 @@ func TestWhatIsNotAllowedIsNotAskedFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		allow     *v1alpha1.ChartAllow
 		karpenter render.Karpenter
-		refused   string // empty: it goes on to the repository
+		refused   string // empty: the repository is contacted
 	}{
 		"by default":             {nil, render.Karpenter{Repository: public}, ""},
 		"another repository":     {nil, render.Karpenter{Repository: "oci://evil.example.com/karpenter"}, "repository oci://evil.example.com/karpenter"},
@@ -76,7 +76,7 @@ func TestWhatIsNotAllowedIsNotAskedFor(t *testing.T) {
 	}
 }
 
-// TestChartsOfOtherDigests: a repository may hold anything under a version.
+// TestChartsOfOtherDigests shows that other digests are refused: a repository may serve anything under a version.
 func TestChartsOfOtherDigests(t *testing.T) {
 	for digest, refused := range map[string]bool{"sha256:main": false, "sha256:evil": true} {
 		b := newBed(t, nodeSync(allowing(&v1alpha1.ChartAllow{Digests: []string{"sha256:crd", "sha256:main"}})))
@@ -93,7 +93,7 @@ func TestChartsOfOtherDigests(t *testing.T) {
 	}
 }
 
-// releasedPools is the CRD of NodePools as Karpenter releases it.
+// releasedPools returns the CRD of NodePools as Karpenter releases it.
 func releasedPools(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	crds, _, err := schema.Embedded()
@@ -103,8 +103,8 @@ func releasedPools(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	return crds[slices.IndexFunc(crds, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.Name == "nodepools.karpenter.sh" })]
 }
 
-// TestSecretsAndChartsInGit: who may change a chart may read what it is rendered with, in
-// any encoding and bit by bit, unless the NodeSync names the charts.
+// TestSecretsAndChartsInGit shows that a chart in Git is rendered without Secrets unless the NodeSync lists its digest:
+// whoever can change it could read them, in any encoding and bit by bit.
 func TestSecretsAndChartsInGit(t *testing.T) {
 	pinned := []string{"sha256:crd", "sha256:main"}
 	for name, c := range map[string]struct {
@@ -113,7 +113,7 @@ func TestSecretsAndChartsInGit(t *testing.T) {
 		digests    []string
 		own        render.Digests
 		refused    string
-		other      bool // the CRD is not the released one
+		other      bool // the CRD differs from the released one
 	}{
 		"a Secret":                         {repository: "./charts", from: render.FromSecret, refused: `would let everyone who can change the chart with digest sha256:main read the Secret (to allow it: spec.charts.allow.digests: ["sha256:main"])`},
 		"a Secret, by digests of a commit": {repository: "./charts", from: render.FromSecret, own: render.Digests{CRD: "sha256:crd", Controller: "sha256:main"}, refused: "would let everyone who can change the chart"},
@@ -151,7 +151,7 @@ func TestSecretsAndChartsInGit(t *testing.T) {
 	}
 }
 
-// TestEverythingIsWarnedOfOnce: at the first pass over a NodeSync that has been written.
+// TestEverythingIsWarnedOfOnce shows that the warning comes with the first reconcile after each change of the NodeSync.
 func TestEverythingIsWarnedOfOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		values   []string
@@ -179,7 +179,7 @@ func TestEverythingIsWarnedOfOnce(t *testing.T) {
 	}
 }
 
-// TestWhatTheChartsRenderToIsAsked: the installer asks the NodeSync about the objects.
+// TestWhatTheChartsRenderToIsAsked shows that the installer checks the rendered objects against the NodeSync.
 func TestWhatTheChartsRenderToIsAsked(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	p := b.pass()
@@ -194,8 +194,8 @@ func TestWhatTheChartsRenderToIsAsked(t *testing.T) {
 	}
 }
 
-// TestASecretDoesNotLeaveTheController by a value that goes into user data, which a committer
-// may read, or to AWS: whichever labelled Secret a commit names, and however.
+// TestASecretDoesNotLeaveTheController shows that no value from a Secret gets into user data, which a committer may
+// read, or to AWS: whichever labelled Secret a commit names, and however.
 func TestASecretDoesNotLeaveTheController(t *testing.T) {
 	for name, c := range map[string]struct {
 		key, target string

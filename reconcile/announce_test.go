@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// writing is a reconcile of a NodeSync that is Ready, at so many changes of a new commit.
+// writing returns a reconcile of a NodeSync that is Ready, with a number of changes of a new commit.
 func (b *bed) writing(action plan.Action, changes int) *pass {
 	p := b.pass()
 	p.stages.CRDs.Ready, p.stages.Controller.Ready = true, true
@@ -29,14 +29,14 @@ func (b *bed) writing(action plan.Action, changes int) *pass {
 	return p
 }
 
-// readyBefore is a NodeSync that is Ready at another revision.
+// readyBefore makes a NodeSync Ready at another revision.
 func readyBefore(n *v1alpha1.NodeSync) {
 	n.Status.LastAttemptedRevision = "main@sha1:" + applied
 	conditions.MarkTrue(n, meta.ReadyCondition, v1alpha1.ReasonSucceeded, "applied")
 }
 
-// TestManyChangesAreAnnounced: while they are written, the status does not say Ready of
-// the commit before, nor do the Git hosts know nothing. A few are written at once.
+// TestManyChangesAreAnnounced shows that while many changes are written, the status does not report Ready for the
+// previous commit, and the commit status is pending. A few changes are written at once.
 func TestManyChangesAreAnnounced(t *testing.T) {
 	for name, c := range map[string]struct {
 		action    plan.Action
@@ -86,7 +86,8 @@ func TestManyChangesAreAnnounced(t *testing.T) {
 	}
 }
 
-// TestAnOldPassAnnouncesNothing, and writes nothing: somebody has changed the NodeSync.
+// TestAnOldPassAnnouncesNothing shows that a reconcile writes nothing if another client has changed the NodeSync
+// meanwhile.
 func TestAnOldPassAnnouncesNothing(t *testing.T) {
 	b := newBed(t, nodeSync(readyBefore))
 	p := b.writing(plan.Update, 9)
@@ -100,8 +101,8 @@ func TestAnOldPassAnnouncesNothing(t *testing.T) {
 	}
 }
 
-// TestTerminationsAreRecordedBeforeTheyAreWritten: nodes that a change lets Karpenter terminate without a replacement count for later
-// commits, also if the daemon is killed after the write.
+// TestTerminationsAreRecordedBeforeTheyAreWritten shows that nodes that a change lets Karpenter terminate without a
+// replacement count for later commits, even if the daemon is killed after the write.
 func TestTerminationsAreRecordedBeforeTheyAreWritten(t *testing.T) {
 	for name, c := range map[string]struct {
 		effect plan.Effect
@@ -129,8 +130,8 @@ func TestTerminationsAreRecordedBeforeTheyAreWritten(t *testing.T) {
 	}
 }
 
-// TestARolloutThatBeginsIsNotRolledOut, from before the first write on: who waits for the nodes of a commit
-// by the condition waits for these.
+// TestARolloutThatBeginsIsNotRolledOut shows that RolledOut is False from before the first write, for clients that wait
+// for the nodes of a commit.
 func TestARolloutThatBeginsIsNotRolledOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		effect plan.Effect

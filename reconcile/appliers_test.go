@@ -16,7 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// createPoolAgain has Flux create the pool again, and Karpenter a node of it.
+// createPoolAgain makes Flux recreate the pool, and Karpenter a node of it.
 func (b *bed) createPoolAgain(nodes bool) {
 	b.t.Helper()
 	pool := ownedPool()
@@ -39,7 +39,8 @@ func (b *bed) createPoolAgain(nodes bool) {
 	}
 }
 
-// TestDrainNamesOtherAppliers: a condition and an event name who applies what a drain ends, as long as it does.
+// TestDrainNamesOtherAppliers shows that a condition and an event name the other clients that apply what a drain
+// deletes, while they do.
 func TestDrainNamesOtherAppliers(t *testing.T) {
 	b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
 	pool := b.livePool()
@@ -70,7 +71,8 @@ func TestDrainNamesOtherAppliers(t *testing.T) {
 	}
 }
 
-// TestDrainWaitsForAPoolThatWasCreatedAgain, as long as it has nodes; one without a node is named when the drain is over.
+// TestDrainWaitsForAPoolThatWasCreatedAgain shows that a drain waits while a recreated pool has nodes; one without
+// nodes is named when the drain is complete.
 func TestDrainWaitsForAPoolThatWasCreatedAgain(t *testing.T) {
 	b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
 	b.recordApplied(apply.Record{Objects: map[render.Ref]types.UID{{Kind: render.NodePool, Name: "general"}: "p1"}, Pools: map[string]bool{"general": true}})
@@ -105,7 +107,8 @@ func TestDrainWaitsForAPoolThatWasCreatedAgain(t *testing.T) {
 	}
 }
 
-// TestDrainLeavesAPoolThatStoodBefore, or is of another NodeSync.
+// TestDrainLeavesAPoolThatStoodBefore shows that a drain leaves a pool that existed before, or that belongs to another
+// NodeSync.
 func TestDrainLeavesAPoolThatStoodBefore(t *testing.T) {
 	for name, change := range map[string]func(pool metav1.Object){
 		"of before":           func(pool metav1.Object) { pool.SetCreationTimestamp(metav1.NewTime(time.Now().Add(-time.Hour))) },

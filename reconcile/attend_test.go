@@ -21,8 +21,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestABrokenHEADKeepsTheBrake: whatever is wrong with HEAD, a rollout that has begun is stopped as
-// spec says, also by a daemon that has not rendered anything since it started. Nothing else is written.
+// TestABrokenHEADKeepsTheBrake shows that a failing rollout is stopped as the spec says whatever is wrong with HEAD,
+// even by a daemon that has rendered nothing since it started. Nothing else is written.
 func TestABrokenHEADKeepsTheBrake(t *testing.T) {
 	for name, breaks := range map[string]func(m *mirror) fstest.MapFS{
 		"a file": func(m *mirror) fstest.MapFS { return fstest.MapFS{"prod/plumbline.yaml": {Data: []byte("nope: [")}} },
@@ -76,8 +76,8 @@ func TestABrokenHEADKeepsTheBrake(t *testing.T) {
 	}
 }
 
-// TestABrokenHEADKeepsTheTerminations: whatever is wrong with HEAD, what is terminating for longer than expected is reported, and no
-// longer than it is.
+// TestABrokenHEADKeepsTheTerminations shows that what is terminating for longer than expected is reported while it is,
+// whatever is wrong with HEAD.
 func TestABrokenHEADKeepsTheTerminations(t *testing.T) {
 	for name, breaks := range map[string]func(m *mirror) fstest.MapFS{
 		"a file":    func(*mirror) fstest.MapFS { return fstest.MapFS{"prod/plumbline.yaml": {Data: []byte("nope: [")}} },
@@ -118,7 +118,8 @@ func TestABrokenHEADKeepsTheTerminations(t *testing.T) {
 	}
 }
 
-// TestABrakeThatFailsIsReported: where HEAD is broken, and what is in force cannot be read either.
+// TestABrakeThatFailsIsReported shows that a failed brake is reported if HEAD is broken and what is in force cannot be
+// read either.
 func TestABrakeThatFailsIsReported(t *testing.T) {
 	m := newMirror(t)
 	c, away := m.Cluster.Client, errors.New("the cache is gone")
@@ -146,7 +147,7 @@ func TestABrakeThatFailsIsReported(t *testing.T) {
 	}
 }
 
-// budgets are the disruption budgets of the pool that lives.
+// budgets returns the disruption budgets of the live pool.
 func (m *mirror) budgets() string {
 	budgets, _, err := unstructured.NestedSlice(m.world.server.Object(render.Ref{Kind: render.NodePool, Name: "a"}).Object, "spec", "disruption", "budgets")
 	if err != nil {

@@ -31,7 +31,7 @@ import (
 
 const namespace = "plumbline-system"
 
-// bed is a Reconciler among fakes.
+// bed is a Reconciler with fakes.
 type bed struct {
 	*Reconciler
 	t       *testing.T
@@ -45,7 +45,7 @@ type bed struct {
 	patches *int
 }
 
-// newBed has the NodeSync, the Secret "token" and the objects in its cluster.
+// newBed returns a bed whose cluster has the NodeSync, the Secret "token" and the objects.
 func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *bed {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -94,14 +94,14 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 	return b
 }
 
-// uses has the Reconciler's clients be of an API server.
+// uses sets the API server of the Reconciler's clients.
 func (b *bed) uses(c client.WithWatch) {
 	home, nodes := side(c, true), side(c, false)
 	b.Client, b.Standby, b.Uncached, b.Labelled = home, home, home, home
 	b.Cluster.Client, b.Cluster.Uncached = nodes, nodes
 }
 
-// nodeSync is one that plumbline has taken charge of.
+// nodeSync returns a NodeSync that plumbline already manages.
 func nodeSync(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 	one := int32(1)
 	sync := &v1alpha1.NodeSync{
@@ -121,7 +121,7 @@ func nodeSync(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 
 func unchanged(*v1alpha1.NodeSync) {}
 
-// read is the NodeSync as the cluster has it.
+// read returns the NodeSync in the cluster.
 func (b *bed) read() *v1alpha1.NodeSync {
 	b.t.Helper()
 	sync := &v1alpha1.NodeSync{}
@@ -131,7 +131,7 @@ func (b *bed) read() *v1alpha1.NodeSync {
 	return sync
 }
 
-// reconcile runs a whole reconcile.
+// reconcile runs a complete reconcile.
 func (b *bed) reconcile() ctrl.Result {
 	b.t.Helper()
 	result, err := b.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: "prod"}})
@@ -141,7 +141,7 @@ func (b *bed) reconcile() ctrl.Result {
 	return result
 }
 
-// told are the events so far, as "Type Reason message".
+// told returns the events so far, as "Type Reason message".
 func (b *bed) told() []string {
 	var events []string
 	for {

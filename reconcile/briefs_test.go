@@ -29,9 +29,8 @@ func poolsLeaving(n int, phase v1alpha1.RemovalPhase, remaining int32, message s
 	}
 }
 
-// TestCommitStatusSaysTheReason of what the guard holds, what stalls, what leaves and
-// what is waited for: the object and the reason are in the 140 characters that a Git
-// host takes, and nothing is in them twice.
+// TestCommitStatusSaysTheReason shows that the 140 characters that a Git host allows contain, without repetition, the
+// object and the reason of what the guard holds, what stalls, what is removed and what is waited for.
 func TestCommitStatusSaysTheReason(t *testing.T) {
 	const guard = "2 NodePools would be removed, but guard.maxRemovedPools allows 1: set it to 2, or add NodePools back to Git: general-purpose-0, general-purpose-1"
 	const blocked = "node ip-10-0-12-34.eu-west-1.compute.internal (NodeClaim/general-purpose-0-x7k2p) waits for pod web/web-7d9f, of which PodDisruptionBudget web/web allows no disruption (healthy: 2 of 3, 2 needed)"
@@ -84,7 +83,7 @@ func TestCommitStatusSaysTheReason(t *testing.T) {
 	}
 }
 
-// TestABriefIsHiddenBeforeItIsCut: half of a secret is still one.
+// TestABriefIsHiddenBeforeItIsCut shows that redaction comes before truncation: half of a secret is still one.
 func TestABriefIsHiddenBeforeItIsCut(t *testing.T) {
 	secret := strings.Repeat("s3cret-", 12) + "end"
 	p := newBed(t, nodeSync(unchanged)).pass()

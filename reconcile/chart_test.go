@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// readsCounted counts what is read past the cache. now is done before each.
+// readsCounted counts reads past the cache. It calls now before each.
 type readsCounted struct {
 	client.Reader
 	reads int
@@ -28,7 +28,7 @@ func (r *readsCounted) Get(ctx context.Context, key client.ObjectKey, object cli
 	return r.Reader.Get(ctx, key, object, options...)
 }
 
-// TestLiveSchemasAreReadOnce: the cache says when a CRD has changed.
+// TestLiveSchemasAreReadOnce shows that CRDs are read again only if the cache reports that one has changed.
 func TestLiveSchemasAreReadOnce(t *testing.T) {
 	var crds []client.Object
 	for _, crd := range applytest.CRDs() {

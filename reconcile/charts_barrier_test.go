@@ -18,19 +18,18 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// prodEU is the EKS cluster prod-eu of an account; authority is what is in its
-// certificate authority.
+// prodEU returns the EKS cluster prod-eu of an account, with a certificate authority.
 func prodEU(account, authority string) cloud.Cluster {
 	return cloud.Cluster{Name: "prod-eu", ARN: "arn:aws:eks:eu-west-1:" + account + ":cluster/prod-eu", CertificateAuthority: pemOf(authority)}
 }
 
-// inAccount has AWS answer with a cluster, and the API server with authority "ours".
+// inAccount makes AWS answer with a cluster, and the API server with authority "ours".
 func (b *bed) inAccount(cluster cloud.Cluster) {
 	b.cloud.err, b.cloud.cluster = nil, cluster
 	b.Cluster.CertificateAuthority = pemOf("ours")
 }
 
-// atTheCharts is a reconcile that comes to the charts, after AWS was asked.
+// atTheCharts returns a reconcile that has reached the charts, after AWS was queried.
 func (b *bed) atTheCharts(change func(*v1alpha1.KarpenterStatus)) *pass {
 	b.t.Helper()
 	p := b.installing()
@@ -55,8 +54,7 @@ func first(k *v1alpha1.KarpenterStatus) { k.Version, k.Identity = "", "" }
 
 func inForce(*v1alpha1.KarpenterStatus) {}
 
-// TestChartsOfAnotherClusterStay: whatever is to be done with the charts, nothing
-// of them is written under the name of another cluster.
+// TestChartsOfAnotherClusterStay shows that no change of the charts is written under the name of another cluster.
 func TestChartsOfAnotherClusterStay(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.KarpenterStatus)
@@ -93,8 +91,7 @@ func TestChartsOfAnotherClusterStay(t *testing.T) {
 	}
 }
 
-// TestNoQuestionIsNoAnswer: where the account was not asked about, nothing is installed for
-// the first time.
+// TestNoQuestionIsNoAnswer shows that nothing is installed for the first time if the account was not checked.
 func TestNoQuestionIsNoAnswer(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	p := b.installing()
@@ -107,8 +104,8 @@ func TestNoQuestionIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestAFirstInstallWaitsForTheAccount, and goes on by itself, or where the NodeSync
-// allows it.
+// TestAFirstInstallWaitsForTheAccount shows that a first install waits for the account, and proceeds by itself, or if
+// the NodeSync allows it.
 func TestAFirstInstallWaitsForTheAccount(t *testing.T) {
 	install := func(b *bed) error { return b.atTheCharts(first).installCharts(t.Context()) }
 	b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
@@ -127,8 +124,8 @@ func TestAFirstInstallWaitsForTheAccount(t *testing.T) {
 	}
 }
 
-// TestChartsAreChangedOnAFreshAnswer: a good answer about the account stands for
-// minutes. Where charts are to be changed AWS is asked again.
+// TestChartsAreChangedOnAFreshAnswer shows that AWS is queried again before charts are changed, although a positive
+// answer about the account is valid for minutes.
 func TestChartsAreChangedOnAFreshAnswer(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
 	b.Settings.CloudInterval = 10 * time.Second
@@ -153,8 +150,8 @@ func TestChartsAreChangedOnAFreshAnswer(t *testing.T) {
 	}
 }
 
-// TestAnAnswerIsAboutOneName: what AWS has said of one cluster says nothing of the
-// one that the next commit names.
+// TestAnAnswerIsAboutOneName shows that AWS's answer about one cluster does not apply to the one that the next commit
+// names.
 func TestAnAnswerIsAboutOneName(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
 	b.inAccount(prodEU("111122223333", "ours"))
@@ -166,7 +163,7 @@ func TestAnAnswerIsAboutOneName(t *testing.T) {
 	}
 }
 
-// runningAs is Karpenter's Deployment with replicas, under the name of a cluster.
+// runningAs returns Karpenter's Deployment with replicas, under the name of a cluster.
 func runningAs(cluster string, replicas int32) *appsv1.Deployment {
 	d := installtest.Installed()[0].(*appsv1.Deployment)
 	d.Spec.Replicas = &replicas
@@ -174,8 +171,8 @@ func runningAs(cluster string, replicas int32) *appsv1.Deployment {
 	return d
 }
 
-// TestWhatIsKeptIsNotCorrectedElsewhere: the drift of what the charts made is
-// reported once the account is this cluster's again.
+// TestWhatIsKeptIsNotCorrectedElsewhere shows that drift of the charts' objects is reported once the account is this
+// cluster's again.
 func TestWhatIsKeptIsNotCorrectedElsewhere(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
 	b.inAccount(prodEU("999988887777", "theirs"))

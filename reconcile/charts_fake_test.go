@@ -10,9 +10,9 @@ import (
 // fakeCharts is a registry that cannot be reached.
 type fakeCharts struct {
 	asked []charts.Ref
-	// with is what they were asked with last.
+	// with is the access of the last call.
 	with charts.Access
-	// owner is whose work it was.
+	// owner is the owner of the last call.
 	owner string
 }
 

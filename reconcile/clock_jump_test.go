@@ -7,13 +7,13 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// jumps are what happens to clocks.
+// jumps are changes of the clock.
 func jumps() map[string]time.Duration {
 	return map[string]time.Duration{"a day forward": 24 * time.Hour, "an hour back": -time.Hour}
 }
 
-// TestTheClockJumpsAmidARemoval: at each phase, nothing is ended that EC2 still
-// has, and the removal comes to its end.
+// TestTheClockJumpsAmidARemoval shows that, at each phase, nothing is deleted that EC2 still has, and the removal
+// completes.
 func TestTheClockJumpsAmidARemoval(t *testing.T) {
 	for jump, by := range jumps() {
 		for _, at := range []v1alpha1.RemovalPhase{v1alpha1.RemovalPacing, v1alpha1.RemovalDraining, v1alpha1.RemovalVerifyingCloud} {

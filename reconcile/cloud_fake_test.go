@@ -17,16 +17,15 @@ import (
 
 var errUnreachable = errors.New("no route")
 
-// fakeCloud is an account, or the error that it answers with.
+// fakeCloud is an account, or the error that it returns.
 type fakeCloud struct {
 	account.Cloud
 	err     error
 	cluster cloud.Cluster
 	asked   int
-	// patience is how long the callers would have waited, in the order of the
-	// questions; 0: for ever.
+	// patience is how long the callers would have waited, in the order of the queries; 0: for ever.
 	patience []time.Duration
-	// silence is why EC2 gives no whole answer.
+	// silence is why EC2's answer is incomplete.
 	silence error
 	// running are the account's instances.
 	running []cloud.Instance
@@ -62,14 +61,13 @@ func (f *fakeCloud) Instances(ctx context.Context, q cloud.Query) ([]cloud.Insta
 	return found, f.err
 }
 
-// answers reports whether an instance, whose tags name the account's cluster, is in the
-// answer to a query.
+// answers reports whether an instance, whose tags name the account's cluster, matches a query.
 func (f *fakeCloud) answers(q cloud.Query, i cloud.Instance) bool {
 	byTags := q.Cluster == f.cluster.Name && i.Pool != "" && (slices.Contains(q.Pools, i.Pool) || q.AllPools && !i.Gone())
 	return byTags || slices.Contains(q.ProviderIDs, i.ProviderID())
 }
 
-// pemOf is a certificate with something in it.
+// pemOf returns a certificate with some content.
 func pemOf(der string) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(der)})
 }

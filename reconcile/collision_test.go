@@ -55,8 +55,8 @@ func TestCollision(t *testing.T) {
 	}
 }
 
-// TestACollisionIsReportedOnce, as a warning, and stands while a reconcile stops before
-// it can look.
+// TestACollisionIsReportedOnce shows that a collision is reported once, as a warning, and stays reported while
+// reconciles stop before they can check.
 func TestACollisionIsReportedOnce(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), append(installtest.Installed()[1:], runningAs("prod-eu", 2))...)
 	b.inAccount(prodEU("111122223333", "theirs"))
@@ -87,7 +87,7 @@ func TestACollisionIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestACopiedNameMayBeCorrected: what AWS has never confirmed is not there for good.
+// TestACopiedNameMayBeCorrected shows that a cluster name that AWS has never confirmed can be changed.
 func TestACopiedNameMayBeCorrected(t *testing.T) {
 	ours, theirs := cloud.Cluster{Name: "ours", ARN: "arn:ours", CertificateAuthority: pemOf("ours")}, prodEU("111122223333", "theirs")
 	for name, c := range map[string]struct {

@@ -24,7 +24,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// concluded runs the conclusion alone.
+// concluded runs only the conclusion.
 func (b *bed) concluded(p *pass, f ...found) time.Duration {
 	b.t.Helper()
 	for _, f := range f {
@@ -68,8 +68,7 @@ func TestConclusionIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestOneChangeIsToldOnce: the event on what was applied is the one on its
-// revision, until something goes wrong.
+// TestOneChangeIsToldOnce shows that there is one event for an applied revision until a problem occurs.
 func TestOneChangeIsToldOnce(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	at := func(revision string, found ...found) string {
@@ -111,7 +110,7 @@ func TestAnEventNamesAFew(t *testing.T) {
 	}
 }
 
-// TestConclusionOfAStalePass: it must not overwrite a record it has not seen.
+// TestConclusionOfAStalePass shows that an outdated reconcile does not overwrite a record that it has not seen.
 func TestConclusionOfAStalePass(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	p := b.pass()
@@ -135,8 +134,8 @@ func TestConclusionOfAStalePass(t *testing.T) {
 	}
 }
 
-// TestLostRaceWakesAgain: also a reconcile that has nothing more to do, such as one
-// that takes the finalizer off, has to be made again when its write was refused.
+// TestLostRaceWakesAgain shows that a reconcile whose write was refused is repeated, even if it had nothing more to do,
+// such as one that removes the finalizer.
 func TestLostRaceWakesAgain(t *testing.T) {
 	for name, f := range map[string]found{
 		"finished": func(p *pass) { p.finish("") },

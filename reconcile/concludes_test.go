@@ -8,8 +8,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// TestACommandConcludesOneNodeSync: where it stands in for the daemon, no reconcile is made over any other, nor over
-// one that is not deleted, and keeps its nodes.
+// TestACommandConcludesOneNodeSync shows that a command that replaces the daemon reconciles no other NodeSync, and none
+// that is not deleted and keeps its nodes.
 func TestACommandConcludesOneNodeSync(t *testing.T) {
 	deleted := func(t *testing.T) *bed {
 		t.Helper()

@@ -6,7 +6,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/status"
 )
 
-// verdict is what the reconcile comes to.
+// verdict returns the result of the reconcile.
 func (p *pass) verdict() status.Verdict { return p.conclusion().Verdict() }
 
 // summarize sets the conditions and the lists of the status.

@@ -49,7 +49,7 @@ func TestFixed(t *testing.T) {
 	}
 }
 
-// TestFixIsWrittenOnce: a second reconcile must not fix what a commit has moved.
+// TestFixIsWrittenOnce shows that a second reconcile does not fix what a commit has changed.
 func TestFixIsWrittenOnce(t *testing.T) {
 	p := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
 		n.Status.Karpenter = &v1alpha1.KarpenterStatus{Cluster: "old", Identity: "i"}
@@ -61,8 +61,8 @@ func TestFixIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestNothingIsFixedUntilChartsAreBrought: who is told that Karpenter is there
-// already can leave it to others, or say where it is.
+// TestNothingIsFixedUntilChartsAreBrought shows that, before charts are installed, a commit may leave Karpenter to
+// another tool, or correct where it is.
 func TestNothingIsFixedUntilChartsAreBrought(t *testing.T) {
 	at := func(step v1alpha1.ChartStep) *v1alpha1.ChartTarget { return &v1alpha1.ChartTarget{Step: step} }
 	cases := map[string]struct {

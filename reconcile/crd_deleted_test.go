@@ -21,7 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestNodesThatGoWithACRDAreNamed, once.
+// TestNodesThatGoWithACRDAreNamed shows that an event names nodes that are deleted with a CRD, once.
 func TestNodesThatGoWithACRDAreNamed(t *testing.T) {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "general-1", Labels: map[string]string{karpv1.NodePoolLabelKey: "general"}}}
 	claim.Status.NodeName = "ip-10-0-0-1"
@@ -58,8 +58,8 @@ func TestNodesThatGoWithACRDAreNamed(t *testing.T) {
 	tells("and was told")
 }
 
-// TestWithoutACRDNothingIsKnown: of a Ready NodeSync it is reported before the charts are repaired that a CRD is gone. What
-// was not read is neither deleted nor a node that matches.
+// TestWithoutACRDNothingIsKnown shows that for a Ready NodeSync a missing CRD is reported before the charts are
+// repaired. What was not read counts neither as deleted nor as a matching node.
 func TestWithoutACRDNothingIsKnown(t *testing.T) {
 	gone := &apiextensionsv1.CustomResourceDefinition{}
 	gone.Name = "nodepools.karpenter.sh"

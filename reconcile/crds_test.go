@@ -13,8 +13,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
-// TestDrainWithoutCRDs: while one of Karpenter's kinds is gone, nodes may be left
-// that nobody can see. Without any of them EC2 says what is left.
+// TestDrainWithoutCRDs shows that a drain waits while one of Karpenter's kinds is not served, as nodes may be left that
+// cannot be read. If none is served, EC2 shows what is left.
 func TestDrainWithoutCRDs(t *testing.T) {
 	drops := func(b *bed, names ...string) {
 		b.t.Helper()

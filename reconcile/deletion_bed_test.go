@@ -21,8 +21,7 @@ import (
 
 const instance = "aws:///eu-west-1a/i-0123456789abcdef0"
 
-// leaving is a NodeSync that is being deleted, in a cluster with Karpenter, a
-// pool of ours and its one node.
+// leaving returns a NodeSync that is being deleted, in a cluster with Karpenter, a pool of ours and its one node.
 func leaving(t *testing.T, change func(*v1alpha1.NodeSync)) *bed {
 	t.Helper()
 	now := metav1.Now()
@@ -58,8 +57,7 @@ func leaving(t *testing.T, change func(*v1alpha1.NodeSync)) *bed {
 	return b
 }
 
-// leader is a pod of Karpenter's controller that holds its lease, whatever the
-// clock says.
+// leader returns a pod of Karpenter's controller that holds its lease at any time.
 func leader() []client.Object {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter-a", Labels: cluster.ControllerLabels()}}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
@@ -69,7 +67,7 @@ func leader() []client.Object {
 	return []client.Object{pod, lease}
 }
 
-// ownedPool is one that plumbline has applied.
+// ownedPool returns a pool that plumbline has applied.
 func ownedPool() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "karpenter.sh/v1", "kind": render.NodePool,

@@ -21,7 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/status"
 )
 
-// livePool is the pool as the cluster has it; nil if it has none.
+// livePool returns the pool in the cluster; nil if there is none.
 func (b *bed) livePool() *unstructured.Unstructured {
 	b.t.Helper()
 	u := ownedPool()
@@ -35,7 +35,7 @@ func (b *bed) livePool() *unstructured.Unstructured {
 	return u
 }
 
-// liveClaim is the NodeClaim as the cluster has it; nil if it has none.
+// liveClaim returns the NodeClaim in the cluster; nil if there is none.
 func (b *bed) liveClaim() *karpv1.NodeClaim {
 	b.t.Helper()
 	claim := &karpv1.NodeClaim{}
@@ -59,7 +59,7 @@ func (b *bed) endClaim() {
 	}
 }
 
-// exists reports whether the NodeSync is still there.
+// exists reports whether the NodeSync still exists.
 func (b *bed) exists() bool {
 	b.t.Helper()
 	err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: "prod"}, &v1alpha1.NodeSync{})
@@ -69,8 +69,7 @@ func (b *bed) exists() bool {
 	return err == nil
 }
 
-// passes runs passes, a little apart, until a condition holds or there have been
-// too many.
+// passes runs reconciles until a condition holds or there were too many.
 func (b *bed) passes(what string, until func() bool) {
 	b.t.Helper()
 	for range 12 {
@@ -122,8 +121,7 @@ func TestDeleteWithDrain(t *testing.T) {
 	}
 }
 
-// TestDrainWaitsForTheCloud: an account that cannot be asked keeps the NodeSync,
-// and says so.
+// TestDrainWaitsForTheCloud shows that an account that cannot be queried keeps the NodeSync, and is reported.
 func TestDrainWaitsForTheCloud(t *testing.T) {
 	b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
 	b.cloud.err = &cloud.DeniedError{Action: "ec2:DescribeInstances", Err: errUnreachable}
@@ -139,7 +137,8 @@ func TestDrainWaitsForTheCloud(t *testing.T) {
 	}
 }
 
-// TestDrainWaitsForTheController: only it can end what is deleted.
+// TestDrainWaitsForTheController shows that a drain waits for Karpenter's controller: only it can remove its
+// finalizers.
 func TestDrainWaitsForTheController(t *testing.T) {
 	b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
 	deployment := &appsv1.Deployment{}
@@ -147,7 +146,7 @@ func TestDrainWaitsForTheController(t *testing.T) {
 		t.Fatal(err)
 	}
 	zero := int32(0)
-	deployment.Spec.Replicas = &zero // its Pod may still be ready for a while
+	deployment.Spec.Replicas = &zero // its pod may still be ready for a while
 	if err := b.client.Update(t.Context(), deployment); err != nil {
 		t.Fatal(err)
 	}
@@ -169,8 +168,8 @@ func TestDrainWaitsForTheController(t *testing.T) {
 	}
 }
 
-// TestDrainWaitsForTheLeader: the Deployment still tells of a ready replica, and
-// its pod was deleted a moment ago.
+// TestDrainWaitsForTheLeader shows that a drain waits if the leader's pod was just deleted while the Deployment still
+// reports a ready replica.
 func TestDrainWaitsForTheLeader(t *testing.T) {
 	b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter-a"}}
@@ -193,7 +192,7 @@ func TestDrainWaitsForTheLeader(t *testing.T) {
 	b.passes("the NodeClaim is ended", func() bool { return b.liveClaim().DeletionTimestamp != nil })
 }
 
-// TestDrainOfNothing: where nothing was ever applied, no account is needed.
+// TestDrainOfNothing shows that no account is needed if nothing was ever applied.
 func TestDrainOfNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(*v1alpha1.NodeSync)
@@ -222,8 +221,8 @@ func TestDrainOfNothing(t *testing.T) {
 	}
 }
 
-// TestDrainWithoutARegion: where the status is lost, nobody knows which account
-// to ask. Nothing is ended, and the NodeSync says why.
+// TestDrainWithoutARegion shows that nothing is deleted if the status is lost and the account is therefore unknown, and
+// that the NodeSync reports why.
 func TestDrainWithoutARegion(t *testing.T) {
 	b := leaving(t, func(n *v1alpha1.NodeSync) {
 		n.Spec.OnDelete, n.Status = v1alpha1.OnDeleteDrain, v1alpha1.NodeSyncStatus{}
@@ -258,7 +257,7 @@ func TestDeleteWithOrphan(t *testing.T) {
 	}
 }
 
-// TestOrphanAmidARemoval: growth comes back, and what has not ended stays.
+// TestOrphanAmidARemoval shows that growth is restored, and that nodes that are not terminated yet stay.
 func TestOrphanAmidARemoval(t *testing.T) {
 	b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
 	stopped := func() bool {

@@ -22,8 +22,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestADeniedStatusIsReported beside the status, which stays as it was: by an annotation, an
-// event, a metric and the commit status, until it can be written again.
+// TestADeniedStatusIsReported shows that, while writes of the status are denied, an annotation, an event, a metric and
+// the commit status report it.
 func TestADeniedStatusIsReported(t *testing.T) {
 	group := schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "nodesyncs"}
 	for name, refusal := range map[string]error{
@@ -81,7 +81,7 @@ func TestADeniedStatusIsReported(t *testing.T) {
 	}
 }
 
-// denies has each write of a status refused.
+// denies makes each write of a status fail.
 func (b *bed) denies(err error) { b.deniesOn(b.client, err) }
 
 func (b *bed) deniesOn(c client.WithWatch, err error) {
@@ -90,8 +90,8 @@ func (b *bed) deniesOn(c client.WithWatch, err error) {
 	}})
 }
 
-// TestADeniedNodeSyncIsReported: where it cannot be annotated either, a ConfigMap says so, which
-// the CLI reads, and which goes when the NodeSync says it itself.
+// TestADeniedNodeSyncIsReported shows that, if the NodeSync cannot be annotated either, a ConfigMap reports it, which
+// the CLI reads, and which is deleted when the status is current again.
 func TestADeniedNodeSyncIsReported(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	applied := func(p *pass) {
@@ -131,13 +131,13 @@ func TestADeniedNodeSyncIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.concluded(b.pass(), applied, changed)
-	b.memories = watch.Memories[remembered]{} // a daemon that comes after this one
+	b.memories = watch.Memories[remembered]{} // a new daemon
 	b.concluded(b.pass(), applied, changed)
 	if said := standIn(); !strings.Contains(said, "denies each write of this NodeSync's status") {
 		t.Errorf("the ConfigMap says %q", said)
 	}
 
-	// The daemon that comes after this one has not written it.
+	// A new daemon has not written it.
 	b.memories, b.Client = watch.Memories[remembered]{}, b.client
 	b.concluded(b.pass(), applied)
 	if said := standIn(); said != "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// drainedOnly is a NodeSync that is to lose its nodes and nothing else.
+// drainedOnly returns a NodeSync that loses its nodes and nothing else.
 func drainedOnly(t *testing.T, change func(*v1alpha1.NodeSync)) *bed {
 	t.Helper()
 	return leaving(t, func(n *v1alpha1.NodeSync) {
@@ -31,8 +31,8 @@ func (b *bed) cpuLimit() string {
 	return cpu
 }
 
-// TestDrainKeepsTheDefinitions: the nodes end, verified in EC2; the pool stays without growth, nothing is
-// fetched, and nothing is written again as long as nothing changes.
+// TestDrainKeepsTheDefinitions shows that the nodes are terminated, verified in EC2; the pool stays without growth,
+// nothing is fetched, and nothing is written again while nothing changes.
 func TestDrainKeepsTheDefinitions(t *testing.T) {
 	b := drainedOnly(t, unchanged)
 	b.reconcile()
@@ -69,7 +69,7 @@ func TestDrainKeepsTheDefinitions(t *testing.T) {
 		t.Errorf("fetched: %v", b.source.requests)
 	}
 
-	// Deleted with onDelete: Drain, the rest goes, too.
+	// Deleted with onDelete: Drain, everything else is deleted, too.
 	sync = b.read()
 	sync.Spec.OnDelete = v1alpha1.OnDeleteDrain
 	if err := b.client.Update(t.Context(), sync); err != nil {
@@ -84,7 +84,7 @@ func TestDrainKeepsTheDefinitions(t *testing.T) {
 	}
 }
 
-// TestADrainThatIsSuspended ends nothing.
+// TestADrainThatIsSuspended shows that it terminates nothing.
 func TestADrainThatIsSuspended(t *testing.T) {
 	b := drainedOnly(t, func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true })
 	for range 3 {
@@ -95,7 +95,7 @@ func TestADrainThatIsSuspended(t *testing.T) {
 	}
 }
 
-// TestDrainedAndLetGo: deleted with onDelete: Orphan, the pool may grow as before.
+// TestDrainedAndLetGo shows that the pool may grow as before after a deletion with onDelete: Orphan.
 func TestDrainedAndLetGo(t *testing.T) {
 	b := drainedOnly(t, unchanged)
 	b.passes("its growth is stopped", func() bool { return b.cpuLimit() == "0" })
@@ -108,7 +108,8 @@ func TestDrainedAndLetGo(t *testing.T) {
 	}
 }
 
-// TestADrainForgetsTheNodes: what was said of nodes that end is said no more, and what is done is a drain.
+// TestADrainForgetsTheNodes shows that reports about nodes that are terminated are removed, and that the drain is
+// reported.
 func TestADrainForgetsTheNodes(t *testing.T) {
 	b := drainedOnly(t, func(n *v1alpha1.NodeSync) {
 		n.Status.Rollout = &v1alpha1.Rollout{Nodes: 3, Outdated: 2}
@@ -135,7 +136,7 @@ func TestADrainForgetsTheNodes(t *testing.T) {
 	}
 }
 
-// TestDrainedAndSuspended: nothing is paused of what has come to its end.
+// TestDrainedAndSuspended shows that no removal is reported as paused if the drain is complete.
 func TestDrainedAndSuspended(t *testing.T) {
 	b := drainedOnly(t, func(n *v1alpha1.NodeSync) {
 		n.Spec.Suspend = true
@@ -148,7 +149,8 @@ func TestDrainedAndSuspended(t *testing.T) {
 	}
 }
 
-// TestADrainDoesNotEndWhatCarriesItOut: it is held, and said how the nodes stay.
+// TestADrainDoesNotEndWhatCarriesItOut shows that a drain of the nodes that run Karpenter or the daemon is held, and
+// that the message says how to proceed.
 func TestADrainDoesNotEndWhatCarriesItOut(t *testing.T) {
 	b := drainedOnly(t, unchanged)
 	pod := &corev1.Pod{}
@@ -169,12 +171,12 @@ func TestADrainDoesNotEndWhatCarriesItOut(t *testing.T) {
 	}
 }
 
-// TestADrainedNodeSyncAnswers what it has in Git to one that loses an entry, also while AWS does not answer it
-// itself: the entry may have moved here.
+// TestADrainedNodeSyncAnswers shows that it reports what it has in Git to a NodeSync that loses an entry, even while
+// AWS does not answer: the entry may have moved here.
 func TestADrainedNodeSyncAnswers(t *testing.T) {
 	b := drainedOnly(t, unchanged)
 	b.cloud.err = errors.New("AWS is away")
-	b.pass() // it is known
+	b.pass() // it is recorded
 	asks := nodeSync(func(n *v1alpha1.NodeSync) { n.Name, n.UID, n.Status.LastAppliedRevision = "gpu", "12", "main@sha1:0" })
 	moves := ownedPool()
 	moves.SetName("moves")

@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 )
 
-// fetched runs a fetch and reports whether the source was asked.
+// fetched runs a fetch and reports whether the source was queried.
 func (b *bed) fetched(sync *v1alpha1.NodeSync) (p *pass, asked bool, err error) {
 	before := len(b.source.requests)
 	p = b.begin(sync)
@@ -25,16 +25,16 @@ func (b *bed) fetched(sync *v1alpha1.NodeSync) (p *pass, asked bool, err error) 
 	return p, len(b.source.requests) > before, err
 }
 
-// look is one reconcile: what happened before it, and whether it has to ask.
+// look is one reconcile: what happened before it, and whether it must query the source.
 type look struct {
 	after  time.Duration
 	change func(*bed, *v1alpha1.NodeSync)
 	asks   bool
-	// behind is how long ago the fetch began that answers.
+	// behind is how long ago the fetch that answers began.
 	behind time.Duration
-	// fails: there is no Snapshot to go on with; goesOn: there is the last one.
+	// fails: there is no Snapshot to continue with; goesOn: it continues with the last one.
 	fails, goesOn bool
-	// wake is when the next reconcile is wanted.
+	// wake is when the next reconcile is due.
 	wake time.Duration
 }
 
@@ -179,8 +179,8 @@ func TestFetchRequest(t *testing.T) {
 	}
 }
 
-// TestFetchIsDueSince: an answer has to be as new as what made it due, and no
-// newer, so that one fetch serves all NodeSyncs of a repository.
+// TestFetchIsDueSince shows that an answer must be as new as the reason for the fetch, and not newer, so that one fetch
+// serves all NodeSyncs of a repository.
 func TestFetchIsDueSince(t *testing.T) {
 	created := metav1.NewTime(newClock().now().Add(-time.Hour))
 	sync := nodeSync(func(n *v1alpha1.NodeSync) { n.CreationTimestamp = created })
@@ -223,8 +223,7 @@ func TestFetchIsDueSince(t *testing.T) {
 	}
 }
 
-// TestUnreadableSnapshotIsFetchedAnew: its store is gone or damaged, and no
-// interval brings it back.
+// TestUnreadableSnapshotIsFetchedAnew shows that a snapshot is fetched again if its store is gone or damaged.
 func TestUnreadableSnapshotIsFetchedAnew(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
@@ -258,8 +257,8 @@ func TestMissingSecretNeedsAPerson(t *testing.T) {
 	}
 }
 
-// TestASecretIsSentToItsHostsOnly: who may create a NodeSync names any Secret of
-// the namespace, and any URL.
+// TestASecretIsSentToItsHostsOnly shows that a Secret is sent only to the hosts that it lists: whoever may create a
+// NodeSync can name any Secret of the namespace, and any URL.
 func TestASecretIsSentToItsHostsOnly(t *testing.T) {
 	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
 		n.Spec.Source.Git.SecretRef = &v1alpha1.LocalReference{Name: "token"}

@@ -14,9 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestAFightIsToldUntilItEnds: it holds nothing up, costs no question while nobody
-// moves anything, and is looked at again where somebody does, where Git reports that
-// it does not matter, and where a person asks.
+// TestAFightIsToldUntilItEnds shows that a conflict blocks nothing and costs no query while nothing changes, and is
+// checked again if a client changes something, if Git no longer defines it, and if a person requests a reconcile.
 func TestAFightIsToldUntilItEnds(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
 	fights := release.Result{Step: release.Keep, Paused: []survey.Drift{{Object: "ClusterRole karpenter", Fields: []string{"rules"}, Editor: "argocd", Operation: "Apply"}}}

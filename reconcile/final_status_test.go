@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/status"
 )
 
-// deletedWhilePending is a NodeSync that was deleted when its commit was pending.
+// deletedWhilePending returns a NodeSync that was deleted while its commit was pending.
 func deletedWhilePending(t *testing.T, onDelete v1alpha1.OnDelete) *bed {
 	t.Helper()
 	b := newBed(t, reporting(func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = onDelete }))
@@ -29,7 +29,7 @@ func deletedWhilePending(t *testing.T, onDelete v1alpha1.OnDelete) *bed {
 	return b
 }
 
-// untilGone runs passes until the NodeSync is gone, and says for how long it stayed.
+// untilGone runs reconciles until the NodeSync is gone, and returns how long it stayed.
 func (b *bed) untilGone() time.Duration {
 	b.t.Helper()
 	began := b.clock.at
@@ -47,8 +47,8 @@ func (b *bed) untilGone() time.Duration {
 	return 0
 }
 
-// TestTheLastWordIsPosted before the finalizer goes, and a host that is away keeps the
-// NodeSync for no longer than it may.
+// TestTheLastWordIsPosted shows that the final status is sent before the finalizer is removed, and that an unavailable
+// host keeps the NodeSync no longer than allowed.
 func TestTheLastWordIsPosted(t *testing.T) {
 	for onDelete, want := range map[v1alpha1.OnDelete]string{
 		v1alpha1.OnDeleteOrphan: "success: NodeSync deleted; its objects are no longer managed; their nodes keep running",
@@ -80,7 +80,7 @@ func TestTheLastWordIsPosted(t *testing.T) {
 	}
 }
 
-// TestALastWordThatCannotBeQueued keeps nobody: an event says so.
+// TestALastWordThatCannotBeQueued shows that such a status does not block the deletion, and is reported by an event.
 func TestALastWordThatCannotBeQueued(t *testing.T) {
 	b := deletedWhilePending(t, v1alpha1.OnDeleteOrphan)
 	b.Reports = unqueued{b.Reports}
@@ -92,7 +92,7 @@ func TestALastWordThatCannotBeQueued(t *testing.T) {
 	}
 }
 
-// unqueued takes no last word.
+// unqueued accepts no final status.
 type unqueued struct{ status.Reports }
 
 func (unqueued) PostFinalStatus(context.Context, *v1alpha1.NodeSync, report.FinalStatus) (bool, error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestAFreezeKeepsTheController: a change of the charts waits, the rest of the commit goes on under
-// what is in force, and a preview says so. In an emergency it goes ahead.
+// TestAFreezeKeepsTheController shows that a change of the charts waits, while the rest of the commit is applied under
+// what is in force, as a preview reports. In an emergency it proceeds.
 func TestAFreezeKeepsTheController(t *testing.T) {
 	m := newMirror(t)
 	m.changeController(func(d *appsv1.Deployment) { d.Status.ReadyReplicas, d.Status.Replicas = 1, 1 })
@@ -57,7 +57,7 @@ func (m *mirror) change(change func(*v1alpha1.NodeSync)) {
 	}
 }
 
-// previewOf is what plumbline plan says of the commit after.
+// previewOf returns what plumbline plan reports for the new commit.
 func (m *mirror) previewOf() (*review.Preview, error) {
 	step := m.world.previewStep(m.bed)
 	step.Snapshot = &render.Snapshot{Revision: "main@sha1:9", Commit: "9", FS: m.after}

@@ -23,8 +23,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestGates: a change that must not be made is refused before anything moves, and
-// the status says how far it came: nowhere.
+// TestGates shows that a change that must not be made is refused before anything is changed, and that the status
+// reports this.
 func TestGates(t *testing.T) {
 	cases := map[string]struct {
 		from, to   string
@@ -94,8 +94,8 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// TestWhatIsHeldUntestedNamesALine that plumbline.yaml takes, and what runs there
-// already is warned of.
+// TestWhatIsHeldUntestedNamesALine shows that the message names a line that plumbline.yaml accepts, and that what
+// already runs there is only warned about.
 func TestWhatIsHeldUntestedNamesALine(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), installtest.PoolCRD("weight", "v1"), installtest.Installed()[0])
 	b.install.Kubernetes = "v1.99.0"
@@ -122,11 +122,10 @@ func TestWhatIsHeldUntestedNamesALine(t *testing.T) {
 	}
 }
 
-// upgrading returns a reconcile that has evaluated the commit, and finds another
-// version in force.
+// upgrading returns a reconcile that has evaluated the commit, and finds another version in force.
 func (b *bed) upgrading(to *charts.Charts, from string) *pass {
 	p := b.pass()
-	p.sync.Spec.Guard.AllowUnverifiedAccount = true // nobody has asked AWS
+	p.sync.Spec.Guard.AllowUnverifiedAccount = true // AWS was not queried
 	p.want.Karpenter = &render.Karpenter{Management: render.Managed, Version: to.Version, Namespace: "kube-system"}
 	p.want.Charts, p.want.Set, p.live = to, &render.Set{}, plan.Live{}
 	p.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{
@@ -136,7 +135,7 @@ func (b *bed) upgrading(to *charts.Charts, from string) *pass {
 	return p
 }
 
-// TestARefusalStandsForAWhile: to find it out takes many requests.
+// TestARefusalStandsForAWhile shows that a refusal is cached: computing it takes many requests.
 func TestARefusalStandsForAWhile(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), installtest.Installed()[0])
 	to := installtest.ChartFolder(t, "1.14.1", installtest.PoolCRD("weight", "v1"))
@@ -159,7 +158,7 @@ func TestARefusalStandsForAWhile(t *testing.T) {
 	checks("once it is mended", "")
 }
 
-// TestAHoldStandsForAWhile, too: until a person lets it go, or another commit comes.
+// TestAHoldStandsForAWhile shows that a hold is cached until a person releases it, or another commit is pushed.
 func TestAHoldStandsForAWhile(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), installtest.PoolCRD("weight", "v1"), installtest.Installed()[0])
 	to := installtest.ChartFolder(t, "1.14.1", installtest.PoolCRD("height", "v1"))
@@ -193,8 +192,7 @@ func TestAHoldStandsForAWhile(t *testing.T) {
 	})
 }
 
-// TestTheFirstHopIsFromWhatSomebodyInstalled: a controller that is there counts,
-// whoever brought it.
+// TestTheFirstHopIsFromWhatSomebodyInstalled shows that a running controller counts, whoever installed it.
 func TestTheFirstHopIsFromWhatSomebodyInstalled(t *testing.T) {
 	for name, c := range map[string]struct {
 		labels map[string]string
@@ -222,7 +220,7 @@ func TestTheFirstHopIsFromWhatSomebodyInstalled(t *testing.T) {
 	}
 }
 
-// poolWith is a NodePool with one field.
+// poolWith returns a NodePool with one field.
 func poolWith(field string) render.Object {
 	return render.Object{Ref: render.Ref{Kind: render.NodePool, Name: "general"}, Desired: &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "general"}, "spec": map[string]any{field: int64(1)},

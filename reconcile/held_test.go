@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// holds is a reconcile in which changes of these pools are held.
+// holds returns a reconcile in which changes of these pools are held.
 func holds(pools ...string) found {
 	return func(p *pass) {
 		p.Held = []status.Held{}
@@ -28,7 +28,7 @@ func holds(pools ...string) found {
 	}
 }
 
-// TestEachHoldHasAnEvent that says what is held and what releases it, once.
+// TestEachHoldHasAnEvent shows that one event says what is held and what releases it.
 func TestEachHoldHasAnEvent(t *testing.T) {
 	for name, c := range map[string]struct {
 		found found
@@ -55,8 +55,8 @@ func TestEachHoldHasAnEvent(t *testing.T) {
 	}
 }
 
-// TestAnApprovalIsNoNewHold: the reconcile that records an approval was planned without it. Its condition and its commit status name
-// who has approved, and no event warns of the hold again.
+// TestAnApprovalIsNoNewHold shows that the reconcile that records an approval, and was planned without it, names in its
+// condition and its commit status who has approved, and that no event warns of the hold again.
 func TestAnApprovalIsNoNewHold(t *testing.T) {
 	b := newBed(t, reporting(unchanged))
 	approvable := func(p *pass) {
@@ -92,7 +92,7 @@ func TestAnApprovalIsNoNewHold(t *testing.T) {
 	}
 }
 
-// TestHeldChangesAreCounted, also after a reconcile that has planned nothing: they are held still.
+// TestHeldChangesAreCounted shows that held changes are counted, even after a reconcile that has planned nothing.
 func TestHeldChangesAreCounted(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	registry := metered(b)

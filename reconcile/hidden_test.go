@@ -27,8 +27,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestNoSecretIsSaid: whatever quotes a value of a Secret, neither status, events,
-// commit statuses nor logs have it.
+// TestNoSecretIsSaid shows that neither status, events, commit statuses nor logs contain a value of a Secret.
 func TestNoSecretIsSaid(t *testing.T) {
 	quoted := fmt.Sprintf("Deployment karpenter: spec.x: Invalid value: %q: must be less", marker)
 	rejected := &release.RejectedError{Rejections: []string{quoted}}
@@ -83,8 +82,8 @@ func TestNoSecretIsSaid(t *testing.T) {
 	}
 }
 
-// TestAGuessIsNotConfirmed: a commit that is wrong by itself is quoted as it is, whether or not
-// what it says is what a Secret has, too.
+// TestAGuessIsNotConfirmed shows that an error that is only about a commit is quoted unchanged, whether or not it
+// contains a word that a Secret contains, too.
 func TestAGuessIsNotConfirmed(t *testing.T) {
 	for name, wrong := range map[string]error{
 		"a definition": render.Errors{{File: "prod/pool.yaml", Line: 3, Message: "unknown fields hunter1, hunter2, hunter3"}},
@@ -119,8 +118,8 @@ func TestAGuessIsNotConfirmed(t *testing.T) {
 	}
 }
 
-// TestWhatIsSaidIsVisible: no name or value of a commit changes how conditions, events and commit
-// statuses read.
+// TestWhatIsSaidIsVisible shows that no name or value of a commit changes how conditions, events and commit statuses
+// read.
 func TestWhatIsSaidIsVisible(t *testing.T) {
 	const trick = "labels.a\u202e\u2066b\u2069\u200b\x1b[2K"
 	b := newBed(t, reporting(unchanged))
@@ -134,13 +133,13 @@ func TestWhatIsSaidIsVisible(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := b.everythingSaid(t.Context())
-	// JSON writes out the terminal's own by itself.
+	// JSON escapes the terminal's control characters by itself.
 	if strings.ContainsAny(said, "\u202e\u2066\u2069\u200b\x1b") || strings.Contains(said, `\u001b`) || strings.Count(said, `\u202e`) < 3 {
 		t.Errorf("said: %q", said)
 	}
 }
 
-// TestCredentialsAreNotSaid, whichever step repeats them.
+// TestCredentialsAreNotSaid shows that credentials are hidden, whichever step repeats them.
 func TestCredentialsAreNotSaid(t *testing.T) {
 	b := newBed(t, reporting(func(s *v1alpha1.NodeSync) {
 		s.Spec.Source.Git.SecretRef = &v1alpha1.LocalReference{Name: "token"}
@@ -158,14 +157,14 @@ func TestCredentialsAreNotSaid(t *testing.T) {
 	}
 }
 
-// pool has a definition that is not Ready.
+// pool adds a definition that is not Ready.
 func pool(p *pass, message string) {
 	ref := render.Ref{Kind: render.NodePool, Name: "general"}
 	p.want.Set = &render.Set{Objects: []render.Object{{Ref: ref}}}
 	p.stages.ready = cluster.ByRef{ref: {Message: message}}
 }
 
-// everythingSaid is the NodeSync, the events and what the Git hosts are to be told.
+// everythingSaid returns the NodeSync, the events and what is queued for the Git hosts.
 func (b *bed) everythingSaid(ctx context.Context) string {
 	b.t.Helper()
 	raw, err := json.Marshal(b.read())

@@ -17,12 +17,12 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// applied is a NodeSync of which a revision was applied before.
+// applied is a commit that was applied before.
 const applied = "abcdefabcdefabcdefabcdefabcdefabcdefabcd"
 
 func rendered(p *pass) { p.want.Set = &render.Set{Inputs: render.Inputs{"prod/pool.yaml": "1"}} }
 
-// toldOn lists the commits that the newest verdict is told on.
+// toldOn lists the commits that the newest verdict is reported on.
 func (b *bed) toldOn() []string {
 	var commits []string
 	for _, lane := range b.ledger().Lanes {
@@ -81,14 +81,15 @@ func TestCommitsThatARevisionBrought(t *testing.T) {
 	}
 }
 
-// deafReports take nothing.
+// deafReports accept nothing.
 type deafReports struct{ status.Reports }
 
 func (deafReports) Say(context.Context, *v1alpha1.NodeSync, report.Update) error {
 	return errUnreachable
 }
 
-// TestTheHistoryIsKeptUntilItIsSaid: by then the revision may be the applied one.
+// TestTheHistoryIsKeptUntilItIsSaid shows that the history is kept until it is reported: by then the revision may be
+// the applied one.
 func TestTheHistoryIsKeptUntilItIsSaid(t *testing.T) {
 	b := newBed(t, reporting(func(n *v1alpha1.NodeSync) { n.Status.LastAppliedRevision = "main@sha1:" + applied }))
 	b.source.commits = []string{commit, strings.Repeat("1", 40)}
@@ -104,8 +105,8 @@ func TestTheHistoryIsKeptUntilItIsSaid(t *testing.T) {
 	}
 }
 
-// TestTheStatusDoesNotWaitForTheHistory: it is saved before the Git host is asked, and
-// the commits are told of in the same reconcile.
+// TestTheStatusDoesNotWaitForTheHistory shows that the status is saved before the Git host is queried, and that the
+// commits are reported on in the same reconcile.
 func TestTheStatusDoesNotWaitForTheHistory(t *testing.T) {
 	b := newBed(t, reporting(func(n *v1alpha1.NodeSync) { n.Status.LastAppliedRevision = "main@sha1:" + applied }))
 	b.source.commits = []string{commit, strings.Repeat("1", 40)}

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestHosts: the NodePools whose nodes run Karpenter's controller or the daemon.
+// TestHosts shows which NodePools have nodes that run Karpenter's controller or the daemon.
 func TestHosts(t *testing.T) {
 	controllerPod := func(name, node string) *corev1.Pod {
 		return &corev1.Pod{
@@ -41,7 +41,7 @@ func TestHosts(t *testing.T) {
 		t.Errorf("hosts (-want +got):\n%s", diff)
 	}
 
-	// The pod moves, and with it the Deployment's status.
+	// The pod moves, and the Deployment's status changes.
 	if err := b.client.Delete(t.Context(), controllerPod("karpenter-2", "n1")); err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
-// TestTheSchemaInForceIsHeldToDigests: charts that are pulled only for the schema of what is in
-// force are of those that the NodeSync allows, too. Where they are not, the CRDs in the cluster
-// decide alone.
+// TestTheSchemaInForceIsHeldToDigests shows that charts that are pulled only for the schema of what is in force must
+// have digests that the NodeSync allows, too. Otherwise only the CRDs in the cluster decide.
 func TestTheSchemaInForceIsHeldToDigests(t *testing.T) {
 	for name, c := range map[string]struct {
 		digests []string

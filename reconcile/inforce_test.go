@@ -33,7 +33,7 @@ func (s shelf) Resolve(_ context.Context, ref charts.Ref, _ charts.Access) (*cha
 	return nil, &charts.NotFoundError{Err: errUnreachable}
 }
 
-// running is the Deployment of a version whose only replica is up.
+// running returns the Deployment of a version whose only replica is ready.
 func running(version string) *appsv1.Deployment {
 	deployment := installtest.Installed()[0].(*appsv1.Deployment)
 	deployment.Labels["helm.sh/chart"] = "karpenter-" + version
@@ -41,9 +41,9 @@ func running(version string) *appsv1.Deployment {
 	return deployment
 }
 
-// TestTheRestGoesOnUnderWhatIsInForce: a change of the charts that is refused, held,
-// rolled back or cannot be pulled leaves a release that works. The commit fails with
-// the cause, and its definitions are written as far as that release reads them.
+// TestTheRestGoesOnUnderWhatIsInForce shows that a change of the charts that is refused, held, rolled back or cannot be
+// pulled leaves a working release. The commit fails with the cause, and those of its definitions are written that this
+// release can read.
 func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 	rolledBack := func(b *bed, p *pass) {
 		identity, err := p.identityOf(b, "1.14.1")
@@ -65,7 +65,7 @@ func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 		change func(*bed, *pass)
 		spec   string
 		reason string
-		// words are of the verdict; stops reports that nothing is written.
+		// words are in the verdict; stops reports that nothing is written.
 		words string
 		stops bool
 	}{
@@ -102,8 +102,8 @@ func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 	}
 }
 
-// TestTheRestGoesOnWhileTheWayBackIsStalled: no replica of the release before comes up. A person
-// has to do something, and definitions that are there are written meanwhile.
+// TestTheRestGoesOnWhileTheWayBackIsStalled shows that definitions are written while no replica of the previous release
+// becomes ready and a person has to act.
 func TestTheRestGoesOnWhileTheWayBackIsStalled(t *testing.T) {
 	down := running("1.8.6")
 	down.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1}
@@ -131,7 +131,7 @@ func TestTheRestGoesOnWhileTheWayBackIsStalled(t *testing.T) {
 	}
 }
 
-// TestARefusalIsNotFoundOutTwice: the reconcile after goes by what is in force at once.
+// TestARefusalIsNotFoundOutTwice shows that the next reconcile uses what is in force at once.
 func TestARefusalIsNotFoundOutTwice(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), append(established(installtest.PoolCRD("weight", "v1")), running("1.8.6"))...)
 	b.install.Refusal = &release.ForbiddenError{Refusals: []string{"rule x"}}
@@ -160,8 +160,7 @@ func TestARefusalIsNotFoundOutTwice(t *testing.T) {
 	looks("when a retry is due", 2)
 }
 
-// changing is a reconcile over a commit with a pool and Karpenter 1.14.1, where 1.8.6 is
-// in force.
+// changing returns a reconcile of a commit with a pool and Karpenter 1.14.1, while 1.8.6 is in force.
 func (b *bed) changing(spec string) *pass {
 	if spec == "" {
 		spec = "{weight: 1}"
@@ -186,7 +185,7 @@ func (b *bed) changing(spec string) *pass {
 	return p
 }
 
-// identityOf is that of a version with this reconcile's values.
+// identityOf returns the identity of a version with this reconcile's values.
 func (p *pass) identityOf(b *bed, version string) (string, error) {
 	found, err := b.Charts.Resolve(b.t.Context(), charts.Ref{Version: version}, charts.Access{})
 	if err != nil {

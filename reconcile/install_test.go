@@ -34,9 +34,8 @@ func (b *bed) installing() *pass {
 	return p
 }
 
-// TestChartsAreLookedAtWhereSomethingMoved: once installed, Helm is asked again
-// when the CRDs or the Deployment are not what they were, and no more often than
-// retries are made where somebody goes on changing them.
+// TestChartsAreLookedAtWhereSomethingMoved shows that Helm is queried again once the CRDs or the Deployment have
+// changed, and no more often than retries if they keep changing.
 func TestChartsAreLookedAtWhereSomethingMoved(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
 	asks := func(what string, want int) {
@@ -82,8 +81,8 @@ func TestChartsAreLookedAtWhereSomethingMoved(t *testing.T) {
 	asks("the Deployment is gone", 5)
 }
 
-// TestInstalledChartsGoOnWithoutTheRegistry: where the version in Git is in the
-// cluster, a registry that is away holds up nothing but the charts.
+// TestInstalledChartsGoOnWithoutTheRegistry shows that an unavailable registry blocks only the charts if the version in
+// Git is installed.
 func TestInstalledChartsGoOnWithoutTheRegistry(t *testing.T) {
 	of := func(version string) release.Release {
 		return release.Release{Status: release.Deployed, Mark: release.Mark{Version: version}}
@@ -97,7 +96,7 @@ func TestInstalledChartsGoOnWithoutTheRegistry(t *testing.T) {
 	cases := map[string]struct {
 		state release.State
 		first bool
-		// goesOn is whether the reconcile comes to the live CRDs.
+		// goesOn reports whether the reconcile reaches the live CRDs.
 		goesOn bool
 	}{
 		"the version is installed":       {state: release.State{CRDs: of("1.14.1"), Controller: of("1.14.1")}, goesOn: true},
@@ -145,8 +144,8 @@ func TestInstalledChartsGoOnWithoutTheRegistry(t *testing.T) {
 	}
 }
 
-// TestARegistryThatFailsIsLeftAloneForAWhile: asking it can take as long as a
-// pass may.
+// TestARegistryThatFailsIsLeftAloneForAWhile shows that a failing registry is not queried again for a while: that can
+// take as long as a reconcile may.
 func TestARegistryThatFailsIsLeftAloneForAWhile(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	asks := func(what, version string, want int) {
@@ -174,8 +173,8 @@ func TestARegistryThatFailsIsLeftAloneForAWhile(t *testing.T) {
 	asks("for a NodeSync that was changed", "1.14.0", 4)
 }
 
-// TestACRDThatIsGoneWithoutTheRegistry is told with what keeps it away: whoever
-// manages the charts is plumbline.
+// TestACRDThatIsGoneWithoutTheRegistry shows that a missing CRD is reported with the reason why plumbline cannot
+// install it.
 func TestACRDThatIsGoneWithoutTheRegistry(t *testing.T) {
 	one := release.Release{Status: release.Deployed, Mark: release.Mark{Version: "1.14.1"}}
 	b := newBed(t, nodeSync(unchanged))

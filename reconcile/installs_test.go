@@ -6,8 +6,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// TestACommandInstallsTheCharts and does nothing else, where it stands in for the daemon to bring Karpenter back: whether the NodeSync
-// is suspended, being deleted, or drained.
+// TestACommandInstallsTheCharts shows that a command that replaces the daemon to restore Karpenter does nothing else,
+// whether the NodeSync is suspended, being deleted, or drained.
 func TestACommandInstallsTheCharts(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.NodeSync){
 		"deleted":   func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain },

@@ -9,7 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 )
 
-// TestAPassWithoutALaneIsWoken, once, when there is one, and has done nothing until then.
+// TestAPassWithoutALaneIsWoken shows that such a reconcile does nothing, and is triggered once when there is a lane.
 func TestAPassWithoutALaneIsWoken(t *testing.T) {
 	const repository = "https://git.example.com/acme/fleet.git"
 	b := newBed(t, nodeSync(unchanged))

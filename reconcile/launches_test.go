@@ -24,7 +24,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// refusedLaunch is a NodeClaim that has ended without an instance.
+// refusedLaunch returns a NodeClaim that was deleted without an instance.
 func refusedLaunch(name string) *karpv1.NodeClaim {
 	return &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: "cheap"}, DeletionTimestamp: &metav1.Time{Time: time.Unix(9, 0)},
@@ -38,8 +38,7 @@ func eventOn(claim, message string) client.Object {
 	}
 }
 
-// looksAtLaunches runs that step of a reconcile over a Set with the pools cheap and
-// general, and concludes.
+// looksAtLaunches runs that step of a reconcile over a Set with the pools cheap and general, and concludes.
 func (b *bed) looksAtLaunches() (*v1alpha1.NodeSync, time.Duration) {
 	b.t.Helper()
 	p := b.pass()
@@ -55,8 +54,8 @@ func (b *bed) looksAtLaunches() (*v1alpha1.NodeSync, time.Duration) {
 	return b.read(), result.RequeueAfter
 }
 
-// TestAPoolWithoutCapacityIsNamed with Karpenter's words: once, in the same words
-// for as long as it lasts, and beside a Ready that stays.
+// TestAPoolWithoutCapacityIsNamed shows that it is reported with Karpenter's message: once, unchanged while it lasts,
+// and without changing Ready.
 func TestAPoolWithoutCapacityIsNamed(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), eventOn("cheap-1", "insufficient capacity, in zone a"), eventOn("cheap-2", "insufficient capacity, in zone b"))
 	b.recall(b.pass().name(), "11")
@@ -103,8 +102,8 @@ func TestAPoolWithoutCapacityIsNamed(t *testing.T) {
 	}
 }
 
-// TestALaunchOfWhichNothingIsSaid is waited on for a moment, as the event may come
-// late, and then was none that failed.
+// TestALaunchOfWhichNothingIsSaid shows that plumbline waits briefly for the event, which may be late, and then does
+// not count the launch as failed.
 func TestALaunchOfWhichNothingIsSaid(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	b.wakes().OnNodeClaim(t.Context(), refusedLaunch("cheap-1"))
@@ -132,7 +131,7 @@ func TestALaunchOfWhichNothingIsSaid(t *testing.T) {
 	}
 }
 
-// TestNobodyLooksWhileSuspended: then nothing is said that may be over.
+// TestNobodyLooksWhileSuspended shows that what may be over is not reported.
 func TestNobodyLooksWhileSuspended(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), eventOn("cheap-1", "no capacity"))
 	b.wakes().OnNodeClaim(t.Context(), refusedLaunch("cheap-1"))
@@ -145,7 +144,7 @@ func TestNobodyLooksWhileSuspended(t *testing.T) {
 	}
 }
 
-// TestAPassThatFailsBeforeItLooks leaves what was said.
+// TestAPassThatFailsBeforeItLooks keeps what was reported.
 func TestAPassThatFailsBeforeItLooks(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), eventOn("cheap-1", "no capacity"))
 	b.wakes().OnNodeClaim(t.Context(), refusedLaunch("cheap-1"))
@@ -158,8 +157,8 @@ func TestAPassThatFailsBeforeItLooks(t *testing.T) {
 	}
 }
 
-// TestACommitStatusNamesAPoolWithoutNodes: it is no success while the pool has none, and
-// where it has some, the words are of its newest launch.
+// TestACommitStatusNamesAPoolWithoutNodes shows that the commit is no success while the pool has no node; if it has
+// some, the message is about its newest launch.
 func TestACommitStatusNamesAPoolWithoutNodes(t *testing.T) {
 	static := func(n int) map[string]any { return map[string]any{"replicas": int64(n)} }
 	ready := plan.NodeClaim{Pool: "cheap", Node: "ip-1", Initialized: true}
@@ -197,7 +196,7 @@ func TestACommitStatusNamesAPoolWithoutNodes(t *testing.T) {
 	}
 }
 
-// TestNodesThatDoNotRegister count as none: Karpenter says so beside Ready.
+// TestNodesThatDoNotRegister count as none: Karpenter reports so in a condition besides Ready.
 func TestNodesThatDoNotRegister(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	p := b.pass()
@@ -215,7 +214,8 @@ func TestNodesThatDoNotRegister(t *testing.T) {
 	}
 }
 
-// TestAPoolWithoutAnInstanceTypeIsNamed by Karpenter's event, which wakes the NodeSync that has the NodePool, and no other.
+// TestAPoolWithoutAnInstanceTypeIsNamed shows that Karpenter's event triggers a reconcile only of the NodeSync that has
+// the NodePool, which names it.
 func TestAPoolWithoutAnInstanceTypeIsNamed(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	b.recall(b.pass().name(), "11")
@@ -243,8 +243,8 @@ func TestAPoolWithoutAnInstanceTypeIsNamed(t *testing.T) {
 	}
 }
 
-// TestAClassWithoutAMIHasItsPoolsNamed once AWS, in the account and for the Kubernetes version of the cluster, has answered that it
-// publishes none.
+// TestAClassWithoutAMIHasItsPoolsNamed shows that its pools are named once AWS has answered, for the account and the
+// Kubernetes version of the cluster, that it publishes no AMI.
 func TestAClassWithoutAMIHasItsPoolsNamed(t *testing.T) {
 	pool, class := render.Ref{Kind: render.NodePool, Name: "web"}, render.Ref{Kind: render.EC2NodeClass, Name: "default"}
 	object := func(ref render.Ref, spec map[string]any) *plan.Object {

@@ -22,7 +22,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// lends has Karpenter replace nodes of the pool for a removal that is in progress.
+// lends makes Karpenter replace nodes of the pool for a removal that is in progress.
 func (m *mirror) lends() {
 	m.t.Helper()
 	at := m.clock.now().Add(4 * time.Minute).UTC()
@@ -50,8 +50,8 @@ func (m *mirror) lends() {
 
 const leasedOne = "map[nodes:1 reasons:[Drifted]]"
 
-// TestWhatIsLentIsCalledBack by each reconcile that does not go on with the removals: Karpenter would replace one node
-// after another as long as it is lent, whatever has begun since.
+// TestWhatIsLentIsCalledBack shows that each reconcile that does not proceed with the removals revokes the budgets:
+// otherwise Karpenter would replace one node after another, whatever has started since.
 func TestWhatIsLentIsCalledBack(t *testing.T) {
 	for name, stops := range map[string]func(m *mirror) fstest.MapFS{
 		"HEAD is broken": func(*mirror) fstest.MapFS { return fstest.MapFS{"prod/plumbline.yaml": {Data: []byte("nope: [")}} },
@@ -86,7 +86,7 @@ func TestWhatIsLentIsCalledBack(t *testing.T) {
 	}
 }
 
-// TestWhatIsLentIsCalledBackWhereNoPassIsMade, as others of the repository have all lanes.
+// TestWhatIsLentIsCalledBackWhereNoPassIsMade shows the same if other NodeSyncs of the repository use all lanes.
 func TestWhatIsLentIsCalledBackWhereNoPassIsMade(t *testing.T) {
 	m := newMirror(t)
 	m.lends()
@@ -98,7 +98,7 @@ func TestWhatIsLentIsCalledBackWhereNoPassIsMade(t *testing.T) {
 	}
 }
 
-// TestWhatIsLentIsCalledBackAmidASlowPass, and not before it is slow.
+// TestWhatIsLentIsCalledBackAmidASlowPass shows that a slow reconcile revokes the budgets, and a fast one does not.
 func TestWhatIsLentIsCalledBackAmidASlowPass(t *testing.T) {
 	m := newMirror(t)
 	m.lends()
@@ -118,8 +118,8 @@ func TestWhatIsLentIsCalledBackAmidASlowPass(t *testing.T) {
 	})
 }
 
-// TestARevertSettles: nodes that Karpenter has not begun to replace stay, also where it takes a while until it finds that
-// they match. The pool has all of Git at once but its disruption budgets, which come back then.
+// TestARevertSettles shows that nodes that Karpenter has not started to replace stay, even if it takes a while until it
+// finds that they match. The pool matches Git at once except for its disruption budgets, which are restored afterwards.
 func TestARevertSettles(t *testing.T) {
 	for name, matches := range map[string]bool{"nodes that match": true, "nodes that have drifted by themselves": false} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// recordPool has the record report that a NodePool was applied.
+// recordPool records that a NodePool was applied.
 func (b *bed) recordPool(name string, uid types.UID) {
 	b.t.Helper()
 	b.recordApplied(apply.Record{
@@ -32,7 +32,7 @@ func (b *bed) recordApplied(r apply.Record) {
 	}
 }
 
-// vanish is somebody who deletes the pool, and its NodeClaim goes with it.
+// vanish deletes the pool, and its NodeClaim with it.
 func (b *bed) vanish() {
 	b.t.Helper()
 	if err := b.client.Delete(b.t.Context(), b.livePool()); err != nil {
@@ -46,7 +46,7 @@ func (b *bed) vanish() {
 	}
 }
 
-// staysWhile reconciles a NodeSync that must not go, and has to say why.
+// staysWhile reconciles a NodeSync that must stay, and must report why.
 func (b *bed) staysWhile(why string) {
 	b.t.Helper()
 	for range 8 {
@@ -69,8 +69,8 @@ func (b *bed) staysWhile(why string) {
 	}
 }
 
-// TestDrainAfterThePoolsWereDeleted: kubectl delete nodepools --all, and then the
-// NodeSync. Its instances still run.
+// TestDrainAfterThePoolsWereDeleted shows that instances that still run keep a NodeSync that is deleted after kubectl
+// delete nodepools --all.
 func TestDrainAfterThePoolsWereDeleted(t *testing.T) {
 	for name, prepare := range map[string]func(*bed){
 		"the pool was recorded":                func(b *bed) { b.recordPool("general", "p1") },
@@ -90,8 +90,7 @@ func TestDrainAfterThePoolsWereDeleted(t *testing.T) {
 	}
 }
 
-// TestDrainDoesNotWaitForOthers: instances of a pool that this NodeSync has never
-// applied do not keep it.
+// TestDrainDoesNotWaitForOthers shows that instances of a pool that this NodeSync has never applied do not keep it.
 func TestDrainDoesNotWaitForOthers(t *testing.T) {
 	b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
 	b.recordPool("general", "p1")
@@ -101,20 +100,20 @@ func TestDrainDoesNotWaitForOthers(t *testing.T) {
 	b.passes("the NodeSync goes", func() bool { return !b.exists() })
 }
 
-// TestDrainEndsWithAQuestion: what the removals have not seen, the tags of the
-// cluster show.
+// TestDrainEndsWithAQuestion shows that the last query, for the tags of the cluster, finds what the removals have not
+// seen.
 func TestDrainEndsWithAQuestion(t *testing.T) {
 	b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
 	b.recordApplied(apply.Record{Pools: map[string]bool{"general": true}})
 	b.vanish()
 	b.staysWhile("i-0123456789abcdef0 (running)")
-	b.cloud.running = nil // absent, and it was never shown to end
+	b.cloud.running = nil // absent, and it was never seen terminating
 	b.staysWhile("i-0123456789abcdef0 (not found in EC2)")
 	b.clock.forward(10 * time.Minute)
 	b.passes("the NodeSync goes", func() bool { return !b.exists() })
 }
 
-// TestDrainWithoutAnAccount: what cannot be asked is not verified.
+// TestDrainWithoutAnAccount shows that what cannot be queried is not verified.
 func TestDrainWithoutAnAccount(t *testing.T) {
 	b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
 	b.recordApplied(apply.Record{Pools: map[string]bool{"general": true}})

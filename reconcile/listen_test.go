@@ -18,7 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/watch/watchtest"
 )
 
-// listeningBed is a bed whose watches are played.
+// listeningBed returns a bed with fake watches.
 func listeningBed(t *testing.T, objects ...client.Object) (*bed, *watchtest.Cache) {
 	t.Helper()
 	b := newBed(t, nodeSync(unchanged), objects...)
@@ -30,8 +30,8 @@ func listeningBed(t *testing.T, objects ...client.Object) (*bed, *watchtest.Cach
 	return b, f
 }
 
-// TestNoPassBeforeTheCachesAreFilled: to it, everything would be gone. Each watch
-// begins once, and Karpenter's when its CRDs are served.
+// TestNoPassBeforeTheCachesAreFilled shows that a reconcile waits for the caches: otherwise, everything would seem to
+// be deleted. Each watch starts once, and Karpenter's when its CRDs are served.
 func TestNoPassBeforeTheCachesAreFilled(t *testing.T) {
 	b, f := listeningBed(t)
 	passes := func(what string, want bool) {
@@ -79,14 +79,14 @@ func TestNoPassBeforeTheCachesAreFilled(t *testing.T) {
 	}
 }
 
-// reflector is a watch whose cache stands still.
+// reflector is a watch whose cache does not change.
 type reflector struct{ at string }
 
 func (r *reflector) LastSyncResourceVersion() string { return r.at }
 func (*reflector) TypeDescription() string           { return "*v1.NodeClaim" }
 
-// TestARefusedWatchIsReported and ends the reconcile before anything is done by what the
-// cache does not say. It ends with the refusal.
+// TestARefusedWatchIsReported shows that a refused watch is reported and stops the reconcile before it acts on missing
+// objects in the cache, until the watch is allowed.
 func TestARefusedWatchIsReported(t *testing.T) {
 	b, _ := listeningBed(t)
 	watch := &reflector{}
@@ -110,8 +110,8 @@ func TestARefusedWatchIsReported(t *testing.T) {
 	}
 }
 
-// TestItIsRenderedWhileTheCachesFill: what takes longest after a restart is done by then, once,
-// and nothing of it is written or reported.
+// TestItIsRenderedWhileTheCachesFill shows that what takes longest after a restart is done by then, once, and that
+// nothing of it is written or reported.
 func TestItIsRenderedWhileTheCachesFill(t *testing.T) {
 	b, f := listeningBed(t)
 	for _, name := range cluster.CRDNames() {

@@ -22,7 +22,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// overtaken is a cluster in which somebody else is always faster.
+// overtaken returns a cluster in which another client always writes first.
 func overtaken(c client.WithWatch) client.WithWatch {
 	faster := func(object client.Object) error {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "objects"}, object.GetName(), errors.New("the object has been modified"))
@@ -43,8 +43,8 @@ func overtaken(c client.WithWatch) client.WithWatch {
 	})
 }
 
-// TestAnOvertakenStatusIsMadeAnew: nothing of it is written, and the next reconcile
-// comes at once and goes by what was written.
+// TestAnOvertakenStatusIsMadeAnew shows that nothing of it is written, and that the next reconcile comes at once and
+// uses what was written.
 func TestAnOvertakenStatusIsMadeAnew(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	before := b.read()
@@ -66,8 +66,8 @@ func TestAnOvertakenStatusIsMadeAnew(t *testing.T) {
 	}
 }
 
-// TestARevertWhoseRecordIsOvertaken keeps the removal in the status: without it
-// there the record would outlive it, and tell the next removal a lie.
+// TestARevertWhoseRecordIsOvertaken keeps the removal in the status: otherwise the record would outlive it, and mislead
+// the next removal.
 func TestARevertWhoseRecordIsOvertaken(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	recorded := v1alpha1.Removal{Kind: render.NodePool, Name: "general", UID: "p1", Phase: v1alpha1.RemovalPacing, RecordedAt: at, Since: at, LastProgress: at}

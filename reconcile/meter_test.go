@@ -28,13 +28,13 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// metered gives a bed a Meter, and Flux's metrics, in a registry of its own.
+// metered gives a bed a Meter, and Flux's metrics, in a separate registry.
 func metered(b *bed) *prometheus.Registry {
 	registry := prometheus.NewPedanticRegistry()
 	recorder := metrics.NewRecorder()
 	b.Meter = status.NewMeter(b.clock.now, func() map[types.NamespacedName]report.QueueDepth {
 		if b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: "prod"}, &v1alpha1.NodeSync{}) != nil {
-			return nil // as the queue forgets a NodeSync that is gone
+			return nil // like the queue for a NodeSync that is gone
 		}
 		return map[types.NamespacedName]report.QueueDepth{{Namespace: namespace, Name: "prod"}: {Length: 3, Oldest: b.clock.at.Add(-time.Hour)}}
 	})
@@ -43,8 +43,7 @@ func metered(b *bed) *prometheus.Registry {
 	return registry
 }
 
-// series are the samples of a registry: name{label="value",…} and its value; of a
-// histogram the number of samples.
+// series returns the samples of a registry: name{label="value",…} and its value; for a histogram the number of samples.
 func series(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -65,7 +64,7 @@ func series(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	return all
 }
 
-// of are the series of a name, by their labels.
+// of returns the series of a name, by their labels.
 func of(all map[string]float64, name string) map[string]float64 {
 	some := map[string]float64{}
 	for n, value := range all {
@@ -131,7 +130,7 @@ func TestMeterMeasuresAPass(t *testing.T) {
 	}
 }
 
-// TestMetricsGoWithTheNodeSync: however it went, no series names it any more.
+// TestMetricsGoWithTheNodeSync shows that no series names a NodeSync that is gone.
 func TestMetricsGoWithTheNodeSync(t *testing.T) {
 	deleted := func(b *bed) *v1alpha1.NodeSync {
 		if err := b.client.Delete(t.Context(), b.read()); err != nil {
@@ -167,7 +166,7 @@ func TestMetricsGoWithTheNodeSync(t *testing.T) {
 				t.Fatalf("before: %v", before)
 			}
 			end(b)
-			for range 4 { // what is let go is seen to be gone in a later reconcile
+			for range 4 { // a later reconcile sees that what was released is gone
 				b.reconcile()
 			}
 			if left := named(); len(left) > 0 {
@@ -177,7 +176,7 @@ func TestMetricsGoWithTheNodeSync(t *testing.T) {
 	}
 }
 
-// TestMetricsAreDocumented: manifests/SPEC.md names all of them and no other.
+// TestMetricsAreDocumented shows that manifests/SPEC.md documents each metric, and no other.
 func TestMetricsAreDocumented(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	registry := metered(b)

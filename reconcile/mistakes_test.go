@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// fleetFiles are two pools by a variable and a static one, each in a folder of its own, as a repository has them.
+// fleetFiles returns two pools from a variable and a static one, each in its own folder, as in a real repository.
 func fleetFiles() map[string]string {
 	by := func(name string) string {
 		return poolText(name, "default", "{key: karpenter.sh/capacity-type, operator: In, values: [\"${CAPACITY}\"]}")
@@ -35,7 +35,7 @@ func fleetFiles() map[string]string {
 	}
 }
 
-// newFleet is a cluster in which these files are applied as they are, with four nodes in each pool.
+// newFleet returns a cluster in which these files are applied as they are, with four nodes in each pool.
 func newFleet(t *testing.T, shared *plannedShelf) *plannedWorld {
 	t.Helper()
 	w := &plannedWorld{sync: nodeSync(unchanged), server: applytest.New(t), files: fstest.MapFS{}}
@@ -61,9 +61,9 @@ func newFleet(t *testing.T, shared *plannedShelf) *plannedWorld {
 	return w
 }
 
-// TestNoMistakeEndsNodesUnheld: what a commit, a merge or a setting takes away by mistake is refused or held
-// under the defaults of spec.guard, the plan says so before, and each line says of what and how much. What has nodes replaced is held
-// without the brake, and goes at the pace of disruption budgets under it.
+// TestNoMistakeEndsNodesUnheld shows that what a commit, a merge or a setting removes by mistake is refused or held
+// under the defaults of spec.guard, that the plan reports so before, and that each line names the object and the number
+// of nodes. Replacements are held if there is no brake; with it, they proceed within disruption budgets.
 func TestNoMistakeEndsNodesUnheld(t *testing.T) {
 	shared := newPlannedShelf(t)
 	const (
@@ -78,9 +78,10 @@ func TestNoMistakeEndsNodesUnheld(t *testing.T) {
 		// change makes the mistake in the files, or in the NodeSync.
 		change func(files map[string]string)
 		path   string
-		// report has spec.rollout.onFailure only report, so that replacements count in total.
+		// report sets spec.rollout.onFailure to Report, so that replacements count in total.
 		report bool
-		// stopped begins what the commit is refused for as a whole; changes begin what becomes of its parts.
+		// stopped is the start of the error if the whole commit is refused; changes are the starts of the lines for its
+		// parts.
 		stopped string
 		changes []string
 	}{

@@ -16,8 +16,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// endNamespace has the namespace of the NodeSync be deleted, and with it the Role
-// by which plumbline reads and writes ConfigMaps there.
+// endNamespace deletes the namespace of the NodeSync, and with it the Role that lets plumbline read and write
+// ConfigMaps there.
 func (b *bed) endNamespace() {
 	b.t.Helper()
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Finalizers: []string{"kubernetes"}}}
@@ -56,8 +56,8 @@ func (b *bed) endNamespace() {
 	b.uses(refusing)
 }
 
-// TestTheNamespaceGoes: what is deleted with the namespace does not keep a NodeSync
-// that leaves its nodes; one that drains says what is going on.
+// TestTheNamespaceGoes shows that what is deleted with the namespace does not block a NodeSync that leaves its nodes;
+// one that drains reports the situation.
 func TestTheNamespaceGoes(t *testing.T) {
 	t.Run("Orphan", func(t *testing.T) {
 		b := leaving(t, unchanged)
@@ -84,8 +84,8 @@ func TestTheNamespaceGoes(t *testing.T) {
 	})
 }
 
-// TestOrphanWithoutTheRole: while the namespace stays, a record that cannot be read
-// is no record that is gone.
+// TestOrphanWithoutTheRole shows that, while the namespace stays, a record that cannot be read does not count as
+// deleted.
 func TestOrphanWithoutTheRole(t *testing.T) {
 	b := leaving(t, unchanged)
 	b.endNamespace()

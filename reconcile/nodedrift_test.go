@@ -21,7 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// driftedClaim is a NodeClaim that Karpenter calls drifted since a time.
+// driftedClaim returns a NodeClaim that Karpenter has found drifted since a time.
 func driftedClaim(name, pool string, since time.Time) *karpv1.NodeClaim {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: pool}}}
 	claim.Status.NodeName = "ip-" + name
@@ -31,8 +31,8 @@ func driftedClaim(name, pool string, since time.Time) *karpv1.NodeClaim {
 	return claim
 }
 
-// watchesDrift runs that step of a reconcile over a Set with the pools general and batch,
-// after Karpenter went from 1.8.6 to 1.14.1, and concludes.
+// watchesDrift runs that step of a reconcile over a Set with the pools general and batch, after Karpenter was upgraded
+// from 1.8.6 to 1.14.1, and concludes.
 func (b *bed) watchesDrift(change func(*pass)) (*v1alpha1.NodeSync, time.Duration) {
 	b.t.Helper()
 	p := b.pass()
@@ -49,7 +49,7 @@ func (b *bed) watchesDrift(change func(*pass)) (*v1alpha1.NodeSync, time.Duratio
 	return b.read(), result.RequeueAfter
 }
 
-// upgraded is a NodeSync whose charts went from 1.8.6 to 1.14.1 a moment ago.
+// upgraded returns a NodeSync whose charts were just upgraded from 1.8.6 to 1.14.1.
 func upgraded(at time.Time) *v1alpha1.NodeSync {
 	until := metav1.NewTime(at.Add(5 * time.Minute))
 	return nodeSync(func(sync *v1alpha1.NodeSync) {
@@ -59,8 +59,8 @@ func upgraded(at time.Time) *v1alpha1.NodeSync {
 	})
 }
 
-// TestUnexpectedNodeDriftIsReported with the nodes, and what keeps them: once, beside a
-// Ready that stays, and no more when it is over.
+// TestUnexpectedNodeDriftIsReported shows that it is reported with the nodes, and what blocks them: once, without
+// changing Ready, and no longer than it lasts.
 func TestUnexpectedNodeDriftIsReported(t *testing.T) {
 	now := newClock().now()
 	general := driftedClaim("general-1", "general", now)
@@ -99,8 +99,8 @@ func TestUnexpectedNodeDriftIsReported(t *testing.T) {
 	}
 }
 
-// TestNodeDriftThatACommitWants is none that anybody has to be told of, whether it
-// changes the pool or the class.
+// TestNodeDriftThatACommitWants shows that such drift is not reported, whether the commit changes the pool or the
+// class.
 func TestNodeDriftThatACommitWants(t *testing.T) {
 	now := newClock().now()
 	for name, ref := range map[string]render.Ref{"the pool": {Kind: render.NodePool, Name: "general"}, "the class": {Kind: render.EC2NodeClass, Name: "default"}} {
@@ -121,7 +121,7 @@ func TestNodeDriftThatACommitWants(t *testing.T) {
 	}
 }
 
-// TestNodeDriftWakes the NodeSync that watches for it, and only while it does.
+// TestNodeDriftWakes shows that drift triggers a reconcile of a NodeSync that watches for it, and only while it does.
 func TestNodeDriftWakes(t *testing.T) {
 	now := newClock().now()
 	for want, sync := range map[int]*v1alpha1.NodeSync{0: nodeSync(unchanged), 1: upgraded(now)} {

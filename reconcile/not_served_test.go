@@ -35,8 +35,7 @@ func TestOtherNamespacesAreRefused(t *testing.T) {
 	}
 }
 
-// TestConcludedDeletionIsLeftAlone: others' finalizers may keep the NodeSync for
-// long.
+// TestConcludedDeletionIsLeftAlone shows that such a NodeSync is not reconciled: other finalizers may keep it for long.
 func TestConcludedDeletionIsLeftAlone(t *testing.T) {
 	now := metav1.Now()
 	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {

@@ -16,7 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/notify"
 )
 
-// fakeNotices keeps what it is to send.
+// fakeNotices records what it would send.
 type fakeNotices struct{ sent, failed []string }
 
 func (f *fakeNotices) Send(_ context.Context, _ []v1alpha1.Notify, notices []notify.Notice) {
@@ -31,7 +31,7 @@ func (f *fakeNotices) Failed(types.NamespacedName) []string {
 	return failed
 }
 
-// TestNotifiedOnceItIsRecorded: not while the status that says so is not written, and then once.
+// TestNotifiedOnceItIsRecorded shows that a notification is sent once, after the status that records it is written.
 func TestNotifiedOnceItIsRecorded(t *testing.T) {
 	b := newBed(t, nodeSync(func(s *v1alpha1.NodeSync) {
 		s.Spec.Notify = []v1alpha1.Notify{{Name: "chat", Type: v1alpha1.NotifySlack}}
@@ -57,7 +57,7 @@ func TestNotifiedOnceItIsRecorded(t *testing.T) {
 	}
 }
 
-// TestWhatWasNotSentIsReported by an event, once.
+// TestWhatWasNotSentIsReported shows that one event reports it.
 func TestWhatWasNotSentIsReported(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	b.Notices = &fakeNotices{failed: []string{"receiver chat was not notified of Held: it answers 404 Not Found"}}

@@ -17,8 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// pulled is a store that has one version; unsigned says why it is not verified, and
-// verified counts how often it was asked.
+// pulled is a store with one version; unsigned is why it is not verified, and verified counts the verifications.
 type pulled struct {
 	charts   *charts.Charts
 	unsigned *error
@@ -34,8 +33,8 @@ func (p pulled) Resolve(context.Context, charts.Ref, charts.Access) (*charts.Cha
 	return p.charts, nil
 }
 
-// TestCRDsThatAreAhead: where the controller has gone back, the CRDs have not. What is
-// written is defaulted as the API server does it, and is what the older one knows.
+// TestCRDsThatAreAhead shows that, if the controller was rolled back and the CRDs were not, definitions get the API
+// server's defaults, and contain only fields that the older controller supports.
 func TestCRDsThatAreAhead(t *testing.T) {
 	older := installtest.PoolCRD("weight", "v1")
 	cases := map[string]struct {
@@ -76,8 +75,7 @@ func TestCRDsThatAreAhead(t *testing.T) {
 	}
 }
 
-// established are the CRDs of all kinds; that of NodePools as given, and newer by a
-// field.
+// established returns the CRDs of all kinds; that of NodePools as given, and with one newer field.
 func established(pools *apiextensionsv1.CustomResourceDefinition) []client.Object {
 	fields := pools.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
 	fields["height"] = fields["weight"]

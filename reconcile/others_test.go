@@ -21,7 +21,7 @@ func setWith(names ...string) *render.Set {
 	return set
 }
 
-// TestWhatAnotherMayHaveIsNotRecorded: it waits, and is neither held nor begun.
+// TestWhatAnotherMayHaveIsNotRecorded shows that such a removal waits, and is neither held nor started.
 func TestWhatAnotherMayHaveIsNotRecorded(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	p := b.pass()

@@ -18,7 +18,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// pass is one reconcile whose steps a test takes by hand, over values that it may set: what the phases have returned so far.
+// pass is one reconcile whose steps a test runs by hand, on values that it may set: what the phases have returned so
+// far.
 type pass struct {
 	*reconciliation
 	status.Found
@@ -38,16 +39,16 @@ type stages struct {
 	ready cluster.ByRef
 }
 
-// begin begins a reconcile of a NodeSync.
+// begin starts a reconcile of a NodeSync.
 func (b *bed) begin(sync *v1alpha1.NodeSync) *pass { return &pass{reconciliation: b.start(sync)} }
 
-// pass begins one of the NodeSync as the cluster has it.
+// pass starts a reconcile of the NodeSync in the cluster.
 func (b *bed) pass() *pass {
 	b.t.Helper()
 	return b.begin(b.read())
 }
 
-// outcome is what the phases have returned so far.
+// outcome returns what the phases have returned so far.
 func (p *pass) outcome() outcome {
 	out := outcome{fault: p.Fault, finished: p.Finished, done: done{
 		Findings: p.Findings, Account: p.account, Charts: p.stages.Installed, Ready: p.stages.ready,
@@ -71,7 +72,7 @@ func (p *pass) outcome() outcome {
 	return out
 }
 
-// set takes over what a phase has returned.
+// set stores what a phase has returned.
 func (p *pass) set(out outcome) {
 	ev := &out.evaluation
 	p.Findings = join(ev.revision.Findings, ev.observed.Findings, ev.Findings, out.Findings)
@@ -87,7 +88,7 @@ func (p *pass) set(out outcome) {
 	p.CloudVerified = verified(p.account)
 }
 
-// does takes one step of the execution.
+// does runs one step of the execution.
 func (p *pass) does(ctx context.Context, do func(context.Context, done) (done, error)) (err error) {
 	out := p.outcome()
 	out.done, err = do(ctx, out.done)
@@ -95,7 +96,7 @@ func (p *pass) does(ctx context.Context, do func(context.Context, done) (done, e
 	return err
 }
 
-// evaluates takes one step of the evaluation.
+// evaluates runs one step of the evaluation.
 func (p *pass) evaluates(ctx context.Context, do func(evaluate.Inputs, context.Context, evaluate.Evaluation) (evaluate.Evaluation, error)) error {
 	return p.does(ctx, p.plans(do))
 }
@@ -162,10 +163,10 @@ func (p *pass) installCharts(ctx context.Context) error {
 	})
 }
 
-// mayChangeCharts is asked before each change of the charts.
+// mayChangeCharts runs before each change of the charts.
 func (p *pass) mayChangeCharts(ctx context.Context) error { return p.does(ctx, p.confirmAccount) }
 
-// charted takes one step of the charts.
+// charted runs one step of the charts.
 func (p *pass) charted(ctx context.Context, do func(*upgrade.Step, context.Context) (upgrade.Installed, error)) error {
 	return p.does(ctx, func(ctx context.Context, d done) (done, error) { return p.installs(ctx, d, do) })
 }
@@ -215,7 +216,7 @@ func (p *pass) policyStep() *evaluate.PlanStep {
 	return p.reconciliation.policyStep(out.evaluation)
 }
 
-// desiredStep works on what the reconcile has of the wishes in Git.
+// desiredStep returns the step for what Git wants, with what the reconcile has found.
 func (p *pass) desiredStep() *evaluate.DesiredStep {
 	out := p.outcome()
 	work := p.inputs(out.evaluation).DesiredStep(out.evaluation.Evaluation)
@@ -233,7 +234,7 @@ func (p *pass) removalStep() *removal.Step {
 	return p.reconciliation.removalStep(&out.done)
 }
 
-// takes has a reconcile take steps until one fails.
+// takes runs steps until one fails.
 func (p *pass) takes(ctx context.Context, steps ...func(context.Context) error) {
 	for _, do := range steps {
 		if p.Fault == nil {
@@ -242,26 +243,26 @@ func (p *pass) takes(ctx context.Context, steps ...func(context.Context) error) 
 	}
 }
 
-// step takes one step under a name.
+// step runs one step under a name.
 func (p *pass) step(ctx context.Context, name step.Name, do func(context.Context) error) {
 	_, err := step.Take(ctx, p.trace, name, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) })
 	p.set(p.settle(p.outcome().done, err))
 }
 
-// take does what the NodeSync's mode says.
+// take does what the NodeSync's mode requires.
 func (p *pass) take(ctx context.Context, unheard error) {
 	p.set(p.act(ctx, modeOf(p.sync, p.Settings, true, unheard), unheard))
 }
 
-// seeHeartbeat looks whether the controller renews its lease.
+// seeHeartbeat checks whether the controller renews its lease.
 func (p *pass) seeHeartbeat(ctx context.Context) {
 	_ = p.does(ctx, func(ctx context.Context, d done) (done, error) { return p.reconciliation.seeHeartbeat(ctx, d), nil })
 }
 
-// attempts takes all phases.
+// attempts runs all phases.
 func (p *pass) attempts(ctx context.Context) { p.set(p.settle(p.phases(ctx))) }
 
-// finish concludes the deletion.
+// finish completes the deletion.
 func (p *pass) finish(how string) {
 	out := p.outcome()
 	out.Ended = how

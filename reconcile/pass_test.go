@@ -19,21 +19,21 @@ cluster: {name: prod-eu, region: eu-west-1}
 version: 1.14.1
 `
 
-// certificate is the authority of the API server, and of the EKS cluster.
+// certificate is the certificate authority of the API server, and of the EKS cluster.
 const certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
 func files(karpenter string) fstest.MapFS {
 	return fstest.MapFS{"prod/plumbline.yaml": {Data: []byte(karpenter)}}
 }
 
-// TestPassStopsAtTheFirstError, says what it was, and writes nothing else.
+// TestPassStopsAtTheFirstError shows that a reconcile reports its first error, and writes nothing else.
 func TestPassStopsAtTheFirstError(t *testing.T) {
 	fixed := &v1alpha1.KarpenterStatus{Management: "Managed", Version: "1.14.1", Identity: "i", Namespace: "kube-system", Cluster: "prod-us", Region: "eu-west-1"}
 	cases := map[string]struct {
 		change func(*bed, *v1alpha1.NodeSync)
 		reason string
 		words  string
-		// asks is whether it came as far as the charts.
+		// asks reports whether it reaches the charts.
 		asks bool
 	}{
 		"the source":        {func(b *bed, _ *v1alpha1.NodeSync) { b.source.err = errUnreachable }, "Failed", "no route", false},
@@ -64,8 +64,8 @@ func TestPassStopsAtTheFirstError(t *testing.T) {
 	}
 }
 
-// TestCloudIsAskedNowAndThen: a bad answer is asked for again finding.Soon, a good one
-// holds for a while, and neither ends a reconcile.
+// TestCloudIsAskedNowAndThen shows that a negative answer is queried again after finding.Soon, that a positive one is
+// valid for a while, and that neither stops a reconcile.
 func TestCloudIsAskedNowAndThen(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	b.source.files = files(karpenterYAML)
@@ -98,8 +98,8 @@ func TestCloudIsAskedNowAndThen(t *testing.T) {
 	looks(5, "False", "CertificateAuthorityDiffers")
 }
 
-// TestAnAnswerOutlivesAnOvertakenStatus: the next reconcile goes by what AWS said last, though
-// the status still has the answer of before.
+// TestAnAnswerOutlivesAnOvertakenStatus shows that the next reconcile uses AWS's last answer, although the status still
+// has the previous one.
 func TestAnAnswerOutlivesAnOvertakenStatus(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	b.source.files = files(karpenterYAML)
@@ -119,8 +119,7 @@ func TestAnAnswerOutlivesAnOvertakenStatus(t *testing.T) {
 	}
 }
 
-// TestChildrenWorkForTheRepository: NodeSyncs of one repository share its place among
-// the child processes.
+// TestChildrenWorkForTheRepository shows that NodeSyncs of one repository share its slot for child processes.
 func TestChildrenWorkForTheRepository(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	b.source.files = files(karpenterYAML)

@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestModeOf: what a reconcile is to do, the first that applies.
+// TestModeOf shows what a reconcile does: the first mode that applies.
 func TestModeOf(t *testing.T) {
 	deleted := func(n *v1alpha1.NodeSync) { now := metav1.Now(); n.DeletionTimestamp = &now }
 	suspends := func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true }
@@ -48,8 +48,8 @@ func TestModeOf(t *testing.T) {
 	}
 }
 
-// TestAFailedPhaseKeepsWhatWasFound: what plumbline.yaml says and what lives is known to the conclusion, also if the reconcile ends before
-// anything is evaluated.
+// TestAFailedPhaseKeepsWhatWasFound shows that the conclusion has plumbline.yaml and the live objects, even if the
+// reconcile stops before anything is evaluated.
 func TestAFailedPhaseKeepsWhatWasFound(t *testing.T) {
 	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
 		n.Status.Karpenter = &v1alpha1.KarpenterStatus{Management: "Managed", Version: "1.14.1", Identity: "i", Namespace: "kube-system", Cluster: "prod-us", Region: "eu-west-1"}
@@ -67,7 +67,7 @@ func TestAFailedPhaseKeepsWhatWasFound(t *testing.T) {
 	}
 }
 
-// TestAReconcilePublishesWhatIsInGit for the NodeSyncs that wait to know it.
+// TestAReconcilePublishesWhatIsInGit shows that it wakes the NodeSyncs that wait for that.
 func TestAReconcilePublishesWhatIsInGit(t *testing.T) {
 	m := newMirror(t)
 	name := m.pass().name()

@@ -14,8 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestPlanAndPassOfADeletedClass: with removal.rescue its NodePools are pointed at a copy, by the plan as
-// by the reconcile; without it the commit that does so is printed.
+// TestPlanAndPassOfADeletedClass shows that, with removal.rescue, both plan and reconcile point its NodePools at a
+// copy; without it, the commit to make is printed.
 func TestPlanAndPassOfADeletedClass(t *testing.T) {
 	shared := newPlannedShelf(t)
 	for name, rescue := range map[string]bool{"rescued": true, "reported": false} {

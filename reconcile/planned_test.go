@@ -17,16 +17,16 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// plannedOutcome is what becomes of a commit: why nothing is done of it, why the charts stay as they
-// are, and what is done with definitions.
+// plannedOutcome is the outcome of a commit: why nothing of it is done, why the charts stay as they are, and what
+// happens to definitions.
 type plannedOutcome struct {
 	Stopped, ChartsRefused string
 	Changes                []string
 	Digest                 string
 }
 
-// TestPlanAndPassOfARefusedValue: the version in Git is in force, so that nothing waits for the
-// charts, and definitions are refused for themselves.
+// TestPlanAndPassOfARefusedValue shows that nothing waits for the charts if the version in Git is in force, and that
+// definitions are refused for their own errors.
 func TestPlanAndPassOfARefusedValue(t *testing.T) {
 	shared := newPlannedShelf(t)
 	w := &plannedWorld{sync: nodeSync(unchanged), server: applytest.New(t), files: fstest.MapFS{
@@ -43,8 +43,8 @@ func TestPlanAndPassOfARefusedValue(t *testing.T) {
 	}
 }
 
-// TestPlanAndPassOfDigests: charts that the NodeSync does not name stop a commit where none are
-// in force, and are not installed where some are.
+// TestPlanAndPassOfDigests shows that charts that the NodeSync does not list stop a commit if none are in force, and
+// are otherwise not installed.
 func TestPlanAndPassOfDigests(t *testing.T) {
 	shared := newPlannedShelf(t)
 	const says = "this NodeSync names"
@@ -78,8 +78,8 @@ func TestPlanAndPassOfDigests(t *testing.T) {
 	}
 }
 
-// TestPlanAndPassOfWhatChartsRenderTo: the plan says what of it the NodeSync does not allow,
-// without having the API server try it.
+// TestPlanAndPassOfWhatChartsRenderTo shows that the plan reports what the NodeSync does not allow of it, without a dry
+// run on the API server.
 func TestPlanAndPassOfWhatChartsRenderTo(t *testing.T) {
 	shared := newPlannedShelf(t)
 	const says = "renders to no Deployment"
@@ -104,14 +104,14 @@ func TestPlanAndPassOfWhatChartsRenderTo(t *testing.T) {
 	}
 }
 
-// compare is what a reconcile comes to, and how what the plan says differs from it.
+// compare returns the result of a reconcile, and how the plan differs from it.
 func (w *plannedWorld) compare(t *testing.T, shared *plannedShelf) (passed plannedOutcome, difference string) {
 	t.Helper()
 	b := w.bed(t, shared)
 	planned, renamed := w.preview(t, b)
 	passed = w.pass(b)
 	if renamed != "" {
-		// AWS, which only the daemon asks, confirms no name here.
+		// AWS, which only the daemon queries, confirms no name here.
 		planned = plannedOutcome{Stopped: renamed}
 	}
 	if diff := cmp.Diff(planned, passed); diff != "" {
@@ -120,7 +120,7 @@ func (w *plannedWorld) compare(t *testing.T, shared *plannedShelf) (passed plann
 	return passed, ""
 }
 
-// preview is what the plan says; renamed is what the daemon refuses unless AWS confirms it.
+// preview returns the plan's outcome; renamed is what the daemon refuses unless AWS confirms it.
 func (w *plannedWorld) preview(t *testing.T, b *bed) (said plannedOutcome, renamed string) {
 	t.Helper()
 	seen, err := w.previewStep(b).Make(t.Context())
@@ -142,8 +142,7 @@ func (w *plannedWorld) previewStep(b *bed) *review.Step {
 	}
 }
 
-// TestPlanNamesAChangeOfTheCharts: a commit that changes no definition may still roll out the
-// controller.
+// TestPlanNamesAChangeOfTheCharts shows that a commit that changes no definition may still roll out the controller.
 func TestPlanNamesAChangeOfTheCharts(t *testing.T) {
 	shared := newPlannedShelf(t)
 	for name, c := range map[string]struct {
@@ -172,8 +171,8 @@ func TestPlanNamesAChangeOfTheCharts(t *testing.T) {
 	}
 }
 
-// pass is what the daemon comes to: in the first reconcile that writes definitions, or after which
-// it only waits for the charts.
+// pass returns the daemon's outcome: of the first reconcile that writes definitions, or after which it only waits for
+// the charts.
 func (w *plannedWorld) pass(b *bed) plannedOutcome {
 	b.t.Helper()
 	var p *pass
@@ -205,7 +204,7 @@ func words(err error) string {
 	return fault.Classify(err).Error()
 }
 
-// script is a Plan in lines.
+// script returns a Plan as lines.
 func script(made *plan.Plan) []string {
 	var lines []string
 	for _, c := range made.Changes {

@@ -31,7 +31,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// nextRevision is the first one that a fakeSource gives.
+// nextRevision is the first revision of a fakeSource.
 const nextRevision = "main@sha1:0000000000000000000000000000000000000001"
 
 // plannedWorld is a repository and a cluster.
@@ -42,19 +42,19 @@ type plannedWorld struct {
 	// inForce is the version whose controller runs; empty if none does.
 	inForce string
 	others  []client.Object
-	// recorded is what was applied; nil if the record is lost.
+	// recorded is the record of what was applied; nil if it is lost.
 	recorded *apply.Record
-	// asksPermit has Helm ask whether what the charts render to is allowed.
+	// asksPermit makes Helm check whether what the charts render to is allowed.
 	asksPermit bool
 }
 
-// plannedShelf is what all drawn worlds share, as it costs time to make.
+// plannedShelf is shared by all generated worlds, because it is slow to create.
 type plannedShelf struct {
 	charts   shelf
 	identity string
 }
 
-// newPlannedShelf has the charts of three versions, with the same CRDs.
+// newPlannedShelf returns the charts of three versions, with the same CRDs.
 func newPlannedShelf(t *testing.T) *plannedShelf {
 	t.Helper()
 	s := &plannedShelf{charts: shelf{}}
@@ -71,7 +71,7 @@ func newPlannedShelf(t *testing.T) *plannedShelf {
 	return s
 }
 
-// wholeCharts are charts with the CRDs of all kinds.
+// wholeCharts returns charts with the CRDs of all kinds.
 func wholeCharts(t *testing.T, version string) *charts.Charts {
 	t.Helper()
 	dir := t.TempDir()
@@ -106,7 +106,7 @@ func wholeCharts(t *testing.T, version string) *charts.Charts {
 	return found
 }
 
-// plannedYAML is a plumbline.yaml in which nothing is wrong.
+// plannedYAML is a valid plumbline.yaml.
 const plannedYAML = `apiVersion: config.plumbline.dev/v1alpha1
 kind: Karpenter
 cluster: {name: prod-eu, region: eu-west-1}
@@ -114,7 +114,7 @@ version: 1.14.1
 nodes: [./nodes]
 `
 
-// plannedClass is an EC2NodeClass in which nothing is wrong.
+// plannedClass is a valid EC2NodeClass.
 const plannedClass = `apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass
 metadata: {name: default}
@@ -125,7 +125,7 @@ spec:
   securityGroupSelectorTerms: [{id: sg-1234}]
 `
 
-// install has Karpenter installed as plannedYAML says.
+// install installs Karpenter according to plannedYAML.
 func (w *plannedWorld) install(identity string) *v1alpha1.KarpenterStatus {
 	release := &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.14.1"}
 	k := &v1alpha1.KarpenterStatus{
@@ -136,7 +136,7 @@ func (w *plannedWorld) install(identity string) *v1alpha1.KarpenterStatus {
 	return k
 }
 
-// bed is the daemon in the world.
+// bed returns the daemon in this world.
 func (w *plannedWorld) bed(t *testing.T, shared *plannedShelf) *bed {
 	t.Helper()
 	objects := append([]client.Object{}, w.others...)
@@ -164,7 +164,7 @@ func (w *plannedWorld) bed(t *testing.T, shared *plannedShelf) *bed {
 	return b
 }
 
-// definitionsOn has a Server answer for definitions.
+// definitionsOn makes a Server answer for definitions.
 func definitionsOn(c client.WithWatch, server *applytest.Server) client.WithWatch {
 	ours := func(kind string) bool {
 		_, known := render.KindOf(strings.TrimSuffix(kind, "List"))

@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestChartsAreAskedForAsGitSays: where, which, and with the checkout at hand.
+// TestChartsAreAskedForAsGitSays shows with which repository, version and checkout the charts are pulled.
 func TestChartsAreAskedForAsGitSays(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged)) // its path is ./prod
 	p := b.installing()
@@ -29,7 +29,7 @@ func TestChartsAreAskedForAsGitSays(t *testing.T) {
 		t.Errorf("the checkout is not at hand: %v", err)
 	}
 
-	// A new commit may have what the last one lacked.
+	// A new commit may have what the last one did not.
 	again := b.installing()
 	again.want.Karpenter, again.snapshot = p.want.Karpenter, p.snapshot
 	if _, err := again.desiredStep().Pull(t.Context()); err == nil || len(b.charts.asked) != 1 {

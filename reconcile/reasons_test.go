@@ -15,8 +15,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestALongApplyReadsNoLog: Karpenter's log is read for an EC2NodeClass that stays not Ready. The time that a reconcile takes to write
-// all objects does not count.
+// TestALongApplyReadsNoLog shows that Karpenter's log is read only for an EC2NodeClass that stays not Ready, not
+// counting the time that the reconcile takes to write all objects.
 func TestALongApplyReadsNoLog(t *testing.T) {
 	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
 		n.Status.Karpenter = &v1alpha1.KarpenterStatus{Namespace: "kube-system"}

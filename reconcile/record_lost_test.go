@@ -18,9 +18,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestALostRecordEndsNothing: the branch was set back, and the status is as it was at that
-// commit. That the record of what was applied was deleted as well, restored, or has lost its
-// revision leaves nobody who knows of the newer commit but the pool that it brought.
+// TestALostRecordEndsNothing shows that nothing is removed if the branch was reset, the status was restored to that
+// commit, and the record of what was applied was deleted, restored, or has lost its revision: then only the pool of the
+// newer commit shows that there was one.
 func TestALostRecordEndsNothing(t *testing.T) {
 	newest, stays := render.Ref{Kind: render.NodePool, Name: "newest"}, render.Ref{Kind: render.NodePool, Name: "stays"}
 	head, before := "main@sha1:"+commit, "main@sha1:"+applied
@@ -91,7 +91,7 @@ func TestALostRecordEndsNothing(t *testing.T) {
 	}
 }
 
-// TestARecordStaysLostThroughAKill: between the write of the record and that of the status, which
+// TestARecordStaysLostThroughAKill shows this for a kill between the write of the record and that of the status, which
 // has the removal as held.
 func TestARecordStaysLostThroughAKill(t *testing.T) {
 	pool := appliedPool("newest")
@@ -120,8 +120,8 @@ func TestARecordStaysLostThroughAKill(t *testing.T) {
 	}
 }
 
-// TestANameIsRecordedBeforeTheObject: a daemon that is killed between the two knows by the name
-// that a pool which has left Git since was its own.
+// TestANameIsRecordedBeforeTheObject shows that a daemon that is killed between the two knows by the name that a pool
+// which was removed from Git since was its own.
 func TestANameIsRecordedBeforeTheObject(t *testing.T) {
 	for name, c := range map[string]struct {
 		change plan.Change
@@ -146,7 +146,7 @@ func TestANameIsRecordedBeforeTheObject(t *testing.T) {
 	}
 }
 
-// passWithout begins one over a commit that has the pool "stays", and lacks one that lives.
+// passWithout starts a reconcile of a commit that contains the pool "stays", and not a live one.
 func (b *bed) passWithout(pool *unstructured.Unstructured) *pass {
 	p, stays := b.pass(), appliedPool("stays")
 	p.snapshot = &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit}
@@ -180,10 +180,10 @@ func (b *bed) changeRecord(change func(*corev1.ConfigMap)) {
 	}
 }
 
-// stripRevision takes the annotation off the record.
+// stripRevision removes the annotation from the record.
 func (b *bed) stripRevision() { b.changeRecord(func(r *corev1.ConfigMap) { r.Annotations = nil }) }
 
-// recordOfBefore has the record as a version wrote it that knew of no revision.
+// recordOfBefore rewrites the record like an earlier version that recorded no revision.
 func (b *bed) recordOfBefore() {
 	b.changeRecord(func(r *corev1.ConfigMap) {
 		var packed bytes.Buffer

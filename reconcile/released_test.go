@@ -10,8 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestAReleaseIsForOnce: a person has released a removal, and Git has the entry: the status
-// says so, an event says it once, and the UID releases nothing any more.
+// TestAReleaseIsForOnce shows that, if a person has released a removal and Git contains the entry again, status and one
+// event report it, and the UID releases nothing any more.
 func TestAReleaseIsForOnce(t *testing.T) {
 	shared := newPlannedShelf(t)
 	w := &plannedWorld{sync: nodeSync(unchanged), server: applytest.New(t), files: fstest.MapFS{"prod/plumbline.yaml": {Data: []byte(plannedYAML)}}}

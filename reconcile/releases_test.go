@@ -12,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
-// TestAReleaseUninstalledByHand is installed again when a person asks for a reconcile, and
-// without one after an interval, though every object of it may be there still.
+// TestAReleaseUninstalledByHand is reinstalled when a person requests a reconcile, and otherwise after an interval,
+// even if all of its objects still exist.
 func TestAReleaseUninstalledByHand(t *testing.T) {
 	byHelm := release.Release{Name: charts.CRDChart, Status: release.Deployed, Revision: 2, Edited: true}
 	cases := map[string]struct {
@@ -63,8 +63,8 @@ func TestAReleaseUninstalledByHand(t *testing.T) {
 	}
 }
 
-// TestCRDsNeverGoBackWithoutTheirRelease: the controller went back to an older version, over CRDs that
-// are newer, and somebody has uninstalled their release.
+// TestCRDsNeverGoBackWithoutTheirRelease shows that CRDs are not downgraded if the controller was rolled back under
+// newer CRDs, and the CRDs' release was uninstalled.
 func TestCRDsNeverGoBackWithoutTheirRelease(t *testing.T) {
 	const newer = "1.15.0"
 	for name, c := range map[string]struct {

@@ -27,7 +27,7 @@ import (
 
 const commit = "0123456789012345678901234567890123456789"
 
-// reporting is a NodeSync that reports to a Gitea.
+// reporting returns a NodeSync that reports to a Gitea.
 func reporting(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 	return nodeSync(func(n *v1alpha1.NodeSync) {
 		n.Spec.Report = []v1alpha1.Report{{Provider: "gitea", SecretRef: v1alpha1.LocalReference{Name: "token"}}}
@@ -49,7 +49,7 @@ func (b *bed) reports(sync *v1alpha1.NodeSync, f ...found) *pass {
 	return p
 }
 
-// ledger is what is to be told, as the cluster has it.
+// ledger returns the queue in the cluster.
 func (b *bed) ledger() report.Ledger {
 	b.t.Helper()
 	var l report.Ledger
@@ -85,7 +85,7 @@ func TestReportSaysTheVerdict(t *testing.T) {
 		found []found
 		state report.State
 		text  string
-		// applied is what is said in the context of that.
+		// applied is the state in the context for applied.
 		applied report.State
 	}{
 		"done":    {nil, report.Success, "applied, Ready, no removal open, each node matches", ""},
@@ -115,7 +115,7 @@ func TestReportSaysTheVerdict(t *testing.T) {
 				Provider: "gitea", URL: lane.URL, Context: lane.Context, Commit: commit, State: string(e.State), Description: e.Description,
 			}
 			list := []v1alpha1.Reported{told}
-			if c.applied != "" { // of a reconcile that has not come so far nothing is said
+			if c.applied != "" { // a reconcile that did not get that far reports nothing
 				told.Context += "/applied"
 				told.State = string(c.applied)
 				list = append(list, told)
@@ -154,8 +154,7 @@ func (b *bed) ledgerVersion() string {
 	return object.ResourceVersion
 }
 
-// TestReportThatCannotBeQueued fails no reconcile: an event says it, and it is tried
-// again.
+// TestReportThatCannotBeQueued shows that this fails no reconcile: an event reports it, and it is retried.
 func TestReportThatCannotBeQueued(t *testing.T) {
 	b := newBed(t, reporting(unchanged))
 	inTheWay := &corev1.ConfigMap{}
@@ -225,8 +224,8 @@ func TestNothingIsReported(t *testing.T) {
 	}
 }
 
-// TestWhatIsFoundWhileGitIsAway is reported on the last commit, where the reconcile has come so far; a success is
-// not, as there may be a newer one.
+// TestWhatIsFoundWhileGitIsAway shows that problems are reported on the last commit if the reconcile gets that far; a
+// success is not, as there may be a newer commit.
 func TestWhatIsFoundWhileGitIsAway(t *testing.T) {
 	looked := func(p *pass) {
 		p.Unfetched, p.SawRollout, p.Drifts = &source.UnreachableError{Err: errUnreachable}, true, []status.Drift{}
@@ -265,12 +264,13 @@ func TestWhatIsFoundWhileGitIsAway(t *testing.T) {
 	}
 }
 
-// refusedConnection is an API server that is not there, in client-go's words.
+// refusedConnection is client-go's error for an API server that is down.
 func refusedConnection() error {
 	return &url.Error{Op: "Patch", URL: "https://10.0.0.1/", Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
 }
 
-// TestABrokenCommitIsToldOfByABusyAPIServer, too: what is wrong with it is known.
+// TestABrokenCommitIsToldOfByABusyAPIServer shows that an error of the commit is reported even if the API server is
+// busy.
 func TestABrokenCommitIsToldOfByABusyAPIServer(t *testing.T) {
 	b := newBed(t, reporting(unchanged))
 	b.reports(b.read(), unwritten(errors.Join(apierrors.NewTooManyRequests("later", 1), &plan.RefusedError{})))
@@ -279,8 +279,8 @@ func TestABrokenCommitIsToldOfByABusyAPIServer(t *testing.T) {
 	}
 }
 
-// TestTheClusterIsNotKnownYet: a commit without a plumbline.yaml is told of, and
-// let go where the very commit becomes well.
+// TestTheClusterIsNotKnownYet shows that a commit without a plumbline.yaml is reported on, and corrected if the same
+// commit becomes valid.
 func TestTheClusterIsNotKnownYet(t *testing.T) {
 	b := newBed(t, reporting(unchanged))
 	p := b.reports(b.read(), func(p *pass) { p.want.Karpenter = nil }, stopped(t, &render.EmptyError{Path: "./prod"}))

@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/status"
 )
 
-// fakeReports says of hosts what a test wants.
+// fakeReports returns what a test sets for hosts.
 type fakeReports struct {
 	status.Reports
 	list []v1alpha1.Reported
@@ -29,8 +29,7 @@ func (f *fakeReports) Say(_ context.Context, _ *v1alpha1.NodeSync, s report.Upda
 	return f.fail
 }
 
-// TestTroubleIsToldOnce: by an event when it is new, and in the status for as
-// long as it lasts.
+// TestTroubleIsToldOnce shows that a failure is reported by one event, and in the status while it lasts.
 func TestTroubleIsToldOnce(t *testing.T) {
 	b := newBed(t, reporting(unchanged))
 	f := &fakeReports{Reports: b.Reports, list: []v1alpha1.Reported{{Provider: "gitea", Context: "x", Commit: commit, State: "success"}}}
@@ -60,7 +59,7 @@ func TestTroubleIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestAReconcileRequestTriesStatuses: who asks for a reconcile need not wait for them.
+// TestAReconcileRequestTriesStatuses shows that a requested reconcile retries them at once.
 func TestAReconcileRequestTriesStatuses(t *testing.T) {
 	b := newBed(t, reporting(unchanged))
 	f := &fakeReports{Reports: b.Reports}
@@ -72,8 +71,8 @@ func TestAReconcileRequestTriesStatuses(t *testing.T) {
 	}
 }
 
-// TestAQueueThatIsStuckIsInTheStatus, and in the metrics, with what to do, as long as it lasts; an
-// event says it once.
+// TestAQueueThatIsStuckIsInTheStatus shows that status and metrics report it while it lasts, with what to do; an event
+// reports it once.
 func TestAQueueThatIsStuckIsInTheStatus(t *testing.T) {
 	b := newBed(t, reporting(unchanged))
 	f := &fakeReports{Reports: b.Reports}

@@ -17,8 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// passesIn counts the reconciles that one wakes after the other within a time, of which
-// nothing but what they ask for passes.
+// passesIn counts the consecutive reconciles within a time, if only what they request triggers them.
 func (b *bed) passesIn(during time.Duration, pass func() time.Duration) int {
 	b.t.Helper()
 	n := 0
@@ -32,11 +31,10 @@ func (b *bed) passesIn(during time.Duration, pass func() time.Duration) int {
 	return n
 }
 
-// requeueBurst is how many reconciles are let through at once.
+// requeueBurst is how many reconciles may follow each other at once.
 const requeueBurst = 20
 
-// TestNothingSpins: whatever a reconcile asks for again and again, it gets a few at once
-// and then one each second.
+// TestNothingSpins shows that a NodeSync that keeps requesting reconciles gets a few at once and then one each second.
 func TestNothingSpins(t *testing.T) {
 	cases := map[string]func(*pass){
 		"at once":     func(p *pass) { p.WakeBy(p.now) },
@@ -57,7 +55,7 @@ func TestNothingSpins(t *testing.T) {
 	}
 }
 
-// TestAFewPassesAtOnceDoNotWait: what is through after a few steps is not slowed.
+// TestAFewPassesAtOnceDoNotWait shows that a few consecutive reconciles are not delayed.
 func TestAFewPassesAtOnceDoNotWait(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	for i := range requeueBurst {
@@ -67,8 +65,7 @@ func TestAFewPassesAtOnceDoNotWait(t *testing.T) {
 	}
 }
 
-// TestLaunchesWithoutAnEventDoNotSpin, nor does one whose event cannot be read keep the
-// others from their words.
+// TestLaunchesWithoutAnEventDoNotSpin shows this, and that one event that cannot be read does not block the others.
 func TestLaunchesWithoutAnEventDoNotSpin(t *testing.T) {
 	const pools = 8
 	b := newBed(t, nodeSync(unchanged), eventOn("claim-7", "insufficient capacity"))
@@ -115,7 +112,7 @@ func TestLaunchesWithoutAnEventDoNotSpin(t *testing.T) {
 	}
 }
 
-// fieldOf is an event on an object, as a field selector sees it.
+// fieldOf returns an event on an object, as a field selector sees it.
 func fieldOf(name string) eventFields { return eventFields(name) }
 
 type eventFields string
@@ -124,8 +121,8 @@ func (e eventFields) Has(field string) bool { return field == "involvedObject.na
 
 func (e eventFields) Get(string) string { return string(e) }
 
-// TestARestoredAPIServerIsBelieved: the NodeSync is older than what was written, and
-// stays so.
+// TestARestoredAPIServerIsBelieved shows that an API server that keeps returning a NodeSync older than what was written
+// is trusted.
 func TestARestoredAPIServerIsBelieved(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	before := b.read()
@@ -159,8 +156,8 @@ func TestARestoredAPIServerIsBelieved(t *testing.T) {
 	}
 }
 
-// TestACacheThatLagsIsGoneAround: the API server has what was written, and its answer
-// is gone by.
+// TestACacheThatLagsIsGoneAround shows that a reconcile uses the API server's answer if the cache lags behind what was
+// written.
 func TestACacheThatLagsIsGoneAround(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	before := b.read()

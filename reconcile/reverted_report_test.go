@@ -8,8 +8,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestAReportOnACommitThatIsReverted: it waited for a window, and the files are again those that are
-// applied; one that is refused in between ends nothing.
+// TestAReportOnACommitThatIsReverted shows the report on a commit that waited for a window and was reverted to the
+// applied files; a refused commit in between settles nothing.
 func TestAReportOnACommitThatIsReverted(t *testing.T) {
 	const window, broken, revert = "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222", "3333333333333333333333333333333333333333"
 	b := newBed(t, reporting(func(n *v1alpha1.NodeSync) {

@@ -22,7 +22,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// mirror has replicas that give a commit, and the one before it.
+// mirror is a Git host whose replicas serve a commit, and the one before it.
 type mirror struct {
 	*bed
 	world         *plannedWorld
@@ -30,8 +30,7 @@ type mirror struct {
 	before, after fstest.MapFS
 }
 
-// newMirror has what the commit before says in the cluster. The one after changes a value of the
-// chart and a template.
+// newMirror has the previous commit applied in the cluster. The new one changes a value of the chart and a template.
 func newMirror(t *testing.T) *mirror {
 	t.Helper()
 	shared := newPlannedShelf(t)
@@ -68,7 +67,7 @@ func (m *mirror) changeController(change func(*appsv1.Deployment)) {
 	}
 }
 
-// passes are some over a commit, which is newer than all but those. The last one is returned.
+// passes runs some reconciles of a commit, which is newer than all but those listed, and returns the last one.
 func (m *mirror) passes(files fstest.MapFS, olderThan ...string) *pass {
 	m.t.Helper()
 	m.source.files, m.source.orders = files, nil
@@ -97,8 +96,8 @@ func (m *mirror) is(capacity string) bool {
 	return strings.Contains(fmt.Sprint(m.livePool()), capacity)
 }
 
-// TestPlanAndPassOfAnOlderCommit: both hold its charts and its template, and what it lacks where
-// the record is lost.
+// TestPlanAndPassOfAnOlderCommit shows that both hold its charts and its template, and what it does not contain if the
+// record is lost.
 func TestPlanAndPassOfAnOlderCommit(t *testing.T) {
 	m := newMirror(t)
 	const older = "HEAD is, or may be, older than the applied revision"
@@ -138,8 +137,8 @@ func TestPlanAndPassOfAnOlderCommit(t *testing.T) {
 	}
 }
 
-// TestAMirrorThatAlternates between a commit and the one before it changes charts and templates
-// once. A newer commit that takes the change back is made at once.
+// TestAMirrorThatAlternates shows that a mirror that alternates between two commits changes charts and templates only
+// once. A newer commit that reverts the change is applied at once.
 func TestAMirrorThatAlternates(t *testing.T) {
 	m := newMirror(t)
 	m.passes(m.after)
@@ -173,7 +172,7 @@ func TestAMirrorThatAlternates(t *testing.T) {
 	}
 }
 
-// TestAMirrorThatAlternatesAmidARollout: nothing of the newer commit is applied but its charts.
+// TestAMirrorThatAlternatesAmidARollout shows that only the charts of the newer commit are applied.
 func TestAMirrorThatAlternatesAmidARollout(t *testing.T) {
 	m := newMirror(t)
 	m.changeController(func(d *appsv1.Deployment) { d.Generation = 2 })

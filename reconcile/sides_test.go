@@ -11,15 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// atHome are the kinds that are asked of the cluster that the NodeSyncs are in. All others but CRDs, which are asked of
-// both, are asked of the one whose nodes they keep.
+// atHome are the kinds that are read from the NodeSyncs' cluster. CRDs are read from both clusters, and all other kinds
+// from the nodes' cluster.
 var atHome = map[string]bool{
 	"NodeSync": true, "Approval": true, "Secret": true, "ConfigMap": true, "Namespace": true,
 	"ValidatingAdmissionPolicy": true, "ValidatingAdmissionPolicyBinding": true,
 }
 
-// side is a client of one of two clusters: that which the NodeSyncs are in, or that whose nodes they keep. What is
-// asked of the wrong one fails.
+// side is a client of one of two clusters: the NodeSyncs' or the nodes'. Requests to the wrong one fail.
 func side(c client.WithWatch, home bool) client.WithWatch {
 	allow := func(object runtime.Object) error {
 		gvk, err := apiutil.GVKForObject(object, c.Scheme())

@@ -31,8 +31,7 @@ func cosignPub(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: raw})
 }
 
-// Charts that are not signed are not used, wherever they come from; those that are, are
-// verified once.
+// Charts without signatures are not used, wherever they come from; signed ones are verified once.
 func TestSignaturesOfCharts(t *testing.T) {
 	secret := func(annotations map[string]string, entry string, data []byte) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cosign", Annotations: annotations}, Data: map[string][]byte{entry: data}}

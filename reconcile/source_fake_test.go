@@ -12,30 +12,29 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// fakeSource gives a new commit at each fetch, or fails. A fetch begins behind
-// by so much: it was made for another NodeSync.
+// fakeSource returns a new commit for each fetch, or fails. A fetch began earlier by behind: it was made for another
+// NodeSync.
 type fakeSource struct {
-	fetch.Source // of Flux nothing is asked
+	fetch.Source // nothing is queried for Flux
 	clock        *clock
 	behind       time.Duration
 	err          error
 	files        fstest.MapFS
 	requests     []source.Request
 	deadline     bool
-	// during is what happens while a fetch is in progress.
+	// during runs while a fetch is in progress.
 	during func()
-	// before is what happens before the history is asked for.
+	// before runs before the history is queried.
 	before func()
-	// commits answer Since, unless unknown says why they cannot; asked is since
-	// when.
+	// commits answer Since, unless unknown is why they cannot; asked is since when.
 	commits []string
 	unknown error
 	asked   []string
-	// orders are how the last Snapshot stands to commits; nil if it is newer than any.
-	// found is what the host knows of it, and ordered for which commits it was asked.
+	// orders are the last Snapshot's order to commits; nil if it is newer than any. found is what the host knows about
+	// it, and ordered the commits of the queries.
 	orders, found map[string]source.Order
 	ordered       []string
-	// verified answers Verify, or unsigned why it is not; wanted is what was asked.
+	// verified answers Verify, or unsigned is why it fails; wanted is the request.
 	verified source.Verified
 	unsigned error
 	wanted   []source.Signatures
@@ -57,7 +56,7 @@ func (f *fakeSource) Fetch(ctx context.Context, req source.Request) (*render.Sna
 	return &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit, FS: f.files}, began, nil
 }
 
-// Since knows nothing: the store was cloned since.
+// Since returns nothing: the store was cloned since.
 func (f *fakeSource) Since(context.Context, string, string, render.Read, int) ([]string, bool) {
 	return nil, false
 }
@@ -90,7 +89,7 @@ func (f *fakeSource) FindOrder(_ context.Context, _ source.Request, commit strin
 	return source.OrderUnknown, &source.HistoryError{Since: commit, Reason: "the host does not give it out"}
 }
 
-// Revert is not asked for here.
+// Revert is not used here.
 func (f *fakeSource) Revert(context.Context, source.Request, source.Revert) (source.Reverted, error) {
 	return source.Reverted{}, errors.New("no proposals here")
 }

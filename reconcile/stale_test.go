@@ -14,8 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 )
 
-// A cache that has not got what the last reconcile wrote is waited for: its
-// conditions and removals are of before.
+// A reconcile waits for a cache that does not have the last reconcile's writes yet: its conditions and removals are
+// outdated.
 func TestNoPassOverAnOlderNodeSync(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	before := b.read()
@@ -49,8 +49,8 @@ func TestNoPassOverAnOlderNodeSync(t *testing.T) {
 	}
 }
 
-// TestAWriteIsReportedThoughTheStatusIsNot: where somebody has changed the NodeSync
-// meanwhile, the next reconcile finds again all but what this one has written.
+// TestAWriteIsReportedThoughTheStatusIsNot shows that, if another client has changed the NodeSync meanwhile, the next
+// reconcile finds everything again except what this one has written.
 func TestAWriteIsReportedThoughTheStatusIsNot(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	p := b.pass()

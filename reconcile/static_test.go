@@ -16,8 +16,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestStaticPoolsThatKarpenterPassesOver: they are named while they have too few nodes, and
-// the controller's environment switches them off.
+// TestStaticPoolsThatKarpenterPassesOver shows that they are named while they have too few nodes and the controller's
+// environment turns their feature gate off.
 func TestStaticPoolsThatKarpenterPassesOver(t *testing.T) {
 	const why = "it is static (spec.replicas), and Karpenter's feature gate StaticCapacity is off: set settings.featureGates.staticCapacity: true in the chart's values"
 	for name, c := range map[string]struct {

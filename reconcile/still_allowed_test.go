@@ -8,7 +8,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 )
 
-// TestStillAllowed: what is done after an error does not depend on its class, but on what was written and looked at before it.
+// TestStillAllowed shows that what is done after an error does not depend on its class, but on what was written and
+// checked before it.
 func TestStillAllowed(t *testing.T) {
 	served := func(change func(*outcome)) outcome {
 		var out outcome

@@ -20,8 +20,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestTerminationsOfPoolsThatWait: a NodeClaim that has been terminating for an hour is reported while the removal of its pool has not
-// begun; afterwards the removal reports it.
+// TestTerminationsOfPoolsThatWait shows that a NodeClaim that has been terminating for an hour is reported until the
+// removal of its pool has started; afterwards the removal reports it.
 func TestTerminationsOfPoolsThatWait(t *testing.T) {
 	at := metav1.NewTime(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
@@ -62,7 +62,8 @@ func TestTerminationsOfPoolsThatWait(t *testing.T) {
 	}
 }
 
-// TestALeaseThatNobodyRenews stops removals, unless Karpenter runs without leader election: then the lease is one of before.
+// TestALeaseThatNobodyRenews stops removals, unless Karpenter runs without leader election: then the lease is an old
+// one.
 func TestALeaseThatNobodyRenews(t *testing.T) {
 	for disabled, ready := range map[string]bool{"false": false, "true": true} {
 		lease := &coordinationv1.Lease{

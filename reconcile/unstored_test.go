@@ -28,7 +28,7 @@ import (
 	renderschema "github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// refuses has the API server refuse each status that is longer than a limit.
+// refuses makes the API server refuse each status that is longer than a limit.
 func (b *bed) refuses(limit int, err error) {
 	b.Client = interceptor.NewClient(b.client, interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 		if data, _ := json.Marshal(obj.(*v1alpha1.NodeSync).Status); len(data) > limit {
@@ -49,8 +49,8 @@ func refusals() map[string]error {
 	}
 }
 
-// TestARefusedStatusIsSaid in as little of one as the API server takes: not Ready, and
-// the removals whole, since they go by it.
+// TestARefusedStatusIsSaid shows that the API server gets a minimal status: not Ready, with the complete removals,
+// which depend on it.
 func TestARefusedStatusIsSaid(t *testing.T) {
 	for name, refusal := range refusals() {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestARefusedStatusIsSaid(t *testing.T) {
 	}
 }
 
-// TestRemovalsThatCannotBeRecordedDoNotBegin: those of before stay.
+// TestRemovalsThatCannotBeRecordedDoNotBegin shows this; the previous removals stay.
 func TestRemovalsThatCannotBeRecordedDoNotBegin(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	b.concluded(b.pass(), removals(v1alpha1.RemovalDraining))
@@ -113,8 +113,8 @@ func TestRemovalsThatCannotBeRecordedDoNotBegin(t *testing.T) {
 	}
 }
 
-// TestWhatAPassGoesByIsStored in the least of a status, too: a rollout that is stopped stays so, what
-// counted counts no more, and nobody is notified twice.
+// TestWhatAPassGoesByIsStored shows that a minimal status keeps this: a rollout that is stopped stays stopped, used
+// approvals stay used, and no notification is sent twice.
 func TestWhatAPassGoesByIsStored(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC))
 	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
@@ -141,8 +141,8 @@ func TestWhatAPassGoesByIsStored(t *testing.T) {
 	}
 }
 
-// TestFiveHundredPoolsRemoved in one commit are all recorded, in a status that etcd
-// takes, and nothing in it grows with the square of them.
+// TestFiveHundredPoolsRemoved shows that the removals of one commit are all recorded, in a status that etcd accepts and
+// that does not grow quadratically.
 func TestFiveHundredPoolsRemoved(t *testing.T) {
 	const n = 500
 	live := plan.Live{Objects: map[render.Ref]*plan.Object{}}
@@ -186,7 +186,7 @@ func TestFiveHundredPoolsRemoved(t *testing.T) {
 	}
 }
 
-// appliedPool is a NodePool that plumbline has applied for NodeSync prod.
+// appliedPool returns a NodePool that plumbline has applied for NodeSync prod.
 func appliedPool(name string) *unstructured.Unstructured {
 	kind, _ := render.KindOf(render.NodePool)
 	pool := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
@@ -203,7 +203,7 @@ func appliedPool(name string) *unstructured.Unstructured {
 	return pool
 }
 
-// TestATooLongMessageIsNoNews: what is cut is the same each time.
+// TestATooLongMessageIsNoNews shows that a message is truncated in the same way each time.
 func TestATooLongMessageIsNoNews(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	long := stopped(t, errors.New(strings.Repeat("a rather long line\n", 4000)))

@@ -22,10 +22,10 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// marker is what a Secret holds, and nobody is told.
+// marker is the content of a Secret, and must not be reported.
 const marker = `hunter2 "is" <marked>`
 
-// objectMeta is of an object in the NodeSync's namespace.
+// objectMeta returns that of an object in the NodeSync's namespace.
 func objectMeta(name string, labelled bool) metav1.ObjectMeta {
 	object := metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "u"}
 	if labelled {
@@ -46,13 +46,13 @@ func configWith(name string, labelled bool, data map[string]string) *corev1.Conf
 	return &corev1.ConfigMap{ObjectMeta: objectMeta(name, labelled), Data: data}
 }
 
-// from is an entry of valuesFrom.
+// from returns an entry of valuesFrom.
 func from(kind, name string) render.ValuesFrom {
 	return render.ValuesFrom{Kind: kind, Name: name, ValuesKey: "values.yaml"}
 }
 
-// TestValuesAreMerged from objects, files and plumbline.yaml, the later over the
-// earlier.
+// TestValuesAreMerged shows that values from objects, files and plumbline.yaml are merged; later ones override earlier
+// ones.
 func TestValuesAreMerged(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged),
 		configWith("first", true, map[string]string{"values.yaml": "a: first\nb: first\nc: first\nd: first\nm: {first: 1}\n"}),
@@ -82,7 +82,8 @@ func TestValuesAreMerged(t *testing.T) {
 	}
 }
 
-// TestAChangeOfASecretIsAChangeOfTheCharts, and the status has nothing to guess it by.
+// TestAChangeOfASecretIsAChangeOfTheCharts shows this, and that the status contains nothing from which the value could
+// be guessed.
 func TestAChangeOfASecretIsAChangeOfTheCharts(t *testing.T) {
 	secret := secretWith("s", true, map[string]string{"values.yaml": "replicas: 1\n"})
 	b := newBed(t, nodeSync(unchanged), secret)
@@ -143,8 +144,8 @@ func TestValuesThatAreNotThere(t *testing.T) {
 	}
 }
 
-// TestValuesOfAnotherNodeSync: that a Secret is labelled for values lets no commit of
-// another NodeSync's repository have it, not even where it may be missing.
+// TestValuesOfAnotherNodeSync shows that a commit of another NodeSync's repository cannot use a Secret that is labelled
+// for values, not even as an optional one.
 func TestValuesOfAnotherNodeSync(t *testing.T) {
 	for names, refused := range map[string]bool{"": true, "prod-us": true, "prod": false, "prod-us, prod": false} {
 		t.Run(names, func(t *testing.T) {
@@ -169,8 +170,7 @@ func TestValuesOfAnotherNodeSync(t *testing.T) {
 	}
 }
 
-// TestInstalledChartsStayWhereValuesAreMissing: that somebody deletes a Secret holds
-// up neither definitions nor removals.
+// TestInstalledChartsStayWhereValuesAreMissing shows that a deleted Secret blocks neither definitions nor removals.
 func TestInstalledChartsStayWhereValuesAreMissing(t *testing.T) {
 	one := release.Release{Status: release.Deployed, Mark: release.Mark{Version: "1.14.1"}}
 	b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
@@ -190,8 +190,8 @@ func TestInstalledChartsStayWhereValuesAreMissing(t *testing.T) {
 	}
 }
 
-// TestConfigureReadsValuesFiles, which are the commit's own: one that cannot be read
-// is an error of the commit.
+// TestConfigureReadsValuesFiles shows that values files are the commit's own: an unreadable one is an error of the
+// commit.
 func TestConfigureReadsValuesFiles(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	p := b.pass()
@@ -214,9 +214,9 @@ func TestConfigureReadsValuesFiles(t *testing.T) {
 	}
 }
 
-// TestNothingChangedAsksNothing: once installed, neither Helm nor the API server is
-// asked, by whose absence the second reconcile would be ended. Values come from the cache;
-// that the charts do too is the Store's to hold.
+// TestNothingChangedAsksNothing shows that, once the charts are installed, neither Helm nor the API server is queried:
+// if they failed, the second reconcile would. Values come from the cache; that the charts do too is tested for the
+// Store.
 func TestNothingChangedAsksNothing(t *testing.T) {
 	objects := append(installtest.Installed(), secretWith("s", true, map[string]string{"values.yaml": "replicas: 3\n"}))
 	b := newBed(t, nodeSync(unchanged), objects...)

@@ -24,17 +24,17 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// found is what a reconcile has come across before it concludes.
+// found is what a reconcile has found before it concludes.
 type found func(*pass)
 
-// stopped is a reconcile that ends with an error.
+// stopped returns a reconcile that ends with an error.
 func stopped(t *testing.T, err error) found {
 	return func(p *pass) { p.takes(t.Context(), func(context.Context) error { return err }) }
 }
 
 func unwritten(err error) found { return func(p *pass) { p.Unwritten = err } }
 
-// removals are those of NodePools a, b, …, one a phase.
+// removals returns those of NodePools a, b, …, one for each phase.
 func removals(phases ...v1alpha1.RemovalPhase) found {
 	return func(p *pass) {
 		for i, phase := range phases {
@@ -104,7 +104,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// compute is what kubectl wait, Flux and other tools make of the status.
+// compute returns how kubectl wait, Flux and other tools interpret the status.
 func compute(t *testing.T, sync *v1alpha1.NodeSync) *status.Result {
 	t.Helper()
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(sync)
@@ -120,7 +120,7 @@ func compute(t *testing.T, sync *v1alpha1.NodeSync) *status.Result {
 	return result
 }
 
-// TestNewSpecIsInProgress: until a reconcile has looked at it, no old verdict counts.
+// TestNewSpecIsInProgress shows that an old verdict does not count until a reconcile has handled the new spec.
 func TestNewSpecIsInProgress(t *testing.T) {
 	p := newBed(t, nodeSync(unchanged)).pass()
 	p.summarize(t.Context())
@@ -130,8 +130,8 @@ func TestNewSpecIsInProgress(t *testing.T) {
 	}
 }
 
-// TestConditionsLeaveNothingBehind goes from each verdict to done, and to the
-// same again an hour later: then nothing may change.
+// TestConditionsLeaveNothingBehind goes from each verdict to done, and to the same verdict again an hour later: then
+// nothing may change.
 func TestConditionsLeaveNothingBehind(t *testing.T) {
 	for name, f := range map[string]found{
 		"waits":     func(p *pass) { p.Wait("CRDs", "not yet") },
@@ -183,8 +183,8 @@ func TestSuspendedKeepsItsVerdict(t *testing.T) {
 	}
 }
 
-// TestBeforeTheFirstPass: what the API server gives a new NodeSync for a status is
-// no success, nor is it where the NodeSync was suspended before anything was done.
+// TestBeforeTheFirstPass shows that the default status of a new NodeSync is no success, even if the NodeSync was
+// suspended from the start.
 func TestBeforeTheFirstPass(t *testing.T) {
 	fresh := nodeSync(func(n *v1alpha1.NodeSync) { n.Status.ObservedGeneration = -1 })
 	if got := compute(t, fresh); got.Status != status.InProgressStatus {
@@ -198,7 +198,7 @@ func TestBeforeTheFirstPass(t *testing.T) {
 	}
 }
 
-// TestBeingDeletedIsTerminating: whoever waits for the deletion sees that it goes on.
+// TestBeingDeletedIsTerminating shows that tools that wait for the deletion see that it is in progress.
 func TestBeingDeletedIsTerminating(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	sync := b.read()
@@ -268,7 +268,7 @@ func TestMessagesFitACommitStatus(t *testing.T) {
 	}
 }
 
-// TestAStallIsTold in a Warning event with what keeps it, once.
+// TestAStallIsTold shows that one Warning event reports a stall and its cause.
 func TestAStallIsTold(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	b.concluded(b.pass(), stalls)

@@ -25,14 +25,14 @@ func signers(change func(*corev1.Secret)) *corev1.Secret {
 	return s
 }
 
-// verifying is a NodeSync that wants signatures.
+// verifying makes a NodeSync require signatures.
 func verifying(mode v1alpha1.VerificationMode) func(*v1alpha1.NodeSync) {
 	return func(n *v1alpha1.NodeSync) {
 		n.Spec.Source.Git.Verify = &v1alpha1.GitVerification{Mode: mode, SecretRef: v1alpha1.LocalReference{Name: "signers"}}
 	}
 }
 
-// at is a reconcile over a commit that was fetched.
+// at returns a reconcile of a commit that was fetched.
 func (b *bed) at(commit string) *pass {
 	b.t.Helper()
 	p := b.pass()
@@ -66,7 +66,7 @@ func TestWhatIsVerifiedOnce(t *testing.T) {
 	if c := conditions.Get(p.sync, v1alpha1.SourceVerifiedCondition); c == nil || c.Status != metav1.ConditionTrue || c.Reason != meta.SucceededReason || !strings.Contains(c.Message, two) || !strings.Contains(c.Message, "alice.sshpub") {
 		t.Errorf("SourceVerified = %+v", c)
 	}
-	// Other rules, or another repository, are another question.
+	// Other rules, or another repository, need another verification.
 	for name, change := range map[string]func(*v1alpha1.GitSource){
 		"mode":   func(g *v1alpha1.GitSource) { g.Verify.Mode = v1alpha1.VerifyHEAD },
 		"secret": func(g *v1alpha1.GitSource) { g.Verify.SecretRef.Name = "token" },
@@ -95,8 +95,8 @@ func TestWhatIsVerifiedOnce(t *testing.T) {
 	}
 }
 
-// An unsigned commit is refused before anything of it is read, and is tried again after
-// a while: the Secret may have changed.
+// An unsigned commit is refused before anything of it is read, and is retried after a while: the Secret may have
+// changed.
 func TestWhatIsNotVerified(t *testing.T) {
 	b := newBed(t, nodeSync(verifying(v1alpha1.VerifyHEAD)), signers(func(*corev1.Secret) {}))
 	b.source.unsigned = &signature.Error{Object: "commit 000000000001", Problem: "is not signed", Remedy: "sign it"}
@@ -150,8 +150,8 @@ func TestSecretsOfSigners(t *testing.T) {
 	}
 }
 
-// A signature bears the time of the commit: one that is older than what was verified is
-// an older state, also where its place in the history is not known, and for as long as it is HEAD.
+// A signature covers the time of the commit: one that is older than what was verified is an older state, even if its
+// place in the history is unknown, and while it is HEAD.
 func TestAnOlderSignedCommit(t *testing.T) {
 	b := newBed(t, nodeSync(verifying(v1alpha1.VerifyHEAD)), signers(func(*corev1.Secret) {}))
 	newest, older, other, next := strings.Repeat("1", 40), strings.Repeat("2", 40), strings.Repeat("3", 40), strings.Repeat("4", 40)
@@ -167,7 +167,7 @@ func TestAnOlderSignedCommit(t *testing.T) {
 		{older, -time.Hour, false, true},
 		{other, -30 * time.Minute, false, true}, // newer than the one before, and older than the newest
 		{newest, 0, true, false},
-		{next, -time.Minute, true, false}, // a clock that is behind, and known to be on top
+		{next, -time.Minute, true, false}, // a slow clock, and known to be the newest
 		{other, -30 * time.Minute, false, true},
 		{next, time.Minute, false, false},
 	} {
@@ -183,7 +183,7 @@ func TestAnOlderSignedCommit(t *testing.T) {
 	}
 }
 
-// What could not be tried is tried again at once, and says nothing of the commit.
+// What could not be verified is retried at once, and does not fail the commit.
 func TestVerificationThatWasOvertaken(t *testing.T) {
 	b := newBed(t, nodeSync(verifying(v1alpha1.VerifyRange)), signers(func(*corev1.Secret) {}))
 	b.source.unsigned = &source.StaleError{Revision: "main@sha1:1"}
@@ -203,7 +203,8 @@ func TestVerificationThatWasOvertaken(t *testing.T) {
 	}
 }
 
-// TestPlainHTTPIsWarnedOf: a repository over plain HTTP without verify is reported in a condition and an event, not in Ready.
+// TestPlainHTTPIsWarnedOf shows that a repository over plain HTTP without verify is reported in a condition and an
+// event, not in Ready.
 func TestPlainHTTPIsWarnedOf(t *testing.T) {
 	b := newBed(t, nodeSync(func(*v1alpha1.NodeSync) {}))
 	p := b.at(strings.Repeat("1", 40))

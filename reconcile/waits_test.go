@@ -11,8 +11,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
 )
 
-// TestNoWaitWithoutAReason: at each step of a change of the charts a reconcile says what it
-// waits for, and why, and so does each Stage.
+// TestNoWaitWithoutAReason shows that, at each step of a change of the charts, a reconcile and each Stage report what
+// they wait for, and why.
 func TestNoWaitWithoutAReason(t *testing.T) {
 	steps := []v1alpha1.ChartStep{
 		"", v1alpha1.ChartChecking, v1alpha1.ChartMigrating, v1alpha1.ChartCRDs, v1alpha1.ChartController,

@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 )
 
-// leading makes a bed's Reconciler the leader, with a line for wake-ups.
+// leading makes a bed's Reconciler the leader, with a queue for wake-ups.
 func leading(b *bed, line int) {
 	elected := make(chan struct{})
 	close(elected)
@@ -53,7 +53,8 @@ func TestAPushIsFetchedBeforeTheInterval(t *testing.T) {
 	}
 }
 
-// TestAPushWhileAFetchIsUnderWay: what that fetch brings may be older than the push.
+// TestAPushWhileAFetchIsUnderWay shows that another fetch follows: the one in progress may return an older state than
+// the push.
 func TestAPushWhileAFetchIsUnderWay(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	leading(b, 10)
@@ -71,7 +72,7 @@ func TestAPushWhileAFetchIsUnderWay(t *testing.T) {
 	}
 }
 
-// TestAPushEndsTheWaitAfterAFailure: the push may be what heals it.
+// TestAPushEndsTheWaitAfterAFailure shows that a push triggers a retry: it may fix the failure.
 func TestAPushEndsTheWaitAfterAFailure(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	leading(b, 10)
@@ -91,7 +92,7 @@ func TestAPushEndsTheWaitAfterAFailure(t *testing.T) {
 	}
 }
 
-// TestAStandbyAsksInTheCluster: whoever leads fetches, and sees it as a person's request.
+// TestAStandbyAsksInTheCluster shows that the leader handles a standby's request like a person's, and fetches.
 func TestAStandbyAsksInTheCluster(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	leader := newBed(t, nodeSync(unchanged))
@@ -115,7 +116,7 @@ func TestAStandbyAsksInTheCluster(t *testing.T) {
 	}
 }
 
-// TestWakingEnds: a controller that takes nothing keeps no request for ever.
+// TestWakingEnds shows that a controller that handles nothing does not block a request for ever.
 func TestWakingEnds(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	leading(b, 1)

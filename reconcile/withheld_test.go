@@ -15,8 +15,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestDoubtOutlivesTheRevision: what another NodeSync may have is no candidate yet when the
-// revision counts as applied, and is when that one is known. It is in doubt still.
+// TestDoubtOutlivesTheRevision shows that what another NodeSync may have stays in doubt: it is not yet a candidate for
+// removal when the revision counts as applied, and becomes one when that NodeSync's entries are known.
 func TestDoubtOutlivesTheRevision(t *testing.T) {
 	pool := render.Ref{Kind: render.NodePool, Name: "newest"}
 	for reason, orders := range map[string]map[string]source.Order{
@@ -72,9 +72,9 @@ func TestDoubtOutlivesTheRevision(t *testing.T) {
 	}
 }
 
-// TestARestoredStatusEndsNoDoubt: the status is as it was before the last commits, with no
-// doubt or with a removal that was taken back since. The record of what was applied knows of
-// a newer revision than the one that HEAD was set back to.
+// TestARestoredStatusEndsNoDoubt shows this for a status that was restored from before the last commits, with no doubt
+// or with a removal that was reverted since. The record of what was applied has a newer revision than the one that HEAD
+// was reset to.
 func TestARestoredStatusEndsNoDoubt(t *testing.T) {
 	pool := render.Ref{Kind: render.NodePool, Name: "newest"}
 	newest := "main@sha1:" + strings.Repeat("ab", 20)
@@ -130,7 +130,7 @@ func TestARestoredStatusEndsNoDoubt(t *testing.T) {
 	}
 }
 
-// TestTheRevisionIsRecorded with what was applied, the newest of which anything was written.
+// TestTheRevisionIsRecorded shows that the record contains the newest revision of which anything was written.
 func TestTheRevisionIsRecorded(t *testing.T) {
 	for name, c := range map[string]struct {
 		doubt *v1alpha1.Withheld
