@@ -12,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestApprovedInGit: what plumbline.yaml of HEAD approves is recorded, and needs neither an Approval nor
-// their CRD; an Approval counts all the same.
+// TestApprovedInGit shows that what plumbline.yaml of HEAD approves is recorded, and needs neither an Approval nor its
+// CRD; an Approval still counts.
 func TestApprovedInGit(t *testing.T) {
 	for name, c := range map[string]struct {
 		from    v1alpha1.ApproveFrom
@@ -60,14 +60,14 @@ func TestApprovedInGit(t *testing.T) {
 	}
 }
 
-// TestADigestInGitCountsOnce: what is done is held again as another push brings it back, though the list
-// still has its digest; once HEAD lacks it, it may be added again.
+// TestADigestInGitCountsOnce shows that what was carried out is held again if another push restores it, although the
+// list still has its digest; once HEAD no longer has it, it may be added again.
 func TestADigestInGitCountsOnce(t *testing.T) {
 	status := v1alpha1.NodeSyncStatus{}
 	for _, pass := range []struct {
 		name    string
 		approve []string
-		// held reports whether the guard holds something, and does that the Plan has it to do.
+		// held reports whether the guard holds something, and does whether the Plan carries it out.
 		held, does bool
 		approved   bool
 		says       string

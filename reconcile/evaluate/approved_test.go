@@ -30,7 +30,7 @@ const (
 	otherDigest = "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 )
 
-// guarded are the policy that has Approvals name their author, as it is shipped, and its binding.
+// guarded returns the shipped policy that requires Approvals to name their author, and its binding.
 func guarded(t *testing.T) []client.Object {
 	t.Helper()
 	file, err := os.Open("../../manifests/guard/approvals.yaml")
@@ -50,7 +50,7 @@ func guarded(t *testing.T) []client.Object {
 	return []client.Object{policy, binding}
 }
 
-// approvalBy is an Approval of a minute ago.
+// approvalBy returns an Approval that is one minute old.
 func approvalBy(s *PlanStep, author string, change func(*v1alpha1.Approval)) *v1alpha1.Approval {
 	a := &v1alpha1.Approval{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-" + author, UID: types.UID("uid-" + author), CreationTimestamp: metav1.NewTime(s.Now.Add(-time.Minute))},
@@ -62,7 +62,7 @@ func approvalBy(s *PlanStep, author string, change func(*v1alpha1.Approval)) *v1
 	return a
 }
 
-// api is an API server that has objects, and refuses some verbs.
+// api returns an API server that has objects, and refuses some verbs.
 func api(t *testing.T, refuses string, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -97,31 +97,31 @@ func api(t *testing.T, refuses string, objects ...client.Object) client.Client {
 	}).Build()
 }
 
-// approving is a case of what people have approved, and what comes of it.
+// approving is a case of what people have approved, and its outcome.
 type approving struct {
 	needed int32
 	used   []types.UID
-	// by makes the Approvals.
+	// by returns the Approvals.
 	by func(*PlanStep) []client.Object
-	// serves and unserved are what is known of the watch of Approvals; unguarded is a cluster without
-	// the policy, and refuses a verb that the API server does not allow.
+	// serves and unserved are the state of the watch of Approvals; unguarded is a cluster without the policy, and
+	// refuses is a verb that the API server denies.
 	serves    bool
 	unserved  error
 	unguarded bool
 	refuses   string
-	// approved are those by whom it is recorded as approved, waits those who have approved otherwise.
+	// approved are the people by whom it is recorded as approved, and waits those whose approvals are not enough yet.
 	approved, waits []string
-	// says is in the message, event in an event, and left is how many Approvals are left.
+	// says is in the message, event in an event, and left is the number of remaining Approvals.
 	says, event string
 	left        int
 }
 
-// shown is what is held, with its objects.
+// shown returns what is held, with its objects.
 func shown() *plan.Approvable {
 	return &plan.Approvable{Digest: digest, Outcome: "x", Drained: 30, Entries: []v1alpha1.ApprovedEntry{{Kind: "NodePool", Name: "batch", UID: "b", Nodes: 30}}}
 }
 
-// TestWhatIsApproved of what is held: who counts, what is recorded and what is said.
+// TestWhatIsApproved shows which Approvals of what is held count, and what is recorded and reported.
 func TestWhatIsApproved(t *testing.T) {
 	for name, c := range map[string]approving{
 		"one person": {
@@ -208,7 +208,7 @@ func TestWhatIsApproved(t *testing.T) {
 	}
 }
 
-// weigh has what is held weighed, and compares what comes of it.
+// weigh weighs what is held, and compares the outcome.
 func (c approving) weigh(t *testing.T) {
 	s := planStep(nodeSync(func(n *v1alpha1.NodeSync) {
 		n.Status.UsedApprovals = c.used
@@ -250,8 +250,8 @@ func (c approving) weigh(t *testing.T) {
 	}
 }
 
-// TestNothingIsHeld: Approvals that have counted are remembered as long as they exist, and what was
-// approved as long as the Plan has it to do.
+// TestNothingIsHeld shows that Approvals that have counted are remembered while they exist, and what was approved while
+// the Plan has to carry it out.
 func TestNothingIsHeld(t *testing.T) {
 	batch := v1alpha1.ApprovedPlan{Digest: digest, By: []string{"ann"}, Entries: shown().Entries}
 	s := planStep(nodeSync(func(n *v1alpha1.NodeSync) {

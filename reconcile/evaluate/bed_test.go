@@ -20,10 +20,10 @@ import (
 
 const desiredNamespace = "plumbline-system"
 
-// bed is a cluster of fakes with one NodeSync, and what Steps remember of it.
+// bed is a fake cluster with one NodeSync, and the memory of Steps.
 type bed struct {
 	t *testing.T
-	// client is the API server, and cached what the watch cache has of it.
+	// client is the API server, and cached the watch cache.
 	client, cached client.Client
 	uncached       *readsCounted
 	memory         DesiredMemory
@@ -42,7 +42,7 @@ func (r *readsCounted) Get(ctx context.Context, key client.ObjectKey, object cli
 	return r.Reader.Get(ctx, key, object, opts...)
 }
 
-// newBed has the NodeSync, the Secret "token" and the objects in its cluster.
+// newBed returns a bed whose cluster has the NodeSync, the Secret "token" and the objects.
 func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *bed {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -56,7 +56,7 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 	return &bed{t: t, client: c, cached: c, uncached: &readsCounted{Reader: c}}
 }
 
-// nodeSync is one that plumbline has taken charge of.
+// desiredNodeSync returns a NodeSync that plumbline already manages.
 func desiredNodeSync(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 	sync := &v1alpha1.NodeSync{
 		ObjectMeta: metav1.ObjectMeta{Namespace: desiredNamespace, Name: "prod", UID: "11", Generation: 1},
@@ -68,7 +68,7 @@ func desiredNodeSync(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 
 func desiredUnchanged(*v1alpha1.NodeSync) {}
 
-// step is one of a reconcile of the NodeSync as the cluster has it.
+// step returns a step of a reconcile of the NodeSync in the cluster.
 func (b *bed) step() *DesiredStep {
 	b.t.Helper()
 	sync := &v1alpha1.NodeSync{}

@@ -19,7 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 )
 
-// TestChartsInForce: a tag means the same chart until a commit asks for another version or repository.
+// TestChartsInForce shows that a tag refers to the same chart until a commit sets another version or repository.
 func TestChartsInForce(t *testing.T) {
 	const repository, mirror = "oci://public.ecr.aws/karpenter", "oci://mirror.example.com/karpenter"
 	resolved := func(from, crd, main string) *v1alpha1.ResolvedCharts {
@@ -117,7 +117,7 @@ func TestHostsAreOpenedByTheNodeSync(t *testing.T) {
 		t.Errorf("a host that the secret does not name: %v", err)
 	}
 
-	// A Secret that was changed counts at the next question.
+	// A changed Secret is used for the next request.
 	renewed := secretOf("token", nil)
 	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(renewed), renewed); err != nil {
 		t.Fatal(err)
@@ -131,8 +131,8 @@ func TestHostsAreOpenedByTheNodeSync(t *testing.T) {
 	}
 }
 
-// TestWhatIsExcludedIsNotBroughtBack: the owner of a NodeSync excludes a version, or all
-// charts but some, and then a rollback and a repair do not install it either.
+// TestWhatIsExcludedIsNotBroughtBack shows that neither a rollback nor a repair installs a version, or charts, that the
+// NodeSync excludes.
 func TestWhatIsExcludedIsNotBroughtBack(t *testing.T) {
 	half := strings.Repeat("a", 32)
 	whole := "sha256:" + half + strings.Repeat("b", 32)

@@ -12,8 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// identified are files that know their identities, as those of a commit do, and count how often
-// each is read.
+// identified are files with identities, like those of a commit, that count how often each is read.
 type identified struct {
 	fstest.MapFS
 	mu    sync.Mutex
@@ -45,8 +44,8 @@ spec:
       requirements: [{key: kubernetes.io/arch, operator: In, values: [amd64]}]
 `
 
-// TestWhatIsPreparedIsNotRenderedAgain, but all else of it: what the Set warns of is reported with
-// the Set.
+// TestWhatIsPreparedIsNotRenderedAgain shows this; everything else is repeated: warnings about the Set are reported
+// with the Set.
 func TestWhatIsPreparedIsNotRenderedAgain(t *testing.T) {
 	crds, _, err := schema.Embedded()
 	if err != nil {

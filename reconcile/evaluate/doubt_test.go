@@ -62,8 +62,8 @@ func TestWithhold(t *testing.T) {
 	}
 }
 
-// TestPartOfARevisionCounts: a HEAD that is older than a revision of which something was
-// written lacks that, though the whole of it was never applied.
+// TestPartOfARevisionCounts shows that a HEAD that is older than a partly applied revision causes doubt, although that
+// revision was never applied completely.
 func TestPartOfARevisionCounts(t *testing.T) {
 	for name, c := range map[string]struct {
 		applied, partly, head string
@@ -100,8 +100,7 @@ func TestPartOfARevisionCounts(t *testing.T) {
 	}
 }
 
-// TestTheHostIsAskedForTheHistory only where something would be removed, and not again
-// and again.
+// TestTheHostIsAskedForTheHistory only if something would be removed, and not repeatedly.
 func TestTheHostIsAskedForTheHistory(t *testing.T) {
 	newest := plan.Candidate{Ref: render.Ref{Kind: render.NodePool, Name: "newest"}, UID: "1", Held: true, Reason: v1alpha1.ReasonHistoryUnknown}
 	cases := map[string]struct {
@@ -156,8 +155,8 @@ func TestTheHostIsAskedForTheHistory(t *testing.T) {
 	}
 }
 
-// TestAStatusWithoutARevision: whatever else is written into a status, as long as it knows
-// of no revision that was applied it counts as lost.
+// TestAStatusWithoutARevision shows that a status that contains no applied revision counts as lost, whatever else it
+// contains.
 func TestAStatusWithoutARevision(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		status := v1alpha1.NodeSyncStatus{

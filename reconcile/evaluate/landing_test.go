@@ -28,7 +28,7 @@ spec:
       requirements: [{key: kubernetes.io/arch, operator: In, values: [amd64]}]
 `
 
-// TestWhereItsPodsGoIsAsked of a Plan that ends nodes, and of no other; what is said of it counts.
+// TestWhereItsPodsGoIsAsked shows that only a Plan that terminates nodes is simulated, and that the result counts.
 func TestWhereItsPodsGoIsAsked(t *testing.T) {
 	lost := plan.Landing{Nowhere: map[string][]plan.Unschedulable{"b": {{Pod: "web/x", Reason: "no room"}}}}
 	for name, c := range map[string]struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// TestTwoFirstInstallsInOneInstant: what the other one has recorded may not be in the cache yet.
+// TestTwoFirstInstallsInOneInstant shows that the cache is bypassed: it may not have the other NodeSync's record yet.
 func TestTwoFirstInstallsInOneInstant(t *testing.T) {
 	younger := desiredNodeSync(func(n *v1alpha1.NodeSync) { n.CreationTimestamp = metav1.Unix(200, 0) })
 	older := desiredNodeSync(func(n *v1alpha1.NodeSync) {
@@ -28,8 +28,7 @@ func TestTwoFirstInstallsInOneInstant(t *testing.T) {
 	}
 }
 
-// TestOneNodeSyncManagesTheCharts: the later one is refused, by the name of the
-// earlier.
+// TestOneNodeSyncManagesTheCharts shows that the later one is refused, and that the error names the earlier one.
 func TestOneNodeSyncManagesTheCharts(t *testing.T) {
 	other := func(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 		return desiredNodeSync(func(n *v1alpha1.NodeSync) {

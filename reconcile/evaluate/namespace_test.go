@@ -7,7 +7,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 )
 
-// TestCheckNamespace: a commit that names a namespace in which the daemon reads nothing is refused before anything is read.
+// TestCheckNamespace shows that a commit is refused that names a namespace in which the daemon may not read.
 func TestCheckNamespace(t *testing.T) {
 	for name, c := range map[string]struct {
 		served []string

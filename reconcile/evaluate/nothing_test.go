@@ -12,7 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestNothingRenderedIsNothingPlanned: without a Set all leaves where the nodes are to end, and nothing otherwise.
+// TestNothingRenderedIsNothingPlanned shows that, without a Set, everything is removed if the nodes are to be
+// terminated, and nothing otherwise.
 func TestNothingRenderedIsNothingPlanned(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {

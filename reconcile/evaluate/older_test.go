@@ -11,8 +11,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestChartsWaitForTheHistory that the host has not been asked for yet, and not for one that it
-// does not know.
+// TestChartsWaitForTheHistory shows that a change of the charts waits while the Git host was not queried yet, and not
+// if it does not know the history.
 func TestChartsWaitForTheHistory(t *testing.T) {
 	for name, c := range map[string]struct {
 		charts  bool
@@ -46,7 +46,7 @@ func TestChartsWaitForTheHistory(t *testing.T) {
 	}
 }
 
-// TestALostRecordIsADoubt beside the ones that the status knows of.
+// TestALostRecordIsADoubt shows this, in addition to the doubts from the status.
 func TestALostRecordIsADoubt(t *testing.T) {
 	for name, c := range map[string]struct {
 		order source.Order

@@ -22,16 +22,15 @@ func setWith(names ...string) *render.Set {
 	return set
 }
 
-// TestWhatIsKnownOfOthers: a NodeSync counts as heard when its newest revision was
-// rendered, and that is as new as ours.
+// TestWhatIsKnownOfOthers shows that a NodeSync is up to date if its newest revision was rendered, and is as new as
+// ours.
 func TestWhatIsKnownOfOthers(t *testing.T) {
 	elsewhere := func(n *v1alpha1.NodeSync) {
 		n.Spec.Source.Git = &v1alpha1.GitSource{URL: "https://git.example.com/acme/other.git"}
 	}
 	cases := map[string]struct {
 		change func(*v1alpha1.NodeSync)
-		// heard is how long before our fetch the one began that it has rendered;
-		// negative where it has rendered none.
+		// heard is how long before our fetch its rendered fetch began; negative if it has rendered none.
 		heard time.Duration
 		want  plan.OtherSync
 	}{
@@ -72,7 +71,7 @@ func TestWhatIsKnownOfOthers(t *testing.T) {
 				c.want.Entries = map[render.Ref]bool{{Kind: render.NodePool, Name: "a"}: true}
 			}
 			if len(got) == 1 && !got[0].Known {
-				got[0].Entries = nil // of no account
+				got[0].Entries = nil // irrelevant
 			}
 			if diff := cmp.Diff([]plan.OtherSync{c.want}, got); diff != "" {
 				t.Errorf("others (-want +got):\n%s", diff)
@@ -81,8 +80,8 @@ func TestWhatIsKnownOfOthers(t *testing.T) {
 	}
 }
 
-// TestADrainWaitsForWhatOthersHave: they are fetched for once it is seen, and a clock that
-// is put back makes nobody wait for it.
+// TestADrainWaitsForWhatOthersHave shows that others fetch once the drain is noticed, and that a clock that is set back
+// makes no NodeSync wait for it.
 func TestADrainWaitsForWhatOthersHave(t *testing.T) {
 	s := planStep(nodeSync(func(n *v1alpha1.NodeSync) {
 		now := metav1.Now()
@@ -109,8 +108,8 @@ func TestADrainWaitsForWhatOthersHave(t *testing.T) {
 	}
 }
 
-// TestOneThatWaitsIsWokenByNews: once for each that is new, and its neighbour on the
-// repository is fetched for.
+// TestOneThatWaitsIsWokenByNews shows that it is triggered once for each new Set, and that others on the same
+// repository fetch.
 func TestOneThatWaitsIsWokenByNews(t *testing.T) {
 	s, other := planStep(nodeSync(unchanged)), another(unchanged)
 	fetched := map[types.NamespacedName]time.Time{}
@@ -143,8 +142,8 @@ func TestOneThatWaitsIsWokenByNews(t *testing.T) {
 	}
 }
 
-// TestOneThatIsNotHeardIsWaitedForSince the first reconcile that has waited for it, so that the
-// wait can count as stalled, until it is heard.
+// TestOneThatIsNotHeardIsWaitedForSince the first reconcile that waits for it, so that the wait can count as stalled,
+// until its entries are known.
 func TestOneThatIsNotHeardIsWaitedForSince(t *testing.T) {
 	s, other := planStep(nodeSync(unchanged)), another(unchanged)
 	all := []v1alpha1.NodeSync{*s.Sync, *other}

@@ -14,7 +14,7 @@ import (
 
 const namespace = "plumbline-system"
 
-// nodeSync is one that follows a branch.
+// nodeSync returns a NodeSync that follows a branch.
 func nodeSync(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 	sync := &v1alpha1.NodeSync{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "prod", UID: "11", Generation: 1},
@@ -29,7 +29,7 @@ func nodeSync(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 
 func unchanged(*v1alpha1.NodeSync) {}
 
-// another is a second NodeSync, on the repository of the first.
+// another returns a second NodeSync, on the same repository.
 func another(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 	return nodeSync(func(n *v1alpha1.NodeSync) {
 		n.Name, n.UID = "gpu", "22"
@@ -37,7 +37,7 @@ func another(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 	})
 }
 
-// step is the planning of a first reconcile.
+// planStep returns the planning step of a first reconcile.
 func planStep(sync *v1alpha1.NodeSync) *PlanStep {
 	return &PlanStep{
 		PlanTools: PlanTools{Registry: &Registry{}, Namespace: namespace, Takes: func(*v1alpha1.NodeSync) bool { return true }, ServesApprovals: func() (bool, error) { return true, nil }, Fetch: func(types.NamespacedName, time.Time) {}},

@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// frozen is a suspended NodeSync that a step of another one asks for its entries.
+// frozen is a suspended NodeSync whose entries a step of another one requests.
 type frozen struct {
 	*PlanStep
 	all     []v1alpha1.NodeSync
@@ -56,7 +56,7 @@ func (f *frozen) answers(t *testing.T) (woken []types.NamespacedName) {
 	return woken
 }
 
-// awaits has the step wait for what others have.
+// awaits makes the step wait for what others have.
 func (f *frozen) awaits() {
 	f.awaitOthers(&plan.Plan{Kept: []plan.Kept{{By: "plumbline-system/gpu"}}}, f.all, false)
 }
@@ -66,8 +66,8 @@ const (
 	gpuPool      = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: batch}\nspec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}}}}\n"
 )
 
-// TestASuspendedNodeSyncIsRead for one that waits to know what it has, wherever its Git is:
-// it renders nothing for itself.
+// TestASuspendedNodeSyncIsRead shows that its entries are read, from any Git, for a NodeSync that waits for them: it
+// renders nothing for itself.
 func TestASuspendedNodeSyncIsRead(t *testing.T) {
 	folder := func(nodes string) fstest.MapFS {
 		return fstest.MapFS{"gpu/plumbline.yaml": {Data: []byte(gpuKarpenter)}, "gpu/nodes.yaml": {Data: []byte(nodes)}}
@@ -113,7 +113,8 @@ func TestASuspendedNodeSyncIsRead(t *testing.T) {
 	}
 }
 
-// TestACommandAsksTheOthers: where it stands in for the daemon, no reconcile of their own says what they have.
+// TestACommandAsksTheOthers shows that a command that replaces the daemon requests the entries of others: no reconciles
+// of their own report them.
 func TestACommandAsksTheOthers(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.NodeSync){
 		"one that is suspended": unchanged,
@@ -142,8 +143,8 @@ func TestACommandAsksTheOthers(t *testing.T) {
 	}
 }
 
-// TestAWaitForWhatAnotherHasIsTimed: one that is known to have it, and does not apply it, is waited for
-// like one of which is unknown, until nothing waits for it.
+// TestAWaitForWhatAnotherHasIsTimed shows that the wait for a NodeSync that is known to have an entry and does not
+// apply it is timed like that for unknown entries, until nothing waits for it.
 func TestAWaitForWhatAnotherHasIsTimed(t *testing.T) {
 	f := newFrozen(unchanged)
 	f.files = fstest.MapFS{"gpu/plumbline.yaml": {Data: []byte(gpuKarpenter)}, "gpu/nodes.yaml": {Data: []byte(gpuPool)}}
@@ -163,8 +164,7 @@ func TestAWaitForWhatAnotherHasIsTimed(t *testing.T) {
 	}
 }
 
-// TestASuspendedNodeSyncIsReadAgain for each commit, and where it could not be read only
-// after the retry interval.
+// TestASuspendedNodeSyncIsReadAgain for each commit, and after a failure only after the retry interval.
 func TestASuspendedNodeSyncIsReadAgain(t *testing.T) {
 	f := newFrozen(unchanged)
 	f.files = fstest.MapFS{}

@@ -29,9 +29,8 @@ spec:
   securityGroupSelectorTerms: [{id: sg-1}]
 `
 
-// TestAWSIsAskedForSuchAChangeOnly: a Plan without a change of selectors asks nothing; one with such
-// a change weighs what AWS says, and is looked at again soon where that is unavailable and it is
-// held for that.
+// TestAWSIsAskedForSuchAChangeOnly shows that AWS is queried only for a Plan with a change of selectors, which takes
+// the answer into account; if AWS is unavailable and the change is held for that, another reconcile follows soon.
 func TestAWSIsAskedForSuchAChangeOnly(t *testing.T) {
 	answered := plan.Answer{Subnets: plan.Resolved[string]{Found: []string{"subnet-0002"}}, Running: map[string]plan.Running{
 		"aws:///a/i-1": {Subnet: "subnet-0002"}, "aws:///a/i-2": {Subnet: "subnet-0001"},
@@ -44,7 +43,7 @@ func TestAWSIsAskedForSuchAChangeOnly(t *testing.T) {
 		nodes  int
 		asked  int
 		wakes  bool
-		// policy denies what is on more than one node, and denied reports that it does.
+		// policy denies changes to more than one node, and denied reports that it does.
 		policy, denied bool
 	}{
 		"nothing changes":        {git: someClass, answer: &answered},

@@ -10,8 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestACommitThatTakesTooLongIsNotRenderedAgain for a while, unless it changes or a person
-// asks.
+// TestACommitThatTakesTooLongIsNotRenderedAgain for a while, unless it changes or a person requests a reconcile.
 func TestACommitThatTakesTooLongIsNotRenderedAgain(t *testing.T) {
 	b := newBed(t, desiredNodeSync(desiredUnchanged))
 	at := func(revision, attempt string) (*DesiredStep, renderKey) {

@@ -12,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestAWaitOutlivesARestart: since when a NodeSync that fails is waited for is read off the
-// status, where the last daemon has left it; else it would never count as stalled.
+// TestAWaitOutlivesARestart shows that the start of a wait for a failing NodeSync is read from the status: otherwise,
+// it would never count as stalled.
 func TestAWaitOutlivesARestart(t *testing.T) {
 	since := time.Date(2026, 3, 1, 11, 50, 0, 0, time.UTC)
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

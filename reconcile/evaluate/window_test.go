@@ -8,7 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestAPassAtTheWindow is asked for where something waits for it, and not otherwise.
+// TestAPassAtTheWindow shows that a reconcile is scheduled for the window only if something waits for it.
 func TestAPassAtTheWindow(t *testing.T) {
 	opens := time.Date(2026, 3, 1, 22, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
