@@ -16,8 +16,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
-// TestAStoppedRolloutIsSaid: the commit fails with the pool, what resumes it and the cause, and
-// RolledOut has the same; what goes wrong in another way stays so.
+// TestAStoppedRolloutIsSaid shows that the commit fails with the pool, what resumes it and the cause, and that
+// RolledOut has the same; other failures stay as they are.
 func TestAStoppedRolloutIsSaid(t *testing.T) {
 	at := metav1.Unix(5, 0)
 	failed := v1alpha1.PoolRollout{Pool: "general", Reason: v1alpha1.BrakeFailedLaunches, Message: "the nodes of 3 launches in a row have not joined the cluster", BrakedAt: &at}
@@ -78,8 +78,8 @@ func TestAStoppedRolloutIsSaid(t *testing.T) {
 	}
 }
 
-// TestACommitUponAFailingRollout waits for the older one that has begun it, and that one fails; where this commit has
-// begun any of them, or none has, it fails itself.
+// TestACommitUponAFailingRollout waits for the older one that has started it, which fails; if this commit has started
+// any of them, or none has, it fails itself.
 func TestACommitUponAFailingRollout(t *testing.T) {
 	at := metav1.Unix(5, 0)
 	of := func(pool, commit string) v1alpha1.PoolRollout {
@@ -124,8 +124,8 @@ func TestACommitUponAFailingRollout(t *testing.T) {
 	}
 }
 
-// TestMissingNodesHaveOneState: the commit status, the condition and the state that people read agree on nodes that are
-// missing because launches fail.
+// TestMissingNodesHaveOneState shows that the commit status, the condition and the state in summaries agree on nodes
+// that are missing because launches fail.
 func TestMissingNodesHaveOneState(t *testing.T) {
 	const short = "1 of 2 nodes of NodePool/web"
 	began := metav1.Unix(5, 0)

@@ -39,7 +39,7 @@ func TestStagesKeepSince(t *testing.T) {
 	}
 }
 
-// TestStagesOfABrokenCommit: where nothing was rendered, the stages stay.
+// TestStagesOfABrokenCommit shows that the stages stay if nothing was rendered.
 func TestStagesOfABrokenCommit(t *testing.T) {
 	before := []v1alpha1.StageStatus{{Name: "CRDs", State: v1alpha1.StageDone}}
 	if diff := cmp.Diff(before, (&Step{}).listStages(before)); diff != "" {
@@ -55,7 +55,7 @@ func setOf(refs ...render.Ref) *render.Set {
 	return set
 }
 
-// TestStages says how far each has come; the first definition that is not Ready speaks.
+// TestStages shows how far each has come; the message is that of the first definition that is not Ready.
 func TestStages(t *testing.T) {
 	class, general, batch := render.Ref{Kind: render.EC2NodeClass, Name: "default"}, render.Ref{Kind: render.NodePool, Name: "general"}, render.Ref{Kind: render.NodePool, Name: "batch"}
 	yes := cluster.Readiness{Ready: true}
@@ -96,8 +96,8 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestHeldRemovalsDoNotHideTheCharts: a commit can have more than one thing that a person
-// has to act on, and each is in the message, the refusal of the charts first.
+// TestHeldRemovalsDoNotHideTheCharts shows that the message has everything in a commit that a person has to act on, the
+// refusal of the charts first.
 func TestHeldRemovalsDoNotHideTheCharts(t *testing.T) {
 	contradiction := &contradiction.Error{What: "values.settings.clusterName", Given: "b", Field: "cluster.name", Want: "a", Why: "both cannot hold"}
 	stalledSince := metav1.NewTime(time.Unix(0, 0))
@@ -108,7 +108,7 @@ func TestHeldRemovalsDoNotHideTheCharts(t *testing.T) {
 		found   Found
 		removal v1alpha1.Removal
 		reason  string
-		// words are of the message, in their order, and brief of the commit status.
+		// words are in the message, in this order, and brief in the commit status.
 		words, brief []string
 	}{
 		"refused": {
@@ -162,7 +162,7 @@ func TestHeldRemovalsDoNotHideTheCharts(t *testing.T) {
 	}
 }
 
-// inOrder looks for words in a text, each behind the one before.
+// inOrder looks for words in a text, each after the previous one.
 func inOrder(t *testing.T, text string, words []string) {
 	t.Helper()
 	rest := text
@@ -176,7 +176,8 @@ func inOrder(t *testing.T, text string, words []string) {
 	}
 }
 
-// TestABriefNamesTheBudget: a commit status has 140 characters, and a long message names the PodDisruptionBudget at its end.
+// TestABriefNamesTheBudget shows this although a commit status has 140 characters, and a long message names the
+// PodDisruptionBudget at its end.
 func TestABriefNamesTheBudget(t *testing.T) {
 	removals := []v1alpha1.Removal{{
 		Kind: render.NodePool, Name: "batch", Phase: v1alpha1.RemovalDraining, Remaining: 2,

@@ -22,7 +22,7 @@ import (
 
 var general = render.Ref{Kind: render.NodePool, Name: "general"}
 
-// TestDriftsOf: what another client has changed, and whether this reconcile has put it right.
+// TestDriftsOf shows what another client has changed, and whether this reconcile has corrected it.
 func TestDriftsOf(t *testing.T) {
 	edited := plan.Change{Ref: general, Drift: true, Live: &unstructured.Unstructured{}, Editors: []string{"kubectl-edit"}, Fields: []plan.Field{{Path: "spec.weight", From: "7"}, {Path: "spec.limits.cpu", From: "200", To: "100"}}}
 	with := func(c plan.Change, action plan.Action) plan.Change { c.Action = action; return c }
@@ -51,8 +51,8 @@ func TestDriftsOf(t *testing.T) {
 	}
 }
 
-// TestDriftIsKeptForADay: what differs stays from one reconcile to the next with its first time; what was put
-// right is named for a day.
+// TestDriftIsKeptForADay shows that what differs keeps its first time from one reconcile to the next, and that what was
+// corrected is named for 24 hours.
 func TestDriftIsKeptForADay(t *testing.T) {
 	sync := &v1alpha1.NodeSync{}
 	pass := func(at int64, drifts ...Drift) (list string) {
@@ -105,7 +105,8 @@ func TestNodesThatDriftByNoCommitAreDrift(t *testing.T) {
 	}
 }
 
-// TestAppliedIsSaidOfWhatIsApplied, whatever the nodes do, and of all of it: charts and removals, too.
+// TestAppliedIsSaidOfWhatIsApplied shows this whatever the nodes do, and only if everything is applied, including
+// charts and removals.
 func TestAppliedIsSaidOfWhatIsApplied(t *testing.T) {
 	broken := &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonUpgradeFailed, Err: errors.New("no such version")}
 	var frozen, unpooled Found
@@ -143,7 +144,8 @@ func TestAppliedIsSaidOfWhatIsApplied(t *testing.T) {
 	}
 }
 
-// TestNodeDriftNamesItsInputs: the status on a commit says what nodes drift by, if not by its changes.
+// TestNodeDriftNamesItsInputs shows that the status on a commit names what has outdated nodes, if not the commit's
+// changes.
 func TestNodeDriftNamesItsInputs(t *testing.T) {
 	sync := &v1alpha1.NodeSync{}
 	sync.Status.Rollout = &v1alpha1.Rollout{Nodes: 3, Outdated: 3, Reasons: []string{"AMIDrift", "NodePoolDrifted"}, Inputs: []v1alpha1.DriftInput{
@@ -155,7 +157,7 @@ func TestNodeDriftNamesItsInputs(t *testing.T) {
 		t.Errorf("%s: %s", update.State, update.Description)
 	}
 
-	// Beside the rollout of a commit, only the pools that it has not outdated are named.
+	// During the rollout of a commit, only the pools that it has not outdated are named.
 	sync.Status.Rollout.Revision, sync.Status.Rollout.Inputs = "main@sha1:2", sync.Status.Rollout.Inputs[:1]
 	update, _ = s.sayDrift(report.Update{})
 	if want := "nodes are outdated by no commit of this NodeSync: NodePool/a: AMIDrift: ami-1 → ami-2 (al2023@latest)"; update.Description != want || update.State != report.Failure {
@@ -167,8 +169,8 @@ func TestNodeDriftNamesItsInputs(t *testing.T) {
 	}
 }
 
-// TestInstancesThatDiffer are in the status with since when, in a condition with an event when they
-// change, and in the commit status about drift; no more once none differs, or nobody compares.
+// TestInstancesThatDiffer are in the status with since when, in a condition with an event when they change, and in the
+// commit status about drift; no longer once none differs, or comparisons are turned off.
 func TestInstancesThatDiffer(t *testing.T) {
 	one := v1alpha1.DriftedInstance{ID: "i-1", NodeClaim: "general-1", Pool: "general", Message: "tag team is missing"}
 	other := v1alpha1.DriftedInstance{ID: "i-2", Pool: "general", Message: "no NodeClaim has it"}
@@ -227,8 +229,8 @@ func TestInstancesThatDiffer(t *testing.T) {
 	}
 }
 
-// TestTerminationsThatAreStalled are in the status, a condition with an event when they change, and the drift status of the
-// commit, until they are over; a reconcile that has not come so far leaves what was there without its command.
+// TestTerminationsThatAreStalled are in the status, a condition with an event when they change, and the drift status of
+// the commit, until they are over; a reconcile that did not check keeps them without the command.
 func TestTerminationsThatAreStalled(t *testing.T) {
 	one := v1alpha1.Termination{
 		Kind: "NodeClaim", Name: "general-1", Node: "ip-1", Pool: "general", Since: metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)),

@@ -18,8 +18,8 @@ import (
 
 const secret = "hunter2hunter2"
 
-// TestWhatWasHiddenStaysHidden for the change after: the controller of before may
-// still be told of.
+// TestWhatWasHiddenStaysHidden shows that the previous secrets stay hidden after the next change: errors of the
+// previous controller may still be reported.
 func TestWhatWasHiddenStaysHidden(t *testing.T) {
 	m := &Memory{}
 	for _, secret := range []string{"first-one", "second-one", "second-one"} {
@@ -34,8 +34,8 @@ func TestWhatWasHiddenStaysHidden(t *testing.T) {
 	}
 }
 
-// fill puts a text into every string and every error of a value, however deep, and
-// returns by which fields each is reached; those of names apart.
+// fill puts a text into every string and every error of a value, at any depth, and returns the fields that lead to
+// each; those of names separately.
 func fill(t *testing.T, v reflect.Value, path, text string, isName bool) (words, names []string) {
 	t.Helper()
 	add := func() ([]string, []string) {
@@ -60,7 +60,7 @@ func fill(t *testing.T, v reflect.Value, path, text string, isName bool) (words,
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
 			if !f.IsExported() {
-				continue // of a time
+				continue // inside a time
 			}
 			w, n := fill(t, v.Field(i), path+"."+f.Name, text, isName || f.Tag.Get("redact") == notRedacted)
 			words, names = append(words, w...), append(names, n...)
@@ -82,7 +82,7 @@ func fill(t *testing.T, v reflect.Value, path, text string, isName bool) (words,
 	return words, names
 }
 
-// read is what fill has put in, as it is by now.
+// read returns the current values of what fill has set.
 func read(v reflect.Value, path string, into map[string]string) {
 	switch {
 	case v.Type() == reflect.TypeFor[*fault.Error](), v.Type() == reflect.TypeFor[error]():
@@ -106,8 +106,7 @@ func read(v reflect.Value, path string, into map[string]string) {
 	}
 }
 
-// TestEveryFindingIsRedacted: whatever field is added to Found is redacted, too, unless
-// it is tagged to be a name.
+// TestEveryFindingIsRedacted shows that every field of Found is redacted, unless its tag says that it is a name.
 func TestEveryFindingIsRedacted(t *testing.T) {
 	s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: &Memory{}}
 	words, names := fill(t, reflect.ValueOf(&s.Found).Elem(), "Found", "it is "+secret, false)
@@ -130,8 +129,8 @@ func TestEveryFindingIsRedacted(t *testing.T) {
 	}
 }
 
-// statusNames are the texts of a status that identify something, or that no message
-// goes into: removals and upgrades go by them. Every other text has to be redacted.
+// statusNames are the texts of a status that identify something, or that contain no message: removals and upgrades
+// depend on them. Every other text must be redacted.
 func statusNames() []string {
 	return []string{
 		"status.ReconcileRequestStatus.LastHandledReconcileAt",
@@ -187,12 +186,12 @@ func statusNames() []string {
 		"status.Removals.Approved",
 		"status.Held.Digest",
 		"status.Held.Outcome",
-		"status.Held.Summary", // of numbers
+		"status.Held.Summary", // only numbers
 		"status.Held.Entries.Kind",
 		"status.Held.Entries.Name",
 		"status.Held.Entries.Definition",
 		"status.Held.Entries.UnschedulablePods.Workload",
-		"status.Held.Approvers", // who it was is known by nothing else
+		"status.Held.Approvers", // nothing else records who it was
 		"status.Approved.Digest",
 		"status.Approved.By",
 		"status.Approved.Entries.Kind",
@@ -214,8 +213,8 @@ func statusNames() []string {
 	}
 }
 
-// TestEveryMessageOfAStatusIsRedacted: whoever adds a text to the status says here that
-// it is a name, calls it Message or Failure, or gives it the tag redact:"hide".
+// TestEveryMessageOfAStatusIsRedacted: a new text of the status must be listed here as a name, be called Message or
+// Failure, or have the tag redact:"hide".
 func TestEveryMessageOfAStatusIsRedacted(t *testing.T) {
 	s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: &Memory{}}
 	texts, _ := fill(t, reflect.ValueOf(&s.Sync.Status).Elem(), "status", "it is "+secret, false)
@@ -231,8 +230,7 @@ func TestEveryMessageOfAStatusIsRedacted(t *testing.T) {
 	}
 }
 
-// TestRedactedErrorsKeepTheirClass, and are cut for a commit status after they are
-// redacted.
+// TestRedactedErrorsKeepTheirClass shows this, and that they are truncated for a commit status after they are redacted.
 func TestRedactedErrorsKeepTheirClass(t *testing.T) {
 	s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: &Memory{}}
 	s.Fault = &fault.Error{Class: fault.Terminal, Reason: "Refused", Err: errors.New(secret)}
@@ -247,11 +245,10 @@ func TestRedactedErrorsKeepTheirClass(t *testing.T) {
 	}
 }
 
-// mayBeLost are the fields of a status that the least of one does not have, as the next reconcile finds
-// what they say again.
+// mayBeLost are the fields that a minimal status omits, because the next reconcile finds their values again.
 func mayBeLost() []string {
 	return []string{
-		"Conditions", // but for those that say so
+		"Conditions", // except those that report this
 		"Drift",
 		"Held.Message",
 		"Instances",
@@ -265,7 +262,7 @@ func mayBeLost() []string {
 	}
 }
 
-// kept are those that it has: a reconcile goes by them, and finds them nowhere else.
+// kept are those that it has: a reconcile depends on them, and finds them nowhere else.
 func kept() []string {
 	return []string{
 		"ReconcileRequestStatus",
@@ -295,8 +292,8 @@ func kept() []string {
 	}
 }
 
-// TestTheLeastOfAStatusHasItsRecords: whoever adds a field to the status says here whether it may be lost
-// while the API server refuses the whole of it.
+// TestTheLeastOfAStatusHasItsRecords: a new field of the status must be listed here as one that may be lost, or be
+// kept, while the API server refuses the whole status.
 func TestTheLeastOfAStatusHasItsRecords(t *testing.T) {
 	whole := v1alpha1.NodeSyncStatus{}
 	occupy(t, reflect.ValueOf(&whole).Elem(), "status")
@@ -318,7 +315,7 @@ func TestTheLeastOfAStatusHasItsRecords(t *testing.T) {
 	}
 }
 
-// occupy gives a value another one than the zero value to each of its fields, however deep.
+// occupy sets each field of a value, at any depth, to a non-zero value.
 func occupy(t *testing.T, v reflect.Value, path string) {
 	t.Helper()
 	if v.Type() == reflect.TypeFor[metav1.Time]() {
@@ -347,7 +344,7 @@ func occupy(t *testing.T, v reflect.Value, path string) {
 	}
 }
 
-// differing are the fields in which two values differ, the outermost that are there in one of them only.
+// differing returns the fields in which two values differ, the outermost that only one of them has.
 func differing(a, b reflect.Value, path string) []string {
 	if reflect.DeepEqual(a.Interface(), b.Interface()) {
 		return nil
@@ -372,7 +369,7 @@ func differing(a, b reflect.Value, path string) []string {
 	return []string{path}
 }
 
-// TestRedactionChangesNothingThatIsShared: what a conclusion is given may be kept by whoever found it.
+// TestRedactionChangesNothingThatIsShared shows this because callers may keep what they pass to a conclusion.
 func TestRedactionChangesNothingThatIsShared(t *testing.T) {
 	shared := &v1alpha1.InstanceDrift{Failure: "it is " + secret}
 	pools := []v1alpha1.PoolRollout{{Pool: "web", Proposal: &v1alpha1.RevertProposal{Message: "it is " + secret}}}

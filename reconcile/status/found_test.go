@@ -18,8 +18,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestLaunchesAreRecalledAfterARestart: what was said to get no nodes is not a success because nobody
-// remembers it, until Karpenter has had the time to try again, or there is a node.
+// TestLaunchesAreRecalledAfterARestart shows that a pool that was reported to get no nodes is not a success after a
+// restart, until Karpenter has had the time to try again, or there is a node.
 func TestLaunchesAreRecalledAfterARestart(t *testing.T) {
 	at := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	said := []rollout.LaunchFailure{{Pool: "a", Why: "no capacity; in no zone"}, {Pool: "b", Why: "no subnet"}}
@@ -69,7 +69,8 @@ func TestLaunchesAreRecalledAfterARestart(t *testing.T) {
 	}
 }
 
-// TestEveryPoolThatGetsNoNodesIsRecalled, whatever the condition has room for, and in the words that were reported.
+// TestEveryPoolThatGetsNoNodesIsRecalled shows this for pools that do not fit into the condition, with the reported
+// message.
 func TestEveryPoolThatGetsNoNodesIsRecalled(t *testing.T) {
 	at := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	var many []rollout.LaunchFailure
@@ -93,8 +94,8 @@ func TestEveryPoolThatGetsNoNodesIsRecalled(t *testing.T) {
 	}
 }
 
-// TestDeletionUnguarded: the condition lasts as long as what it says, an event says when that ends, and
-// a reconcile that has not looked changes nothing.
+// TestDeletionUnguarded shows that the condition lasts as long as the problem, that an event reports the end, and that
+// a reconcile that did not check changes nothing.
 func TestDeletionUnguarded(t *testing.T) {
 	missing := deletion.Answer{Looked: true, Known: true, Missing: []string{"the binding is missing"}}
 	altered := deletion.Answer{Looked: true, Known: true, Altered: []string{"the policy was altered: spec.validations"}}
@@ -128,8 +129,8 @@ func TestDeletionUnguarded(t *testing.T) {
 	}
 }
 
-// TestKarpenterDenied: the condition lasts as long as the policy denies Karpenter's controller, and a reconcile that has not
-// looked changes nothing.
+// TestKarpenterDenied shows that the condition lasts as long as the policy denies Karpenter's controller, and that a
+// reconcile that did not check changes nothing.
 func TestKarpenterDenied(t *testing.T) {
 	denied := deletion.Denial{Looked: true, Accounts: []string{"system:serviceaccount:karpenter:blue"}}
 	sync := &v1alpha1.NodeSync{}
@@ -159,7 +160,7 @@ func TestKarpenterDenied(t *testing.T) {
 	}
 }
 
-// TestChartsUnguarded: the condition lasts as long as a policy below the daemon is missing or altered.
+// TestChartsUnguarded shows that the condition lasts as long as a policy that limits the daemon is missing or altered.
 func TestChartsUnguarded(t *testing.T) {
 	sync := &v1alpha1.NodeSync{}
 	for i, c := range []struct {
@@ -185,8 +186,8 @@ func TestChartsUnguarded(t *testing.T) {
 	}
 }
 
-// TestARescueIsReported in a condition, with an event as it begins, and in the commit status; a reconcile without
-// a Set changes nothing of it.
+// TestARescueIsReported in a condition, with an event when it starts, and in the commit status; a reconcile without a
+// Set changes nothing.
 func TestARescueIsReported(t *testing.T) {
 	pool := func(name string) render.Ref { return render.Ref{Kind: render.NodePool, Name: name} }
 	rescue := render.Rescue{
@@ -226,7 +227,7 @@ func TestARescueIsReported(t *testing.T) {
 	}
 }
 
-// TestOrphansAreReported as long as they have nodes.
+// TestOrphansAreReported while they have nodes.
 func TestOrphansAreReported(t *testing.T) {
 	sync := &v1alpha1.NodeSync{}
 	for i, c := range []struct {

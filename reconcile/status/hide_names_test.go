@@ -11,8 +11,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestNamesAreNotRedacted: a Secret may hold the very word that names a pool or a reason, by
-// which other findings are known.
+// TestNamesAreNotRedacted shows this because a Secret may contain the same word as the name of a pool or a reason, by
+// which other findings are identified.
 func TestNamesAreNotRedacted(t *testing.T) {
 	s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: &Memory{}}
 	s.LaunchFailures = []rollout.LaunchFailure{{Pool: secret, Why: secret}}
@@ -27,8 +27,8 @@ func TestNamesAreNotRedacted(t *testing.T) {
 	}
 }
 
-// TestAGuessInANameIsNotConfirmed: who may name definitions learns of no name that it is a Secret's,
-// and of a Secret nothing by what looks like a name.
+// TestAGuessInANameIsNotConfirmed shows that people who may name definitions do not learn whether a Secret contains a
+// name, or something that looks like a name.
 func TestAGuessInANameIsNotConfirmed(t *testing.T) {
 	before := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{Removals: []v1alpha1.Removal{{Kind: render.NodePool, Name: "old-4711"}}}}
 	s := &Step{Sync: &v1alpha1.NodeSync{}, Before: before, Memory: &Memory{}}

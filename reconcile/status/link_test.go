@@ -6,7 +6,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// TestWhereStatusesLink: what the NodeSync says, then the page, then the folder of the commit.
+// TestWhereStatusesLink shows the order: the NodeSync's targetURL, the page, the folder of the commit.
 func TestWhereStatusesLink(t *testing.T) {
 	sync := &v1alpha1.NodeSync{}
 	sync.Name, sync.Spec.Path = "prod", "./nodes"

@@ -17,8 +17,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// measured are the metrics of a NodeSync after a reconcile, but for those that are 0, by their name and their labels besides
-// the NodeSync's.
+// measured returns the metrics of a NodeSync after a reconcile, except those that are 0, by their name and their labels
+// without the NodeSync's.
 func measured(t *testing.T, change func(*v1alpha1.NodeSync)) map[string]float64 {
 	t.Helper()
 	m := NewMeter(time.Now, func() map[types.NamespacedName]report.QueueDepth { return nil })
@@ -48,7 +48,7 @@ func measured(t *testing.T, change func(*v1alpha1.NodeSync)) map[string]float64 
 	return all
 }
 
-// TestMeasuresOfAStatus: what a status says is in the metrics, each in its own.
+// TestMeasuresOfAStatus shows that the metrics have the numbers of a status.
 func TestMeasuresOfAStatus(t *testing.T) {
 	at := metav1.Unix(5, 0)
 	pool := func(name string, phase v1alpha1.RemovalPhase, reason string, left int32) v1alpha1.Removal {

@@ -10,8 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestAMissingReplicaIsReportedOnce: at the install, and again once the way back has
-// brought the controller of the version in force, with one replica that has no place.
+// TestAMissingReplicaIsReportedOnce shows this for the install, and once more after a rollback to the controller of the
+// version in force, with one replica that cannot be scheduled.
 func TestAMissingReplicaIsReportedOnce(t *testing.T) {
 	const short = "deployment/karpenter: 1 of 2 replicas updated and available; pod/karpenter-b is not scheduled"
 	sync := &v1alpha1.NodeSync{Spec: v1alpha1.NodeSyncSpec{Source: v1alpha1.Source{Git: &v1alpha1.GitSource{}}}}

@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 )
 
-// TestWhatIsLeftOfAnOvertakenCommit: only where another commit goes on with its nodes.
+// TestWhatIsLeftOfAnOvertakenCommit shows that it is reported only if another commit continues with its nodes.
 func TestWhatIsLeftOfAnOvertakenCommit(t *testing.T) {
 	of := func(commit string, outdated int32) *v1alpha1.Rollout {
 		return &v1alpha1.Rollout{Revision: "main@sha1:" + commit, Nodes: 3, Outdated: outdated}
@@ -48,7 +48,7 @@ func TestWhatIsLeftOfAnOvertakenCommit(t *testing.T) {
 	}
 }
 
-// TestHowFarAnOlderCommitHadCome: its nodes, and else what of it was applied.
+// TestHowFarAnOlderCommitHadCome shows the progress of its nodes, or else what of it was applied.
 func TestHowFarAnOlderCommitHadCome(t *testing.T) {
 	of := func(commit string) string { return "main@sha1:" + commit }
 	for name, c := range map[string]struct {
@@ -71,7 +71,7 @@ func TestHowFarAnOlderCommitHadCome(t *testing.T) {
 	}
 }
 
-// TestACommitWhoseNodesMatchAgain was taken back by the one that has them match, and by no other.
+// TestACommitWhoseNodesMatchAgain shows that it was reverted by the commit that makes them match, and by no other.
 func TestACommitWhoseNodesMatchAgain(t *testing.T) {
 	of := func(commit, by string, all, matching, left int) rollout.Restored {
 		return rollout.Restored{Revision: "main@sha1:" + commit, By: "main@sha1:" + by, All: all, Nodes: matching, Left: left}
@@ -98,8 +98,8 @@ func TestACommitWhoseNodesMatchAgain(t *testing.T) {
 	}
 }
 
-// TestHowOneEndsUnderOneThatIsRefused: by what its nodes do, where they were looked at, and a success only
-// where nothing is known against it.
+// TestHowOneEndsUnderOneThatIsRefused shows that the state of its nodes decides, if it was checked, and that it is a
+// success only if no problem is known.
 func TestHowOneEndsUnderOneThatIsRefused(t *testing.T) {
 	broken := &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonInvalid, Err: errors.New("no apiVersion")}
 	braked := []v1alpha1.PoolRollout{{Pool: "general", Reason: v1alpha1.BrakeFailedLaunches, Message: "no node joins"}}
@@ -138,7 +138,8 @@ func TestHowOneEndsUnderOneThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestARemovalThatIsHeldEndsNoOtherRollout: nothing but the removal is of the newer commit, which counts as applied.
+// TestARemovalThatIsHeldEndsNoOtherRollout shows this for a newer commit that contains only the removal and counts as
+// applied.
 func TestARemovalThatIsHeldEndsNoOtherRollout(t *testing.T) {
 	of := func(commit string) *v1alpha1.Rollout {
 		return &v1alpha1.Rollout{Revision: "main@sha1:" + commit, Nodes: 2, Outdated: 1}
@@ -167,8 +168,8 @@ func TestARemovalThatIsHeldEndsNoOtherRollout(t *testing.T) {
 	}
 }
 
-// TestAnOlderCommitEndsByWhatIsItsOwn: what another commit removes neither keeps it pending nor fails it. It is no success while
-// nodes are replaced for any commit, or one of its pools launches none.
+// TestAnOlderCommitEndsByWhatIsItsOwn shows that removals of another commit neither keep it pending nor fail it. It is
+// no success while nodes are replaced for any commit, or one of its pools launches none.
 func TestAnOlderCommitEndsByWhatIsItsOwn(t *testing.T) {
 	removal := func(commit string, phase v1alpha1.RemovalPhase) v1alpha1.Removal {
 		return v1alpha1.Removal{Kind: "NodePool", Name: "of-" + commit, Revision: "main@sha1:" + commit, Phase: phase}

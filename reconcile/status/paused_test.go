@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestAPassThatDoesNotComeToRemovals says which do not go on: their phases are of before.
+// TestAPassThatDoesNotComeToRemovals reports which removals are paused: their phases are the previous ones.
 func TestAPassThatDoesNotComeToRemovals(t *testing.T) {
 	open := v1alpha1.Removal{Kind: render.NodePool, Name: "old", Phase: v1alpha1.RemovalDraining, Remaining: 2}
 	held := v1alpha1.Removal{Kind: render.NodePool, Name: "kept", Phase: v1alpha1.RemovalHeld}

@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 )
 
-// askedHistory counts how often a Git host is asked. It reads a credential for that.
+// askedHistory counts the queries to a Git host. Each reads a credential.
 type askedHistory struct {
 	asked int
 	hide  func(secret string)
@@ -26,7 +26,7 @@ func (h *askedHistory) Ask(context.Context, string) ([]string, error) {
 	return nil, errors.New("no answer to " + secret)
 }
 
-// TestNoHostIsAskedForAPassThatReportsNothing, such as one of which the status was older than it knew.
+// TestNoHostIsAskedForAPassThatReportsNothing, for example because its status was outdated.
 func TestNoHostIsAskedForAPassThatReportsNothing(t *testing.T) {
 	h := &askedHistory{}
 	sync := &v1alpha1.NodeSync{Spec: v1alpha1.NodeSyncSpec{Report: []v1alpha1.Report{{Provider: "gitea"}}}}
@@ -38,7 +38,7 @@ func TestNoHostIsAskedForAPassThatReportsNothing(t *testing.T) {
 	}
 }
 
-// TestACredentialReadForTheHistoryIsHidden: everything else was redacted before.
+// TestACredentialReadForTheHistoryIsHidden shows this for one that is read after everything else was redacted.
 func TestACredentialReadForTheHistoryIsHidden(t *testing.T) {
 	m := &Memory{}
 	s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: m, Tools: Tools{History: &askedHistory{hide: m.HideCredential}}}
@@ -49,8 +49,8 @@ func TestACredentialReadForTheHistoryIsHidden(t *testing.T) {
 	}
 }
 
-// TestACredentialCountsOnce: one that is read twice in a reconcile is no other one, so that the one before it stays
-// hidden.
+// TestACredentialCountsOnce shows that one that is read twice in a reconcile does not replace the previous one, which
+// stays hidden.
 func TestACredentialCountsOnce(t *testing.T) {
 	s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: &Memory{}}
 	for _, read := range [][]string{{"first-one"}, {"second-one"}, {"second-one", "second-one"}} {

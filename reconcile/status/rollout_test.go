@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 )
 
-// rolling is a conclusion over a rollout that began at 0, so many seconds later.
+// rolling returns a conclusion about a rollout that started at 0, a number of seconds later.
 func rolling(at int64, timeout time.Duration, r v1alpha1.Rollout) *Step {
 	sync := &v1alpha1.NodeSync{}
 	r.Since = metav1.Unix(0, 0)
@@ -24,8 +24,8 @@ func rolling(at int64, timeout time.Duration, r v1alpha1.Rollout) *Step {
 	return &Step{Sync: sync, Before: sync.DeepCopy(), Memory: &Memory{}, Began: time.Unix(at, 0), Found: Found{Rollout: &r, Commit: "a"}}
 }
 
-// TestTheCommitWaitsForItsNodes, and fails when that takes too long, also while something else is
-// waited for; what is wrong for another reason stays so.
+// TestTheCommitWaitsForItsNodes, and fails when that takes too long, even while something else is waited for; other
+// failures stay as they are.
 func TestTheCommitWaitsForItsNodes(t *testing.T) {
 	of := v1alpha1.Rollout{Revision: "main@sha1:a", Nodes: 3, Outdated: 2}
 	for name, c := range map[string]struct {
@@ -49,7 +49,7 @@ func TestTheCommitWaitsForItsNodes(t *testing.T) {
 	}
 }
 
-// TestNoNodeIsLate where all match, and Karpenter may still find others.
+// TestNoNodeIsLate if all match, and Karpenter may still find others.
 func TestNoNodeIsLate(t *testing.T) {
 	v := rolling(60, time.Minute, v1alpha1.Rollout{Revision: "main@sha1:a", Nodes: 3}).withRollout(Verdict{Class: Done})
 	if v.CommitState() != report.Pending || v.CommitText() != "rolling out: 3 of 3 nodes replaced" {
@@ -57,7 +57,7 @@ func TestNoNodeIsLate(t *testing.T) {
 	}
 }
 
-// TestTheCommitNamesWhatKeepsADrain, while it waits and when that takes too long.
+// TestTheCommitNamesWhatKeepsADrain while it waits, and when that takes too long.
 func TestTheCommitNamesWhatKeepsADrain(t *testing.T) {
 	of := v1alpha1.Rollout{
 		Revision: "main@sha1:a", Nodes: 40, Outdated: 28, Draining: 2, Reasons: []string{"AMIDrift"},
@@ -82,7 +82,7 @@ func TestTheCommitNamesWhatKeepsADrain(t *testing.T) {
 	}
 }
 
-// TestTheCommitWaitsForStaticPools, though they have nodes already, and says what keeps the others.
+// TestTheCommitWaitsForStaticPools, although they have nodes already, and reports what blocks the others.
 func TestTheCommitWaitsForStaticPools(t *testing.T) {
 	s := rolling(1, 0, v1alpha1.Rollout{Revision: "main@sha1:a", StaticPools: []v1alpha1.StaticPool{{Pool: "st", Ready: 2, Replicas: 6}}, Message: "NodePool/st launches no node: Unauthorized"})
 	s.SawRollout, s.Missing, s.LaunchFailures = true, map[string]rollout.Shortage{"st": {Ready: 2, Replicas: 6}}, []rollout.LaunchFailure{{Pool: "st", Why: "Unauthorized"}}
@@ -105,8 +105,8 @@ func TestTheCommitWaitsForStaticPools(t *testing.T) {
 	}
 }
 
-// TestNumbersAreReportedOnceAMinute: hosts take so many statuses on a commit. What a rollout waits
-// for is reported at once, and its end.
+// TestNumbersAreReportedOnceAMinute because hosts limit the number of statuses on a commit. What a rollout waits for,
+// and its end, are reported at once.
 func TestNumbersAreReportedOnceAMinute(t *testing.T) {
 	memory := &Memory{}
 	for _, c := range []struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// TestAWaitForAnotherNodeSyncStalls after stallAfter: nothing reports that it ends by itself.
+// TestAWaitForAnotherNodeSyncStalls after stallAfter: it may not end by itself.
 func TestAWaitForAnotherNodeSyncStalls(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	cases := map[string]struct {
@@ -45,8 +45,8 @@ func TestAWaitForAnotherNodeSyncStalls(t *testing.T) {
 	}
 }
 
-// TestTwoWaitsThatAlternate are reported as one of them, as long as that is waited for; a
-// Stage, on which objects hang, comes before them.
+// TestTwoWaitsThatAlternate are reported as one of them, as long as that is waited for; a Stage, on which objects
+// depend, comes first.
 func TestTwoWaitsThatAlternate(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	a, b := finding.Wait{On: "NodePool/a", Message: "not Ready"}, finding.Wait{On: "NodePool/b", Message: "not Ready"}

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestSuspendedWithRemovals: nothing goes on, and what is open is reported.
+// TestSuspendedWithRemovals shows that nothing proceeds, and that removals in progress are reported.
 func TestSuspendedWithRemovals(t *testing.T) {
 	draining := v1alpha1.Removal{Kind: render.NodePool, Name: "old", Phase: v1alpha1.RemovalDraining, Message: "its NodeClaims are drained and terminated", Remaining: 2}
 	const want = "suspended: no removal goes on, NodeClaims that are deleted already end all the same: NodePool/old (draining, 2 nodes left)"
@@ -58,7 +58,7 @@ func TestSuspendedWithRemovals(t *testing.T) {
 	}
 }
 
-// TestHeldDoesNotHideTheController: it may crash all the while.
+// TestHeldDoesNotHideTheController shows that a crashing controller is reported in addition.
 func TestHeldDoesNotHideTheController(t *testing.T) {
 	sync := &v1alpha1.NodeSync{}
 	sync.Status.Removals = []v1alpha1.Removal{{Kind: render.NodePool, Name: "old", Phase: v1alpha1.RemovalHeld, Message: "2 NodePools leave, 1 may"}}
@@ -82,8 +82,8 @@ func TestHeldDoesNotHideTheController(t *testing.T) {
 	}
 }
 
-// TestNobodyLooksWhileSuspended: what only a look can tell is not reported then, and every condition has a place in
-// the one table of them.
+// TestNobodyLooksWhileSuspended shows that conditions that need a check are not reported then, and that every condition
+// is in the one table.
 func TestNobodyLooksWhileSuspended(t *testing.T) {
 	of := map[string]bool{}
 	for _, c := range ownConditions() {
@@ -109,7 +109,7 @@ func TestNobodyLooksWhileSuspended(t *testing.T) {
 	}
 }
 
-// conditionsOf are the conditions of the API beside those of kstatus.
+// conditionsOf returns the conditions of the API without those of kstatus.
 func conditionsOf(t *testing.T) []string {
 	t.Helper()
 	source, err := os.ReadFile("../api/v1alpha1/conditions.go")

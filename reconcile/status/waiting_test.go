@@ -11,8 +11,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
-// TestWhatMayStallIsKept: status.waiting says since when something is waited for that may
-// not come by itself, once it has stalled as well: after a restart nothing else knows.
+// TestWhatMayStallIsKept shows that status.waiting keeps since when a wait that may not end by itself lasts, even after
+// it has stalled: after a restart it is the only record.
 func TestWhatMayStallIsKept(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	before := &v1alpha1.Waiting{For: "NodePool/b", Message: "not Ready", Since: metav1.NewTime(now.Add(-time.Minute))}
@@ -46,7 +46,8 @@ func TestWhatMayStallIsKept(t *testing.T) {
 	}
 }
 
-// TestAllClassesThatAreNotReadyAreNamed, each reason first, so that a commit status shows it. Pools that wait for them are not.
+// TestAllClassesThatAreNotReadyAreNamed, each reason first, so that a commit status shows it. Pools that wait for them
+// are not named.
 func TestAllClassesThatAreNotReadyAreNamed(t *testing.T) {
 	const role, toml = "creating instance profile, NoSuchEntity: The role with name x cannot be found. (Karpenter's log)", "invalid UserData (Karpenter's log)"
 	wait := func(class, reason string) finding.Wait {
