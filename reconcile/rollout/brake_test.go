@@ -43,7 +43,7 @@ spec: {amiSelectorTerms: [{alias: al2023@v20251002}]}
 `
 )
 
-// world is a NodeSync whose rollout of one pool is looked at again and again.
+// world is a NodeSync whose rollout of one pool is checked repeatedly.
 type world struct {
 	t        *testing.T
 	sync     *v1alpha1.NodeSync
@@ -87,7 +87,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// commit has Git be some objects, and what lives likewise.
+// commit sets the objects in Git, and the live ones.
 func (w *world) commit(texts ...string) {
 	w.set, w.live = &render.Set{}, map[render.Ref]*unstructured.Unstructured{}
 	for _, text := range texts {
@@ -105,7 +105,7 @@ func (w *world) fail(name string, minute int) {
 	})
 }
 
-// pass looks once, and saves the status unless it is killed before.
+// pass runs once, and saves the status unless it is killed before.
 func (w *world) pass(saved bool) rollout.BrakeStep {
 	writer := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithInterceptorFuncs(interceptor.Funcs{
 		Apply: func(_ context.Context, _ client.WithWatch, config runtime.ApplyConfiguration, options ...client.ApplyOption) error {
@@ -143,8 +143,8 @@ func (w *world) failThree() {
 	}
 }
 
-// TestTheStatusSaysItFirst: the reconcile that decides writes nothing, however often it is killed before
-// it is saved; the next writes Git's budgets with the brake.
+// TestTheStatusSaysItFirst shows that the reconcile that decides writes nothing, however often it is killed before it
+// is saved; the next one writes Git's budgets with the brake.
 func TestTheStatusSaysItFirst(t *testing.T) {
 	w := newWorld(t)
 	w.failThree()
@@ -168,8 +168,8 @@ func TestTheStatusSaysItFirst(t *testing.T) {
 	}
 }
 
-// TestWhatIsOnlyReportedStays: disruption budgets that another client has changed are not written
-// over, by the brake, where they are not by a correction; the status says what to do.
+// TestWhatIsOnlyReportedStays shows that the brake does not overwrite disruption budgets that another client has
+// changed, if drift is only reported; the status says what to do.
 func TestWhatIsOnlyReportedStays(t *testing.T) {
 	for drift, want := range map[v1alpha1.DriftPolicy]int{v1alpha1.DriftReport: 0, "": 1} {
 		w := newWorld(t)
@@ -190,7 +190,7 @@ func TestWhatIsOnlyReportedStays(t *testing.T) {
 	}
 }
 
-// TestEC2SaysWhy of the last launch that failed, once, when the rollout is stopped.
+// TestEC2SaysWhy shows that EC2 is queried once about the last failed launch, when the rollout is stopped.
 func TestEC2SaysWhy(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer ec2
@@ -227,7 +227,7 @@ func (e *ec2) Instances(_ context.Context, query cloud.Query) ([]cloud.Instance,
 	return e.instances, e.err
 }
 
-// TestALostLease writes nothing, and what cannot be written is said once and tried again.
+// TestALostLease shows that nothing is written without the lease, and that a failed write is reported once and retried.
 func TestALostLease(t *testing.T) {
 	w := newWorld(t)
 	w.failThree()
@@ -248,8 +248,8 @@ func TestALostLease(t *testing.T) {
 	}
 }
 
-// TestWhatEndsABrake: a commit that changes the class or the template, and no other; a person; the
-// end of the rollout; and nothing else.
+// TestWhatEndsABrake shows that only a commit that changes the class or the template, a person, or the end of the
+// rollout removes the brake.
 func TestWhatEndsABrake(t *testing.T) {
 	cases := map[string]struct {
 		change func(*world)
@@ -297,8 +297,8 @@ func TestWhatEndsABrake(t *testing.T) {
 	}
 }
 
-// TestWhatEndsBeforeItsReplacement: who reads that a rollout was stopped reads, too, which nodes of the
-// pool may be lost all the same. Karpenter's feature gate is asked for only where there may be some.
+// TestWhatEndsBeforeItsReplacement shows that the report of a stopped rollout also names nodes of the pool that may
+// still be lost. Karpenter's feature gate is read only if there may be such nodes.
 func TestWhatEndsBeforeItsReplacement(t *testing.T) {
 	static := strings.Replace(poolYAML, "spec:\n", "spec:\n  replicas: 2\n", 1)
 	of := func(capacity string) []plan.NodeClaim {

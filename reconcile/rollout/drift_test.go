@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestReplacing: only what was written has nodes replaced, by the pool or its class.
+// TestReplacing shows that only what was written replaces nodes, through the pool or its class.
 func TestReplacing(t *testing.T) {
 	pool, class := render.Ref{Kind: render.NodePool, Name: "general"}, render.Ref{Kind: render.EC2NodeClass, Name: "default"}
 	changes := []plan.Change{{Ref: pool, Effect: plan.EffectReplace}, {Ref: class, Effect: plan.EffectReplace}, {Ref: render.Ref{Kind: render.NodePool, Name: "calm"}}}
@@ -34,8 +34,8 @@ func TestReplacing(t *testing.T) {
 	}
 }
 
-// TestUnexpectedDrift names the nodes of Git's pools that nothing has had replaced, and
-// asks for a reconcile at the end of the watch.
+// TestUnexpectedDrift names the nodes of Git's pools that were not expected to be replaced, and schedules a reconcile
+// for the end of the watch.
 func TestUnexpectedDrift(t *testing.T) {
 	now := time.Unix(1000, 0)
 	until := metav1.NewTime(now.Add(time.Minute))
@@ -62,7 +62,8 @@ func TestUnexpectedDrift(t *testing.T) {
 	}
 }
 
-// TestWhatEndedBeforeTheChangeIsNotItsDoing: a removal that is open has NodeClaims that end already.
+// TestWhatEndedBeforeTheChangeIsNotItsDoing shows that NodeClaims that a removal has already deleted are not attributed
+// to the change.
 func TestWhatEndedBeforeTheChangeIsNotItsDoing(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	created := metav1.NewTime(now.Add(-time.Hour))

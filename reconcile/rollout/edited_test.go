@@ -7,8 +7,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestAnEditByHandEndsNoBrake, of the NodePool's template or of its class: no commit has dealt with what
-// has failed. A commit does end it, whatever another client has changed elsewhere.
+// TestAnEditByHandEndsNoBrake shows that an edit of the NodePool's template or its class does not remove the brake: no
+// commit has fixed the failure. A commit does, whatever another client has changed elsewhere.
 func TestAnEditByHandEndsNoBrake(t *testing.T) {
 	pool, class := render.Ref{Kind: render.NodePool, Name: "general"}, render.Ref{Kind: render.EC2NodeClass, Name: "default"}
 	for name, c := range map[string]struct {

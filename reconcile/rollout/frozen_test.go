@@ -10,8 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestAFreezeStopsARollout: it is recorded, then written, and is over with the freeze; nobody is to do
-// anything meanwhile, so that it is not reported as stopped.
+// TestAFreezeStopsARollout shows that a freeze is recorded, then written, and ends by itself; it is not reported as a
+// stop, because no person has to act.
 func TestAFreezeStopsARollout(t *testing.T) {
 	w := newWorld(t)
 	w.frozen = plan.Frozen{Begins: at(6).Time}
@@ -51,7 +51,7 @@ func TestAFreezeStopsARollout(t *testing.T) {
 	}
 }
 
-// TestARevertPassesAFreeze: of the template or of the class.
+// TestARevertPassesAFreeze shows this for the template and the class.
 func TestARevertPassesAFreeze(t *testing.T) {
 	for name, c := range map[string]struct {
 		change plan.Change
@@ -79,8 +79,8 @@ func TestARevertPassesAFreeze(t *testing.T) {
 	}
 }
 
-// TestAStopAmidAFreeze is reported as one, with what failed: a freeze that ends lets nothing go on that
-// a person has to look at.
+// TestAStopAmidAFreeze shows that it is reported as a stop, with the failure: the end of a freeze does not resume what
+// a person has to check.
 func TestAStopAmidAFreeze(t *testing.T) {
 	w := newWorld(t)
 	w.frozen = plan.Frozen{Message: "not now"}

@@ -27,7 +27,7 @@ const (
 
 var prod = types.NamespacedName{Namespace: "plumbline-system", Name: "prod"}
 
-// answered asks until there is an answer.
+// answered queries until there is an answer.
 func answered(t *testing.T, a *rollout.HoldAsker, with rollout.Secrets, of v1alpha1.RolloutHold, now time.Time) rollout.HoldAnswer {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -47,7 +47,7 @@ func answered(t *testing.T, a *rollout.HoldAsker, with rollout.Secrets, of v1alp
 	}
 }
 
-// TestAnswers of hosts that are well, slow, broken and gone.
+// TestAnswers shows answers of hosts that are healthy, slow, broken and down.
 func TestAnswers(t *testing.T) {
 	says := func(code int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -113,7 +113,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// opened is a Secret that may go to a host.
+// opened returns a Secret that may be sent to a host.
 func opened(t *testing.T, host string) rollout.Secrets {
 	t.Helper()
 	object := &corev1.Secret{
@@ -123,8 +123,8 @@ func opened(t *testing.T, host string) rollout.Secrets {
 	return rollout.Secrets{Reader: fake.NewClientBuilder().WithObjects(object).Build(), NodeSync: prod}
 }
 
-// TestWhatIsAsked: the documented paths, with the Secret where it is for the host, and not at all
-// where it is not.
+// TestWhatIsAsked shows that the documented paths are queried, with the Secret if the host is allowed, and otherwise
+// not at all.
 func TestWhatIsAsked(t *testing.T) {
 	asked := make(chan *http.Request, 10)
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -148,8 +148,8 @@ func TestWhatIsAsked(t *testing.T) {
 	}
 }
 
-// TestAskedAgain after a while and not before, and at once where the NodeSync has changed the
-// question. The last answer counts meanwhile.
+// TestAskedAgain shows that a query is repeated after a while and not before, and at once if the NodeSync has changed
+// it. The last answer counts meanwhile.
 func TestAskedAgain(t *testing.T) {
 	body := make(chan string, 10)
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, <-body) }))

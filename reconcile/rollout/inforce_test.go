@@ -9,8 +9,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestWithoutGitNoBrakeEnds: budgets are given back by what Git has, so that the status says until then
-// that the rollout is stopped, whoever edits the pool or resumes it meanwhile.
+// TestWithoutGitNoBrakeEnds shows that the status reports a stopped rollout until Git's budgets can be restored, even
+// if a client edits the pool or a person resumes it meanwhile.
 func TestWithoutGitNoBrakeEnds(t *testing.T) {
 	for name, change := range map[string]func(*world){
 		"edited by hand": func(w *world) {

@@ -16,8 +16,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestANodeThatComesAsItsPoolIsWritten, by what was there before: the commit has outdated it, and is no success
-// before Karpenter has found that. What drifts later, or in a pool that had nodes, is no commit's.
+// TestANodeThatComesAsItsPoolIsWritten shows that the commit has outdated a node that was launched from the previous
+// definition, and is no success before Karpenter has found that. What drifts later, or in a pool that had nodes, is not
+// due to a commit.
 func TestANodeThatComesAsItsPoolIsWritten(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	ref := render.Ref{Kind: render.NodePool, Name: "a"}
@@ -68,7 +69,7 @@ func TestANodeThatComesAsItsPoolIsWritten(t *testing.T) {
 	}
 }
 
-// managed answers with who wrote an object when.
+// managed returns who wrote an object when.
 type managed struct {
 	client.Reader
 
@@ -83,8 +84,8 @@ func (m *managed) Get(_ context.Context, key client.ObjectKey, object client.Obj
 	return m.err
 }
 
-// TestADaemonThatDiesAsItWrites: what it knew of a node that came at that moment died with it, and the next one does not
-// report that no commit has outdated that node.
+// TestADaemonThatDiesAsItWrites shows that, after a kill, the next daemon does not report that no commit has outdated a
+// node that was launched at that moment.
 func TestADaemonThatDiesAsItWrites(t *testing.T) {
 	began := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	written := func(manager string, at time.Time) []metav1.ManagedFieldsEntry {

@@ -26,8 +26,8 @@ func waiting(name string, minute int, registered bool) cluster.Join {
 	return cluster.Join{NodeClaim: name, Created: at(minute), ProviderID: "aws:///a/i-" + name, Registered: registered}
 }
 
-// TestNext plays looks at the one pool of a rollout, one after another; each says what came of it:
-// the launches that count as failed, and "braked" with the minute since when.
+// TestNext runs a series of looks at the one pool of a rollout; each returns the launches that count as failed, and
+// "braked" with the minute since when.
 func TestNext(t *testing.T) {
 	type look struct {
 		minute  int
@@ -35,7 +35,7 @@ func TestNext(t *testing.T) {
 		resumed string
 		gone    bool
 		want    string
-		// drift, held, frozen and unasked are those of Seen.
+		// drift, held, frozen and unasked are those of BrakeSeen.
 		drift, held, frozen string
 		unasked             bool
 	}
@@ -196,8 +196,8 @@ func outcome(entries []v1alpha1.PoolRollout, wake time.Time) string {
 	return strings.Join(words, " ")
 }
 
-// TestNextKeepsWhatHasFailed: which revision a pool fails by, and what was applied before, is that of the
-// rollout in which its launches began to count. A correction that fails too leads back to before both.
+// TestNextKeepsWhatHasFailed shows that the revision that fails a pool, and the one applied before it, are those of the
+// rollout in which its launches started to count. If a correction fails too, the revert restores the state before both.
 func TestNextKeepsWhatHasFailed(t *testing.T) {
 	fails := []cluster.Join{failed("a", 1), failed("b", 2), failed("c", 3)}
 	look := func(before []v1alpha1.PoolRollout, minute int, from, revision, definition, resumed string, launches ...cluster.Join) []v1alpha1.PoolRollout {
@@ -231,7 +231,8 @@ func TestNextKeepsWhatHasFailed(t *testing.T) {
 	}
 }
 
-// TestWordsNameThePullRequest that takes back what has failed, or say why there is none.
+// TestWordsNameThePullRequest shows that the text names the pull request that reverts what has failed, or why there is
+// none.
 func TestWordsNameThePullRequest(t *testing.T) {
 	stopped := at(3)
 	of := func(p *v1alpha1.RevertProposal) v1alpha1.PoolRollout {
@@ -254,7 +255,7 @@ func TestWordsNameThePullRequest(t *testing.T) {
 	}
 }
 
-// TestWords name the pool, the number, the cause and what resumes it.
+// TestWords shows that the text has the pool, the number, the cause and what resumes it.
 func TestWords(t *testing.T) {
 	entries, _ := rollout.Next(nil, rollout.BrakeSeen{Pools: []rollout.BrakePool{{Name: "general", Launches: []cluster.Join{failed("a", 1), failed("b", 2), failed("c", 3)}}}, Since: at(0), Now: at(3).Time})
 	want := "stopped in NodePool/general: the nodes of 3 launches in a row have not joined the cluster, the last: NodeClaim/c: its instance was terminated before its node registered; " +

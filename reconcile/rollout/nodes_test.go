@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// shows is an EC2 that shows instances in a security group, and how often it was asked.
+// shows is an EC2 whose instances are in a security group, and the number of its queries.
 type shows struct {
 	group string
 	err   error
@@ -41,7 +41,7 @@ func (s *shows) Instances(_ context.Context, query cloud.Query) (found []cloud.I
 	return found, nil
 }
 
-// retagged are nodes of two pools whose class has come to one more security group.
+// retagged returns nodes of two pools whose class selects one more security group.
 func retagged(n int) plan.Live {
 	class := plan.NewObject(&unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "karpenter.k8s.aws/v1", "kind": render.EC2NodeClass, "metadata": map[string]any{"name": "default"},
@@ -56,8 +56,8 @@ func retagged(n int) plan.Live {
 	return live
 }
 
-// TestInputsThatOnlyEC2Knows: it is asked once about each instance, once a minute while it does not
-// answer, and until then the inputs are said to be unknown, and why.
+// TestInputsThatOnlyEC2Knows shows that EC2 is queried once about each instance, or once a minute while it does not
+// answer; until then, the inputs are reported as unknown, with the reason.
 func TestInputsThatOnlyEC2Knows(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	ec2, memory := &shows{group: "sg-1", err: errors.New("AWS denies ec2:DescribeInstances")}, &rollout.Memory{}
@@ -95,7 +95,7 @@ func TestInputsThatOnlyEC2Knows(t *testing.T) {
 	wants(3, "SecurityGroupDrift: sg-1 → sg-1, sg-2")
 	look(3*time.Minute, 3)
 	wants(3, "SecurityGroupDrift: sg-1 → sg-1, sg-2")
-	look(4*time.Minute, 0) // its tags are as they were, and the groups of an instance are edited meanwhile
+	look(4*time.Minute, 0) // its tags are unchanged, and the groups of an instance are edited meanwhile
 	ec2.group, before = "sg-9", nil
 	look(5*time.Minute, 2)
 	wants(4, "SecurityGroupDrift: sg-9 → sg-1, sg-2")
@@ -105,7 +105,7 @@ func TestInputsThatOnlyEC2Knows(t *testing.T) {
 	}
 }
 
-// TestACommitsRolloutHasNoInputs: what has outdated its nodes is in the commit, and nobody is asked.
+// TestACommitsRolloutHasNoInputs shows that EC2 is not queried: the commit has what has outdated its nodes.
 func TestACommitsRolloutHasNoInputs(t *testing.T) {
 	ec2, live := &shows{group: "sg-1"}, retagged(1)
 	before := &v1alpha1.Rollout{Revision: "main@sha1:1", Nodes: 1, Outdated: 1, Inputs: []v1alpha1.DriftInput{{Pool: "a"}}}

@@ -34,7 +34,7 @@ var (
 	next = "main@sha1:" + strings.Repeat("3", 40)
 )
 
-// braked is a pool that is stopped since a minute.
+// braked returns a pool that has been stopped since a minute of the test.
 func braked(name string, minute int) v1alpha1.PoolRollout {
 	since := at(minute)
 	return v1alpha1.PoolRollout{
@@ -56,7 +56,7 @@ func syncOf(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 	return sync
 }
 
-// TestDue: what is proposed, and why nothing is.
+// TestDue shows what is proposed, and why something is not.
 func TestDue(t *testing.T) {
 	changed := func(change func(*v1alpha1.PoolRollout)) v1alpha1.PoolRollout {
 		e := braked("a", 3)
@@ -67,7 +67,7 @@ func TestDue(t *testing.T) {
 	cases := map[string]struct {
 		sync  func(*v1alpha1.NodeSync)
 		pools []v1alpha1.PoolRollout
-		// recorded are those of the status, where they are others.
+		// recorded are the pools in the status, if they differ.
 		recorded []v1alpha1.PoolRollout
 		want     []string
 		none     string
@@ -118,7 +118,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestWithin: what a NodeSync is made of is taken back, now or in the revision of before, and nothing else.
+// TestWithin shows that only files of the NodeSync, in the current or the earlier revision, are reverted.
 func TestWithin(t *testing.T) {
 	before := fstest.MapFS{}
 	for name, content := range map[string]string{
@@ -134,7 +134,7 @@ func TestWithin(t *testing.T) {
 	now := render.Inputs{"fleet/plumbline.yaml": "1", "base/kustomization.yaml": "2", "base/pool.yaml": "3", "fleet": "is:folder"}
 	cases := map[string]struct {
 		path, name   string
-		want, broken bool // broken: likewise where the revision of before does not render
+		want, broken bool // broken: the same if the earlier revision does not render
 	}{
 		"below the path":                     {"./fleet", "fleet/nodes/a.yaml", true, true},
 		"beside the path":                    {"fleet", "fleet-2/a.yaml", false, false},
@@ -155,7 +155,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// TestBranch: any cluster and NodeSync have a branch that Git takes.
+// TestBranch shows that Git accepts the branch of any cluster and NodeSync.
 func TestBranch(t *testing.T) {
 	for want, of := range map[string][2]string{
 		"plumbline/revert-prod-eu_fleet-22222222":     {"prod-eu", "fleet"},
@@ -181,7 +181,7 @@ func proposalOf(verify *v1alpha1.GitVerification, why string) proposal {
 	}
 }
 
-// TestBody says what is taken back, and what is not known or lost by it.
+// TestBody shows that the body says what is reverted, and what is unknown or lost.
 func TestBody(t *testing.T) {
 	got := proposalOf(nil, "no node joins @team <img>\n# x `y`").body(source.Reverted{
 		Files: []string{"fleet/a.yaml", "fleet/b`c.yaml"}, Newer: []string{"fleet/a.yaml"}, More: true,

@@ -10,8 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// TestAnOpenPullRequestIsLookedAt every minute: others may push to its branch, merge it or close it. Nothing
-// is pushed again, and what a host does not answer changes nothing.
+// TestAnOpenPullRequestIsLookedAt every minute: others may push to its branch, merge it or close it. Nothing is pushed
+// again, and a failed query changes nothing.
 func TestAnOpenPullRequestIsLookedAt(t *testing.T) {
 	w := newWorld()
 	e, found := w.settle(t, braked("general", 3))

@@ -17,9 +17,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestNodesOfARolloutThatIsTakenBack: each look is of a revision, which writes, or sees what is there, or finds that
-// another client has edited it; then comes what the NodePool has, and its nodes, each with what it was made by, and an x
-// where it is being deleted, or a d where it has drifted.
+// TestNodesOfARolloutThatIsTakenBack: each look names a revision and whether it writes, only sees, or finds an edit by
+// another client; then the definition of the NodePool, and its nodes, each with its definition, and an x if it is being
+// deleted, or a d if it has drifted.
 func TestNodesOfARolloutThatIsTakenBack(t *testing.T) {
 	const restart = "restart"
 	for name, c := range map[string]struct {
@@ -67,7 +67,7 @@ func TestNodesOfARolloutThatIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestAPartOfARolloutThatIsTakenBack: the nodes of the other pool are left, and are replaced.
+// TestAPartOfARolloutThatIsTakenBack shows that the nodes of the other pool are still replaced.
 func TestAPartOfARolloutThatIsTakenBack(t *testing.T) {
 	w := rolledWorld{t: t, memory: &rollout.Memory{}, now: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC), other: "two"}
 	w.look("A writes two 1=one other-2=one")
@@ -81,8 +81,8 @@ func TestAPartOfARolloutThatIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestARolloutOfAPoolThatLeaves goes on while the removal is held, and again when the pool is put back into Git after the removal had
-// begun, as the rollout of the commit that has outdated the nodes.
+// TestARolloutOfAPoolThatLeaves continues while the removal is held, and again when the pool is restored in Git after
+// the removal had started, as the rollout of the commit that has outdated the nodes.
 func TestARolloutOfAPoolThatLeaves(t *testing.T) {
 	w := rolledWorld{t: t, memory: &rollout.Memory{}, now: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)}
 	says := func() string {
@@ -111,7 +111,7 @@ func TestARolloutOfAPoolThatLeaves(t *testing.T) {
 	}
 }
 
-// rolledWorld is a NodePool, and another one where it has a definition, at which is looked.
+// rolledWorld is a NodePool, and another one if it has a definition, with a series of looks.
 type rolledWorld struct {
 	t        *testing.T
 	memory   *rollout.Memory
@@ -160,7 +160,7 @@ func (w *rolledWorld) look(line string) {
 	w.restored = r.Restored
 }
 
-// made is a NodePool of a generation.
+// made returns a NodePool of a generation.
 func made(t *testing.T, name, generation string) map[string]any {
 	t.Helper()
 	return map[string]any{
@@ -170,7 +170,7 @@ func made(t *testing.T, name, generation string) map[string]any {
 	}
 }
 
-// madeBy is a NodeClaim, and one of the other NodePool where its name says so.
+// madeBy returns a NodeClaim, of the other NodePool if its name says so.
 func madeBy(t *testing.T, word string) plan.NodeClaim {
 	t.Helper()
 	name, generation, _ := strings.Cut(word, "=")

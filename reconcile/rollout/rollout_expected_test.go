@@ -31,8 +31,8 @@ spec:
   securityGroupSelectorTerms: [{id: sg-1}]
 `
 
-// otherSubnets is a Plan that has other subnets, and in which AWS reports that one of two NodeClaims is
-// in none of them.
+// otherSubnets returns a Plan that changes subnets, for which AWS reports that one of two NodeClaims is in none of
+// them.
 func otherSubnets(t *testing.T, claims []plan.NodeClaim) *plan.Plan {
 	t.Helper()
 	validator, err := schema.New(applytest.CRDs())
@@ -58,9 +58,9 @@ func otherSubnets(t *testing.T, claims []plan.NodeClaim) *plan.Plan {
 	return made
 }
 
-// TestNodesThatAWSSaysAreOutdatedCount: no object tells which nodes are outdated by other subnets
-// until Karpenter has looked at them, and the commit is not a success before; once they are gone it
-// is, as there are no others. A daemon that is restarted waits until Karpenter has looked.
+// TestNodesThatAWSSaysAreOutdatedCount shows that, although no object shows which nodes new subnets outdate until
+// Karpenter has checked them, the commit is no success before these are gone; then it is, as there are no others. After
+// a restart, the daemon waits until Karpenter has checked.
 func TestNodesThatAWSSaysAreOutdatedCount(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	one := plan.NodeClaim{Name: "1", UID: "1", Pool: "a", Class: "default", ProviderID: "aws:///a/i-1", Created: now}
@@ -98,7 +98,7 @@ func TestNodesThatAWSSaysAreOutdatedCount(t *testing.T) {
 		t.Errorf("after Karpenter has looked: %+v", got)
 	}
 
-	// another commit, before Karpenter has looked for the first one
+	// another commit, before Karpenter has checked for the first one
 	begin := func() {
 		memory, status.Rollout, revision = &rollout.Memory{}, nil, "main@sha1:2"
 		look(0, made.Changes, one, two)
@@ -126,8 +126,9 @@ func TestNodesThatAWSSaysAreOutdatedCount(t *testing.T) {
 	}
 }
 
-// TestARevertOfSelectors: nodes that AWS reported to be outdated are not once the selectors are reverted, whether
-// Karpenter has found them already or not, and the commit does not wait for the time that Karpenter may need.
+// TestARevertOfSelectors shows that nodes that AWS has reported as outdated no longer are once the selectors are
+// reverted, whether Karpenter has found them already or not, and that the commit does not wait for Karpenter's next
+// check.
 func TestARevertOfSelectors(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	claim := func(name string, drifted bool) plan.NodeClaim {
@@ -145,7 +146,7 @@ func TestARevertOfSelectors(t *testing.T) {
 	held.Action = plan.Hold
 	for name, c := range map[string]struct {
 		change plan.Change
-		// drifts is true while Karpenter's condition of the first node is still there.
+		// drifts is true while the first node still has Karpenter's condition.
 		drifts bool
 		want   string
 	}{
@@ -183,7 +184,7 @@ func TestARevertOfSelectors(t *testing.T) {
 	}
 }
 
-// TestANodeThatMatchesAgainIsNotOfTheRollout, though it was counted while Karpenter's condition of it was there.
+// TestANodeThatMatchesAgainIsNotOfTheRollout, although it was counted while it had Karpenter's condition.
 func TestANodeThatMatchesAgainIsNotOfTheRollout(t *testing.T) {
 	memory, now := &rollout.Memory{}, time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	var before *v1alpha1.Rollout
@@ -216,7 +217,7 @@ func TestANodeThatMatchesAgainIsNotOfTheRollout(t *testing.T) {
 	}
 }
 
-// inSubnets is an EC2 that shows in which subnet each instance runs.
+// inSubnets is an EC2 that returns the subnet of each instance.
 type inSubnets map[string]string
 
 func (s inSubnets) TerminationProtected(context.Context, string) (bool, error) { return false, nil }
@@ -229,7 +230,8 @@ func (s inSubnets) Instances(_ context.Context, query cloud.Query) (found []clou
 	return found, nil
 }
 
-// TestOutdatedNodesThatKarpenterDoesNotFind stay outdated while EC2 says so, after the time that Karpenter needs and after a restart.
+// TestOutdatedNodesThatKarpenterDoesNotFind stay outdated while EC2 reports so, after the time that Karpenter needs and
+// after a restart.
 func TestOutdatedNodesThatKarpenterDoesNotFind(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	claim := func(name string) plan.NodeClaim {

@@ -34,7 +34,7 @@ func (s *spoken) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 	return s.err
 }
 
-// pool is a NodePool with disruption budgets.
+// pool returns a NodePool with disruption budgets.
 func pool(name string, budgets ...any) rollout.Pool {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "karpenter.sh/v1", "kind": render.NodePool,
@@ -48,8 +48,8 @@ func drifted(name, of string, deleting bool) plan.NodeClaim {
 	return plan.NodeClaim{Name: name, UID: types.UID(name), Pool: of, Class: "c", Node: "node-" + name, Drifted: true, DriftReason: "AMIDrift", Deleting: deleting}
 }
 
-// TestWhatARolloutWaitsFor says it in the order of what is certain: budgets, replacements that do
-// not come, what Karpenter says; and nothing while nodes begin to drain. No look asks for one in the past.
+// TestWhatARolloutWaitsFor shows the order of the causes, the most certain first: budgets, missing replacements,
+// Karpenter's events; and none while nodes start to drain. No look requests a reconcile in the past.
 func TestWhatARolloutWaitsFor(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	open, shut := map[string]any{"nodes": "1"}, map[string]any{"nodes": "0"}
@@ -109,8 +109,8 @@ func TestWhatARolloutWaitsFor(t *testing.T) {
 	}
 }
 
-// TestACauseThatAppearsLaterIsReadSoon: a rollout that has stood still for a minute has no cause; one that appears then is reported
-// within twelve seconds, not a minute later. A rollout that has stood still for long is read once a minute.
+// TestACauseThatAppearsLaterIsReadSoon shows that a cause that appears after a minute without progress is reported
+// within twelve seconds, not a minute later. After a long time without progress, events are read once a minute.
 func TestACauseThatAppearsLaterIsReadSoon(t *testing.T) {
 	start := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	cause := corev1.Event{Reason: "DisruptionBlocked", Message: "PDB default/web prevents pod evictions"}
@@ -186,7 +186,7 @@ func TestACauseThatLastsIsReportedAtOnce(t *testing.T) {
 	}
 }
 
-// TestARolloutIsToldOnce: when it begins, and when it has ended.
+// TestARolloutIsToldOnce shows one event when it starts, and one when it is complete.
 func TestARolloutIsToldOnce(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	memory := &rollout.Memory{}
@@ -205,8 +205,8 @@ func TestARolloutIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestNothingIsKnownWithoutKarpenter: what began goes on, and the time in which Karpenter finds
-// out which nodes are outdated begins when it is back.
+// TestNothingIsKnownWithoutKarpenter shows that a rollout continues without Karpenter, and that the time in which
+// Karpenter finds outdated nodes starts when it is back.
 func TestNothingIsKnownWithoutKarpenter(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	look := func(before *v1alpha1.Rollout) *v1alpha1.Rollout {
@@ -227,7 +227,8 @@ func TestNothingIsKnownWithoutKarpenter(t *testing.T) {
 	}
 }
 
-// TestAClassCountsTheNodesOfOtherNodeSyncs, whose pools name it, for what is the class's doing.
+// TestAClassCountsTheNodesOfOtherNodeSyncs shows that nodes of other NodeSyncs' pools that refer to the class count if
+// the class has outdated them.
 func TestAClassCountsTheNodesOfOtherNodeSyncs(t *testing.T) {
 	class := plan.NewObject(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.k8s.aws/v1", "kind": render.EC2NodeClass, "metadata": map[string]any{"name": "shared"}}})
 	claim := func(name, reason string) plan.NodeClaim {

@@ -28,7 +28,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// saying is a rollout in short.
+// saying describes a rollout in short.
 func saying(r *v1alpha1.Rollout) string {
 	if r == nil {
 		return "none"
@@ -57,7 +57,7 @@ func outdating(upTo bool, names ...string) rollout.Outdating {
 	return o
 }
 
-// TestRoll tells rollouts from their first reconcile to the last.
+// TestRoll plays rollouts from their first reconcile to the last.
 func TestRoll(t *testing.T) {
 	const drift = "NodePoolDrifted"
 	type seen struct {
@@ -67,7 +67,7 @@ func TestRoll(t *testing.T) {
 		outdated []plan.Outdated
 		excess   int
 		unsure   bool
-		// unresolved are classes whose AMIs Karpenter has yet to look for.
+		// unresolved are classes whose AMIs Karpenter has yet to resolve.
 		unresolved []string
 		// unknown are NodeClaims without a hash.
 		unknown []string
@@ -180,8 +180,8 @@ func TestRoll(t *testing.T) {
 	}
 }
 
-// TestARolloutKnowsWhatWasAppliedBefore, so that it can be taken back: of a commit that comes while AWS
-// decides which nodes the one before has outdated, that is what the earlier one began from.
+// TestARolloutKnowsWhatWasAppliedBefore shows that a rollout can be reverted: for a commit that comes while AWS decides
+// which nodes the previous one has outdated, it has the revision before that one.
 func TestARolloutKnowsWhatWasAppliedBefore(t *testing.T) {
 	seen := func(at int64, revision, applied string, changes rollout.Outdating, names ...string) rollout.Seen {
 		return rollout.Seen{Changes: changes, Matched: plan.Matched{Outdated: outdated("x", names...)}, Revision: revision, Applied: applied, Now: time.Unix(at, 0)}
@@ -203,7 +203,7 @@ func TestARolloutKnowsWhatWasAppliedBefore(t *testing.T) {
 	}
 }
 
-// TestProgressIsWhenNumbersChange, so that an idle rollout is never written.
+// TestProgressIsWhenNumbersChange shows this, so that an idle rollout is never written.
 func TestProgressIsWhenNumbersChange(t *testing.T) {
 	look := func(at int64, names ...string) rollout.Seen {
 		return rollout.Seen{Matched: plan.Matched{Outdated: outdated("AMIDrift", names...)}, Revision: "a", Now: time.Unix(at, 0)}
@@ -218,7 +218,7 @@ func TestProgressIsWhenNumbersChange(t *testing.T) {
 	}
 }
 
-// TestOutdatedByChanges: only what is written, and only nodes that are known by name.
+// TestOutdatedByChanges shows that only what is written counts, and only nodes that are known by name.
 func TestOutdatedByChanges(t *testing.T) {
 	for name, c := range map[string]struct {
 		change plan.Change
@@ -239,7 +239,8 @@ func TestOutdatedByChanges(t *testing.T) {
 	}
 }
 
-// TestARolloutRecordsWhatIsUnhashed: for as long as it goes on, and into the one of the next commit.
+// TestARolloutRecordsWhatIsUnhashed shows that it does so while it lasts, and passes it to the rollout of the next
+// commit.
 func TestARolloutRecordsWhatIsUnhashed(t *testing.T) {
 	var r *v1alpha1.Rollout
 	for i, unhashed := range [][]string{{"NodePool/b"}, nil, {"NodePool/a", "NodePool/b"}, nil} {
@@ -256,7 +257,7 @@ func TestARolloutRecordsWhatIsUnhashed(t *testing.T) {
 	}
 }
 
-// drains is a rollout whose nodes drain, beside what hangs on them in the cluster.
+// drains is a rollout whose nodes drain, with what blocks them in the cluster.
 type drains struct {
 	t       *testing.T
 	client  client.WithWatch
@@ -294,7 +295,7 @@ func newDrains(t *testing.T, objects ...client.Object) *drains {
 	return d
 }
 
-// ending is a NodeClaim that ends since then, on node-NAME.
+// ending returns a NodeClaim that has been terminating since a time, on node-NAME.
 func (d *drains) ending(name string, since time.Time, conditions ...opstatus.Condition) {
 	d.t.Helper()
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"karpenter.sh/termination"}}}
@@ -310,7 +311,7 @@ func (d *drains) ending(name string, since time.Time, conditions ...opstatus.Con
 	d.claims = append(d.claims, c)
 }
 
-// look is one so long after the last, and what it says.
+// look looks some time after the last look, and returns the message.
 func (d *drains) look(later time.Duration) string {
 	d.t.Helper()
 	d.now = d.now.Add(later)
@@ -344,8 +345,8 @@ func webBudget() *policyv1.PodDisruptionBudget {
 
 const byBudget = "waits for PodDisruptionBudget web/web, which allows no disruption (healthy: 2 of 2, 2 needed) of pod web/web-0 (node node-1, NodeClaim/1)"
 
-// TestWhatKeepsNodesThatDrain is said once the rollout makes no progress: at first what a person has to
-// look after, and what each drain waits for for a while only of one that is slow.
+// TestWhatKeepsNodesThatDrain shows that, once the rollout makes no progress, causes are reported that a person has to
+// check; what each drain waits for briefly is reported only for a slow one.
 func TestWhatKeepsNodesThatDrain(t *testing.T) {
 	volume := "pv-1"
 	attached := &storagev1.VolumeAttachment{
@@ -402,7 +403,8 @@ func TestWhatKeepsNodesThatDrain(t *testing.T) {
 	}
 }
 
-// TestTheOldestDrainsAreLookedInto, three of them, and what was found is said while others go on.
+// TestTheOldestDrainsAreLookedInto shows that the three oldest are diagnosed, and that the result stays while others
+// proceed.
 func TestTheOldestDrainsAreLookedInto(t *testing.T) {
 	d := newDrains(t, webPod(), webBudget())
 	for i, name := range []string{"5", "4", "3", "2"} {
@@ -410,10 +412,10 @@ func TestTheOldestDrainsAreLookedInto(t *testing.T) {
 	}
 	d.ending("1", d.now.Add(-time.Minute))
 	d.look(0)
-	if got := d.look(30 * time.Second); got != byBudget || d.reads > 11 { // volumes, budgets, and of 3 nodes the pods and two kinds of events
+	if got := d.look(30 * time.Second); got != byBudget || d.reads > 11 { // volumes, budgets, and for 3 nodes the pods and two kinds of events
 		t.Errorf("%q, after %d reads", got, d.reads)
 	}
-	d.claims = d.claims[1:] // another has gone
+	d.claims = d.claims[1:] // another one is gone
 	if got := d.look(time.Second); got != byBudget {
 		t.Errorf("while others go on: %q", got)
 	}
@@ -429,7 +431,8 @@ func TestTheOldestDrainsAreLookedInto(t *testing.T) {
 	}
 }
 
-// TestAHangingDrainIsSaidBesideTheRest: what keeps the nodes that are still to go, in short.
+// TestAHangingDrainIsSaidBesideTheRest shows it in addition to what blocks the nodes that must still be replaced, in
+// short.
 func TestAHangingDrainIsSaidBesideTheRest(t *testing.T) {
 	for want, c := range map[string]struct {
 		budget         map[string]any
@@ -455,7 +458,7 @@ func TestAHangingDrainIsSaidBesideTheRest(t *testing.T) {
 	}
 }
 
-// TestABudgetThatKeepsADrainFitsInACommitStatus, of at most 140 characters.
+// TestABudgetThatKeepsADrainFitsInACommitStatus of at most 140 characters.
 func TestABudgetThatKeepsADrainFitsInACommitStatus(t *testing.T) {
 	d := newDrains(t, webPod(), webBudget())
 	d.ending("1", d.now)

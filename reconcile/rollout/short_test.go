@@ -98,7 +98,8 @@ func TestStaticPoolsThatStayShort(t *testing.T) {
 	}
 }
 
-// TestALostNodeIsNotReady: a commit that has a static pool grow is not rolled out while the Node of one of its NodeClaims is gone.
+// TestALostNodeIsNotReady shows that a commit that scales up a static pool is not rolled out while the Node of one of
+// its NodeClaims is gone.
 func TestALostNodeIsNotReady(t *testing.T) {
 	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 	ready := func(name string) plan.NodeClaim {
@@ -133,7 +134,7 @@ func TestALostNodeIsNotReady(t *testing.T) {
 	}
 }
 
-// TestManyLostNodes: the Nodes of one pool, however many are gone, keep those of another from no look.
+// TestManyLostNodes shows that any number of lost Nodes of one pool does not keep another pool from being checked.
 func TestManyLostNodes(t *testing.T) {
 	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 	claim := func(pool, name string) plan.NodeClaim {

@@ -22,7 +22,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestRollStaticPools tells rollouts of static pools, whose number of nodes is part of the definition.
+// TestRollStaticPools plays rollouts of static pools, whose number of nodes is part of the definition.
 func TestRollStaticPools(t *testing.T) {
 	const drift = "NodePoolDrifted"
 	short := func(pool string, ready, of int32) v1alpha1.StaticPool {
@@ -109,7 +109,7 @@ func TestRollStaticPools(t *testing.T) {
 	}
 }
 
-// static is a static pool of Git and of the cluster.
+// static returns a static pool in Git and in the cluster.
 func static(name string, replicas int64, spec map[string]any) rollout.Pool {
 	git := map[string]any{"replicas": replicas}
 	for key, value := range spec {
@@ -119,7 +119,8 @@ func static(name string, replicas int64, spec map[string]any) rollout.Pool {
 	return rollout.Pool{Name: name, Git: object, Live: plan.NewObject(object)}
 }
 
-// TestStaticPoolsAreFilled: from the commit that writes one until it has its nodes, with what keeps them, and told once.
+// TestStaticPoolsAreFilled shows the rollout from the commit that writes a pool until it has its nodes, with what
+// blocks them, and its events.
 func TestStaticPoolsAreFilled(t *testing.T) {
 	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	there := func(name string) plan.NodeClaim {
@@ -174,7 +175,7 @@ func TestStaticPoolsAreFilled(t *testing.T) {
 	}
 }
 
-// TestStaticPoolsAreToldOnce: as their rollout begins, and ends.
+// TestStaticPoolsAreToldOnce shows one event when their rollout starts, and one when it is complete.
 func TestStaticPoolsAreToldOnce(t *testing.T) {
 	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	node := plan.NodeClaim{Name: "a", UID: "1", Pool: "st", Node: "a", ProviderID: "a", Initialized: true}
@@ -182,7 +183,7 @@ func TestStaticPoolsAreToldOnce(t *testing.T) {
 	memory, status := &rollout.Memory{}, &v1alpha1.NodeSyncStatus{}
 	var said *v1alpha1.Rollout
 	var told []string
-	seconds := []int{0, 1, 2, 11, 12, 13} // it has to have all for a while
+	seconds := []int{0, 1, 2, 11, 12, 13} // it must have all of them for a while
 	for i, claims := range [][]plan.NodeClaim{nil, nil, {node}, {node}, {node}, nil} {
 		r := rollout.Rollouts{Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{static("st", 1, nil)}, Before: said, Said: said, Revision: "a", Now: now.Add(time.Duration(seconds[i]) * time.Second), Memory: memory, Events: &spoken{}}
 		if i == 0 {
@@ -201,7 +202,7 @@ func TestStaticPoolsAreToldOnce(t *testing.T) {
 	}
 }
 
-// TestAStaticPoolThatWantsNoNode launches none for no reason, whatever the last launch failed for.
+// TestAStaticPoolThatWantsNoNode is not reported, whatever the reason of its last failed launch.
 func TestAStaticPoolThatWantsNoNode(t *testing.T) {
 	conditions := []any{map[string]any{"type": "NodeRegistrationHealthy", "status": "False", "reason": "RegistrationFailed", "message": "none registers"}}
 	ready := plan.NodeClaim{Pool: "st", Initialized: true}
@@ -230,7 +231,8 @@ func TestAStaticPoolThatWantsNoNode(t *testing.T) {
 	}
 }
 
-// TestAPoolWhoseClassHasNoAMI gets no nodes, and that is the reason, whatever an earlier launch failed for.
+// TestAPoolWhoseClassHasNoAMI shows that this is the reason why it gets no nodes, whatever the reason of an earlier
+// failed launch.
 func TestAPoolWhoseClassHasNoAMI(t *testing.T) {
 	class := func(name string) *plan.Object {
 		return plan.NewObject(&unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}}})
@@ -252,8 +254,8 @@ func TestAPoolWhoseClassHasNoAMI(t *testing.T) {
 	}
 }
 
-// TestAStaticPoolThatIsToHaveFewer: it had all the nodes that it is to have, and more NodeClaims, of which Karpenter
-// ends nodes: the commit waits until they are there again.
+// TestAStaticPoolThatIsToHaveFewer shows that, if a pool has all its nodes and more NodeClaims, of which Karpenter
+// terminates some, the commit waits until it has all nodes again.
 func TestAStaticPoolThatIsToHaveFewer(t *testing.T) {
 	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 	claim := func(name string, ready, deleting bool) plan.NodeClaim {
@@ -295,7 +297,8 @@ func TestAStaticPoolThatIsToHaveFewer(t *testing.T) {
 	}
 }
 
-// TestANodeThatIsNeverInitialized, as one that keeps a startup taint, is reported after the time that nodes need, until another joins.
+// TestANodeThatIsNeverInitialized, for example because of a startup taint, is reported after the time that nodes need,
+// until another one joins.
 func TestANodeThatIsNeverInitialized(t *testing.T) {
 	created := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	known, now := &cluster.Launches{}, created

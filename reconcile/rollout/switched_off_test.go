@@ -10,7 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestStaticPoolsWithoutTheirGate: a commit that turns it off is reported with the pools that get no nodes by it.
+// TestStaticPoolsWithoutTheirGate shows that a commit that turns it off is reported with the pools that therefore get
+// no nodes.
 func TestStaticPoolsWithoutTheirGate(t *testing.T) {
 	pool := func(name string, spec map[string]any) render.Object {
 		return render.Object{Ref: render.Ref{Kind: render.NodePool, Name: name}, Defaulted: &unstructured.Unstructured{Object: map[string]any{"spec": spec}}}

@@ -14,8 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestNodesThatNoCommitHasOutdatedBesideARollout: an alias of AMIs moves before or while a commit's rollout of another pool goes on.
-// The nodes are none of the commit's, which is complete once its own are replaced.
+// TestNodesThatNoCommitHasOutdatedBesideARollout shows that nodes that a new image of an AMI alias outdates before or
+// during a commit's rollout of another pool do not belong to the commit, which is complete once its own are replaced.
 func TestNodesThatNoCommitHasOutdatedBesideARollout(t *testing.T) {
 	claim := func(name, of, reason string) plan.NodeClaim {
 		return plan.NodeClaim{Name: name, UID: types.UID(name), Pool: of, Class: "c", ProviderID: "aws:///a/i-" + name, Drifted: reason != "", DriftReason: reason}
@@ -24,7 +24,7 @@ func TestNodesThatNoCommitHasOutdatedBesideARollout(t *testing.T) {
 	type look struct {
 		changes        []plan.Change
 		general, other string
-		// revision is that of the rollout, and uncommitted are the pools with nodes that no commit has outdated.
+		// revision is the rollout's, and uncommitted are the pools with nodes that no commit has outdated.
 		revision    string
 		uncommitted []string
 		over        bool

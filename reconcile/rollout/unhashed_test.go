@@ -14,9 +14,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestANodeClaimWithoutAHash keeps a rollout open that has given its pool another hash, as nothing tells
-// whether it matches: it is counted and named, with what to do. Once it is gone, the rollout is over; one that came
-// since is none of it.
+// TestANodeClaimWithoutAHash keeps a rollout in progress that has changed its pool's hash, because nothing shows
+// whether it matches: it is counted and named, with what to do. Once it is gone, the rollout is complete; a newer one
+// does not belong to it.
 func TestANodeClaimWithoutAHash(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	claim := func(name string, created time.Time) plan.NodeClaim {
@@ -32,7 +32,7 @@ func TestANodeClaimWithoutAHash(t *testing.T) {
 	for name, c := range map[string]struct {
 		unhashed []string
 		claims   []plan.NodeClaim
-		want     string // of the status; empty: it is over
+		want     string // of the status; empty: it is complete
 	}{
 		"it was there before":           {before.Unhashed, []plan.NodeClaim{old}, "1 of 2 nodes replaced: unknown whether NodeClaim old is up to date, because it has no hash for Karpenter to compare: delete it to have Karpenter replace it"},
 		"and another one has come":      {before.Unhashed, []plan.NodeClaim{old, young}, "1 of 2 nodes replaced: unknown whether NodeClaim old is up to date, because it has no hash for Karpenter to compare: delete it to have Karpenter replace it"},
