@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
-// TestADrain: it is said to keep the pools, and in the end how their nodes come back.
+// TestADrain shows that the text says that the pools are kept, and in the end how to get nodes again.
 func TestADrain(t *testing.T) {
 	sync := &v1alpha1.NodeSync{}
 	sync.Name, sync.Namespace, sync.Spec.Drain = "dev", "plumbline-system", true
@@ -32,7 +32,7 @@ func TestADrain(t *testing.T) {
 	}
 }
 
-// TestWhatARemovalWaitsFor: of one that is stalled it says since when.
+// TestWhatARemovalWaitsFor shows that the text of a stalled one has since when.
 func TestWhatARemovalWaitsFor(t *testing.T) {
 	now := time.Date(2026, 1, 2, 15, 0, 0, 0, time.UTC)
 	at := metav1.NewTime(now.Add(-time.Hour))
@@ -64,7 +64,7 @@ func TestARemovalCountsDown(t *testing.T) {
 	}
 }
 
-// TestATerminationThatIsStalled is the headline of a NodeSync that is Ready, since it is.
+// TestATerminationThatIsStalled is the headline of a NodeSync that is Ready.
 func TestATerminationThatIsStalled(t *testing.T) {
 	sync := &v1alpha1.NodeSync{}
 	sync.Status.LastAttemptedRevision, sync.Status.LastAppliedRevision = "main@sha1:1", "main@sha1:1"

@@ -11,7 +11,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
-// TestNextOfMissingNodes: Karpenter launches again what failed to launch, but no other node for one that a static pool has lost.
+// TestNextOfMissingNodes shows that Karpenter retries a failed launch, but launches no node to replace one that a
+// static pool has lost.
 func TestNextOfMissingNodes(t *testing.T) {
 	for lost, want := range map[bool]string{false: "Karpenter tries again", true: "Karpenter launches no other node until you have done"} {
 		sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Name: "prod", Generation: 1}}

@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
-// claim is a NodeClaim whose node is there, as the watch cache keeps it.
+// claim returns a NodeClaim whose node is initialized, as the watch cache keeps it.
 func claim(change ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
 	c := &karpv1.NodeClaim{Status: karpv1.NodeClaimStatus{ProviderID: "aws:///a/i-1", NodeName: "ip-1"}}
 	for _, each := range change {
@@ -29,7 +29,7 @@ func with(kind string, is metav1.ConditionStatus) func(*karpv1.NodeClaim) {
 
 func deleted(c *karpv1.NodeClaim) { c.DeletionTimestamp = &metav1.Time{} }
 
-// TestPoolsCountEachNodeOnce: what drains is not outdated as well, and what is outdated runs.
+// TestPoolsCountEachNodeOnce shows that a draining node does not count as outdated, and an outdated one runs.
 func TestPoolsCountEachNodeOnce(t *testing.T) {
 	pool := &unstructured.Unstructured{Object: map[string]any{}}
 	pool.SetKind("NodePool")

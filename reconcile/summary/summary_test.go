@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
-// TestTheStateIsOfReadyAndRolledOut: definitions that are applied are not in sync while nodes do not match them.
+// TestTheStateIsOfReadyAndRolledOut shows that applied definitions are not in sync while nodes do not match them.
 func TestTheStateIsOfReadyAndRolledOut(t *testing.T) {
 	stopped := metav1.Now()
 	held := []v1alpha1.PoolRollout{{Pool: "a", Reason: v1alpha1.BrakeHeldByCondition, BrakedAt: &stopped}}
@@ -50,7 +50,8 @@ func TestTheStateIsOfReadyAndRolledOut(t *testing.T) {
 	}
 }
 
-// TestMissingNodesAreNotInSync: each node matches, and a NodePool does not have those that Git or a pod wants.
+// TestMissingNodesAreNotInSync shows this if each node matches, and a NodePool does not have the nodes that Git or a
+// pod requires.
 func TestMissingNodesAreNotInSync(t *testing.T) {
 	at := metav1.Unix(9, 0)
 	short := []v1alpha1.LaunchFailure{{Pool: "a", Message: "no capacity", Missing: "1 of 2 nodes of NodePool/a", Since: &at}, {Pool: "b", Message: "no capacity"}}

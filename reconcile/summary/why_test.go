@@ -46,7 +46,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestRecorded: the newest Record of a name counts, and one that has not ended is ending.
+// TestRecorded shows that the newest Record of a name counts, and that a node that is not gone yet is terminating.
 func TestRecorded(t *testing.T) {
 	at := func(seconds int64) metav1.Time { return metav1.NewTime(time.Unix(seconds, 0)) }
 	logs := map[string]*recorder.Log{
@@ -64,7 +64,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// TestOfClass: only a class that is being deleted needs a commit, and only if a NodePool names it.
+// TestOfClass shows that only a class that is being deleted needs a commit, and only if a NodePool refers to it.
 func TestOfClass(t *testing.T) {
 	class := unstructured.Unstructured{}
 	class.SetKind("EC2NodeClass")
