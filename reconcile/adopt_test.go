@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestWhatWasToBeTakenOverIsGone shows that an adoption starts again if the release to adopt no longer exists.
+// TestWhatWasToBeTakenOverIsGone shows that an installation that no longer exists does not restrict the upgrade path.
 func TestWhatWasToBeTakenOverIsGone(t *testing.T) {
 	for name, c := range map[string]struct {
 		objects []client.Object
