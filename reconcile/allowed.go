@@ -14,7 +14,8 @@ package reconcile
 //
 // ¹ upgrade.StaysInForce.
 //
-// An error's class does not matter here: it decides when the next reconcile comes, and what is reported (reconcile/fault).
+// The class of an error does not matter here: it decides when the next reconcile comes, and what is reported
+// (reconcile/fault).
 type allowed struct {
 	// brake reports whether failing rollouts are stopped, by what is in force.
 	brake bool

@@ -64,8 +64,8 @@ func (r *reconciliation) announce(ctx context.Context, d done) (done, error) {
 	return d, err
 }
 
-// recordTerminations records which of the changes that are about to be written let Karpenter terminate nodes without a replacement:
-// the guard counts these together with those of later commits.
+// recordTerminations records which of the changes that are about to be written let Karpenter terminate nodes without a
+// replacement: the guard counts these together with those of later commits.
 func (r *reconciliation) recordTerminations(revision string, due []plan.Change) (recorded bool) {
 	before := r.sync.Status.RecentTerminations
 	if r.sync.Spec.Guard.GetRemovalPeriod() > 0 {

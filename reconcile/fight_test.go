@@ -15,7 +15,7 @@ import (
 )
 
 // TestAFightIsToldUntilItEnds shows that a conflict blocks nothing and costs no query while nothing changes, and is
-// checked again if a client changes something, if Git no longer defines it, and if a person requests a reconcile.
+// checked again if a client changes something, if Git ignores the difference, and if a person requests a reconcile.
 func TestAFightIsToldUntilItEnds(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
 	fights := release.Result{Step: release.Keep, Paused: []survey.Drift{{Object: "ClusterRole karpenter", Fields: []string{"rules"}, Editor: "argocd", Operation: "Apply"}}}

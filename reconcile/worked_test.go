@@ -8,7 +8,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/step"
 )
 
-// TestWritesDoNotCountAsWork: a reconcile that writes thousands of objects does not hold back the next one, which reports them.
+// TestWritesDoNotCountAsWork: a reconcile that writes thousands of objects does not hold back the next one, which
+// reports them.
 func TestWritesDoNotCountAsWork(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	p := b.pass()

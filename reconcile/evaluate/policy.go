@@ -89,8 +89,8 @@ type PlanStep struct {
 	Resolve  plan.Ask
 	// Loads reads the facts about nodes that Karpenter's consolidation uses; nil reads nothing.
 	Loads plan.ReadLoads
-	// Landing reports whether the pods of pools that a Plan of the Set removes can be scheduled elsewhere, and when to check again; nil
-	// if this is not simulated.
+	// Landing reports whether the pods of pools that a Plan of the Set removes can be scheduled elsewhere, and when to
+	// check again; nil if this is not simulated.
 	Landing func(ctx context.Context, set *render.Set, made *plan.Plan, live plan.Live) (plan.Landing, time.Time)
 	// Hosts returns the pods of Karpenter's controller and of the daemon that run on nodes of a NodePool.
 	Hosts func(ctx context.Context, claims []plan.NodeClaim) ([]plan.Host, error)
@@ -111,14 +111,15 @@ type PlanStep struct {
 type PlanMemory struct {
 	// compared contains the objects that matched Git in the last Plan.
 	compared plan.Memo
-	// commitAt is when the first fetch of the current commit began, and deletedAt when the NodeSync was first seen being deleted.
+	// commitAt is when the first fetch of the current commit began, and deletedAt when the NodeSync was first seen
+	// being deleted.
 	commitAt, deletedAt time.Time
 	// unheard maps each NodeSync whose entries in Git are unknown to the time since when this one waits for it.
 	unheard map[types.UID]time.Time
-	// moves maps the UID of each NodePool whose removal is not recorded yet to the entries that replace it. For a NodePool that waits
-	// for other NodeSyncs, they can be found only while the replacement arrives.
+	// moves maps the UID of each NodePool whose removal is not recorded yet to the entries that replace it. For a
+	// NodePool that waits for other NodeSyncs, they can be found only while the replacement arrives.
 	moves map[types.UID][]string
-	// ordered is when a host was last asked for the order of two commits.
+	// ordered is when a host was last queried for the order of two commits.
 	ordered ordered
 	// loads is the last result of Loads.
 	loads loads
@@ -132,8 +133,8 @@ type Planned struct {
 	*plan.Plan
 	// Doubt is why entries that HEAD does not contain may not have been removed from Git; nil if they were removed.
 	Doubt *v1alpha1.Withheld
-	// Older reports whether HEAD is older than what was applied, or may be because the Git host was not asked
-	// yet: no change of Karpenter's charts begins for it.
+	// Older reports whether HEAD is older than what was applied, or may be because the Git host was not queried yet: no
+	// change of Karpenter's charts starts for it.
 	Older bool
 
 	approvals approvals
@@ -146,8 +147,8 @@ func (p Planned) Note(ctx context.Context, sync *v1alpha1.NodeSync, relabelled f
 	sync.Status.UsedApprovals, sync.Status.UsedGitApprovals = p.approvals.used, p.approvals.usedInGit
 }
 
-// reviews reports whether the Plan is for a commit that is not pushed, or is made by a person. Only the daemon finds out what other
-// NodeSyncs have in Git, how commits are ordered, and what people have approved.
+// reviews reports whether the Plan is for a commit that is not pushed, or is made by a person. Only the daemon finds
+// out what other NodeSyncs have in Git, how commits are ordered, and what people have approved.
 func (s *PlanStep) reviews() bool { return s.Registry == nil }
 
 // errNothing prevents a revision that was not rendered from counting as an empty one.
@@ -209,8 +210,8 @@ func (s *PlanStep) warnOfRecord(planned Planned) {
 }
 
 // planWith makes the Plan from what is known about other NodeSyncs and from the answers of AWS. If something is held
-// and AWS could still give an exact answer, it schedules another reconcile soon. If it returns an error, nothing of the Plan may be
-// applied.
+// and AWS could still give an exact answer, it schedules another reconcile soon. If it returns an error, nothing of the
+// Plan may be applied.
 func (s *PlanStep) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld) (Planned, error) {
 	policy, err := s.policy(ctx, all, doubt)
 	if err != nil {
@@ -326,8 +327,8 @@ func (s *PlanStep) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v
 
 func (s *PlanStep) name() types.NamespacedName { return client.ObjectKeyFromObject(s.Sync) }
 
-// approvals are what is held of a Plan, what people have approved of it, and which of their Approvals have counted, in the
-// form of the status.
+// approvals are what is held of a Plan, what people have approved of it, and which of their Approvals have counted, in
+// the form of the status.
 type approvals struct {
 	held     *v1alpha1.HeldPlan
 	approved []v1alpha1.ApprovedPlan
@@ -377,8 +378,8 @@ func (s *PlanStep) weighApprovals(ctx context.Context, planned *Planned) error {
 	return nil
 }
 
-// approvesInGit reports whether HEAD approves what is held. If so, it records that this digest has counted: from then on the
-// recorded approval applies.
+// approvesInGit reports whether HEAD approves what is held. If so, it records that this digest has counted: from then
+// on the recorded approval applies.
 func (s *PlanStep) approvesInGit(was *approvals) bool {
 	if s.Karpenter == nil || s.Snapshot == nil {
 		return false
@@ -466,8 +467,8 @@ func (s *PlanStep) expireApprovals(ctx context.Context) error {
 	return nil
 }
 
-// land makes a Plan again if it removes pools with nodes, or would if people approved it. The second Plan includes the result
-// of simulating where their pods can be scheduled.
+// land makes a Plan again if it removes pools with nodes, or would if people approved it. The second Plan includes the
+// result of simulating where their pods can be scheduled.
 func (s *PlanStep) land(ctx context.Context, made *plan.Plan, live plan.Live, policy plan.Policy) (*plan.Plan, error) {
 	if !s.asksLanding(made, policy.Guard) {
 		return made, nil
@@ -486,7 +487,8 @@ func (s *PlanStep) asksLanding(made *plan.Plan, guard v1alpha1.Guard) bool {
 	return s.Landing != nil && guard.UnschedulablePods.Holds() && made.Refused == nil && len(made.Lands()) > 0
 }
 
-// loadsLast is how long the result of Loads is valid: a commit may be held for hours, and many reconciles plan it again.
+// loadsLast is how long the result of Loads is valid: a commit may be held for hours, and many reconciles plan it
+// again.
 const loadsLast = time.Minute
 
 // loads is the result of Loads, with the questions that it answers, and its time.

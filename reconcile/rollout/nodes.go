@@ -21,8 +21,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Pool is a NodePool as Git defines it, and as it is in the cluster; nil if it does not exist there. Class is the EC2NodeClass that
-// the pool in the cluster references.
+// Pool is a NodePool as Git defines it, and as it is in the cluster; nil if it does not exist there. Class is the
+// EC2NodeClass that the pool in the cluster references.
 type Pool struct {
 	Name        string
 	Git         *unstructured.Unstructured
@@ -83,7 +83,8 @@ type EC2 interface {
 const (
 	// maxAsked is the maximum number of instances that EC2 is asked about, which is one request.
 	maxAsked = 100
-	// maxInputs is the maximum number of inputs in the status, and maxInput the maximum number of bytes of each side of one.
+	// maxInputs is the maximum number of inputs in the status, and maxInput the maximum number of bytes of each side of
+	// one.
 	maxInputs, maxInput = 20, 300
 )
 
@@ -126,7 +127,8 @@ func (r *Rollouts) inputOf(o plan.Outdated) v1alpha1.DriftInput {
 	return v1alpha1.DriftInput{Pool: o.Claim.Pool, Reason: o.Reason, From: finding.Bounded(input.From, maxInput), To: finding.Bounded(input.To, maxInput)}
 }
 
-// instanceIDs returns the provider IDs of the NodeClaims that are outdated for a reason that only EC2 knows the inputs of.
+// instanceIDs returns the provider IDs of the NodeClaims that are outdated for a reason that only EC2 knows the inputs
+// of.
 func instanceIDs(outdated []plan.Outdated) []string {
 	var ids []string
 	for _, o := range outdated {
@@ -173,8 +175,8 @@ func (r *Rollouts) askInstances(ctx context.Context, ids []string) {
 	}
 }
 
-// forget drops the answers about instances of all nodes that are not outdated: if such a node becomes outdated later, its
-// instance may have changed by then.
+// forget drops the answers about instances of all nodes that are not outdated: if such a node becomes outdated later,
+// its instance may have changed by then.
 func (m *instanceMemory) forget(but []plan.Outdated) {
 	kept := map[string]bool{}
 	for _, o := range but {

@@ -38,8 +38,8 @@ type Outdating struct {
 	// Reselected are the EC2NodeClasses, by name, whose selectors are written, with Karpenter's reasons that depend
 	// on these: what was expected from the previous selectors no longer applies.
 	Reselected map[string][]string
-	// UpTo reports whether AWS decides which nodes are outdated. Images reports whether Karpenter knows as soon as it has
-	// looked up the AMIs.
+	// UpTo reports whether AWS decides which nodes are outdated. Images reports whether Karpenter knows as soon as it
+	// has looked up the AMIs.
 	UpTo, Images bool
 	// Unhashed are the definitions, as Kind/name, whose hash the Changes alter, while some of their NodeClaims
 	// may have none.

@@ -286,8 +286,8 @@ func (r *Rollouts) early(of v1alpha1.Rollout, ask func() string) string {
 	return m.early
 }
 
-// reported reads Karpenter's event on the first of some NodeClaims, and whether what it reports does not pass by itself. If that names a
-// PodDisruptionBudget, all that block these nodes are named instead.
+// reported reads Karpenter's event on the first of some NodeClaims, and whether what it reports does not pass by
+// itself. If that names a PodDisruptionBudget, all that block these nodes are named instead.
 func (r *Rollouts) reported(ctx context.Context, of v1alpha1.Rollout, claims []*plan.NodeClaim) (words string, lasts bool) {
 	first := claims[0]
 	words, err := blocker.WhyNotDisrupted(ctx, r.Events, first.Name, first.Node != "", of.Since.Add(-clocksDiffer), r.Now)

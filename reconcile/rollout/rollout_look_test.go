@@ -145,8 +145,8 @@ func TestACauseThatAppearsLaterIsReadSoon(t *testing.T) {
 	}
 }
 
-// TestACauseThatLastsIsReportedAtOnce: a pod that must not be disrupted is reported within seconds of Karpenter's event, as `plumbline why`
-// does, and a node that is only nominated for a pod once the rollout makes no progress.
+// TestACauseThatLastsIsReportedAtOnce: a pod that must not be disrupted is reported within seconds of Karpenter's
+// event, as `plumbline why` does, and a node that is only nominated for a pod once the rollout makes no progress.
 func TestACauseThatLastsIsReportedAtOnce(t *testing.T) {
 	start := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	event := func(message string) corev1.Event {

@@ -470,8 +470,8 @@ func TestABudgetThatKeepsADrainFitsInACommitStatus(t *testing.T) {
 	}
 }
 
-// TestARolloutNamesAllBudgetsThatBlockIt: Karpenter's event on one node names one PodDisruptionBudget; the message counts the
-// nodes and the budgets of all of them. If the event gives another reason, the message quotes that.
+// TestARolloutNamesAllBudgetsThatBlockIt: Karpenter's event on one node names one PodDisruptionBudget; the message
+// counts the nodes and the budgets of all of them. If the event gives another reason, the message quotes that.
 func TestARolloutNamesAllBudgetsThatBlockIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		nodes, budgets, shared int

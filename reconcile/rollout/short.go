@@ -25,7 +25,8 @@ import (
 
 const (
 	// shortAfter is how long a static pool may have too few nodes without a NodeClaim that is being launched: Karpenter
-	// compares the number with spec.replicas once a minute (karpenter pkg/controllers/static/provisioning/controller.go).
+	// compares the number with spec.replicas once a minute (karpenter
+	// pkg/controllers/static/provisioning/controller.go).
 	shortAfter = 2 * time.Minute
 	// startsWithin is how long a NodeClaim's node may take until it is initialized.
 	startsWithin = 5 * time.Minute

@@ -330,7 +330,8 @@ func TestANodeThatIsNeverInitialized(t *testing.T) {
 	}
 }
 
-// TestFewerReplicasWithoutTheGate: Karpenter terminates no node of a static pool while its feature gate is off, and the rollout says so.
+// TestFewerReplicasWithoutTheGate: Karpenter terminates no node of a static pool while its feature gate is off, and the
+// rollout says so.
 func TestFewerReplicasWithoutTheGate(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	var claims []plan.NodeClaim

@@ -187,7 +187,8 @@ func (s *Step) setUnknown(kind, reason, words string) {
 // warnOfCondition emits an event with the message of a condition, once.
 func (s *Step) warnOfCondition(kind string) { s.warnOfConditionIn(kind, "") }
 
-// warnOfConditionIn emits an event if a condition changed, with details; with the message of the condition if they are empty.
+// warnOfConditionIn emits an event if a condition changed, with details; with the message of the condition if they are
+// empty.
 func (s *Step) warnOfConditionIn(kind, details string) {
 	now, before := conditions.Get(s.Sync, kind), conditions.Get(s.Before, kind)
 	if now != nil && !sameWords(before, now) {

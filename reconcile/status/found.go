@@ -318,7 +318,8 @@ func (s *Step) launchesMissing() []rollout.LaunchFailure {
 	return slices.DeleteFunc(s.launchesFailed(), func(l rollout.LaunchFailure) bool { return s.missing(l.Pool) == "" })
 }
 
-// launchTimedOut reports whether a pool has too few nodes for longer than spec.rollout.timeout because its launches fail.
+// launchTimedOut reports whether a pool has too few nodes for longer than spec.rollout.timeout because its launches
+// fail.
 func (s *Step) launchTimedOut() bool {
 	limit := s.Sync.Spec.Rollout.Timeout
 	return limit != nil && slices.ContainsFunc(s.launchesMissing(), func(l rollout.LaunchFailure) bool {

@@ -178,8 +178,8 @@ func replaced(n, all int) string {
 	return fmt.Sprintf("%d of its %s replaced", n, english.Plural(all, "node was", "nodes were"))
 }
 
-// overtaken returns, for the commit whose rollout another commit continues, how many of its nodes were not replaced. If none was known
-// to be outdated while Karpenter still queried AWS, that is not reported as none.
+// overtaken returns, for the commit whose rollout another commit continues, how many of its nodes were not replaced. If
+// none was known to be outdated while Karpenter still queried AWS, that is not reported as none.
 func (s *Step) overtaken() map[string]string {
 	was, is := s.Before.Status.Rollout, s.Sync.Status.Rollout
 	if was == nil || is == nil || was.Revision == "" || is.Revision == "" || was.Revision == is.Revision {
@@ -197,8 +197,8 @@ func (s *Step) overtaken() map[string]string {
 	return map[string]string{render.CommitOf(was.Revision): words}
 }
 
-// came returns the progress, by commit, of the commit whose nodes were being replaced and of the one that the last reconcile
-// evaluated.
+// came returns the progress, by commit, of the commit whose nodes were being replaced and of the one that the last
+// reconcile evaluated.
 func (s *Step) came() map[string]string {
 	before := s.Before.Status
 	if before.LastAttemptedRevision == "" {

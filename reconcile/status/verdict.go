@@ -106,9 +106,9 @@ func (s *Step) stateVerdict() Verdict {
 	return s.doneVerdict()
 }
 
-// doneVerdict returns the verdict on a revision that is applied. Its commit status names a pool whose newest launch failed,
-// and prefers one that has too few nodes: then the status is pending, and failure after spec.rollout.timeout, as in
-// summary.StateOf. Ready does not depend on it, because the pods may fit elsewhere.
+// doneVerdict returns the verdict on a revision that is applied. Its commit status names a pool whose newest launch
+// failed, and prefers one that has too few nodes: then the status is pending, and failure after spec.rollout.timeout,
+// as in summary.StateOf. Ready does not depend on it, because the pods may fit elsewhere.
 func (s *Step) doneVerdict() Verdict {
 	v := Verdict{Class: Done, Reason: v1alpha1.ReasonSucceeded, Message: "applied, Ready, no removal open: " + render.ShortRevision(s.revision())}
 	failed := s.launchesFailed()
@@ -160,9 +160,8 @@ func waitingVerdict(w finding.Wait) Verdict {
 	return v
 }
 
-// firstWait returns the wait to report: one that may not end by itself, or
-// otherwise an object that was already waited for, as long as that lasts. Without this, the message would alternate if two
-// waits come and go.
+// firstWait returns the wait to report: one that may not end by itself, or otherwise an object that was already waited
+// for, as long as that lasts. Without this, the message would alternate if two waits come and go.
 func (s *Step) firstWait() finding.Wait {
 	first, before := s.Waits[0], s.Before.Status.Waiting
 	if !isObject(first.On) {
@@ -189,8 +188,8 @@ func (s *Step) classWaits() []finding.Wait {
 	return slices.DeleteFunc(slices.Clone(s.Waits), func(w finding.Wait) bool { return !strings.HasPrefix(w.On, render.EC2NodeClass+"/") })
 }
 
-// withClasses names all EC2NodeClasses that are waited for, if a wait is for one of several: each reason, followed by its
-// classes.
+// withClasses names all EC2NodeClasses that are waited for, if a wait is for one of several: each reason, followed by
+// its classes.
 func (s *Step) withClasses(w finding.Wait) finding.Wait {
 	classes := s.classWaits()
 	if len(classes) < 2 || !strings.HasPrefix(w.On, render.EC2NodeClass+"/") {

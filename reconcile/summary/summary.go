@@ -113,8 +113,8 @@ func Of(sync *v1alpha1.NodeSync) Status {
 	return status
 }
 
-// verifiedWords describes a condition that reports whether something is verified. Its message describes what was verified, or why
-// it is not.
+// verifiedWords describes a condition that reports whether something is verified. Its message describes what was
+// verified, or why it is not.
 func verifiedWords(verified *metav1.Condition) string {
 	switch words := cmp.Or(verified.Message, verified.Reason); verified.Status {
 	case metav1.ConditionTrue:
@@ -196,7 +196,7 @@ func before(word, text string) string {
 	return word + text
 }
 
-// Commit describes in short which commit is attempted or applied.
+// Commit describes in short the applied commit, and the attempted one if that differs.
 func (s Status) Commit() string {
 	text := OrNone(render.ShortRevision(s.Applied))
 	switch {

@@ -215,7 +215,7 @@ func (r *NodeReport) Type() string {
 	return cmp.Or(strings.Join(known, ", "), "unknown")
 }
 
-// Of names the NodePool, and the NodeSync whose record it is in.
+// Of names the NodeSync whose record it is in, to append to its NodePool.
 func (r *NodeReport) Of() string {
 	if r.NodeSync == "" {
 		return ""

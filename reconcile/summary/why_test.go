@@ -14,8 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
-// TestKeep: the status of a node or of its NodeClaim reports what keeps the node; the removal of its NodePool does so only if it is stalled or
-// names the node.
+// TestKeep: the status of a node or of its NodeClaim reports what keeps the node; the removal of its NodePool does so
+// only if it is stalled or names the node.
 func TestKeep(t *testing.T) {
 	at := metav1.NewTime(time.Unix(1_700_000_000, 0))
 	rollout := func(message string) v1alpha1.NodeSync {

@@ -78,7 +78,7 @@ const (
 	// expected.
 	TerminationStalledCondition = "TerminationStalled"
 	// RolledOutCondition is True while each node of the NodeSync's pools matches its
-	// definitions, and False while some are to be replaced.
+	// definitions, and False while some must be replaced.
 	RolledOutCondition = "RolledOut"
 	// ExtraFieldsCondition is True while definitions have fields that Git does not set, and that are kept.
 	ExtraFieldsCondition = "ExtraFields"

@@ -85,7 +85,7 @@ type NodeSyncSpec struct {
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// Source says where the definitions come from.
+	// Source is where the definitions come from.
 	// +required
 	Source Source `json:"source"`
 
@@ -96,17 +96,17 @@ type NodeSyncSpec struct {
 	// +optional
 	Path string `json:"path,omitempty"`
 
-	// Adopt says what to do with objects that have a name from Git and exist without this NodeSync's label.
+	// Adopt is what happens to existing objects that have a name from Git but not this NodeSync's label.
 	// +kubebuilder:default=IfIdentical
 	// +optional
 	Adopt AdoptPolicy `json:"adopt,omitempty"`
 
-	// Drift says what to do when an object is edited or deleted by another client.
+	// Drift is what happens when another client edits or deletes an object.
 	// +kubebuilder:default=Correct
 	// +optional
 	Drift DriftPolicy `json:"drift,omitempty"`
 
-	// Removal says how entries that are removed from Git are removed from the cluster.
+	// Removal is how entries that are removed from Git are removed from the cluster.
 	// +kubebuilder:default={}
 	// +optional
 	Removal RemovalPolicy `json:"removal,omitempty"`
@@ -123,11 +123,11 @@ type NodeSyncSpec struct {
 	// +optional
 	Policies []Policy `json:"policies,omitempty"`
 
-	// Rollout says how the replacement of nodes that a commit has outdated is supervised.
+	// Rollout is how the replacement of nodes that a commit has outdated is supervised.
 	// +optional
 	Rollout RolloutPolicy `json:"rollout,omitzero"`
 
-	// OnDelete says what deleting this NodeSync does to its nodes. It may be changed while the deletion waits.
+	// OnDelete is what deleting this NodeSync does to its nodes. It may be changed while the deletion waits.
 	// +kubebuilder:default=Orphan
 	// +optional
 	OnDelete OnDelete `json:"onDelete,omitempty"`
@@ -157,7 +157,7 @@ type NodeSyncSpec struct {
 	Notify []Notify `json:"notify,omitempty"`
 }
 
-// AdoptPolicy says what happens to an existing object that has a name from Git and not this NodeSync's label.
+// AdoptPolicy is what happens to an existing object that has a name from Git but not this NodeSync's label.
 //
 // +kubebuilder:validation:Enum=IfIdentical;Always;Never
 type AdoptPolicy string
@@ -173,7 +173,7 @@ const (
 	AdoptNever AdoptPolicy = "Never"
 )
 
-// DriftPolicy says what happens when an object differs from Git.
+// DriftPolicy is what happens when an object differs from Git.
 //
 // +kubebuilder:validation:Enum=Correct;Report
 type DriftPolicy string
@@ -186,7 +186,7 @@ const (
 	DriftReport DriftPolicy = "Report"
 )
 
-// RemovalStrategy says what happens to the NodeClaims of a NodePool that is removed.
+// RemovalStrategy is what happens to the NodeClaims of a NodePool that is removed.
 //
 // +kubebuilder:validation:Enum=Paced;AtOnce;Orphan
 type RemovalStrategy string
@@ -205,7 +205,7 @@ const (
 	RemovalOrphan RemovalStrategy = "Orphan"
 )
 
-// RemovalPolicy says how entries that are removed from Git are removed from the cluster.
+// RemovalPolicy is how entries that are removed from Git are removed from the cluster.
 type RemovalPolicy struct {
 	// Strategy is what happens to the NodeClaims of a NodePool that is removed from Git: Paced has Karpenter launch
 	// replacements before nodes are terminated, AtOnce does not, and Orphan leaves them running.
@@ -251,7 +251,7 @@ type RemovalPolicy struct {
 	Rescue bool `json:"rescue,omitempty"`
 }
 
-// OnDelete says what deleting a NodeSync does to its nodes.
+// OnDelete is what deleting a NodeSync does to its nodes.
 //
 // +kubebuilder:validation:Enum=Orphan;Drain
 type OnDelete string

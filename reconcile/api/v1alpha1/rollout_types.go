@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RolloutPolicy says how the replacement of nodes that a commit has outdated is supervised.
+// RolloutPolicy is how the replacement of nodes that a commit has outdated is supervised.
 type RolloutPolicy struct {
 	// Timeout is how long it may take until its commit status is a failure. It does not stop the rollout. Default:
 	// none, as the windows of disruption budgets may be a week apart.

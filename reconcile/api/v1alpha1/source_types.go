@@ -75,8 +75,8 @@ func (s Source) Verification() *GitVerification {
 	return s.Git.Verify
 }
 
-// Unprotected reports whether an attacker on the network path to the Git host can change the definitions: the connection is neither
-// encrypted nor on loopback, and no signature is verified.
+// Unprotected reports whether an attacker on the network path to the Git host can change the definitions: the
+// connection is neither encrypted nor on loopback, and no signature is verified.
 func (s Source) Unprotected() bool {
 	if s.Git == nil || s.Git.Verify != nil {
 		return false
@@ -129,12 +129,12 @@ type GitSource struct {
 	// +optional
 	SecretRef *LocalReference `json:"secretRef,omitempty"`
 
-	// Verify says which signatures a revision needs. Without it, plumbline trusts the Git host.
+	// Verify sets which signatures a revision needs. Without it, plumbline trusts the Git host.
 	// +optional
 	Verify *GitVerification `json:"verify,omitempty"`
 }
 
-// GitVerification says which signatures a revision needs before anything of it is
+// GitVerification sets which signatures a revision needs before anything of it is
 // read.
 type GitVerification struct {
 	// Mode is what must be signed.
@@ -183,12 +183,12 @@ type ChartAccess struct {
 	// +optional
 	Registries []Registry `json:"registries,omitempty"`
 
-	// Verify says which signatures the charts need. Without it, plumbline trusts the registry for the digest.
+	// Verify sets which signatures the charts need. Without it, plumbline trusts the registry for the digest.
 	// +optional
 	Verify *ChartVerification `json:"verify,omitempty"`
 }
 
-// ChartVerification says which signatures the charts need. Only charts in OCI registries can have them: all others are
+// ChartVerification sets which signatures the charts need. Only charts in OCI registries can have them: all others are
 // refused.
 type ChartVerification struct {
 	// Provider is the tool that the charts are signed with.

@@ -48,7 +48,7 @@ type NodeSyncStatus struct {
 	// +listMapKey=revision
 	Artifacts []Artifact `json:"artifacts,omitempty"`
 
-	// Withheld says why the removal of entries that LastAttemptedRevision does not contain is held: possibly nobody
+	// Withheld is why the removal of entries that LastAttemptedRevision does not contain is held: possibly nobody
 	// removed them from Git. Nil if there is no doubt.
 	// +optional
 	Withheld *Withheld `json:"withheld,omitempty"`
@@ -87,7 +87,7 @@ type NodeSyncStatus struct {
 	// +optional
 	Stages []StageStatus `json:"stages,omitempty"`
 
-	// Waiting says what the NodeSync waits for.
+	// Waiting is what the NodeSync waits for.
 	// +optional
 	Waiting *Waiting `json:"waiting,omitempty"`
 
@@ -196,7 +196,7 @@ const (
 	StageDone    StageState = "Done"
 )
 
-// Waiting says what a reconcile waits for.
+// Waiting is what a reconcile waits for.
 type Waiting struct {
 	// For names it: "karpenter-crd established", "nodeclass/default".
 	For string `json:"for"`
@@ -207,7 +207,7 @@ type Waiting struct {
 	Since metav1.Time `json:"since"`
 }
 
-// Withheld says why it is in doubt that what a revision does not contain was removed from Git. It is kept until
+// Withheld is why it is in doubt that what a revision does not contain was removed from Git. It is kept until
 // everything that the revision does not contain is recorded.
 type Withheld struct {
 	// Reason is StatusLost; OlderRevision, if the revision is an ancestor of another one that was applied; or
