@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	// deadline is for what must happen, on a busy machine.
+	// deadline limits the time for what must happen, on a busy machine.
 	deadline = 90 * time.Second
-	// quiet is how long something must not happen to count as hanging. With
-	// the controller at work the same takes about as long.
+	// quiet is how long nothing must happen to count as hanging. With a working controller, the same takes about as
+	// long.
 	quiet   = 12 * time.Second
 	logTail = 6000
 )
 
-// cluster is a sandbox as a person with kubectl and helm has it.
+// cluster is a sandbox as used with kubectl and helm.
 type cluster struct {
 	*sandbox.Sandbox
 }
 
-// up starts a sandbox, and ends it with the test.
+// up starts a sandbox, and stops it with the test.
 func up(t *testing.T, options sandbox.Options) cluster {
 	t.Helper()
 	began := time.Now()
@@ -54,7 +54,7 @@ func up(t *testing.T, options sandbox.Options) cluster {
 	return c
 }
 
-// run runs a program of the sandbox's and returns what it printed.
+// run runs a program of the sandbox and returns its output.
 func (c cluster) run(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.Bin(), name), args...)
 	cmd.Env = c.Environment()
@@ -72,7 +72,7 @@ func (c cluster) must(t *testing.T, name string, args ...string) string {
 	return out
 }
 
-// words are the words that `kubectl get` prints by a jsonpath, none if it fails.
+// words returns the words that `kubectl get` prints for a jsonpath, none if it fails.
 func (c cluster) words(ctx context.Context, what, path string) []string {
 	out, err := c.run(ctx, "kubectl", "get", what, "-o", "jsonpath="+path)
 	if err != nil {
@@ -81,7 +81,7 @@ func (c cluster) words(ctx context.Context, what, path string) []string {
 	return strings.Fields(out)
 }
 
-// eventually waits until ok.
+// eventually waits until ok returns true.
 func eventually(t *testing.T, what string, ok func(context.Context) bool) {
 	t.Helper()
 	began := time.Now()
@@ -93,8 +93,7 @@ func eventually(t *testing.T, what string, ok func(context.Context) bool) {
 	t.Logf("%5.1fs until %s", time.Since(began).Seconds(), what)
 }
 
-// stays fails when differs says, at some time in a quiet while, how things are
-// not as they were.
+// stays fails if, during a quiet period, differs returns a difference.
 func stays(t *testing.T, what string, differs func(context.Context) string) {
 	t.Helper()
 	diff := ""
@@ -109,7 +108,7 @@ func stays(t *testing.T, what string, differs func(context.Context) string) {
 	t.Logf("%5.1fs through which %s", quiet.Seconds(), what)
 }
 
-// running are the instances that EC2 bills.
+// running returns the number of instances that EC2 bills.
 func (c cluster) running() int {
 	n := 0
 	for _, i := range c.AWS.Instances() {
@@ -120,7 +119,7 @@ func (c cluster) running() int {
 	return n
 }
 
-// nothingLeft is the last line of every story.
+// nothingLeft is the last check of every story.
 func (c cluster) nothingLeft(t *testing.T) {
 	t.Helper()
 	left := func() string {
@@ -141,7 +140,7 @@ func (c cluster) nothingLeft(t *testing.T) {
 	}
 }
 
-// showLogs shows the end of what the controllers said.
+// showLogs prints the end of the controllers' logs.
 func (c cluster) showLogs(t *testing.T) {
 	t.Helper()
 	logs, err := filepath.Glob(filepath.Join(c.Dir, "karpenter", "*", "log"))

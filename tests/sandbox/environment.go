@@ -10,16 +10,16 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// Who calls AWS. The simulator tells callers apart by their access keys.
+// The access keys, by which the simulator distinguishes callers.
 const (
 	karpenterAccessKey = "AKIASANDBOXKARPENTER"
 	plumblineAccessKey = "AKIASANDBOXPLUMBLINE"
 	verifierAccessKey  = "AKIASANDBOXVERIFIER"
 	enderAccessKey     = "AKIASANDBOXENDER"
-	secretAccessKey    = "sandbox" // it signs, and nobody verifies
+	secretAccessKey    = "sandbox" // it signs, but is not verified
 )
 
-// Variables of a sandbox's environment that are no program's own.
+// Variables of a sandbox's environment that no program reads by itself.
 const (
 	// VariableCluster names the EKS cluster.
 	VariableCluster = "SANDBOX_CLUSTER"
@@ -27,7 +27,7 @@ const (
 	VariableCharts = "SANDBOX_CHARTS"
 	// VariableVerifier is the access key of a user with manifests/iam-policy-verify.json.
 	VariableVerifier = "SANDBOX_VERIFIER_KEY"
-	// VariableEnder is that of a user with manifests/iam-policy-teardown.json besides.
+	// VariableEnder is that of a user with manifests/iam-policy-teardown.json in addition.
 	VariableEnder = "SANDBOX_ENDER_KEY"
 	// VariableAdmin is the URL of the simulator's admin endpoint.
 	VariableAdmin = "SANDBOX_AWS_ADMIN"
@@ -37,9 +37,8 @@ const (
 	VariableGitToken = "SANDBOX_GIT_TOKEN"
 )
 
-// Variables are what a person or a program needs to use the sandbox: as
-// administrator of the cluster, as plumbline in AWS. PATH is not among them:
-// Bin is what to put in front of it.
+// Variables returns what a person or a program needs to use the sandbox: as administrator of the cluster, and as
+// plumbline in AWS. It does not contain PATH: prepend Bin to it.
 func (s *Sandbox) Variables() map[string]string {
 	v := s.AWSVariables()
 	maps.Copy(v, map[string]string{
@@ -59,11 +58,10 @@ func (s *Sandbox) Variables() map[string]string {
 	return v
 }
 
-// AWSVariables lead plumbline to its account in the simulator.
+// AWSVariables returns the variables for plumbline's account in the simulator.
 func (s *Sandbox) AWSVariables() map[string]string { return s.awsEnvironment(plumblineAccessKey) }
 
-// Environment is the whole environment of a program that uses the sandbox and
-// is to see nothing of the machine's.
+// Environment returns the whole environment of a program that uses the sandbox, without the machine's.
 func (s *Sandbox) Environment() []string {
 	v := s.Variables()
 	v["PATH"] = s.Bin() + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -75,7 +73,7 @@ func (s *Sandbox) Environment() []string {
 	return all
 }
 
-// Bin is the folder with kubectl and helm.
+// Bin returns the folder with kubectl and helm.
 func (s *Sandbox) Bin() string { return s.path("bin") }
 
 func (s *Sandbox) awsEnvironment(accessKey string) map[string]string {
@@ -88,7 +86,7 @@ func (s *Sandbox) awsEnvironment(accessKey string) map[string]string {
 	}
 }
 
-// writeTools makes kubectl and helm callable by their names.
+// writeTools makes kubectl and helm available by their names.
 func (s *Sandbox) writeTools() error {
 	for _, dir := range []string{s.Bin(), s.path("home")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/karpenter"
 )
 
-// PullControllers builds the controllers of releases that the cache does not
-// have, so that no pod has to wait for its image.
+// PullControllers builds the controllers of releases that are not in the cache, so that no pod has to wait for its
+// image.
 func (s *Sandbox) PullControllers(ctx context.Context, versions ...string) error {
 	for _, version := range versions {
 		if _, err := s.pull(ctx, version); err != nil {
@@ -20,8 +20,7 @@ func (s *Sandbox) PullControllers(ctx context.Context, versions ...string) error
 	return nil
 }
 
-// pull is the registry of the controller's images: a release of Karpenter is
-// built when it is first asked for.
+// pull is the registry of the controller's images: it builds a release of Karpenter on demand.
 func (s *Sandbox) pull(ctx context.Context, version string) (string, error) {
 	if !slices.Contains(binaries.KarpenterControllers(), version) {
 		return "", fmt.Errorf("%w: the sandbox has controllers of %v alone", karpenter.ErrNoImage, binaries.KarpenterControllers())

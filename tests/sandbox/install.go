@@ -11,22 +11,21 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/charts"
 )
 
-// ChartNamespace is where the charts are installed.
+// ChartNamespace is the namespace of the charts.
 const ChartNamespace = "kube-system"
 
-// InstallCRDs installs the CRD chart of a release with helm, or upgrades it, as
-// a person would.
+// InstallCRDs installs or upgrades the CRD chart of a release with helm, as a person would.
 func (s *Sandbox) InstallCRDs(ctx context.Context, version string) error {
 	return s.person().installCRDs(ctx, version)
 }
 
-// InstallController does so with the main chart, of which one replica is
-// wanted; values are those of helm's --set. It does not wait for the pod.
+// InstallController does so with the main chart, with one replica; values are those of helm's --set. It does not wait
+// for the pod.
 func (s *Sandbox) InstallController(ctx context.Context, version string, values ...string) error {
 	return s.person().installController(ctx, version, values...)
 }
 
-// person is whoever installs the charts, and from where.
+// person is a user who installs the charts, and where they come from.
 type person struct {
 	sandbox                *Sandbox
 	kubeconfig, repository string
@@ -36,7 +35,7 @@ func (s *Sandbox) person() person {
 	return person{sandbox: s, kubeconfig: s.Kube.Kubeconfig, repository: s.Charts.Repository}
 }
 
-// installCharts does it in the right order.
+// installCharts installs them in the right order.
 func (p person) installCharts(ctx context.Context, version string) error {
 	if err := p.installCRDs(ctx, version); err != nil {
 		return err
@@ -63,7 +62,7 @@ func (p person) install(ctx context.Context, chart, version string, args ...stri
 	}, args...)...)
 }
 
-// helm runs helm with a home of the sandbox's.
+// helm runs helm with a home folder in the sandbox.
 func (s *Sandbox) helm(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, s.paths[binaries.Helm], args...)
 	cmd.Env = []string{"HOME=" + s.path("home"), "PATH=/usr/bin:/bin", "NO_PROXY=127.0.0.1,localhost"}

@@ -11,14 +11,13 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// The names of a sandbox's cluster and region unless Options say otherwise.
+// The default names of a sandbox's cluster and region.
 const (
 	DefaultCluster = "sandbox"
 	DefaultRegion  = "eu-west-1"
 )
 
-// How fast things happen unless Options say otherwise: fast enough for a
-// story, slow enough that each state can be seen.
+// Default durations: fast enough for a story, slow enough that each state is visible.
 const (
 	defaultLaunch   = 500 * time.Millisecond
 	defaultBoot     = time.Second
@@ -28,49 +27,42 @@ const (
 	defaultDrain    = time.Second
 )
 
-// Options say what a sandbox is to be. The zero value is a bare cluster
-// without a Git host.
+// Options specify a sandbox. The zero value is an empty cluster without a Git host.
 type Options struct {
-	// Dir is the sandbox's folder, made if need be. Default: a temporary one
-	// that Down removes.
+	// Dir is the sandbox's folder, created if missing. Default: a temporary one that Down removes.
 	Dir string
-	// Source is tests/sandbox/bin of a checkout. Default: of the one that the
-	// working directory lies in.
+	// Source is tests/sandbox/bin of a checkout. Default: that of the checkout that contains the working directory.
 	Source string
-	// Cache keeps built programs and prepared snapshots. Default: a folder in
-	// the user's cache folder.
+	// Cache contains built programs and prepared snapshots. Default: a folder in the user's cache folder.
 	Cache string
 
-	// Cluster is the name of the EKS cluster; Region is where it is.
+	// Cluster is the name of the EKS cluster; Region is its region.
 	Cluster, Region string
-	// EmulatedVersion is the minor version of Kubernetes, such as 1.33, that the
-	// cluster plays, in EKS too. Default: that of the control plane's programs.
+	// EmulatedVersion is the minor version of Kubernetes, such as 1.33, that the cluster emulates, also in EKS.
+	// Default: that of the control plane's programs.
 	EmulatedVersion string
-	// AdminGroups are groups of the cluster's administrator beside system:masters.
+	// AdminGroups are groups of the cluster's administrator in addition to system:masters.
 	AdminGroups []string
-	// FromSnapshot starts from a prepared cluster that has both charts
-	// installed, so that Karpenter runs. EC2 and IAM start empty all the same.
+	// FromSnapshot starts from a prepared cluster with both charts installed, so that Karpenter runs. EC2 and IAM start
+	// empty anyway.
 	FromSnapshot bool
 	// WithGit starts the Git host.
 	WithGit bool
 	// WithVolumes installs the EBS CSI driver.
 	WithVolumes bool
 
-	// LaunchTime is how long an instance is pending, BootTime how long a
-	// running one takes to register its Node, ShutdownTime how long it takes
-	// to end.
+	// LaunchTime is how long an instance is pending, BootTime how long a running one takes to register its Node,
+	// ShutdownTime how long it takes to terminate.
 	LaunchTime, BootTime, ShutdownTime time.Duration
-	// WarningTime is how long a spot instance that is interrupted has from its
-	// warning to its end.
+	// WarningTime is the time between the warning and the termination of an interrupted spot instance.
 	WarningTime time.Duration
-	// PodStartTime and DrainTime are how long pods take to run and to end.
+	// PodStartTime and DrainTime are how long pods take to start and to terminate.
 	PodStartTime, DrainTime time.Duration
 
-	// Seed is that of what the simulated AWS draws by chance.
+	// Seed is the seed for the simulated AWS's random choices.
 	Seed uint64
 
-	// Logger hears of everything; Progress gets a line for each build. Both
-	// are optional.
+	// Logger logs everything; Progress gets a line for each build. Both are optional.
 	Logger   *slog.Logger
 	Progress io.Writer
 }
@@ -101,7 +93,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// folder makes the sandbox's folder, and reports whether it is a temporary one.
+// folder creates the sandbox's folder, and reports whether it is a temporary one.
 func (o Options) folder() (dir string, temporary bool, err error) {
 	if o.Dir == "" {
 		dir, err = os.MkdirTemp("", "plumbline-sandbox-")
@@ -114,7 +106,7 @@ func (o Options) folder() (dir string, temporary bool, err error) {
 	return dir, false, os.MkdirAll(dir, 0o700)
 }
 
-// Programs are the programs that a sandbox with these options runs.
+// Programs returns the programs that a sandbox with these options runs.
 func (o Options) Programs() []binaries.Name {
 	names := []binaries.Name{binaries.Kubernetes, binaries.Kwok, binaries.Karpenter, binaries.Helm}
 	if o.WithGit {

@@ -46,8 +46,7 @@ func (s *Sandbox) startKube(ctx context.Context) error {
 	return nil
 }
 
-// startAWS serves the simulator and makes the EKS cluster that the control
-// plane is.
+// startAWS serves the simulator and creates the EKS cluster of the control plane.
 func (s *Sandbox) startAWS(ctx context.Context) error {
 	s.AWS = awssim.New(awssim.Options{
 		Region: s.Region, Seed: s.options.Seed, LaunchDelay: s.options.LaunchTime, ShutdownDelay: s.options.ShutdownTime, SpotWarning: s.options.WarningTime,
@@ -95,9 +94,8 @@ func (s *Sandbox) startAWS(ctx context.Context) error {
 // plumblineAccount is the namespace and the name of plumbline's ServiceAccount.
 var plumblineAccount = [2]string{"plumbline-system", "plumbline"}
 
-// addPlumblineRole makes plumbline's role as manifests/README.md says: with
-// manifests/iam-policy.json and nothing else, for its ServiceAccount by EKS Pod
-// Identity. The access key stands for it, too.
+// addPlumblineRole creates plumbline's role according to manifests/README.md: with manifests/iam-policy.json and
+// nothing else, for its ServiceAccount by EKS Pod Identity. The access key belongs to it, too.
 func (s *Sandbox) addPlumblineRole() error {
 	name := "plumbline-" + s.Cluster
 	if err := s.addRole(name, plumblineAccessKey, "iam-policy.json"); err != nil {
@@ -106,7 +104,7 @@ func (s *Sandbox) addPlumblineRole() error {
 	return s.AWS.Associate(s.Cluster, plumblineAccount[0], plumblineAccount[1], name)
 }
 
-// addRole makes a role with policies of manifests/ and nothing else, for which an access key stands.
+// addRole creates a role with policies of manifests/ and nothing else, and its access key.
 func (s *Sandbox) addRole(name, key string, policies ...string) error {
 	documents := map[string]string{}
 	for _, policy := range policies {
@@ -123,7 +121,7 @@ func (s *Sandbox) addRole(name, key string, policies ...string) error {
 	return err
 }
 
-// minor is 1.36 of 1.36.3, which is how EKS says a version.
+// minor returns 1.36 for 1.36.3, as EKS formats a version.
 func minor(version string) string { return version[:strings.LastIndex(version, ".")] }
 
 func (s *Sandbox) startCharts(ctx context.Context) error {
@@ -141,8 +139,7 @@ func (s *Sandbox) serveCharts(ctx context.Context) (*charts.Registry, error) {
 	})
 }
 
-// startLogs answers for the logs of Karpenter's pods before there are any, as
-// the nodes have to say where.
+// startLogs serves the logs of Karpenter's pods before there are any, because the nodes must contain the address.
 func (s *Sandbox) startLogs() error {
 	var err error
 	if s.logs, err = karpenter.ServeLogs(s.controllers()); err != nil {
@@ -155,7 +152,7 @@ func (s *Sandbox) startLogs() error {
 	return nil
 }
 
-// controllers is the folder with a folder for each pod of Karpenter's.
+// controllers returns the folder that contains a folder for each pod of Karpenter's.
 func (s *Sandbox) controllers() string { return s.path("karpenter") }
 
 func (s *Sandbox) startNodes(ctx context.Context) error {
@@ -166,7 +163,7 @@ func (s *Sandbox) startNodes(ctx context.Context) error {
 		Zones:       []string{s.Region + "a", s.Region + "b"},
 		KubeletPort: s.logs.Port,
 		KwokBinary:  s.paths[binaries.Kwok], Dir: s.path("nodes"),
-		// Longer than Karpenter takes from the last pod of a workload to those of DaemonSets.
+		// Longer than Karpenter takes between the last pod of a workload and those of DaemonSets.
 		UnmountTime: 4 * time.Second,
 		BootTime:    s.options.BootTime, PodStart: s.options.PodStartTime, PodDelete: s.options.DrainTime,
 		Logger: s.options.Logger.With("part", "nodes"), Command: s.programs.Command,
@@ -209,7 +206,7 @@ func (s *Sandbox) startGit(ctx context.Context) (*githost.Host, error) {
 	})
 }
 
-// module is the folder of the Go module that a program is built from.
+// module returns the folder of the Go module that a program is built from.
 func (s *Sandbox) module(name binaries.Name) string {
 	return filepath.Join(s.options.Source, string(name))
 }

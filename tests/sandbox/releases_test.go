@@ -11,12 +11,11 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// olderKubernetes is one that each of the controllers supports.
+// olderKubernetes is a version that each of the controllers supports.
 const olderKubernetes = "1.33"
 
-// TestOlderControllers has the controller of each older release launch nodes
-// and end them again: one is upgraded to the next, as their charts would be by
-// hand. It needs controllers that no other test builds.
+// TestOlderControllers makes the controller of each older release launch and terminate nodes: each is upgraded to the
+// next, as with their charts by hand. It needs controllers that no other test builds.
 func TestOlderControllers(t *testing.T) {
 	t.Parallel()
 	if full, _ := os.LookupEnv("PLUMBLINE_FULL"); full != "1" {
@@ -28,7 +27,7 @@ func TestOlderControllers(t *testing.T) {
 	}
 }
 
-// oneLife takes nodes from their launch to their end.
+// oneLife launches and terminates nodes.
 func (c cluster) oneLife(t *testing.T, version string) {
 	ctx := t.Context()
 	if err := c.PullControllers(ctx, version); err != nil {
@@ -45,7 +44,7 @@ func (c cluster) oneLife(t *testing.T, version string) {
 	c.must(t, "kubectl", "apply", "-f", "testdata/workload.yaml")
 	c.must(t, "kubectl", "scale", "deployment", "web", "--replicas=2")
 	eventually(t, "the workload has two pods", func(ctx context.Context) bool { return len(c.words(ctx, "pods", names)) == 2 })
-	c.must(t, "kubectl", "apply", "-f", "testdata/pool.yaml") // not before, or nodes are launched for more
+	c.must(t, "kubectl", "apply", "-f", "testdata/pool.yaml") // not earlier, or nodes are launched for other pods
 	eventually(t, "two pods run on two nodes", func(ctx context.Context) bool {
 		return slices.Equal(c.words(ctx, "deployment/web", `{.status.availableReplicas}`), []string{"2"})
 	})
@@ -62,7 +61,7 @@ func (c cluster) oneLife(t *testing.T, version string) {
 	c.understood(t)
 }
 
-// understood holds that the simulator knew all that it was asked.
+// understood checks that the simulator knew all requests.
 func (c cluster) understood(t *testing.T) {
 	t.Helper()
 	calls := c.AWS.Calls("", "")

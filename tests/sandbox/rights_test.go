@@ -15,8 +15,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// TestPlumblinesKey: with the access key that a sandbox hands to plumbline, EC2
-// answers what manifests/iam-policy.json allows, and ends no instance.
+// TestPlumblinesKey: with plumbline's access key of a sandbox, EC2 answers what manifests/iam-policy.json allows, and
+// terminates no instance.
 func TestPlumblinesKey(t *testing.T) {
 	source, err := binaries.FindSource(".")
 	if err != nil {

@@ -19,13 +19,13 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
 
-// Sandbox is a running cluster with all that surrounds it.
+// Sandbox is a running cluster with everything around it.
 type Sandbox struct {
-	// Dir holds everything of this sandbox, logs too.
+	// Dir contains everything of this sandbox, including logs.
 	Dir string
 	// Cluster and Region are the EKS cluster's.
 	Cluster, Region string
-	// Kube is the control plane, Nodes its machines.
+	// Kube is the control plane, and Nodes are its machines.
 	Kube  *kube.ControlPlane
 	Nodes *nodes.Nodes
 	// AWS is the simulator, AWSEndpoint its URL.
@@ -45,12 +45,11 @@ type Sandbox struct {
 	paths     map[binaries.Name]string
 	programs  *process.Group
 	end       context.CancelFunc
-	closers   []func() error // run by Down, the last one first
+	closers   []func() error // called by Down, the last one first
 }
 
-// Up builds what is missing, starts a sandbox and returns when its cluster
-// and its system nodes are ready. ctx bounds the start, not the sandbox:
-// Down ends it.
+// Up builds what is missing, starts a sandbox and returns when its cluster and its system nodes are ready. ctx bounds
+// the start, not the sandbox: Down stops it.
 func Up(ctx context.Context, options Options) (*Sandbox, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -70,7 +69,7 @@ func Up(ctx context.Context, options Options) (*Sandbox, error) {
 		Dir: dir, Cluster: options.Cluster, Region: options.Region,
 		options: options, temporary: temporary, builder: builder, paths: paths, programs: process.NewGroup(), end: end,
 	}
-	stopped := context.AfterFunc(ctx, end) // while it starts, ctx ends it
+	stopped := context.AfterFunc(ctx, end) // during the start, ctx stops it
 	err = s.start(life)
 	if err == nil && !stopped() {
 		err = context.Cause(ctx)
@@ -81,7 +80,7 @@ func Up(ctx context.Context, options Options) (*Sandbox, error) {
 	return s, nil
 }
 
-// start starts the parts, the Git host beside the others.
+// start starts the parts, the Git host in parallel to the others.
 func (s *Sandbox) start(ctx context.Context) error {
 	if err := s.writeTools(); err != nil {
 		return err
@@ -103,8 +102,7 @@ func (s *Sandbox) start(ctx context.Context) error {
 	return err
 }
 
-// startCluster starts all but the Git host. What it starts lives as long as
-// life; waiting for it ends with ctx.
+// startCluster starts everything except the Git host. What it starts lives as long as life; ctx bounds the wait.
 func (s *Sandbox) startCluster(life, ctx context.Context) error {
 	if err := s.startKube(ctx); err != nil {
 		return err
@@ -126,10 +124,10 @@ func (s *Sandbox) startCluster(life, ctx context.Context) error {
 
 func (s *Sandbox) path(name string) string { return filepath.Join(s.Dir, name) }
 
-// onDown has Down call f before what was started earlier is ended.
+// onDown makes Down call f before it stops what was started earlier.
 func (s *Sandbox) onDown(f func() error) { s.closers = append(s.closers, f) }
 
-// Down ends the sandbox, and removes its folder if that was a temporary one.
+// Down stops the sandbox, and removes its folder if that was a temporary one.
 func (s *Sandbox) Down() error {
 	var failed error
 	for i := len(s.closers) - 1; i >= 0; i-- {

@@ -19,12 +19,10 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
 )
 
-// snapshotFormat is part of a snapshot's key: raise it when what this file
-// puts into one changes.
+// snapshotFormat is part of a snapshot's key: increase it when this file changes the content of snapshots.
 const snapshotFormat = "1"
 
-// copySnapshot puts a copy of the prepared cluster into dir, preparing it
-// first if the cache has none.
+// copySnapshot copies the prepared cluster into dir, after preparing it if it is not in the cache.
 func (s *Sandbox) copySnapshot(ctx context.Context, dir string) error {
 	prepared := filepath.Join(s.options.Cache, "snapshot-"+s.snapshotKey())
 	unlock, err := binaries.Lock(ctx, s.options.Cache, "snapshot")
@@ -45,8 +43,8 @@ func (s *Sandbox) copySnapshot(ctx context.Context, dir string) error {
 	return kube.Copy(prepared, dir)
 }
 
-// snapshotKey changes with all that a snapshot is made by and of. The charts
-// come from the module that Karpenter is built from.
+// snapshotKey changes with everything that a snapshot depends on. The charts come from the module that Karpenter is
+// built from.
 func (s *Sandbox) snapshotKey() string {
 	sum := sha256.New()
 	fmt.Fprintln(sum, snapshotFormat, s.Cluster, s.Region, s.options.EmulatedVersion)
@@ -56,8 +54,7 @@ func (s *Sandbox) snapshotKey() string {
 	return hex.EncodeToString(sum.Sum(nil))[:16]
 }
 
-// prepare installs the charts into a cluster that makes no pods, stops it and
-// moves it to its place.
+// prepare installs the charts into a cluster that creates no pods, stops it and moves it into the cache.
 func (s *Sandbox) prepare(ctx context.Context, to string) error {
 	began := time.Now()
 	s.say("preparing a cluster with Karpenter's charts (once)\n")
@@ -104,8 +101,8 @@ func (s *Sandbox) installInto(ctx context.Context, dir string) error {
 	return forget(ctx, c.Client)
 }
 
-// awaitDefaults waits until the controllers have made what every namespace
-// has, so that a cluster that starts from the snapshot need not.
+// awaitDefaults waits until the controllers have created what every namespace contains, so that a cluster started from
+// the snapshot need not.
 func awaitDefaults(ctx context.Context, client kubernetes.Interface) error {
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		for _, namespace := range []string{"default", "kube-system"} {
@@ -126,7 +123,7 @@ func awaitDefaults(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// forget removes what speaks of the moment of preparing.
+// forget removes what refers to the time of preparation.
 func forget(ctx context.Context, client kubernetes.Interface) error {
 	for _, namespace := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
 		err := errors.Join(

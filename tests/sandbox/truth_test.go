@@ -12,10 +12,10 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// nodes is how many the workload of testdata needs.
+// nodes is how many nodes the workload of testdata needs.
 const nodes = 5
 
-// Where to look, and what to read there.
+// What to query, and which fields.
 const (
 	deletionTimes = `{.items[*].metadata.deletionTimestamp}`
 	names         = `{.items[*].metadata.name}`
@@ -30,9 +30,8 @@ type hanging struct {
 	Instances  int // that are pending or running
 }
 
-// TestTruth shows, with kubectl and helm alone, that the sandbox fails as a
-// real cluster does. What plumbline promises is worth nothing in a sandbox
-// where these failures cannot happen.
+// TestTruth shows, with only kubectl and helm, that the sandbox fails like a real cluster. Plumbline's guarantees prove
+// nothing in a sandbox where these failures cannot happen.
 func TestTruth(t *testing.T) {
 	t.Parallel()
 	c := up(t, sandbox.Options{FromSnapshot: true}) // with Karpenter installed
@@ -51,7 +50,7 @@ func (c cluster) readyNodes(ctx context.Context) int {
 	return strings.Count(out, "True")
 }
 
-// grow has Karpenter launch the workload's nodes.
+// grow makes Karpenter launch the workload's nodes.
 func (c cluster) grow(t *testing.T) {
 	t.Helper()
 	c.must(t, "kubectl", "apply", "-f", "testdata/pool.yaml", "-f", "testdata/workload.yaml")
@@ -66,7 +65,7 @@ func (c cluster) grow(t *testing.T) {
 	}
 }
 
-// empty waits until nothing is left of what grow made.
+// empty waits until nothing is left of what grow has created.
 func (c cluster) empty(t *testing.T) {
 	t.Helper()
 	c.must(t, "kubectl", "delete", "deployment", "web", "--ignore-not-found")
@@ -77,7 +76,7 @@ func (c cluster) empty(t *testing.T) {
 	c.nothingLeft(t)
 }
 
-// The budget of the pool lets one node go at a time.
+// The pool's budget allows one node at a time.
 func (c cluster) poolDeleted(t *testing.T) {
 	c.grow(t)
 	c.must(t, "kubectl", "delete", "nodepool", "general", "--wait=false")

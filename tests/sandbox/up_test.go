@@ -21,7 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox"
 )
 
-// TestMain lets the test binary play a program that starts a sandbox.
+// TestMain makes the test binary act as a program that starts a sandbox.
 func TestMain(m *testing.M) {
 	if dir, ok := os.LookupEnv("SANDBOX_TEST_PARENT"); ok {
 		os.Exit(playParent(dir))
@@ -116,8 +116,7 @@ func TestSandboxesSideBySide(t *testing.T) {
 	}
 }
 
-// programsIn are the command lines of the processes
-// that name dir in their arguments or work in it.
+// programsIn returns the command lines of the processes that have dir in their arguments or as their working directory.
 func programsIn(t *testing.T, dir string) []string {
 	t.Helper()
 	processes, err := filepath.Glob("/proc/[0-9]*")
@@ -127,7 +126,7 @@ func programsIn(t *testing.T, dir string) []string {
 	var found []string
 	for _, process := range processes {
 		command, err := os.ReadFile(process + "/cmdline")
-		if err != nil || len(command) == 0 { // it has ended
+		if err != nil || len(command) == 0 { // it has exited
 			continue
 		}
 		cwd, _ := os.Readlink(process + "/cwd")

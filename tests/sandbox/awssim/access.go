@@ -13,8 +13,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/policy"
 )
 
-// accesses are the questions to IAM that a call stands for: one for each resource
-// that it concerns, or one about * where IAM knows none for the action.
+// accesses returns the IAM checks of a call: one for each resource that it concerns, or one for * if the action has no
+// resource type in IAM.
 // https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
 func (a *account) accesses(r *request) []access {
 	q := question{account: a, request: r, base: a.callContext(r)}
@@ -40,7 +40,7 @@ func (a *account) accesses(r *request) []access {
 	return q.about("*", nil)
 }
 
-// question asks IAM about one call.
+// question builds the IAM checks of one call.
 type question struct {
 	*account
 	request *request
@@ -54,7 +54,7 @@ func formValue(r *request, name string) *string {
 	return aws.String(r.form.Get(name))
 }
 
-// field is the first of these fields of a JSON request that has a text.
+// field returns the first of these fields of a JSON request that is not empty.
 func (q question) field(names ...string) string {
 	var body map[string]any
 	if json.Unmarshal(q.request.body, &body) != nil {
@@ -68,13 +68,12 @@ func (q question) field(names ...string) string {
 	return ""
 }
 
-// about asks about a resource with these tags.
+// about checks access to a resource with these tags.
 func (q question) about(arn string, tags map[string]string) []access {
 	return []access{q.ask(q.request.action, arn, tags, nil)}
 }
 
-// ask asks whether an action of the service may be done to a resource that has
-// tags, and that the call gives tags to.
+// ask checks an action of the service on a resource that has tags, and that the call adds tags to.
 func (q question) ask(action, arn string, has, gets map[string]string) access {
 	c := maps.Clone(q.base)
 	service := q.request.service.name
@@ -94,7 +93,7 @@ func (q question) ask(action, arn string, has, gets map[string]string) access {
 	return access{Action: service + ":" + action, Resource: arn, Context: c}
 }
 
-// pass asks whether a role may be handed to EC2.
+// pass checks iam:PassRole for EC2.
 func (q question) pass(r *role) access {
 	asked := q.ask("", r.arn, r.Tags, nil)
 	asked.Action = "iam:PassRole"
@@ -102,7 +101,7 @@ func (q question) pass(r *role) access {
 	return asked
 }
 
-// callContext are the condition keys that every call has.
+// callContext returns the condition keys that every call has.
 func (a *account) callContext(r *request) policy.Context {
 	region := a.options.Region
 	if r.service.global {

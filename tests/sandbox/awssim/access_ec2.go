@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// ec2 are the questions of a call to EC2. Actions that describe have no resource in IAM, except
+// ec2 returns the IAM checks of a call to EC2. Describing actions have no resource in IAM, except
 // DescribeInstanceAttribute: it is authorized for the instance.
 func (q question) ec2() []access {
 	r := q.request
@@ -44,7 +44,7 @@ func (q question) ec2() []access {
 	return q.named(nil)
 }
 
-// ec2ARN is the ARN of a resource of a kind; images and snapshots are of no account.
+// ec2ARN returns the ARN of a resource of a kind; images and snapshots belong to no account.
 func (a *account) ec2ARN(kind, id string) string {
 	if kind == "image" || kind == "snapshot" {
 		return "arn:" + partition(a.options.Region) + ":ec2:" + a.options.Region + "::" + kind + "/" + id
@@ -52,13 +52,13 @@ func (a *account) ec2ARN(kind, id string) string {
 	return a.arn("ec2", a.options.Region, kind+"/"+id)
 }
 
-// created asks for a new resource of a kind, and for its tags.
+// created checks the creation of a resource of a kind, and of its tags.
 func (q question) created(kind string, tags map[string]string) []access {
 	arn := q.ec2ARN(kind, "*")
 	return append([]access{q.ask(q.request.action, arn, nil, tags)}, q.tagged(q.request.action, arn, tags)...)
 }
 
-// tagged asks for tags that a resource is made with.
+// tagged checks the tags that a resource is created with.
 func (q question) tagged(by, arn string, tags map[string]string) []access {
 	if len(tags) == 0 {
 		return nil
@@ -68,7 +68,7 @@ func (q question) tagged(by, arn string, tags map[string]string) []access {
 	return []access{asked}
 }
 
-// named asks about each resource whose ID or name is in the call.
+// named checks access to each resource whose ID or name is in the call.
 func (q question) named(gets map[string]string) []access {
 	var all []access
 	for _, name := range slices.Sorted(maps.Keys(q.request.form)) {
@@ -91,7 +91,7 @@ func (q question) named(gets map[string]string) []access {
 	return all
 }
 
-// fleet asks for CreateFleet, and for RunInstances, which it stands for.
+// fleet returns the checks of CreateFleet, and those of RunInstances, which it implies.
 func (q question) fleet(in *ec2.CreateFleetInput) []access {
 	all := q.created("fleet", specTags(in.TagSpecifications, "fleet"))
 	for _, capacityType := range []string{onDemand, spot} {
@@ -100,7 +100,7 @@ func (q question) fleet(in *ec2.CreateFleetInput) []access {
 		}
 		candidates, err := q.candidates(in, capacityType)
 		if err != nil {
-			continue // the action says what is wrong
+			continue // the action reports the error
 		}
 		var specs []launchSpec
 		for _, c := range candidates {
@@ -120,7 +120,7 @@ func (q question) run(in *ec2.RunInstancesInput) []access {
 	return q.launch("RunInstances", []launchSpec{spec})
 }
 
-// launch asks for all that instances are made from and with, each thing once.
+// launch checks access to everything that instances are created from and with, each once.
 func (q question) launch(action string, specs []launchSpec) []access {
 	asked := map[string]access{}
 	add := func(all ...access) {

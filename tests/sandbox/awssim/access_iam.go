@@ -4,8 +4,7 @@ import (
 	"strconv"
 )
 
-// iam are the questions of a call to IAM, by the role, the instance profile or the
-// policy that it names.
+// iam returns the IAM checks of a call to IAM, by the role, the instance profile or the policy in it.
 func (q question) iam() []access {
 	form := q.request.form
 	gets := q.iamTags()
@@ -26,8 +25,7 @@ func (q question) iam() []access {
 	return q.about("*", nil)
 }
 
-// aboutProfile asks about an instance profile, and whether the role that is put
-// into it may be passed on.
+// aboutProfile checks access to an instance profile, and iam:PassRole for the role that is added to it.
 func (q question) aboutProfile(name string, gets map[string]string) []access {
 	arn, has := q.iamARN("instance-profile/"+name), map[string]string(nil)
 	if p, ok := q.profiles[name]; ok {
@@ -40,7 +38,7 @@ func (q question) aboutProfile(name string, gets map[string]string) []access {
 	return all
 }
 
-// iamTags are the tags that a call to IAM gives.
+// iamTags returns the tags that a call to IAM sets.
 func (q question) iamTags() map[string]string {
 	tags := map[string]string{}
 	for n := 1; ; n++ {

@@ -12,14 +12,13 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/catalog"
 )
 
-// account is all state there is. Its methods are the services' actions; they are
-// called with the simulator's mutex held, never block, and take the time from
-// now, which the caller sets.
+// account is the entire state. Its methods are the services' actions; they are called with the simulator's mutex held,
+// never block, and use the time in now, which the caller sets.
 type account struct {
 	options Options
 	now     time.Time
 	emit    func(Event)
-	alarms  []time.Time // when to look again, not yet taken by takeAlarms
+	alarms  []time.Time // when to advance again, not yet taken by takeAlarms
 
 	types       map[string]catalog.InstanceType
 	images      map[string]*image
@@ -42,19 +41,19 @@ type account struct {
 	policies    map[string]*managedPolicy // by ARN
 	credentials map[string]credential     // by access key
 	shortages   []Shortage
-	spoiled     string          // the names of images whose instances end as they are launched
+	spoiled     string          // the names of images whose instances terminate at launch
 	outages     map[string]bool // zones that are disrupted
 	answers     Answers
-	missed      map[string]bool // caller and instance: the last answer missed it
+	missed      map[string]bool // caller and instance: the last response omitted it
 	random      *rand.Rand
 }
 
-// resource is what everything that EC2 and IAM list has in common.
+// resource is what everything in EC2's and IAM's lists has in common.
 type resource struct {
 	ID   string            `json:"id"`
 	Tags map[string]string `json:"tags"`
 
-	visibleAt time.Time // eventual consistency: describing calls miss it before
+	visibleAt time.Time // eventual consistency: describing calls omit it before
 }
 
 func (r *resource) tags() map[string]string { return r.Tags }
@@ -102,18 +101,17 @@ func newAccount(options Options, emit func(Event)) *account {
 	return a
 }
 
-// newResource makes the common part of a resource with an ID that was never used
-// before. hide is how long describing calls will miss it.
+// newResource creates the common part of a resource with a new ID. hide is how long describing calls omit it.
 func (a *account) newResource(prefix string, tags map[string]string, hide time.Duration) resource {
 	var b [9]byte
-	// crypto/rand.Read never fails (its documentation reports that it crashes instead).
+	// crypto/rand.Read never fails (according to its documentation it crashes instead).
 	_, _ = crypto.Read(b[:])
 	r := resource{ID: prefix + hex.EncodeToString(b[:])[:17], Tags: map[string]string{}, visibleAt: a.now.Add(hide)}
 	maps.Copy(r.Tags, tags)
 	return r
 }
 
-// fixedID makes an ID that is the same in every run, for what is seeded.
+// fixedID returns an ID that is the same in every run, for seeded resources.
 func fixedID(prefix, name string) string {
 	return prefix + fmt.Sprintf("%x", sha256.Sum256([]byte(name)))[:17]
 }
@@ -124,12 +122,12 @@ func (a *account) arn(service, region, rest string) string {
 
 func (a *account) iamARN(rest string) string { return a.arn("iam", "", rest) }
 
-// managedPolicy is the ARN of a policy that AWS itself keeps.
+// managedPolicy returns the ARN of a policy that AWS itself manages.
 func (a *account) managedPolicy(name string) string {
 	return "arn:" + partition(a.options.Region) + ":iam::aws:policy/" + name
 }
 
-// zoneID is the zone's name that means the same place in every account.
+// zoneID returns the zone's ID, which means the same place in every account.
 func (a *account) zoneID(zone string) string {
 	for i, z := range a.options.Zones {
 		if z == zone {

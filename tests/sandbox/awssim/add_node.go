@@ -9,9 +9,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/catalog"
 )
 
-// AddNode launches an instance with the tags that the Karpenter of an EKS cluster
-// gives its nodes, for a cluster whose Karpenter does not run here. It returns its
-// ID. The instance joins that cluster's endpoint, and no other.
+// AddNode launches an instance with the tags that the Karpenter of an EKS cluster sets, for a cluster whose Karpenter
+// does not run here, and returns its ID. The instance joins that cluster's endpoint, and no other.
 func (s *Simulator) AddNode(clusterName, nodePool string) (string, error) {
 	var id string
 	var err error

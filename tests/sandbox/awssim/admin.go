@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// adminPrefix is where the simulator is steered and read. AWS has no path like it.
+// adminPrefix is the path of the admin endpoint. AWS has no path like it.
 const adminPrefix = "/_sandbox/"
 
 // adminHandler serves, all in JSON:
@@ -13,20 +13,20 @@ const adminPrefix = "/_sandbox/"
 //	GET    state                       State
 //	GET    left?cluster=               Left
 //	GET    calls[?service=&action=]    []Call
-//	DELETE calls                       forgets them
+//	DELETE calls                       deletes them
 //	GET    faults                      []Fault
 //	POST   faults                      Fault in, Fault with its ID out
 //	DELETE faults[/<id>]               ends one, or all
-//	POST   instances/<id>/terminate    ends an instance as by hand
-//	POST   instances/<id>/interrupt    takes a spot instance back, after a warning
-//	POST   instances/<id>/stop         stops an instance as by hand; start starts it
-//	POST   instances/<id>/protect      has calls that terminate it refused; unprotect ends that
+//	POST   instances/<id>/terminate    terminates an instance manually
+//	POST   instances/<id>/interrupt    reclaims a spot instance, after a warning
+//	POST   instances/<id>/stop         stops an instance manually; start starts it
+//	POST   instances/<id>/protect      rejects calls that terminate it; unprotect ends that
 //	POST   zones/<zone>/outage         disrupts a zone
 //	DELETE zones/<zone>/outage         ends that
-//	PUT    clusters/<name>/status      {"status": "UPDATING"}: what EKS says of a cluster
+//	PUT    clusters/<name>/status      {"status": "UPDATING"}: what EKS reports for a cluster
 //	GET    answers                     Answers
-//	PUT    answers                     Answers in, what is left out as by default
-//	POST   shortages                   Shortage in: launches fail for want of capacity
+//	PUT    answers                     Answers in, omitted fields get their defaults
+//	POST   shortages                   Shortage in: launches fail for lack of capacity
 //	DELETE shortages                   ends all of them
 func (s *Simulator) adminHandler() http.Handler {
 	mux := http.NewServeMux()
@@ -73,7 +73,7 @@ func (s *Simulator) adminHandler() http.Handler {
 	return mux
 }
 
-// handleAnswers adds what changes how the services answer, beside faults.
+// handleAnswers adds the paths that change how the services respond, besides faults.
 func (s *Simulator) handleAnswers(mux *http.ServeMux) {
 	outage := func(begins bool) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) { answerChange(w, s.Outage(r.PathValue("zone"), begins)) }
@@ -97,7 +97,7 @@ func (s *Simulator) handleAnswers(mux *http.ServeMux) {
 	})
 }
 
-// answerChange answers that something was changed, or why not.
+// answerChange responds that a change was made, or why not.
 func answerChange(w http.ResponseWriter, err error) {
 	if err != nil {
 		answerError(w, http.StatusBadRequest, err.Error())
@@ -106,7 +106,7 @@ func answerChange(w http.ResponseWriter, err error) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// onInstance answers with what a verb does to the instance in the path.
+// onInstance responds with the result of a verb on the instance in the path.
 func onInstance(do func(instanceID string) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := do(r.PathValue("id")); err != nil {
@@ -125,7 +125,7 @@ func (s *Simulator) postShortage(w http.ResponseWriter, r *http.Request) {
 	answerChange(w, s.RunShort(short))
 }
 
-// readJSON reads a request's body, or answers what is wrong with it.
+// readJSON decodes a request's body, or responds with the error.
 func readJSON(w http.ResponseWriter, r *http.Request, into any) bool {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	decoder.DisallowUnknownFields()
@@ -157,7 +157,7 @@ func answerJSON(w http.ResponseWriter, status int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// A caller that has gone away needs no answer.
+	// A client that has disconnected needs no response.
 	_, _ = w.Write(append(content, '\n'))
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 )
 
-// admin calls the admin endpoint and reads the answer into out, if there is one.
+// admin calls the admin endpoint and decodes the response into out, if that is not nil.
 func (a *account) admin(t *testing.T, method, path, body string, wantStatus int, out any) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, a.url+"/_sandbox/"+path, strings.NewReader(body))

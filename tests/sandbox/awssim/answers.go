@@ -5,42 +5,38 @@ import (
 	"time"
 )
 
-// Answers is how EC2 answers what lists resources. Its documents promise no order,
-// no full pages and no consistency
-// (https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html); the
-// default promises consistency only.
+// Answers specifies how EC2 responds to list calls. Its documentation guarantees neither order, nor full pages, nor
+// consistency (https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html); the default is consistent,
+// but has neither of the others.
 type Answers struct {
-	// Sorted lists by ID. Otherwise each listing has an order of its own.
+	// Sorted lists by ID. Otherwise each listing has its own order.
 	Sorted bool `json:"sorted,omitempty"`
-	// ShortPages and EmptyPages are the shares, from 0 to 1, of the pages that
-	// have fewer items than there is room for, or none, and a token all the same.
+	// ShortPages and EmptyPages are the shares, from 0 to 1, of the pages that have fewer items than possible, or none,
+	// and still a token.
 	ShortPages float64 `json:"shortPages"`
 	EmptyPages float64 `json:"emptyPages"`
-	// TokenLife is how long the token of a next page is accepted.
+	// TokenLife is how long the token of a next page is valid.
 	TokenLife Duration `json:"tokenLife"`
 	// TagsStay is how long a terminated instance keeps its tags.
 	TagsStay Duration `json:"tagsStay"`
 
-	// Lag shows each instance as it was at some moment of the last Lag, another
-	// one in each answer.
+	// Lag shows each instance as it was at some time within the last Lag, a different one in each response.
 	Lag Duration `json:"lag,omitempty"`
-	// Flap is the share of the answers that an instance is missing from, though it
-	// exists. It is never missing from two in a row to one caller.
+	// Flap is the share of the responses that omit an instance although it exists. For one caller, two consecutive ones
+	// never omit it.
 	Flap float64 `json:"flap,omitempty"`
-	// Settle is how long after its last change an instance lags and flaps; zero:
-	// always.
+	// Settle is how long after its last change an instance lags and flaps; if zero, always.
 	Settle Duration `json:"settle,omitempty"`
-	// AccessKey is the caller whose answers lag and flap; empty: all callers.
+	// AccessKey is the caller whose responses lag and flap; if empty, all callers.
 	AccessKey string `json:"accessKey,omitempty"`
 }
 
-// DefaultAnswers are in any order, in pages that are short or empty at times, and
-// consistent.
+// DefaultAnswers returns answers in any order, with pages that are sometimes short or empty, and consistent.
 func DefaultAnswers() Answers {
 	return Answers{ShortPages: 0.25, EmptyPages: 0.1, TokenLife: Duration(time.Hour), TagsStay: Duration(5 * time.Second)}
 }
 
-// mostFlap leaves each instance a chance to be seen.
+// mostFlap leaves each instance a chance to be listed.
 const mostFlap = 0.9
 
 func (a Answers) validate() error {
@@ -56,14 +52,14 @@ func (a Answers) validate() error {
 	return nil
 }
 
-// Answers returns how EC2 answers now.
+// Answers returns the current setting.
 func (s *Simulator) Answers() Answers {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.account.answers
 }
 
-// SetAnswers changes how EC2 answers from now on.
+// SetAnswers sets how EC2 responds from now on.
 func (s *Simulator) SetAnswers(answers Answers) error {
 	if err := answers.validate(); err != nil {
 		return err

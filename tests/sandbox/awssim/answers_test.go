@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 )
 
-// idsOf are the instances of reservations, in their order.
+// idsOf returns the instances of reservations, in their order.
 func idsOf(reservations []types.Reservation) []string {
 	var ids []string
 	for _, r := range reservations {
@@ -65,8 +65,8 @@ func TestListingsHaveNoOrder(t *testing.T) {
 	}
 }
 
-// TestPagesAreShortOrEmpty looks at many listings: some page of them is empty and
-// has a token, some has fewer items than there is room for and a token.
+// TestPagesAreShortOrEmpty checks many listings: some page is empty and has a token, some has fewer items than possible
+// and a token.
 func TestPagesAreShortOrEmpty(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	want := len(a.launch(t, 12))
@@ -144,8 +144,7 @@ func TestTokensExpire(t *testing.T) {
 	wantCode(t, err, "InvalidPaginationToken")
 }
 
-// TestFlapping: an instance is missing from some answers, never from two in a row,
-// and from none to another caller.
+// TestFlapping: an instance is missing from some responses, never from two in a row, and from none to another caller.
 func TestFlapping(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	id := a.launch(t, 1)[0]
@@ -183,8 +182,8 @@ func TestFlapping(t *testing.T) {
 	}
 }
 
-// TestFlappingByInstance: each instance flaps by itself: answers miss one and show
-// another, and none misses any twice in a row.
+// TestFlappingByInstance: instances flap independently: responses omit one and contain another, and none is omitted
+// twice in a row.
 func TestFlappingByInstance(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	ids := a.launch(t, 4)
@@ -219,8 +218,7 @@ func TestFlappingByInstance(t *testing.T) {
 	}
 }
 
-// TestLag: answers show an instance as it was a while ago, and not each time longer
-// ago than the last.
+// TestLag: responses show an instance as it was a while ago, and do not lag further each time.
 func TestLag(t *testing.T) {
 	a := newAccount(t, awssim.Options{LaunchDelay: time.Second, ShutdownDelay: time.Second})
 	answers := awssim.DefaultAnswers()

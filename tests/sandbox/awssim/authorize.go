@@ -8,27 +8,25 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// access is one question to IAM: may this principal do that to this resource?
+// access is one IAM check: may this principal do this to this resource?
 type access struct {
 	Action   string // as in a policy: ec2:TerminateInstances
-	Resource string // ARN, or * where the action has no resource
+	Resource string // ARN, or * if the action has no resource
 	Context  policy.Context
-	// missing: what the call names does not exist. Who may do the action to
-	// anything is told so by the action.
+	// missing is true if the named resource does not exist. A principal who may do the action to any resource gets the
+	// action's own error.
 	missing bool
 }
 
-// always are the actions that no policy is needed for, and none can deny, or whose
-// caller has no identity yet.
+// always lists the actions that need no policy, and that none can deny, or whose caller has no identity yet.
 var always = map[string]bool{
 	"sts:GetCallerIdentity":             true,
 	"sts:AssumeRoleWithWebIdentity":     true,
 	"eks-auth:AssumeRoleForPodIdentity": true,
 }
 
-// authorize is the one place that every call passes before it does anything. What
-// a role's session may do is what the role's policies allow; an access key that
-// nobody has registered is an administrator's.
+// authorize checks every call before it does anything. A role's session may do what the role's policies allow; an
+// unregistered access key is an administrator's.
 func (s *Simulator) authorize(req *request) error {
 	name := req.service.name + ":" + req.action
 	if req.effects.deny {
@@ -64,9 +62,9 @@ func (a *account) authorize(req *request) error {
 	return nil
 }
 
-// deny is the service's answer to a call that may not be made, in the words of
-// https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html.
-// EC2 adds a message in code where it decides by resource, another one each time.
+// deny returns the service's error for a denied call, in the words of
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html. For decisions by resource, EC2 adds
+// an encoded message, a different one each time.
 func (s service) deny(who principal, asked access, decision policy.Decision) error {
 	status := http.StatusForbidden
 	if s.protocol == wire.JSON {

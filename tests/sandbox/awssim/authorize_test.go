@@ -37,8 +37,7 @@ func denial(t *testing.T, err error, code string, parts ...string) {
 	}
 }
 
-// TestPlumblinesPolicy: with manifests/iam-policy.json the questions that plumbline
-// asks are answered, and nothing else is.
+// TestPlumblinesPolicy: manifests/iam-policy.json allows plumbline's queries, and nothing else.
 func TestPlumblinesPolicy(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	noError(t, a.AddCluster(awssim.Cluster{Name: "staging", Version: "1.36"}))
@@ -88,8 +87,7 @@ func TestPlumblinesPolicy(t *testing.T) {
 	denial(t, err, "AccessDeniedException", "arn:aws:sqs:eu-west-1:000000000000:prod")
 }
 
-// TestExplicitDenyAndTags: a deny wins over an allow, and conditions look at the
-// tags of what is there.
+// TestExplicitDenyAndTags: a deny overrides an allow, and conditions apply to the tags of existing resources.
 func TestExplicitDenyAndTags(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	ids := a.launch(t, 2)
@@ -108,8 +106,8 @@ func TestExplicitDenyAndTags(t *testing.T) {
 	noError(t, terminate(ids[0]))
 }
 
-// TestInlineAndManagedPolicies: what is put into or attached to a role by IAM's own
-// API counts from then on, and what is taken away no more.
+// TestInlineAndManagedPolicies: policies that IAM's own API adds or attaches to a role apply from then on, and removed
+// ones no longer do.
 func TestInlineAndManagedPolicies(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	admin := a.iam()
@@ -142,8 +140,7 @@ func TestInlineAndManagedPolicies(t *testing.T) {
 	wantCode(t, err, "MalformedPolicyDocument")
 }
 
-// TestKarpentersPolicies: the controller's role launches and ends what carries its
-// cluster's tags, and nothing else.
+// TestKarpentersPolicies: the controller's role launches and terminates what has its cluster's tags, and nothing else.
 func TestKarpentersPolicies(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	noError(t, a.AddCluster(awssim.Cluster{Name: "staging", Version: "1.36"}))

@@ -2,13 +2,13 @@ package awssim
 
 import "time"
 
-// bucket lets calls pass at a rate: it holds a second's worth, and at least one.
+// bucket limits the rate of calls: it holds a second's worth, and at least one.
 type bucket struct {
 	tokens float64
 	filled time.Time
 }
 
-// take reports whether one more call passes.
+// take reports whether one more call is allowed.
 func (b *bucket) take(rate float64, now time.Time) bool {
 	most := max(1, rate)
 	if b.filled.IsZero() {

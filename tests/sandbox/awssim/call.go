@@ -9,8 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// Call is one call that was answered, or whose answer was lost. It is in the log
-// before its caller has the answer.
+// Call is a call that was answered, or whose response was lost. It is logged before its caller gets the response.
 type Call struct {
 	Sequence   int               `json:"sequence"`
 	Time       time.Time         `json:"time"`
@@ -18,17 +17,17 @@ type Call struct {
 	Action     string            `json:"action"`
 	AccessKey  string            `json:"accessKey"`
 	UserAgent  string            `json:"userAgent"`
-	Parameters map[string]string `json:"parameters,omitempty"` // of form requests; long values are cut
-	Body       string            `json:"body,omitempty"`       // of JSON requests, cut
+	Parameters map[string]string `json:"parameters,omitempty"` // of form requests; long values are truncated
+	Body       string            `json:"body,omitempty"`       // of JSON requests, truncated
 	Code       string            `json:"code,omitempty"`       // of the error; empty: success
 	Message    string            `json:"message,omitempty"`
 	DryRun     bool              `json:"dryRun,omitempty"`
-	Faults     []string          `json:"faults,omitempty"`        // IDs of the faults it met
+	Faults     []string          `json:"faults,omitempty"`        // IDs of the faults that applied
 	Unknown    []string          `json:"notUnderstood,omitempty"` // parameters the simulator ignored
 }
 
 const (
-	keptCalls     = 50_000 // the oldest go first
+	keptCalls     = 50_000 // the oldest are deleted first
 	keptValue     = 256    // bytes of a parameter's value or a body
 	keptParameter = 64     // parameters of a call; a fleet can have thousands
 )
@@ -103,7 +102,7 @@ func (s *Simulator) Calls(service, action string) []Call {
 	return found
 }
 
-// ForgetCalls empties the log of calls. Numbers go on.
+// ForgetCalls empties the log of calls. Their numbering continues.
 func (s *Simulator) ForgetCalls() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

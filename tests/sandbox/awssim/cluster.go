@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Cluster is an EKS cluster, which the simulator does not run but only describes.
+// Cluster is an EKS cluster. The simulator only describes it, but does not run it.
 type Cluster struct {
 	Name                 string
 	Endpoint             string
-	CertificateAuthority string // base64 of PEM, as EKS gives it
+	CertificateAuthority string // base64 of PEM, as EKS returns it
 	Version              string // 1.36
 	ServiceIPv4CIDR      string
-	// Issuer of the API server's tokens; default: one as EKS has them. TokenKey
-	// verifies them; without it no token of the cluster is accepted.
+	// Issuer is the issuer of the API server's tokens; default: one in EKS's format. TokenKey verifies them; without it
+	// no token of the cluster is accepted.
 	Issuer   string
 	TokenKey *ecdsa.PublicKey
 }
@@ -28,7 +28,7 @@ type cluster struct {
 	Cluster
 	arn, vpcID    string
 	status        string
-	gone          bool // EKS does not know it any more
+	gone          bool // EKS no longer knows it
 	subnets       []string
 	group         string
 	roleARN       string
@@ -43,12 +43,11 @@ const (
 	clusterCreating = "CREATING"
 )
 
-// clusterStates are those that EKS knows:
-// https://docs.aws.amazon.com/eks/latest/APIReference/API_Cluster.html
+// clusterStates are EKS's states: https://docs.aws.amazon.com/eks/latest/APIReference/API_Cluster.html
 var clusterStates = []string{clusterCreating, clusterActive, "DELETING", "FAILED", "UPDATING", "PENDING"}
 
-// SetClusterStatus changes what EKS says of a cluster. One that is being created
-// has no endpoint and no certificate authority yet.
+// SetClusterStatus sets the status that EKS reports for a cluster. A cluster in CREATING has no endpoint and no
+// certificate authority yet.
 func (s *Simulator) SetClusterStatus(name, status string) error {
 	if !slices.Contains(clusterStates, status) {
 		return fmt.Errorf("changing the status of cluster %s: want one of %s, got %q", name, strings.Join(clusterStates, ", "), status)
@@ -65,8 +64,8 @@ func (s *Simulator) SetClusterStatus(name, status string) error {
 	return err
 }
 
-// SetClusterGone has EKS know nothing of a cluster any more, as after its deletion, or know it again. All that was
-// made around it stays.
+// SetClusterGone makes EKS no longer know a cluster, as after its deletion, or know it again. Everything created around
+// it is kept.
 func (s *Simulator) SetClusterGone(name string, gone bool) error {
 	var err error
 	s.locked(func(a *account) {
@@ -86,14 +85,13 @@ type accessEntry struct {
 	created                   time.Time
 }
 
-// issuer is whose tokens the cluster's API server hands out.
+// issuer returns the issuer of the cluster's tokens.
 func (c *cluster) issuer(region string) string {
 	return cmp.Or(c.Issuer, "https://oidc.eks."+region+"."+domain(region)+"/id/"+strings.ToUpper(fixedID("", c.Name)))
 }
 
-// AddCluster makes an EKS cluster with what Karpenter's getting-started guide
-// makes around one: a VPC with a subnet in each zone and a security group, tagged
-// karpenter.sh/discovery, the roles KarpenterNodeRole-<name> (with an access
+// AddCluster creates an EKS cluster with what Karpenter's getting-started guide creates around one: a VPC with a subnet
+// in each zone and a security group, tagged karpenter.sh/discovery, the roles KarpenterNodeRole-<name> (with an access
 // entry) and KarpenterControllerRole-<name>, and an SQS queue of its name.
 func (s *Simulator) AddCluster(c Cluster) error {
 	var err error
@@ -143,7 +141,7 @@ func (a *account) addCluster(c Cluster) error {
 	return nil
 }
 
-// addNetwork makes a VPC of its own for c: 10.<n>.0.0/16 with a /19 in each zone.
+// addNetwork creates a separate VPC for c: 10.<n>.0.0/16 with a /19 in each zone.
 func (a *account) addNetwork(c *cluster) {
 	shared := map[string]string{"kubernetes.io/cluster/" + c.Name: "shared", "Name": c.Name}
 	discovery := maps.Clone(shared)
@@ -172,7 +170,7 @@ func (a *account) addNetwork(c *cluster) {
 	}
 	g.Tags["aws:eks:cluster-name"] = c.Name
 	a.groups[g.ID], c.group = g, g.ID
-	// Each VPC has a group of this name, which nobody has made.
+	// AWS creates a group of this name in each VPC.
 	unused := &securityGroup{resource: resource{ID: fixedID("sg-", c.Name+"/default"), Tags: map[string]string{}}, vpcID: v.ID, name: "default"}
 	a.groups[unused.ID] = unused
 }

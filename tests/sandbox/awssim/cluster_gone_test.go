@@ -14,10 +14,10 @@ import (
 
 const ownerTag = "kubernetes.io/cluster/" + clusterName
 
-// gone is `plumbline teardown --cluster-gone`, by the program itself, against the account.
+// gone runs `plumbline teardown --cluster-gone`, as a process, against the account.
 type gone struct{ verify }
 
-// newGone is an account, and a user of it with the rights of the two policies.
+// newGone returns an account, and a user of it with the two policies.
 func newGone(t *testing.T) gone {
 	t.Helper()
 	g := gone{newVerify(t)}
@@ -38,7 +38,7 @@ func (g gone) teardown(t *testing.T, args ...string) (code int, out, errs string
 	return g.exec(t, append([]string{"teardown", "--cluster-gone", "--cluster", clusterName, "--region", region, "--account", "000000000000", "--timeout", "4s", "-o", "json"}, args...)...)
 }
 
-// changes are the calls that have changed something, or were to.
+// changes returns the calls that changed something, or would have.
 func (g gone) changes() (made []string) {
 	for _, call := range g.Calls("", "") {
 		if call.AccessKey == g.key && !strings.HasPrefix(call.Action, "Describe") && !strings.HasPrefix(call.Action, "Get") && !strings.HasPrefix(call.Action, "List") {
@@ -48,7 +48,7 @@ func (g gone) changes() (made []string) {
 	return made
 }
 
-// running are the instances of anybody that run.
+// running returns all running instances.
 func (g gone) running() (ids []string) {
 	for _, i := range g.Instances() {
 		if i.State == "running" || i.State == "pending" {
@@ -58,7 +58,7 @@ func (g gone) running() (ids []string) {
 	return ids
 }
 
-// TestClusterGone: what only this cluster has is ended, of each kind, and nothing else.
+// TestClusterGone: what only this cluster has is deleted, of each kind, and nothing else.
 func TestClusterGone(t *testing.T) {
 	g := newGone(t)
 	noError(t, g.AddCluster(awssim.Cluster{Name: "staging", Version: "1.36"}))
@@ -98,7 +98,7 @@ func TestClusterGone(t *testing.T) {
 	}
 }
 
-// TestClusterGoneEndsNothing where the cluster may be there, AWS does not answer, or the rights are missing.
+// TestClusterGoneEndsNothing if the cluster may exist, AWS does not respond, or permissions are missing.
 func TestClusterGoneEndsNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for what does not end")
@@ -146,7 +146,7 @@ func TestClusterGoneEndsNothing(t *testing.T) {
 	}
 }
 
-// faulty has an action go wrong.
+// faulty makes an action fail.
 func (g gone) faulty(service, action string, kind awssim.FaultKind) func(t *testing.T) func() {
 	return func(t *testing.T) func() {
 		_, err := g.AddFault(awssim.Fault{Service: service, Action: action, Kind: kind})

@@ -41,11 +41,10 @@ func (a *account) instanceAttributes() attributes[*instance] {
 	}
 }
 
-// instanceID is the form of an instance's ID: eight digits of old ones, else 17.
+// instanceID matches an instance's ID: eight digits for old ones, otherwise 17.
 var instanceID = regexp.MustCompile(`^i-([0-9a-f]{8}|[0-9a-f]{17})$`)
 
-// findInstances returns the instances of ids in that order; one that is not
-// there (or not visible yet) fails all.
+// findInstances returns the instances of ids in that order; it fails if one does not exist (or is not visible yet).
 func (a *account) findInstances(ids []string) ([]*instance, error) {
 	return a.lookUp(ids, func(i *instance) *instance {
 		if i.visible(a.now) {
@@ -55,8 +54,7 @@ func (a *account) findInstances(ids []string) ([]*instance, error) {
 	})
 }
 
-// lookUp returns what see shows of the instances of ids; one that it does not show
-// fails all.
+// lookUp returns what see shows of the instances of ids; it fails if see does not show one.
 func (a *account) lookUp(ids []string, see func(*instance) *instance) ([]*instance, error) {
 	var found []*instance
 	var missing []string
@@ -80,8 +78,7 @@ func (a *account) lookUp(ids []string, see func(*instance) *instance) ([]*instan
 	return found, nil
 }
 
-// selectInstances are those of ids (all, if there are none) that pass filters, as
-// the answer to r shows them.
+// selectInstances returns those of ids (all, if there are none) that pass filters, as the response to r shows them.
 func (a *account) selectInstances(r *request, ids []string, filters []*ec2.Filter, attrs attributes[*instance]) ([]*instance, error) {
 	matches, err := selector(filters, attrs)
 	if err != nil {
@@ -125,8 +122,7 @@ func (a *account) describeInstances(r *request, in *ec2.DescribeInstancesInput) 
 	return &describeInstancesOutput{NextToken: next, Reservations: a.reservations(selected)}, nil
 }
 
-// reservations groups instances by the call that launched them, in the order of
-// the first of each.
+// reservations groups instances by the call that launched them, ordered by the first of each.
 func (a *account) reservations(instances []*instance) []*reservation {
 	all := []*reservation{}
 	attached := a.attachedVolumes()
@@ -139,10 +135,10 @@ func (a *account) reservations(instances []*instance) []*reservation {
 	return all
 }
 
-// mostStatusIDs is how many instances a question about their status may name.
+// mostStatusIDs is the maximum number of instances in a query for their status.
 const mostStatusIDs = 100
 
-// describeInstanceStatus knows healthy instances only.
+// describeInstanceStatus reports only healthy instances.
 func (a *account) describeInstanceStatus(r *request, in *ec2.DescribeInstanceStatusInput) (*ec2.DescribeInstanceStatusOutput, error) {
 	switch {
 	case len(in.InstanceIds) > 0 && in.MaxResults != nil:

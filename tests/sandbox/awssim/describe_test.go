@@ -133,7 +133,7 @@ func TestTags(t *testing.T) {
 	a.tag(t, id, "team", "data")
 	a.tag(t, id, "team", "web")
 	_, err := a.ec2().DeleteTags(t.Context(), &ec2.DeleteTagsInput{Resources: []string{id}, Tags: []types.Tag{
-		{Key: aws.String("karpenter.sh/nodepool"), Value: aws.String("another")}, // not its value: stays
+		{Key: aws.String("karpenter.sh/nodepool"), Value: aws.String("another")}, // another value: kept
 		{Key: aws.String("eks:eks-cluster-name")},
 	}})
 	noError(t, err)

@@ -61,7 +61,7 @@ func runInput(dry *bool, template string) *ec2.RunInstancesInput {
 	}
 }
 
-// TestDryRunIsDeniedLikeTheCall: Karpenter learns from dry runs what it may do.
+// TestDryRunIsDeniedLikeTheCall: Karpenter uses dry runs to find out its permissions.
 func TestDryRunIsDeniedLikeTheCall(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	a.template(t, "amd64", types.ArchitectureValuesX8664)
@@ -103,8 +103,7 @@ func TestRunInstances(t *testing.T) {
 	}
 }
 
-// TestDryRunLooksAtNoOffering: that a type is not to be had in the subnet's zone is
-// said of the launch alone.
+// TestDryRunLooksAtNoOffering: only the launch reports that a type is unavailable in the subnet's zone.
 func TestDryRunLooksAtNoOffering(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	a.template(t, "amd64", types.ArchitectureValuesX8664)
@@ -118,8 +117,8 @@ func TestDryRunLooksAtNoOffering(t *testing.T) {
 	wantCode(t, err, "Unsupported")
 }
 
-// TestDryRunOfAFleetLooksAtNoTemplate: Karpenter 1.6 asks with one that does not
-// exist whether it may make fleets (pkg/controllers/nodeclass/validation.go).
+// TestDryRunOfAFleetLooksAtNoTemplate: Karpenter 1.6 checks with a missing one whether it may create fleets
+// (pkg/controllers/nodeclass/validation.go).
 func TestDryRunOfAFleetLooksAtNoTemplate(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	in := &ec2.CreateFleetInput{

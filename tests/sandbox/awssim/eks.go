@@ -36,7 +36,7 @@ func eksNotFound(format string, args ...any) error {
 	return wire.Errorf("ResourceNotFoundException", format, args...).WithStatus(http.StatusNotFound)
 }
 
-// object is a JSON object: EKS's answers are written as they look.
+// object is a JSON object: EKS's responses are written as literals.
 type object = map[string]any
 
 func (a *account) findCluster(name string) (*cluster, error) {

@@ -2,16 +2,16 @@ package awssim
 
 import "sync"
 
-// EventKind is what happened to an instance.
+// EventKind is the kind of an event of an instance.
 type EventKind string
 
-// The kinds of events, in the order of an instance's life.
+// The kinds of events, in the order of an instance's lifecycle.
 const (
 	Launched     EventKind = "Launched"     // exists, pending
 	Running      EventKind = "Running"      // pending is over
-	Stopping     EventKind = "Stopping"     // was told to stop; Running comes again when it is started
-	ShuttingDown EventKind = "ShuttingDown" // was told to end
-	Terminated   EventKind = "Terminated"   // is gone; its description stays for a while
+	Stopping     EventKind = "Stopping"     // is stopping; Running follows again when it is started
+	ShuttingDown EventKind = "ShuttingDown" // is terminating
+	Terminated   EventKind = "Terminated"   // is gone; its description remains for a while
 )
 
 // Event is a change of an instance's state, with the instance as it was right
@@ -21,8 +21,7 @@ type Event struct {
 	Instance Instance
 }
 
-// dispatcher hands events to subscribers in order, from one goroutine that lives
-// only while there is something to hand out.
+// dispatcher sends events to subscribers in order, from one goroutine that lives only while there are events to send.
 type dispatcher struct {
 	mu          sync.Mutex
 	subscribers []func(Event)

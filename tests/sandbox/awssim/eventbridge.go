@@ -8,8 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// rule is an EventBridge rule on the default bus. Rules are kept and listed; no
-// event is routed by them yet.
+// rule is an EventBridge rule on the default bus. Rules are stored and listed; they do not route events yet.
 type rule struct {
 	name, pattern, state string
 	targets              map[string]json.RawMessage

@@ -12,21 +12,21 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// FaultKind is what goes wrong.
+// FaultKind is the kind of a fault.
 type FaultKind string
 
 // The kinds of faults.
 const (
-	Delay        FaultKind = "delay"        // answer after Duration
-	Throttle     FaultKind = "throttle"     // one call too many
+	Delay        FaultKind = "delay"        // respond after Duration
+	Throttle     FaultKind = "throttle"     // rate exceeded
 	Deny         FaultKind = "deny"         // not authorized
-	Expire       FaultKind = "expire"       // the credentials' time is over
-	LoseResponse FaultKind = "loseResponse" // do the work, then break the connection
-	Hide         FaultKind = "hide"         // what the call makes is missed by describing calls for Duration
-	Fail         FaultKind = "error"        // answer with Code, and do nothing
+	Expire       FaultKind = "expire"       // the credentials have expired
+	LoseResponse FaultKind = "loseResponse" // do the work, then close the connection
+	Hide         FaultKind = "hide"         // describing calls omit what the call creates for Duration
+	Fail         FaultKind = "error"        // respond with Code, and do nothing
 )
 
-// Fault makes calls go wrong. An empty matcher matches every call.
+// Fault makes calls fail. An empty matcher matches every call.
 type Fault struct {
 	ID        string    `json:"id"`
 	Service   string    `json:"service,omitempty"`   // ec2, iam, …
@@ -36,16 +36,16 @@ type Fault struct {
 	Kind      FaultKind `json:"kind"`
 	Duration  Duration  `json:"duration,omitempty"`
 	Code      string    `json:"code,omitempty"`    // of error: InternalError, …
-	Message   string    `json:"message,omitempty"` // of error; default: what AWS says of its own trouble
-	Status    int       `json:"status,omitempty"`  // of error, the HTTP status; default 500 for the codes of AWS's own trouble, else 400
-	Rate      float64   `json:"rate,omitempty"`    // of throttle: calls a second that pass, a second's worth at once; 0: none
+	Message   string    `json:"message,omitempty"` // of error; default: AWS's message for its own failures
+	Status    int       `json:"status,omitempty"`  // of error, the HTTP status; default 500 for the codes of AWS's own failures, else 400
+	Rate      float64   `json:"rate,omitempty"`    // of throttle: calls per second that are allowed, a second's worth at once; 0: none
 	Count     int       `json:"count,omitempty"`   // how many calls; 0: all until it is removed
-	Hits      int       `json:"hits"`              // how many calls it has met
+	Hits      int       `json:"hits"`              // how many calls it has applied to
 
 	bucket bucket
 }
 
-// Duration is written as 1m30s in JSON.
+// Duration is encoded as 1m30s in JSON.
 type Duration time.Duration
 
 // MarshalJSON implements json.Marshaler.
@@ -92,10 +92,10 @@ func (f Fault) matches(r *request) bool {
 		strings.Contains(r.principal.UserAgent, f.UserAgent)
 }
 
-// ownTrouble are codes by which AWS reports that a failure is its own.
+// ownTrouble are the codes of AWS's own failures.
 var ownTrouble = []string{"InternalError", "InternalFailure", "ServerInternal", "ServiceUnavailable", "Unavailable", "ServerException", "ServiceFailure"}
 
-// failure is the answer of a fault of kind error.
+// failure returns the response of a fault of kind error.
 func (f Fault) failure() *wire.Error {
 	status := http.StatusBadRequest
 	if slices.Contains(ownTrouble, f.Code) {
@@ -104,7 +104,7 @@ func (f Fault) failure() *wire.Error {
 	return wire.Errorf(f.Code, "%s", cmp.Or(f.Message, "An internal error has occurred")).WithStatus(cmp.Or(f.Status, status))
 }
 
-// effects is what all faults together do to one call.
+// effects is the combined effect of all faults on one call.
 type effects struct {
 	delay        time.Duration
 	hide         time.Duration
@@ -116,7 +116,7 @@ type effects struct {
 	faults       []string // their IDs
 }
 
-// faults are those that can still happen.
+// faults are those that are still active.
 type faults struct {
 	list []Fault
 	last int
@@ -129,7 +129,7 @@ func (fs *faults) add(f Fault) Fault {
 	return f
 }
 
-// meet counts r against every fault that matches it and returns what they do.
+// meet counts r for every fault that matches it and returns their effects.
 func (fs *faults) meet(r *request, now time.Time) effects {
 	var e effects
 	for i := range fs.list {
@@ -160,7 +160,7 @@ func (fs *faults) meet(r *request, now time.Time) effects {
 	return e
 }
 
-// AddFault makes calls go wrong from now on and returns the fault with its ID.
+// AddFault makes calls fail from now on and returns the fault with its ID.
 func (s *Simulator) AddFault(f Fault) (Fault, error) {
 	if err := f.validate(); err != nil {
 		return Fault{}, err
@@ -170,15 +170,14 @@ func (s *Simulator) AddFault(f Fault) (Fault, error) {
 	return s.faults.add(f), nil
 }
 
-// Faults returns the faults that can still happen.
+// Faults returns the active faults.
 func (s *Simulator) Faults() []Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.faults.list)
 }
 
-// RemoveFaults ends the fault with that ID, or all if id is empty, and returns
-// how many that were.
+// RemoveFaults removes the fault with that ID, or all if id is empty, and returns how many those were.
 func (s *Simulator) RemoveFaults(id string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +186,7 @@ func (s *Simulator) RemoveFaults(id string) int {
 	return before - len(s.faults.list)
 }
 
-// meet settles what r's faults do to it, and who makes it.
+// meet determines the effects of faults on r, and its principal.
 func (s *Simulator) meet(r *request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -75,8 +75,7 @@ func TestFaultsMatchTheirCallers(t *testing.T) {
 	noError(t, describe("karpenter"))
 }
 
-// TestThrottleToARate: a second's worth of calls passes, and then as many as the
-// rate allows.
+// TestThrottleToARate: a second's worth of calls is allowed, then as many as the rate allows.
 func TestThrottleToARate(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	a.fault(t, awssim.Fault{Action: "DescribeVpcs", Kind: awssim.Throttle, Rate: 2})

@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// attributes are the values that a filter of that name looks at.
+// attributes maps the name of a filter to the values that it compares.
 type attributes[T any] map[string]func(T) []string
 
 // one is an attribute with exactly one value.
@@ -20,9 +20,8 @@ func one[T any](f func(T) string) func(T) []string {
 
 type tagged interface{ tags() map[string]string }
 
-// selector makes a predicate from filters: every filter must hold, and a filter
-// holds if one of its values does. tag:<key>, tag-key and tag-value work for
-// everything; another name must be in attrs.
+// selector returns a predicate for filters: every filter must match, and a filter matches if one of its values does.
+// tag:<key>, tag-key and tag-value work for everything; another name must be in attrs.
 func selector[T tagged](filters []*ec2.Filter, attrs attributes[T]) (func(T) bool, error) {
 	if err := checkFilters(filters); err != nil {
 		return nil, err
@@ -50,8 +49,7 @@ func selector[T tagged](filters []*ec2.Filter, attrs attributes[T]) (func(T) boo
 	}, nil
 }
 
-// The limits of filters in one call, in the words of EC2's own errors; the number
-// of filters is that of
+// The limits of filters in one call, in the words of EC2's own errors; the number of filters is that of
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html
 const (
 	mostFilters     = 50
@@ -111,8 +109,8 @@ func filterValues[T tagged](name string, attrs attributes[T]) (func(T) []string,
 	return nil, wire.Errorf("InvalidParameterValue", "The filter '%s' is invalid", name)
 }
 
-// wildcard matches as EC2's filters do: * is any number of characters, ? is one,
-// and a backslash takes the meaning from the next character.
+// wildcard matches like EC2's filters: * is any number of characters, ? is one, and a backslash escapes the next
+// character.
 func wildcard(pattern, s string) bool {
 	for len(pattern) > 0 {
 		switch c := pattern[0]; {

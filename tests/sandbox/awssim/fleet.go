@@ -42,9 +42,8 @@ func (a *account) checkFleet(in *ec2.CreateFleetInput) error {
 	return nil
 }
 
-// createFleet launches what was asked for from the best pools, falling back to
-// the next when one cannot launch. What could not be launched is in Errors; the
-// call itself succeeds.
+// createFleet launches the requested instances from the best pools, falling back to the next when one cannot launch.
+// Errors contains what could not be launched; the call itself succeeds.
 func (a *account) createFleet(r *request, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
 	f := &fleet{resource: a.newResource("fleet-", specTags(in.TagSpecifications, "fleet"), r.hide())}
 	out := &ec2.CreateFleetOutput{FleetId: aws.String(f.ID), Errors: []*ec2.CreateFleetError{}, Instances: []*ec2.CreateFleetInstance{}}
@@ -72,7 +71,7 @@ func (a *account) createFleet(r *request, in *ec2.CreateFleetInput) (*ec2.Create
 	return out, nil
 }
 
-// fill launches up to n instances from one pool and notes in out what came of it.
+// fill launches up to n instances from one pool and records the result in out.
 func (a *account) fill(r *request, c candidate, n int64, f *fleet, out *ec2.CreateFleetOutput) int64 {
 	var ids []*string
 	c.spec.reservationID = a.newResource("r-", nil, 0).ID
@@ -102,8 +101,7 @@ func (a *account) fill(r *request, c candidate, n int64, f *fleet, out *ec2.Crea
 	return int64(len(ids))
 }
 
-// candidates returns the pools of all configs, best first: by priority where the
-// strategy asks for that, else by price.
+// candidates returns the pools of all configs, best first: by priority if the strategy requires that, else by price.
 func (a *account) candidates(in *ec2.CreateFleetInput, capacityType string) ([]candidate, error) {
 	var all []candidate
 	for _, config := range in.LaunchTemplateConfigs {

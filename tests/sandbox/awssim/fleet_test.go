@@ -68,8 +68,7 @@ func TestCreateFleetPicksThePool(t *testing.T) {
 	}
 }
 
-// launched counts what a fleet says it has launched, and checks it against what
-// EC2 says about each instance.
+// launched counts what a fleet reports as launched, and compares it with EC2's data on each instance.
 func (a *account) launched(t *testing.T, out *ec2.CreateFleetOutput, capacity types.DefaultTargetCapacityType) map[string]int {
 	t.Helper()
 	got := map[string]int{}
@@ -147,7 +146,7 @@ func TestCreateFleetWithoutItsTemplate(t *testing.T) {
 func TestFleetRunsOutOfAddresses(t *testing.T) {
 	a := newAccount(t, awssim.Options{Zones: []string{"eu-west-1a"}})
 	a.template(t, "amd64", types.ArchitectureValuesX8664)
-	// A /19 has 8192 addresses, of which AWS keeps five.
+	// A /19 has 8192 addresses, of which AWS reserves five.
 	out, err := a.ec2().CreateFleet(t.Context(), a.fleetInput(t, "amd64", 8200, purchaseOnDemand, pool{"m5.large", "eu-west-1a"}))
 	noError(t, err)
 	if got := len(out.Instances[0].InstanceIds); got != 8187 {

@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 )
 
-// TestInstanceProfile goes through what Karpenter does for an EC2NodeClass.
+// TestInstanceProfile makes the calls of Karpenter for an EC2NodeClass.
 func TestInstanceProfile(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	client, name := a.iam(), aws.String("prod_4067990795380418201")

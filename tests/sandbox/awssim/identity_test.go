@@ -23,14 +23,14 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 )
 
-// issuer signs tokens as a cluster's API server does.
+// issuer signs tokens like a cluster's API server.
 type issuer struct {
 	url   string
 	key   *ecdsa.PrivateKey
 	clock *clock
 }
 
-// newIssuedAccount is an account whose cluster's tokens can be made.
+// newIssuedAccount returns an account with a cluster whose tokens the test can sign.
 func newIssuedAccount(t *testing.T) (*account, issuer) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -43,7 +43,7 @@ func newIssuedAccount(t *testing.T) (*account, issuer) {
 	return a, issuer{url: "https://oidc.example.com/id/A", key: key, clock: c}
 }
 
-// token is one of a ServiceAccount, for an audience.
+// token returns a token of a ServiceAccount, for an audience.
 func (i issuer) token(t *testing.T, namespace, name, audience string) string {
 	t.Helper()
 	claims, err := json.Marshal(map[string]any{
@@ -62,7 +62,7 @@ func (i issuer) token(t *testing.T, namespace, name, audience string) string {
 	return text + "." + encode(signature)
 }
 
-// file is a token as a kubelet gives it to a pod.
+// file writes a token to a file, as a kubelet does for a pod.
 func file(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "token")
@@ -70,7 +70,7 @@ func file(t *testing.T, text string) string {
 	return path
 }
 
-// whoami is who credentials stand for.
+// whoami returns the identity of credentials.
 func (a *account) whoami(t *testing.T, provider aws.CredentialsProvider) (string, error) {
 	t.Helper()
 	config := a.config("nobody")
@@ -84,8 +84,8 @@ func (a *account) whoami(t *testing.T, provider aws.CredentialsProvider) (string
 
 const podsTrust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"pods.eks.amazonaws.com"},"Action":["sts:AssumeRole","sts:TagSession"]}]}`
 
-// TestPodIdentity: the SDK's own container provider, as in a pod, gets a session of
-// the role that the ServiceAccount is associated with, and nobody else's.
+// TestPodIdentity: the SDK's own container provider, as in a pod, gets a session of the role associated with the
+// ServiceAccount, and of no other.
 func TestPodIdentity(t *testing.T) {
 	a, tokens := newIssuedAccount(t)
 	noError(t, a.AddRole(awssim.Role{Name: "reader", Trust: podsTrust}))
@@ -171,7 +171,7 @@ func TestWebIdentity(t *testing.T) {
 	}
 }
 
-// TestSessionsEnd: credentials are refused once their time is over.
+// TestSessionsEnd: expired credentials are rejected.
 func TestSessionsEnd(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	noError(t, a.AddRole(awssim.Role{

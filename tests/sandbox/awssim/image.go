@@ -26,7 +26,7 @@ func (a *account) imageActions() map[string]action {
 	return map[string]action{"DescribeImages": query(a, a.describeImages)}
 }
 
-// publishImage makes an image known, and its SSM parameters with it.
+// publishImage adds an image, and its SSM parameters.
 func (a *account) publishImage(i catalog.Image) {
 	a.images[i.ID] = &image{
 		resource: resource{ID: i.ID, Tags: map[string]string{}},
@@ -41,8 +41,7 @@ func (a *account) publishImage(i catalog.Image) {
 	}
 }
 
-// PublishAL2023 makes a release of AL2023 known, such as v20251103, to which the parameters that mean
-// "newest" move.
+// PublishAL2023 adds a release of AL2023, such as v20251103. The parameters that mean "newest" move to it.
 func (s *Simulator) PublishAL2023(version string) {
 	s.locked(func(a *account) {
 		for _, i := range catalog.Later(version, a.now) {
@@ -115,7 +114,7 @@ func (a *account) describeImages(r *request, in *ec2.DescribeImagesInput) (*ec2.
 	return out, nil
 }
 
-// ownedBy reports whether owners, none meaning all, include the publisher.
+// ownedBy reports whether owners, if any, include the publisher.
 func ownedBy(owners []string) bool {
 	return len(owners) == 0 || slices.Contains(owners, "amazon") || slices.Contains(owners, imageOwner)
 }

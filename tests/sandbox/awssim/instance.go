@@ -44,7 +44,7 @@ const (
 	spot     = "spot"
 )
 
-// stateCode is the number that EC2 gives a state.
+// stateCode returns EC2's number for a state.
 func stateCode(state string) int64 {
 	switch state {
 	case stateRunning:
@@ -62,7 +62,7 @@ func stateCode(state string) int64 {
 	}
 }
 
-// instance is an instance as the account keeps it.
+// instance is the account's record of an instance.
 type instance struct {
 	resource
 

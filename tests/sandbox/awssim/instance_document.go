@@ -7,8 +7,8 @@ import (
 	"github.com/aws/aws-sdk-go/service/ec2"
 )
 
-// The documents below are written by hand because aws-sdk-go's Placement ends
-// before AvailabilityZoneId, which Karpenter reads. The rest follows its Instance.
+// These documents are written by hand because aws-sdk-go's Placement lacks AvailabilityZoneId, which Karpenter reads.
+// The rest follows its Instance.
 
 type describeInstancesOutput struct {
 	_            struct{}       `type:"structure"`
@@ -62,8 +62,7 @@ func instanceState(name string) *ec2.InstanceState {
 	return &ec2.InstanceState{Name: aws.String(name), Code: aws.Int64(stateCode(name))}
 }
 
-// reservation describes instances that were launched by one call, with the
-// volumes that attachedVolumes has for them.
+// reservation describes instances that were launched by one call, with their volumes in attached.
 func (a *account) reservation(instances []*instance, attached map[string][]*volume) *reservation {
 	r := &reservation{OwnerID: aws.String(a.options.Account)}
 	for _, i := range instances {
@@ -98,7 +97,7 @@ func (a *account) document(i *instance, volumes []*volume) *instanceDocument {
 		code, message := reasonCode(i.reason)
 		d.StateReason = &ec2.StateReason{Code: aws.String(code), Message: aws.String(message)}
 	}
-	// A terminated instance has given back its network and its disks.
+	// A terminated instance has released its network and its disks.
 	if i.state != stateTerminated {
 		a.documentHoldings(i, volumes, d)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// instanceProfile holds at most one role.
+// instanceProfile contains at most one role.
 type instanceProfile struct {
 	resource
 	name, path, arn string
@@ -21,7 +21,7 @@ type instanceProfile struct {
 	created         time.Time
 }
 
-// profileName is the name of the profile that is meant by a name or an ARN.
+// profileName returns the name of the profile with a name or an ARN.
 func profileName(name, arn *string) string {
 	if name != nil {
 		return *name
@@ -99,12 +99,12 @@ func (a *account) listInstanceProfilesForRole(_ *request, in *iam.ListInstancePr
 	return &iam.ListInstanceProfilesForRoleOutput{InstanceProfiles: list, IsTruncated: aws.Bool(next != nil), Marker: next}, nil
 }
 
-// profilesPerPage is how many IAM lists unless it is asked for fewer
+// profilesPerPage is IAM's default page size
 // (https://docs.aws.amazon.com/IAM/latest/APIReference/API_ListInstanceProfiles.html).
 const profilesPerPage = 100
 
-// profilePage lists profiles, without their tags, as IAM does ("this operation does not return
-// tags, even though they are an attribute of the returned object").
+// profilePage lists profiles, without their tags, like IAM ("this operation does not return tags, even though they are
+// an attribute of the returned object").
 func (a *account) profilePage(limit *int64, marker *string, matches func(*instanceProfile) bool) ([]*iam.InstanceProfile, *string, error) {
 	var selected []*instanceProfile
 	for _, p := range a.profiles {

@@ -7,13 +7,11 @@ import (
 	"time"
 )
 
-// spotWarning is how long EC2 lets an interrupted spot instance live after it
-// has said so, unless Options say otherwise.
+// spotWarning is the default time between the warning and the termination of an interrupted spot instance.
 const spotWarning = 2 * time.Minute
 
-// InterruptSpot takes a spot instance back as EC2 does: the queue of its cluster
-// gets a warning by EventBridge's rule, and after Options.SpotWarning the
-// instance is ended, drained or not.
+// InterruptSpot reclaims a spot instance like EC2: the queue of its cluster gets a warning by EventBridge's rule, and
+// after Options.SpotWarning the instance is terminated, drained or not.
 func (s *Simulator) InterruptSpot(instanceID string) error {
 	var err error
 	s.locked(func(a *account) { err = a.interrupt(instanceID) })
@@ -42,7 +40,7 @@ func (a *account) interrupt(id string) error {
 	return nil
 }
 
-// announce delivers an event on an instance to the queue of its cluster.
+// announce sends an event about an instance to the queue of its cluster.
 func (a *account) announce(i *instance, event string) {
 	for tag := range i.Tags {
 		if name, ok := strings.CutPrefix(tag, "kubernetes.io/cluster/"); ok && a.queues[name] != nil {
@@ -51,7 +49,7 @@ func (a *account) announce(i *instance, event string) {
 	}
 }
 
-// instanceEvent is an event as EventBridge delivers it:
+// instanceEvent returns an event in EventBridge's format:
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
 func (a *account) instanceEvent(detailType string, i *instance, detail map[string]any) (string, error) {
 	event, err := json.Marshal(map[string]any{

@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 )
 
-// warning is what Karpenter reads of the event (karpenter-provider-aws
+// warning is the part of the event that Karpenter reads (karpenter-provider-aws
 // pkg/controllers/interruption/messages/spotinterruption/model.go).
 type warning struct {
 	Version    string    `json:"version"`
@@ -81,8 +81,7 @@ func TestSpotInterruption(t *testing.T) {
 	}
 }
 
-// TestADrainedSpotInstanceEndsOnce: Karpenter ends it before its two minutes
-// are over.
+// TestADrainedSpotInstanceEndsOnce: Karpenter terminates it before its two minutes are over.
 func TestADrainedSpotInstanceEndsOnce(t *testing.T) {
 	a := newAccount(t, awssim.Options{SpotWarning: 10 * time.Second})
 	events := &recorder{}
@@ -90,7 +89,7 @@ func TestADrainedSpotInstanceEndsOnce(t *testing.T) {
 	a.template(t, "amd64", types.ArchitectureValuesX8664)
 	out, err := a.ec2().CreateFleet(t.Context(), a.fleetInput(t, "amd64", 1, types.DefaultTargetCapacityTypeSpot, pool{"m5.large", "eu-west-1a"}))
 	noError(t, err)
-	a.Instances() // pending is over at once
+	a.Instances() // pending is over immediately
 	noError(t, a.InterruptSpot(out.Instances[0].InstanceIds[0]))
 	_, err = a.ec2().TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: out.Instances[0].InstanceIds})
 	noError(t, err)

@@ -5,11 +5,9 @@ import (
 	"fmt"
 )
 
-// karpenterPolicies are what Karpenter's controller may do in a cluster, in six
-// policies of the names that its getting-started guide uses. They are made from the
-// calls that the controller makes (karpenter-provider-aws pkg/aws/sdk.go lists them)
-// and bound to the cluster's tags as narrowly as those calls allow; they are not the
-// guide's own text.
+// karpenterPolicies returns what Karpenter's controller may do in a cluster, in six policies with the names of its
+// getting-started guide. They are made from the calls of the controller (karpenter-provider-aws pkg/aws/sdk.go lists
+// them) and restricted to the cluster's tags as narrowly as those calls allow; they are not the guide's own text.
 func (a *account) karpenterPolicies(c *cluster) (map[string]string, error) {
 	k := karpenterScope{account: a, cluster: c.Name}
 	documents := map[string]string{}
@@ -35,7 +33,7 @@ type karpenterScope struct {
 	cluster string
 }
 
-// permit is a statement; conditions are operator, key, value by turns.
+// permit returns a statement; conditions are operator, key and value in turn.
 func permit(actions, resources []string, conditions ...string) object {
 	s := object{"Effect": "Allow", "Action": actions, "Resource": resources}
 	if len(conditions) == 0 {
@@ -54,7 +52,7 @@ func permit(actions, resources []string, conditions ...string) object {
 	return s
 }
 
-// tagged are the conditions that say: this cluster's, and of a pool.
+// tagged returns the conditions for resources of this cluster and of a pool.
 func (k karpenterScope) tagged(key string) []string {
 	return []string{
 		"StringEquals", key + "/kubernetes.io/cluster/" + k.cluster, "owned",
@@ -63,7 +61,7 @@ func (k karpenterScope) tagged(key string) []string {
 	}
 }
 
-// ofKinds are ARN patterns of kinds of EC2 resources.
+// ofKinds returns ARN patterns of kinds of EC2 resources.
 func (k karpenterScope) ofKinds(kinds ...string) []string {
 	var arns []string
 	for _, kind := range kinds {

@@ -10,8 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// launchSpec is everything that decides what an instance is, whichever call and
-// launch template it was put together from.
+// launchSpec is everything that determines an instance, from whichever call and launch template.
 type launchSpec struct {
 	imageID      string
 	instanceType string
@@ -25,23 +24,22 @@ type launchSpec struct {
 	tags         map[string]map[string]string // by resource type: instance, volume, network-interface
 	template     *launchTemplate
 	fleetID      string
-	// reservationID is that of the instances that are launched together; empty: one
-	// of its own.
+	// reservationID is that of instances that are launched together; if empty, the instance gets its own.
 	reservationID string
 }
 
-// blockDevice is a volume that is made with an instance.
+// blockDevice is a volume that is created with an instance.
 type blockDevice struct {
 	name     string
 	sizeGiB  int64
 	kind     string
-	outlives bool // stays when the instance ends
+	outlives bool // kept when the instance is terminated
 }
 
-// userDataLimit is EC2's, on the decoded text.
+// userDataLimit is EC2's, for the decoded text.
 const userDataLimit = 16384
 
-// apply overlays what a launch template says.
+// apply overlays a launch template.
 func (s *launchSpec) apply(t *launchTemplate) {
 	d := t.data
 	s.template = t
@@ -87,7 +85,7 @@ func (s *launchSpec) tag(resourceType string, tags []*ec2.Tag) {
 	s.tags[resourceType] = merged
 }
 
-// instanceTags are the tags asked for, and those that EC2 adds by itself.
+// instanceTags returns the requested tags, and those that EC2 adds itself.
 func (s *launchSpec) instanceTags() map[string]string {
 	tags := map[string]string{}
 	maps.Copy(tags, s.tags["instance"])
@@ -101,8 +99,7 @@ func (s *launchSpec) instanceTags() map[string]string {
 	return tags
 }
 
-// check says why an instance cannot be launched from s, in EC2's words. A spec
-// without a subnet is checked as far as it goes.
+// check returns why an instance cannot be launched from s, with EC2's message. Without a subnet, it checks the rest.
 func (a *account) check(s launchSpec) error {
 	kind, ok := a.types[s.instanceType]
 	if !ok {
@@ -124,7 +121,7 @@ func (a *account) check(s launchSpec) error {
 	return a.checkPlace(s)
 }
 
-// checkPlace looks at the subnet and the groups.
+// checkPlace checks the subnet and the groups.
 func (a *account) checkPlace(s launchSpec) error {
 	for _, id := range s.groups {
 		if _, ok := a.groups[id]; !ok {

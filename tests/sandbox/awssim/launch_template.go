@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// launchTemplate has one version: Karpenter makes a new template for each change.
+// launchTemplate has one version: Karpenter creates a new template for each change.
 type launchTemplate struct {
 	resource
 	name    string
@@ -29,7 +29,7 @@ func (a *account) launchTemplateActions() map[string]action {
 	}
 }
 
-// findTemplate finds a template by the one of ID and name that is given.
+// findTemplate returns a template by its ID or its name, whichever is given.
 func (a *account) findTemplate(id, name *string) (*launchTemplate, error) {
 	if id != nil {
 		if t, ok := a.templates[*id]; ok && t.visible(a.now) {
@@ -126,7 +126,7 @@ func (a *account) describeLaunchTemplateVersions(_ *request, in *ec2.DescribeLau
 	if err != nil {
 		return nil, err
 	}
-	// Request and response data have the same fields under the same names.
+	// Request and response data have the same fields with the same names.
 	data := &ec2.ResponseLaunchTemplateData{}
 	content, err := json.Marshal(t.data)
 	if err != nil {

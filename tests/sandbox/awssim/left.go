@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go/service/ec2"
 )
 
-// Left is what a cluster still has in the account: IDs (names of instance
-// profiles), sorted. Its network, its roles and its queue are not counted.
+// Left is what a cluster still has in the account: IDs (names of instance profiles), sorted, without its network, its
+// roles and its queue.
 type Left struct {
 	Instances        []string `json:"instances"` // not terminated
 	Interfaces       []string `json:"interfaces"`
@@ -24,7 +24,7 @@ type Left struct {
 // Empty reports whether nothing is left.
 func (l Left) Empty() bool { return l.String() == "nothing" }
 
-// String names what is left on one line: "2 instances (i-1, i-2), 1 volume (…)".
+// String lists what is left on one line: "2 instances (i-1, i-2), 1 volume (…)".
 func (l Left) String() string {
 	var parts []string
 	for _, p := range []struct {
@@ -53,16 +53,14 @@ func (l Left) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Left returns what carries the cluster's tags, whether calls can see it yet or
-// not.
+// Left returns what has the cluster's tags, whether it is visible to calls yet or not.
 func (s *Simulator) Left(clusterName string) Left {
 	var left Left
 	s.locked(func(a *account) { left = a.left(clusterName) })
 	return left
 }
 
-// belongs reports whether tags are those that Karpenter or the EBS CSI driver give
-// to what they make for a cluster.
+// belongs reports whether tags are those that Karpenter or the EBS CSI driver set on what they create for a cluster.
 func belongs(tags map[string]string, clusterName string) bool {
 	_, owned := tags["kubernetes.io/cluster/"+clusterName]
 	return owned || tags["eks:eks-cluster-name"] == clusterName
@@ -95,7 +93,7 @@ func (a *account) left(clusterName string) Left {
 	}
 }
 
-// Clear deletes a cluster's volumes and interfaces that are attached to nothing, as a person would.
+// Clear deletes a cluster's unattached volumes and interfaces, as a person would.
 func (s *Simulator) Clear(clusterName string) error {
 	var err error
 	s.locked(func(a *account) {
@@ -114,8 +112,8 @@ func (s *Simulator) Clear(clusterName string) error {
 	return err
 }
 
-// LeaveOf adds what Karpenter makes for an EC2NodeClass, as if it had not deleted it: a launch template, and an instance
-// profile in the folder of the class's UID.
+// LeaveOf adds what Karpenter creates for an EC2NodeClass, as if it had not deleted it: a launch template, and an
+// instance profile in the path of the class's UID.
 func (s *Simulator) LeaveOf(clusterName, class, uid string) {
 	s.locked(func(a *account) {
 		tags := map[string]string{
@@ -140,10 +138,10 @@ func (s *Simulator) ClearOf(clusterName, class string) {
 	})
 }
 
-// classTag has the EC2NodeClass.
+// classTag is the tag with the EC2NodeClass.
 const classTag = "karpenter.k8s.aws/ec2nodeclass"
 
-// idsOf are the IDs of those that are left, sorted; never nil, for the JSON's sake.
+// idsOf returns the IDs of those that are left, sorted; never nil, for the JSON encoding.
 func idsOf[T any](all map[string]T, isLeft func(T) bool, id func(T) string) []string {
 	ids := []string{}
 	for _, t := range all {

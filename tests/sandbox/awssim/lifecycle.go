@@ -9,8 +9,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// start brings an instance into being from a spec that was checked, with its
-// volumes and interfaces. hide is how long describing calls miss them.
+// start creates an instance from a checked spec, with its volumes and interfaces. hide is how long describing calls
+// omit them.
 func (a *account) start(spec launchSpec, hide time.Duration) *instance {
 	sub := a.subnets[spec.subnetID]
 	i := &instance{
@@ -41,7 +41,7 @@ func (a *account) start(spec launchSpec, hide time.Duration) *instance {
 	return i
 }
 
-// terminate sets i on its way out; an instance that is ending goes on ending.
+// terminate starts i's termination; it does not affect one in progress.
 func (a *account) terminate(i *instance, reason string) {
 	if i.state == stateShuttingDown || i.state == stateTerminated {
 		return
@@ -53,7 +53,7 @@ func (a *account) terminate(i *instance, reason string) {
 	a.emit(Event{ShuttingDown, i.view(a)})
 }
 
-// advance makes every change of state happen that is due at now, oldest first.
+// advance makes every change of state that is due at now, oldest first.
 func (a *account) advance(now time.Time) {
 	a.now = now
 	var due []*instance
@@ -104,8 +104,8 @@ func (a *account) step(i *instance) {
 	}
 }
 
-// release gives back what a terminated instance held: its interfaces go, and so
-// do the volumes made with it; those attached later are free again.
+// release releases what a terminated instance held: its interfaces are deleted, and so are the volumes created with it;
+// those attached later are available again.
 func (a *account) release(i *instance) {
 	for _, n := range i.interfaces {
 		a.deleteInterface(n)
@@ -123,14 +123,14 @@ func (a *account) release(i *instance) {
 	}
 }
 
-// takeAlarms returns when the account wants to be advanced, once.
+// takeAlarms returns when the account needs to be advanced, once.
 func (a *account) takeAlarms() []time.Time {
 	alarms := a.alarms
 	a.alarms = nil
 	return alarms
 }
 
-// Terminate ends an instance as a person with the console would.
+// Terminate terminates an instance, as a user of the console would.
 func (s *Simulator) Terminate(instanceID string) error {
 	var err error
 	s.locked(func(a *account) {

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 )
 
-// recorder keeps what a subscriber was told.
+// recorder records the events of a subscriber.
 type recorder struct {
 	mu     sync.Mutex
 	events []awssim.Event

@@ -17,22 +17,22 @@ type listable interface {
 
 func (r *resource) id() string { return r.ID }
 
-// listing is the part that the describing calls of EC2 have in common.
+// listing is the common part of EC2's describing calls.
 type listing[T listable] struct {
 	ids        []*string
 	filters    []*ec2.Filter
 	attributes attributes[T]
-	missing    func(id string) error // the error for an ID that is not there
+	missing    func(id string) error // the error for an ID that does not exist
 	limit      *int64
 	token      *string
 }
 
-// idsAndLimit refuses a page of resources that are named.
+// idsAndLimit rejects a page size together with IDs.
 func idsAndLimit() error {
 	return wire.Errorf("InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults")
 }
 
-// selectResources returns one page of what l asks for.
+// selectResources returns one page of what l selects.
 func selectResources[T listable](a *account, r *request, all map[string]T, l listing[T]) ([]T, *string, error) {
 	if len(l.ids) > 0 && l.limit != nil {
 		return nil, nil, idsAndLimit()

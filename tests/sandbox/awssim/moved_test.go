@@ -38,7 +38,7 @@ func TestANewerRelease(t *testing.T) {
 	}
 }
 
-// TestAReleaseIsWithdrawn: neither its image nor a parameter that names it is there, and the release before it stays.
+// TestAReleaseIsWithdrawn: its image and the parameters that name it are gone, and the release before it is kept.
 func TestAReleaseIsWithdrawn(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	client := ssm.NewFromConfig(a.config("karpenter"))

@@ -79,7 +79,7 @@ func (a *account) describeSecurityGroups(r *request, in *ec2.DescribeSecurityGro
 	return out, nil
 }
 
-// SecurityGroup is the ID of a security group in the VPC of a cluster, by its name.
+// SecurityGroup returns the ID of a security group in the VPC of a cluster, by its name.
 func (s *Simulator) SecurityGroup(cluster, name string) (id string, err error) {
 	s.locked(func(a *account) {
 		for _, g := range a.groups {

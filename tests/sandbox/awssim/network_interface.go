@@ -10,8 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// networkInterface is made with its instance and goes with it; one without an instance is available,
-// as the VPC CNI plugin leaves one whose node ended too early.
+// networkInterface is created and deleted with its instance; one without an instance is available, as the VPC CNI
+// plugin leaves it if a node is terminated too early.
 type networkInterface struct {
 	resource
 	ip, attachmentID string
@@ -29,7 +29,7 @@ func (a *account) interfaceActions() map[string]action {
 	}
 }
 
-// newInterface makes the instance's interface with that index.
+// newInterface creates the instance's interface with that index.
 func (a *account) newInterface(i *instance, index int, hide time.Duration) *networkInterface {
 	n := &networkInterface{
 		resource:     a.newResource("eni-", i.spec.tags["network-interface"], hide),
@@ -45,7 +45,7 @@ func (a *account) newInterface(i *instance, index int, hide time.Duration) *netw
 	return n
 }
 
-// AddInterface makes an interface in a subnet of a cluster that is attached to nothing.
+// AddInterface creates an unattached interface in a subnet of a cluster.
 func (s *Simulator) AddInterface(clusterName string, tags map[string]string) (id string, err error) {
 	s.locked(func(a *account) {
 		var c *cluster
@@ -62,7 +62,7 @@ func (s *Simulator) AddInterface(clusterName string, tags map[string]string) (id
 // isAttached reports whether it has an instance.
 func (n *networkInterface) isAttached() bool { return n.instanceID != "" }
 
-// status is that of EC2.
+// status returns EC2's status.
 func (n *networkInterface) status() string {
 	if n.isAttached() {
 		return "in-use"
@@ -70,7 +70,7 @@ func (n *networkInterface) status() string {
 	return "available"
 }
 
-// ofAttachment is an attribute that only an attached interface has.
+// ofAttachment returns an attribute that only an attached interface has.
 func ofAttachment(f func(*networkInterface) string) func(*networkInterface) []string {
 	return func(n *networkInterface) []string {
 		if !n.isAttached() {

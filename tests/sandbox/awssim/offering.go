@@ -21,14 +21,14 @@ func (a *account) offeringActions() map[string]action {
 	}
 }
 
-// offering is an instance type, sold in a place.
+// offering is an instance type offered in a zone.
 type offering struct {
 	catalog.InstanceType
 	location string
 	usd      float64 // spot
 }
 
-// tags implements tagged: what is for sale has none.
+// tags implements tagged: offerings have none.
 func (o offering) tags() map[string]string { return nil }
 
 func (o offering) key() string { return o.Name + "/" + o.location }
@@ -75,7 +75,7 @@ func (a *account) describeInstanceTypes(r *request, in *ec2.DescribeInstanceType
 	return out, nil
 }
 
-// offerings are all instance types in all zones that have them.
+// offerings returns all instance types in all zones that have them.
 func (a *account) offerings() []offering {
 	var all []offering
 	for _, t := range a.types {
@@ -123,7 +123,7 @@ func (a *account) describeInstanceTypeOfferings(r *request, in *ec2.DescribeInst
 	return out, nil
 }
 
-// describeSpotPriceHistory has a history of one price, set now.
+// describeSpotPriceHistory returns a history of one price, set now.
 func (a *account) describeSpotPriceHistory(r *request, in *ec2.DescribeSpotPriceHistoryInput) (*ec2.DescribeSpotPriceHistoryOutput, error) {
 	matches, err := selector(in.Filters, offeringAttributes())
 	if err != nil {

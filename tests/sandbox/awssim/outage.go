@@ -8,9 +8,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// Outage begins or ends the disruption of a zone. While it lasts, questions about
-// instances fail unless they name instances of other zones only, and instances in
-// the zone can be neither launched nor ended:
+// Outage starts or ends the disruption of a zone. Meanwhile, queries for instances fail unless they name only instances
+// of other zones, and instances in the zone can be neither launched nor terminated:
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstances.html
 func (s *Simulator) Outage(zone string, begins bool) error {
 	if !slices.Contains(s.options.Zones, zone) {
@@ -20,8 +19,8 @@ func (s *Simulator) Outage(zone string, begins bool) error {
 	return nil
 }
 
-// Restore ends all that was made to go wrong: faults, shortages, spoiled images, outages, answers
-// that are not the default, termination protection, and states of clusters.
+// Restore ends everything that was changed for tests: faults, shortages, spoiled images, outages, answers other than
+// the default, termination protection, and states of clusters.
 func (s *Simulator) Restore() {
 	s.RemoveFaults("")
 	s.locked(func(a *account) {
@@ -37,8 +36,7 @@ func (s *Simulator) Restore() {
 	})
 }
 
-// disrupted reports that no zone works which a question about these instances
-// concerns; without instances it concerns all zones.
+// disrupted returns an error if a zone of these instances is disrupted; without instances, if any zone is.
 func (a *account) disrupted(instances []*instance) error {
 	for zone, down := range a.outages {
 		if down && (len(instances) == 0 || slices.ContainsFunc(instances, func(i *instance) bool { return i.subnet.zone == zone })) {

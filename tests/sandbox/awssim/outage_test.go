@@ -19,7 +19,7 @@ import (
 // launchIn launches one instance in a zone.
 func (a *account) launchIn(t *testing.T, zone string) string {
 	t.Helper()
-	a.launch(t, 1) // makes the template
+	a.launch(t, 1) // creates the template
 	out, err := a.ec2().CreateFleet(t.Context(), a.fleetInput(t, "amd64", 1, types.DefaultTargetCapacityTypeOnDemand, pool{"m5.large", zone}))
 	noError(t, err)
 	return out.Instances[0].InstanceIds[0]
@@ -64,8 +64,8 @@ func TestStopAndStart(t *testing.T) {
 	wantCode(t, err, "IncorrectInstanceState")
 }
 
-// TestTerminationProtection: a protected instance fails the call and keeps those of
-// its zone, while those of another zone are ended.
+// TestTerminationProtection: a protected instance fails the call and keeps those of its zone, while those of another
+// zone are terminated.
 func TestTerminationProtection(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	protected, beside, elsewhere := a.launchIn(t, "eu-west-1a"), a.launchIn(t, "eu-west-1a"), a.launchIn(t, "eu-west-1b")

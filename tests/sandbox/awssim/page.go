@@ -14,9 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// page returns the items of one page, sorted by key, and the token of the next.
-// The token names the last item, so that nothing is missed or seen twice when
-// items come and go between pages. IAM and the JSON services list like this.
+// page returns the items of one page, sorted by key, and the token of the next. The token names the last item, so that
+// none is omitted or repeated if items are added or deleted between pages. IAM and the JSON services list like this.
 func page[T any](items []T, key func(T) string, limit *int64, token *string) ([]T, *string, error) {
 	slices.SortFunc(items, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
 	if token != nil {
@@ -34,7 +33,7 @@ func page[T any](items []T, key func(T) string, limit *int64, token *string) ([]
 	return items[:n], aws.String(next), nil
 }
 
-// behind returns the items behind a key; items are sorted by it.
+// behind returns the items after a key; items are sorted by it.
 func behind[T any](items []T, key func(T) string, after string) []T {
 	start, found := slices.BinarySearchFunc(items, after, func(t T, k string) int { return cmp.Compare(key(t), k) })
 	if found {
@@ -43,8 +42,7 @@ func behind[T any](items []T, key func(T) string, after string) []T {
 	return items[start:]
 }
 
-// cursor is what a token of EC2's stands for: the listing, the last item of it
-// that was answered, and the page.
+// cursor is the content of an EC2 token: the listing, its last returned item, and the page.
 type cursor struct {
 	Listing string    `json:"l"`
 	After   string    `json:"a"`
@@ -52,10 +50,10 @@ type cursor struct {
 	Issued  time.Time `json:"t"`
 }
 
-// bounds of MaxResults.
+// bounds are the bounds of MaxResults.
 type bounds struct{ least, most int64 }
 
-// pageBounds are the bounds of the calls that have others than most:
+// pageBounds are the bounds of calls that differ from most:
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/Welcome.html
 var pageBounds = map[string]bounds{
 	"DescribeLaunchTemplates":        {1, 200},
@@ -84,8 +82,8 @@ func checkLimit(action string, limit *int64) error {
 	return nil
 }
 
-// ec2Page returns the items of one page and the token of the next as EC2 does:
-// each listing in an order of its own, the pages of it short or empty at times.
+// ec2Page returns the items of one page and the token of the next like EC2: each listing in its own order, its pages
+// sometimes short or empty.
 func ec2Page[T any](a *account, r *request, items []T, key func(T) string, limit *int64, token *string) ([]T, *string, error) {
 	if err := checkLimit(r.action, limit); err != nil {
 		return nil, nil, err
@@ -125,8 +123,7 @@ func ec2Page[T any](a *account, r *request, items []T, key func(T) string, limit
 	return items[:n], aws.String(base64.RawURLEncoding.EncodeToString(next)), nil
 }
 
-// cut draws how many of the items that are left go into one page, and whether it
-// has a token.
+// cut randomly chooses how many of the remaining items are in one page, and whether it has a token.
 func (a *account) cut(items, limit int) (n int, more bool) {
 	n = min(items, limit)
 	switch draw := a.random.Float64(); {

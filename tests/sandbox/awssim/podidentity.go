@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// AgentPath is where the EKS Pod Identity agent answers; in a pod the whole URL
-	// is in AWS_CONTAINER_CREDENTIALS_FULL_URI.
+	// AgentPath is the path of the EKS Pod Identity agent; in a pod, AWS_CONTAINER_CREDENTIALS_FULL_URI contains the
+	// whole URL.
 	AgentPath = "/v1/credentials"
-	// PodIdentityAudience is that of the tokens it takes.
+	// PodIdentityAudience is the audience of the tokens that it accepts.
 	PodIdentityAudience = "pods.eks.amazonaws.com"
 )
 
-// association gives a ServiceAccount of a cluster a role.
+// association associates a ServiceAccount of a cluster with a role.
 type association struct {
 	id, arn                   string
 	namespace, serviceAccount string
@@ -44,7 +44,7 @@ var podIdentityRoutes = []route{
 	{http.MethodDelete, "/clusters/{cluster}/pod-identity-associations/{association}", "DeletePodIdentityAssociation"},
 }
 
-// eksAuthService is what the agent asks.
+// eksAuthService is the service that the agent calls.
 func (a *account) eksAuthService() service {
 	return service{
 		name: "eks-auth", protocol: wire.REST,
@@ -191,8 +191,7 @@ func (a *account) podSession(r *request, text string, in *cluster) (token, podSe
 	}, nil
 }
 
-// trustsPods reports whether a role lets EKS assume it and tag the session, both of
-// which it does for a pod.
+// trustsPods reports whether a role allows EKS to assume it and to tag the session, both of which EKS does for a pod.
 func (a *account) trustsPods(r *request, assumed *role, c *cluster, tags map[string]string) bool {
 	for _, action := range []string{"sts:AssumeRole", "sts:TagSession"} {
 		asked := policy.Request{Action: action, Caller: map[string][]string{"Service": {PodIdentityAudience}}, Context: a.callContext(r)}
@@ -208,8 +207,8 @@ func (a *account) trustsPods(r *request, assumed *role, c *cluster, tags map[str
 	return true
 }
 
-// serveAgent is the agent on a node: it has the SDK's question for credentials
-// answered by EKS, and answers as the SDK's container provider reads it.
+// serveAgent is the agent on a node: it forwards the SDK's request for credentials to EKS, and responds in the format
+// of the SDK's container provider.
 func (s *Simulator) serveAgent(w http.ResponseWriter, r *http.Request) {
 	req := &request{
 		id: newRequestID(), service: s.services["eks-auth"], action: "AssumeRoleForPodIdentity", http: r, started: s.options.Now(),
@@ -224,7 +223,7 @@ func (s *Simulator) serveAgent(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		failure := wire.AsError(err)
 		w.WriteHeader(failure.Status)
-		// A caller that has gone away needs no answer.
+		// A client that has disconnected needs no response.
 		_ = json.NewEncoder(w).Encode(map[string]string{"code": failure.Code, "message": failure.Message})
 		return
 	}
@@ -234,8 +233,7 @@ func (s *Simulator) serveAgent(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// Associate gives a ServiceAccount of a cluster a role, as
-// CreatePodIdentityAssociation does.
+// Associate associates a ServiceAccount of a cluster with a role, like CreatePodIdentityAssociation.
 func (s *Simulator) Associate(clusterName, namespace, serviceAccount, roleName string) error {
 	var err error
 	s.locked(func(a *account) {

@@ -23,11 +23,11 @@ type getProductsInput struct {
 
 type getProductsOutput struct {
 	FormatVersion string
-	PriceList     []string // JSON in strings: that is how the service answers
+	PriceList     []string // JSON in strings: that is the service's format
 	NextToken     *string  `json:",omitempty"`
 }
 
-// productAttributes are what filters and clients see of an instance type.
+// productAttributes returns the attributes of an instance type for filters and clients.
 func (a *account) productAttributes(t catalog.InstanceType) map[string]string {
 	attributes := map[string]string{
 		"instanceType": t.Name, "regionCode": a.options.Region, "serviceCode": "AmazonEC2", "servicecode": "AmazonEC2",

@@ -8,16 +8,15 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// principal is who makes a call.
+// principal is the caller of a call.
 type principal struct {
 	AccessKey string
 	ARN       string
 	UserAgent string
-	expired   bool // the time of its credentials is over
+	expired   bool // its credentials have expired
 }
 
-// scope is what a signature says about itself:
-// Credential=<access key>/<date>/<region>/<service>/aws4_request.
+// scope is the content of a signature's credential: Credential=<access key>/<date>/<region>/<service>/aws4_request.
 type scope struct {
 	accessKey, region, service string
 }
@@ -36,21 +35,20 @@ func parseScope(r *http.Request) (scope, error) {
 	return scope{accessKey: parts[0], region: parts[2], service: parts[3]}, nil
 }
 
-// credential is what an access key stands for: a session of a role.
+// credential is the session of a role that an access key belongs to.
 type credential struct {
 	role, session string
 	tags          map[string]string
 	expires       time.Time // zero: never
 }
 
-// RegisterCredentials reports that calls made with accessKey are made by the role
-// of that name, and may do what its policies allow. Without it an access key stands
-// for a user of that name, who may do everything.
+// RegisterCredentials makes accessKey an access key of the role of that name, with what its policies allow. Otherwise
+// an access key belongs to a user of that name, who may do everything.
 func (s *Simulator) RegisterCredentials(accessKey, roleName string) {
 	s.locked(func(a *account) { a.credentials[accessKey] = credential{role: roleName, session: accessKey} })
 }
 
-// identify says who a call is made by.
+// identify determines the caller.
 func (a *account) identify(p *principal) {
 	c, ok := a.credentials[p.AccessKey]
 	if !ok {

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// queue is an SQS queue. Whoever waits for a message waits for changed to be
-// closed.
+// queue is an SQS queue. changed is closed when there is a message to receive.
 type queue struct {
 	name     string
 	created  time.Time
@@ -18,7 +17,7 @@ type queue struct {
 
 type message struct {
 	id, body  string
-	receipt   string // of the last time it was received
+	receipt   string // from the last time it was received
 	sent      time.Time
 	visibleAt time.Time
 	received  int
@@ -30,7 +29,7 @@ func (a *account) newQueue(name string) *queue {
 	return q
 }
 
-// deliver puts a message on a queue and wakes whoever waits for one.
+// deliver adds a message to a queue and wakes the waiting receivers.
 func (a *account) deliver(q *queue, body string) *message {
 	m := &message{id: newRequestID(), body: body, sent: a.now}
 	q.messages = append(q.messages, m)
@@ -39,7 +38,7 @@ func (a *account) deliver(q *queue, body string) *message {
 	return m
 }
 
-// Notify puts a message on a cluster's interruption queue, as EventBridge would.
+// Notify adds a message to a cluster's interruption queue, as EventBridge would.
 func (s *Simulator) Notify(queueName, body string) error {
 	err := errors.New("sending a message: there is no queue " + queueName)
 	s.locked(func(a *account) {
@@ -51,7 +50,7 @@ func (s *Simulator) Notify(queueName, body string) error {
 	return err
 }
 
-// checksum is the protocol's sum of a body, which the SDK verifies.
+// checksum returns the protocol's checksum of a body, which the SDK verifies.
 func checksum(body string) string {
 	sum := md5.Sum([]byte(body))
 	return hex.EncodeToString(sum[:])

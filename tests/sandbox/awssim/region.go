@@ -2,7 +2,7 @@ package awssim
 
 import "strings"
 
-// partition is the part of AWS that a region is in, as its ARNs name it.
+// partition returns the AWS partition of a region, as in its ARNs.
 func partition(region string) string {
 	switch {
 	case strings.HasPrefix(region, "cn-"):
@@ -13,7 +13,7 @@ func partition(region string) string {
 	return "aws"
 }
 
-// domain is where the services of a region have their names.
+// domain returns the DNS domain of a region's services.
 func domain(region string) string {
 	if partition(region) == "aws-cn" {
 		return "amazonaws.com.cn"

@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// request is one call on its way through the simulator.
+// request is one call to the simulator.
 type request struct {
 	id        string
 	service   service
@@ -20,44 +20,43 @@ type request struct {
 	http      *http.Request
 	form      url.Values        // EC2, IAM, STS
 	body      []byte            // the JSON protocols
-	path      map[string]string // EKS: what the route's placeholders stand for
+	path      map[string]string // EKS: the values of the route's placeholders
 
 	started   time.Time
-	effects   effects   // of the faults it met
-	waitUntil time.Time // real time; set by an action that waits for something
-	unknown   []string  // parameters that were not understood
+	effects   effects   // of the faults that apply
+	waitUntil time.Time // real time; set by an action that waits
+	unknown   []string  // unsupported parameters
 	recorded  bool      // is in the log of calls
 }
 
-// hide is how long describing calls will miss what r makes.
+// hide is how long describing calls omit what r creates.
 func (r *request) hide() time.Duration { return r.effects.hide }
 
-// action answers a request. It runs with the mutex held.
+// action executes a request. It runs with the mutex held.
 type action func(*request) (any, error)
 
-// service is one AWS service: how it is spoken to and what it can do.
+// service is one AWS service: its protocol and its actions.
 type service struct {
 	name      string // as in the credential scope and in IAM actions
 	protocol  wire.Protocol
 	namespace string // XML namespace
-	global    bool   // answers whatever region the caller signs for
-	denied    string // the error code for a call that may not be made
-	throttled string // the error code for one call too many
+	global    bool   // accepts any region in the signature
+	denied    string // the error code for a denied call
+	throttled string // the error code for a throttled call
 	unknown   string // the error code for an action that does not exist
 	actions   map[string]action
-	routes    []route // EKS: how method and path become an action
+	routes    []route // EKS: maps method and path to an action
 }
 
-// query makes an action from a function over aws-sdk-go's input struct.
+// query returns an action for a function of aws-sdk-go's input struct.
 //
-// A dry run ends after authorization with DryRunOperation. A repeated client
-// token is answered with the first answer.
+// A dry run ends after authorization with DryRunOperation. A repeated client token gets the first response.
 func query[In, Out any](a *account, do func(*request, *In) (*Out, error)) action {
 	return checkedQuery(a, func(*In) error { return nil }, do)
 }
 
-// checkedQuery is query for actions whose dry run finds out more than
-// permissions: check says what is wrong with the input and changes nothing.
+// checkedQuery is like query, for actions whose dry run checks more than permissions: check validates the input and
+// changes nothing.
 func checkedQuery[In, Out any](a *account, check func(*In) error, do func(*request, *In) (*Out, error)) action {
 	return func(r *request) (any, error) {
 		in := new(In)
@@ -76,7 +75,7 @@ func checkedQuery[In, Out any](a *account, check func(*In) error, do func(*reque
 	}
 }
 
-// document makes an action from a function over a JSON document.
+// document returns an action for a function of a JSON document.
 func document[In, Out any](do func(*request, *In) (*Out, error)) action {
 	return func(r *request) (any, error) {
 		in := new(In)
@@ -89,13 +88,13 @@ func document[In, Out any](do func(*request, *In) (*Out, error)) action {
 	}
 }
 
-// idempotent is what a client token stands for.
+// idempotent is the result for a client token.
 type idempotent struct {
 	parameters string
 	answer     any
 }
 
-// once answers a client token that was seen before with its first answer.
+// once returns the first response for a client token that was seen before.
 func (a *account) once(r *request, do func() (any, error)) (any, error) {
 	token := r.form.Get("ClientToken")
 	if token == "" {

@@ -2,9 +2,8 @@ package awssim
 
 import "net/http"
 
-// Reroute has calls made with an access key answered by another account from now
-// on, as when somebody gives a service the credentials of the wrong one. Nil
-// ends it. The other account's log has the calls.
+// Reroute makes another account answer the calls with an access key from now on, as if a service got the credentials of
+// the wrong account. Nil ends it. The other account's log contains the calls.
 func (s *Simulator) Reroute(accessKey string, to *Simulator) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -18,11 +17,11 @@ func (s *Simulator) Reroute(accessKey string, to *Simulator) {
 	s.reroutes[accessKey] = to
 }
 
-// answerer is the account that a request belongs to.
+// answerer returns the account that a request belongs to.
 func (s *Simulator) answerer(r *http.Request) *Simulator {
 	signed, err := parseScope(r)
 	if err != nil {
-		return s // which says what is wrong with it
+		return s // which reports the error
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 )
 
-// TestTheWrongAccount answers whoever has its credentials, and nobody else.
+// TestTheWrongAccount answers callers with its credentials, and no others.
 func TestTheWrongAccount(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	id := a.launch(t, 1)[0]

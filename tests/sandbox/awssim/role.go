@@ -19,29 +19,27 @@ import (
 type role struct {
 	resource
 	name, path, arn, trust string
-	trusts                 policy.Document // trust, as it was read
+	trusts                 policy.Document // trust, parsed
 	policies               []string        // ARNs of attached managed policies
 	inline                 map[string]inlinePolicy
 	created                time.Time
 }
 
-// Trusted is a trust policy that lets an AWS service assume a role, and tag the
-// session.
+// Trusted returns a trust policy that allows an AWS service to assume a role, and to tag the session.
 func Trusted(service string) string {
 	return `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"` + service + `"},"Action":["sts:AssumeRole","sts:TagSession"]}]}`
 }
 
-// Role is a role to be made.
+// Role specifies a new role.
 type Role struct {
 	Name string
-	// Trust says who may assume it, Policies what it may do, by the name of each:
-	// policies of IAM in JSON.
+	// Trust is who may assume it, Policies what it may do, by the name of each: policies of IAM in JSON.
 	Trust    string
 	Policies map[string]string
 	Tags     map[string]string
 }
 
-// AddRole makes a role, with its policies attached to it.
+// AddRole creates a role, with its policies attached to it.
 func (s *Simulator) AddRole(r Role) error {
 	var err error
 	s.locked(func(a *account) { err = a.addRole(r) })
@@ -66,8 +64,7 @@ func (a *account) addRole(r Role) error {
 	return nil
 }
 
-// SetRoleGone has a role be deleted, whatever uses it, so that the credentials of its sessions are not valid any more;
-// or has it be back as it was.
+// SetRoleGone deletes a role, even if in use, which invalidates the credentials of its sessions; or restores it.
 func (s *Simulator) SetRoleGone(name string, gone bool) error {
 	var err error
 	s.locked(func(a *account) {
@@ -209,7 +206,7 @@ func (r *role) describe() *iam.Role {
 	return &iam.Role{
 		RoleId: aws.String(r.ID), RoleName: aws.String(r.name), Path: aws.String(r.path), Arn: aws.String(r.arn),
 		CreateDate: aws.Time(r.created), Tags: iamTags(r.Tags),
-		// IAM answers with the policy percent-encoded (RFC 3986).
+		// IAM returns the policy percent-encoded (RFC 3986).
 		AssumeRolePolicyDocument: aws.String(url.PathEscape(r.trust)),
 	}
 }

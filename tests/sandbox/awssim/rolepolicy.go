@@ -31,11 +31,11 @@ type inlinePolicy struct {
 	document policy.Document
 }
 
-// administrator is the only one of AWS's own policies whose text the simulator
-// has. The others, those of node roles, allow nothing here.
+// administrator is the only one of AWS's own policies whose text the simulator contains. The others, those of node
+// roles, allow nothing here.
 const administrator = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}`
 
-// publishPolicies makes AWS's own policies that have a text here.
+// publishPolicies creates AWS's own policies with a text here.
 func (a *account) publishPolicies() {
 	document, err := policy.Parse(administrator)
 	if err != nil {
@@ -60,7 +60,7 @@ func (a *account) policyActions() map[string]action {
 	}
 }
 
-// parsePolicy reads a document as IAM does when it is given one.
+// parsePolicy validates a document like IAM.
 func parsePolicy(text string) (policy.Document, error) {
 	d, err := policy.Parse(text)
 	if err != nil {
@@ -69,7 +69,7 @@ func parsePolicy(text string) (policy.Document, error) {
 	return d, nil
 }
 
-// documentsOf are all policies that a role has.
+// documentsOf returns all policies of a role.
 func (a *account) documentsOf(r *role) []policy.Document {
 	var all []policy.Document
 	for _, name := range slices.Sorted(maps.Keys(r.inline)) {
@@ -124,7 +124,7 @@ func (a *account) getPolicy(_ *request, in *iam.GetPolicyInput) (*iam.GetPolicyO
 	return &iam.GetPolicyOutput{Policy: a.describePolicy(p)}, nil
 }
 
-// firstVersion is the only one that a policy has here.
+// firstVersion is the only version of a policy here.
 const firstVersion = "v1"
 
 func (a *account) getPolicyVersion(_ *request, in *iam.GetPolicyVersionInput) (*iam.GetPolicyVersionOutput, error) {
@@ -170,7 +170,7 @@ func (a *account) describePolicy(p *managedPolicy) *iam.Policy {
 	}
 }
 
-// PutRolePolicy puts a policy into a role, as an administrator would.
+// PutRolePolicy adds a policy to a role, as an administrator would.
 func (s *Simulator) PutRolePolicy(roleName, name, text string) error {
 	var err error
 	s.locked(func(a *account) {
@@ -257,7 +257,7 @@ func (r *role) setTrust(text string) error {
 	return nil
 }
 
-// notAssumable is STS's answer to whoever a role's trust policy does not name.
+// notAssumable is STS's error for callers that a role's trust policy does not name.
 func notAssumable(who, action, arn string) error {
 	return wire.Errorf("AccessDenied", "User: %s is not authorized to perform: %s on resource: %s", who, action, arn).WithStatus(http.StatusForbidden)
 }

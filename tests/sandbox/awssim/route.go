@@ -9,11 +9,11 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// maxBody is more than any request that the services here take.
+// maxBody is larger than any request that these services accept.
 const maxBody = 4 << 20
 
-// parse finds out which service and action r means and who calls. The request it
-// returns is good enough to answer an error in the caller's protocol.
+// parse determines the service and action of r, and its caller. The returned request suffices to return an error in the
+// caller's protocol.
 func (s *Simulator) parse(r *http.Request) (*request, error) {
 	req := &request{id: newRequestID(), action: "unknown", http: r, started: s.options.Now()}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
@@ -41,8 +41,7 @@ func (s *Simulator) parse(r *http.Request) (*request, error) {
 	return req, nil
 }
 
-// scopeOf reads the signature. One action is called by those who have no
-// credentials yet, and is unsigned.
+// scopeOf reads the signature. One action is called without credentials, and is unsigned.
 func (s *Simulator) scopeOf(req *request) (scope, error) {
 	if req.http.Header.Get("Authorization") == "" {
 		if form, err := url.ParseQuery(string(req.body)); err == nil && form.Get("Action") == "AssumeRoleWithWebIdentity" {
@@ -72,8 +71,7 @@ func (r *request) parseAction() error {
 	return nil
 }
 
-// route is how a REST service's method and path become an action. A segment in
-// braces stands for anything.
+// route maps a REST service's method and path to an action. A segment in braces matches anything.
 type route struct {
 	method, path, action string
 }

@@ -84,11 +84,10 @@ func (a *account) runSpec(in *ec2.RunInstancesInput) (launchSpec, error) {
 	return spec, nil
 }
 
-// terminateInstances ends instances. One that is not there fails all of them. One
-// that is protected, or in a zone that is disrupted, fails those of its zone, and
-// with them the call, while those of other zones are ended:
-// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_TerminateInstances.html
-// Telling a terminated one again is no error.
+// terminateInstances terminates instances. One that does not exist fails all of them. One that is protected, or in a
+// disrupted zone, fails those of its zone, and with them the call, while those of other zones are terminated:
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_TerminateInstances.html Terminating a terminated one again
+// is no error.
 func (a *account) terminateInstances(_ *request, in *ec2.TerminateInstancesInput) (*ec2.TerminateInstancesOutput, error) {
 	instances, err := a.findInstances(aws.StringValueSlice(in.InstanceIds))
 	if err != nil {
@@ -113,7 +112,7 @@ func (a *account) terminateInstances(_ *request, in *ec2.TerminateInstancesInput
 	return out, nil
 }
 
-// mayTerminate says why the instances of a zone cannot be ended.
+// mayTerminate returns why the instances of a zone cannot be terminated.
 func (a *account) mayTerminate(instances []*instance, zone string) error {
 	if len(instances) > 0 && a.outages[zone] {
 		return unavailable()

@@ -12,15 +12,14 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// leastLatency keeps answers from being faster than any real service is. The SDK
-// closes a request's body as soon as the answer begins; over loopback that can
-// come before net/http has seen the body's end, which then breaks the connection
-// in the middle of a long answer.
+// leastLatency keeps responses from being faster than those of any real service. The SDK closes a request's body as
+// soon as the response starts; over loopback that can happen before net/http has seen the body's end, which then breaks
+// the connection in the middle of a long response.
 const leastLatency = 2 * time.Millisecond
 
 func newRequestID() string { return uuid.NewString() }
 
-// serve answers one request: admin, or a service's.
+// serve handles one request: of the admin endpoint, or of a service.
 func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, adminPrefix) {
 		s.admin.ServeHTTP(w, r)
@@ -42,16 +41,16 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	s.record(req, err)
 	if req.effects.loseResponse {
-		// The work is done; the caller sees its connection break.
+		// The work is done; the caller's connection breaks.
 		panic(http.ErrAbortHandler)
 	}
 	if pause(r.Context(), time.Until(soonest)) != nil {
-		return // nobody is left to answer
+		return // the client has disconnected
 	}
 	s.respond(w, req, answer, err)
 }
 
-// perform runs the action unless a fault or the caller's rights stand before it.
+// perform runs the action unless a fault or missing permissions prevent it.
 func (s *Simulator) perform(ctx context.Context, req *request) (any, error) {
 	s.meet(req)
 	if err := pause(ctx, req.effects.delay); err != nil {
@@ -84,8 +83,8 @@ func (s *Simulator) perform(ctx context.Context, req *request) (any, error) {
 	}
 }
 
-// run runs an action on the account as it stands now and notes it in the log of
-// calls, so that the log has the order in which calls took effect.
+// run runs an action on the current account and logs the call, so that the log has the order in which calls took
+// effect.
 func (s *Simulator) run(req *request, do action) (answer any, err error) {
 	s.locked(func(*account) {
 		answer, err = do(req)
@@ -97,7 +96,7 @@ func (s *Simulator) run(req *request, do action) (answer any, err error) {
 	return answer, err
 }
 
-// record notes a call in the log of calls that no action has answered.
+// record logs a call that no action has handled.
 func (s *Simulator) record(req *request, err error) {
 	if req.recorded {
 		return
@@ -107,7 +106,7 @@ func (s *Simulator) record(req *request, err error) {
 	s.calls.add(newCall(req, err))
 }
 
-// respond sends the answer, or the error in the caller's protocol.
+// respond writes the response, or the error in the caller's protocol.
 func (s *Simulator) respond(w http.ResponseWriter, req *request, answer any, err error) {
 	response := wire.Response{
 		Protocol:  req.service.protocol,
@@ -133,8 +132,8 @@ func (s *Simulator) respond(w http.ResponseWriter, req *request, answer any, err
 	}
 }
 
-// tryAgain is returned by an action that has nothing to say yet: run it again
-// when changed is closed, or at the deadline, and it will answer.
+// tryAgain is returned by an action without a result yet: rerun it when changed is closed, or at the deadline, when it
+// returns one.
 type tryAgain struct {
 	changed  <-chan struct{}
 	deadline time.Time
@@ -162,7 +161,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	return (&tryAgain{deadline: time.Now().Add(d)}).wait(ctx)
 }
 
-// expire is the service's answer to credentials whose time is over.
+// expire returns the service's error for expired credentials.
 func (s service) expire() error {
 	code, message := "ExpiredToken", "The security token included in the request is expired"
 	switch s.protocol {
@@ -175,7 +174,7 @@ func (s service) expire() error {
 	return wire.Errorf(code, "%s", message).WithStatus(http.StatusForbidden)
 }
 
-// throttle is the service's answer to one call too many.
+// throttle returns the service's error for a throttled call.
 func (s service) throttle() error {
 	status := http.StatusBadRequest
 	if s.protocol == wire.EC2 {

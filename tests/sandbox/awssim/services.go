@@ -6,8 +6,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// services is the table of everything that is answered. An action that is
-// missing here is an error for its caller.
+// services is the table of all supported actions. Any other action is an error for its caller.
 func (a *account) services() map[string]service {
 	return map[string]service{
 		"ec2": {
@@ -62,7 +61,7 @@ func (a *account) ec2Actions() map[string]action {
 	)
 }
 
-// merged are the actions of several groups.
+// merged returns the actions of several groups.
 func merged(groups ...map[string]action) map[string]action {
 	all := map[string]action{}
 	for _, group := range groups {

@@ -149,7 +149,7 @@ func TestParametersAreClaimedOnce(t *testing.T) {
 func TestPrices(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	config := a.config("tester")
-	config.Region = "us-east-1" // where the Pricing API is
+	config.Region = "us-east-1" // the region of the Pricing API
 	client := pricing.NewFromConfig(config)
 	prices := func(tenancy, family string) []string {
 		t.Helper()
@@ -206,7 +206,7 @@ func TestQueue(t *testing.T) {
 		out *sqs.ReceiveMessageOutput
 		err error
 	}
-	// A delay of nothing tells when the call has come, so that it waits for the message.
+	// A delay of nothing reports when the call has arrived, so that it waits for the message.
 	a.fault(t, awssim.Fault{Action: "ReceiveMessage", Kind: awssim.Delay, Duration: 1})
 	waiting := make(chan received, 1)
 	go func() {
@@ -243,7 +243,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestRules speaks EventBridge's protocol by hand: nothing else here needs its SDK.
+// TestRules uses EventBridge's protocol directly: nothing else here needs its SDK.
 func TestRules(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	call := func(action, body string, wantStatus int) string {

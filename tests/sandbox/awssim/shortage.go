@@ -8,8 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// Shortage is capacity that is not to be had. An empty field means any; * and ?
-// are wildcards.
+// Shortage is unavailable capacity. An empty field means any; * and ? are wildcards.
 type Shortage struct {
 	Type   string `json:"type,omitempty"`   // an instance type, m5.*
 	Zone   string `json:"zone,omitempty"`   // eu-west-1a
@@ -20,8 +19,7 @@ func (s Shortage) meets(spec launchSpec, zone string) bool {
 	return wildcard(cmp.Or(s.Type, "*"), spec.instanceType) && wildcard(cmp.Or(s.Zone, "*"), zone) && wildcard(cmp.Or(s.Market, "*"), spec.capacityType)
 }
 
-// RunShort has launches of some kind fail for want of capacity, from now on.
-// What runs goes on running.
+// RunShort makes launches of some kind fail for lack of capacity, from now on. Running instances are unaffected.
 func (s *Simulator) RunShort(short Shortage) error {
 	if !slices.Contains([]string{"", onDemand, spot}, short.Market) {
 		return fmt.Errorf("running short: the market is %s or %s, not %q", onDemand, spot, short.Market)
@@ -33,8 +31,8 @@ func (s *Simulator) RunShort(short Shortage) error {
 // Restock ends all shortages.
 func (s *Simulator) Restock() { s.locked(func(a *account) { a.shortages = nil }) }
 
-// capacity says why there is no room for an instance, in EC2's words. A dry run
-// is not told: it looks at rights and parameters alone.
+// capacity returns why there is no capacity for an instance, with EC2's message. It does not apply to dry runs, which
+// only check permissions and parameters.
 func (a *account) capacity(spec launchSpec) error {
 	sub := a.subnets[spec.subnetID]
 	zone := sub.zone

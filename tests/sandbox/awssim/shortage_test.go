@@ -14,7 +14,7 @@ func TestCapacityRunsShort(t *testing.T) {
 	pools := []pool{{"m5.large", "eu-west-1a"}, {"c5.large", "eu-west-1a"}, {"m5.large", "eu-west-1b"}}
 	cases := map[string]struct {
 		short awssim.Shortage
-		// launches says of each pool and market whether there is room.
+		// launches tells for each pool and market whether there is capacity.
 		onDemand, spot [3]bool
 	}{
 		"of all":               {awssim.Shortage{}, [3]bool{}, [3]bool{}},
@@ -46,7 +46,7 @@ func TestCapacityRunsShort(t *testing.T) {
 	}
 }
 
-// TestAShortFleetFallsBack to a pool that has room.
+// TestAShortFleetFallsBack to a pool with capacity.
 func TestAShortFleetFallsBack(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	a.template(t, "amd64", types.ArchitectureValuesX8664)
@@ -58,7 +58,7 @@ func TestAShortFleetFallsBack(t *testing.T) {
 	}
 }
 
-// TestRunInstancesRunsShort, and its dry run does not say so, as in EC2.
+// TestRunInstancesRunsShort, but its dry run does not report that, as in EC2.
 func TestRunInstancesRunsShort(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	subnets, group := a.network(t)

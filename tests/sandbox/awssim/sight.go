@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// moment is an instance as it was from a time on.
+// moment is the state of an instance from a time on.
 type moment struct {
 	at            time.Time
 	state, reason string
 	tags          map[string]string
 }
 
-// keptMoments bounds what an instance remembers of its past.
+// keptMoments limits an instance's recorded past.
 const keptMoments = 16
 
-// remember notes a change of i's state or tags, for answers that lag.
+// remember records a change of i's state or tags, for lagging responses.
 func (a *account) remember(i *instance) { i.remember(a.now) }
 
 func (i *instance) remember(at time.Time) {
@@ -26,13 +26,13 @@ func (i *instance) remember(at time.Time) {
 	i.past = append(i.past, moment{at: at, state: i.state, reason: i.reason, tags: maps.Clone(i.Tags)})
 }
 
-// settled reports whether i has not changed for so long that answers agree on it.
+// settled reports whether i has not changed for so long that all responses agree on it.
 func (a *account) settled(i *instance) bool {
 	settle := time.Duration(a.answers.Settle)
 	return settle > 0 && len(i.past) > 0 && a.now.Sub(i.past[len(i.past)-1].at) >= settle
 }
 
-// see returns i as one answer to a caller shows it; nil if the answer misses it.
+// see returns i as one response to a caller shows it; nil if the response omits it.
 func (a *account) see(accessKey string, i *instance) *instance {
 	if !i.visible(a.now) {
 		return nil
@@ -49,8 +49,7 @@ func (a *account) see(accessKey string, i *instance) *instance {
 	return i.asOf(a.now.Add(-time.Duration(a.random.Int64N(int64(a.answers.Lag)))))
 }
 
-// flaps reports whether an instance is missing from this answer to a caller. One that
-// was missing from the last is there.
+// flaps reports whether this response to a caller omits an instance. It never does if the last one did.
 func (a *account) flaps(accessKey, id string) bool {
 	if a.answers.Flap == 0 {
 		return false
@@ -61,7 +60,7 @@ func (a *account) flaps(accessKey, id string) bool {
 	return missing
 }
 
-// asOf returns i as it was at a time; nil before it was launched.
+// asOf returns i as it was at a time; nil before its launch.
 func (i *instance) asOf(at time.Time) *instance {
 	for _, m := range slices.Backward(i.past) {
 		if m.at.After(at) {

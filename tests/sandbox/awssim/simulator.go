@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// DefaultAccount is the account unless Options say otherwise.
+// DefaultAccount is the default account.
 const DefaultAccount = "000000000000"
 
-// Options are what a Simulator is made from. Every field has a default.
+// Options configure a Simulator. Every field has a default.
 type Options struct {
 	Region  string   // default eu-west-1
 	Account string   // default 000000000000
 	Zones   []string // default: a, b and c of the region
-	Seed    uint64   // of what is drawn by chance
+	Seed    uint64   // for random choices
 
 	LaunchDelay         time.Duration // pending to running
 	ShutdownDelay       time.Duration // shutting-down to terminated
-	SpotWarning         time.Duration // from a spot instance's interruption warning to its end; default two minutes, as in EC2
+	SpotWarning         time.Duration // from a spot instance's interruption warning to its termination; default two minutes, as in EC2
 	TerminatedRetention time.Duration // how long a terminated instance stays visible; default one hour, as in EC2
 
 	Now    func() time.Time // default time.Now
@@ -51,15 +51,14 @@ type Simulator struct {
 	admin    http.Handler
 	events   *dispatcher
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	account  *account
 	faults   faults
 	calls    calls
 	reroutes map[string]*Simulator // by access key
 }
 
-// New makes a simulator that sells the catalog's instance types and images and
-// is empty otherwise.
+// New returns a simulator with the catalog's instance types and images, and otherwise empty.
 func New(options Options) *Simulator {
 	options = options.withDefaults()
 	s := &Simulator{options: options, events: &dispatcher{}}
@@ -72,12 +71,11 @@ func New(options Options) *Simulator {
 // Handler serves all services and the admin endpoint.
 func (s *Simulator) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
-// Subscribe has f called for every change of an instance's state from now on,
-// one after another and in order. f may call the simulator.
+// Subscribe calls f for every change of an instance's state from now on, sequentially and in order. f may call the
+// simulator.
 func (s *Simulator) Subscribe(f func(Event)) { s.events.subscribe(f) }
 
-// locked runs f on the account as it stands now and sees to it that changes of
-// state which f has set in motion happen in time.
+// locked runs f on the current account and schedules the changes of state that f has started.
 func (s *Simulator) locked(f func(*account)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +84,7 @@ func (s *Simulator) locked(f func(*account)) {
 	s.schedule()
 }
 
-// advance brings the account up to the present. The mutex is held.
+// advance updates the account to the current time. The mutex is held.
 func (s *Simulator) advance() { s.account.advance(s.options.Now()) }
 
 // schedule wakes the simulator when the next change of state is due. The mutex

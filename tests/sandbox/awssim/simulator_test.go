@@ -24,7 +24,7 @@ const (
 	clusterName = "prod"
 )
 
-// clock is a clock that a test moves.
+// clock is a clock that a test advances.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -77,7 +77,7 @@ func serve(t *testing.T, s *awssim.Simulator) *account {
 	return &account{Simulator: s, url: server.URL}
 }
 
-// config is for a caller with that access key who does not retry.
+// config returns the configuration of a caller with that access key, without retries.
 func (a *account) config(accessKey string) aws.Config {
 	return aws.Config{
 		Region:       region,
@@ -90,8 +90,7 @@ func (a *account) config(accessKey string) aws.Config {
 func (a *account) ec2() *ec2.Client { return ec2.NewFromConfig(a.config("tester")) }
 func (a *account) iam() *iam.Client { return iam.NewFromConfig(a.config("tester")) }
 
-// code is the error code that the SDK has read from the answer, or that the
-// simulator's own methods return.
+// code returns the error code that the SDK has read from the response, or that the simulator's own methods return.
 func code(err error) string {
 	if own, ok := errors.AsType[*wire.Error](err); ok {
 		return own.Code
@@ -149,7 +148,7 @@ func (a *account) network(t *testing.T) (subnets map[string]string, group string
 	return subnets, *groups.SecurityGroups[0].GroupId
 }
 
-// imageID is the newest AL2023 image for an architecture.
+// imageID returns the newest AL2023 image for an architecture.
 func (a *account) imageID(t *testing.T, arch types.ArchitectureValues) string {
 	t.Helper()
 	out, err := a.ec2().DescribeImages(t.Context(), &ec2.DescribeImagesInput{
@@ -163,7 +162,7 @@ func (a *account) imageID(t *testing.T, arch types.ArchitectureValues) string {
 	return *out.Images[0].ImageId
 }
 
-// clusterTags are the tags that Karpenter gives to what it makes.
+// clusterTags returns the tags that Karpenter sets on what it creates.
 func clusterTags() []types.Tag {
 	return []types.Tag{
 		{Key: aws.String("kubernetes.io/cluster/" + clusterName), Value: aws.String("owned")},
@@ -174,7 +173,7 @@ func clusterTags() []types.Tag {
 
 const userData = "#!/bin/bash\necho \"${X:-y}\"\n"
 
-// template makes a launch template as Karpenter does.
+// template creates a launch template like Karpenter.
 func (a *account) template(t *testing.T, name string, arch types.ArchitectureValues) string {
 	t.Helper()
 	_, group := a.network(t)
@@ -199,7 +198,7 @@ func (a *account) template(t *testing.T, name string, arch types.ArchitectureVal
 // pool is one override of a fleet.
 type pool struct{ instanceType, zone string }
 
-// fleetInput asks for n instances from pools through the named template.
+// fleetInput requests n instances from pools with the named template.
 func (a *account) fleetInput(t *testing.T, name string, n int32, capacity types.DefaultTargetCapacityType, pools ...pool) *ec2.CreateFleetInput {
 	t.Helper()
 	subnets, _ := a.network(t)

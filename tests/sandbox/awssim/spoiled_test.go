@@ -12,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 )
 
-// TestSpoiledImages: their instances end in place of running, EC2 says why, and the cluster's queue
-// hears of it. Other images are as before.
+// TestSpoiledImages: their instances terminate instead of running, EC2 reports why, and the cluster's queue gets an
+// event. Other images are unaffected.
 func TestSpoiledImages(t *testing.T) {
 	a := newAccount(t, awssim.Options{LaunchDelay: time.Second, ShutdownDelay: time.Second})
 	good := a.launch(t, 1)[0]

@@ -56,7 +56,7 @@ type receiveMessageOutput struct {
 	Messages []receivedMessage
 }
 
-// findQueue finds a queue by its URL, whose last element is the name.
+// findQueue returns a queue by its URL, whose last element is the name.
 func (a *account) findQueue(url string) (*queue, error) {
 	if q, ok := a.queues[url[strings.LastIndex(url, "/")+1:]]; ok {
 		return q, nil
@@ -118,7 +118,7 @@ func (a *account) sendMessage(_ *request, in *queueInput) (*sendMessageOutput, e
 	return &sendMessageOutput{MessageID: m.id, MD5OfMessageBody: checksum(m.body)}, nil
 }
 
-// receiveMessage waits, as long as the caller wants, for the first message.
+// receiveMessage waits for the first message, as long as the caller wants.
 func (a *account) receiveMessage(r *request, in *queueInput) (*receiveMessageOutput, error) {
 	q, err := a.findQueue(in.QueueURL)
 	if err != nil {
@@ -149,7 +149,7 @@ func (a *account) receiveMessage(r *request, in *queueInput) (*receiveMessageOut
 	if len(out.Messages) > 0 || in.WaitTimeSeconds == 0 {
 		return out, nil
 	}
-	// Waiting is in real time, whatever clock the account runs on.
+	// Waiting uses real time, regardless of the account's clock.
 	if r.waitUntil.IsZero() {
 		r.waitUntil = time.Now().Add(time.Duration(in.WaitTimeSeconds) * time.Second)
 	}

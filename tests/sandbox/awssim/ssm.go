@@ -80,7 +80,7 @@ func (a *account) getParametersByPath(_ *request, in *getParametersByPathInput) 
 			selected = append(selected, p)
 		}
 	}
-	// Without a limit SSM answers ten at a time.
+	// Without a limit, SSM returns ten at a time.
 	limit := cmp.Or(aws.Int64Value(in.MaxResults), 10)
 	selected, next, err := page(selected, func(p *parameter) string { return p.name }, &limit, in.NextToken)
 	if err != nil {
@@ -133,7 +133,7 @@ func (a *account) describeParameter(p *parameter) parameterDocument {
 	}
 }
 
-// parameterARN is the ARN of a parameter; those under /aws/ are of no account.
+// parameterARN returns the ARN of a parameter; those under /aws/ belong to no account.
 func (a *account) parameterARN(name string) string {
 	rest := "parameter/" + strings.TrimPrefix(name, "/")
 	if strings.HasPrefix(name, "/aws/") {

@@ -17,7 +17,7 @@ type State struct {
 	LaunchTemplates []NamedState      `json:"launchTemplates"`
 	Profiles        []ProfileState    `json:"instanceProfiles"`
 	Roles           []string          `json:"roles"`
-	Queues          map[string]int    `json:"queues"`  // messages on each
+	Queues          map[string]int    `json:"queues"`  // number of messages in each
 	Subnets         map[string]string `json:"subnets"` // ID to zone
 }
 
@@ -38,7 +38,7 @@ type VolumeState struct {
 	Device   string `json:"device,omitempty"`
 }
 
-// NamedState is a resource with a name beside its ID.
+// NamedState is a resource with a name and an ID.
 type NamedState struct {
 	resource
 	Name string `json:"name"`
@@ -51,7 +51,7 @@ type ProfileState struct {
 	Role string `json:"role,omitempty"`
 }
 
-// State returns the account as it stands now.
+// State returns the current state of the account.
 func (s *Simulator) State() State {
 	var state State
 	s.locked(func(a *account) { state = a.state() })
@@ -95,7 +95,7 @@ func (a *account) state() State {
 	return st
 }
 
-// clone copies r for someone who does not hold the mutex.
+// clone copies r for callers without the mutex.
 func (r resource) clone() resource {
 	r.Tags = maps.Clone(r.Tags)
 	return r

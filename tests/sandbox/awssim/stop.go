@@ -18,8 +18,7 @@ func (a *account) stopActions() map[string]action {
 	}
 }
 
-// stop sets i on its way to stopped, where it keeps its volumes and addresses and
-// can be started again.
+// stop starts stopping i. A stopped instance keeps its volumes and addresses and can be started again.
 func (a *account) stop(i *instance) error {
 	switch {
 	case i.spec.capacityType == spot:
@@ -85,7 +84,7 @@ func stateChange(i *instance, before *ec2.InstanceState) *ec2.InstanceStateChang
 	return &ec2.InstanceStateChange{InstanceId: aws.String(i.ID), PreviousState: before, CurrentState: instanceState(i.state)}
 }
 
-// modifyInstanceAttribute knows termination protection only.
+// modifyInstanceAttribute supports only termination protection.
 func (a *account) modifyInstanceAttribute(_ *request, in *ec2.ModifyInstanceAttributeInput) (*ec2.ModifyInstanceAttributeOutput, error) {
 	instances, err := a.findInstances([]string{aws.StringValue(in.InstanceId)})
 	if err != nil {
@@ -112,15 +111,15 @@ func (a *account) describeInstanceAttribute(_ *request, in *ec2.DescribeInstance
 	}, nil
 }
 
-// Stop stops an instance as a person with the console would.
+// Stop stops an instance, as a user of the console would.
 func (s *Simulator) Stop(instanceID string) error { return s.onInstance(instanceID, (*account).stop) }
 
-// Start starts a stopped instance as a person with the console would.
+// Start starts a stopped instance, as a user of the console would.
 func (s *Simulator) Start(instanceID string) error {
 	return s.onInstance(instanceID, (*account).restart)
 }
 
-// Protect has calls that terminate an instance refused, or not any more.
+// Protect enables or disables the termination protection of an instance.
 func (s *Simulator) Protect(instanceID string, on bool) error {
 	return s.onInstance(instanceID, func(_ *account, i *instance) error {
 		i.protected = on

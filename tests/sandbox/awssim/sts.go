@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// sessionLife is how long credentials last, by default and at most.
+// sessionLife is the default and maximum validity of credentials.
 const sessionLife = time.Hour
 
 func (a *account) stsActions() map[string]action {
@@ -33,8 +33,7 @@ func (a *account) getCallerIdentity(r *request, _ *sts.GetCallerIdentityInput) (
 	}, nil
 }
 
-// assumeRole is for callers in the account: the trust policy has to name them, or
-// the account as a whole.
+// assumeRole is for callers in the account: the trust policy has to name them, or the account.
 func (a *account) assumeRole(r *request, in *sts.AssumeRoleInput) (*sts.AssumeRoleOutput, error) {
 	assumed, err := a.roleOf(in.RoleArn)
 	names := []string{r.principal.ARN, a.iamARN("root"), a.options.Account}
@@ -76,7 +75,7 @@ func (a *account) assumeRoleWithWebIdentity(r *request, in *sts.AssumeRoleWithWe
 	}, nil
 }
 
-// roleOf finds a role by its ARN.
+// roleOf returns a role by its ARN.
 func (a *account) roleOf(roleARN *string) (*role, error) {
 	arn := aws.StringValue(roleARN)
 	if r, ok := a.roles[arn[strings.LastIndex(arn, "/")+1:]]; ok && r.arn == arn {
@@ -85,7 +84,7 @@ func (a *account) roleOf(roleARN *string) (*role, error) {
 	return nil, noSuchEntity("The role %s cannot be found.", arn)
 }
 
-// session makes credentials that stand for a role, for a while.
+// session creates temporary credentials of a role.
 func (a *account) session(r *role, name string, life time.Duration, tags map[string]string) (*sts.Credentials, *sts.AssumedRoleUser) {
 	if life <= 0 || life > sessionLife {
 		life = sessionLife

@@ -19,19 +19,19 @@ type subnet struct {
 	zone  string
 	cidr  netip.Prefix
 	used  map[netip.Addr]bool
-	next  uint32 // offset at which the search for a free address goes on
+	next  uint32 // offset at which the search for a free address continues
 }
 
-// reservedAddresses are AWS's in every subnet: the first four and the last.
+// reservedAddresses is the number of AWS's own in every subnet: the first four and the last.
 const reservedAddresses = 5
 
 func (s *subnet) size() int { return 1 << (32 - s.cidr.Bits()) }
 
-// free is how many addresses can still be given out.
+// free returns how many addresses are available.
 func (s *subnet) free() int { return s.size() - reservedAddresses - len(s.used) }
 
-// take gives out an address; the caller has seen that one is free. An address
-// that was given back is the last to be given out again.
+// take assigns an address; the caller has checked that one is free. A released address is the last to be assigned
+// again.
 func (s *subnet) take() string {
 	base := binary.BigEndian.Uint32(s.cidr.Addr().AsSlice())
 	for {
@@ -52,7 +52,7 @@ func (s *subnet) giveBack(ip string) {
 	}
 }
 
-// privateDNSName is the name of an instance with that address, by the scheme ip-name.
+// privateDNSName returns the name of an instance with that address, in the scheme ip-name.
 func (a *account) privateDNSName(ip string) string {
 	domain := a.options.Region + ".compute.internal"
 	if a.options.Region == "us-east-1" {
@@ -61,8 +61,7 @@ func (a *account) privateDNSName(ip string) string {
 	return fmt.Sprintf("ip-%s.%s", strings.ReplaceAll(ip, ".", "-"), domain)
 }
 
-// defaultSubnet is the first subnet in zone that is in the same network as
-// groups; empty if there is none.
+// defaultSubnet returns the first subnet in zone that is in the same network as groups; empty if there is none.
 func (a *account) defaultSubnet(zone string, groups []string) string {
 	if zone == "" || len(groups) == 0 {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// maxTags is EC2's limit for one resource; its own tags do not count.
+// maxTags is EC2's limit for one resource; AWS's own tags do not count.
 const maxTags = 50
 
 // reserved reports whether a tag is AWS's own.
@@ -25,7 +25,7 @@ func (a *account) tagActions() map[string]action {
 	}
 }
 
-// kindOfResource is a kind of EC2 resource that tags can be put on.
+// kindOfResource is a kind of EC2 resource that can be tagged.
 type kindOfResource struct {
 	prefix, name, notFound string
 	find                   func(id string) (*resource, bool)
@@ -103,7 +103,7 @@ func (a *account) createTags(_ *request, in *ec2.CreateTagsInput) (*ec2.CreateTa
 	return &ec2.CreateTagsOutput{}, err
 }
 
-// deleteTags takes tags away; with a value only where the value is that one.
+// deleteTags removes tags; with a value only if the tag has that value.
 func (a *account) deleteTags(_ *request, in *ec2.DeleteTagsInput) (*ec2.DeleteTagsOutput, error) {
 	err := a.changeTags(in.Resources, func(r *resource) (map[string]string, error) {
 		tags := maps.Clone(r.Tags)
@@ -117,7 +117,7 @@ func (a *account) deleteTags(_ *request, in *ec2.DeleteTagsInput) (*ec2.DeleteTa
 	return &ec2.DeleteTagsOutput{}, err
 }
 
-// Tag puts a tag on a resource as a person with the console would.
+// Tag tags a resource, as a user of the console would.
 func (s *Simulator) Tag(id, key, value string) error {
 	var err error
 	s.locked(func(a *account) {
@@ -126,7 +126,7 @@ func (s *Simulator) Tag(id, key, value string) error {
 	return err
 }
 
-// Untag takes a tag off a resource, likewise.
+// Untag removes a tag from a resource, likewise.
 func (s *Simulator) Untag(id, key string) error {
 	var err error
 	s.locked(func(a *account) {
@@ -135,7 +135,7 @@ func (s *Simulator) Untag(id, key string) error {
 	return err
 }
 
-// changeTags gives new tags to all resources, or to none if one cannot have them.
+// changeTags changes the tags of all resources, or of none if one of them cannot have them.
 func (a *account) changeTags(ids []*string, change func(*resource) (map[string]string, error)) error {
 	changed := map[*resource]map[string]string{}
 	for _, id := range ids {
@@ -203,7 +203,7 @@ func tagMap(tags []*ec2.Tag) map[string]string {
 	return m
 }
 
-// specTags are the tags that specifications have for one type of resource.
+// specTags returns the tags of specifications for one type of resource.
 func specTags(specifications []*ec2.TagSpecification, resourceType string) map[string]string {
 	m := map[string]string{}
 	for _, s := range specifications {

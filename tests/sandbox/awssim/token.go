@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// token is what a ServiceAccount's token says, once its signature was checked.
+// token contains the claims of a ServiceAccount's token, once its signature was verified.
 type token struct {
 	Issuer   string   `json:"iss"`
 	Subject  string   `json:"sub"`
@@ -42,7 +42,7 @@ func (a *audience) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(a))
 }
 
-// readToken checks a token against the clusters' keys, and returns whose it is.
+// readToken verifies a token with the clusters' keys, and returns its cluster.
 func (a *account) readToken(text string) (*cluster, token, error) {
 	var t token
 	parts := strings.Split(text, ".")
@@ -71,8 +71,7 @@ func (a *account) readToken(text string) (*cluster, token, error) {
 	return nil, t, wire.Errorf("InvalidIdentityToken", "No OpenIDConnect provider found in your account for %s", t.Issuer)
 }
 
-// verify checks a signature by ES256 (RFC 7518, section 3.4), which the sandbox's
-// API server signs with.
+// verify verifies a signature with ES256 (RFC 7518, section 3.4), which the sandbox's API server uses.
 func verify(key *ecdsa.PublicKey, parts []string) error {
 	header, err := base64.RawURLEncoding.DecodeString(parts[0])
 	if err != nil {

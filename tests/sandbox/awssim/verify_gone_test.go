@@ -21,7 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 )
 
-// verify is `plumbline verify --gone` of a cluster, by the program itself, against the account.
+// verify runs `plumbline verify --gone` for a cluster, as a process, against the account.
 type verify struct {
 	*account
 	program, key string
@@ -38,7 +38,7 @@ func newVerify(t *testing.T) verify {
 	return verify{newAccount(t, awssim.Options{}), program, "tester"}
 }
 
-// run returns how the program ends, and what it prints.
+// run returns the program's exit code and its output.
 func (v verify) run(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	return v.exec(t, append([]string{"verify", "--gone", "--cluster", clusterName, "--region", region}, args...)...)
@@ -58,7 +58,7 @@ func (v verify) exec(t *testing.T, args ...string) (code int, out, errs string) 
 	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
 }
 
-// left are the IDs that the program says are left, by kind.
+// left returns the IDs that the program reports as left, by kind.
 func (v verify) left(t *testing.T) map[string][]string {
 	t.Helper()
 	code, out, errs := v.run(t, "-o", "json")
@@ -81,7 +81,7 @@ func (v verify) left(t *testing.T) map[string][]string {
 	return ids
 }
 
-// TestVerifyGone: the program lists what the account has of a cluster, whatever pages it comes in.
+// TestVerifyGone: the program lists what the account has of a cluster, however the answers are split into pages.
 func TestVerifyGone(t *testing.T) {
 	v := newVerify(t)
 	owned := map[string]string{"kubernetes.io/cluster/" + clusterName: "owned"}
@@ -105,7 +105,7 @@ func TestVerifyGone(t *testing.T) {
 	eni, err := v.AddInterface(clusterName, map[string]string{"cluster.k8s.amazonaws.com/name": clusterName, "node.k8s.amazonaws.com/instance_id": "i-gone"})
 	noError(t, err)
 	want["NetworkInterface"] = []string{eni}
-	// the one that launch makes has no name of Karpenter's
+	// the one that launch creates has no name of Karpenter's
 	want["LaunchTemplate"] = []string{v.template(t, "karpenter.k8s.aws/1", ec2types.ArchitectureValuesX8664)}
 	want["InstanceProfile"] = v.profiles(t)
 	for _, ids := range want {
@@ -115,7 +115,7 @@ func TestVerifyGone(t *testing.T) {
 		t.Errorf("left (-want +got):\n%s", diff)
 	}
 
-	// with the instance its root volume and its interface end; the template stays
+	// the instance's root volume and its interface are deleted with it; the template is kept
 	noError(t, v.Terminate(want["Instance"][0]))
 	delete(want, "Instance")
 	if diff := cmp.Diff(want, v.left(t)); diff != "" {
@@ -123,7 +123,7 @@ func TestVerifyGone(t *testing.T) {
 	}
 }
 
-// profiles adds instance profiles of many makers, and returns those of the cluster's Karpenter.
+// profiles adds instance profiles of several creators, and returns those of the cluster's Karpenter.
 func (v verify) profiles(t *testing.T) (ours []string) {
 	t.Helper()
 	add := func(name, path, at string) {
@@ -135,14 +135,14 @@ func (v verify) profiles(t *testing.T) (ours []string) {
 		add(fmt.Sprintf("app-%d", n), "/", region)
 	}
 	add(clusterName+"_1", "/karpenter/"+region+"/"+clusterName+"/uid/", region)
-	add(clusterName+"_2", "/", region) // of an older release
+	add(clusterName+"_2", "/", region) // from an older release
 	add(clusterName+"_3", "/", "us-east-1")
 	add(clusterName+"_4", "/karpenter/us-east-1/"+clusterName+"/uid/", "us-east-1")
 	add(clusterName+"_app", "/", region)
 	return []string{clusterName + "_1", clusterName + "_2"}
 }
 
-// TestVerifyGoneNeedsEveryAnswer: a question that is denied is never taken for "nothing".
+// TestVerifyGoneNeedsEveryAnswer: a denied query never counts as "nothing".
 func TestVerifyGoneNeedsEveryAnswer(t *testing.T) {
 	v := newVerify(t)
 	for _, action := range []string{"ec2:DescribeInstances", "ec2:DescribeVolumes", "ec2:DescribeNetworkInterfaces", "ec2:DescribeLaunchTemplates", "iam:ListInstanceProfiles"} {
@@ -160,8 +160,7 @@ func TestVerifyGoneNeedsEveryAnswer(t *testing.T) {
 	}
 }
 
-// TestVerifyGonePolicy: manifests/iam-policy-verify.json is enough for every question, and plumbline's
-// own policy is not.
+// TestVerifyGonePolicy: manifests/iam-policy-verify.json suffices for every query, and plumbline's own policy does not.
 func TestVerifyGonePolicy(t *testing.T) {
 	v := newVerify(t)
 	v.profiles(t)
@@ -180,7 +179,7 @@ func TestVerifyGonePolicy(t *testing.T) {
 	}
 }
 
-// TestAnInterfaceThatIsLeft: one without an instance is available, can be found so, and deleted.
+// TestAnInterfaceThatIsLeft: one without an instance is available, can be found as such, and deleted.
 func TestAnInterfaceThatIsLeft(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	a.launch(t, 1)

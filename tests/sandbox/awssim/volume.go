@@ -40,14 +40,13 @@ func (a *account) newVolume(zone string, sizeGiB int64, kind string, tags map[st
 	return v
 }
 
-// newRootVolume makes a volume of i's launch.
+// newRootVolume creates a volume for i's launch.
 func (a *account) newRootVolume(i *instance, d blockDevice, hide time.Duration) {
 	v := a.newVolume(i.subnet.zone, cmp.Or(d.sizeGiB, 20), d.kind, i.spec.tags["volume"], hide)
 	v.attachment = &attachment{instanceID: i.ID, device: d.name, attached: a.now, deleteOnTermination: !d.outlives}
 }
 
-// attach gives v to an instance that is alive, in v's zone, and has the device
-// name free.
+// attach attaches v to an instance that is alive, in v's zone, and has the device name free.
 func (a *account) attach(instanceID, volumeID, device string) (*volume, error) {
 	v, ok := a.volumes[volumeID]
 	if !ok {
@@ -73,7 +72,7 @@ func (a *account) attach(instanceID, volumeID, device string) (*volume, error) {
 	return v, nil
 }
 
-// detach takes v from its instance; instanceID may be empty.
+// detach detaches v from its instance; instanceID may be empty.
 func (a *account) detach(instanceID, volumeID string) (*volume, *attachment, error) {
 	v, ok := a.volumes[volumeID]
 	if !ok {
@@ -90,7 +89,7 @@ func (a *account) detach(instanceID, volumeID string) (*volume, *attachment, err
 	return v, was, nil
 }
 
-// attachedVolumes are the volumes of every instance that has some, by device name.
+// attachedVolumes returns the volumes of every instance that has some, sorted by device name.
 func (a *account) attachedVolumes() map[string][]*volume {
 	attached := map[string][]*volume{}
 	for _, v := range a.volumes {
@@ -104,7 +103,7 @@ func (a *account) attachedVolumes() map[string][]*volume {
 	return attached
 }
 
-// CreateVolume makes an EBS volume and returns its ID.
+// CreateVolume creates an EBS volume and returns its ID.
 func (s *Simulator) CreateVolume(zone string, sizeGiB int, tags map[string]string) (id string) {
 	s.locked(func(a *account) { id = a.newVolume(zone, int64(sizeGiB), "", tags, 0).ID })
 	return id

@@ -17,12 +17,11 @@ type Builder struct {
 	Source string
 	// Cache is the folder of built programs.
 	Cache string
-	// Progress prints how far builds are. Optional.
+	// Progress prints the progress of builds. Optional.
 	Progress *Progress
 }
 
-// Build returns the paths of the programs, building those that are not in the
-// cache yet, one after another.
+// Build returns the paths of the programs. It builds those that are not in the cache yet, one after another.
 func (b *Builder) Build(ctx context.Context, names ...Name) (map[Name]string, error) {
 	paths := make(map[Name]string, len(names))
 	for _, name := range names {
@@ -35,7 +34,7 @@ func (b *Builder) Build(ctx context.Context, names ...Name) (map[Name]string, er
 	return paths, nil
 }
 
-// Missing are those of the programs that are not in the cache.
+// Missing returns those of the programs that are not in the cache.
 func (b *Builder) Missing(ctx context.Context, names ...Name) ([]Name, error) {
 	var missing []Name
 	for _, name := range names {
@@ -50,8 +49,8 @@ func (b *Builder) Missing(ctx context.Context, names ...Name) ([]Name, error) {
 	return missing, nil
 }
 
-// Fetch fetches the modules that targets and programs are built of, in their order. It
-// only saves time: what it could not fetch is fetched, or reported, by the build.
+// Fetch fetches the modules of targets and programs, in their order. It only saves time: the build fetches, or reports,
+// what it could not fetch.
 func (b *Builder) Fetch(ctx context.Context, targets []Target, names []Name) {
 	for _, name := range names {
 		if r, err := recipeOf(name); err == nil {
@@ -63,7 +62,7 @@ func (b *Builder) Fetch(ctx context.Context, targets []Target, names []Name) {
 	}
 }
 
-// place is how a program is built, and where it goes.
+// place returns how a program is built, and its path.
 func (b *Builder) place(ctx context.Context, name Name) (recipe, string, error) {
 	r, err := recipeOf(name)
 	if err != nil {
@@ -81,18 +80,18 @@ func (b *Builder) build(ctx context.Context, name Name) (string, error) {
 	if executable(path) {
 		return path, Use(path)
 	}
-	unlock, err := Lock(ctx, b.Cache, "build") // one at a time: each takes all of the machine
+	unlock, err := Lock(ctx, b.Cache, "build") // one at a time: each uses the whole machine
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	if executable(path) { // built by whoever held the lock
+	if executable(path) { // the previous holder of the lock has built it
 		return path, Use(path)
 	}
 	if err := b.compile(ctx, name, r, path); err != nil {
 		return "", err
 	}
-	// Not karpenter-1.8.6-KEY where karpenter-KEY is meant.
+	// The pattern must match karpenter-KEY, not karpenter-1.8.6-KEY.
 	return path, Prune(b.Cache, string(name)+"-"+strings.Repeat("?", keyLength), path)
 }
 
@@ -123,8 +122,7 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o100 != 0
 }
 
-// Here is the Builder of the checkout that the working directory lies in, with
-// the default cache.
+// Here returns a Builder for the checkout that contains the working directory, with the default cache.
 func Here(progress io.Writer) (*Builder, error) {
 	source, err := FindSource(".")
 	if err != nil {

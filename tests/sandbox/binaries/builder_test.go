@@ -67,8 +67,7 @@ func checkVersion(t *testing.T, source string, name binaries.Name, module, versi
 	}
 }
 
-// A stand-in for the module of helm, which has the plainest recipe: what is
-// tested is the cache, not that program.
+// A stand-in for the module of helm, which has the simplest recipe: this tests the cache, not the program.
 func standIn(t *testing.T) *binaries.Builder {
 	t.Helper()
 	source := t.TempDir()

@@ -10,7 +10,7 @@ type Name string
 
 // The programs of a sandbox.
 const (
-	// Kubernetes is etcd, the control plane's parts and kubectl in one.
+	// Kubernetes contains etcd, the parts of the control plane and kubectl.
 	Kubernetes Name = "kubernetes"
 	Karpenter  Name = "karpenter"
 	Kwok       Name = "kwok"
@@ -18,20 +18,20 @@ const (
 	Helm       Name = "helm"
 )
 
-// The peers of plumbline, which package peers starts. No sandbox needs them by itself.
+// The peers of plumbline, which package peers starts. A sandbox itself needs none of them.
 const (
 	// SourceController, KustomizeController, HelmController and NotificationController are Flux's.
 	SourceController       Name = "source-controller"
 	KustomizeController    Name = "kustomize-controller"
 	HelmController         Name = "helm-controller"
 	NotificationController Name = "notification-controller"
-	// ArgoCD is Argo CD's application controller and repo server in one.
+	// ArgoCD contains Argo CD's application controller and repo server.
 	ArgoCD Name = "argocd"
 	// ArgoCDNotifications is its notifications controller.
 	ArgoCDNotifications Name = "argocd-notifications"
 )
 
-// The programs that try examples/terraform. No sandbox needs them.
+// The programs that test examples/terraform. A sandbox needs none of them.
 const (
 	// Terraform is built without the backends of remote states.
 	Terraform Name = "terraform"
@@ -39,15 +39,15 @@ const (
 	TerraformProviderHelm Name = "terraform-provider-helm"
 )
 
-// ActRunner runs jobs of Gitea Actions, for the story of one. No sandbox needs it.
+// ActRunner runs jobs of Gitea Actions, for the story about them. No sandbox needs it.
 const ActRunner Name = "act-runner"
 
-// The versions that the programs say they are. They are the module versions
-// of tests/sandbox/bin/*/go.mod; a test holds them together.
+// The versions that the programs report. They are the module versions of tests/sandbox/bin/*/go.mod; a test compares
+// them.
 const (
 	KubernetesVersion          = "1.36.3"
 	GiteaVersion               = "1.26.0"
-	KarpenterVersion           = "1.14.1" // unless KarpenterOf says another
+	KarpenterVersion           = "1.14.1" // unless KarpenterOf specifies another
 	SourceControllerVersion    = "1.9.6"
 	KustomizeControllerVersion = "1.9.5"
 	HelmControllerVersion      = "1.6.1" // the newest that needs no fork of Helm
@@ -59,20 +59,20 @@ const (
 	TerraformProviderHelmVersion = "1.3.2"
 )
 
-// recipe says how a program is built.
+// recipe specifies how to build a program.
 type recipe struct {
 	pkg     string // import path, or "." for a main of the module's own
 	tags    string
 	ldflags []string
 	cgo     bool
-	module  string // the folder of its module; empty: the program's name
+	module  string // the folder of its module; if empty, the program's name
 }
 
-// flux is the module of those of Flux's controllers that stories start together: the versions of what they
-// share are the same, so that it is compiled once.
+// flux is the module of those Flux controllers that stories start together: they use the same versions of shared
+// modules, so that these are compiled once.
 const flux = "flux"
 
-// folder is where the program's module is, below Source.
+// folder returns the folder of the program's module, below Source.
 func (r recipe) folder(name Name) string {
 	if r.module != "" {
 		return r.module
@@ -80,10 +80,10 @@ func (r recipe) folder(name Name) string {
 	return string(name)
 }
 
-// All are the programs in the order in which a sandbox needs them.
+// All returns the programs in the order in which a sandbox needs them.
 func All() []Name { return []Name{Kubernetes, Kwok, Karpenter, Helm, Gitea} }
 
-// Peers are plumbline's peers, which no sandbox needs by itself.
+// Peers returns plumbline's peers, which a sandbox itself does not need.
 func Peers() []Name {
 	return []Name{SourceController, KustomizeController, HelmController, NotificationController, ArgoCD, ArgoCDNotifications}
 }
@@ -128,8 +128,8 @@ func recipeOf(name Name) (recipe, error) {
 	}
 }
 
-// kubernetesVersionFlags set the version that the API server reports: clients
-// such as Helm refuse the "v0.0.0-master" of an unset one.
+// kubernetesVersionFlags set the version that the API server reports: clients such as Helm reject the "v0.0.0-master"
+// of an unset one.
 func kubernetesVersionFlags() []string {
 	const pkg = "k8s.io/component-base/version."
 	parts := strings.Split(KubernetesVersion, ".")

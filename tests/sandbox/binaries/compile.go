@@ -13,11 +13,11 @@ import (
 	"strings"
 )
 
-// Target is a package of Go code that is built into a file.
+// Target is a Go package to build into a file.
 type Target struct {
-	// Name is what progress calls it.
+	// Name is its name in the progress.
 	Name string
-	// Dir is a folder of the module that it is built in.
+	// Dir is a folder of the module to build in.
 	Dir string
 	// Package is its import path, or a path relative to Dir.
 	Package string
@@ -25,21 +25,20 @@ type Target struct {
 	Output  string
 	Tags    string
 	LDFlags string
-	// CGO is for the few programs that need a C compiler. All others are built without
-	// it, so that they share what is compiled.
+	// CGO is for the few programs that need a C compiler. All others are built without it, so that they share compiled
+	// packages.
 	CGO bool
 }
 
-// downloads is how many modules the go command fetches at a time: by itself as many as
-// there are processors, which leaves a network idle.
+// downloads is the number of modules that the go command fetches in parallel: by default as many as processors, which
+// does not saturate a network.
 const downloads = 24
 
-// collected is the compiler's GOGC: it allocates much and lives short, so that to collect
-// less often saves an eighth to a third of its time, for some hundred megabytes.
+// collected is the compiler's GOGC: it allocates much and is short-lived, so fewer collections save an eighth to a
+// third of its time, for some hundred megabytes.
 const collected = "400"
 
-// Compile builds a target, in one step: a file that is there is whole. Progress gets
-// what goes on; it may be nil.
+// Compile builds a target atomically: an existing file is complete. progress may be nil.
 func Compile(ctx context.Context, t Target, progress *Progress) error {
 	line := progress.Begin(t.Name)
 	defer line.End()
@@ -58,7 +57,7 @@ func Compile(ctx context.Context, t Target, progress *Progress) error {
 	return nil
 }
 
-// stale is how many packages have to be compiled. Modules that are missing are fetched.
+// stale returns how many packages have to be compiled. It fetches missing modules.
 func (t Target) stale(ctx context.Context, log io.Writer) (int, error) {
 	list := append(append([]string{"list", "-deps", "-f", "{{if .Stale}}.{{end}}"}, t.flags()...), t.Package)
 	out, err := t.run(ctx, log, "go", list...)
@@ -66,15 +65,15 @@ func (t Target) stale(ctx context.Context, log io.Writer) (int, error) {
 }
 
 func (t Target) flags() []string {
-	flags := []string{"-trimpath"} // the same for all, so that they share what is compiled
+	flags := []string{"-trimpath"} // the same for all, so that they share compiled packages
 	if t.Tags != "" {
 		flags = append(flags, "-tags", t.Tags)
 	}
 	return flags
 }
 
-// run runs a command in the target's folder. Its standard error goes to log, and into
-// the error where it fails.
+// run runs a command in the target's folder. Its standard error is written to log, and is part of the error if it
+// fails.
 func (t Target) run(ctx context.Context, log io.Writer, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = t.Dir
@@ -93,8 +92,7 @@ func (t Target) run(ctx context.Context, log io.Writer, name string, args ...str
 	return out.Bytes(), nil
 }
 
-// complaints are the lines of the go command that do not name a package or module it
-// is busy with.
+// complaints returns the lines of the go command that do not only name a package or module in progress.
 func complaints(said []byte) string {
 	var kept []string
 	lines := bufio.NewScanner(bytes.NewReader(said))

@@ -1,12 +1,9 @@
-// Package binaries builds the unmodified programs that a sandbox runs, from
-// Go modules alone, once for each version.
+// Package binaries builds the unmodified programs that a sandbox runs, only from Go modules, once for each version.
 //
-// Each has a module of its own under tests/sandbox/bin, but three of Flux's that share one, so that its
-// dependencies meet nobody else's. A built file lies in the cache under a key
-// made of that module's files, the Go version and the flags: the same key is
-// the same program, and a second sandbox, or a second run of the tests, finds
-// it there. Two processes that want the same program at once build it once.
+// Each has its own module under tests/sandbox/bin, except three of Flux's that share one, so that its dependencies do
+// not affect others. A built file is in the cache under a key made of that module's files, the Go version and the
+// flags: the same key is the same program, and a second sandbox, or a second run of the tests, finds it there. Two
+// processes that want the same program at the same time build it once.
 //
-// Nothing is downloaded but modules, by the go command, as its environment
-// says.
+// Only modules are downloaded, by the go command, according to its environment.
 package binaries

@@ -2,23 +2,21 @@ package binaries
 
 import "slices"
 
-// KarpenterReleases are the versions of Karpenter that have a module under
-// tests/sandbox/bin, the oldest first: those of the provider that the Go
-// module proxy has. Charts and CRDs can be had of each.
+// KarpenterReleases returns the versions of Karpenter with a module under tests/sandbox/bin, the oldest first: those of
+// the provider that the Go module proxy has. Charts and CRDs are available for each.
 func KarpenterReleases() []string {
 	return append([]string{"1.0.8", "1.3.3"}, KarpenterControllers()...)
 }
 
-// KarpenterControllers are those of them whose controller can be built. Older
-// ones would run on no Kubernetes that the sandbox can play: 1.33 at the
-// least, which wants Karpenter 1.5.
+// KarpenterControllers returns those whose controller can be built. Older ones do not run on any Kubernetes version
+// that the sandbox can emulate: at least 1.33, which requires Karpenter 1.5.
 // https://karpenter.sh/docs/upgrading/compatibility
 func KarpenterControllers() []string {
 	return []string{"1.6.3", "1.8.6", "1.12.1", KarpenterVersion}
 }
 
-// KarpenterOf is the controller of a version, and the name of its module's
-// folder. No sandbox builds one but Karpenter itself before it is asked for.
+// KarpenterOf returns the name of the controller of a version, and of its module's folder. Sandboxes build only
+// Karpenter itself in advance, the others on demand.
 func KarpenterOf(version string) Name {
 	if version == KarpenterVersion {
 		return Karpenter
@@ -26,7 +24,7 @@ func KarpenterOf(version string) Name {
 	return Karpenter + "-" + Name(version)
 }
 
-// controllerVersion is the version of which a program is the controller.
+// controllerVersion returns the version of a controller; false for other programs.
 func controllerVersion(name Name) (string, bool) {
 	all := KarpenterControllers()
 	i := slices.IndexFunc(all, func(version string) bool { return KarpenterOf(version) == name })

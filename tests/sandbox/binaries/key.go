@@ -15,8 +15,7 @@ import (
 // keyLength is the number of hexadecimal digits of a key.
 const keyLength = 16
 
-// key says which build of a program is meant: it changes with the module's
-// files, the Go version and the flags.
+// key identifies a build of a program: it changes with the module's files, the Go version and the flags.
 func (b *Builder) key(ctx context.Context, name Name, r recipe) (string, error) {
 	goVersion, err := b.goVersion(ctx)
 	if err != nil {
@@ -40,8 +39,8 @@ func (b *Builder) key(ctx context.Context, name Name, r recipe) (string, error) 
 	return hex.EncodeToString(sum.Sum(nil))[:keyLength], nil
 }
 
-// moduleFiles are go.mod, go.sum and the sources, of the module and of those
-// below that it is built with, sorted.
+// moduleFiles returns go.mod, go.sum and the sources, of the module and of those below it that it is built with,
+// sorted.
 func moduleFiles(dir string) ([]string, error) {
 	var files []string
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

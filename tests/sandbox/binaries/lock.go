@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// lockEvery is how often a lock that someone else holds is tried again.
+// lockEvery is the interval for retrying a lock that another process holds.
 const lockEvery = 200 * time.Millisecond
 
-// Lock takes the lock named name in the cache folder, waiting for it as long
-// as ctx lets it. The kernel gives it back when its holder dies.
+// Lock acquires the lock of this name in the cache folder, waiting until ctx is done. The kernel releases it when its
+// holder exits.
 func Lock(ctx context.Context, cache, name string) (unlock func(), err error) {
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return nil, fmt.Errorf("make the cache folder: %w", err)

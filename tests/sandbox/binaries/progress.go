@@ -9,20 +9,19 @@ import (
 	"time"
 )
 
-// How often progress is printed: on a terminal, in a line that is written over and over,
-// and elsewhere, in lines of their own.
+// How often progress is printed: on a terminal, in a line that is overwritten, and elsewhere, in separate lines.
 const (
 	terminalEvery = time.Second
 	plainEvery    = 20 * time.Second
 )
 
-// Progress prints how far builds are.
+// Progress prints the progress of builds.
 type Progress struct {
 	// Out gets the lines.
 	Out io.Writer
-	// Terminal reports whether a line can be written over.
+	// Terminal reports whether a line can be overwritten.
 	Terminal bool
-	// Of is how many builds there are to be, 0 where that is unknown.
+	// Of is the total number of builds; 0 if unknown.
 	Of int
 
 	begun atomic.Int32
@@ -42,8 +41,7 @@ type Line struct {
 	last        time.Time
 }
 
-// Begin begins some work, which End ends. Nothing is printed before it has lasted for a
-// while.
+// Begin starts some work, which End ends. Nothing is printed until it has lasted for a while.
 func (p *Progress) Begin(name string) *Line {
 	if p == nil || p.Out == nil {
 		return nil
@@ -67,14 +65,14 @@ func (p *Progress) Begin(name string) *Line {
 	return l
 }
 
-// Say says what the work is at.
+// Say sets the current step of the work.
 func (l *Line) Say(what string) {
 	if l != nil {
 		l.phase(what, 0)
 	}
 }
 
-// Print prints a line that stays.
+// Print prints a line that is not overwritten.
 func (l *Line) Print(text string) {
 	if l == nil {
 		return
@@ -87,7 +85,7 @@ func (l *Line) Print(text string) {
 	fmt.Fprintln(l.Out, text)
 }
 
-// End prints how long the work took, if it took any time.
+// End prints how long the work took, unless it was short.
 func (l *Line) End() {
 	if l == nil {
 		return
@@ -103,7 +101,7 @@ func (l *Line) End() {
 	}
 }
 
-// print prints how far the build is, where that is due.
+// print prints the progress, if that is due.
 func (l *Line) print(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,10 +129,10 @@ func (l *Line) print(now time.Time) {
 	fmt.Fprintln(l.Out, state)
 }
 
-// fetching counts the modules that the go command names.
+// fetching counts the modules in the output of the go command.
 func (l *Line) fetching() io.Writer { return l.phase("fetching modules", 0) }
 
-// compiling counts the packages that the go command names.
+// compiling counts the packages in the output of the go command.
 func (l *Line) compiling(total int) io.Writer { return l.phase("compiling", total) }
 
 func (l *Line) phase(what string, total int) io.Writer {

@@ -36,7 +36,7 @@ func TestProgressOfALongBuild(t *testing.T) {
 	}
 }
 
-// TestProgressOfOtherWork: what it is at, and what is printed beside it.
+// TestProgressOfOtherWork: the current step, and lines that are printed in between.
 func TestProgressOfOtherWork(t *testing.T) {
 	for name, c := range map[string]struct {
 		terminal bool

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// unused is how long an entry of the cache is kept after its last use: long
-// enough that two checkouts that share a cache do not take it from each other.
+// unused is how long an entry of the cache is kept after its last use: long enough that two checkouts that share a
+// cache do not delete each other's.
 const unused = 48 * time.Hour
 
-// Use notes that an entry of the cache is used now.
+// Use records that an entry of the cache is used now.
 func Use(path string) error {
 	now := time.Now()
 	if err := os.Chtimes(path, now, now); err != nil {
@@ -20,8 +20,7 @@ func Use(path string) error {
 	return nil
 }
 
-// Prune removes the entries of the cache that match pattern and were not used
-// for long, but for keep.
+// Prune removes the entries of the cache that match pattern and have not been used for long, except keep.
 func Prune(cache, pattern, keep string) error {
 	found, err := filepath.Glob(filepath.Join(cache, pattern))
 	if err != nil {

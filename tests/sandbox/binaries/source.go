@@ -7,11 +7,10 @@ import (
 	"path/filepath"
 )
 
-// ErrNoSource reports that the modules to build from were not found.
+// ErrNoSource means that the modules to build from were not found.
 var ErrNoSource = errors.New("tests/sandbox/bin is not in this folder nor in one above it: run inside the repository's checkout")
 
-// FindSource returns the folder tests/sandbox/bin of the checkout that dir
-// lies in.
+// FindSource returns the folder tests/sandbox/bin of the checkout that contains dir.
 func FindSource(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -30,8 +29,7 @@ func FindSource(dir string) (string, error) {
 	}
 }
 
-// DefaultCache is the folder that built programs and prepared snapshots are
-// kept in, unless said otherwise.
+// DefaultCache returns the default folder for built programs and prepared snapshots.
 func DefaultCache() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {

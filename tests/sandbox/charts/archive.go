@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// archive packs a chart as `helm package` does, in a folder of the chart's name. Its bytes depend on the files alone.
+// archive packs a chart like `helm package`, in a folder with the chart's name. Its bytes depend only on the files.
 func (c *chart) archive() ([]byte, error) {
 	var out bytes.Buffer
 

@@ -13,7 +13,7 @@ const (
 	contentType  = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 )
 
-// artifact is a chart as a registry holds it: two blobs and a manifest that names them.
+// artifact is a chart as stored in a registry: two blobs and a manifest that references them.
 type artifact struct {
 	Manifest, Config, Content []byte
 }
@@ -32,7 +32,7 @@ type manifest struct {
 	Annotations   map[string]string `json:"annotations"`
 }
 
-// newArtifact leaves out the time of creation that Helm would note, which would make every run's digest another one.
+// newArtifact omits the creation time that Helm would record, which would change the digest in every run.
 func newArtifact(c *chart) (*artifact, error) {
 	config, err := c.metadata()
 	if err != nil {

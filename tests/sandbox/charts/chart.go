@@ -13,12 +13,13 @@ import (
 
 // The names of upstream's two charts.
 const (
-	// MainChart and CRDChart are the names of upstream's two charts, which are always released together under one version.
+	// MainChart and CRDChart are the names of upstream's two charts, which are always released together with the same
+	// version.
 	MainChart = "karpenter"
 	CRDChart  = "karpenter-crd"
 )
 
-// chart is one chart at one version, ready to be put into an archive.
+// chart is one chart at one version, ready to be archived.
 type chart struct {
 	Name    string
 	Version string
@@ -26,7 +27,7 @@ type chart struct {
 	Files map[string][]byte
 }
 
-// readChart makes the released form of one of the module's charts.
+// readChart returns the released form of one of the module's charts.
 func readChart(module fs.FS, name, version string) (*chart, error) {
 	c := &chart{Name: name, Version: version, Files: map[string][]byte{}}
 	if err := c.addFolder(module, path.Join("charts", name), ""); err != nil {
@@ -48,7 +49,7 @@ func readChart(module fs.FS, name, version string) (*chart, error) {
 	return c, c.setImage(version)
 }
 
-// setImage says which release of the controller the main chart runs.
+// setImage sets the release of the controller that the main chart runs.
 func (c *chart) setImage(version string) error {
 	return c.edit("values.yaml", map[string]string{
 		"controller.image.tag":    version,
@@ -56,7 +57,8 @@ func (c *chart) setImage(version string) error {
 	})
 }
 
-// addFolder takes a folder's files in under a path of the chart. Go sources and templates of the README are no part of a release.
+// addFolder adds a folder's files under a path of the chart. Go sources and templates of the README are not part of a
+// release.
 func (c *chart) addFolder(module fs.FS, from, to string) error {
 	found := 0
 	err := fs.WalkDir(module, from, func(name string, entry fs.DirEntry, err error) error {
@@ -85,7 +87,7 @@ func (c *chart) addFolder(module fs.FS, from, to string) error {
 	return err
 }
 
-// edit sets scalars in one of the chart's YAML files and leaves every other byte as upstream wrote it.
+// edit sets scalars in one of the chart's YAML files and keeps every other byte.
 func (c *chart) edit(file string, scalars map[string]string) error {
 	edited, err := setScalars(c.Files[file], scalars)
 	if err != nil {
@@ -97,7 +99,7 @@ func (c *chart) edit(file string, scalars map[string]string) error {
 	return nil
 }
 
-// metadata is Chart.yaml as JSON, which is what Helm puts into a chart's OCI config.
+// metadata returns Chart.yaml as JSON, which Helm uses as the config of a chart's OCI artifact.
 func (c *chart) metadata() ([]byte, error) {
 	config, err := yaml.YAMLToJSON(c.Files["Chart.yaml"])
 	if err != nil {
@@ -107,8 +109,8 @@ func (c *chart) metadata() ([]byte, error) {
 	return config, nil
 }
 
-// imageDigest stands for the digest of the controller's image, which exists nowhere in the sandbox. It differs between versions
-// and not between runs.
+// imageDigest returns a stand-in for the digest of the controller's image, which does not exist in the sandbox. It
+// differs between versions but not between runs.
 func imageDigest(version string) string {
 	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte("karpenter/controller:"+version)))
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// CRDs are a release's CRDs as kubectl takes them, those of the main chart's crds/, in one file.
+// CRDs returns a release's CRDs for kubectl, those of the main chart's crds/, in one file.
 func (r *Registry) CRDs(ctx context.Context, version string) ([]byte, error) {
 	module, err := openModule(ctx, r.source, version)
 	if err != nil {

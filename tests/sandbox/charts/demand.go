@@ -10,8 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// provide packages the release whose chart is asked for, so that those that nobody asks for cost nothing. Who lists the
-// versions, or knows a digest, gets them all.
+// provide packages the requested release, so that unused ones cost nothing. A request that lists versions, or has a
+// digest, packages them all.
 func (r *Registry) provide(req *http.Request) error {
 	rest, _ := strings.CutPrefix(req.URL.Path, "/v2/"+namespace+"/")
 	_, rest, _ = strings.Cut(rest, "/") // the chart's name
@@ -37,7 +37,7 @@ func (r *Registry) addAll(ctx context.Context) error {
 	return nil
 }
 
-// holds reports whether the store can answer a request.
+// holds reports whether the store can respond to a request.
 func (r *Registry) holds(req *http.Request) bool {
 	answer := httptest.NewRecorder()
 	r.store.ServeHTTP(answer, req.Clone(req.Context()))

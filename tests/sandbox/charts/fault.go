@@ -10,30 +10,31 @@ import (
 	"time"
 )
 
-// Fault is what goes wrong for some requests, for as long as it stands.
+// Fault makes some requests fail while it is set.
 type Fault struct {
-	// Path is a part of the request's path, such as "/karpenter-crd/manifests/". Empty: every request.
+	// Path is a part of the request's path, such as "/karpenter-crd/manifests/". If empty, every request matches.
 	Path string
-	// Delay holds the answer back; a client that goes away ends it.
+	// Delay delays the response; it ends if the client disconnects.
 	Delay time.Duration
-	// Status is answered instead of the chart. Zero: the chart after all.
+	// Status is returned instead of the chart. If zero, the chart is returned.
 	Status int
-	// Away breaks the connection before there is an answer, as a proxy does whose registry is gone.
+	// Away closes the connection before a response, like a proxy whose registry is unavailable.
 	Away bool
-	// Truncate breaks the connection in the middle of the answer.
+	// Truncate closes the connection in the middle of the response.
 	Truncate bool
-	// Corrupt changes the last byte of the answer.
+	// Corrupt changes the last byte of the response.
 	Corrupt bool
 }
 
-// Request is one thing that was asked of the registry.
+// Request is a request to the registry.
 type Request struct {
 	Method, Path string
-	// Status is what was answered.
+	// Status is the status of the response.
 	Status int
 }
 
-// Inject makes requests go wrong from now on, until the returned function is called. The first fault that matches a request counts.
+// Inject makes requests fail from now on, until the returned function is called. The first fault that matches a request
+// applies.
 func (r *Registry) Inject(f Fault) (remove func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -49,7 +50,7 @@ func (r *Registry) Inject(f Fault) (remove func()) {
 	}
 }
 
-// Requests are all requests so far, in the order of their answers.
+// Requests returns all requests so far, in the order of their responses.
 func (r *Registry) Requests() []Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +58,7 @@ func (r *Registry) Requests() []Request {
 	return slices.Clone(r.requests)
 }
 
-// ServeHTTP answers as an OCI registry, after what was injected.
+// ServeHTTP responds as an OCI registry, after applying faults.
 func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 	defer func() { r.note(Request{Method: req.Method, Path: req.URL.Path, Status: seen.status}) }()
@@ -83,7 +84,7 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// answer answers truly.
+// answer responds without faults.
 func (r *Registry) answer(w http.ResponseWriter, req *http.Request) {
 	if err := r.provide(req); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -92,7 +93,7 @@ func (r *Registry) answer(w http.ResponseWriter, req *http.Request) {
 	r.store.ServeHTTP(w, req)
 }
 
-// spoil answers with a part of the content, or with other content.
+// spoil responds with a part of the content, or with other content.
 func (r *Registry) spoil(w http.ResponseWriter, req *http.Request, fault Fault) {
 	answer := httptest.NewRecorder()
 	r.answer(answer, req)
@@ -136,13 +137,13 @@ func (r *Registry) note(request Request) {
 	r.logger.Debug("chart registry", "method", request.Method, "path", request.Path, "status", request.Status)
 }
 
-// statusWriter remembers the status that went out.
+// statusWriter records the status of a response.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
 }
 
-// Unwrap lets an answer be flushed.
+// Unwrap lets a response be flushed.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *statusWriter) WriteHeader(status int) {

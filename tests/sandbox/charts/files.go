@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// The media types of what Flux's command line pushes: https://fluxcd.io/flux/cheatsheets/oci-artifacts/
+// The media types of what Flux's CLI pushes: https://fluxcd.io/flux/cheatsheets/oci-artifacts/
 const (
 	filesConfigType  = "application/vnd.cncf.flux.config.v1+json"
 	filesContentType = "application/vnd.cncf.flux.content.v1.tar+gzip"
 )
 
-// PushFiles serves a tar.gz of files beside the charts, as `flux push artifact` packs it.
+// PushFiles serves a tar.gz of files next to the charts, as `flux push artifact` packs it.
 func (r *Registry) PushFiles(ctx context.Context, name, tag string, content []byte) error {
 	a := &artifact{Config: []byte("{}"), Content: content}
 	var err error

@@ -9,7 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// TestHelmPulls asks the one client that counts.
+// TestHelmPulls uses Helm itself as the client.
 func TestHelmPulls(t *testing.T) {
 	cache, err := binaries.DefaultCache()
 	if err != nil {

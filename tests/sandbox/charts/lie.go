@@ -10,17 +10,17 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// Lie is a chart that is not what its tag says.
+// Lie is a chart that differs from what its tag claims.
 type Lie struct {
 	// Chart is MainChart or CRDChart; Version is the release that it is made from.
 	Chart, Version string
-	// Tag is what it is served as. That of a release takes that release's place.
+	// Tag is the tag that serves it. That of a release replaces that release.
 	Tag string
 	// Says is the version in its Chart.yaml. Default: Tag.
 	Says string
 	// Image is the tag of the controller's image in the main chart. Default: Version.
 	Image string
-	// Files are added to the chart, or take the place of its own, by their path below its folder. Nil takes one away.
+	// Files are added to the chart, or replace its own, by their path below its folder. Nil removes one.
 	Files map[string][]byte
 }
 
@@ -32,7 +32,7 @@ func (r *Registry) Publish(ctx context.Context, lie Lie) (withdraw func(context.
 	}
 
 	if slices.Contains(binaries.KarpenterReleases(), lie.Tag) {
-		// Now, or it would be packaged over the lie when it is asked for.
+		// Package it now, or it would be packaged over the lie on demand.
 		if err := r.Add(ctx, lie.Tag); err != nil {
 			return nil, err
 		}
@@ -78,7 +78,7 @@ func (r *Registry) tell(ctx context.Context, lie Lie) (*chart, error) {
 	return c, nil
 }
 
-// withdraw serves the truth again, or nothing where there is none.
+// withdraw serves the real chart again, or nothing if there is none.
 func (r *Registry) withdraw(ctx context.Context, chart, tag string) error {
 	if slices.Contains(binaries.KarpenterReleases(), tag) {
 		return r.pack(ctx, tag)

@@ -15,11 +15,11 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// providerModule is where upstream keeps its charts, next to the controller's source.
+// providerModule contains upstream's charts, next to the controller's source.
 const providerModule = "github.com/aws/karpenter-provider-aws"
 
-// openModule returns the provider module's folder at a version without the leading v. It is checked against the go.sum of the
-// module below source that is that version's own, and needs no network once it was downloaded.
+// openModule returns the provider module's folder at a version without the leading v. It is verified with the go.sum of
+// that version's own module below source, and needs no network once downloaded.
 func openModule(ctx context.Context, source, version string) (fs.FS, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", providerModule+"@v"+version)
 	cmd.Dir = filepath.Join(source, string(binaries.KarpenterOf(version)))
@@ -29,7 +29,7 @@ func openModule(ctx context.Context, source, version string) (fs.FS, error) {
 
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		// With -json the reason is in the answer.
+		// With -json, stdout contains the reason.
 		err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(append(exit.Stderr, out...)))
 	}
 

@@ -8,7 +8,8 @@ import (
 	"net/http/httptest"
 )
 
-// push puts an artifact into a registry's store by the registry's own protocol, past the network and past injected faults.
+// push adds an artifact to a registry's store with the registry's own protocol, without the network and injected
+// faults.
 func push(ctx context.Context, store http.Handler, repository, tag string, a *artifact) error {
 	for _, blob := range [][]byte{a.Config, a.Content} {
 		upload := "/v2/" + repository + "/blobs/uploads/?digest=" + digest(blob)

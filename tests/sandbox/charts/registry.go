@@ -20,11 +20,11 @@ import (
 // namespace is the path below the registry's address, as in public.ecr.aws/karpenter.
 const namespace = "karpenter"
 
-// Options say where a registry has its charts from.
+// Options specify where a registry gets its charts from.
 type Options struct {
-	// Source is the folder tests/sandbox/bin of a checkout, in which each release of Karpenter is pinned.
+	// Source is the folder tests/sandbox/bin of a checkout, which pins each release of Karpenter.
 	Source string
-	// Logger hears of every request at level debug. Default: none.
+	// Logger logs every request at level debug. Default: none.
 	Logger *slog.Logger
 }
 
@@ -32,7 +32,7 @@ type Options struct {
 type Registry struct {
 	// Address is host:port.
 	Address string
-	// Repository is where the charts are, as plumbline.yaml wants it: oci://host:port/karpenter.
+	// Repository is the charts' repository as in plumbline.yaml: oci://host:port/karpenter.
 	Repository string
 
 	source  string
@@ -49,8 +49,8 @@ type Registry struct {
 	requests []Request
 }
 
-// Serve answers for the charts on a free loopback port until Close is called or ctx ends. Those that the sandbox's own
-// controller belongs to are there from the start, those of other releases once they are asked for.
+// Serve serves the charts on a free loopback port until Close is called or ctx is done. Those of the sandbox's own
+// controller are available from the start, those of other releases on demand.
 func Serve(ctx context.Context, o Options) (*Registry, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -83,7 +83,7 @@ func Serve(ctx context.Context, o Options) (*Registry, error) {
 	return r, nil
 }
 
-// Add packages both charts of a release and serves them, unless it has done so.
+// Add packages both charts of a release and serves them, unless it already does.
 func (r *Registry) Add(ctx context.Context, version string) error {
 	r.packing.Lock()
 	defer r.packing.Unlock()
@@ -134,7 +134,7 @@ func (r *Registry) serveChart(ctx context.Context, c *chart, tag string) error {
 	return nil
 }
 
-// Close ends the registry and frees its port.
+// Close stops the registry and frees its port.
 func (r *Registry) Close() error {
 	if err := r.server.Close(); err != nil {
 		return fmt.Errorf("close the chart registry at %s: %w", r.Address, err)

@@ -59,7 +59,7 @@ func get(t *testing.T, r *Registry, path string) (int, []byte) {
 	return answer.StatusCode, body
 }
 
-// pull reads a chart as Helm does: the manifest by tag, then the layer by digest.
+// pull reads a chart like Helm: the manifest by tag, then the layer by digest.
 func pull(t *testing.T, r *Registry, name string) (manifest, map[string]string) {
 	t.Helper()
 
@@ -202,7 +202,7 @@ func TestInjectedFaultsEnd(t *testing.T) {
 	}
 }
 
-// TestSpoiledAnswers: half of an archive, another one, and none at all.
+// TestSpoiledAnswers: half of an archive, another one, and none.
 func TestSpoiledAnswers(t *testing.T) {
 	r := serve(t)
 	m, _ := pull(t, r, MainChart)

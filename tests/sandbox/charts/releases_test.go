@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// pullAt is pull of another release.
+// pullAt is like pull, for another release.
 func pullAt(t *testing.T, r *Registry, name, tag string) map[string]string {
 	t.Helper()
 
@@ -34,7 +34,7 @@ func pullAt(t *testing.T, r *Registry, name, tag string) map[string]string {
 	return unpack(t, layer)
 }
 
-// versions reads what a chart says of its version.
+// versions returns the versions in a chart.
 func versions(t *testing.T, file string) []string {
 	t.Helper()
 
@@ -46,7 +46,7 @@ func versions(t *testing.T, file string) []string {
 	return []string{meta.Version, meta.AppVersion}
 }
 
-// TestEachReleaseIsServedOnDemand counts the CRDs that upstream released with each version.
+// TestEachReleaseIsServedOnDemand counts the CRDs that upstream has released with each version.
 func TestEachReleaseIsServedOnDemand(t *testing.T) {
 	r := serve(t)
 

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// setScalars replaces the values at dotted paths of a YAML document in its text, so that comments and layout stay.
+// setScalars replaces the values at dotted paths in the text of a YAML document, so that comments and layout are kept.
 func setScalars(document []byte, scalars map[string]string) ([]byte, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(document, &root); err != nil {
@@ -25,7 +25,7 @@ func setScalars(document []byte, scalars map[string]string) ([]byte, error) {
 			return nil, err
 		}
 
-		// Line and Column count from 1. Upstream's scalars end with their line.
+		// Line and Column count from 1. Upstream's scalars end at the end of their line.
 		line := lines[node.Line-1]
 		lines[node.Line-1] = append(slices.Clone(line[:node.Column-1]), scalars[path]...)
 	}

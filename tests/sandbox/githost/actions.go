@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// RunnerToken is what a runner of a repository's Actions registers by.
+// RunnerToken returns the token with which a runner of a repository's Actions registers.
 func (h *Host) RunnerToken(ctx context.Context, r Repository) (string, error) {
 	var made struct {
 		Token string `json:"token"`
@@ -20,16 +20,16 @@ func (h *Host) RunnerToken(ctx context.Context, r Repository) (string, error) {
 	return made.Token, nil
 }
 
-// Job is one of a workflow that a commit has had run.
+// Job is a job of a workflow that ran for a commit.
 type Job struct {
 	ID   int64  `json:"id"`
 	Name string `json:"name"`
-	// Status is "completed" where it is over, and Conclusion how.
+	// Status is "completed" once it is over, and Conclusion is its result.
 	Status     string `json:"status"`
 	Conclusion string `json:"conclusion"`
 }
 
-// Jobs are those of a commit, the newest run first.
+// Jobs returns those of a commit, the newest run first.
 func (h *Host) Jobs(ctx context.Context, r Repository, commit string) ([]Job, error) {
 	var runs struct {
 		Runs []struct {
@@ -52,7 +52,7 @@ func (h *Host) Jobs(ctx context.Context, r Repository, commit string) ([]Job, er
 	return all, nil
 }
 
-// JobLog is what a job has printed.
+// JobLog returns what a job has printed.
 func (h *Host) JobLog(ctx context.Context, r Repository, job int64) (string, error) {
 	what := fmt.Sprintf("read the log of job %d of %s/%s", job, r.Owner, r.Name)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/api/v1%s/actions/jobs/%d/logs", h.URL, r.path(), job), nil)

@@ -9,7 +9,7 @@ import (
 	"net/http"
 )
 
-// call makes one request to Gitea's API as a user and reads the answer into out, unless that is nil.
+// call sends one request to Gitea's API as a user and decodes the response into out, unless that is nil.
 func (h *Host) call(ctx context.Context, as User, method, path string, in, out any) error {
 	what := fmt.Sprintf("%s %s/api/v1%s as %s", method, h.URL, path, as.Name)
 	body, err := json.Marshal(in)
@@ -21,7 +21,7 @@ func (h *Host) call(ctx context.Context, as User, method, path string, in, out a
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	request.Header.Set("Content-Type", "application/json")
-	// Tokens can only be made with a password.
+	// Creating tokens requires a password.
 	if as.Token != "" {
 		request.Header.Set("Authorization", "token "+as.Token)
 	} else {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// clientConfig keeps a client from asking anything and from minding who owns a folder.
+// clientConfig keeps a client from prompting and from checking who owns a folder.
 const clientConfig = `[user]
 	name = Sandbox
 	email = sandbox@example.com
@@ -21,8 +21,8 @@ const clientConfig = `[user]
 	gpgSign = false
 `
 
-// ClientEnv is the environment (KEY=value) of a git program that uses this host: a home of its own in dir, its own
-// configuration, the host's key known and one SSH key to show. Without a key file SSH is left unconfigured.
+// ClientEnv returns the environment (KEY=value) of a git program that uses this host: with its own home in dir, its own
+// configuration, the host's key and one SSH key. Without a key file SSH is not configured.
 func (h *Host) ClientEnv(dir, keyFile string) ([]string, error) {
 	config := filepath.Join(dir, "gitconfig")
 	err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(config, []byte(clientConfig), 0o600))
@@ -42,7 +42,7 @@ func (h *Host) ClientEnv(dir, keyFile string) ([]string, error) {
 	return env, nil
 }
 
-// sshCommand leaves out agents, the user's own keys and any configuration of the machine.
+// sshCommand excludes agents, the user's own keys and any configuration of the machine.
 func (h *Host) sshCommand(keyFile string) string {
 	return strings.Join([]string{
 		"ssh -F /dev/null -o BatchMode=yes -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes -o IdentityAgent=none",
@@ -50,13 +50,13 @@ func (h *Host) sshCommand(keyFile string) string {
 	}, " ")
 }
 
-// quote makes one word of a path for the shell that git hands GIT_SSH_COMMAND to.
+// quote quotes a path for the shell to which git passes GIT_SSH_COMMAND.
 func quote(path string) string { return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'" }
 
-// As is the repository's HTTP URL with a user's name and token in it, for a git that is to push without asking.
+// As returns the repository's HTTP URL with a user's name and token, so that git can push without a prompt.
 func (r Repository) As(u User) string {
 	address, err := url.Parse(r.HTTPURL)
-	if err != nil { // it was made by CreateRepo
+	if err != nil { // CreateRepo made it
 		return r.HTTPURL
 	}
 	address.User = url.UserPassword(u.Name, u.Token)

@@ -9,8 +9,8 @@ import (
 	"text/template"
 )
 
-// appINI is Gitea's configuration: loopback only, no network, nothing that starts slowly, queues in memory.
-// Keys: https://docs.gitea.com/administration/config-cheat-sheet
+// appINI is Gitea's configuration: loopback only, no network, nothing that starts slowly, queues in memory. Keys:
+// https://docs.gitea.com/administration/config-cheat-sheet
 var appINI = template.Must(template.New("app.ini").Parse(`APP_NAME = Git host of the sandbox
 RUN_MODE = prod
 WORK_PATH = {{.Dir}}
@@ -119,10 +119,10 @@ func (h *Host) writeConfig(httpPort, sshPort int) error {
 	return nil
 }
 
-// secret is 32 random bytes in the form that Gitea wants its keys in.
+// secret returns 32 random bytes in the format of Gitea's keys.
 func secret() string {
 	raw := make([]byte, 32)
-	_, _ = rand.Read(raw) // it never returns an error, says its documentation
+	_, _ = rand.Read(raw) // according to its documentation it never returns an error
 
 	return base64.RawURLEncoding.EncodeToString(raw)
 }

@@ -17,34 +17,34 @@ import (
 const (
 	// startTimeout is far above the few seconds that a start takes on two busy cores.
 	startTimeout = 90 * time.Second
-	// startAttempts are made because another process may take a port between its choice and its use.
+	// startAttempts is more than one because another process may take a port between its choice and its use.
 	startAttempts = 3
 )
 
-// Options say which Gitea is run and where.
+// Options specify which Gitea to run and where.
 type Options struct {
 	// Binary is the built program.
 	Binary string
-	// ModuleDir is the folder of the Go module that pins Gitea (tests/sandbox/bin/gitea); templates and locales are read from
-	// the pinned module's own folder.
+	// ModuleDir is the folder of the Go module that pins Gitea (tests/sandbox/bin/gitea); templates and locales are
+	// read from the pinned module's own folder.
 	ModuleDir string
-	// Dir becomes the host's folder. It is made if need be and must be empty.
+	// Dir becomes the host's folder. It is created if missing and must be empty.
 	Dir string
-	// Logger hears of starts and ends. Default: none.
+	// Logger logs starts and stops. Default: none.
 	Logger *slog.Logger
-	// Command makes the process. Default: exec.CommandContext.
+	// Command creates the process. Default: exec.CommandContext.
 	Command func(ctx context.Context, name string, args ...string) *exec.Cmd
 }
 
 // Host is a running Gitea.
 type Host struct {
-	// URL is the host's page and the root of its API, without a slash at its end.
+	// URL is the host's page and the root of its API, without a trailing slash.
 	URL string
 	// SSHAddress is host:port of the SSH server; its user is git.
 	SSHAddress string
-	// KnownHosts is a file that holds the SSH server's key.
+	// KnownHosts is a file with the SSH server's key.
 	KnownHosts string
-	// Admin may do everything.
+	// Admin has all permissions.
 	Admin User
 
 	options Options
@@ -54,7 +54,7 @@ type Host struct {
 	done    chan error
 }
 
-// Start returns when the host answers and its administrator exists. Ending ctx ends the process.
+// Start returns when the host responds and its administrator exists. The process is killed when ctx is done.
 func Start(ctx context.Context, o Options) (*Host, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -94,14 +94,14 @@ func (h *Host) start(ctx context.Context) error {
 	return nil
 }
 
-// configure chooses the ports and writes all that the process reads.
+// configure chooses the ports and writes all files that the process reads.
 func (h *Host) configure() error {
 	for _, dir := range []string{"custom/conf", "data", "home", "keys"} {
 		if err := os.MkdirAll(h.path(dir), 0o700); err != nil {
 			return fmt.Errorf("make the Git host's folder: %w", err)
 		}
 	}
-	// Gitea cannot be told to choose by itself.
+	// Gitea cannot choose them itself.
 	ports, err := process.FreePorts(2)
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (h *Host) configure() error {
 	return h.writeConfig(ports[0], ports[1])
 }
 
-// Close ends the process and waits until it is gone. The folder stays.
+// Close stops the process and waits until it has exited. The folder is kept.
 func (h *Host) Close() error {
 	if h.stop == nil {
 		return nil
@@ -122,7 +122,7 @@ func (h *Host) Close() error {
 	h.stop()
 	h.stop = nil
 
-	// It was ended by us: how it says so does not matter.
+	// Close has stopped it, so its exit status does not matter.
 	err := <-h.done
 	if exit := new(exec.ExitError); errors.As(err, &exit) || errors.Is(err, context.Canceled) {
 		return nil
@@ -134,7 +134,7 @@ func (h *Host) path(name string) string {
 	return filepath.Join(h.options.Dir, filepath.FromSlash(name))
 }
 
-// kill is used in place of a polite end, in which Gitea would wait for its queues: nobody reads the folder afterwards.
+// kill replaces SIGTERM, after which Gitea would wait for its queues: nobody reads the folder afterwards.
 func kill(cmd *exec.Cmd) func() error {
 	return func() error { return cmd.Process.Signal(syscall.SIGKILL) }
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// patience is how long a test waits for something that takes a moment.
+// patience is how long a test waits for something.
 const patience = 20 * time.Second
 
 // start runs one host for a test and its subtests.

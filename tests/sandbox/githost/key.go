@@ -12,18 +12,18 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// hostKey is the SSH server's private key, in the host's folder. One that Gitea made itself would be RSA and take seconds.
+// hostKey is the SSH server's private key, in the host's folder. Gitea's own would be RSA and take seconds to generate.
 const hostKey = "keys/host"
 
 // Key is an SSH key pair for a client.
 type Key struct {
-	// PrivateFile is an OpenSSH private key, readable by its owner alone.
+	// PrivateFile is an OpenSSH private key, readable only by its owner.
 	PrivateFile string
-	// Public is a line as in authorized_keys.
+	// Public is a line in the format of authorized_keys.
 	Public string
 }
 
-// NewKey makes a key pair in the host's folder. The name must not have been used before.
+// NewKey creates a key pair in the host's folder. The name must not have been used before.
 func (h *Host) NewKey(name string) (Key, error) {
 	file := h.path("keys/client-" + name)
 	if _, err := os.Stat(file); err == nil {
@@ -36,7 +36,7 @@ func (h *Host) NewKey(name string) (Key, error) {
 	return Key{PrivateFile: file, Public: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public)))}, nil
 }
 
-// writeHostKey makes the server's key and the known_hosts file that clients check it with.
+// writeHostKey creates the server's key and the known_hosts file for clients.
 func (h *Host) writeHostKey() error {
 	public, err := writeKey(h.path(hostKey))
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// errEnded reports that the process ended before it answered.
+// errEnded means that the process exited before it responded.
 var errEnded = errors.New("the process ended")
 
-// pollInterval is how often a started process is asked whether it answers.
+// pollInterval is how often to check whether a started process responds.
 const pollInterval = 50 * time.Millisecond
 
-// giteaModule is the module that holds the program's templates.
+// giteaModule is the module that contains the program's templates.
 const giteaModule = "code.gitea.io/gitea"
 
-// staticRoot is the pinned module's folder in the module cache.
+// staticRoot returns the pinned module's folder in the module cache.
 func staticRoot(ctx context.Context, o Options) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", giteaModule)
 	cmd.Dir = o.ModuleDir
@@ -39,7 +39,7 @@ func staticRoot(ctx context.Context, o Options) (string, error) {
 	return module.Dir, nil
 }
 
-// launch starts the process and waits until it answers.
+// launch starts the process and waits until it responds.
 func (h *Host) launch(ctx context.Context) error {
 	log, err := os.Create(h.path("gitea.log"))
 	if err != nil {
@@ -47,7 +47,7 @@ func (h *Host) launch(ctx context.Context) error {
 	}
 	defer log.Close()
 
-	// A context of its own, so that Close can end the process before ctx ends.
+	// A separate context, so that Close can stop the process before ctx is done.
 	running, stop := context.WithCancel(ctx)
 	cmd := h.command(running, "web")
 	cmd.Stdout, cmd.Stderr = log, log
@@ -107,21 +107,21 @@ func (h *Host) logEnd() string {
 	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
 }
 
-// command is one run of the program on the host's folder.
+// command returns one run of the program in the host's folder.
 func (h *Host) command(ctx context.Context, args ...string) *exec.Cmd {
 	args = append(args, "--config", h.path("custom/conf/app.ini"), "--work-path", h.options.Dir)
 	cmd := h.options.Command(ctx, h.options.Binary, args...)
 	cmd.Dir = h.options.Dir
 	cmd.Env = append(cleanEnv(cmd.Environ()),
 		"HOME="+h.path("home"),
-		// Gitea refuses to run as root otherwise. Its folder is ours alone, and it listens on loopback only.
+		// Gitea refuses to run as root otherwise. Its folder is private, and it listens on loopback only.
 		"GITEA_I_AM_BEING_UNSAFE_RUNNING_AS_ROOT=true",
 		"NO_PROXY=127.0.0.1,localhost",
 	)
 	return cmd
 }
 
-// cleanEnv leaves out what would point git, or Gitea, at the repository or settings of whoever runs the sandbox.
+// cleanEnv removes what would make git, or Gitea, use the repository or settings of the user who runs the sandbox.
 func cleanEnv(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
 		return strings.HasPrefix(entry, "GIT_") || strings.HasPrefix(entry, "GITEA_") || strings.HasPrefix(entry, "SSH_")

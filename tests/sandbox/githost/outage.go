@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// Restart brings a host back that was closed: at the same addresses, with all that it had. Ending ctx ends the process.
+// Restart restarts a closed host: at the same addresses, with all its data. The process is killed when ctx is done.
 func (h *Host) Restart(ctx context.Context) error {
 	if h.stop != nil {
 		return fmt.Errorf("the Git host at %s is running", h.URL)
@@ -14,10 +14,10 @@ func (h *Host) Restart(ctx context.Context) error {
 	return h.launch(ctx)
 }
 
-// Pause freezes the process: connections are accepted by the system, and nobody answers.
+// Pause freezes the process: the system accepts connections, but they get no response.
 func (h *Host) Pause() error { return h.signal(syscall.SIGSTOP) }
 
-// Continue lets a frozen process go on.
+// Continue resumes a frozen process.
 func (h *Host) Continue() error { return h.signal(syscall.SIGCONT) }
 
 func (h *Host) signal(s syscall.Signal) error {

@@ -7,7 +7,7 @@ import (
 	"net/url"
 )
 
-// PullRequest is one as Gitea has it.
+// PullRequest is a pull request as Gitea returns it.
 type PullRequest struct {
 	Number int    `json:"number"`
 	URL    string `json:"html_url"`
@@ -19,7 +19,7 @@ type PullRequest struct {
 	} `json:"head"`
 }
 
-// PullRequests are all of a repository, the newest first.
+// PullRequests returns all of a repository, the newest first.
 func (h *Host) PullRequests(ctx context.Context, r Repository) ([]PullRequest, error) {
 	var found []PullRequest
 	if err := h.call(ctx, h.Admin, http.MethodGet, r.path()+"/pulls?state=all", nil, &found); err != nil {
@@ -28,7 +28,7 @@ func (h *Host) PullRequests(ctx context.Context, r Repository) ([]PullRequest, e
 	return found, nil
 }
 
-// MergePullRequest merges one by a merge commit.
+// MergePullRequest merges one with a merge commit.
 func (h *Host) MergePullRequest(ctx context.Context, r Repository, number int) error {
 	err := h.call(ctx, h.Admin, http.MethodPost, fmt.Sprintf("%s/pulls/%d/merge", r.path(), number), map[string]any{"Do": "merge"}, nil)
 	if err != nil {
@@ -37,7 +37,7 @@ func (h *Host) MergePullRequest(ctx context.Context, r Repository, number int) e
 	return nil
 }
 
-// OpenPullRequest asks for branch head to be merged into base.
+// OpenPullRequest opens a pull request to merge branch head into base.
 func (h *Host) OpenPullRequest(ctx context.Context, r Repository, title, head, base string) (PullRequest, error) {
 	return h.OpenPullRequestAs(ctx, h.Admin, r, title, head, base)
 }
@@ -62,13 +62,13 @@ func (h *Host) ClosePullRequest(ctx context.Context, r Repository, number int) e
 	return nil
 }
 
-// Comment is one on a pull request as Gitea has it.
+// Comment is a comment on a pull request as Gitea returns it.
 type Comment struct {
 	ID   int64  `json:"id"`
 	Body string `json:"body"`
 }
 
-// Comments are those on a pull request, the oldest first.
+// Comments returns those on a pull request, the oldest first.
 func (h *Host) Comments(ctx context.Context, r Repository, number int) ([]Comment, error) {
 	var found []Comment
 	if err := h.call(ctx, h.Admin, http.MethodGet, fmt.Sprintf("%s/issues/%d/comments", r.path(), number), nil, &found); err != nil {
@@ -77,7 +77,7 @@ func (h *Host) Comments(ctx context.Context, r Repository, number int) ([]Commen
 	return found, nil
 }
 
-// Fork lets a user read a repository and makes a fork of it.
+// Fork allows a user to read a repository and forks it.
 func (h *Host) Fork(ctx context.Context, u User, r Repository) (Repository, error) {
 	err := h.call(ctx, h.Admin, http.MethodPut, r.path()+"/collaborators/"+url.PathEscape(u.Name), map[string]any{"permission": "read"}, nil)
 	if err == nil {

@@ -7,10 +7,10 @@ import (
 	"net/url"
 )
 
-// Repository says how a repository is reached.
+// Repository contains the URLs of a repository.
 type Repository struct {
 	Owner, Name string
-	// HTTPURL needs a user and password (or token) to push, and to read a private one.
+	// HTTPURL requires a user and password (or token) to push, and to read a private one.
 	HTTPURL string
 	// SSHURL has the form ssh://git@host:port/owner/name.git.
 	SSHURL string
@@ -20,7 +20,7 @@ func (r Repository) path() string {
 	return "/repos/" + url.PathEscape(r.Owner) + "/" + url.PathEscape(r.Name)
 }
 
-// CreateRepo makes an empty private repository, whose default branch will be main.
+// CreateRepo creates an empty private repository, whose default branch will be main.
 func (h *Host) CreateRepo(ctx context.Context, owner, name string) (Repository, error) {
 	r := Repository{
 		Owner:   owner,
@@ -36,7 +36,7 @@ func (h *Host) CreateRepo(ctx context.Context, owner, name string) (Repository, 
 	return r, nil
 }
 
-// AddDeployKey lets a key read one repository over SSH, and push to it if writable.
+// AddDeployKey allows a key to read one repository over SSH, and to push to it if writable.
 func (h *Host) AddDeployKey(ctx context.Context, r Repository, k Key, writable bool) error {
 	err := h.call(ctx, h.Admin, http.MethodPost, r.path()+"/keys",
 		map[string]any{"title": k.PrivateFile, "key": k.Public, "read_only": !writable}, nil)
@@ -46,7 +46,7 @@ func (h *Host) AddDeployKey(ctx context.Context, r Repository, k Key, writable b
 	return nil
 }
 
-// AddWebhook has pushes told to a URL on this machine, signed with the secret (header X-Gitea-Signature).
+// AddWebhook sends pushes to a URL on this machine, signed with the secret (header X-Gitea-Signature).
 func (h *Host) AddWebhook(ctx context.Context, r Repository, target, secret string) error {
 	err := h.call(ctx, h.Admin, http.MethodPost, r.path()+"/hooks", map[string]any{
 		"type":   "gitea",

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Status is one commit status as Gitea tells it.
+// Status is a commit status as Gitea returns it.
 type Status struct {
-	ID          int64     `json:"id"` // grows with each
+	ID          int64     `json:"id"` // increasing
 	State       string    `json:"status"`
 	Context     string    `json:"context"`
 	Description string    `json:"description"`
@@ -21,7 +21,7 @@ type Status struct {
 	Created     time.Time `json:"created_at"`
 }
 
-// Statuses are all statuses ever set on a commit (a full SHA), the oldest first.
+// Statuses returns all statuses ever set on a commit (a full SHA), the oldest first.
 func (h *Host) Statuses(ctx context.Context, owner, name, sha string) ([]Status, error) {
 	r := Repository{Owner: owner, Name: name}
 	var all []Status
@@ -32,7 +32,7 @@ func (h *Host) Statuses(ctx context.Context, owner, name, sha string) ([]Status,
 			return nil, fmt.Errorf("read the statuses of %s in %s/%s: %w", sha, owner, name, err)
 		}
 		if len(found) == 0 {
-			// Gitea sorts by the second, in which there can be many.
+			// Gitea sorts by second, and there can be many in one.
 			slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.ID, b.ID) })
 			return slices.Clip(all), nil
 		}
@@ -40,8 +40,8 @@ func (h *Host) Statuses(ctx context.Context, owner, name, sha string) ([]Status,
 	}
 }
 
-// On are those of some statuses whose context, plumbline/<cluster>/<name>, has a subject behind it,
-// such as "applied"; with an empty one those that have none. Those of other tools are left out.
+// On returns those statuses whose context, plumbline/<cluster>/<name>, is followed by a subject, such as "applied"; if
+// subject is empty, those without one. Those of other tools are omitted.
 func On(subject string, statuses []Status) []Status {
 	const parts = 4
 	var found []Status

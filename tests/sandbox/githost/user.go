@@ -7,15 +7,15 @@ import (
 	"net/url"
 )
 
-// adminName is also the owner of what the sandbox itself makes. ("admin" is a reserved name.)
+// adminName is also the owner of what the sandbox itself creates. ("admin" is a reserved name.)
 const adminName = "sandbox"
 
-// User is an account and a token that may do all that the account may.
+// User is an account with a token that has all of the account's permissions.
 type User struct {
 	Name, Password, Token string
 }
 
-// createAdmin uses the program itself: there is nobody yet who could use the API.
+// createAdmin uses the program itself, because no user of the API exists yet.
 func (h *Host) createAdmin(ctx context.Context) error {
 	h.Admin = User{Name: adminName, Password: secret()}
 	cmd := h.command(ctx, "admin", "user", "create", "--admin", "--must-change-password=false",
@@ -28,7 +28,7 @@ func (h *Host) createAdmin(ctx context.Context) error {
 	return err
 }
 
-// CreateUser makes an account that may own repositories, with a token for everything it may do.
+// CreateUser creates an account that may own repositories, with a token with all of its permissions.
 func (h *Host) CreateUser(ctx context.Context, name string) (User, error) {
 	u := User{Name: name, Password: secret()}
 	err := h.call(ctx, h.Admin, http.MethodPost, "/admin/users", map[string]any{
@@ -44,7 +44,8 @@ func (h *Host) CreateUser(ctx context.Context, name string) (User, error) {
 	return u, err
 }
 
-// Token makes another token of a user, for some of Gitea's scopes, such as "write:repository". The name is unique per user.
+// Token creates another token of a user, for some of Gitea's scopes, such as "write:repository". The name is unique per
+// user.
 func (h *Host) Token(ctx context.Context, u User, name string, scopes ...string) (string, error) {
 	var made struct {
 		Token string `json:"sha1"`
@@ -58,7 +59,7 @@ func (h *Host) Token(ctx context.Context, u User, name string, scopes ...string)
 	return made.Token, nil
 }
 
-// AddUserKey lets a key act as a user over SSH.
+// AddUserKey allows a key to act as a user over SSH.
 func (h *Host) AddUserKey(ctx context.Context, u User, k Key) error {
 	err := h.call(ctx, u, http.MethodPost, "/user/keys", map[string]any{"title": k.Public, "key": k.Public}, nil)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// address is a pod's IP. Nobody can reach it, but it must be there and not be
-// a loopback one, which no Endpoints object may name.
+// address returns a pod's IP. It is not reachable, but must be set and must not be a loopback address, which Endpoints
+// objects reject.
 func address(pod *corev1.Pod) string {
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(pod.UID))

@@ -16,7 +16,7 @@ import (
 // variables are environment variables by name.
 type variables map[string]string
 
-// list is the form that a process takes.
+// list returns the form that a process takes.
 func (v variables) list() []string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(v)) {
@@ -39,8 +39,7 @@ func expand(args []string, env variables) []string {
 	return expanded
 }
 
-// environment is the pod's environment: what the sandbox gives every pod,
-// then envFrom, then env.
+// environment returns the pod's environment: what the sandbox gives every pod, then envFrom, then env.
 func (w *worker) environment(ctx context.Context) (variables, error) {
 	env := variables{"PATH": "/usr/bin:/bin", "NO_PROXY": "127.0.0.1,localhost"}
 	maps.Copy(env, w.options.Env)
@@ -63,8 +62,8 @@ func (w *worker) environment(ctx context.Context) (variables, error) {
 	return env, nil
 }
 
-// runtime sets what only the place where a pod runs can know. Ports are
-// shared here by all pods, so each gets its own, whatever the chart says.
+// runtime sets what depends on where a pod runs. All pods share the machine's ports, so each gets its own, whatever the
+// chart contains.
 func (w *worker) runtime(env variables, home, kubeconfig string, metrics, health int) {
 	env["HOME"] = home
 	env["HOSTNAME"] = w.pod.Name

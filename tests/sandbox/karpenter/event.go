@@ -15,12 +15,12 @@ func recording(client kubernetes.Interface) record.EventBroadcaster {
 	return broadcaster
 }
 
-// kubelet records events as the kubelet of a pod's node.
+// kubelet returns a recorder for events of the kubelet of a pod's node.
 func kubelet(broadcaster record.EventBroadcaster, pod *corev1.Pod) record.EventRecorder {
 	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: pod.Spec.NodeName})
 }
 
-// event is about the pod's container.
+// event records an event about the pod's container.
 func (w *worker) event(kind, reason, message string) {
 	w.recorder.Event(&corev1.ObjectReference{
 		Kind: "Pod", APIVersion: "v1", Namespace: w.pod.Namespace, Name: w.pod.Name, UID: w.pod.UID,

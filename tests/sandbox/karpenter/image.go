@@ -9,11 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ErrNoImage reports that there is no such image.
+// ErrNoImage means that the image does not exist.
 var ErrNoImage = errors.New("not found")
 
-// pull is the program that stands for the pod's image. It takes as long as it
-// takes to build it, as a pull takes time.
+// pull returns the program for the pod's image. It takes as long as its build, as a pull takes time.
 func (w *worker) pull(ctx context.Context) (string, error) {
 	image := w.pod.Spec.Containers[0].Image
 	w.event(corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", image))
@@ -25,7 +24,7 @@ func (w *worker) pull(ctx context.Context) (string, error) {
 	return path, nil
 }
 
-// notPulled says so as a kubelet does: first the error, then that it waits.
+// notPulled reports that as a kubelet does: first the error, then that it waits.
 func (w *worker) notPulled(ctx context.Context, err error) {
 	w.event(corev1.EventTypeWarning, "Failed", "Failed to pull image: "+err.Error())
 	w.report(ctx, w.status.waiting(ctx, "ErrImagePull", err.Error()))
@@ -34,7 +33,7 @@ func (w *worker) notPulled(ctx context.Context, err error) {
 	w.report(ctx, w.status.waiting(ctx, "ImagePullBackOff", wait+": ErrImagePull: "+err.Error()))
 }
 
-// imageTag is the tag of registry/name:tag@digest, without a leading v.
+// imageTag returns the tag of registry/name:tag@digest, without a leading v.
 func imageTag(image string) string {
 	name, _, _ := strings.Cut(image, "@")
 	name = name[strings.LastIndex(name, "/")+1:]

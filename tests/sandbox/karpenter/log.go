@@ -17,25 +17,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The logs of a pod's container in the pod's folder, as it runs now and as it
-// ran before its last restart.
+// The logs of a pod's container in the pod's folder, for the current run and for the one before the last restart.
 const (
 	logFile      = "log"
 	previousFile = "log.previous"
 )
 
-// What a kubelet takes of a log as the message of a crash.
+// How much of a log a kubelet uses as the message of a crash.
 const (
 	messageBytes = 2048
 	messageLines = 80
 )
 
-// podDir is the folder of a pod.
+// podDir returns the folder of a pod.
 func podDir(dir, namespace, name string) string {
 	return filepath.Join(dir, namespace+"_"+name)
 }
 
-// turnLog puts the log of the last run aside.
+// turnLog renames the log of the last run.
 func turnLog(dir string) error {
 	err := os.Rename(filepath.Join(dir, logFile), filepath.Join(dir, previousFile))
 	if errors.Is(err, fs.ErrNotExist) { // it is the first run
@@ -44,13 +43,13 @@ func turnLog(dir string) error {
 	return err
 }
 
-// tail are the last lines of a log.
+// tail returns the last lines of a log.
 func tail(log []byte, lines int) []byte {
 	all := slices.Collect(bytes.Lines(log))
 	return bytes.Join(all[max(0, len(all)-lines):], nil)
 }
 
-// terminationMessage is the end of the log, if the pod asks for that.
+// terminationMessage returns the end of the log, if the pod asks for that.
 func (w *worker) terminationMessage(code int) string {
 	if code == 0 || w.pod.Spec.Containers[0].TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
 		return ""
@@ -63,7 +62,7 @@ func (w *worker) terminationMessage(code int) string {
 	return string(log[max(0, len(log)-messageBytes):])
 }
 
-// Logs answers for the logs of the pods, as the kubelet's server does.
+// Logs serves the logs of the pods, like the kubelet's server.
 type Logs struct {
 	// Port is the kubelet's port on 127.0.0.1.
 	Port int
@@ -77,7 +76,7 @@ func ServeLogs(dir string) (*Logs, error) {
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", func(w http.ResponseWriter, r *http.Request) {
 		serveLog(w, r, podDir(dir, r.PathValue("namespace"), r.PathValue("pod")))
 	})
-	server := httptest.NewTLSServer(mux) // nobody verifies the certificate
+	server := httptest.NewTLSServer(mux) // the certificate is not verified
 	_, port, _ := strings.Cut(server.Listener.Addr().String(), ":")
 	number, err := strconv.Atoi(port)
 	if err != nil {
@@ -87,10 +86,10 @@ func ServeLogs(dir string) (*Logs, error) {
 	return &Logs{Port: number, server: server}, nil
 }
 
-// Close ends the server.
+// Close stops the server.
 func (l *Logs) Close() { l.server.Close() }
 
-// serveLog knows the parameters of `kubectl logs` that speak of the past.
+// serveLog supports the parameters of `kubectl logs` for past lines.
 func serveLog(w http.ResponseWriter, r *http.Request, dir string) {
 	query := r.URL.Query()
 	if query.Get("follow") == "true" {
@@ -120,7 +119,7 @@ func serveLog(w http.ResponseWriter, r *http.Request, dir string) {
 	_, _ = w.Write(log[:min(size, len(log))])
 }
 
-// number is a limit, which there is none of without a text.
+// number parses a limit; an empty text means no limit.
 func number(text string) (int, error) {
 	if text == "" {
 		return math.MaxInt, nil

@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// probeEvery is shorter than a kubelet's period, and there is no initial
-	// delay: the process says itself when it is ready.
+	// probeEvery is shorter than a kubelet's period, and there is no initial delay: the process itself reports when it
+	// is ready.
 	probeEvery   = 200 * time.Millisecond
 	probeTimeout = 5 * time.Second
 	// probeFailures in a row make a ready pod unready.
 	probeFailures = 3
 )
 
-// probe asks whether a program is ready.
+// probe checks whether a program is ready.
 type probe struct {
 	client   *http.Client
 	url      string
 	ready    bool
 	failures int
-	err      error // of the last time, nil if it succeeded
+	err      error // of the last probe, nil if it succeeded
 
-	complainAt time.Time     // not before
+	complainAt time.Time     // not before this time
 	period     time.Duration // of complaints
 }
 
@@ -50,7 +50,7 @@ func newProbe(pod *corev1.Pod, health string, now time.Time) *probe {
 	}
 }
 
-// ask reports whether the program is ready, and whether that is news.
+// ask reports whether the program is ready, and whether that has changed.
 func (p *probe) ask(ctx context.Context) (ready, changed bool) {
 	if p.err = p.try(ctx); p.err == nil {
 		changed = !p.ready
@@ -65,8 +65,7 @@ func (p *probe) ask(ctx context.Context) (ready, changed bool) {
 	return p.ready, false
 }
 
-// complaint is what a kubelet would say of the last failure in an event, no
-// sooner and no more often than the pod's probe is due.
+// complaint returns a kubelet's event for the last failure, no sooner and no more often than the pod's probe is due.
 func (p *probe) complaint(now time.Time) string {
 	if p.err == nil || now.Before(p.complainAt) {
 		return ""

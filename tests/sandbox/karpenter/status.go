@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// status writes one pod's status. It is used by one goroutine.
+// status writes one pod's status. It is not safe for concurrent use.
 type status struct {
 	client    kubernetes.Interface
 	pod       *corev1.Pod
@@ -46,7 +46,7 @@ func (s *status) ready(ctx context.Context, ready bool) error {
 	return s.write(ctx, corev1.PodRunning, state, ready)
 }
 
-// crashed reports that the process has ended by itself and will be started again.
+// crashed reports that the process has exited on its own and will be restarted.
 func (s *status) crashed(ctx context.Context, code int, message string) error {
 	s.restarts++
 	reason := "Error"
@@ -70,7 +70,7 @@ func (s *status) write(ctx context.Context, phase corev1.PodPhase, state corev1.
 		s.pod.Status.StartTime = &metav1.Time{Time: time.Now()}
 	}
 	patch := map[string]any{
-		"metadata": map[string]any{"uid": s.pod.UID}, // of this pod, not of one that took its name
+		"metadata": map[string]any{"uid": s.pod.UID}, // of this pod, not of another one with its name
 		"status": corev1.PodStatus{
 			Phase: phase, HostIP: s.hostIP, PodIP: s.podIP,
 			HostIPs: []corev1.HostIP{{IP: s.hostIP}}, PodIPs: []corev1.PodIP{{IP: s.podIP}},
@@ -103,7 +103,7 @@ func (s *status) conditions(ready bool) []corev1.PodCondition {
 	}
 }
 
-// turn keeps the time of a condition's last change.
+// turn keeps the transition time of a condition that has not changed.
 func (s *status) turn(kind corev1.PodConditionType, on bool) corev1.PodCondition {
 	value := corev1.ConditionFalse
 	if on {

@@ -69,7 +69,7 @@ func deployment() *appsv1.Deployment {
 	}
 }
 
-// controlPlane starts one with a Ready node, whose kubelet has the port.
+// controlPlane starts one with a Ready node, whose kubelet listens on the port.
 func controlPlane(t *testing.T, kubelet int) (*kube.ControlPlane, *process.Group) {
 	t.Helper()
 	builder, err := binaries.Here(os.Stderr)

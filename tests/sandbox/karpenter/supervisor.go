@@ -20,25 +20,23 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
 
-// Selector finds the pods of the chart's Deployment, whatever its namespace.
+// Selector selects the pods of the chart's Deployment, in any namespace.
 const Selector = "app.kubernetes.io/name=karpenter"
 
-// Options say what a Supervisor runs.
+// Options specify what a Supervisor runs.
 type Options struct {
 	Client   kubernetes.Interface
 	Programs Starter
 	// Credentials writes a pod's kubeconfig.
 	Credentials Credentials
-	// Pull finds the program that stands for an image with a tag, which has no
-	// leading v here. The error may be ErrNoImage.
+	// Pull returns the program for an image with a tag, without a leading v. The error may be ErrNoImage.
 	Pull func(ctx context.Context, tag string) (path string, err error)
-	// Env is what a pod gets besides its own environment, as from a pod
-	// identity agent: AWS endpoint, region and credentials. The pod's own
-	// goes before it.
+	// Env is added to a pod's own environment, as by a pod identity agent: AWS endpoint, region and credentials. The
+	// pod's own takes precedence.
 	Env map[string]string
-	// Dir gets a folder for each pod: its log and its kubeconfig.
+	// Dir contains a folder for each pod, with its log and its kubeconfig.
 	Dir string
-	// Logger says what is started and stopped. Optional.
+	// Logger logs what is started and stopped. Optional.
 	Logger *slog.Logger
 }
 
@@ -47,8 +45,8 @@ type Starter interface {
 	Start(process.Spec) (*process.Process, error)
 }
 
-// Credentials writes, at path, a kubeconfig of a ServiceAccount whose token
-// is bound to the pod; kube.ControlPlane does.
+// Credentials writes, at path, a kubeconfig of a ServiceAccount whose token is bound to the pod; kube.ControlPlane
+// implements it.
 type Credentials interface {
 	ServiceAccountKubeconfig(ctx context.Context, path, namespace, name string, pod *corev1.Pod) error
 }
@@ -64,8 +62,7 @@ type Supervisor struct {
 	workers map[types.UID]*worker
 }
 
-// Start returns once the pods that are there are known. Ending ctx ends the
-// processes at once; Stop does, too, and waits for it.
+// Start returns once the existing pods are known. If ctx is done, the processes are killed; Stop kills them and waits.
 func Start(ctx context.Context, options Options) (*Supervisor, error) {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
@@ -98,7 +95,7 @@ func (s *Supervisor) watch(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends all processes. The pods stay as they are.
+// Stop kills all processes. The pods stay as they are.
 func (s *Supervisor) Stop() {
 	s.cancel()
 	s.mu.Lock()
@@ -117,7 +114,7 @@ func (s *Supervisor) seen(ctx context.Context, object any) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ctx.Err() != nil { // Stop has ended what there is
+	if ctx.Err() != nil { // Stop has stopped the existing ones
 		return
 	}
 	w := s.workers[pod.UID]
@@ -165,7 +162,7 @@ type Instance struct {
 	Log string
 }
 
-// Instances are the controllers that run now.
+// Instances returns the running controllers.
 func (s *Supervisor) Instances() []Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,11 +175,11 @@ func (s *Supervisor) Instances() []Instance {
 	return all
 }
 
-// Pause stops the processes of the controllers with SIGSTOP, as a controller that hangs: its probes are still answered, so
-// that its pods stay Ready. Continue lets them go on.
+// Pause stops the processes of the controllers with SIGSTOP, like a controller that hangs: its probes still succeed, so
+// its pods stay Ready. Continue resumes them.
 func (s *Supervisor) Pause() error { return s.signal(syscall.SIGSTOP, true) }
 
-// Continue lets paused controllers go on.
+// Continue resumes paused controllers.
 func (s *Supervisor) Continue() error { return s.signal(syscall.SIGCONT, false) }
 
 func (s *Supervisor) signal(sent syscall.Signal, paused bool) error {

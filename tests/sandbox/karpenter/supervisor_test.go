@@ -29,8 +29,8 @@ const (
 	name      = "karpenter"
 )
 
-// TestMain lets the test binary play the controller: it writes its
-// environment down, crashes at its first start, and is ready at the second.
+// TestMain makes the test binary act as the controller: it writes its environment to a file, crashes at its first
+// start, and is ready at the second.
 func TestMain(m *testing.M) {
 	if setting("PLAY_CONTROLLER") != "" {
 		os.Exit(playController())
@@ -56,13 +56,13 @@ func playController() int {
 	return 1
 }
 
-// setting is a variable of the environment that the supervisor gave.
+// setting returns a variable of the environment that the supervisor has set.
 func setting(name string) string {
 	value, _ := os.LookupEnv(name)
 	return value
 }
 
-// pull has one image.
+// pull knows one image.
 func pull(_ context.Context, tag string) (string, error) {
 	if tag != "1.14.1" {
 		return "", karpenter.ErrNoImage
@@ -144,7 +144,7 @@ func TestSupervisor(t *testing.T) {
 	})
 }
 
-// checkLogs reads what the program has said, by way of the API server.
+// checkLogs reads the program's output through the API server.
 func checkLogs(t *testing.T, c *kube.ControlPlane, pod string) {
 	t.Helper()
 	two := int64(2)

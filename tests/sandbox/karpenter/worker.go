@@ -18,14 +18,14 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
 
-// After a crash the program is started again after one second, then two, and
-// so on up to half a minute. A kubelet would take ten times as long.
+// After a crash, the program is restarted after one second, then two, and so on up to half a minute. A kubelet takes
+// ten times as long.
 var backoff = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Cap: 30 * time.Second}
 
-// correctEvery is how long what was written last is given to be seen.
+// correctEvery is how long to wait until the last write is visible.
 const correctEvery = 2 * time.Second
 
-// worker runs one pod from its binding to its end.
+// worker runs one pod from its binding to its deletion.
 type worker struct {
 	options  Options
 	pod      *corev1.Pod
@@ -33,13 +33,13 @@ type worker struct {
 	recorder record.EventRecorder
 
 	instance atomic.Pointer[Instance]
-	// unready reports that the pod is shown as not Ready: kube-controller-manager writes that where its node was
-	// not heard of for a while, and a kubelet corrects it.
+	// unready is true if the pod is shown as not Ready: kube-controller-manager writes that if its node was silent for
+	// a while, and a kubelet corrects it.
 	unready atomic.Bool
-	// paused reports that the process is stopped, and its probes are answered all the same.
+	// paused is true if the process is stopped, but its probes succeed anyway.
 	paused    atomic.Bool
-	ending    chan struct{} // closed when the pod is told to go
-	gone      chan struct{} // closed when the pod is no more
+	ending    chan struct{} // closed when the pod has to terminate
+	gone      chan struct{} // closed when the pod is gone
 	endOnce   sync.Once
 	goneOnce  sync.Once
 	graceTime time.Duration
@@ -58,14 +58,14 @@ func newWorker(options Options, pod *corev1.Pod, recorder record.EventRecorder) 
 
 func (w *worker) dir() string { return podDir(w.options.Dir, w.pod.Namespace, w.pod.Name) }
 
-// shown notes how the API server shows the pod.
+// shown records the pod as the API server shows it.
 func (w *worker) shown(pod *corev1.Pod) {
 	w.unready.Store(slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue
 	}))
 }
 
-// terminate asks the program to end within grace.
+// terminate asks the program to exit within grace.
 func (w *worker) terminate(grace time.Duration) {
 	w.endOnce.Do(func() {
 		w.graceTime = grace
@@ -73,10 +73,10 @@ func (w *worker) terminate(grace time.Duration) {
 	})
 }
 
-// kill ends the program now.
+// kill kills the program immediately.
 func (w *worker) kill() { w.goneOnce.Do(func() { close(w.gone) }) }
 
-// run starts the program and starts it again until the pod goes.
+// run starts and restarts the program until the pod is deleted.
 func (w *worker) run(ctx context.Context) {
 	for pause := backoff; !w.isOver(ctx); w.rest(ctx, pause.Step()) {
 		if err := w.status.locate(ctx); err != nil {
@@ -88,7 +88,7 @@ func (w *worker) run(ctx context.Context) {
 	w.conclude(ctx)
 }
 
-// once runs the program from the pull of its image to its end.
+// once runs the program, from the pull of its image until it exits.
 func (w *worker) once(ctx context.Context) {
 	log := w.options.Logger.With("pod", w.pod.Namespace+"/"+w.pod.Name)
 	if w.status.restarts == 0 {
@@ -118,7 +118,7 @@ func (w *worker) once(ctx context.Context) {
 	}
 }
 
-// start starts the program, with ports and credentials of its own.
+// start starts the program, with its own ports and credentials.
 func (w *worker) start(ctx context.Context, binary string) (*process.Process, error) {
 	dir := w.dir()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -160,8 +160,7 @@ func (w *worker) start(ctx context.Context, binary string) (*process.Process, er
 	return p, nil
 }
 
-// follow reports readiness until the program has ended, and ends it when the
-// pod goes.
+// follow reports readiness until the program has exited, and stops it when the pod is deleted.
 func (w *worker) follow(ctx context.Context, p *process.Process) {
 	w.report(ctx, w.status.running(ctx))
 	probe := newProbe(w.pod, w.instance.Load().Health, time.Now())
@@ -197,7 +196,7 @@ func (w *worker) follow(ctx context.Context, p *process.Process) {
 	}
 }
 
-// conclude tells the API server that nothing of the pod runs any more.
+// conclude reports to the API server that nothing of the pod runs any more.
 func (w *worker) conclude(ctx context.Context) {
 	if ctx.Err() != nil || closed(w.gone) {
 		return

@@ -14,14 +14,13 @@ import (
 	"time"
 )
 
-// The files of the audit, in a control plane's folder.
+// The files of the audit log, in a control plane's folder.
 const (
 	auditPolicyFile = "audit-policy.yaml"
 	auditLogFile    = "audit.log"
 )
 
-// auditPolicy has every write to the objects that stories count noted once,
-// when it is answered.
+// auditPolicy logs every write to the objects that stories count once, when it is answered.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -36,7 +35,7 @@ rules:
       - {group: apps, resources: [deployments]}
 `
 
-// auditEverything has every request of some users noted, too; auditNothing ends a policy.
+// auditEverything also logs every request of some users; auditNothing is the end of a policy.
 const (
 	auditEverything = `  - level: Metadata
     users: [%s]
@@ -45,10 +44,10 @@ const (
 `
 )
 
-// counted are the groups of the objects that stories count the writes to. Of apps it is Deployments.
+// counted are the groups of the objects whose writes stories count. In apps, only Deployments.
 var counted = []string{"karpenter.sh", "karpenter.k8s.aws", "plumbline.dev", "apiextensions.k8s.io"}
 
-// Writes reports whether a request is a write to what stories count.
+// Writes reports whether a request is a write that stories count.
 func (r Request) Writes() bool {
 	switch r.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":
@@ -57,9 +56,9 @@ func (r Request) Writes() bool {
 	return false
 }
 
-// Request is one request of someone, as the API server's audit has it.
+// Request is a request in the API server's audit log.
 type Request struct {
-	Time        time.Time // of the answer
+	Time        time.Time // of the response
 	User        string
 	Verb        string
 	Group       string
@@ -68,13 +67,13 @@ type Request struct {
 	Namespace   string
 	Name        string
 	URI         string
-	Code        int // of the answer
+	Code        int // of the response
 }
 
 // Write is a Request to change something.
 type Write = Request
 
-// String is "patch nodepools.karpenter.sh/general: 200".
+// String returns the request as "patch nodepools.karpenter.sh/general: 200".
 func (r Request) String() string {
 	what := r.Resource + "." + r.Group + "/" + r.Name
 	if r.Subresource != "" {
@@ -83,7 +82,7 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s: %d", r.Verb, what, r.Code)
 }
 
-// auditEvent is what is read of an audit.k8s.io/v1 Event.
+// auditEvent is the relevant part of an audit.k8s.io/v1 Event.
 type auditEvent struct {
 	Verb       string
 	RequestURI string
@@ -116,9 +115,8 @@ func (c *ControlPlane) auditFlags() []string {
 	}
 }
 
-// Writes are all writes so far to NodePools, NodeClaims, EC2NodeClasses,
-// NodeSyncs, CRDs and Deployments, in the order in which they were answered,
-// refused ones too. With Options.AuditPolicy they are what that has noted.
+// Writes returns all writes so far to NodePools, NodeClaims, EC2NodeClasses, NodeSyncs, CRDs and Deployments, in the
+// order of their responses, including denied ones. With Options.AuditPolicy, it returns what that has logged.
 func (c *ControlPlane) Writes() ([]Write, error) {
 	all, _, err := c.Audit(0)
 	if c.options.AuditPolicy == "" {
@@ -127,12 +125,11 @@ func (c *ControlPlane) Writes() ([]Write, error) {
 	return all, err
 }
 
-// Audit are the requests in the audit's log from a byte of it on, and the byte
-// after the last one: what to go on from.
+// Audit returns the requests in the audit log from a byte on, and the byte after the last one, from which to continue.
 func (c *ControlPlane) Audit(from int64) (requests []Request, next int64, err error) {
 	file, err := os.Open(filepath.Join(c.options.Dir, auditLogFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, from, nil // nothing has been noted yet
+		return nil, from, nil // nothing has been logged yet
 	}
 	if err != nil {
 		return nil, from, fmt.Errorf("read the API server's audit: %w", err)
@@ -143,7 +140,7 @@ func (c *ControlPlane) Audit(from int64) (requests []Request, next int64, err er
 	}
 	for lines := bufio.NewReader(file); ; {
 		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) { // a line without an end is still being written
+		if errors.Is(err, io.EOF) { // an incomplete line is still being written
 			return requests, from, nil
 		}
 		if err != nil {

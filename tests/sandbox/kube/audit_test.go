@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
 )
 
-// writes shows that the audit tells who wrote what, and whether it was let.
+// writes checks that the audit log shows who wrote what, and whether it was allowed.
 func writes(t *testing.T, c *kube.ControlPlane) {
 	labels := map[string]string{"app": "audited"}
 	d := &appsv1.Deployment{

@@ -10,12 +10,10 @@ import (
 	"time"
 )
 
-// validity is how long the certificates of a sandbox hold; a prepared
-// snapshot keeps its authority that long.
+// validity is how long the certificates of a sandbox are valid; a prepared snapshot keeps its authority that long.
 const validity = 10 * 365 * 24 * time.Hour
 
-// serviceIP is the first address of ServiceCIDR: the one of the Service
-// "kubernetes".
+// serviceIP is the first address of ServiceCIDR: that of the Service "kubernetes".
 const serviceIP = "10.100.0.1"
 
 // makeAuthority writes a new certificate authority.

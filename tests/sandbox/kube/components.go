@@ -11,10 +11,10 @@ import (
 // ServiceCIDR is the range of Service addresses.
 const ServiceCIDR = "10.100.0.0/16"
 
-// Issuer is that of service-account tokens.
+// Issuer is the issuer of service-account tokens.
 const Issuer = "https://kubernetes.default.svc.cluster.local"
 
-// component is the Spec of one part of the multi-call binary.
+// component returns the Spec of one part of the multi-call binary.
 func (c *ControlPlane) component(name string, args ...string) process.Spec {
 	return process.Spec{
 		Name: name,
@@ -26,7 +26,7 @@ func (c *ControlPlane) component(name string, args ...string) process.Spec {
 	}
 }
 
-// versioned is the Spec of a part that can emulate an older version.
+// versioned returns the Spec of a part that can emulate an older version.
 func (c *ControlPlane) versioned(name string, args ...string) process.Spec {
 	if v := c.options.EmulatedVersion; v != "" {
 		args = append(args, "--emulated-version="+v)
@@ -47,12 +47,12 @@ func (c *ControlPlane) apiServer(port, etcd int) process.Spec {
 		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", etcd),
 		"--bind-address=127.0.0.1",
 		"--advertise-address=127.0.0.1",
-		"--endpoint-reconciler-type=none", // it refuses loopback addresses
+		"--endpoint-reconciler-type=none", // it rejects loopback addresses
 		fmt.Sprintf("--secure-port=%d", port),
 		"--service-cluster-ip-range="+ServiceCIDR,
 		"--authorization-mode=Node,RBAC",
 		"--allow-privileged=true",
-		// A kubelet that answers is on this machine, which is no node's own address.
+		// A responding kubelet is on this machine, which is not any node's own address.
 		"--kubelet-preferred-address-types=ExternalIP",
 		"--token-auth-file="+c.pki(tokensFile),
 		"--client-ca-file="+c.pki(caCertFile),
@@ -66,9 +66,8 @@ func (c *ControlPlane) apiServer(port, etcd int) process.Spec {
 	return c.versioned("kube-apiserver", args...)
 }
 
-// controllerManager runs the usual controllers. What a cloud would do is done
-// by the sandbox's nodes. The attach-detach controller and the volume binder
-// look more often than once a minute, as stories are short.
+// controllerManager runs the usual controllers. The sandbox's nodes do what a cloud would do. The attach-detach
+// controller and the volume binder run more often than once a minute, as stories are short.
 func (c *ControlPlane) controllerManager() process.Spec {
 	controllers := strings.Join(append([]string{"*"}, c.options.WithoutControllers...), ",-")
 	if len(c.options.Controllers) > 0 {
@@ -106,7 +105,7 @@ func (c *ControlPlane) pki(file string) string {
 	return filepath.Join(c.options.Dir, pkiDir, file)
 }
 
-// kubeconfig is the path of a user's kubeconfig.
+// kubeconfig returns the path of a user's kubeconfig.
 func (c *ControlPlane) kubeconfig(user string) string {
 	return filepath.Join(c.options.Dir, strings.ReplaceAll(user, ":", "-")+".kubeconfig")
 }

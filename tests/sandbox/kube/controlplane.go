@@ -20,37 +20,34 @@ const (
 	pkiDir  = "pki"
 )
 
-// stopGrace is how long each part may take to end.
+// stopGrace is how long each part may take to exit.
 const stopGrace = 5 * time.Second
 
-// Options say how to start a control plane.
+// Options specify how to start a control plane.
 type Options struct {
 	// Binary is the multi-call binary of tests/sandbox/bin/kubernetes.
 	Binary string
-	// Dir holds everything; it may hold etcd and pki of an earlier one.
+	// Dir contains everything; it may contain etcd and pki of an earlier one.
 	Dir string
 	// Programs starts the parts.
 	Programs Starter
-	// EmulatedVersion is the minor version of Kubernetes, such as 1.33, that all
-	// parts behave as. The server's version says so in its emulation fields; the
-	// others go on to say what the binary is. Optional: none.
+	// EmulatedVersion is the minor version of Kubernetes, such as 1.33, that all parts emulate. It is in the emulation
+	// fields of the server's version; the other fields still contain the binary's version. Optional: none.
 	EmulatedVersion string
-	// AuditPolicy says what the audit notes. Optional: the default is what Writes
-	// says.
+	// AuditPolicy specifies what is audited. Optional: the default is what Writes documents.
 	AuditPolicy string
-	// AuditUsers are users all of whose requests Audit returns, reads included. Not with AuditPolicy.
+	// AuditUsers are users whose requests Audit returns, including reads. Not with AuditPolicy.
 	AuditUsers []string
-	// Controllers are those of the controller manager to run, by the names of its
-	// --controllers flag; none means the usual ones.
+	// Controllers are those of the controller manager to run, by the names of its --controllers flag; if empty, the
+	// usual ones.
 	Controllers []string
-	// WithoutControllers are controllers of the controller manager to leave
-	// out, by the names of its --controllers flag.
+	// WithoutControllers are controllers of the controller manager to omit, by the names of its --controllers flag.
 	WithoutControllers []string
-	// AdminGroups are groups of the administrator beside system:masters.
+	// AdminGroups are groups of the administrator in addition to system:masters.
 	AdminGroups []string
-	// WithoutScheduler leaves the scheduler out.
+	// WithoutScheduler omits the scheduler.
 	WithoutScheduler bool
-	// Logger says what is done. Optional.
+	// Logger logs what is done. Optional.
 	Logger *slog.Logger
 }
 
@@ -63,8 +60,7 @@ type Starter interface {
 type ControlPlane struct {
 	// Endpoint is the API server's URL, https://127.0.0.1:PORT.
 	Endpoint string
-	// CertificateAuthority is the PEM of the authority that signed the API
-	// server's certificate.
+	// CertificateAuthority is the PEM of the authority that signed the API server's certificate.
 	CertificateAuthority []byte
 	// Kubeconfig is the path of the administrator's kubeconfig.
 	Kubeconfig string
@@ -74,11 +70,10 @@ type ControlPlane struct {
 	Client kubernetes.Interface
 
 	options Options
-	parts   []*process.Process // in the order of their start
+	parts   []*process.Process // in start order
 }
 
-// Start starts a control plane and returns when it is ready to be used. On an
-// error, what was started is stopped.
+// Start starts a control plane and returns when it is ready. On an error, it stops what was started.
 func Start(ctx context.Context, options Options) (*ControlPlane, error) {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
@@ -163,8 +158,7 @@ func (c *ControlPlane) run(spec process.Spec) error {
 	return nil
 }
 
-// Stop ends the parts, the last started first, and returns when all have
-// ended: then Dir can be copied.
+// Stop stops the parts, the last started first, and returns when all have exited: then Dir can be copied.
 func (c *ControlPlane) Stop() {
 	for i := len(c.parts) - 1; i >= 0; i-- {
 		c.parts[i].Stop(stopGrace)
@@ -172,7 +166,7 @@ func (c *ControlPlane) Stop() {
 	c.parts = nil
 }
 
-// Kill ends the parts without ceremony: Dir is not worth copying then.
+// Kill kills the parts; Dir must not be copied then.
 func (c *ControlPlane) Kill() {
 	for i := len(c.parts) - 1; i >= 0; i-- {
 		c.parts[i].Stop(0)

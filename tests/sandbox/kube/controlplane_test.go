@@ -21,7 +21,7 @@ import (
 
 const deadline = 30 * time.Second
 
-// start starts a control plane in dir, which may hold an earlier one.
+// start starts a control plane in dir, which may contain an earlier one.
 func start(t *testing.T, dir, emulated string) *kube.ControlPlane {
 	t.Helper()
 	builder, err := binaries.Here(os.Stderr)
@@ -71,8 +71,7 @@ func TestControlPlane(t *testing.T) {
 	again.Kill()
 }
 
-// TestAnOlderVersionIsEmulated asks for what the server reports that it plays, and
-// for an API that came with 1.34.
+// TestAnOlderVersionIsEmulated checks the server's emulated version, and an API that was added in 1.34.
 func TestAnOlderVersionIsEmulated(t *testing.T) {
 	c := start(t, t.TempDir(), "1.33")
 	defer c.Kill()

@@ -27,9 +27,8 @@ const (
 	servingKeyFile  = "serving.key"
 )
 
-// identity is what makes a control plane the same one after a copy: its
-// certificate authority, the key that signs service-account tokens, and the
-// administrator's token.
+// identity is what a copy of a control plane keeps: its certificate authority, the key that signs service-account
+// tokens, and the administrator's token.
 type identity struct {
 	dir   string
 	caPEM []byte
@@ -38,7 +37,7 @@ type identity struct {
 	admin string
 }
 
-// openIdentity reads the identity in dir, or makes one there.
+// openIdentity reads the identity in dir, or creates one.
 func openIdentity(dir string) (*identity, error) {
 	_, err := os.Stat(filepath.Join(dir, caCertFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -8,10 +8,10 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// contextName is the one context of every kubeconfig written here.
+// contextName is the only context of every kubeconfig written here.
 const contextName = "sandbox"
 
-// writeKubeconfig writes a kubeconfig that identifies by a token.
+// writeKubeconfig writes a kubeconfig with a token.
 func writeKubeconfig(path, endpoint string, authority []byte, user, token string) error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters[contextName] = &clientcmdapi.Cluster{Server: endpoint, CertificateAuthorityData: authority}
@@ -24,8 +24,8 @@ func writeKubeconfig(path, endpoint string, authority []byte, user, token string
 	return nil
 }
 
-// restConfig is the administrator's client configuration. The sandbox's own
-// clients are not to be slowed down by client-go's default limits.
+// restConfig returns the administrator's client configuration. It disables client-go's default rate limits for the
+// sandbox's own clients.
 func restConfig(endpoint string, authority []byte, token string) *rest.Config {
 	return &rest.Config{
 		Host:            endpoint,

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Kubectl runs kubectl as the administrator and returns what it printed.
+// Kubectl runs kubectl as the administrator and returns its output.
 func (c *ControlPlane) Kubectl(ctx context.Context, input []byte, args ...string) ([]byte, error) {
 	var out, complaint bytes.Buffer
 	cmd := exec.CommandContext(ctx, c.options.Binary, append([]string{"kubectl"}, args...)...)

@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
 
-// How long the parts may take on a busy machine, and how often to look.
+// How long the parts may take on a busy machine, and how often to check.
 const (
 	etcdTimeout      = 30 * time.Second
 	apiServerTimeout = 90 * time.Second
@@ -36,7 +36,7 @@ func (c *ControlPlane) awaitAPIServer(ctx context.Context) error {
 	})
 }
 
-// await returns when ok is, and no later than a part has ended.
+// await returns when ok returns true, or when a part has exited.
 func (c *ControlPlane) await(ctx context.Context, what string, limit time.Duration, ok func(context.Context) bool) error {
 	err := wait.PollUntilContextTimeout(ctx, lookEvery, limit, true, func(ctx context.Context) (bool, error) {
 		if err := c.Err(); err != nil {
@@ -50,7 +50,7 @@ func (c *ControlPlane) await(ctx context.Context, what string, limit time.Durati
 	return nil
 }
 
-// Err reports whether a part has ended by itself, and how.
+// Err returns an error if a part has exited on its own.
 func (c *ControlPlane) Err() error {
 	for _, p := range c.parts {
 		if ended(p) {

@@ -14,12 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// tokenLife is longer than any sandbox lives: nothing here renews a token.
+// tokenLife is longer than any sandbox lives: tokens are not renewed.
 const tokenLife = 7 * 24 * time.Hour
 
-// ServiceAccountKubeconfig writes, at path, a kubeconfig with a token of the
-// ServiceAccount. With a pod, the token is bound to it as a kubelet's would
-// be, and ends with it.
+// ServiceAccountKubeconfig writes, at path, a kubeconfig with a token of the ServiceAccount. With a pod, the token is
+// bound to it as a kubelet's would be, and expires with it.
 func (c *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, path, namespace, name string, pod *corev1.Pod) error {
 	token, err := c.Token(ctx, namespace, name, pod)
 	if err != nil {
@@ -28,8 +27,8 @@ func (c *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, path, names
 	return writeKubeconfig(path, c.Endpoint, c.CertificateAuthority, name, token)
 }
 
-// Token is a token of a ServiceAccount, bound to a pod if there is one. Its
-// audience is the API server unless others are named.
+// Token returns a token of a ServiceAccount, bound to a pod if there is one. Its audience is the API server unless
+// others are given.
 func (c *ControlPlane) Token(ctx context.Context, namespace, name string, pod *corev1.Pod, audiences ...string) (string, error) {
 	seconds := int64(tokenLife.Seconds())
 	request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{ExpirationSeconds: &seconds, Audiences: audiences}}
@@ -45,7 +44,7 @@ func (c *ControlPlane) Token(ctx context.Context, namespace, name string, pod *c
 	return token.Status.Token, nil
 }
 
-// TokenKey is the public key of the tokens.
+// TokenKey returns the public key of the tokens.
 func (c *ControlPlane) TokenKey() (*ecdsa.PublicKey, error) {
 	data, err := os.ReadFile(c.pki(accountPubFile))
 	if err != nil {

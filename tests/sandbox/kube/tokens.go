@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The users of the token file. The controller manager runs all controllers
-// under its own name here, which needs more than its bootstrap role gives.
+// The users of the token file. The controller manager runs all controllers as itself here, which needs more permissions
+// than its bootstrap role has.
 const (
 	adminUser     = "admin"
 	managerUser   = "system:kube-controller-manager"
@@ -16,9 +16,8 @@ const (
 	masters       = "system:masters"
 )
 
-// writeTokens writes the API server's token file and returns the tokens by
-// user. All but the administrator's are new at each start. The administrator is in
-// some more groups.
+// writeTokens writes the API server's token file and returns the tokens by user. All but the administrator's are new at
+// each start. The administrator is in additional groups.
 func (id *identity) writeTokens(adminGroups []string) (map[string]string, error) {
 	tokens := map[string]string{adminUser: id.admin}
 	groups := map[string]string{adminUser: strings.Join(append([]string{masters}, adminGroups...), ","), managerUser: masters, schedulerUser: ""}

@@ -8,17 +8,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The share of an instance's memory that its kernel and firmware keep, as Karpenter assumes it too
+// memoryOverhead is the share of an instance's memory that its kernel and firmware use, as Karpenter assumes, too
 // (karpenter-provider-aws, setting vmMemoryOverheadPercent).
 const memoryOverhead = 0.075
 
-// Nodes have the root volume of EKS' images, in GiB, of which kubelet keeps some.
+// Nodes have the root volume of EKS' images, in GiB, of which kubelet reserves some.
 const (
 	diskGiB            = 20
 	allocatableDiskGiB = 17
 )
 
-// size is what a machine has.
+// size contains a machine's resources.
 type size struct {
 	VCPU      int
 	MemoryMiB int64
@@ -28,9 +28,9 @@ type size struct {
 	GPUResource corev1.ResourceName
 }
 
-// resources are what a machine's kubelet reports. Reserved is what EKS' images reserve: a share of the CPUs that shrinks with
-// their number, memory by the number of pods, and 100 MiB below which pods are evicted
-// (awslabs/amazon-eks-ami, nodeadm/internal/kubelet).
+// resources returns what a machine's kubelet reports. EKS' images reserve a share of the CPUs that shrinks with their
+// number, memory by the number of pods, and 100 MiB below which pods are evicted (awslabs/amazon-eks-ami,
+// nodeadm/internal/kubelet).
 func (s size) resources() (capacity, allocatable corev1.ResourceList) {
 	memory := int64(math.Ceil(float64(s.MemoryMiB) * (1 - memoryOverhead)))
 	reservedMemory := int64(11*s.MaxPods+255) + 100
@@ -53,7 +53,7 @@ func (s size) resources() (capacity, allocatable corev1.ResourceList) {
 	return capacity, allocatable
 }
 
-// reservedMilliCPU is 6% of the first CPU, 1% of the second, 0.5% of the next two and 0.25% of all others.
+// reservedMilliCPU returns 6% of the first CPU, 1% of the second, 0.5% of the next two and 0.25% of all others.
 func reservedMilliCPU(cpus int) int64 {
 	reserved := 0.0
 	for i := range cpus {

@@ -8,7 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 )
 
-// cloud stands for the simulator: what is attached, and a way to tell of instances.
+// cloud replaces the simulator: it contains what is attached, and can send events of instances.
 type cloud struct {
 	mu       sync.Mutex
 	tell     func(awssim.Event)

@@ -77,7 +77,7 @@ func eventually(t *testing.T, what string, done func(context.Context) bool) {
 	}
 }
 
-// instance is a machine whose user data give it a label and a taint.
+// instance returns a machine whose user data gives it a label and a taint.
 func instance(name string) awssim.Instance {
 	return awssim.Instance{
 		ID: "i-" + name, Type: "m5.large", Zone: "eu-west-1a", ZoneID: "euw1-az1", Arch: "x86_64", VCPU: 2, MemoryMiB: 8 << 10, MaxPods: 29,

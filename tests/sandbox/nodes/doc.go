@@ -1,12 +1,12 @@
-// Package nodes makes Kubernetes Nodes of simulated EC2 instances and keeps them alive, as a kubelet and a
+// Package nodes creates Kubernetes Nodes for simulated EC2 instances and keeps them alive, as a kubelet and a
 // cloud-controller-manager would.
 //
-// In go the simulator's events; out come Nodes. A launched instance registers its Node after a boot time, with the labels and
-// taints that its user data asks for, not Ready yet; from there on kwok plays its kubelet: leases, heartbeats, pods that run
-// and pods that end after a moment. An instance that ends takes its kubelet with it, and its Node is then deleted as a
-// cloud-controller-manager would: by asking, so Karpenter's finalizer on the Node has its say. Two system nodes, a managed node
-// group that Karpenter does not own, are there from the start. Volumes are the business of the package ebs below.
+// Its input is the simulator's events. A launched instance registers its Node after a boot time, with the labels and
+// taints in its user data, not Ready yet; from there on kwok simulates its kubelet: leases, heartbeats, pods that run
+// and pods that terminate after a moment. When an instance terminates, its kubelet stops, and its Node is then deleted
+// as by a cloud-controller-manager: Karpenter's finalizer on the Node applies. Two system nodes, a managed node group
+// that Karpenter does not own, exist from the start. Package ebs below handles volumes.
 //
-// The package never drains, cordons or force-deletes anything, and never touches a Node of an instance that it did not see
-// launched.
+// The package never drains, cordons or force-deletes anything, and never changes a Node of an instance whose launch it
+// did not see.
 package nodes

@@ -12,12 +12,12 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/catalog"
 )
 
-// eventsOfALife is how many events one instance has at most; its channel never blocks the simulator.
+// eventsOfALife is the maximum number of events of one instance; its channel never blocks the simulator.
 const eventsOfALife = 64
 
-// fleet follows every instance from its launch to its end, each in a goroutine of its own.
+// fleet follows every instance from its launch to its termination, each in its own goroutine.
 type fleet struct {
-	ctx            context.Context // the life of all instances, which no single call has
+	ctx            context.Context // the lifetime of all instances, longer than any single call
 	registrar      registrar
 	options        Options
 	kubeletVersion string
@@ -40,7 +40,7 @@ func newFleet(ctx context.Context, o Options, kubeletVersion string) *fleet {
 	}
 }
 
-// handle takes one event of the simulator and never blocks.
+// handle handles one event of the simulator and never blocks.
 func (f *fleet) handle(e awssim.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,14 +64,14 @@ func (f *fleet) handle(e awssim.Event) {
 	}
 }
 
-// gone reports whether an instance was seen to end.
+// gone reports whether an instance was seen to terminate.
 func (f *fleet) gone(instanceID string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.terminated[instanceID]
 }
 
-// wait returns when nothing is followed any more, after the fleet's context has ended.
+// wait returns when nothing is followed any more, after the fleet's context is done.
 func (f *fleet) wait() {
 	f.mu.Lock()
 	f.closed = true
@@ -79,7 +79,8 @@ func (f *fleet) wait() {
 	f.lives.Wait()
 }
 
-// live is an instance's life: it boots once it runs, registers, and at its end stops being a kubelet before its Node goes.
+// live follows an instance: it boots once it runs, registers, and when it terminates its kubelet stops before its Node
+// is deleted.
 func (f *fleet) live(events <-chan awssim.Event) {
 	var boot <-chan time.Time
 	var registered *corev1.Node
@@ -113,7 +114,7 @@ func (f *fleet) register(instance awssim.Instance) *corev1.Node {
 	logger := f.options.Logger.With("instance", instance.ID, "node", instance.PrivateDNSName)
 	wanted, err := parseUserData(instance.UserData)
 	if err != nil {
-		// As in life, nobody but the machine's console hears of it.
+		// As in reality, only the machine's console shows it.
 		logger.Warn("the instance cannot join the cluster", "error", err)
 		return nil
 	}
@@ -129,7 +130,7 @@ func (f *fleet) machine(instance awssim.Instance, wanted join) machine {
 		Name:           instance.PrivateDNSName,
 		InstanceID:     instance.ID,
 		Type:           instance.Type,
-		Arch:           strings.Replace(instance.Arch, "x86_64", "amd64", 1), // EC2's word
+		Arch:           strings.Replace(instance.Arch, "x86_64", "amd64", 1), // EC2's name for it
 		Zone:           instance.Zone,
 		ZoneID:         instance.ZoneID,
 		IP:             instance.PrivateIP,

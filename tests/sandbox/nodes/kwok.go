@@ -15,10 +15,10 @@ import (
 //go:embed stages.yaml
 var stages string
 
-// podCIDR has room for the addresses of far more pods than a sandbox runs.
+// podCIDR has addresses for far more pods than a sandbox runs.
 const podCIDR = "10.64.0.0/12"
 
-// stagesFor fills in how long a pod takes to start and to end.
+// stagesFor inserts how long a pod takes to start and to terminate.
 func stagesFor(podStart, podDelete time.Duration) string {
 	return strings.NewReplacer(
 		"<pod-start>", strconv.FormatInt(podStart.Milliseconds(), 10),
@@ -26,7 +26,8 @@ func stagesFor(podStart, podDelete time.Duration) string {
 	).Replace(stages)
 }
 
-// startKwok starts the process that plays all kubelets. It ends with ctx; the channel gets how, nil if so.
+// startKwok starts the process that simulates all kubelets. It stops with ctx; the channel receives its error, nil if
+// ctx stopped it.
 func startKwok(ctx context.Context, o Options) (<-chan error, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the nodes' folder: %w", err)
@@ -50,7 +51,7 @@ func startKwok(ctx context.Context, o Options) (<-chan error, error) {
 		"--node-lease-duration-seconds", "40",
 	)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = o.Dir, log, log
-	// It looks for a configuration of the user's below HOME.
+	// It looks for a user's configuration in HOME.
 	cmd.Env = append(cmd.Environ(), "HOME="+o.Dir, "NO_PROXY=127.0.0.1,localhost")
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("run %s: %w", o.KwokBinary, err)
@@ -70,7 +71,7 @@ func startKwok(ctx context.Context, o Options) (<-chan error, error) {
 func ended(ctx context.Context, cmd *exec.Cmd, log string) error {
 	err := cmd.Wait()
 	switch {
-	case ctx.Err() != nil: // we ended it
+	case ctx.Err() != nil: // ctx has stopped it
 		return nil //nolint:nilerr // how it took being ended is of no interest
 	case err == nil:
 		return fmt.Errorf("kwok ended by itself, so no node stays alive: see %s", log)

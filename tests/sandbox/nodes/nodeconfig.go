@@ -18,8 +18,7 @@ const (
 	scriptType     = "text/x-shellscript"
 )
 
-// nodeConfig is what matters here of nodeadm's configuration:
-// https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/
+// nodeConfig is the relevant part of nodeadm's configuration: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/
 type nodeConfig struct {
 	Spec struct {
 		Cluster struct {
@@ -35,7 +34,7 @@ type nodeConfig struct {
 	} `json:"spec"`
 }
 
-// parseArchive merges the parts of a MIME archive in their order, as nodeadm does with several NodeConfigs.
+// parseArchive merges the parts of a MIME archive in order, as nodeadm does with several NodeConfigs.
 func parseArchive(text string) (join, error) {
 	message, err := mail.ReadMessage(strings.NewReader(text))
 	if err != nil {

@@ -14,42 +14,43 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/nodes/ebs"
 )
 
-// Simulator is what is wanted of EC2; *awssim.Simulator is one.
+// Simulator is what this package needs of EC2; *awssim.Simulator implements it.
 type Simulator interface {
 	ebs.Cloud
-	// Subscribe has f called for every change of an instance, one after another and in order.
+	// Subscribe calls f for every change of an instance, sequentially and in order.
 	Subscribe(f func(awssim.Event))
 }
 
-// Options say whose Nodes are made, and how fast they are.
+// Options specify which Nodes are created, and their timing.
 type Options struct {
-	// Client has an administrator's rights, and so has Kubeconfig, which kwok reads.
+	// Client has an administrator's permissions, and so has Kubeconfig, which kwok reads.
 	Client     kubernetes.Interface
 	Kubeconfig string
 	Simulator  Simulator
 	// Cluster is the name that volumes are tagged with.
 	Cluster string
-	// Endpoint is the API server's URL. Instances whose user data name another one are none of this cluster's. Empty: all are.
+	// Endpoint is the API server's URL. Instances with another one in their user data do not belong to this cluster. If
+	// empty, all do.
 	Endpoint string
-	// Zones are where the two system nodes are, in turn. Default: eu-west-1a, eu-west-1b.
+	// Zones are those of the two system nodes, in turn. Default: eu-west-1a, eu-west-1b.
 	Zones []string
 
-	// KubeletPort is where the kubelet of the system nodes answers for logs, on 127.0.0.1. Zero: nowhere.
+	// KubeletPort is where the kubelet of the system nodes serves logs, on 127.0.0.1. If zero, it does not.
 	KubeletPort int
 
 	KwokBinary string
-	// Dir holds kwok's configuration and log.
+	// Dir contains kwok's configuration and log.
 	Dir string
 	// BootTime is how long a running instance takes to register.
 	BootTime time.Duration
-	// PodStart and PodDelete are how long pods take to run and to end.
+	// PodStart and PodDelete are how long pods take to start and to terminate.
 	PodStart, PodDelete time.Duration
 	// UnmountTime is how long a node takes to unmount a volume once its pod is gone.
 	UnmountTime time.Duration
 
-	// Logger hears of Nodes that come and go. Default: none.
+	// Logger logs Nodes that are created and deleted. Default: none.
 	Logger *slog.Logger
-	// Command makes kwok's process. Default: exec.CommandContext.
+	// Command creates kwok's process. Default: exec.CommandContext.
 	Command func(ctx context.Context, name string, args ...string) *exec.Cmd
 }
 
@@ -75,8 +76,8 @@ type Nodes struct {
 	kwok    <-chan error
 }
 
-// Start returns when the system nodes are Ready. From then on every instance that is launched becomes a Node, until Close is
-// called or ctx ends.
+// Start returns when the system nodes are Ready. From then on every launched instance becomes a Node, until Close is
+// called or ctx is done.
 func Start(ctx context.Context, o Options) (*Nodes, error) {
 	o = o.withDefaults()
 	server, err := o.Client.Discovery().ServerVersion()
@@ -93,7 +94,7 @@ func Start(ctx context.Context, o Options) (*Nodes, error) {
 	return n, nil
 }
 
-// kubeletVersion is that of an image for the control plane's version: the one that it emulates, if it does.
+// kubeletVersion returns that of an image for the control plane's version: the emulated one, if it emulates one.
 func kubeletVersion(server *version.Info) string {
 	if server.EmulationMinor == "" || server.EmulationMinor == server.Minor {
 		return server.GitVersion
@@ -126,7 +127,7 @@ func (n *Nodes) InstallEBS(ctx context.Context, o ebs.Install) error {
 	return ebs.Apply(ctx, n.options.Client, o)
 }
 
-// Close ends kwok and leaves all Nodes as they are. It returns when nothing of the package runs any more.
+// Close stops kwok and keeps all Nodes as they are. It returns when nothing of the package runs any more.
 func (n *Nodes) Close() {
 	n.stop()
 	n.fleet.wait()
@@ -134,7 +135,7 @@ func (n *Nodes) Close() {
 		n.ebs.Wait()
 	}
 	if n.kwok != nil {
-		for range n.kwok { // closed when kwok has ended; it has said why
+		for range n.kwok { // closed when kwok has exited; it has logged why
 		}
 		n.kwok = nil
 	}

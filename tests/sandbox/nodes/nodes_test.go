@@ -17,7 +17,7 @@ import (
 const (
 	patience = 60 * time.Second
 	poll     = 50 * time.Millisecond
-	// podDelete is long enough to be told apart from at once.
+	// podDelete is long enough to be distinguishable from immediately.
 	podDelete = 700 * time.Millisecond
 	// unmountTime likewise.
 	unmountTime = 500 * time.Millisecond
@@ -71,7 +71,7 @@ func testForeign(t *testing.T, c *cluster) {
 	foreign.UserData = "bootstrap.sh --apiserver-endpoint 'https://elsewhere.example.com'"
 	c.tell(awssim.Launched, foreign)
 	c.tell(awssim.Running, foreign)
-	// Both boot equally long: when the second one is there, the first one would be too.
+	// Both boot equally long: when the second one exists, the first one would, too.
 	own := instance("own")
 	c.launch(t, own)
 	_, err := c.client.CoreV1().Nodes().Get(t.Context(), foreign.PrivateDNSName, metav1.GetOptions{})

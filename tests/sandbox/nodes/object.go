@@ -9,18 +9,19 @@ import (
 )
 
 const (
-	// kwokAnnotation marks the Nodes whose kubelet kwok plays.
+	// kwokAnnotation marks the Nodes whose kubelet kwok simulates.
 	kwokAnnotation, kwokValue = "kwok.x-k8s.io/node", "fake"
-	// attachAnnotation reports that the attach-detach controller, not the kubelet, attaches volumes. Every kubelet sets it.
+	// attachAnnotation means that the attach-detach controller, not the kubelet, attaches volumes. Every kubelet sets
+	// it.
 	attachAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
 	// zoneIDLabel is set by AWS' cloud-controller-manager.
 	zoneIDLabel = "topology.k8s.aws/zone-id"
 )
 
-// machine is all that a Node is made from.
+// machine contains everything that a Node is created from.
 type machine struct {
 	Name, InstanceID, Type, Zone, ZoneID, IP string
-	// Arch is Kubernetes' word for it: amd64 or arm64.
+	// Arch is Kubernetes' name for it: amd64 or arm64.
 	Arch string
 	Size size
 	Join join
@@ -32,8 +33,8 @@ func (m machine) region() string { return strings.TrimRight(m.Zone, "abcdef") }
 
 func (m machine) providerID() string { return "aws:///" + m.Zone + "/" + m.InstanceID }
 
-// node is what the machine's kubelet posts when it registers: its own labels, those that the cloud tells, and a first status,
-// which is not Ready yet.
+// node returns what the machine's kubelet posts when it registers: its own labels, those from the cloud, and an initial
+// status, which is not Ready yet.
 func (m machine) node(now metav1.Time) *corev1.Node {
 	capacity, allocatable := m.Size.resources()
 	labels := maps.Clone(m.Join.Labels)

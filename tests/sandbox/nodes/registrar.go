@@ -15,18 +15,18 @@ import (
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// retryEvery is how often something is tried that the API server did not take.
+// retryEvery is the interval for retrying what the API server rejected.
 const retryEvery = 250 * time.Millisecond
 
-// registrar writes Nodes. What fails is tried until it works or the context ends: a kubelet and a cloud-controller-manager
+// registrar writes Nodes. It retries until it succeeds or the context is done: a kubelet and a cloud-controller-manager
 // would not give up either.
 type registrar struct {
 	nodes  typed.NodeInterface
 	logger *slog.Logger
 }
 
-// create registers a machine in one POST. A name that is still another machine's is waited for; the Node of one that was
-// stopped gets its kubelet back.
+// create registers a machine in one POST. If another machine still has the name, it waits; the Node of a stopped
+// machine gets its kubelet back.
 func (r registrar) create(ctx context.Context, m machine) *corev1.Node {
 	var created *corev1.Node
 	r.insist(ctx, "register", m.Name, func(ctx context.Context) error {
@@ -49,7 +49,7 @@ func (r registrar) create(ctx context.Context, m machine) *corev1.Node {
 	return created
 }
 
-// silence takes a Node from kwok, so that nothing keeps it alive any more.
+// silence removes a Node from kwok, so that its heartbeats stop.
 func (r registrar) silence(ctx context.Context, node *corev1.Node) {
 	if node == nil {
 		return
@@ -63,8 +63,8 @@ func (r registrar) silence(ctx context.Context, node *corev1.Node) {
 	})
 }
 
-// remove does what the node controller and a cloud-controller-manager do with the Node of an instance that is gone: its
-// readiness is unknown, and it is to be deleted. Whoever has a finalizer on it is waited for by nobody here.
+// remove does what the node controller and a cloud-controller-manager do with the Node of a terminated instance: it
+// sets its readiness to unknown, and deletes it. It does not wait for finalizers.
 func (r registrar) remove(ctx context.Context, node *corev1.Node) {
 	if node == nil {
 		return
@@ -86,7 +86,7 @@ func (r registrar) remove(ctx context.Context, node *corev1.Node) {
 	})
 }
 
-// patch holds for this very Node: its UID is in the patch, and another one of that name is a conflict.
+// patch applies only to this Node: its UID is in the patch, and another one with that name is a conflict.
 func (r registrar) patch(ctx context.Context, node *corev1.Node, kind types.PatchType, patch any, subresources ...string) error {
 	data, err := json.Marshal(patch)
 	if err != nil {
@@ -101,7 +101,7 @@ func (r registrar) patch(ctx context.Context, node *corev1.Node, kind types.Patc
 	return err
 }
 
-// insist does something to a Node until it works, the Node is gone, or the context ends.
+// insist retries an action on a Node until it succeeds, the Node is gone, or the context is done.
 func (r registrar) insist(ctx context.Context, verb, name string, do func(context.Context) error) {
 	said := ""
 	err := wait.PollUntilContextCancel(ctx, retryEvery, true, func(ctx context.Context) (bool, error) {

@@ -9,11 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// kubeletFlag finds flags of the kubelet and of EKS' bootstrap scripts: --name=value, --name "value", -Name 'value'.
+// kubeletFlag matches flags of the kubelet and of EKS' bootstrap scripts: --name=value, --name "value", -Name 'value'.
 var kubeletFlag = regexp.MustCompile(
 	`(?:^|[\s"'])--?(node-labels|register-with-taints|max-pods|apiserver-endpoint|APIServerEndpoint)[= ]["']?([^"'\s]*)`)
 
-// parseScript reads the flags that a script gives to the kubelet. A script without any of them joins without labels and taints.
+// parseScript reads the flags that a script passes to the kubelet. A script without any of them joins without labels
+// and taints.
 func parseScript(text string) (join, error) {
 	var found join
 	for _, match := range kubeletFlag.FindAllStringSubmatch(text, -1) {
@@ -36,7 +37,7 @@ func parseScript(text string) (join, error) {
 	return found, nil
 }
 
-// parseLabels reads key=value,key=value.
+// parseLabels parses key=value,key=value.
 func parseLabels(list string) (map[string]string, error) {
 	labels := map[string]string{}
 	for pair := range strings.SplitSeq(list, ",") {
@@ -49,7 +50,7 @@ func parseLabels(list string) (map[string]string, error) {
 	return labels, nil
 }
 
-// parseTaints reads key=value:Effect,key:Effect.
+// parseTaints parses key=value:Effect,key:Effect.
 func parseTaints(list string) ([]corev1.Taint, error) {
 	var taints []corev1.Taint
 	for text := range strings.SplitSeq(list, ",") {

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// settings is what matters here of Bottlerocket's: https://bottlerocket.dev/en/os/latest/#/api/settings/kubernetes/
+// settings is the relevant part of Bottlerocket's: https://bottlerocket.dev/en/os/latest/#/api/settings/kubernetes/
 type settings struct {
 	Settings struct {
 		Kubernetes struct {

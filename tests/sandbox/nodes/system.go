@@ -23,13 +23,13 @@ const (
 	readyPoll    = 100 * time.Millisecond
 )
 
-// systemTaint keeps workloads off the system nodes, so that they need nodes of Karpenter's. The controllers of a cluster, and
-// Karpenter's chart by default, tolerate it.
+// systemTaint keeps workloads off the system nodes, so that they need nodes of Karpenter's. The controllers of a
+// cluster, and Karpenter's chart by default, tolerate it.
 func systemTaint() corev1.Taint {
 	return corev1.Taint{Key: "CriticalAddonsOnly", Value: "true", Effect: corev1.TaintEffectNoSchedule}
 }
 
-// systemMachine is one node of the group: an m5.xlarge that was there before the sandbox looked.
+// systemMachine returns one node of the group: an m5.xlarge that already exists.
 func (n *Nodes) systemMachine(i int, kubeletVersion string) machine {
 	zone := n.options.Zones[i%len(n.options.Zones)]
 	m := machine{
@@ -50,7 +50,7 @@ func (n *Nodes) systemMachine(i int, kubeletVersion string) machine {
 	return m
 }
 
-// startSystem makes the group's Nodes, unless they are there already, and waits until kwok has taken them.
+// startSystem creates the group's Nodes, unless they exist, and waits until kwok manages them.
 func (n *Nodes) startSystem(ctx context.Context, kubeletVersion string) error {
 	for i := range systemNodes {
 		node := n.systemMachine(i, kubeletVersion).node(metav1.Now())
@@ -67,7 +67,8 @@ func (n *Nodes) startSystem(ctx context.Context, kubeletVersion string) error {
 	return nil
 }
 
-// announceKubelet says where the API server finds the node's kubelet: by the one kind of address that kube.Start tells it to use.
+// announceKubelet sets where the API server finds the node's kubelet: with the only type of address that kube.Start
+// configures.
 func (n *Nodes) announceKubelet(node *corev1.Node) {
 	if n.options.KubeletPort == 0 {
 		return

@@ -8,17 +8,17 @@ import (
 
 // join is what an instance's user data tells its kubelet about joining a cluster.
 type join struct {
-	// Endpoint is the API server that is joined; empty if the user data does not say.
+	// Endpoint is the API server to join; empty if the user data does not contain it.
 	Endpoint string
 	Labels   map[string]string
 	Taints   []corev1.Taint
-	// MaxPods is 0 if the instance type's default counts.
+	// MaxPods is 0 for the instance type's default.
 	MaxPods int
 }
 
-// parseUserData reads the forms that Karpenter writes: a MIME archive for nodeadm (AL2023), TOML settings (Bottlerocket), or
-// a script that hands flags to the kubelet (AL2, Windows, Custom).
-// Their shapes are in karpenter-provider-aws, pkg/providers/amifamily/bootstrap.
+// parseUserData parses the formats that Karpenter writes: a MIME archive for nodeadm (AL2023), TOML settings
+// (Bottlerocket), or a script that passes flags to the kubelet (AL2, Windows, Custom). They are defined in
+// karpenter-provider-aws, pkg/providers/amifamily/bootstrap.
 func parseUserData(userData string) (join, error) {
 	text := strings.TrimSpace(userData)
 	switch {
@@ -31,7 +31,7 @@ func parseUserData(userData string) (join, error) {
 	}
 }
 
-// merge lays other over j, as a later part of the user data counts over an earlier one.
+// merge overlays other over j: later parts of the user data take precedence.
 func (j *join) merge(other join) {
 	if other.Endpoint != "" {
 		j.Endpoint = other.Endpoint

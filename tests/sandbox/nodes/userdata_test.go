@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// nodeadmArchive is what Karpenter makes of an EC2NodeClass with a NodeConfig and a script of its own.
+// nodeadmArchive is what Karpenter generates from an EC2NodeClass with a NodeConfig and a custom script.
 const nodeadmArchive = `MIME-Version: 1.0
 Content-Type: multipart/mixed; boundary="//"
 

@@ -20,7 +20,7 @@ func testVolumes(t *testing.T, c *cluster) {
 		t.Fatal(err)
 	}
 	i := instance("volumes")
-	// The daemonset does not tolerate what only this test's other pods do.
+	// Only this test's other pods tolerate the taint, not the daemonset.
 	i.UserData = "kubelet --node-labels=pool=a"
 	c.launch(t, i)
 	c.createClaim(t)
@@ -31,7 +31,7 @@ func testVolumes(t *testing.T, c *cluster) {
 		t.Errorf("%d volumes, attached (-want +got):\n%s", volumes, diff)
 	}
 
-	// The daemonset leaves the node, then the pod: nobody can unmount.
+	// The daemonset leaves the node, then the pod: nothing can unmount.
 	c.patchNode(t, i.PrivateDNSName, `{"metadata":{"labels":{"kubernetes.io/os":"none"}}}`)
 	c.selectDaemonSet(t, `{"kubernetes.io/os":"linux"}`)
 	eventually(t, "the daemonset has left the node", func(ctx context.Context) bool { return c.daemonPods(ctx, i.PrivateDNSName) == 0 })
@@ -47,7 +47,7 @@ func testVolumes(t *testing.T, c *cluster) {
 	eventually(t, "the volume is deleted", func(context.Context) bool { volumes, _ := c.cloud.state(); return volumes == 0 })
 }
 
-// staysAttached looks for two seconds, many times longer than a detachment takes.
+// staysAttached checks for two seconds, many times longer than a detachment takes.
 func (c *cluster) staysAttached(t *testing.T) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), poll, 2*time.Second, true, func(ctx context.Context) (bool, error) {

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// makeNamespace makes a peer's namespace, if it is not there.
+// makeNamespace creates a peer's namespace, unless it exists.
 func (o Options) makeNamespace(ctx context.Context, name string) error {
 	_, err := o.Kube.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -19,7 +19,7 @@ func (o Options) makeNamespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// makeAccount makes a program's ServiceAccount, which may do all, if it is not there.
+// makeAccount creates a program's ServiceAccount with all permissions, unless it exists.
 func (o Options) makeAccount(ctx context.Context, namespace, name string) error {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	_, err := o.Kube.Client.CoreV1().ServiceAccounts(namespace).Create(ctx, account, metav1.CreateOptions{})

@@ -18,27 +18,27 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
 
-// ArgoCDNamespace is where Argo CD is.
+// ArgoCDNamespace contains Argo CD.
 const ArgoCDNamespace = "argocd"
 
-// argoVariables raise what would slow it down.
+// argoVariables raise the limits that would slow it down.
 var argoVariables = []string{
 	"ARGOCD_K8S_CLIENT_QPS=1000", "ARGOCD_K8S_CLIENT_BURST=2000",
 	"ARGOCD_APPLICATION_CONTROLLER_KUBECTL_PARALLELISM_LIMIT=50",
 }
 
-// argoSettings is what its install.yaml has beside CRDs and workloads that the two programs read.
+// argoSettings is what its install.yaml contains besides CRDs and workloads and the two programs read.
 //
 //go:embed argocd.yaml
 var argoSettings []byte
 
-// ArgoCDSettings say what StartArgoCD starts.
+// ArgoCDSettings describes what StartArgoCD starts.
 func ArgoCDSettings() string {
 	return "application controller and repo server " + binaries.ArgoCDVersion + ", Redis; " + strings.Join(argoVariables, " ")
 }
 
-// StartArgoCD starts Argo CD's application controller and repo server, and their Redis. Git is
-// looked at after each interval, and when an Application is annotated with argocd.argoproj.io/refresh.
+// StartArgoCD starts Argo CD's application controller and repo server, and their Redis. They poll Git at each interval,
+// and when an Application is annotated with argocd.argoproj.io/refresh.
 func StartArgoCD(ctx context.Context, o Options, interval time.Duration) (*Peer, error) {
 	paths, err := o.Builder.Build(ctx, binaries.ArgoCD)
 	if err != nil {
@@ -52,23 +52,23 @@ func StartArgoCD(ctx context.Context, o Options, interval time.Duration) (*Peer,
 		return nil, err
 	}
 	p := newPeer(o, ArgoCDNamespace)
-	// Git asks argocd, by that name, for the credentials of a repository.
+	// Git runs argocd, by that name, for the credentials of a repository.
 	if err := linked(paths[binaries.ArgoCD], p.path("bin"), "argocd"); err != nil {
 		return nil, err
 	}
 	env := slices.Concat([]string{
 		"PATH=" + p.path("bin") + ":" + usualPath,
 		"ARGOCD_FAKE_IN_CLUSTER=true", "ARGOCD_GPG_ENABLED=false",
-		"ARGOCD_ASK_PASS_SOCK=" + p.path("askpass.sock"), // else all on a machine share one
+		"ARGOCD_ASK_PASS_SOCK=" + p.path("askpass.sock"), // otherwise all on a machine share one
 		"ARGOCD_RECONCILIATION_TIMEOUT=" + interval.String(), "ARGOCD_RECONCILIATION_JITTER=0",
 	}, argoVariables)
 	err = p.start(ctx, argoPrograms(paths[binaries.ArgoCD], ports, env)...)
 	return p, err
 }
 
-// StartArgoCDNotifications starts Argo CD's notifications controller, beside an Argo CD that runs. It is configured by
-// argocd-notifications-cm and argocd-notifications-secret, whose templates may not ask for what a commit says: it is not
-// told where the repo server is.
+// StartArgoCDNotifications starts Argo CD's notifications controller, next to a running Argo CD. Configure it with
+// argocd-notifications-cm and argocd-notifications-secret. Their templates cannot use a commit's message: the
+// controller does not know the repo server's address.
 func StartArgoCDNotifications(ctx context.Context, o Options) (*Peer, error) {
 	paths, err := o.Builder.Build(ctx, binaries.ArgoCDNotifications)
 	if err != nil {
@@ -85,7 +85,7 @@ func StartArgoCDNotifications(ctx context.Context, o Options) (*Peer, error) {
 	return p, err
 }
 
-// redisProgram is the system's Redis, or without it the one in Go that argocd has.
+// redisProgram returns the system's Redis, or otherwise the one in Go that argocd contains.
 func redisProgram(argo string, port int) program {
 	if redis, err := exec.LookPath("redis-server"); err == nil {
 		return program{"argocd-redis", redis, []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"}, nil}
@@ -108,7 +108,7 @@ func argoPrograms(argo string, ports []int, env []string) []program {
 	}
 }
 
-// linked makes a folder in which a file has a name.
+// linked links a file into a folder under a name.
 func linked(file, dir, name string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the folder of %s: %w", name, err)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// How long a CRD may take until it is served, and how often to look.
+// How long a CRD may take until it is served, and how often to check.
 const (
 	served    = time.Minute
 	lookEvery = 50 * time.Millisecond
@@ -23,12 +23,12 @@ type crds struct {
 	module, version string
 	// files are paths within it.
 	files []string
-	// paths are where the API server has their objects.
+	// paths are the API server's paths of their objects.
 	paths []string
 }
 
-// install applies them, and waits until they are served: a controller that comes earlier looks
-// again only after ten seconds.
+// install applies them, and waits until they are served: a controller that starts earlier retries only after ten
+// seconds.
 func (o Options) install(ctx context.Context, all ...crds) error {
 	for _, c := range all {
 		manifest, err := moduleFiles(ctx, c.module+"@v"+c.version, c.files)
@@ -58,7 +58,7 @@ func (o Options) awaitServed(ctx context.Context, path string) error {
 	return nil
 }
 
-// moduleFiles reads files of a Go module, which go downloads if need be, as one manifest.
+// moduleFiles reads files of a Go module, which go downloads if needed, as one manifest.
 func moduleFiles(ctx context.Context, module string, names []string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
 	cmd.Dir = os.TempDir()

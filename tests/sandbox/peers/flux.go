@@ -11,16 +11,16 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
 
-// FluxNamespace is where Flux is.
+// FluxNamespace contains Flux.
 const FluxNamespace = "flux-system"
 
-// What would slow Flux down is raised: of both controllers, and of what applies.
+// These raise the limits that would slow Flux down, for both controllers and the applier.
 var (
 	fluxFlags      = []string{"--kube-api-qps=1000", "--kube-api-burst=2000", "--requeue-dependency=2s"}
 	kustomizeFlags = []string{"--concurrent-ssa=8", "--no-remote-bases"}
 )
 
-// FluxSettings say what StartFlux starts.
+// FluxSettings describes what StartFlux starts.
 func FluxSettings() string {
 	return "source-controller " + binaries.SourceControllerVersion + " and kustomize-controller " + binaries.KustomizeControllerVersion +
 		" with " + strings.Join(slices.Concat(fluxFlags, kustomizeFlags), " ")
@@ -43,7 +43,7 @@ func StartFlux(ctx context.Context, o Options) (*Peer, error) {
 		return nil, err
 	}
 	p := newPeer(o, FluxNamespace)
-	artifacts := p.path("artifacts") // the source-controller ends where it is not there
+	artifacts := p.path("artifacts") // the source-controller exits if it does not exist
 	if err := os.MkdirAll(artifacts, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the source-controller's artifacts: %w", err)
 	}
@@ -56,7 +56,7 @@ func StartFlux(ctx context.Context, o Options) (*Peer, error) {
 	return p, err
 }
 
-// StartHelmController starts Flux's helm-controller, beside a Flux that runs.
+// StartHelmController starts Flux's helm-controller, next to a running Flux.
 func StartHelmController(ctx context.Context, o Options) (*Peer, error) {
 	paths, err := o.Builder.Build(ctx, binaries.HelmController)
 	if err != nil {
@@ -74,8 +74,8 @@ func StartHelmController(ctx context.Context, o Options) (*Peer, error) {
 	return p, err
 }
 
-// StartNotificationController starts Flux's notification-controller, and says where it takes events. A Flux that is
-// started with that address in its Options, and a daemon with it in --events-addr, send it theirs.
+// StartNotificationController starts Flux's notification-controller, and returns the address for events. A Flux started
+// with that address in its Options, and a daemon with it in --events-addr, send it theirs.
 func StartNotificationController(ctx context.Context, o Options) (*Peer, string, error) {
 	paths, err := o.Builder.Build(ctx, binaries.NotificationController)
 	if err != nil {
@@ -98,16 +98,16 @@ func StartNotificationController(ctx context.Context, o Options) (*Peer, string,
 	return p, "http://" + at[1] + "/", err
 }
 
-// fluxEnvironment is that of each of its controllers.
+// fluxEnvironment is the environment of each of its controllers.
 var fluxEnvironment = []string{"RUNTIME_NAMESPACE=" + FluxNamespace}
 
-// fluxArgs are those of a controller that says at an address how it is.
+// fluxArgs returns the arguments of a controller that serves its health at an address.
 func fluxArgs(health string, more ...string) []string {
 	return slices.Concat([]string{"--metrics-addr=0", "--health-addr=" + health, "--log-level=info"}, fluxFlags, more)
 }
 
-// sendEvents has a controller send its events to a notification-controller that runs. Without one it would try in vain
-// for half a minute in each reconciliation.
+// sendEvents makes a controller send its events to a running notification-controller. Without one it would retry for
+// half a minute in each reconcile.
 func (o Options) sendEvents() []string {
 	if o.Events == "" {
 		return nil
@@ -115,7 +115,7 @@ func (o Options) sendEvents() []string {
 	return []string{"--events-addr=" + o.Events}
 }
 
-// freeAddresses are so many on loopback.
+// freeAddresses returns n free loopback addresses.
 func freeAddresses(n int) ([]string, error) {
 	ports, err := process.FreePorts(n)
 	if err != nil {

@@ -11,17 +11,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// customizations are the health checks in the form of Argo CD's repository.
+// customizations contains the health checks in the layout of Argo CD's repository.
 const customizations = "../../../manifests/argocd/resource_customizations"
 
-// health is what a script says of an object.
+// health is what a script reports for an object.
 type health struct {
 	Status  string `json:"status"`
 	Message string `json:"message"`
 }
 
-// TestHealthScript runs the cases of each health.lua as Argo CD's own test of its repository does, with the Lua
-// that Argo CD runs.
+// TestHealthScript runs the cases of each health.lua as the test in Argo CD's own repository does, with Argo CD's Lua.
 func TestHealthScript(t *testing.T) {
 	scripts, err := filepath.Glob(filepath.Join(customizations, "*", "*", "health.lua"))
 	if err != nil || len(scripts) == 0 {
@@ -48,7 +47,7 @@ func TestHealthScript(t *testing.T) {
 	}
 }
 
-// run runs a script over an object, with as little of Lua's library as Argo CD gives it.
+// run runs a script for an object, with as little of Lua's library as Argo CD provides.
 func run(t *testing.T, script string, object map[string]any) health {
 	t.Helper()
 	l := lua.NewState(lua.Options{SkipOpenLibs: true})
@@ -69,7 +68,7 @@ func run(t *testing.T, script string, object map[string]any) health {
 	return health{lua.LVAsString(said.RawGetString("status")), lua.LVAsString(said.RawGetString("message"))}
 }
 
-// value is what Lua has for a value of an object.
+// value converts a value of an object to Lua.
 func value(l *lua.LState, v any) lua.LValue {
 	switch v := v.(type) {
 	case nil:

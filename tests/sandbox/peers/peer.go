@@ -13,28 +13,28 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
 
-// ErrMissing reports that a peer cannot be had on this machine.
+// ErrMissing means that a peer is not available on this machine.
 var ErrMissing = errors.New("cannot be had here")
 
-// usualPath is where a program of the system is looked for.
+// usualPath is where to look for programs of the system.
 const usualPath = "/usr/local/bin:/usr/bin:/bin"
 
-// Options say where a peer runs.
+// Options specify where a peer runs.
 type Options struct {
 	Kube *kube.ControlPlane
 	// Builder builds the programs that are not in its cache.
 	Builder *binaries.Builder
-	// Dir gets a folder for each program, with its log.
+	// Dir contains a folder for each program, with its log.
 	Dir string
-	// Events is where Flux's controllers send their events. Optional.
+	// Events is the URL to which Flux's controllers send their events. Optional.
 	Events string
 }
 
-// Peer is a tool that runs.
+// Peer is a running tool.
 type Peer struct {
-	// Users are who its programs are to the API server.
+	// Users are its programs' users for the API server.
 	Users []string
-	// Processes are its programs, in the order of their start.
+	// Processes are its programs, in start order.
 	Processes []*process.Process
 
 	options   Options
@@ -45,7 +45,7 @@ type Peer struct {
 
 // program is one of a peer's.
 type program struct {
-	// name is that of its ServiceAccount, too.
+	// name is also the name of its ServiceAccount.
 	name, path string
 	args, env  []string
 }
@@ -54,7 +54,7 @@ func newPeer(o Options, namespace string) *Peer {
 	return &Peer{options: o, namespace: namespace, programs: process.NewGroup()}
 }
 
-// start starts the programs, one after another. On an error, none is left.
+// start starts the programs, one after another. On an error, it leaves none running.
 func (p *Peer) start(ctx context.Context, all ...program) error {
 	for _, one := range all {
 		if err := p.run(ctx, one); err != nil {
@@ -92,8 +92,8 @@ func (p *Peer) run(ctx context.Context, one program) error {
 
 func (p *Peer) path(name string) string { return filepath.Join(p.options.Dir, name) }
 
-// Logs are the files with what its programs have logged.
+// Logs returns the log files of its programs.
 func (p *Peer) Logs() []string { return slices.Clone(p.logs) }
 
-// Stop kills its programs. What they have applied stays.
+// Stop kills its programs. What they have applied is kept.
 func (p *Peer) Stop() { p.programs.Close() }

@@ -14,19 +14,18 @@ import (
 	"time"
 )
 
-// ErrClosed reports that a program was to be started in a group that has ended.
+// ErrClosed means that a program cannot be started because the group is closed.
 var ErrClosed = errors.New("the group of processes is closed")
 
-// stopGrace is how long a program made by Command may take to end after its
-// context has.
+// stopGrace is how long a program made by Command may take to exit after its context is done.
 const stopGrace = 5 * time.Second
 
-// Group starts programs and ends them. It is safe for concurrent use.
+// Group starts and stops programs. It is safe for concurrent use.
 type Group struct {
 	starts chan start
 	closed chan struct{}
 	once   sync.Once
-	// canRename reports whether a program can have a host name of its own.
+	// canRename reports whether a program can have its own host name.
 	canRename func() bool
 
 	mu      sync.Mutex
@@ -38,7 +37,7 @@ type start struct {
 	done chan error
 }
 
-// NewGroup returns a group without programs. Close ends it.
+// NewGroup returns a group without programs. Close closes it.
 func NewGroup() *Group {
 	g := &Group{starts: make(chan start), closed: make(chan struct{}), running: map[*Process]struct{}{}}
 	g.canRename = sync.OnceValue(g.tryRename)
@@ -46,11 +45,10 @@ func NewGroup() *Group {
 	return g
 }
 
-// serve starts every program from one thread. A parent-death signal follows
-// the thread that forked, not the process (prctl(2), PR_SET_PDEATHSIG), so
-// the thread is locked and lives as long as the group. It is unlocked at the
-// end: a thread that a goroutine returns with locked ends, and the programs
-// that other groups' Command had started from it before would die with it.
+// serve starts every program from one thread. A parent-death signal follows the thread that forked, not the process
+// (prctl(2), PR_SET_PDEATHSIG), so the thread is locked and lives as long as the group. It is unlocked at the end: if a
+// goroutine returns with a locked thread, the thread exits, and the programs that other groups' Command had started
+// from it would be killed with it.
 func (g *Group) serve() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -64,7 +62,7 @@ func (g *Group) serve() {
 	}
 }
 
-// Start starts a program. The returned Process is waited for by the group.
+// Start starts a program. The group waits for the returned Process.
 func (g *Group) Start(spec Spec) (*Process, error) {
 	log, err := os.OpenFile(spec.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -80,7 +78,7 @@ func (g *Group) Start(spec Spec) (*Process, error) {
 	p := &Process{name: spec.Name, log: spec.Log, cmd: cmd, done: make(chan struct{})}
 	g.watch(p)
 	select {
-	case <-g.closed: // while it was being started
+	case <-g.closed: // the group was closed during the start
 		p.Stop(0)
 		return nil, ErrClosed
 	default:
@@ -88,7 +86,7 @@ func (g *Group) Start(spec Spec) (*Process, error) {
 	}
 }
 
-// watch waits for the process and remembers it until it has ended.
+// watch waits for the process and tracks it until it has exited.
 func (g *Group) watch(p *Process) {
 	g.mu.Lock()
 	g.running[p] = struct{}{}
@@ -121,12 +119,11 @@ func (g *Group) start(cmd *exec.Cmd) error {
 	}
 }
 
-// Command returns a command that its caller starts and waits for. It gets a
-// polite signal when ctx ends, and dies with the sandbox.
+// Command returns a command that its caller starts and waits for. It gets SIGTERM when ctx is done, and is killed with
+// the sandbox.
 //
-// It is not started on the group's thread. That is good enough for a thread
-// of the Go runtime, which ends only if a goroutine locked to it returns; none
-// does here.
+// It is not started on the group's thread. That is good enough for a thread of the Go runtime, which exits only if a
+// goroutine locked to it returns; none does here.
 func (g *Group) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = attributes()
@@ -135,8 +132,7 @@ func (g *Group) Command(ctx context.Context, name string, args ...string) *exec.
 	return cmd
 }
 
-// Close kills every program that Start started and that is still running, and
-// returns when they have ended.
+// Close kills every program that Start started and that still runs, and returns when they have exited.
 func (g *Group) Close() {
 	g.once.Do(func() { close(g.closed) })
 	g.mu.Lock()
@@ -147,8 +143,8 @@ func (g *Group) Close() {
 	}
 }
 
-// attributes keep a terminal's Ctrl-C from the program (its own process
-// group), so that the sandbox ends its programs in order.
+// attributes put the program into its own process group, so that a terminal's Ctrl-C does not reach it and the sandbox
+// stops its programs in order.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -18,7 +18,7 @@ import (
 
 const deadline = 10 * time.Second
 
-// TestMain lets the test binary play a sandbox that is killed.
+// TestMain makes the test binary act as a sandbox that is killed.
 func TestMain(m *testing.M) {
 	if dir, ok := os.LookupEnv("PROCESS_TEST_PARENT"); ok {
 		os.Exit(playParent(dir))
@@ -156,8 +156,7 @@ func TestHostname(t *testing.T) {
 	}
 }
 
-// A program started by one group's Command outlives other groups, whichever
-// thread they had.
+// A program started by one group's Command outlives other groups, whichever threads they used.
 func TestCommandOutlivesOtherGroups(t *testing.T) {
 	const many = 40
 	g := process.NewGroup()

@@ -6,13 +6,12 @@ import (
 	"syscall"
 )
 
-// rename sets the host name of the namespace it runs in to its first
-// argument, then becomes the program that the others name. (In /proc/sys only
-// the machine's root may write, whoever owns the namespace.)
+// rename sets the host name of its namespace to its first argument, then executes the program in the others. (Only the
+// machine's root may write to /proc/sys, whoever owns the namespace.)
 const rename = `/bin/hostname "$0" && exec "$@"`
 
-// renamed is the command of a program that sees a host name of its own, as a
-// container does. Not being root, it takes a user namespace to be allowed to.
+// renamed returns the command of a program that sees its own host name, as in a container. Without root, that requires
+// a user namespace.
 func renamed(spec Spec) *exec.Cmd {
 	cmd := exec.Command("/bin/sh", append([]string{"-c", rename, spec.Hostname, spec.Path}, spec.Args...)...)
 	cmd.SysProcAttr = attributes()
@@ -25,7 +24,7 @@ func renamed(spec Spec) *exec.Cmd {
 	return cmd
 }
 
-// tryRename asks the kernel, which may forbid namespaces to this user.
+// tryRename tries it, because the kernel may forbid namespaces to this user.
 func (g *Group) tryRename() bool {
 	cmd := renamed(Spec{Hostname: "sandbox", Path: "/bin/true"})
 	return g.start(cmd) == nil && cmd.Wait() == nil

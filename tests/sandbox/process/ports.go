@@ -8,22 +8,20 @@ import (
 	"sync"
 )
 
-// The ports that are given out lie below those that Linux takes for outgoing
-// connections and for listeners that name none (32768 to 60999, see ip(7)). A port
-// from there can be taken by anybody between the moment it was found free and the
-// moment the program it is for listens on it.
+// Ports are chosen below those that Linux uses for outgoing connections and for listeners without a port (32768 to
+// 60999, see ip(7)). Any process could take one of those after it was found free and before its program listens on it.
 const (
 	firstPort = 15_000
 	lastPort  = 32_000
 )
 
-// FreePorts returns n loopback ports that nobody listens on. It gives out none
-// twice, until all have been; two processes begin at different ones.
+// FreePorts returns n loopback ports that nobody listens on. It returns none twice, until it has returned all; two
+// processes start at different ones.
 func FreePorts(n int) ([]int, error) { return given.take(n) }
 
 var given = ports{next: firstPort + os.Getpid()*97%(lastPort-firstPort)}
 
-// ports gives out port after port.
+// ports returns one port after another.
 type ports struct {
 	mu   sync.Mutex
 	next int
@@ -48,7 +46,7 @@ func (p *ports) take(n int) ([]int, error) {
 	return nil, fmt.Errorf("no %d free loopback ports between %d and %d", n, firstPort, lastPort)
 }
 
-// free reports whether a port can be listened on, of loopback and of all addresses.
+// free reports whether a port can be listened on, on loopback and on all addresses.
 func free(port int) bool {
 	for _, host := range []string{"127.0.0.1", ""} {
 		listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))

@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// tail is how much of a log an error shows.
+// tail is how much of a log an error contains.
 const tail = 2000
 
-// signalled is added to the number of the signal that ended a program.
+// signalled is added to the number of the signal that killed a program.
 const signalled = 128
 
-// Spec says what to start.
+// Spec specifies what to start.
 type Spec struct {
 	// Name is the program's name in messages.
 	Name string
 	// Path is the file to run; Args are its arguments, without its own name.
 	Path string
 	Args []string
-	// Env is the whole environment: nothing is inherited when it is not nil.
+	// Env is the whole environment: if not nil, nothing is inherited.
 	Env []string
 	// Dir is the working directory.
 	Dir string
-	// Log is the file that standard output and standard error are added to.
+	// Log is the file that standard output and standard error are appended to.
 	Log string
-	// Hostname is the host name that the program sees, where the kernel lets
-	// it have one of its own; otherwise it sees the machine's.
+	// Hostname is the host name that the program sees, if the kernel allows it its own; otherwise it sees the
+	// machine's.
 	Hostname string
 }
 
@@ -47,14 +47,14 @@ func (p *Process) wait() {
 	close(p.done)
 }
 
-// PID is the process id.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when the program has ended.
+// Done is closed when the program has exited.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// ExitCode is the program's exit code as a container runtime gives it: 128 and
-// the signal's number for one that a signal ended. It is -1 while it runs.
+// ExitCode returns the program's exit code like a container runtime: 128 plus the signal's number if a signal killed
+// it. It is -1 while it runs.
 func (p *Process) ExitCode() int {
 	select {
 	case <-p.done:
@@ -67,8 +67,7 @@ func (p *Process) ExitCode() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Err says, once Done is closed, how the program ended, with the end of its
-// log.
+// Err returns, once Done is closed, how the program exited, with the end of its log.
 func (p *Process) Err() error {
 	how := "exit status 0"
 	if p.err != nil {
@@ -85,8 +84,8 @@ func (p *Process) logTail() []byte {
 	return bytes.TrimSpace(data[max(0, len(data)-tail):])
 }
 
-// Stop asks the program to end, kills it after grace, and returns when it has
-// ended. A grace of zero kills it at once.
+// Stop asks the program to exit, kills it after grace, and returns when it has exited. A grace of zero kills it
+// immediately.
 func (p *Process) Stop(grace time.Duration) {
 	if grace > 0 {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)

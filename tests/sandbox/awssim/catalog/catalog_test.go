@@ -13,9 +13,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/catalog"
 )
 
-// TestNumbersAreKarpenters compares the catalog with the tables that Karpenter's
-// AWS provider was generated with. They are read as source: importing them would
-// link all of Karpenter into this test.
+// TestNumbersAreKarpenters compares the catalog with the tables from which Karpenter's AWS provider was generated. It
+// reads them as source: importing them would link all of Karpenter into this test.
 func TestNumbersAreKarpenters(t *testing.T) {
 	dir := providerDir(t)
 	limits := networkLimits(t, filepath.Join(dir, "pkg/providers/instancetype/zz_generated.vpclimits.go"))
@@ -67,8 +66,7 @@ func TestImagesAreDistinct(t *testing.T) {
 	}
 }
 
-// providerDir is where the provider's module lies that the sandbox's Karpenter is
-// built from.
+// providerDir returns the folder of the provider's module from which the sandbox's Karpenter is built.
 func providerDir(t *testing.T) string {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/aws/karpenter-provider-aws")

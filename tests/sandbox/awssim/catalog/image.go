@@ -17,8 +17,7 @@ type Image struct {
 	Parameters []string
 }
 
-// release is a published build of the image families. A later one takes over the
-// parameters that mean "newest".
+// release is a published build of the image families. A later one gets the parameters that mean "newest".
 type release struct {
 	al2023       string
 	bottlerocket string
@@ -33,7 +32,7 @@ func releases() []release {
 	}
 }
 
-// kubernetesMinors are the versions that images exist for.
+// kubernetesMinors returns the versions with images.
 func kubernetesMinors() []string {
 	return []string{"1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36"}
 }
@@ -58,8 +57,8 @@ func Images() []Image {
 	return images
 }
 
-// Later are the images of a release of AL2023 after those of Images: from now on it has the
-// parameters that mean "newest".
+// Later returns the images of a release of AL2023 after those of Images: from now on it has the parameters that mean
+// "newest".
 func Later(version string, created time.Time) []Image {
 	var images []Image
 	for _, minor := range kubernetesMinors() {

@@ -53,15 +53,14 @@ func InstanceTypes() []InstanceType {
 	return types
 }
 
-// MaxPods is how many pods the VPC CNI has addresses for: each interface keeps
-// one address, two pods share the host's network
-// (awslabs/amazon-eks-ami, eni-max-pods.txt).
+// MaxPods returns the number of pods for which the VPC CNI has addresses: each interface keeps one address, two pods
+// share the host's network (awslabs/amazon-eks-ami, eni-max-pods.txt).
 func (t InstanceType) MaxPods() int {
 	return int(t.Interfaces*(t.AddressesPerInterface-1) + 2)
 }
 
-// Zones returns those of the region's zones that sell t. As in real regions not
-// every zone has everything: the third has neither metal nor accelerators.
+// Zones returns those of the region's zones that offer t. As in real regions, not every zone has everything: the third
+// has neither metal nor accelerators.
 func (t InstanceType) Zones(zones []string) []string {
 	if (t.Metal || t.GPU.Count > 0) && len(zones) > 2 {
 		return zones[:2]
@@ -69,8 +68,8 @@ func (t InstanceType) Zones(zones []string) []string {
 	return zones
 }
 
-// SpotUSD is the spot price in the zone with that index: about a third of the
-// on-demand price, and a little dearer in each further zone.
+// SpotUSD returns the spot price in the zone with that index: about a third of the on-demand price, and a little more
+// in each further zone.
 func (t InstanceType) SpotUSD(zone int) float64 {
 	return t.OnDemandUSD * (0.32 + 0.02*float64(zone))
 }

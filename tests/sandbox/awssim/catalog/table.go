@@ -1,6 +1,6 @@
 package catalog
 
-// family is what the sizes of an instance family have in common.
+// family contains what the sizes of an instance family have in common.
 type family struct {
 	arch, manufacturer string
 	clockGHz           float64

@@ -28,8 +28,7 @@ const (
 	deny  = "Deny"
 )
 
-// Principals are those that a trust policy names: by AWS, Service or Federated;
-// {"AWS": ["*"]} is written "*".
+// Principals are those in a trust policy: by AWS, Service or Federated; {"AWS": ["*"]} can be written "*".
 type Principals map[string]values
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -46,8 +45,7 @@ func (p *Principals) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// values are strings; one may stand without brackets, and numbers and booleans
-// are taken as their text.
+// values are strings; a single one may be without brackets, and numbers and booleans are converted to text.
 type values []string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -73,7 +71,7 @@ func (v *values) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// statements are a list; one may stand without brackets.
+// statements are a list; a single one may be without brackets.
 type statements []Statement
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -95,13 +93,13 @@ func strict(b []byte, into any) error {
 	return decoder.Decode(into)
 }
 
-// versions are those of the policy language. Only the newer has variables.
+// versions are those of the policy language. Only the newer one supports variables.
 const (
 	newest = "2012-10-17"
 	oldest = "2008-10-17"
 )
 
-// Parse reads a document and checks that all of it is understood.
+// Parse parses a document and rejects anything that it does not support.
 func Parse(text string) (Document, error) {
 	var d Document
 	if err := strict([]byte(text), &d); err != nil {

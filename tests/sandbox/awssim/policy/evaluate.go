@@ -5,23 +5,22 @@ import (
 	"strings"
 )
 
-// Request is one question: may this be done?
+// Request is the question whether an action is allowed.
 type Request struct {
 	// Action as in a policy: ec2:TerminateInstances.
 	Action string
-	// Resource is an ARN, or * where the action has no resource.
+	// Resource is an ARN, or * if the action has no resource.
 	Resource string
-	// Caller are the names by which a trust policy may mean who asks, by kind: AWS,
-	// Service, Federated.
+	// Caller contains the names by which a trust policy may refer to the caller, by kind: AWS, Service, Federated.
 	Caller map[string][]string
-	// Context are the values of condition keys. A key that is missing is absent.
+	// Context contains the values of condition keys. A missing key is absent.
 	Context Context
 }
 
-// Context are the values of condition keys, which have no case.
+// Context contains the values of condition keys, which are case-insensitive.
 type Context map[string][]string
 
-// Set gives a key its values.
+// Set sets the values of a key.
 func (c Context) Set(key string, values ...string) { c[strings.ToLower(key)] = values }
 
 func (c Context) get(key string) ([]string, bool) {
@@ -29,7 +28,7 @@ func (c Context) get(key string) ([]string, bool) {
 	return v, ok
 }
 
-// Decision is what policies say of a request.
+// Decision is the result of evaluating policies.
 type Decision int
 
 // The decisions.
@@ -39,22 +38,21 @@ const (
 	Allow
 )
 
-// Identity decides by the policies of an identity.
+// Identity evaluates the policies of an identity.
 func Identity(documents []Document, r Request) Decision {
 	return decide(documents, func(d Document, s *Statement) bool {
 		return s.Principal == nil && s.NotPrincipal == nil && d.applies(s, r) && d.matchesResource(s, r)
 	})
 }
 
-// Names reports whether some statement allows an action, on whatever resource and
-// condition.
+// Names reports whether some statement allows an action, for any resource and condition.
 func Names(documents []Document, action string) bool {
 	return slices.ContainsFunc(documents, func(d Document) bool {
 		return slices.ContainsFunc(d.Statement, func(s Statement) bool { return s.Effect == allow && s.covers(action) })
 	})
 }
 
-// Trust decides by a role's trust policy, which has principals and no resource.
+// Trust evaluates a role's trust policy, which has principals and no resource.
 func Trust(document Document, r Request) Decision {
 	return decide([]Document{document}, func(d Document, s *Statement) bool {
 		return s.matchesCaller(r.Caller) && d.applies(s, r)
@@ -85,7 +83,7 @@ func (d Document) applies(s *Statement, r Request) bool {
 	for name, keys := range s.Condition {
 		o, err := parseOperator(name)
 		if err != nil {
-			return false // Parse has refused it
+			return false // Parse has rejected it
 		}
 		for key, patterns := range keys {
 			if !o.holds(d.expandAll(patterns, r.Context), key, r.Context) {
@@ -96,7 +94,7 @@ func (d Document) applies(s *Statement, r Request) bool {
 	return true
 }
 
-// covers reports whether the statement is about an action.
+// covers reports whether the statement applies to an action.
 func (s *Statement) covers(action string) bool {
 	named := func(patterns values) bool {
 		return slices.ContainsFunc(patterns, func(p string) bool { return like(strings.ToLower(p), strings.ToLower(action)) })
@@ -134,8 +132,7 @@ func (s *Statement) matchesCaller(caller map[string][]string) bool {
 	return s.Principal != nil && named(*s.Principal)
 }
 
-// expandAll puts the values of keys in the place of policy variables, where the
-// version of the document has them.
+// expandAll replaces policy variables with the values of keys, if the document's version supports them.
 func (d Document) expandAll(patterns values, c Context) []string {
 	if d.Version != newest {
 		return patterns
@@ -182,7 +179,7 @@ func expand(pattern string, c Context) (string, bool) {
 	}
 }
 
-// escape marks the next character as itself; no policy has it.
+// escape escapes the next character; no policy contains it.
 const escape = '\x00'
 
 func literal(s string) string {
@@ -196,7 +193,7 @@ func literal(s string) string {
 	return b.String()
 }
 
-// like matches with * for any number of characters and ? for one.
+// like matches patterns with * for any number of characters and ? for one.
 func like(pattern, s string) bool {
 	for len(pattern) > 0 {
 		switch c := pattern[0]; {
@@ -220,5 +217,5 @@ func like(pattern, s string) bool {
 	return s == ""
 }
 
-// plain is a pattern without its wildcards' meaning, for operators that have none.
+// plain returns a pattern with literal wildcards, for operators without wildcards.
 func plain(pattern string) string { return strings.ReplaceAll(pattern, string(escape), "") }

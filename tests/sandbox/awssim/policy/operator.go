@@ -40,7 +40,7 @@ var comparisons = map[string]func(pattern, value string) bool{
 	"IpAddress":                within,
 }
 
-// negations are the operators that do, and what they negate.
+// negations maps the operators that do to what they negate.
 var negations = map[string]string{
 	"StringNotEquals": "StringEquals", "StringNotEqualsIgnoreCase": "StringEqualsIgnoreCase", "StringNotLike": "StringLike",
 	"ArnNotEquals": "ArnEquals", "ArnNotLike": "ArnLike", "NumericNotEquals": "NumericEquals", "DateNotEquals": "DateEquals", "NotIpAddress": "IpAddress",
@@ -69,8 +69,8 @@ func parseOperator(name string) (operator, error) {
 	return o, nil
 }
 
-// holds reports whether the values of a key in the context satisfy the condition. A
-// key that is absent satisfies what negates, and ForAllValues.
+// holds reports whether the values of a key in the context satisfy the condition. An absent key satisfies negated
+// operators, and ForAllValues.
 func (o operator) holds(patterns []string, key string, c Context) bool {
 	found, present := c.get(key)
 	if o.null {
@@ -126,7 +126,7 @@ func dates(compare func(value, pattern time.Time) bool) func(string, string) boo
 	}
 }
 
-// within reports whether an address is in a block, or is it.
+// within reports whether an address is in a block, or equals it.
 func within(pattern, value string) bool {
 	address, err := netip.ParseAddr(value)
 	if err != nil {

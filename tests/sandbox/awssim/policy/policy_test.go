@@ -17,7 +17,7 @@ func context(pairs ...string) policy.Context {
 	return c
 }
 
-// statement is a policy with one statement.
+// statement returns a policy with one statement.
 func statement(text string) string {
 	return `{"Version":"2012-10-17","Statement":{` + text + `}}`
 }

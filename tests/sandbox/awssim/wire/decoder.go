@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// decoder fills structs from parameter trees by the tags that aws-sdk-go's
-// query builder (private/protocol/query/queryutil) writes them by.
+// decoder fills structs from parameter trees, using the same tags as aws-sdk-go's query builder
+// (private/protocol/query/queryutil).
 type decoder struct {
 	ec2     bool
 	unknown []string
@@ -46,7 +46,7 @@ func (d *decoder) structure(n *node, v reflect.Value) error {
 	return nil
 }
 
-// fieldName is the name a field has on the wire.
+// fieldName returns a field's name on the wire.
 func (d *decoder) fieldName(f reflect.StructField) string {
 	if name := f.Tag.Get("queryName"); d.ec2 && name != "" {
 		return name

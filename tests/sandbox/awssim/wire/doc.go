@@ -1,10 +1,9 @@
-// Package wire speaks the protocols of the AWS SDKs from the server's side.
+// Package wire implements the server's side of the protocols of the AWS SDKs.
 //
-// In goes what an unmodified SDK sends: a form for the EC2 and query protocols,
-// a document for the JSON protocols. Out comes the answer or the error in the
-// very form that SDK reads. The structs of aws-sdk-go (version 1) carry every
-// wire name as a tag, so one reflective function reads all query requests and
-// that SDK's own builder writes all XML answers.
+// It decodes what an unmodified SDK sends: a form for the EC2 and query protocols, a document for the JSON protocols.
+// It encodes the response or the error exactly as that SDK expects. The structs of aws-sdk-go (version 1) have every
+// wire name as a tag, so one reflective function decodes all query requests and that SDK's own builder writes all XML
+// responses.
 //
-// The package knows no service and holds no state.
+// The package does not know any service and has no state.
 package wire

@@ -6,16 +6,14 @@ import (
 	"net/http"
 )
 
-// Error is an error as a service reports it: the code that callers branch on,
-// a message for people, and the HTTP status.
+// Error is an error of a service: the code that callers check, a message for people, and the HTTP status.
 type Error struct {
 	Code    string
 	Message string
 	Status  int
 }
 
-// Errorf makes an Error with status 400, which is what most services use for
-// everything that is the caller's fault.
+// Errorf returns an Error with status 400, which most services use for all errors of the caller.
 func Errorf(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Status: http.StatusBadRequest}
 }
@@ -30,8 +28,7 @@ func (e *Error) WithStatus(status int) *Error {
 	return &c
 }
 
-// AsError finds the Error in err. What is none is the simulator's own failure
-// and is reported as InternalFailure.
+// AsError finds the Error in err. Any other error is the simulator's own failure and is reported as InternalFailure.
 func AsError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e

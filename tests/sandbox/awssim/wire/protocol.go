@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// Protocol is how a service and its clients write to each other.
+// Protocol is the protocol between a service and its clients.
 type Protocol int
 
 // The protocols that the simulated services use.
@@ -17,7 +17,7 @@ const (
 	REST                  // method, path and JSON (EKS)
 )
 
-// Response is one answer on its way out.
+// Response is a response to write.
 type Response struct {
 	Protocol  Protocol
 	Action    string
@@ -25,8 +25,8 @@ type Response struct {
 	RequestID string
 }
 
-// Write sends body, an output struct or, for the JSON protocols, anything that
-// encoding/json can write. A nil body is an empty answer.
+// Write writes body, an output struct or, for the JSON protocols, anything that encoding/json can encode. A nil body is
+// an empty response.
 func (r Response) Write(w http.ResponseWriter, body any) error {
 	switch r.Protocol {
 	case EC2, Query:
@@ -50,7 +50,7 @@ func (r Response) Write(w http.ResponseWriter, body any) error {
 	}
 }
 
-// WriteError sends e.
+// WriteError writes e.
 func (r Response) WriteError(w http.ResponseWriter, e *Error) error {
 	switch r.Protocol {
 	case EC2, Query:

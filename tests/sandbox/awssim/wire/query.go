@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// DecodeQuery reads form into in, a pointer to an input struct of aws-sdk-go.
-// It returns the names of the parameters that the struct has no field for, so
-// that the caller can say what it did not understand.
+// DecodeQuery decodes form into in, a pointer to an input struct of aws-sdk-go. It returns the names of the parameters
+// without a field in the struct, so that the caller can report them.
 func DecodeQuery(protocol Protocol, form url.Values, in any) (unknown []string, err error) {
 	root := &node{}
 	for name, values := range form {
@@ -25,7 +24,7 @@ func DecodeQuery(protocol Protocol, form url.Values, in any) (unknown []string, 
 	return d.unknown, nil
 }
 
-// node is a parameter in the tree that the dots of the names span.
+// node is a parameter in the tree that the dots of the names form.
 type node struct {
 	name     string // the full name, for messages
 	value    string

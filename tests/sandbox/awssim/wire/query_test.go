@@ -63,8 +63,7 @@ func roundTrips() map[string]roundTrip {
 	}
 }
 
-// TestDecodeQueryUndoesTheBuilder writes inputs as aws-sdk-go does and reads them
-// back.
+// TestDecodeQueryUndoesTheBuilder encodes inputs as aws-sdk-go does and decodes them again.
 func TestDecodeQueryUndoesTheBuilder(t *testing.T) {
 	for name, tc := range roundTrips() {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +120,7 @@ func FuzzDecodeQuery(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Whatever a client sends, there is an answer and no panic.
+		// Any input returns a result without a panic.
 		_, _ = wire.DecodeQuery(wire.EC2, form, &ec2.CreateFleetInput{})
 		_, _ = wire.DecodeQuery(wire.Query, form, &iam.CreateInstanceProfileInput{})
 	})

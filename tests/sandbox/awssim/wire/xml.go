@@ -8,8 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go/private/protocol/xml/xmlutil"
 )
 
-// xml writes body's fields inside <ActionResponse>, with what each of the two
-// XML protocols puts around them.
+// xml writes body's fields inside <ActionResponse>, with the elements that each of the two XML protocols adds.
 func (r Response) xml(body any) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `<%sResponse xmlns=%q>`, r.Action, r.Namespace)
@@ -19,8 +18,8 @@ func (r Response) xml(body any) ([]byte, error) {
 		fmt.Fprintf(&b, `<requestId>%s</requestId>`, r.RequestID)
 	}
 	if body != nil {
-		// An output struct has no element name of its own; the builder leaves the
-		// nameless element out and writes the fields alone.
+		// An output struct has no element name of its own; the builder omits the nameless element and writes only the
+		// fields.
 		if err := xmlutil.BuildXML(body, xml.NewEncoder(&b)); err != nil {
 			return nil, fmt.Errorf("building XML from %T: %w", body, err)
 		}
@@ -51,7 +50,7 @@ func (r Response) errorXML(e *Error) []byte {
 
 func escape(s string) string {
 	var b bytes.Buffer
-	// A bytes.Buffer never fails to take a write.
+	// Writing to a bytes.Buffer never fails.
 	_ = xml.EscapeText(&b, []byte(s))
 	return b.String()
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// work runs a job, and reports it. What keeps it from being run is in its log.
+// work runs a job, and reports it. If it cannot be run, its log contains the reason.
 func (h *host) work(ctx context.Context, task *runnerv1.Task) error {
 	r := newReport(task.Id)
 	if err := h.execute(ctx, task, r); err != nil {
@@ -35,8 +35,8 @@ func (h *host) work(ctx context.Context, task *runnerv1.Task) error {
 	return nil
 }
 
-// execute runs the one job of the task's workflow over a checkout of its commit. The engine takes that
-// for what actions/checkout would do, whose source is not at hand.
+// execute runs the only job of the task's workflow in a checkout of its commit. The engine accepts that in place of
+// actions/checkout, whose source is not available.
 func (h *host) execute(ctx context.Context, task *runnerv1.Task, r *report) error {
 	workflow, err := model.ReadWorkflow(bytes.NewReader(task.WorkflowPayload))
 	if err != nil {
@@ -77,7 +77,7 @@ func (h *host) execute(ctx context.Context, task *runnerv1.Task, r *report) erro
 	return err
 }
 
-// presetOf is the context that Gitea gives a job.
+// presetOf returns the context that Gitea gives a job.
 func presetOf(task *runnerv1.Task) *model.GithubContext {
 	given := task.Context.Fields
 	text := func(key string) string { return given[key].GetStringValue() }
@@ -88,7 +88,7 @@ func presetOf(task *runnerv1.Task) *model.GithubContext {
 	}
 }
 
-// checkout fetches the job's commit by the job's own token, which is not kept in it.
+// checkout fetches the job's commit with the job's own token, which it does not store.
 func (h *host) checkout(ctx context.Context, of *model.GithubContext, dir string) error {
 	from, err := url.Parse(h.url)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Command act-runner runs the jobs of one repository's Gitea Actions on this machine, without containers:
-// by the engine that Gitea's own act_runner is built of, which is no module of the proxy. It registers,
-// asks for jobs until it is stopped, and reports each at its end, with its log.
+// Command act-runner runs the jobs of one repository's Gitea Actions on this machine, without containers, with the
+// engine of Gitea's own act_runner, which is not a module in the proxy. It registers, polls for jobs until it is
+// stopped, and reports each at its end, with its log.
 //
-// It is for a Git host whose workflows are one's own: a job does what it wants with this user's files.
+// Use it only with a Git host whose workflows are your own: a job can do anything with this user's files.
 package main
 
 import (
@@ -21,17 +21,18 @@ import (
 	"connectrpc.com/connect"
 )
 
-// asks is how often it is asked for a job, and unanswered how many times in a row nobody may answer: Gitea is gone then.
+// asks is the interval of polling for a job, and unanswered the number of consecutive failures after which Gitea counts
+// as gone.
 const (
 	asks       = 500 * time.Millisecond
 	unanswered = 60
 )
 
-// host is a Gitea, and what this runner is there.
+// host is a Gitea, and this runner's registration.
 type host struct {
 	runnerv1connect.RunnerServiceClient
 	url string
-	// dir is for checkouts and what jobs write.
+	// dir contains checkouts and what jobs write.
 	dir string
 }
 
@@ -49,7 +50,7 @@ func main() {
 	}
 }
 
-// run registers and runs jobs until the context ends.
+// run registers and runs jobs until the context is done.
 func run(ctx context.Context, url, token, dir, label string) error {
 	h := &host{url: url, dir: dir, RunnerServiceClient: runnerv1connect.NewRunnerServiceClient(http.DefaultClient, url+"/api/actions")}
 	registered, err := h.Register(ctx, connect.NewRequest(&runnerv1.RegisterRequest{Name: "act-runner", Token: token, Version: "sandbox", Labels: []string{label}}))
@@ -88,7 +89,7 @@ func run(ctx context.Context, url, token, dir, label string) error {
 	}
 }
 
-// identified says in each request which runner it is of.
+// identified adds the runner's identity to each request.
 func identified(uuid, token string) connect.Interceptor {
 	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// report is what a job comes to, as its engine logs it.
+// report is the result of a job, according to its engine's log.
 type report struct {
 	mu    sync.Mutex
 	state *runnerv1.TaskState
@@ -26,10 +26,10 @@ func newReport(task int64) *report {
 	return &report{state: &runnerv1.TaskState{Id: task, StartedAt: timestamppb.Now()}, steps: map[int64]*runnerv1.StepState{}}
 }
 
-// Levels are those that Fire is called for.
+// Levels returns the levels that Fire is called for.
 func (r *report) Levels() []logrus.Level { return logrus.AllLevels }
 
-// Fire takes an entry of the engine's log: a line of a step's output, an error, or how one of them ended.
+// Fire handles an entry of the engine's log: a line of a step's output, an error, or a result.
 func (r *report) Fire(entry *logrus.Entry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,7 +46,7 @@ func (r *report) Fire(entry *logrus.Entry) error {
 	return nil
 }
 
-// stepOf is the step that an entry is of, in its main stage; nil if it is of none.
+// stepOf returns the step of an entry, in its main stage; nil if there is none.
 func (r *report) stepOf(entry *logrus.Entry) *runnerv1.StepState {
 	number, numbered := entry.Data["stepNumber"].(int)
 	if !numbered || entry.Data["stage"] != "Main" {
@@ -67,7 +67,7 @@ func (r *report) add(at time.Time, line string, step *runnerv1.StepState) {
 	}
 }
 
-// fail ends a job that could not be run.
+// fail reports a job that could not be run.
 func (r *report) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,14 +75,14 @@ func (r *report) fail(err error) {
 	r.state.Result = runnerv1.Result_RESULT_FAILURE
 }
 
-// concluded reports whether the engine has said how the job ended.
+// concluded reports whether the engine has reported the job's result.
 func (r *report) concluded() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state.Result != runnerv1.Result_RESULT_UNSPECIFIED
 }
 
-// ended is the state of a job that is over, and its log.
+// ended returns the state of a completed job, and its log.
 func (r *report) ended() (*runnerv1.TaskState, []*runnerv1.LogRow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,7 +1,7 @@
-// Command argocd is Argo CD's application controller, its repo server and what git asks
-// for its credentials in one binary: its first argument names the one to run, and for git,
-// as in Argo CD's own, a variable of the environment. Its other programs, which would take
-// most of the build, are left out. For machines without Redis it has the one in Go that Argo CD's own tests use.
+// Command argocd contains Argo CD's application controller, its repo server and the program that git runs for
+// credentials: its first argument names the one to run, and for git, as in Argo CD's own binary, an environment
+// variable. Its other programs, which would take most of the build, are omitted. For machines without Redis, it
+// contains the one in Go from Argo CD's own tests.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// asked is the value of the variable with which the repo server has git run this program.
+// asked is the value of the variable with which the repo server makes git run this program.
 const asked = "argocd-git-ask-pass"
 
 func main() {
@@ -43,8 +43,8 @@ func run(command *cobra.Command, args []string) {
 	}
 }
 
-// ticks is how often time passes in the Redis in Go, in which nothing expires by itself. Argo CD looks at Git
-// again when what it keeps there of the last time has expired.
+// ticks is how often time advances in the Redis in Go, in which nothing expires automatically. Argo CD polls Git again
+// when its cache of the last poll has expired.
 const ticks = 100 * time.Millisecond
 
 // newRedis serves until it is killed.

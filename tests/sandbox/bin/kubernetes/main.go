@@ -1,5 +1,4 @@
-// Command kubernetes is a whole control plane in one binary: its first
-// argument names the part to run.
+// Command kubernetes contains a whole control plane in one binary: its first argument names the part to run.
 package main
 
 import (

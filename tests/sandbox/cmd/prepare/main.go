@@ -1,6 +1,6 @@
-// Command prepare builds what a make target needs, and shows how far it is: plumbline,
-// the demo, the programs of a sandbox, and plumbline's peers. It is made of the standard library and
-// tests/sandbox/binaries only, so that it is there at once on a fresh machine.
+// Command prepare builds what a make target needs, and shows the progress: plumbline, the demo, the programs of a
+// sandbox, and plumbline's peers. It uses only the standard library and tests/sandbox/binaries, so that it is quickly
+// built on a new machine.
 package main
 
 import (
@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// programs is the argument that stands for all programs of a sandbox.
+	// programs is the argument for all programs of a sandbox.
 	programs = "programs"
-	// karpenter is what comes before another version of Karpenter that a sandbox is to have at hand.
+	// karpenter is the prefix for another version of Karpenter to build in advance.
 	karpenter = "karpenter@"
 )
 
@@ -42,8 +42,7 @@ func main() {
 	}
 }
 
-// prepare builds one thing after another, and fetches the modules of the next ones
-// meanwhile.
+// prepare builds one thing after another, and fetches the modules of the next ones meanwhile.
 func prepare(ctx context.Context, ldflags string, names []string) error {
 	builder, err := binaries.Here(os.Stderr)
 	if err != nil {
@@ -81,8 +80,7 @@ func prepare(ctx context.Context, ldflags string, names []string) error {
 	return err
 }
 
-// programsOf are the programs of a sandbox that an argument stands for; none if it is something of this
-// repository.
+// programsOf returns the programs of a sandbox for an argument; none if it is something of this repository.
 func programsOf(name string) ([]binaries.Name, error) {
 	if name == programs {
 		return binaries.All(), nil
@@ -100,7 +98,7 @@ func programsOf(name string) ([]binaries.Name, error) {
 	return []binaries.Name{binaries.KarpenterOf(version)}, nil
 }
 
-// ownTarget is something of this repository, built into its folder bin.
+// ownTarget returns something of this repository, to be built into its folder bin.
 func ownTarget(root, name, ldflags string) (binaries.Target, error) {
 	t := binaries.Target{Name: name, Output: filepath.Join(root, "bin", name), LDFlags: ldflags}
 	tests := filepath.Join(root, "tests")

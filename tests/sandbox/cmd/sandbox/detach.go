@@ -19,16 +19,15 @@ import (
 const (
 	detachFlag = "detach"
 	pollEvery  = 100 * time.Millisecond
-	// downTimeout is how long a sandbox may take to end.
+	// downTimeout is how long a sandbox may take to stop.
 	downTimeout = time.Minute
-	// howElse is what to do where one is up already.
+	// howElse tells what to do if one is up already.
 	howElse = "end it with bin/sandbox down, or have another one beside it with --dir (bin/sandbox up --dir DIR, bin/sandbox env --dir DIR)"
 )
 
-// upDetached runs the same command without -d in a session of its own and
-// returns when its sandbox is up.
+// upDetached runs the same command without -d in a new session and returns when its sandbox is up.
 //
-// The programs are built before, where their progress can be seen.
+// The programs are built before, so that their progress is visible.
 func upDetached(cmd *cobra.Command, dir string, programs []binaries.Name) error {
 	if _, err := readRecord(cmd.Context(), dir); !errors.Is(err, errNotUp) {
 		return errors.Join(fmt.Errorf("a sandbox is already up in %s: %s", dir, howElse), err)
@@ -68,8 +67,7 @@ func upDetached(cmd *cobra.Command, dir string, programs []binaries.Name) error 
 	return nil
 }
 
-// awaitUp returns when the record is there, or with an error when the process
-// ends before.
+// awaitUp returns when the record exists, or with an error when the process exits before.
 func awaitUp(ctx context.Context, dir, log string, ended <-chan error) error {
 	return wait.PollUntilContextCancel(ctx, pollEvery, true, func(context.Context) (bool, error) {
 		select {
@@ -112,8 +110,8 @@ func downCommand(dirFlag *string) *cobra.Command {
 	}
 }
 
-// down ends the process that holds the folder's lock, which is the recorded
-// one, and returns when it has given the lock back.
+// down stops the process that holds the folder's lock, which is the recorded one, and returns when it has released the
+// lock.
 func down(ctx context.Context, dir string, r record) error {
 	if err := syscall.Kill(r.PID, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("end the sandbox's process %d: %w", r.PID, err)

@@ -1,5 +1,4 @@
-// Command sandbox starts, shows and ends a sandbox: a cluster on this machine
-// in which everything is real but AWS.
+// Command sandbox starts, shows and stops a sandbox: a cluster on this machine in which everything is real except AWS.
 package main
 
 import (

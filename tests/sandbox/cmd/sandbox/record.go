@@ -21,11 +21,11 @@ const (
 	lockPatience = 100 * time.Millisecond
 )
 
-// errNotUp reports that no sandbox runs in a folder.
+// errNotUp means that no sandbox runs in a folder.
 var errNotUp = errors.New("no sandbox is up")
 
-// record is what a running sandbox says about itself in its folder. It is
-// true only while the process holds the folder's lock.
+// record is what a running sandbox writes about itself in its folder. It is valid only while the process holds the
+// folder's lock.
 type record struct {
 	PID     int               `json:"pid"`
 	Started time.Time         `json:"started"`
@@ -33,7 +33,7 @@ type record struct {
 	Env     map[string]string `json:"env"`
 }
 
-// folder is the sandbox's folder: the one of the flag, or the usual one.
+// folder returns the sandbox's folder: that of the flag, or the default one.
 func folder(flag string) (string, error) {
 	if flag != "" {
 		return filepath.Abs(flag)
@@ -42,7 +42,7 @@ func folder(flag string) (string, error) {
 	return filepath.Join(cache, "up"), err
 }
 
-// write leaves the record in the folder, in one step.
+// write writes the record into the folder, atomically.
 func (r record) write(dir string) error {
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -55,8 +55,8 @@ func (r record) write(dir string) error {
 	return os.Rename(path+".partial", path)
 }
 
-// readRecord reads the record of the sandbox that runs in the folder. The
-// error is errNotUp if none does, whatever an earlier one left there.
+// readRecord reads the record of the sandbox that runs in the folder. The error is errNotUp if none does, even if an
+// earlier one left a record.
 func readRecord(ctx context.Context, dir string) (record, error) {
 	var r record
 	if unlock, err := tryLock(ctx, dir); err == nil {
@@ -73,7 +73,7 @@ func readRecord(ctx context.Context, dir string) (record, error) {
 	return r, json.Unmarshal(data, &r)
 }
 
-// tryLock takes the folder's lock if nobody holds it.
+// tryLock acquires the folder's lock if it is free.
 func tryLock(ctx context.Context, dir string) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()

@@ -64,5 +64,5 @@ func isSecret(name string) bool {
 	return strings.Contains(name, "TOKEN") || strings.Contains(name, "SECRET")
 }
 
-// quote makes one word of a value for a shell.
+// quote quotes a value for a shell.
 func quote(value string) string { return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'" }

@@ -53,7 +53,7 @@ func upCommand(dirFlag *string) *cobra.Command {
 	return cmd
 }
 
-// command is another command of this program for the same sandbox, as it is typed.
+// command returns another command of this program for the same sandbox, as users type it.
 func command(cmd *cobra.Command, name string) string {
 	words := os.Args[0] + " " + name
 	if dir := cmd.Flag("dir"); dir.Changed {
@@ -62,7 +62,7 @@ func command(cmd *cobra.Command, name string) string {
 	return words
 }
 
-// up runs a sandbox until the command's context ends.
+// up runs a sandbox until the command's context is done.
 func up(cmd *cobra.Command, options sandbox.Options) error {
 	ctx, dir := cmd.Context(), options.Dir
 	unlock, err := tryLock(ctx, dir)
@@ -91,8 +91,7 @@ func up(cmd *cobra.Command, options sandbox.Options) error {
 	return s.Down()
 }
 
-// sweep removes what an earlier sandbox left in the folder, and nothing that
-// is not a sandbox's.
+// sweep removes what an earlier sandbox left in the folder, and nothing else.
 func sweep(dir string) error {
 	for _, name := range []string{recordFile, "kube", "nodes", "karpenter", "git", "bin", "home"} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {

@@ -14,22 +14,22 @@ import (
 const (
 	// attacherFinalizer keeps a VolumeAttachment until the volume is detached.
 	attacherFinalizer = "external-attacher/ebs-csi-aws-com"
-	// deviceKey is the driver's note of the device in an attachment's metadata.
+	// deviceKey is the driver's record of the device in an attachment's metadata.
 	deviceKey = "devicePath"
 )
 
-// attachment is a VolumeAttachment together with what it means in EC2.
+// attachment is a VolumeAttachment and what it stands for in EC2.
 type attachment struct {
 	Object           *storagev1.VolumeAttachment
 	Instance, Volume string
-	// Device is free on the node when the attachment is to be made.
+	// Device is a free device of the node, if the attachment is to be created.
 	Device string
-	// Stuck reports whether the node's operating system still has the volume mounted, so that EC2 would call it busy.
+	// Stuck is true if the node's operating system still has the volume mounted, so that EC2 would call it busy.
 	Stuck bool
 }
 
-// attachments are those of this driver: which are to be made, and which are to be ended. What was done already may not be in
-// the view yet.
+// attachments returns those of this driver: those to create, and those to release. The view may not contain yet what
+// was done already.
 func attachments(v *view, done map[string]attachment) (attach, release []attachment) {
 	taken := devices(v, done)
 	for _, object := range v.attachments {
@@ -60,7 +60,7 @@ func attachments(v *view, done map[string]attachment) (attach, release []attachm
 	return attach, release
 }
 
-// devices are those that each node has in use.
+// devices returns those that each node has in use.
 func devices(v *view, done map[string]attachment) map[string][]string {
 	taken := map[string][]string{}
 	for _, a := range done {
@@ -74,7 +74,8 @@ func devices(v *view, done map[string]attachment) map[string][]string {
 	return taken
 }
 
-// freeDevice is the first name of /dev/xvdaa … /dev/xvdaz that is not taken; a node has no more volumes than that.
+// freeDevice returns the first name of /dev/xvdaa … /dev/xvdaz that is not in use; a node has no more volumes than
+// that.
 func freeDevice(taken []string) string {
 	for letter := 'a'; letter <= 'z'; letter++ {
 		if device := "/dev/xvda" + string(letter); !slices.Contains(taken, device) {
@@ -101,7 +102,7 @@ func (d *Driver) attach(ctx context.Context, v *view) error {
 	return errors.Join(errs...)
 }
 
-// attachOne writes the finalizer before it attaches, so that nothing is attached that nobody would detach.
+// attachOne writes the finalizer before it attaches, so that every attached volume is detached later.
 func (d *Driver) attachOne(ctx context.Context, a attachment) error {
 	api := d.client.StorageV1().VolumeAttachments()
 	object := a.Object.DeepCopy()
@@ -130,7 +131,7 @@ func (d *Driver) attachOne(ctx context.Context, a attachment) error {
 	return nil
 }
 
-// report writes an error of EC2 where a person looks for it.
+// report writes an error of EC2 to where people look for it.
 func (d *Driver) report(ctx context.Context, object *storagev1.VolumeAttachment, cause error) error {
 	if object.Status.AttachError != nil && object.Status.AttachError.Message == cause.Error() {
 		return cause
@@ -140,7 +141,7 @@ func (d *Driver) report(ctx context.Context, object *storagev1.VolumeAttachment,
 	return errors.Join(cause, err)
 }
 
-// release detaches a volume that the node has let go of, or whose instance is gone, and then lets the object go.
+// release detaches a volume that the node has released, or whose instance is gone, and then removes the finalizer.
 func (d *Driver) release(ctx context.Context, a attachment) error {
 	done, known := d.attached[string(a.Object.UID)]
 	if known {
@@ -164,7 +165,7 @@ func (d *Driver) release(ctx context.Context, a attachment) error {
 	return nil
 }
 
-// attachedTo reports whether a volume is attached to a node, as the attacher's status has it.
+// attachedTo reports whether a volume is attached to a node, according to the attacher's status.
 func (v *view) attachedTo(node string, volume *corev1.PersistentVolume) bool {
 	return slices.ContainsFunc(v.attachments, func(a *storagev1.VolumeAttachment) bool {
 		return a.Spec.NodeName == node && a.Status.Attached && a.DeletionTimestamp == nil &&

@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// caches follow the objects that volumes are about.
+// caches watch the objects that volumes depend on.
 type caches struct {
 	factory informers.SharedInformerFactory
-	// changed has a token when something has changed since it was last taken.
+	// changed contains a token if something has changed since it was last received.
 	changed chan struct{}
 }
 
@@ -57,7 +57,7 @@ func (c *caches) wake() {
 
 func (c *caches) wait() { c.factory.Shutdown() }
 
-// view is the cluster as the caches show it. Its objects are shared and must not be changed.
+// view returns the cluster as in the caches. Its objects are shared and must not be modified.
 func (c *caches) view() *view {
 	everything := labels.Everything()
 	v := &view{

@@ -11,13 +11,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// DriverName is the driver's name in every object of Kubernetes.
+// DriverName is the driver's name in all Kubernetes objects.
 const DriverName = "ebs.csi.aws.com"
 
-// retryAfter is how soon a pass is tried again of which something failed.
+// retryAfter is the delay before a pass is repeated in which something failed.
 const retryAfter = 300 * time.Millisecond
 
-// Cloud is what is wanted of EC2.
+// Cloud is what the driver needs of EC2.
 type Cloud interface {
 	CreateVolume(zone string, sizeGiB int, tags map[string]string) (id string)
 	DeleteVolume(volumeID string) error
@@ -25,7 +25,7 @@ type Cloud interface {
 	DetachVolume(instanceID, volumeID string) error
 }
 
-// Options say whose volumes are looked after.
+// Options specify whose volumes to manage.
 type Options struct {
 	Client kubernetes.Interface
 	Cloud  Cloud
@@ -33,12 +33,12 @@ type Options struct {
 	Cluster string
 	// UnmountTime is how long a node takes to unmount a volume once its pod is gone.
 	UnmountTime time.Duration
-	// Gone reports whether an instance has ended; its volumes can be released in any case.
+	// Gone reports whether an instance is terminated; its volumes can be released in any case.
 	Gone   func(instanceID string) bool
 	Logger *slog.Logger
 }
 
-// Driver looks after the volumes of one cluster.
+// Driver manages the volumes of one cluster.
 type Driver struct {
 	client      kubernetes.Interface
 	cloud       Cloud
@@ -50,13 +50,13 @@ type Driver struct {
 	caches  *caches
 	running sync.WaitGroup
 
-	// What was done in the cloud and may not be seen in the caches yet. Only passes use it, and there is one at a time.
+	// What was done in the cloud and may not be in the caches yet. Only passes use it, one at a time.
 	created  map[string]string     // claim's UID to volume
 	attached map[string]attachment // VolumeAttachment's UID to what was attached
 	unused   map[place]time.Time   // since when
 }
 
-// Start returns when the driver knows the cluster. It works until ctx ends.
+// Start returns when the driver knows the cluster. It works until ctx is done.
 func Start(ctx context.Context, o Options) (*Driver, error) {
 	d := &Driver{
 		client:      o.Client,
@@ -76,7 +76,7 @@ func Start(ctx context.Context, o Options) (*Driver, error) {
 	return d, nil
 }
 
-// Wait returns when the driver has stopped, after its context has ended.
+// Wait returns when the driver has stopped, after its context is done.
 func (d *Driver) Wait() {
 	d.running.Wait()
 	d.caches.wait()
@@ -115,7 +115,7 @@ func (d *Driver) pass(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// forget drops what is remembered of objects that are gone.
+// forget removes what is recorded about deleted objects.
 func (d *Driver) forget(v *view) {
 	claims, attachments := map[string]bool{}, map[string]bool{}
 	for _, claim := range v.claims {

@@ -12,11 +12,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Where the driver is, and its names.
+// The driver's names and where it runs.
 const (
-	// Namespace is where the driver's workloads are.
+	// Namespace contains the driver's workloads.
 	Namespace = "kube-system"
-	// NodeDaemonSet and StorageClass are names a story may want.
+	// NodeDaemonSet and StorageClass are names that stories may use.
 	NodeDaemonSet = "ebs-csi-node"
 	StorageClass  = "gp3"
 
@@ -26,14 +26,14 @@ const (
 	image         = "public.ecr.aws/ebs-csi-driver/aws-ebs-csi-driver:v1.50.0"
 )
 
-// Install says how the driver is installed.
+// Install specifies how to install the driver.
 type Install struct {
-	// IntolerantOfDisruption leaves out the daemonset's toleration of karpenter.sh/disrupted, as charts before 1.37 did. Then
-	// Karpenter drains the daemonset's pod together with the pods whose volumes it would have to unmount.
+	// IntolerantOfDisruption omits the daemonset's toleration of karpenter.sh/disrupted, as charts before 1.37 did.
+	// Then Karpenter drains the daemonset's pod together with the pods whose volumes it would have to unmount.
 	IntolerantOfDisruption bool
 }
 
-// Apply creates the driver's objects as the add-on would. Those that exist stay as they are.
+// Apply creates the driver's objects as the add-on would. It does not change existing ones.
 func Apply(ctx context.Context, client kubernetes.Interface, o Install) error {
 	steps := map[string]func() error{
 		"CSIDriver " + DriverName: func() error {
@@ -80,7 +80,7 @@ func storageClass() *storagev1.StorageClass {
 }
 
 func daemonSet(o Install) *appsv1.DaemonSet {
-	// The add-on's tolerations; the last one lets a pod outlive nodes that are unreachable for a while.
+	// The add-on's tolerations; the last one keeps a pod on nodes that are unreachable for a while.
 	patience := int64(300)
 	tolerations := []corev1.Toleration{
 		{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists},

@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A pod with volumes runs once this annotation reports that they are mounted: the pod stages of the nodes wait for it.
+// A pod with volumes runs once this annotation reports that they are mounted: the nodes' pod stages wait for it.
 const volumesAnnotation, mounted = "sandbox.plumbline.dev/volumes", "mounted"
 
-// usage is a node whose volumes in use are not those that its status names.
+// usage is a node whose volumes in use differ from those in its status.
 type usage struct {
 	Node  *corev1.Node
 	InUse []corev1.UniqueVolumeName
@@ -29,7 +29,7 @@ type place struct {
 	volume corev1.UniqueVolumeName
 }
 
-// unused are the volumes that nodes report as in use and that no pod of theirs wants any more.
+// unused returns the volumes that nodes report as in use and that none of their pods needs any more.
 func unused(v *view) []place {
 	var all []place
 	for name, node := range v.nodes {
@@ -43,9 +43,9 @@ func unused(v *view) []place {
 	return all
 }
 
-// usages are the kubelets' reports that are due. A volume is in use from before it is mounted, and until it is unmounted, which
-// takes the driver's pod on that node and some time (kubernetes, pkg/kubelet/volumemanager: VolumesInUse). Busy reports whether
-// that time is not over yet.
+// usages returns the due reports of the kubelets. A volume is in use from before it is mounted until it is unmounted,
+// which takes the driver's pod on that node and some time (kubernetes, pkg/kubelet/volumemanager: VolumesInUse). busy
+// reports whether that time is not over yet.
 func usages(v *view, busy func(place) bool) []usage {
 	var all []usage
 	for name, node := range v.nodes {
@@ -67,7 +67,7 @@ func usages(v *view, busy func(place) bool) []usage {
 	return all
 }
 
-// wanted are the volumes of all pods that are still there on a node.
+// wanted returns the volumes of all existing pods on a node.
 func (v *view) wanted(node string) []corev1.UniqueVolumeName {
 	var names []corev1.UniqueVolumeName
 	for _, pod := range v.pods {
@@ -83,7 +83,7 @@ func (v *view) wanted(node string) []corev1.UniqueVolumeName {
 	return names
 }
 
-// mountable are the waiting pods all of whose volumes are attached to their node, and whose node can mount them.
+// mountable returns the waiting pods all of whose volumes are attached to their node, if the node can mount them.
 func mountable(v *view) []*corev1.Pod {
 	var all []*corev1.Pod
 	for _, pod := range v.pods {
@@ -97,7 +97,7 @@ func mountable(v *view) []*corev1.Pod {
 	return all
 }
 
-// claimed reports whether a pod has volumes of claims at all.
+// claimed reports whether a pod uses claims at all.
 func (v *view) claimed(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, isClaimed)
 }
@@ -152,7 +152,8 @@ func (d *Driver) mount(ctx context.Context, v *view) error {
 	return errors.Join(errs...)
 }
 
-// noteUnused remembers since when each volume is unused, and returns which of them are still being unmounted.
+// noteUnused records since when each volume is unused, and returns a function that reports whether one is still being
+// unmounted.
 func (d *Driver) noteUnused(v *view, now time.Time) func(place) bool {
 	since := map[place]time.Time{}
 	for _, p := range unused(v) {

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// selectedNode is the scheduler's word on where a claim's first pod will run.
+	// selectedNode is the scheduler's annotation of where a claim's first pod will run.
 	selectedNode = "volume.kubernetes.io/selected-node"
-	// provisionedBy lets a volume be deleted by who made it.
+	// provisionedBy restricts the deletion of a volume to its creator.
 	provisionedBy = "pv.kubernetes.io/provisioned-by"
 )
 
-// request is a claim that wants a volume in a zone.
+// request is a claim that needs a volume in a zone.
 type request struct {
 	Claim *corev1.PersistentVolumeClaim
 	Zone  string
 }
 
-// requests are the claims of this driver's classes whose pod has a node in sight.
+// requests returns the claims of this driver's classes whose pod has a selected node.
 func requests(v *view) []request {
 	var all []request
 	for _, claim := range v.claims {
@@ -40,7 +40,7 @@ func requests(v *view) []request {
 	return all
 }
 
-// leftovers are volumes whose claim is gone and that nothing is attached to any more.
+// leftovers returns unattached volumes whose claim is gone.
 func leftovers(v *view) []*corev1.PersistentVolume {
 	attached := map[string]bool{}
 	for _, a := range v.attachments {
@@ -85,7 +85,7 @@ func (d *Driver) provision(ctx context.Context, v *view) error {
 	return errors.Join(errs...)
 }
 
-// newVolume makes the EBS volume, once for a claim, and describes it.
+// newVolume creates the EBS volume, once for a claim, and describes it.
 func (d *Driver) newVolume(v *view, r request) *corev1.PersistentVolume {
 	size := r.Claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	id := d.created[string(r.Claim.UID)]
@@ -124,7 +124,7 @@ func (d *Driver) newVolume(v *view, r request) *corev1.PersistentVolume {
 	}
 }
 
-// volumeName is the external provisioner's name for a claim's volume.
+// volumeName returns the external provisioner's name for a claim's volume.
 func volumeName(claim *corev1.PersistentVolumeClaim) string { return "pvc-" + string(claim.UID) }
 
 func inZone(zone string) *corev1.NodeSelector {

@@ -11,16 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// volumesPerNode is what most Nitro instances can have, less the root volume and one network interface.
+// volumesPerNode is the maximum of most Nitro instances, minus the root volume and one network interface.
 const volumesPerNode = 26
 
-// registration is a node whose CSINode does not say what is so: Runs reports whether the driver is to be in it.
+// registration is a node whose CSINode is out of date: Runs reports whether it should contain the driver.
 type registration struct {
 	Node *corev1.Node
 	Runs bool
 }
 
-// registrations are the nodes where the driver has come or gone since its CSINode was written.
+// registrations returns the nodes where the driver was started or removed since their CSINode was written.
 func registrations(v *view) []registration {
 	var all []registration
 	for name, node := range v.nodes {
@@ -38,7 +38,7 @@ func registered(csiNode *storagev1.CSINode) bool {
 
 func isOurs(d storagev1.CSINodeDriver) bool { return d.Name == DriverName }
 
-// register does what a kubelet does when the driver's socket appears or goes away.
+// register does what a kubelet does when the driver's socket appears or disappears.
 func (d *Driver) register(ctx context.Context, v *view) error {
 	var errs []error
 	for _, r := range registrations(v) {

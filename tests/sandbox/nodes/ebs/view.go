@@ -7,12 +7,12 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// kwokAnnotation is on the Nodes whose kubelet is played, and taken off when the instance ends.
+// kwokAnnotation is on the Nodes whose kubelet is simulated, and removed when the instance terminates.
 const kwokAnnotation = "kwok.x-k8s.io/node"
 
 type claimKey struct{ namespace, name string }
 
-// view is the cluster at one moment.
+// view is the state of the cluster at one time.
 type view struct {
 	pods        []*corev1.Pod
 	nodes       map[string]*corev1.Node
@@ -23,7 +23,7 @@ type view struct {
 	csiNodes    map[string]*storagev1.CSINode
 }
 
-// controllerRuns reports whether a pod of the driver's controller runs anywhere.
+// controllerRuns reports whether any pod of the driver's controller runs.
 func (v *view) controllerRuns() bool {
 	for _, pod := range v.pods {
 		if pod.Namespace == Namespace && pod.Labels[appLabel] == controllerApp && pod.Status.Phase == corev1.PodRunning {
@@ -33,7 +33,7 @@ func (v *view) controllerRuns() bool {
 	return false
 }
 
-// driverRuns reports whether the driver's daemonset has a running pod on a node. One that is being ended still runs.
+// driverRuns reports whether the driver's daemonset has a running pod on a node. A terminating one still runs.
 func (v *view) driverRuns(node string) bool {
 	for _, pod := range v.pods {
 		if pod.Spec.NodeName == node && pod.Namespace == Namespace && pod.Labels[appLabel] == nodeApp &&
@@ -44,7 +44,7 @@ func (v *view) driverRuns(node string) bool {
 	return false
 }
 
-// volume is the PersistentVolume behind a pod's volume, if it is one of this driver's and bound.
+// volume returns the PersistentVolume of a pod's volume, if it belongs to this driver and is bound.
 func (v *view) volume(pod *corev1.Pod, in corev1.Volume) *corev1.PersistentVolume {
 	var name string
 	switch {
@@ -62,7 +62,7 @@ func (v *view) volume(pod *corev1.Pod, in corev1.Volume) *corev1.PersistentVolum
 	return v.ours(claim.Spec.VolumeName)
 }
 
-// ours is a PersistentVolume by its name, if it is one of this driver's.
+// ours returns a PersistentVolume by its name, if it belongs to this driver.
 func (v *view) ours(name string) *corev1.PersistentVolume {
 	volume := v.volumes[name]
 	if volume == nil || volume.Spec.CSI == nil || volume.Spec.CSI.Driver != DriverName {
@@ -71,12 +71,12 @@ func (v *view) ours(name string) *corev1.PersistentVolume {
 	return volume
 }
 
-// inUse is the name by which a node reports that it has a volume mounted or is about to.
+// inUse returns the name with which a node reports that it has a volume mounted or is about to mount it.
 func inUse(volume *corev1.PersistentVolume) corev1.UniqueVolumeName {
 	return corev1.UniqueVolumeName("kubernetes.io/csi/" + DriverName + "^" + volume.Spec.CSI.VolumeHandle)
 }
 
-// instanceOf reads the instance from a provider ID of the form aws:///zone/instance.
+// instanceOf returns the instance in a provider ID of the form aws:///zone/instance.
 func instanceOf(node *corev1.Node) string {
 	return node.Spec.ProviderID[strings.LastIndex(node.Spec.ProviderID, "/")+1:]
 }

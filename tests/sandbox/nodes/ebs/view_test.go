@@ -17,7 +17,7 @@ const (
 	inUseOne = corev1.UniqueVolumeName("kubernetes.io/csi/ebs.csi.aws.com^vol-1")
 )
 
-// running is a cluster in which one pod uses one volume, attached and mounted on one node.
+// running returns a cluster in which one pod uses one volume, attached and mounted on one node.
 func running() *view {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Annotations: map[string]string{kwokAnnotation: "fake"}}}
 	node.Labels = map[string]string{corev1.LabelTopologyZone: "eu-west-1a"}
@@ -65,7 +65,7 @@ func systemPod(app, node string) *corev1.Pod {
 	return pod
 }
 
-// steps is all that a pass would do, by name.
+// steps is everything that a pass would do, by name.
 type steps struct {
 	Register, Request, Leftover, Attach, Release, Stuck, Usage, Mount []string
 }
@@ -112,7 +112,7 @@ func TestSteps(t *testing.T) {
 	now := metav1.Now()
 	cases := map[string]struct {
 		change func(*view)
-		// busy reports whether a volume is still being unmounted.
+		// busy is true if a volume is still being unmounted.
 		busy bool
 		want steps
 	}{

@@ -1,5 +1,5 @@
-// Command notifications is Argo CD's notifications controller. It is a binary of its own, since what it adds
-// to the others is compiled only for the stories that start it.
+// Command notifications is Argo CD's notifications controller. It is a separate binary, so that its additional
+// dependencies are compiled only for the stories that use it.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package cos stands where Terraform has its backend of that name, which is a
-// module that is in no zip. Nothing here keeps state there.
+// Package cos replaces Terraform's backend of that name, which is a module without a zip. No configuration here stores
+// state there.
 package cos
 
 import "github.com/hashicorp/terraform/internal/backend"
