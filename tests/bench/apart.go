@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// apart are the scenes without a cluster: a process of the product's own is measured, over a fleet
-// that it makes by itself.
+// apart returns the scenes without a cluster: they measure plumbline's own process, with a fleet that it generates.
 func apart() []string { return []string{planScene, whatIfScene} }
 
 const (
@@ -24,10 +23,10 @@ const (
 	whatIfScene = "what-if"
 )
 
-// daemonGOGC is what the daemon sets by itself (cmd/plumbline/release.go).
+// daemonGOGC is the daemon's own setting (cmd/plumbline/run.go).
 const daemonGOGC = "GOGC=200"
 
-// measureApart plays the scenes without a cluster that are asked for.
+// measureApart runs the selected scenes without a cluster.
 func measureApart(ctx context.Context, o Options, t *Table) error {
 	dir, err := os.MkdirTemp("", "plumbline-bench-")
 	if err != nil {
@@ -49,7 +48,7 @@ func measureApart(ctx context.Context, o Options, t *Table) error {
 	return nil
 }
 
-// plans has the product's own benchmark plan a commit, each time in a process of its own.
+// plans makes plumbline's own benchmark plan a commit, each time in a separate process.
 func (g *ground) plans(ctx context.Context) ([]Planned, error) {
 	program, err := g.compile(ctx, "plan")
 	if err != nil {
@@ -80,7 +79,7 @@ func (g *ground) plans(ctx context.Context) ([]Planned, error) {
 	return all, nil
 }
 
-// middlePlan is the one with the median time, with the most memory of all.
+// middlePlan returns the one with the median time, with the maximum memory of all.
 func middlePlan(plans []Planned) Planned {
 	slices.SortFunc(plans, func(a, b Planned) int { return int(a.Wall - b.Wall) })
 	m := plans[len(plans)/2]
@@ -90,8 +89,8 @@ func middlePlan(plans []Planned) Planned {
 	return m
 }
 
-// whatIf runs `plumbline plan --what-if` off a snapshot file, and the one call of Karpenter's
-// simulation in it by itself.
+// whatIf runs `plumbline plan --what-if` with a snapshot file, and separately the one call of Karpenter's simulation in
+// it.
 func (g *ground) whatIf(ctx context.Context) (*WhatIf, error) {
 	program, err := g.compile(ctx, "simulate")
 	if err != nil {
@@ -129,7 +128,7 @@ func (g *ground) whatIf(ctx context.Context) (*WhatIf, error) {
 	return w, nil
 }
 
-// read takes what a what-if says, which is an error where it is not all of what the fleet has.
+// read reads the result of a what-if. It returns an error unless that covers the whole fleet.
 func (w *WhatIf) read(out []byte) error {
 	report := struct {
 		WhatIf struct {
@@ -152,7 +151,7 @@ func (w *WhatIf) read(out []byte) error {
 
 func (g *ground) claims() string { return fmt.Sprintf("-claims=%d", g.options.Fleet) }
 
-// compile builds the tests of one of the packages in reconcile.
+// compile builds the tests of a package in reconcile.
 func (g *ground) compile(ctx context.Context, of string) (program string, err error) {
 	g.line.Say("the tests of " + of + " are compiled")
 	program = filepath.Join(g.dir, of+".test")
@@ -164,7 +163,7 @@ func (g *ground) compile(ctx context.Context, of string) (program string, err er
 	return program, nil
 }
 
-// product runs the tests of a package, and returns what they print.
+// product runs the tests of a package, and returns their output.
 func (g *ground) product(ctx context.Context, of, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Env = filepath.Join(g.options.Root, "reconcile", of), append(os.Environ(), daemonGOGC)
@@ -175,8 +174,8 @@ func (g *ground) product(ctx context.Context, of, program string, args ...string
 	return string(out), nil
 }
 
-// benchmarks are what Go's benchmarks print: values by their units, by the benchmark's name without
-// the number of processors.
+// benchmarks parses the output of Go's benchmarks: values by their units, by the benchmark's name without the number of
+// processors.
 func benchmarks(out string) map[string]map[string]float64 {
 	found := map[string]map[string]float64{}
 	for line := range strings.Lines(out) {

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// Planned is what it costs the daemon to plan a commit that changes each of 100 NodePools.
+// Planned is the daemon's cost of planning a commit that changes each of 100 NodePools.
 type Planned struct {
 	// Name is the state of the daemon: first, without the memory of an earlier plan; again; policies.
 	Name      string
 	Claims    int
 	Wall, CPU time.Duration
-	// Peak is the most memory of the process, in bytes.
+	// Peak is the maximum memory of the process, in bytes.
 	Peak int64
-	// Ratio is how many times as much processor time it takes to decode the LIST of the NodeClaims.
+	// Ratio is the CPU time relative to decoding the LIST of the NodeClaims.
 	Ratio float64
 }
 
-// WhatIf is what `plumbline plan --what-if` costs off a snapshot file, with five pods on each node,
-// where the commit replaces a tenth of them.
+// WhatIf is the cost of `plumbline plan --what-if` with a snapshot file, with five pods on each node, for a commit that
+// replaces a tenth of them.
 type WhatIf struct {
 	Claims, Ending, Leaving int
 	Wall, CPU               time.Duration
-	// Peak is the most memory of the process, in bytes.
+	// Peak is the maximum memory of the process, in bytes.
 	Peak int64
-	// Own and OwnCPU are the one call of Karpenter's simulation in it.
+	// Own and OwnCPU are for the one call of Karpenter's simulation in it.
 	Own, OwnCPU time.Duration
 }
 

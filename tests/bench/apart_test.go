@@ -9,8 +9,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// TestApart plays the scenes without a cluster over a small fleet: what they count is exact, or an
-// error, and every figure is there.
+// TestApart runs the scenes without a cluster with a small fleet: their counts are exact, or an error, and every figure
+// exists.
 func TestApart(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -49,7 +49,7 @@ func TestBenchmarks(t *testing.T) {
 	}
 }
 
-// TestAWhatIfOfLessIsAnError: a figure is of the whole fleet, or none.
+// TestAWhatIfOfLessIsAnError: a figure is for the whole fleet, or missing.
 func TestAWhatIfOfLessIsAnError(t *testing.T) {
 	const whole = `{"whatIf":{"nodesEnding":20,"podsLeaving":100,"newNodes":[{}]}}`
 	for out, ok := range map[string]bool{

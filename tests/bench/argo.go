@@ -25,7 +25,7 @@ func (a *argo) settings() string {
 	return peers.ArgoCDSettings() + ", automated sync with server-side apply"
 }
 
-// start leaves looking to requests.
+// start makes it look at Git only on request.
 func (a *argo) start(ctx context.Context) error {
 	var err error
 	a.programsOf, err = a.ends(peers.StartArgoCD(ctx, a.peerOptions(), 10*time.Hour))
@@ -37,7 +37,7 @@ func (a *argo) follow(ctx context.Context, _ string) error {
 	return err
 }
 
-// notify asks for a refresh, as its webhook does.
+// notify requests a refresh, like its webhook.
 func (a *argo) notify(ctx context.Context, _ string) error {
 	patch := []byte(`{"metadata":{"annotations":{"argocd.argoproj.io/refresh":"normal"}}}`)
 	_, err := a.objects.Resource(applications).Namespace(peers.ArgoCDNamespace).Patch(ctx, "bench", types.MergePatchType, patch, metav1.PatchOptions{})

@@ -7,11 +7,10 @@ import (
 	"text/tabwriter"
 )
 
-// works are what is measured of each tool, in the order of their table.
+// works returns what is measured for each tool, in the order of their table.
 func works() []work { return []work{firstApply, oneChanged, allChanged, poolsRemoved} }
 
-// printPeers sets plumbline and its peers side by side, work by work. It prints
-// nothing where no peer was asked for.
+// printPeers compares plumbline and its peers, work by work. It prints nothing without peers.
 func (t *Table) printPeers(out io.Writer) error {
 	if len(t.Peers) == 0 {
 		return nil
@@ -38,8 +37,7 @@ as plumbline waits until they are gone
 	return err
 }
 
-// compare says how many times as long as plumbline a peer takes, and whether
-// that is as much as it is meant to be.
+// compare returns how many times as long as plumbline a peer takes, and whether that meets the goal.
 func (t *Table) compare(own, row Row, of work, name string) string {
 	if name == ownName || own.Wall == 0 {
 		return "\t\t"
@@ -56,8 +54,7 @@ func (t *Table) compare(own, row Row, of work, name string) string {
 	return cells + "\t"
 }
 
-// faster is how many times as fast as a peer plumbline is meant to be; 0 is no
-// bar.
+// faster returns how many times as fast as a peer plumbline should be; 0 if there is no goal.
 func faster(of work, peer string, objects int) float64 {
 	small := objects <= 400
 	switch {
@@ -76,7 +73,7 @@ func faster(of work, peer string, objects int) float64 {
 	}
 }
 
-// line says what a tool ran with, and what memory it held after that.
+// line returns how a tool was run, and its memory after that.
 func (p *Peer) line() string {
 	var memory []string
 	for _, resident := range p.Resident {

@@ -11,11 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// folder is where a fleet's definitions are in the repository.
+// folder contains a fleet's definitions in the repository.
 const folder = "clusters/bench"
 
-// changes measures what commits to a plain folder cost, beside raw applies of
-// the same before and after.
+// changes measures the cost of commits to a plain folder, and of raw applies of the same before and after.
 func (b *bench) changes(ctx context.Context) error {
 	return b.inTurn(ctx,
 		step{"raw applies of all", b.rawAll},
@@ -41,7 +40,7 @@ func (b *bench) withoutDaemon(do func(context.Context) error) func(context.Conte
 	}
 }
 
-// firstApply lets the daemon meet the repository for the first time.
+// firstApply makes the daemon apply the repository for the first time.
 func (b *bench) firstApply(ctx context.Context) error {
 	b.fleet = newFleet(folder, "", b.options.Objects)
 	row, err := b.profiled(ctx, "first", func(ctx context.Context) (Row, error) {
@@ -55,7 +54,7 @@ func (b *bench) firstApply(ctx context.Context) error {
 	return exact(row, Counts{Writes: b.options.Objects, Patches: free, Events: free, Lists: free, Reads: free})
 }
 
-// meet pushes a fleet and lets plumbline follow it from the beginning.
+// meet pushes a fleet and makes plumbline follow it from the start.
 func (b *bench) meet(ctx context.Context, f *fleet, settings map[string]string) (Row, error) {
 	commit, err := b.publish(ctx, f)
 	if err != nil {
@@ -73,7 +72,7 @@ func (b *bench) meet(ctx context.Context, f *fleet, settings map[string]string) 
 	return row, err
 }
 
-// publish pushes a fleet that is announced to nobody, in the place of the one before.
+// publish pushes a fleet without a notification, replacing the one before.
 func (b *bench) publish(ctx context.Context, f *fleet) (commit string, err error) {
 	if err := b.host.repo.Remove("clusters"); err != nil {
 		return "", err
@@ -91,7 +90,7 @@ func (b *bench) publish(ctx context.Context, f *fleet) (commit string, err error
 	return p.commit, err
 }
 
-// oneChanged changes one NodePool, some times over.
+// oneChanged changes one NodePool, several times.
 func (b *bench) oneChanged(ctx context.Context) error {
 	row, err := b.repeat(func(i int) (Row, error) {
 		row, err := b.change(ctx, b.plumbline, b.fleet.changeOne(i*7))
@@ -106,7 +105,7 @@ func (b *bench) oneChanged(ctx context.Context) error {
 	return exact(row, oneObject)
 }
 
-// changeLimit is what one change may take.
+// changeLimit returns the maximum time for one change.
 func (b *bench) changeLimit(row Row) time.Duration {
 	if b.options.Objects > 400 {
 		return row.Fetch + 250*time.Millisecond
@@ -128,8 +127,7 @@ func (b *bench) allChanged(ctx context.Context) error {
 	return exact(row, Counts{Writes: b.options.Objects, Patches: wakes(row.Told), Events: 1, Lists: 0, Reads: free})
 }
 
-// compareRaw sets the rows of many writes beside the raw applies before and
-// after them.
+// compareRaw compares the rows with many writes with the raw applies before and after them.
 func (b *bench) compareRaw(context.Context) error {
 	b.table.RawFirst, b.table.RawAll = b.raw.first, b.raw.all
 	b.firstRow.Apply, b.allRow.Apply = median(b.raw.first), median(b.raw.all)
@@ -184,8 +182,8 @@ func (b *bench) editedByHand(ctx context.Context) error {
 	return exact(row, Counts{Writes: 1, Patches: free, Events: free, Lists: 0, Reads: free})
 }
 
-// restarted ends the daemon, does something while it is away, and starts it again, until it has
-// answered a request that was made meanwhile.
+// restarted stops the daemon, does something meanwhile, and restarts it, until it has handled a request that was made
+// in between.
 func (b *bench) restarted(how string, limit time.Duration, away func() error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := b.plumbline.daemon.Stop(); err != nil {
@@ -214,10 +212,10 @@ func (b *bench) restarted(how string, limit time.Duration, away func() error) fu
 	}
 }
 
-// resting is how long the daemon has nothing to do before its memory is read: it looks every 10 s whether it rests.
+// resting is how long the daemon is idle before its memory is read: it checks every 10 s whether it is idle.
 const resting = 30 * time.Second
 
-// memory reads what the daemon holds after that, at rest.
+// memory reads the daemon's memory after that, when idle.
 func (b *bench) memory(ctx context.Context) (err error) {
 	if err := pass(ctx, resting); err != nil {
 		return err
@@ -228,7 +226,7 @@ func (b *bench) memory(ctx context.Context) (err error) {
 	return b.profileHeap(ctx, "changes")
 }
 
-// write puts definitions into the engineer's clone.
+// write writes definitions into the engineer's clone.
 func (b *bench) write(all ...definition) error {
 	for _, d := range all {
 		if err := b.host.repo.Write(d.file, []byte(d.content)); err != nil {

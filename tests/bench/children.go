@@ -9,20 +9,19 @@ import (
 	"time"
 )
 
-// glance is how often children are looked for. One that builds a kustomization lives
-// many times as long. A glance takes up to 0.3 ms of a processor that the daemon lacks.
+// glance is the interval of looking for children. One that builds a kustomization lives many times as long. A look
+// takes up to 0.3 ms of CPU that the daemon does not get.
 const glance = 20 * time.Millisecond
 
-// children are the child processes that a process had in some time.
+// children are the child processes of a process during some time.
 type children struct {
-	// peaks is the most memory that each had, in bytes, by its id.
+	// peaks is the maximum memory of each, in bytes, by its ID.
 	peaks map[int]int64
 	end   context.CancelFunc
 	ended chan struct{}
 }
 
-// watchChildren looks for children of a process, which may be started meanwhile, until
-// stop.
+// watchChildren looks for children of a process, which may start later, until stop is called.
 func watchChildren(ctx context.Context, parent func() int) *children {
 	ctx, end := context.WithCancel(ctx)
 	c := &children{peaks: map[int]int64{}, end: end, ended: make(chan struct{})}
@@ -42,7 +41,7 @@ func watchChildren(ctx context.Context, parent func() int) *children {
 	return c
 }
 
-// stop returns how many there were, and the most memory of one.
+// stop returns how many there were, and the maximum memory of one.
 func (c *children) stop() (number int, peak int64) {
 	c.end()
 	<-c.ended
@@ -60,11 +59,11 @@ func (c *children) look(parent int) {
 	for _, list := range lists {
 		ids, err := os.ReadFile(list)
 		if err != nil {
-			continue // the thread has ended
+			continue // the thread has exited
 		}
 		for _, id := range strings.Fields(string(ids)) {
 			if child, err := strconv.Atoi(id); err == nil {
-				held, _ := watched(child).memory() // 0 of one that has ended
+				held, _ := watched(child).memory() // 0 for one that has exited
 				c.peaks[child] = max(c.peaks[child], held.Peak)
 			}
 		}

@@ -7,35 +7,34 @@ import (
 	"time"
 )
 
-// Counts are what a row is held to. They do not hang on the machine.
+// Counts are the expected counts of a row. They do not depend on the machine.
 type Counts struct {
-	// Writes are exact; the others are the most there may be, or free. Refused are
-	// writes that another client's to the same object overtook.
+	// Writes are exact; the others are maximums, or free. Refused are writes that conflicted with another client's
+	// write of the same object.
 	Writes, Refused, Patches, Events, Lists, Reads int
 	// Children are exact, too.
 	Children int
 }
 
-// free leaves a count to itself.
+// free does not check a count.
 const free = -1
 
-// wakes is how often a daemon is woken at most in a time in which events do not
-// cease: at once, after moments that become longer, and then once in a second; and
-// by what it has done itself.
+// wakes returns how often a daemon is woken at most during a steady stream of events: immediately, after increasing
+// delays, and then once per second; and by its own changes.
 func wakes(d time.Duration) int { return 8 + int(d/time.Second) }
 
-// counted is of how many nodes that end the recorder counts the pods at most (reconcile/recorder/pods.go).
+// counted returns for how many terminated nodes the recorder counts the pods at most (reconcile/recorder/pods.go).
 func counted(ends int, d time.Duration) int { return min(ends, 100+20*int(d/time.Second+1)) }
 
 var (
-	// oneObject is what a change of one object may cost.
+	// oneObject is the maximum cost of a change of one object.
 	oneObject = Counts{Writes: 1, Patches: 2, Events: 1, Lists: 0, Reads: free}
-	// nothing is what a commit outside the inputs may cost: that HEAD is as Git says, and that its
-	// commit status was posted.
+	// nothing is the maximum cost of a commit outside the inputs: recording that HEAD matches, and that its commit
+	// status was posted.
 	nothing = Counts{Patches: 2, Lists: 0, Reads: 0}
 )
 
-// exact holds a row to its counts.
+// exact checks a row's counts.
 func exact(row Row, want Counts) error {
 	var failed error
 	if row.Writes != want.Writes || row.Refused > want.Refused || row.DryRuns > 0 {

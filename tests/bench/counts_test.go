@@ -10,9 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// TestCounts holds what does not hang on the machine: how often the daemon
-// writes and asks, at a size that is small enough for every run of the tests.
-// Run itself fails where a row costs more than it may.
+// TestCounts checks what does not depend on the machine: how often the daemon writes and reads, at a size small enough
+// for every test run. Run itself fails if a row exceeds its counts.
 func TestCounts(t *testing.T) {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// curveSizes are the sizes at which one change is measured.
+// curveSizes are the fleet sizes at which one change is measured.
 var curveSizes = []int{100, 400, 1000, 2000, 5000, 10000}
 
-// curve changes one object of a fleet that grows and grows.
+// curve changes one object of a growing fleet.
 func (b *bench) curve(ctx context.Context) error {
 	if !b.options.Curve {
 		return nil
@@ -38,7 +38,7 @@ func (b *bench) curve(ctx context.Context) error {
 	return b.plumbline.leave(ctx)
 }
 
-// grow lets plumbline take a fleet for the first time, or what it has grown by.
+// grow makes plumbline apply a fleet for the first time, or its new objects.
 func (b *bench) grow(ctx context.Context, f *fleet, first bool) error {
 	if first {
 		_, err := b.meet(ctx, f, nil)

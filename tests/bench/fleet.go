@@ -11,7 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox"
 )
 
-// layout is how a fleet's files lie in the repository.
+// layout is how a fleet's files are arranged in the repository.
 type layout int
 
 const (
@@ -23,12 +23,12 @@ const (
 	transformed
 )
 
-// String is its name in the files of profiles.
+// String returns its name in the files of profiles.
 func (l layout) String() string { return [...]string{"plain", "listed", "transformed"}[l] }
 
-// fleet is what Git says. Its numbers are what a commit changes.
+// fleet is the content of Git. Commits change its numbers.
 type fleet struct {
-	// folder is its path in the repository; prefix begins all its names.
+	// folder is its path in the repository; prefix is the prefix of all its names.
 	folder, prefix string
 	layout         layout
 	limits         []int // of each pair
@@ -40,7 +40,7 @@ func newFleet(folder, prefix string, objects int) *fleet {
 	return f
 }
 
-// grow adds pairs until there are as many objects.
+// grow adds pairs until it has this many objects.
 func (f *fleet) grow(objects int) {
 	for len(f.limits) < objects/2 {
 		f.limits = append(f.limits, 100)
@@ -65,11 +65,11 @@ func (f *fleet) changeAll() {
 type definition struct {
 	kind schema.GroupVersionResource
 	name string
-	// file is where it lies in the repository, content the object in YAML.
+	// file is its path in the repository, content the object in YAML.
 	file, content string
 }
 
-// json is the definition as a body of a request.
+// json returns the definition as the body of a request.
 func (d definition) json() ([]byte, error) {
 	body, err := yaml.YAMLToJSON([]byte(d.content))
 	if err != nil {
@@ -78,7 +78,7 @@ func (d definition) json() ([]byte, error) {
 	return body, nil
 }
 
-// all are the definitions, classes first.
+// all returns the definitions, classes first.
 func (f *fleet) all() []definition { return append(f.classes(), f.pools()...) }
 
 func (f *fleet) pools() []definition {
@@ -107,8 +107,7 @@ func (f *fleet) pool(i int) definition {
 	}
 }
 
-// class changes with the thousands of the limit only: a limit that is raised by
-// one is a change of the pool only.
+// class changes only with the thousands of the limit: raising a limit by one changes only the pool.
 func (f *fleet) class(i int) definition {
 	name := f.name(i)
 	return definition{
@@ -121,7 +120,7 @@ func (f *fleet) file(kind schema.GroupVersionResource, name string) string {
 	return path.Join(f.folder, f.definitions(), kind.Resource+"-"+name+".yaml")
 }
 
-// definitions is the folder of the definitions below the fleet's.
+// definitions returns the folder of the definitions below the fleet's.
 func (f *fleet) definitions() string {
 	if f.layout == transformed {
 		return "base"
@@ -129,7 +128,7 @@ func (f *fleet) definitions() string {
 	return "nodes"
 }
 
-// settings are the files of the fleet that are no definitions, by their names.
+// settings returns the files of the fleet that are not definitions, by their names.
 func (f *fleet) settings() map[string]string {
 	files := map[string]string{
 		path.Join(f.folder, "plumbline.yaml"): fmt.Sprintf(karpenterYAML, sandbox.DefaultCluster, sandbox.DefaultRegion),

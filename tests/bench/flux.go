@@ -38,7 +38,7 @@ func (f *flux) follow(ctx context.Context, _ string) error {
 	return err
 }
 
-// notify asks for the source, as flux reconcile and its webhook do.
+// notify requests a reconcile of the source, like flux reconcile and its webhook.
 func (f *flux) notify(ctx context.Context, commit string) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"reconcile.fluxcd.io/requestedAt":%q}}}`, time.Now().Format(time.RFC3339Nano))
 	_, err := f.objects.Resource(gitRepositories).Namespace(peers.FluxNamespace).Patch(ctx, "bench", types.MergePatchType, patch, metav1.PatchOptions{})

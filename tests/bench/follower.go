@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// follower is a tool that keeps the cluster as the repository says.
+// follower is a tool that keeps the cluster in sync with the repository.
 type follower interface {
-	// users are who it is to the API server.
+	// users returns its users for the API server.
 	users() []string
-	// notify tells it of a commit, the moment the push of it has returned.
+	// notify notifies it of a commit, immediately after the push has returned.
 	notify(ctx context.Context, commit string) error
-	// settled returns when the tool reports that the cluster is as a commit has it.
+	// settled returns when the tool reports that the cluster matches a commit.
 	settled(ctx context.Context, commit string) error
-	// cpu is the processor time that its processes have used.
+	// cpu returns the CPU time that its processes have used.
 	cpu() (time.Duration, error)
 }
 
-// change writes definitions into the engineer's clone, pushes them, with
-// whatever else was changed there, and measures a follower until it has settled.
+// change writes definitions into the engineer's clone, pushes them together with any other changes there, and measures
+// a follower until it has settled.
 func (b *bench) change(ctx context.Context, by follower, changed ...definition) (Row, error) {
 	if err := b.write(changed...); err != nil {
 		return Row{}, err
@@ -37,7 +37,7 @@ func (b *bench) change(ctx context.Context, by follower, changed ...definition) 
 	return row, err
 }
 
-// repeat measures a change some times over, and takes the middle.
+// repeat measures a change several times, and returns the median.
 func (b *bench) repeat(change func(i int) (Row, error)) (Row, error) {
 	var rows []Row
 	for i := range b.options.Repeat {

@@ -22,15 +22,13 @@ const (
 	branch         = "main"
 )
 
-// gitHost serves one repository with git's own http-backend, and takes commit
-// statuses as Gitea would.
+// gitHost serves one repository with git's own http-backend, and accepts commit statuses like Gitea.
 type gitHost struct {
 	// repo is the engineer's clone.
 	repo *repository.Repository
 	url  string
 	root string
-	// statuses counts the commit statuses that were posted, fetched the packs that
-	// were asked for.
+	// statuses counts the posted commit statuses, fetched the requested packs.
 	statuses, fetched atomic.Int64
 }
 
@@ -87,13 +85,12 @@ func (h *gitHost) handler(ctx context.Context) (http.Handler, error) {
 		h.statuses.Add(1)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
-		_, _ = w.Write([]byte("{}")) // the daemon has gone if it cannot be written
+		_, _ = w.Write([]byte("{}")) // if it cannot be written, the daemon has exited
 	})
 	return routes, nil
 }
 
-// clone makes a clone that pushes and fetches past any proxy and with nobody's
-// settings but its own.
+// clone creates a clone that pushes and fetches without a proxy and with only its own settings.
 func (h *gitHost) clone(ctx context.Context, dir string) (*repository.Repository, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make a clone's folder: %w", err)
@@ -107,7 +104,7 @@ func (h *gitHost) clone(ctx context.Context, dir string) (*repository.Repository
 		{"config", "gc.auto", "0"},
 		{"config", "maintenance.auto", "false"},
 		{"config", "http.proxy", ""},
-		{"config", "http.postBuffer", "100000000"}, // CGI takes no chunked request
+		{"config", "http.postBuffer", "100000000"}, // CGI does not support chunked requests
 		{"remote", "add", "origin", h.url},
 	} {
 		if _, err := r.Git(ctx, args...); err != nil {
@@ -117,8 +114,7 @@ func (h *gitHost) clone(ctx context.Context, dir string) (*repository.Repository
 	return r, nil
 }
 
-// push commits what changed in the clone, pushes it, and calls notify the moment
-// the push has returned.
+// push commits the changes in the clone, pushes them, and calls notify as soon as the push has returned.
 func (h *gitHost) push(ctx context.Context, notify func(ctx context.Context, commit string) error) (pushed, error) {
 	var p pushed
 	for _, args := range [][]string{
@@ -147,7 +143,7 @@ func (h *gitHost) push(ctx context.Context, notify func(ctx context.Context, com
 	return p, nil
 }
 
-// nobody hears of a push that nobody follows yet.
+// nobody is the notification for a push without a follower.
 func nobody(context.Context, string) error { return nil }
 
 // pushed is a commit and when the server's branch moved to it.
@@ -156,13 +152,13 @@ type pushed struct {
 	at     time.Time
 }
 
-// rawClones is how many raw fetches of one push are made; the median counts.
+// rawClones is the number of raw fetches of one push; the median counts.
 const rawClones = 3
 
-// fetches are clones that follow the repository with git only.
+// fetches are clones that follow the repository only with git.
 type fetches []*repository.Repository
 
-// openFetches makes clones that have not fetched anything.
+// openFetches creates clones that have not fetched anything.
 func (b *bench) openFetches(ctx context.Context) error {
 	for i := range rawClones {
 		clone, err := b.host.clone(ctx, b.path(fmt.Sprintf("fetches/%d", i)))

@@ -23,10 +23,10 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
 
-// ground is all that a run stands on.
+// ground is the environment of a run.
 type ground struct {
 	options Options
-	// line shows what goes on.
+	// line shows the progress.
 	line     *binaries.Line
 	builder  *binaries.Builder
 	paths    map[binaries.Name]string
@@ -40,14 +40,14 @@ type ground struct {
 	// plumbline is the daemon, which does not run yet.
 	plumbline *plumbline
 	closers   []func()
-	// ready is when what stands for Karpenter last set an object Ready, in nanoseconds since 1970.
+	// ready is when the simulated Karpenter last set an object Ready, in nanoseconds since 1970.
 	ready atomic.Int64
 }
 
-// open starts the ground. On an error, what was started is ended.
+// open starts the ground. On an error, it stops what was started.
 func open(ctx context.Context, o Options) (*ground, error) {
 	g := &ground{options: o}
-	err := g.build(ctx) // which shows by itself what goes on
+	err := g.build(ctx) // which shows its own progress
 	if err == nil {
 		err = g.shown(ctx, "cluster", func(ctx context.Context) error {
 			return g.inTurn(ctx,
@@ -70,7 +70,7 @@ func open(ctx context.Context, o Options) (*ground, error) {
 
 func (g *ground) onClose(f func()) { g.closers = append(g.closers, f) }
 
-// close ends what was started, the last first.
+// close stops what was started, the last first.
 func (g *ground) close() {
 	for i := len(g.closers) - 1; i >= 0; i-- {
 		g.closers[i]()
@@ -90,7 +90,7 @@ func (g *ground) build(ctx context.Context) error {
 	return err
 }
 
-// folder makes the run's folder.
+// folder creates the run's folder.
 func (g *ground) folder(context.Context) error {
 	dir, err := os.MkdirTemp("", "plumbline-bench-")
 	if err != nil {
@@ -105,8 +105,7 @@ func (g *ground) folder(context.Context) error {
 
 func (g *ground) path(name string) string { return filepath.Join(g.dir, name) }
 
-// startKube runs only the two controllers that a deletion needs: Deployments,
-// Nodes and their health are played.
+// startKube runs only the two controllers that a deletion needs: Deployments, Nodes and their health are simulated.
 func (g *ground) startKube(ctx context.Context) error {
 	var err error
 	g.kube, err = kube.Start(ctx, kube.Options{
@@ -122,8 +121,7 @@ func (g *ground) startKube(ctx context.Context) error {
 	return err
 }
 
-// startAWS serves an account with this cluster in it, so that CloudVerified is
-// what it is in a healthy cluster.
+// startAWS serves an account with this cluster in it, so that CloudVerified is the same as in a healthy cluster.
 func (g *ground) startAWS(ctx context.Context) error {
 	account := awssim.New(awssim.Options{Region: sandbox.DefaultRegion})
 	err := account.AddCluster(awssim.Cluster{
@@ -137,7 +135,7 @@ func (g *ground) startAWS(ctx context.Context) error {
 	return err
 }
 
-// awsVariables lead the daemon to its account.
+// awsVariables returns the variables for the daemon's account.
 func (g *ground) awsVariables() map[string]string {
 	return map[string]string{
 		"AWS_ENDPOINT_URL": g.aws, "AWS_REGION": sandbox.DefaultRegion, "AWS_EC2_METADATA_DISABLED": "true",
@@ -145,7 +143,7 @@ func (g *ground) awsVariables() map[string]string {
 	}
 }
 
-// serve answers on a free loopback port until the run ends.
+// serve serves on a free loopback port until the run ends.
 func (g *ground) serve(ctx context.Context, handler http.Handler) (url string, err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -155,7 +153,7 @@ func (g *ground) serve(ctx context.Context, handler http.Handler) (url string, e
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = server.Serve(listener) // always ErrServerClosed, as only close ends it
+		_ = server.Serve(listener) // always ErrServerClosed, as only close stops it
 	}()
 	g.onClose(func() {
 		_ = server.Close()

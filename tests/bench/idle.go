@@ -15,22 +15,19 @@ import (
 )
 
 const (
-	// warm is how long a daemon that was just started is left to itself before its
-	// memory is read, and stillFor how long it idles without heartbeats: never
-	// longer than with them.
+	// warm is how long a restarted daemon is left alone before its memory is read, and stillFor how long it idles
+	// without heartbeats: never longer than with them.
 	warm     = 30 * time.Second
 	stillFor = 2 * time.Minute
-	// heartbeats are how many Nodes say in a second that they are alive: 10,000
-	// kubelets do so once in five minutes each.
+	// heartbeats is how many Nodes per second send a heartbeat: 10,000 kubelets do so once in five minutes each.
 	heartbeats = 33
 )
 
-// Idle is what a daemon with nothing to do costs.
+// Idle is the cost of an idle daemon.
 type Idle struct {
 	Objects, Nodes int
-	// Empty, First, Full and Peopled are the daemon's memory in an empty cluster, with
-	// the first few objects in Git, with all of them, and with as many NodeClaims as
-	// Nodes; each in bytes, and of a process that was just started.
+	// Empty, First, Full and Peopled are the daemon's memory in an empty cluster, with the first few objects in Git,
+	// with all of them, and with as many NodeClaims as Nodes; each in bytes, and for a restarted process.
 	Empty, First, Full, Peopled int64
 	// Still is without heartbeats, Beating with them; End is the memory after that.
 	Still, Beating       Row
@@ -38,8 +35,8 @@ type Idle struct {
 	End                  int64
 }
 
-// idle lets the daemon do nothing in an empty cluster, in one with a fleet, and in
-// one with a fleet and its nodes. It leaves the nodes behind.
+// idle leaves the daemon idle in an empty cluster, in one with a fleet, and in one with a fleet and its nodes. It
+// leaves the nodes behind.
 func (b *bench) idle(ctx context.Context) error {
 	if b.options.Idle == 0 {
 		return nil
@@ -63,8 +60,8 @@ func (b *bench) idleEmpty(ctx context.Context) error {
 	return b.readMemory(ctx, "empty", &b.table.Idle.Empty)
 }
 
-// firstObjects are the first few. With them come the compiled schemas, and the code that
-// nothing else runs: these are not of each object.
+// firstObjects is the number of the first few. They cause the compiled schemas, and code that nothing else runs: these
+// costs are not per object.
 const firstObjects = 20
 
 func (b *bench) idleFirst(ctx context.Context) error {
@@ -87,7 +84,7 @@ func (b *bench) idlePeopled(ctx context.Context) error {
 	return b.again(ctx, "peopled", &b.table.Idle.Peopled)
 }
 
-// again starts the daemon again, lets it get in sync, and reads its memory.
+// again restarts the daemon, waits until it is in sync, and reads its memory.
 func (b *bench) again(ctx context.Context, state string, resident *int64) error {
 	if err := b.plumbline.daemon.Stop(); err != nil {
 		return err
@@ -102,7 +99,7 @@ func (b *bench) again(ctx context.Context, state string, resident *int64) error 
 	return b.readMemory(ctx, state, resident)
 }
 
-// readMemory reads it before it takes a profile, which collects garbage first.
+// readMemory reads it before taking a profile, which collects garbage first.
 func (b *bench) readMemory(ctx context.Context, state string, resident *int64) error {
 	if err := pass(ctx, min(warm, b.options.Idle)); err != nil {
 		return err
@@ -115,7 +112,7 @@ func (b *bench) readMemory(ctx context.Context, state string, resident *int64) e
 	return b.profileHeap(ctx, state)
 }
 
-// pass lets time pass.
+// pass waits.
 func pass(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -130,7 +127,7 @@ func (b *bench) idleStill(ctx context.Context) error {
 	return b.nothingFor(ctx, "idle", i.StillFor, &i.Still)
 }
 
-// idleBeating plays the kubelets beside it.
+// idleBeating simulates the kubelets meanwhile.
 func (b *bench) idleBeating(ctx context.Context) error {
 	i := b.table.Idle
 	group, ctx := errgroup.WithContext(ctx)
@@ -148,8 +145,7 @@ func (b *bench) idleBeating(ctx context.Context) error {
 	return err
 }
 
-// nothingFor measures the daemon for some time, in which it asks nothing of the
-// API server.
+// nothingFor measures the daemon for some time in which it sends no request to the API server.
 func (b *bench) nothingFor(ctx context.Context, work string, d time.Duration, into *Row) error {
 	row, err := b.measure(ctx, b.plumbline, func(context.Context) (time.Time, error) {
 		return time.Now(), nil
@@ -164,7 +160,7 @@ func (b *bench) nothingFor(ctx context.Context, work string, d time.Duration, in
 	return exact(row, Counts{})
 }
 
-// beat updates the status of one Node after another until ctx ends.
+// beat updates the status of one Node after another until ctx is done.
 func (b *bench) beat(ctx context.Context) error {
 	if b.options.Nodes == 0 {
 		return nil
@@ -185,8 +181,7 @@ func (b *bench) beat(ctx context.Context) error {
 	}
 }
 
-// answered waits until a request for a reconcile was answered, and all is in
-// sync.
+// answered waits until a request for a reconcile was handled, and everything is in sync.
 func (p *plumbline) answered(ctx context.Context, token string) error {
 	return p.until(ctx, nodeSyncs, daemon.Namespace, p.syncs, "answer a request", func(sync *unstructured.Unstructured) (bool, error) {
 		handled, _, err := unstructured.NestedString(sync.Object, "status", "lastHandledReconcileAt")
@@ -194,7 +189,7 @@ func (p *plumbline) answered(ctx context.Context, token string) error {
 	})
 }
 
-// rises is how much memory more takes for each of n.
+// rises returns the increase of memory for each of n.
 func rises(from, to int64, n int) float64 {
 	if n == 0 {
 		return 0
@@ -202,8 +197,7 @@ func rises(from, to int64, n int) float64 {
 	return float64(to-from) / float64(n)
 }
 
-// slope says how much each takes, where there are enough to tell it from what a
-// process grows by anyway.
+// slope returns the increase for each, if there are enough to distinguish it from a process's normal growth.
 func slope(each, limit float64, n int) string {
 	const enough = 400
 	if n < enough {
@@ -212,7 +206,7 @@ func slope(each, limit float64, n int) string {
 	return fmt.Sprintf("%.1f kB, bar %.0f kB %s", each/1e3, limit/1e3, verdict(each <= limit))
 }
 
-// lines say what idling costs, beside the bars.
+// lines returns the cost of idling, with the limits.
 func (i *Idle) lines() []string {
 	const objectLimit, claimLimit, limit = 10e3, 2e3, 200 << 20
 	object, claim := rises(i.First, i.Full, i.Objects-firstObjects), rises(i.Full, i.Peopled, 2*i.Nodes)

@@ -23,13 +23,13 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox"
 )
 
-// The kinds of the definitions, classes first.
+// The resources of the definitions, classes first.
 var (
 	nodeClasses = schema.GroupVersionResource{Group: "karpenter.k8s.aws", Version: "v1", Resource: "ec2nodeclasses"}
 	nodePools   = schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodepools"}
 )
 
-// patience is how long anything may take, on a busy machine.
+// patience limits any wait, on a busy machine.
 const patience = 3 * time.Minute
 
 // playKarpenter makes a cluster look as if Karpenter ran in it.
@@ -64,7 +64,7 @@ func (g *ground) await(ctx context.Context, what string, done func(context.Conte
 	return nil
 }
 
-// rollOut makes the controller's Deployment, and a status of one that is done.
+// rollOut creates the controller's Deployment with the status of a completed rollout.
 func (g *ground) rollOut(ctx context.Context) error {
 	labels := map[string]string{"app.kubernetes.io/name": "karpenter"}
 	deployments := g.kube.Client.AppsV1().Deployments(sandbox.ChartNamespace)
@@ -90,8 +90,7 @@ func (g *ground) rollOut(ctx context.Context) error {
 	return nil
 }
 
-// playReady sets every definition Ready at its newest generation, four at a
-// time, for as long as the run lasts.
+// playReady sets every definition Ready at its newest generation, four in parallel, until the run ends.
 func (g *ground) playReady(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	g.onClose(cancel)
@@ -126,13 +125,13 @@ type readier struct {
 	queue  workqueue.TypedRateLimitingInterface[string]
 }
 
-// OnAdd, OnUpdate and OnDelete make it a handler of watch events.
+// OnAdd, OnUpdate and OnDelete implement a handler of watch events.
 func (r *readier) OnAdd(object any, _ bool) { r.enqueue(object) }
 
 // OnUpdate is called for each change.
 func (r *readier) OnUpdate(_, object any) { r.enqueue(object) }
 
-// OnDelete has nothing to do.
+// OnDelete does nothing.
 func (r *readier) OnDelete(any) {}
 
 func (r *readier) enqueue(object any) {

@@ -11,8 +11,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// kustomizations measures one change in a fleet that a kustomization only lists,
-// and in one that an overlay transforms.
+// kustomizations measures one change in a fleet that a kustomization only lists, and in one that an overlay transforms.
 func (b *bench) kustomizations(ctx context.Context) error {
 	return errors.Join(b.kustomization(ctx, listed), b.kustomization(ctx, transformed))
 }
@@ -49,8 +48,7 @@ func (b *bench) kustomization(ctx context.Context, l layout) error {
 	return errors.Join(exact(row, want), b.plumbline.leave(ctx))
 }
 
-// krusty builds what the daemon built, in this process, and returns how long it
-// took.
+// krusty builds what the daemon has built, in this process, and returns how long it took.
 func (b *bench) krusty() (time.Duration, error) {
 	began := time.Now()
 	path := filepath.Join(b.host.repo.Clone, filepath.FromSlash(b.fleet.folder), "nodes")

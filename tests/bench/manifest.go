@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// apply applies the objects of a manifest as the administrator, one after
-// another. It returns when it sent the last one.
+// apply applies the objects of a manifest as the administrator, one after another. It returns when it sent the last
+// one.
 func (g *ground) apply(ctx context.Context, manifest []byte) (time.Time, error) {
 	var sent time.Time
 	for _, document := range bytes.Split(manifest, []byte("\n---\n")) {

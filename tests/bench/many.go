@@ -7,13 +7,12 @@ import (
 )
 
 const (
-	// manySyncs follow one repository, each a fleet of manyObjects.
+	// manySyncs NodeSyncs follow one repository, each with a fleet of manyObjects.
 	manySyncs   = 50
 	manyObjects = 4
 )
 
-// many lets fifty NodeSyncs follow one repository, and changes a pool of each in
-// one commit.
+// many makes fifty NodeSyncs follow one repository, and changes a pool of each in one commit.
 func (b *bench) many(ctx context.Context) error {
 	if err := b.host.repo.Remove("clusters"); err != nil {
 		return err

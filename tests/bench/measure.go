@@ -12,8 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/peers"
 )
 
-// auditPolicy has all that the followers ask of the API server noted, but for
-// watches and leases. What stands for Karpenter is left out.
+// auditPolicy logs all requests of the followers to the API server, except watches and leases. It omits the simulated
+// Karpenter.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -31,15 +31,14 @@ rules:
 `
 
 const (
-	// quiet is how long a follower asks nothing of the API server before its work
-	// counts as done: events and a last status come after it says so.
+	// quiet is how long a follower must send no request to the API server before its work counts as complete: events
+	// and a last status follow its report.
 	quiet = 300 * time.Millisecond
-	// restless is how long to wait for that.
+	// restless limits the wait for that.
 	restless = 5 * time.Second
 )
 
-// measure measures a follower from begin, which returns when the clock started,
-// until done, and until it is quiet.
+// measure measures a follower from begin, which returns when the clock started, until done, and until it is quiet.
 func (b *bench) measure(ctx context.Context, by follower, begin func(context.Context) (time.Time, error), done func(context.Context) error) (Row, error) {
 	if _, err := b.requests(ctx, by); err != nil {
 		return Row{}, err
@@ -76,8 +75,7 @@ func (b *bench) measure(ctx context.Context, by follower, begin func(context.Con
 	return row, nil
 }
 
-// requests are a follower's since they were asked for last. It waits until the
-// follower is quiet.
+// requests returns a follower's requests since the last call. It waits until the follower is quiet.
 func (b *bench) requests(ctx context.Context, by follower) ([]kube.Request, error) {
 	users := by.users()
 	var since []kube.Request
@@ -96,13 +94,13 @@ func (b *bench) requests(ctx context.Context, by follower) ([]kube.Request, erro
 		return time.Since(last) > quiet, nil
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		err = nil // it never is quiet; what it did until now is what counts
+		err = nil // it is never quiet; what it did until now counts
 	}
 	return since, err
 }
 
-// count sums up what a follower asked of the API server. The clock stops at the
-// answer to the last write of an object, or where there is none of a status.
+// count sums up a follower's requests to the API server. The clock stops at the response to the last write of an
+// object, or, without one, of a status.
 func count(requests []kube.Request, began time.Time) Row {
 	var row Row
 	var object time.Time
@@ -143,7 +141,7 @@ func count(requests []kube.Request, began time.Time) Row {
 	return row
 }
 
-// busiest is the most of some times that lie within a second.
+// busiest returns the maximum number of times within one second.
 func busiest(times []time.Time) int {
 	times = slices.SortedFunc(slices.Values(times), time.Time.Compare)
 	most, first := 0, 0

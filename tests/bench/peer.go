@@ -9,7 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/peers"
 )
 
-// peersScene is the scene that measures them, with plumbline first.
+// peersScene is the scene that measures the peers, with plumbline first.
 const peersScene = "peers"
 
 // work is what each of them has to do.
@@ -22,32 +22,32 @@ const (
 	poolsRemoved work = "pools removed"
 )
 
-// tool is a follower that can be set beside others.
+// tool is a follower that can be compared with others.
 type tool interface {
 	follower
-	// start starts it, follow has it take the fleet in the repository.
+	// start starts it; follow makes it apply the fleet in the repository.
 	start(ctx context.Context) error
 	follow(ctx context.Context, commit string) error
-	// end ends it. What it has applied stays.
+	// end stops it. What it has applied is kept.
 	end(ctx context.Context) error
-	// settings say what it ran with.
+	// settings describes how it was run.
 	settings() string
-	// memory is the resident memory of each of its processes, in bytes.
+	// memory returns the resident memory of each of its processes, in bytes.
 	memory() ([]int64, error)
 }
 
-// Peer is what the works have cost a tool.
+// Peer is what the works cost a tool.
 type Peer struct {
 	Name, Settings string
 	Rows           map[work]Row
 	// Resident is the memory of each of its processes after the changes, in bytes.
 	Resident []int64
-	// Skipped says why it was not measured.
+	// Skipped is why it was not measured.
 	Skipped string
 }
 
-// peers has plumbline and then each peer follow the same fleet and the same
-// changes of it, one after another, each by itself.
+// peers makes plumbline and then each peer follow the same fleet and the same changes, one tool after another, each
+// alone.
 func (b *bench) peers(ctx context.Context) error {
 	if len(b.options.Peers) == 0 {
 		return nil
@@ -90,7 +90,7 @@ func (b *bench) peer(ctx context.Context, name string) error {
 	return b.clear(ctx)
 }
 
-// follow has a tool follow a fleet, and pushes changes of it.
+// follow makes a tool follow a fleet, and pushes changes of it.
 func (b *bench) follow(ctx context.Context, t tool, into *Peer) error {
 	f := newFleet(folder, "", b.options.Objects)
 	commit, err := b.publish(ctx, f)

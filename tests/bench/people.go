@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The kinds of a machine.
+// The resources of a machine.
 var (
 	nodeClaims = schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodeclaims"}
 	nodes      = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
@@ -22,8 +22,7 @@ func nodeName(i int) string {
 	return fmt.Sprintf("ip-10-%d-%d-%d.ec2.internal", i>>16, i>>8&255, i&255)
 }
 
-// people makes the NodeClaims and Nodes of the fleet's pools, as many as asked
-// for, spread over the pools.
+// people creates the NodeClaims and Nodes of the fleet's pools, as many as requested, spread over the pools.
 func (b *bench) people(ctx context.Context) error {
 	machines, err := b.machines(ctx, 0, b.options.Nodes)
 	if err != nil {
@@ -32,8 +31,7 @@ func (b *bench) people(ctx context.Context) error {
 	return b.raw.applier.each(ctx, machines, makeMachine)
 }
 
-// machines are n NodeClaims, numbered from first on and spread over the pools, each
-// under the name of its Node.
+// machines returns n NodeClaims, numbered from first on and spread over the pools, each with the name of its Node.
 func (b *bench) machines(ctx context.Context, first, n int) ([]definition, error) {
 	pools, err := b.objects.Resource(nodePools).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -49,16 +47,16 @@ func (b *bench) machines(ctx context.Context, first, n int) ([]definition, error
 
 func instance(i int) string { return fmt.Sprintf("i-%017x", i) }
 
-// makeMachine makes a NodeClaim with its status, and its Node.
+// makeMachine creates a NodeClaim with its status, and its Node.
 func makeMachine(ctx context.Context, client dynamic.Interface, d definition) error {
 	if err := makeClaim(ctx, client, d); err != nil {
 		return err
 	}
 	_, err := create(ctx, client, definition{kind: nodes, name: d.name, content: fmt.Sprintf(nodeYAML, d.name)})
-	return err // its status comes with it
+	return err // this includes its status
 }
 
-// makeClaim makes a NodeClaim with its status.
+// makeClaim creates a NodeClaim with its status.
 func makeClaim(ctx context.Context, client dynamic.Interface, d definition) error {
 	o, err := create(ctx, client, d)
 	if err != nil {
@@ -75,7 +73,7 @@ func makeClaim(ctx context.Context, client dynamic.Interface, d definition) erro
 	return nil
 }
 
-// create makes what a definition says, and returns what it says.
+// create creates a definition, and returns the object in it.
 func create(ctx context.Context, client dynamic.Interface, d definition) (*unstructured.Unstructured, error) {
 	o := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(d.content), &o.Object); err != nil {
@@ -87,7 +85,7 @@ func create(ctx context.Context, client dynamic.Interface, d definition) (*unstr
 	return o, nil
 }
 
-// nodeClaimYAML is a NodeClaim as Karpenter leaves one.
+// nodeClaimYAML is a NodeClaim as Karpenter writes it.
 const nodeClaimYAML = `apiVersion: karpenter.sh/v1
 kind: NodeClaim
 metadata:
@@ -137,7 +135,7 @@ status:
     - {type: Ready, status: "True", reason: Ready, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}
 `
 
-// nodeYAML is a Node as a kubelet keeps it.
+// nodeYAML is a Node as a kubelet writes it.
 const nodeYAML = `apiVersion: v1
 kind: Node
 metadata:

@@ -27,10 +27,9 @@ const working = "Starting workers"
 type plumbline struct {
 	*ground
 	daemon *daemon.Daemon
-	// profiles is the address of the daemon's profiles, hooks that of its
-	// receiver of webhooks.
+	// profiles is the address of the daemon's profiles, hooks that of its webhook receiver.
 	profiles, hooks string
-	// direct sends requests past any proxy.
+	// direct sends requests without a proxy.
 	direct *http.Client
 	// syncs are the names of the NodeSyncs.
 	syncs []string
@@ -47,8 +46,7 @@ func (p *plumbline) cpu() (time.Duration, error) {
 	return watched(p.daemon.PID()).cpu()
 }
 
-// flags are what the daemon runs with beside its addresses and folders: those of
-// its Deployment.
+// flags returns the daemon's flags besides its addresses and folders: those of its Deployment.
 func (p *plumbline) flags() []string {
 	return append([]string{"--leader-elect", "--log-level=info", "--cloud-interval=10s"}, p.options.Flags...)
 }
@@ -67,7 +65,7 @@ func (p *plumbline) start(ctx context.Context) error {
 	})
 }
 
-// launch starts the daemon and waits for nothing.
+// launch starts the daemon without waiting.
 func (p *plumbline) launch(ctx context.Context) error {
 	ports, err := process.FreePorts(2)
 	if err != nil {
@@ -77,7 +75,7 @@ func (p *plumbline) launch(ctx context.Context) error {
 	return p.daemon.Start(ctx, append(p.flags(), "--profiling-addr="+p.profiles, "--webhook-addr="+p.hooks)...)
 }
 
-// log is all that the daemon has said, start after start.
+// log returns the daemon's log of all starts.
 func (p *plumbline) log() []byte {
 	log, err := os.ReadFile(p.daemon.LogFile())
 	if err != nil {
@@ -86,8 +84,7 @@ func (p *plumbline) log() []byte {
 	return log
 }
 
-// follow makes a NodeSync over a folder of the repository, and returns when the
-// API server was asked to.
+// follow creates a NodeSync for a folder of the repository, and returns the time of the request.
 func (p *plumbline) follow(ctx context.Context, name, folder string, settings map[string]string) (time.Time, error) {
 	all := map[string]string{"interval": "1h", "retryInterval": "10s", "removal.grace": "0s", "path": "./" + folder}
 	for setting, value := range settings {
@@ -120,7 +117,7 @@ func (p *plumbline) leave(ctx context.Context) error {
 	return p.clear(ctx)
 }
 
-// request asks each NodeSync for a reconcile, as a person does.
+// request requests a reconcile of each NodeSync, as a person does.
 func (p *plumbline) request(ctx context.Context, token string) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"reconcile.fluxcd.io/requestedAt":%q}}}`, token)
 	for _, name := range p.syncs {

@@ -16,8 +16,7 @@ import (
 // profileTime is how long a profile runs.
 const profileTime = 20 * time.Second
 
-// profileOne takes a CPU profile of the daemon while one object after another is
-// changed.
+// profileOne takes a CPU profile of the daemon while one object after another is changed.
 func (b *bench) profileOne(ctx context.Context) error {
 	if b.options.Profile == "" {
 		return nil
@@ -44,7 +43,7 @@ func (b *bench) profileOne(ctx context.Context) error {
 	return group.Wait()
 }
 
-// profiled does something, and takes a CPU profile of the daemon beside it.
+// profiled does something, and takes a CPU profile of the daemon meanwhile.
 func (b *bench) profiled(ctx context.Context, what string, do func(context.Context) (Row, error)) (row Row, err error) {
 	if b.options.Profile == "" {
 		return do(ctx)
@@ -62,7 +61,7 @@ func (b *bench) profileCPU(ctx context.Context, of string) error {
 	return b.download(ctx, fmt.Sprintf("profile?seconds=%d", int(profileTime.Seconds())), "cpu-"+of)
 }
 
-// profileHeap takes what the runtime says of the daemon's memory, and a profile of what it holds.
+// profileHeap records the runtime's statistics of the daemon's memory, and a heap profile.
 func (b *bench) profileHeap(ctx context.Context, at string) error {
 	if b.options.Profile == "" {
 		return nil

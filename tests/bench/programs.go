@@ -11,12 +11,12 @@ import (
 // programsOf are the programs of one peer.
 type programsOf struct{ *peers.Peer }
 
-// peerOptions have a peer run in the bench's cluster.
+// peerOptions returns options for a peer in the bench's cluster.
 func (g *ground) peerOptions() peers.Options {
 	return peers.Options{Kube: g.kube, Builder: g.builder, Dir: g.path("peers")}
 }
 
-// ends has a peer that has started end with the run.
+// ends stops a started peer with the run.
 func (g *ground) ends(peer *peers.Peer, err error) (programsOf, error) {
 	if err == nil {
 		g.onClose(peer.Stop)
@@ -26,7 +26,7 @@ func (g *ground) ends(peer *peers.Peer, err error) (programsOf, error) {
 
 func (p programsOf) users() []string { return p.Users }
 
-// cpu is the processor time of all of them.
+// cpu returns the CPU time of all of them.
 func (p programsOf) cpu() (time.Duration, error) {
 	var sum time.Duration
 	for _, one := range p.Processes {
@@ -39,7 +39,7 @@ func (p programsOf) cpu() (time.Duration, error) {
 	return sum, nil
 }
 
-// memory is what each of them holds, in bytes.
+// memory returns the memory of each, in bytes.
 func (p programsOf) memory() ([]int64, error) {
 	var each []int64
 	for _, one := range p.Processes {
@@ -52,7 +52,7 @@ func (p programsOf) memory() ([]int64, error) {
 	return each, nil
 }
 
-// end ends them.
+// end stops them.
 func (p programsOf) end(context.Context) error {
 	p.Stop()
 	return nil

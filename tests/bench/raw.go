@@ -19,24 +19,22 @@ const (
 	rawConnections = 8
 	// rawTries is how often a write that lost a race is tried.
 	rawTries = 5
-	// rawRounds is how often all objects are applied, unless two rounds in a row
-	// come close enough before.
+	// rawRounds is the maximum number of applies of all objects; it stops earlier if two consecutive rounds are close
+	// enough.
 	rawRounds = 4
-	// rawClose is by how much of the larger one they may differ.
+	// rawClose is the maximum difference, as a share of the larger one.
 	rawClose = 0.1
 )
 
-// raw is what the API server by itself takes for the writes of a row, each time that
-// it was measured.
+// raw is the time that the API server alone takes for the writes of a row, for each measurement.
 type raw struct {
 	applier rawApplier
-	// one is the fleet whose one pool is applied beside each small change.
+	// one is the fleet whose only pool is applied next to each small change.
 	one              *fleet
 	first, ones, all []time.Duration
 }
 
-// openRaw opens the connections, and applies the pair that is changed beside
-// each small change.
+// openRaw opens the connections, and applies the pair that is changed next to each small change.
 func (b *bench) openRaw(ctx context.Context) error {
 	var err error
 	if b.raw.applier, err = newRawApplier(ctx, b.kube.Config); err != nil {
@@ -58,8 +56,7 @@ func (b *bench) rawOne(ctx context.Context) error {
 	return err
 }
 
-// rawAll applies as many objects as a fleet has, changes all of them and takes
-// them away again, until it takes as long as the time before.
+// rawAll applies as many objects as a fleet has, changes all of them and deletes them again, until two times are close.
 func (b *bench) rawAll(ctx context.Context) error {
 	for range rawRounds {
 		f := newFleet("", "raw-", b.options.Objects)
@@ -84,7 +81,7 @@ func (b *bench) rawAll(ctx context.Context) error {
 	return nil
 }
 
-// agrees reports whether the last time comes close to another.
+// agrees reports whether the last time is close to another.
 func agrees(before []time.Duration, now time.Duration) bool {
 	if len(before) == 0 {
 		return false
@@ -105,7 +102,7 @@ func (b *bench) takeAway(ctx context.Context, f *fleet) error {
 	return nil
 }
 
-// clear takes all definitions away.
+// clear deletes all definitions.
 func (g *ground) clear(ctx context.Context) error {
 	for _, kind := range []schema.GroupVersionResource{nodePools, nodeClasses} {
 		if err := g.objects.Resource(kind).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
@@ -128,13 +125,13 @@ func newRawApplier(ctx context.Context, config *rest.Config) (rawApplier, error)
 	var all rawApplier
 	for range rawConnections {
 		own := rest.CopyConfig(config)
-		// client-go shares a connection between configurations that are the same.
+		// client-go shares a connection between equal configurations.
 		own.Dial = new(net.Dialer).DialContext
 		client, err := dynamic.NewForConfig(own)
 		if err != nil {
 			return nil, fmt.Errorf("make a client: %w", err)
 		}
-		// The connection is there before the clock starts, as the daemon's is.
+		// The connection exists before the clock starts, as the daemon's does.
 		if _, err := client.Resource(nodePools).List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
 			return nil, fmt.Errorf("open a connection: %w", err)
 		}
@@ -143,7 +140,7 @@ func newRawApplier(ctx context.Context, config *rest.Config) (rawApplier, error)
 	return all, nil
 }
 
-// measure applies definitions, one list after the other.
+// measure applies definitions, one list after another.
 func (a rawApplier) measure(ctx context.Context, lists ...[]definition) (time.Duration, error) {
 	bodies := map[definition][]byte{}
 	for _, list := range lists {
@@ -170,7 +167,7 @@ func (a rawApplier) apply(ctx context.Context, list []definition, bodies map[def
 	})
 }
 
-// each does something for each definition, over all connections.
+// each calls do for each definition, over all connections.
 func (a rawApplier) each(ctx context.Context, list []definition, do func(context.Context, dynamic.Interface, definition) error) error {
 	todo := make(chan definition, len(list))
 	for _, d := range list {

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// leaving is how many NodePools leave a fleet at once: 90 of 1,000 objects.
+// leaving returns how many NodePools are removed from a fleet at once: 90 of 1,000 objects.
 func leaving(objects int) int { return max(1, objects*90/1000) }
 
 // removal removes NodePools that have no nodes, until they are Gone.
@@ -28,16 +28,15 @@ func (b *bench) removal(ctx context.Context) error {
 	row.Work = fmt.Sprintf("%d objects, %d pools without nodes removed", b.options.Objects, n)
 	row.CPULimit = time.Duration(n) * 2 * time.Second / 180 // 2 s for 180 of 2,000
 	b.table.add(row)
-	// Growth is stopped, and the pool deleted. One LIST has the NodeClaims of a hundred
-	// pools, and one has all pools if many of them leave. A reconcile has
-	// one event for each thing that it does, however many pools it does it to.
-	// Karpenter, who is played, writes the status of a pool whose growth was stopped
-	// while the pools are deleted.
+	// For each pool, growth is stopped, and the pool deleted. One LIST returns the NodeClaims of a hundred pools, and
+	// one returns all pools if many of them are removed. A reconcile records one event for each of its actions, for
+	// however many pools. The simulated Karpenter writes the status of a pool whose growth was stopped while the pools
+	// are deleted.
 	want := Counts{Writes: 2 * n, Refused: n, Patches: wakes(row.Told), Events: 2 * wakes(row.Told), Lists: (2 + n/100) * wakes(row.Told), Reads: free}
 	return errors.Join(exact(row, want), b.areLeft(ctx, len(b.fleet.limits)-n), b.plumbline.leave(ctx))
 }
 
-// areLeft holds how many of a fleet's pools there are.
+// areLeft checks how many of a fleet's pools exist.
 func (b *bench) areLeft(ctx context.Context, want int) error {
 	all, err := b.objects.Resource(nodePools).List(ctx, metav1.ListOptions{})
 	if err != nil {

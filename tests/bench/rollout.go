@@ -15,16 +15,14 @@ import (
 )
 
 const (
-	// mostBusy is how many writes of the NodeSync there are at most in one second while
-	// NodeClaims change.
+	// mostBusy is the maximum number of writes of the NodeSync in one second while NodeClaims change.
 	mostBusy = 2
-	// idleShare is of which share of a core that is meant to take at most: a tenth.
+	// idleShare is the divisor for the share of a core that this may use at most: a tenth.
 	idleShare = 10
 )
 
-// rollout changes all NodeClaims at once, as fast as the API server takes it: first while
-// the guard holds a commit for the number of nodes, where each of them may release it, and
-// then as Karpenter replaces them after that commit.
+// rollout changes all NodeClaims as fast as the API server allows: first while the guard holds a commit because of the
+// number of nodes, when each change may release it, and then as Karpenter replaces them after that commit.
 func (b *bench) rollout(ctx context.Context) error {
 	if b.options.Claims == 0 {
 		return nil
@@ -60,7 +58,7 @@ func (b *bench) rollout(ctx context.Context) error {
 	)
 }
 
-// atOnce measures the daemon while NodeClaims change, so many of which end.
+// atOnce measures the daemon while NodeClaims change, with this many deletions.
 func (b *bench) atOnce(what string, ends int, change func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var took time.Duration
@@ -83,13 +81,13 @@ func (b *bench) atOnce(what string, ends int, change func(context.Context) error
 		if row.Busiest > mostBusy {
 			return fmt.Errorf("%s: %d writes of the NodeSync in one second; want at most %d", row.Work, row.Busiest, mostBusy)
 		}
-		// Karpenter's events say why NodeClaims end, and what keeps those that drift; and the pods of some nodes are
-		// counted as these end.
+		// Karpenter's events tell why NodeClaims are terminated, and what blocks drifted ones; and the pods of some
+		// nodes are counted when these are terminated.
 		return exact(row, Counts{Patches: free, Events: free, Lists: wakes(took) + counted(ends, took), Reads: free})
 	}
 }
 
-// holdAll pushes a commit that replaces all nodes at once, until it is held.
+// holdAll pushes a commit that replaces all nodes, until it is held.
 func (b *bench) holdAll(ctx context.Context) error {
 	b.fleet.changeAll()
 	if err := b.write(b.fleet.all()...); err != nil {
@@ -103,7 +101,7 @@ func (b *bench) holdAll(ctx context.Context) error {
 	})
 }
 
-// releaseAll allows it.
+// releaseAll releases it.
 func (b *bench) releaseAll(ctx context.Context) error {
 	allow := []byte(`{"spec":{"guard":{"maxDisruptedNodes":"100%"}}}`)
 	var generation int64
@@ -120,7 +118,7 @@ func (b *bench) releaseAll(ctx context.Context) error {
 	})
 }
 
-// claimName is the name of the NodeClaim of a Node.
+// claimName returns the name of the NodeClaim of a Node.
 func claimName(d definition) (string, error) {
 	_, after, found := strings.Cut(d.content, "name: ")
 	name, _, _ := strings.Cut(after, "\n")
@@ -130,7 +128,7 @@ func claimName(d definition) (string, error) {
 	return name, nil
 }
 
-// drift says of a NodeClaim that it is outdated, as Karpenter does.
+// drift marks a NodeClaim as drifted, like Karpenter.
 func drift(ctx context.Context, client dynamic.Interface, d definition) error {
 	name, err := claimName(d)
 	if err != nil {
@@ -143,7 +141,7 @@ func drift(ctx context.Context, client dynamic.Interface, d definition) error {
 	return nil
 }
 
-// endClaim deletes a NodeClaim, and lets it go.
+// endClaim deletes a NodeClaim, and removes its finalizers.
 func endClaim(ctx context.Context, client dynamic.Interface, d definition) error {
 	name, err := claimName(d)
 	if err != nil {

@@ -6,45 +6,42 @@ import (
 	"time"
 )
 
-// lateLimit is how long after the last object became Ready the status may say so.
+// lateLimit is the maximum delay of the status after the last object became Ready.
 const lateLimit = 2 * time.Second
 
-// Row is what one kind of commit costs.
+// Row is the cost of one kind of commit.
 type Row struct {
 	Work string
-	// Wall is from the branch's move on the server, or from what else began the
-	// work, to the answer to the last write of an object; where there is none, and
-	// for a removal, of the status. Told is until the status.
+	// Wall is from the branch's move on the server, or from whatever else starts the work, to the response to the last
+	// write of an object; without one, and for a removal, of the status. Told is until the status.
 	Wall, Told time.Duration
-	// Late is how long after the last write, and after Karpenter set the last object Ready, that status comes; 0 if none became Ready.
+	// Late is the delay of that status after the last write, and after Karpenter set the last object Ready; 0 if none
+	// became Ready.
 	Late time.Duration
-	// CPU is the processor time until all was quiet, of child processes, too, in steps
-	// of 10 ms.
+	// CPU is the CPU time until everything was quiet, including child processes, in steps of 10 ms.
 	CPU time.Duration
-	// Children are plumbline's child processes, ChildPeak the most memory of one, in bytes.
+	// Children is the number of plumbline's child processes, ChildPeak the maximum memory of one, in bytes.
 	Children  int
 	ChildPeak int64
-	// Writes are objects written, Refused writes that the API server refused and
-	// DryRuns those that it was only asked to try;
-	// Reads are GETs of objects, Gets all, those of Secrets among them;
-	// Patches are writes of the NodeSync, ConfigMaps writes of the commit statuses'
-	// queue and of removals' records; Statuses are commit statuses posted, Fetches
-	// packs asked of the Git host.
+	// Writes are objects written, Refused writes that the API server rejected and DryRuns dry runs; Reads are GETs of
+	// objects, Gets all GETs, including Secrets; Patches are writes of the NodeSync, ConfigMaps writes of the commit
+	// statuses' queue and of removals' records; Statuses are commit statuses posted, Fetches packs requested from the
+	// Git host.
 	Writes, Refused, DryRuns, Patches, Events, Lists, Gets, Reads, ConfigMaps, Statuses, Fetches int
 	// Listed are the URIs of the LISTs.
 	Listed []string
-	// Busiest is the most of Patches in one second.
+	// Busiest is the maximum number of Patches in one second.
 	Busiest int
 	// Fetch is a raw git fetch of the same push, Apply a raw server-side apply of
 	// the same objects over eight connections, Build krusty's of the same files.
 	Fetch, Apply, Build time.Duration
-	// Limit, CPULimit, FetchLimit and BusiestLimit are what Wall, CPU, Fetches and
-	// Busiest are meant to stay within; 0 is no limit. Late has lateLimit.
+	// Limit, CPULimit, FetchLimit and BusiestLimit are limits for Wall, CPU, Fetches and Busiest; 0 is no limit. Late
+	// has lateLimit.
 	Limit, CPULimit          time.Duration
 	FetchLimit, BusiestLimit int
 }
 
-// within is a figure and, if it has a limit, the bar and whether it is met.
+// within returns a figure and, if it has a limit, the limit and whether it is met.
 func within[T time.Duration | int](figure, limit T, print func(T) string) string {
 	if limit == 0 {
 		return print(figure)
@@ -61,14 +58,13 @@ func verdict(met bool) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f s", d.Seconds()) }
 
-// median is the middle one of some times.
+// median returns the median of some times.
 func median(times []time.Duration) time.Duration {
 	sorted := slices.Sorted(slices.Values(times))
 	return sorted[len(sorted)/2]
 }
 
-// middle takes each time of a row at its median. The counts are the largest, so
-// that none is hidden.
+// middle returns a row with the median of each time. The counts are the largest, so that none is hidden.
 func middle(rows []Row) Row {
 	of := func(get func(*Row) *time.Duration) time.Duration {
 		var all []time.Duration

@@ -9,40 +9,38 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// Options say what is measured.
+// Options specify what to measure.
 type Options struct {
-	// Root is the checkout with bin/plumbline in it.
+	// Root is the checkout that contains bin/plumbline.
 	Root string
 	// Objects is the number of definitions, half of them NodePools and half
 	// EC2NodeClasses. It is even.
 	Objects int
-	// Repeat is how often a small commit is pushed; the table has the median.
+	// Repeat is how often a small commit is pushed; the table contains the median.
 	Repeat int
-	// Scenes are what is measured, in the order of Scenes. None means all.
+	// Scenes are what to measure, in the order of Scenes. If empty, all.
 	Scenes []string
-	// Curve has one change measured in fleets of many sizes, too.
+	// Curve also measures one change in fleets of many sizes.
 	Curve bool
-	// Peers are measured beside it, whatever the scenes are: flux, argo.
+	// Peers are measured in addition, regardless of Scenes: flux, argo.
 	Peers []string
-	// Idle is how long the daemon is left idle. Nodes is the number of Nodes and of
-	// NodeClaims beside it then.
+	// Idle is how long the daemon is left idle. Nodes is the number of Nodes, and of NodeClaims, during that time.
 	Idle  time.Duration
 	Nodes int
 	// Claims is the number of NodeClaims that change at once.
 	Claims int
 	// Fleet is the number of NodeClaims of plans and what-ifs.
 	Fleet int
-	// Flags are the daemon's beside those of its Deployment; the last one counts.
+	// Flags are the daemon's, in addition to those of its Deployment; the last one applies.
 	Flags []string
-	// Profile is a folder for profiles of the daemon: of its CPU while it takes
-	// one-object changes and writes everything, and of what it holds. Empty: none
-	// is taken.
+	// Profile is a folder for profiles of the daemon: of its CPU while it handles one-object changes and writes
+	// everything, and of its memory. If empty, none is taken.
 	Profile string
-	// Progress shows what is measured.
+	// Progress shows what is being measured.
 	Progress *binaries.Progress
 }
 
-// Scenes are the names of what can be measured.
+// Scenes returns the names of what can be measured.
 func Scenes() []string {
 	var all []string
 	for _, s := range new(bench).scenes() {
@@ -78,13 +76,13 @@ func (o Options) wants(scene string) bool {
 	return len(o.Scenes) == 0 || slices.Contains(o.Scenes, scene) || scene == peersScene && len(o.Peers) > 0
 }
 
-// wantsCluster reports whether a scene is asked for that is played in a cluster.
+// wantsCluster reports whether a selected scene needs a cluster.
 func (o Options) wantsCluster() bool {
 	return slices.ContainsFunc(Scenes(), func(scene string) bool { return o.wants(scene) && !slices.Contains(apart(), scene) })
 }
 
-// Run measures all scenes, those with a cluster in one, and returns what they cost. On an error
-// the table has what was measured until then.
+// Run measures all scenes, those with a cluster in a single one, and returns their costs. On an error, the table
+// contains what was measured until then.
 func Run(ctx context.Context, o Options) (*Table, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -113,17 +111,17 @@ func Run(ctx context.Context, o Options) (*Table, error) {
 type bench struct {
 	*ground
 	table *Table
-	// fleet is what Git says, while a scene is played.
+	// fleet is the content of Git during a scene.
 	fleet   *fleet
 	raw     raw
 	fetches fetches
-	// audited is how far the API server's audit was read.
+	// audited is how far the API server's audit log was read.
 	audited int64
-	// firstRow and allRow are compared with the raw apply when all was measured.
+	// firstRow and allRow are compared with the raw apply once everything is measured.
 	firstRow, allRow *Row
 }
 
-// scene is one part of the run. It begins and ends with an empty cluster.
+// scene is one part of the run. It starts and ends with an empty cluster.
 type scene struct {
 	name string
 	play func(context.Context) error
@@ -159,20 +157,20 @@ func (b *bench) run(ctx context.Context) error {
 	return nil
 }
 
-// shown does something, and shows that it goes on.
+// shown does something, and shows its progress.
 func (g *ground) shown(ctx context.Context, name string, do func(context.Context) error) error {
 	g.line = g.options.Progress.Begin(name)
 	defer g.line.End()
 	return do(ctx)
 }
 
-// step is a part of a scene, with a name for who waits for it.
+// step is a named part of a scene.
 type step struct {
 	name string
 	take func(context.Context) error
 }
 
-// inTurn takes steps until one fails.
+// inTurn runs steps until one fails.
 func (g *ground) inTurn(ctx context.Context, steps ...step) error {
 	for _, s := range steps {
 		g.line.Say(s.name)
@@ -183,5 +181,5 @@ func (g *ground) inTurn(ctx context.Context, steps ...step) error {
 	return nil
 }
 
-// say prints a line that stays.
+// say prints a line that is not overwritten.
 func (g *ground) say(format string, args ...any) { g.line.Print(fmt.Sprintf(format, args...)) }

@@ -23,7 +23,7 @@ func (p *plumbline) settled(ctx context.Context, commit string) error {
 	})
 }
 
-// until waits, by watch, until something holds of each object of some names.
+// until waits, by watch, until holds is true of each object of some names.
 func (g *ground) until(ctx context.Context, kind schema.GroupVersionResource, namespace string, names []string, what string, holds func(*unstructured.Unstructured) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -75,7 +75,7 @@ func stalledAt(sync *unstructured.Unstructured, commit string) bool {
 	})
 }
 
-// describe says how far an object is.
+// describe returns an object's progress.
 func describe(object *unstructured.Unstructured) string {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	return fmt.Sprintf("conditions: %v", conditions)

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Table is one run.
+// Table is the result of a run.
 type Table struct {
 	Objects int
-	// Flags are the daemon's.
+	// Flags are the daemon's flags.
 	Flags []string
-	// Load is the machine's load average before the run, and after it.
+	// Load is the machine's load average before and after the run.
 	Load  [2]string
 	Rows  []*Row
 	Peers []*Peer
@@ -23,7 +23,7 @@ type Table struct {
 	// Plans and WhatIf are measured without a cluster; empty if they were not.
 	Plans  []Planned
 	WhatIf *WhatIf
-	// Memory is the daemon's after the changes, at rest; zero if it was not measured.
+	// Memory is the daemon's after the changes, when idle; zero if it was not measured.
 	Memory memory
 	// RawFirst and RawAll are all measurements of the raw apply of all objects.
 	RawFirst, RawAll []time.Duration
@@ -60,14 +60,14 @@ var columns = []struct {
 	{"÷ raw", (*Row).ratio},
 }
 
-// legend says what the columns are.
+// legend explains the columns.
 const legend = `CPU: that of children, too; children: child processes, and the most memory of one; wall: from the branch's move on the server to the answer to the last object write; reported: to the answer to the last write of the NodeSync;
 after Ready: how long that is after the last object write and after Karpenter's last status of an object; patches: writes of the NodeSync; queue: writes of ConfigMaps
 (the queue of commit statuses, records of removals), counted apart; posts: commit statuses; fetches: packs asked of the Git host; raw fetch: git fetch
 of the same push; raw apply: server-side apply of the same objects over 8 connections; ÷ raw: wall ÷ (raw fetch + krusty + raw apply)
 `
 
-// late is how long after Ready the status came, with its bar; empty if nothing became Ready.
+// late returns the delay of the status after Ready, with its bar; empty if nothing became Ready.
 func (r *Row) late() string {
 	if r.Late == 0 {
 		return ""
@@ -75,7 +75,7 @@ func (r *Row) late() string {
 	return within(r.Late, lateLimit, seconds)
 }
 
-// children says how many child processes there were, and the most memory of one.
+// children returns the number of child processes, and the maximum memory of one.
 func (r *Row) children() string {
 	if r.Children == 0 {
 		return "0"
@@ -83,7 +83,7 @@ func (r *Row) children() string {
 	return fmt.Sprintf("%d, %d MB", r.Children, r.ChildPeak>>20)
 }
 
-// ratio is how many times as long as fetch, build and apply by themselves it takes.
+// ratio returns the time relative to fetch, build and apply alone.
 func (r *Row) ratio() string {
 	raw := r.Fetch + r.Apply + r.Build
 	if raw == 0 {
@@ -99,7 +99,7 @@ func some(d time.Duration) string {
 	return seconds(d)
 }
 
-// Print writes the table for people.
+// Print writes the table as text.
 func (t *Table) Print(out io.Writer) error {
 	if len(t.Rows)+len(t.Peers) == 0 {
 		_, err := io.WriteString(out, strings.Join(t.lines(), "\n")+"\n")
@@ -129,7 +129,7 @@ func (t *Table) Print(out io.Writer) error {
 	return err
 }
 
-// lines are what the table says of the run as a whole.
+// lines returns the lines about the run as a whole.
 func (t *Table) lines() []string {
 	var lines []string
 	for _, p := range t.Plans {

@@ -14,19 +14,19 @@ import (
 // (proc_pid_stat(5), sysconf(_SC_CLK_TCK)).
 const tick = 10 * time.Millisecond
 
-// watched is a process as /proc shows it, by its id.
+// watched is a process in /proc, by its ID.
 type watched int
 
 func (w watched) file(name string) string { return filepath.Join("/proc", strconv.Itoa(int(w)), name) }
 
-// cpu is the processor time that the process and its children that have ended have used.
+// cpu returns the CPU time of the process and of its children that have exited.
 func (w watched) cpu() (time.Duration, error) {
 	stat, err := os.ReadFile(w.file("stat"))
 	if err != nil {
 		return 0, fmt.Errorf("read a process's processor time: %w", err)
 	}
-	// The name, in brackets, may hold blanks. After it user time is the 12th field and
-	// system time the 13th; then the same of the children.
+	// The name, in brackets, may contain blanks. After it, user time is the 12th field and system time the 13th; then
+	// the same for the children.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	var sum time.Duration
 	for _, field := range fields[11:15] {
@@ -39,8 +39,8 @@ func (w watched) cpu() (time.Duration, error) {
 	return sum, nil
 }
 
-// memory is the memory of a process, in bytes: what is resident, what of that is not mapped from a file such as the program
-// itself, and the most that was resident.
+// memory is the memory of a process, in bytes: what is resident, what of that is not mapped from a file such as the
+// program itself, and the maximum that was resident.
 type memory struct{ Resident, Anonymous, Peak int64 }
 
 func (w watched) memory() (memory, error) {
@@ -64,7 +64,7 @@ func (w watched) memory() (memory, error) {
 	return m, nil
 }
 
-// load is how busy the machine is, beside what is measured.
+// load returns the machine's load average, which other processes contribute to.
 func load() string {
 	data, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

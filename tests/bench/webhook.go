@@ -13,17 +13,17 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
 
-// webhookToken signs what the Git host tells the daemon.
+// webhookToken signs the Git host's notifications to the daemon.
 const webhookToken = "bench"
 
-// webhookSecret holds the token where the daemon looks for it.
+// webhookSecret contains the token where the daemon reads it.
 const webhookSecret = `apiVersion: v1
 kind: Secret
 metadata: {name: plumbline-webhook, namespace: ` + daemon.Namespace + `}
 stringData: {token: ` + webhookToken + `}
 `
 
-// notify tells the daemon of a push, as Gitea does.
+// notify notifies the daemon of a push, like Gitea.
 func (p *plumbline) notify(ctx context.Context, commit string) (err error) {
 	body, err := json.Marshal(map[string]any{
 		"ref": "refs/heads/" + branch, "after": commit, "repository": map[string]any{"clone_url": p.host.url},

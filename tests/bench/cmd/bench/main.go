@@ -1,5 +1,5 @@
-// Command bench prints what commits cost plumbline's daemon, beside a raw `git
-// fetch`, a raw server-side apply of the same, and other tools.
+// Command bench prints what commits cost plumbline's daemon, compared with a raw `git fetch`, a raw server-side apply
+// of the same objects, and other tools.
 package main
 
 import (
