@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// action is one thing that happens. It says what it did; empty if it could do
-// nothing, and another one is drawn.
+// action is an action of the soak test. It returns what it did; empty if it could do nothing, in which case another one
+// is drawn.
 type action struct {
 	name   string
 	weight int
 	do     func(*soak, context.Context) (string, error)
 }
 
-// actions are all that happens, with how often each does.
+// actions returns all actions, with their frequencies.
 func actions() []action {
 	return []action{
 		{"add-pool", 10, (*soak).addPool},
@@ -51,7 +51,7 @@ func actions() []action {
 	}
 }
 
-// act does one thing by the seed.
+// act performs one action, drawn from the seed.
 func (s *soak) act(ctx context.Context) error {
 	all := actions()
 	total := 0

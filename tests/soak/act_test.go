@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestEveryKindOfTroubleIsDrawn: none vanishes unnoticed, and each may be drawn.
+// TestEveryKindOfTroubleIsDrawn: no kind is lost, and each can be drawn.
 func TestEveryKindOfTroubleIsDrawn(t *testing.T) {
 	want := strings.Fields(`
 		break drop-pools force-push edit-by-hand

@@ -12,24 +12,24 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
 
-// checkEvery is how often all is looked at.
+// checkEvery is the interval of the checks.
 const checkEvery = 2 * time.Second
 
-// user is the daemon in the API server's audit.
+// user is the daemon's user in the API server's audit log.
 const user = "system:serviceaccount:" + daemon.Namespace + ":" + daemon.ServiceAccount
 
-// checker looks all the time for what must not be.
+// checker continuously checks for what must not happen.
 type checker struct {
 	*soak
 
-	read     int64 // of the audit, in bytes
+	read     int64 // of the audit log, in bytes
 	deletes  map[string]int
 	untruths untruths
 }
 
 func newChecker(s *soak) *checker { return &checker{soak: s, deletes: map[string]int{}} }
 
-// run checks until the context ends, or ends it with what was found.
+// run checks until the context is done, or cancels it with what was found.
 func (c *checker) run(ctx context.Context, found context.CancelCauseFunc) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		for _, check := range []func(context.Context) error{c.checkDeletes, c.checkStatus} {
@@ -40,7 +40,7 @@ func (c *checker) run(ctx context.Context, found context.CancelCauseFunc) {
 	}, checkEvery)
 }
 
-// checkDeletes holds that nothing was deleted that Git wants.
+// checkDeletes checks that nothing was deleted that Git contains.
 func (c *checker) checkDeletes(context.Context) error {
 	writes, read, err := c.sandbox.Kube.Audit(c.read)
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *checker) checkDeletes(context.Context) error {
 	return nil
 }
 
-// forbidden says why the daemon must not have deleted something; empty if it may.
+// forbidden returns why the daemon must not have deleted something; empty if it may.
 func forbidden(w kube.Write, h *history, l *lives) string {
 	name := w.Name
 	kind := w.Resource
@@ -80,10 +80,10 @@ func forbidden(w kube.Write, h *history, l *lives) string {
 	return ""
 }
 
-// poolOf is the pool of a NodeClaim, whose name is the pool's and a random suffix.
+// poolOf returns the pool of a NodeClaim, whose name is the pool's and a random suffix.
 func poolOf(claim string) string { return claim[:max(0, strings.LastIndex(claim, "-"))] }
 
-// checkStatus holds that a NodeSync that is Ready says the truth.
+// checkStatus checks that the status of a NodeSync that is Ready is true.
 func (c *checker) checkStatus(ctx context.Context) error {
 	stale, lie, err := c.look(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c *checker) checkStatus(ctx context.Context) error {
 	return c.untruths.judge(stale, lie, time.Now(), disturbed, quiet)
 }
 
-// look holds the NodeSync's status against the definitions that there are.
+// look compares the NodeSync's status with the actual definitions.
 func (c *checker) look(ctx context.Context) (stale, lie string, err error) {
 	before, err := c.sync(ctx)
 	if err != nil {

@@ -13,15 +13,13 @@ import (
 )
 
 const (
-	// noticed is how long the daemon, undisturbed, may leave an edit by hand as it is
-	// while its status reports that all is well.
+	// noticed is how long an undisturbed daemon may leave a manual edit uncorrected while its status reports a success.
 	noticed = 30 * time.Second
-	// glimpsed is how long anything else may be untrue: the parts of one look are not
-	// taken at one moment.
+	// glimpsed is how long anything else may be untrue: the parts of one check are not read at the same time.
 	glimpsed = 5 * time.Second
 )
 
-// claim is what a NodeSync says.
+// claim is what a NodeSync reports.
 type claim struct {
 	commit string
 	ready  bool
@@ -37,7 +35,7 @@ func claimOf(sync *unstructured.Unstructured) claim {
 	return claim{commit: commit, ready: condition(sync, "Ready")["status"] == "True"}
 }
 
-// condition are the fields of a condition.
+// condition returns the fields of a condition.
 func condition(object *unstructured.Unstructured, kind string) map[string]any {
 	all, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, one := range all {
@@ -48,8 +46,8 @@ func condition(object *unstructured.Unstructured, kind string) map[string]any {
 	return nil
 }
 
-// untruth says what is not as the NodeSync says, and what of it is no edit by hand.
-// What a later commit says may be there already: its reconcile has not ended yet.
+// untruth returns what differs from the NodeSync's report, and in lie what of it is not a manual edit. The content of a
+// later commit may exist already, before its reconcile has completed.
 func (c claim) untruth(h *history, live fleet) (stale, lie string) {
 	if !c.ready {
 		return "", ""
@@ -74,11 +72,11 @@ func (c claim) untruth(h *history, live fleet) (stale, lie string) {
 
 func (c claim) but(what string) string { return fmt.Sprintf("Ready at %s, but %s", c.commit, what) }
 
-// untruths are what was not true, look after look.
+// untruths are what was untrue, check after check.
 type untruths struct{ stale, lie lasting }
 
-// judge takes in a look, and says what has not been true for too long. Whoever may
-// be edited or disturbed was so at a moment; quiet reports that it is over.
+// judge adds a check, and returns an error for what has been untrue for too long. disturbed is when an edit or a fault
+// last happened; quiet is true if it is over.
 func (u *untruths) judge(stale, lie string, now, disturbed time.Time, quiet bool) error {
 	u.stale.note(stale, now)
 	u.lie.note(lie, now)
@@ -91,7 +89,7 @@ func (u *untruths) judge(stale, lie string, now, disturbed time.Time, quiet bool
 	return nil
 }
 
-// lasting is something that was seen each time since a moment.
+// lasting is something that every check has found since a time.
 type lasting struct {
 	what string
 	from time.Time
@@ -104,7 +102,7 @@ func (l *lasting) note(what string, now time.Time) {
 	l.what = what
 }
 
-// since is for how long it has been there; zero if it is not.
+// since returns how long it has existed; zero if it does not.
 func (l *lasting) since(now time.Time) time.Duration {
 	if l.what == "" {
 		return 0

@@ -61,7 +61,7 @@ func TestUntruth(t *testing.T) {
 	}
 }
 
-// TestJudge holds how long what may be untrue.
+// TestJudge checks how long each report may be untrue.
 func TestJudge(t *testing.T) {
 	start := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	type seen struct {

@@ -9,15 +9,15 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 )
 
-// The names of faults of which one stands at a time.
+// The names of faults of which one is active at a time.
 const (
 	answersFault = "EC2 answers"
 	zoneFault    = "a zone"
 	statusFault  = "EKS status"
 )
 
-// loosenAnswers has EC2's answers to plumbline lag and flap. Those to Karpenter do
-// not: it takes a claim for lost whose instance is missing from one answer.
+// loosenAnswers makes EC2's answers to plumbline lag and flap. Those to Karpenter do not: it considers a NodeClaim lost
+// if one answer omits its instance.
 func (s *soak) loosenAnswers(context.Context) (string, error) {
 	if s.faults.stands(answersFault) {
 		return "", nil
@@ -35,8 +35,8 @@ func (s *soak) loosenAnswers(context.Context) (string, error) {
 	return fmt.Sprintf("lag by up to %s and miss instances in %.0f%% for %s", time.Duration(answers.Lag), 100*answers.Flap, rounded(d)), nil
 }
 
-// breakCalls has calls fail with codes of AWS's own trouble, and those of plumbline
-// with one that speaks of an instance that nobody named.
+// breakCalls makes calls fail with codes of AWS's own failures, and plumbline's calls with one about an instance that
+// was not in the call.
 func (s *soak) breakCalls(context.Context) (string, error) {
 	f := awssim.Fault{
 		Service: "ec2", Action: s.pick([]string{"*", "Describe*", "DescribeInstances", "TerminateInstances", "CreateFleet"}), Kind: awssim.Fail,
@@ -59,7 +59,7 @@ func (s *soak) breakCalls(context.Context) (string, error) {
 	return fmt.Sprintf("%s answers %d of %s's calls %s, within %s", f.Code, f.Count, who, f.Action, rounded(d)), nil
 }
 
-// disruptZone takes a zone away for a while.
+// disruptZone disrupts a zone for a while.
 func (s *soak) disruptZone(context.Context) (string, error) {
 	if s.faults.stands(zoneFault) {
 		return "", nil
@@ -72,7 +72,7 @@ func (s *soak) disruptZone(context.Context) (string, error) {
 	return fmt.Sprintf("%s for %s", zone, rounded(d)), nil
 }
 
-// running are the instances that run, in the order of their IDs.
+// running returns the running instances, in the order of their IDs.
 func (s *soak) running() []string {
 	var ids []string
 	for _, i := range s.sandbox.AWS.Instances() {
@@ -84,7 +84,7 @@ func (s *soak) running() []string {
 	return ids
 }
 
-// protectInstance has calls refused that end an instance.
+// protectInstance enables termination protection for an instance.
 func (s *soak) protectInstance(context.Context) (string, error) {
 	id := s.pick(s.running())
 	if id == "" {
@@ -98,7 +98,7 @@ func (s *soak) protectInstance(context.Context) (string, error) {
 	return fmt.Sprintf("%s for %s", id, rounded(d)), nil
 }
 
-// stopInstance stops an instance and starts it again, unless it was ended meanwhile.
+// stopInstance stops an instance and starts it again, unless it was terminated meanwhile.
 func (s *soak) stopInstance(context.Context) (string, error) {
 	id := s.pick(s.running())
 	if id == "" {
@@ -107,8 +107,8 @@ func (s *soak) stopInstance(context.Context) (string, error) {
 	if err := s.sandbox.AWS.Stop(id); err != nil {
 		return "", err
 	}
-	delete(s.rests.nodes, id) // Karpenter deletes the NodeClaim of one that does not run
-	// A second is what stopping takes.
+	delete(s.rests.nodes, id) // Karpenter deletes the NodeClaim of an instance that does not run
+	// Stopping takes a second.
 	d := time.Second + s.lasting()
 	s.letStand("a stopped instance", d, func(context.Context) error {
 		for _, i := range s.sandbox.AWS.Instances() {
@@ -121,7 +121,7 @@ func (s *soak) stopInstance(context.Context) (string, error) {
 	return fmt.Sprintf("%s for %s", id, rounded(d)), nil
 }
 
-// updateCluster has EKS report that the cluster is being updated.
+// updateCluster makes EKS report that the cluster is being updated.
 func (s *soak) updateCluster(context.Context) (string, error) {
 	if s.faults.stands(statusFault) {
 		return "", nil

@@ -12,13 +12,13 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 )
 
-// awsFaults are the kinds of fault that faultAWS draws from; awssim.Fail is for breakCalls.
+// awsFaults are the kinds of fault that faultAWS draws from; breakCalls uses awssim.Fail.
 func awsFaults() []string {
 	return []string{string(awssim.Throttle), string(awssim.Delay), string(awssim.LoseResponse), string(awssim.Deny), string(awssim.Expire)}
 }
 
-// faultAWS makes calls to AWS go wrong, those of plumbline or those of all. What
-// Karpenter is denied, it is not denied for good: it would give up an instance.
+// faultAWS makes calls to AWS fail, those of plumbline or those of all. Karpenter's calls are not denied for long: it
+// would give up an instance.
 func (s *soak) faultAWS(context.Context) (string, error) {
 	who, d := s.pick([]string{"plumbline", "anyone"}), s.lasting()
 	f := awssim.Fault{
@@ -42,7 +42,7 @@ func (s *soak) faultAWS(context.Context) (string, error) {
 	return fmt.Sprintf("%s of %s's calls %s for %s", f.Kind, who, f.Action, rounded(d)), nil
 }
 
-// scaleController takes Karpenter away for a while.
+// scaleController stops Karpenter for a while.
 func (s *soak) scaleController(ctx context.Context) (string, error) {
 	const name = "no controller"
 	d := s.lasting()

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// drifting reports that a node is of an earlier form of its pool or its class: Karpenter replaces it.
+// drifting returns an error if a node does not match its pool or its class: Karpenter replaces it.
 func (s *soak) drifting(ctx context.Context) error {
 	claims, err := s.objects.Resource(claimResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -35,8 +35,8 @@ func (s *soak) drifting(ctx context.Context) error {
 	return nil
 }
 
-// replaced reports that a node is of an earlier form, as drifting does. Where it has been for longer
-// than Karpenter takes to note a hash, and HEAD is a success all the same, that is not true.
+// replaced is like drifting. It also returns a violation if HEAD is a success although a node has been outdated for
+// longer than Karpenter takes to write a hash.
 func (s *soak) replaced(ctx context.Context) error {
 	err := s.drifting(ctx)
 	switch {
@@ -50,10 +50,10 @@ func (s *soak) replaced(ctx context.Context) error {
 	return err
 }
 
-// hashed is how long Karpenter may take to note the hash of a definition that has changed.
+// hashed is the maximum time that Karpenter takes to write the hash of a changed definition.
 const hashed = 10 * time.Second
 
-// drifted is the NodeClaim whose hash is another than that of what it is made of.
+// drifted returns the NodeClaim whose hash differs from that of its definition.
 func drifted(claims, owners []unstructured.Unstructured, hash string, ownerOf func(unstructured.Unstructured) string) string {
 	for _, claim := range claims {
 		for _, owner := range owners {
@@ -65,7 +65,7 @@ func drifted(claims, owners []unstructured.Unstructured, hash string, ownerOf fu
 	return ""
 }
 
-// classOf is the class that a NodeClaim names.
+// classOf returns the class that a NodeClaim references.
 func classOf(claim unstructured.Unstructured) string {
 	name, _, _ := unstructured.NestedString(claim.Object, "spec", "nodeClassRef", "name")
 	return name

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// editByHand changes a pool in the cluster, as someone in a hurry does.
+// editByHand changes a pool in the cluster, as a user in a hurry does.
 func (s *soak) editByHand(ctx context.Context) (string, error) {
 	name, weight := s.pick(s.fleet.poolNames()), 1+s.draw.IntN(99)
 	patch := fmt.Appendf(nil, `{"spec":{"weight":%d}}`, weight)

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// longestFault is how long a fault stands: longer than a leader's lease.
+// longestFault is the maximum duration of a fault: longer than a leader's lease.
 const longestFault = 20 * time.Second
 
-// fault is one that stands.
+// fault is an active fault.
 type fault struct {
 	name  string
 	until time.Time
 	end   func(context.Context) error
 }
 
-// faults are those that stand.
+// faults are the active ones.
 type faults struct {
 	mu       sync.Mutex
 	standing []fault
-	changed  time.Time // when one last began or ended
+	changed  time.Time // when one last started or ended
 }
 
-// add has a fault stand.
+// add adds an active fault.
 func (f *faults) add(one fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -33,7 +33,7 @@ func (f *faults) add(one fault) {
 	f.changed = time.Now()
 }
 
-// take takes out those whose time has come by a moment.
+// take removes and returns those that are due by a time.
 func (f *faults) take(by time.Time) []fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -49,21 +49,21 @@ func (f *faults) take(by time.Time) []fault {
 	return due
 }
 
-// disturb notes that something goes wrong at this moment alone.
+// disturb records an instantaneous fault.
 func (f *faults) disturb() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.changed = time.Now()
 }
 
-// quietSince reports whether no fault stands, and since when.
+// quietSince reports whether no fault is active, and since when.
 func (f *faults) quietSince() (since time.Time, quiet bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.changed, len(f.standing) == 0
 }
 
-// next is when the next fault ends.
+// next returns when the next fault ends.
 func (f *faults) next() (at time.Time, any bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,24 +75,24 @@ func (f *faults) next() (at time.Time, any bool) {
 	return at, any
 }
 
-// stands reports whether one of these names stands.
+// stands reports whether one of these is active.
 func (f *faults) stands(names ...string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.ContainsFunc(f.standing, func(one fault) bool { return slices.Contains(names, one.name) })
 }
 
-// lasting draws how long a fault is to stand.
+// lasting draws the duration of a fault.
 func (s *soak) lasting() time.Duration {
 	return time.Second + time.Duration(s.draw.Int64N(int64(longestFault-time.Second)))
 }
 
-// letStand has a fault end after a while.
+// letStand ends a fault after a while.
 func (s *soak) letStand(name string, d time.Duration, end func(context.Context) error) {
 	s.faults.add(fault{name: name, until: time.Now().Add(d), end: end})
 }
 
-// endFaults ends those whose time has come by a moment.
+// endFaults ends those that are due by a time.
 func (s *soak) endFaults(ctx context.Context, by time.Time) error {
 	for _, f := range s.faults.take(by) {
 		if err := f.end(ctx); err != nil {

@@ -9,25 +9,24 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// fleet is what the repository says at one commit.
+// fleet is the content of the repository at one commit.
 type fleet struct {
 	pools   map[string]pool
 	classes map[string]class
-	// broken: one file does not parse, so that nothing of it holds. emptied: the
-	// files of the pools are not there, and the guard holds all of them.
+	// If broken, one file does not parse, so that none applies. If emptied, the files of the pools are missing, and the
+	// guard holds all of them.
 	broken, emptied bool
-	// notes is the content of a file that is none of the inputs.
+	// notes is the content of a file that is not one of the inputs.
 	notes int
 }
 
-// pool is what changes of a NodePool. None of it is drift to Karpenter but the
-// class.
+// pool is the changing part of a NodePool. Only its class makes Karpenter mark nodes as drifted.
 type pool struct {
 	class       string
 	cpu, weight int
 }
 
-// class is what changes of an EC2NodeClass; all of it is drift to Karpenter.
+// class is the changing part of an EC2NodeClass; any of it makes Karpenter mark nodes as drifted.
 type class struct{ team string }
 
 func (f fleet) clone() fleet {
@@ -35,11 +34,10 @@ func (f fleet) clone() fleet {
 	return f
 }
 
-// amiss reports whether the repository is one that the daemon must not follow. What
-// was there before still holds.
+// amiss reports whether the daemon must not follow the repository. The previous state still applies.
 func (f fleet) amiss() bool { return f.broken || f.emptied }
 
-// has reports whether the repository has an entry.
+// has reports whether the repository contains an entry.
 func (f fleet) has(kind, name string) bool {
 	switch kind {
 	case nodePools:
@@ -52,15 +50,15 @@ func (f fleet) has(kind, name string) bool {
 	return false
 }
 
-// sameNodes reports whether a pool's nodes are as good after other became f: the pool
-// is there in both and its nodes come from an equal class.
+// sameNodes reports whether a pool's nodes are still valid after other became f: the pool is in both and its nodes come
+// from an equal class.
 func (f fleet) sameNodes(other fleet, name string) bool {
 	before, had := other.pools[name]
 	after, has := f.pools[name]
 	return had && has && before.class == after.class && other.classes[before.class] == f.classes[after.class]
 }
 
-// unused are the classes that no pool names, in order.
+// unused returns the classes that no pool references, in order.
 func (f fleet) unused() []string {
 	used := map[string]bool{}
 	for _, p := range f.pools {
@@ -72,10 +70,10 @@ func (f fleet) unused() []string {
 func (f fleet) poolNames() []string  { return slices.Sorted(maps.Keys(f.pools)) }
 func (f fleet) classNames() []string { return slices.Sorted(maps.Keys(f.classes)) }
 
-// place is where a repository's charts come from and what cluster it is for.
+// place is where a repository's charts come from and its cluster.
 type place struct{ cluster, region, charts string }
 
-// files are those of the repository, by name.
+// files returns those of the repository, by name.
 func (f fleet) files(at place) map[string]string {
 	files := map[string]string{
 		"plumbline.yaml": fmt.Sprintf(`apiVersion: config.plumbline.dev/v1alpha1

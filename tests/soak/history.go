@@ -7,34 +7,33 @@ import (
 	"time"
 )
 
-// remembered is how far back a HEAD counts: a decision taken at it may be carried
-// out that much later by a daemon that was frozen, or whose requests were slow.
+// remembered is how far back a HEAD counts: a frozen daemon, or one with slow requests, may act on it that much later.
 const remembered = time.Minute
 
-// history is what HEAD was, and when, and what was edited in the cluster.
+// history records what HEAD was, and when, and what was edited in the cluster.
 type history struct {
 	mu    sync.Mutex
 	heads []head
-	edits map[string]int // the last weight that somebody gave a pool by hand
+	edits map[string]int // the last weight that a user has set manually
 }
 
-// head is one commit that was HEAD. It begins when its push does, and the one
-// before ends when the push has ended: in between either may have been seen.
+// head is one commit that was HEAD. It starts when its push starts, and the previous one ends when the push has
+// completed: in between, either may have been seen.
 type head struct {
 	commit string
 	fleet  fleet
 	began  time.Time
-	ended  time.Time // zero of the last one
+	ended  time.Time // zero for the last one
 }
 
-// coming notes that a push begins, which makes a fleet HEAD.
+// coming records that a push starts, which makes a fleet HEAD.
 func (h *history) coming(commit string, f fleet, began time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.heads = append(h.heads, head{commit: commit, fleet: f, began: began})
 }
 
-// arrived notes that the push has ended, and with it the time of the HEAD before.
+// arrived records that the push has completed, which ends the previous HEAD.
 func (h *history) arrived(at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -43,7 +42,7 @@ func (h *history) arrived(at time.Time) {
 	}
 }
 
-// edit notes that a pool is given a weight by hand.
+// edit records that a user sets a pool's weight.
 func (h *history) edit(pool string, weight int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,14 +52,14 @@ func (h *history) edit(pool string, weight int) {
 	h.edits[pool] = weight
 }
 
-// edited are the last weights that were given by hand.
+// edited returns the last manually set weights.
 func (h *history) edited() map[string]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return maps.Clone(h.edits)
 }
 
-// wanted reports whether every HEAD between two moments had an entry.
+// wanted reports whether every HEAD between two times contained an entry.
 func (h *history) wanted(kind, name string, from, to time.Time) bool {
 	for _, head := range h.between(from, to) {
 		if !head.fleet.has(kind, name) {
@@ -70,8 +69,7 @@ func (h *history) wanted(kind, name string, from, to time.Time) bool {
 	return true
 }
 
-// kept reports whether a pool's nodes were wanted as they are by every HEAD between
-// two moments.
+// kept reports whether every HEAD between two times wanted a pool's nodes unchanged.
 func (h *history) kept(pool string, from, to time.Time) bool {
 	heads := h.between(from, to)
 	for _, head := range heads {
@@ -94,7 +92,7 @@ func (h *history) between(from, to time.Time) []head {
 	return heads
 }
 
-// at is what a commit says.
+// at returns the content of a commit.
 func (h *history) at(commit string) (fleet, bool) {
 	said := h.since(commit)
 	if len(said) == 0 {
@@ -103,8 +101,7 @@ func (h *history) at(commit string) (fleet, bool) {
 	return said[0], true
 }
 
-// since is what a commit says, and each HEAD since it was the first time; none if it
-// never was.
+// since returns the content of a commit, and of each HEAD since it first was HEAD; none if it never was.
 func (h *history) since(commit string) []fleet {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,7 +114,7 @@ func (h *history) since(commit string) []fleet {
 	return said
 }
 
-// amiss are the commits that must not be followed, each once.
+// amiss returns the commits that must not be followed, each once.
 func (h *history) amiss() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

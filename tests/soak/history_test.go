@@ -7,13 +7,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// pushed notes a push.
+// pushed records a push.
 func pushed(h *history, commit string, f fleet, began, ended time.Time) {
 	h.coming(commit, f, began)
 	h.arrived(ended)
 }
 
-// TestWanted holds what the daemon may delete.
+// TestWanted checks what the daemon may delete.
 func TestWanted(t *testing.T) {
 	start := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
@@ -57,7 +57,7 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// TestSince holds what may have been applied after a commit was.
+// TestSince checks what may have been applied after a commit was.
 func TestSince(t *testing.T) {
 	h := &history{}
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)

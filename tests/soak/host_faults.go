@@ -10,13 +10,13 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/gitproxy"
 )
 
-// answer is one that a host in trouble may give.
+// answer is a possible answer of a faulty host.
 type answer struct {
 	name string
 	code int
 }
 
-// faultGit has the Git host go wrong for who fetches; people push all the time.
+// faultGit makes the Git host fail for fetches; people can still push.
 func (s *soak) faultGit(context.Context) (string, error) {
 	return s.faultHost("Git host", s.git, []answer{
 		{"away", gitproxy.Down},
@@ -26,7 +26,7 @@ func (s *soak) faultGit(context.Context) (string, error) {
 	})
 }
 
-// faultStatuses has the Git host take no commit statuses.
+// faultStatuses makes the Git host reject commit statuses.
 func (s *soak) faultStatuses(context.Context) (string, error) {
 	return s.faultHost("status host", s.statuses, []answer{
 		{"away", gitproxy.Down},
@@ -51,8 +51,7 @@ func (s *soak) faultHost(name string, host *gitproxy.Proxy, answers []answer) (s
 	return fmt.Sprintf("%s for %s", given.name, rounded(d)), nil
 }
 
-// faultCharts has the registry fail. A daemon that has not lost its disk has the
-// charts in its cache.
+// faultCharts makes the registry fail. A daemon that has not lost its disk has the charts in its cache.
 func (s *soak) faultCharts(context.Context) (string, error) {
 	const name = "registry"
 	faults := map[string]charts.Fault{

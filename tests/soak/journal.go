@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// remembers is how many lines an error shows.
+// remembers is how many lines an error contains.
 const remembers = 40
 
-// journal is what was done, with the time since the start.
+// journal records what was done, with the time since the start.
 type journal struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -34,7 +34,7 @@ func (j *journal) say(format string, args ...any) {
 	fmt.Fprintln(j.out, line)
 }
 
-// did notes an action, to be counted.
+// did records an action, to be counted.
 func (j *journal) did(action, what string) {
 	j.say("%-14s %s", action, what)
 	j.mu.Lock()
@@ -48,7 +48,7 @@ func (j *journal) tail() string {
 	return strings.Join(j.lines[max(0, len(j.lines)-remembers):], "\n")
 }
 
-// counts are "add-pool 12, kill 3".
+// counts returns "add-pool 12, kill 3".
 func (j *journal) counts() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

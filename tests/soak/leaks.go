@@ -13,15 +13,14 @@ import (
 	"strings"
 )
 
-// What may grow from the first rest on, where each Karpenter CRD is watched and
-// each cache filled.
+// The allowed growth after the first quiet state, in which each Karpenter CRD is watched and each cache filled.
 const (
 	moreGoroutines = 40
 	moreWatches    = 2
 	moreMemory     = 120 << 20
 )
 
-// sample is what the daemon takes up when all is quiet.
+// sample is the daemon's resource usage when all is quiet.
 type sample struct {
 	goroutines, watches int
 	memory              int64 // bytes, resident
@@ -31,20 +30,19 @@ func (s sample) String() string {
 	return fmt.Sprintf("%d goroutines, %d watches, %d MiB", s.goroutines, s.watches, s.memory>>20)
 }
 
-// The places that a daemon can have.
+// The roles that a daemon can have.
 const (
 	leads   = "leads"
 	follows = "follows"
 )
 
-// leaks are the samples of a run, by the daemon's place.
+// leaks are the samples of a run, by the daemon's role.
 type leaks map[string]*samples
 
-// samples are those of one place.
+// samples are those of one role.
 type samples struct{ first, last, most sample }
 
-// add holds that a sample is no more than the first one of its place was, with some
-// tolerance.
+// add checks that a sample is no larger than the first one of its role, with some tolerance.
 func (l leaks) add(place string, s sample) error {
 	of, taken := l[place]
 	if !taken {
@@ -59,7 +57,7 @@ func (l leaks) add(place string, s sample) error {
 	return nil
 }
 
-// String says how it was first, last and at most.
+// String returns the first, the last and the maximum sample.
 func (l leaks) String() string {
 	var places []string
 	for _, place := range slices.Sorted(maps.Keys(l)) {
@@ -69,7 +67,7 @@ func (l leaks) String() string {
 	return strings.Join(places, "; ")
 }
 
-// sample asks the daemon and the kernel.
+// sample queries the daemon and the kernel.
 func (r *replica) sample(ctx context.Context) (sample, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.profiles+"/debug/pprof/goroutine?debug=1", nil)
 	if err != nil {
@@ -88,11 +86,10 @@ func (r *replica) sample(ctx context.Context) (sample, error) {
 	return taken, err
 }
 
-// watching is what a goroutine does that receives a watch's events.
+// watching is the function of a goroutine that receives a watch's events.
 const watching = "watch.(*StreamWatcher).receive"
 
-// readGoroutines reads a profile in its text form: groups of equal goroutines, each
-// with a line "N @ …" and its stack.
+// readGoroutines reads a profile in text format: groups of equal goroutines, each with a line "N @ …" and its stack.
 func readGoroutines(profile io.Reader) (sample, error) {
 	var s sample
 	group := 0
@@ -114,7 +111,7 @@ func readGoroutines(profile io.Reader) (sample, error) {
 	return s, lines.Err()
 }
 
-// resident is the memory that a process has.
+// resident returns the resident memory of a process.
 func resident(pid int) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

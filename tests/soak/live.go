@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// live is the cluster's definitions as a fleet.
+// live returns the cluster's definitions as a fleet.
 func (s *soak) live(ctx context.Context) (fleet, error) {
 	pools, err := s.objects.Resource(poolResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -22,7 +22,7 @@ func (s *soak) live(ctx context.Context) (fleet, error) {
 	return fleetOf(pools.Items, classes.Items), nil
 }
 
-// fleetOf reads what files would say the same.
+// fleetOf returns the fleet whose files would contain the same definitions.
 func fleetOf(pools, classes []unstructured.Unstructured) fleet {
 	f := fleet{pools: map[string]pool{}, classes: map[string]class{}}
 	for _, object := range pools {
@@ -41,13 +41,13 @@ func livePool(object unstructured.Unstructured) pool {
 	weight, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "weight")
 	cpu, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "limits", "cpu")
 	if _, err := fmt.Sscan(fmt.Sprint(weight, " ", cpu), &p.weight, &p.cpu); err != nil || object.GetDeletionTimestamp() != nil {
-		p.cpu = -1 // going, or without a limit: never what Git says
+		p.cpu = -1 // being removed, or without a limit: never a value in Git
 	}
 	return p
 }
 
-// difference says what of the live fleet is like none of those that Git has said;
-// empty if there is nothing. An edited pool may have the weight that it was given.
+// difference returns what of the live fleet matches none of the fleets in said; empty if there is nothing. An edited
+// pool may have its edited weight.
 func difference(live fleet, edited map[string]int, said ...fleet) string {
 	all := append(slices.Clone(said), live)
 	for _, name := range namesIn(all, fleet.poolNames) {
@@ -76,7 +76,7 @@ func difference(live fleet, edited map[string]int, said ...fleet) string {
 	return ""
 }
 
-// namesIn are the names of one kind in several fleets, in order.
+// namesIn returns the names of one kind in several fleets, in order.
 func namesIn(fleets []fleet, of func(fleet) []string) []string {
 	var all []string
 	for _, f := range fleets {

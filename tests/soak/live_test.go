@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// cluster is what a fleet's own files make of a cluster, after a change.
+// cluster returns the cluster that a fleet's own files create, after a change.
 func cluster(t *testing.T, f fleet, change func(pool, class *unstructured.Unstructured)) fleet {
 	t.Helper()
 	files := f.files(place{})
@@ -30,7 +30,7 @@ func cluster(t *testing.T, f fleet, change func(pool, class *unstructured.Unstru
 	return fleetOf(pools, classes)
 }
 
-// TestDifference holds that what a fleet writes is what it is compared with.
+// TestDifference checks that what a fleet writes is what it is compared with.
 func TestDifference(t *testing.T) {
 	f := fleet{pools: map[string]pool{"a": {class: "x", cpu: 70, weight: 3}}, classes: map[string]class{"x": {team: "red"}}}
 	later := fleet{pools: map[string]pool{"a": {class: "x", cpu: 70, weight: 4}, "b": {}}, classes: map[string]class{"x": {team: "blue"}}}

@@ -8,7 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 )
 
-// lives is when each instance was there.
+// lives is when each instance existed.
 type lives struct {
 	mu sync.Mutex
 	of map[string]life
@@ -16,10 +16,10 @@ type lives struct {
 
 type life struct {
 	pool         string
-	began, ended time.Time // ended is zero while it lasts
+	began, ended time.Time // ended is zero while it exists
 }
 
-// hear notes what happens to an instance.
+// hear records an event of an instance.
 func (l *lives) hear(e awssim.Event) { l.note(e, time.Now()) }
 
 func (l *lives) note(e awssim.Event, now time.Time) {
@@ -38,7 +38,7 @@ func (l *lives) note(e awssim.Event, now time.Time) {
 	l.of[e.Instance.ID] = one
 }
 
-// in are the instances of a pool that were there at a moment.
+// in returns the instances of a pool that existed at a time.
 func (l *lives) in(pool string, at time.Time) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,8 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/workload"
 )
 
-// load is a workload: how many pods, and the pool that they have to run in; empty:
-// any.
+// load is a workload: the number of pods, and the pool that they have to run in; if empty, any.
 type load struct {
 	replicas int32
 	pool     string
@@ -25,10 +24,10 @@ func (l load) placed(f fleet) bool {
 	return l.replicas > 0 && (l.pool == "" || f.has(nodePools, l.pool))
 }
 
-// mostLoads, of up to three pods each, are what the machine can bear.
+// mostLoads, with up to three pods each, is what the machine can run.
 const mostLoads = 3
 
-// scaleLoad changes how many pods a workload has, or makes it anew elsewhere.
+// scaleLoad changes how many pods a workload has, or recreates it elsewhere.
 func (s *soak) scaleLoad(ctx context.Context) (string, error) {
 	name := fmt.Sprintf("w%d", s.draw.IntN(mostLoads))
 	next := load{replicas: s.draw.Int32N(4), pool: s.loads[name].pool}
@@ -62,11 +61,11 @@ func (s *soak) scale(ctx context.Context, name string, l load) error {
 
 const (
 	lookEvery = 500 * time.Millisecond
-	// restWithin is how long all may take to come to rest once nothing disturbs it.
+	// restWithin is how long everything may take to become quiet once nothing disturbs it.
 	restWithin = 5 * time.Minute
 )
 
-// until looks again and again until look finds nothing missing.
+// until calls look repeatedly until it finds nothing missing.
 func (s *soak) until(ctx context.Context, look func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, lookEvery, restWithin, true, func(ctx context.Context) (bool, error) {

@@ -18,7 +18,7 @@ const (
 	names       = 9
 )
 
-// push makes the repository what the fleet says.
+// push makes the repository match the fleet.
 func (s *soak) push(ctx context.Context, message string) error {
 	if err := s.write(); err != nil {
 		return err
@@ -30,8 +30,7 @@ func (s *soak) push(ctx context.Context, message string) error {
 	return s.send(ctx, commit)
 }
 
-// send pushes a commit that says what the fleet does. The daemon may have acted on
-// it before the push returns.
+// send pushes a commit with the fleet. The daemon may handle it before the push returns.
 func (s *soak) send(ctx context.Context, commit string, flags ...string) error {
 	s.history.coming(commit, s.fleet.clone(), time.Now())
 	_, err := s.repo.Git(ctx, slices.Concat([]string{"push", "--quiet"}, flags, []string{"origin", "HEAD:main"})...)
@@ -39,7 +38,7 @@ func (s *soak) send(ctx context.Context, commit string, flags ...string) error {
 	return err
 }
 
-// write puts the fleet's files into the clone, and takes all others out.
+// write writes the fleet's files into the clone, and removes all others.
 func (s *soak) write() error {
 	files := s.fleet.files(s.place)
 	err := filepath.WalkDir(s.repo.Clone, func(path string, d fs.DirEntry, err error) error {
@@ -67,7 +66,7 @@ func (s *soak) write() error {
 	return err
 }
 
-// change pushes what an edit makes of the fleet.
+// change edits the fleet and pushes it.
 func (s *soak) change(ctx context.Context, message string, edit func(*fleet)) (string, error) {
 	next := s.fleet.clone()
 	edit(&next)
@@ -75,7 +74,7 @@ func (s *soak) change(ctx context.Context, message string, edit func(*fleet)) (s
 	return message, s.push(ctx, message)
 }
 
-// free draws a name that the fleet does not have.
+// free draws an unused name.
 func (s *soak) free(prefix string, taken func(string) bool) string {
 	var free []string
 	for i := range names {
@@ -199,7 +198,7 @@ func (s *soak) writeNotes(ctx context.Context) (string, error) {
 	return s.change(ctx, "write notes", func(f *fleet) { f.notes++ })
 }
 
-// revert makes the repository what it was a commit ago, in a new commit.
+// revert restores the previous commit's content in a new commit.
 func (s *soak) revert(ctx context.Context) (string, error) {
 	before, err := s.repo.Git(ctx, "rev-parse", "HEAD~1")
 	if err != nil {
@@ -217,7 +216,7 @@ func (s *soak) revert(ctx context.Context) (string, error) {
 	})
 }
 
-// forcePush takes some commits off the branch.
+// forcePush removes some commits from the branch.
 func (s *soak) forcePush(ctx context.Context) (string, error) {
 	commit, err := s.repo.Git(ctx, "rev-parse", fmt.Sprintf("HEAD~%d", 1+s.draw.IntN(4)))
 	if err != nil {

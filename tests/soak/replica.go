@@ -14,25 +14,24 @@ import (
 )
 
 const (
-	// pardoned is how long after a fault a daemon may end by itself: it has lost the
-	// lease, and has to find out.
+	// pardoned is how long after a fault a daemon may exit on its own: it has lost the lease, and has to find out.
 	pardoned = 20 * time.Second
-	// restarted is how soon one that has ended is started again.
+	// restarted is the delay before an exited one is restarted.
 	restarted = 2 * time.Second
-	// failed is the exit code of a daemon that ends for a reason that it says.
+	// failed is the exit code of a daemon that exits with a reason.
 	failed = 1
-	// lastWords are the lines of a log that tell of a daemon's end.
+	// lastWords is how many lines at the end of a log explain a daemon's exit.
 	lastWords = 40
 )
 
-// replica is one of two daemons, of which one leads.
+// replica is one of two daemons, one of which leads.
 type replica struct {
 	*daemon.Daemon
 	name     string
 	profiles string          // the address of its profiles
-	api      *apiproxy.Proxy // its way to the API server
+	api      *apiproxy.Proxy // its connection to the API server
 	started  time.Time
-	// disturbed is when a fault ended last that may cost it the lease.
+	// disturbed is when the last fault ended that may cost it the lease.
 	disturbed time.Time
 }
 
@@ -56,13 +55,13 @@ func (r *replica) start(ctx context.Context) error {
 	return r.Start(ctx, "--leader-elect", "--profiling-addr="+r.profiles)
 }
 
-// close ends all that belongs to it.
+// close stops everything that belongs to it.
 func (r *replica) close() error {
 	r.Close()
 	return r.api.Close()
 }
 
-// leader is the replica that leads; the first one where none does.
+// leader returns the replica that leads; the first one if none does.
 func (s *soak) leader(ctx context.Context) *replica {
 	for _, r := range s.replicas {
 		if r.Leads(ctx) == nil {
@@ -72,8 +71,8 @@ func (s *soak) leader(ctx context.Context) *replica {
 	return s.replicas[0]
 }
 
-// oneOf draws the replica that leads, or the other. Which that is hangs on what came
-// before; the journal has it.
+// oneOf draws the replica that leads, or the other. Which one that is depends on earlier actions; the journal contains
+// it.
 func (s *soak) oneOf(ctx context.Context) *replica {
 	leads, leader := s.draw.IntN(3) > 0, s.leader(ctx)
 	for _, r := range s.replicas {
@@ -84,8 +83,7 @@ func (s *soak) oneOf(ctx context.Context) *replica {
 	return leader
 }
 
-// revive starts again what has ended by itself, as a kubelet does, and holds that it
-// was right to end.
+// revive restarts what has exited on its own, like a kubelet, and checks that it was right to exit.
 func (s *soak) revive(ctx context.Context) error {
 	for _, r := range s.replicas {
 		if r.Running() || s.faults.stands(gone+r.name) {
@@ -106,16 +104,15 @@ func (s *soak) revive(ctx context.Context) error {
 	return nil
 }
 
-// overdue reports whether the end of a log is that of a daemon whose lease the API server
-// did not renew in time. It may be late by itself where the machine has much else to
-// do; that a daemon was restarted is in the journal.
+// overdue reports whether the end of a log is that of a daemon whose lease the API server did not renew in time. On a
+// busy machine, that can happen without a fault; the journal shows that a daemon was restarted.
 func overdue(log string) bool {
 	_, after, late := strings.Cut(log, `"Failed to renew lease"`)
 	return late && strings.Contains(after, "leader election lost")
 }
 
-// crashed says why a process should not have ended with a code. It may fail when it
-// has lost the lease, or cannot reach the API server, and in no other way.
+// crashed returns an error if a process should not have exited with a code. It may only fail if it has lost the lease,
+// or cannot reach the API server.
 func crashed(code int, pardoned bool) error {
 	switch {
 	case code != failed:

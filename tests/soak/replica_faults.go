@@ -8,14 +8,14 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/apiproxy"
 )
 
-// What can happen to a replica, before its name.
+// What can happen to a replica, followed by its name.
 const (
 	gone   = "daemon away: "
 	frozen = "daemon frozen: "
 	cutOff = "API server away: "
 )
 
-// busy says why nothing can be done to a replica's process now.
+// busy returns why a replica's process cannot be disturbed now.
 func (s *soak) busy(r *replica) string {
 	switch {
 	case s.faults.stands(gone+r.name, frozen+r.name):
@@ -26,7 +26,7 @@ func (s *soak) busy(r *replica) string {
 	return ""
 }
 
-// unsettle has a fault stand that may cost a replica its lease.
+// unsettle starts a fault that may cost a replica its lease.
 func (s *soak) unsettle(r *replica, what string, d time.Duration, end func(context.Context) error) {
 	s.letStand(what+r.name, d, func(ctx context.Context) error {
 		r.disturbed = time.Now()
@@ -34,7 +34,7 @@ func (s *soak) unsettle(r *replica, what string, d time.Duration, end func(conte
 	})
 }
 
-// killDaemon has a replica lose its machine, or its process alone.
+// killDaemon kills a replica's process, with or without its disk.
 func (s *soak) killDaemon(ctx context.Context) (string, error) {
 	r, d, forgets := s.oneOf(ctx), s.lasting(), s.draw.IntN(4) == 0
 	if why := s.busy(r); why != "" {
@@ -56,7 +56,7 @@ func (s *soak) stopDaemon(ctx context.Context) (string, error) {
 		return why, nil
 	}
 	if time.Since(r.started) < settled {
-		return "", nil // it may not have got to where it listens to signals
+		return "", nil // it may not handle signals yet
 	}
 	if err := r.Stop(); err != nil {
 		return "", err
@@ -77,8 +77,7 @@ func (s *soak) freezeDaemon(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s for %s", r.name, rounded(d)), nil
 }
 
-// faultAPI has the API server go wrong for one replica, or for both; Karpenter has
-// another way.
+// faultAPI makes the API server fail for one replica, or for both; Karpenter's connection is not affected.
 func (s *soak) faultAPI(ctx context.Context) (string, error) {
 	one, both, d := s.oneOf(ctx), s.draw.IntN(3) == 0, s.lasting()
 	fault := apiproxy.Fault(s.pick([]string{string(apiproxy.Down), string(apiproxy.Hang), string(apiproxy.Slow), string(apiproxy.Busy)}))
@@ -98,8 +97,7 @@ func (s *soak) faultAPI(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s of %v for %s", fault, names, rounded(d)), nil
 }
 
-// cutWatches cuts all watches of both replicas; what they miss is not to be had by
-// watching.
+// cutWatches cuts all watches of both replicas; new watches do not return the events that were missed.
 func (s *soak) cutWatches(context.Context) (string, error) {
 	for _, r := range s.replicas {
 		r.api.Expire()

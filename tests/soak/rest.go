@@ -17,10 +17,10 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/workload"
 )
 
-// settled is how long a daemon takes at most to have all watches and caches.
+// settled is the maximum time that a daemon takes to start all watches and caches.
 const settled = 10 * time.Second
 
-// rests are the moments at which all was quiet.
+// rests are the times at which all was quiet.
 type rests struct {
 	count   int
 	longest time.Duration
@@ -29,8 +29,8 @@ type rests struct {
 	nodes map[string]string
 }
 
-// rest ends all faults, mends the repository, and holds that everything comes to
-// be as Git says, that no node was lost on the way and that nothing leaks.
+// rest ends all faults, repairs the repository, and checks that the cluster becomes in sync with Git, that no node was
+// lost on the way and that nothing leaks.
 func (s *soak) rest(ctx context.Context) error {
 	if err := s.endFaults(ctx, time.Now().Add(longestFault)); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (s *soak) rest(ctx context.Context) error {
 	return s.takeSamples(ctx)
 }
 
-// takeSamples holds what each daemon takes up against what one in its place did.
+// takeSamples compares each daemon's resource usage with that of earlier ones in the same role.
 func (s *soak) takeSamples(ctx context.Context) error {
 	leader := s.leader(ctx)
 	for _, r := range s.replicas {
@@ -85,7 +85,7 @@ func (s *soak) takeSamples(ctx context.Context) error {
 	return nil
 }
 
-// restless says what is not at rest.
+// restless returns what is not quiet.
 func (s *soak) restless(ctx context.Context) error {
 	if err := errors.Join(s.revive(ctx), s.attended(ctx)); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (s *soak) restless(ctx context.Context) error {
 	return nil
 }
 
-// attended reports that a daemon is not there, has only begun, or may just find out that it has lost
+// attended returns an error if a daemon does not run, has just started, or may be about to find out that it has lost
 // the lease.
 func (s *soak) attended(ctx context.Context) error {
 	for _, r := range s.replicas {
@@ -130,8 +130,8 @@ func (s *soak) attended(ctx context.Context) error {
 	return s.leader(ctx).Leads(ctx)
 }
 
-// recorded reports that a removal is still on record. Of one that is over, pods may be that no pool
-// takes.
+// recorded returns an error if a removal is still recorded. For a completed one, the record may contain pods that no
+// pool can run.
 func (s *soak) recorded(ctx context.Context) error {
 	const name = "plumbline-" + syncName
 	record, err := s.sandbox.Kube.Client.CoreV1().ConfigMaps(daemon.Namespace).Get(ctx, name, metav1.GetOptions{})
@@ -158,7 +158,7 @@ func (s *soak) allPlaced() bool {
 	return true
 }
 
-// reported reports that a commit's status is not what it should be.
+// reported returns an error if a commit's status is wrong.
 func (s *soak) reported(ctx context.Context) error {
 	head, err := s.repo.Head(ctx)
 	if err != nil {
@@ -183,10 +183,10 @@ func (s *soak) reported(ctx context.Context) error {
 	return nil
 }
 
-// superseded begins what is said of a commit for the sake of a later one.
+// superseded is the prefix of a commit's status that a later commit has caused.
 const superseded = "superseded by "
 
-// praised reports that a commit that must not be followed was called good.
+// praised returns an error if a commit that must not be followed has the status success.
 func praised(commit string, newest githost.Status) error {
 	if newest.State == "success" && !strings.HasPrefix(newest.Description, superseded) {
 		return fmt.Errorf("commit %s, which must not be followed, is %q: %s", commit, newest.State, newest.Description)
@@ -194,7 +194,7 @@ func praised(commit string, newest githost.Status) error {
 	return nil
 }
 
-// newest is the last that was said of a commit.
+// newest returns the newest status of a commit.
 func (s *soak) newest(ctx context.Context, commit string) (githost.Status, error) {
 	all, err := s.repo.Statuses(ctx, commit)
 	all = githost.On("", all)
@@ -204,7 +204,7 @@ func (s *soak) newest(ctx context.Context, commit string) (githost.Status, error
 	return all[len(all)-1], nil
 }
 
-// strayed reports that there is an instance that nobody wants.
+// strayed returns an error if there is an unwanted instance.
 func (s *soak) strayed(ctx context.Context) error {
 	claims, err := s.objects.Resource(claimResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -218,8 +218,7 @@ func (s *soak) strayed(ctx context.Context) error {
 	return stray(s.nodes(), claimed, s.fleet)
 }
 
-// stray reports that one of the instances, with their pools, is of no pool of Git's or
-// of no NodeClaim.
+// stray returns an error if one of the instances, given with their pools, belongs to no pool in Git or to no NodeClaim.
 func stray(running map[string]string, claimed map[string]bool, f fleet) error {
 	for id, pool := range running {
 		if !f.has(nodePools, pool) {
@@ -232,7 +231,7 @@ func stray(running map[string]string, claimed map[string]bool, f fleet) error {
 	return nil
 }
 
-// pending reports that pods do not run that have a pool to run in.
+// pending returns an error if pods do not run although they have a pool to run in.
 func (s *soak) pending(ctx context.Context) error {
 	for name, l := range s.loads {
 		if !l.placed(s.fleet) {
@@ -249,8 +248,8 @@ func (s *soak) pending(ctx context.Context) error {
 	return nil
 }
 
-// lost reports that an instance, of those with their pools that ran before, has ended
-// although Git has kept its pool as it was.
+// lost returns an error if one of the instances that ran before, given with their pools, has terminated although Git
+// has kept its pool unchanged.
 func lost(before, running map[string]string, kept func(pool string) bool) error {
 	for id, pool := range before {
 		if _, runs := running[id]; !runs && kept(pool) {
@@ -260,7 +259,7 @@ func lost(before, running map[string]string, kept func(pool string) bool) error 
 	return nil
 }
 
-// nodes are the instances that EC2 bills, with their pools.
+// nodes returns the instances that EC2 bills, with their pools.
 func (s *soak) nodes() map[string]string {
 	nodes := map[string]string{}
 	for _, i := range s.sandbox.AWS.Instances() {

@@ -22,21 +22,21 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/repository"
 )
 
-// Options say how long and by which seed.
+// Options specify the duration and the seed.
 type Options struct {
-	// Root is the checkout, with bin/plumbline in it.
+	// Root is the checkout that contains bin/plumbline.
 	Root    string
 	Minutes float64
 	Seed    uint64
-	// Out hears what is done, a line for each thing.
+	// Out gets a line for each action.
 	Out io.Writer
 }
 
 const (
 	syncName = "soak"
-	// actionsARound is how many things happen before all has to come to rest.
+	// actionsARound is the number of actions before everything has to become quiet.
 	actionsARound = 14
-	// longestPause is between two things.
+	// longestPause is the maximum pause between two actions.
 	longestPause = 5 * time.Second
 )
 
@@ -45,7 +45,7 @@ const (
 	nodePools   = "nodepools"
 	nodeClaims  = "nodeclaims"
 	nodeClasses = "ec2nodeclasses"
-	// poolTag is what an instance has its pool in.
+	// poolTag is the tag with an instance's pool.
 	poolTag = "karpenter.sh/nodepool"
 )
 
@@ -56,7 +56,7 @@ var (
 	classResource = schema.GroupVersionResource{Group: "karpenter.k8s.aws", Version: "v1", Resource: nodeClasses}
 )
 
-// errViolation is that something was found which must not be.
+// errViolation means that an invariant was violated.
 var errViolation = errors.New("violation")
 
 // soak is one run.
@@ -69,28 +69,27 @@ type soak struct {
 	sandbox  *sandbox.Sandbox
 	objects  dynamic.Interface
 	replicas []*replica
-	// git and statuses are the daemons' ways to the Git host.
+	// git and statuses are the daemons' proxies for the Git host.
 	git, statuses *gitproxy.Proxy
 	repo          *repository.Repository
 	place         place
 
 	fleet fleet
-	// setBack reports whether HEAD is older than what was applied: what it lacks is held until a newer
-	// commit comes.
+	// setBack is true if HEAD is older than what was applied: what it does not contain is held until a newer commit.
 	setBack bool
 	history *history
 	lives   lives
-	// loads are the workloads and where their pods have to run; empty: anywhere.
+	// loads are the workloads and where their pods have to run; if empty, anywhere.
 	loads  map[string]load
 	faults faults
 	checks *checker
 	leaks  leaks
 	rests  rests
-	// driftingSince is since when a node is of an earlier form, as seen on the way to a rest.
+	// driftingSince is since when a node is outdated, as seen on the way to a quiet state.
 	driftingSince time.Time
 }
 
-// Run soaks. Its error says what was found, with all that is needed to look at it.
+// Run runs the soak test. Its error contains what was found, with all information to examine it.
 func Run(ctx context.Context, options Options) error {
 	dir, err := os.MkdirTemp("", "plumbline-soak-")
 	if err != nil {
@@ -120,7 +119,7 @@ func (s *soak) run(ctx context.Context) (err error) {
 	go s.checks.run(watched, stop)
 	err = s.soak(watched)
 	if found := context.Cause(watched); found != nil && ctx.Err() == nil {
-		return found // a violation has ended what was going on
+		return found // a violation has stopped the run
 	}
 	if err != nil {
 		return err
@@ -129,7 +128,7 @@ func (s *soak) run(ctx context.Context) (err error) {
 	return s.finish(ctx)
 }
 
-// begin has Karpenter installed by the first push.
+// begin installs Karpenter with the first push.
 func (s *soak) begin(ctx context.Context) error {
 	var err error
 	s.sandbox, err = sandbox.Up(ctx, sandbox.Options{Dir: filepath.Join(s.dir, "sandbox"), WithGit: true, AdminGroups: []string{daemon.BreakGlassGroup}, Seed: s.options.Seed, Progress: s.options.Out})
@@ -170,7 +169,7 @@ func (s *soak) begin(ctx context.Context) error {
 	return nil
 }
 
-// applySync has the daemons fetch, and report, through proxies.
+// applySync makes the daemons fetch, and report, through proxies.
 func (s *soak) applySync(ctx context.Context) error {
 	at, err := url.Parse(s.repo.HTTPURL)
 	if err != nil {
@@ -195,7 +194,7 @@ func (s *soak) applySync(ctx context.Context) error {
 	return err
 }
 
-// soak acts until the time is over, with rests in between.
+// soak acts until the time is over, with quiet periods in between.
 func (s *soak) soak(ctx context.Context) error {
 	if err := s.rest(ctx); err != nil {
 		return err
@@ -217,7 +216,7 @@ func (s *soak) soak(ctx context.Context) error {
 	return nil
 }
 
-// pause lets time pass, and ends the faults whose time has come.
+// pause waits, and ends the faults that are due.
 func (s *soak) pause(ctx context.Context, d time.Duration) error {
 	over := time.NewTimer(d)
 	defer over.Stop()
@@ -241,7 +240,7 @@ func (s *soak) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// finish has the NodeSync take everything away.
+// finish deletes everything with the NodeSync.
 func (s *soak) finish(ctx context.Context) error {
 	s.journal.say("the NodeSync is deleted with onDelete: Drain")
 	for name := range s.loads {

@@ -1,5 +1,4 @@
-// Command soak lets the daemon live among pushes, faults and kills for a while, and
-// says what it found.
+// Command soak runs the daemon with pushes, faults and kills for a while, and prints what it found.
 package main
 
 import (
