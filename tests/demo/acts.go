@@ -21,7 +21,7 @@ import (
 // removed is the pool that the second commit removes.
 const removed = "batch"
 
-// pushNodes makes a repository of the example and has the cluster follow it.
+// pushNodes creates a repository with the example and makes the cluster follow it.
 func (s *scene) pushNodes(ctx context.Context) error {
 	s.begin("git push: %s (an EC2NodeClass, two NodePools)", example)
 	var err error
@@ -31,7 +31,7 @@ func (s *scene) pushNodes(ctx context.Context) error {
 	}
 	manifest, err := nodesync.Manifest(nodesync.Options{
 		Name: name, Namespace: daemon.Namespace, Repository: s.repo, User: s.sandbox.Git.Admin, Charts: s.sandbox.Charts.Repository,
-		Settings: map[string]string{"removal.maxUnavailable": "100%"}, // somebody is watching
+		Settings: map[string]string{"removal.maxUnavailable": "100%"}, // a person is watching
 	})
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (s *scene) pushNodes(ctx context.Context) error {
 	return s.follow(ctx)
 }
 
-// runWorkloads creates pods that no node can take, so that Karpenter launches instances.
+// runWorkloads creates unschedulable pods, so that Karpenter launches instances.
 func (s *scene) runWorkloads(ctx context.Context) error {
 	s.begin("Pending pods: web has 2, jobs has 3 that prefer %s", removed)
 	if err := s.kubectl(ctx, []byte(workloads), "apply", "-f", "-"); err != nil {
@@ -57,7 +57,7 @@ func (s *scene) runWorkloads(ctx context.Context) error {
 	return s.untilPodsRun(ctx)
 }
 
-// untilPodsRun waits until all pods run, and says where.
+// untilPodsRun waits until all pods run, and prints where.
 func (s *scene) untilPodsRun(ctx context.Context) error {
 	err := s.until(ctx, func(ctx context.Context) error {
 		for _, workload := range []string{"web", "jobs"} {
@@ -100,7 +100,7 @@ func (s *scene) nodesByPool(ctx context.Context) (string, error) {
 	return strings.Join(parts, ", "), nil
 }
 
-// removePool removes a NodePool by a commit.
+// removePool removes a NodePool with a commit.
 func (s *scene) removePool(ctx context.Context) error {
 	s.begin("git rm nodes/%s.yaml", removed)
 	before := s.instances(removed)
@@ -123,7 +123,7 @@ func (s *scene) removePool(ctx context.Context) error {
 	return s.untilPodsRun(ctx)
 }
 
-// instances are those of a pool that EC2 has not terminated.
+// instances returns those of a pool that EC2 has not terminated.
 func (s *scene) instances(pool string) []string {
 	var ids []string
 	for _, i := range s.sandbox.AWS.Instances() {
@@ -134,7 +134,7 @@ func (s *scene) instances(pool string) []string {
 	return ids
 }
 
-// showStatuses shows the statuses of each commit.
+// showStatuses prints the statuses of each commit.
 func (s *scene) showStatuses(ctx context.Context) error {
 	s.begin("Commit statuses at the Git host: %s/commits/branch/main", s.repo.Page())
 	for _, c := range s.commits {
@@ -150,8 +150,8 @@ func (s *scene) showStatuses(ctx context.Context) error {
 	return nil
 }
 
-// endedStatuses are those of a commit, once the last of them is no longer pending: they are
-// posted a moment after the cluster is as they say.
+// endedStatuses returns those of a commit, once none is pending: they are posted shortly after the cluster has reached
+// the state.
 func (s *scene) endedStatuses(ctx context.Context, commit string) (statuses []githost.Status, err error) {
 	err = s.until(ctx, func(ctx context.Context) error {
 		if statuses, err = s.repo.Statuses(ctx, commit); err != nil {
@@ -166,7 +166,7 @@ func (s *scene) endedStatuses(ctx context.Context, commit string) (statuses []gi
 	return statuses, err
 }
 
-// clear takes everything away again, unless the sandbox is to stay.
+// clear deletes everything again, unless the sandbox is kept.
 func (s *scene) clear(ctx context.Context) error {
 	if s.staying {
 		return s.showLeft()
@@ -198,7 +198,7 @@ func (s *scene) clear(ctx context.Context) error {
 	return s.showLeft()
 }
 
-// showLeft says what the cluster still has in AWS, and how long it all took.
+// showLeft prints what the cluster still has in AWS, and the total time.
 func (s *scene) showLeft() error {
 	left := s.sandbox.AWS.Left(s.sandbox.Cluster)
 	if s.staying {

@@ -20,11 +20,10 @@ const pollEvery = 100 * time.Millisecond
 
 var nodeSyncs = schema.GroupVersionResource{Group: "plumbline.dev", Version: "v1alpha1", Resource: "nodesyncs"}
 
-// follower tells what changes in the NodeSync's status, once each.
+// follower prints the changes in the NodeSync's status, once each.
 type follower struct{ *scene }
 
-// follow tells what happens until the NodeSync is Ready at the newest commit
-// and no removal is open.
+// follow prints what happens until the NodeSync is Ready at the newest commit and no removal is open.
 func (s *scene) follow(ctx context.Context) error {
 	f := follower{s}
 	head := s.commits[len(s.commits)-1].hash
@@ -41,7 +40,7 @@ func (s *scene) follow(ctx context.Context) error {
 	return nil
 }
 
-// until looks again and again until look returns nil.
+// until calls look repeatedly until it returns nil.
 func (s *scene) until(ctx context.Context, look func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, pollEvery, patience, true, func(ctx context.Context) (bool, error) {
@@ -56,7 +55,7 @@ func (s *scene) until(ctx context.Context, look func(context.Context) error) err
 	return err
 }
 
-// look tells what is new; nil means that all is done.
+// look prints what is new; nil means that everything is done.
 func (f follower) look(sync *unstructured.Unstructured, head string) error {
 	attempted, _, _ := unstructured.NestedString(sync.Object, "status", "lastAttemptedRevision")
 	if !strings.HasSuffix(attempted, head) {
@@ -77,7 +76,7 @@ func (f follower) look(sync *unstructured.Unstructured, head string) error {
 	return nil
 }
 
-// once ticks a thing off when it is new.
+// once prints something as done if it is new.
 func (f follower) once(key, value, format string, args ...any) {
 	if f.said[key] != value {
 		f.said[key] = value
@@ -126,7 +125,7 @@ func ready(sync *unstructured.Unstructured) (status, message string) {
 	return "", "it has no condition yet"
 }
 
-// items is a list of objects in the status.
+// items returns a list of objects in the status.
 func items(object *unstructured.Unstructured, field string) []map[string]any {
 	list, _, _ := unstructured.NestedSlice(object.Object, "status", field)
 	var all []map[string]any

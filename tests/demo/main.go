@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// keepVariable leaves the sandbox up at the end.
+	// keepVariable keeps the sandbox running at the end.
 	keepVariable = "KEEP"
-	// stayFlag is how the process that stays is called by the one that was asked.
+	// stayFlag is the flag for the background process that keeps the sandbox.
 	stayFlag = "--stay"
-	// recordFlag names the folder of a recording.
+	// recordFlag is the flag for the folder of a recording.
 	recordFlag = "--record"
 	// interrupted is the exit code after Ctrl-C.
 	interrupted = 130

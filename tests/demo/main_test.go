@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestArguments: nothing is started for somebody who asks what it is.
+// TestArguments: asking for help starts nothing.
 func TestArguments(t *testing.T) {
 	for _, args := range [][]string{{"-h"}, {"--help"}, {"help"}} {
 		var out strings.Builder

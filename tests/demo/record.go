@@ -25,17 +25,17 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
 
-// columns and rows are the terminal of a recording.
+// columns and rows are the size of a recording's terminal.
 const columns, rows = 104, 36
 
-// camera records the story, and takes a picture of some commands.
+// camera records the demo, and takes a picture of some commands.
 type camera struct {
 	dir string
-	// hide replaces what is of this machine.
+	// hide replaces what is specific to this machine.
 	hide *strings.Replacer
 }
 
-// record plays the story into a folder: demo.cast, and a picture of each command.
+// record plays the demo into a folder: demo.cast, and a picture of each command.
 func record(ctx context.Context, dir string) error {
 	source, err := binaries.FindSource(".")
 	if err != nil {
@@ -62,19 +62,19 @@ func record(ctx context.Context, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "demo.cast"), events.Bytes(), 0o644)
 }
 
-// hiding replaces what is of this machine in what is written.
+// hiding replaces what is specific to this machine in what is written.
 type hiding struct {
 	camera *camera
 	io.Writer
 }
 
-// Write takes whole lines.
+// Write requires whole lines.
 func (h hiding) Write(text []byte) (int, error) {
 	_, err := io.WriteString(h.Writer, h.camera.hide.Replace(string(text)))
 	return len(text), err
 }
 
-// learn has the camera hide where things are on this machine.
+// learn makes the camera hide this machine's paths and addresses.
 func (s *scene) learn() {
 	if s.camera == nil {
 		return
@@ -89,7 +89,7 @@ func (s *scene) learn() {
 	)
 }
 
-// film runs a command of plumbline in the clone, as on a terminal, and keeps what it shows.
+// film runs a command of plumbline in the clone, as on a terminal, and records its output.
 func (s *scene) film(ctx context.Context, picture string, args ...string) error {
 	if s.camera == nil {
 		return nil
@@ -102,7 +102,7 @@ func (s *scene) film(ctx context.Context, picture string, args ...string) error 
 	}
 	shown, err := io.ReadAll(terminal)
 	if broken := (*fs.PathError)(nil); err != nil && (!errors.As(err, &broken) || !errors.Is(broken, syscall.EIO)) {
-		return err // Linux ends the read of a terminal that is closed with EIO
+		return err // on Linux, reading a closed terminal returns EIO
 	}
 	var ended *exec.ExitError
 	if err := errors.Join(cmd.Wait(), terminal.Close()); err != nil && (!errors.As(err, &ended) || ended.ExitCode() == 1) {
@@ -117,7 +117,7 @@ func (s *scene) film(ctx context.Context, picture string, args ...string) error 
 	return os.WriteFile(filepath.Join(s.camera.dir, picture+".svg"), []byte(svg), 0o644)
 }
 
-// askFirst shows what there is, and what a change would come to that is not pushed.
+// askFirst shows the current state, and the effect of a change that is not pushed.
 func (s *scene) askFirst(ctx context.Context) error {
 	if s.camera == nil {
 		return nil
@@ -147,7 +147,7 @@ func (s *scene) askFirst(ctx context.Context) error {
 	return nil
 }
 
-// initialized says which NodeClaim is not ready for pods yet.
+// initialized returns an error that names a NodeClaim that is not ready for pods yet.
 func (s *scene) initialized(ctx context.Context) error {
 	list, err := s.objects.Resource(schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodeclaims"}).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -19,30 +19,29 @@ import (
 )
 
 const (
-	// name is that of the cluster, the repository and the NodeSync.
+	// name is the name of the cluster, the repository and the NodeSync.
 	name    = "demo"
 	example = "examples/basic"
-	// policy is the example's NodeSync: it goes into the cluster, not into the
-	// repository.
+	// policy is the example's NodeSync: it is applied to the cluster, not committed.
 	policy = "nodesync.yaml"
-	// patience is how long one step may take, on a busy machine.
+	// patience is the maximum duration of one step, on a busy machine.
 	patience = 3 * time.Minute
 )
 
-// scene is all that the story needs.
+// scene is everything that the demo needs.
 type scene struct {
 	*teller
 	root    string
 	staying bool
 	camera  *camera // nil if nothing is recorded
 
-	home    string // a folder beside the sandbox's
+	home    string // a folder next to the sandbox's
 	sandbox *sandbox.Sandbox
 	objects dynamic.Interface
 	daemon  *daemon.Daemon
 	repo    *repository.Repository
 	commits []commit
-	said    map[string]string // what was told already, by what it is about
+	said    map[string]string // what was printed already, by its subject
 }
 
 // commit is one that was pushed.
@@ -50,7 +49,7 @@ type commit struct {
 	hash, message string
 }
 
-// play tells the story from its beginning to its end.
+// play plays the demo from start to end.
 func (s *scene) play(ctx context.Context) error {
 	for _, act := range []func(context.Context) error{
 		s.openCluster, s.pushNodes, s.runWorkloads, s.askFirst, s.removePool, s.showStatuses, s.clear,
@@ -66,7 +65,7 @@ func (s *scene) play(ctx context.Context) error {
 	return nil
 }
 
-// openCluster starts an empty cluster and puts plumbline into it.
+// openCluster starts an empty cluster and installs plumbline.
 func (s *scene) openCluster(ctx context.Context) error {
 	s.begin("An empty cluster on this machine: everything is real but AWS")
 	var err error
@@ -96,7 +95,7 @@ func (s *scene) openCluster(ctx context.Context) error {
 	return nil
 }
 
-// tellInstance tells what happens to instances, as EC2 has it.
+// tellInstance prints EC2's events of instances.
 func (s *scene) tellInstance(e awssim.Event) {
 	i := e.Instance
 	pool := i.Tags["karpenter.sh/nodepool"]
@@ -109,8 +108,8 @@ func (s *scene) tellInstance(e awssim.Event) {
 	}
 }
 
-// copyExample puts the example into the clone. The only thing that is not as in
-// the repository is where the charts are: in this machine's registry.
+// copyExample copies the example into the clone. The only change is the location of the charts: this machine's
+// registry.
 func (s *scene) copyExample() error {
 	from := filepath.Join(s.root, filepath.FromSlash(example))
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
@@ -152,7 +151,7 @@ func (s *scene) showLog() {
 	}
 }
 
-// end ends all that was started.
+// end stops everything that was started.
 func (s *scene) end() error {
 	var err error
 	if s.daemon != nil {

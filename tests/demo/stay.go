@@ -14,15 +14,14 @@ import (
 )
 
 const (
-	// colourWord tells the process that stays to use colours, as its output is a
-	// pipe.
+	// colourWord makes the background process use colours, although its output is a pipe.
 	colourWord = "colour"
-	// endOfStory is the last line of the process that stays; it is not shown.
+	// endOfStory is the last line of the background process; it is not shown.
 	endOfStory = "\x04"
 )
 
-// playBehind has a process of its own play and stay, and shows what it tells
-// until it has told everything. Ctrl-C until then ends it.
+// playBehind makes a background process play the demo and keep the sandbox, and prints its output until the demo is
+// complete. Ctrl-C until then stops it.
 func playBehind(ctx context.Context, colour bool) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -56,8 +55,7 @@ func playBehind(ctx context.Context, colour bool) error {
 	return nil
 }
 
-// stay says how to use the sandbox, lets go of the terminal and waits to be
-// ended.
+// stay prints how to use the sandbox, detaches from the terminal and waits until it is stopped.
 func (s *scene) stay(ctx context.Context) error {
 	env := s.sandbox.Variables()
 	s.begin("The sandbox stays up, behind process %d", os.Getpid())
@@ -91,8 +89,7 @@ kill %d
 	return nil
 }
 
-// letGo turns standard output and error away from the terminal, which may be
-// closed while the sandbox stays.
+// letGo redirects standard output and error away from the terminal, which may be closed while the sandbox runs.
 func letGo() error {
 	nowhere, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {

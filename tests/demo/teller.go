@@ -18,14 +18,14 @@ const (
 	plain = "\x1b[0m"
 )
 
-// teller prints the story. It is safe for concurrent use.
+// teller prints the progress. It is safe for concurrent use.
 type teller struct {
 	out    io.Writer
 	colour bool
 	began  time.Time
 
 	mu  sync.Mutex
-	act time.Time // when the act began
+	act time.Time // when the act started
 }
 
 func (t *teller) paint(colour, text string) string {
@@ -35,7 +35,7 @@ func (t *teller) paint(colour, text string) string {
 	return colour + text + plain
 }
 
-// begin opens an act.
+// begin starts an act.
 func (t *teller) begin(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,13 +43,13 @@ func (t *teller) begin(format string, args ...any) {
 	fmt.Fprintf(t.out, "\n%s\n", t.paint(bold, fmt.Sprintf(format, args...)))
 }
 
-// done ticks off what has happened, with the time since the act began.
+// done prints what has happened, with the time since the act started.
 func (t *teller) done(format string, args ...any) { t.line(green, "✓", format, args...) }
 
-// going tells what goes on.
+// going prints what is in progress.
 func (t *teller) going(format string, args ...any) { t.line(amber, "…", format, args...) }
 
-// failed tells what went wrong.
+// failed prints what has failed.
 func (t *teller) failed(format string, args ...any) { t.line(red, "✗", format, args...) }
 
 func (t *teller) line(colour, sign, format string, args ...any) {
@@ -59,14 +59,14 @@ func (t *teller) line(colour, sign, format string, args ...any) {
 	fmt.Fprintf(t.out, "  %s %s  %s\n", t.paint(colour, sign), since, fmt.Sprintf(format, args...))
 }
 
-// write prints a text as it is.
+// write prints a text unchanged.
 func (t *teller) write(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	fmt.Fprint(t.out, text)
 }
 
-// say prints lines as they are, indented.
+// say prints lines unchanged, indented.
 func (t *teller) say(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

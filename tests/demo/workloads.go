@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// workloads are two Deployments of which no two pods share a node. The pods of
-// jobs may run on the tainted pool, and would rather.
+// workloads are two Deployments whose pods do not share nodes. The pods of jobs tolerate the tainted pool, and prefer
+// it.
 const workloads = `
 apiVersion: apps/v1
 kind: Deployment

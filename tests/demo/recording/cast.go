@@ -11,14 +11,14 @@ import (
 // idle is the longest pause of a player, in seconds.
 const idle = 2
 
-// Cast is an asciicast of what is written to it: https://docs.asciinema.org/manual/asciicast/v2.
+// Cast writes what is written to it as an asciicast: https://docs.asciinema.org/manual/asciicast/v2.
 type Cast struct {
 	out   io.Writer
 	began time.Time
 	now   func() time.Time
 }
 
-// NewCast begins a recording of a terminal of so many columns and rows.
+// NewCast starts a recording of a terminal of this size.
 func NewCast(out io.Writer, title string, columns, rows int, now func() time.Time) (*Cast, error) {
 	header := map[string]any{"version": 2, "width": columns, "height": rows, "title": title, "idle_time_limit": idle}
 	text, err := json.Marshal(header)
@@ -31,7 +31,7 @@ func NewCast(out io.Writer, title string, columns, rows int, now func() time.Tim
 	return &Cast{out: out, began: now(), now: now}, nil
 }
 
-// Write records that a text is shown now. A line feed takes the cursor to the beginning of the line, too.
+// Write records that a text is shown now. A line feed also moves the cursor to the start of the line.
 func (c *Cast) Write(text []byte) (int, error) {
 	shown := strings.ReplaceAll(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n", "\r\n")
 	data, err := json.Marshal(shown)

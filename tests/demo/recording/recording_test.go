@@ -18,7 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/demo/recording"
 )
 
-// TestCast is what asciinema reads: a header, and what is shown when.
+// TestCast checks what asciinema reads: a header, and what is shown when.
 func TestCast(t *testing.T) {
 	var out strings.Builder
 	now := time.Unix(100, 0)
@@ -43,7 +43,7 @@ func TestCast(t *testing.T) {
 	}
 }
 
-// TestSVG is text: in its place, in its colours, and nothing else of it is markup.
+// TestSVG: text has its position and its colours, and is otherwise escaped.
 func TestSVG(t *testing.T) {
 	svg, err := recording.SVG("a <title>", "a\x1b[31m<b>\x1b[0m   c d  é\r\n\n"+strings.Repeat("x", 25)+"\n", 10)
 	if err != nil {
@@ -81,7 +81,7 @@ func TestSVG(t *testing.T) {
 	}
 }
 
-// TestWhatTheDocumentsShow is small, whole, and of no machine.
+// TestWhatTheDocumentsShow is small, complete, and contains nothing of a particular machine.
 func TestWhatTheDocumentsShow(t *testing.T) {
 	names, err := filepath.Glob("../../../docs/recordings/*")
 	if err != nil || len(names) < 5 {

@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// The measures of a picture, in pixels.
+// The dimensions of a picture, in pixels.
 const (
 	cellWidth, cellHeight = 8.4, 19
 	fontSize, margin      = 14, 16
 )
 
-// styles are what the parameters of SGR (ECMA-48) look like.
+// styles returns the styles of the parameters of SGR (ECMA-48).
 func styles() map[string]string {
 	return map[string]string{
 		"1": ` font-weight="bold"`, "2": ` fill="#8b949e"`,
@@ -22,12 +22,12 @@ func styles() map[string]string {
 	}
 }
 
-// cells are texts between which there is more than one blank, which SVG would make one.
+// cells matches texts separated by more than one blank, which SVG would collapse.
 var cells = regexp.MustCompile(`[^ ]+(?: [^ ]+)*`)
 
 var sgr = regexp.MustCompile(`\x1b\[([0-9;]*)m`)
 
-// SVG is a picture of a text with colours, as a terminal of so many columns shows it.
+// SVG returns a picture of a coloured text, as a terminal of this width shows it.
 func SVG(title, text string, columns int) (string, error) {
 	if rest := sgr.ReplaceAllString(text, ""); strings.ContainsRune(rest, '\x1b') {
 		return "", fmt.Errorf("the text does more than change colours: %q", rest)
@@ -59,7 +59,7 @@ func SVG(title, text string, columns int) (string, error) {
 	return out.String(), nil
 }
 
-// part is text in one style; where style is set, it changes before the text.
+// part is text in one style; if style is set, it changes before the text.
 type part struct {
 	style *string
 	text  string
@@ -77,7 +77,7 @@ func parts(line string) []part {
 	return append(found, part{text: line[at:]})
 }
 
-// fold breaks lines where a terminal does.
+// fold wraps lines like a terminal.
 func fold(lines []string, columns int) []string {
 	var folded []string
 	for _, line := range lines {
@@ -92,6 +92,6 @@ func fold(lines []string, columns int) []string {
 
 func escaped(text string) string {
 	var out strings.Builder
-	_ = xml.EscapeText(&out, []byte(text)) // a strings.Builder takes everything
+	_ = xml.EscapeText(&out, []byte(text)) // writing to a strings.Builder never fails
 	return out.String()
 }
