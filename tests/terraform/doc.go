@@ -1,18 +1,15 @@
-// Package terraform holds that examples/terraform is what it says.
+// Package terraform tests examples/terraform.
 //
-// Always: every file is formatted as `terraform fmt` wants it; what the takeover
-// forgets is what there was before, and Git says the same of it; the IAM policy
-// of manifests/ comes out of the template as JSON; a destroy tears the nodes down
-// before what they need goes.
+// It always checks that every file is formatted like `terraform fmt`; that the takeover forgets exactly what there was
+// before, and Git contains the same; that the template renders the IAM policy of manifests/ as JSON; and that a destroy
+// drains the nodes before it destroys what they need.
 //
-// With PLUMBLINE_FULL=1 the real Terraform looks at it, too: fmt, validate, plan
-// and apply of the takeover from a state in a file, and of the parts of install/
-// and teardown/ that need no AWS. The story terraform-takeover plays the first on a sandbox.
+// With PLUMBLINE_FULL=1 it also uses the real Terraform: fmt, validate, plan and apply of the takeover from a state in
+// a file, and of the parts of install/ and teardown/ that need no AWS. The story terraform-takeover runs the first in a
+// sandbox.
 //
-// Terraform is built without
-// the backends of its remote states, which are modules in no zip. The helm
-// provider is 1.3.2 of 2020, the newest that is a module: it knows helm_release
-// as it is used here, and not the configuration in providers.tf, which is of 3.x
-// and is parsed alone. No AWS provider can be had: what stands beside the module
-// ./plumbline in install/ is parsed, and was never planned.
+// Terraform is built without the backends for remote states, which are modules without a zip. The helm provider is
+// 1.3.2 of 2020, the newest that is a Go module: it supports helm_release as used here, but not the configuration in
+// providers.tf, which is for 3.x and is only parsed. No AWS provider is available: what surrounds the module
+// ./plumbline in install/ is only parsed, and was never planned.
 package terraform

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 )
 
-// examples is the folder that is looked at.
+// examples is the tested folder.
 const examples = "../../examples/terraform"
 
 // bodyOf parses a file of the examples.

@@ -13,8 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// TestInstallRendersThePolicy: the file of manifests/ is a template of Terraform,
-// and gets all of its names.
+// TestInstallRendersThePolicy: the file in manifests/ is a Terraform template, and all of its names are set.
 func TestInstallRendersThePolicy(t *testing.T) {
 	body := bodyOf(t, "install", "plumbline.tf")
 	i := slices.IndexFunc(body.Blocks, func(b *hclsyntax.Block) bool {

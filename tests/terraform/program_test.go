@@ -39,7 +39,7 @@ func (r *root) take(t *testing.T, files ...string) {
 	}
 }
 
-// run runs Terraform in the root, and fails the test where that ends badly.
+// run runs Terraform in the root, and fails the test if that fails.
 func (r *root) run(t *testing.T, args ...string) string {
 	t.Helper()
 	said, err := r.Run(t.Context(), args...)

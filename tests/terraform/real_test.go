@@ -9,9 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTakeoverIsForgotten: Terraform validates the releases as they were, and
-// what stands in their place has it forget both and destroy none. The cluster is
-// not asked (-refresh=false): there is none.
+// TestTakeoverIsForgotten: Terraform validates the original releases, and with their replacement it forgets both and
+// destroys none. It does not query the cluster (-refresh=false): there is none.
 func TestTakeoverIsForgotten(t *testing.T) {
 	r := newRoot(t, "takeover/variables.tf", "takeover/before/karpenter.tf")
 	for _, name := range []string{"cluster_name", "cluster_endpoint", "cluster_certificate_authority_data", "queue_name"} {
@@ -51,8 +50,7 @@ func TestTakeoverIsForgotten(t *testing.T) {
 	}
 }
 
-// TestInstallDrainsOnlyWhenDestroyed: a kubectl that writes down what it is asked
-// plays the cluster.
+// TestInstallDrainsOnlyWhenDestroyed uses a kubectl that records its calls instead of a cluster.
 func TestInstallDrainsOnlyWhenDestroyed(t *testing.T) {
 	r := newRoot(t, "install/plumbline/main.tf")
 	asked := filepath.Join(t.TempDir(), "asked")

@@ -12,18 +12,17 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-// Root is a root module of Terraform in a folder of its own, with its state there.
+// Root is a root module of Terraform in its own folder, with its state.
 type Root struct {
 	// Dir is the folder of the module.
 	Dir string
-	// Program is Terraform itself.
+	// Program is the path of Terraform.
 	Program string
-	// Environment is what it is run with, beside what its caller has.
+	// Environment is added to the caller's environment.
 	Environment []string
 }
 
-// NewRoot makes an empty root module below a folder. Terraform finds the helm
-// provider in a mirror beside it, and nothing else.
+// NewRoot creates an empty root module below a folder. Terraform finds only the helm provider, in a mirror next to it.
 func NewRoot(ctx context.Context, builder *binaries.Builder, dir string) (*Root, error) {
 	built, err := builder.Build(ctx, binaries.Terraform, binaries.TerraformProviderHelm)
 	if err != nil {
@@ -45,7 +44,7 @@ func NewRoot(ctx context.Context, builder *binaries.Builder, dir string) (*Root,
 	)
 }
 
-// Take copies files, and folders of modules, into the root, each under its own name.
+// Take copies files, and folders of modules, into the root, keeping their names.
 func (r *Root) Take(files ...string) error {
 	for _, file := range files {
 		if info, err := os.Stat(file); err == nil && info.IsDir() {
@@ -65,8 +64,7 @@ func (r *Root) Take(files ...string) error {
 	return nil
 }
 
-// Run runs Terraform in the root and returns all that it says, and an error where
-// it ends badly.
+// Run runs Terraform in the root and returns its output, and an error if it fails.
 func (r *Root) Run(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, r.Program, args...)
 	cmd.Dir, cmd.Env = r.Dir, append(os.Environ(), r.Environment...)

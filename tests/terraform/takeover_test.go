@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestTakeoverForgetsAll: what was a resource is forgotten, and not destroyed.
+// TestTakeoverForgetsAll: each former resource is forgotten, and not destroyed.
 func TestTakeoverForgetsAll(t *testing.T) {
 	var had, forgotten []string
 	for _, block := range bodyOf(t, "takeover", "before", "karpenter.tf").Blocks {
@@ -43,7 +43,7 @@ func TestTakeoverForgetsAll(t *testing.T) {
 	}
 }
 
-// addressOf is a reference as it is written, such as helm_release.karpenter.
+// addressOf returns a reference as it is written, such as helm_release.karpenter.
 func addressOf(t *testing.T, expr hclsyntax.Expression) string {
 	t.Helper()
 	traversal, diags := hcl.AbsTraversalForExpr(expr)
@@ -57,7 +57,7 @@ func addressOf(t *testing.T, expr hclsyntax.Expression) string {
 	return traversal.RootName() + "." + name.Name
 }
 
-// TestTakeoverSaysTheSameInGit: version, namespace and values of the releases.
+// TestTakeoverSaysTheSameInGit: version, namespace and values of the releases are the same.
 func TestTakeoverSaysTheSameInGit(t *testing.T) {
 	var config struct {
 		Cluster   struct{ Name string }
@@ -93,7 +93,7 @@ func TestTakeoverSaysTheSameInGit(t *testing.T) {
 		if block.Labels[1] != "karpenter" {
 			continue
 		}
-		settings["clusterName"] = config.Cluster.Name // plumbline fills it
+		settings["clusterName"] = config.Cluster.Name // plumbline sets it
 		if diff := cmp.Diff(valuesOf(t, block, in), config.Values); diff != "" {
 			t.Errorf("values (-Terraform +Git):\n%s", diff)
 		}
@@ -103,7 +103,7 @@ func TestTakeoverSaysTheSameInGit(t *testing.T) {
 	}
 }
 
-// valuesOf are those of a helm_release, given as [yamlencode(object)].
+// valuesOf returns those of a helm_release, given as [yamlencode(object)].
 func valuesOf(t *testing.T, release *hclsyntax.Block, in *hcl.EvalContext) map[string]any {
 	t.Helper()
 	list, ok := release.Body.Attributes["values"].Expr.(*hclsyntax.TupleConsExpr)

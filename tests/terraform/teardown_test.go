@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// onTheWayDown are the commands of a file that terraform destroy runs, and whether a change would, too.
+// onTheWayDown returns the commands of a file that terraform destroy runs, and whether a change would run them, too.
 func onTheWayDown(t *testing.T, path ...string) (commands []string, replaced bool) {
 	t.Helper()
 	for _, block := range bodyOf(t, path...).Blocks {
@@ -33,7 +33,7 @@ func onTheWayDown(t *testing.T, path ...string) (commands []string, replaced boo
 	return commands, replaced
 }
 
-// TestTeardownGoesFirst: what the nodes need goes after them, and a change ends none.
+// TestTeardownGoesFirst: what the nodes need is destroyed after them, and a change terminates none.
 func TestTeardownGoesFirst(t *testing.T) {
 	for _, path := range [][]string{{"teardown", "nodes", "main.tf"}, {"install", "plumbline", "main.tf"}} {
 		commands, replaced := onTheWayDown(t, path...)
@@ -57,7 +57,7 @@ func TestTeardownGoesFirst(t *testing.T) {
 	}
 }
 
-// TestTheJobVerifies: after the destroy AWS is asked, also where that has failed.
+// TestTheJobVerifies: AWS is queried after the destroy, even if that has failed.
 func TestTheJobVerifies(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(examples, "teardown", "verify-gone.yaml"))
 	if err != nil {
@@ -80,7 +80,7 @@ func TestTheJobVerifies(t *testing.T) {
 	}
 }
 
-// TestDestroyTearsDownFirst: the real Terraform, and a plumbline that writes down how it is called.
+// TestDestroyTearsDownFirst uses the real Terraform, and a plumbline that records its calls.
 func TestDestroyTearsDownFirst(t *testing.T) {
 	r := newRoot(t)
 	order, err := os.ReadFile("testdata/teardown-order.tf")
