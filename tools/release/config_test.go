@@ -28,7 +28,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// TestPlatforms: a release is built for those that the Makefile names.
+// TestPlatforms: a release is built for the platforms in the Makefile.
 func TestPlatforms(t *testing.T) {
 	named := regexp.MustCompile(`(?m)^PLATFORMS := (.*)$`).FindStringSubmatch(read(t, "Makefile"))
 	if named == nil {
@@ -44,7 +44,7 @@ func TestPlatforms(t *testing.T) {
 	}
 }
 
-// TestTheSecondBuildIsTheFirst: with other flags no binary would come out the same.
+// TestTheSecondBuildIsTheFirst: with other flags, no binary would be reproducible.
 func TestTheSecondBuildIsTheFirst(t *testing.T) {
 	build, again := load(t).Builds[0], read(t, ".ci/release-again")
 	flags := strings.Join(build.Flags, " ") + ` -ldflags "` + strings.ReplaceAll(build.Ldflags[0], "v{{ .Version }}", "$4") + `"`
@@ -56,7 +56,7 @@ func TestTheSecondBuildIsTheFirst(t *testing.T) {
 	}
 }
 
-// TestWhatAReleaseHas: everything that documents promise of it is configured.
+// TestWhatAReleaseHas: everything that documents promise about it is configured.
 func TestWhatAReleaseHas(t *testing.T) {
 	p := load(t)
 	var inArchives []string
@@ -83,7 +83,7 @@ func TestWhatAReleaseHas(t *testing.T) {
 	}
 }
 
-// TestScriptsOfARelease are there and can be run.
+// TestScriptsOfARelease exist and are executable.
 func TestScriptsOfARelease(t *testing.T) {
 	found := regexp.MustCompile(`\.ci/release[a-z-]*`).FindAllString(read(t, ".goreleaser.yaml")+read(t, "Makefile"), -1)
 	if len(found) < 5 {

@@ -1,8 +1,8 @@
-// Command provenance says of the files of a release how they were made: an in-toto statement
-// (https://in-toto.io/Statement/v1) with SLSA's provenance (https://slsa.dev/provenance/v1), whose
-// subjects are the files that checksums.txt names, and checksums.txt.
+// Command provenance describes how the files of a release were built: it writes an in-toto statement
+// (https://in-toto.io/Statement/v1) with SLSA provenance (https://slsa.dev/provenance/v1), whose subjects are the files
+// in checksums.txt, and checksums.txt itself.
 //
-// It has no time in it: what is made of a commit twice has the same provenance.
+// It contains no time: two builds of a commit have the same provenance.
 package main
 
 import (

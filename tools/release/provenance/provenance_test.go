@@ -29,7 +29,7 @@ func aBuild() build {
 	}
 }
 
-// provenanceOf is what the command writes of a release with one archive.
+// provenanceOf returns what the command writes for a release with one archive.
 func provenanceOf(t *testing.T, b build) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ func provenanceOf(t *testing.T, b build) []byte {
 	return text
 }
 
-// TestProvenance has what SLSA wants, and is the same each time.
+// TestProvenance contains what SLSA requires, and is always the same.
 func TestProvenance(t *testing.T) {
 	text := provenanceOf(t, aBuild())
 	if !bytes.Equal(text, provenanceOf(t, aBuild())) {
@@ -92,7 +92,7 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
-// TestSigstoreVerifiesIt as cosign verify-blob-attestation does: a file of the release, and no other one.
+// TestSigstoreVerifiesIt like cosign verify-blob-attestation: for a file of the release, and no other.
 func TestSigstoreVerifiesIt(t *testing.T) {
 	keys, err := sign.NewEphemeralKeypair(nil)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 const (
 	predicateType = "https://slsa.dev/provenance/v1"
-	// buildType is where a reader finds what the parameters mean.
+	// buildType is the URL that explains the parameters.
 	buildType = "https://github.com/plumbline-dev/plumbline/blob/main/CONTRIBUTING.md#releases"
 )
 
@@ -28,7 +28,7 @@ type build struct {
 	Builder, Invocation           string
 }
 
-// subjectsOf are the files that a text in sha256sum's form names, and checksums.txt itself.
+// subjectsOf returns the files in a text in sha256sum's format, and checksums.txt itself.
 func subjectsOf(checksums []byte) ([]*intoto.ResourceDescriptor, error) {
 	var subjects []*intoto.ResourceDescriptor
 	for line := range strings.Lines(string(checksums)) {
@@ -45,7 +45,7 @@ func subjectsOf(checksums []byte) ([]*intoto.ResourceDescriptor, error) {
 	return append(subjects, &intoto.ResourceDescriptor{Name: "checksums.txt", Digest: map[string]string{"sha256": hex.EncodeToString(sum[:])}}), nil
 }
 
-// statement is the JSON of an in-toto statement on the subjects.
+// statement returns the JSON of an in-toto statement about the subjects.
 func (b build) statement(subjects []*intoto.ResourceDescriptor) ([]byte, error) {
 	parameters, err := structpb.NewStruct(map[string]any{"repository": b.Repository, "ref": b.Ref, "command": ".ci/release " + b.Kind})
 	if err != nil {
@@ -84,7 +84,7 @@ func (b build) statement(subjects []*intoto.ResourceDescriptor) ([]byte, error) 
 	return stable(whole)
 }
 
-// stable is a message as JSON that is the same each time: protojson varies its blanks on purpose.
+// stable encodes a message as JSON that is always the same: protojson varies its blanks on purpose.
 func stable(message proto.Message) ([]byte, error) {
 	text, err := protojson.Marshal(message)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"go.elastic.co/go-licence-detector/detector"
 )
 
-// contents are what a binary is linked from.
+// contents are the modules that a binary is linked from.
 type contents struct {
 	name, sha256 string
 	created      time.Time
@@ -26,15 +26,15 @@ type contents struct {
 // component is a module.
 type component struct {
 	path, version string
-	// sum is the SHA-256 of the module's tree in hexadecimal, of go.sum's h1; empty if it has none.
+	// sum is the SHA-256 of the module's tree in hexadecimal, from go.sum's h1; empty if it has none.
 	sum     string
 	licence string
 }
 
-// purl names a module for other tools (https://github.com/package-url/purl-spec).
+// purl returns the package URL of a module (https://github.com/package-url/purl-spec).
 func (c component) purl() string { return "pkg:golang/" + c.path + "@" + c.version }
 
-// read looks into a binary.
+// read reads the modules of a binary.
 func read(binary string, licences map[string]string) (contents, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -65,11 +65,11 @@ func hexadecimal(sum string) (string, error) {
 	return hex.EncodeToString(raw), err
 }
 
-// licenceFiles are what licences are read with.
+// licenceFiles are the files for reading licences.
 type licenceFiles struct{ modules, rules, overrides string }
 
-// read are the licences of the modules, by their paths. One that the rules do not allow, or that
-// is not known, is an error.
+// read returns the licences of the modules, by their paths. A licence that is unknown or that the rules do not allow is
+// an error.
 func (f licenceFiles) read() (map[string]string, error) {
 	classifier, err := detector.NewClassifier("")
 	if err != nil {

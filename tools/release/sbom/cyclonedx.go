@@ -7,7 +7,7 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// cycloneDX writes the bill as CycloneDX 1.6.
+// cycloneDX returns the SBOM as CycloneDX 1.6.
 func cycloneDX(c contents) ([]byte, error) {
 	bom := cdx.NewBOM()
 	bom.Metadata = &cdx.Metadata{

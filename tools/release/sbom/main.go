@@ -1,7 +1,7 @@
-// Command sbom writes what a Go binary is linked from, as CycloneDX and as SPDX.
+// Command sbom writes the SBOM of a Go binary, as CycloneDX and as SPDX.
 //
-// The modules and their hashes come out of the binary itself, their licences out of the module cache. What it
-// writes depends on its input only: two builds of a commit have the same bills.
+// It reads the modules and their hashes from the binary itself, and their licences from the module cache. The output
+// depends only on the input: two builds of a commit have the same SBOMs.
 package main
 
 import (

@@ -24,7 +24,7 @@ func example() contents {
 	}
 }
 
-// TestBills are read back by the libraries that other tools read them with, and do not change.
+// TestBills can be read by the libraries that other tools use, and are reproducible.
 func TestBills(t *testing.T) {
 	text, err := cycloneDX(example())
 	if err != nil {
@@ -60,7 +60,7 @@ func TestBills(t *testing.T) {
 	}
 }
 
-// TestRun looks into this test's own binary.
+// TestRun reads this test's own binary.
 func TestRun(t *testing.T) {
 	binary, err := os.Executable()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/spdx/tools-golang/spdx/v2/common"
 )
 
-// spdxJSON writes the bill as SPDX 2.3.
+// spdxJSON returns the SBOM as SPDX 2.3.
 func spdxJSON(c contents) ([]byte, error) {
 	root := spdxPackage("Binary", c.main, c.sha256)
 	root.PackageName, root.PrimaryPackagePurpose = c.name, "APPLICATION"
