@@ -95,10 +95,10 @@ func (r planReport) printMarkdown(out io.Writer) error {
 	return nil
 }
 
-// code is text of a commit in a comment, on one line.
+// code returns text of a commit as code in Markdown, on one line.
 func code(words string) string { return report.Code(oneLine(words)) }
 
-// printCharts says what becomes of Karpenter's charts.
+// printCharts prints what is done with Karpenter's charts.
 func (r planReport) printCharts(out io.Writer) {
 	if r.Adoption != nil {
 		printAdoption(out, r.Adoption)
@@ -111,7 +111,7 @@ func (r planReport) printCharts(out io.Writer) {
 	}
 }
 
-// table has a row for each change and each removal.
+// table returns a table with a row for each change and each removal.
 func (r planReport) table(out io.Writer, paint display.Painter, quote func(string) string) table.Writer {
 	if r.Offline {
 		return r.offlineTable(out, paint)
@@ -143,7 +143,7 @@ func (r planReport) table(out io.Writer, paint display.Painter, quote func(strin
 	return t
 }
 
-// offlineTable has what is known without a cluster.
+// offlineTable returns a table of what is known without a cluster.
 func (r planReport) offlineTable(out io.Writer, paint display.Painter) table.Writer {
 	t := display.NewTable(display.Painted(out), "ACTION", "OBJECT")
 	for _, c := range r.Changes {
@@ -152,7 +152,7 @@ func (r planReport) offlineTable(out io.Writer, paint display.Painter) table.Wri
 	return t
 }
 
-// printFields lists the fields of what changes in more than one.
+// printFields prints the fields of objects that change in more than one.
 func (r planReport) printFields(out io.Writer, paint display.Painter) {
 	out = display.Painted(out)
 	for _, c := range r.Changes {
@@ -171,8 +171,7 @@ func (r planReport) printFields(out io.Writer, paint display.Painter) {
 	}
 }
 
-// summary counts what is done, in one line; empty if something else has said what becomes of the
-// commit.
+// summary returns the number of changes, in one line; empty if something else already describes the result.
 func (r planReport) summary() string {
 	t := review.TallyOf(r.Plan)
 	var words []string
@@ -224,7 +223,7 @@ func colourOf(action plan.Action) text.Color {
 	return text.Reset
 }
 
-// beside are the lines on nodes and pods that follow the table.
+// beside returns the lines on nodes and pods that follow the table.
 func (r planReport) beside() []string {
 	var lines []string
 	for _, pace := range r.Pace {
@@ -239,7 +238,7 @@ func (r planReport) beside() []string {
 	return lines
 }
 
-// unknown says of which changes it cannot be told which nodes they are on, and why.
+// unknown returns the changes whose affected nodes are unknown, and why.
 func (r planReport) unknown() []string {
 	var found []string
 	for _, c := range r.Changes {
@@ -250,7 +249,7 @@ func (r planReport) unknown() []string {
 	return found
 }
 
-// nodesOf says on how many nodes the effect is.
+// nodesOf returns the number of affected nodes.
 func nodesOf(c planjson.Change) any {
 	if c.UpTo {
 		return fmt.Sprintf("up to %d", c.Nodes)
@@ -258,7 +257,7 @@ func nodesOf(c planjson.Change) any {
 	return c.Nodes
 }
 
-// whatOf sums a change up on one line.
+// whatOf summarizes a change in one line.
 func whatOf(c planjson.Change) string {
 	// The message of an Update names its fields without their values.
 	if len(c.Fields) == 0 || c.Message != "" && c.Action != string(plan.Update) {
@@ -269,7 +268,8 @@ func whatOf(c planjson.Change) string {
 	return first.Path + ": " + fieldWords(first.From, first.To, plain, plain) + shortlist.More(" ", len(c.Fields)-1)
 }
 
-// fieldWords describes how a field changes: of a list only the entries that are removed and added. Old and fresh paint each part.
+// fieldWords describes how a field changes; for a list, only the removed and the added entries. old and fresh paint each
+// part.
 func fieldWords(from, to string, old, fresh func(string) string) string {
 	was, isList := entriesOf(from)
 	wanted, wantsList := entriesOf(to)
@@ -291,7 +291,7 @@ func fieldWords(from, to string, old, fresh func(string) string) string {
 	return old(orNothing(from)) + " → " + fresh(orNothing(to))
 }
 
-// entriesOf are the entries of a list in JSON, each as it is written there; false for any other value.
+// entriesOf returns the entries of a list in JSON, each unchanged; false for any other value.
 func entriesOf(value string) ([]string, bool) {
 	var raw []json.RawMessage
 	if !strings.HasPrefix(value, "[") || json.Unmarshal([]byte(value), &raw) != nil {
