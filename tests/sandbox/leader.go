@@ -11,11 +11,11 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/charts"
 )
 
-// leaseName is that of Karpenter's Lease; its holder is named after its pod.
+// leaseName is the name of Karpenter's Lease; its holder's identity starts with the name of its pod.
 const leaseName = "karpenter-leader-election"
 
-// Leads says why the rollout of Karpenter's Deployment is not complete, or its
-// leader not a pod with the image of a version. Nil: it is.
+// Leads returns an error unless the rollout of Karpenter's Deployment is complete and its leader is a pod with the image
+// of this version.
 func (s *Sandbox) Leads(ctx context.Context, version string) error {
 	d, err := s.Kube.Client.AppsV1().Deployments(ChartNamespace).Get(ctx, charts.MainChart, metav1.GetOptions{})
 	if err != nil {

@@ -83,7 +83,7 @@ type instance struct {
 	past          []moment  // oldest first, the present last
 }
 
-// view is i as others may see it; it shares nothing with the account.
+// view returns a copy of i for callers; it shares nothing with the account.
 func (i *instance) view(a *account) Instance {
 	userData, err := base64.StdEncoding.DecodeString(i.spec.userData)
 	if err != nil {

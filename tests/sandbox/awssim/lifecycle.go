@@ -76,7 +76,7 @@ func (a *account) advance(now time.Time) {
 	}
 }
 
-// step takes i to its next state.
+// step moves i to its next state.
 func (a *account) step(i *instance) {
 	was := i.due
 	i.due = time.Time{}

@@ -70,7 +70,7 @@ func (w *worker) runtime(env variables, home, kubeconfig string, metrics, health
 	env["KUBECONFIG"] = kubeconfig
 	env["METRICS_PORT"] = strconv.Itoa(metrics)
 	env["HEALTH_PROBE_PORT"] = strconv.Itoa(health)
-	// In a pod this is read from the ServiceAccount's mount.
+	// In a pod, Karpenter reads this from the ServiceAccount's mount.
 	env["LEADER_ELECTION_NAMESPACE"] = w.pod.Namespace
 }
 
@@ -146,7 +146,7 @@ func (w *worker) field(path string) (string, error) {
 	}
 }
 
-// mapKey is the key of prefix['key'].
+// mapKey returns the key of prefix['key'].
 func mapKey(path, prefix string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, prefix+"['")
 	if !ok {
@@ -155,8 +155,8 @@ func mapKey(path, prefix string) (string, bool) {
 	return strings.CutSuffix(rest, "']")
 }
 
-// resource is a request or limit of the container, divided and rounded up. A
-// limit that is not set is what the node has.
+// resource returns a request or limit of the container, divided and rounded up. A limit that is not set is the node's
+// capacity.
 func (w *worker) resource(ctx context.Context, ref *corev1.ResourceFieldSelector) (string, error) {
 	container := &w.pod.Spec.Containers[0]
 	kind, name, _ := strings.Cut(ref.Resource, ".")

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A port that was given out is nobody else's before its program listens: it is given
-// to no other caller, and no listener without a port of its own gets it.
+// Before its program listens, a port is reserved: FreePorts returns it to no other caller, and the kernel does not
+// assign it to a listener without a port.
 func TestPortsAreGivenOnce(t *testing.T) {
 	seen := map[int]bool{}
 	for range 100 {
