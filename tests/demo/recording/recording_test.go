@@ -81,7 +81,7 @@ func TestSVG(t *testing.T) {
 	}
 }
 
-// TestWhatTheDocumentsShow is small, complete, and contains nothing of a particular machine.
+// TestWhatTheDocumentsShow: it is small, complete, and contains nothing of a particular machine.
 func TestWhatTheDocumentsShow(t *testing.T) {
 	names, err := filepath.Glob("../../../docs/recordings/*")
 	if err != nil || len(names) < 5 {
