@@ -84,7 +84,7 @@ and to AWS with the default credential chain of the AWS SDK.`,
 	return cmd
 }
 
-// guards returns what looks up the policies of the deletion guard.
+// guards returns the reader of the deletion guard's policies.
 func (o *runOptions) guards() *deletion.Asker {
 	return &deletion.Asker{WithoutGuard: !o.deletionGuard}
 }

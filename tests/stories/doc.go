@@ -12,8 +12,9 @@
 // newest version of Karpenter, in commands, too. Nothing sleeps: commands wait for a condition, with a deadline (-t,
 // default 30s). If the daemon modifies an object of its watch cache, it exits and the story fails. A story also fails
 // if plumbline reports something untrue about nodes for 15 s, according to package witness: for example, a commit is a
-// success while a removal is open, or a removal that is Held proceeds. These commands are added to testscript's own (!
-// before any of them expects a failure):
+// success while a removal is open, or a removal that is Held proceeds.
+//
+// These commands are added to testscript's own (! before any of them expects a failure):
 //
 //	seed [FOLDER]
 //		Copies testdata/basic into the clone, or into a folder of it: plumbline.yaml, the class default, the pools

@@ -156,7 +156,7 @@ func mapKey(path, prefix string) (string, bool) {
 }
 
 // resource returns a request or limit of the container, divided and rounded up. A limit that is not set is the node's
-// capacity.
+// allocatable amount.
 func (w *worker) resource(ctx context.Context, ref *corev1.ResourceFieldSelector) (string, error) {
 	container := &w.pod.Spec.Containers[0]
 	kind, name, _ := strings.Cut(ref.Resource, ".")
