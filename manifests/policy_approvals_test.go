@@ -26,6 +26,7 @@ func TestAnApprovalRecordsItsAuthor(t *testing.T) {
 		want string
 	}{
 		"by OIDC":                 {by: oidc, spec: "author: ann"},
+		"with a long UID":         {by: oidc, spec: "author: ann, uid: " + strings.Repeat("u", 254), want: "spec.uid must not be longer than 253"},
 		"in another name":         {by: oidc, spec: "author: ben", want: wrongAuthor},
 		"with a UID of another":   {by: oidc, spec: "author: ann, authorUID: '7'", want: wrongUID},
 		"with a role of another":  {by: oidc, spec: "author: ann, authorExtra: {canonicalArn: ['" + role + "']}", want: wrongExtra},

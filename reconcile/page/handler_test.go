@@ -93,7 +93,7 @@ func TestAnswers(t *testing.T) {
 		"overview":           {http.MethodGet, "/", "", 200, `href="/nodesyncs/prod"`},
 		"one":                {http.MethodGet, "/nodesyncs/prod", "", 200, "<h1>prod "},
 		"with a query":       {http.MethodGet, "/nodesyncs/prod?all=1&x=%ff&pool=%3Cb%3E", "", 200, "<h1>prod "},
-		"no refresh":         {http.MethodGet, "/?refresh=off", "", 200, "load it again every 10 s"},
+		"no refresh":         {http.MethodGet, "/?refresh=off", "", 200, "refresh every 10 s"},
 		"none of that name":  {http.MethodGet, "/nodesyncs/%3Cscript%3E", "", 404, "No NodeSync &lt;script&gt;"},
 		"another path":       {http.MethodGet, "/metrics", "", 404, ""},
 		"below":              {http.MethodGet, "/nodesyncs/prod/x", "", 404, ""},

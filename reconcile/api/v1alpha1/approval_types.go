@@ -43,7 +43,6 @@ type ApprovalSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	NodeSync string `json:"nodeSync"`
 	// UID is that of the NodeSync: one that is created again is another one.
-	// +kubebuilder:validation:MaxLength=253
 	UID types.UID `json:"uid"`
 	// Digest identifies what is held: the 26 characters that plumbline shows, or all of status.held.digest of the
 	// NodeSync.
