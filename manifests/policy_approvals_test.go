@@ -64,7 +64,7 @@ func TestAnApprovalHasLittleMetadata(t *testing.T) {
 		return field + ": {" + strings.Join(entries, ", ") + "}"
 	}
 	annotation := func(n int) string { return "annotations: {k: " + strings.Repeat("x", n) + "}" }
-	const finalizers, labels, annotations = "must not have finalizers", "more than 16 labels", "more than 16 annotations, with at most 4096 characters each"
+	const finalizers, labels, annotations = "must not have finalizers", "more than 16 labels", "more than 16 annotations, with at most 4096 bytes each"
 	owner := "ownerReferences: [{apiVersion: v1, kind: Namespace, name: a, uid: a}]"
 	for name, c := range map[string]struct{ before, now, want string }{
 		"none":                     {now: ""},
@@ -73,6 +73,7 @@ func TestAnApprovalHasLittleMetadata(t *testing.T) {
 		"many labels":              {now: many("labels", 17), want: labels},
 		"many annotations":         {now: many("annotations", 17), want: annotations},
 		"a long annotation":        {now: annotation(4097), want: annotations},
+		"of longer characters":     {now: "annotations: {k: " + strings.Repeat("é", 2049) + "}", want: annotations},
 		"an owner":                 {now: owner, want: "must not have owner references"},
 		"a finalizer":              {now: "finalizers: [example.com/a]", want: finalizers},
 		"a finalizer more":         {before: "finalizers: [example.com/a]", now: "finalizers: [example.com/a, example.com/b]", want: finalizers},

@@ -86,7 +86,7 @@ func (a Answer) ChartsMessage() string {
 	if a.Unread != "" {
 		return "whether the API server limits what plumbline's ServiceAccount may write is unknown: " + a.Unread
 	}
-	return first(slices.Concat(a.ChartsMissing, a.ChartsAltered), "manifests/rbac-charts")
+	return first(slices.Concat(a.ChartsMissing, a.ChartsAltered), "manifests/guard and manifests/rbac-charts")
 }
 
 // ChartsDetails returns ChartsMessage with each policy, what its absence allows, and how to correct it, for an event.
@@ -96,7 +96,7 @@ func (a Answer) ChartsDetails() string {
 		return a.ChartsMessage()
 	}
 	return "the policies that limit what plumbline's ServiceAccount may write differ from those that this version of plumbline installs, so that an attacker with its token could do more: " +
-		strings.Join(found, "; ") + ": apply manifests/rbac-charts of this version again (helm upgrade, or kubectl apply -k)"
+		strings.Join(found, "; ") + ": apply manifests/guard and manifests/rbac-charts of this version again (helm upgrade, or kubectl apply -k)"
 }
 
 // ChartsReason returns the reason for ChartsMessage; empty if there is none.
@@ -115,7 +115,7 @@ func (a Answer) ChartsReason() string {
 // note adds the result of Compare for a policy.
 func (a *Answer) note(policy, words string, altered bool) {
 	to := map[bool]*[]string{false: &a.Missing, true: &a.Altered}[altered]
-	if strings.HasPrefix(policy, chartPolicies) {
+	if strings.HasPrefix(policy, chartPolicies) || policy == nodeSyncPolicy {
 		to = map[bool]*[]string{false: &a.ChartsMissing, true: &a.ChartsAltered}[altered]
 	}
 	*to = append(*to, words)
@@ -216,6 +216,9 @@ const (
 
 // chartPolicies is the name prefix of the policies that limit what plumbline itself may write.
 const chartPolicies = "plumbline-charts-"
+
+// nodeSyncPolicy limits plumbline, too, and is installed without its charts.
+const nodeSyncPolicy = "plumbline-guard-nodesyncs"
 
 // Setup is what the policies of a cluster depend on.
 type Setup struct {

@@ -96,21 +96,23 @@ func TestLook(t *testing.T) {
 	if a := look(time.Minute); a.Words() != "" {
 		t.Errorf("restored, and it says %q", a.Words())
 	}
-	limit := &admissionv1.ValidatingAdmissionPolicy{}
-	if err := c.Get(t.Context(), client.ObjectKey{Name: "plumbline-charts-pods"}, limit); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"plumbline-charts-pods", "plumbline-guard-nodesyncs"} {
+		limit := &admissionv1.ValidatingAdmissionPolicy{}
+		if err := c.Get(t.Context(), client.ObjectKey{Name: name}, limit); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Delete(t.Context(), limit); err != nil {
+			t.Fatal(err)
+		}
+		if a := look(time.Minute); a.Words() != "" || a.ChartsReason() != v1alpha1.ReasonChartPoliciesMissing || !strings.Contains(a.ChartsMessage(), name+" is missing: apply manifests/guard and manifests/rbac-charts") {
+			t.Errorf("%s: %q, %s: %q", name, a.Words(), a.ChartsReason(), a.ChartsMessage())
+		}
+		limit.ResourceVersion = ""
+		if err := c.Create(t.Context(), limit); err != nil {
+			t.Fatal(err)
+		}
+		look(time.Minute)
 	}
-	if err := c.Delete(t.Context(), limit); err != nil {
-		t.Fatal(err)
-	}
-	if a := look(time.Minute); a.Words() != "" || a.ChartsReason() != v1alpha1.ReasonChartPoliciesMissing || !strings.Contains(a.ChartsMessage(), "plumbline-charts-pods is missing: apply manifests/rbac-charts") {
-		t.Errorf("%q, %s: %q", a.Words(), a.ChartsReason(), a.ChartsMessage())
-	}
-	limit.ResourceVersion = ""
-	if err := c.Create(t.Context(), limit); err != nil {
-		t.Fatal(err)
-	}
-	look(time.Minute)
 	if a := look(-time.Hour); a.Words() != "" { // the clock was set back
 		t.Errorf("it says %q", a.Words())
 	}
