@@ -263,7 +263,7 @@ type instance struct {
 
 // compared is how EC2 instances compare with their definitions and NodeClaims.
 type compared struct {
-	// Failure is why they, or all of what they have, could not be compared.
+	// Failure is why some instances, or some of their properties, could not be compared.
 	Failure string
 	Rows    []instance
 	// Others is the number of other instances that differ.
