@@ -85,11 +85,7 @@ func TestAPoolThatMovesToAClassWithoutAMIs(t *testing.T) {
 			c := newCluster(t)
 			c.have(t, owner, test.live...)
 			if test.resolved {
-				live := c.live.Objects[classRef("other")]
-				live.Object["status"] = map[string]any{"conditions": []any{map[string]any{
-					"type": awsv1.ConditionTypeAMIsReady, "status": "True", "observedGeneration": live.GetGeneration(), "reason": "AMIsReady", "message": "", "lastTransitionTime": "2026-11-24T12:00:00Z",
-				}}}
-				c.live.Objects[classRef("other")] = plan.NewObject(live.Unstructured)
+				c.resolve(t, "other", "ami-1")
 			}
 			c.policy.Answers = map[render.Ref]plan.Answer{classRef("other"): {AMIs: test.amis}}
 			planned := c.plan(t, test.git...)
