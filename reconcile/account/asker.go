@@ -99,14 +99,14 @@ type InstanceAsker struct {
 // See returns the last result; nil if there is none yet. When the next comparison is due, a goroutine queries AWS, and
 // no reconcile waits for it: the next one gets the result.
 func (a *InstanceAsker) See(ctx context.Context, l InstanceLook, found *finding.Findings) *v1alpha1.InstanceDrift {
-	switch {
-	case l.Every <= 0:
+	if l.Every <= 0 {
 		return &v1alpha1.InstanceDrift{}
-	case l.Unverified != "":
-		return &v1alpha1.InstanceDrift{Failure: "AWS is not queried: " + l.Unverified}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if l.Unverified != "" {
+		return withFailure(cmp.Or(a.known, l.Before, &v1alpha1.InstanceDrift{}), "AWS is not queried: "+l.Unverified)
+	}
 	if a.cluster != l.Cluster && !a.asking {
 		a.cluster, a.known, a.due, a.answered, a.seen, a.left, a.had = l.Cluster, nil, time.Time{}, time.Time{}, nil, nil, had{}
 	}
@@ -127,7 +127,7 @@ func (a *InstanceAsker) See(ctx context.Context, l InstanceLook, found *finding.
 		q := l.question()
 		q.before, q.leftBefore, q.now, q.had = a.seen, a.left, l.Now, a.had.clone()
 		q.last = *cmp.Or(a.known, l.Before, &v1alpha1.InstanceDrift{})
-		q.quiet = a.known != nil && l.Now.Sub(a.answered) < busyFor
+		q.quiet = a.known != nil && a.known.Failure == "" && l.Now.Sub(a.answered) < busyFor
 		go a.ask(context.WithoutCancel(ctx), q, l.Now.Add(min(again, l.Every)))
 	}
 	if a.asking {
@@ -138,8 +138,16 @@ func (a *InstanceAsker) See(ctx context.Context, l InstanceLook, found *finding.
 	return a.known
 }
 
-// ask compares, and keeps the answer. Where AWS was too busy, the last answer stands and AWS is asked again sooner; after a while
-// the answer has the failure, too.
+// withFailure returns the last answer, and why there is no newer one: what was found stays reported until an answer shows that it is
+// over, because nobody has corrected it if a query fails.
+func withFailure(last *v1alpha1.InstanceDrift, why string) *v1alpha1.InstanceDrift {
+	kept := last.DeepCopy()
+	kept.Failure = finding.Bounded(why, maxMessage)
+	return kept
+}
+
+// ask compares, and keeps the answer. If there is none, the last answer stands, with the failure. If AWS was only too busy, it is
+// asked again sooner, and the failure is added after a while.
 func (a *InstanceAsker) ask(ctx context.Context, q *question, sooner time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -151,15 +159,10 @@ func (a *InstanceAsker) ask(ctx context.Context, q *question, sooner time.Time) 
 	case errors.As(err, new(*resolve.BusyError)), errors.As(err, new(*cloud.PartialError)):
 		a.due = sooner
 		if q.now.Sub(a.answered) >= busyFor {
-			stale := a.known.DeepCopy()
-			if stale == nil {
-				stale = &v1alpha1.InstanceDrift{}
-			}
-			stale.Failure = finding.Bounded(fmt.Sprintf("no complete answer since %s: %v", a.answered.UTC().Format(time.RFC3339), err), maxMessage)
-			a.known = stale
+			a.known = withFailure(&q.last, fmt.Sprintf("no complete answer since %s: %v", a.answered.UTC().Format(time.RFC3339), err))
 		}
 	case err != nil:
-		a.known = &v1alpha1.InstanceDrift{Failure: finding.Bounded(err.Error(), maxMessage)}
+		a.known = withFailure(&q.last, err.Error())
 	default:
 		others := false
 		if !q.behindUnasked {
@@ -200,7 +203,7 @@ type question struct {
 	// stays as it was.
 	before seen
 	last   v1alpha1.InstanceDrift
-	// quiet reports whether last is young enough to stand without a word while AWS is too busy, and busy whether AWS was.
+	// quiet reports whether last is young and complete enough to stand without a word while AWS is too busy, and busy whether AWS was.
 	// behindUnasked reports whether it was not asked what is left beside volumes.
 	quiet, busy, behindUnasked bool
 	// now is when the question was made. left are the Nodes and instances that are terminating and that no NodeClaim has,

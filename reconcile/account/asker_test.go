@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,9 +13,11 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
@@ -175,6 +178,14 @@ func TestABusyAWS(t *testing.T) {
 		if drift := look(); drift.Count != 1 || drift.Failure != "" {
 			t.Errorf("once AWS answers: %+v", drift)
 		}
+		ec2.err, asker = &resolve.BusyError{}, &InstanceAsker{}
+		as = func(l *InstanceLook) { l.Before = &v1alpha1.InstanceDrift{Count: 2} }
+		for range 4 {
+			look()
+		}
+		if drift := look(); drift.Count != 2 || !strings.HasPrefix(drift.Failure, "no complete answer since ") {
+			t.Errorf("after a restart: %+v", drift)
+		}
 	})
 }
 
@@ -254,6 +265,112 @@ func TestOneQuestionWithoutAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAFailedComparisonKeepsTheLastAnswer checks that what was known stays known, with the failure: otherwise one failed query
+// would end each alert.
+func TestAFailedComparisonKeepsTheLastAnswer(t *testing.T) {
+	refuses := func(list client.ObjectList) func(*testing.T, *instancesAWS, *InstanceLook) {
+		return func(t *testing.T, _ *instancesAWS, l *InstanceLook) {
+			l.Reader = interceptor.NewClient(clusterOf(t, attachment("a", "gone")), interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, into client.ObjectList, opts ...client.ListOption) error {
+					if reflect.TypeOf(into) == reflect.TypeOf(list) {
+						return errors.New("refused")
+					}
+					return c.List(ctx, into, opts...)
+				},
+			})
+		}
+	}
+	denies := func(_ *testing.T, ec2 *instancesAWS, _ *InstanceLook) { ec2.err = errors.New("refused") }
+	for name, c := range map[string]struct {
+		fails   func(*testing.T, *instancesAWS, *InstanceLook)
+		restart bool
+		want    []string
+	}{
+		"EC2 refuses the instances":             {fails: denies, want: []string{"refused"}},
+		"the first comparison after a restart":  {fails: denies, restart: true, want: []string{"refused"}},
+		"the cluster refuses the Nodes":         {fails: refuses(&metav1.PartialObjectMetadataList{}), want: []string{"list Nodes: refused"}},
+		"the cluster refuses VolumeAttachments": {fails: refuses(&storagev1.VolumeAttachmentList{}), want: []string{"list VolumeAttachments: refused"}},
+		"the account is not verified": {
+			fails: func(_ *testing.T, _ *instancesAWS, l *InstanceLook) { l.Unverified = "the account is not verified" },
+			want:  []string{"AWS is not queried: the account is not verified"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ec2, asker := &instancesAWS{volumes: []cloud.Resource{{ID: "vol-1", Instance: "i-9"}}, behind: templates(template("lt-1", "old"))}, &InstanceAsker{}
+				ec2.cluster = clusterOf(t, attachment("a", "gone"))
+				var before *v1alpha1.InstanceDrift
+				fails := func(*testing.T, *instancesAWS, *InstanceLook) {}
+				look := func() []string {
+					<-time.After(10 * time.Minute)
+					as := func(l *InstanceLook) {
+						l.Before, l.Live = before, classed(map[string]string{"default": ""})
+						fails(t, ec2, l)
+					}
+					ec2.pass(t, asker, as)
+					synctest.Wait()
+					drift, _ := ec2.pass(t, asker, as)
+					if before = drift; drift == nil {
+						return nil
+					}
+					found := ids(drift)
+					for _, i := range drift.Instances {
+						found = append(found, i.ID)
+					}
+					failure := drift.Failure
+					if drift.Volumes != nil {
+						for _, v := range drift.Volumes.Volumes {
+							found = append(found, v.Name)
+						}
+						failure += drift.Volumes.Failure
+					}
+					if failure != "" {
+						found = append(found, failure)
+					}
+					return found
+				}
+				known := []string{"lt-1", "i-1", "a", "vol-1"}
+				look()
+				if diff := cmp.Diff(known, look()); diff != "" { // what is left is found twice
+					t.Fatalf("known (-want +got):\n%s", diff)
+				}
+				if fails = c.fails; c.restart {
+					asker = &InstanceAsker{}
+				}
+				for range 2 {
+					if diff := cmp.Diff(append(slices.Clone(known), c.want...), look()); diff != "" {
+						t.Errorf("(-want +got):\n%s", diff)
+					}
+				}
+				if before.Count != 1 || before.Orphaned != 1 {
+					t.Errorf("%d instances differ, %d orphaned", before.Count, before.Orphaned)
+				}
+			})
+		})
+	}
+}
+
+// TestABusyAWSAfterAFailure checks that AWS is not busy without a word while no answer is known.
+func TestABusyAWSAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ec2, asker := &instancesAWS{err: errors.New("refused")}, &InstanceAsker{}
+		look := func() *v1alpha1.InstanceDrift {
+			ec2.pass(t, asker, func(*InstanceLook) {})
+			synctest.Wait()
+			drift, _ := ec2.pass(t, asker, func(*InstanceLook) {})
+			<-time.After(10 * time.Minute)
+			return drift
+		}
+		look()
+		ec2.err, ec2.unasked, ec2.unlisted = nil, &resolve.BusyError{Action: "some"}, &resolve.BusyError{Action: "some"}
+		for n := range 2 {
+			if drift := look(); drift.Volumes == nil || drift.Volumes.Failure == "" || drift.Left == nil || drift.Left.Failure == "" {
+				t.Errorf("%d: %+v", n, drift)
+			}
+		}
+	})
 }
 
 // TestNothingIsAsked where there is nothing to ask, or nobody knows whose account it is.

@@ -183,17 +183,21 @@ func (s *seen) confirm(found *v1alpha1.LeftResources) (confirmed *v1alpha1.LeftR
 const pageSize = 500
 
 // volumes finds what nodes that are gone have left attached: VolumeAttachments, and volumes in EC2; nil if there is none.
-// One of the two that cannot be read leaves the other as it is, and is named. The volumes in EC2 then stay as they were answered last.
+// One of the two that cannot be read leaves the other as it is, is named, and stays as it was answered last.
 func (q *question) volumes(ctx context.Context, aws InstanceCloud) *v1alpha1.LeftVolumes {
 	var all []v1alpha1.LeftVolume
+	last := cmp.Or(q.last.Volumes, &v1alpha1.LeftVolumes{})
 	attachments, err := q.attachments(ctx)
+	if err != nil {
+		all = volumesOf(last, false)
+	}
 	for i := range attachments {
 		all = append(all, ofAttachment(&attachments[i]))
 	}
 	attached, unasked := aws.AttachedVolumes(ctx, q.query.Cluster)
 	if unasked != nil {
-		all = append(all, q.volumesBefore()...)
-		if q.unanswered(unasked) == "" {
+		all = append(all, volumesOf(last, true)...)
+		if q.unanswered(unasked) == "" && last.Failure == "" {
 			unasked = nil
 		}
 	}
@@ -212,13 +216,10 @@ func (q *question) volumes(ctx context.Context, aws InstanceCloud) *v1alpha1.Lef
 	return found
 }
 
-// volumesBefore are the volumes in EC2 of the last answer: no VolumeAttachment has these.
-func (q *question) volumesBefore() (some []v1alpha1.LeftVolume) {
-	if q.last.Volumes == nil {
-		return nil
-	}
-	for _, v := range q.last.Volumes.Volumes {
-		if v.Driver == "" {
+// volumesOf returns the volumes in EC2 of an answer, or its VolumeAttachments: only these have a driver.
+func volumesOf(answer *v1alpha1.LeftVolumes, inEC2 bool) (some []v1alpha1.LeftVolume) {
+	for _, v := range answer.Volumes {
+		if (v.Driver == "") == inEC2 {
 			some = append(some, v)
 		}
 	}
