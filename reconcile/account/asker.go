@@ -61,7 +61,7 @@ type InstanceLook struct {
 	Set        *render.Set
 	Live       plan.Live
 	// Rolling reports whether nodes are being replaced: the security groups that an instance should have then depend on
-	// when it was launched, and are not compared.
+	// when it was launched, and no new difference is looked for.
 	Rolling bool
 	// Removals is the number of recorded removals: when one completes, the next comparison is due, to find what it has
 	// left.
@@ -265,11 +265,9 @@ func (q *question) compare(ctx context.Context) (*v1alpha1.InstanceDrift, error)
 			continue // for a class that this version cannot read, only Karpenter's own tags are compared
 		}
 		said := Class{Tags: class.Spec.Tags, Hash: plan.HashesOf(live.GetAnnotations()).Class()}
-		if said.Groups, err = q.groups(ctx, aws, class); err != nil {
-			said.Unresolved = true
-			if words := q.unanswered(err); words != "" {
-				unasked = append(unasked, fmt.Sprintf("security groups of EC2NodeClass/%s: %s", name, words))
-			}
+		words := ""
+		if said.Groups, said.Unresolved, words = q.groups(ctx, aws, class); words != "" {
+			unasked = append(unasked, fmt.Sprintf("security groups of EC2NodeClass/%s: %s", name, words))
 		}
 		q.fleet.Classes[name] = said
 	}
@@ -309,17 +307,20 @@ func (q *question) unanswered(err error) string {
 	return err.Error()
 }
 
-// groups returns the security groups that a class resolves to; nil if they are not compared, or if there are none,
-// which Karpenter reports on the class.
-func (q *question) groups(ctx context.Context, aws InstanceCloud, class *awsv1.EC2NodeClass) ([]string, error) {
+// groups returns the security groups that a class resolves to; nil if there are none, which Karpenter reports on the class. If they
+// are unresolved, words are what to report about it.
+func (q *question) groups(ctx context.Context, aws InstanceCloud, class *awsv1.EC2NodeClass) (found []string, unresolved bool, words string) {
 	if q.rolling {
-		return nil, nil
+		return nil, true, ""
 	}
 	found, err := aws.SecurityGroups(ctx, class)
-	if errors.As(err, new(*resolve.EmptyError)) {
-		return nil, nil
+	switch {
+	case errors.As(err, new(*resolve.EmptyError)):
+		return nil, false, ""
+	case err != nil:
+		return nil, true, q.unanswered(err)
 	}
-	return found, err
+	return found, false, ""
 }
 
 // shuttingDown returns the instances of the NodeSync's pools without a NodeClaim that EC2 is shutting down.

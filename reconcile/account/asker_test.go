@@ -43,6 +43,9 @@ type instancesAWS struct {
 	// behind is what else is left, and profiles reports whether instance profiles were queried.
 	behind   []cloud.Answer
 	profiles bool
+	// id is the ID of the instance, i-1 if empty, and has are its security groups.
+	id  string
+	has []string
 	// groups are what each class resolves to; ungrouped and unlisted are why AWS does not answer that, and what is left.
 	groups              []string
 	ungrouped, unlisted error
@@ -62,7 +65,11 @@ func (a *instancesAWS) Fleet(_ context.Context, q cloud.Query) ([]cloud.Instance
 	if a.none {
 		return nil, a.err
 	}
-	return []cloud.Instance{{ID: "i-1", Zone: "a", State: "running", Pool: "general", Launched: time.Unix(0, 0)}}, a.err
+	id := a.id
+	if id == "" {
+		id = "i-1"
+	}
+	return []cloud.Instance{{ID: id, Zone: "a", State: "running", Pool: "general", Launched: time.Unix(0, 0), SecurityGroups: a.has}}, a.err
 }
 
 // reader returns the reader that the test has set, or an empty one.
@@ -371,6 +378,64 @@ func TestABusyAWSAfterAFailure(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestGroupsDuringARollout checks that security groups that differed before it stay reported, because a braked one lasts for weeks:
+// until they are corrected, and for no instance that has replaced another.
+func TestGroupsDuringARollout(t *testing.T) {
+	hashes := map[string]string{awsv1.AnnotationEC2NodeClassHash: "1", awsv1.AnnotationEC2NodeClassHashVersion: "v4"}
+	class := plan.NewObject(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.k8s.aws/v1", "kind": render.EC2NodeClass, "metadata": map[string]any{"name": "default"}}})
+	class.SetAnnotations(hashes)
+	for name, c := range map[string]struct {
+		has      []string
+		replaced bool
+		want     string
+	}{
+		"they still differ":        {has: []string{"sg-9"}, want: "its security groups are sg-9, expected sg-1, sg-2 from EC2NodeClass/default"},
+		"one was added":            {has: []string{"sg-9", "sg-1"}, want: "its security groups are sg-1, sg-9, expected sg-1, sg-2 from EC2NodeClass/default"},
+		"they are corrected":       {has: []string{"sg-2", "sg-1"}},
+		"another node has no word": {has: []string{"sg-9"}, replaced: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ec2, asker, id, rolling := &instancesAWS{groups: []string{"sg-1", "sg-2"}, has: []string{"sg-9"}}, &InstanceAsker{}, "i-1", false
+				look := func() (words string) {
+					<-time.After(10 * time.Minute)
+					as := func(l *InstanceLook) {
+						l.Rolling = rolling
+						l.Live = plan.Live{
+							Objects:    map[render.Ref]*plan.Object{{Kind: render.EC2NodeClass, Name: "default"}: class},
+							NodeClaims: []plan.NodeClaim{{Name: "n", Pool: "general", Class: "default", ProviderID: "aws:///a/" + id, Hashes: plan.HashesOf(hashes)}},
+						}
+					}
+					ec2.pass(t, asker, as)
+					synctest.Wait()
+					drift, _ := ec2.pass(t, asker, as)
+					for _, i := range drift.Instances {
+						if at := strings.Index(i.Message, groupsAre); at >= 0 && i.ID == id {
+							words = i.Message[at:]
+						}
+					}
+					if drift.Failure != "" {
+						t.Error(drift.Failure)
+					}
+					return words
+				}
+				if words := look(); words == "" {
+					t.Fatal("no difference before the rollout")
+				}
+				rolling, ec2.has = true, c.has
+				if c.replaced {
+					id, ec2.id = "i-2", "i-2"
+				}
+				for range 2 {
+					if words := look(); words != c.want {
+						t.Errorf("got %q, want %q", words, c.want)
+					}
+				}
+			})
+		})
+	}
 }
 
 // TestNothingIsAsked where there is nothing to ask, or nobody knows whose account it is.

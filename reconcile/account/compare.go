@@ -52,7 +52,7 @@ type Class struct {
 	Tags map[string]string
 	Hash plan.Hash
 	// Groups are the IDs of the security groups that its selectors resolve to; nil if they are not
-	// compared. Unresolved reports that AWS has not answered: what differed before stands.
+	// compared. Unresolved reports that they are unknown now: what differed before stands until it is corrected.
 	Groups     []string
 	Unresolved bool
 }
@@ -145,7 +145,7 @@ func (f *Fleet) differs(c *plan.NodeClaim, i *cloud.Instance) string {
 	words = append(words, tagsDiffer(i.Tags, f.karpenters(c), "Karpenter")...)
 	switch {
 	case same && class.Unresolved:
-		words = append(words, f.groupsBefore(i.ID)...)
+		words = append(words, f.groupsBefore(i)...)
 	case same && class.Groups != nil:
 		words = append(words, groupsDiffer(i.SecurityGroups, class.Groups, c.Class)...)
 	}
@@ -186,26 +186,43 @@ func tagsDiffer(has, wanted map[string]string, by string) []string {
 	return words
 }
 
-// groupsAre begins the words of groupsDiffer, which are the last ones of an instance.
-const groupsAre = "its security groups are "
+// groupsAre begins the words of groupsDiffer, which are the last ones of an instance; expectedGroups is between the groups that it
+// has and those that it should have.
+const groupsAre, expectedGroups = "its security groups are ", ", expected "
 
-// groupsBefore are the words of groupsDiffer on an instance by the last answer.
-func (f *Fleet) groupsBefore(id string) []string {
+// groupsBefore are the words of groupsDiffer on an instance by the last answer, with the groups that it has now; none if they have
+// become those that were expected.
+func (f *Fleet) groupsBefore(i *cloud.Instance) []string {
 	for _, before := range f.Before {
-		if at := strings.Index(before.Message, groupsAre); before.ID == id && at >= 0 {
-			return []string{before.Message[at:]}
+		at := strings.Index(before.Message, groupsAre)
+		if before.ID != i.ID || at < 0 {
+			continue
+		}
+		has, words := sortedGroups(i.SecurityGroups), before.Message[at:]
+		switch _, wanted, whole := strings.Cut(words, expectedGroups); {
+		case !whole: // the message was too long
+			return []string{words}
+		case strings.HasPrefix(wanted, has+" from "):
+			return nil
+		default:
+			return []string{groupsAre + has + expectedGroups + wanted}
 		}
 	}
 	return nil
 }
 
+// sortedGroups returns security groups in one line, in the same order each time.
+func sortedGroups(groups []string) string {
+	return strings.Join(slices.Sorted(slices.Values(groups)), ", ")
+}
+
 // groupsDiffer says how security groups differ from those of a class.
 func groupsDiffer(has, wanted []string, class string) []string {
-	has, wanted = slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(wanted))
-	if slices.Equal(has, wanted) {
+	is, should := sortedGroups(has), sortedGroups(wanted)
+	if is == should {
 		return nil
 	}
-	return []string{fmt.Sprintf(groupsAre+"%s, expected %s from %s/%s", strings.Join(has, ", "), strings.Join(wanted, ", "), render.EC2NodeClass, class)}
+	return []string{fmt.Sprintf("%s%s%s%s from %s/%s", groupsAre, is, expectedGroups, should, render.EC2NodeClass, class)}
 }
 
 // nodes finds the Nodes of the NodeSync's pools, or of a pool that does not exist, that have neither a NodeClaim nor an
