@@ -278,12 +278,8 @@ func (r *reconciliation) seeTerminations(ctx context.Context, d done) (done, err
 	if !d.Charts.Alive {
 		controller = "Karpenter's controller does nothing: " + d.Charts.Controller.Message
 	}
-	var left []removal.LeftInstance
-	if d.Nodes.Instances != nil && d.Nodes.Instances.Failure == "" { // otherwise the last comparison may be outdated
-		left = r.memory.instances.Left()
-	}
 	look := removal.TerminationLook{
-		Claims: live.NodeClaims, Left: left, Controller: controller, After: removal.TerminationAfter(r.sync.GetStallAfter()),
+		Claims: live.NodeClaims, Left: r.memory.instances.Left(), Controller: controller, After: removal.TerminationAfter(r.sync.GetStallAfter()),
 		Pools: func(name string) bool {
 			return !removed[name] && (ours[name] || live.Objects[render.Ref{Kind: render.NodePool, Name: name}] == nil)
 		},

@@ -194,6 +194,10 @@ func (p *pass) seeNodeDrift(ctx context.Context) error {
 	return p.does(ctx, p.reconciliation.seeNodeDrift)
 }
 
+func (p *pass) seeInstances(ctx context.Context) error {
+	return p.does(ctx, p.reconciliation.seeInstances)
+}
+
 func (p *pass) seeTerminations(ctx context.Context) error {
 	return p.does(ctx, p.reconciliation.seeTerminations)
 }

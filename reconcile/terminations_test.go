@@ -1,9 +1,12 @@
 package reconcile
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -58,6 +63,64 @@ func TestTerminationsOfPoolsThatWait(t *testing.T) {
 			if got := len(p.Terminations); got != c.want {
 				t.Errorf("%d terminations are reported, want %d", got, c.want)
 			}
+		})
+	}
+}
+
+// partlyDenied is an account whose instance without a NodeClaim is shutting down. AWS denies plumbline the security groups, or
+// all if err is set.
+type partlyDenied struct {
+	*fakeCloud
+	err error
+}
+
+func (c *partlyDenied) Fleet(context.Context, cloud.Query) ([]cloud.Instance, error) {
+	return []cloud.Instance{{ID: "i-00000000000000001", Zone: "eu-west-1a", State: "shutting-down", Pool: "batch"}}, c.err
+}
+
+func (*partlyDenied) SecurityGroups(context.Context, *awsv1.EC2NodeClass) ([]string, error) {
+	return nil, &cloud.DeniedError{Action: "ec2:DescribeSecurityGroups", Err: errUnreachable}
+}
+
+// TestTerminationsWithoutAnAnswerToAll shows that an instance that is shutting down for too long is reported if AWS denies something
+// else, and if the last comparison failed: the time counts from when it was first seen.
+func TestTerminationsWithoutAnAnswerToAll(t *testing.T) {
+	for name, fails := range map[string]bool{"the security groups are denied": false, "the last comparison failed": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, at := newBed(t, nodeSync(unchanged), installtest.Installed()...), prodEU("111122223333", "ours")
+				b.inAccount(at)
+				b.Settings.CompareInstances = time.Minute
+				aws := &partlyDenied{fakeCloud: b.cloud}
+				b.Cluster.Clouds.Dial = func(context.Context, string) (account.Cloud, error) { return aws, nil }
+				p := b.atTheCharts(inForce)
+				p.stages.Controller, p.stages.Alive = cluster.Readiness{Ready: true}, true
+				pool, class := render.Ref{Kind: render.NodePool, Name: "batch"}, render.Ref{Kind: render.EC2NodeClass, Name: "default"}
+				p.want.Set = &render.Set{Objects: []render.Object{{Ref: pool}}}
+				p.live.Objects = map[render.Ref]*plan.Object{}
+				for _, ref := range []render.Ref{pool, class} {
+					p.live.Objects[ref] = plan.NewObject(&unstructured.Unstructured{Object: map[string]any{"kind": ref.Kind, "metadata": map[string]any{"name": ref.Name}}})
+				}
+				p.live.NodeClaims = []plan.NodeClaim{{Name: "batch-1", Pool: "batch", Class: "default", ProviderID: "aws:///eu-west-1a/i-00000000000000002"}}
+				for n := range 4 {
+					if n == 2 && fails {
+						aws.err = errUnreachable
+					}
+					p.takes(t.Context(), p.seeInstances)
+					synctest.Wait()
+					p.takes(t.Context(), p.seeInstances)
+					p.now = p.now.Add(3 * time.Minute)
+				}
+				if p.Fault != nil || p.Instances == nil || p.Instances.Failure == "" {
+					t.Fatalf("%v: %+v", p.Fault, p.Instances)
+				}
+				if err := p.seeTerminations(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if len(p.Terminations) != 1 || p.Terminations[0].Name != "i-00000000000000001" {
+					t.Errorf("%+v", p.Terminations)
+				}
+			})
 		})
 	}
 }

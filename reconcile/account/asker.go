@@ -86,7 +86,8 @@ type InstanceAsker struct {
 	cluster              string
 	// known is the last result, which must not be changed; nil before the first.
 	known *v1alpha1.InstanceDrift
-	// left are the Nodes and instances without a NodeClaim that were terminating in that result.
+	// left are the Nodes and instances without a NodeClaim that were terminating in the last result of EC2. A failed
+	// comparison keeps them, because they have the time since when an instance has been shutting down.
 	left []removal.LeftInstance
 	// removals is the number of recorded removals in the last reconcile.
 	removals int
@@ -178,7 +179,8 @@ func (a *InstanceAsker) ask(ctx context.Context, q *question, sooner time.Time) 
 	}
 }
 
-// Left returns the Nodes and instances without a NodeClaim that were terminating in the last result.
+// Left returns the Nodes and instances without a NodeClaim that were terminating in the last result of EC2. If a later comparison
+// failed, they may be gone: each Node is read again before it is reported, and that EC2 has terminated an instance stays true.
 func (a *InstanceAsker) Left() []removal.LeftInstance {
 	a.mu.Lock()
 	defer a.mu.Unlock()
