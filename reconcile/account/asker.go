@@ -167,7 +167,7 @@ func (a *InstanceAsker) ask(ctx context.Context, q *question, sooner time.Time) 
 	default:
 		others := false
 		if !q.behindUnasked {
-			found.Left, others = a.seen.confirm(found.Left)
+			found.Left, others = a.seen.confirm(found.Left, q.unlisted)
 		}
 		// What differs is compared again sooner: it is reported for as long as it is so, and no longer.
 		if others || found.Count > 0 || len(q.left) > 0 || q.busy {
@@ -202,9 +202,10 @@ type question struct {
 	living   leftover.Living
 	profiles bool
 	// before is what the last answer has shown as left; it is read only. last is that answer: what AWS does not answer now
-	// stays as it was.
-	before seen
-	last   v1alpha1.InstanceDrift
+	// stays as it was. unlisted are the kinds of leftovers that AWS has not listed.
+	before   seen
+	last     v1alpha1.InstanceDrift
+	unlisted map[string]bool
 	// quiet reports whether last is young and complete enough to stand without a word while AWS is too busy, and busy whether AWS was.
 	// behindUnasked reports whether it was not asked what is left beside volumes.
 	quiet, busy, behindUnasked bool

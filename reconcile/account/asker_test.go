@@ -89,7 +89,7 @@ func (a *instancesAWS) AttachedVolumes(context.Context, string) ([]cloud.Resourc
 
 func (a *instancesAWS) LeftBehind(_ context.Context, _ string, profiles bool) ([]cloud.Answer, error) {
 	a.profiles = profiles
-	return a.behind, a.unlisted
+	return slices.Clone(a.behind), a.unlisted
 }
 
 func (a *instancesAWS) SecurityGroups(context.Context, *awsv1.EC2NodeClass) ([]string, error) {

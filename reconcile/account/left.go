@@ -60,10 +60,14 @@ func (q *question) behind(ctx context.Context, aws InstanceCloud) *v1alpha1.Left
 		return q.behindBefore(err)
 	}
 	left := &v1alpha1.LeftResources{}
+	q.unlisted = map[string]bool{}
 	for _, answer := range answers {
 		if answer.Err != nil {
-			left.Resources = append(left.Resources, q.before.of(answer.Kind)...)
+			q.unlisted[string(answer.Kind)] = true
 		}
+	}
+	if q.last.Left != nil {
+		left.Resources = slices.DeleteFunc(slices.Clone(q.last.Left.Resources), func(r v1alpha1.LeftResource) bool { return !q.unlisted[r.Kind] })
 	}
 	left.Failure = finding.Bounded(unanswered(answers), maxMessage)
 	for _, found := range leftover.Deserted(slices.DeleteFunc(answers, func(a cloud.Answer) bool { return a.Err != nil }), q.living) {
@@ -149,20 +153,12 @@ func reported(before *v1alpha1.InstanceDrift) seen {
 	return s
 }
 
-// of returns those of a kind.
-func (s seen) of(kind cloud.Kind) (some []v1alpha1.LeftResource) {
-	for _, id := range slices.Sorted(maps.Keys(s)) {
-		if s[id].Kind == string(kind) {
-			some = append(some, s[id])
-		}
-	}
-	return some
-}
-
 // confirm returns those that were also in the previous result, and whether there are others: Karpenter and the CNI
-// plugin delete unneeded resources a moment later. The others are remembered for the next result.
-func (s *seen) confirm(found *v1alpha1.LeftResources) (confirmed *v1alpha1.LeftResources, others bool) {
-	now := seen{}
+// plugin delete unneeded resources a moment later. The others are remembered for the next result, and so is what was seen
+// of the kinds that are unlisted now.
+func (s *seen) confirm(found *v1alpha1.LeftResources, unlisted map[string]bool) (confirmed *v1alpha1.LeftResources, others bool) {
+	now := maps.Clone(*s)
+	maps.DeleteFunc(now, func(_ string, r v1alpha1.LeftResource) bool { return !unlisted[r.Kind] })
 	confirmed = &v1alpha1.LeftResources{Failure: found.Failure}
 	for _, r := range found.Resources {
 		id := r.Kind + "/" + r.ID

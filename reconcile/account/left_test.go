@@ -98,6 +98,48 @@ func TestWhatIsLeftIsSeenTwice(t *testing.T) {
 	})
 }
 
+// TestAListThatIsDeniedConfirmsNothing checks that a leftover that was seen once counts only when it is listed again: Karpenter may be
+// about to delete it. If its kind was not listed in between, the first time still counts.
+func TestAListThatIsDeniedConfirmsNothing(t *testing.T) {
+	as := func(l *InstanceLook) { l.Live = classed(map[string]string{"default": ""}) }
+	denied := &cloud.DeniedError{Action: "ec2:DescribeLaunchTemplates"}
+	const words = "AWS denies ec2:DescribeLaunchTemplates to plumbline's role: allow it (see manifests/iam-policy.json)"
+	synctest.Test(t, func(t *testing.T) {
+		ec2, asker := &instancesAWS{none: true, behind: templates(template("lt-1", "old"))}, &InstanceAsker{}
+		look := func(what string, want ...string) {
+			t.Helper()
+			<-time.After(10 * time.Minute)
+			ec2.pass(t, asker, as)
+			synctest.Wait()
+			drift, _ := ec2.pass(t, asker, as)
+			if diff := cmp.Diff(want, ids(drift)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", what, diff)
+			}
+		}
+		list := func(err error, some ...string) {
+			ec2.behind = templates()
+			for _, id := range some {
+				ec2.behind[0].Resources = append(ec2.behind[0].Resources, template(id, "old"))
+			}
+			ec2.behind[0].Err = err
+		}
+		look("seen once")
+		list(denied)
+		look("its list is denied", words)
+		look("and again", words)
+		list(nil, "lt-1", "lt-2")
+		look("seen a second time", "lt-1")
+		list(denied)
+		look("one is confirmed, the other is not", "lt-1", words)
+		list(nil, "lt-1", "lt-2")
+		look("both are seen again", "lt-1", "lt-2")
+		list(nil)
+		look("both are gone")
+		list(nil, "lt-2")
+		look("it is back, and counts as seen once")
+	})
+}
+
 // TestARemovalThatIsOver checks that AWS is queried at once after a removal, and that a restart keeps what was
 // reported.
 func TestARemovalThatIsOver(t *testing.T) {
