@@ -41,21 +41,28 @@ func marked(p *pull) string {
 // comment writes the comment on a pull request, if another text stands there: that of an earlier plan, or what somebody has
 // made of it.
 func (f *Follower) comment(ctx context.Context, p *pull) {
-	whole := marked(p)
-	if p.text == "" || p.written == whole && f.Now().Before(p.writtenAt.Add(again<<min(p.restored, 5)-again)) {
+	whole, now := marked(p), f.Now()
+	if p.text == "" || p.written == whole && now.Before(p.writtenAt.Add(again<<min(p.restored, 5)-again)) {
+		p.commentAt = time.Time{}
+		return
+	}
+	if p.commentAt = p.of.commentAt; now.Before(p.commentAt) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, commentTimeout)
 	defer cancel()
 	if err := f.write(ctx, p, whole); err != nil {
 		ctrl.LoggerFrom(ctx).Info("a comment is written later", "nodesync", p.of.sync.Name, "pull", p.Number, "why", err.Error())
-		// The plan is renewed with it: what it says may be old by then.
-		p.tries, p.basis = p.tries+1, ""
-		p.notBefore = f.Now().Add(min(again, leastInterval<<min(p.tries, 6)))
+		p.refused++
+		p.commentAt = f.Now().Add(min(again, leastInterval<<min(p.refused, 6)))
+		if limit := report.RateLimitOf(err); limit > 0 {
+			p.of.commentAt = f.Now().Add(limit)
+			p.commentAt = later(p.commentAt, p.of.commentAt)
+		}
 		p.uncommented = report.StableMessage(err)
 		return
 	}
-	p.uncommented = ""
+	p.uncommented, p.refused, p.commentAt = "", 0, time.Time{}
 }
 
 func (f *Follower) write(ctx context.Context, p *pull, whole string) error {

@@ -1,6 +1,7 @@
 package pulls
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -168,4 +169,46 @@ func TestACommentThatIsRefused(t *testing.T) {
 	w.after(15 * time.Minute)
 	equal(t, "said", []string{"a success no change"}, w.said())
 	equal(t, "comments", 1, len(w.comments[1]))
+}
+
+// TestARefusedCommentIsRetriedLessOften, up to every ten minutes, and each time with a plan.
+func TestARefusedCommentIsRetriedLessOften(t *testing.T) {
+	w := newWorld(t, v1alpha1.PullRequests{Comment: true})
+	w.uncommented = &report.UnauthorizedError{Host: "git.example.com"}
+	w.pull(1, "a", "ann", false)
+	w.after(time.Hour)
+	if w.attempts < 6 || w.attempts > 10 || len(w.plans) > 12 {
+		t.Errorf("%d attempts, %d plans in an hour", w.attempts, len(w.plans))
+	}
+	w.uncommented = nil
+	w.after(11 * time.Minute)
+	equal(t, "comments", 1, len(w.comments[1]))
+	before := len(w.plans)
+	w.after(30 * time.Minute)
+	if n := len(w.plans) - before; n > 3 {
+		t.Errorf("%d plans in half an hour once it is written", n)
+	}
+}
+
+// TestCommentsWaitForTheRateLimit of the host, on all pull requests, and their plans do not.
+func TestCommentsWaitForTheRateLimit(t *testing.T) {
+	w := newWorld(t, v1alpha1.PullRequests{Comment: true})
+	w.uncommented = &report.RateLimitedError{Host: "git.example.com", RetryAfter: 45 * time.Minute}
+	w.pull(1, "a", "ann", false)
+	w.pull(2, "b", "ben", false)
+	w.after(12 * time.Minute)
+	w.change(func(s *v1alpha1.NodeSync) { s.Status.LastAppliedRevision = "main@sha1:1111" })
+	before := len(w.plans)
+	w.after(time.Minute)
+	equal(t, "plans after another revision was applied", 2, len(w.plans)-before)
+	w.pull(1, "c", "ann", false)
+	w.after(30 * time.Minute)
+	if w.attempts != 1 || len(w.plans) > 16 || !slices.Contains(w.said(), "c success no change") {
+		t.Errorf("%d attempts, %d plans, said %v", w.attempts, len(w.plans), w.said())
+	}
+	w.uncommented = nil
+	w.after(13 * time.Minute)
+	if len(w.comments[1]) != 1 || len(w.comments[2]) != 1 || w.attempts != 3 {
+		t.Errorf("after the limit: %d attempts, comments %v", w.attempts, w.comments)
+	}
 }

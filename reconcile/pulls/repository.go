@@ -35,6 +35,8 @@ type repository struct {
 	// ours are the comments that were written, by the number of the pull request, as the host has answered to that; of an earlier
 	// daemon's only what they are found by is known.
 	ours map[int]report.Comment
+	// commentAt is when the host's rate limit allows comments again.
+	commentAt time.Time
 }
 
 // pull is an open pull request.
@@ -52,8 +54,11 @@ type pull struct {
 	// since is when a new plan became due, and notBefore when a failed one is retried; tries counts its failures.
 	since, notBefore time.Time
 	tries            int
-	// text is the comment to write, and uncommented why it could not be.
+	// text is the comment to write, and uncommented why it could not be. refused counts its failures in a row, and commentAt is
+	// when it is retried; zero if it need not be.
 	text, uncommented string
+	refused           int
+	commentAt         time.Time
 	// written is what was written last, at writtenAt, and restored how often in a row it was the text of before.
 	written   string
 	writtenAt time.Time

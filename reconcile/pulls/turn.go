@@ -41,12 +41,17 @@ func basisOf(p *pull) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// due returns when a plan is due, and whether it is new rather than a renewal.
+// due returns when a plan is due, and whether it is new rather than a renewal. It is renewed before a refused comment is
+// retried, which would be about nodes of before otherwise.
 func (p *pull) due() (at time.Time, fresh bool) {
 	if p.basis != basisOf(p) {
 		return later(p.since, p.notBefore), true
 	}
-	return later(p.plannedAt.Add(again), p.notBefore), false
+	at = p.plannedAt.Add(again)
+	if !p.commentAt.IsZero() && p.commentAt.Before(at) {
+		at = p.commentAt
+	}
+	return later(at, p.notBefore), false
 }
 
 func later(a, b time.Time) time.Time {

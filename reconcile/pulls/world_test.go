@@ -40,9 +40,9 @@ type world struct {
 	more     bool
 	lists    int
 	comments map[int][]report.Comment
-	// writes counts written comments, and uncommented is the error when writing one.
-	writes      int
-	uncommented error
+	// writes counts written comments, attempts also those that were refused, and uncommented is the error when writing one.
+	writes, attempts int
+	uncommented      error
 	// keeps is what the host makes of the text of a comment, at once and late.
 	keeps, keepsLate func(string) string
 	// mostListed is how many comments are listed.
@@ -190,6 +190,7 @@ func (h host) OwnComment(_ context.Context, number int, of report.Comment) (repo
 }
 
 func (h host) Comment(_ context.Context, number int, of report.Comment, text string) (report.Comment, error) {
+	h.w.attempts++
 	if h.w.uncommented != nil {
 		return report.Comment{}, h.w.uncommented
 	}
