@@ -118,6 +118,40 @@ func TestACommentThatIsNotListed(t *testing.T) {
 	}
 }
 
+// TestAReopenedPullRequest has its comment of before, even if too many others precede it, and it is not searched.
+func TestAReopenedPullRequest(t *testing.T) {
+	w := newWorld(t, v1alpha1.PullRequests{Comment: true})
+	w.mostListed = 3
+	w.comments[1] = []report.Comment{{ID: 1}, {ID: 2}, {ID: 3}}
+	w.pull(1, "a", "ann", false)
+	w.after(time.Minute)
+	w.close(1)
+	w.after(5 * time.Minute)
+	before := w.searches
+	w.pull(1, "b", "ann", false)
+	w.after(2 * time.Minute)
+	if got := w.comments[1]; len(got) != 4 || !strings.Contains(got[3].Body, "`b`") || w.searches != before {
+		t.Errorf("%d comments, %d searches: %v", len(got), w.searches-before, got)
+	}
+}
+
+// TestCommentsThatAreForgotten are the oldest on pull requests that are not open, above a limit.
+func TestCommentsThatAreForgotten(t *testing.T) {
+	r := &repository{ours: map[int]report.Comment{}}
+	for number := range mostOurs + 3 {
+		r.ours[number] = report.Comment{ID: int64(number) + 1, Thread: 2, Version: 3, Body: "a text"}
+	}
+	r.settle([]report.PullRequest{{Number: 1}}, time.Time{})
+	for number, want := range map[int]report.Comment{
+		0: {}, 1: {ID: 2, Thread: 2, Version: 3, Body: "a text"}, 2: {}, 3: {}, 4: {ID: 5, Thread: 2}, mostOurs + 2: {ID: mostOurs + 3, Thread: 2},
+	} {
+		if got := r.ours[number]; got != want {
+			t.Errorf("comment on %d: %v, want %v", number, got, want)
+		}
+	}
+	equal(t, "comments", mostOurs, len(r.ours))
+}
+
 // TestACommentWhereTagsAreShown is marked by the definition of a link, and found by that.
 func TestACommentWhereTagsAreShown(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{Comment: true})

@@ -2,7 +2,6 @@ package pulls
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -12,12 +11,13 @@ import (
 // crowded is the status of a head above the limit, and replaces that of an earlier plan.
 var crowded = report.Word{State: report.Pending, Description: "waits: 50 open pull requests are planned, the newest of the repository, then of forks"}
 
-// settle updates the open pull requests from the host's list. It drops what is recorded of those that are not listed
-// any more.
+// mostOurs limits the comments that are remembered of one repository, unless more pull requests are listed.
+const mostOurs = 1000
+
+// settle updates the open pull requests from the host's list. Of those that are not listed any more it keeps only by what
+// their comments are found.
 func (r *repository) settle(listed []report.PullRequest, now time.Time) {
-	maps.DeleteFunc(r.ours, func(number int, _ report.Comment) bool {
-		return !slices.ContainsFunc(listed, func(p report.PullRequest) bool { return p.Number == number })
-	})
+	r.forget(listed)
 	before := r.pulls
 	r.pulls = nil
 	for i, one := range r.inOrder(listed) {
@@ -32,6 +32,27 @@ func (r *repository) settle(listed []report.PullRequest, now time.Time) {
 			next.waits, next.word = true, crowded
 		}
 		r.pulls = append(r.pulls, next)
+	}
+}
+
+// forget drops the texts of comments on pull requests that are not listed, and, above the limit, these comments, those of
+// the lowest numbers first. The others are kept because a pull request can be reopened, and a host lists only the first
+// of many comments.
+func (r *repository) forget(listed []report.PullRequest) {
+	open := map[int]bool{}
+	for _, one := range listed {
+		open[one.Number] = true
+	}
+	var closed []int
+	for number, one := range r.ours {
+		if !open[number] {
+			closed = append(closed, number)
+			r.ours[number] = report.Comment{ID: one.ID, Thread: one.Thread}
+		}
+	}
+	slices.Sort(closed)
+	for _, number := range closed[:min(len(closed), max(0, len(r.ours)-mostOurs))] {
+		delete(r.ours, number)
 	}
 }
 

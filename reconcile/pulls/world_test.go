@@ -40,6 +40,8 @@ type world struct {
 	more     bool
 	lists    int
 	comments map[int][]report.Comment
+	// searches counts lists of comments.
+	searches int
 	// writes counts written comments, attempts also those that were refused, and uncommented is the error when writing one.
 	writes, attempts int
 	uncommented      error
@@ -175,6 +177,7 @@ func (h host) PullRequests(_ context.Context, base string) ([]report.PullRequest
 }
 
 func (h host) OwnComments(_ context.Context, number int) ([]report.Comment, error) {
+	h.w.searches++
 	all := slices.Clone(h.w.comments[number])
 	return all[:min(len(all), cmp.Or(h.w.mostListed, len(all)))], nil
 }
