@@ -3,6 +3,7 @@ package evaluate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -269,5 +270,60 @@ func TestNothingIsHeld(t *testing.T) {
 	}
 	if diff := cmp.Diff([]v1alpha1.ApprovedPlan{batch}, planned.approvals.approved); diff != "" {
 		t.Errorf("approved (-want +got):\n%s", diff)
+	}
+}
+
+// denying is an API server that denies the deletion of objects whose names have a suffix.
+type denying struct {
+	client.Client
+	suffix string
+}
+
+func (d denying) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	if strings.HasSuffix(o.GetName(), d.suffix) {
+		return errors.New("denied by a webhook")
+	}
+	return d.Client.Delete(ctx, o, opts...)
+}
+
+// TestManyExpiredApprovals are deleted in several reconciles, also those that follow one that cannot be deleted.
+func TestManyExpiredApprovals(t *testing.T) {
+	for name, c := range map[string]struct {
+		denied string
+		// left are the remaining Approvals after each reconcile, and wakes those that request another one.
+		left     []int
+		wakes    []bool
+		warnings int
+	}{
+		"all can be deleted":                     {denied: "none", left: []int{70, 20, 0, 0}, wakes: []bool{true, true, false, false}},
+		"some cannot be deleted":                 {denied: "00", left: []int{71, 22, 2, 2}, wakes: []bool{true, true, false, false}, warnings: 1},
+		"none can be deleted: no reconcile soon": {denied: "", left: []int{120, 120}, wakes: []bool{false, false}, warnings: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var objects []client.Object
+			s := planStep(nodeSync(unchanged))
+			for i := range 120 {
+				objects = append(objects, approvalBy(s, fmt.Sprintf("a%03d", i), func(a *v1alpha1.Approval) { a.Spec.ExpiresAt = metav1.NewTime(s.Now) }))
+			}
+			server := api(t, "", objects...)
+			for i, want := range c.left {
+				s := planStep(nodeSync(unchanged))
+				s.Cached, s.Expire = server, denying{server, c.denied}
+				if err := s.expireApprovals(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				left := &v1alpha1.ApprovalList{}
+				if err := server.List(t.Context(), left); err != nil || len(left.Items) != want {
+					t.Errorf("reconcile %d: %d Approvals left, want %d: %v", i, len(left.Items), want, err)
+				}
+				var wake time.Time
+				if c.wakes[i] {
+					wake = s.Now.Add(time.Second)
+				}
+				if len(s.Notes) != c.warnings || !s.WakeAt.Equal(wake) {
+					t.Errorf("reconcile %d: wakes at %s, want %s; %d warnings", i, s.WakeAt, wake, len(s.Notes))
+				}
+			}
+		})
 	}
 }

@@ -439,6 +439,10 @@ func ReadProof(ctx context.Context, c client.Reader) (approval.Proof, error) {
 	return approval.Prove(policy, binding), nil
 }
 
+// mostExpired limits the Approvals that one reconcile deletes: anyone who may create them can create thousands, and what
+// follows in the reconcile waits meanwhile.
+const mostExpired = 50
+
 // expireApprovals deletes the Approvals that have expired, of whichever NodeSync: one that does not exist any more deletes none.
 func (s *PlanStep) expireApprovals(ctx context.Context) error {
 	if serves, _ := s.ServesApprovals(); !serves {
@@ -448,21 +452,28 @@ func (s *PlanStep) expireApprovals(ctx context.Context) error {
 	if err := s.Cached.List(ctx, all, client.InNamespace(s.Sync.Namespace)); err != nil {
 		return fmt.Errorf("read the Approvals: %w", err)
 	}
-	for i := range all.Items {
-		a := &all.Items[i]
-		if s.Now.Before(approval.ExpiresAt(a)) || !a.DeletionTimestamp.IsZero() {
-			continue
-		}
+	expired := slices.DeleteFunc(all.Items, func(a v1alpha1.Approval) bool {
+		return s.Now.Before(approval.ExpiresAt(&a)) || !a.DeletionTimestamp.IsZero()
+	})
+	var failed *fault.Error
+	deleted, tried := 0, expired[:min(len(expired), mostExpired)]
+	for i := range tried {
+		a := &tried[i]
 		err := s.Expire.Delete(ctx, a, client.Preconditions{UID: &a.UID})
 		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			deleted++
 			continue
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		failed := fault.Classify(fmt.Errorf("delete Approval %s, which has expired: %w", a.Name, err))
-		s.Warn(failed.Reason, failed.Error())
-		return nil // it no longer counts in any case
+		if failed == nil { // it no longer counts in any case
+			failed = fault.Classify(fmt.Errorf("delete Approval %s, which has expired: %w", a.Name, err))
+			s.Warn(failed.Reason, failed.Error())
+		}
+	}
+	if len(expired) > len(tried) && deleted > 0 { // if none could be deleted, the next reconcile is early enough
+		s.WakeBy(s.Now.Add(time.Second))
 	}
 	return nil
 }
