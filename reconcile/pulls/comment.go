@@ -38,11 +38,14 @@ func marked(p *pull) string {
 	return marker(p) + ends + p.text
 }
 
+// oftenRestored is how often in a row a text is restored until this is reported, and done every half an hour only.
+const oftenRestored = 2
+
 // comment writes the comment on a pull request, if another text stands there: that of an earlier plan, or what somebody has
 // made of it.
 func (f *Follower) comment(ctx context.Context, p *pull) {
 	whole, now := marked(p), f.Now()
-	if p.text == "" || p.written == whole && now.Before(p.writtenAt.Add(again<<min(p.restored, 5)-again)) {
+	if p.text == "" || p.written == whole && now.Before(p.writtenAt.Add(again<<min(p.restored, oftenRestored)-again)) {
 		p.commentAt = time.Time{}
 		return
 	}
@@ -63,6 +66,10 @@ func (f *Follower) comment(ctx context.Context, p *pull) {
 		return
 	}
 	p.uncommented, p.refused, p.commentAt = "", 0, time.Time{}
+	if p.restored >= oftenRestored {
+		p.uncommented = fmt.Sprintf("the comment on pull request %d was changed or deleted several times, by a user or by the host: "+
+			"trust the commit status, not the comment", p.Number)
+	}
 }
 
 func (f *Follower) write(ctx context.Context, p *pull, whole string) error {

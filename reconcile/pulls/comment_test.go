@@ -83,21 +83,30 @@ func TestAnEditedCommentIsRestored(t *testing.T) {
 	}
 }
 
-// TestAHostThatRewritesLate, after it has answered, has a text written the more seldom the longer it does so.
+// TestAHostThatRewritesLate, after it has answered, has a text restored every half an hour, and that is reported until the host
+// keeps it.
 func TestAHostThatRewritesLate(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{Comment: true})
 	w.keepsLate = strings.ToUpper
 	w.pull(1, "a", "ann", false)
 	w.after(24 * time.Hour)
-	if w.writes < 4 || w.writes > 10 {
+	if w.writes < 40 || w.writes > 50 {
 		t.Errorf("%d writes in a day", w.writes)
 	}
+	const again = "unlisted: the comment on pull request 1 was changed or deleted several times, by a user or by the host: " +
+		"trust the commit status, not the comment"
+	equal(t, "said", []string{"a success no change", again}, w.said())
 	before := w.writes
 	w.pull(1, "b", "ann", false)
 	w.after(2 * time.Minute)
 	if w.writes != before+1 {
 		t.Errorf("%d writes of another text", w.writes-before)
 	}
+	w.after(time.Hour)
+	equal(t, "said", []string{"b success no change", again}, w.said())
+	w.keepsLate = w.keeps
+	w.after(time.Hour)
+	equal(t, "said once it is kept", []string{"b success no change"}, w.said())
 }
 
 // TestACommentThatIsNotListed, as there are too many others, is found by what is kept of it.
