@@ -104,7 +104,7 @@ func (f *Follower) write(ctx context.Context, p *pull, whole string) error {
 // find is our comment as the host has it now, by what is known of it, or else by its marker; it has no ID if there is none.
 func find(ctx context.Context, reviewer report.Reviewer, p *pull) (report.Comment, error) {
 	if known := p.of.ours[p.Number]; known.ID != 0 {
-		if there, err := reviewer.OwnComment(ctx, p.Number, known); err != nil || there.ID != 0 {
+		if there, err := reviewer.OwnComment(ctx, p.Number, known); err != nil || there.ID != 0 && !ofAnother(p, there.Body) {
 			return there, err
 		}
 	}
@@ -116,6 +116,13 @@ func find(ctx context.Context, reviewer report.Reviewer, p *pull) (report.Commen
 		return all[i], nil
 	}
 	return report.Comment{}, nil
+}
+
+// ofAnother reports whether a comment has the marker of another pull request or NodeSync: a host that was restored from a
+// backup gives the same ID to another comment.
+func ofAnother(p *pull, body string) bool {
+	marked := strings.HasPrefix(body, "[plumbline:") || strings.HasPrefix(body, "<!-- plumbline:")
+	return marked && !strings.HasPrefix(body, marker(p))
 }
 
 // alike reports whether two texts differ by the ends of lines only, which hosts change.

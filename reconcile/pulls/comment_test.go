@@ -127,6 +127,23 @@ func TestACommentThatIsNotListed(t *testing.T) {
 	}
 }
 
+// TestACommentOfAnother is not overwritten, if a host that was restored from a backup has given it the ID of ours.
+func TestACommentOfAnother(t *testing.T) {
+	w := newWorld(t, v1alpha1.PullRequests{Comment: true})
+	w.pull(1, "a", "ann", false)
+	w.after(5 * time.Minute)
+	if len(w.comments[1]) != 1 {
+		t.Fatalf("comments: %v", w.comments[1])
+	}
+	const other = "<!-- plumbline:00000000000000000000000000000000: --> the plan of another NodeSync"
+	w.comments[1][0].Body = other
+	w.pull(1, "b", "ann", false)
+	w.after(15 * time.Minute)
+	if got := w.comments[1]; len(got) != 2 || got[0].Body != other || !strings.Contains(got[1].Body, "`b`") {
+		t.Errorf("%d comments: %v", len(got), got)
+	}
+}
+
 // TestAReopenedPullRequest has its comment of before, even if too many others precede it, and it is not searched.
 func TestAReopenedPullRequest(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{Comment: true})

@@ -29,7 +29,7 @@ func (r *repository) settle(listed []report.PullRequest, now time.Time) {
 			if i >= 2*most && next.word.State == "" {
 				continue
 			}
-			next.waits, next.word = true, crowded
+			next.waits, next.word, next.uncommented = true, crowded, ""
 		}
 		r.pulls = append(r.pulls, next)
 	}
