@@ -67,14 +67,14 @@ func (r *Rollouts) renew(ctx context.Context) {
 	m := r.Memory
 	switch {
 	case r.Before == nil || r.Before.SettlesAt == nil:
-		m.expected, m.answered, m.forgot, m.compared = nil, false, false, time.Time{}
+		m.expected, m.answered, m.forgot, m.compared = nil, false, 0, time.Time{}
 	case !r.Now.Before(r.Before.SettlesAt.Time):
-		m.forgot = false
+		m.forgot = r.recall(ctx)
 		if m.expected = r.stillExpected(ctx); len(m.expected) == 0 {
 			m.answered = false
 		}
 	default:
-		m.forgot = (m.forgot || !m.looked && r.Said.Settling(r.Now)) && !r.recall(ctx)
+		m.forgot = r.recall(ctx)
 	}
 }
 
@@ -124,18 +124,40 @@ func (r *Rollouts) unfound(claims []*plan.NodeClaim) string {
 		english.Plural(n, "node is", "nodes are"), strings.Join(slices.Sorted(maps.Keys(why)), ", "), english.PluralWord(n, "it", "them"))
 }
 
-// recall finds the NodeClaims that were expected before a restart, and reports whether it could.
-func (r *Rollouts) recall(ctx context.Context) bool {
-	claims := r.claims(func(c *plan.NodeClaim) bool {
+// forgets reports whether it is unknown, after a restart, which NodeClaims AWS had reported as outdated.
+func (r *Rollouts) forgets() bool {
+	return r.Memory.forgot > 0 || !r.Memory.looked && r.Said != nil && r.Said.SettlesAt != nil
+}
+
+// recall finds, after a restart, the NodeClaims that were expected before, and returns of how many this is still unknown.
+// An instance that EC2 no longer has is no reason to wait: Karpenter deletes its NodeClaim.
+func (r *Rollouts) recall(ctx context.Context) (unknown int) {
+	m := r.Memory
+	if !r.forgets() || r.EC2 == nil {
+		return 0
+	}
+	claims := r.rolling()
+	found, expected := r.differing(ctx, claims), map[types.UID][]string{}
+	maps.Copy(expected, m.expected)
+	for _, c := range claims {
+		switch reasons, known := found[c.UID]; {
+		case len(reasons) > 0:
+			expected[c.UID] = reasons
+		case known || m.instances.gone[c.ProviderID]:
+			delete(expected, c.UID)
+		default:
+			unknown++
+		}
+	}
+	m.expected, m.answered = expected, len(expected) > 0
+	return unknown
+}
+
+// rolling returns the NodeClaims of the NodePools that the rollout changes.
+func (r *Rollouts) rolling() []*plan.NodeClaim {
+	return r.claims(func(c *plan.NodeClaim) bool {
 		return r.Before.Changes(c.Pool) && slices.ContainsFunc(r.Pools, func(p Pool) bool { return p.Name == c.Pool })
 	})
-	found := r.differing(ctx, claims)
-	if len(found) < len(claims) {
-		return false
-	}
-	maps.DeleteFunc(found, func(_ types.UID, reasons []string) bool { return len(reasons) == 0 })
-	r.Memory.expected, r.Memory.answered = found, len(found) > 0
-	return true
 }
 
 // claims returns the NodeClaims with an instance for which wanted is true.

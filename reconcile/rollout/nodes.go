@@ -81,7 +81,7 @@ type EC2 interface {
 }
 
 const (
-	// maxAsked is the maximum number of instances that EC2 is asked about, which is one request.
+	// maxAsked is the maximum number of instances that EC2 is asked about for the inputs, which is one request.
 	maxAsked = 100
 	// maxInputs is the maximum number of inputs in the status, and maxInput the maximum number of bytes of each side of
 	// one.
@@ -91,6 +91,8 @@ const (
 // instanceMemory is what EC2 has reported about outdated instances, by provider ID.
 type instanceMemory struct {
 	running map[string]plan.Running
+	// gone are those that EC2 has not returned.
+	gone map[string]bool
 	// refused is why there is no answer about the others, and asked is when EC2 was last asked.
 	refused string
 	asked   time.Time
@@ -98,7 +100,8 @@ type instanceMemory struct {
 
 // inputs returns the differences that have outdated nodes, each once, by pool and reason.
 func (r *Rollouts) inputs(ctx context.Context, outdated []plan.Outdated) []v1alpha1.DriftInput {
-	r.askInstances(ctx, instanceIDs(outdated))
+	ids := instanceIDs(outdated)
+	r.askInstances(ctx, ids[:min(len(ids), maxAsked)])
 	is := map[v1alpha1.DriftInput]bool{}
 	for _, o := range outdated {
 		is[r.inputOf(o)] = true
@@ -145,7 +148,7 @@ func (r *Rollouts) askInstances(ctx context.Context, ids []string) {
 	known := &r.Memory.instances
 	query := cloud.Query{}
 	for _, id := range ids {
-		if _, answered := known.running[id]; !answered && len(known.running)+len(query.ProviderIDs) < maxAsked {
+		if _, answered := known.running[id]; !answered {
 			query.ProviderIDs = append(query.ProviderIDs, id)
 		}
 	}
@@ -164,10 +167,16 @@ func (r *Rollouts) askInstances(ctx context.Context, ids []string) {
 	for _, i := range instances {
 		known.running[i.ProviderID()] = plan.Running{Subnet: i.Subnet, SecurityGroups: i.SecurityGroups, Reservation: i.Reservation}
 	}
-	switch missing := slices.ContainsFunc(query.ProviderIDs, func(id string) bool { _, answered := known.running[id]; return !answered }); {
+	known.gone = map[string]bool{}
+	for _, id := range query.ProviderIDs {
+		if _, answered := known.running[id]; !answered && err == nil {
+			known.gone[id] = true
+		}
+	}
+	switch {
 	case err != nil:
 		known.refused = strings.TrimSuffix(err.Error(), "\n")
-	case missing:
+	case len(known.gone) > 0:
 		known.refused = "EC2 does not return its instance"
 	}
 	if known.refused != "" {

@@ -129,8 +129,8 @@ type Seen struct {
 	// Late is the revision that has outdated all of these nodes that the Changes do not, though none was known when it was
 	// written, and LateFrom the one that was applied before it; both are empty if there is none.
 	Late, LateFrom string
-	// Forgot reports whether it is not known, after a restart, which nodes AWS has reported as outdated.
-	Forgot bool
+	// Forgot is, after a restart, of how many nodes it is unknown whether AWS had reported them as outdated.
+	Forgot int
 	// Settled reports whether all nodes that AWS has reported as outdated are gone, and there are no others.
 	Settled bool
 }
@@ -172,10 +172,10 @@ func (s Seen) withUnknown(before *v1alpha1.Rollout, outdated int32) int32 {
 	if before.Revision != "" && len(s.Changes.Unhashed) == 0 { // otherwise the Changes count these
 		outdated += int32(len(s.Unknown))
 	}
-	if s.awaits() || s.Forgot {
-		outdated = max(outdated, before.Outdated)
+	if s.awaits() {
+		return max(outdated, before.Outdated)
 	}
-	return outdated
+	return max(outdated, min(before.Outdated, outdated+int32(s.Forgot)))
 }
 
 // pools returns the NodePools that the revision of a rollout changes. If the revision is new, pools of the previous one
@@ -208,7 +208,7 @@ func (s Seen) pools(before, of *v1alpha1.Rollout) []string {
 
 // commits reports whether the commit of a rollout has outdated any node that does not match, or may have.
 func (s Seen) commits(of *v1alpha1.Rollout) bool {
-	return s.Changes.Any() || s.Excess > 0 || len(s.Unknown) > 0 || slices.ContainsFunc(s.Outdated, func(o plan.Outdated) bool { return !uncommitted(of, o) })
+	return s.Changes.Any() || s.Excess > 0 || s.Forgot > 0 || len(s.Unknown) > 0 || slices.ContainsFunc(s.Outdated, func(o plan.Outdated) bool { return !uncommitted(of, o) })
 }
 
 // uncommitted reports whether no commit has outdated a node: AWS's answer has changed, for example for an alias, and

@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -217,69 +218,136 @@ func TestANodeThatMatchesAgainIsNotOfTheRollout(t *testing.T) {
 	}
 }
 
-// inSubnets is an EC2 that returns the subnet of each instance.
-type inSubnets map[string]string
+// inSubnets is an EC2 that returns the subnet of each instance that it has.
+type inSubnets struct {
+	of  map[string]string
+	err error
+}
 
-func (s inSubnets) TerminationProtected(context.Context, string) (bool, error) { return false, nil }
+func (s *inSubnets) TerminationProtected(context.Context, string) (bool, error) { return false, nil }
 
-func (s inSubnets) Instances(_ context.Context, query cloud.Query) (found []cloud.Instance, err error) {
+func (s *inSubnets) Instances(_ context.Context, query cloud.Query) (found []cloud.Instance, err error) {
 	for _, id := range query.ProviderIDs {
 		instance := strings.TrimPrefix(id, "aws:///a/")
-		found = append(found, cloud.Instance{ID: instance, Zone: "a", Subnet: s[instance], SecurityGroups: []string{"sg-1"}})
+		if subnet := s.of[instance]; subnet != "" && s.err == nil {
+			found = append(found, cloud.Instance{ID: instance, Zone: "a", Subnet: subnet, SecurityGroups: []string{"sg-1"}})
+		}
 	}
-	return found, nil
+	return found, s.err
+}
+
+// unmarked is a rollout of other subnets, in a cluster in which Karpenter marks no node as drifted.
+type unmarked struct {
+	*testing.T
+
+	now      time.Time
+	ec2      *inSubnets
+	claims   []plan.NodeClaim
+	class    *plan.Object
+	pools    []rollout.Pool
+	revision string
+	memory   *rollout.Memory
+	status   v1alpha1.NodeSyncStatus
+}
+
+func newUnmarked(t *testing.T) *unmarked {
+	t.Helper()
+	u := &unmarked{
+		T: t, now: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), pools: []rollout.Pool{pool("a")}, revision: "main@sha1:2", memory: &rollout.Memory{},
+		ec2: &inSubnets{of: map[string]string{"i-1": "subnet-0001", "i-2": "subnet-0002"}}, class: resolvedSubnet(2, "subnet-0001"),
+	}
+	u.claims = []plan.NodeClaim{u.claim("1", "a"), u.claim("2", "a")}
+	return u
+}
+
+func (u *unmarked) claim(name, pool string) plan.NodeClaim {
+	return plan.NodeClaim{Name: name, UID: types.UID(name), Pool: pool, Class: "default", ProviderID: "aws:///a/i-" + name, Created: u.now}
+}
+
+// resolvedSubnet returns an EC2NodeClass whose status is for generation 2.
+func resolvedSubnet(generation int64, subnet string) *plan.Object {
+	var conditions []any
+	for _, kind := range []string{"AMIsReady", "SubnetsReady", "SecurityGroupsReady"} {
+		conditions = append(conditions, map[string]any{"type": kind, "status": "True", "observedGeneration": int64(2), "reason": kind, "message": "", "lastTransitionTime": "2026-11-24T12:00:00Z"})
+	}
+	return plan.NewObject(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "karpenter.k8s.aws/v1", "kind": render.EC2NodeClass, "metadata": map[string]any{"name": "default", "generation": generation, "resourceVersion": fmt.Sprint(generation, subnet)},
+		"status": map[string]any{"subnets": []any{map[string]any{"id": subnet, "zone": "a"}}, "securityGroups": []any{map[string]any{"id": "sg-1"}}, "conditions": conditions},
+	}})
+}
+
+func (u *unmarked) look(what string, after time.Duration, changes []plan.Change, want string) {
+	u.Helper()
+	u.now = u.now.Add(after)
+	live := plan.Live{NodeClaims: u.claims, Objects: map[render.Ref]*plan.Object{{Kind: render.EC2NodeClass, Name: "default"}: u.class}}
+	r := rollout.Rollouts{
+		Live: live, Pools: u.pools, Before: u.status.Rollout, Said: u.status.Rollout, Changes: changes, EC2: func(context.Context) (rollout.EC2, error) { return u.ec2, nil },
+		Revision: u.revision, Now: u.now, Memory: u.memory, Events: &spoken{},
+	}
+	r.Begin(&u.status)
+	r.Before = u.status.Rollout
+	u.status.Rollout = r.Look(u.Context())
+	got := "over"
+	if u.status.Rollout != nil {
+		got = rollout.Replaced(*u.status.Rollout)
+	}
+	if got != want {
+		u.Errorf("%s: %s, want %s: %+v", what, got, want, u.status.Rollout)
+	}
+}
+
+// restarts forgets what only the daemon knows.
+func (u *unmarked) restarts() { u.memory = &rollout.Memory{} }
+
+func (u *unmarked) reports(words string) {
+	u.Helper()
+	if !strings.Contains(u.status.Rollout.Message, words) {
+		u.Errorf("message: %q, want %q", u.status.Rollout.Message, words)
+	}
 }
 
 // TestOutdatedNodesThatKarpenterDoesNotFind stay outdated while EC2 reports so, after the time that Karpenter needs and
-// after a restart.
+// after a restart at any time.
 func TestOutdatedNodesThatKarpenterDoesNotFind(t *testing.T) {
-	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
-	claim := func(name string) plan.NodeClaim {
-		return plan.NodeClaim{Name: name, UID: types.UID(name), Pool: "a", Class: "default", ProviderID: "aws:///a/i-" + name, Created: now}
+	const one, unfound = "0 of 1 nodes replaced", "EC2 reports that 1 node is outdated (SubnetDrift), but Karpenter has not marked"
+	u := newUnmarked(t)
+	changes := otherSubnets(t, u.claims).Changes
+	u.look("with the commit", 0, changes, one)
+	u.restarts()
+	u.class = resolvedSubnet(3, "subnet-0001")
+	u.look("after a restart, before Karpenter has resolved the class", time.Second, nil, one)
+	u.class = resolvedSubnet(2, "subnet-0002")
+	u.look("after a restart", time.Minute, nil, one)
+	u.look("Karpenter does not look at its nodes", rollout.Settles, nil, one)
+	u.reports(unfound)
+	u.look("nor later", 3*rollout.Settles, nil, one)
+	u.restarts()
+	u.ec2.err = errors.New("denied")
+	u.look("after another restart, while EC2 does not answer", time.Second, nil, one)
+	u.reports("unknown since a restart of plumbline whether 2 nodes are outdated: denied")
+	u.ec2.err = nil
+	u.look("when EC2 answers", time.Minute, nil, one)
+	u.reports(unfound)
+	u.ec2.of["i-1"] = "subnet-0002"
+	u.look("its instance matches", rollout.Settles, nil, "over")
+}
+
+// TestARestartWithManyNodes: each is compared with EC2, and an instance that EC2 no longer has does not keep the rollout
+// pending.
+func TestARestartWithManyNodes(t *testing.T) {
+	const one = "0 of 1 nodes replaced"
+	u := newUnmarked(t)
+	changes := otherSubnets(t, u.claims).Changes
+	for i := 10; i < 160; i++ {
+		u.claims = append(u.claims, u.claim(fmt.Sprint(i), "a"))
+		u.ec2.of[fmt.Sprintf("i-%d", i)] = "subnet-0002"
 	}
-	claims := []plan.NodeClaim{claim("1"), claim("2")}
-	made := otherSubnets(t, claims)
-	ec2 := inSubnets{"i-1": "subnet-0001", "i-2": "subnet-0002"}
-	resolved := func(generation int64, subnet string) *plan.Object {
-		var conditions []any
-		for _, kind := range []string{"AMIsReady", "SubnetsReady", "SecurityGroupsReady"} {
-			conditions = append(conditions, map[string]any{"type": kind, "status": "True", "observedGeneration": int64(2), "reason": kind, "message": "", "lastTransitionTime": "2026-11-24T12:00:00Z"})
-		}
-		return plan.NewObject(&unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "karpenter.k8s.aws/v1", "kind": render.EC2NodeClass, "metadata": map[string]any{"name": "default", "generation": generation, "resourceVersion": fmt.Sprint(generation, subnet)},
-			"status": map[string]any{"subnets": []any{map[string]any{"id": subnet, "zone": "a"}}, "securityGroups": []any{map[string]any{"id": "sg-1"}}, "conditions": conditions},
-		}})
-	}
-	memory := &rollout.Memory{}
-	var status v1alpha1.NodeSyncStatus
-	look := func(what string, after time.Duration, class *plan.Object, changes []plan.Change, want string) {
-		t.Helper()
-		now = now.Add(after)
-		live := plan.Live{NodeClaims: claims, Objects: map[render.Ref]*plan.Object{{Kind: render.EC2NodeClass, Name: "default"}: class}}
-		r := rollout.Rollouts{
-			Live: live, Pools: []rollout.Pool{pool("a")}, Before: status.Rollout, Said: status.Rollout, Changes: changes, EC2: func(context.Context) (rollout.EC2, error) { return ec2, nil },
-			Revision: "main@sha1:2", Now: now, Memory: memory, Events: &spoken{},
-		}
-		r.Begin(&status)
-		r.Before = status.Rollout
-		status.Rollout = r.Look(t.Context())
-		got := "over"
-		if status.Rollout != nil {
-			got = rollout.Replaced(*status.Rollout)
-		}
-		if got != want {
-			t.Errorf("%s: %s, want %s: %+v", what, got, want, status.Rollout)
-		}
-	}
-	look("with the commit", 0, resolved(2, "subnet-0001"), made.Changes, "0 of 1 nodes replaced")
-	memory = &rollout.Memory{}
-	look("after a restart, before Karpenter has resolved the class", time.Second, resolved(3, "subnet-0001"), nil, "0 of 1 nodes replaced")
-	look("after a restart", time.Minute, resolved(2, "subnet-0002"), nil, "0 of 1 nodes replaced")
-	look("Karpenter does not look at its nodes", rollout.Settles, resolved(2, "subnet-0002"), nil, "0 of 1 nodes replaced")
-	if words := status.Rollout.Message; !strings.Contains(words, "EC2 reports that 1 node is outdated (SubnetDrift), but Karpenter has not marked") {
-		t.Errorf("message: %s", words)
-	}
-	look("nor later", 3*rollout.Settles, resolved(2, "subnet-0002"), nil, "0 of 1 nodes replaced")
-	ec2["i-1"] = "subnet-0002"
-	look("its instance matches", rollout.Settles, resolved(2, "subnet-0002"), nil, "over")
+	u.look("with the commit", 0, changes, one)
+	u.class = resolvedSubnet(2, "subnet-0002")
+	u.look("Karpenter does not look at its nodes", rollout.Settles, nil, one)
+	delete(u.ec2.of, "i-77")
+	u.restarts()
+	u.look("after a restart", time.Second, nil, one)
+	u.ec2.of["i-1"] = "subnet-0002"
+	u.look("its instance matches", rollout.Settles, nil, "over")
 }

@@ -43,9 +43,10 @@ type Memory struct {
 	// last compared with EC2.
 	answered, whole bool
 	compared        time.Time
-	// looked is true after the first look. forgot is true after a restart, until the NodeClaims that were expected
-	// before it are known again.
-	looked, forgot bool
+	// looked is true after the first look. forgot is, after a restart, of how many NodeClaims it is unknown whether
+	// AWS had reported them as outdated.
+	looked bool
+	forgot int
 	// bare contains the last written definitions without NodeClaims, and began is when the first look was.
 	bare  bare
 	began time.Time
@@ -164,7 +165,7 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	})
 	r.Outdated, r.Unknown = outdatedPools(next, matched.Outdated), len(matched.Unresolved)+len(matched.Unknown) > 0
 	r.Memory.looked = true
-	if !r.Memory.forgot {
+	if r.Memory.forgot == 0 {
 		r.Memory.instances.forget(matched.Outdated)
 	}
 	r.Restored = r.Memory.remembered.follow(r, next, matched.Outdated)
@@ -366,6 +367,9 @@ func (r *Rollouts) unanswered(of v1alpha1.Rollout, matched plan.Matched) string 
 	}
 	if len(matched.Unknown) > 0 && of.Revision != "" {
 		return fmt.Sprintf("unknown whether NodeClaim %s is up to date, because it has no hash for Karpenter to compare: delete it to have Karpenter replace it", finding.Few(matched.Unknown, ", "))
+	}
+	if refused := r.Memory.instances.refused; r.Memory.forgot > 0 && refused != "" {
+		return fmt.Sprintf("unknown since a restart of plumbline whether %s outdated: %s", english.Plural(r.Memory.forgot, "node is", "nodes are"), refused)
 	}
 	if of.Outdated == 0 && of.SettlesAt != nil {
 		return fmt.Sprintf("Karpenter queries AWS for other outdated nodes until %s", plan.ClockTime(of.SettlesAt.Time, r.Now))
