@@ -28,11 +28,16 @@ func (r *Rollouts) expect(ctx context.Context, changes Outdating, found []plan.O
 		maps.Copy(expected, r.Memory.expected)
 		r.Memory.expected, r.Memory.answered = expected, r.Memory.answered || len(changes.Expected) > 0
 	}
+	found, there := r.withExpected(found)
+	return found, r.Memory.answered && r.Memory.whole && !there
+}
+
+// withExpected adds to outdated NodeClaims those that are expected, and reports whether any of these exists.
+func (r *Rollouts) withExpected(found []plan.Outdated) (all []plan.Outdated, there bool) {
 	known := map[types.UID]bool{}
 	for _, o := range found {
 		known[o.Claim.UID] = true
 	}
-	there := false
 	for i := range r.Live.NodeClaims {
 		c := &r.Live.NodeClaims[i]
 		reasons := r.Memory.expected[c.UID]
@@ -42,7 +47,7 @@ func (r *Rollouts) expect(ctx context.Context, changes Outdating, found []plan.O
 		}
 	}
 	slices.SortFunc(found, func(a, b plan.Outdated) int { return cmp.Compare(a.Claim.Name, b.Claim.Name) })
-	return found, r.Memory.answered && r.Memory.whole && !there
+	return found, there
 }
 
 // supersede drops what was expected from selectors that are written again, for example by a revert: AWS's answer for

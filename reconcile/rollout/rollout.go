@@ -131,6 +131,8 @@ type Seen struct {
 	Late, LateFrom string
 	// Forgot is, after a restart, of how many nodes it is unknown whether AWS had reported them as outdated.
 	Forgot int
+	// Expected reports whether AWS has reported nodes as outdated that Karpenter has not marked in time.
+	Expected bool
 	// Settled reports whether all nodes that AWS has reported as outdated are gone, and there are no others.
 	Settled bool
 }
@@ -179,7 +181,7 @@ func (s Seen) withUnknown(before *v1alpha1.Rollout, outdated int32) int32 {
 }
 
 // pools returns the NodePools that the revision of a rollout changes. If the revision is new, pools of the previous one
-// remain whose nodes it has outdated and that are not replaced yet.
+// remain in which it has outdated nodes that are not replaced yet, or may have.
 func (s Seen) pools(before, of *v1alpha1.Rollout) []string {
 	if of.Revision == "" {
 		return nil
@@ -195,6 +197,8 @@ func (s Seen) pools(before, of *v1alpha1.Rollout) []string {
 		return nil // a rollout of unknown pools continues
 	case before.Revision == of.Revision:
 		all = append(all, before.Pools...)
+	case s.Forgot > 0:
+		all = append(all, before.Pools...) // it is unknown yet which of their nodes it has outdated
 	default:
 		for _, o := range s.Outdated {
 			if slices.Contains(before.Pools, o.Claim.Pool) {
@@ -234,7 +238,7 @@ func (s Seen) settlesAt(before, of *v1alpha1.Rollout, outdated int32) *metav1.Ti
 	case of.Revision != "" && asks:
 		until := metav1.NewTime(s.Now.Add(Settles)).Rfc3339Copy()
 		return &until
-	case before.Settling(s.Now):
+	case before.Settling(s.Now), before != nil && (s.Expected || s.Forgot > 0):
 		return before.SettlesAt.DeepCopy()
 	}
 	return of.SettlesAt

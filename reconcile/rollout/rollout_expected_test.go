@@ -261,7 +261,7 @@ func newUnmarked(t *testing.T) *unmarked {
 }
 
 func (u *unmarked) claim(name, pool string) plan.NodeClaim {
-	return plan.NodeClaim{Name: name, UID: types.UID(name), Pool: pool, Class: "default", ProviderID: "aws:///a/i-" + name, Created: u.now}
+	return plan.NodeClaim{Name: name, UID: types.UID(name), Pool: pool, Class: "default", ProviderID: "aws:///a/i-" + name, Image: "ami-1", Created: u.now}
 }
 
 // resolvedSubnet returns an EC2NodeClass whose status is for generation 2.
@@ -350,4 +350,45 @@ func TestARestartWithManyNodes(t *testing.T) {
 	u.look("after a restart", time.Second, nil, one)
 	u.ec2.of["i-1"] = "subnet-0002"
 	u.look("its instance matches", rollout.Settles, nil, "over")
+}
+
+// TestAnotherCommitKeepsNodesThatKarpenterDoesNotFind: it is no success while EC2 reports the nodes of the previous one
+// as outdated, after a restart neither, and these stay nodes of a commit.
+func TestAnotherCommitKeepsNodesThatKarpenterDoesNotFind(t *testing.T) {
+	const one, two = "0 of 1 nodes replaced", "0 of 2 nodes replaced"
+	drains := []plan.Change{{Ref: render.Ref{Kind: render.NodePool, Name: "b"}, Action: plan.Update, Effect: plan.EffectDrain, Nodes: 1}}
+	for name, c := range map[string]struct {
+		// after is when the other commit comes, and restarts reports whether the daemon restarts before it.
+		after    time.Duration
+		restarts bool
+	}{
+		"after the time that Karpenter needs":               {after: rollout.Settles},
+		"after the time that Karpenter needs, with restart": {after: rollout.Settles, restarts: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := newUnmarked(t)
+			u.pools = append(u.pools, pool("b"))
+			u.look("with the commit", 0, otherSubnets(t, u.claims).Changes, one)
+			u.class = resolvedSubnet(2, "subnet-0002")
+			u.look("Karpenter does not look", c.after, nil, one)
+			if c.restarts {
+				u.restarts()
+			}
+			u.revision = "main@sha1:3"
+			u.look("with another commit", time.Second, drains, two)
+			if got := u.status.Rollout; !got.Changes("a") || got.Revision != u.revision {
+				t.Errorf("the nodes of the previous commit belong to none: %+v", got)
+			}
+			u.look("the node of the second commit is gone", time.Second, nil, "1 of 2 nodes replaced")
+			u.restarts()
+			u.look("after a restart", 2*rollout.Settles, nil, "1 of 2 nodes replaced")
+			u.claims[0].Drifted, u.claims[0].DriftReason = true, "SubnetDrift"
+			u.look("Karpenter finds it", time.Second, nil, "1 of 2 nodes replaced")
+			if got := u.status.Rollout; len(got.Inputs) > 0 {
+				t.Errorf("when Karpenter has found it: %+v", got)
+			}
+			u.claims = u.claims[1:]
+			u.look("it is gone", time.Second, nil, "over")
+		})
+	}
 }

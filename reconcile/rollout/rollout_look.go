@@ -119,6 +119,10 @@ func (r *Rollouts) Begin(status *v1alpha1.NodeSyncStatus) bool {
 	}
 	seen.Matched = r.match(true)
 	seen.Late, seen.LateFrom = r.knownLate(slices.DeleteFunc(slices.Clone(seen.Outdated), func(o plan.Outdated) bool { return slices.Contains(seen.Pools, o.Claim.Pool) }))
+	seen.Outdated, seen.Expected = r.withExpected(seen.Outdated)
+	if r.Before != nil && r.forgets() {
+		seen.Forgot = len(r.rolling())
+	}
 	status.Rollout = Roll(r.Before, seen)
 	return true
 }
@@ -161,7 +165,7 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	short, full := staticOf(r.Pools, Present(r.Live.NodeClaims, r.Lost))
 	next := Roll(r.Before, Seen{
 		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated), Short: short, Full: full,
-		Pools: changedPools(r.Changes, r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now, Settled: settled, Forgot: r.Memory.forgot, Late: late, LateFrom: from,
+		Pools: changedPools(r.Changes, r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now, Expected: len(r.Memory.expected) > 0, Settled: settled, Forgot: r.Memory.forgot, Late: late, LateFrom: from,
 	})
 	r.Outdated, r.Unknown = outdatedPools(next, matched.Outdated), len(matched.Unresolved)+len(matched.Unknown) > 0
 	r.Memory.looked = true
