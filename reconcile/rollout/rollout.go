@@ -197,7 +197,7 @@ func (s Seen) pools(before, of *v1alpha1.Rollout) []string {
 		return nil // a rollout of unknown pools continues
 	case before.Revision == of.Revision:
 		all = append(all, before.Pools...)
-	case s.Forgot > 0:
+	case before.Settling(s.Now) || s.Forgot > 0 || len(s.Unresolved) > 0:
 		all = append(all, before.Pools...) // it is unknown yet which of their nodes it has outdated
 	default:
 		for _, o := range s.Outdated {

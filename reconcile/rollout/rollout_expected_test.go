@@ -362,8 +362,10 @@ func TestAnotherCommitKeepsNodesThatKarpenterDoesNotFind(t *testing.T) {
 		after    time.Duration
 		restarts bool
 	}{
-		"after the time that Karpenter needs":               {after: rollout.Settles},
+		"after the time that Karpenter needs": {after: rollout.Settles},
+		"within it":                           {after: time.Minute},
 		"after the time that Karpenter needs, with restart": {after: rollout.Settles, restarts: true},
+		"within it, with a restart":                         {after: time.Minute, restarts: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUnmarked(t)

@@ -517,3 +517,26 @@ func TestARolloutNamesAllBudgetsThatBlockIt(t *testing.T) {
 		})
 	}
 }
+
+// TestAnotherCommitKeepsThePoolsOfTheFirst while it is unknown which of their nodes that one has outdated.
+func TestAnotherCommitKeepsThePoolsOfTheFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		upTo       bool
+		at         int64
+		unresolved []string
+		want       []string
+	}{
+		"while AWS decides":                 {upTo: true, at: 100, want: []string{"a", "b"}},
+		"when AWS has decided":              {upTo: true, at: 400, want: []string{"b"}},
+		"while Karpenter resolves the AMIs": {at: 100, unresolved: []string{"default"}, want: []string{"a", "b"}},
+		"when all are replaced":             {at: 100, want: []string{"b"}},
+	} {
+		first := rollout.Roll(nil, rollout.Seen{Changes: outdating(c.upTo, "1"), Pools: []string{"a"}, Revision: "r1", Now: time.Unix(1, 0)})
+		second := rollout.Roll(first, rollout.Seen{
+			Changes: outdating(false, "2"), Matched: plan.Matched{Unresolved: c.unresolved}, Pools: []string{"b"}, Revision: "r2", Now: time.Unix(c.at, 0),
+		})
+		if diff := cmp.Diff(c.want, second.Pools); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
