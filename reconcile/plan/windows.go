@@ -106,14 +106,15 @@ func (m *maker) freeze(p *Plan) {
 }
 
 // reverts returns the NodePools in which a Change reverts one that Karpenter is rolling out: nodes that Karpenter has
-// not replaced yet stay. Another pool of the same class may have a rollout of its own, which is not reverted.
+// not replaced yet stay. Another pool of the same class may have a rollout of its own, which is not reverted. A revert of
+// a revert is none, during one freeze: it is the change that the freeze has stopped.
 func (m *maker) reverts(c *Change) []string {
 	if c.UpTo {
 		return nil
 	}
 	var pools []string
 	for _, n := range m.claims()[c.Ref] {
-		if n.Drifted && !n.Deleting && slices.Contains(c.DriftReasons, n.DriftReason) && !slices.Contains(c.touched, n.UID) {
+		if n.Drifted && !n.Deleting && slices.Contains(c.DriftReasons, n.DriftReason) && !slices.Contains(c.touched, n.UID) && !m.policy.TurnedBack[n.Pool] {
 			pools = append(pools, n.Pool)
 		}
 	}

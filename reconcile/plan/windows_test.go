@@ -150,16 +150,24 @@ func TestARevertDoesNotWait(t *testing.T) {
 	for name, test := range map[string]struct {
 		rolled int
 		braked bool
-		want   string
+		// entry is the recorded rollout of the pool.
+		entry v1alpha1.PoolRollout
+		want  string
 	}{
 		"amid the rollout":               {rolled: 2, want: "Update"},
 		"amid one that the freeze stops": {rolled: 2, braked: true, want: "Update"},
 		"after it":                       {rolled: 5, want: "Wait"},
+		"of a revert":                    {rolled: 2, entry: v1alpha1.PoolRollout{Pool: "a", DespiteFreeze: true}, want: "Wait"},
+		"of one in another pool":         {rolled: 2, entry: v1alpha1.PoolRollout{Pool: "b", DespiteFreeze: true}, want: "Update"},
+		"a revert that is not written":   {rolled: 2, entry: v1alpha1.PoolRollout{Pool: "a", DespiteFreeze: true, Reverting: true}, want: "Update"},
+		"of what a person has resumed":   {rolled: 2, entry: v1alpha1.PoolRollout{Pool: "a", DespiteFreeze: true, ResumedAt: &metav1.Time{}}, want: "Update"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
 			inFreeze(c)
 			c.policy.CABundle = bundle
+			status := v1alpha1.NodeSyncStatus{PoolRollouts: []v1alpha1.PoolRollout{test.entry}}
+			c.policy.TurnedBack = status.TurnedBackPools()
 			c.have(t, owner, class("default"), tainted("a"))
 			c.Edit(t, poolRef("a"), "karpenter", func(o *unstructured.Unstructured) { o.SetAnnotations(c.notes(t, tainted("a"))) })
 			if test.braked {

@@ -366,6 +366,17 @@ func (s *NodeSyncStatus) BrakedPools() map[string]bool {
 	return braked
 }
 
+// TurnedBackPools returns the NodePools that roll out a revert during a freeze. What a person has resumed is no revert.
+func (s *NodeSyncStatus) TurnedBackPools() map[string]bool {
+	turned := map[string]bool{}
+	for i := range s.PoolRollouts {
+		if e := &s.PoolRollouts[i]; e.DespiteFreeze && !e.Reverting && e.ResumedAt == nil {
+			turned[e.Pool] = true
+		}
+	}
+	return turned
+}
+
 // BreakGlass is a command that terminates a node in spite of what blocks it, and its risk. Only a person runs it.
 type BreakGlass struct {
 	// Node that does not terminate, by its name, or that of its NodeClaim.
