@@ -210,7 +210,7 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 	d.Nodes.SawRollout = d.Charts.Controller.Ready || d.Nodes.Rollout != nil
 	stop := rollout.BrakeStep{
 		Writer: r.Cluster.Client, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants, Launches: r.Cluster.Launches, Gate: r.chartStep(*ev).On, Holds: &r.memory.holds,
-		Sync: r.sync, Set: ev.Desired.Set, Live: ev.Live, Changes: ev.Plan.Changes,
+		Sync: r.sync, Set: ev.Desired.Set, Live: ev.Live, Changes: ev.Plan.Changes, Written: d.Work.Refs(),
 		Rollout: d.Nodes.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Frozen: ev.Plan.Frozen, InForce: inForce, Now: r.now,
 		EC2: func(ctx context.Context, region string) (rollout.Instances, error) { return r.cloud()(ctx, region) },
 	}

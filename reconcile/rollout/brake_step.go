@@ -42,8 +42,9 @@ type BrakeStep struct {
 	Sync *v1alpha1.NodeSync
 	Set  *render.Set
 	Live plan.Live
-	// Changes are those of the Plan.
+	// Changes are those of the Plan, and Written are the definitions that this reconcile has written.
 	Changes []plan.Change
+	Written map[render.Ref]bool
 	// Rollout is the one in progress; nil if there is none. Outdated and Unknown are those of Rollouts.
 	Rollout  *v1alpha1.Rollout
 	Outdated map[string][]string
@@ -127,7 +128,7 @@ func (s *BrakeStep) pools() []BrakePool {
 		if object.Ref.Kind != render.NodePool || !known || live == nil {
 			continue
 		}
-		pool := BrakePool{Name: name, Definition: plan.MadeBy(live, s.Live.Objects), Edited: s.InForce || plan.MadeByEdited(live, s.Changes), Reverted: reverted(live, s.Changes), Unhealthy: !cluster.Registers(live).Ready, Uncommitted: strings.Join(reasons, ", ")}
+		pool := BrakePool{Name: name, Definition: plan.MadeBy(live, s.Live.Objects), Edited: s.InForce || plan.MadeByEdited(live, s.Changes), Reverted: s.reverted(live), Unhealthy: !cluster.Registers(live).Ready, Uncommitted: strings.Join(reasons, ", ")}
 		if s.Rollout.Changes(name) || len(reasons) == 0 {
 			pool.Revision, pool.From = s.Rollout.Revision, s.Rollout.From
 		}
@@ -226,13 +227,10 @@ func (s *BrakeStep) withoutPlace(pool string) string {
 }
 
 // reverted reports whether the definition of a NodePool's nodes is reverted from what is being rolled out there: a
-// class may be reverted for the nodes of another NodePool.
-func reverted(pool *plan.Object, changes []plan.Change) bool {
+// class may be reverted for the nodes of another NodePool. A revert that the API server denies reverts nothing.
+func (s *BrakeStep) reverted(pool *plan.Object) bool {
 	of := []render.Ref{{Kind: render.NodePool, Name: pool.GetName()}, plan.ClassOf(pool)}
-	for i := range changes {
-		if c := &changes[i]; len(c.Reverts) > 0 && slices.Contains(of, c.Ref) && slices.Contains(c.Reverts, pool.GetName()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Changes, func(c plan.Change) bool {
+		return s.Written[c.Ref] && slices.Contains(of, c.Ref) && slices.Contains(c.Reverts, pool.GetName())
+	})
 }

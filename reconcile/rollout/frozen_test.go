@@ -55,22 +55,25 @@ func TestAFreezeStopsARollout(t *testing.T) {
 func TestARevertPassesAFreeze(t *testing.T) {
 	for name, c := range map[string]struct {
 		change plan.Change
+		// denied reports whether the API server denies its write.
+		denied bool
 		passes bool
 	}{
-		"the template": {plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "general"}, Reverts: []string{"general"}}, true},
-		"its class":    {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Reverts: []string{"general"}}, true},
-		"its class, for the nodes of another pool": {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Reverts: []string{"other"}}, false},
-		"another class":   {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "other"}, Reverts: []string{"general"}}, false},
-		"another change":  {plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "general"}}, false},
-		"nothing of that": {},
+		"the template": {plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "general"}, Reverts: []string{"general"}}, false, true},
+		"its class":    {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Reverts: []string{"general"}}, false, true},
+		"its class, for the nodes of another pool": {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Reverts: []string{"other"}}, false, false},
+		"another class":              {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "other"}, Reverts: []string{"general"}}, false, false},
+		"another change":             {plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "general"}}, false, false},
+		"its class, which is denied": {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Reverts: []string{"general"}}, true, false},
+		"nothing of that":            {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.frozen = plan.Frozen{Message: "not now"}
 			w.pass(true)
-			w.changes = []plan.Change{c.change}
+			w.changes, w.written = []plan.Change{c.change}, map[render.Ref]bool{c.change.Ref: !c.denied}
 			w.pass(true)
-			w.changes = nil
+			w.changes, w.written = nil, nil
 			w.pass(true)
 			if got := w.sync.Status.PoolRollouts[0]; got.BrakedAt == nil != c.passes || got.DespiteFreeze != c.passes {
 				t.Errorf("status %+v", got)

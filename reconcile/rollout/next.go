@@ -32,7 +32,8 @@ type BrakePool struct {
 	// has joined.
 	Launches []cluster.Join
 	Joined   metav1.Time
-	// Reverted reports whether this reconcile reverts its definition from one that is being rolled out.
+	// Reverted reports whether this reconcile has reverted its definition from one that is being rolled out. Definition
+	// may still be the previous one: the cache lags.
 	Reverted bool
 	// Unhealthy reports whether Karpenter reports that the nodes of the pool do not register.
 	Unhealthy bool

@@ -115,7 +115,7 @@ func TestNext(t *testing.T) {
 		"a freeze, a revert, and another change": {looks: []look{
 			{minute: 1, pool: pool("1"), frozen: "audit", want: "braked 1"},
 			{minute: 2, pool: reverted(pool("1")), frozen: "audit", want: "despite"},
-			{minute: 3, pool: pool("1"), frozen: "audit", want: "despite"}, // it is not written yet
+			{minute: 3, pool: pool("1"), frozen: "audit", want: "despite"}, // the cache does not have it yet
 			{minute: 4, pool: pool("2"), frozen: "audit", want: "despite"},
 			{minute: 5, pool: pool("2"), frozen: "audit", want: "despite"},
 			{minute: 6, pool: pool("3"), frozen: "audit", want: "braked 6"},
