@@ -133,6 +133,7 @@ func (s *BrakeStep) pools() []BrakePool {
 			pool.Revision, pool.From = s.Rollout.Revision, s.Rollout.From
 		}
 		pool.Launches, pool.Joined = s.Launches.Joins(name)
+		pool.Launches = slices.DeleteFunc(pool.Launches, func(launch cluster.Join) bool { return gone(launch, s.Live.NodeClaims, s.Now) })
 		pools = append(pools, pool)
 	}
 	return pools

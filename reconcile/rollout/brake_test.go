@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	opstatus "github.com/awslabs/operatorpkg/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -246,6 +247,31 @@ func TestALostLease(t *testing.T) {
 	w.pass(true)
 	if got := strings.Join(w.events, " "); got != "RolloutBraked BrakeFailed Braking" || w.sync.Status.PoolRollouts[0].Failure != "" {
 		t.Errorf("events %q, status %+v", got, w.sync.Status.PoolRollouts)
+	}
+}
+
+// TestLaunchesOfDeletedNodeClaims count only if their deletion was seen: the watch may have been interrupted.
+func TestLaunchesOfDeletedNodeClaims(t *testing.T) {
+	w := newWorld(t)
+	w.now = at(30).Time
+	for i, name := range []string{"a", "b", "c"} {
+		created := at(i + 1)
+		w.launches.See(&karpv1.NodeClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: created, Labels: map[string]string{karpv1.NodePoolLabelKey: "general"}},
+			Status: karpv1.NodeClaimStatus{ProviderID: "aws:///a/i-" + name, NodeName: "node-" + name, Conditions: []opstatus.Condition{
+				{Type: karpv1.ConditionTypeInitialized, Status: metav1.ConditionUnknown},
+			}},
+		})
+		w.claims = append(w.claims, plan.NodeClaim{Name: name, Pool: "general"})
+	}
+	there := w.claims
+	w.claims = there[:1]
+	if w.pass(true); w.sync.Status.PoolRollouts[0].BrakedAt != nil {
+		t.Errorf("two of three are gone: %+v", w.sync.Status.PoolRollouts)
+	}
+	w.claims = there
+	if w.pass(true); w.sync.Status.PoolRollouts[0].BrakedAt == nil {
+		t.Errorf("all are there: %+v", w.sync.Status.PoolRollouts)
 	}
 }
 

@@ -126,7 +126,7 @@ func (l Launches) uninitialized(pool string) (why string, again time.Time) {
 	for _, launch := range launches {
 		late := launch.Created.Add(InitializesWithin)
 		switch {
-		case !launch.Registered || launch.Failed != "":
+		case !launch.Registered || launch.Failed != "" || gone(launch, l.Claims, l.Now):
 		case l.Now.Before(late):
 			if again.IsZero() || late.Before(again) {
 				again = late
@@ -136,6 +136,13 @@ func (l Launches) uninitialized(pool string) (why string, again time.Time) {
 		}
 	}
 	return "", again
+}
+
+// gone reports whether the NodeClaim of a launch no longer exists, although no watch has reported its deletion. A recent
+// launch may be newer than the list of NodeClaims.
+func gone(launch cluster.Join, claims []plan.NodeClaim, now time.Time) bool {
+	return launch.Failed == "" && !now.Before(launch.Created.Add(cluster.RegistersWithin)) &&
+		!slices.ContainsFunc(claims, func(c plan.NodeClaim) bool { return c.Name == launch.NodeClaim })
 }
 
 // notInitialized reports what became of a node that cannot be used, though it registered.

@@ -310,9 +310,10 @@ func TestANodeThatIsNeverInitialized(t *testing.T) {
 		})
 	}
 	node("web-1", created, status.Condition{Type: karpv1.ConditionTypeInitialized, Status: metav1.ConditionUnknown})
+	claims := []plan.NodeClaim{{Name: "web-1", Pool: "web"}}
 	look := func(after time.Duration) ([]rollout.LaunchFailure, time.Time) {
 		now = created.Add(after)
-		found, wakes, err := rollout.Launches{Known: known, Now: now}.Look(t.Context(), []rollout.Pool{{Name: "web"}})
+		found, wakes, err := rollout.Launches{Known: known, Claims: claims, Now: now}.Look(t.Context(), []rollout.Pool{{Name: "web"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -324,6 +325,12 @@ func TestANodeThatIsNeverInitialized(t *testing.T) {
 	if found, _ := look(rollout.InitializesWithin); len(found) != 1 || !strings.HasPrefix(found[0].Why, "the node of NodeClaim/web-1 registered, but is not initialized 15m after its launch began: kubectl describe") {
 		t.Errorf("too late: %+v", found)
 	}
+	there := claims
+	claims = nil
+	if found, _ := look(rollout.InitializesWithin); len(found) > 0 {
+		t.Errorf("deleted while the watch was interrupted: %+v", found)
+	}
+	claims = there
 	node("web-2", created.Add(time.Hour))
 	if found, _ := look(2 * time.Hour); len(found) > 0 {
 		t.Errorf("another has joined: %+v", found)
