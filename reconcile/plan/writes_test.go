@@ -193,7 +193,7 @@ func TestTheDigestHasEachInput(t *testing.T) {
 		look(path, policy)
 	}
 	// Settings that only affect rendering count by their result.
-	read := map[string]bool{"Karpenter.Approve[0]": true, "Karpenter.Nodes[0]": true, "Karpenter.IgnoreKinds[0]": true, "Karpenter.Substitute": true}
+	read := map[string]bool{"Karpenter.Approve[0]": true, "Karpenter.Nodes[0]": true, "Karpenter.IgnoreKinds[0]": true, "Karpenter.Substitute": true, "Karpenter.ValuesFiles[0]": true}
 	empty := digest(plan.Policy{Karpenter: &render.Karpenter{}})
 	for path, set := range leaves("Karpenter", reflect.TypeFor[render.Karpenter]()) {
 		policy := plan.Policy{Karpenter: &render.Karpenter{}}
