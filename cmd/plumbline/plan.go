@@ -454,11 +454,7 @@ func (o *planOptions) planCommit(ctx context.Context, c *clusterAccess, sync *v1
 		warnings = append(warnings, hidden.Hide(warning))
 	}
 	if o.whatIf.on {
-		taken, err := simulate.ReadCapture(ctx, c, time.Now())
-		if err != nil {
-			return nil, explain(err, "simulate where pods would go")
-		}
-		if whole.whatIf, err = o.simulate(ctx, whole.Plan, seen.Live, taken); err != nil {
+		if whole.whatIf, err = o.simulateCluster(ctx, c, whole.Plan, seen.Live); err != nil {
 			return nil, err
 		}
 	}

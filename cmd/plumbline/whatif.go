@@ -55,13 +55,20 @@ type whatIfReport struct {
 // rest of the plan remains.
 func (o *planOptions) simulate(ctx context.Context, made *plan.Plan, live plan.Live, taken *simulate.Capture) (*whatIfReport, error) {
 	out, err := o.outcome(ctx, made, live, taken)
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil:
-		return &whatIfReport{Outcome: out, Unavailable: err.Error()}, nil
+	report := &whatIfReport{Outcome: out}
+	if err != nil {
+		report.Unavailable = err.Error()
 	}
-	return &whatIfReport{Outcome: out}, nil
+	return report, ctx.Err()
+}
+
+// simulateCluster simulates a Plan in the cluster as it is now.
+func (o *planOptions) simulateCluster(ctx context.Context, c *clusterAccess, made *plan.Plan, live plan.Live) (*whatIfReport, error) {
+	taken, err := simulate.ReadCapture(ctx, c, time.Now())
+	if err != nil {
+		return nil, explain(err, "simulate where pods would go")
+	}
+	return o.simulate(ctx, made, live, taken)
 }
 
 func (o *planOptions) outcome(ctx context.Context, made *plan.Plan, live plan.Live, taken *simulate.Capture) (*simulate.Outcome, error) {

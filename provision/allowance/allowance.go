@@ -16,7 +16,7 @@ import (
 // PublicRepository is where Karpenter is released, and the default source of the charts.
 const PublicRepository = "oci://public.ecr.aws/karpenter"
 
-// Everything, as one of the Values, allows all of them.
+// Everything allows all Values if it is one of them.
 const Everything = "*"
 
 // Allowance is what a NodeSync allows. The zero value is the default.

@@ -103,10 +103,15 @@ func (s BrakeSeen) begin(before *v1alpha1.PoolRollout, pool BrakePool) v1alpha1.
 	default:
 		e = *before
 	}
-	despite := before != nil && before.DespiteFreeze && (!changed || before.Reverting)
-	e.DespiteFreeze = s.Frozen != "" && (resumed || pool.Reverted || despite)
-	e.Reverting = e.DespiteFreeze && !changed && (pool.Reverted || before != nil && before.Reverting)
+	e.DespiteFreeze, e.Reverting = s.despiteFreeze(*cmp.Or(before, &v1alpha1.PoolRollout{}), pool, changed, resumed)
 	return e
+}
+
+// despiteFreeze reports whether a pool goes on in a freeze, and whether that is because of a revert whose write the watch
+// may not show yet. changed reports whether its definition is another one, and resumed whether a person has resumed it.
+func (s BrakeSeen) despiteFreeze(before v1alpha1.PoolRollout, pool BrakePool, changed, resumed bool) (despite, reverting bool) {
+	despite = s.Frozen != "" && (resumed || pool.Reverted || before.DespiteFreeze && (!changed || before.Reverting))
+	return despite, despite && !changed && (pool.Reverted || before.Reverting)
 }
 
 // next returns the new state of one pool.

@@ -145,11 +145,16 @@ func (m *remembered) restore(r *Rollouts, outdated []plan.Outdated, made makers)
 			found.Left++
 		}
 	}
-	if found.Nodes == 0 {
-		found = Restored{}
-	}
-	if found.Nodes > 0 || m.restored.Revision == m.revision {
+	m.keep(found)
+}
+
+// keep replaces what was found before; nothing is known of another revision than the remembered one.
+func (m *remembered) keep(found Restored) {
+	switch {
+	case found.Nodes > 0:
 		m.restored = found
+	case m.restored.Revision == m.revision:
+		m.restored = Restored{}
 	}
 }
 

@@ -228,7 +228,7 @@ func (k *Kustomization) Generates(apiVersion, kind, name string) bool {
 // IsPatch reports whether it, or one that it uses, references a file as a patch.
 func (k *Kustomization) IsPatch(name string) bool { return k.patches[name] }
 
-// LocalAnnotation, with any value but "false", excludes an object from the result of a build.
+// LocalAnnotation excludes an object from the result of a build, unless its value is "false".
 const LocalAnnotation = konfig.IgnoredByKustomizeAnnotation
 
 // originAnnotation holds the file in which an object was written. kustomize overwrites it when it reads a file:
