@@ -80,7 +80,7 @@ func inURL(text string) []string {
 	return forms
 }
 
-// base64s returns a text in base64, in the standard and the URL alphabet, padded or not, both alone and within the
+// base64s returns a text in base64, in the standard and the URL alphabet, padded or not, both by itself and within the
 // base64 of a longer text, where it may start at any of three offsets.
 func base64s(text string) []string {
 	var all []string

@@ -83,7 +83,7 @@ func Judge(answers []cloud.Answer, known Known) Report {
 	return report
 }
 
-// Misplaced says that the cluster may be in another region, and what to do; empty if nothing suggests it.
+// Misplaced reports that the cluster may be in another region, and what to do; empty if nothing suggests it.
 func (r Report) Misplaced() string {
 	if len(r.Elsewhere) == 0 {
 		return ""

@@ -47,7 +47,7 @@ func CacheOptions(refusals *Refusals) cache.Options {
 			case *unstructured.Unstructured:
 				return trimDefinition(o)
 			case *v1alpha1.Approval:
-				// Whoever may create Approvals controls their size, and plumbline reads none of these fields.
+				// A user who may create Approvals controls their size, and plumbline reads none of these fields.
 				o.Labels, o.Annotations, o.ManagedFields = nil, nil, nil
 				return o, nil
 			}

@@ -41,7 +41,7 @@ func marked(p *pull) string {
 // oftenRestored is how often in a row a text is restored until this is reported, and done every half an hour only.
 const oftenRestored = 2
 
-// comment writes the comment on a pull request, if another text stands there: that of an earlier plan, or what somebody has
+// comment writes the comment on a pull request, if another text stands there: that of an earlier plan, or what a user has
 // made of it.
 func (f *Follower) comment(ctx context.Context, p *pull) {
 	whole, now := marked(p), f.Now()

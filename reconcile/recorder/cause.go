@@ -170,7 +170,7 @@ func (f Facts) nodeless() bool {
 func (f Facts) has(event string) bool { return slices.Contains(f.Events, event) }
 
 // stateChanged applies if a state change of the instance made Karpenter delete the NodeClaim. Each instance that
-// Karpenter terminates is reported as terminating, too, so that event alone is not enough.
+// Karpenter terminates is reported as terminating, too, so that event is not enough.
 func stateChanged(f Facts) (string, bool) {
 	if !f.has(terminatingOnInterruption) || slices.ContainsFunc(interruptions, f.has) {
 		return "", false

@@ -346,7 +346,7 @@ func (r *Recorder) look(ctx context.Context, all map[types.UID]ending) error {
 	return nil
 }
 
-// resume takes over what an earlier leader has written about a NodeClaim.
+// resume continues with what an earlier leader has written about a NodeClaim.
 func (r *Recorder) resume(e *ending) {
 	b := r.books[e.of.NamespacedName]
 	if b == nil {

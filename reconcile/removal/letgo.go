@@ -368,7 +368,7 @@ func (r Release) body() ([]byte, error) {
 func (d *drive) restraint(it *item, a Action) map[string]any {
 	before := d.records.entries[it.before.UID].Growth
 	spec := map[string]any{}
-	// A stale cache does not contain the budgets that were written; the record says that they were about to be.
+	// A stale cache does not contain the budgets that were written; by the record they were about to be.
 	budgets, paces := d.budgetsBefore(it), it.paces || before.Budgets != nil
 	labels, label := maps.Clone(it.labels), it.labels[v1alpha1.LeavingLabel]
 	delete(labels, v1alpha1.LeavingLabel)

@@ -95,7 +95,7 @@ type Observation struct {
 	// Pods describes the pods of the nodes that are terminated next, and of those that were; nil if they were not read
 	// in this reconcile.
 	Pods *Pods
-	// Evicted are workloads that the record does not contain, with pods on nodes that someone other than the removal is
+	// Evicted are workloads that the record does not contain, with pods on nodes that a client other than the removal is
 	// terminating.
 	Evicted []Workload
 

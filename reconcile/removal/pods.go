@@ -289,7 +289,7 @@ func owned(pods []corev1.Pod) []ownedPod {
 	return kept
 }
 
-// observeEvicted notes the workloads on nodes of each removal that someone else is terminating, for example Karpenter
+// observeEvicted notes the workloads on nodes of each removal that another client is terminating, for example Karpenter
 // after the interruption of a spot instance, or a person. Their pods must run again, like those of the nodes that the
 // removal terminates. This is done once for each such NodeClaim, as soon as it is seen: when the node is gone, so are
 // its pods.

@@ -65,7 +65,7 @@ const (
 	author, authorEmail = "plumbline", "plumbline@plumbline.invalid"
 )
 
-// Revert pushes a commit to a new branch. If the branch already exists with an equivalent commit, it is left alone and
+// Revert pushes a commit to a new branch. If the branch already exists with an equivalent commit, it is left as it is and
 // counts as pushed; with any other commit, the error is a *BranchError. Revert works on its own clone and does not
 // block fetches.
 //
@@ -465,7 +465,7 @@ type receiver interface {
 	ReceivePack(ctx context.Context, req *packp.ReferenceUpdateRequest) (*packp.ReportStatus, error)
 }
 
-// push creates a branch from a commit and its new objects. An existing branch is left alone: with the same commit, push
+// push creates a branch from a commit and its new objects. An existing branch is left as it is: with the same commit, push
 // succeeds; with another one, the error is a *BranchError.
 func (g *Git) push(ctx context.Context, req Request, branch string, commit plumbing.Hash, made *memory.Storage) error {
 	if err := proposes(branch); err != nil {

@@ -224,7 +224,7 @@ func lostNodes(failing []v1alpha1.LaunchFailure) string {
 	return finding.Few(words, "; ")
 }
 
-// differ says that a number of things differ.
+// differ reports that a number of things differ.
 func differ(n int, what string) string {
 	return english.Plural(n, what, "") + " " + english.PluralWord(n, "differs", "differ")
 }
@@ -444,7 +444,7 @@ func (s *Step) notedResources() *v1alpha1.LeftResources {
 	return noted
 }
 
-// unknownLeft says that AWS has not answered some query.
+// unknownLeft reports that AWS has not answered some query.
 const unknownLeft = "what is left in AWS is not known in whole: "
 
 // setResourcesLeft reports interfaces, launch templates and instance profiles of deleted nodes and EC2NodeClasses while

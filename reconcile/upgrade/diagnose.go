@@ -58,7 +58,7 @@ func Cause(ctx context.Context, reader client.Reader, logs Logs, deployment *app
 	return cause
 }
 
-// allReady says that all pods are Ready or terminating, so none is worth a diagnosis.
+// allReady reports that all pods are Ready or terminating, so none is worth a diagnosis.
 func allReady(pods []corev1.Pod) string {
 	up := len(slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }))
 	if up == 0 {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// warm is how long a restarted daemon is left alone before its memory is read, and stillFor how long it idles
+	// warm is how long a restarted daemon may settle before its memory is read, and stillFor how long it idles
 	// without heartbeats: never longer than with them.
 	warm     = 30 * time.Second
 	stillFor = 2 * time.Minute

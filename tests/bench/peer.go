@@ -46,8 +46,7 @@ type Peer struct {
 	Skipped string
 }
 
-// peers makes plumbline and then each peer follow the same fleet and the same changes, one tool after another, each
-// alone.
+// peers makes plumbline and then each peer follow the same fleet and the same changes, one tool after another.
 func (b *bench) peers(ctx context.Context) error {
 	if len(b.options.Peers) == 0 {
 		return nil

@@ -26,7 +26,7 @@ const (
 	rawClose = 0.1
 )
 
-// raw is the time that the API server alone takes for the writes of a row, for each measurement.
+// raw is the time that only the API server takes for the writes of a row, for each measurement.
 type raw struct {
 	applier rawApplier
 	// one is the fleet whose only pool is applied next to each small change.

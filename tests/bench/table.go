@@ -83,7 +83,7 @@ func (r *Row) children() string {
 	return fmt.Sprintf("%d, %d MB", r.Children, r.ChildPeak>>20)
 }
 
-// ratio returns the time relative to fetch, build and apply alone.
+// ratio returns the time relative to only fetch, build and apply.
 func (r *Row) ratio() string {
 	raw := r.Fetch + r.Apply + r.Build
 	if raw == 0 {

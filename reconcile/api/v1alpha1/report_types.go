@@ -62,7 +62,7 @@ type Reported struct {
 	// Description is what the host shows.
 	// +optional
 	Description string `json:"description,omitempty"`
-	// Failure says why the host does not have this status, or an older one. It is retried, unless it says that
+	// Failure is why the host does not have this status, or an older one. It is retried, unless it reports that
 	// plumbline has given up.
 	// +optional
 	Failure string `json:"failure,omitempty"`

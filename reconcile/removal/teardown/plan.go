@@ -34,7 +34,7 @@ type Plan struct {
 	NodeClaims int `json:"nodeClaims"`
 	Nodes      int `json:"nodes"`
 	Instances  int `json:"instances"`
-	// Controller says that Karpenter's controller does not run, and what is done about it.
+	// Controller reports that Karpenter's controller does not run, and what is done about it.
 	Controller string `json:"controller,omitempty"`
 	// Karpenter names the parts of Karpenter that are uninstalled afterwards; empty if it stays.
 	Karpenter string `json:"karpenter,omitempty"`

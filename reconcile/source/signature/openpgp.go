@@ -100,7 +100,7 @@ func weakness(sig *packet.Signature, r ring) string {
 }
 
 // at returns the time at which keys must be valid: ours, or the signature's if that clock is slightly ahead. The
-// signature's time alone proves nothing, because the holder of a stolen key can write any time into it.
+// signature's time by itself proves nothing, because the holder of a stolen key can write any time into it.
 func at(now time.Time, sig *packet.Signature) *packet.Config {
 	when := now
 	if sig.CreationTime.After(now) && sig.CreationTime.Before(now.Add(skew)) {
