@@ -113,9 +113,9 @@ func (a Answer) ChartsReason() string {
 }
 
 // note adds the result of Compare for a policy.
-func (a *Answer) note(policy, words string, altered bool) {
+func (a *Answer) note(of Guard, words string, altered bool) {
 	to := map[bool]*[]string{false: &a.Missing, true: &a.Altered}[altered]
-	if strings.HasPrefix(policy, chartPolicies) || policy == nodeSyncPolicy {
+	if of.Limits {
 		to = map[bool]*[]string{false: &a.ChartsMissing, true: &a.ChartsAltered}[altered]
 	}
 	*to = append(*to, words)
@@ -197,7 +197,7 @@ func read(ctx context.Context, reader client.Reader, s Setup) (Answer, error) {
 			return Answer{}, err
 		}
 		if words, altered := Compare(want, live); words != "" {
-			answer.note(want.Policy.Name, words, altered)
+			answer.note(want, words, altered)
 		}
 	}
 	return answer, nil
@@ -214,12 +214,6 @@ const (
 	manifestKarpenter = "kube-system"
 )
 
-// chartPolicies is the name prefix of the policies that limit what plumbline itself may write.
-const chartPolicies = "plumbline-charts-"
-
-// nodeSyncPolicy limits plumbline, too, and is installed without its charts.
-const nodeSyncPolicy = "plumbline-guard-nodesyncs"
-
 // Setup is what the policies of a cluster depend on.
 type Setup struct {
 	// Namespace is that of plumbline, and Karpenter that of Karpenter.
@@ -235,6 +229,8 @@ type Setup struct {
 type Guard struct {
 	Policy  *admissionv1.ValidatingAdmissionPolicy
 	Binding *admissionv1.ValidatingAdmissionPolicyBinding
+	// Limits is true if it limits what plumbline itself may write, and is not part of the deletion guard.
+	Limits bool
 }
 
 // Wanted returns the policies that this version of plumbline installs, by name, in the order of the manifests.
@@ -246,10 +242,23 @@ func Wanted(s Setup) ([]Guard, error) {
 			files = append(files, rbaccharts.Policies()...)
 		}
 	}
+	guards, err := s.decodeAll(files)
+	if err != nil {
+		return nil, err
+	}
+	files = nil
 	if s.Charts {
 		files = append(files, rbaccharts.Limits())
 	}
-	files = append(files, guard.Limits())
+	limits, err := s.decodeAll(append(files, guard.Limits()))
+	for i := range limits {
+		limits[i].Limits = true
+	}
+	return append(guards, limits...), err
+}
+
+// decodeAll returns the policies of some manifests, for the namespaces of the cluster.
+func (s Setup) decodeAll(files []string) ([]Guard, error) {
 	var found []Guard
 	for _, file := range files {
 		file = strings.NewReplacer(manifestNamespace, s.Namespace, manifestKarpenter, s.Karpenter).Replace(file)
