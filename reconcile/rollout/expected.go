@@ -70,16 +70,16 @@ func (r *Rollouts) supersede(reselected map[string][]string) {
 // EC2 still reports after the time that Karpenter needs; and after a restart what EC2 reports.
 func (r *Rollouts) renew(ctx context.Context) {
 	m := r.Memory
-	switch {
-	case r.Before == nil || r.Before.SettlesAt == nil:
+	if r.Before == nil || r.Before.SettlesAt == nil {
 		m.expected, m.answered, m.forgot, m.compared = nil, false, 0, time.Time{}
-	case !r.Now.Before(r.Before.SettlesAt.Time):
-		m.forgot = r.recall(ctx)
-		if m.expected = r.stillExpected(ctx); len(m.expected) == 0 {
-			m.answered = false
-		}
-	default:
-		m.forgot = r.recall(ctx)
+		return
+	}
+	m.forgot = r.recall(ctx)
+	if r.Now.Before(r.Before.SettlesAt.Time) {
+		return
+	}
+	if m.expected = r.stillExpected(ctx); len(m.expected) == 0 {
+		m.answered = false
 	}
 }
 
