@@ -17,14 +17,17 @@ import (
 // commentTimeout limits the requests for one comment.
 const commentTimeout = 30 * time.Second
 
+// plainMark and htmlMark are how markers of comments begin, on hosts without and with HTML comments.
+const plainMark, htmlMark = "[plumbline:", "<!-- plumbline:"
+
 // marker is the start of a NodeSync's comment, and is invisible: an HTML comment, or, on hosts that show those, the
 // definition of an unused link. It tells our comment from others of the token's user, such as those for other
 // NodeSyncs.
 func marker(p *pull) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d", p.of.sync.UID, p.of.host.URL, p.Number))
-	begins := "[plumbline:"
+	begins := plainMark
 	if report.MarkupOf(p.of.host.Provider).HTML {
-		begins = "<!-- plumbline:"
+		begins = htmlMark
 	}
 	return begins + hex.EncodeToString(sum[:16]) + ":"
 }
@@ -121,7 +124,7 @@ func find(ctx context.Context, reviewer report.Reviewer, p *pull) (report.Commen
 // ofAnother reports whether a comment has the marker of another pull request or NodeSync: a host that was restored from a
 // backup gives the same ID to another comment.
 func ofAnother(p *pull, body string) bool {
-	marked := strings.HasPrefix(body, "[plumbline:") || strings.HasPrefix(body, "<!-- plumbline:")
+	marked := strings.HasPrefix(body, plainMark) || strings.HasPrefix(body, htmlMark)
 	return marked && !strings.HasPrefix(body, marker(p))
 }
 
