@@ -85,8 +85,8 @@ type driftReport struct {
 	Nodes     []summary.OutdatedNode   `json:"nodes"`
 	// Uncompared is why the definitions are not compared with Git now; Objects are from the last comparison.
 	Uncompared string `json:"uncompared,omitempty"`
-	// Instances are EC2 instances that are not what their definitions and NodeClaims say, and
-	// InstancesUnavailable is why they, or all of what they have, could not be compared.
+	// Instances are EC2 instances that differ from their definitions and NodeClaims, and
+	// InstancesUnavailable is why some of them, or of their properties, could not be compared.
 	Instances            []v1alpha1.DriftedInstance `json:"instances"`
 	InstancesUnavailable string                     `json:"instancesUnavailable,omitempty"`
 	// Terminations are objects that have been terminating for longer than expected, whichever client deleted them.

@@ -398,7 +398,7 @@ type planned struct {
 	whatIf *whatIfReport
 }
 
-// noInstanceType returns the NodePools that no instance type meets, as far as known: a what-if knows most.
+// noInstanceType returns the NodePools that no instance type meets, as far as known; the result of a what-if takes precedence.
 func (p *planned) noInstanceType() []string {
 	if p.whatIf != nil && p.whatIf.Outcome != nil {
 		return p.whatIf.Unlaunchable

@@ -117,7 +117,7 @@ func TestReconcileUnseen(t *testing.T) {
 	}
 }
 
-// TestReconcileContinues: at the end of a wait, or if the user stops it, the message says that the reconcile continues
+// TestReconcileContinues: at the end of a wait, or if the user stops it, the message mentions that the reconcile continues
 // only if a daemon runs.
 func TestReconcileContinues(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -140,7 +140,7 @@ func (a *InstanceAsker) See(ctx context.Context, l InstanceLook, found *finding.
 }
 
 // withFailure returns the last answer, and why there is no newer one: what was found stays reported until an answer shows that it is
-// over, because nobody has corrected it if a query fails.
+// over, because a failed query corrects nothing.
 func withFailure(last *v1alpha1.InstanceDrift, why string) *v1alpha1.InstanceDrift {
 	kept := last.DeepCopy()
 	kept.Failure = finding.Bounded(why, maxMessage)

@@ -108,7 +108,7 @@ func TestDriveManyClasses(t *testing.T) {
 	}
 }
 
-// TestOlderRecordsAreRead checks that a record of an older daemon, which only says whether EC2 has returned an
+// TestOlderRecordsAreRead checks that a record of an older daemon, which only records whether EC2 has returned an
 // instance, proves no termination.
 func TestOlderRecordsAreRead(t *testing.T) {
 	old := `{"kind":"NodePool","name":"batch","notedAt":"2026-01-01T12:00:00Z","instances":{"i-a":true,"i-b":false},"growth":{}}`

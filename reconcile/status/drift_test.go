@@ -192,7 +192,7 @@ func TestInstancesThatDiffer(t *testing.T) {
 		"one":                       {nil, &v1alpha1.InstanceDrift{Count: 1, Instances: []v1alpha1.DriftedInstance{one}}, []Drift{}, map[string]int64{"i-1": 1000}, "1 instance differs: i-1 of general: tag team is missing", report.Failure, 1},
 		"one more":                  {known, &v1alpha1.InstanceDrift{Count: 2, Instances: []v1alpha1.DriftedInstance{one, other}}, []Drift{}, map[string]int64{"i-1": 500, "i-2": 1000}, "2 instances differ: i-1 of general: tag team is missing; i-2 of general: no NodeClaim has it", report.Failure, 1},
 		"it is mended":              {known, &v1alpha1.InstanceDrift{}, []Drift{}, map[string]int64{}, "no drift", report.Success, 0},
-		"nobody knows yet":          {known, nil, []Drift{}, map[string]int64{"i-1": 500}, "1 instance differs: i-1 of general: tag team is missing", report.Failure, 0},
+		"unknown yet":               {known, nil, []Drift{}, map[string]int64{"i-1": 500}, "1 instance differs: i-1 of general: tag team is missing", report.Failure, 0},
 		"one, and not all is known": {nil, &v1alpha1.InstanceDrift{Count: 1, Instances: []v1alpha1.DriftedInstance{one}, Failure: denied}, []Drift{}, map[string]int64{"i-1": 1000}, "1 instance differs: i-1 of general: tag team is missing; instances not compared in full: " + denied, report.Failure, 1},
 		"they are unavailable":      {known, &v1alpha1.InstanceDrift{Failure: denied}, []Drift{}, map[string]int64{}, "no drift; instances not compared in full: " + denied, report.Success, 0},
 	} {

@@ -106,7 +106,7 @@ func read(v reflect.Value, path string, into map[string]string) {
 	}
 }
 
-// TestEveryFindingIsRedacted shows that every field of Found is redacted, unless its tag says that it is a name.
+// TestEveryFindingIsRedacted shows that every field of Found is redacted, unless its tag marks it as a name.
 func TestEveryFindingIsRedacted(t *testing.T) {
 	s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: &Memory{}}
 	words, names := fill(t, reflect.ValueOf(&s.Found).Elem(), "Found", "it is "+secret, false)

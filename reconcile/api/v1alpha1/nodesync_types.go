@@ -264,7 +264,7 @@ const (
 	OnDeleteDrain OnDelete = "Drain"
 )
 
-// ObjectName returns the name of an object that plumbline keeps for a NodeSync; the prefix says of which sort. A name
+// ObjectName returns the name of an object that plumbline keeps for a NodeSync; the prefix is that of its kind. A name
 // that would be too long is cut, and the hash of the NodeSync's name keeps it unique.
 func ObjectName(prefix, nodeSync string) string {
 	name := prefix + nodeSync
