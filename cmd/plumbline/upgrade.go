@@ -10,7 +10,6 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -259,7 +258,7 @@ func (p poolForecast) String() string {
 
 // forecastUpgrade returns what an upgrade does to nodes, if plumbline manages the version and it differs from the one in
 // the cluster; otherwise nil. known returns the CRDs of a version whose charts are unavailable.
-func forecastUpgrade(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, seen *review.Preview, known func(version string) ([]*apiextensionsv1.CustomResourceDefinition, error)) (*upgradeForecast, error) {
+func forecastUpgrade(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, seen *review.Preview, known review.KnownCRDs) (*upgradeForecast, error) {
 	if seen.Karpenter == nil || !upgrades(sync, seen.Karpenter) {
 		return nil, nil
 	}

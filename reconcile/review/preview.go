@@ -26,14 +26,16 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
+// KnownCRDs returns the CRDs of a version of Karpenter without its charts, or an error that reports why they are unknown.
+type KnownCRDs func(version string) ([]*apiextensionsv1.CustomResourceDefinition, error)
+
 // Tools are the dependencies of a Step.
 type Tools struct {
 	// Client reads the cluster without a cache.
-	Client client.Reader
-	Store  evaluate.Store
-	Helm   upgrade.Helm
-	// CRDs returns those of a version whose charts are not accessible, or why there are none.
-	CRDs    func(version string) ([]*apiextensionsv1.CustomResourceDefinition, error)
+	Client  client.Reader
+	Store   evaluate.Store
+	Helm    upgrade.Helm
+	CRDs    KnownCRDs
 	Schemas *schema.Cache
 	Confine *confine.Runner
 	// CABundle contains the cluster's certificate authorities, PEM in base64; empty if unknown.
