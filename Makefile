@@ -4,6 +4,8 @@ SHELL       := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
+export GOTOOLCHAIN := $(shell .ci/toolchain)
+
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL    := go tool -modfile=$(CURDIR)/tools/go.mod

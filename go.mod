@@ -2,6 +2,8 @@ module github.com/plumbline-dev/plumbline
 
 go 1.26.6
 
+toolchain go1.27.3
+
 require (
 	github.com/Masterminds/semver/v3 v3.5.0
 	github.com/ProtonMail/go-crypto v1.5.2

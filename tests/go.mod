@@ -2,6 +2,8 @@ module github.com/plumbline-dev/plumbline/tests
 
 go 1.26.6
 
+toolchain go1.27.3
+
 require (
 	github.com/aws/aws-sdk-go v1.55.8
 	github.com/aws/aws-sdk-go-v2 v1.42.1

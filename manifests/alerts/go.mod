@@ -2,6 +2,8 @@ module github.com/plumbline-dev/plumbline/manifests/alerts
 
 go 1.26.7
 
+toolchain go1.27.3
+
 require (
 	github.com/google/go-cmp v0.7.0
 	github.com/prometheus/common v0.72.1

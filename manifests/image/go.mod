@@ -2,6 +2,8 @@ module github.com/plumbline-dev/plumbline/manifests/image
 
 go 1.26.0
 
+toolchain go1.27.3
+
 require (
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.21.5

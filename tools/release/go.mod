@@ -2,6 +2,8 @@ module github.com/plumbline-dev/plumbline/tools/release
 
 go 1.26.0
 
+toolchain go1.27.3
+
 tool (
 	github.com/goreleaser/goreleaser/v2
 	go.elastic.co/go-licence-detector

@@ -2,6 +2,8 @@ module github.com/plumbline-dev/plumbline/tests/sandbox/bin/act-runner
 
 go 1.26.2
 
+toolchain go1.27.3
+
 // The replacement of Gitea's own go.mod.
 replace github.com/nektos/act => gitea.com/gitea/act v0.261.10
 

@@ -2,6 +2,8 @@ module github.com/plumbline-dev/plumbline/tests/sandbox/bin/argocd
 
 go 1.26.0
 
+toolchain go1.27.3
+
 // The replacements of Argo CD's own go.mod.
 replace (
 	github.com/golang/protobuf => github.com/golang/protobuf v1.5.4

@@ -2,6 +2,8 @@ module github.com/plumbline-dev/plumbline/tests/sandbox/bin/flux
 
 go 1.26.0
 
+toolchain go1.27.3
+
 // As the modules of source-controller and kustomize-controller have it.
 replace github.com/opencontainers/go-digest => github.com/opencontainers/go-digest v1.0.1-0.20220411205349-bde1400a84be
 

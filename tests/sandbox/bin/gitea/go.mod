@@ -2,6 +2,8 @@ module github.com/plumbline-dev/plumbline/tests/sandbox/bin/gitea
 
 go 1.26.2
 
+toolchain go1.27.3
+
 tool code.gitea.io/gitea
 
 require (

@@ -2,6 +2,8 @@ module github.com/plumbline-dev/plumbline/tests/sandbox/bin/helm
 
 go 1.26.0
 
+toolchain go1.27.3
+
 tool helm.sh/helm/v3/cmd/helm
 
 require (

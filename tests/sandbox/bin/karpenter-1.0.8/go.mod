@@ -3,4 +3,6 @@ module github.com/plumbline-dev/plumbline/tests/sandbox/bin/karpenter-1.0.8
 
 go 1.26.6
 
+toolchain go1.27.3
+
 require github.com/aws/karpenter-provider-aws v1.0.8

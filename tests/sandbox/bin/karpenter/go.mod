@@ -2,6 +2,8 @@ module github.com/plumbline-dev/plumbline/tests/sandbox/bin/karpenter
 
 go 1.26.6
 
+toolchain go1.27.3
+
 tool github.com/aws/karpenter-provider-aws/cmd/controller
 
 require (

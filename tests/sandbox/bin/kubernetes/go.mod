@@ -2,6 +2,8 @@ module github.com/plumbline-dev/plumbline/tests/sandbox/bin/kubernetes
 
 go 1.26.0
 
+toolchain go1.27.3
+
 require (
 	github.com/spf13/cobra v1.10.2
 	go.etcd.io/etcd/server/v3 v3.6.8

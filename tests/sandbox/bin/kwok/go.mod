@@ -2,6 +2,8 @@ module github.com/plumbline-dev/plumbline/tests/sandbox/bin/kwok
 
 go 1.26.0
 
+toolchain go1.27.3
+
 tool sigs.k8s.io/kwok/cmd/kwok
 
 require (

@@ -2,6 +2,8 @@ module github.com/plumbline-dev/plumbline/tests/sandbox/bin/terraform-provider-h
 
 go 1.26.0
 
+toolchain go1.27.3
+
 // Its domain is gone; this is where the module went.
 replace vbom.ml/util => github.com/fvbommel/util v0.0.3
 

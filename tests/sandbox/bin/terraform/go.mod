@@ -2,6 +2,8 @@ module github.com/plumbline-dev/plumbline/tests/sandbox/bin/terraform
 
 go 1.26.0
 
+toolchain go1.27.3
+
 // The backends of remote states are modules of their own in Terraform's
 // repository, and in no zip. What stands here in their place keeps no state.
 replace github.com/hashicorp/terraform/internal/backend/remote-state/azure => ./backends/azure
