@@ -45,12 +45,12 @@ type owner struct {
 	waiting []*claim
 	// since is when it got the place that it holds.
 	since  time.Time
-	lately lately
+	recent recentUsage
 }
 
 // heavy reports whether it has held places for long recently, including the one that it holds.
 func (o *owner) heavy(now time.Time) bool {
-	held := o.lately.now(now)
+	held := o.recent.now(now)
 	if o.holds {
 		held += now.Sub(o.since)
 	}
@@ -118,7 +118,7 @@ func (p *places) release(c *claim) {
 			p.queue = slices.DeleteFunc(p.queue, func(other *owner) bool { return other == o })
 		}
 	} else {
-		o.holds, o.lately = false, o.lately.and(now.Sub(o.since), now)
+		o.holds, o.recent = false, o.recent.and(now.Sub(o.since), now)
 		p.free++
 		if len(o.waiting) > 0 {
 			p.queue = append(p.queue, o)
@@ -131,7 +131,7 @@ func (p *places) release(c *claim) {
 // forget drops the owners without work that have held no place recently.
 func (p *places) forget(now time.Time) {
 	maps.DeleteFunc(p.named, func(_ string, o *owner) bool {
-		return !o.holds && len(o.waiting) == 0 && o.lately.now(now) == 0
+		return !o.holds && len(o.waiting) == 0 && o.recent.now(now) == 0
 	})
 }
 

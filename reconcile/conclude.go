@@ -95,7 +95,7 @@ func (r *reconciliation) found(out *outcome) status.Found {
 		Suspended: out.mode == suspended, Elsewhere: out.mode == elsewhere, Finished: out.finished,
 		Fault: out.fault, Unfetched: rev.Unfetched, Unverified: rev.Unverified, Unpulled: git.Unpulled, Unkept: out.Charts.Unkept, Unwritten: out.Unwritten,
 		CloudVerified: verified(out.account()), Collision: obs.Collision, SawAccount: obs.SawCollision, Unserved: obs.Unserved,
-		Stages: status.Stages(git.Set, out.Charts.CRDs, out.Charts.Controller, out.Ready), Fought: survey.Drifts(out.Charts.Fought),
+		Stages: status.Stages(git.Set, out.Charts.CRDs, out.Charts.Controller, out.Ready), RepeatedReverts: survey.Drifts(out.Charts.Paused),
 		Orphaned: removals.Orphaned(), Appliers: removals.Appliers(), Guard: out.guard, Denial: out.denial,
 		Drifts: out.Drifts, Held: out.Held,
 		LaunchFailures: out.Nodes.LaunchFailures, Looked: out.Nodes.SawLaunches, Drifting: out.Nodes.Drifting, WatchedDrift: out.Nodes.SawDrift,

@@ -15,40 +15,40 @@ import (
 // onDelete: Orphan, leaves everything as it is. Git is not read.
 func (r *reconciliation) end(ctx context.Context) (done, error) {
 	if !r.sync.Drains() {
-		return step.All(ctx, r.trace, done{}, []step.Of[done]{{Name: step.See, Do: r.seesLive}, {Name: step.Orphan, Do: r.removes((*removal.Step).Orphan)}})
+		return step.All(ctx, r.trace, done{}, []step.Of[done]{{Name: step.See, Do: r.readLive}, {Name: step.Orphan, Do: r.runRemovalStep((*removal.Step).Orphan)}})
 	}
 	return step.All(ctx, r.trace, done{}, []step.Of[done]{
-		{Name: step.Drainable, Do: r.removes((*removal.Step).Drainable)},
-		{Name: step.See, Do: r.seesLive},
-		{Name: step.SeeVanished, Do: r.plans(evaluate.Inputs.SeeVanished)},
-		{Name: step.VerifyCloud, Do: observes(r.verifyCloud)},
-		{Name: step.SeeCollision, Do: observes(r.seeCollision)},
+		{Name: step.Drainable, Do: r.runRemovalStep((*removal.Step).Drainable)},
+		{Name: step.See, Do: r.readLive},
+		{Name: step.SeeVanished, Do: r.planStep(evaluate.Inputs.SeeVanished)},
+		{Name: step.VerifyCloud, Do: observeStep(r.verifyCloud)},
+		{Name: step.SeeCollision, Do: observeStep(r.seeCollision)},
 		{Name: step.SeeController, Do: r.seeController},
-		{Name: step.MakePlan, Do: r.plans(evaluate.Inputs.MakePlan)},
-		{Name: step.Drain, Do: r.removes((*removal.Step).Drain)},
-		{Name: step.FinishDrained, Do: r.removes((*removal.Step).FinishDrained)},
+		{Name: step.MakePlan, Do: r.planStep(evaluate.Inputs.MakePlan)},
+		{Name: step.Drain, Do: r.runRemovalStep((*removal.Step).Drain)},
+		{Name: step.FinishDrained, Do: r.runRemovalStep((*removal.Step).FinishDrained)},
 	})
 }
 
-// seesLive reads the live objects.
-func (r *reconciliation) seesLive(ctx context.Context, d done) (_ done, err error) {
+// readLive reads the live objects.
+func (r *reconciliation) readLive(ctx context.Context, d done) (_ done, err error) {
 	d.evaluation.observed, err = r.seeLive(ctx)
 	d.evaluation.Live = d.evaluation.observed.Live
 	return d, err
 }
 
-// observes runs a step of the second phase.
-func observes(do func(context.Context, revision, observed) (observed, error)) func(context.Context, done) (done, error) {
+// observeStep runs a step of the second phase.
+func observeStep(do func(context.Context, revision, observed) (observed, error)) func(context.Context, done) (done, error) {
 	return func(ctx context.Context, d done) (_ done, err error) {
 		d.evaluation.observed, err = do(ctx, d.evaluation.revision, d.evaluation.observed)
 		return d, err
 	}
 }
 
-// plans runs a step of the third phase.
-func (r *reconciliation) plans(do func(evaluate.Inputs, context.Context, evaluate.Evaluation) (evaluate.Evaluation, error)) func(context.Context, done) (done, error) {
+// planStep runs a step of the third phase.
+func (r *reconciliation) planStep(do func(evaluate.Inputs, context.Context, evaluate.Evaluation) (evaluate.Evaluation, error)) func(context.Context, done) (done, error) {
 	return func(ctx context.Context, d done) (_ done, err error) {
-		d.evaluation, err = r.evaluates(ctx, d.evaluation, func(ctx context.Context, in evaluate.Inputs, ev evaluate.Evaluation) (evaluate.Evaluation, error) {
+		d.evaluation, err = r.continueEvaluation(ctx, d.evaluation, func(ctx context.Context, in evaluate.Inputs, ev evaluate.Evaluation) (evaluate.Evaluation, error) {
 			return do(in, ctx, ev)
 		})
 		return d, err

@@ -57,7 +57,7 @@ func (r *reconciliation) verify(ctx context.Context, rev revision) (revision, er
 
 // configure reads plumbline.yaml.
 func (r *reconciliation) configure(ctx context.Context, rev revision) (revision, error) {
-	ev, err := r.evaluates(ctx, evaluation{revision: rev}, evaluate.Configure)
+	ev, err := r.continueEvaluation(ctx, evaluation{revision: rev}, evaluate.Configure)
 	rev.Config = ev.Desired
 	rev.Join(ev.Findings)
 	return rev, err

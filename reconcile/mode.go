@@ -30,8 +30,8 @@ const (
 	draining
 )
 
-// modeOf returns what a reconcile does. filled reports whether the watch caches are filled, and unheard is why watches
-// could not start.
+// modeOf returns what a reconcile does. filled reports whether the watch caches are filled, and listenError is why
+// watches could not start.
 func modeOf(sync *v1alpha1.NodeSync, daemon Settings, filled bool, unheard error) mode {
 	deleted := !sync.DeletionTimestamp.IsZero()
 	switch {

@@ -118,7 +118,7 @@ func (r *reconciliation) seeHeartbeat(ctx context.Context, d done) done {
 	if r.memory.heartbeat.Found() {
 		d.WakeBy(r.now.Add(upgrade.ReadWithin))
 	}
-	if stopped == nil || !r.elects(ctx) {
+	if stopped == nil || !r.electsLeader(ctx) {
 		return d
 	}
 	d.Charts.Controller, d.Charts.Alive = cluster.Readiness{Message: stopped.Message}, false
@@ -126,8 +126,8 @@ func (r *reconciliation) seeHeartbeat(ctx context.Context, d done) done {
 	return d
 }
 
-// elects reports whether Karpenter's controller elects a leader; false if that cannot be read.
-func (r *reconciliation) elects(ctx context.Context) bool {
+// electsLeader reports whether Karpenter's controller elects a leader; false if that cannot be read.
+func (r *reconciliation) electsLeader(ctx context.Context) bool {
 	controllers, err := r.view.Controllers(ctx, r.karpenterNamespace())
 	off := false
 	if err == nil {
@@ -240,7 +240,7 @@ func leavingPools(removals []v1alpha1.Removal, live map[render.Ref]*plan.Object)
 	for i := range removals {
 		r := &removals[i]
 		pool := live[plan.RefOf(*r)]
-		if r.Kind == render.NodePool && pool != nil && pool.GetUID() == r.UID && !r.Begun() && r.Reason != removal.ReasonNodeClaimsLeaving {
+		if r.Kind == render.NodePool && pool != nil && pool.GetUID() == r.UID && !r.Started() && r.Reason != removal.ReasonNodeClaimsLeaving {
 			found = append(found, pool)
 		}
 	}
@@ -270,7 +270,7 @@ func (r *reconciliation) seeTerminations(ctx context.Context, d done) (done, err
 	removed := map[string]bool{}
 	for _, leaves := range r.sync.Status.Removals {
 		if leaves.Kind == render.NodePool {
-			removed[leaves.Name] = leaves.Begun() || leaves.Reason == removal.ReasonNodeClaimsLeaving
+			removed[leaves.Name] = leaves.Started() || leaves.Reason == removal.ReasonNodeClaimsLeaving
 			ours[leaves.Name] = !removed[leaves.Name]
 		}
 	}
@@ -290,14 +290,15 @@ func (r *reconciliation) seeTerminations(ctx context.Context, d done) (done, err
 	return d, nil
 }
 
-// attend does what must not wait for the next commit after a reconcile that has failed, using what is in force: it
-// stops failing rollouts, and checks instances and terminations. Karpenter continues, whatever is wrong with HEAD.
-func (r *reconciliation) attend(ctx context.Context, out outcome) outcome {
-	may := stillAllowed(out)
-	if !may.look {
+// pauseAfterFailure does what must not wait for the next commit after a reconcile that has failed, using what is in
+// force: it stops failing rollouts, and checks instances and terminations. Karpenter continues, whatever is wrong with
+// HEAD.
+func (r *reconciliation) pauseAfterFailure(ctx context.Context, out outcome) outcome {
+	may := actionsAfter(out)
+	if !may.check {
 		return out
 	}
-	at := r.settle(r.lookInForce(ctx, out.done, may.brake))
+	at := r.settle(r.checkAppliedState(ctx, out.done, may.brake))
 	if may.brake {
 		out.Nodes.Rollout, out.Nodes.SawRollout, out.Nodes.PoolRollouts = at.Nodes.Rollout, at.Nodes.SawRollout, at.Nodes.PoolRollouts
 	}
@@ -310,8 +311,8 @@ func (r *reconciliation) attend(ctx context.Context, out outcome) outcome {
 	return out
 }
 
-// lookInForce checks nodes against what is in force, and stops failing rollouts if brakes is true.
-func (r *reconciliation) lookInForce(ctx context.Context, d done, brakes bool) (done, error) {
+// checkAppliedState checks nodes against what is in force, and stops failing rollouts if brakes is true.
+func (r *reconciliation) checkAppliedState(ctx context.Context, d done, brakes bool) (done, error) {
 	d.Findings, d.Nodes = finding.Findings{}, nodesSeen{Rollout: d.Nodes.Rollout}
 	d.evaluation.Desired.Karpenter = nil // HEAD's may be another version, in another region
 	return step.All(ctx, r.trace, d, []step.Of[done]{

@@ -96,7 +96,7 @@ func (r *reconciliation) worked() time.Duration {
 }
 
 // run does what the mode requires, and concludes it. A phase that fails ends the reconcile: the findings up to then are
-// concluded, and what must not wait for the next commit is done. unheard is why watches could not start.
+// concluded, and what must not wait for the next commit is done. listenError is why watches could not start.
 func (r *reconciliation) run(ctx context.Context, mode mode, unheard error) (ctrl.Result, error) {
 	return r.conclude(ctx, r.act(ctx, mode, unheard))
 }
@@ -107,19 +107,19 @@ func (r *reconciliation) act(ctx context.Context, mode mode, unheard error) outc
 	leased := r.removalStep(&done{}).LeasedBudgets()
 	defer leased.Unless(ctx)()
 	out := r.inMode(ctx, mode, unheard)
-	if !stillAllowed(out).leases {
+	if !actionsAfter(out).leases {
 		leased.Revoke(ctx, &out.Findings)
 	}
 	return out
 }
 
 // inMode does what the mode requires.
-func (r *reconciliation) inMode(ctx context.Context, mode mode, unheard error) (out outcome) {
+func (r *reconciliation) inMode(ctx context.Context, mode mode, listenError error) (out outcome) {
 	switch mode {
 	case normal:
-		out = r.attend(ctx, r.settle(r.phases(ctx)))
+		out = r.pauseAfterFailure(ctx, r.settle(r.phases(ctx)))
 	case unwatched:
-		out = r.settle(step.Take(ctx, r.trace, step.Listen, func(context.Context) (done, error) { return done{}, unheard }))
+		out = r.settle(step.Take(ctx, r.trace, step.Listen, func(context.Context) (done, error) { return done{}, listenError }))
 		out.WakeBy(r.now.Add(r.sync.GetRetryInterval())) // no watch triggers it
 	case adopting:
 		out = r.settle(step.Take(ctx, r.trace, step.AddFinalizer, r.addFinalizer))
@@ -176,7 +176,7 @@ func (r *reconciliation) settle(d done, err error) outcome {
 		out.Wait(out.fault.Reason, err.Error())
 	}
 	if source.Lost(err) {
-		r.memory.fetch.Lose()
+		r.memory.fetch.Forget()
 	}
 	return out
 }

@@ -97,7 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	reconcile := r.start(sync)
 	if !r.lanes.Enter(repository, req.NamespacedName) {
 		reconcile.removalStep(&done{}).LeasedBudgets().Revoke(ctx, &finding.Findings{})
-		return ctrl.Result{RequeueAfter: watch.Crowded}, nil
+		return ctrl.Result{RequeueAfter: watch.RetryWithoutLane}, nil
 	}
 	defer r.lanes.End(repository, r.Look)
 	ctx = confine.For(ctx, repository)

@@ -31,7 +31,7 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 	of := wanted{name: name, charts: k.charts(folder), nodes: slices.Clone(k.Nodes), files: k.valuesFiles(folder)}
 	r := s.run(snap, of, k, v, before)
 	r.listings = listings
-	if last, taken := r.again(ctx, s.cache.lastOf(of, before)); last != nil {
+	if last, taken := r.deriveFromLast(ctx, s.cache.lastOf(of, before)); last != nil {
 		last.finish(k, s.inputs, snap)
 		s.cache.keep(last, taken)
 		return last.set, nil
@@ -218,7 +218,7 @@ func (r *run) make(ctx context.Context, d draft, before map[content]Object) (kep
 
 // count counts cached objects against the limits of this render.
 func (r *run) count(one source, objects []keptObject) Errors {
-	if err := r.maker.left.again(objects); err != nil {
+	if err := r.maker.left.countCached(objects); err != nil {
 		return Errors{{File: one.name, Message: err.Error()}}
 	}
 	return nil

@@ -93,9 +93,9 @@ func (l *rendition) made(set *Set) bool {
 	return len(set.Objects) > 0 && len(set.Objects) == len(l.set.Objects) && &set.Objects[0] == &l.set.Objects[0]
 }
 
-// again derives the Set from the last one if the differences are known: of ten thousand sources only the few that may
-// differ are rendered. It returns nil if that is not enough; a full render then reports what is wrong.
-func (r *run) again(ctx context.Context, last *rendition) (*rendition, map[source]kept) {
+// deriveFromLast derives the Set from the last one if the differences are known: of ten thousand sources only the few
+// that may differ are rendered. It returns nil if that is not enough; a full render then reports what is wrong.
+func (r *run) deriveFromLast(ctx context.Context, last *rendition) (*rendition, map[source]kept) {
 	if last == nil {
 		return nil, nil
 	}

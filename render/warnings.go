@@ -178,8 +178,8 @@ func emptied(name string) Error {
 	return Error{File: name, Message: "the file is empty, and its definitions would be removed with their nodes: restore its text, or delete the file to remove them"}
 }
 
-// refuseHollow refuses documents that are null, and lists without items: a failed template or export leaves these.
-func refuseHollow(name string, documents []document.Document) Errors {
+// refuseEmpty refuses documents that are null, and lists without items: a failed template or export leaves these.
+func refuseEmpty(name string, documents []document.Document) Errors {
 	var errs Errors
 	for _, doc := range documents {
 		object, _ := doc.Value.(map[string]any)

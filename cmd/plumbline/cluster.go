@@ -40,8 +40,8 @@ type clusterAccess struct {
 	settled   bool
 }
 
-// nowhere is client-go's default server if no configuration specifies one.
-const nowhere = "http://localhost:8080"
+// defaultServer is client-go's default server if no configuration specifies one.
+const defaultServer = "http://localhost:8080"
 
 // errNoKubeconfig is returned if no configuration specifies a cluster.
 var errNoKubeconfig = errors.New("no kubeconfig")
@@ -53,7 +53,7 @@ func connect(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags) (*c
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster (--kubeconfig, --context): %w", err)
 	}
-	if raw, err := loader.RawConfig(); err == nil && len(raw.Clusters) == 0 && config.Host == nowhere {
+	if raw, err := loader.RawConfig(); err == nil && len(raw.Clusters) == 0 && config.Host == defaultServer {
 		return nil, fmt.Errorf("%w: looked for %s; give one with --kubeconfig or KUBECONFIG", errNoKubeconfig, strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "))
 	}
 	namespace, _, err := loader.Namespace()
@@ -100,13 +100,13 @@ func (c *clusterAccess) nodeSync(ctx context.Context, arg string) (*v1alpha1.Nod
 	}
 	sync.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
 	sync.ManagedFields = nil
-	c.takeStandIn(ctx, sync)
+	c.applyStandInStatus(ctx, sync)
 	return sync, nil
 }
 
-// takeStandIn annotates a NodeSync (in memory) as the daemon would have: its status is that of an earlier reconcile,
-// but the daemon could not write the annotation. Without permission to read ConfigMaps it does nothing.
-func (c *clusterAccess) takeStandIn(ctx context.Context, sync *v1alpha1.NodeSync) {
+// applyStandInStatus annotates a NodeSync (in memory) as the daemon would have: its status is that of an earlier
+// reconcile, but the daemon could not write the annotation. Without permission to read ConfigMaps it does nothing.
+func (c *clusterAccess) applyStandInStatus(ctx context.Context, sync *v1alpha1.NodeSync) {
 	if message, err := status.StandIn(ctx, c, sync); err == nil && message != "" {
 		metav1.SetMetaDataAnnotation(&sync.ObjectMeta, v1alpha1.StatusNotWrittenAnnotation, message)
 	}

@@ -59,7 +59,7 @@ const controllerName = "plumbline"
 
 // runDaemon runs the daemon until the context is done.
 func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o *runOptions) error {
-	collect(often)
+	collect(startupGCPercent)
 	logger.SetLogger(logger.NewLogger(o.log))
 	config, err := restConfig(kubeconfig, o)
 	if err != nil {
@@ -112,7 +112,7 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 	}
 	unfenced := config
 	if o.leaderElect {
-		config = fenced(config, leading)
+		config = withLeaseGuard(config, leading)
 	}
 	refusals := &cluster.Refusals{}
 	objects := cacheOptions(refusals, o)

@@ -50,7 +50,7 @@ running and prints each change: on a terminal the whole list, in a pipe one line
 		if missing != nil && (list == nil || len(list.Items) == 0) {
 			return missing
 		}
-		if err := warnUnled(cmd, kubeconfig, list); err != nil {
+		if err := warnLeaderMissing(cmd, kubeconfig, list); err != nil {
 			return err
 		}
 		if len(list.Items) == 0 && output.human() {
@@ -115,13 +115,13 @@ func (c *clusterAccess) listed(ctx context.Context, all bool) (*v1alpha1.NodeSyn
 		sync := &list.Items[i]
 		sync.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
 		sync.ManagedFields = nil
-		c.takeStandIn(ctx, sync)
+		c.applyStandInStatus(ctx, sync)
 	}
 	return list, nil
 }
 
-// warnUnled warns about each namespace without a leading daemon: its statuses may be out of date.
-func warnUnled(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, list *v1alpha1.NodeSyncList) error {
+// warnLeaderMissing warns about each namespace without a leading daemon: its statuses may be out of date.
+func warnLeaderMissing(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, list *v1alpha1.NodeSyncList) error {
 	c, err := connect(cmd.Context(), kubeconfig)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func warnUnled(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, li
 		namespaces[list.Items[i].Namespace] = true
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
-		if message := unled(cmd.Context(), c, namespace, time.Now); message != "" {
+		if message := leaderMissing(cmd.Context(), c, namespace, time.Now); message != "" {
 			fmt.Fprintln(cmd.ErrOrStderr(), message)
 		}
 	}

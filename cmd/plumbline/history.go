@@ -107,7 +107,7 @@ recorded; the command lists those gaps.`,
 			return err
 		}
 		if len(report.Records) == 0 && (*output == formatTable || *output == formatWide) {
-			fmt.Fprintln(cmd.ErrOrStderr(), report.nothing())
+			fmt.Fprintln(cmd.ErrOrStderr(), report.nothingRecorded())
 		}
 		return output.write(cmd.OutOrStdout(), report, func(out io.Writer) error {
 			report.print(out, *output == formatWide)
@@ -155,8 +155,8 @@ func (c *historyCounts) count(r recorder.Record) {
 	c.ByCommit[cmp.Or(render.ShortRevision(r.Revision), "none")]++
 }
 
-// nothing returns that no node was terminated, and since when terminations are recorded.
-func (r *historyReport) nothing() string {
+// nothingRecorded returns that no node was terminated, and since when terminations are recorded.
+func (r *historyReport) nothingRecorded() string {
 	if len(r.began) == 0 {
 		return "no terminated nodes are recorded yet"
 	}

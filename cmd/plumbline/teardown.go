@@ -57,11 +57,11 @@ type teardownCommand struct {
 	name string
 	// until is when the watch times out.
 	until time.Time
-	// stand starts the process that reconciles if no daemon leads, and stands is the one it has started. It
+	// startReconciles starts the process that reconciles if no daemon leads, and standIn is the one it has started. It
 	// writes as the user, or as the identity in as.
-	stand  standInStarter
-	stands *standIn
-	as     string
+	startReconciles standInStarter
+	standIn         *standIn
+	as              string
 	// steps are the points that its reconciles and its own writes reach, and points its own; a release has none.
 	steps  steppoint.Options
 	points steppoint.Points
@@ -109,14 +109,14 @@ func (t *teardownCommand) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if err := t.begin(ctx, sync, leaves); err != nil {
-		t.stands.end()
-		return t.ended(ctx, err)
+		t.standIn.end()
+		return t.withInstructions(ctx, err)
 	}
 	t.until = t.v.now().Add(t.timeout) // waiting for the confirmation does not count
 	err = t.watch(ctx, sync, leaves)
-	t.stands.end()
+	t.standIn.end()
 	if err != nil {
-		return t.ended(ctx, err)
+		return t.withInstructions(ctx, err)
 	}
 	t.show.say(t.downTo.Conclusion(sync))
 	return t.finish(ctx)
@@ -125,13 +125,13 @@ func (t *teardownCommand) run(ctx context.Context, args []string) error {
 // finish sweeps the leftovers, queries AWS for the rest, and uninstalls Karpenter if there is none.
 func (t *teardownCommand) finish(ctx context.Context) error {
 	if err := t.sweepLeft(ctx); err != nil {
-		return t.ended(ctx, err)
+		return t.withInstructions(ctx, err)
 	}
 	if err := t.verify(ctx); err != nil {
 		return err
 	}
 	if err := t.uninstall(ctx); err != nil {
-		return t.ended(ctx, err)
+		return t.withInstructions(ctx, err)
 	}
 	return nil
 }
@@ -139,12 +139,12 @@ func (t *teardownCommand) finish(ctx context.Context) error {
 // prepare checks, before anything is changed, that the nodes can be terminated and that AWS answers each query.
 func (t *teardownCommand) prepare(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	if leaves.WithoutDaemon = t.c.withoutDaemon(ctx, t.v.now); leaves.WithoutDaemon != "" {
-		if err := t.mayEnd(ctx, sync, leaves); err != nil {
+		if err := t.chooseIdentity(ctx, sync, leaves); err != nil {
 			return err
 		}
 		leaves.As = t.as
 	}
-	if err := t.seeClasses(ctx, sync, leaves); err != nil {
+	if err := t.checkClasses(ctx, sync, leaves); err != nil {
 		return err
 	}
 	if err := t.seeController(ctx, sync, leaves); err != nil {
@@ -185,7 +185,7 @@ func (t *teardownCommand) begin(ctx context.Context, sync *v1alpha1.NodeSync, le
 		return nil
 	}
 	t.show.say("this command ends its nodes; Ctrl-C stops that, and the same command goes on")
-	return t.takeOver(ctx, sync, false)
+	return t.startStandIn(ctx, sync, false)
 }
 
 // delete deletes the NodeSync, with onDelete: Drain, unless an earlier run has deleted it.
@@ -193,7 +193,7 @@ func (t *teardownCommand) delete(ctx context.Context, sync *v1alpha1.NodeSync, l
 	drains, deleting := sync.Spec.OnDelete == v1alpha1.OnDeleteDrain, sync.DeletionTimestamp != nil
 	if drains && deleting {
 		t.show.say(nodeSyncWord(sync.Name) + " is being deleted already, with onDelete: Drain")
-		return t.bringBack(ctx, sync, leaves)
+		return t.startController(ctx, sync, leaves)
 	}
 	if err := t.confirm(ctx, "all nodes of nodesync/"+sync.Name+" end", sync.Name); err != nil {
 		return err
@@ -205,7 +205,7 @@ func (t *teardownCommand) delete(ctx context.Context, sync *v1alpha1.NodeSync, l
 	if err := t.suspendAppliers(ctx, leaves); err != nil {
 		return err
 	}
-	if err := t.bringBack(ctx, sync, leaves); err != nil {
+	if err := t.startController(ctx, sync, leaves); err != nil {
 		return err
 	}
 	if !drains {
@@ -231,7 +231,7 @@ func (t *teardownCommand) verify(ctx context.Context) error {
 	t.v.timeout = min(goneWithin, max(t.until.Sub(t.v.now()), 0))
 	report, err := t.v.ask(ctx)
 	if err != nil {
-		return t.ended(ctx, err)
+		return t.withInstructions(ctx, err)
 	}
 	if err := t.show.report(report); err != nil {
 		return err
@@ -239,28 +239,28 @@ func (t *teardownCommand) verify(ctx context.Context) error {
 	return exitOfReport(report)
 }
 
-// ended returns the error, with instructions on how to continue if the user has stopped the watch.
-func (t *teardownCommand) ended(ctx context.Context, err error) error {
+// withInstructions returns the error, with instructions on how to continue if the user has stopped the watch.
+func (t *teardownCommand) withInstructions(ctx context.Context, err error) error {
 	t.show.end()
 	if ctx.Err() == nil || errors.Is(err, errUnconfirmed) {
 		return err
 	}
-	return &exitError{code: exitFailed, message: "stopped; " + t.goesOn()}
+	return &exitError{code: exitFailed, message: "stopped; " + t.howToContinue()}
 }
 
-// goesOn returns what happens to actions in progress, and how to continue.
-func (t *teardownCommand) goesOn() string {
+// howToContinue returns what happens to actions in progress, and how to continue.
+func (t *teardownCommand) howToContinue() string {
 	if t.gone {
-		return "what EC2 is ending ends. To go on:\n  " + t.again()
+		return "what EC2 is ending ends. To go on:\n  " + t.continueCommand()
 	}
-	if t.stands != nil {
-		return "the lease is released, and what was begun waits for a daemon or for this command. To go on:\n  " + t.again()
+	if t.standIn != nil {
+		return "the lease is released, and what was begun waits for a daemon or for this command. To go on:\n  " + t.continueCommand()
 	}
-	return "what was begun goes on. To go on watching:\n  " + t.again()
+	return "what was begun goes on. To go on watching:\n  " + t.continueCommand()
 }
 
-// again returns the command that continues from wherever this one has stopped.
-func (t *teardownCommand) again() string {
+// continueCommand returns the command that continues from wherever this one has stopped.
+func (t *teardownCommand) continueCommand() string {
 	words := "plumbline teardown --cluster-gone"
 	if !t.gone {
 		words = strings.TrimSuffix("plumbline teardown "+t.name, " ") + " -n " + t.c.namespace
@@ -367,7 +367,7 @@ func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verificatio
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
 	}
-	t, output := teardownCommand{v: v, kubeconfig: kubeconfig, stand: stand, downTo: teardown.ToDefinitions}, formatText
+	t, output := teardownCommand{v: v, kubeconfig: kubeconfig, startReconciles: stand, downTo: teardown.ToDefinitions}, formatText
 	cmd.Flags().VarP(formatFlag{&output, []string{string(formatText), string(formatJSON)}}, "output", "o", "how to print; json is one event a line")
 	t.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -521,7 +521,7 @@ func (c *clusterAccess) noDaemon(ctx context.Context, handled bool) (why string,
 // daemonMissing returns why no daemon leads; empty if one does, or if that is unknown. elected is true if there is a lease.
 func (c *clusterAccess) daemonMissing(ctx context.Context, now func() time.Time) (why string, elected bool) {
 	namespace := c.in(ctx)
-	if why := unled(ctx, c, namespace, now); why != "" {
+	if why := leaderMissing(ctx, c, namespace, now); why != "" {
 		why, _, _ = strings.Cut(strings.TrimPrefix(why, "no daemon leads: "), "; the following was current at that time")
 		return why, true
 	}

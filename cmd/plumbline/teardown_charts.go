@@ -262,7 +262,7 @@ func (t *teardownCommand) awaits(ctx context.Context, done string, what func() (
 			t.show.say(done)
 			return nil
 		case !t.v.now().Before(t.until):
-			return &exitError{code: exitStalled, message: fmt.Sprintf("after %s: %s. To go on:\n  %s", short(t.timeout), waits, t.again())}
+			return &exitError{code: exitStalled, message: fmt.Sprintf("after %s: %s. To go on:\n  %s", short(t.timeout), waits, t.continueCommand())}
 		case waits != said:
 			said = waits
 			t.show.say(waits)
@@ -273,8 +273,8 @@ func (t *teardownCommand) awaits(ctx context.Context, done string, what func() (
 	}
 }
 
-// seeClasses returns an error if a NodePool that is kept references an EC2NodeClass that would be deleted.
-func (t *teardownCommand) seeClasses(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
+// checkClasses returns an error if a NodePool that is kept references an EC2NodeClass that would be deleted.
+func (t *teardownCommand) checkClasses(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	pools, _ := render.KindOf(render.NodePool)
 	all, err := definitionsOf(ctx, t.c, pools)
 	if err != nil {

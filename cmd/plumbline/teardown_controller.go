@@ -57,9 +57,9 @@ func (t *teardownCommand) seeController(ctx context.Context, sync *v1alpha1.Node
 	return leaves.NoteStopped(t.stopped, sync, t.terminate, t.v.strandedAfter)
 }
 
-// bringBack starts the controller before the NodeSync is deleted or drained: after that, reconciles no longer install
-// charts.
-func (t *teardownCommand) bringBack(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
+// startController starts the controller before the NodeSync is deleted or drained: after that, reconciles no longer
+// install charts.
+func (t *teardownCommand) startController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	switch t.stopped.Start(sync, leaves.WithoutDaemon) {
 	case teardown.StartNothing:
 		return nil
@@ -71,10 +71,10 @@ func (t *teardownCommand) bringBack(ctx context.Context, sync *v1alpha1.NodeSync
 		}
 	case teardown.StartByCommand:
 		t.show.say("this command installs Karpenter again, by the daemon's passes; nothing else is applied")
-		if err := t.takeOver(ctx, sync, true); err != nil {
+		if err := t.startStandIn(ctx, sync, true); err != nil {
 			return err
 		}
-		defer t.stands.goesOn()
+		defer t.standIn.goesOn()
 	case teardown.StartByDaemon:
 		if _, err := t.c.requestReconcile(ctx, sync.Name); err != nil {
 			return err
@@ -87,7 +87,7 @@ func (t *teardownCommand) bringBack(ctx context.Context, sync *v1alpha1.NodeSync
 func (t *teardownCommand) awaitController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	until := t.v.now().Add(t.v.strandedAfter)
 	err := t.awaits(ctx, "Karpenter's controller runs", func() (string, error) {
-		if err := t.stands.over(); err != nil {
+		if err := t.standIn.over(); err != nil {
 			return "", err
 		}
 		gone, err := t.findController(ctx, sync, leaves)
@@ -95,11 +95,11 @@ func (t *teardownCommand) awaitController(ctx context.Context, sync *v1alpha1.No
 		case err != nil || gone == nil:
 			return "", err
 		case t.terminate && !t.v.now().Before(until):
-			return "", errNotBack
+			return "", errNotStarted
 		}
 		return "waiting for Karpenter's controller: " + t.cause(ctx, gone) + t.trouble(ctx, sync), nil
 	})
-	if errors.Is(err, errNotBack) {
+	if errors.Is(err, errNotStarted) {
 		t.show.say("Karpenter's controller does not run: no node is drained, and --terminate ends its instances")
 		return nil
 	}
@@ -120,8 +120,8 @@ func (t *teardownCommand) cause(ctx context.Context, gone *teardown.Stopped) str
 	return upgrade.Cause(ctx, t.c, logs, gone.Down, gone.Why, redact.Visible)
 }
 
-// errNotBack means that the controller has not started in time.
-var errNotBack = errors.New("it has not come up")
+// errNotStarted means that the controller has not started in time.
+var errNotStarted = errors.New("it has not come up")
 
 // trouble returns the message of a NodeSync that is not Ready.
 func (t *teardownCommand) trouble(ctx context.Context, sync *v1alpha1.NodeSync) string {

@@ -20,14 +20,14 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
 )
 
-// ender deletes in AWS what is left of a cluster. It returns the reason for each ID that it does not delete.
-type ender interface {
-	End(ctx context.Context, cluster string, resources []cloud.Resource) map[string]error
+// deleter deletes in AWS what is left of a cluster. It returns the reason for each ID that it does not delete.
+type deleter interface {
+	Delete(ctx context.Context, cluster string, resources []cloud.Resource) map[string]error
 }
 
-// dialEnder connects to AWS with the user's credentials.
-func dialEnder(ctx context.Context, region string, points steppoint.Points) (ender, error) {
-	return cloud.NewEnder(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version, Timeout: time.Minute, Reached: points.Request})
+// dialDeleter connects to AWS with the user's credentials.
+func dialDeleter(ctx context.Context, region string, points steppoint.Points) (deleter, error) {
+	return cloud.NewDeleter(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version, Timeout: time.Minute, Reached: points.Request})
 }
 
 // scope returns what the flags allow this command to delete in AWS for a cluster that no longer exists.
@@ -35,31 +35,32 @@ func (t *teardownCommand) scope() leftover.Scope {
 	return leftover.Scope{Cluster: t.v.cluster, Instances: t.terminate, Leftovers: t.sweep}
 }
 
-// endRun deletes what the user has confirmed, one pass at a time.
-type endRun struct {
-	scope  leftover.Scope
-	ending *teardown.Ending
+// deletionRun deletes what the user has confirmed, one pass at a time.
+type deletionRun struct {
+	scope    leftover.Scope
+	progress *teardown.Deletion
 	// Before AWS is queried, renew rereads what the cluster keeps. Right before the deletion, allowed returns why
 	// nothing may be deleted. Both may be nil.
 	renew   func(ctx context.Context) error
 	allowed func(ctx context.Context, aws remains) error
 
-	by ender
+	by deleter
 }
 
 func resourceID(r cloud.Resource) string { return r.ID }
 
-// endLeft deletes the shown resources in scope until AWS has reported none of them twice in a row, or the time is over.
-func (t *teardownCommand) endLeft(ctx context.Context, run *endRun) error {
+// deleteLeft deletes the shown resources in scope until AWS has reported none of them twice in a row, or the time is
+// over.
+func (t *teardownCommand) deleteLeft(ctx context.Context, run *deletionRun) error {
 	aws, _, err := t.v.open(ctx)
 	if err != nil {
 		return err
 	}
-	if run.by, err = t.v.dialEnder(ctx, t.v.region, t.points); err != nil {
+	if run.by, err = t.v.dialDeleter(ctx, t.v.region, t.points); err != nil {
 		return err
 	}
-	for inARow := 0; inARow < goneTwice; {
-		left, denied, err := t.endPass(ctx, aws, run)
+	for inARow := 0; inARow < goneAnswers; {
+		left, denied, err := t.deletePass(ctx, aws, run)
 		if err != nil || denied {
 			return err // a repeated query reports what is denied
 		}
@@ -77,9 +78,9 @@ func (t *teardownCommand) endLeft(ctx context.Context, run *endRun) error {
 	return nil
 }
 
-// endPass queries AWS once and deletes what may be deleted according to the answer. It reports whether something is or
-// may be left to delete, and whether AWS denies a query.
-func (t *teardownCommand) endPass(ctx context.Context, aws remains, run *endRun) (left, denied bool, err error) {
+// deletePass queries AWS once and deletes what may be deleted according to the answer. It reports whether something is
+// or may be left to delete, and whether AWS denies a query.
+func (t *teardownCommand) deletePass(ctx context.Context, aws remains, run *deletionRun) (left, denied bool, err error) {
 	if run.renew != nil {
 		switch err := run.renew(ctx); {
 		case errors.Is(err, errUnreachable):
@@ -92,11 +93,11 @@ func (t *teardownCommand) endPass(ctx context.Context, aws remains, run *endRun)
 	if err != nil {
 		return false, false, err
 	}
-	report, ending := leftover.Judge(answers, known), leftover.Ends(answers, known, run.scope)
+	report, ending := leftover.NewReport(answers, known), leftover.Deletable(answers, known, run.scope)
 	if report.Denied() {
 		return false, true, nil
 	}
-	now, left := run.ending.Now(ending, report.Unanswered())
+	now, left := run.progress.Now(ending, report.Unanswered())
 	if len(now) == 0 {
 		return left, false, nil
 	}
@@ -105,40 +106,40 @@ func (t *teardownCommand) endPass(ctx context.Context, aws remains, run *endRun)
 			return false, false, err
 		}
 	}
-	return left, false, t.end(ctx, run, now)
+	return left, false, t.deleteResources(ctx, run, now)
 }
 
-// end deletes resources, and prints the result of each, once. It returns an error if AWS denies a deletion: retrying
-// does not help.
-func (t *teardownCommand) end(ctx context.Context, run *endRun, resources []cloud.Resource) error {
-	failed := run.by.End(ctx, t.v.cluster, resources)
+// deleteResources deletes resources, and prints the result of each, once. It returns an error if AWS denies a deletion:
+// retrying does not help.
+func (t *teardownCommand) deleteResources(ctx context.Context, run *deletionRun, resources []cloud.Resource) error {
+	failed := run.by.Delete(ctx, t.v.cluster, resources)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	news, err := run.ending.Attempted(resources, failed)
+	news, err := run.progress.Attempted(resources, failed)
 	for _, words := range news {
 		t.show.say(words)
 	}
 	return err
 }
 
-// sayEnds prints what will be deleted, and what will not.
-func (t *teardownCommand) sayEnds(e leftover.Ending, answers []cloud.Answer) {
-	if all := slices.Concat(e.Ends, e.Going); len(all) > 0 {
+// printDeletions prints what will be deleted, and what will not.
+func (t *teardownCommand) printDeletions(e leftover.Deletion, answers []cloud.Answer) {
+	if all := slices.Concat(e.Delete, e.Terminating); len(all) > 0 {
 		t.show.say("ends in AWS: " + leftover.Listed(all))
-		t.sayAttached(answers, all)
+		t.printAttached(answers, all)
 	}
-	t.saySpared(e)
+	t.printSpared(e)
 }
 
-// sayAttached prints which attached volumes may outlive their instances: no list contains them yet.
-func (t *teardownCommand) sayAttached(answers []cloud.Answer, instances []cloud.Resource) {
+// printAttached prints which attached volumes may outlive their instances: no list contains them yet.
+func (t *teardownCommand) printAttached(answers []cloud.Answer, instances []cloud.Resource) {
 	if volumes := leftover.Attached(answers, instances); len(volumes) > 0 {
 		t.show.say("attached to these: " + leftover.Listed(volumes) + "; what their termination leaves of it stays, and is shown by the next run")
 	}
 }
 
-func (t *teardownCommand) saySpared(e leftover.Ending) {
+func (t *teardownCommand) printSpared(e leftover.Deletion) {
 	for _, r := range e.Spared {
 		t.show.say(leftover.Noun(r.Kind) + " " + r.ID + " stays: " + r.Why)
 	}
@@ -155,7 +156,7 @@ func (t *teardownCommand) sweepLeft(ctx context.Context) error {
 	}
 	stays := t.v.stays
 	defer func() { t.v.stays = stays }()
-	if err := t.allStays(ctx); err != nil {
+	if err := t.readKept(ctx); err != nil {
 		return err
 	}
 	first, err := t.sweepable(ctx)
@@ -182,11 +183,11 @@ func (t *teardownCommand) sweepLeft(ctx context.Context) error {
 		return err
 	}
 	t.until = t.until.Add(t.v.now().Sub(asked)) // waiting for the confirmation does not count
-	return t.endLeft(ctx, &endRun{scope: t.sweeps(), ending: teardown.NewEnding(first, resourceID), renew: t.allStays})
+	return t.deleteLeft(ctx, &deletionRun{scope: t.sweeps(), progress: teardown.NewDeletion(first, resourceID), renew: t.readKept})
 }
 
-// allStays reads what the cluster keeps: all NodePools, EC2NodeClasses and NodeClaims, regardless of owner.
-func (t *teardownCommand) allStays(ctx context.Context) error {
+// readKept reads what the cluster keeps: all NodePools, EC2NodeClasses and NodeClaims, regardless of owner.
+func (t *teardownCommand) readKept(ctx context.Context) error {
 	all, err := t.c.leaving(ctx, &v1alpha1.NodeSync{}, t.downTo)
 	if err != nil {
 		return err
@@ -213,9 +214,9 @@ func (t *teardownCommand) sweepable(ctx context.Context) ([]cloud.Resource, erro
 	if err != nil {
 		return nil, err
 	}
-	ending := leftover.Ends(answers, known, t.sweeps())
-	t.saySpared(ending)
-	return ending.Ends, nil
+	ending := leftover.Deletable(answers, known, t.sweeps())
+	t.printSpared(ending)
+	return ending.Delete, nil
 }
 
 // findStranded returns the instances of a NodeSync that Karpenter will not terminate in the current state, and the
@@ -244,9 +245,9 @@ func (t *teardownCommand) findStranded(ctx context.Context, sync *v1alpha1.NodeS
 	return found, busy, nil
 }
 
-// endStranded terminates the instances that Karpenter has not terminated for a while, after a confirmation. If nothing
-// else proceeds without a person after that, it returns an error that lists what is left.
-func (t *teardownCommand) endStranded(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan) error {
+// terminateStranded terminates the instances that Karpenter has not terminated for a while, after a confirmation. If
+// nothing else proceeds without a person after that, it returns an error that lists what is left.
+func (t *teardownCommand) terminateStranded(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan) error {
 	now := t.v.now()
 	if !t.terminate || now.Sub(t.strands.Looked) < t.v.pause {
 		return nil
@@ -260,7 +261,7 @@ func (t *teardownCommand) endStranded(ctx context.Context, sync *v1alpha1.NodeSy
 	}
 	t.strands.Looked = now
 	if due := t.strands.Due(found, now, t.v.strandedAfter); len(due) > 0 {
-		return t.endDue(ctx, sync, l, due)
+		return t.terminateDue(ctx, sync, l, due)
 	}
 	if t.strands.Settled(found, busy, now, t.v.strandedAfter) {
 		return t.unfinished(ctx, sync, found)
@@ -268,8 +269,8 @@ func (t *teardownCommand) endStranded(ctx context.Context, sync *v1alpha1.NodeSy
 	return nil
 }
 
-// endDue shows what EC2 has of the instances, and terminates those whose tags name only this cluster.
-func (t *teardownCommand) endDue(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan, due []removal.Stranded) error {
+// terminateDue shows what EC2 has of the instances, and terminates those whose tags name only this cluster.
+func (t *teardownCommand) terminateDue(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan, due []removal.Stranded) error {
 	aws, _, err := t.v.open(ctx)
 	if err != nil {
 		return err
@@ -279,25 +280,25 @@ func (t *teardownCommand) endDue(ctx context.Context, sync *v1alpha1.NodeSync, l
 		return err
 	}
 	scope := leftover.Scope{Cluster: t.v.cluster, Instances: true}
-	if report := leftover.Judge(answers, known); report.Denied() {
+	if report := leftover.NewReport(answers, known); report.Denied() {
 		return exitOfReport(report)
 	} else if report.Unanswered() {
 		return nil // it is retried
 	}
 	t.show.end()
-	terminate, spared := t.strands.Terminable(due, leftover.Ends(answers, known, scope), t.v.now())
+	terminate, spared := t.strands.Terminable(due, leftover.Deletable(answers, known, scope), t.v.now())
 	for _, words := range spared {
 		t.show.say(words)
 	}
 	if len(terminate) == 0 {
 		return nil
 	}
-	run := &endRun{scope: scope, allowed: t.v.sameCluster, ending: teardown.NewEnding(terminate, func(one removal.Stranded) string { return one.ID })}
-	return t.endShown(ctx, sync, l, run, terminate)
+	run := &deletionRun{scope: scope, allowed: t.v.sameCluster, progress: teardown.NewDeletion(terminate, func(one removal.Stranded) string { return one.ID })}
+	return t.terminateShown(ctx, sync, l, run, terminate)
 }
 
-// endShown terminates the listed instances, after a confirmation, and unless Karpenter is terminating them.
-func (t *teardownCommand) endShown(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan, run *endRun, shown []removal.Stranded) error {
+// terminateShown terminates the listed instances, after a confirmation, and unless Karpenter is terminating them.
+func (t *teardownCommand) terminateShown(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan, run *deletionRun, shown []removal.Stranded) error {
 	for _, one := range shown[:min(len(shown), screenful)] {
 		t.show.say(teardown.StrandedWords(one))
 	}
@@ -320,10 +321,10 @@ func (t *teardownCommand) endShown(ctx context.Context, sync *v1alpha1.NodeSync,
 		for _, one := range found {
 			is[one.ID] = true
 		}
-		run.ending.Keep(func(id string) bool { return is[id] || err != nil })
+		run.progress.Keep(func(id string) bool { return is[id] || err != nil })
 		return err
 	}
-	err := t.endLeft(ctx, run)
+	err := t.deleteLeft(ctx, run)
 	t.strands.Handled(t.v.now())
 	return err
 }
@@ -347,5 +348,5 @@ func (t *teardownCommand) unfinished(ctx context.Context, sync *v1alpha1.NodeSyn
 		return err
 	}
 	leaves.Cluster, leaves.Region = t.v.cluster, t.v.region
-	return &exitError{code: exitStalled, message: leaves.Unfinished(found, report, t.again())}
+	return &exitError{code: exitStalled, message: leaves.Unfinished(found, report, t.continueCommand())}
 }

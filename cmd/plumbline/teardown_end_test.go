@@ -115,7 +115,7 @@ func sweeps(t *testing.T, s *apiServer, within string, after time.Duration, mean
 	kubeconfig, authority := overTLS(t, s)
 	aws, by := awsAnswers(answers...), &endingAWS{}
 	aws.eks, aws.authority = map[string]error{"demo": nil}, authority
-	dial := func(ctx context.Context, region string, points steppoint.Points) (ender, error) {
+	dial := func(ctx context.Context, region string, points steppoint.Points) (deleter, error) {
 		if meanwhile != nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -123,7 +123,7 @@ func sweeps(t *testing.T, s *apiServer, within string, after time.Duration, mean
 		}
 		return by.dial(ctx, region, points)
 	}
-	v := verification{dial: aws.dial, dialEnder: dial, now: time.Now, pause: time.Millisecond, sweepAfter: after}
+	v := verification{dial: aws.dial, dialDeleter: dial, now: time.Now, pause: time.Millisecond, sweepAfter: after}
 	return teardownAsking(t.Context(), t, nil, v, "--sweep", "--yes", "--timeout", within, "--cluster", "demo", "--region", "eu-west-1", "--kubeconfig", kubeconfig), by
 }
 
@@ -260,7 +260,7 @@ func TestTeardownTerminates(t *testing.T) {
 				by.failed = map[string]error{"i-0a1": c.failed}
 			}
 			aws.eks, aws.authority = map[string]error{"demo": nil}, authority
-			v := verification{dial: aws.dial, dialEnder: by.dial, now: time.Now, pause: time.Millisecond, strandedAfter: 20 * time.Millisecond}
+			v := verification{dial: aws.dial, dialDeleter: by.dial, now: time.Now, pause: time.Millisecond, strandedAfter: 20 * time.Millisecond}
 			timeout := "1m"
 			if strings.Contains(c.says, "is not gone") {
 				timeout = "300ms"
@@ -278,7 +278,7 @@ func TestTeardownTerminatesAnothers(t *testing.T) {
 	_, kubeconfig, _ := leftByKarpenter(t, "Drained=True", "VolumesDetached=True")
 	aws, by := awsAnswers(instances(nil, "i-0a1")), &endingAWS{failed: map[string]error{"i-0a1": errors.New("not asked for")}}
 	aws.eks, aws.authority = map[string]error{"demo": nil}, []byte(otherAuthority)
-	v := verification{dial: aws.dial, dialEnder: by.dial, now: time.Now, pause: time.Millisecond}
+	v := verification{dial: aws.dial, dialDeleter: by.dial, now: time.Now, pause: time.Millisecond}
 	got := teardownAsking(t.Context(), t, nil, v, "prod", "--yes", "--terminate", "--account", "111122223333", "--timeout", "300ms", "--kubeconfig", kubeconfig)
 	if got.code != exitFailed || len(by.asked) > 0 || !strings.Contains(got.err, "has another certificate authority") {
 		t.Errorf("code %d, ends %v: %s", got.code, by.asked, got.err)
@@ -288,8 +288,8 @@ func TestTeardownTerminatesAnothers(t *testing.T) {
 // TestNothingEndsWhileTheClusterIsSilent: what to keep is reread once the cluster responds, until the time is over.
 func TestNothingEndsWhileTheClusterIsSilent(t *testing.T) {
 	by := &endingAWS{}
-	run := &endRun{by: by, ending: teardown.NewEnding([]string{"i-0a1"}, strings.Clone), renew: func(context.Context) error { return fmt.Errorf("list Nodes: %w", errUnreachable) }}
-	left, denied, err := (&teardownCommand{}).endPass(t.Context(), nil, run)
+	run := &deletionRun{by: by, progress: teardown.NewDeletion([]string{"i-0a1"}, strings.Clone), renew: func(context.Context) error { return fmt.Errorf("list Nodes: %w", errUnreachable) }}
+	left, denied, err := (&teardownCommand{}).deletePass(t.Context(), nil, run)
 	if !left || denied || err != nil || len(by.asked) > 0 {
 		t.Errorf("left %t, denied %t, error %v, ends %v", left, denied, err, by.asked)
 	}

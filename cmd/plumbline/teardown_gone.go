@@ -64,43 +64,43 @@ func (t *teardownCommand) runGone(ctx context.Context) error {
 	if err := t.show.report(report); err != nil {
 		return err
 	}
-	ending := leftover.Ends(answers, known, t.scope())
+	ending := leftover.Deletable(answers, known, t.scope())
 	if report.Unanswered() {
 		return exitOfReport(report)
 	}
-	if !t.terminate && !t.sweep || len(ending.Ends)+len(ending.Going) == 0 {
-		t.showDry(answers, known)
+	if !t.terminate && !t.sweep || len(ending.Delete)+len(ending.Terminating) == 0 {
+		t.printDryRun(answers, known)
 		return exitOfReport(report)
 	}
-	t.sayEnds(ending, answers)
-	return t.endGone(ctx, ending)
+	t.printDeletions(ending, answers)
+	return t.deleteOfGoneCluster(ctx, ending)
 }
 
-// endGone deletes what was shown, after a confirmation, and only while EKS has no cluster of the name.
-func (t *teardownCommand) endGone(ctx context.Context, ending leftover.Ending) error {
+// deleteOfGoneCluster deletes what was shown, after a confirmation, and only while EKS has no cluster of the name.
+func (t *teardownCommand) deleteOfGoneCluster(ctx context.Context, ending leftover.Deletion) error {
 	if err := t.confirm(ctx, "this permanently deletes the resources above from AWS", t.v.cluster); err != nil {
 		return err
 	}
 	t.until = t.v.now().Add(t.timeout) // waiting for the confirmation does not count
-	run := &endRun{scope: t.scope(), ending: teardown.NewEnding(ending.Ends, resourceID), allowed: func(ctx context.Context, aws remains) error {
+	run := &deletionRun{scope: t.scope(), progress: teardown.NewDeletion(ending.Delete, resourceID), allowed: func(ctx context.Context, aws remains) error {
 		if err := t.unknownToEKS(ctx, aws); err != nil {
 			return fmt.Errorf("%w; nothing more is ended", err)
 		}
 		return nil
 	}}
-	if err := t.endLeft(ctx, run); err != nil {
-		return t.ended(ctx, err)
+	if err := t.deleteLeft(ctx, run); err != nil {
+		return t.withInstructions(ctx, err)
 	}
 	return t.verify(ctx)
 }
 
-// showDry prints what the flags that were not given would delete.
-func (t *teardownCommand) showDry(answers []cloud.Answer, known leftover.Known) {
+// printDryRun prints what the flags that were not given would delete.
+func (t *teardownCommand) printDryRun(answers []cloud.Answer, known leftover.Known) {
 	all := t.scope()
 	all.Instances, all.Leftovers = true, true
-	ending := leftover.Ends(answers, known, all)
+	ending := leftover.Deletable(answers, known, all)
 	var instances, rest []cloud.Resource
-	for _, r := range ending.Ends {
+	for _, r := range ending.Delete {
 		if r.Kind == cloud.KindInstance {
 			instances = append(instances, r)
 		} else {
@@ -109,12 +109,12 @@ func (t *teardownCommand) showDry(answers []cloud.Answer, known leftover.Known) 
 	}
 	if len(instances) > 0 && !t.terminate {
 		t.show.say("--terminate would end " + leftover.Listed(instances))
-		t.sayAttached(answers, instances)
+		t.printAttached(answers, instances)
 	}
 	if len(rest) > 0 && !t.sweep {
 		t.show.say("--sweep would delete " + leftover.Listed(rest))
 	}
-	t.saySpared(ending)
+	t.printSpared(ending)
 }
 
 // unknownToEKS checks that EKS has no cluster of the name. If the user may not query it, that is unknown.
@@ -211,7 +211,7 @@ func (c *clusterAccess) appliedPools(ctx context.Context, sync *v1alpha1.NodeSyn
 func (t *teardownCommand) drain(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	if sync.Spec.Drain {
 		t.show.say(nodeSyncWord(sync.Name) + " has drain: true already")
-		return t.bringBack(ctx, sync, leaves)
+		return t.startController(ctx, sync, leaves)
 	}
 	if err := t.confirm(ctx, "all nodes of nodesync/"+sync.Name+" end, and its definitions stay", sync.Name); err != nil {
 		return err
@@ -220,7 +220,7 @@ func (t *teardownCommand) drain(ctx context.Context, sync *v1alpha1.NodeSync, le
 	if err := t.c.Patch(ctx, sync.DeepCopy(), patch, client.DryRunAll); err != nil {
 		return explain(err, "write NodeSync "+sync.Name+" (nothing was changed)")
 	}
-	if err := t.bringBack(ctx, sync, leaves); err != nil {
+	if err := t.startController(ctx, sync, leaves); err != nil {
 		return err
 	}
 	if err := t.c.Patch(ctx, sync.DeepCopy(), patch); err != nil {

@@ -34,8 +34,8 @@ const (
 // gonePause is the time between two queries: EC2 is eventually consistent, so only two consecutive answers without
 // anything left count.
 const (
-	gonePause = 3 * time.Second
-	goneTwice = 2
+	gonePause   = 3 * time.Second
+	goneAnswers = 2
 )
 
 // remains queries AWS for what is left of a cluster.
@@ -47,7 +47,7 @@ type remains interface {
 
 // byUser returns a verification that queries as the user.
 func byUser() verification {
-	return verification{dial: dialRemains, dialEnder: dialEnder, pause: gonePause, sweepAfter: sweepAfter, strandedAfter: teardown.StrandedAfter, now: time.Now}
+	return verification{dial: dialRemains, dialDeleter: dialDeleter, pause: gonePause, sweepAfter: sweepAfter, strandedAfter: teardown.StrandedAfter, now: time.Now}
 }
 
 // dialRemains connects with the user's credentials. A list of an account may have many pages.
@@ -121,9 +121,9 @@ func exitOfReport(report leftover.Report) error {
 
 // verification queries AWS for what is left of one cluster.
 type verification struct {
-	// dial connects to AWS in a region, dialEnder connects to delete something there.
+	// dial connects to AWS in a region, dialDeleter connects to delete something there.
 	dial            func(ctx context.Context, region string) (remains, error)
-	dialEnder       func(ctx context.Context, region string, points steppoint.Points) (ender, error)
+	dialDeleter     func(ctx context.Context, region string, points steppoint.Points) (deleter, error)
 	cluster, region string
 	// account is the required AWS account; if empty, any. authority is the PEM of the API server's certificate
 	// authority, with which EKS confirms the cluster if account is unknown; if nil, only AWS is queried.
@@ -159,7 +159,7 @@ func (v *verification) ask(ctx context.Context) (leftover.Report, error) {
 		if !report.Gone {
 			inARow = 0
 		}
-		if inARow == goneTwice || !report.Gone && (report.Denied() || len(report.Elsewhere) > 0 || !v.now().Before(until)) {
+		if inARow == goneAnswers || !report.Gone && (report.Denied() || len(report.Elsewhere) > 0 || !v.now().Before(until)) {
 			return report, nil
 		}
 		if err := pauseFor(ctx, v.pause); err != nil {
@@ -209,7 +209,7 @@ func (v *verification) answers(ctx context.Context, aws remains) (answers []clou
 }
 
 func (v *verification) judge(answers []cloud.Answer, known leftover.Known, account string) leftover.Report {
-	report := leftover.Judge(v.placed(answers), known)
+	report := leftover.NewReport(v.placed(answers), known)
 	report.Cluster, report.Region, report.Account = v.cluster, v.region, account
 	return report
 }

@@ -12,30 +12,30 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 )
 
-// Ender deletes what is left of a cluster's nodes, for a command whose user requests that. Nothing else in this package
-// changes anything in AWS; no reconcile uses an Ender.
-type Ender struct {
+// Deleter deletes what is left of a cluster's nodes, for a command whose user requests that. Nothing else in this
+// package changes anything in AWS; no reconcile uses a Deleter.
+type Deleter struct {
 	client  *Client
 	reached func(point string)
 }
 
-// NewEnder returns an Ender. It makes no request.
-func NewEnder(ctx context.Context, o Options) (*Ender, error) {
+// NewDeleter returns a Deleter. It makes no request.
+func NewDeleter(ctx context.Context, o Options) (*Deleter, error) {
 	client, err := New(ctx, o)
 	if o.Reached == nil {
 		o.Reached = func(string) {}
 	}
-	return &Ender{client, o.Reached}, err
+	return &Deleter{client, o.Reached}, err
 }
 
 // terminatedTogether is how many instances one request terminates.
 const terminatedTogether = 100
 
-// End terminates instances and deletes everything else, each only if its tags name this cluster and no other. It checks
-// the tags that were read with the resource or, for an instance profile, which is listed without tags, its current
-// ones. It returns the error for each resource that AWS has not accepted, by ID. A resource that no longer exists is no
-// error.
-func (e *Ender) End(ctx context.Context, cluster string, resources []Resource) map[string]error {
+// Delete terminates instances and deletes everything else, each only if its tags name this cluster and no other. It
+// checks the tags that were read with the resource or, for an instance profile, which is listed without tags, its
+// current ones. It returns the error for each resource that AWS has not accepted, by ID. A resource that no longer
+// exists is no error.
+func (e *Deleter) Delete(ctx context.Context, cluster string, resources []Resource) map[string]error {
 	failed := e.terminateAll(ctx, cluster, resources)
 	for _, r := range resources {
 		var err error
@@ -46,7 +46,7 @@ func (e *Ender) End(ctx context.Context, cluster string, resources []Resource) m
 			err = e.deleteProfile(ctx, cluster, r.ID)
 		default:
 			if err = r.Claimed(cluster); err == nil {
-				err = e.delete(ctx, r)
+				err = e.deleteOne(ctx, r)
 			}
 		}
 		if err != nil {
@@ -57,7 +57,7 @@ func (e *Ender) End(ctx context.Context, cluster string, resources []Resource) m
 }
 
 // terminateAll terminates the instances first: the other resources may belong to them.
-func (e *Ender) terminateAll(ctx context.Context, cluster string, resources []Resource) map[string]error {
+func (e *Deleter) terminateAll(ctx context.Context, cluster string, resources []Resource) map[string]error {
 	failed := map[string]error{}
 	var instances []string
 	for _, r := range resources {
@@ -78,7 +78,7 @@ func (e *Ender) terminateAll(ctx context.Context, cluster string, resources []Re
 
 // terminate terminates instances together, or one by one if EC2 does not accept all: because of a protected one, EC2
 // refuses the others of its zone, and because of one that is denied or gone, all of them.
-func (e *Ender) terminate(ctx context.Context, ids []string, failed map[string]error) {
+func (e *Deleter) terminate(ctx context.Context, ids []string, failed map[string]error) {
 	err := e.request(ctx, "ec2:TerminateInstances", func(ctx context.Context) error {
 		_, err := e.client.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
 		return err
@@ -99,8 +99,8 @@ func (e *Ender) terminate(ctx context.Context, ids []string, failed map[string]e
 	}
 }
 
-// delete deletes an unattached EC2 resource: EC2 refuses to delete an attached one.
-func (e *Ender) delete(ctx context.Context, r Resource) error {
+// deleteOne deletes an unattached EC2 resource: EC2 refuses to delete an attached one.
+func (e *Deleter) deleteOne(ctx context.Context, r Resource) error {
 	id := aws.String(r.ID)
 	switch r.Kind {
 	case KindVolume:
@@ -124,7 +124,7 @@ func (e *Ender) delete(ctx context.Context, r Resource) error {
 }
 
 // deleteProfile removes the roles from an instance profile, and deletes it.
-func (e *Ender) deleteProfile(ctx context.Context, cluster, name string) error {
+func (e *Deleter) deleteProfile(ctx context.Context, cluster, name string) error {
 	bounded, stop := context.WithTimeout(ctx, e.client.timeout)
 	defer stop()
 	profile, err := e.client.profile(bounded, name)
@@ -154,14 +154,14 @@ func (e *Ender) deleteProfile(ctx context.Context, cluster, name string) error {
 }
 
 // call makes one request within its timeout. It returns no error if the resource no longer exists.
-func (e *Ender) call(ctx context.Context, action string, do func(ctx context.Context) error) error {
+func (e *Deleter) call(ctx context.Context, action string, do func(ctx context.Context) error) error {
 	if err := e.request(ctx, action, do); err != nil && !isGone(err) {
 		return err
 	}
 	return nil
 }
 
-func (e *Ender) request(ctx context.Context, action string, do func(ctx context.Context) error) error {
+func (e *Deleter) request(ctx context.Context, action string, do func(ctx context.Context) error) error {
 	ctx, stop := context.WithTimeout(ctx, e.client.timeout)
 	defer stop()
 	e.reached("before " + action)

@@ -36,12 +36,12 @@ func TestEndBesideOneRefused(t *testing.T) {
 	for code, fails := range map[string]bool{"UnauthorizedOperation": true, "OperationNotPermitted": true, "InvalidInstanceID.NotFound": false} {
 		t.Run(code, func(t *testing.T) {
 			a := &terminating{refused: map[string]string{"i-2": code}}
-			e := &Ender{connect(t, a, Options{}), func(string) {}}
+			e := &Deleter{connect(t, a, Options{}), func(string) {}}
 			var all []Resource
 			for _, id := range []string{"i-1", "i-2", "i-3"} {
 				all = append(all, Resource{Kind: KindInstance, ID: id, Tags: map[string]string{"kubernetes.io/cluster/demo": "owned", nodePoolTag: "general"}})
 			}
-			failed := e.End(t.Context(), "demo", all)
+			failed := e.Delete(t.Context(), "demo", all)
 			if !slices.Equal(a.ended, []string{"i-1", "i-3"}) || (failed["i-2"] != nil) != fails || len(failed) > 1 {
 				t.Errorf("ends %v, failed %v", a.ended, failed)
 			}

@@ -42,8 +42,8 @@ type Known struct {
 	Unprofiled string
 }
 
-// judge returns what a resource belongs to, and its section.
-func judge(r cloud.Resource, known Known) (what string, where place) {
+// classify returns what a resource belongs to, and its section.
+func classify(r cloud.Resource, known Known) (what string, where place) {
 	pool, class := r.Tags[poolTag], r.Tags[classTag]
 	switch r.Kind {
 	case cloud.KindInstance:
@@ -158,10 +158,10 @@ type Scope struct {
 	Instances, Leftovers bool
 }
 
-// Ending is what happens to each leftover.
-type Ending struct {
-	// Ends should be deleted; Going are instances that EC2 is already terminating.
-	Ends, Going []cloud.Resource
+// Deletion is what happens to each leftover.
+type Deletion struct {
+	// Delete should be deleted; Terminating are instances that EC2 is already terminating.
+	Delete, Terminating []cloud.Resource
 	// Spared stay, although their kind may be deleted.
 	Spared []Spared
 
@@ -170,8 +170,8 @@ type Ending struct {
 }
 
 // Now returns those that can be deleted now: an instance needs its profile until EC2 has terminated it.
-func (e Ending) Now() (now []cloud.Resource) {
-	for _, r := range e.Ends {
+func (e Deletion) Now() (now []cloud.Resource) {
+	for _, r := range e.Delete {
 		if r.Kind != cloud.KindInstanceProfile || !e.runs {
 			now = append(now, r)
 		}
@@ -180,13 +180,13 @@ func (e Ending) Now() (now []cloud.Resource) {
 }
 
 // Of returns what happens to a resource: whether it is deleted, otherwise why it stays.
-func (e Ending) Of(id string) (ends bool, spared string) {
+func (e Deletion) Of(id string) (ends bool, spared string) {
 	for _, s := range e.Spared {
 		if s.ID == id {
 			return false, s.Why
 		}
 	}
-	return slices.ContainsFunc(e.Ends, func(r cloud.Resource) bool { return r.ID == id }), ""
+	return slices.ContainsFunc(e.Delete, func(r cloud.Resource) bool { return r.ID == id }), ""
 }
 
 // Spared is a resource that stays, and the reason.
@@ -196,9 +196,9 @@ type Spared struct {
 	Why string
 }
 
-// Ends selects what may be deleted from AWS's responses: what is left, and whose tags name only this cluster. Instance
-// profiles are listed without their tags, which must be checked before the deletion.
-func Ends(answers []cloud.Answer, known Known, scope Scope) (e Ending) {
+// Deletable selects what may be deleted from AWS's responses: what is left, and whose tags name only this cluster.
+// Instance profiles are listed without their tags, which must be checked before the deletion.
+func Deletable(answers []cloud.Answer, known Known, scope Scope) (e Deletion) {
 	var user string
 	e.runs, user = runs(answers, known, scope)
 	for _, answer := range answers {
@@ -210,10 +210,10 @@ func Ends(answers []cloud.Answer, known Known, scope Scope) (e Ending) {
 			continue
 		}
 		for _, r := range answer.Resources {
-			if _, where := judge(r, known); where != left {
+			if _, where := classify(r, known); where != left {
 				continue
 			}
-			why := spares(r, known, scope.Cluster)
+			why := keepReason(r, known, scope.Cluster)
 			if why == "" && r.Kind == cloud.KindInstanceProfile && user != "" {
 				why = "instance " + user + " stays, and may use it"
 			}
@@ -221,9 +221,9 @@ func Ends(answers []cloud.Answer, known Known, scope Scope) (e Ending) {
 			case why != "":
 				e.Spared = append(e.Spared, Spared{r, why})
 			case r.Kind == cloud.KindInstance && r.State == "shutting-down":
-				e.Going = append(e.Going, r)
+				e.Terminating = append(e.Terminating, r)
 			default:
-				e.Ends = append(e.Ends, r)
+				e.Delete = append(e.Delete, r)
 			}
 		}
 	}
@@ -239,11 +239,11 @@ func runs(answers []cloud.Answer, known Known, scope Scope) (one bool, stays str
 		}
 		one = one || answer.Err != nil
 		for _, r := range answer.Resources {
-			if _, where := judge(r, known); where != left {
+			if _, where := classify(r, known); where != left {
 				continue
 			}
 			one = true
-			if stays == "" && (!scope.Instances || spares(r, known, scope.Cluster) != "") {
+			if stays == "" && (!scope.Instances || keepReason(r, known, scope.Cluster) != "") {
 				stays = r.ID
 			}
 		}
@@ -264,8 +264,8 @@ func Attached(answers []cloud.Answer, instances []cloud.Resource) (volumes []clo
 	return volumes
 }
 
-// spares returns why a resource is not deleted; empty if it is deleted.
-func spares(r cloud.Resource, known Known, cluster string) string {
+// keepReason returns why a resource is not deleted; empty if it is deleted.
+func keepReason(r cloud.Resource, known Known, cluster string) string {
 	volume, has := known.Volumes[r.ID]
 	switch r.Kind {
 	case cloud.KindVolume, cloud.KindNetworkInterface:
@@ -320,13 +320,13 @@ type Found struct {
 	What string
 }
 
-// Deserted returns what is left in a cluster that keeps running: interfaces of deleted nodes, and launch templates and
+// OfDeleted returns what is left in a cluster that keeps running: interfaces of deleted nodes, and launch templates and
 // instance profiles of deleted EC2NodeClasses. Resources whose owner is unknown count as in use.
-func Deserted(answers []cloud.Answer, living Living) (found []Found) {
+func OfDeleted(answers []cloud.Answer, living Living) (found []Found) {
 	known := Known{Classes: living.Classes, Profiles: living.Profiles}
 	for _, answer := range answers {
 		for _, r := range answer.Resources {
-			what, where := judge(r, known)
+			what, where := classify(r, known)
 			if where == left && !living.has(r) {
 				found = append(found, Found{r, what})
 			}

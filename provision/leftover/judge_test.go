@@ -55,7 +55,7 @@ func TestJudge(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			what, where := judge(c.resource, known)
+			what, where := classify(c.resource, known)
 			if what != c.what || where != c.where {
 				t.Errorf("%q, %d, want %q, %d", what, where, c.what, c.where)
 			}
@@ -90,7 +90,7 @@ func TestReport(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := Judge(c.answers, Known{})
+			r := NewReport(c.answers, Known{})
 			if r.Gone != c.gone || r.Unanswered() != c.unanswered || r.Denied() != c.denied || r.String() != c.says {
 				t.Errorf("gone %t, unanswered %t, denied %t, says %q", r.Gone, r.Unanswered(), r.Denied(), r)
 			}
@@ -99,7 +99,7 @@ func TestReport(t *testing.T) {
 }
 
 func TestJUnit(t *testing.T) {
-	report := Judge(answers(), Known{})
+	report := NewReport(answers(), Known{})
 	report.Cluster = "demo"
 	got, err := report.JUnit()
 	if err != nil {
@@ -189,12 +189,12 @@ func TestEnds(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			c.scope.Cluster = "demo"
-			got := Ends(answers, known, c.scope)
+			got := Deletable(answers, known, c.scope)
 			spared := map[string]string{}
 			for _, s := range got.Spared {
 				spared[s.ID] = s.Why
 			}
-			if diff := cmp.Diff([]any{c.ends, c.going, c.spared}, []any{idsOf(got.Ends), idsOf(got.Going), spared}); diff != "" {
+			if diff := cmp.Diff([]any{c.ends, c.going, c.spared}, []any{idsOf(got.Delete), idsOf(got.Terminating), spared}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -233,7 +233,7 @@ func TestNow(t *testing.T) {
 				{Kind: cloud.KindVolume, Resources: []cloud.Resource{{Kind: cloud.KindVolume, ID: "vol-1", State: "available", Tags: tags}}},
 				{Kind: cloud.KindInstanceProfile, Resources: []cloud.Resource{{Kind: cloud.KindInstanceProfile, ID: "demo_1"}}},
 			}
-			got := Ends(answers, Known{Pools: c.pools}, Scope{Cluster: "demo", Instances: true, Leftovers: true}).Now()
+			got := Deletable(answers, Known{Pools: c.pools}, Scope{Cluster: "demo", Instances: true, Leftovers: true}).Now()
 			if diff := cmp.Diff(c.want, idsOf(got)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -270,7 +270,7 @@ func TestDeserted(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			for _, f := range Deserted([]cloud.Answer{{Kind: c.resource.Kind, Resources: []cloud.Resource{c.resource}}}, living) {
+			for _, f := range OfDeleted([]cloud.Answer{{Kind: c.resource.Kind, Resources: []cloud.Resource{c.resource}}}, living) {
 				if got = f.What; got == "" {
 					got = "of nothing"
 				}

@@ -70,7 +70,7 @@ func (q *question) behind(ctx context.Context, aws InstanceCloud) *v1alpha1.Left
 		left.Resources = slices.DeleteFunc(slices.Clone(q.last.Left.Resources), func(r v1alpha1.LeftResource) bool { return !q.unlisted[r.Kind] })
 	}
 	left.Failure = finding.Bounded(unanswered(answers), maxMessage)
-	for _, found := range leftover.Deserted(slices.DeleteFunc(answers, func(a cloud.Answer) bool { return a.Err != nil }), q.living) {
+	for _, found := range leftover.OfDeleted(slices.DeleteFunc(answers, func(a cloud.Answer) bool { return a.Err != nil }), q.living) {
 		owned := q.had.made(found) && (found.Kind != cloud.KindLaunchTemplate || !q.foreign()) || q.before[string(found.Kind)+"/"+found.ID].Owned
 		left.Resources = append(left.Resources, v1alpha1.LeftResource{Kind: string(found.Kind), ID: found.ID, Owned: owned, Message: finding.Bounded(behindWords(found, owned), maxMessage)})
 	}

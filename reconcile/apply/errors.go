@@ -99,9 +99,9 @@ func (e *MutatedError) Changes() string {
 	return strings.Join(parts, ", ") + moreFields(", ", e.Fields)
 }
 
-// FoughtError reports that edits of an object were reverted repeatedly, which may replace nodes each time: another
-// controller makes them, and plumbline leaves them unchanged for a while.
-type FoughtError struct {
+// RepeatedRevertError reports that edits of an object were reverted repeatedly, which may replace nodes each time:
+// another controller makes them, and plumbline leaves them unchanged for a while.
+type RepeatedRevertError struct {
 	Ref     render.Ref
 	Fields  []plan.Field
 	Editors []string
@@ -110,13 +110,13 @@ type FoughtError struct {
 }
 
 // Error returns the object, the fields, who changes them, and what to do.
-func (e *FoughtError) Error() string {
+func (e *RepeatedRevertError) Error() string {
 	return fmt.Sprintf("%s: %s: plumbline reverted it %d times within an hour, and each time may replace its nodes; correction is paused: stop the client that changes it, or set its value in Git; run plumbline reconcile to correct it again",
 		e.Ref, e.Changes(), e.Times)
 }
 
 // Changes lists the first fields, and who changes them.
-func (e *FoughtError) Changes() string {
+func (e *RepeatedRevertError) Changes() string {
 	var paths []string
 	for _, f := range e.Fields[:min(mostFields, len(e.Fields))] {
 		paths = append(paths, f.Path)

@@ -26,15 +26,15 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// takeOver makes the spec fields of interactive managers ours, so that the following apply removes those that are not
-// in Git. It changes no field, and fails if the object has changed since it was planned. It returns the updated object;
-// nil if there was nothing to move.
-func (a *applier) takeOver(ctx context.Context, change *plan.Change) (*unstructured.Unstructured, error) {
-	live, err := a.whole(ctx, change)
+// claimFields makes the spec fields of interactive managers ours, so that the following apply removes those that are
+// not in Git. It changes no field, and fails if the object has changed since it was planned. It returns the updated
+// object; nil if there was nothing to move.
+func (a *applier) claimFields(ctx context.Context, change *plan.Change) (*unstructured.Unstructured, error) {
+	live, err := a.readWhole(ctx, change)
 	if err != nil {
 		return nil, err
 	}
-	entries, moved, err := takenOver(live, change.Taken, change.Object.Ignored)
+	entries, moved, err := claimedEntries(live, change.Taken, change.Object.Ignored)
 	if err != nil || !moved {
 		return nil, err
 	}
@@ -60,8 +60,8 @@ func (a *applier) takeOver(ctx context.Context, change *plan.Change) (*unstructu
 	return answer, nil
 }
 
-// whole reads the planned object with all of its managedFields: a cache keeps only those that a Plan needs.
-func (a *applier) whole(ctx context.Context, change *plan.Change) (*unstructured.Unstructured, error) {
+// readWhole reads the planned object with all of its managedFields: a cache keeps only those that a Plan needs.
+func (a *applier) readWhole(ctx context.Context, change *plan.Change) (*unstructured.Unstructured, error) {
 	live := named(change.Live)
 	switch err := a.options.Uncached.Get(ctx, client.ObjectKeyFromObject(live), live); {
 	case apierrors.IsNotFound(err):
@@ -76,10 +76,10 @@ func (a *applier) whole(ctx context.Context, change *plan.Change) (*unstructured
 
 var errChanged = errors.New("another client changed it")
 
-// takenOver moves the spec fields of interactive managers into our entry, and the fields of any other manager at the
-// taken paths. Labels, annotations and ignored fields stay with their managers. (fluxcd/pkg/ssa moves whole entries,
-// including labels and annotations.)
-func takenOver(live *unstructured.Unstructured, taken, ignored [][]string) (entries []metav1.ManagedFieldsEntry, moved bool, err error) {
+// claimedEntries moves the spec fields of interactive managers into our entry, and the fields of any other manager at
+// the taken paths. Labels, annotations and ignored fields stay with their managers. (fluxcd/pkg/ssa moves whole
+// entries, including labels and annotations.)
+func claimedEntries(live *unstructured.Unstructured, taken, ignored [][]string) (entries []metav1.ManagedFieldsEntry, moved bool, err error) {
 	ours := metav1.ManagedFieldsEntry{
 		Manager:    v1alpha1.FieldManager,
 		Operation:  metav1.ManagedFieldsOperationApply,
@@ -98,7 +98,7 @@ func takenOver(live *unstructured.Unstructured, taken, ignored [][]string) (entr
 		case entry.Manager == v1alpha1.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply:
 			ours, mine = entry, mine.Union(set)
 		case owners.Interactive(entry.Manager), len(taken) > 0:
-			moving, rest := split(set, takenFrom(entry.Manager, taken), ignored)
+			moving, rest := split(set, claimedPaths(entry.Manager, taken), ignored)
 			mine, moved = mine.Union(moving), moved || !moving.Empty()
 			if rest.Empty() {
 				continue
@@ -117,8 +117,8 @@ func takenOver(live *unstructured.Unstructured, taken, ignored [][]string) (entr
 	return append(entries, ours), moved, nil
 }
 
-// takenFrom returns the paths at which the fields of a manager become ours.
-func takenFrom(manager string, taken [][]string) [][]string {
+// claimedPaths returns the paths at which the fields of a manager become ours.
+func claimedPaths(manager string, taken [][]string) [][]string {
 	if owners.Interactive(manager) {
 		return [][]string{{"spec"}}
 	}
@@ -136,8 +136,8 @@ func split(set *fieldpath.Set, paths, ignored [][]string) (within, rest *fieldpa
 	set.Iterate(func(path fieldpath.Path) {
 		part := rest
 		if slices.ContainsFunc(paths, func(top []string) bool {
-			return begins(path, top) && (len(path) >= len(top) || wholes.Has(path))
-		}) && !slices.ContainsFunc(ignored, func(top []string) bool { return len(path) >= len(top) && begins(path, top) }) {
+			return samePrefix(path, top) && (len(path) >= len(top) || wholes.Has(path))
+		}) && !slices.ContainsFunc(ignored, func(top []string) bool { return len(path) >= len(top) && samePrefix(path, top) }) {
 			part = within
 		}
 		part.Insert(path.Copy())
@@ -168,8 +168,8 @@ func childless(set *fieldpath.Set, parent fieldpath.Path) bool {
 	return !found
 }
 
-// begins reports whether a path and some keys are equal up to the length of the shorter one.
-func begins(path fieldpath.Path, top []string) bool {
+// samePrefix reports whether a path and some keys are equal up to the length of the shorter one.
+func samePrefix(path fieldpath.Path, top []string) bool {
 	for i := range min(len(path), len(top)) {
 		if path[i].FieldName == nil || *path[i].FieldName != top[i] {
 			return false

@@ -251,7 +251,7 @@ func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	trimmed.Status.NodeName = claim.Status.NodeName
 	trimmed.Status.ProviderID = claim.Status.ProviderID
 	trimmed.Status.ImageID = shared(claim.Status.ImageID)
-	trimmed.Status.Conditions = telling(claim.Status.Conditions)
+	trimmed.Status.Conditions = progressConditions(claim.Status.Conditions)
 	return trimmed
 }
 
@@ -304,9 +304,9 @@ func labelsOf(claim *karpv1.NodeClaim) plan.Labels {
 	return plan.PackLabels(kept)
 }
 
-// telling returns the conditions that show the progress of a NodeClaim's termination, why it was not launched, that it
-// has drifted, and, without the reason, that it is not initialized.
-func telling(conditions []status.Condition) []status.Condition {
+// progressConditions returns the conditions that show the progress of a NodeClaim's termination, why it was not
+// launched, that it has drifted, and, without the reason, that it is not initialized.
+func progressConditions(conditions []status.Condition) []status.Condition {
 	var kept []status.Condition
 	for _, c := range conditions {
 		leaving := slices.Contains([]string{karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating}, c.Type)

@@ -236,15 +236,15 @@ func (s *DesiredStep) readCRDs(ctx context.Context, read func(context.Context, [
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(crds, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.Name == name }) {
-			err = s.lacks(name)
+			err = s.missingCRD(name)
 			break
 		}
 	}
 	return nil, fault.Waits(err)
 }
 
-// lacks says who installs a CRD that does not exist.
-func (s *DesiredStep) lacks(crd string) error {
+// missingCRD says who installs a CRD that does not exist.
+func (s *DesiredStep) missingCRD(crd string) error {
 	switch {
 	case s.Karpenter.Management != render.Managed:
 	case s.Unpulled != nil:

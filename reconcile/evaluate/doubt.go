@@ -15,12 +15,12 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// ordered is when a host was last queried for the order of two commits. untold reports that it has answered, without
-// knowing.
+// ordered is when a host was last queried for the order of two commits. answeredUnknown reports that it has answered,
+// without knowing.
 type ordered struct {
-	head, other string
-	at          time.Time
-	untold      bool
+	head, other     string
+	at              time.Time
+	answeredUnknown bool
 }
 
 // withhold returns why it is in doubt that what HEAD does not contain was removed from Git; nil if it is not in doubt.
@@ -43,7 +43,7 @@ func withhold(known *v1alpha1.Withheld, head, applied string, order func(commit 
 		case source.OrderUnknown:
 			// A commit that follows the last one may also be older than that revision.
 			return &v1alpha1.Withheld{Reason: v1alpha1.ReasonHistoryUnknown, Revision: head, From: known.From}
-		case source.OrderNewer, source.OrderParted:
+		case source.OrderNewer, source.OrderDiverged:
 		}
 	}
 	if render.CommitOf(head) == render.CommitOf(applied) {
@@ -54,7 +54,7 @@ func withhold(known *v1alpha1.Withheld, head, applied string, order func(commit 
 		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonOlderRevision, Revision: head, From: applied}
 	case source.OrderUnknown:
 		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonHistoryUnknown, Revision: head, From: applied}
-	case source.OrderNewer, source.OrderParted:
+	case source.OrderNewer, source.OrderDiverged:
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (s *PlanStep) askForOrder(ctx context.Context, planned Planned) (doubt *v1a
 	s.Memory.ordered = ordered{head: head, other: other, at: s.Now}
 	if err != nil {
 		var unknown *source.HistoryError
-		s.Memory.ordered.untold = errors.As(err, &unknown)
+		s.Memory.ordered.answeredUnknown = errors.As(err, &unknown)
 		s.Warn(v1alpha1.ReasonHistoryUnknown, fmt.Sprintf("changes that would terminate nodes are held, because %s may be older than the applied revision: %v", render.ShortRevision(s.Snapshot.Revision), err))
 		s.WakeBy(s.Now.Add(s.Retry))
 		return nil, false
@@ -137,7 +137,7 @@ func (s *PlanStep) unasked(doubt *v1alpha1.Withheld) bool {
 		return false
 	}
 	asked := s.Memory.ordered
-	return !asked.untold || asked.head != s.Snapshot.Commit || asked.other != render.CommitOf(doubt.From)
+	return !asked.answeredUnknown || asked.head != s.Snapshot.Commit || asked.other != render.CommitOf(doubt.From)
 }
 
 // endsNodes reports whether a change of the Plan that terminates nodes is held because the order of HEAD and of what

@@ -40,7 +40,7 @@ func (s *PlanStep) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
 	}
 	other.Awaited, other.Suspended = true, sync.Rests()
 	known := s.Registry.latest(client.ObjectKeyFromObject(sync), sync.UID)
-	other.Entries, other.Known = known.refs, s.heard(sync, known)
+	other.Entries, other.Known = known.refs, s.isUpToDate(sync, known)
 	other.Since = s.waitedSince(sync)
 	other.Failure = s.failureOf(sync, known)
 	return other
@@ -64,7 +64,7 @@ func (s *PlanStep) failureOf(sync *v1alpha1.NodeSync, known latest) string {
 // also has that time: a restart must not reset it. If it does not fail, it only needs its first reconcile after the
 // restart.
 func (s *PlanStep) waitedSince(sync *v1alpha1.NodeSync) time.Time {
-	since, written := s.Memory.unheard[sync.UID], s.Before.Waiting
+	since, written := s.Memory.awaitedSince[sync.UID], s.Before.Waiting
 	known := s.Registry.latest(client.ObjectKeyFromObject(sync), sync.UID)
 	if written == nil || s.failureOf(sync, known) == "" || !names(written.For, sync) {
 		return since
@@ -80,8 +80,8 @@ func names(on string, sync *v1alpha1.NodeSync) bool {
 	return on == "NodeSync/"+sync.Name || on == "NodeSync/"+sync.Namespace+"/"+sync.Name
 }
 
-// heard reports whether what is known of another NodeSync is up to date.
-func (s *PlanStep) heard(sync *v1alpha1.NodeSync, known latest) bool {
+// isUpToDate reports whether what is known of another NodeSync is up to date.
+func (s *PlanStep) isUpToDate(sync *v1alpha1.NodeSync, known latest) bool {
 	return known.refs != nil && known.generation == sync.Generation && !s.newerThan(known)
 }
 
@@ -124,7 +124,7 @@ func (s *PlanStep) awaitOthers(made *plan.Plan, all []v1alpha1.NodeSync, holds b
 	for i := range all {
 		since[all[i].UID] = s.waitedSince(&all[i])
 	}
-	s.Memory.unheard = map[types.UID]time.Time{}
+	s.Memory.awaitedSince = map[types.UID]time.Time{}
 	if !awaits {
 		return
 	}
@@ -134,7 +134,7 @@ func (s *PlanStep) awaitOthers(made *plan.Plan, all []v1alpha1.NodeSync, holds b
 			continue
 		}
 		known := s.Registry.latest(client.ObjectKeyFromObject(other), other.UID)
-		if !s.heard(other, known) || named["NodeSync/"+other.Name] {
+		if !s.isUpToDate(other, known) || named["NodeSync/"+other.Name] {
 			s.waitSince(other.UID, since[other.UID])
 		}
 		s.askOther(other, known)
@@ -146,7 +146,7 @@ func (s *PlanStep) waitSince(uid types.UID, since time.Time) {
 	if since.IsZero() || since.After(s.Now) {
 		since = s.Now
 	}
-	s.Memory.unheard[uid] = since
+	s.Memory.awaitedSince[uid] = since
 	if stalls := since.Add(s.Sync.GetStallAfter()); s.Now.Before(stalls) {
 		s.WakeBy(stalls)
 	}
@@ -155,7 +155,7 @@ func (s *PlanStep) waitSince(uid types.UID, since time.Time) {
 // askOther makes another NodeSync that is behind fetch. A suspended one lists its entries on request, once in its
 // interval while something waits, because it has no reconciles of its own.
 func (s *PlanStep) askOther(other *v1alpha1.NodeSync, known latest) {
-	name, heard, notBefore := client.ObjectKeyFromObject(other), s.heard(other, known), s.newsAt()
+	name, heard, notBefore := client.ObjectKeyFromObject(other), s.isUpToDate(other, known), s.newsAt()
 	if !s.onlyAsked(other) {
 		if !heard {
 			s.Fetch(name, notBefore)

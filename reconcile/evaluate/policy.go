@@ -114,8 +114,8 @@ type PlanMemory struct {
 	// commitAt is when the first fetch of the current commit began, and deletedAt when the NodeSync was first seen
 	// being deleted.
 	commitAt, deletedAt time.Time
-	// unheard maps each NodeSync whose entries in Git are unknown to the time since when this one waits for it.
-	unheard map[types.UID]time.Time
+	// awaitedSince maps each NodeSync whose entries in Git are unknown to the time since when this one waits for it.
+	awaitedSince map[types.UID]time.Time
 	// moves maps the UID of each NodePool whose removal is not recorded yet to the entries that replace it. For a
 	// NodePool that waits for other NodeSyncs, they can be found only while the replacement arrives.
 	moves map[types.UID][]string
@@ -224,7 +224,7 @@ func (s *PlanStep) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt 
 	if err != nil {
 		return Planned{}, err
 	}
-	if made, err = s.land(ctx, made, live, policy); err != nil {
+	if made, err = s.simulateLanding(ctx, made, live, policy); err != nil {
 		return Planned{}, err
 	}
 	s.Memory.compared, s.Memory.moves = made.Memo, movesOf(made)
@@ -478,16 +478,16 @@ func (s *PlanStep) expireApprovals(ctx context.Context) error {
 	return nil
 }
 
-// land makes a Plan again if it removes pools with nodes, or would if people approved it. The second Plan includes the
-// result of simulating where their pods can be scheduled.
-func (s *PlanStep) land(ctx context.Context, made *plan.Plan, live plan.Live, policy plan.Policy) (*plan.Plan, error) {
+// simulateLanding makes a Plan again if it removes pools with nodes, or would if people approved it. The second Plan
+// includes the result of simulating where their pods can be scheduled.
+func (s *PlanStep) simulateLanding(ctx context.Context, made *plan.Plan, live plan.Live, policy plan.Policy) (*plan.Plan, error) {
 	if !s.asksLanding(made, policy.Guard) {
 		return made, nil
 	}
 	landing, wake := s.Landing(ctx, s.Set, made, live)
 	s.WakeBy(wake)
 	if landing.Unknown != "" {
-		s.Warn(v1alpha1.ReasonNotSimulated, "unknown whether the pods of "+strings.Join(made.Lands(), ", ")+" can be scheduled elsewhere, so the removals are not held for it: "+landing.Unknown)
+		s.Warn(v1alpha1.ReasonNotSimulated, "unknown whether the pods of "+strings.Join(made.NeedLanding(), ", ")+" can be scheduled elsewhere, so the removals are not held for it: "+landing.Unknown)
 	}
 	live.Memo, policy.Landing = made.Memo, landing
 	return plan.MakeExact(ctx, s.Set, live, policy, s.Schema, s.Resolve, s.readLoads())
@@ -495,7 +495,7 @@ func (s *PlanStep) land(ctx context.Context, made *plan.Plan, live plan.Live, po
 
 // asksLanding reports whether a Plan has removals that the guard holds if their pods cannot be scheduled elsewhere.
 func (s *PlanStep) asksLanding(made *plan.Plan, guard v1alpha1.Guard) bool {
-	return s.Landing != nil && guard.UnschedulablePods.Holds() && made.Refused == nil && len(made.Lands()) > 0
+	return s.Landing != nil && guard.UnschedulablePods.Holds() && made.Refused == nil && len(made.NeedLanding()) > 0
 }
 
 // loadsLast is how long the result of Loads is valid: a commit may be held for hours, and many reconciles plan it

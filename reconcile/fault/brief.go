@@ -421,7 +421,7 @@ func briefsOfWrites() []shortener {
 		of(func(e *apply.MutatedError) Brief {
 			return Brief{What: fmt.Sprintf("%s: a mutating webhook or policy changes it", e.Ref), Cause: e.Changes()}
 		}),
-		of(func(e *apply.FoughtError) Brief {
+		of(func(e *apply.RepeatedRevertError) Brief {
 			return Brief{What: fmt.Sprintf("%s: reverted %d times within an hour; correction is paused", e.Ref, e.Times), Cause: e.Changes()}
 		}),
 		of(func(e *apply.NotServedError) Brief {

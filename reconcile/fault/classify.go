@@ -259,7 +259,7 @@ func ofApply() []rule {
 		as[*apply.AdmissionError](Terminal, v1alpha1.ReasonApplyFailed),
 		as[*apply.WebhookError](Transient, v1alpha1.ReasonApplyFailed),
 		as[*apply.MutatedError](Transient, v1alpha1.ReasonApplyFailed),
-		as[*apply.FoughtError](Terminal, v1alpha1.ReasonConflict),
+		as[*apply.RepeatedRevertError](Terminal, v1alpha1.ReasonConflict),
 	}
 }
 

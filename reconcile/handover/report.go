@@ -230,7 +230,7 @@ func (r *Report) Decide(unpushed []string) error {
 			o.Why = r.waitsFor(o)
 		}
 	}
-	return r.tell(unpushed)
+	return r.describeNext(unpushed)
 }
 
 // folders returns the folder that hands an object over, and the one that gets it.
@@ -476,8 +476,8 @@ func (r *Report) keepByHand(o *Handed) string {
 		folderWord(from), KeepFile, r.applies(o))
 }
 
-// tell describes what to do next.
-func (r *Report) tell(unpushed []string) error {
+// describeNext describes what to do next.
+func (r *Report) describeNext(unpushed []string) error {
 	due := r.Due()
 	if len(due) == 0 {
 		if why := r.Why(); why != "" {

@@ -234,11 +234,11 @@ func post(ctx context.Context, kind adapter, n Notice, with credentials) error {
 	}
 	defer response.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer)) // a part says enough
-	return judge(response, said)
+	return responseError(response, said)
 }
 
-// judge converts a response into an error, or nil.
-func judge(response *http.Response, said []byte) error {
+// responseError converts a response into an error, or nil.
+func responseError(response *http.Response, said []byte) error {
 	code := response.StatusCode
 	err := fmt.Errorf("it answers %s", response.Status)
 	if text := bytes.TrimSpace(said); len(text) > 0 {

@@ -45,7 +45,7 @@ type Options struct {
 type handler struct {
 	Options
 	writer *writer
-	shelf  *shelf
+	cache  *cache
 }
 
 // New returns the handler for all paths.
@@ -55,7 +55,7 @@ func New(o Options) (http.Handler, error) {
 		return nil, err
 	}
 	h := &handler{Options: o, writer: w}
-	h.shelf = newShelf(o.Cluster.Now, o.Cluster.Read, w.page)
+	h.cache = newCache(o.Cluster.Now, o.Cluster.Read, w.page)
 	return h.routes(), nil
 }
 
@@ -114,7 +114,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
 		h.answer(w)(h.writer.notice(http.StatusServiceUnavailable, h.elsewhere()))
 		return
 	}
-	found, err := h.shelf.get(r.Context(), queryOf(r.PathValue("name"), r.URL.Query()))
+	found, err := h.cache.get(r.Context(), queryOf(r.PathValue("name"), r.URL.Query()))
 	switch {
 	case errors.Is(err, errBusy):
 		w.Header().Set("Retry-After", "1")
@@ -361,8 +361,8 @@ const (
 // errBusy reports requests for too many different pages.
 var errBusy = errors.New("too many different pages are asked for")
 
-// shelf caches responses for a second, and lets concurrent requests for the same page share a render.
-type shelf struct {
+// cache caches responses for a second, and lets concurrent requests for the same page share a render.
+type cache struct {
 	now    func() time.Time
 	read   func(context.Context) (*World, error)
 	render func(*World, query) (written, error)
@@ -381,12 +381,12 @@ type kept struct {
 	at   time.Time
 }
 
-func newShelf(now func() time.Time, read func(context.Context) (*World, error), render func(*World, query) (written, error)) *shelf {
-	return &shelf{now: now, read: read, render: render, one: make(chan struct{}, 1), limiter: rate.NewLimiter(rendersRate, rendersBurst), answers: map[query]kept{}}
+func newCache(now func() time.Time, read func(context.Context) (*World, error), render func(*World, query) (written, error)) *cache {
+	return &cache{now: now, read: read, render: render, one: make(chan struct{}, 1), limiter: rate.NewLimiter(rendersRate, rendersBurst), answers: map[query]kept{}}
 }
 
 // get returns the page for a query.
-func (s *shelf) get(ctx context.Context, q query) (written, error) {
+func (s *cache) get(ctx context.Context, q query) (written, error) {
 	if page, found := s.kept(q); found {
 		return page, nil
 	}
@@ -408,7 +408,7 @@ func (s *shelf) get(ctx context.Context, q query) (written, error) {
 }
 
 // make reads and renders a page.
-func (s *shelf) make(ctx context.Context, q query) (written, error) {
+func (s *cache) make(ctx context.Context, q query) (written, error) {
 	select {
 	case s.one <- struct{}{}:
 		defer func() { <-s.one }()
@@ -436,7 +436,7 @@ func (s *shelf) make(ctx context.Context, q query) (written, error) {
 	return page, nil
 }
 
-func (s *shelf) kept(q query) (written, bool) {
+func (s *cache) kept(q query) (written, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, has := s.answers[q]
@@ -444,7 +444,7 @@ func (s *shelf) kept(q query) (written, bool) {
 }
 
 // keep caches a response and drops older ones; the rate limit bounds their number.
-func (s *shelf) keep(q query, page written) {
+func (s *cache) keep(q query, page written) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for other, old := range s.answers {

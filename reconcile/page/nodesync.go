@@ -105,7 +105,7 @@ func nodeSyncOf(w *World, q query, sync *v1alpha1.NodeSync) nodeSync {
 	if status.Rollout != nil {
 		n.Rollout = rolloutOf(*status.Rollout, w.Now)
 	}
-	n.leave(status.Removals, status.RemovalGrace, q, w.Now)
+	n.addRemovals(status.Removals, status.RemovalGrace, q, w.Now)
 	owned := w.poolsOf(sync)
 	pools := summary.Notable(summary.Pools(owned, w.Claims))
 	shown = n.first("pools", len(pools), q, most)
@@ -116,8 +116,8 @@ func nodeSyncOf(w *World, q query, sync *v1alpha1.NodeSync) nodeSync {
 	if shown < len(pools) {
 		n.Others = summary.OtherPools(pools[shown:])
 	}
-	n.drifts(sync.Status.Drift, summary.OutdatedNodes(owned, w.Claims), q, w.Now)
-	n.ends(w, q, sync, pools)
+	n.addDrift(sync.Status.Drift, summary.OutdatedNodes(owned, w.Claims), q, w.Now)
+	n.addTerminations(w, q, sync, pools)
 	for _, r := range sync.Status.Reported {
 		n.Reported = append(n.Reported, reported{r, r.Commit[:min(8, len(r.Commit))]})
 	}
@@ -133,8 +133,8 @@ func (n *nodeSync) first(kind string, all int, q query, some int) int {
 	return some
 }
 
-// leave shows the removals; those that are held are also listed separately.
-func (n *nodeSync) leave(all []v1alpha1.Removal, grace time.Duration, q query, now time.Time) {
+// addRemovals shows the removals; those that are held are also listed separately.
+func (n *nodeSync) addRemovals(all []v1alpha1.Removal, grace time.Duration, q query, now time.Time) {
 	for _, r := range all[:n.first("removals", len(all), q, most)] {
 		row := removal{
 			Object: plan.Moved(r.Kind+"/"+r.Name, r.MovesTo), Phase: summary.PhaseWord(r), Says: r.Message, Commit: render.ShortRevision(r.Revision),
@@ -282,8 +282,8 @@ func comparedOf(drift *v1alpha1.InstanceDrift, now time.Time) (c compared) {
 	return c
 }
 
-// drifts shows what differs from Git without a commit, and the outdated nodes.
-func (n *nodeSync) drifts(objects []v1alpha1.DriftedObject, nodes []summary.OutdatedNode, q query, now time.Time) {
+// addDrift shows what differs from Git without a commit, and the outdated nodes.
+func (n *nodeSync) addDrift(objects []v1alpha1.DriftedObject, nodes []summary.OutdatedNode, q query, now time.Time) {
 	for _, o := range objects {
 		state := "differs"
 		if o.CorrectedAt != nil {
@@ -316,8 +316,8 @@ type endedNode struct {
 // filter is a pool, and the page with its terminated nodes.
 type filter struct{ Pool, Link string }
 
-// ends shows why nodes were terminated, newest first.
-func (n *nodeSync) ends(w *World, q query, sync *v1alpha1.NodeSync, pools []summary.Pool) {
+// addTerminations shows why nodes were terminated, newest first.
+func (n *nodeSync) addTerminations(w *World, q query, sync *v1alpha1.NodeSync, pools []summary.Pool) {
 	n.Ended = ended{Pool: q.pool, AllPools: q.changed(func(q *query) { q.pool = "" })}
 	var log *recorder.Log
 	if w.Ended != nil {

@@ -106,7 +106,7 @@ func (m *maker) consolidationSources(p *Plan) []source {
 	}
 	var found []source
 	for _, object := range m.live.OfKind(render.NodePool) {
-		if removed[object.GetUID()] || m.leaving(object) || terminating(object) {
+		if removed[object.GetUID()] || m.removalStarted(object) || terminating(object) {
 			continue
 		}
 		claims := consolidatable(m.claims()[poolRefOf(object.GetName())])

@@ -265,7 +265,7 @@ func (m *maker) holdIntolerant(p *Plan) {
 // Disrupts reports whether the Plan terminates or replaces nodes now.
 func (p *Plan) Disrupts() bool {
 	for i := range p.Changes {
-		if weighs(&p.Changes[i]) {
+		if proceedsAndCounts(&p.Changes[i]) {
 			return true
 		}
 	}

@@ -28,11 +28,11 @@ const (
 	leastDisrupted = 3
 )
 
-// weighNodes holds what would disrupt more nodes than guard.maxDisruptedNodes or guard.maxReplacedNodes allows,
+// checkNodes holds what would disrupt more nodes than guard.maxDisruptedNodes or guard.maxReplacedNodes allows,
 // together with those that are terminating and those that earlier commits made drift. The changes of one revision
 // proceed, or are held, as a whole; what is held for another reason disrupts nothing. What proceeds is also checked by
 // NodePool.
-func (m *maker) weighNodes(p *Plan) {
+func (m *maker) checkNodes(p *Plan) {
 	groups := m.shares(p)
 	if m.policy.Deleting {
 		return
@@ -51,11 +51,11 @@ func (m *maker) weighNodes(p *Plan) {
 		if len(group) == 0 || m.holdOrQueue(group, d) {
 			continue
 		}
-		for _, s := range m.weighPools(m.holdReplacing(group, d), m.withRecent(d, group)) {
+		for _, s := range m.checkNodesPerPool(m.holdReplacing(group, d), m.withRecent(d, group)) {
 			d.add(s)
 		}
 	}
-	m.weighHeld(p, d)
+	m.checkHeld(p, d)
 }
 
 // holdOrQueue holds a group that would disrupt more nodes than guard.maxDisruptedNodes allows, together with those of
@@ -257,8 +257,8 @@ func (m *maker) endsForOlder(change *Change) (reason, message string, ends bool)
 	return "", "", false
 }
 
-// weighs reports whether a Change proceeds and counts for the guard.
-func weighs(change *Change) bool { return change.Action != Hold && disrupts(change) }
+// proceedsAndCounts reports whether a Change proceeds and counts for the guard.
+func proceedsAndCounts(change *Change) bool { return change.Action != Hold && disrupts(change) }
 
 // disrupts reports whether a Change, held or not, counts for the guard. Restoring an object to its state in Git does
 // not count, nor does reverting a removal: holding that would let the nodes terminate.
@@ -282,7 +282,7 @@ func (m *maker) ending() map[types.UID]bool {
 		}
 	}
 	for _, r := range m.live.Removals {
-		if r.Kind == render.NodePool && m.begun(r) && !m.back(r) && !m.passedOn(r) {
+		if r.Kind == render.NodePool && m.started(r) && !m.backInGit(r) && !m.handedOver(r) {
 			for _, c := range m.claims()[RefOf(r)] {
 				found[c.UID] = true
 			}
@@ -441,7 +441,7 @@ func (m *maker) shares(p *Plan) [][]share {
 		if reason, message, held := m.holdsByItself(change); held {
 			change.hold(reason, message)
 		}
-		if !weighs(change) {
+		if !proceedsAndCounts(change) {
 			continue
 		}
 		s := shareOfChange(change, m.holdUnlessApproved(change))

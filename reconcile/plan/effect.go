@@ -290,9 +290,9 @@ func loweredLimits(before, after *karpv1.NodePool) []corev1.ResourceName {
 	})
 }
 
-// shutWarning returns a warning if a change makes disruption budgets never allow a node to be replaced for drift within
-// the period that is searched for windows; otherwise it is empty.
-func shutWarning(before, after *karpv1.NodePool, nodes int, now time.Time) string {
+// closedBudgetsWarning returns a warning if a change makes disruption budgets never allow a node to be replaced for
+// drift within the period that is searched for windows; otherwise it is empty.
+func closedBudgetsWarning(before, after *karpv1.NodePool, nodes int, now time.Time) string {
 	if nodes == 0 || now.IsZero() || slices.EqualFunc(before.Spec.Disruption.Budgets, after.Spec.Disruption.Budgets, sameBudget) {
 		return ""
 	}

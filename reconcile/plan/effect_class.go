@@ -155,14 +155,14 @@ type verdict struct {
 func driftsBy(claims []*NodeClaim, reasons []string, answer *Answer) impact {
 	judges := make([]func(*NodeClaim) verdict, len(reasons))
 	for i, reason := range reasons {
-		judges[i] = answer.judge(reason)
+		judges[i] = answer.driftCheck(reason)
 	}
 	var touched []*NodeClaim
 	var found []string
 	upTo := false
 	whys := map[string]int{}
 	for _, c := range claims {
-		drifts, may, why := judgeAll(judges, reasons, c)
+		drifts, may, why := checkDrift(judges, reasons, c)
 		found = append(found, may...)
 		if len(may) > 0 {
 			touched = append(touched, c)
@@ -180,11 +180,11 @@ func driftsBy(claims []*NodeClaim, reasons []string, answer *Answer) impact {
 	return i
 }
 
-// judgeAll reports whether a NodeClaim certainly drifts, the reasons for which it may drift, and why some are not
+// checkDrift reports whether a NodeClaim certainly drifts, the reasons for which it may drift, and why some are not
 // certain.
-func judgeAll(judges []func(*NodeClaim) verdict, reasons []string, c *NodeClaim) (drifts bool, may, why []string) {
-	for i, judge := range judges {
-		v := judge(c)
+func checkDrift(checks []func(*NodeClaim) verdict, reasons []string, c *NodeClaim) (drifts bool, may, why []string) {
+	for i, driftOf := range checks {
+		v := driftOf(c)
 		switch {
 		case v.why != "":
 			may, why = append(may, reasons[i]), append(why, v.why)
@@ -225,8 +225,8 @@ func whyUnavailable(whys map[string]int) []string {
 	return found
 }
 
-// judge returns a function that judges a NodeClaim by the Answer, for one of Karpenter's reasons.
-func (a *Answer) judge(reason string) func(*NodeClaim) verdict {
+// driftCheck returns a function that checks a NodeClaim by the Answer, for one of Karpenter's reasons.
+func (a *Answer) driftCheck(reason string) func(*NodeClaim) verdict {
 	switch reason {
 	case driftOfAMI:
 		return a.byImage()

@@ -335,7 +335,7 @@ func holds(p *plan.Plan) []string {
 func TestAnApprovalShowsEveryGate(t *testing.T) {
 	c, git := soloAndSolob(t)
 	first := c.plan(t, git...)
-	if diff := cmp.Diff([]string{"NodePool/solo", "NodePool/solob"}, first.Lands()); diff != "" {
+	if diff := cmp.Diff([]string{"NodePool/solo", "NodePool/solob"}, first.NeedLanding()); diff != "" {
 		t.Errorf("simulated (-want +got):\n%s", diff)
 	}
 	c.policy.Landing = plan.Landing{Asking: true}

@@ -13,7 +13,7 @@ func TestEachReasonIsJudged(t *testing.T) {
 		known[field.reason] = true
 	}
 	for reason, judged := range known {
-		v := (&Answer{}).judge(reason)(&NodeClaim{})
+		v := (&Answer{}).driftCheck(reason)(&NodeClaim{})
 		if unknown := strings.Contains(v.why, "does not support"); unknown == judged || v.drifts {
 			t.Errorf("%s: drifts %v, why %q", reason, v.drifts, v.why)
 		}

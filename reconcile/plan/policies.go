@@ -26,14 +26,14 @@ func (m *maker) compile() (err error) {
 	return err
 }
 
-// judge evaluates the policies for the Plan, before the guard counts its nodes: what they hold disrupts none. An error
-// means that nothing of the Plan may be applied.
-func (m *maker) judge(ctx context.Context, p *Plan) error {
+// applyPolicies evaluates the policies for the Plan, before the guard counts its nodes: what they hold disrupts none.
+// An error means that nothing of the Plan may be applied.
+func (m *maker) applyPolicies(ctx context.Context, p *Plan) error {
 	if m.policy.Deleting || len(m.policy.Policies) == 0 {
 		return nil
 	}
 	document := p.Document(m.live)
-	holds, err := m.rules.Judge(ctx, &document)
+	holds, err := m.rules.Evaluate(ctx, &document)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (m *maker) judge(ctx context.Context, p *Plan) error {
 // holdChanges holds the Changes that a policy holds, and that nobody has approved.
 func (m *maker) holdChanges(p *Plan, h PolicyHold, document *planjson.Plan) {
 	for i := range p.Changes {
-		if h.Removal == nil && (h.Change == nil || *h.Change == i) && askedAboutChange(&document.Changes[i]) && !m.approvedBefore(h.Policy, &p.Changes[i]) {
+		if h.Removal == nil && (h.Change == nil || *h.Change == i) && appliesToChange(&document.Changes[i]) && !m.approvedBefore(h.Policy, &p.Changes[i]) {
 			p.Changes[i].holdByPolicy(h)
 		}
 	}

@@ -27,13 +27,13 @@ type PolicyHold struct {
 	Change, Removal *int
 }
 
-// askedAboutChange reports whether policies are evaluated for a Change. Correcting an edit of another client brings
+// appliesToChange reports whether policies are evaluated for a Change. Correcting an edit of another client brings
 // nothing new; nor does reverting a removal without changes.
-func askedAboutChange(c *planjson.Change) bool { return !c.Drift && !c.Restores }
+func appliesToChange(c *planjson.Change) bool { return !c.Drift && !c.Restores }
 
-// askedAboutRemoval reports whether policies are evaluated for a removal: if another client has deleted the object,
+// appliesToRemoval reports whether policies are evaluated for a removal: if another client has deleted the object,
 // nothing is left to decide.
-func askedAboutRemoval(r *planjson.Removal) bool { return !r.Terminating }
+func appliesToRemoval(r *planjson.Removal) bool { return !r.Terminating }
 
 // policySubject is what one evaluation is about.
 type policySubject struct {
@@ -41,10 +41,10 @@ type policySubject struct {
 	change, removal *int
 }
 
-// Judge evaluates each policy for a Plan, and returns what is held. A Plan with nothing new violates no policy. An
+// Evaluate evaluates each policy for a Plan, and returns what is held. A Plan with nothing new violates no policy. An
 // error is an *InvalidPolicyError or a *PolicyDeniedError, or that of the context.
-func (r *CompiledPolicies) Judge(ctx context.Context, p *planjson.Plan) ([]PolicyHold, error) {
-	j := &policyJudge{left: policyBudget}
+func (r *CompiledPolicies) Evaluate(ctx context.Context, p *planjson.Plan) ([]PolicyHold, error) {
+	j := &policyEvaluation{left: policyBudget}
 	j.subjects[scopeChange], j.subjects[scopeRemoval] = changeSubjects(p), removalSubjects(p)
 	if r == nil || len(r.all) == 0 || len(j.subjects[scopeChange])+len(j.subjects[scopeRemoval]) == 0 {
 		return nil, nil
@@ -54,15 +54,15 @@ func (r *CompiledPolicies) Judge(ctx context.Context, p *planjson.Plan) ([]Polic
 	j.changes, _ = j.plan["changes"].([]any)
 	j.removals, _ = j.plan["removals"].([]any)
 	for i := range r.all {
-		if err := j.ask(ctx, &r.all[i]); err != nil {
+		if err := j.evaluatePolicy(ctx, &r.all[i]); err != nil {
 			return nil, err
 		}
 	}
 	return j.holds, nil
 }
 
-// policyJudge holds the state while one Plan is judged.
-type policyJudge struct {
+// policyEvaluation holds the state while the policies of one Plan are evaluated.
+type policyEvaluation struct {
 	// plan is the whole Plan as CEL values, and changes and removals are parts of it.
 	plan              map[string]any
 	changes, removals []any
@@ -73,8 +73,8 @@ type policyJudge struct {
 	holds []PolicyHold
 }
 
-// ask evaluates one policy.
-func (j *policyJudge) ask(ctx context.Context, r *compiledPolicy) error {
+// evaluatePolicy evaluates one policy.
+func (j *policyEvaluation) evaluatePolicy(ctx context.Context, r *compiledPolicy) error {
 	var denied *PolicyDeniedError
 	for _, s := range j.subjects[r.scope] {
 		ok, err := j.evaluate(ctx, r, s)
@@ -100,7 +100,7 @@ func (j *policyJudge) ask(ctx context.Context, r *compiledPolicy) error {
 	return nil
 }
 
-func (j *policyJudge) hold(r *compiledPolicy, s policySubject, message string) {
+func (j *policyEvaluation) hold(r *compiledPolicy, s policySubject, message string) {
 	j.holds = append(j.holds, PolicyHold{
 		Policy: r.Name, Change: s.change, Removal: s.removal,
 		Message: fmt.Sprintf("policy %s: %s: change the commit, or spec.policies of the NodeSync", r.Name, message),
@@ -108,7 +108,7 @@ func (j *policyJudge) hold(r *compiledPolicy, s policySubject, message string) {
 }
 
 // evaluate reports whether a policy is true for a subject.
-func (j *policyJudge) evaluate(ctx context.Context, r *compiledPolicy, s policySubject) (bool, error) {
+func (j *policyEvaluation) evaluate(ctx context.Context, r *compiledPolicy, s policySubject) (bool, error) {
 	value, err := j.run(ctx, r.holds, s)
 	if err != nil {
 		return false, err
@@ -121,7 +121,7 @@ func (j *policyJudge) evaluate(ctx context.Context, r *compiledPolicy, s policyS
 }
 
 // message returns the message of a policy for a subject.
-func (j *policyJudge) message(ctx context.Context, r *compiledPolicy, s policySubject) string {
+func (j *policyEvaluation) message(ctx context.Context, r *compiledPolicy, s policySubject) string {
 	if r.message != nil {
 		if value, err := j.run(ctx, r.message, s); err == nil {
 			if text, isText := value.(string); isText && strings.TrimSpace(text) != "" {
@@ -138,7 +138,7 @@ func (j *policyJudge) message(ctx context.Context, r *compiledPolicy, s policySu
 var errPolicyBudget = errors.New("the CEL cost budget is exceeded for this plan: use fewer nested list operations in spec.policies")
 
 // run evaluates a program, and subtracts its cost from the budget.
-func (j *policyJudge) run(ctx context.Context, program cel.Program, s policySubject) (any, error) {
+func (j *policyEvaluation) run(ctx context.Context, program cel.Program, s policySubject) (any, error) {
 	known := map[string]any{"plan": j.plan}
 	if s.change != nil {
 		known["change"] = j.changes[*s.change]
@@ -168,7 +168,7 @@ func (j *policyJudge) run(ctx context.Context, program cel.Program, s policySubj
 func changeSubjects(p *planjson.Plan) []policySubject {
 	var found []policySubject
 	for i := range p.Changes {
-		if askedAboutChange(&p.Changes[i]) {
+		if appliesToChange(&p.Changes[i]) {
 			found = append(found, policySubject{object: p.Changes[i].Object, change: &i})
 		}
 	}
@@ -178,7 +178,7 @@ func changeSubjects(p *planjson.Plan) []policySubject {
 func removalSubjects(p *planjson.Plan) []policySubject {
 	var found []policySubject
 	for i := range p.Removals {
-		if askedAboutRemoval(&p.Removals[i]) {
+		if appliesToRemoval(&p.Removals[i]) {
 			found = append(found, policySubject{object: p.Removals[i].Object, removal: &i})
 		}
 	}

@@ -70,7 +70,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy := v1alpha1.Policy{Name: "p", Expression: c.expression, Message: c.message, MessageExpression: c.messageExpression, Action: v1alpha1.PolicyHold}
-			holds, err := compile(t, policy).Judge(t.Context(), sample())
+			holds, err := compile(t, policy).Evaluate(t.Context(), sample())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func TestJudge(t *testing.T) {
 				t.Errorf("held (-want +got):\n%s", diff)
 			}
 			policy.Action = v1alpha1.PolicyDeny
-			holds, err = compile(t, policy).Judge(t.Context(), sample())
+			holds, err = compile(t, policy).Evaluate(t.Context(), sample())
 			if len(holds) > 0 || (err == nil) != (c.denied == "") || err != nil && !strings.HasPrefix(err.Error(), c.denied) {
 				t.Errorf("denied %v and %v held, want %q", err, holds, c.denied)
 			}
@@ -117,15 +117,15 @@ func TestNothingNewBreaksNoPolicy(t *testing.T) {
 	old.Changes = []planjson.Change{{Object: "NodePool/a", Action: "Update", Drift: true}, {Object: "NodePool/b", Action: "TakeBack", Restores: true}}
 	old.Removals = []planjson.Removal{{Object: "NodePool/gone", Terminating: true}}
 	for name, p := range map[string]*planjson.Plan{"nothing": {Cluster: "prod"}, "nothing new": old} {
-		if holds, err := never.Judge(t.Context(), p); err != nil || len(holds) > 0 {
+		if holds, err := never.Evaluate(t.Context(), p); err != nil || len(holds) > 0 {
 			t.Errorf("%s: %v, %v", name, holds, err)
 		}
 	}
 	var denied *plan.PolicyDeniedError
-	if _, err := never.Judge(t.Context(), sample()); !errors.As(err, &denied) {
+	if _, err := never.Evaluate(t.Context(), sample()); !errors.As(err, &denied) {
 		t.Errorf("%v, want one that is denied", err)
 	}
-	if _, err := (*plan.CompiledPolicies)(nil).Judge(t.Context(), sample()); err != nil {
+	if _, err := (*plan.CompiledPolicies)(nil).Evaluate(t.Context(), sample()); err != nil {
 		t.Error(err)
 	}
 }
@@ -140,11 +140,11 @@ func TestAllPoliciesShareOneBudget(t *testing.T) {
 	for i := range 16 {
 		policies = append(policies, v1alpha1.Policy{Name: fmt.Sprint(i), Expression: "plan.nodeClaims.all(a, plan.nodeClaims.filter(b, b.name != a.name || a.pool == b.pool).size() > 0)", Action: v1alpha1.PolicyHold})
 	}
-	one, err := compile(t, policies[0]).Judge(t.Context(), p)
+	one, err := compile(t, policies[0]).Evaluate(t.Context(), p)
 	if err != nil || len(one) > 0 {
 		t.Fatalf("one alone: %v, %v", one, err)
 	}
-	all, err := compile(t, policies...).Judge(t.Context(), p)
+	all, err := compile(t, policies...).Evaluate(t.Context(), p)
 	if err != nil || len(all) == 0 || !strings.Contains(all[0].Message, "cost budget") {
 		t.Errorf("all of them: %v, %v; want those beyond the budget to hold", all, err)
 	}
@@ -160,7 +160,7 @@ func TestALargeCluster(t *testing.T) {
 	for i := range 3 {
 		policies = append(policies, v1alpha1.Policy{Name: fmt.Sprint(i), Expression: "plan.nodeClaims.filter(n, n.capacityType == 'spot' && n.zone == 'eu-west-1a').size() < 5", Action: v1alpha1.PolicyHold})
 	}
-	if holds, err := compile(t, policies...).Judge(t.Context(), p); err != nil || len(holds) > 0 {
+	if holds, err := compile(t, policies...).Evaluate(t.Context(), p); err != nil || len(holds) > 0 {
 		t.Errorf("%v, %v", holds, err)
 	}
 }

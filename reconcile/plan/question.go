@@ -241,9 +241,9 @@ func namedAMI(class *awsv1.EC2NodeClass) string {
 // (sigs.k8s.io/karpenter pkg/controllers/disruption/staticdrift.go and drift.go, 1.15.0).
 const TerminateFirst = "TerminateFirstDrift"
 
-// EndFirst describes which of some nodes in reserved capacity Karpenter terminates before their replacements; empty if
-// there are none.
-func EndFirst(nodes []string) string {
+// TerminatedFirst describes which of some nodes in reserved capacity Karpenter terminates before their replacements;
+// empty if there are none.
+func TerminatedFirst(nodes []string) string {
 	switch len(nodes) {
 	case 0:
 		return ""

@@ -296,11 +296,11 @@ func (u InUse) Message() string {
 		holders = append(holders, english.Plural(u.NodeClaims, "NodeClaim", ""))
 	}
 	return fmt.Sprintf("%s is terminating, which cannot be undone, and Karpenter launches no node from it: it is in use by %s. %s: "+
-		"Karpenter then replaces their nodes, and the deletion of this class completes", u.Class, strings.Join(holders, ", "), u.wayOut())
+		"Karpenter then replaces their nodes, and the deletion of this class completes", u.Class, strings.Join(holders, ", "), u.remedy())
 }
 
-// wayOut returns the commit that resolves it.
-func (u InUse) wayOut() string {
+// remedy returns the commit that resolves it.
+func (u InUse) remedy() string {
 	if u.Commit.Class == (render.Ref{}) || len(u.Commit.Pools) == 0 {
 		return "In one commit, add an EC2NodeClass under another name and set spec.template.spec.nodeClassRef.name of these NodePools to it"
 	}

@@ -71,8 +71,8 @@ const (
 	most = 50
 	// listTimeout limits one list.
 	listTimeout = 30 * time.Second
-	// leastInterval is the minimum time between two lists, and leastPoked after an event from the host.
-	leastInterval, leastPoked = 10 * time.Second, 2 * time.Second
+	// leastInterval is the minimum time between two lists, and leastAfterEvent after an event from the host.
+	leastInterval, leastAfterEvent = 10 * time.Second, 2 * time.Second
 	// longestBackoff limits how long a failing host is not contacted.
 	longestBackoff = 10 * time.Minute
 )
@@ -84,7 +84,7 @@ func (r *repository) take(s *v1alpha1.NodeSync, to v1alpha1.Report, host report.
 	}
 	r.sync, r.host, r.base = s.DeepCopy(), host, s.Spec.Source.FollowedBranch()
 	r.comments, r.forks = to.PullRequests.Comment, to.PullRequests.Forks
-	if soon := r.listedAt.Add(leastPoked); poked && r.failures == 0 && soon.Before(r.listAt) {
+	if soon := r.listedAt.Add(leastAfterEvent); poked && r.failures == 0 && soon.Before(r.listAt) {
 		r.listAt = soon
 	}
 }
@@ -166,8 +166,8 @@ func (r *repository) failed(err error, now time.Time) {
 	r.unlisted = report.StableMessage(err)
 }
 
-// say reports the statuses to all hosts of the NodeSync.
-func (f *Follower) say(ctx context.Context, r *repository) {
+// report reports the statuses to all hosts of the NodeSync.
+func (f *Follower) report(ctx context.Context, r *repository) {
 	heads := report.Heads{Context: contextOf(r.sync), At: f.Now()}
 	for at, one := range f.followed {
 		if at.NamespacedName != r.name() {
@@ -189,7 +189,7 @@ func (f *Follower) say(ctx context.Context, r *repository) {
 	if err := f.StillLeader(ctx); err != nil {
 		return
 	}
-	changed, err := f.Queue.SayHeads(ctx, r.sync, heads)
+	changed, err := f.Queue.RecordHeads(ctx, r.sync, heads)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "plans of pull requests are reported later", "nodesync", r.sync.Name)
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// crowded is the status of a head above the limit, and replaces that of an earlier plan.
-var crowded = report.Word{State: report.Pending, Description: "waits: 50 open pull requests are planned, the newest of the repository, then of forks"}
+// overLimit is the status of a head above the limit, and replaces that of an earlier plan.
+var overLimit = report.Word{State: report.Pending, Description: "waits: 50 open pull requests are planned, the newest of the repository, then of forks"}
 
 // mostOurs limits the comments that are remembered of one repository, unless more pull requests are listed.
 const mostOurs = 1000
@@ -29,7 +29,7 @@ func (r *repository) settle(listed []report.PullRequest, now time.Time) {
 			if i >= 2*most && next.word.State == "" {
 				continue
 			}
-			next.waits, next.word, next.uncommented = true, crowded, ""
+			next.waits, next.word, next.uncommented = true, overLimit, ""
 		}
 		r.pulls = append(r.pulls, next)
 	}
@@ -68,11 +68,11 @@ func (r *repository) inOrder(listed []report.PullRequest) []report.PullRequest {
 			forks = append(forks, one)
 		}
 	}
-	return slices.Concat(own, byTurns(forks))
+	return slices.Concat(own, byAuthorInTurn(forks))
 }
 
-// byTurns sorts pull requests so that each author has one before any author has two, and so on. It is stable.
-func byTurns(listed []report.PullRequest) []report.PullRequest {
+// byAuthorInTurn sorts pull requests so that each author has one before any author has two, and so on. It is stable.
+func byAuthorInTurn(listed []report.PullRequest) []report.PullRequest {
 	type turn struct {
 		of  int
 		one report.PullRequest

@@ -23,9 +23,9 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// book is what the loop knows about the record of one NodeSync: where to continue, and what was open when this leader
+// log is what the loop knows about the record of one NodeSync: where to continue, and what was open when this leader
 // started.
-type book struct {
+type log struct {
 	of owner
 	// next is the number of the next Record.
 	next int
@@ -53,10 +53,10 @@ type numbered struct {
 func keyOf(name string, created metav1.Time) claimKey { return claimKey{name, created.Unix()} }
 
 // covered reports whether terminations are being recorded now.
-func (b *book) covered() bool { return b.gap.From.IsZero() || !b.gap.To.IsZero() }
+func (b *log) covered() bool { return b.gap.From.IsZero() || !b.gap.To.IsZero() }
 
 // due reports whether something must be written although nothing was terminated.
-func (b *book) due(now time.Time) bool {
+func (b *log) due(now time.Time) bool {
 	return b.covered() && (!b.gap.To.IsZero() || now.Sub(b.until.Time) >= heartbeat)
 }
 
@@ -64,12 +64,12 @@ func byName(a, b types.NamespacedName) int { return strings.Compare(a.String(), 
 
 // load reads where the records of the last leader continue.
 func (r *Recorder) load(ctx context.Context) error {
-	books := map[types.NamespacedName]*book{}
+	books := map[types.NamespacedName]*log{}
 	err := each(ctx, r.Uncached, r.Namespace, func(of owner, object *corev1.ConfigMap) {
-		r.keepAll(of, object)
+		r.cacheAll(of, object)
 		b := books[of.NamespacedName]
 		if b == nil || b.of != of {
-			b = &book{of: of, open: map[claimKey]numbered{}}
+			b = &log{of: of, open: map[claimKey]numbered{}}
 			books[of.NamespacedName] = b
 		}
 		if until := untilOf(object); until.After(b.until.Time) {
@@ -92,17 +92,17 @@ func (r *Recorder) load(ctx context.Context) error {
 	for _, b := range books {
 		b.gap.From = b.until
 	}
-	r.books = books
+	r.logs = books
 	return nil
 }
 
 // begin closes the gaps of the time without a leader, as soon as NodeClaims are watched or there are none: NodeClaims
-// that were terminating then, and are gone, were deleted in the gap. It also creates the books of NodeSyncs that have
+// that were terminating then, and are gone, were deleted in the gap. It also creates the logs of NodeSyncs that have
 // none.
 func (r *Recorder) begin(ctx context.Context, heard bool, all map[types.UID]ending) error {
-	r.beginBooks()
+	r.beginLogs()
 	waiting := false
-	for _, b := range r.books {
+	for _, b := range r.logs {
 		waiting = waiting || !b.covered()
 	}
 	if !waiting {
@@ -116,7 +116,7 @@ func (r *Recorder) begin(ctx context.Context, heard bool, all map[types.UID]endi
 		present[keyOf(e.facts.NodeClaim, e.facts.Created)] = true // the watch has seen it, gone or not
 	}
 	now := metav1.NewTime(r.Now()).Rfc3339Copy()
-	for _, b := range r.books {
+	for _, b := range r.logs {
 		if b.covered() {
 			continue
 		}
@@ -145,12 +145,12 @@ func lost(record Record, now metav1.Time) Record {
 	return record
 }
 
-// beginBooks creates the book of each NodeSync that has a pool.
-func (r *Recorder) beginBooks() {
+// beginLogs creates the log of each NodeSync that has a pool.
+func (r *Recorder) beginLogs() {
 	for _, pool := range r.pools {
-		b := r.books[pool.of.NamespacedName]
+		b := r.logs[pool.of.NamespacedName]
 		if pool.of != (owner{}) && (b == nil || b.of != pool.of) {
-			r.books[pool.of.NamespacedName] = &book{of: pool.of}
+			r.logs[pool.of.NamespacedName] = &log{of: pool.of}
 		}
 	}
 }
@@ -336,7 +336,7 @@ func (r *Recorder) write(ctx context.Context, of owner, c change) error {
 	if err != nil {
 		return fmt.Errorf("write %s to ConfigMap %s: %w", holds, name, err)
 	}
-	r.kept.put(of, object)
+	r.cached.put(of, object)
 	return nil
 }
 
@@ -491,30 +491,30 @@ func untilOf(object *corev1.ConfigMap) time.Time {
 	return at
 }
 
-// shelf contains what was last read and written, so that displaying it takes no requests. It is empty unless open is
+// cache contains what was last read and written, so that displaying it takes no requests. It is empty unless open is
 // set.
-type shelf struct {
+type cache struct {
 	mu   sync.Mutex
 	open bool
 	by   map[owner]map[string]*corev1.ConfigMap
 }
 
 // Keep keeps the records in memory, for Kept: at most about 600 kB for each NodeSync. Call it before Start.
-func (r *Recorder) Keep() { r.kept.open = true }
+func (r *Recorder) Keep() { r.cached.open = true }
 
 // Kept returns the record of a NodeSync; nil if there is none, or none is kept in memory.
 func (r *Recorder) Kept(name types.NamespacedName, uid types.UID) *Log {
 	b := newBinder()
-	r.kept.mu.Lock()
-	for _, object := range r.kept.by[owner{NamespacedName: name, uid: uid}] {
+	r.cached.mu.Lock()
+	for _, object := range r.cached.by[owner{NamespacedName: name, uid: uid}] {
 		b.add(name.Name, object)
 	}
-	r.kept.mu.Unlock()
+	r.cached.mu.Unlock()
 	return b.bound()[name.Name]
 }
 
 // put stores a ConfigMap as it was read or written.
-func (s *shelf) put(of owner, object *corev1.ConfigMap) {
+func (s *cache) put(of owner, object *corev1.ConfigMap) {
 	if !s.open {
 		return
 	}
@@ -535,9 +535,9 @@ func (s *shelf) put(of owner, object *corev1.ConfigMap) {
 	s.by[of][object.Name] = object
 }
 
-// keepAll stores a ConfigMap at the start.
-func (r *Recorder) keepAll(of owner, object *corev1.ConfigMap) {
-	if r.kept.open {
-		r.kept.put(of, object.DeepCopy()) // not a pointer into the list, which would keep the whole list in memory
+// cacheAll stores a ConfigMap at the start.
+func (r *Recorder) cacheAll(of owner, object *corev1.ConfigMap) {
+	if r.cached.open {
+		r.cached.put(of, object.DeepCopy()) // not a pointer into the list, which would keep the whole list in memory
 	}
 }

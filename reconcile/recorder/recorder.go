@@ -34,19 +34,19 @@ type Recorder struct {
 
 	ring  ring
 	woken chan struct{}
-	// kept is what Kept returns.
-	kept shelf
+	// cached is what Kept returns.
+	cached cache
 
 	// Written by the watch and read by the loop.
 	mu   sync.Mutex
 	seen map[types.UID]*ending
 	// known are the pools that the loop has read.
 	known map[string]bool
-	// heard reports whether the watch runs.
-	heard bool
+	// watching reports whether the watch runs.
+	watching bool
 
 	// Only used by the loop.
-	books  map[types.NamespacedName]*book
+	logs   map[types.NamespacedName]*log
 	pools  map[string]pool
 	wrote  time.Time
 	loaded bool
@@ -72,7 +72,7 @@ func New(o Options) *Recorder {
 	return &Recorder{
 		Options: o, ring: usual, woken: make(chan struct{}, 1),
 		seen: map[types.UID]*ending{}, known: map[string]bool{},
-		books: map[types.NamespacedName]*book{}, pools: map[string]pool{}, counts: rate.NewLimiter(countsRate, countsBurst),
+		logs: map[types.NamespacedName]*log{}, pools: map[string]pool{}, counts: rate.NewLimiter(countsRate, countsBurst),
 	}
 }
 
@@ -81,12 +81,12 @@ type ending struct {
 	facts   Facts
 	poolUID types.UID
 
-	// of is its owner; zero if its pool belongs to no NodeSync. looked reports whether facts contains the state from
+	// of is its owner; zero if its pool belongs to no NodeSync. enriched reports whether facts contains the state from
 	// when its deletion started.
-	of     owner
-	looked bool
-	// asks is when EC2 may be queried about it again.
-	asks time.Time
+	of       owner
+	enriched bool
+	// askAt is when EC2 may be queried about it again.
+	askAt time.Time
 	// before is what an earlier leader has written about it.
 	before *Record
 	// seq is its number if numbered is true. body is the line that is written about it, without the number; unsaved
@@ -120,7 +120,7 @@ const (
 func (r *Recorder) See(claim *karpv1.NodeClaim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.heard = true
+	r.watching = true
 	if claim.DeletionTimestamp != nil {
 		r.note(claim)
 	} else if r.known[claim.Labels[karpv1.NodePoolLabelKey]] {
@@ -134,7 +134,7 @@ func (r *Recorder) See(claim *karpv1.NodeClaim) {
 func (r *Recorder) Gone(claim *karpv1.NodeClaim, missed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.heard = true
+	r.watching = true
 	e := r.note(claim)
 	now := metav1.NewTime(r.Now()).Rfc3339Copy()
 	e.facts.Gone, e.facts.Missed, e.facts.Late = now, missed, missed
@@ -251,11 +251,11 @@ type pool struct {
 	gone         time.Time
 }
 
-// outlives is how long a pool is remembered after it is gone, because its NodeClaims are deleted later.
-const outlives = time.Hour
+// keepGonePools is how long a pool is remembered after it is gone, because its NodeClaims are deleted later.
+const keepGonePools = time.Hour
 
-// lookAround reads the NodePools and their owners. It remembers the last state of deleted ones.
-func (r *Recorder) lookAround(ctx context.Context) error {
+// readPools reads the NodePools and their owners. It remembers the last state of deleted ones.
+func (r *Recorder) readPools(ctx context.Context) error {
 	syncs := &v1alpha1.NodeSyncList{}
 	if err := r.Cached.List(ctx, syncs, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("read the NodeSyncs: %w", err)
@@ -279,7 +279,7 @@ func (r *Recorder) lookAround(ctx context.Context) error {
 	}
 	now := r.Now()
 	for name, p := range r.pools {
-		if known[name] || p.of == (owner{}) || !p.gone.IsZero() && now.Sub(p.gone) > outlives {
+		if known[name] || p.of == (owner{}) || !p.gone.IsZero() && now.Sub(p.gone) > keepGonePools {
 			continue
 		}
 		if p.gone.IsZero() {
@@ -321,8 +321,8 @@ func (r *Recorder) look(ctx context.Context, all map[types.UID]ending) error {
 		if p.sync != nil && e.facts.Removing == "" {
 			e.facts.Removing = removing(p.sync, e.facts)
 		}
-		if !e.looked {
-			e.looked = true
+		if !e.enriched {
+			e.enriched = true
 			e.of = p.of
 			e.facts.PoolGone = e.poolUID != "" && (p.ends || p.uid != e.poolUID)
 			e.facts.Static = p.static
@@ -333,7 +333,7 @@ func (r *Recorder) look(ctx context.Context, all map[types.UID]ending) error {
 				}
 			}
 			r.resume(&e)
-			if e.facts.hurried() && e.facts.Gone.IsZero() {
+			if e.facts.terminatedImmediately() && e.facts.Gone.IsZero() {
 				condition, err := r.repaired(ctx, e.facts)
 				if err != nil {
 					return err
@@ -348,7 +348,7 @@ func (r *Recorder) look(ctx context.Context, all map[types.UID]ending) error {
 
 // resume continues with what an earlier leader has written about a NodeClaim.
 func (r *Recorder) resume(e *ending) {
-	b := r.books[e.of.NamespacedName]
+	b := r.logs[e.of.NamespacedName]
 	if b == nil {
 		return
 	}
@@ -575,7 +575,7 @@ func (f Facts) asksEC2() bool {
 
 // mayAsk reports whether a response of EC2 would add something, and the Record is not overwritten by newer ones.
 func (r *Recorder) mayAsk(e ending) bool {
-	b := r.books[e.of.NamespacedName]
+	b := r.logs[e.of.NamespacedName]
 	return b != nil && (!e.numbered || e.seq >= b.next-r.ring.most()) && e.facts.asksEC2()
 }
 
@@ -586,11 +586,11 @@ func (r *Recorder) askEC2(ctx context.Context, all map[types.UID]ending, now tim
 	for _, uid := range slices.Backward(inOrder(all)) {
 		e := all[uid]
 		sync := r.pools[e.facts.Pool].sync
-		if sync == nil || sync.Status.Karpenter == nil || now.Before(e.asks) || !r.mayAsk(e) {
+		if sync == nil || sync.Status.Karpenter == nil || now.Before(e.askAt) || !r.mayAsk(e) {
 			continue
 		}
 		if region := sync.Status.Karpenter.Region; len(byRegion[region]) < r.ring.most() {
-			e.asks = now.Add(asksAgain)
+			e.askAt = now.Add(asksAgain)
 			all[uid] = e
 			byRegion[region] = append(byRegion[region], uid)
 		}

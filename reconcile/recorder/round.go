@@ -24,7 +24,7 @@ func (r *Recorder) round(ctx context.Context, last bool) (wait time.Duration, er
 	now := r.Now()
 	all, heard := r.snapshot()
 	if heard {
-		if err := r.lookAround(ctx); err != nil {
+		if err := r.readPools(ctx); err != nil {
 			return 0, err
 		}
 	}
@@ -39,14 +39,14 @@ func (r *Recorder) round(ctx context.Context, last bool) (wait time.Duration, er
 	}
 	if due := r.wrote.Add(batch); !last && now.Before(due) {
 		r.keep(all)
-		return min(due.Sub(now), r.nextBeat(now)), nil
+		return min(due.Sub(now), r.nextHeartbeat(now)), nil
 	}
 	err = r.record(ctx, all, now, last)
 	r.settle(all, now)
 	if err != nil {
 		return 0, err
 	}
-	wait = r.nextBeat(now)
+	wait = r.nextHeartbeat(now)
 	if len(all) > 0 {
 		wait = min(wait, settles)
 	}
@@ -61,7 +61,7 @@ func (r *Recorder) snapshot() (all map[types.UID]ending, heard bool) {
 	for uid, e := range r.seen {
 		all[uid] = *e
 	}
-	return all, r.heard
+	return all, r.watching
 }
 
 // keep stores what the loop has found about them, in addition to what the watch reports meanwhile.
@@ -73,7 +73,7 @@ func (r *Recorder) keep(all map[types.UID]ending) {
 		if e == nil {
 			continue
 		}
-		e.of, e.looked, e.before, e.asks = found.of, found.looked, found.before, found.asks
+		e.of, e.enriched, e.before, e.askAt = found.of, found.enriched, found.before, found.askAt
 		e.seq, e.numbered, e.body, e.unsaved = found.seq, found.numbered, found.body, found.unsaved
 		f := &e.facts
 		f.PoolGone, f.Static, f.Removing, f.Condition = found.facts.PoolGone, found.facts.Static, found.facts.Removing, found.facts.Condition
@@ -121,14 +121,14 @@ func (r *Recorder) record(ctx context.Context, all map[types.UID]ending, now tim
 		return err
 	}
 	failures := []error{noEvents}
-	for _, name := range slices.SortedFunc(maps.Keys(r.books), byName) {
-		b := r.books[name]
+	for _, name := range slices.SortedFunc(maps.Keys(r.logs), byName) {
+		b := r.logs[name]
 		maps.Copy(lines[name], b.late)
 		if len(lines[name]) == 0 && !last && !b.due(now) {
 			continue
 		}
 		r.wrote = now
-		if err := r.writeBook(ctx, b, lines[name], now); err != nil {
+		if err := r.writeLog(ctx, b, lines[name], now); err != nil {
 			failures = append(failures, err)
 			continue
 		}
@@ -147,12 +147,12 @@ func (r *Recorder) record(ctx context.Context, all map[types.UID]ending, now tim
 // number if there is more to write about it.
 func (r *Recorder) number(all map[types.UID]ending) (map[types.NamespacedName]map[int]string, error) {
 	lines := map[types.NamespacedName]map[int]string{}
-	for name := range r.books {
+	for name := range r.logs {
 		lines[name] = map[int]string{}
 	}
 	for _, uid := range inOrder(all) {
 		e := all[uid]
-		b := r.books[e.of.NamespacedName]
+		b := r.logs[e.of.NamespacedName]
 		if e.of == (owner{}) || b == nil {
 			continue
 		}
@@ -214,9 +214,9 @@ func (e ending) attributed(record Record) Record {
 	return record
 }
 
-// writeBook writes lines, one segment at a time, and with the last one the time up to which everything is recorded: a
+// writeLog writes lines, one segment at a time, and with the last one the time up to which everything is recorded: a
 // daemon that is killed in between has not claimed that.
-func (r *Recorder) writeBook(ctx context.Context, b *book, lines map[int]string, now time.Time) error {
+func (r *Recorder) writeLog(ctx context.Context, b *log, lines map[int]string, now time.Time) error {
 	bySegment := map[int]map[int]string{}
 	for seq, line := range lines {
 		at := r.ring.segmentOf(seq)
@@ -252,10 +252,10 @@ func (r *Recorder) writeBook(ctx context.Context, b *book, lines map[int]string,
 	return nil
 }
 
-// nextBeat returns when the next NodeSync with nothing to write is due.
-func (r *Recorder) nextBeat(now time.Time) time.Duration {
+// nextHeartbeat returns when the next NodeSync with nothing to write is due.
+func (r *Recorder) nextHeartbeat(now time.Time) time.Duration {
 	wait := heartbeat
-	for _, b := range r.books {
+	for _, b := range r.logs {
 		if b.due(now) {
 			return batch
 		}

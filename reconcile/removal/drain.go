@@ -172,7 +172,7 @@ func (s *Step) nothingLives(ctx context.Context) (again []string, done bool, err
 		s.wakeNow()
 		return nil, false, nil
 	}
-	again, waits := s.seeAgain(live)
+	again, waits := s.awaitRecreated(live)
 	return again, !waits, nil
 }
 

@@ -20,7 +20,7 @@ import (
 
 // Run records what was removed from the repository, and takes what an earlier reconcile recorded one step further.
 func (s *Step) Run(ctx context.Context) (Result, error) {
-	reverted, err := s.takeBack(ctx, s.pace())
+	reverted, err := s.endReverted(ctx, s.pace())
 	if err != nil {
 		return Result{}, err
 	}
@@ -35,7 +35,7 @@ func (s *Step) Run(ctx context.Context) (Result, error) {
 	if err := s.orphanEntries(ctx); err != nil {
 		return Result{Writes: reverted}, err
 	}
-	s.predate()
+	s.limitRecordedAt()
 	s.recordRecent()
 	result, err := s.drive(ctx, terms{arrivals: s.arrivalsGate(), successor: s.successorGate(), pace: s.pace()})
 	result.Writes = append(reverted, result.Writes...)
@@ -45,7 +45,7 @@ func (s *Step) Run(ctx context.Context) (Result, error) {
 // Drain removes everything that this NodeSync manages, or only the nodes. It was requested explicitly, so no guard
 // applies.
 func (s *Step) Drain(ctx context.Context) (Result, error) {
-	if _, err := s.takeBack(ctx, Pace{All: true}); err != nil {
+	if _, err := s.endReverted(ctx, Pace{All: true}); err != nil {
 		return Result{}, err
 	}
 	s.waitForOthers()
@@ -104,7 +104,7 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		GoesTo:    goesTo,
 		Unremoved: unremoved,
 		Pace:      on.pace,
-		Holds:     s.holds(),
+		Holds:     s.heldRemovals(),
 		Queued:    s.queued(),
 		Counts:    s.counts,
 		Frozen:    s.Plan.Frozen.Message,
@@ -184,8 +184,8 @@ func (s *Step) reachPhases(before, after []v1alpha1.Removal) {
 	}
 }
 
-// holds returns the removals that a person must release, by the object's UID.
-func (s *Step) holds() map[types.UID]Hold {
+// heldRemovals returns the removals that a person must release, by the object's UID.
+func (s *Step) heldRemovals() map[types.UID]Hold {
 	holds := map[types.UID]Hold{}
 	for _, c := range s.Plan.Removals {
 		if c.Held {
@@ -292,7 +292,7 @@ func (s *Step) reportDriven(result DriveResult) {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(gone)) {
 		names := gone[kind]
-		s.Event(v1alpha1.ReasonRemoved, fmt.Sprintf("%s %s deleted%s", finding.Some(names), english.PluralWord(len(names), "is", "are"), proof(kind, len(names))))
+		s.Event(v1alpha1.ReasonRemoved, fmt.Sprintf("%s %s deleted%s", finding.Some(names), english.PluralWord(len(names), "is", "are"), goneReason(kind, len(names))))
 	}
 	if result.Undiagnosed != nil {
 		s.Warn(v1alpha1.ReasonDiagnosisFailed, result.Undiagnosed.Error())
@@ -308,8 +308,8 @@ func (s *Step) nameOf(r v1alpha1.Removal) string {
 	return ref.String()
 }
 
-// proof states how it is known that n objects of a kind are gone.
-func proof(kind string, n int) string {
+// goneReason states how it is known that n objects of a kind are gone.
+func goneReason(kind string, n int) string {
 	if kind == render.NodePool {
 		return ", and EC2 has terminated all instances of " + english.PluralWord(n, "it", "them")
 	}

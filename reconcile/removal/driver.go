@@ -219,7 +219,7 @@ func (d *drive) run(ctx context.Context) error {
 	if err := d.observeEvicted(ctx); err != nil {
 		return err
 	}
-	d.askWhatEndsFirst(ctx)
+	d.askTerminatesFirst(ctx)
 	next, err := d.decide(ctx)
 	if err != nil {
 		return err
@@ -228,12 +228,12 @@ func (d *drive) run(ctx context.Context) error {
 		it.after = r
 	}
 	if err := d.saveRecords(ctx); err != nil {
-		return d.lookAgain(err)
+		return d.dropConflicts(err)
 	}
 	d.evictedAreNoted()
 	overtaken, failure := d.act(ctx, d.open())
-	failure = d.lookAgain(errors.Join(failure, d.actAgain(ctx, overtaken)))
-	d.result.Undiagnosed = errors.Join(d.diagnose(ctx), d.nameStrays(ctx))
+	failure = d.dropConflicts(errors.Join(failure, d.retryConflicts(ctx, overtaken)))
+	d.result.Undiagnosed = errors.Join(d.diagnose(ctx), d.reportRelabelledClaims(ctx))
 	return failure
 }
 
@@ -272,7 +272,7 @@ func (d *drive) wake(it *item) {
 	d.wakeForReplacing(it)
 	d.wakeForDiagnosis(it)
 	// An overdue stall is not reported yet because the reconcile failed before, and is retried anyway.
-	if at := it.after.LastProgress.Add(d.StallAfter); it.after.Stalled == nil && !inLine(it.after.Reason) && at.After(d.Now) {
+	if at := it.after.LastProgress.Add(d.StallAfter); it.after.Stalled == nil && !waitsByReason(it.after.Reason) && at.After(d.Now) {
 		d.wakeAt(at)
 	}
 }
@@ -297,11 +297,11 @@ func (d *drive) wakeForReplacing(it *item) {
 		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
 	default:
 		if !r.Until.IsZero() {
-			d.wakeAt(r.Until.Add(-renewed))
+			d.wakeAt(r.Until.Add(-renewBefore))
 		}
 		if it.seen.disrupting() == 0 {
-			d.wakeAt(it.after.LastProgress.Add(idle))
-			if it.seen.idles(it.after, d.Now) {
+			d.wakeAt(it.after.LastProgress.Add(idleTimeout))
+			if it.seen.isIdle(it.after, d.Now) {
 				d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
 			}
 		}
@@ -317,9 +317,9 @@ func (d *drive) wakeAt(at time.Time) {
 	}
 }
 
-// askWhatEndsFirst finds out, if it matters, whether Karpenter terminates nodes in reserved capacity before their
+// askTerminatesFirst finds out, if it matters, whether Karpenter terminates nodes in reserved capacity before their
 // replacements exist.
-func (d *drive) askWhatEndsFirst(ctx context.Context) {
+func (d *drive) askTerminatesFirst(ctx context.Context) {
 	reserved := func(c Claim) bool { return c.Reserved }
 	if d.EndsFirst == nil || !d.Pace.Replaces || !slices.ContainsFunc(d.open(), func(it *item) bool { return slices.ContainsFunc(it.seen.NodeClaims, reserved) }) {
 		return
@@ -332,8 +332,9 @@ func (d *drive) askWhatEndsFirst(ctx context.Context) {
 	}
 }
 
-// first names the nodes of a pool that Karpenter terminates before their replacements exist; empty if there are none.
-func (o Observation) first() string {
+// terminatedFirst names the nodes of a pool that Karpenter terminates before their replacements exist; empty if there
+// are none.
+func (o Observation) terminatedFirst() string {
 	if !o.EndsFirst || !o.replaces() {
 		return ""
 	}
@@ -343,7 +344,7 @@ func (o Observation) first() string {
 			nodes = append(nodes, cmp.Or(c.Node, c.Name))
 		}
 	}
-	return plan.EndFirst(nodes)
+	return plan.TerminatedFirst(nodes)
 }
 
 // mayAsk reports whether EC2 may be queried now. first reports whether a removal has no response yet. If the last query
@@ -393,7 +394,7 @@ func (d *drive) ask(ctx context.Context) {
 	}
 	absent := map[string]Absence{}
 	for _, it := range about {
-		it.seen.Silence = silence
+		it.seen.NoResponse = silence
 		if silence == "" {
 			it.seen.EC2 = answer(it, found)
 			it.seen.Absent = absences(d.result.Absent, it.seen.Noted, it.seen.EC2.shown(), d.Now)

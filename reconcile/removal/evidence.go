@@ -70,8 +70,8 @@ func (it *item) keptFor(now time.Time) time.Duration {
 // termination.
 func (it *item) drainsSlowly(now time.Time) bool {
 	at := it.slowAt()
-	if it.seen.idles(it.after, now) && len(it.seen.untouched()) > 0 {
-		at = it.after.LastProgress.Add(idle)
+	if it.seen.isIdle(it.after, now) && len(it.seen.untouched()) > 0 {
+		at = it.after.LastProgress.Add(idleTimeout)
 	}
 	return it.after.Reason == ReasonNodeClaimsLeaving && !at.IsZero() && !now.Before(at)
 }
@@ -106,7 +106,7 @@ func (it *item) drainsSince() time.Time {
 func (d *drive) wakeForDiagnosis(it *item) {
 	since := it.drainsSince()
 	switch {
-	case it.after.Reason != ReasonNodeClaimsLeaving || since.IsZero() && !it.seen.idles(it.after, d.Now):
+	case it.after.Reason != ReasonNodeClaimsLeaving || since.IsZero() && !it.seen.isIdle(it.after, d.Now):
 	case it.drainsSlowly(d.Now):
 		d.wakeAt(d.result.DiagnosedAt.Add(blocker.ReadAgain(it.keptFor(d.Now)))) // the earliest time of all removals applies
 	default:
@@ -118,7 +118,7 @@ func (d *drive) wakeForDiagnosis(it *item) {
 // or, if there are none and Karpenter could start to replace others, these.
 func (it *item) kept(now time.Time) []Claim {
 	terminating := slices.DeleteFunc(slices.Clone(it.seen.NodeClaims), func(c Claim) bool { return c.Deleting.IsZero() })
-	if len(terminating) == 0 && it.seen.idles(it.after, now) {
+	if len(terminating) == 0 && it.seen.isIdle(it.after, now) {
 		return it.seen.untouched()
 	}
 	return terminating
@@ -140,7 +140,7 @@ func (d *drive) gather(ctx context.Context, oldest []Claim, began time.Time) (Ev
 			Since: began, Initialized: c.Initialized, Terminating: c.Ending, Finalizers: c.Finalizers,
 		})
 	}
-	leader := *d.leads(ctx)
+	leader := *d.leaderGateOnce(ctx)
 	found, err := look.At(ctx, nodes)
 	return Evidence{Evidence: found, Leader: leader}, err
 }

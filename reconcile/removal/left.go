@@ -52,7 +52,7 @@ func (d *drive) forget(ctx context.Context, it *item) error {
 // dropPoolless drops the pods that the removal of a pool has left, now or when it was reverted before, and that can
 // never run again because they may run only in that pool.
 func (d *drive) dropPoolless(ctx context.Context, it *item) error {
-	for _, key := range []types.UID{it.before.UID, takenBack(it.before.UID)} {
+	for _, key := range []types.UID{it.before.UID, revertedKey(it.before.UID)} {
 		entry, exists := d.records.entries[key]
 		if !exists || entry.Leaving != nil {
 			continue
@@ -203,8 +203,8 @@ func stays(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	}, false
 }
 
-// rests skips further queries about the nodes of such a pool while it has none.
-func rests(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
+// skipWhileDrained skips further queries about the nodes of such a pool while it has none.
+func skipWhileDrained(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	if !r.Drained() {
 		return step{}, true
 	}

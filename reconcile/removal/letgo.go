@@ -32,10 +32,10 @@ type Owner interface {
 	Owns(object metav1.Object) bool
 }
 
-// LetGo orphans every object of a NodeSync, with its nodes, and drops the record of its removals. It is done when no
-// object has the NodeSync's label any more; otherwise the next reconcile, a moment later, continues. It reads objects
-// past the cache: one that is missed would keep the label of a NodeSync that no longer exists.
-func LetGo(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner) (done bool, err error) {
+// OrphanAll orphans every object of a NodeSync, with its nodes, and drops the record of its removals. It is done when
+// no object has the NodeSync's label any more; otherwise the next reconcile, a moment later, continues. It reads
+// objects past the cache: one that is missed would keep the label of a NodeSync that no longer exists.
+func OrphanAll(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner) (done bool, err error) {
 	owned, err := ownedBy(ctx, w.Live, owner)
 	if err != nil {
 		return false, err
@@ -247,7 +247,7 @@ func Releases(owned []*unstructured.Unstructured, growth map[types.UID]Growth) [
 		if _, annotated := object.GetAnnotations()[v1alpha1.OwnerLabel]; annotated {
 			r.Patch = append(r.Patch, Operation{Op: "remove", Path: "/metadata/annotations/" + key})
 		}
-		r.Patch = append(r.Patch, givenBack(object, growth, true)...)
+		r.Patch = append(r.Patch, restorePatch(object, growth, true)...)
 		releases = append(releases, r)
 	}
 	return releases
@@ -260,7 +260,7 @@ func Restores(pools []*unstructured.Unstructured, growth map[types.UID]Growth, b
 	var restores []Release
 	for _, pool := range pools {
 		r := releaseOf(pool)
-		given := givenBack(pool, growth, !braked[pool.GetName()])
+		given := restorePatch(pool, growth, !braked[pool.GetName()])
 		if len(given) == 0 {
 			continue
 		}
@@ -281,8 +281,8 @@ func releaseOf(object *unstructured.Unstructured) Release {
 	return r
 }
 
-// givenBack returns the patch that restores growth and, if brake is true, the disruption budgets.
-func givenBack(object *unstructured.Unstructured, growth map[types.UID]Growth, brake bool) (patch []Operation) {
+// restorePatch returns the patch that restores growth and, if brake is true, the disruption budgets.
+func restorePatch(object *unstructured.Unstructured, growth map[types.UID]Growth, brake bool) (patch []Operation) {
 	stopped, braked := restrained(object), -1
 	if brake {
 		braked = appliedAt(object, v1alpha1.BrakeFieldManager)
@@ -392,7 +392,7 @@ func (d *drive) restraint(it *item, a Action) map[string]any {
 			labels = map[string]any{}
 		}
 		labels[v1alpha1.LeavingLabel] = label
-		budgets, paces = pacedBudgets(budgets, a.Nodes, d.Now.Add(lent).Truncate(time.Minute)), true
+		budgets, paces = pacedBudgets(budgets, a.Nodes, d.Now.Add(leaseDuration).Truncate(time.Minute)), true
 		spec["limits"] = map[string]any{"cpu": "0"}
 	default:
 		spec["limits"] = map[string]any{"cpu": "0"}

@@ -32,7 +32,7 @@ func TestLetGo(t *testing.T) {
 	if got := s.pass(); len(got) != 2 || got[1] != "stop growth" {
 		t.Fatalf("growth was not stopped: %v", got)
 	}
-	if done, err := LetGo(t.Context(), s.world(), s.sync, prod{}); !done || err != nil {
+	if done, err := OrphanAll(t.Context(), s.world(), s.sync, prod{}); !done || err != nil {
 		t.Fatalf("done %v, error %v", done, err)
 	}
 	for _, object := range []*unstructured.Unstructured{batch, class} {
@@ -52,7 +52,7 @@ func TestLetGo(t *testing.T) {
 	if claims := s.claims(); !claims[0].DeletionTimestamp.IsZero() || s.record() != nil {
 		t.Errorf("NodeClaim %v, record %v", claims[0].DeletionTimestamp, s.record())
 	}
-	if done, err := LetGo(t.Context(), s.world(), s.sync, prod{}); !done || err != nil {
+	if done, err := OrphanAll(t.Context(), s.world(), s.sync, prod{}); !done || err != nil {
 		t.Errorf("once more: done %v, error %v", done, err)
 	}
 }
@@ -138,7 +138,7 @@ func TestLetGoAfterTheRecordWasLost(t *testing.T) {
 			s.find(render.NodePool, "batch", "batch-uid")
 			s.pass()
 			s.pass()
-			if err := s.client.Delete(t.Context(), s.recorded(), exactly(s.recorded().UID, s.recorded().ResourceVersion)); err != nil {
+			if err := s.client.Delete(t.Context(), s.recorded(), preconditions(s.recorded().UID, s.recorded().ResourceVersion)); err != nil {
 				t.Fatal(err)
 			}
 			for i := range s.sync.Status.Removals {
@@ -152,7 +152,7 @@ func TestLetGoAfterTheRecordWasLost(t *testing.T) {
 					t.Fatal("the record was not written again")
 				}
 			}
-			if done, err := LetGo(t.Context(), s.world(), s.sync, prod{}); !done || err != nil {
+			if done, err := OrphanAll(t.Context(), s.world(), s.sync, prod{}); !done || err != nil {
 				t.Fatalf("done %v, error %v", done, err)
 			}
 			s.exists(batch)
@@ -167,7 +167,7 @@ func TestLetGoWithoutTheLease(t *testing.T) {
 	batch := pool("batch", "batch-uid", dynamic())
 	s := newStage(t, batch)
 	s.leader = errors.New("the lease is another's")
-	if done, err := LetGo(t.Context(), s.world(), s.sync, prod{}); done || !errors.Is(err, s.leader) {
+	if done, err := OrphanAll(t.Context(), s.world(), s.sync, prod{}); done || !errors.Is(err, s.leader) {
 		t.Errorf("done %v, error %v", done, err)
 	}
 	if s.exists(batch); batch.GetLabels()[v1alpha1.OwnerLabel] == "" {
@@ -191,7 +191,7 @@ func TestReleaseOfAChangedObject(t *testing.T) {
 	if s.exists(batch); batch.GetLabels()[v1alpha1.OwnerLabel] == "" {
 		t.Error("the label was taken off an object that had changed")
 	}
-	if err := s.client.Delete(t.Context(), batch, exactly(batch.GetUID(), batch.GetResourceVersion())); err != nil {
+	if err := s.client.Delete(t.Context(), batch, preconditions(batch.GetUID(), batch.GetResourceVersion())); err != nil {
 		t.Fatal(err)
 	}
 	if released, err := s.world().release(t.Context(), stale); !released || err != nil {
@@ -261,7 +261,7 @@ func TestLetGoOfAPoolWithoutItsLabel(t *testing.T) {
 			if err := s.client.Update(t.Context(), batch); err != nil {
 				t.Fatal(err)
 			}
-			if done, err := LetGo(t.Context(), s.world(), s.sync, prod{}); !done || err != nil {
+			if done, err := OrphanAll(t.Context(), s.world(), s.sync, prod{}); !done || err != nil {
 				t.Fatalf("done %v, error %v", done, err)
 			}
 			s.exists(batch)

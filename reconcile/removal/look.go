@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// many is the minimum number of objects of a kind for which one LIST replaces GETs. A LIST also returns the other
-	// objects: for a thousand NodePools it takes as much processor time as three hundred GETs.
-	many = 256
+	// manyObjects is the minimum number of objects of a kind for which one LIST replaces GETs. A LIST also returns the
+	// other objects: for a thousand NodePools it takes as much processor time as three hundred GETs.
+	manyObjects = 256
 	// getsAtOnce is how many GETs run concurrently.
 	getsAtOnce = 8
 	// namesAtOnce is how many pools one LIST of NodeClaims selects: the names are in its URL, and proxies accept no
@@ -79,7 +79,7 @@ func lookAt(ctx context.Context, reader client.Reader, items []*item) (*look, er
 
 // readObjects reads the objects of one kind by name, so it finds one that has lost plumbline's label, too.
 func (l *look) readObjects(ctx context.Context, kind render.Kind, names []string) error {
-	if len(names) >= many {
+	if len(names) >= manyObjects {
 		list, err := l.list(ctx, kind)
 		for i := range list {
 			l.objects[render.Ref{Kind: kind.GVK.Kind, Name: list[i].GetName()}] = &list[i]
@@ -296,17 +296,17 @@ func (d *drive) waits(referencedBy []string) string {
 		case !slices.Contains(referencedBy, r.Kind+"/"+r.Name):
 		case r.Phase == v1alpha1.RemovalHeld:
 			return ReasonNodePoolHeld
-		case inLine(r.Reason):
+		case waitsByReason(r.Reason):
 			return r.Reason
 		}
 	}
 	return ""
 }
 
-// led waits until a pod of the controller, whose finalizer the class has, leads: the deletion cannot be reverted, and a
-// Deployment reports late that its pods are gone.
-func led(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
-	s := step{phase: upTo(r.Phase, v1alpha1.RemovalDraining), reason: ReasonDeleting, message: ownsNothing, remaining: 0}
+// awaitLeader waits until a pod of the controller, whose finalizer the class has, leads: the deletion cannot be
+// reverted, and a Deployment reports late that its pods are gone.
+func awaitLeader(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	s := step{phase: limitPhase(r.Phase, v1alpha1.RemovalDraining), reason: ReasonDeleting, message: ownsNothing, remaining: 0}
 	switch {
 	case !o.Fresh:
 		s.actions = []Action{Reread{}}
@@ -323,18 +323,18 @@ func led(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 // classGates wait for the controller, whose finalizer a class has, for EC2, and for arrivals, which may include a pool
 // that references the class.
 func classGates(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
-	return closed(upTo(r.Phase, v1alpha1.RemovalDraining), 0, o.controller(), o.cloud(), o.arrivals())
+	return closed(limitPhase(r.Phase, v1alpha1.RemovalDraining), 0, o.controller(), o.cloud(), o.arrivals())
 }
 
-// strayEnds separates the text about NodeClaims from the text about instances.
-const strayEnds = " to terminate its node; "
+// relabelledClaimSeparator separates the text about NodeClaims from the text about instances.
+const relabelledClaimSeparator = " to terminate its node; "
 
-// nameStrays adds to the messages of removals that wait for instances which instances nobody terminates: those of
-// NodeClaims whose pool label was changed by hand. Karpenter and plumbline use that label to find the pool.
-func (d *drive) nameStrays(ctx context.Context) error {
+// reportRelabelledClaims adds to the messages of removals that wait for instances which instances nobody terminates:
+// those of NodeClaims whose pool label was changed by hand. Karpenter and plumbline use that label to find the pool.
+func (d *drive) reportRelabelledClaims(ctx context.Context) error {
 	var all *karpv1.NodeClaimList
 	for _, it := range d.open() {
-		if _, rest, found := strings.Cut(it.after.Message, strayEnds); found {
+		if _, rest, found := strings.Cut(it.after.Message, relabelledClaimSeparator); found {
 			it.after.Message = rest
 		}
 		if it.after.Reason != ReasonInstancesLeaving {
@@ -346,17 +346,17 @@ func (d *drive) nameStrays(ctx context.Context) error {
 				return fmt.Errorf("find the NodeClaims of instances that keep running: %w", err)
 			}
 		}
-		if stray := it.stray(all.Items); stray != nil {
+		if stray := it.relabelledClaim(all.Items); stray != nil {
 			it.after.Message = fmt.Sprintf("NodeClaim/%s (%s) has its label %s changed by another client to %q: set it back to %s, or delete the NodeClaim%s",
-				stray.Name, cloud.InstanceID(stray.Status.ProviderID), karpv1.NodePoolLabelKey, stray.Labels[karpv1.NodePoolLabelKey], it.before.Name, strayEnds) + it.after.Message
+				stray.Name, cloud.InstanceID(stray.Status.ProviderID), karpv1.NodePoolLabelKey, stray.Labels[karpv1.NodePoolLabelKey], it.before.Name, relabelledClaimSeparator) + it.after.Message
 		}
 	}
 	return nil
 }
 
-// stray returns the first NodeClaim by name that has an instance of the removal, or was created by its pool, and has
-// another pool's label; nil if there is none.
-func (it *item) stray(claims []karpv1.NodeClaim) *karpv1.NodeClaim {
+// relabelledClaim returns the first NodeClaim by name that has an instance of the removal, or was created by its pool,
+// and has another pool's label; nil if there is none.
+func (it *item) relabelledClaim(claims []karpv1.NodeClaim) *karpv1.NodeClaim {
 	var found *karpv1.NodeClaim
 	for i := range claims {
 		c := &claims[i]

@@ -280,7 +280,7 @@ func TestKeptAreThoseThatOccupyTheSlots(t *testing.T) {
 	} {
 		it := &item{after: v1alpha1.Removal{Reason: ReasonNodeClaimsLeaving, LastProgress: metav1.Unix(1, 0)}}
 		it.seen = Observation{Exists: true, NodeClaims: c.claims, Replacing: &Replacing{Nodes: 1}, Turn: Turn{Replaces: true}}
-		if !it.seen.idles(it.after, now) {
+		if !it.seen.isIdle(it.after, now) {
 			t.Fatalf("%s: Karpenter could replace one", name)
 		}
 		if kept := it.kept(now); len(kept) != 1 || kept[0].Name != c.want {

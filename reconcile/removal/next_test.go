@@ -30,8 +30,8 @@ func (m *model) pass(t *rapid.T, crashBefore int, between func()) {
 	removal, actions := Next(before, o, m.now, modelStall)
 	for slices.ContainsFunc(actions, question) {
 		between()
-		asked, reread := o.EC2 == nil && o.Silence == "" && slices.Contains(actions, Action(AskEC2{})), slices.Contains(actions, Action(Reread{}))
-		ec2, silence, pods, leader := o.EC2, o.Silence, o.Pods, o.Leader
+		asked, reread := o.EC2 == nil && o.NoResponse == "" && slices.Contains(actions, Action(AskEC2{})), slices.Contains(actions, Action(Reread{}))
+		ec2, silence, pods, leader := o.EC2, o.NoResponse, o.Pods, o.Leader
 		if asked {
 			ec2, silence = m.ask()
 		}
@@ -45,7 +45,7 @@ func (m *model) pass(t *rapid.T, crashBefore int, between func()) {
 			leader = &Gate{Open: m.leader, Message: "lease"}
 		}
 		o = m.observe(o.Fresh || reread, recorded)
-		o.EC2, o.Silence, o.Pods, o.Leader = ec2, silence, pods, leader
+		o.EC2, o.NoResponse, o.Pods, o.Leader = ec2, silence, pods, leader
 		if held {
 			o.Hold = &Hold{Reason: "Held", Message: "held"}
 		} else {

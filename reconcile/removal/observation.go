@@ -47,10 +47,10 @@ type Observation struct {
 	// Paced reports whether the pool has the disruption budgets with which Karpenter replaces nodes at the removal's
 	// pace.
 	Paced bool
-	// Closed names the disruption budget of the pool that allows no replacement now; empty if there is none. Crowded
+	// Closed names the disruption budget of the pool that allows no replacement now; empty if there is none. BudgetsFull
 	// reports whether the pool has no space for another budget, or the record has too little space for the pool's own.
-	Closed  string
-	Crowded bool
+	Closed      string
+	BudgetsFull bool
 	// Budgets are those that a replacement would overwrite and that are missing in the record. Full names another
 	// removal whose budgets take up the space that they need there; empty if there is enough.
 	Budgets []any
@@ -101,9 +101,9 @@ type Observation struct {
 
 	// EC2 is its response in this reconcile; nil if there is none.
 	EC2 *Answer
-	// Silence explains why EC2, queried in this reconcile, did not respond.
-	Silence string
-	// Shown are instances that EC2 has returned in addition to Silence. They are no complete response: other instances
+	// NoResponse explains why EC2, queried in this reconcile, did not respond.
+	NoResponse string
+	// Shown are instances that EC2 has returned in addition to NoResponse. They are no complete response: other instances
 	// may run.
 	Shown []Instance
 }
@@ -168,10 +168,10 @@ type Instance struct {
 	Gone bool
 }
 
-// unended returns the instances that are not proven to be terminated: those that EC2 returns and that are not
+// notTerminated returns the instances that are not proven to be terminated: those that EC2 returns and that are not
 // terminated, and noted ones that EC2 does not return, except those that were seen shutting down or have been absent
 // for long enough.
-func (o Observation) unended(now time.Time) []Instance {
+func (o Observation) notTerminated(now time.Time) []Instance {
 	if o.EC2 == nil {
 		return nil
 	}
@@ -201,21 +201,21 @@ const (
 	unasked  = "not an EC2 instance"
 )
 
-// silence explains why there is no response, and what is known anyway.
-func (o Observation) silence() string {
+// noResponse explains why there is no response, and what is known anyway.
+func (o Observation) noResponse() string {
 	if len(o.Shown) == 0 {
-		return o.Silence
+		return o.NoResponse
 	}
 	words := make([]string, 0, len(o.Shown))
 	for _, i := range o.Shown {
 		words = append(words, i.ProviderID+" ("+i.State+")")
 	}
-	return o.Silence + "; queried by ID, EC2 returns " + finding.First(words)
+	return o.NoResponse + "; queried by ID, EC2 returns " + finding.First(words)
 }
 
-// news returns what is missing in the record: provider IDs, and new states of instances that EC2 returned. An instance
-// that was never noted and is terminating is not added.
-func (o Observation) news() (fresh []string, seen []Instance) {
+// missingInRecord returns what is missing in the record: provider IDs, and new states of instances that EC2 returned.
+// An instance that was never noted and is terminating is not added.
+func (o Observation) missingInRecord() (fresh []string, seen []Instance) {
 	for _, c := range o.NodeClaims {
 		if _, noted := o.Noted[c.ProviderID]; !noted && c.ProviderID != "" {
 			fresh = append(fresh, c.ProviderID)

@@ -39,7 +39,7 @@ func (d *drive) observeOne(it *item, l *look) {
 	before := it.seen
 	entry := d.records.entries[it.before.UID]
 	it.seen = Observation{
-		Recorded: before.Recorded, EC2: before.EC2, Silence: before.Silence, Shown: before.Shown,
+		Recorded: before.Recorded, EC2: before.EC2, NoResponse: before.NoResponse, Shown: before.Shown,
 		Pods: before.Pods, Leader: before.Leader, Evicted: before.Evicted,
 		Noted: entry.Instances, Unaskable: unaskable(entry.Instances), Absent: d.result.Absent,
 		Controller: d.Controller, Cloud: d.Cloud, Arrivals: d.Arrivals(it.before),
@@ -81,7 +81,7 @@ func (d *drive) seeBudgets(it *item, live []any) {
 	before := d.budgetsBefore(it)
 	it.seen.Paced = it.paces && len(unpaced(live)) < len(live) && !reflect.DeepEqual(live, before)
 	it.bytes = sizeOfBudgets(before)
-	it.seen.Closed, it.seen.Crowded = closedBy(before, d.Now), len(kept(before))+2 > plan.MaxBudgets || it.bytes > budgetsEach
+	it.seen.Closed, it.seen.BudgetsFull = closedBy(before, d.Now), len(kept(before))+2 > plan.MaxBudgets || it.bytes > budgetsEach
 	if !it.paces && d.records.entries[it.before.UID].Growth.Budgets == nil && len(before) > 0 {
 		it.seen.Budgets = before
 	}

@@ -29,7 +29,7 @@ func (s *Step) Orphan(ctx context.Context) (Result, error) {
 	}
 	world := s.world()
 	world.RecordsGo = goes
-	done, err := LetGo(ctx, world, s.Sync, s.owner())
+	done, err := OrphanAll(ctx, world, s.Sync, s.owner())
 	if err != nil {
 		return Result{}, err
 	}
@@ -235,8 +235,8 @@ func (s *Step) Appliers() []string {
 	note("NodeSync/"+s.Sync.Name, s.Sync)
 	var found []string
 	for ref, object := range s.Live.Objects {
-		if s.createdAgain(ref, object) {
-			found = append(found, s.again(ref, object))
+		if s.isRecreated(ref, object) {
+			found = append(found, s.recreatedMessage(ref, object))
 		} else if s.leaves(object) {
 			note(ref.String(), object)
 		}
@@ -255,9 +255,9 @@ func (s *Step) leaves(object metav1.Object) bool {
 		slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.UID == object.GetUID() })
 }
 
-// createdAgain reports whether another client has recreated a NodePool of the NodeSync since the NodeSync was deleted. A NodePool
-// that was created before does not count, nor does one of another NodeSync.
-func (s *Step) createdAgain(ref render.Ref, object *plan.Object) bool {
+// isRecreated reports whether another client has recreated a NodePool of the NodeSync since the NodeSync was deleted. A
+// NodePool that was created before does not count, nor does one of another NodeSync.
+func (s *Step) isRecreated(ref render.Ref, object *plan.Object) bool {
 	store := s.Memory.applied
 	if ref.Kind != render.NodePool || store == nil || !store.Record.Pools[ref.Name] || s.leaves(object) {
 		return false
@@ -266,8 +266,8 @@ func (s *Step) createdAgain(ref render.Ref, object *plan.Object) bool {
 	return !owned && !object.GetCreationTimestamp().Time.Before(s.Sync.DeletionTimestamp.Time)
 }
 
-// again returns the message that names the client that has recreated a NodePool.
-func (s *Step) again(ref render.Ref, object metav1.Object) string {
+// recreatedMessage returns the message that names the client that has recreated a NodePool.
+func (s *Step) recreatedMessage(ref render.Ref, object metav1.Object) string {
 	by := "another client"
 	if all := owners.All(object); len(all) > 0 {
 		by = all[0].String()
@@ -277,15 +277,15 @@ func (s *Step) again(ref render.Ref, object metav1.Object) string {
 	return fmt.Sprintf("%s was recreated by %s", ref, by)
 }
 
-// seeAgain waits for a NodePool that was recreated and has nodes, because the drain is not complete while these run. It only
-// returns the message about one without a node.
-func (s *Step) seeAgain(live plan.Live) (named []string, waits bool) {
+// awaitRecreated waits for a NodePool that was recreated and has nodes, because the drain is not complete while these
+// run. It only returns the message about one without a node.
+func (s *Step) awaitRecreated(live plan.Live) (named []string, waits bool) {
 	for _, ref := range slices.SortedFunc(maps.Keys(live.Objects), func(a, b render.Ref) int { return cmp.Compare(a.Name, b.Name) }) {
 		object := live.Objects[ref]
-		if !s.createdAgain(ref, object) {
+		if !s.isRecreated(ref, object) {
 			continue
 		}
-		words := s.again(ref, object)
+		words := s.recreatedMessage(ref, object)
 		if slices.ContainsFunc(live.NodeClaims, func(c plan.NodeClaim) bool { return c.PoolUID == object.GetUID() }) {
 			s.WaitFor(ref.String(), words+" during this drain, and it has nodes: remove it there and delete it, or set onDelete: Orphan to keep it",
 				object.GetCreationTimestamp().Time, s.Sync.GetStallAfter())

@@ -99,7 +99,7 @@ func (p Pace) turn(all []share, of int) Turn {
 // share returns the share of a removal, given its record.
 func (it *item) share(of record) share {
 	s := share{removal: it.before.Kind + "/" + it.before.Name, recorded: of.NodeClaims}
-	if it.unbegun(of) {
+	if it.notStarted(of) {
 		return share{removal: s.removal}
 	}
 	s.left = len(it.seen.untouched())
@@ -110,9 +110,9 @@ func (it *item) share(of record) share {
 	return s
 }
 
-// unbegun reports whether a removal is held and, by its record, has terminated no node: anything that terminates in its
-// pool has another cause.
-func (it *item) unbegun(of record) bool {
+// notStarted reports whether a removal is held and, by its record, has terminated no node: anything that terminates in
+// its pool has another cause.
+func (it *item) notStarted(of record) bool {
 	return it.seen.Hold != nil && it.seen.Exists && len(of.Workloads) == 0
 }
 

@@ -57,7 +57,7 @@ func (s *stage) evict(name string) {
 	if !s.exists(pod) {
 		s.t.Fatalf("there is no pod %s", name)
 	}
-	if err := s.client.Delete(s.t.Context(), pod, exactly(pod.UID, pod.ResourceVersion)); err != nil {
+	if err := s.client.Delete(s.t.Context(), pod, preconditions(pod.UID, pod.ResourceVersion)); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -236,7 +236,7 @@ func TestDriveAStaticPoolStepByStep(t *testing.T) {
 		s.expect("Karpenter has not chosen yet", "fixed Draining")
 		for _, claim := range s.claims() {
 			if claim.Name == name {
-				if err := s.client.Delete(t.Context(), &claim, exactly(claim.UID, claim.ResourceVersion)); err != nil {
+				if err := s.client.Delete(t.Context(), &claim, preconditions(claim.UID, claim.ResourceVersion)); err != nil {
 					t.Fatal(err)
 				}
 			}

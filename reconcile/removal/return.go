@@ -14,9 +14,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// takeBack ends the removals of entries that are in Git again. If the object is not written yet, the removal keeps its
-// record and is not driven.
-func (s *Step) takeBack(ctx context.Context, pace Pace) ([]Write, error) {
+// endReverted ends the removals of entries that are in Git again. If the object is not written yet, the removal keeps
+// its record and is not driven.
+func (s *Step) endReverted(ctx context.Context, pace Pace) ([]Write, error) {
 	pending := map[render.Ref]bool{}
 	for _, c := range s.Plan.Changes {
 		pending[c.Ref] = true
@@ -47,7 +47,7 @@ func (s *Step) takeBack(ctx context.Context, pace Pace) ([]Write, error) {
 			s.Event(v1alpha1.ReasonOrphaned, left)
 			return true
 		}
-		s.Event(v1alpha1.ReasonRemovalReverted, s.whyReturned(open))
+		s.Event(v1alpha1.ReasonRemovalReverted, s.revertReason(open))
 		if s.wants(plan.RefOf(open)) {
 			reverted = append(reverted, s.reverted(open, claims[open.UID]))
 		}
@@ -65,7 +65,7 @@ func (s *Step) restore(ctx context.Context) error {
 		live := s.Live.Objects[k.Ref]
 		switch {
 		case live == nil || live.GetUID() != k.UID || k.Ref.Kind != render.NodePool:
-		case !k.HandedOver && (k.Since.IsZero() || s.Now.Before(k.Since.Add(brief))):
+		case !k.HandedOver && (k.Since.IsZero() || s.Now.Before(k.Since.Add(pauseForUnknown))):
 			briefly = append(briefly, k.UID)
 		default:
 			held = append(held, live.Unstructured)
@@ -96,17 +96,17 @@ func (s *Step) unwritten() (pools []*unstructured.Unstructured) {
 	return pools
 }
 
-// brief is how long a removal is only paused while it is unknown what another NodeSync has. After a restart of the
-// daemon this is known within seconds, and if the pool grew again meanwhile, all its nodes would match and then drift
-// once more.
-const brief = time.Minute
+// pauseForUnknown is how long a removal is only paused while it is unknown what another NodeSync has. After a restart
+// of the daemon this is known within seconds, and if the pool grew again meanwhile, all its nodes would match and then
+// drift once more.
+const pauseForUnknown = time.Minute
 
 // pause stops Karpenter from starting to replace more nodes of some pools.
 func (s *Step) pause(ctx context.Context, pools []types.UID) error {
 	if len(pools) == 0 {
 		return nil
 	}
-	s.WakeBy(s.Now.Add(brief))
+	s.WakeBy(s.Now.Add(pauseForUnknown))
 	paused := s.Before.DeepCopy()
 	paused.Status.Removals = slices.DeleteFunc(paused.Status.Removals, func(r v1alpha1.Removal) bool { return !slices.Contains(pools, r.UID) })
 	return Revoke(ctx, s.world(), paused, s.Now)
@@ -121,8 +121,8 @@ func (s *Step) reverted(r v1alpha1.Removal, claims Unrecorded) Write {
 	}}
 }
 
-// whyReturned returns why a removal ended early.
-func (s *Step) whyReturned(r v1alpha1.Removal) string {
+// revertReason returns why a removal ended early.
+func (s *Step) revertReason(r v1alpha1.Removal) string {
 	ref := plan.RefOf(r)
 	for _, k := range s.Plan.Kept {
 		if k.Ref == ref {
@@ -176,7 +176,7 @@ func (s *Step) recordRecent() {
 			continue
 		}
 		s.counts[c.UID] = true
-		if _, recorded := plan.LetGo(status.RecentRemovals, &status.Removals[i]); recorded {
+		if _, recorded := plan.GuardAllowedAt(status.RecentRemovals, &status.Removals[i]); recorded {
 			s.recordGrowth(c, &status.Removals[i])
 		} else {
 			status.RecentRemovals = append(status.RecentRemovals, v1alpha1.RecentRemoval{Name: c.Ref.Name, UID: c.UID, At: now, Nodes: int32(c.Nodes)})

@@ -44,7 +44,7 @@ func TestWhatWasRevertedIsCounted(t *testing.T) {
 			s := b.step(c.wanted...)
 			open := v1alpha1.Removal{Kind: general.Kind, Name: general.Name, UID: "p1", Revision: "main@sha1:a", Phase: v1alpha1.RemovalDraining}
 			s.Sync.Status.Removals, s.Plan = []v1alpha1.Removal{open}, &plan.Plan{Returned: []v1alpha1.Removal{open}}
-			got, err := s.takeBack(t.Context(), s.pace())
+			got, err := s.endReverted(t.Context(), s.pace())
 			if err != nil || len(s.Sync.Status.Removals) > 0 {
 				t.Errorf("removals %+v, error %v", s.Sync.Status.Removals, err)
 			}
@@ -127,7 +127,7 @@ func TestAPoolThatAnotherMayHavePauses(t *testing.T) {
 			if budgets := fmt.Sprint(plan.BudgetsOf(after)); budgets != "[map[nodes:0 reasons:[Drifted]]]" {
 				t.Errorf("budgets %s", budgets)
 			}
-			if s.WakeAt.IsZero() || s.WakeAt.After(s.Now.Add(brief)) {
+			if s.WakeAt.IsZero() || s.WakeAt.After(s.Now.Add(pauseForUnknown)) {
 				t.Errorf("the next pass is wanted at %s", s.WakeAt)
 			}
 		})
@@ -217,7 +217,7 @@ func TestARevertedRemovalCountsWithWhatItHasTerminated(t *testing.T) {
 			open := v1alpha1.Removal{Kind: general.Kind, Name: general.Name, UID: "p1", RecordedAt: metav1.NewTime(now), Phase: v1alpha1.RemovalDraining}
 			s.Sync.Status.Removals, s.Plan = []v1alpha1.Removal{open}, &plan.Plan{Returned: []v1alpha1.Removal{open}}
 			s.Sync.Status.RecentRemovals = []v1alpha1.RecentRemoval{{Name: "general", UID: "p1", At: metav1.NewTime(now), Nodes: c.counted}}
-			writes, err := s.takeBack(t.Context(), s.pace())
+			writes, err := s.endReverted(t.Context(), s.pace())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -131,7 +131,7 @@ func (p *player) see(words []string) string {
 			continue
 		}
 		if word == "replacing" || strings.HasPrefix(word, "replacing=") {
-			o.Replacing = &Replacing{Until: p.now.Add(lent)}
+			o.Replacing = &Replacing{Until: p.now.Add(leaseDuration)}
 			_, _ = fmt.Sscanf(word, "replacing=%d", &o.Replacing.Nodes)
 			continue
 		}
@@ -188,7 +188,7 @@ func (o *Observation) apply(word string) bool {
 	case "hold":
 		o.Hold = &Hold{Reason: "Held", Message: "a second pool would leave"}
 	case "silent":
-		o.Silence = "AWS throttles ec2:DescribeInstances"
+		o.NoResponse = "AWS throttles ec2:DescribeInstances"
 	case "controller-down":
 		o.Controller = Gate{Message: "deployment/karpenter is scaled to 0"}
 	case "cloud-unverified":
@@ -226,7 +226,7 @@ func (o *Observation) apply(word string) bool {
 	case "replaces":
 		o.Turn.Replaces, o.Turn.Ends = true, max(0, o.Turn.Most-len(o.NodeClaims)+len(o.untouched()))
 	case "lapsing":
-		o.Replacing.Until = o.Replacing.Until.Add(-lent)
+		o.Replacing.Until = o.Replacing.Until.Add(-leaseDuration)
 	case "closed":
 		o.Closed = "its disruption budget of 0 nodes (schedule \"0 9 * * *\" for 8h) is active"
 	case "stays":

@@ -362,9 +362,9 @@ func heldAsOlder(c plan.Candidate) bool {
 	return slices.Contains([]string{v1alpha1.ReasonOlderRevision, v1alpha1.ReasonHistoryUnknown}, c.Reason)
 }
 
-// predate ensures that no removal is recorded later than the objects that this reconcile has created: these are new to
-// each removal. The times come from two clocks, and one of them may have jumped.
-func (s *Step) predate() {
+// limitRecordedAt ensures that no removal is recorded later than the objects that this reconcile has created: these are
+// new to each removal. The times come from two clocks, and one of them may have jumped.
+func (s *Step) limitRecordedAt() {
 	for _, w := range s.Written {
 		if !w.New {
 			continue

@@ -274,9 +274,9 @@ func (a *app) ask(ctx context.Context) (token, error) {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusUnprocessableEntity:
 		// The key, the installation or its permissions are wrong: a person must correct them.
 		got.code = http.StatusUnauthorized
-		got.said = strings.TrimSuffix(fmt.Sprintf("asked as app %s for installation %s: %s", a.of.app, a.of.id, got.said), ": ")
+		got.message = strings.TrimSuffix(fmt.Sprintf("asked as app %s for installation %s: %s", a.of.app, a.of.id, got.message), ": ")
 	}
-	if err := judge(got, a.repository, Task{}, ""); err != nil {
+	if err := responseError(got, a.repository, Task{}, ""); err != nil {
 		return token{}, err
 	}
 	var made struct {
@@ -301,7 +301,7 @@ func (a *app) self(ctx context.Context) (string, error) {
 	r.task, r.long = task, true
 	got, err := a.wire.send(ctx, r, proof)
 	if err == nil {
-		err = judge(got, a.repository, task, "")
+		err = responseError(got, a.repository, task, "")
 	}
 	if err != nil {
 		return "", err
@@ -310,7 +310,7 @@ func (a *app) self(ctx context.Context) (string, error) {
 		Slug string `json:"slug"`
 	}
 	if err := json.Unmarshal(got.body, &made); err != nil || made.Slug == "" {
-		return "", &UnavailableError{Task: task, Host: a.repository.host, Err: errNobody}
+		return "", &UnavailableError{Task: task, Host: a.repository.host, Err: errNoUser}
 	}
 	return made.Slug + "[bot]", nil
 }
@@ -349,8 +349,8 @@ func (i *identities) put(of [sha256.Size]byte, name string, now time.Time) {
 	i.kept[of] = identity{name: name, ends: now.Add(identityLasts)}
 }
 
-// opens returns a hash of the credentials for a host: the same Secret means the same user there.
-func opens(provider string, r repository, secret map[string][]byte) [sha256.Size]byte {
+// credentialsHash returns a hash of the credentials for a host: the same Secret means the same user there.
+func credentialsHash(provider string, r repository, secret map[string][]byte) [sha256.Size]byte {
 	sum := sha256.New()
 	parts := []string{provider, r.root()}
 	for _, key := range slices.Sorted(maps.Keys(secret)) {
@@ -370,12 +370,12 @@ type named interface {
 
 // self returns the user that the token belongs to, as the host names authors of comments. The result is cached.
 func (p *poster) self(ctx context.Context) (string, error) {
-	if known := p.hosts.identities.get(p.opens, p.hosts.Now()); known != "" {
+	if known := p.hosts.identities.get(p.credentialsHash, p.hosts.Now()); known != "" {
 		return known, nil
 	}
 	name, err := p.askSelf(ctx)
 	if err == nil {
-		p.hosts.identities.put(p.opens, name, p.hosts.Now())
+		p.hosts.identities.put(p.credentialsHash, name, p.hosts.Now())
 	}
 	return name, err
 }
@@ -391,7 +391,7 @@ func (p *poster) askSelf(ctx context.Context) (string, error) {
 	}
 	name, err := p.review.name(a)
 	if err == nil && name == "" {
-		err = errNobody
+		err = errNoUser
 	}
 	if err != nil {
 		return "", p.unreadable(task, err)

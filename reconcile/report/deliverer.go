@@ -268,7 +268,7 @@ func (l *Lane) next(now time.Time) (Entry, bool) {
 	}
 	first := -1
 	for i, e := range l.Waiting {
-		if !now.Before(e.NotBefore) && (first < 0 || l.Waiting[first].Attempts >= tellAfter && e.Attempts < tellAfter) {
+		if !now.Before(e.NotBefore) && (first < 0 || l.Waiting[first].Attempts >= reportAfter && e.Attempts < reportAfter) {
 			first = i
 		}
 	}
@@ -326,18 +326,18 @@ func (l *Lane) reach() {
 	l.Attempts, l.Failure, l.NotBefore, l.Silent, l.Refused, l.RefusedAt = 0, "", time.Time{}, "", "", time.Time{}
 }
 
-// tellAfter is how many consecutive failures are needed to report them: the first ones often resolve before anybody has
-// read about them.
-const tellAfter = 3
+// reportAfter is how many consecutive failures are needed to report them: the first ones often resolve before anybody
+// has read about them.
+const reportAfter = 3
 
 // trouble returns why the host has not received its statuses. It changes only with the cause.
 func (l *Lane) trouble() string {
 	failure := ""
-	if l.Refused != "" || l.Attempts >= tellAfter {
+	if l.Refused != "" || l.Attempts >= reportAfter {
 		failure = l.Failure
 	}
 	for _, e := range l.Waiting {
-		if failure == "" && e.Attempts >= tellAfter {
+		if failure == "" && e.Attempts >= reportAfter {
 			failure = e.Failure
 		}
 	}
@@ -399,7 +399,7 @@ func (d *Deliverer) post(ctx context.Context, b *book, of laneOf) bool {
 	switch a.at = d.Now(); {
 	case err != nil && ctx.Err() != nil:
 		return false // the daemon is stopping; it is unknown whether the host has it
-	case errors.Is(err, errDistrusted):
+	case errors.Is(err, errRejectedSecret):
 		b.hold(of.lane, a.at.Add(longestWait))
 	case err != nil:
 		b.noteOn(of.lane, func(l *Ledger, lane *Lane) { lane.failed(a, err, l.shows(lane, a.entry.Commit)) })
@@ -409,12 +409,12 @@ func (d *Deliverer) post(ctx context.Context, b *book, of laneOf) bool {
 	return true
 }
 
-// errDistrusted reports a Secret that the host has already rejected.
-var errDistrusted = errors.New("the secret is still the one that was refused")
+// errRejectedSecret reports a Secret that the host has already rejected.
+var errRejectedSecret = errors.New("the secret is still the one that was refused")
 
 // send makes the request.
 func (d *Deliverer) send(ctx context.Context, b *book, host Lane, a *attempt) error {
-	ctx, cancel := lingering(ctx)
+	ctx, cancel := outlive(ctx)
 	defer cancel()
 	secret := &corev1.Secret{}
 	err := d.Secrets.Get(ctx, client.ObjectKey{Namespace: b.store.owner.Namespace, Name: host.Secret}, secret)
@@ -425,8 +425,8 @@ func (d *Deliverer) send(ctx context.Context, b *book, host Lane, a *attempt) er
 		return fmt.Errorf("read secret %s, which the report names: %w", host.Secret, err)
 	}
 	a.secret = string(secret.UID) + "/" + secret.ResourceVersion
-	if host.distrusts(a.secret, a.at) {
-		return errDistrusted
+	if host.rejectsSecret(a.secret, a.at) {
+		return errRejectedSecret
 	}
 	if err := d.Grants.Check(secret, grant.Use{NodeSync: b.store.owner.Name, Address: host.URL}); err != nil {
 		return err
@@ -440,8 +440,8 @@ func (d *Deliverer) send(ctx context.Context, b *book, host Lane, a *attempt) er
 	})
 }
 
-// lingering returns a context that outlives the other by shutdownTimeout.
-func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
+// outlive returns a context that outlives the other by shutdownTimeout.
+func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), postTimeout)
 	stop := context.AfterFunc(ctx, func() {
 		time.AfterFunc(shutdownTimeout, cancel)

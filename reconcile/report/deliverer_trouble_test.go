@@ -47,10 +47,10 @@ func TestTheNewestIsNotGivenUp(t *testing.T) {
 			for at.Before(noon.Add(5 * patience)) {
 				l.failed(try(t, l, at), err, true)
 				next, waits := l.due()
-				if !waits || next.Sub(at) > lostAgain {
+				if !waits || next.Sub(at) > retryRejectedStatus {
 					t.Fatalf("after %s: again in %s, %v", at.Sub(noon), next.Sub(at), waitingIn(l))
 				}
-				if lasting := at.After(noon.Add(patience)); lasting && (next.Sub(at) != lostAgain || told != "" && l.trouble() != told) {
+				if lasting := at.After(noon.Add(patience)); lasting && (next.Sub(at) != retryRejectedStatus || told != "" && l.trouble() != told) {
 					t.Fatalf("after %s: again in %s, and it tells %q after %q", at.Sub(noon), next.Sub(at), l.trouble(), told)
 				} else if lasting {
 					told = l.trouble()
@@ -79,7 +79,7 @@ func TestAHostThatIsTakenOut(t *testing.T) {
 		t.Helper()
 		next := applied("b")
 		next.Context, next.At, next.Hosts = "plumbline/prod/x", w.now, hosts
-		must(t, w.queue.Say(ctx, w.sync, next))
+		must(t, w.queue.Record(ctx, w.sync, next))
 	}
 	say(onGitea)
 	if log.Len() > 0 {

@@ -38,9 +38,9 @@ type Head struct {
 	Page string
 }
 
-// SayHeads records the statuses for pull requests, and writes them to the cluster if they are new. It drops those of
+// RecordHeads records the statuses for pull requests, and writes them to the cluster if they are new. It drops those of
 // commits that are no longer a head. It reports whether this changes what the NodeSync's status shows.
-func (q *Queue) SayHeads(ctx context.Context, sync *v1alpha1.NodeSync, h Heads) (changed bool, err error) {
+func (q *Queue) RecordHeads(ctx context.Context, sync *v1alpha1.NodeSync, h Heads) (changed bool, err error) {
 	b := q.book(ownerOf(sync, SubjectPlan))
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +49,7 @@ func (q *Queue) SayHeads(ctx context.Context, sync *v1alpha1.NodeSync, h Heads) 
 		return false, err
 	}
 	before := b.ledger.reported()
-	if err := b.change(ctx, reported, func(l *Ledger) { l.sayHeads(h) }); err != nil {
+	if err := b.change(ctx, reported, func(l *Ledger) { l.recordHeads(h) }); err != nil {
 		return false, err
 	}
 	q.wake()
@@ -73,8 +73,8 @@ func (q *Queue) Heads(ctx context.Context, sync *v1alpha1.NodeSync, of Host) ([]
 	return nil, nil, nil
 }
 
-// sayHeads records the statuses. Statuses that were already reported change nothing.
-func (l *Ledger) sayHeads(h Heads) {
+// recordHeads records the statuses. Statuses that were already reported change nothing.
+func (l *Ledger) recordHeads(h Heads) {
 	context := SubjectPlan.Of(h.Context)
 	l.Context, l.Head, l.Commits = context, "", nil
 	l.Lanes = slices.DeleteFunc(l.Lanes, func(lane Lane) bool {

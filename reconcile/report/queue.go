@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// Queue holds the ledgers of all NodeSyncs. A reported status is written to the cluster before Say returns.
+// Queue holds the ledgers of all NodeSyncs. A reported status is written to the cluster before Record returns.
 type Queue struct {
 	reader client.Reader
 	writer client.Writer
@@ -47,8 +47,8 @@ func (q *Queue) Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, erro
 	return b.ledger.Head, nil
 }
 
-// Say records a verdict, and writes it to the cluster if it is new.
-func (q *Queue) Say(ctx context.Context, sync *v1alpha1.NodeSync, s Update) error {
+// Record records a verdict, and writes it to the cluster if it is new.
+func (q *Queue) Record(ctx context.Context, sync *v1alpha1.NodeSync, s Update) error {
 	b := q.book(ownerOf(sync, s.Subject))
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,7 +58,7 @@ func (q *Queue) Say(ctx context.Context, sync *v1alpha1.NodeSync, s Update) erro
 	}
 	s.Context, s.Fallback = s.Subject.Of(s.Context), s.Subject.Of(s.Fallback)
 	dropped := b.ledger.without(s.Hosts)
-	if err := b.change(ctx, reported, func(l *Ledger) { l.say(s) }); err != nil {
+	if err := b.change(ctx, reported, func(l *Ledger) { l.record(s) }); err != nil {
 		return err
 	}
 	for _, lane := range dropped {
@@ -251,14 +251,14 @@ func (b *book) change(ctx context.Context, reported []v1alpha1.Reported, change 
 			b.ledger, b.unwritten, b.writeAt = next, nil, time.Time{}
 			return nil
 		}
-		if !errors.Is(err, errOvertaken) {
+		if !errors.Is(err, errChanged) {
 			return err
 		}
 		if err := b.reload(ctx, reported); err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("write the queue of commit statuses of NodeSync %s: %w", b.store.owner.NamespacedName, errOvertaken)
+	return fmt.Errorf("write the queue of commit statuses of NodeSync %s: %w", b.store.owner.NamespacedName, errChanged)
 }
 
 // note applies a change that is written later, because it has already happened.
@@ -316,8 +316,8 @@ func ownerOf(sync *v1alpha1.NodeSync, subject Subject) owner {
 // objectName returns the name of the ledger's ConfigMap.
 func (o owner) objectName() string { return o.subject.ObjectName(o.Name) }
 
-// errOvertaken reports a write to something that another client has changed.
-var errOvertaken = errors.New("another client has changed it")
+// errChanged reports a write to something that another client has changed.
+var errChanged = errors.New("another client has changed it")
 
 // store reads and writes the ledger of one NodeSync.
 type store struct {
@@ -379,7 +379,7 @@ func ownedBy(object *corev1.ConfigMap) (owner, bool) {
 }
 
 // save writes a ledger over exactly what was read, if it has changed. A ledger without lanes needs no object. The error
-// wraps errOvertaken if the ledger must be loaded again.
+// wraps errChanged if the ledger must be loaded again.
 func (s *store) save(ctx context.Context, l Ledger) error {
 	if len(l.Lanes) == 0 {
 		if s.object == nil {
@@ -434,7 +434,7 @@ func (s *store) drop(ctx context.Context, object *corev1.ConfigMap) error {
 
 func (s *store) refused(what string, err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) && s.object != nil {
-		err = fmt.Errorf("%w: %w", errOvertaken, err)
+		err = fmt.Errorf("%w: %w", errChanged, err)
 	}
 	return fmt.Errorf("%s the queue of commit statuses in ConfigMap %s/%s: %w", what, s.owner.Namespace, s.owner.objectName(), err)
 }
@@ -443,8 +443,8 @@ const (
 	// mostWaiting limits the waiting statuses of one NodeSync, over all hosts, so that they fit into a ConfigMap: one
 	// is well below a kilobyte.
 	mostWaiting = 800
-	// mostOvertaken limits the commits that wait for the final status of the commit that superseded them.
-	mostOvertaken = 100
+	// mostSuperseded limits the commits that wait for the final status of the commit that superseded them.
+	mostSuperseded = 100
 )
 
 // bound drops the oldest entries if a host has been unreachable for so long, or no verdict has been final over so many
@@ -452,10 +452,10 @@ const (
 func (l *Ledger) bound(now time.Time) {
 	overtaken := 0
 	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool {
-		if c.Phase != PhaseOvertaken {
+		if c.Phase != PhaseSuperseded {
 			return false
 		}
-		if overtaken++; overtaken <= mostOvertaken {
+		if overtaken++; overtaken <= mostSuperseded {
 			return false
 		}
 		for i := range l.Lanes {

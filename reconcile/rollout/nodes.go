@@ -160,7 +160,7 @@ func (r *Rollouts) askInstances(ctx context.Context, ids []string) {
 		return
 	}
 	known.asked, known.refused = r.Now, ""
-	instances, err := r.shown(ctx, query)
+	instances, err := r.queryInstances(ctx, query)
 	if known.running == nil {
 		known.running = map[string]plan.Running{}
 	}
@@ -194,7 +194,7 @@ func (m *instanceMemory) forget(but []plan.Outdated) {
 	maps.DeleteFunc(m.running, func(id string, _ plan.Running) bool { return !kept[id] })
 }
 
-func (r *Rollouts) shown(ctx context.Context, query cloud.Query) ([]cloud.Instance, error) {
+func (r *Rollouts) queryInstances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error) {
 	ec2, err := r.EC2(ctx)
 	if err != nil {
 		return nil, err

@@ -43,10 +43,10 @@ func (l ProposalLook) due() (reverts []*revert, none map[string]string) {
 	of := map[string]*revert{}
 	for i := range l.Pools {
 		e := &l.Pools[i]
-		if !l.stands(e) || ended(e.Proposal) {
+		if !l.isStopped(e) || ended(e.Proposal) {
 			continue
 		}
-		if why := l.impossible(e); why != "" {
+		if why := l.whyNotProposed(e); why != "" {
 			none[e.Pool] = why
 			continue
 		}
@@ -72,8 +72,8 @@ func (l ProposalLook) due() (reverts []*revert, none map[string]string) {
 // ended reports whether a pull request needs no more queries.
 func ended(p *v1alpha1.RevertProposal) bool { return p != nil && (p.Closed || p.Merged) }
 
-// stands reports whether a pool is stopped by failed launches, and that is already recorded in the status.
-func (l ProposalLook) stands(e *v1alpha1.PoolRollout) bool {
+// isStopped reports whether a pool is stopped by failed launches, and that is already recorded in the status.
+func (l ProposalLook) isStopped(e *v1alpha1.PoolRollout) bool {
 	if l.Sync.Spec.Rollout.OnFailure != v1alpha1.RolloutBrakeAndPropose || e.BrakedAt == nil || e.Reason != v1alpha1.BrakeFailedLaunches {
 		return false
 	}
@@ -82,8 +82,8 @@ func (l ProposalLook) stands(e *v1alpha1.PoolRollout) bool {
 	})
 }
 
-// impossible returns why nothing can be proposed for a pool; empty if it can.
-func (l ProposalLook) impossible(e *v1alpha1.PoolRollout) string {
+// whyNotProposed returns why nothing can be proposed for a pool; empty if it can.
+func (l ProposalLook) whyNotProposed(e *v1alpha1.PoolRollout) string {
 	_, can := host(l.Sync)
 	switch {
 	case e.Revision == "":
@@ -424,7 +424,7 @@ func (a *ProposalAsker) See(ctx context.Context, l ProposalLook, found *finding.
 			}
 			announce(e.Pool, was, *answer, found)
 			e.Proposal, reported[e.Pool] = answer, *answer
-		case e.Proposal != nil && e.Proposal.URL == "" && !l.stands(e):
+		case e.Proposal != nil && e.Proposal.URL == "" && !l.isStopped(e):
 			e.Proposal = nil
 		}
 	}

@@ -56,7 +56,7 @@ func (a *LandingAsker) For(s *Simulator, now time.Time, requested string, done f
 	}
 	return func(ctx context.Context, set *render.Set, made *plan.Plan, live plan.Live) (plan.Landing, time.Time) {
 		return a.answerTo(ctx, question{
-			about: fmt.Sprint(set.Fingerprint(), made.Begins(), made.Approvals(), live.LeavingElsewhere), pools: requested + "\n" + poolsOf(made, live), done: done,
+			about: fmt.Sprint(set.Fingerprint(), made.StartIfSchedulable(), made.Approvals(), live.LeavingElsewhere), pools: requested + "\n" + poolsOf(made, live), done: done,
 			ask: func(ctx context.Context) (map[string][]plan.Unschedulable, error) { return s.Ask(ctx, made, live) },
 		}, now)
 	}
@@ -162,7 +162,7 @@ func (s *Simulator) Ask(ctx context.Context, made *plan.Plan, live plan.Live) (m
 	if err != nil {
 		return nil, err
 	}
-	begins := made.Begins()
+	begins := made.StartIfSchedulable()
 	for pool, pods := range together {
 		if !slices.Contains(begins, render.NodePool+"/"+pool) || len(found[pool]) > 0 {
 			found[pool] = pods
@@ -173,7 +173,7 @@ func (s *Simulator) Ask(ctx context.Context, made *plan.Plan, live plan.Live) (m
 
 // askFor is like Ask, for the removals that a Plan starts.
 func (s *Simulator) askFor(ctx context.Context, made *plan.Plan, live plan.Live) (map[string][]plan.Unschedulable, error) {
-	if len(made.Begins()) == 0 {
+	if len(made.StartIfSchedulable()) == 0 {
 		return map[string][]plan.Unschedulable{}, nil
 	}
 	pods, err := s.pods(ctx)
@@ -197,7 +197,7 @@ func (s *Simulator) askFor(ctx context.Context, made *plan.Plan, live plan.Live)
 // a pod of a pool that is already being removed counts if it could be scheduled as long as no other removal starts.
 func (s *Simulator) byPool(ctx context.Context, made *plan.Plan, live plan.Live, nowhere []Stranded, large bool) (map[string][]plan.Unschedulable, error) {
 	found, begins := map[string][]plan.Unschedulable{}, map[string]bool{}
-	for _, name := range made.Begins() {
+	for _, name := range made.StartIfSchedulable() {
 		begins[strings.TrimPrefix(name, render.NodePool+"/")] = true
 	}
 	var others []Stranded
@@ -211,7 +211,7 @@ func (s *Simulator) byPool(ctx context.Context, made *plan.Plan, live plan.Live,
 	if len(others) == 0 {
 		return found, nil
 	}
-	before, err := s.simulate(ctx, made.WithoutBegins(), live, large)
+	before, err := s.simulate(ctx, made.WithoutStarting(), live, large)
 	if err != nil {
 		return nil, err
 	}

@@ -159,7 +159,7 @@ func (s *simulation) take(ctx context.Context) error {
 	}
 	s.results = results
 	placed := s.moves()
-	s.strand(ctx, leaving, pending, placed)
+	s.countUnschedulable(ctx, leaving, pending, placed)
 	return nil
 }
 

@@ -139,11 +139,11 @@ func (g *Git) Fetch(ctx context.Context, req Request) (*render.Snapshot, time.Ti
 		return nil, due, classify(ctx, err, req)
 	}
 	defer s.unlock()
-	patience := patienceOf(ctx)
+	patience := timeoutOf(ctx)
 	if !s.answers(ctx, req, patience) {
 		began := g.options.Now()
 		snapshot, t, err := g.fetch(ctx, s, req)
-		s.last = answer{began: began, patience: patience, snapshot: snapshot, target: t, err: classify(ctx, err, req)}
+		s.last = answer{began: began, timeout: patience, snapshot: snapshot, target: t, err: classify(ctx, err, req)}
 	}
 	if s.last.err != nil {
 		return nil, s.last.began, s.last.err
@@ -236,7 +236,7 @@ func (g *Git) ask(req Request) (*slot, error) {
 	g.holds[req.Key] = hold{using: before.using, asking: s, store: before.store, target: before.target}
 	left := g.abandoned(before)
 	g.mu.Unlock()
-	return s, empty(left)
+	return s, removeStores(left)
 }
 
 // settle records what a key received, and drops what it used before. The caller holds the slot's lock.
@@ -250,7 +250,7 @@ func (g *Git) settle(key string, s *slot, t target) error {
 	g.holds[key] = hold{using: s, asking: before.asking, store: s.store, target: t}
 	left := g.abandoned(before)
 	g.mu.Unlock()
-	return empty(left)
+	return removeStores(left)
 }
 
 // Forget drops what a key holds. A store that no key holds is removed.
@@ -260,11 +260,11 @@ func (g *Git) Forget(key string) error {
 	delete(g.holds, key)
 	left := g.abandoned(before)
 	g.mu.Unlock()
-	return empty(left)
+	return removeStores(left)
 }
 
-// empty removes the stores of slots.
-func empty(slots []*slot) (err error) {
+// removeStores removes the stores of slots.
+func removeStores(slots []*slot) (err error) {
 	for _, s := range slots {
 		s.turn <- struct{}{}
 		if s.store != nil {
@@ -297,8 +297,8 @@ func (g *Git) abandoned(before hold) []*slot {
 type answer struct {
 	// began is zero if there was no fetch yet.
 	began time.Time
-	// patience is the timeout of that fetch.
-	patience time.Duration
+	// timeout is the timeout of that fetch.
+	timeout  time.Duration
 	snapshot *render.Snapshot
 	target   target
 	err      error
@@ -323,12 +323,12 @@ func (a answer) cutShort(patience time.Duration) bool {
 		return true
 	}
 	var away *UnreachableError
-	return errors.As(a.err, &away) && away.Timeout && patience > a.patience
+	return errors.As(a.err, &away) && away.Timeout && patience > a.timeout
 }
 
-// patienceOf returns the remaining time of a context in whole seconds, so that two contexts with the same timeout have
+// timeoutOf returns the remaining time of a context in whole seconds, so that two contexts with the same timeout have
 // the same. A context without a deadline lasts forever.
-func patienceOf(ctx context.Context) time.Duration {
+func timeoutOf(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return math.MaxInt64

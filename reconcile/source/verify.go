@@ -125,10 +125,10 @@ func (g *Git) reach(ctx context.Context, req Request, held hold, depth int) erro
 	if s.store != held.store || !s.store.usable() {
 		return &StaleError{Revision: held.target.revision()}
 	}
-	if !s.store.deeper(depth) {
+	if !s.store.mayDeepen(depth) {
 		return nil
 	}
-	return g.deepen(ctx, s.store, req, depth, g.limits())
+	return g.fetchHistory(ctx, s.store, req, depth, g.limits())
 }
 
 // verifyHead verifies the tag or the commit.

@@ -50,8 +50,8 @@ func (s *Step) contents() func(string) string {
 	return func(name string) string { return plan.Content(named()[name]) }
 }
 
-// begun reports whether something of the commit is applied.
-func (s *Step) begun() bool {
+// started reports whether something of the commit is applied.
+func (s *Step) started() bool {
 	status := s.Sync.Status
 	return render.CommitOf(status.LastAppliedRevision) == s.Commit || render.CommitOf(status.PartlyAppliedRevision) == s.Commit
 }
@@ -73,7 +73,7 @@ func (s *Step) refused(v Verdict) bool {
 	if v.CommitState() != report.Failure {
 		return false
 	}
-	return !s.begun() || s.holds() && s.rolling() != s.Commit
+	return !s.started() || s.holds() && s.rolling() != s.Commit
 }
 
 // ended returns the outcome, if known, of the commit that stays in force under a refused one, and the failure of older
@@ -87,7 +87,7 @@ func (s *Step) ended(v Verdict) map[string]report.Word {
 		return all
 	}
 	commit := s.rolling()
-	if commit == "" && !s.begun() {
+	if commit == "" && !s.started() {
 		commit = render.CommitOf(s.Sync.Status.LastAppliedRevision)
 	}
 	if commit == "" || commit == s.Commit || !s.refused(v) {
@@ -165,7 +165,7 @@ func (s *Step) reverted() map[string]string {
 func (s *Step) restored() string {
 	r := s.Restored
 	switch {
-	case r.Nodes == 0 || !s.begun() || render.CommitOf(r.By) != s.Commit || render.CommitOf(r.Revision) == s.Commit:
+	case r.Nodes == 0 || !s.started() || render.CommitOf(r.By) != s.Commit || render.CommitOf(r.Revision) == s.Commit:
 		return ""
 	case r.Left > 0:
 		return fmt.Sprintf("%d of its %s not to be replaced any more", r.Nodes, english.Plural(r.All, "node is", "nodes are"))
@@ -178,9 +178,9 @@ func replaced(n, all int) string {
 	return fmt.Sprintf("%d of its %s replaced", n, english.Plural(all, "node was", "nodes were"))
 }
 
-// overtaken returns, for the commit whose rollout another commit continues, how many of its nodes were not replaced. If
-// none was known to be outdated while Karpenter still queried AWS, that is not reported as none.
-func (s *Step) overtaken() map[string]string {
+// notReplaced returns, for the commit whose rollout another commit continues, how many of its nodes were not replaced.
+// If none was known to be outdated while Karpenter still queried AWS, that is not reported as none.
+func (s *Step) notReplaced() map[string]string {
 	was, is := s.Before.Status.Rollout, s.Sync.Status.Rollout
 	if was == nil || is == nil || was.Revision == "" || is.Revision == "" || was.Revision == is.Revision {
 		return nil
@@ -197,9 +197,9 @@ func (s *Step) overtaken() map[string]string {
 	return map[string]string{render.CommitOf(was.Revision): words}
 }
 
-// came returns the progress, by commit, of the commit whose nodes were being replaced and of the one that the last
-// reconcile evaluated.
-func (s *Step) came() map[string]string {
+// lastProgress returns the progress, by commit, of the commit whose nodes were being replaced and of the one that the
+// last reconcile evaluated.
+func (s *Step) lastProgress() map[string]string {
 	before := s.Before.Status
 	if before.LastAttemptedRevision == "" {
 		return nil

@@ -42,7 +42,7 @@ func TestWhatIsLeftOfAnOvertakenCommit(t *testing.T) {
 	} {
 		s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Began: began}
 		s.Before.Status.Rollout, s.Sync.Status.Rollout = c.was, c.is
-		if diff := cmp.Diff(c.want, s.overtaken()); diff != "" {
+		if diff := cmp.Diff(c.want, s.notReplaced()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -65,7 +65,7 @@ func TestHowFarAnOlderCommitHadCome(t *testing.T) {
 		"first":   {v1alpha1.NodeSyncStatus{}, nil},
 	} {
 		s := &Step{Before: &v1alpha1.NodeSync{Status: c.status}}
-		if diff := cmp.Diff(c.want, s.came()); diff != "" {
+		if diff := cmp.Diff(c.want, s.lastProgress()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -24,9 +24,9 @@ import (
 type gated struct {
 	change gatedChange
 	at     time.Time
-	// err refuses the change; noWayBack holds it.
-	err       error
-	noWayBack string
+	// err refuses the change; rollbackBlockers holds it.
+	err              error
+	rollbackBlockers string
 }
 
 // gatedChange identifies the change that the gates have checked: another change is checked immediately.
@@ -43,13 +43,13 @@ func (s *Step) checkCharts(ctx context.Context, seen *Seen) error {
 	identity := s.k().Target.Identity
 	if s.gatesStand(identity) {
 		s.WakeBy(last.at.Add(s.Retry))
-		seen.Checked, seen.NoWayBack = last.err == nil, last.noWayBack
+		seen.Checked, seen.RollbackBlockers = last.err == nil, last.rollbackBlockers
 		return last.err
 	}
 	*last = gated{}
 	err := s.passGates(ctx, seen)
-	if err != nil || seen.NoWayBack != "" {
-		*last = gated{change: s.changeGated(identity), at: s.Now, err: err, noWayBack: seen.NoWayBack}
+	if err != nil || seen.RollbackBlockers != "" {
+		*last = gated{change: s.changeGated(identity), at: s.Now, err: err, rollbackBlockers: seen.RollbackBlockers}
 		s.WakeBy(s.Now.Add(s.Retry))
 	}
 	if err == nil {
@@ -63,7 +63,7 @@ func (s *Step) checkCharts(ctx context.Context, seen *Seen) error {
 // a while.
 func (s *Step) gatesStand(identity string) bool {
 	last := &s.Memory.gated
-	released := s.Insist || last.noWayBack != "" && s.approved()
+	released := s.Requested || last.rollbackBlockers != "" && s.approved()
 	return last.change == s.changeGated(identity) && !released && !finding.Due(s.Now, last.at, s.Retry)
 }
 
@@ -79,9 +79,9 @@ func (s *Step) gatesRefused(identity string) error {
 	switch {
 	case !s.gatesStand(identity):
 		return nil
-	case last.noWayBack != "":
+	case last.rollbackBlockers != "":
 		s.WakeBy(last.at.Add(s.Retry))
-		return fault.Held(errors.New(last.noWayBack))
+		return fault.Held(errors.New(last.rollbackBlockers))
 	case f != nil && f.Class == fault.Terminal:
 		s.WakeBy(last.at.Add(s.Retry))
 		return last.err
@@ -96,14 +96,14 @@ func (s *Step) approved() bool {
 
 // passGates runs the gates, the cheapest first.
 func (s *Step) passGates(ctx context.Context, seen *Seen) error {
-	if err := s.weigh(ctx, seen); err != nil {
+	if err := s.checkReadOnlyGates(ctx, seen); err != nil {
 		return err
 	}
 	return s.Helm.Rehearse(ctx, s.Charts, s.installation())
 }
 
-// weigh runs the gates that only read.
-func (s *Step) weigh(ctx context.Context, seen *Seen) error {
+// checkReadOnlyGates runs the gates that only read.
+func (s *Step) checkReadOnlyGates(ctx context.Context, seen *Seen) error {
 	if err := s.checkOwners(ctx); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (s *Step) weigh(ctx context.Context, seen *Seen) error {
 	}
 	seen.Migrated = len(migrations) == 0
 	if back := s.k().Version; back != "" && back != to {
-		if seen.NoWayBack, err = s.noWayBack(ctx, live, next); err != nil {
+		if seen.RollbackBlockers, err = s.rollbackBlockers(ctx, live, next); err != nil {
 			return err
 		}
 		return s.forecast(seen, live, next)
@@ -302,7 +302,7 @@ func (s *Step) frozen(ctx context.Context, identity string) error {
 	if k.Target != nil && InProgress(*k.Target) {
 		return nil // a partial change must not remain: its correction continues
 	}
-	if down, err := s.down(ctx); err != nil || down {
+	if down, err := s.isDown(ctx); err != nil || down {
 		return err
 	}
 	change, err := s.Change()
@@ -317,8 +317,8 @@ func (s *Step) frozen(ctx context.Context, identity string) error {
 	return fault.Waits(frozen)
 }
 
-// down reports whether no controller has run for as long as a new one may take to start.
-func (s *Step) down(ctx context.Context) (bool, error) {
+// isDown reports whether no controller has run for as long as a new one may take to start.
+func (s *Step) isDown(ctx context.Context) (bool, error) {
 	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
 	if err != nil || len(deployments) == 0 {
 		return err == nil, err

@@ -163,7 +163,7 @@ func TestAControllerThatStaysAwayIsDown(t *testing.T) {
 		want  bool
 	}{{0, false}, {59 * time.Second, false}, {time.Second, true}} {
 		s.Now = s.Now.Add(c.after)
-		if got, err := s.down(t.Context()); got != c.want || err != nil {
+		if got, err := s.isDown(t.Context()); got != c.want || err != nil {
 			t.Errorf("%s later it is down: %t, %v", c.after, got, err)
 		}
 	}

@@ -36,7 +36,7 @@ func InForce(k v1alpha1.KarpenterStatus) string {
 // InProgress reports whether a change has started, and neither its controller nor the previous one is permanently in
 // force yet.
 func InProgress(t v1alpha1.ChartTarget) bool {
-	return !back(&t) && t.Step != v1alpha1.ChartSettling
+	return !leftNothing(&t) && t.Step != v1alpha1.ChartSettling
 }
 
 // CRDsAhead reports whether the CRDs in the cluster are newer than a version: the controller was rolled back to it, or

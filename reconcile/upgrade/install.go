@@ -29,7 +29,7 @@ func (s *Step) Run(ctx context.Context) (Installed, error) {
 	if err := s.sameClusterName(ctx); err != nil {
 		return s.out, err
 	}
-	seen, err := s.see(ctx)
+	seen, err := s.readSeen(ctx)
 	if err != nil {
 		return s.out, err
 	}
@@ -67,12 +67,12 @@ func (s *Step) Serve(ctx context.Context) (Installed, error) {
 	if err := s.sameClusterName(ctx); err != nil {
 		return s.out, err
 	}
-	seen, err := s.see(ctx)
+	seen, err := s.readSeen(ctx)
 	if err != nil {
 		return s.out, err
 	}
 	s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout
-	err = s.tellLost(ctx)
+	err = s.reportLostNodes(ctx)
 	s.awaitLive()
 	return s.out, err
 }
@@ -89,8 +89,8 @@ func (s *Step) Controller(ctx context.Context) (rollout cluster.Readiness, alive
 // unseen is the state of a Stage that a reconcile has not reached.
 var unseen = cluster.Readiness{Message: "not checked yet: an earlier stage is not done"}
 
-// see reads from the cache whether the CRDs are served and the controller is up.
-func (s *Step) see(ctx context.Context) (Seen, error) {
+// readSeen reads from the cache whether the CRDs are served and the controller is up.
+func (s *Step) readSeen(ctx context.Context) (Seen, error) {
 	established, err := s.View.Established(ctx)
 	if err != nil {
 		return Seen{}, err
@@ -100,7 +100,7 @@ func (s *Step) see(ctx context.Context) (Seen, error) {
 		Established: established,
 		Rollout:     rollout,
 		Approved:    s.approved(),
-		Again:       s.Insist,
+		Again:       s.Requested,
 	}, err
 }
 
@@ -110,7 +110,7 @@ func (s *Step) change(ctx context.Context, seen Seen) error {
 	if err != nil {
 		return err
 	}
-	want, held := Want{Version: s.Karpenter.Version, Identity: identity, Charts: s.resolved()}, s.goesBack(identity)
+	want, held := Want{Version: s.Karpenter.Version, Identity: identity, Charts: s.resolved()}, s.isDowngradeInDoubt(identity)
 	if held == nil {
 		held = s.frozen(ctx, identity)
 	}
@@ -127,7 +127,7 @@ func (s *Step) change(ctx context.Context, seen Seen) error {
 		s.out.CRDs = seen.Established
 		s.out.Changing = next.Target != nil && next.Target.Step != v1alpha1.ChartSettling
 		ctrl.LoggerFrom(ctx).V(1).Info("charts", "action", s.Hide(action.String()))
-		take := s.takeChartStep
+		take := s.doAction
 		if held != nil {
 			take = s.finishNewer(held)
 		}
@@ -141,8 +141,8 @@ func (s *Step) change(ctx context.Context, seen Seen) error {
 	}
 }
 
-// takeChartStep carries out one Action. It reports whether to call Next again.
-func (s *Step) takeChartStep(ctx context.Context, action Action, seen *Seen) (again bool, err error) {
+// doAction carries out one Action. It reports whether to call Next again.
+func (s *Step) doAction(ctx context.Context, action Action, seen *Seen) (again bool, err error) {
 	if changesCharts(action) {
 		if err := s.Confirm(ctx); err != nil {
 			return false, err
@@ -188,7 +188,7 @@ func (s *Step) pauseCharts(action Action) error {
 	case Wait:
 		s.out.Controller = cluster.Readiness{Message: a.Message}
 		if a.On == "Controller" {
-			s.WakeBy(s.Now.Add(asking))
+			s.WakeBy(s.Now.Add(leaderInterval))
 		}
 	case Hold:
 		return fault.Held(errors.New(a.Message))
@@ -197,15 +197,15 @@ func (s *Step) pauseCharts(action Action) error {
 		return fault.Stalled(errors.New(a.Message))
 	case Fail:
 		if s.k().Target.Step != v1alpha1.ChartRolledBack {
-			s.WakeBy(s.Now.Add(asking))
+			s.WakeBy(s.Now.Add(leaderInterval))
 		}
 		return fault.UpgradeFailed(errors.New(a.Message))
 	}
 	return nil
 }
 
-// asking is how often to check who leads while a new controller starts: its lease is not watched.
-const asking = 2 * time.Second
+// leaderInterval is how often to check who leads while a new controller starts: its lease is not watched.
+const leaderInterval = 2 * time.Second
 
 // chartStepWords returns the next step of a change.
 func chartStepWords(k *v1alpha1.KarpenterStatus) string {
@@ -219,16 +219,16 @@ func (s *Step) keepCharts(ctx context.Context, seen *Seen) error {
 	if err != nil {
 		return err
 	}
-	if err := s.tellLost(ctx); err != nil {
+	if err := s.reportLostNodes(ctx); err != nil {
 		return err
 	}
 	if err := s.askReleases(ctx); err != nil {
 		return err
 	}
 	if s.installedAs(identity, fingerprint) {
-		s.out.Fought = s.Memory.fought
+		s.out.Paused = s.Memory.paused
 	} else if s.out.Unkept = s.Confirm(ctx); s.out.Unkept == nil {
-		s.out.Fought = nil // both charts are checked completely
+		s.out.Paused = nil // both charts are checked completely
 		crds, err := s.installCRDs(ctx, seen)
 		if err == nil {
 			s.k().CRDs = crds
@@ -245,7 +245,7 @@ func (s *Step) keepCharts(ctx context.Context, seen *Seen) error {
 			s.WakeBy(s.Now.Add(finding.Soon)) // the cache still contains the previous rollout
 		}
 		s.k().Controller = seen.Controller
-		s.Memory.installed, s.Memory.fingerprint, s.Memory.fought = identity, fingerprint, s.out.Fought
+		s.Memory.installed, s.Memory.fingerprint, s.Memory.paused = identity, fingerprint, s.out.Paused
 		s.Memory.releasesAskedAt = s.Now
 	}
 	s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout
@@ -265,7 +265,7 @@ func (s *Step) installation() release.Request {
 		},
 		Adopt:         s.Karpenter.Adopt,
 		Ignored:       ignored(s.Karpenter.IgnoreDifferences),
-		CorrectPaused: s.Insist,
+		CorrectPaused: s.Requested,
 		Permit:        s.Permit,
 	}
 }
@@ -302,7 +302,7 @@ func (s *Step) Identity() (string, error) {
 // Refused returns why an earlier reconcile refused the change in Git; nil if that must be checked.
 func (s *Step) Refused() (why, err error) {
 	k := s.k()
-	if k == nil || k.Target == nil || s.Insist || InForce(*k) == "" {
+	if k == nil || k.Target == nil || s.Requested || InForce(*k) == "" {
 		return nil, nil
 	}
 	identity, err := s.Identity()
@@ -341,10 +341,10 @@ func (s *Step) Changes() bool {
 	return err == nil && Begins(*s.k(), identity)
 }
 
-// goesBack returns why no change of the charts starts for a revision that is, or may be, older than what was applied;
-// nil if it is not, or if there is no change to start. With two replicas of a mirror, one of which lags behind, charts
-// would be changed back and forth, until Helm's history contains no release to roll back to.
-func (s *Step) goesBack(identity string) error {
+// isDowngradeInDoubt returns why no change of the charts starts for a revision that is, or may be, older than what was
+// applied; nil if it is not, or if there is no change to start. With two replicas of a mirror, one of which lags
+// behind, charts would be changed back and forth, until Helm's history contains no release to roll back to.
+func (s *Step) isDowngradeInDoubt(identity string) error {
 	k := s.k()
 	if !s.Older || !Begins(*k, identity) {
 		return nil
@@ -362,7 +362,7 @@ func (s *Step) finishNewer(held error) func(context.Context, Action, *Seen) (boo
 	return func(ctx context.Context, action Action, seen *Seen) (again bool, err error) {
 		switch action.(type) {
 		case Diagnose, FindEarlier, RollBack:
-			return s.takeChartStep(ctx, action, seen)
+			return s.doAction(ctx, action, seen)
 		case InstallController:
 			if seen.Controller, err = s.rolledOutAs(ctx, *s.k().Target); err != nil || seen.Controller != nil {
 				return err == nil, err
@@ -396,7 +396,7 @@ const releasesEvery = time.Minute
 // Secrets are not watched. It queries when a person requests a reconcile, and once per interval.
 func (s *Step) askReleases(ctx context.Context) error {
 	every := max(s.Sync.Spec.Interval.Duration, releasesEvery)
-	if s.Memory.installed == "" || !s.Insist && !finding.Due(s.Now, s.Memory.releasesAskedAt, every) {
+	if s.Memory.installed == "" || !s.Requested && !finding.Due(s.Now, s.Memory.releasesAskedAt, every) {
 		return nil
 	}
 	state, err := s.Helm.State(ctx, s.Karpenter.Namespace)

@@ -112,7 +112,7 @@ func (s *Step) releaseStatus(result release.Result, digest string, before *v1alp
 
 // reportInstalled reports what was done with a chart, if that changed anything.
 func (s *Step) reportInstalled(chart string, result release.Result) {
-	s.noteFight(result)
+	s.notePaused(result)
 	switch {
 	case s.reinstalled(chart, result):
 		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonChartRepaired, fmt.Sprintf("Helm release %s was uninstalled by hand: chart %s %s is reinstalled (revision %d)", chart, chart, result.Version, result.Revision))
@@ -140,7 +140,7 @@ func (s *Step) rolledOut(ctx context.Context) (cluster.Readiness, error) {
 		if cluster.Alive(&deployments[i]) {
 			s.out.Alive = true
 		}
-		up, err := s.up(ctx, &deployments[i])
+		up, err := s.isUp(ctx, &deployments[i])
 		if err != nil || !up.Ready {
 			return up, err
 		}
@@ -149,17 +149,17 @@ func (s *Step) rolledOut(ctx context.Context) (cluster.Readiness, error) {
 	return whole, nil
 }
 
-// up reports whether a Deployment of the controller is complete and has the version. If the release was in force
+// isUp reports whether a Deployment of the controller is complete and has the version. If the release was in force
 // before, one replica that leads is enough; the message then names a missing one. plumbline does not read the leader
 // election of another tool's controller.
-func (s *Step) up(ctx context.Context, deployment *appsv1.Deployment) (cluster.Readiness, error) {
+func (s *Step) isUp(ctx context.Context, deployment *appsv1.Deployment) (cluster.Readiness, error) {
 	complete, coming := cluster.RolledOut(deployment), comingUp(s.k())
 	managed := s.Karpenter != nil && s.Karpenter.Management == render.Managed
 	enough := managed && !coming && cluster.Partly(deployment)
 	if !complete.Ready && !enough {
 		return complete, nil
 	}
-	if is, err := s.ofTheVersion(ctx, deployment); err != nil || !is.Ready {
+	if is, err := s.hasTargetVersion(ctx, deployment); err != nil || !is.Ready {
 		return is, err
 	}
 	switch {
@@ -176,10 +176,11 @@ func comingUp(k *v1alpha1.KarpenterStatus) bool {
 	return k.Target != nil && (k.Target.Step == v1alpha1.ChartRollingOut || k.Target.Step == v1alpha1.ChartRollingBack)
 }
 
-// ofTheVersion reports whether a Deployment has the version in Git or, if that was rolled back, the version in force.
-func (s *Step) ofTheVersion(ctx context.Context, deployment *appsv1.Deployment) (cluster.Readiness, error) {
+// hasTargetVersion reports whether a Deployment has the version in Git or, if that was rolled back, the version in
+// force.
+func (s *Step) hasTargetVersion(ctx context.Context, deployment *appsv1.Deployment) (cluster.Readiness, error) {
 	if s.Karpenter == nil || s.Karpenter.Management == render.External {
-		return s.ofTheAwaited(ctx, deployment)
+		return s.hasVersionInGit(ctx, deployment)
 	}
 	version := cmp.Or(s.Serving, s.Karpenter.Version)
 	k := s.k()
@@ -202,7 +203,7 @@ func (s *Step) askPods(ctx context.Context, seen *Seen) error {
 		return err
 	}
 	deployment := &deployments[0]
-	is, err := s.ofTheVersion(ctx, deployment)
+	is, err := s.hasTargetVersion(ctx, deployment)
 	if err != nil {
 		return err
 	}
@@ -216,12 +217,12 @@ func (s *Step) askPods(ctx context.Context, seen *Seen) error {
 	return nil
 }
 
-// noteFight records the objects of a chart that another client changes repeatedly. They are left as they are, and
+// notePaused records the objects of a chart that another client changes repeatedly. They are left as they are, and
 // everything else continues.
-func (s *Step) noteFight(result release.Result) {
+func (s *Step) notePaused(result release.Result) {
 	if len(result.Paused) == 0 {
 		return
 	}
-	s.out.Fought = append(s.out.Fought, result.Paused...)
+	s.out.Paused = append(s.out.Paused, result.Paused...)
 	s.Memory.repairedAt = s.Now // checked no more often than it would be corrected
 }

@@ -177,7 +177,7 @@ func (p *player) pass(t *testing.T, words []string) string {
 		Rollout:     cluster.Readiness{Ready: !said["starting"], Message: "0 of 2 replicas"},
 	}
 	if said["no-way-back"] {
-		s.NoWayBack = "no way back"
+		s.RollbackBlockers = "no way back"
 	}
 	out := "----\n"
 	for range 20 {

@@ -94,8 +94,8 @@ type Step struct {
 	// Timeout is how long a controller may take to become ready, at least leastRollout. Retry is how long a refused
 	// change is not retried.
 	Timeout, Retry time.Duration
-	// Insist reports whether a person has requested this reconcile.
-	Insist bool
+	// Requested reports whether a person has requested this reconcile.
+	Requested bool
 	// Confirm returns why the charts may not be changed, if AWS reports whose cluster this is.
 	Confirm func(context.Context) error
 	// Hide removes the content of Secrets from a message.
@@ -119,8 +119,8 @@ type Installed struct {
 	Changing bool
 	// Alive reports whether the controller has at least one ready replica.
 	Alive bool
-	// Fought are the objects of the charts that another client changes repeatedly.
-	Fought []survey.Drift
+	// Paused are the objects of the charts that another client changes repeatedly.
+	Paused []survey.Drift
 	// Unkept is why the objects of the charts may not be corrected, if the reconcile continues.
 	Unkept error
 }
@@ -137,10 +137,10 @@ type Memory struct {
 	releasesAskedAt time.Time
 	// downSince is since when no working controller was observed, if its Deployment does not report it.
 	downSince time.Time
-	// fought is what is not corrected because another client keeps changing it.
-	fought []survey.Drift
-	// lost is the CRD that was reported as deleted together with its nodes.
-	lost types.UID
+	// paused is what is not corrected because another client keeps changing it.
+	paused []survey.Drift
+	// reportedLost is the CRD that was reported as deleted together with its nodes.
+	reportedLost types.UID
 	// external is the last check of the CRDs that another tool has installed.
 	external external
 }
@@ -163,7 +163,7 @@ func (s *Step) WhyNot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if held := s.goesBack(identity); held != nil || s.k().Identity == identity || s.inProgress(identity) {
+	if held := s.isDowngradeInDoubt(identity); held != nil || s.k().Identity == identity || s.inProgress(identity) {
 		return held
 	}
 	frozen := s.frozen(ctx, identity)
@@ -171,11 +171,11 @@ func (s *Step) WhyNot(ctx context.Context) error {
 		return frozen
 	}
 	seen := Seen{}
-	if err := s.weigh(ctx, &seen); err != nil {
+	if err := s.checkReadOnlyGates(ctx, &seen); err != nil {
 		return err
 	}
-	if seen.NoWayBack != "" && !s.approved() {
-		return fault.Held(errors.New(seen.NoWayBack))
+	if seen.RollbackBlockers != "" && !s.approved() {
+		return fault.Held(errors.New(seen.RollbackBlockers))
 	}
 	if err := s.Helm.Permitted(ctx, s.Charts, s.installation()); err != nil {
 		return err
@@ -210,13 +210,13 @@ func (s *Step) inProgress(identity string) bool {
 // installedAs reports whether the charts are known to be installed as in Git, and unchanged. What another client
 // changes repeatedly is corrected at the retry interval, because each correction adds a revision of the release.
 func (s *Step) installedAs(identity, fingerprint string) bool {
-	if s.Memory.installed != identity || len(s.Memory.fought) > 0 && s.Insist {
+	if s.Memory.installed != identity || len(s.Memory.paused) > 0 && s.Requested {
 		return false
 	}
 	if s.Memory.fingerprint == fingerprint {
 		return true
 	}
-	if !s.Insist && !finding.Due(s.Now, s.Memory.repairedAt, s.Retry) {
+	if !s.Requested && !finding.Due(s.Now, s.Memory.repairedAt, s.Retry) {
 		s.WakeBy(s.Memory.repairedAt.Add(s.Retry))
 		return true
 	}

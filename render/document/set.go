@@ -168,7 +168,7 @@ func Unset(data []byte, keys ...string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := way(root, keys)
+	found := membersTo(root, keys)
 	if found == nil {
 		return data, nil
 	}
@@ -191,8 +191,8 @@ func Unset(data []byte, keys ...string) ([]byte, error) {
 // member is an entry of a map.
 type member struct{ in, key, value *yaml.Node }
 
-// way returns the members that lead to a field; nil if it does not exist.
-func way(node *yaml.Node, keys []string) (found []member) {
+// membersTo returns the members that lead to a field; nil if it does not exist.
+func membersTo(node *yaml.Node, keys []string) (found []member) {
 	for _, key := range keys {
 		next := member{}
 		for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {

@@ -37,8 +37,8 @@ func (r *RecentRemoval) IsOf(removal *Removal) bool {
 	return r.UID == removal.UID && !r.At.Time.Before(removal.RecordedAt.Time)
 }
 
-// Begun reports whether a removal that is not complete has terminated NodeClaims, or may have.
-func (r *Removal) Begun() bool {
+// Started reports whether a removal that is not complete has terminated NodeClaims, or may have.
+func (r *Removal) Started() bool {
 	return r.Phase != RemovalHeld && r.Phase != RemovalPacing && r.Phase != RemovalGone
 }
 

@@ -40,14 +40,14 @@ func TestAFightOverNodesPauses(t *testing.T) {
 			pass := func(after time.Duration, change plan.Change, insist bool) (*Step, error) {
 				now = now.Add(after)
 				s := newStep(api, change)
-				s.Memory, s.Now, s.Insist = memory, now, insist
+				s.Memory, s.Now, s.Requested = memory, now, insist
 				return s, s.Run(t.Context()).Unwritten
 			}
 			wrote := func(after time.Duration, insist bool) bool {
 				t.Helper()
 				before := len(api.written)
 				s, err := pass(after, c.change, insist)
-				var fought *apply.FoughtError
+				var fought *apply.RepeatedRevertError
 				if paused := len(api.written) == before; paused != errors.As(err, &fought) {
 					t.Fatalf("written: %v, error: %v", !paused, err)
 				} else if paused && (s.WakeAt.IsZero() || !s.wholeWritten()) {

@@ -34,7 +34,7 @@ func TestStranding(t *testing.T) {
 		}
 	}
 	due := s.Due(both, at(100), time.Minute)
-	instances := leftover.Ending{Ends: []cloud.Resource{{Kind: cloud.KindInstance, ID: "i-a"}}}
+	instances := leftover.Deletion{Delete: []cloud.Resource{{Kind: cloud.KindInstance, ID: "i-a"}}}
 	terminate, spared := s.Terminable(due, instances, at(100))
 	if len(due) != 2 || len(terminate) != 1 || terminate[0].ID != "i-a" || len(spared) > 0 {
 		t.Errorf("due %v, terminates %v, spares %v", due, terminate, spared)
@@ -56,8 +56,8 @@ func TestStranding(t *testing.T) {
 // helps when AWS denies everything.
 func TestEnding(t *testing.T) {
 	volume := func(id string) cloud.Resource { return cloud.Resource{Kind: cloud.KindVolume, ID: id} }
-	e := teardown.NewEnding([]string{"vol-1", "vol-2"}, strings.Clone)
-	answer := leftover.Ending{Ends: []cloud.Resource{volume("vol-1"), volume("vol-2"), volume("vol-new")}}
+	e := teardown.NewDeletion([]string{"vol-1", "vol-2"}, strings.Clone)
+	answer := leftover.Deletion{Delete: []cloud.Resource{volume("vol-1"), volume("vol-2"), volume("vol-new")}}
 	protected := map[string]error{"vol-2": &cloud.AnswerError{Action: "ec2:DeleteVolume", Code: "OperationNotPermitted"}}
 	for attempt, want := range []int{2, 2, 1} {
 		now, left := e.Now(answer, false)
@@ -77,10 +77,10 @@ func TestEnding(t *testing.T) {
 		t.Error("nothing is left while AWS does not answer")
 	}
 	denied := map[string]error{"vol-1": &cloud.DeniedError{Action: "ec2:DeleteVolume"}}
-	if _, err := teardown.NewEnding([]string{"vol-1"}, strings.Clone).Attempted(answer.Ends[:1], denied); err == nil {
+	if _, err := teardown.NewDeletion([]string{"vol-1"}, strings.Clone).Attempted(answer.Delete[:1], denied); err == nil {
 		t.Error("goes on where AWS denies everything")
 	}
-	if _, err := e.Attempted(answer.Ends[:1], denied); err != nil {
+	if _, err := e.Attempted(answer.Delete[:1], denied); err != nil {
 		t.Errorf("stops where AWS has deleted something: %v", err)
 	}
 }

@@ -68,7 +68,7 @@ func (s *Stranding) handle(id string, now time.Time) {
 // Terminable sorts the due instances by what EC2 reports about them: terminate are those that may be terminated, and
 // spared are sentences about those that stay. Both are then handled, as is one that is no longer in EC2 while its
 // NodeClaim is left.
-func (s *Stranding) Terminable(due []removal.Stranded, ending leftover.Ending, now time.Time) (terminate []removal.Stranded, spared []string) {
+func (s *Stranding) Terminable(due []removal.Stranded, ending leftover.Deletion, now time.Time) (terminate []removal.Stranded, spared []string) {
 	for _, one := range due {
 		ends, why := ending.Of(one.ID)
 		switch {
