@@ -103,7 +103,7 @@ func (p *places) claim(name string) *claim {
 	if o.waiting = append(o.waiting, c); !o.holds && len(o.waiting) == 1 {
 		p.queue = append(p.queue, o)
 	}
-	p.give(p.now())
+	p.assign(p.now())
 	return c
 }
 
@@ -125,7 +125,7 @@ func (p *places) release(c *claim) {
 		}
 	}
 	p.forget(now)
-	p.give(now)
+	p.assign(now)
 }
 
 // forget drops the owners without work that have held no place recently.
@@ -135,8 +135,8 @@ func (p *places) forget(now time.Time) {
 	})
 }
 
-// give assigns free places to the first owners in the queue, and skips heavy ones that have their share.
-func (p *places) give(now time.Time) {
+// assign assigns free places to the first owners in the queue, and skips heavy ones that have their share.
+func (p *places) assign(now time.Time) {
 	for p.free > 0 {
 		i := slices.IndexFunc(p.queue, func(o *owner) bool { return p.mayHave(o, now) })
 		if i < 0 {

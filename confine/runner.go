@@ -348,8 +348,8 @@ const (
 	heavyFrom = 10 * time.Second
 	// decayRate is the rate at which passing time reduces what was held: one tenth.
 	decayRate = 10
-	// mostHeld limits what is counted, so that it is gone after twenty minutes.
-	mostHeld = 2 * time.Minute
+	// maxHeld limits what is counted, so that it is gone after twenty minutes.
+	maxHeld = 2 * time.Minute
 )
 
 // recentUsage is for how long an owner has held a place recently.
@@ -366,7 +366,7 @@ func (l recentUsage) now(now time.Time) time.Duration {
 
 // and returns it after a place was held for a time.
 func (l recentUsage) and(held time.Duration, now time.Time) recentUsage {
-	return recentUsage{held: min(mostHeld, l.now(now)+max(0, held)), at: now}
+	return recentUsage{held: min(maxHeld, l.now(now)+max(0, held)), at: now}
 }
 
 // Limits of one child.

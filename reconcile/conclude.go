@@ -42,7 +42,7 @@ func (r *reconciliation) conclude(ctx context.Context, out outcome) (ctrl.Result
 	}
 	out.guard = r.Cluster.DeletionGuard.Beside(ctx, r.Cluster.Uncached, r.Settings.Namespace, out.evaluation.Desired.Karpenter, r.now)
 	if accounts, err := r.accounts(ctx); err == nil && len(accounts) > 0 {
-		out.denial = r.Cluster.DeletionGuard.DeniedLately(ctx, r.Cluster.Uncached, accounts, r.now)
+		out.denial = r.Cluster.DeletionGuard.DeniedRecently(ctx, r.Cluster.Uncached, accounts, r.now)
 	}
 	return r.conclusion(&out).Conclude(ctx)
 }

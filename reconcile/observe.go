@@ -104,7 +104,7 @@ func (r *reconciliation) accountStep(config evaluate.Desired, live plan.Live) *a
 		Cloud: r.cloud(), CertificateAuthority: r.Cluster.CertificateAuthority, View: r.view, Memory: &r.memory.account,
 		Name: name, Region: region, ClusterARN: r.sync.Status.Karpenter.GetClusterARN(), Generation: r.sync.Generation,
 		Claims: live.NodeClaims, Removals: r.sync.Status.Removals,
-		Now: r.now, Interval: r.Settings.CloudInterval, Retry: r.sync.GetRetryInterval(), Patience: account.Patience(r.sync.GetTimeout()),
+		Now: r.now, Interval: r.Settings.CloudInterval, Retry: r.sync.GetRetryInterval(), QueryTimeout: account.QueryTimeout(r.sync.GetTimeout()),
 	}
 }
 
@@ -113,7 +113,7 @@ func (r *reconciliation) resolves(verdict *cloud.Verdict) func(cluster, region s
 	return func(name, region string) plan.Ask {
 		return (&account.Resolution{
 			Cloud:   func(ctx context.Context) (account.ResolutionCloud, error) { return r.cloud()(ctx, region) },
-			Cluster: name, Kubernetes: r.memory.account.Kubernetes(), Patience: account.Patience(r.sync.GetTimeout()),
+			Cluster: name, Kubernetes: r.memory.account.Kubernetes(), Timeout: account.QueryTimeout(r.sync.GetTimeout()),
 			Unverified: account.Unverified(verdict),
 		}).Answers
 	}
@@ -126,5 +126,5 @@ func (r *reconciliation) daemonSets(ctx context.Context, claims []plan.NodeClaim
 
 // cloud returns a client of AWS with a short timeout for queries about instances.
 func (r *reconciliation) cloud() account.Dialer {
-	return r.Cluster.Clouds.Within(account.Patience(r.sync.GetTimeout()))
+	return r.Cluster.Clouds.Within(account.QueryTimeout(r.sync.GetTimeout()))
 }

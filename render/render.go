@@ -136,7 +136,7 @@ func (r *run) takeAll(ctx context.Context, sources []source) error {
 		if err := together.Err(); err != nil {
 			return fmt.Errorf("render %s: %w", sources[i].name, err)
 		}
-		if taken[i], errs[i], err = r.take(together, sources[i]); err != nil {
+		if taken[i], errs[i], err = r.renderSource(together, sources[i]); err != nil {
 			stop(err)
 		}
 		return err
@@ -171,8 +171,8 @@ func (r *run) known(one source) (kept, bool) {
 	return known, unchanged && err == nil // take reports the error
 }
 
-// take renders one source, or returns it from the cache.
-func (r *run) take(ctx context.Context, one source) (kept, Errors, error) {
+// renderSource renders one source, or returns it from the cache.
+func (r *run) renderSource(ctx context.Context, one source) (kept, Errors, error) {
 	if known, ok := r.before[one]; ok {
 		unchanged, err := known.inputs.Unchanged(r.snap)
 		if err != nil || unchanged {

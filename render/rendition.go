@@ -108,7 +108,7 @@ func (r *run) deriveFromLast(ctx context.Context, last *rendition) (*rendition, 
 	}
 	taken := map[source]kept{}
 	for _, one := range last.touched(difference, r.before) {
-		now, errs, err := r.take(ctx, one)
+		now, errs, err := r.renderSource(ctx, one)
 		if err != nil || len(errs) > 0 || !sameNames(now.inputs, r.before[one].inputs) {
 			return nil, nil
 		}

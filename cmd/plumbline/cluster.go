@@ -94,7 +94,7 @@ func (c *clusterAccess) nodeSync(ctx context.Context, arg string) (*v1alpha1.Nod
 	if err != nil {
 		return nil, err
 	}
-	sync, namespace := &v1alpha1.NodeSync{}, c.in(ctx)
+	sync, namespace := &v1alpha1.NodeSync{}, c.namespaceOfNodeSyncs(ctx)
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, sync); err != nil {
 		return nil, explain(err, fmt.Sprintf("read NodeSync %s/%s", namespace, name))
 	}
@@ -223,19 +223,20 @@ func nodeSyncWord(arg string) string {
 	return arg
 }
 
-// in returns the namespace whose NodeSyncs the command uses: that of -n; that of the kubeconfig's context if it
-// contains any; otherwise that of the daemon, which serves no other namespace, even if it contains none yet.
-func (c *clusterAccess) in(ctx context.Context) string {
+// namespaceOfNodeSyncs returns the namespace whose NodeSyncs the command uses: that of -n; that of the kubeconfig's
+// context if it contains any; otherwise that of the daemon, which serves no other namespace, even if it contains none
+// yet.
+func (c *clusterAccess) namespaceOfNodeSyncs(ctx context.Context) string {
 	if c.settled {
 		return c.namespace
 	}
 	c.settled = true
-	if has, err := c.has(ctx, c.namespace); has || err != nil && !apierrors.IsForbidden(err) {
+	if has, err := c.hasNodeSync(ctx, c.namespace); has || err != nil && !apierrors.IsForbidden(err) {
 		return c.namespace
 	}
 	daemons := c.daemons(ctx)
 	for _, namespace := range append(slices.Clone(daemons), home) {
-		if has, _ := c.has(ctx, namespace); has {
+		if has, _ := c.hasNodeSync(ctx, namespace); has {
 			c.namespace = namespace
 			return namespace
 		}
@@ -246,8 +247,8 @@ func (c *clusterAccess) in(ctx context.Context) string {
 	return c.namespace
 }
 
-// has reports whether a namespace contains a NodeSync.
-func (c *clusterAccess) has(ctx context.Context, namespace string) (bool, error) {
+// hasNodeSync reports whether a namespace contains a NodeSync.
+func (c *clusterAccess) hasNodeSync(ctx context.Context, namespace string) (bool, error) {
 	list := &v1alpha1.NodeSyncList{}
 	err := c.List(ctx, list, client.InNamespace(namespace), client.Limit(1))
 	return len(list.Items) > 0, err
@@ -256,7 +257,7 @@ func (c *clusterAccess) has(ctx context.Context, namespace string) (bool, error)
 // installed returns an error if the API server does not serve NodeSyncs: otherwise commands that read other kinds would
 // find nothing, and not tell why.
 func (c *clusterAccess) installed(ctx context.Context, doing string) error {
-	if _, err := c.has(ctx, c.in(ctx)); err != nil && !apierrors.IsForbidden(err) {
+	if _, err := c.hasNodeSync(ctx, c.namespaceOfNodeSyncs(ctx)); err != nil && !apierrors.IsForbidden(err) {
 		return explain(err, doing)
 	}
 	return nil

@@ -79,13 +79,13 @@ func listNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags
 		return nil, err
 	}
 	if len(names) > 0 {
-		return c.named(cmd.Context(), names)
+		return c.readNamed(cmd.Context(), names)
 	}
-	return c.listed(cmd.Context(), all)
+	return c.readAll(cmd.Context(), all)
 }
 
-// named reads NodeSyncs by name. It returns those that exist, and an error for each of the others.
-func (c *clusterAccess) named(ctx context.Context, names []string) (*v1alpha1.NodeSyncList, error) {
+// readNamed reads NodeSyncs by name. It returns those that exist, and an error for each of the others.
+func (c *clusterAccess) readNamed(ctx context.Context, names []string) (*v1alpha1.NodeSyncList, error) {
 	list := &v1alpha1.NodeSyncList{}
 	var missing []error
 	for _, name := range names {
@@ -100,12 +100,12 @@ func (c *clusterAccess) named(ctx context.Context, names []string) (*v1alpha1.No
 	return list, errors.Join(missing...)
 }
 
-// listed reads the NodeSyncs of the namespace, or of all namespaces.
-func (c *clusterAccess) listed(ctx context.Context, all bool) (*v1alpha1.NodeSyncList, error) {
+// readAll reads the NodeSyncs of the namespace, or of all namespaces.
+func (c *clusterAccess) readAll(ctx context.Context, all bool) (*v1alpha1.NodeSyncList, error) {
 	list := &v1alpha1.NodeSyncList{}
 	var options []client.ListOption
 	if !all {
-		options = append(options, client.InNamespace(c.in(ctx)))
+		options = append(options, client.InNamespace(c.namespaceOfNodeSyncs(ctx)))
 	}
 	if err := c.List(ctx, list, options...); err != nil {
 		return nil, explain(err, "list NodeSyncs")

@@ -85,7 +85,7 @@ func (o *handoverOptions) takesSteps() bool { return o.write || o.push }
 // run runs `plumbline adopt --from`: it shows the state of a hand-over, or takes its next step, or all steps.
 func (o *handoverOptions) run(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, output format, args []string) error {
 	ctx := cmd.Context()
-	h, err := o.begin(ctx, kubeconfig, args)
+	h, err := o.findObjects(ctx, kubeconfig, args)
 	if err != nil {
 		return err
 	}
@@ -166,8 +166,8 @@ type handoverRun struct {
 	pulled time.Time
 }
 
-// begin finds the objects to hand over, and the NodeSync that gets them.
-func (o *handoverOptions) begin(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, args []string) (*handoverRun, error) {
+// findObjects finds the objects to hand over, and the NodeSync that gets them.
+func (o *handoverOptions) findObjects(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, args []string) (*handoverRun, error) {
 	h := &handoverRun{handoverOptions: o}
 	for _, arg := range args {
 		ref, err := refOfArgument(arg)
@@ -188,15 +188,15 @@ func (o *handoverOptions) begin(ctx context.Context, kubeconfig *genericclioptio
 	if h.sync = o.to; h.sync != "" {
 		return h, nil
 	}
-	list, err := h.listed(ctx, false)
+	list, err := h.readAll(ctx, false)
 	if err != nil {
 		return nil, err
 	}
 	if len(list.Items) == 0 {
-		return nil, fmt.Errorf("there is no NodeSync in namespace %s: first create the one that receives the definitions (see %s), or give its namespace with --namespace", h.in(ctx), o.page())
+		return nil, fmt.Errorf("there is no NodeSync in namespace %s: first create the one that receives the definitions (see %s), or give its namespace with --namespace", h.namespaceOfNodeSyncs(ctx), o.page())
 	}
 	if len(list.Items) > 1 {
-		return nil, fmt.Errorf("there are %d NodeSyncs in namespace %s: choose one with --nodesync", len(list.Items), h.in(ctx))
+		return nil, fmt.Errorf("there are %d NodeSyncs in namespace %s: choose one with --nodesync", len(list.Items), h.namespaceOfNodeSyncs(ctx))
 	}
 	h.sync = list.Items[0].Name
 	return h, nil

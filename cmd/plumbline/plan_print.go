@@ -40,7 +40,7 @@ func (r planReport) print(out io.Writer) error {
 		before = "\n"
 	}
 	r.printFields(out, paint)
-	for i, line := range r.beside() {
+	for i, line := range r.nodeLines() {
 		if i == 0 {
 			fmt.Fprintln(out)
 		}
@@ -75,11 +75,11 @@ func (r planReport) printMarkdown(out io.Writer) error {
 	}
 	if t := r.table(out, display.Plain, code); t.Length() > 0 {
 		t.RenderMarkdown()
-		if len(r.beside())+len(r.unknown())+len(r.Warnings) > 0 {
+		if len(r.nodeLines())+len(r.unknown())+len(r.Warnings) > 0 {
 			fmt.Fprintln(out)
 		}
 	}
-	for _, line := range r.beside() {
+	for _, line := range r.nodeLines() {
 		fmt.Fprintf(out, "- %s\n", code(line))
 	}
 	for _, words := range r.unknown() {
@@ -223,8 +223,8 @@ func colourOf(action plan.Action) text.Color {
 	return text.Reset
 }
 
-// beside returns the lines on nodes and pods that follow the table.
-func (r planReport) beside() []string {
+// nodeLines returns the lines on nodes and pods that follow the table.
+func (r planReport) nodeLines() []string {
 	var lines []string
 	for _, pace := range r.Pace {
 		lines = append(lines, pace.Lines...)

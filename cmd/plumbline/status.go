@@ -63,7 +63,7 @@ something has been terminating for longer than expected.`,
 		if watches {
 			return c.watchStatus(cmd, *output, args, all)
 		}
-		list, err := c.named(cmd.Context(), args)
+		list, err := c.readNamed(cmd.Context(), args)
 		if len(list.Items) == 0 {
 			return err
 		}

@@ -43,7 +43,7 @@ func (c *clusterAccess) watchLive(cmd *cobra.Command, args []string, all bool) e
 	}
 	ctx, stop := context.WithCancel(cmd.Context())
 	defer stop()
-	namespace := c.in(ctx)
+	namespace := c.namespaceOfNodeSyncs(ctx)
 	news, leader := newChangeSignal(), &leaderCheck{}
 	news.follow(ctx, c, namespace)
 	go leader.follow(ctx, c, namespace)
@@ -203,7 +203,7 @@ func (b *statusBoard) stale(unled string, now time.Time) bool {
 
 // read reads the reports.
 func (b *statusBoard) read(ctx context.Context, c *clusterAccess, unled string, now time.Time) error {
-	list, err := c.listed(ctx, false)
+	list, err := c.readAll(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -364,7 +364,7 @@ func (c *clusterAccess) follow(ctx context.Context, all bool, args []string, see
 
 // followOnce calls seen, and waits for the next change.
 func (c *clusterAccess) followOnce(ctx context.Context, all bool, args []string, seen func([]v1alpha1.NodeSync) error) error {
-	list, err := c.listed(ctx, all)
+	list, err := c.readAll(ctx, all)
 	if err != nil {
 		return err
 	}
@@ -402,7 +402,7 @@ func only(syncs []v1alpha1.NodeSync, args []string) (found []v1alpha1.NodeSync, 
 func (c *clusterAccess) nextChange(ctx context.Context, all bool, since string) error {
 	options := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: since}}
 	if !all {
-		options.Namespace = c.in(ctx)
+		options.Namespace = c.namespaceOfNodeSyncs(ctx)
 	}
 	events, err := c.Watch(ctx, &v1alpha1.NodeSyncList{}, options)
 	if err != nil {

@@ -70,11 +70,11 @@ func (t *teardownCommand) startController(ctx context.Context, sync *v1alpha1.No
 			return explain(err, "scale deployment "+scaled.Name)
 		}
 	case teardown.StartByCommand:
-		t.show.say("this command installs Karpenter again, by the daemon's passes; nothing else is applied")
+		t.show.sentence("this command installs Karpenter again, by the daemon's passes; nothing else is applied")
 		if err := t.startStandIn(ctx, sync, true); err != nil {
 			return err
 		}
-		defer t.standIn.goesOn()
+		defer t.standIn.terminatesNodes()
 	case teardown.StartByDaemon:
 		if _, err := t.c.requestReconcile(ctx, sync.Name); err != nil {
 			return err
@@ -86,7 +86,7 @@ func (t *teardownCommand) startController(ctx context.Context, sync *v1alpha1.No
 // awaitController waits until the controller runs; with --terminate only briefly.
 func (t *teardownCommand) awaitController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	until := t.v.now().Add(t.v.strandedAfter)
-	err := t.awaits(ctx, "Karpenter's controller runs", func() (string, error) {
+	err := t.waitUntilDone(ctx, "Karpenter's controller runs", func() (string, error) {
 		if err := t.standIn.over(); err != nil {
 			return "", err
 		}
@@ -97,10 +97,10 @@ func (t *teardownCommand) awaitController(ctx context.Context, sync *v1alpha1.No
 		case t.terminate && !t.v.now().Before(until):
 			return "", errNotStarted
 		}
-		return "waiting for Karpenter's controller: " + t.cause(ctx, gone) + t.trouble(ctx, sync), nil
+		return "waiting for Karpenter's controller: " + t.cause(ctx, gone) + t.notReadyMessage(ctx, sync), nil
 	})
 	if errors.Is(err, errNotStarted) {
-		t.show.say("Karpenter's controller does not run: no node is drained, and --terminate ends its instances")
+		t.show.sentence("Karpenter's controller does not run: no node is drained, and --terminate ends its instances")
 		return nil
 	}
 	return err
@@ -123,9 +123,9 @@ func (t *teardownCommand) cause(ctx context.Context, gone *teardown.Stopped) str
 // errNotStarted means that the controller has not started in time.
 var errNotStarted = errors.New("it has not come up")
 
-// trouble returns the message of a NodeSync that is not Ready.
-func (t *teardownCommand) trouble(ctx context.Context, sync *v1alpha1.NodeSync) string {
-	seen, err := t.c.whole(ctx, sync.Name)
+// notReadyMessage returns the message of a NodeSync that is not Ready.
+func (t *teardownCommand) notReadyMessage(ctx context.Context, sync *v1alpha1.NodeSync) string {
+	seen, err := t.c.readWhole(ctx, sync.Name)
 	if err != nil || conditions.IsReady(seen) {
 		return ""
 	}
@@ -176,7 +176,7 @@ func (t *teardownCommand) seeHosts(ctx context.Context, sync *v1alpha1.NodeSync,
 
 // leader returns the daemon's pod that holds the lease, if there is one in the cluster.
 func (t *teardownCommand) leader(ctx context.Context) ([]plan.Host, error) {
-	namespace := t.c.in(ctx)
+	namespace := t.c.namespaceOfNodeSyncs(ctx)
 	lease, ok := readLease(ctx, t.c, namespace)
 	if !ok {
 		return nil, nil
@@ -224,7 +224,7 @@ func (t *teardownCommand) suspendAppliers(ctx context.Context, leaves *teardown.
 	for _, by := range leaves.AppliedBy {
 		s, known := suspensions[by.Kind]
 		if !known {
-			t.show.say(fmt.Sprintf("%s cannot be suspended from here: what it applies may come again", by))
+			t.show.sentence(fmt.Sprintf("%s cannot be suspended from here: what it applies may come again", by))
 			continue
 		}
 		found, err := t.findApplier(ctx, s.kind, by)
@@ -234,7 +234,7 @@ func (t *teardownCommand) suspendAppliers(ctx context.Context, leaves *teardown.
 		if err := t.c.Patch(ctx, found, client.RawPatch(types.MergePatchType, []byte(s.patch))); err != nil {
 			return explain(err, fmt.Sprintf("suspend %s (nothing was deleted)", by))
 		}
-		t.show.say(fmt.Sprintf("%s is suspended; to take that back: "+s.back, by, found.GetNamespace(), found.GetName()))
+		t.show.sentence(fmt.Sprintf("%s is suspended; to take that back: "+s.back, by, found.GetNamespace(), found.GetName()))
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (t *teardownCommand) deleteResources(ctx context.Context, run *deletionRun,
 	}
 	news, err := run.progress.Attempted(resources, failed)
 	for _, words := range news {
-		t.show.say(words)
+		t.show.sentence(words)
 	}
 	return err
 }
@@ -126,7 +126,7 @@ func (t *teardownCommand) deleteResources(ctx context.Context, run *deletionRun,
 // printDeletions prints what will be deleted, and what will not.
 func (t *teardownCommand) printDeletions(e leftover.Deletion, answers []cloud.Answer) {
 	if all := slices.Concat(e.Delete, e.Terminating); len(all) > 0 {
-		t.show.say("ends in AWS: " + leftover.Listed(all))
+		t.show.sentence("ends in AWS: " + leftover.Listed(all))
 		t.printAttached(answers, all)
 	}
 	t.printSpared(e)
@@ -135,13 +135,13 @@ func (t *teardownCommand) printDeletions(e leftover.Deletion, answers []cloud.An
 // printAttached prints which attached volumes may outlive their instances: no list contains them yet.
 func (t *teardownCommand) printAttached(answers []cloud.Answer, instances []cloud.Resource) {
 	if volumes := leftover.Attached(answers, instances); len(volumes) > 0 {
-		t.show.say("attached to these: " + leftover.Listed(volumes) + "; what their termination leaves of it stays, and is shown by the next run")
+		t.show.sentence("attached to these: " + leftover.Listed(volumes) + "; what their termination leaves of it stays, and is shown by the next run")
 	}
 }
 
 func (t *teardownCommand) printSpared(e leftover.Deletion) {
 	for _, r := range e.Spared {
-		t.show.say(leftover.Noun(r.Kind) + " " + r.ID + " stays: " + r.Why)
+		t.show.sentence(leftover.Noun(r.Kind) + " " + r.ID + " stays: " + r.Why)
 	}
 }
 
@@ -165,10 +165,10 @@ func (t *teardownCommand) sweepLeft(ctx context.Context) error {
 	}
 	words := "left in AWS: " + leftover.Listed(first)
 	if t.until.Sub(t.v.now()) < t.v.sweepAfter {
-		t.show.say(words + "; nothing is swept: less than " + short(t.v.sweepAfter) + " is left of --timeout, and resources must be left for that time before they are deleted")
+		t.show.sentence(words + "; nothing is swept: less than " + short(t.v.sweepAfter) + " is left of --timeout, and resources must be left for that time before they are deleted")
 		return nil
 	}
-	t.show.say(words + "; what is so in " + short(t.v.sweepAfter) + " is deleted")
+	t.show.sentence(words + "; what is so in " + short(t.v.sweepAfter) + " is deleted")
 	if err := pauseFor(ctx, t.v.sweepAfter); err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (t *teardownCommand) sweepLeft(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, errUnconfirmed):
-		t.show.say("not confirmed: nothing was swept")
+		t.show.sentence("not confirmed: nothing was swept")
 		return nil
 	case err != nil:
 		return err
@@ -188,7 +188,7 @@ func (t *teardownCommand) sweepLeft(ctx context.Context) error {
 
 // readKept reads what the cluster keeps: all NodePools, EC2NodeClasses and NodeClaims, regardless of owner.
 func (t *teardownCommand) readKept(ctx context.Context) error {
-	all, err := t.c.leaving(ctx, &v1alpha1.NodeSync{}, t.downTo)
+	all, err := t.c.planTeardown(ctx, &v1alpha1.NodeSync{}, t.downTo)
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (t *teardownCommand) findStranded(ctx context.Context, sync *v1alpha1.NodeS
 // nothing else proceeds without a person after that, it returns an error that lists what is left.
 func (t *teardownCommand) terminateStranded(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan) error {
 	now := t.v.now()
-	if !t.terminate || now.Sub(t.strands.Looked) < t.v.pause {
+	if !t.terminate || now.Sub(t.stranding.Looked) < t.v.pause {
 		return nil
 	}
 	found, busy, err := t.findStranded(ctx, sync, l)
@@ -259,11 +259,11 @@ func (t *teardownCommand) terminateStranded(ctx context.Context, sync *v1alpha1.
 	case err != nil:
 		return err
 	}
-	t.strands.Looked = now
-	if due := t.strands.Due(found, now, t.v.strandedAfter); len(due) > 0 {
+	t.stranding.Looked = now
+	if due := t.stranding.Due(found, now, t.v.strandedAfter); len(due) > 0 {
 		return t.terminateDue(ctx, sync, l, due)
 	}
-	if t.strands.Settled(found, busy, now, t.v.strandedAfter) {
+	if t.stranding.Settled(found, busy, now, t.v.strandedAfter) {
 		return t.unfinished(ctx, sync, found)
 	}
 	return nil
@@ -286,9 +286,9 @@ func (t *teardownCommand) terminateDue(ctx context.Context, sync *v1alpha1.NodeS
 		return nil // it is retried
 	}
 	t.show.end()
-	terminate, spared := t.strands.Terminable(due, leftover.Deletable(answers, known, scope), t.v.now())
+	terminate, spared := t.stranding.Terminable(due, leftover.Deletable(answers, known, scope), t.v.now())
 	for _, words := range spared {
-		t.show.say(words)
+		t.show.sentence(words)
 	}
 	if len(terminate) == 0 {
 		return nil
@@ -300,16 +300,16 @@ func (t *teardownCommand) terminateDue(ctx context.Context, sync *v1alpha1.NodeS
 // terminateShown terminates the listed instances, after a confirmation, and unless Karpenter is terminating them.
 func (t *teardownCommand) terminateShown(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan, run *deletionRun, shown []removal.Stranded) error {
 	for _, one := range shown[:min(len(shown), screenful)] {
-		t.show.say(teardown.StrandedWords(one))
+		t.show.sentence(teardown.StrandedWords(one))
 	}
-	t.show.say("--terminate ends " + english.Plural(len(shown), "instance", "") + " with your AWS rights; pods that are on them end with them")
+	t.show.sentence("--terminate ends " + english.Plural(len(shown), "instance", "") + " with your AWS rights; pods that are on them end with them")
 	asked := t.v.now()
 	switch err := t.confirm(ctx, "these instances end for good", t.v.cluster); {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, errUnconfirmed):
 		t.terminate = false
-		t.show.say("not confirmed: no instance was ended; Karpenter is waited for")
+		t.show.sentence("not confirmed: no instance was ended; Karpenter is waited for")
 		return nil
 	case err != nil:
 		return err
@@ -325,7 +325,7 @@ func (t *teardownCommand) terminateShown(ctx context.Context, sync *v1alpha1.Nod
 		return err
 	}
 	err := t.deleteLeft(ctx, run)
-	t.strands.Handled(t.v.now())
+	t.stranding.Handled(t.v.now())
 	return err
 }
 
@@ -343,7 +343,7 @@ func (t *teardownCommand) unfinished(ctx context.Context, sync *v1alpha1.NodeSyn
 	if report.Unanswered() {
 		return exitOfReport(report)
 	}
-	leaves, err := t.c.leaving(ctx, sync, t.downTo)
+	leaves, err := t.c.planTeardown(ctx, sync, t.downTo)
 	if err != nil {
 		return err
 	}

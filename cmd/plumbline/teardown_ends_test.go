@@ -280,7 +280,7 @@ func TestBars(t *testing.T) {
 // TestEachStateIsPrintedOnce: the message of Ready is not printed if the line of the definition already has it.
 func TestEachStateIsPrintedOnce(t *testing.T) {
 	var out strings.Builder
-	s := &lineShow{peopleShow: peopleShow{err: &out}, said: map[string]teardown.Departure{}}
+	s := &lineShow{peopleShow: peopleShow{err: &out}, printed: map[string]teardown.Departure{}}
 	all := teardown.Departures{{Kind: "NodePool", Name: "batch", Phase: "Draining", Left: 1, Of: 2, Message: "waits for PDB web/web"}}
 	for range 2 {
 		s.progress(all, "removing NodePool/batch: 1 node left, waits for PDB web/web")

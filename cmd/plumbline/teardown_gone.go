@@ -108,11 +108,11 @@ func (t *teardownCommand) printDryRun(answers []cloud.Answer, known leftover.Kno
 		}
 	}
 	if len(instances) > 0 && !t.terminate {
-		t.show.say("--terminate would end " + leftover.Listed(instances))
+		t.show.sentence("--terminate would end " + leftover.Listed(instances))
 		t.printAttached(answers, instances)
 	}
 	if len(rest) > 0 && !t.sweep {
-		t.show.say("--sweep would delete " + leftover.Listed(rest))
+		t.show.sentence("--sweep would delete " + leftover.Listed(rest))
 	}
 	t.printSpared(ending)
 }
@@ -146,7 +146,7 @@ func (t *teardownCommand) stillAnswers(ctx context.Context, answers []cloud.Answ
 	nodes := &corev1.NodeList{}
 	err = c.List(ctx, nodes)
 	if unreached(err) {
-		t.show.say("the API server of the kubeconfig, " + c.config.Host + ", does not answer")
+		t.show.sentence("the API server of the kubeconfig, " + c.config.Host + ", does not answer")
 		return nil
 	}
 	if err != nil {
@@ -155,19 +155,19 @@ func (t *teardownCommand) stillAnswers(ctx context.Context, answers []cloud.Answ
 	if id := teardown.NodeOf(nodes.Items, answers); id != "" {
 		return fmt.Errorf("%s, and %s is a Node of it", is, id)
 	}
-	why, err := c.knows(ctx, t.v.cluster)
+	why, err := c.whereNamed(ctx, t.v.cluster)
 	if err != nil {
 		return fmt.Errorf("%s, and does not say whose it is (%w): choose the context of the cluster that is gone, or none", is, err)
 	}
 	if why != "" {
 		return fmt.Errorf("%s, and %s", is, why)
 	}
-	t.show.say(is + ", and is another cluster's: it has neither this name nor one of these instances")
+	t.show.sentence(is + ", and is another cluster's: it has neither this name nor one of these instances")
 	return nil
 }
 
-// knows returns what in the cluster contains a cluster's name; empty if nothing does.
-func (c *clusterAccess) knows(ctx context.Context, name string) (string, error) {
+// whereNamed returns what in the cluster contains a cluster's name; empty if nothing does.
+func (c *clusterAccess) whereNamed(ctx context.Context, name string) (string, error) {
 	syncs := &v1alpha1.NodeSyncList{}
 	if err := c.List(ctx, syncs); err != nil && !apimeta.IsNoMatchError(err) {
 		return "", explain(err, "list NodeSyncs")
@@ -210,7 +210,7 @@ func (c *clusterAccess) appliedPools(ctx context.Context, sync *v1alpha1.NodeSyn
 // kept.
 func (t *teardownCommand) drain(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	if sync.Spec.Drain {
-		t.show.say(nodeSyncWord(sync.Name) + " has drain: true already")
+		t.show.sentence(nodeSyncWord(sync.Name) + " has drain: true already")
 		return t.startController(ctx, sync, leaves)
 	}
 	if err := t.confirm(ctx, "all nodes of nodesync/"+sync.Name+" end, and its definitions stay", sync.Name); err != nil {
@@ -226,6 +226,6 @@ func (t *teardownCommand) drain(ctx context.Context, sync *v1alpha1.NodeSync, le
 	if err := t.c.Patch(ctx, sync.DeepCopy(), patch); err != nil {
 		return explain(err, "write NodeSync "+sync.Name)
 	}
-	t.show.say(nodeSyncWord(sync.Name) + ": drain is true now")
+	t.show.sentence(nodeSyncWord(sync.Name) + ": drain is true now")
 	return nil
 }

@@ -37,7 +37,7 @@ func (t *teardownCommand) watch(ctx context.Context, sync *v1alpha1.NodeSync, l 
 		seen, err := t.reread(ctx, sync)
 		switch {
 		case answers.lost(err, t.v.now()):
-			t.show.say("the cluster cannot be reached; trying again")
+			t.show.sentence("the cluster cannot be reached; trying again")
 		case err != nil || seen == nil:
 			return err
 		case seen.ResourceVersion != version:
@@ -80,10 +80,10 @@ func (t *teardownCommand) awaitDaemon(ctx context.Context, sync *v1alpha1.NodeSy
 		err = t.startStandIn(ctx, sync, false)
 	}
 	if err != nil {
-		t.show.say(fmt.Sprintf("%s; it goes on as soon as one does: %v", why, err))
+		t.show.sentence(fmt.Sprintf("%s; it goes on as soon as one does: %v", why, err))
 		return
 	}
-	t.show.say(why + "; this command ends the nodes now")
+	t.show.sentence(why + "; this command ends the nodes now")
 }
 
 // reread reads the NodeSync again; nil if it is gone.
@@ -194,7 +194,7 @@ func (s *standIn) end() {
 }
 
 // terminatesNodes makes it terminate the nodes, once Karpenter's charts are installed.
-func (s *standIn) goesOn() {
+func (s *standIn) terminatesNodes() {
 	if s.installed != nil {
 		s.installed()
 	}
@@ -242,7 +242,7 @@ func (t *teardownCommand) chooseIdentity(ctx context.Context, sync *v1alpha1.Nod
 
 // daemonUser returns the daemon's user name for the API server.
 func (t *teardownCommand) daemonUser(ctx context.Context) string {
-	return "system:serviceaccount:" + t.c.in(ctx) + ":" + daemonAccount
+	return "system:serviceaccount:" + t.c.namespaceOfNodeSyncs(ctx) + ":" + daemonAccount
 }
 
 // daemonAccount is the daemon's ServiceAccount, which the deletion guard recognizes.

@@ -151,7 +151,7 @@ func (v *verification) ask(ctx context.Context) (leftover.Report, error) {
 	}
 	until, inARow := v.now().Add(v.timeout), 0
 	for {
-		report, err := v.look(ctx, aws, account)
+		report, err := v.queryAll(ctx, aws, account)
 		if err != nil {
 			return leftover.Report{}, err
 		}
@@ -174,7 +174,7 @@ func (v *verification) once(ctx context.Context) (leftover.Report, error) {
 	if err != nil {
 		return leftover.Report{}, err
 	}
-	return v.look(ctx, aws, account)
+	return v.queryAll(ctx, aws, account)
 }
 
 // open connects to AWS, in the required account.
@@ -186,8 +186,8 @@ func (v *verification) open(ctx context.Context) (aws remains, account string, e
 	return aws, account, err
 }
 
-// look sends each query once.
-func (v *verification) look(ctx context.Context, aws remains, account string) (leftover.Report, error) {
+// queryAll sends each query once.
+func (v *verification) queryAll(ctx context.Context, aws remains, account string) (leftover.Report, error) {
 	answers, known, err := v.answers(ctx, aws)
 	if err != nil {
 		return leftover.Report{}, err
@@ -293,7 +293,7 @@ func (v *verification) find(ctx context.Context, kubeconfig *genericclioptions.C
 		if err != nil {
 			return err
 		}
-		if err := v.take(sync); err != nil {
+		if err := v.takeNames(sync); err != nil {
 			return err
 		}
 	}
@@ -305,7 +305,7 @@ func (c *clusterAccess) oneNodeSync(ctx context.Context, args []string) (*v1alph
 	if len(args) > 0 {
 		return c.nodeSync(ctx, args[0])
 	}
-	list, err := c.listed(ctx, false)
+	list, err := c.readAll(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -314,11 +314,11 @@ func (c *clusterAccess) oneNodeSync(ctx context.Context, args []string) (*v1alph
 			return &list.Items[i], nil
 		}
 	}
-	return nil, fmt.Errorf("no NodeSync in namespace %s has the cluster's name: give --cluster and --region", c.in(ctx))
+	return nil, fmt.Errorf("no NodeSync in namespace %s has the cluster's name: give --cluster and --region", c.namespaceOfNodeSyncs(ctx))
 }
 
-// take takes the names from a NodeSync, and the account that its daemon has confirmed.
-func (v *verification) take(sync *v1alpha1.NodeSync) error {
+// takeNames takes the names from a NodeSync, and the account that its daemon has confirmed.
+func (v *verification) takeNames(sync *v1alpha1.NodeSync) error {
 	k := sync.Status.Karpenter
 	if k == nil || k.Cluster == "" || k.Region == "" {
 		return fmt.Errorf("nodesync/%s does not have the cluster's name yet: give --cluster and --region", sync.Name)

@@ -20,7 +20,7 @@ import (
 // deployment checks the pods of the Deployment.
 func (c *check) deployment() error {
 	var deployment appsv1.Deployment
-	if err := c.into(&deployment); err != nil {
+	if err := c.decode(&deployment); err != nil {
 		return err
 	}
 	before := len(c.found)
@@ -202,7 +202,7 @@ func (c *check) variables(all []corev1.EnvVar) {
 		if wrong := contradiction.Variable(c.rendered.Cluster, "the variable "+variable.Name, variable.Name, value); wrong != nil {
 			c.refuse("has another cluster: %v", wrong)
 		}
-		if why := c.unlike(variable); why != "" {
+		if why := c.cannotBeSet(variable); why != "" {
 			c.unless(at, "has the variable "+variable.Name+", which "+why)
 		}
 		if c.rendered.InGit && !c.allowance.allows(at) {
@@ -227,9 +227,9 @@ func (c *check) terminates(variable corev1.EnvVar, at string) {
 // ownNamespace is the only field of the pod that the charts use in a variable.
 const ownNamespace = "metadata.namespace"
 
-// unlike returns why neither a released chart nor an open value can set a variable this way; empty if one could. A
+// cannotBeSet returns why neither a released chart nor an open value can set a variable this way; empty if one could. A
 // variable of a release that this plumbline does not know may have a plain value, but not in a chart in Git.
-func (c *check) unlike(variable corev1.EnvVar) string {
+func (c *check) cannotBeSet(variable corev1.EnvVar) string {
 	wants, released := c.charts.variableShape(variable.Name)
 	from := variable.ValueFrom
 	switch {
@@ -426,7 +426,7 @@ func CELPatterns() string {
 	return "{" + strings.Join(entries, ",\n        ") + "}"
 }
 
-// variableExpression is unlike in CEL, for the variable e. The policy's variable patterns is CELPatterns.
+// variableExpression is cannotBeSet in CEL, for the variable e. The policy's variable patterns is CELPatterns.
 func variableExpression(e string) string {
 	value := e + ".?value.orValue('')"
 	leads := fmt.Sprintf("%s.exists(p, %[2]s.name.upperAscii().startsWith(p)) || %[2]s.name.upperAscii().endsWith('_PROXY')", celList(leading), e)

@@ -62,7 +62,7 @@ func (s *Store) Verify(ctx context.Context, ref Ref, charts *Charts, access Acce
 		if !anyOf(found, manifest, by) {
 			return &UnsignedError{Ref: ref, Chart: chart, Secret: by.Secret, Digest: manifest.String(), Found: len(found)}
 		}
-		if err := s.blobs.keep(manifest, found); err != nil {
+		if err := s.blobs.writeSignatures(manifest, found); err != nil {
 			return err
 		}
 	}
@@ -86,7 +86,7 @@ func (b blobs) signatures(manifest digest.Digest) []signature {
 	return known
 }
 
-func (b blobs) keep(manifest digest.Digest, found []signature) error {
+func (b blobs) writeSignatures(manifest digest.Digest, found []signature) error {
 	raw, err := json.Marshal(found)
 	if err != nil {
 		return fmt.Errorf("encode the signatures of %s: %w", manifest, err)

@@ -57,8 +57,8 @@ type Client struct {
 	ssm    *ssm.Client
 	iam    *iam.Client
 	// resolver resolves selectors.
-	resolver  *resolve.Resolver
-	sightings sightings
+	resolver     *resolve.Resolver
+	knownRunning knownRunning
 }
 
 // New returns a Client. It makes no request: credentials are fetched with the first query.

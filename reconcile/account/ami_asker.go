@@ -75,18 +75,18 @@ func (a *AMIAsker) See(ctx context.Context, l AMILook, found *finding.Findings) 
 			found.WakeBy(answer.due)
 		case several:
 		case a.asking:
-			found.WakeBy(l.Now.Add(soon))
+			found.WakeBy(l.Now.Add(checkResultAfter))
 		case l.Now.Before(a.next):
 			found.WakeBy(a.next)
 		case len(due) == amisAtOnce:
-			found.WakeBy(l.Now.Add(again))
+			found.WakeBy(l.Now.Add(retryBusyAfter))
 		default:
 			due[answer] = *q
 		}
 	}
 	if a.known = known; len(due) > 0 {
-		a.asking, a.next = true, l.Now.Add(again)
-		found.WakeBy(l.Now.Add(soon))
+		a.asking, a.next = true, l.Now.Add(retryBusyAfter)
+		found.WakeBy(l.Now.Add(checkResultAfter))
 		go a.ask(context.WithoutCancel(ctx), l, due)
 	}
 	return why
@@ -107,7 +107,7 @@ func (a *AMIAsker) ask(ctx context.Context, l AMILook, due map[*amiAnswer]plan.Q
 		if amis := said[q.Ref].AMIs; amis.Unavailable == "" || amis.Empty {
 			answer.unpublished, answer.due = amis.Empty, l.Now.Add(amiEvery)
 		} else {
-			answer.due = l.Now.Add(again)
+			answer.due = l.Now.Add(retryBusyAfter)
 		}
 	}
 }

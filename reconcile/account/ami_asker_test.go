@@ -89,18 +89,18 @@ func TestAnAppliedAliasWithoutAMI(t *testing.T) {
 			}
 		}
 		step("Karpenter may resolve it", 0, "", resolves, 0)
-		step("AWS does not answer", resolves, "", soon, 1)
-		step("it is unknown", soon, "", again-soon, 1)
+		step("AWS does not answer", resolves, "", checkResultAfter, 1)
+		step("it is unknown", checkResultAfter, "", retryBusyAfter-checkResultAfter, 1)
 		aws.away = false
-		step("AWS is queried again", again-soon, "", soon, 2)
-		step("AWS publishes none", soon, words, amiEvery-soon, 2)
-		step("that is valid", amiEvery/2, words, amiEvery/2-soon, 2)
+		step("AWS is queried again", retryBusyAfter-checkResultAfter, "", checkResultAfter, 2)
+		step("AWS publishes none", checkResultAfter, words, amiEvery-checkResultAfter, 2)
+		step("that is valid", amiEvery/2, words, amiEvery/2-checkResultAfter, 2)
 		aws.away = true
-		step("AWS does not answer again", amiEvery/2-soon, words, soon, 3)
-		step("the last answer stands", soon, words, again-soon, 3)
+		step("AWS does not answer again", amiEvery/2-checkResultAfter, words, checkResultAfter, 3)
+		step("the last answer stands", checkResultAfter, words, retryBusyAfter-checkResultAfter, 3)
 		aws.away, aws.withdrawn = false, nil
-		step("AWS publishes it", again-soon, words, soon, 4)
-		step("it is over", soon, "", amiEvery-soon, 4)
+		step("AWS publishes it", retryBusyAfter-checkResultAfter, words, checkResultAfter, 4)
+		step("it is over", checkResultAfter, "", amiEvery-checkResultAfter, 4)
 	})
 }
 
@@ -155,16 +155,16 @@ func TestFewQueriesAboutAMIs(t *testing.T) {
 		}
 		aws.see(t, asker, classes...)
 		<-time.After(resolves)
-		if _, wake := aws.see(t, asker, classes...); len(aws.asked) != 1 || len(aws.asked[0]) != amisAtOnce || wake != soon {
+		if _, wake := aws.see(t, asker, classes...); len(aws.asked) != 1 || len(aws.asked[0]) != amisAtOnce || wake != checkResultAfter {
 			t.Errorf("asked for %v, next in %s", aws.asked, wake)
 		}
-		<-time.After(soon)
-		if _, wake := aws.see(t, asker, classes...); len(aws.asked) != 1 || wake != again-soon {
+		<-time.After(checkResultAfter)
+		if _, wake := aws.see(t, asker, classes...); len(aws.asked) != 1 || wake != retryBusyAfter-checkResultAfter {
 			t.Errorf("asked for %v, next in %s", aws.asked, wake)
 		}
-		<-time.After(again - soon)
+		<-time.After(retryBusyAfter - checkResultAfter)
 		aws.see(t, asker, classes...)
-		<-time.After(soon)
+		<-time.After(checkResultAfter)
 		why, _ := aws.see(t, asker, classes...)
 		all := slices.Concat(aws.asked...)
 		slices.Sort(all)

@@ -27,15 +27,16 @@ import (
 )
 
 const (
-	// patience is the maximum duration of a comparison, and soon is when a reconcile checks for its result.
-	patience, soon = 30 * time.Second, 2 * time.Second
-	// again is when a query is repeated for which AWS was too busy.
-	again = time.Minute
-	// settles is how long EC2 and Karpenter have to learn about each other's changes, unless comparisons are more
+	// compareTimeout is the maximum duration of a comparison, and checkResultAfter is when a reconcile checks for its
+	// result.
+	compareTimeout, checkResultAfter = 30 * time.Second, 2 * time.Second
+	// retryBusyAfter is when a query is repeated for which AWS was too busy.
+	retryBusyAfter = time.Minute
+	// settlePeriod is how long EC2 and Karpenter have to learn about each other's changes, unless comparisons are more
 	// frequent.
-	settles = time.Minute
-	// busyFor is how long AWS may be too busy before that is reported.
-	busyFor = 30 * time.Minute
+	settlePeriod = time.Minute
+	// reportBusyAfter is how long AWS may be too busy before that is reported.
+	reportBusyAfter = 30 * time.Minute
 	// maxMessage is the maximum length in bytes of the message about one instance.
 	maxMessage = 512
 )
@@ -91,10 +92,10 @@ type InstanceAsker struct {
 	left []removal.LeftInstance
 	// removals is the number of recorded removals in the last reconcile.
 	removals int
-	// seen are the resources that were left in the last result. had is what the cluster has contained since the daemon
+	// seen are the resources that were left in the last result. history is what the cluster has contained since the daemon
 	// started.
-	seen seen
-	had  had
+	seen    seen
+	history clusterHistory
 }
 
 // See returns the last result; nil if there is none yet. When the next comparison is due, a goroutine queries AWS, and
@@ -109,30 +110,30 @@ func (a *InstanceAsker) See(ctx context.Context, l InstanceLook, found *finding.
 		return withFailure(cmp.Or(a.known, l.Before, &v1alpha1.InstanceDrift{}), "AWS is not queried: "+l.Unverified)
 	}
 	if a.cluster != l.Cluster && !a.asking {
-		a.cluster, a.known, a.due, a.answered, a.seen, a.left, a.had = l.Cluster, nil, time.Time{}, time.Time{}, nil, nil, had{}
+		a.cluster, a.known, a.due, a.answered, a.seen, a.left, a.history = l.Cluster, nil, time.Time{}, time.Time{}, nil, nil, clusterHistory{}
 	}
 	if a.seen == nil {
 		a.seen = reported(l.Before)
 	}
-	a.had.note(l.Live)
+	a.history.note(l.Live)
 	if l.Removals < a.removals {
 		a.due = l.Now
 	}
 	a.removals = l.Removals
-	if soonest := a.asked.Add(min(again, l.Every)); l.Urgent && a.due.After(soonest) {
+	if soonest := a.asked.Add(min(retryBusyAfter, l.Every)); l.Urgent && a.due.After(soonest) {
 		a.due = soonest
 	}
 	if !a.asking && !l.Now.Before(a.due) {
 		a.asking, a.asked, a.due = true, l.Now, l.Now.Add(l.Every)
 		a.answered = cmp.Or(a.answered, l.Now)
 		q := l.question()
-		q.before, q.leftBefore, q.now, q.had = a.seen, a.left, l.Now, a.had.clone()
+		q.before, q.leftBefore, q.now, q.history = a.seen, a.left, l.Now, a.history.clone()
 		q.last = *cmp.Or(a.known, l.Before, &v1alpha1.InstanceDrift{})
-		q.quiet = a.known != nil && a.known.Failure == "" && l.Now.Sub(a.answered) < busyFor
-		go a.ask(context.WithoutCancel(ctx), q, l.Now.Add(min(again, l.Every)))
+		q.quiet = a.known != nil && a.known.Failure == "" && l.Now.Sub(a.answered) < reportBusyAfter
+		go a.ask(context.WithoutCancel(ctx), q, l.Now.Add(min(retryBusyAfter, l.Every)))
 	}
 	if a.asking {
-		found.WakeBy(l.Now.Add(soon))
+		found.WakeBy(l.Now.Add(checkResultAfter))
 	} else {
 		found.WakeBy(a.due)
 	}
@@ -150,7 +151,7 @@ func withFailure(last *v1alpha1.InstanceDrift, why string) *v1alpha1.InstanceDri
 // ask compares, and keeps the answer. If there is none, the last answer stands, with the failure. If AWS was only too busy, it is
 // asked again sooner, and the failure is added after a while.
 func (a *InstanceAsker) ask(ctx context.Context, q *question, sooner time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
 	defer cancel()
 	found, err := q.compare(ctx)
 	a.mu.Lock()
@@ -159,14 +160,14 @@ func (a *InstanceAsker) ask(ctx context.Context, q *question, sooner time.Time) 
 	switch {
 	case errors.As(err, new(*resolve.BusyError)), errors.As(err, new(*cloud.PartialError)):
 		a.due = sooner
-		if q.now.Sub(a.answered) >= busyFor {
+		if q.now.Sub(a.answered) >= reportBusyAfter {
 			a.known = withFailure(&q.last, fmt.Sprintf("no complete answer since %s: %v", a.answered.UTC().Format(time.RFC3339), err))
 		}
 	case err != nil:
 		a.known = withFailure(&q.last, err.Error())
 	default:
 		others := false
-		if !q.behindUnasked {
+		if !q.leftBehindUnasked {
 			found.Left, others = a.seen.confirm(found.Left, q.unlisted)
 		}
 		// What differs is compared again sooner: it is reported for as long as it is so, and no longer.
@@ -207,14 +208,14 @@ type question struct {
 	last     v1alpha1.InstanceDrift
 	unlisted map[string]bool
 	// quiet reports whether last is young and complete enough to stand without a word while AWS is too busy, and busy whether AWS was.
-	// behindUnasked reports whether it was not asked what is left beside volumes.
-	quiet, busy, behindUnasked bool
+	// leftBehindUnasked reports whether it was not asked what is left beside volumes.
+	quiet, busy, leftBehindUnasked bool
 	// now is when the question was made. left are the Nodes and instances that are terminating and that no NodeClaim has,
 	// and leftBefore those of the last answer.
 	now              time.Time
 	left, leftBefore []removal.LeftInstance
-	// had is what the cluster is known to have contained.
-	had had
+	// history is what the cluster is known to have contained.
+	history clusterHistory
 }
 
 // question returns the comparison to make now. The live objects are read before AWS is queried, so an instance that
@@ -222,7 +223,7 @@ type question struct {
 func (l *InstanceLook) question() *question {
 	q := &question{
 		cloud: l.Cloud, cluster: l.Reader, query: cloud.Query{Cluster: l.Cluster, AllPools: true}, classes: map[string]*plan.Object{}, rolling: l.Rolling,
-		fleet: Fleet{Cluster: l.Cluster, Claims: l.Live.NodeClaims, Pools: map[string]bool{}, UIDs: map[types.UID]string{}, Others: map[string]bool{}, Classes: map[string]Class{}, Settled: l.Now.Add(-min(settles, l.Every))},
+		fleet: Fleet{Cluster: l.Cluster, Claims: l.Live.NodeClaims, Pools: map[string]bool{}, UIDs: map[types.UID]string{}, Others: map[string]bool{}, Classes: map[string]Class{}, Settled: l.Now.Add(-min(settlePeriod, l.Every))},
 	}
 	for i := range l.Set.Objects {
 		ref := l.Set.Objects[i].Ref
@@ -284,7 +285,7 @@ func (q *question) compare(ctx context.Context) (*v1alpha1.InstanceDrift, error)
 	if q.fleet.Shown, err = aws.Fleet(ctx, q.query); err != nil {
 		return nil, err
 	}
-	q.fleet.Had = q.had.instances
+	q.fleet.Had = q.history.instances
 	found := q.fleet.Differences()
 	orphans := orphaned(found)
 	q.left = q.shuttingDown()
@@ -297,7 +298,7 @@ func (q *question) compare(ctx context.Context) (*v1alpha1.InstanceDrift, error)
 		found[i].Message = finding.Bounded(found[i].Message, maxMessage)
 	}
 	failure := finding.Bounded(strings.Join(unasked, "; "), maxMessage)
-	return &v1alpha1.InstanceDrift{Failure: failure, Count: int32(len(found)), Instances: found, Orphaned: orphans, Volumes: q.volumes(ctx, aws), Left: q.behind(ctx, aws)}, nil
+	return &v1alpha1.InstanceDrift{Failure: failure, Count: int32(len(found)), Instances: found, Orphaned: orphans, Volumes: q.volumes(ctx, aws), Left: q.findLeftBehind(ctx, aws)}, nil
 }
 
 // unanswered returns why AWS has not answered; empty while the last answer stands for that of a busy AWS.
@@ -348,23 +349,23 @@ func (q *question) shuttingDown() (left []removal.LeftInstance) {
 	return left
 }
 
-// mostHad is how many instances are remembered. If there are more, only those of live NodeClaims are kept.
-const mostHad = 10_000
+// maxKnownInstances is how many instances are remembered. If there are more, only those of live NodeClaims are kept.
+const maxKnownInstances = 10_000
 
-// had is what this cluster has contained since the daemon started. It proves that a resource in AWS belongs to this
-// cluster. Tags do not: another cluster of the same name, or an earlier one, sets the same tags. If it is lost,
+// clusterHistory is what this cluster has contained since the daemon started. It proves that a resource in AWS belongs
+// to this cluster. Tags do not: another cluster of the same name, or an earlier one, sets the same tags. If it is lost,
 // messages contain no commands.
-type had struct {
+type clusterHistory struct {
 	// instances are the IDs of NodeClaims' instances; classes and uids are the names and UIDs of EC2NodeClasses.
 	instances, classes, uids map[string]bool
 }
 
 // note adds the live objects.
-func (h *had) note(live plan.Live) {
+func (h *clusterHistory) note(live plan.Live) {
 	if h.classes == nil {
 		h.classes, h.uids = map[string]bool{}, map[string]bool{}
 	}
-	if h.instances == nil || len(h.instances) > mostHad {
+	if h.instances == nil || len(h.instances) > maxKnownInstances {
 		h.instances = map[string]bool{}
 	}
 	for i := range live.NodeClaims {
@@ -380,13 +381,13 @@ func (h *had) note(live plan.Live) {
 }
 
 // clone returns a copy for a goroutine that runs concurrently with the reconciles.
-func (h *had) clone() had {
-	return had{instances: maps.Clone(h.instances), classes: maps.Clone(h.classes), uids: maps.Clone(h.uids)}
+func (h *clusterHistory) clone() clusterHistory {
+	return clusterHistory{instances: maps.Clone(h.instances), classes: maps.Clone(h.classes), uids: maps.Clone(h.uids)}
 }
 
-// made reports whether this cluster created a leftover. A launch template only has the name of its EC2NodeClass, which
-// another cluster may use, too.
-func (h *had) made(f leftover.Found) bool {
+// created reports whether this cluster created a leftover. A launch template only has the name of its EC2NodeClass,
+// which another cluster may use, too.
+func (h *clusterHistory) created(f leftover.Found) bool {
 	switch f.Kind {
 	case cloud.KindNetworkInterface:
 		return h.instances[leftover.InstanceOf(f.Resource)]

@@ -119,7 +119,7 @@ func TestNoPassWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ec2, asker := &instancesAWS{after: 5 * time.Second}, &InstanceAsker{}
 		began := time.Now()
-		if drift, wake := ec2.pass(t, asker, as); drift != nil || wake != soon || !time.Now().Equal(began) {
+		if drift, wake := ec2.pass(t, asker, as); drift != nil || wake != checkResultAfter || !time.Now().Equal(began) {
 			t.Errorf("first: %v, next in %s, after %s", drift, wake, time.Since(began))
 		}
 		<-time.After(10 * time.Second)
@@ -167,7 +167,7 @@ func TestABusyAWS(t *testing.T) {
 			<-time.After(10 * time.Minute)
 			ec2.pass(t, asker, as)
 			synctest.Wait()
-			if drift, wake := ec2.pass(t, asker, as); drift.Count != 1 || wake != again {
+			if drift, wake := ec2.pass(t, asker, as); drift.Count != 1 || wake != retryBusyAfter {
 				t.Errorf("%T: %v, next in %s", err, drift, wake)
 			}
 		}
@@ -468,7 +468,7 @@ func TestTheFirstComparisonIsAtTheStart(t *testing.T) {
 		ec2, asker := &instancesAWS{none: true, cluster: clusterOf(t, node)}, &InstanceAsker{}
 		_, wake := ec2.pass(t, asker, func(l *InstanceLook) { l.Before = &v1alpha1.InstanceDrift{} }) // the status contains an earlier one
 		synctest.Wait()
-		if left := asker.Left(); wake != soon || len(left) != 1 || left[0].Name != "leaving" {
+		if left := asker.Left(); wake != checkResultAfter || len(left) != 1 || left[0].Name != "leaving" {
 			t.Errorf("next in %s, terminating %+v", wake, left)
 		}
 	})

@@ -87,7 +87,7 @@ type Clients struct {
 	Refusals *Refusals
 	// Launches tracks the pools whose launches fail, by their NodeClaims; Ends is notified of deleted NodeClaims.
 	Launches *Launches
-	Ends     Ends
+	Ends     ClaimEvents
 }
 
 // View returns the cluster as one reconcile sees it.

@@ -115,7 +115,7 @@ func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
 		Labels:      labelsOf(claim),
 		Hashes:      hashesOf(claim),
 		Created:     claim.CreationTimestamp.Time,
-		Launch:      took(claim, karpv1.ConditionTypeInitialized),
+		Launch:      conditionAfter(claim, karpv1.ConditionTypeInitialized),
 		Initialized: claim.Status.NodeName != "" && !uninitialized(claim),
 	}
 	n.Drifted = n.DriftReason != ""

@@ -160,7 +160,7 @@ func (s success) and(claim *karpv1.NodeClaim, condition string) success {
 	if s.created.Before(&created) {
 		s.created = created
 	}
-	if at := metav1.NewTime(created.Add(took(claim, condition))); s.at.Before(&at) {
+	if at := metav1.NewTime(created.Add(conditionAfter(claim, condition))); s.at.Before(&at) {
 		s.at = at
 	}
 	return s
@@ -220,8 +220,8 @@ func (l *Launches) Failed(pool string) (f FailedLaunch, failed bool) {
 	return f, failed
 }
 
-// Ask records that the event of a launch is being looked up.
-func (l *Launches) Ask(pool string, of FailedLaunch, at time.Time) {
+// NoteLookup records that the event of a launch is being looked up.
+func (l *Launches) NoteLookup(pool string, of FailedLaunch, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now, known := l.failed[pool]; known && now.NodeClaim == of.NodeClaim {
@@ -322,9 +322,9 @@ func (l *Launches) SeeEvent(e *corev1.Event) (news bool) {
 	return !known || before.Words != now.Words
 }
 
-// Under drops the message of an event about a pool if its definitions have changed since. definitions are the pool's
-// current ones; equal texts mean equal definitions.
-func (l *Launches) Under(pool, definitions string) {
+// DropOutdated drops the message of an event about a pool if its definitions have changed since. definitions are the
+// pool's current ones; equal texts mean equal definitions.
+func (l *Launches) DropOutdated(pool, definitions string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, known := l.failed[pool]

@@ -295,7 +295,7 @@ func TestDenied(t *testing.T) {
 		t.Error("nobody has looked")
 	}
 	cluster, asker, now := newCluster(t), &deletion.Asker{WithoutGuard: true}, time.Unix(1_000_000, 0)
-	asker.DeniedLately(t.Context(), cluster, []string{blue}, now)
+	asker.DeniedRecently(t.Context(), cluster, []string{blue}, now)
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{}
 	if err := cluster.Get(t.Context(), client.ObjectKey{Name: deletion.FinalizerPolicy}, binding); err != nil {
 		t.Fatal(err)
@@ -303,10 +303,10 @@ func TestDenied(t *testing.T) {
 	if err := cluster.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
-	if d := asker.DeniedLately(t.Context(), cluster, []string{blue}, now.Add(time.Second)); len(d.Accounts) != 1 {
+	if d := asker.DeniedRecently(t.Context(), cluster, []string{blue}, now.Add(time.Second)); len(d.Accounts) != 1 {
 		t.Errorf("it was read again after a second: %+v", d)
 	}
-	if d := asker.DeniedLately(t.Context(), cluster, []string{blue}, now.Add(time.Minute)); len(d.Accounts) != 0 {
+	if d := asker.DeniedRecently(t.Context(), cluster, []string{blue}, now.Add(time.Minute)); len(d.Accounts) != 0 {
 		t.Errorf("it was not read again after a minute: %+v", d)
 	}
 }

@@ -164,11 +164,11 @@ func (a *Asker) Look(ctx context.Context, reader client.Reader, s Setup, now tim
 	switch {
 	case err == nil:
 	case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
-		answer = Answer{Looked: true, Unread: unread(err)}
+		answer = Answer{Looked: true, Unread: readFailure(err)}
 	case last.answer.Known:
 		answer = last.answer
 	default:
-		answer = Answer{Looked: true, Unread: unread(err)}
+		answer = Answer{Looked: true, Unread: readFailure(err)}
 	}
 	if a.known == nil {
 		a.known = map[Setup]asked{}
@@ -177,7 +177,7 @@ func (a *Asker) Look(ctx context.Context, reader client.Reader, s Setup, now tim
 	return answer
 }
 
-func unread(err error) string {
+func readFailure(err error) string {
 	if meta.IsNoMatchError(err) {
 		return "it has no ValidatingAdmissionPolicies, which are of Kubernetes 1.30"
 	}

@@ -23,10 +23,10 @@ type ordered struct {
 	answeredUnknown bool
 }
 
-// withhold returns why it is in doubt that what HEAD does not contain was removed from Git; nil if it is not in doubt.
+// doubtOf returns why it is in doubt that what HEAD does not contain was removed from Git; nil if it is not in doubt.
 // It is in doubt if nothing is known to have been applied, or if HEAD is, or may be, older than what was applied, even
 // partly. known is the previous doubt.
-func withhold(known *v1alpha1.Withheld, head, applied string, order func(commit string) source.Order) *v1alpha1.Withheld {
+func doubtOf(known *v1alpha1.Withheld, head, applied string, order func(commit string) source.Order) *v1alpha1.Withheld {
 	if applied == "" || known != nil && known.Reason == v1alpha1.ReasonStatusLost {
 		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonStatusLost, Revision: head}
 	}
@@ -69,7 +69,7 @@ func (s *PlanStep) Doubt() *v1alpha1.Withheld {
 		// Its signed date is older.
 		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonOlderRevision, Revision: s.Snapshot.Revision, From: last.Newer.Revision}
 	}
-	return s.withhold(s.Order)
+	return s.findDoubt(s.Order)
 }
 
 // inStatus returns the doubt that the status has about the same commit.
@@ -80,13 +80,13 @@ func (s *PlanStep) inStatus() *v1alpha1.Withheld {
 	return nil
 }
 
-// withhold uses the status and the record of what was applied, which is not restored together with the status: the
+// findDoubt uses the status and the record of what was applied, which is not restored together with the status: the
 // newer of the two revisions counts. If that record is lost, it is unknown which of HEAD's ancestors were applied.
-func (s *PlanStep) withhold(order func(commit string) source.Order) *v1alpha1.Withheld {
+func (s *PlanStep) findDoubt(order func(commit string) source.Order) *v1alpha1.Withheld {
 	head, applied := s.Snapshot.Revision, s.Before.NewestAppliedRevision()
-	doubt := withhold(s.Before.Withheld, head, applied, order)
+	doubt := doubtOf(s.Before.Withheld, head, applied, order)
 	if doubt == nil && s.Recorded != "" && render.CommitOf(s.Recorded) != render.CommitOf(applied) {
-		doubt = withhold(&v1alpha1.Withheld{From: s.Recorded}, head, applied, order)
+		doubt = doubtOf(&v1alpha1.Withheld{From: s.Recorded}, head, applied, order)
 	}
 	if doubt == nil && s.RecordLost {
 		doubt = &v1alpha1.Withheld{Reason: v1alpha1.ReasonStatusLost, Revision: head}
@@ -123,7 +123,7 @@ func (s *PlanStep) askForOrder(ctx context.Context, planned Planned) (doubt *v1a
 		s.WakeBy(s.Now.Add(s.Retry))
 		return nil, false
 	}
-	return s.withhold(func(commit string) source.Order {
+	return s.findDoubt(func(commit string) source.Order {
 		if commit == other {
 			return order
 		}
@@ -131,8 +131,9 @@ func (s *PlanStep) askForOrder(ctx context.Context, planned Planned) (doubt *v1a
 	}), true
 }
 
-// unasked reports whether the order of HEAD and of what was applied is unknown, and the Git host has not answered yet.
-func (s *PlanStep) unasked(doubt *v1alpha1.Withheld) bool {
+// orderPending reports whether the order of HEAD and of what was applied is unknown, and the Git host has not answered
+// yet.
+func (s *PlanStep) orderPending(doubt *v1alpha1.Withheld) bool {
 	if s.reviews() || !is(doubt, v1alpha1.ReasonHistoryUnknown) {
 		return false
 	}

@@ -54,7 +54,7 @@ func TestWithhold(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := withhold(c.known, c.head, c.applied, func(commit string) source.Order { return c.orders[commit] })
+			got := doubtOf(c.known, c.head, c.applied, func(commit string) source.Order { return c.orders[commit] })
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -177,7 +177,7 @@ func TestAStatusWithoutARevision(t *testing.T) {
 		if !plan.PolicyOf(sync, nil, &render.Set{Revision: "main@sha1:a"}).StatusLost {
 			t.Fatal("the policy takes it for known")
 		}
-		got := withhold(status.Withheld, "main@sha1:a", status.LastAppliedRevision, func(string) source.Order { return source.OrderNewer })
+		got := doubtOf(status.Withheld, "main@sha1:a", status.LastAppliedRevision, func(string) source.Order { return source.OrderNewer })
 		if got == nil || got.Reason != v1alpha1.ReasonStatusLost || strings.TrimSpace(got.Revision) == "" {
 			t.Fatalf("in doubt: %+v", got)
 		}

@@ -46,12 +46,15 @@ func (s *PlanStep) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
 	return other
 }
 
-// onlyAsked reports whether no reconcile of another NodeSync renders it: it only lists what it has in Git on request.
-func (s *PlanStep) onlyAsked(sync *v1alpha1.NodeSync) bool { return sync.Rests() || !s.Takes(sync) }
+// onlyListsOnRequest reports whether no reconcile of another NodeSync renders it: it only lists what it has in Git on
+// request.
+func (s *PlanStep) onlyListsOnRequest(sync *v1alpha1.NodeSync) bool {
+	return sync.Rests() || !s.Takes(sync)
+}
 
 // failureOf returns why another NodeSync fails; empty if it does not.
 func (s *PlanStep) failureOf(sync *v1alpha1.NodeSync, known latest) string {
-	if s.onlyAsked(sync) {
+	if s.onlyListsOnRequest(sync) {
 		return known.failure
 	}
 	if ready := conditions.Get(sync, meta.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse {
@@ -89,15 +92,16 @@ func (s *PlanStep) isUpToDate(sync *v1alpha1.NodeSync, known latest) bool {
 // between the two, even from one repository to another. If it has rendered the same commit, it is up to date, unless we
 // are being deleted and no longer look for a newer one.
 func (s *PlanStep) newerThan(other latest) bool {
-	if !s.newsAt().After(other.at) {
+	if !s.lastRemovalAt().After(other.at) {
 		return false
 	}
 	ours := s.Snapshot
 	return !s.Sync.DeletionTimestamp.IsZero() || ours == nil || other.commit == "" || ours.Commit != other.commit
 }
 
-// newsAt returns when entries may last have been removed from this NodeSync: with its commit, or with its deletion.
-func (s *PlanStep) newsAt() time.Time {
+// lastRemovalAt returns when entries may last have been removed from this NodeSync: with its commit, or with its
+// deletion.
+func (s *PlanStep) lastRemovalAt() time.Time {
 	at := &s.Memory.commitAt
 	if !s.Sync.DeletionTimestamp.IsZero() {
 		if at = &s.Memory.deletedAt; at.IsZero() {
@@ -155,8 +159,8 @@ func (s *PlanStep) waitSince(uid types.UID, since time.Time) {
 // askOther makes another NodeSync that is behind fetch. A suspended one lists its entries on request, once in its
 // interval while something waits, because it has no reconciles of its own.
 func (s *PlanStep) askOther(other *v1alpha1.NodeSync, known latest) {
-	name, heard, notBefore := client.ObjectKeyFromObject(other), s.isUpToDate(other, known), s.newsAt()
-	if !s.onlyAsked(other) {
+	name, heard, notBefore := client.ObjectKeyFromObject(other), s.isUpToDate(other, known), s.lastRemovalAt()
+	if !s.onlyListsOnRequest(other) {
 		if !heard {
 			s.Fetch(name, notBefore)
 		}

@@ -313,7 +313,7 @@ func (s *PlanStep) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v
 		policy.OtherSyncs = s.otherSyncs(all)
 	}
 	policy.StatusLost = policy.StatusLost || s.RecordLost || is(doubt, v1alpha1.ReasonStatusLost)
-	policy.Unasked = s.unasked(doubt)
+	policy.Unasked = s.orderPending(doubt)
 	policy.SetBack, policy.HistoryUnknown = is(doubt, v1alpha1.ReasonOlderRevision), is(doubt, v1alpha1.ReasonHistoryUnknown)
 	policy.StatusOlder = s.statusIsOlder(doubt)
 	var again time.Time
@@ -362,13 +362,13 @@ func (s *PlanStep) weighApprovals(ctx context.Context, planned *Planned) error {
 		return fmt.Errorf("read the Approvals: %w", err)
 	}
 	of := approval.Of(s.Sync, all.Items)
-	naming := approval.Naming(was.held, of, was.used, s.Now)
+	naming := approval.MayCount(was.held, of, was.used, s.Now)
 	if len(naming) > 0 {
 		proof, err := s.prove(ctx)
 		if err != nil {
 			return err
 		}
-		if approval.Weigh(was.held, naming, proof, s.Sync.Spec.Guard.TrustedSessions) {
+		if approval.Count(was.held, naming, proof, s.Sync.Spec.Guard.TrustedSessions) {
 			was.used = approval.Used(was.used, of, naming)
 			s.approved(was)
 			return nil

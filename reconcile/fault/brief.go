@@ -128,7 +128,7 @@ func briefOf(err error) (Brief, bool) {
 }
 
 func briefOfSeveral(errs []error) Brief {
-	worst := gravest(errs)
+	worst := mostSevere(errs)
 	if worst == nil {
 		return Brief{}
 	}

@@ -111,7 +111,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-h.Elected:
 	default:
-		h.answer(w)(h.writer.notice(http.StatusServiceUnavailable, h.elsewhere()))
+		h.answer(w)(h.writer.notice(http.StatusServiceUnavailable, h.leaderNotice()))
 		return
 	}
 	found, err := h.cache.get(r.Context(), queryOf(r.PathValue("name"), r.URL.Query()))
@@ -130,8 +130,8 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// elsewhere says which replica serves the page.
-func (h *handler) elsewhere() notice {
+// leaderNotice says which replica serves the page.
+func (h *handler) leaderNotice() notice {
 	n := notice{Heading: "Another replica leads", Text: "This one has no view of the nodes, and does not know yet which one has."}
 	// The holder of the lease is the host name, which is that of its Pod, and a number.
 	if pod, _, _ := strings.Cut(h.Leader(), "_"); pod != "" {

@@ -125,7 +125,7 @@ func (r *Recorder) begin(ctx context.Context, heard bool, all map[types.UID]endi
 			if present[key] {
 				continue
 			}
-			line, err := lost(open.record, now).format(open.seq)
+			line, err := missedRecord(open.record, now).format(open.seq)
 			if err != nil {
 				return err
 			}
@@ -136,8 +136,8 @@ func (r *Recorder) begin(ctx context.Context, heard bool, all map[types.UID]endi
 	return nil
 }
 
-// lost returns the Record of a NodeClaim that was terminating, and was deleted while there was no leader.
-func lost(record Record, now metav1.Time) Record {
+// missedRecord returns the Record of a NodeClaim that was terminating, and was deleted while there was no leader.
+func missedRecord(record Record, now metav1.Time) Record {
 	record.Gone, record.Late = now, true
 	if record.Cause == ByHand {
 		record.Cause, record.Detail, record.ByRevision = Unknown, "its termination was not observed", false
@@ -211,14 +211,14 @@ type ring struct {
 	segments, slots int
 }
 
-// usual keeps the latest 2,000 of a NodeSync, in ten ConfigMaps of at most 60 kB.
-var usual = ring{segments: 10, slots: 200}
+// defaultRing keeps the latest 2,000 of a NodeSync, in ten ConfigMaps of at most 60 kB.
+var defaultRing = ring{segments: 10, slots: 200}
 
-// most returns how many Records it keeps.
-func (r ring) most() int { return r.segments * r.slots }
+// capacity returns how many Records it keeps.
+func (r ring) capacity() int { return r.segments * r.slots }
 
 // segmentOf returns the segment of a number.
-func (r ring) segmentOf(seq int) int { return seq % r.most() / r.slots }
+func (r ring) segmentOf(seq int) int { return seq % r.capacity() / r.slots }
 
 // segment contains the lines of one segment, by number.
 type segment map[int]string
@@ -226,7 +226,7 @@ type segment map[int]string
 // put stores a line in its slot, unless the slot contains a newer one.
 func (s segment) put(r ring, seq int, line string) {
 	for other := range s {
-		if other != seq && other%r.most() == seq%r.most() {
+		if other != seq && other%r.capacity() == seq%r.capacity() {
 			if other > seq {
 				return
 			}

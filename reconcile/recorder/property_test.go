@@ -130,7 +130,7 @@ func (l *life) restart() {
 }
 
 func (l *life) checkSize(t *rapid.T) {
-	if got := len(l.log().Records); got > l.ring.most() {
+	if got := len(l.log().Records); got > l.ring.capacity() {
 		t.Fatalf("%d records", got)
 	}
 }
@@ -152,7 +152,7 @@ func (l *life) check(t *rapid.T) {
 		switch {
 		case at >= 0 && log.Records[at].Gone.IsZero():
 			t.Fatalf("%s is still said to be ending", name)
-		case at >= 0, newer >= l.ring.most():
+		case at >= 0, newer >= l.ring.capacity():
 		case !slices.ContainsFunc(log.Gaps, func(g Gap) bool { return !e.gone.Before(g.From.Time) && !e.gone.After(g.To.Time) }):
 			t.Fatalf("%s, gone at %s, is not recorded, and no gap has it: %v", name, e.gone, log.Gaps)
 		}

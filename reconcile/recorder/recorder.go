@@ -70,7 +70,7 @@ type Options struct {
 // New returns an empty Recorder.
 func New(o Options) *Recorder {
 	return &Recorder{
-		Options: o, ring: usual, woken: make(chan struct{}, 1),
+		Options: o, ring: defaultRing, woken: make(chan struct{}, 1),
 		seen: map[types.UID]*ending{}, known: map[string]bool{},
 		logs: map[types.NamespacedName]*log{}, pools: map[string]pool{}, counts: rate.NewLimiter(countsRate, countsBurst),
 	}
@@ -314,8 +314,8 @@ func find(syncs []v1alpha1.NodeSync, of owner) *v1alpha1.NodeSync {
 	return nil
 }
 
-// look adds to the NodeClaims' own facts the state of other objects when their deletion starts.
-func (r *Recorder) look(ctx context.Context, all map[types.UID]ending) error {
+// enrich adds to the NodeClaims' own facts the state of other objects when their deletion starts.
+func (r *Recorder) enrich(ctx context.Context, all map[types.UID]ending) error {
 	for uid, e := range all {
 		p := r.pools[e.facts.Pool]
 		if p.sync != nil && e.facts.Removing == "" {
@@ -576,7 +576,7 @@ func (f Facts) asksEC2() bool {
 // mayAsk reports whether a response of EC2 would add something, and the Record is not overwritten by newer ones.
 func (r *Recorder) mayAsk(e ending) bool {
 	b := r.logs[e.of.NamespacedName]
-	return b != nil && (!e.numbered || e.seq >= b.next-r.ring.most()) && e.facts.asksEC2()
+	return b != nil && (!e.numbered || e.seq >= b.next-r.ring.capacity()) && e.facts.asksEC2()
 }
 
 // askEC2 queries those about which EC2 may know more, each from time to time. If there is no response, it assumes
@@ -589,7 +589,7 @@ func (r *Recorder) askEC2(ctx context.Context, all map[types.UID]ending, now tim
 		if sync == nil || sync.Status.Karpenter == nil || now.Before(e.askAt) || !r.mayAsk(e) {
 			continue
 		}
-		if region := sync.Status.Karpenter.Region; len(byRegion[region]) < r.ring.most() {
+		if region := sync.Status.Karpenter.Region; len(byRegion[region]) < r.ring.capacity() {
 			e.askAt = now.Add(asksAgain)
 			all[uid] = e
 			byRegion[region] = append(byRegion[region], uid)

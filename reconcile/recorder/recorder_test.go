@@ -225,18 +225,18 @@ func TestTheEndOfManyAtOnce(t *testing.T) {
 		must(t, w.after(batch))
 	}
 	must(t, w.after(asksAgain)) // after the last query to EC2
-	if got := w.writes.Load() - writes; int(got) > 2*usual.segments {
+	if got := w.writes.Load() - writes; int(got) > 2*defaultRing.segments {
 		t.Errorf("%d writes", got)
 	}
 	if w.counted != countsBurst {
 		t.Errorf("the pods of %d nodes are counted, want %d", w.counted, countsBurst)
 	}
 	records := w.log().Records
-	if len(records) != usual.most() || len(w.r.seen) != 0 {
+	if len(records) != defaultRing.capacity() || len(w.r.seen) != 0 {
 		t.Fatalf("%d records, %d kept in memory", len(records), len(w.r.seen))
 	}
 	for _, r := range records {
-		if r.NodeClaim < fmt.Sprintf("general-%05d", many-usual.most()) || r.Gone.IsZero() {
+		if r.NodeClaim < fmt.Sprintf("general-%05d", many-defaultRing.capacity()) || r.Gone.IsZero() {
 			t.Fatalf("%s is recorded, gone %s", r.NodeClaim, r.Gone)
 		}
 	}

@@ -28,7 +28,7 @@ func (r *Recorder) round(ctx context.Context, last bool) (wait time.Duration, er
 			return 0, err
 		}
 	}
-	if err := r.look(ctx, all); err != nil {
+	if err := r.enrich(ctx, all); err != nil {
 		return 0, err
 	}
 	if err := r.begin(ctx, heard, all); err != nil {
@@ -164,7 +164,7 @@ func (r *Recorder) number(all map[types.UID]ending) (map[types.NamespacedName]ma
 		if bodyOf(line) == e.body {
 			continue
 		}
-		if !e.numbered || e.seq < b.next-r.ring.most() {
+		if !e.numbered || e.seq < b.next-r.ring.capacity() {
 			e.seq, e.numbered = b.next, true
 			b.next++
 			if line, err = record.format(e.seq); err != nil {

@@ -213,7 +213,7 @@ func (d *drive) dropConflicts(err error) error {
 		return errors.Join(left...)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
-		d.wakeAt(d.Now.Add(soon))
+		d.wakeAt(d.Now.Add(conflictRetry))
 		return nil
 	}
 	return err

@@ -155,7 +155,7 @@ func (s *Step) settle(ctx context.Context) error {
 	if s.Memory.settled {
 		return nil
 	}
-	left, err := Settle(ctx, s.world(), Pass{Now: s.Now, Sync: s.Before, StallAfter: s.Sync.GetStallAfter()}, s.stays)
+	left, err := Settle(ctx, s.world(), Pass{Now: s.Now, Sync: s.Before, StallAfter: s.Sync.GetStallAfter()}, s.remainsInGit)
 	if err != nil {
 		return err
 	}
@@ -165,11 +165,11 @@ func (s *Step) settle(ctx context.Context) error {
 	return nil
 }
 
-// stays reports whether the object with a UID exists, is not terminating, and has an entry in Git.
-func (s *Step) stays(uid types.UID) bool {
+// remainsInGit reports whether the object with a UID exists, is not terminating, and has an entry in Git.
+func (s *Step) remainsInGit(uid types.UID) bool {
 	for ref, object := range s.Live.Objects {
 		if object.GetUID() == uid {
-			return s.wants(ref) && object.GetDeletionTimestamp() == nil
+			return s.inGit(ref) && object.GetDeletionTimestamp() == nil
 		}
 	}
 	return false
@@ -189,7 +189,7 @@ func (s *Step) heldRemovals() map[types.UID]Hold {
 	holds := map[types.UID]Hold{}
 	for _, c := range s.Plan.Removals {
 		if c.Held {
-			holds[c.UID] = Hold{Reason: c.Reason, Message: c.Message, Reasons: severalOf(c)}
+			holds[c.UID] = Hold{Reason: c.Reason, Message: c.Message, Reasons: holdReasons(c)}
 		}
 	}
 	return holds
@@ -236,9 +236,9 @@ func (l LeasedBudgets) Revoke(ctx context.Context, found *finding.Findings) {
 	}
 }
 
-// slow is how long a reconcile may take before the budgets are revoked: for example, while it waits for a Git host that
-// does not respond, it cannot see that a freeze has started.
-const slow = 15 * time.Second
+// revokeAfter is how long a reconcile may take before the budgets are revoked: for example, while it waits for a Git
+// host that does not respond, it cannot see that a freeze has started.
+const revokeAfter = 15 * time.Second
 
 // Unless revokes the budgets once the reconcile takes too long, unless ended is called first; ended waits for a
 // revocation in progress.
@@ -252,7 +252,7 @@ func (l LeasedBudgets) Unless(ctx context.Context) (ended func()) {
 		defer close(done)
 		select {
 		case <-ctx.Done():
-		case <-time.After(slow):
+		case <-time.After(revokeAfter):
 			_ = Revoke(ctx, l.world, l.sync, l.now) // the reconcile, or the next one, retries
 		}
 	}()

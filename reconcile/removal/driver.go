@@ -132,8 +132,8 @@ type Write struct {
 	Action     Action
 }
 
-// soon is how long to wait after a conflict with another client.
-const soon = time.Second
+// conflictRetry is how long to wait after a conflict with another client.
+const conflictRetry = time.Second
 
 // Drive takes each removal one step further: it observes, calls Next, answers the questions of Next, writes the record,
 // and acts.
@@ -257,7 +257,7 @@ func (d *drive) wake(it *item) {
 	if it.seen.Cloud.Open && (it.after.Phase == v1alpha1.RemovalVerifyingCloud || asksFor[AskEC2](it)) {
 		at := d.result.AskedAt.Add(d.pause(firstQuestion(it.after)))
 		if !at.After(d.Now) {
-			at = d.Now.Add(max(d.AskEvery, soon)) // it was due, and something else came first
+			at = d.Now.Add(max(d.AskEvery, conflictRetry)) // it was due, and something else came first
 		}
 		d.wakeAt(at)
 	}
@@ -267,7 +267,7 @@ func (d *drive) wake(it *item) {
 	case ReasonPodsPending, ReasonControllerNotReady, ReasonOtherNodeSync, ReasonRecordFull:
 		// There is no watch on pods, leases and the record, and the Plan must see which objects move to another
 		// NodeSync.
-		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
+		d.wakeAt(d.Now.Add(podReadInterval(it.after, d.Now)))
 	}
 	d.wakeForReplacing(it)
 	d.wakeForDiagnosis(it)
@@ -280,7 +280,7 @@ func (d *drive) wake(it *item) {
 // wakeForBudgets requests a reconcile for when disruption budgets are restored later.
 func (d *drive) wakeForBudgets(it *item) {
 	if slices.ContainsFunc(it.actions, func(a Action) bool { restore, is := a.(RestoreGrowth); return is && restore.Paced }) {
-		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
+		d.wakeAt(d.Now.Add(podReadInterval(it.after, d.Now)))
 	}
 }
 
@@ -294,7 +294,7 @@ func (d *drive) wakeForReplacing(it *item) {
 	case it.after.Phase != v1alpha1.RemovalDraining || !it.seen.replaces() || len(it.seen.untouched()) == 0:
 	case (r == nil || r.Nodes == 0) && it.seen.disrupting() > 0: // a watch event reports when it is gone
 	case r == nil || r.Nodes == 0:
-		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
+		d.wakeAt(d.Now.Add(podReadInterval(it.after, d.Now)))
 	default:
 		if !r.Until.IsZero() {
 			d.wakeAt(r.Until.Add(-renewBefore))
@@ -302,7 +302,7 @@ func (d *drive) wakeForReplacing(it *item) {
 		if it.seen.disrupting() == 0 {
 			d.wakeAt(it.after.LastProgress.Add(idleTimeout))
 			if it.seen.isIdle(it.after, d.Now) {
-				d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
+				d.wakeAt(d.Now.Add(podReadInterval(it.after, d.Now)))
 			}
 		}
 	}
@@ -357,7 +357,7 @@ func (d *drive) mayAsk(first bool) bool {
 // for a removal does not wait because another removal was queried a moment ago.
 func (d *drive) pause(first bool) time.Duration {
 	if first {
-		return min(soon, d.AskEvery)
+		return min(conflictRetry, d.AskEvery)
 	}
 	return d.AskEvery
 }

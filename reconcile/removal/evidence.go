@@ -34,7 +34,7 @@ func (d *drive) diagnose(ctx context.Context) error {
 			}
 		default:
 			d.result.DiagnosedAt = d.Now
-			e, err := d.gather(ctx, it.kept(d.Now), it.after.RecordedAt.Time)
+			e, err := d.gather(ctx, it.blockingClaims(d.Now), it.after.RecordedAt.Time)
 			if err != nil {
 				unread = append(unread, fmt.Errorf("find out what keeps the nodes of %s/%s: %w", it.before.Kind, it.before.Name, err))
 			}
@@ -114,9 +114,9 @@ func (d *drive) wakeForDiagnosis(it *item) {
 	}
 }
 
-// kept returns the NodeClaims that block the removal: those that are terminating, which removal.maxUnavailable counts,
-// or, if there are none and Karpenter could start to replace others, these.
-func (it *item) kept(now time.Time) []Claim {
+// blockingClaims returns the NodeClaims that block the removal: those that are terminating, which
+// removal.maxUnavailable counts, or, if there are none and Karpenter could start to replace others, these.
+func (it *item) blockingClaims(now time.Time) []Claim {
 	terminating := slices.DeleteFunc(slices.Clone(it.seen.NodeClaims), func(c Claim) bool { return c.Deleting.IsZero() })
 	if len(terminating) == 0 && it.seen.isIdle(it.after, now) {
 		return it.seen.untouched()

@@ -165,7 +165,7 @@ func (s *Step) unreadyPools() []unreadyPool {
 func (s *Step) targets(r v1alpha1.Removal) []render.Ref {
 	var found []render.Ref
 	for _, name := range r.MovesTo {
-		if ref := (render.Ref{Kind: r.Kind, Name: name}); s.wants(ref) {
+		if ref := (render.Ref{Kind: r.Kind, Name: name}); s.inGit(ref) {
 			found = append(found, ref)
 		}
 	}

@@ -283,7 +283,7 @@ func TestKeptAreThoseThatOccupyTheSlots(t *testing.T) {
 		if !it.seen.isIdle(it.after, now) {
 			t.Fatalf("%s: Karpenter could replace one", name)
 		}
-		if kept := it.kept(now); len(kept) != 1 || kept[0].Name != c.want {
+		if kept := it.blockingClaims(now); len(kept) != 1 || kept[0].Name != c.want {
 			t.Errorf("%s: %+v, want NodeClaim/%s", name, kept, c.want)
 		}
 	}

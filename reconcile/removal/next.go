@@ -49,9 +49,9 @@ const (
 func Next(r v1alpha1.Removal, o Observation, now time.Time, stallAfter time.Duration) (v1alpha1.Removal, []Action) {
 	var s step
 	if r.Kind == render.EC2NodeClass {
-		s = first(r, o, now, held, recording, ending, elsewhere, leavingClass, referenced, classGates, awaitLeader, deleting)
+		s = first(r, o, now, held, recording, ending, pauseForOtherNodeSync, leavingClass, referenced, classGates, awaitLeader, deleting)
 	} else {
-		s = first(r, o, now, held, recording, ending, elsewhere, gated, growing, draining, scaling, skipWhileDrained, verifying, stays, deleting)
+		s = first(r, o, now, held, recording, ending, pauseForOtherNodeSync, checkGates, growing, draining, scaling, skipWhileDrained, verifying, keepPool, deleting)
 	}
 	return s.kept(r, now, stallAfter), s.actions
 }
@@ -223,7 +223,7 @@ func (d *drive) nextSteps() map[*item]v1alpha1.Removal {
 	room := d.records.space()
 	for i, it := range open {
 		it.seen.Turn = d.Pace.turn(shares, i)
-		it.seen.Full = room.lacking(it)
+		it.seen.Full = room.blockedBy(it)
 		next[it], it.actions = Next(it.before, it.seen, d.Now, d.StallAfter)
 		room.take(it, next[it])
 		shares[i].leaving += it.ending()
@@ -417,9 +417,9 @@ func (s step) withNotes(o Observation) step {
 	return s
 }
 
-// elsewhere pauses the removal of an object that moves to another NodeSync, or has moved there since the Plan was made. This
-// NodeSync terminates and changes nothing more of it.
-func elsewhere(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+// pauseForOtherNodeSync pauses the removal of an object that moves to another NodeSync, or has moved there since the
+// Plan was made. This NodeSync terminates and changes nothing more of it.
+func pauseForOtherNodeSync(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if o.GoesTo == "" || !o.alive() {
 		return step{}, true
 	}
@@ -445,9 +445,9 @@ func (o Observation) next(left []Claim) []Claim {
 	return sorted[:min(o.Turn.Ends, len(sorted))]
 }
 
-// looked returns the NodeClaims whose pods are read first. If not all NodeClaims are terminated, they are more than those whose
-// turn it is, because others may have no pods.
-func (o Observation) looked(left []Claim) []Claim {
+// podsToRead returns the NodeClaims whose pods are read first. If not all NodeClaims are terminated, they are more than
+// those whose turn it is, because others may have no pods.
+func (o Observation) podsToRead(left []Claim) []Claim {
 	next := o.next(left)
 	if o.karpenterChooses() || len(next) == 0 || len(next) == len(left) || next[len(next)-1].Node == "" {
 		return next

@@ -237,8 +237,8 @@ func (o Observation) missingInRecord() (fresh []string, seen []Instance) {
 	return fresh, seen
 }
 
-// unseen reports whether the record contains an instance that EC2 has not returned yet.
-func (o Observation) unseen() bool {
+// hasUnseenInstance reports whether the record contains an instance that EC2 has not returned yet.
+func (o Observation) hasUnseenInstance() bool {
 	for id, seen := range o.Noted {
 		if seen == "" && !slices.Contains(o.Unaskable, id) {
 			return true

@@ -227,9 +227,9 @@ type Room struct {
 	Left corev1.ResourceList
 }
 
-// lacks names a resource of which less is left than needed; empty if there is none. Free capacity on running nodes is
-// not counted: only Karpenter can decide which pods fit there.
-func (r *Room) lacks(need corev1.ResourceList) corev1.ResourceName {
+// insufficient names a resource of which less is left than needed; empty if there is none. Free capacity on running
+// nodes is not counted: only Karpenter can decide which pods fit there.
+func (r *Room) insufficient(need corev1.ResourceList) corev1.ResourceName {
 	if r == nil {
 		return ""
 	}
@@ -251,7 +251,7 @@ func (o Observation) fitting(next []Claim) (n int, lacks corev1.ResourceName) {
 	need := corev1.ResourceList{}
 	for i, c := range next {
 		add(need, o.Pods.Needs[c.Node])
-		if lacks := o.Successor.Room.lacks(need); lacks != "" {
+		if lacks := o.Successor.Room.insufficient(need); lacks != "" {
 			return i, lacks
 		}
 	}

@@ -177,7 +177,7 @@ func (s *Step) leftRelabelled(ctx context.Context) ([]render.Ref, error) {
 		return nil, err
 	}
 	maps.DeleteFunc(found, func(ref render.Ref, _ types.UID) bool {
-		return s.wants(ref) || s.Live.Objects[ref].GetDeletionTimestamp() != nil
+		return s.inGit(ref) || s.Live.Objects[ref].GetDeletionTimestamp() != nil
 	})
 	return slices.SortedFunc(maps.Keys(found), func(a, b render.Ref) int { return cmp.Compare(a.String(), b.String()) }), nil
 }
@@ -237,7 +237,7 @@ func (s *Step) Appliers() []string {
 	for ref, object := range s.Live.Objects {
 		if s.isRecreated(ref, object) {
 			found = append(found, s.recreatedMessage(ref, object))
-		} else if s.leaves(object) {
+		} else if s.ownedOrRecorded(object) {
 			note(ref.String(), object)
 		}
 	}
@@ -249,8 +249,8 @@ func (s *Step) Appliers() []string {
 	return found
 }
 
-// leaves reports whether the NodeSync owns an object, or the object's removal is recorded.
-func (s *Step) leaves(object metav1.Object) bool {
+// ownedOrRecorded reports whether the NodeSync owns an object, or the object's removal is recorded.
+func (s *Step) ownedOrRecorded(object metav1.Object) bool {
 	return s.owner().Owns(object) ||
 		slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.UID == object.GetUID() })
 }
@@ -259,7 +259,7 @@ func (s *Step) leaves(object metav1.Object) bool {
 // NodePool that was created before does not count, nor does one of another NodeSync.
 func (s *Step) isRecreated(ref render.Ref, object *plan.Object) bool {
 	store := s.Memory.applied
-	if ref.Kind != render.NodePool || store == nil || !store.Record.Pools[ref.Name] || s.leaves(object) {
+	if ref.Kind != render.NodePool || store == nil || !store.Record.Pools[ref.Name] || s.ownedOrRecorded(object) {
 		return false
 	}
 	_, owned := plan.OwnerNamed(object)

@@ -135,8 +135,8 @@ func (it *item) ending() int {
 	return n
 }
 
-// patience returns the interval at which awaited pods are read again, because there is no watch on them. It grows with
-// the time since the last progress.
-func patience(r v1alpha1.Removal, now time.Time) time.Duration {
+// podReadInterval returns the interval at which awaited pods are read again, because there is no watch on them. It
+// grows with the time since the last progress.
+func podReadInterval(r v1alpha1.Removal, now time.Time) time.Duration {
 	return min(max(now.Sub(r.LastProgress.Time)/4, 2*time.Second), 30*time.Second)
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
-// gated prevents a removal from starting, and from terminating more NodeClaims, while a gate is closed. The pool may
-// grow as before while the removal has not started, while no other pool could take the pods, and while it waits for a
-// window: a removal that cannot proceed takes nothing away.
-func gated(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+// checkGates prevents a removal from starting, and from terminating more NodeClaims, while a gate is closed. The pool
+// may grow as before while the removal has not started, while no other pool could take the pods, and while it waits for
+// a window: a removal that cannot proceed takes nothing away.
+func checkGates(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	s, open := closed(limitPhase(r.Phase, v1alpha1.RemovalDraining), len(o.NodeClaims), o.gates(r)...)
 	if open {
 		return step{}, true
@@ -124,12 +124,12 @@ func (s step) terminateNext(o Observation, left []Claim) step {
 	switch {
 	case !o.Fresh:
 		s.actions = []Action{Reread{}}
-	case o.Pods == nil && (o.Turn.AwaitPods || len(o.looked(left)) > len(next)):
-		s.actions = []Action{ReadPods{Nodes: nodesOf(o.looked(left))}}
+	case o.Pods == nil && (o.Turn.AwaitPods || len(o.podsToRead(left)) > len(next)):
+		s.actions = []Action{ReadPods{Nodes: nodesOf(o.podsToRead(left))}}
 	case o.Pods != nil && o.Turn.AwaitPods && o.Pods.Waiting != "":
 		s.reason, s.message = ReasonPodsPending, o.Pods.Waiting
 	case fits == 0 && len(next) > 0:
-		s.reason, s.message = ReasonSuccessorMissing, lacking(next[0], lacks, o)
+		s.reason, s.message = ReasonSuccessorMissing, insufficientFor(next[0], lacks, o)
 	case o.Leader == nil:
 		s.actions = []Action{AskLeader{}}
 	case !o.Leader.Open:
@@ -220,7 +220,7 @@ func verifying(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 // asking queries EC2 for the recorded instances while they run, so that one that is absent later is known to have
 // existed.
 func (s step) asking(o Observation) step {
-	if o.EC2 == nil && o.NoResponse == "" && o.Cloud.Open && o.unseen() {
+	if o.EC2 == nil && o.NoResponse == "" && o.Cloud.Open && o.hasUnseenInstance() {
 		s.actions = append([]Action{AskEC2{}}, s.actions...)
 	}
 	return s

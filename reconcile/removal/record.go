@@ -242,7 +242,7 @@ func (d *drive) readBack(ctx context.Context) (map[types.UID]bool, error) {
 		recorded[it.before.UID] = current && noted && inStatus(sync, it.before) && d.counted(sync, it.before)
 	}
 	if !current {
-		d.wakeAt(d.Now.Add(soon))
+		d.wakeAt(d.Now.Add(conflictRetry))
 	}
 	return recorded, nil
 }
@@ -504,9 +504,9 @@ func (r *records) space() space {
 	return s
 }
 
-// lacking names a removal that takes up the space which the budgets of another one need; empty if there is enough. One
-// removal always gets the space, so they proceed at least one by one.
-func (s *space) lacking(it *item) string {
+// blockedBy names a removal that takes up the space which the budgets of another one need; empty if there is enough.
+// One removal always gets the space, so they proceed at least one by one.
+func (s *space) blockedBy(it *item) string {
 	if it.seen.Budgets == nil || it.bytes <= s.left {
 		return ""
 	}

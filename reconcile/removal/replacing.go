@@ -51,7 +51,7 @@ func replacingOf(pool *unstructured.Unstructured, now time.Time) *Replacing {
 			continue
 		}
 		if schedule, has := fields["schedule"].(string); has {
-			r.Until = begins(schedule, now)
+			r.Until = nearestStart(schedule, now)
 		} else if n, err := strconv.Atoi(fmt.Sprint(fields["nodes"])); err == nil {
 			r.Nodes = n
 		}
@@ -104,8 +104,8 @@ func unpaced(live []any) []any {
 	return slices.DeleteFunc(slices.Clone(live), func(b any) bool { _, ours := pacing(b); return ours })
 }
 
-// begins returns the time in a schedule of pacedBudgets that is closest to now.
-func begins(schedule string, now time.Time) time.Time {
+// nearestStart returns the time in a schedule of pacedBudgets that is closest to now.
+func nearestStart(schedule string, now time.Time) time.Time {
 	var minute, hour, day, month int
 	if _, err := fmt.Sscanf(schedule, "%d %d %d %d *", &minute, &hour, &day, &month); err != nil {
 		return time.Time{}
@@ -251,7 +251,7 @@ func (s step) revokeReplacements(o Observation) step {
 // replace.
 func (s step) grantReplacements(r v1alpha1.Removal, o Observation, left []Claim, now time.Time) step {
 	looked := left[:min(len(left), endsAtOnce)]
-	staying := slices.DeleteFunc(slices.Clone(looked), func(c Claim) bool { return !o.stays(c, r.Name) })
+	staying := slices.DeleteFunc(slices.Clone(looked), func(c Claim) bool { return !o.cannotReplace(c, r.Name) })
 	waits := o.isIdle(r, now)
 	if len(staying) > 0 && (len(staying) == len(left) || waits) {
 		if o.isGranted() {
@@ -260,7 +260,7 @@ func (s step) grantReplacements(r v1alpha1.Removal, o Observation, left []Claim,
 		return s.terminateNext(o, staying)
 	}
 	if fits, lacks := o.fitting(looked[:1]); waits && fits == 0 {
-		s.reason, s.message = ReasonSuccessorMissing, lacking(looked[0], lacks, o)
+		s.reason, s.message = ReasonSuccessorMissing, insufficientFor(looked[0], lacks, o)
 		return s
 	}
 	if o.isLeased(now) {
@@ -278,14 +278,14 @@ func (s step) grantReplacements(r v1alpha1.Removal, o Observation, left []Claim,
 	return s
 }
 
-// stays reports whether Karpenter can never replace a node: a pod on it must not be disrupted, or may run nowhere else,
-// or its NodeClaim has no hash, which Karpenter needs to detect drift.
-func (o Observation) stays(c Claim, pool string) bool {
+// cannotReplace reports whether Karpenter can never replace a node: a pod on it must not be disrupted, or may run
+// nowhere else, or its NodeClaim has no hash, which Karpenter needs to detect drift.
+func (o Observation) cannotReplace(c Claim, pool string) bool {
 	bound, stays := o.Pods.Stays[c.Node]
 	return c.Unhashed || stays && (bound == "" || bound == pool)
 }
 
-// lacking says which resource is insufficient for the pods of a node.
-func lacking(c Claim, resource corev1.ResourceName, o Observation) string {
+// insufficientFor says which resource is insufficient for the pods of a node.
+func insufficientFor(c Claim, resource corev1.ResourceName, o Observation) string {
 	return fmt.Sprintf("%[2]s insufficient for the pods of node %[1]s within the limits of %[3]s: increase spec.limits", c.Node, resource, o.Successor.Room.Pools)
 }

@@ -48,7 +48,7 @@ func (s *Step) endReverted(ctx context.Context, pace Pace) ([]Write, error) {
 			return true
 		}
 		s.Event(v1alpha1.ReasonRemovalReverted, s.revertReason(open))
-		if s.wants(plan.RefOf(open)) {
+		if s.inGit(plan.RefOf(open)) {
 			reverted = append(reverted, s.reverted(open, claims[open.UID]))
 		}
 		return true
@@ -114,7 +114,7 @@ func (s *Step) pause(ctx context.Context, pools []types.UID) error {
 
 // reverted returns the write that reports a reverted removal, and how many of its NodeClaims are terminated.
 func (s *Step) reverted(r v1alpha1.Removal, claims Unrecorded) Write {
-	stay := s.staying(r.UID)
+	stay := s.countNotTerminating(r.UID)
 	terminated := max(claims.Terminated, claims.NodeClaims-stay, 0)
 	return Write{Kind: r.Kind, Name: r.Name, Action: Reverted{
 		Commit: render.CommitOf(r.Revision), Ended: terminated, NodeClaims: max(claims.NodeClaims, terminated+stay),
@@ -132,9 +132,9 @@ func (s *Step) revertReason(r v1alpha1.Removal) string {
 	switch drained := r.Revision == plan.RevisionDeleted; {
 	case s.Sync.Keeps() && r.Kind != render.NodePool:
 		return fmt.Sprintf("%s stays while its NodeSync is drained", ref)
-	case s.wants(ref) && drained:
+	case s.inGit(ref) && drained:
 		return fmt.Sprintf("the drain of %s is reverted: Karpenter may launch its nodes again", ref)
-	case s.wants(ref):
+	case s.inGit(ref):
 		return fmt.Sprintf("%s is in Git again: its removal is reverted", ref)
 	}
 	return fmt.Sprintf("%s no longer belongs to this NodeSync and stays", ref)
@@ -202,7 +202,7 @@ func (s *Step) recordGrowth(c plan.Candidate, r *v1alpha1.Removal) {
 // recordReverted lets a reverted removal count with the nodes that it has terminated, or not at all if there are none.
 // The record includes nodes that the pool launched after the guard counted it, and before its growth was stopped.
 func (s *Step) recordReverted(r v1alpha1.Removal, terminated int) {
-	stay := s.staying(r.UID)
+	stay := s.countNotTerminating(r.UID)
 	var recent []v1alpha1.RecentRemoval
 	for _, e := range s.Sync.Status.RecentRemovals {
 		if e.IsOf(&r) {
@@ -216,8 +216,8 @@ func (s *Step) recordReverted(r v1alpha1.Removal, terminated int) {
 	s.Sync.Status.RecentRemovals = recent
 }
 
-// staying returns how many NodeClaims of a NodePool are not terminating.
-func (s *Step) staying(pool types.UID) int {
+// countNotTerminating returns how many NodeClaims of a NodePool are not terminating.
+func (s *Step) countNotTerminating(pool types.UID) int {
 	stay := 0
 	for i := range s.Live.NodeClaims {
 		if c := &s.Live.NodeClaims[i]; c.PoolUID == pool && !c.Deleting {

@@ -300,7 +300,7 @@ func (l *Lane) delivered(e Entry, now time.Time) {
 	if i := l.index(e.Commit); i >= 0 && l.Waiting[i].same(e) {
 		l.Waiting = slices.Delete(l.Waiting, i, i+1)
 	}
-	l.reach()
+	l.resetFailures()
 	l.posted(e, now)
 	if i := l.index(e.Commit); i >= 0 {
 		next := &l.Waiting[i]
@@ -321,8 +321,8 @@ func (l *Lane) posted(e Entry, now time.Time) {
 	maps.DeleteFunc(l.Posted, func(_ string, p Posted) bool { return now.Sub(p.At) >= postEvery })
 }
 
-// reach resets the failures of the host.
-func (l *Lane) reach() {
+// resetFailures resets the failures of the host.
+func (l *Lane) resetFailures() {
 	l.Attempts, l.Failure, l.NotBefore, l.Silent, l.Refused, l.RefusedAt = 0, "", time.Time{}, "", "", time.Time{}
 }
 
@@ -402,7 +402,7 @@ func (d *Deliverer) post(ctx context.Context, b *book, of laneOf) bool {
 	case errors.Is(err, errRejectedSecret):
 		b.hold(of.lane, a.at.Add(longestWait))
 	case err != nil:
-		b.noteOn(of.lane, func(l *Ledger, lane *Lane) { lane.failed(a, err, l.shows(lane, a.entry.Commit)) })
+		b.noteOn(of.lane, func(l *Ledger, lane *Lane) { lane.failed(a, err, l.mustShow(lane, a.entry.Commit)) })
 	default:
 		b.noteOn(of.lane, func(_ *Ledger, lane *Lane) { lane.delivered(a.entry, a.at) })
 	}

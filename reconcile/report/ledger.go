@@ -91,9 +91,9 @@ func (l *Ledger) lane(key laneKey) *Lane {
 	return nil
 }
 
-// shows reports whether a lane's host must keep showing the status of a commit: that of the newest commit, and of the
-// head of each open pull request. After the final status, nothing waits for that.
-func (l *Ledger) shows(lane *Lane, commit string) bool {
+// mustShow reports whether a lane's host must keep showing the status of a commit: that of the newest commit, and of
+// the head of each open pull request. After the final status, nothing waits for that.
+func (l *Ledger) mustShow(lane *Lane, commit string) bool {
 	is := func(c Commit) bool { return c.ID == commit }
 	newest := l.newest()
 	return l.FinalStatusAt.IsZero() && (slices.ContainsFunc(lane.Heads, is) || lane.Context == l.Context && newest != nil && is(*newest))

@@ -41,7 +41,7 @@ func (l *Lane) failed(a attempt, err error, current bool) {
 	why := StableMessage(err)
 	switch outcomeOf(err) {
 	case giveUp:
-		l.reach()
+		l.resetFailures()
 		l.giveUp(a, why, current)
 	case retryAWhile:
 		if a.at.Sub(a.entry.Since) >= patience {

@@ -68,7 +68,7 @@ type Target struct {
 // record records a verdict. A verdict that was reported already changes nothing.
 func (l *Ledger) record(s Update) {
 	if l.Head != s.Head {
-		l.turn(s.Head, s.Commits)
+		l.setHead(s.Head, s.Commits)
 	}
 	l.setContext(s)
 	l.setHosts(s)
@@ -118,16 +118,16 @@ func (l *Ledger) fetchedTogether() map[string]string {
 func (c *Commit) next(newest string, s Update, with string) (next Word, news bool) {
 	if c.ID == newest {
 		next = Word{State: s.State, Description: Truncate(s.Description)}
-		return next, c.wants(next, true)
+		return next, c.shouldReport(next, true)
 	}
 	if ended := s.Ended[with]; ended.final() {
-		return ended, c.wants(ended, false)
+		return ended, c.shouldReport(ended, false)
 	}
 	next = c.superseded(newest, s)
 	if s.Refused && with != "" && c.Reverted == "" {
 		return c.continued(newest, s, with)
 	}
-	return next, c.wants(next, false) || c.Phase != PhaseSettled && s.Left[c.ID] != ""
+	return next, c.shouldReport(next, false) || c.Phase != PhaseSettled && s.Left[c.ID] != ""
 }
 
 // continued returns what to report for a commit that continues while a newer one is refused: plumbline completes what a
@@ -136,7 +136,7 @@ func (c *Commit) continued(newest string, s Update, with string) (next Word, new
 	told := strings.HasPrefix(c.Description, continuesPrefix)
 	if told && s.Settled != nil {
 		if ended := s.Settled(with); ended.final() {
-			return ended, c.wants(ended, false)
+			return ended, c.shouldReport(ended, false)
 		}
 	}
 	next = Word{State: Pending, Description: continuesPrefix + ShortCommit(newest) + ": see plumbline status"}
@@ -162,9 +162,9 @@ func (c *Commit) superseded(newest string, s Update) Word {
 	return w
 }
 
-// wants reports whether to report a status for a commit. For commits other than the newest, a pending status is reported only
-// once: only for the newest does it matter what is waited for.
-func (c *Commit) wants(w Word, newest bool) bool {
+// shouldReport reports whether to report a status for a commit. For commits other than the newest, a pending status is
+// reported only once: only for the newest does it matter what is waited for.
+func (c *Commit) shouldReport(w Word, newest bool) bool {
 	switch {
 	case c.Phase == PhaseSettled:
 		return false
@@ -174,8 +174,8 @@ func (c *Commit) wants(w Word, newest bool) bool {
 	return c.State == "" || w.final() && c.State != w.State
 }
 
-// turn makes another commit the head.
-func (l *Ledger) turn(head string, commits []string) {
+// setHead makes another commit the head.
+func (l *Ledger) setHead(head string, commits []string) {
 	if !slices.Contains(commits, head) {
 		commits = append([]string{head}, commits...) // a client that waits for a push waits for its last commit
 	}

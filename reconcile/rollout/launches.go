@@ -77,7 +77,7 @@ func (l Launches) Look(ctx context.Context, pools []Pool) ([]LaunchFailure, find
 		if pool.Live != nil {
 			words[pool.Name] = cluster.Registers(pool.Live).Message
 		}
-		l.Known.Under(pool.Name, pool.definitions())
+		l.Known.DropOutdated(pool.Name, pool.definitions())
 		if pool.Class != nil && l.NoAMI[pool.Class.GetName()] != "" {
 			// The class is not Ready, so Karpenter has not tried: the cause of an earlier failed launch no longer
 			// applies.
@@ -170,7 +170,7 @@ type silentLaunch struct {
 
 // why reads the event on a launch; empty if there is none, or none yet. again is when to read it again.
 func (l Launches) why(ctx context.Context, s silentLaunch) (words string, again time.Time, err error) {
-	l.Known.Ask(s.pool, s.failed, l.Now)
+	l.Known.NoteLookup(s.pool, s.failed, l.Now)
 	words, err = cluster.WhyNotLaunched(ctx, l.Events, s.failed.NodeClaim)
 	switch {
 	case err != nil:

@@ -283,7 +283,7 @@ func frozen(p v1alpha1.PoolRollout) bool {
 // nodes that are draining anyway.
 func Awaits(r v1alpha1.Rollout, pools []v1alpha1.PoolRollout) v1alpha1.Rollout {
 	if i := slices.IndexFunc(pools, frozen); i >= 0 {
-		r.Message = blocker.Beside(pools[i].Message, blocker.Said(r.Message))
+		r.Message = blocker.JoinWaits(pools[i].Message, blocker.WaitsIn(r.Message))
 	}
 	return r
 }

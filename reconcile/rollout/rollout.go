@@ -374,7 +374,7 @@ func (r *Rollouts) diagnose(ctx context.Context, ending []*plan.NodeClaim) (word
 		}
 	}
 	if len(all) > 0 {
-		return blocker.Say(all), hanging
+		return blocker.WaitsMessage(all), hanging
 	}
 	if err = errors.Join(append(failures, err)...); err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")

@@ -241,14 +241,14 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 	}
 	hangs := r.blockedDraining(ctx, of, ending)
 	if len(staying) == 0 {
-		return cmp.Or(blocker.Beside(r.whyNotLaunched(of), hangs), r.whyNotTerminated(ctx), r.unanswered(of, matched))
+		return cmp.Or(blocker.JoinWaits(r.whyNotLaunched(of), hangs), r.whyNotTerminated(ctx), r.unanswered(of, matched))
 	}
 	if words := r.closed(staying, hangs != ""); words != "" {
-		return blocker.Beside(words, hangs)
+		return blocker.JoinWaits(words, hangs)
 	}
 	for _, l := range r.LaunchFailures {
 		if staying[l.Pool] > 0 {
-			return blocker.Beside(fmt.Sprintf("NodePool/%s launches no replacements: %s", l.Pool, l.Why), hangs)
+			return blocker.JoinWaits(fmt.Sprintf("NodePool/%s launches no replacements: %s", l.Pool, l.Why), hangs)
 		}
 	}
 	if len(ending) > 0 {

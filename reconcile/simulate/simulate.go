@@ -78,7 +78,7 @@ func (s *simulation) land(ctx context.Context, offers Offers) (err error) {
 		s.out.Unknown = append(s.out.Unknown, fmt.Sprintf("unavailable: NodePool/%s gets no pods in this simulation: %s", u.pool, u.why()))
 	}
 	s.out.Notes = slices.Concat(s.out.Unknown, notes)
-	return s.take(ctx)
+	return s.scheduleOnce(ctx)
 }
 
 // simulation is a simulation in progress.
@@ -138,8 +138,8 @@ func summed(moves []Move) []Move {
 	return all
 }
 
-// take simulates, and sorts pods by their result.
-func (s *simulation) take(ctx context.Context) error {
+// scheduleOnce simulates, and sorts pods by their result.
+func (s *simulation) scheduleOnce(ctx context.Context) error {
 	s.nodes()
 	leaving, err := s.leaving(ctx)
 	if err != nil {

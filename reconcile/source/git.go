@@ -131,7 +131,7 @@ func (g *Git) Fetch(ctx context.Context, req Request) (*render.Snapshot, time.Ti
 	if err := g.sweep(); err != nil {
 		return nil, due, err
 	}
-	s, err := g.ask(req)
+	s, err := g.acquireSlot(req)
 	if err != nil {
 		return nil, due, err
 	}
@@ -148,7 +148,7 @@ func (g *Git) Fetch(ctx context.Context, req Request) (*render.Snapshot, time.Ti
 	if s.last.err != nil {
 		return nil, s.last.began, s.last.err
 	}
-	return s.last.snapshot, s.last.began, g.settle(req.Key, s, s.last.target)
+	return s.last.snapshot, s.last.began, g.recordUsed(req.Key, s, s.last.target)
 }
 
 // bound limits a context to the time that one fetch may take.
@@ -213,15 +213,15 @@ func (s *slot) unlock() { <-s.turn }
 // They differ after a change of URL, reference or credentials until the first success: a NodeSync whose new credentials
 // are wrong keeps using its last Snapshot.
 type hold struct {
-	using, asking *slot
+	using, requested *slot
 	// store is that of the last Snapshot, while using still has it.
 	store *store
 	// target is that of the key's last Snapshot.
 	target target
 }
 
-// ask finds or creates the slot of a request, and holds it.
-func (g *Git) ask(req Request) (*slot, error) {
+// acquireSlot finds or creates the slot of a request, and holds it.
+func (g *Git) acquireSlot(req Request) (*slot, error) {
 	id, err := identify(req)
 	if err != nil {
 		return nil, &URLError{URL: bare(req.URL), Reason: "cannot be read"}
@@ -233,21 +233,21 @@ func (g *Git) ask(req Request) (*slot, error) {
 		g.slots[id] = s
 	}
 	before := g.holds[req.Key]
-	g.holds[req.Key] = hold{using: before.using, asking: s, store: before.store, target: before.target}
+	g.holds[req.Key] = hold{using: before.using, requested: s, store: before.store, target: before.target}
 	left := g.abandoned(before)
 	g.mu.Unlock()
 	return s, removeStores(left)
 }
 
-// settle records what a key received, and drops what it used before. The caller holds the slot's lock.
-func (g *Git) settle(key string, s *slot, t target) error {
+// recordUsed records what a key received, and drops what it used before. The caller holds the slot's lock.
+func (g *Git) recordUsed(key string, s *slot, t target) error {
 	g.mu.Lock()
 	before, ok := g.holds[key]
 	if !ok {
 		g.mu.Unlock()
 		return nil // forgotten in the meantime
 	}
-	g.holds[key] = hold{using: s, asking: before.asking, store: s.store, target: t}
+	g.holds[key] = hold{using: s, requested: before.requested, store: s.store, target: t}
 	left := g.abandoned(before)
 	g.mu.Unlock()
 	return removeStores(left)
@@ -280,10 +280,10 @@ func removeStores(slots []*slot) (err error) {
 func (g *Git) abandoned(before hold) []*slot {
 	held := map[*slot]bool{nil: true}
 	for _, h := range g.holds {
-		held[h.using], held[h.asking] = true, true
+		held[h.using], held[h.requested] = true, true
 	}
 	var left []*slot
-	for _, s := range []*slot{before.using, before.asking} {
+	for _, s := range []*slot{before.using, before.requested} {
 		if !held[s] {
 			held[s] = true
 			delete(g.slots, s.identity)

@@ -275,7 +275,7 @@ func (g *Git) FindOrder(ctx context.Context, req Request, commit string) (Order,
 	var refused error
 	limits := g.limits()
 	limits.pack = min(limits.pack, s.store.cloned+mostAdded)
-	for _, more := range g.histories(ctx, s.store, req, plumbing.NewHash(commit), limits) {
+	for _, more := range g.historyRequests(ctx, s.store, req, plumbing.NewHash(commit), limits) {
 		err := more()
 		if err != nil && !errors.As(err, new(*HistoryError)) {
 			return OrderUnknown, classify(ctx, err, req)
@@ -291,8 +291,8 @@ func (g *Git) FindOrder(ctx context.Context, req Request, commit string) (Order,
 	return OrderUnknown, unknown(fmt.Sprintf("it is not among the %d commits before HEAD, nor HEAD among those before it", mostWalked))
 }
 
-// histories returns the requests to a host, cheapest first. limits apply to each response.
-func (g *Git) histories(ctx context.Context, s *store, req Request, commit plumbing.Hash, limits limits) []func() error {
+// historyRequests returns the requests to a host, cheapest first. limits apply to each response.
+func (g *Git) historyRequests(ctx context.Context, s *store, req Request, commit plumbing.Hash, limits limits) []func() error {
 	before := func(depth int) func() error {
 		return func() error {
 			if !s.mayDeepen(depth) {

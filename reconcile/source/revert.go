@@ -160,7 +160,7 @@ func (w *reverting) fetch(ctx context.Context) error {
 // since may be larger than everything that remains, and the store is removed after the Revert.
 func (w *reverting) fetchAncestor(ctx context.Context, commit plumbing.Hash) error {
 	var refused error
-	for _, more := range w.git.histories(ctx, w.store, w.req, commit, w.git.limits()) {
+	for _, more := range w.git.historyRequests(ctx, w.store, w.req, commit, w.git.limits()) {
 		if w.store.has(commit) {
 			return nil
 		}

@@ -334,7 +334,7 @@ func (s *Step) withApproval(v Verdict) Verdict {
 		return v
 	}
 	v.Message += "; " + approval.Sentence(s.Sync)
-	v.Brief = fault.Brief{What: "held", Cause: held.Summary, Then: approval.Ask(held), Where: v.Brief.Where}
+	v.Brief = fault.Brief{What: "held", Cause: held.Summary, Then: approval.Instruction(held), Where: v.Brief.Where}
 	return v
 }
 

@@ -47,7 +47,7 @@ func (s *Step) changeOfCRDs(ctx context.Context) (live, next []*apiextensionsv1.
 	if live, err = s.liveCRDs(ctx); err != nil {
 		return nil, nil, nil, err
 	}
-	if CRDsAhead(s.k(), s.Karpenter.Version) {
+	if CRDsAhead(s.karpenterStatus(), s.Karpenter.Version) {
 		next = live
 	} else if next, err = s.Charts.CRDs(ctx); err != nil {
 		return nil, nil, nil, err
@@ -71,7 +71,7 @@ func (s *Step) rollbackBlockers(ctx context.Context, live, next []*apiextensions
 	if len(reasons) == 0 {
 		return "", nil
 	}
-	k := s.k()
+	k := s.karpenterStatus()
 	return fmt.Sprintf("Karpenter %s cannot be rolled back to %s: %s; split the upgrade and the change of the definitions into two commits, or accept it: kubectl annotate nodesync %s -n %s %s=%s --overwrite",
 		s.Charts.Version, k.Version, finding.Some(reasons), s.Sync.Name, s.Sync.Namespace, v1alpha1.NoWayBackAnnotation, s.Charts.Version), nil
 }
@@ -174,7 +174,7 @@ func (s *Step) awaitCharts(ctx context.Context, seen Seen) error {
 		s.out.CRDs = cluster.Readiness{Message: fmt.Sprintf("%s of Karpenter %s; %s", unlike, s.Karpenter.Version, Theirs)}
 		return nil
 	}
-	k := s.k()
+	k := s.karpenterStatus()
 	if s.out.Controller.Ready {
 		k.Version = s.Karpenter.Version
 	}
@@ -256,7 +256,7 @@ func (s *Step) checkOwners(ctx context.Context) error {
 	if err := found.Check(s.Karpenter.Namespace, s.Charts.Version, s.Karpenter.Adopt); err != nil {
 		return err
 	}
-	k := s.k()
+	k := s.karpenterStatus()
 	if k.Identity != "" {
 		return nil
 	}
@@ -276,9 +276,9 @@ func (s *Step) checkOwners(ctx context.Context) error {
 
 // restartWithoutController restarts a change if the controller that it was to adopt no longer exists.
 func (s *Step) restartWithoutController(ctx context.Context) error {
-	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
+	deployments, err := s.View.Controllers(ctx, s.karpenterStatus().Namespace)
 	if err == nil && len(deployments) == 0 {
-		k := s.k()
+		k := s.karpenterStatus()
 		k.Version, k.Controller = "", nil
 	}
 	return err
@@ -288,10 +288,10 @@ func (s *Step) restartWithoutController(ctx context.Context) error {
 // one in Git. EC2 would be queried for the wrong instances, and an adopted controller would no longer find its nodes,
 // which it finds by that name. A controller that plumbline has installed has the name in Git.
 func (s *Step) sameClusterName(ctx context.Context) error {
-	if s.Karpenter.Management == render.Managed && s.k().Controller != nil {
+	if s.Karpenter.Management == render.Managed && s.karpenterStatus().Controller != nil {
 		return nil
 	}
-	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
+	deployments, err := s.View.Controllers(ctx, s.karpenterStatus().Namespace)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ type gatedChange struct {
 // remains valid for a while, because the check takes some hundred requests. An approval takes effect immediately.
 func (s *Step) checkCharts(ctx context.Context, seen *Seen) error {
 	last := &s.Memory.gated
-	identity := s.k().Target.Identity
+	identity := s.karpenterStatus().Target.Identity
 	if s.gatesStand(identity) {
 		s.WakeBy(last.at.Add(s.Retry))
 		seen.Checked, seen.RollbackBlockers = last.err == nil, last.rollbackBlockers
@@ -123,7 +123,7 @@ func (s *Step) checkReadOnlyGates(ctx context.Context, seen *Seen) error {
 		return err
 	}
 	seen.Migrated = len(migrations) == 0
-	if back := s.k().Version; back != "" && back != to {
+	if back := s.karpenterStatus().Version; back != "" && back != to {
 		if seen.RollbackBlockers, err = s.rollbackBlockers(ctx, live, next); err != nil {
 			return err
 		}
@@ -135,10 +135,10 @@ func (s *Step) checkReadOnlyGates(ctx context.Context, seen *Seen) error {
 // inForce returns the version that runs now: the version of the last change or of the adopted installation,
 // or, if the status contains none, that of an existing controller. Empty if there is none.
 func (s *Step) inForce(ctx context.Context) (string, error) {
-	if version := s.k().Version; version != "" {
+	if version := s.karpenterStatus().Version; version != "" {
 		return version, nil
 	}
-	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
+	deployments, err := s.View.Controllers(ctx, s.karpenterStatus().Namespace)
 	if err != nil {
 		return "", err
 	}
@@ -189,7 +189,7 @@ func (s *Step) checkValues(from, to string) error {
 // the CRDs of both versions are available.
 func (s *Step) forecast(seen *Seen, live, next []*apiextensionsv1.CustomResourceDefinition) error {
 	effects, err := karpenter.Effects(karpenter.Upgrade{
-		From: s.k().Version, To: s.Charts.Version, Old: live, New: next,
+		From: s.karpenterStatus().Version, To: s.Charts.Version, Old: live, New: next,
 		Classes: s.Live.OfKind(render.EC2NodeClass), Pools: s.Live.OfKind(render.NodePool),
 	})
 	if err != nil {
@@ -205,7 +205,7 @@ func (s *Step) forecast(seen *Seen, live, next []*apiextensionsv1.CustomResource
 	if len(words) == 0 {
 		words = []string{"no node is replaced"}
 	}
-	s.Event(v1alpha1.ReasonUpgradeForecast, fmt.Sprintf("Karpenter %s to %s: %s", s.k().Version, s.Charts.Version, finding.Some(words)))
+	s.Event(v1alpha1.ReasonUpgradeForecast, fmt.Sprintf("Karpenter %s to %s: %s", s.karpenterStatus().Version, s.Charts.Version, finding.Some(words)))
 	return nil
 }
 
@@ -295,7 +295,7 @@ func (e *frozenError) Error() string { return e.change + "; waiting: " + e.until
 // consider every node drifted. A change that restores a controller does not wait: an install, the return to the
 // installed version, the rest of a change that has started, and any change while no controller runs.
 func (s *Step) frozen(ctx context.Context, identity string) error {
-	k := s.k()
+	k := s.karpenterStatus()
 	if s.Frozen.Message == "" || identity == k.Identity || !Begins(*k, identity) {
 		return nil
 	}
@@ -319,7 +319,7 @@ func (s *Step) frozen(ctx context.Context, identity string) error {
 
 // isDown reports whether no controller has run for as long as a new one may take to start.
 func (s *Step) isDown(ctx context.Context) (bool, error) {
-	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
+	deployments, err := s.View.Controllers(ctx, s.karpenterStatus().Namespace)
 	if err != nil || len(deployments) == 0 {
 		return err == nil, err
 	}

@@ -115,14 +115,14 @@ func (s *Step) change(ctx context.Context, seen Seen) error {
 		held = s.frozen(ctx, identity)
 	}
 	if held != nil {
-		t := s.k().Target
+		t := s.karpenterStatus().Target
 		if t == nil || !InProgress(*t) {
 			return held
 		}
 		want = Want{Version: t.Version, Identity: t.Identity, Charts: t.Charts}
 	}
 	for {
-		next, action := Next(*s.k(), want, seen, s.Now, s.rolloutTimeout())
+		next, action := Next(*s.karpenterStatus(), want, seen, s.Now, s.rolloutTimeout())
 		s.Sync.Status.Karpenter = &next
 		s.out.CRDs = seen.Established
 		s.out.Changing = next.Target != nil && next.Target.Step != v1alpha1.ChartSettling
@@ -181,7 +181,7 @@ func (s *Step) doAction(ctx context.Context, action Action, seen *Seen) (again b
 func (s *Step) pauseCharts(action Action) error {
 	switch a := action.(type) {
 	case Record:
-		words := chartStepWords(s.k())
+		words := chartStepWords(s.karpenterStatus())
 		s.out.Controller = cluster.Readiness{Message: words}
 		s.Wait("charts", words)
 		s.WakeBy(s.Now)
@@ -196,7 +196,7 @@ func (s *Step) pauseCharts(action Action) error {
 		s.WakeBy(s.Now.Add(s.Retry))
 		return fault.Stalled(errors.New(a.Message))
 	case Fail:
-		if s.k().Target.Step != v1alpha1.ChartRolledBack {
+		if s.karpenterStatus().Target.Step != v1alpha1.ChartRolledBack {
 			s.WakeBy(s.Now.Add(leaderInterval))
 		}
 		return fault.UpgradeFailed(errors.New(a.Message))
@@ -214,8 +214,8 @@ func chartStepWords(k *v1alpha1.KarpenterStatus) string {
 
 // keepCharts checks whether the installed release is unchanged, and corrects it.
 func (s *Step) keepCharts(ctx context.Context, seen *Seen) error {
-	identity := s.k().Identity // the release in force is what is kept
-	fingerprint, err := s.View.Fingerprint(ctx, s.k().Namespace, s.Karpenter.IgnoreDifferences)
+	identity := s.karpenterStatus().Identity // the release in force is what is kept
+	fingerprint, err := s.View.Fingerprint(ctx, s.karpenterStatus().Namespace, s.Karpenter.IgnoreDifferences)
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (s *Step) keepCharts(ctx context.Context, seen *Seen) error {
 		s.out.Paused = nil // both charts are checked completely
 		crds, err := s.installCRDs(ctx, seen)
 		if err == nil {
-			s.k().CRDs = crds
+			s.karpenterStatus().CRDs = crds
 		}
 		if err != nil || !seen.Established.Ready {
 			s.out.CRDs = seen.Established
@@ -244,7 +244,7 @@ func (s *Step) keepCharts(ctx context.Context, seen *Seen) error {
 		if seen.Rollout != before {
 			s.WakeBy(s.Now.Add(finding.Soon)) // the cache still contains the previous rollout
 		}
-		s.k().Controller = seen.Controller
+		s.karpenterStatus().Controller = seen.Controller
 		s.Memory.installed, s.Memory.fingerprint, s.Memory.paused = identity, fingerprint, s.out.Paused
 		s.Memory.releasesAskedAt = s.Now
 	}
@@ -301,7 +301,7 @@ func (s *Step) Identity() (string, error) {
 
 // Refused returns why an earlier reconcile refused the change in Git; nil if that must be checked.
 func (s *Step) Refused() (why, err error) {
-	k := s.k()
+	k := s.karpenterStatus()
 	if k == nil || k.Target == nil || s.Requested || InForce(*k) == "" {
 		return nil, nil
 	}
@@ -334,18 +334,18 @@ func IsFrozen(err error) bool {
 
 // Changes reports whether a change of the charts would start.
 func (s *Step) Changes() bool {
-	if s.Karpenter.Management == render.External || s.Charts == nil || s.k() == nil {
+	if s.Karpenter.Management == render.External || s.Charts == nil || s.karpenterStatus() == nil {
 		return false
 	}
 	identity, err := s.Identity()
-	return err == nil && Begins(*s.k(), identity)
+	return err == nil && Begins(*s.karpenterStatus(), identity)
 }
 
 // isDowngradeInDoubt returns why no change of the charts starts for a revision that is, or may be, older than what was
 // applied; nil if it is not, or if there is no change to start. With two replicas of a mirror, one of which lags
 // behind, charts would be changed back and forth, until Helm's history contains no release to roll back to.
 func (s *Step) isDowngradeInDoubt(identity string) error {
-	k := s.k()
+	k := s.karpenterStatus()
 	if !s.Older || !Begins(*k, identity) {
 		return nil
 	}
@@ -364,7 +364,7 @@ func (s *Step) finishNewer(held error) func(context.Context, Action, *Seen) (boo
 		case Diagnose, FindEarlier, RollBack:
 			return s.doAction(ctx, action, seen)
 		case InstallController:
-			if seen.Controller, err = s.rolledOutAs(ctx, *s.k().Target); err != nil || seen.Controller != nil {
+			if seen.Controller, err = s.rolledOutAs(ctx, *s.karpenterStatus().Target); err != nil || seen.Controller != nil {
 				return err == nil, err
 			}
 		case Record, Wait, Stall, Fail:
@@ -378,7 +378,7 @@ func (s *Step) finishNewer(held error) func(context.Context, Action, *Seen) (boo
 
 // rolledOutAs returns the release of a change that was written; nil if the release is another one.
 func (s *Step) rolledOutAs(ctx context.Context, t v1alpha1.ChartTarget) (*v1alpha1.ReleaseStatus, error) {
-	state, err := s.Helm.State(ctx, s.k().Namespace)
+	state, err := s.Helm.State(ctx, s.karpenterStatus().Namespace)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read the Helm release %s", charts.ControllerChart), err)
 	}
@@ -415,7 +415,7 @@ func (s *Step) reinstalled(chart string, result release.Result) bool {
 	if result.Step != release.Install || !result.Changed {
 		return false
 	}
-	k := s.k()
+	k := s.karpenterStatus()
 	if chart == charts.CRDChart {
 		return k.CRDs != nil
 	}

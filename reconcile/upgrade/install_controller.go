@@ -32,13 +32,13 @@ func (s *Step) installCRDs(ctx context.Context, seen *Seen) (*v1alpha1.ReleaseSt
 		s.View.Changed()
 		seen.Established, err = s.View.Established(ctx)
 	}
-	return s.releaseStatus(result, s.Charts.CRDDigest, s.k().CRDs), err
+	return s.releaseStatus(result, s.Charts.CRDDigest, s.karpenterStatus().CRDs), err
 }
 
 // newerCRDs returns the CRDs of a version newer than the one in Git whose release is gone: they stay as they are,
 // because CRDs are never downgraded. It returns nil if there is a release, or a CRD is missing.
 func (s *Step) newerCRDs(ctx context.Context, seen *Seen) (*v1alpha1.ReleaseStatus, error) {
-	k := s.k()
+	k := s.karpenterStatus()
 	if !CRDsAhead(k, s.Charts.Version) || !seen.Established.Ready {
 		return nil, nil
 	}
@@ -65,12 +65,12 @@ func (s *Step) installController(ctx context.Context, seen *Seen) (*v1alpha1.Rel
 		s.View.Changed()
 		seen.Rollout = cluster.Readiness{Message: "deployment/karpenter: rollout started"}
 	}
-	return s.releaseStatus(result, s.Charts.Digest, s.k().Controller), nil
+	return s.releaseStatus(result, s.Charts.Digest, s.karpenterStatus().Controller), nil
 }
 
 // findEarlier finds the release of the main chart before the installed one.
 func (s *Step) findEarlier(ctx context.Context) (*v1alpha1.ReleaseStatus, error) {
-	found, err := s.Helm.Earlier(ctx, s.k().Namespace)
+	found, err := s.Helm.Earlier(ctx, s.karpenterStatus().Namespace)
 	if err != nil || found.Revision == 0 {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (s *Step) rollBack(ctx context.Context, revision int32, seen *Seen) (*v1alp
 	if seen.Claims, err = s.View.Claims(ctx); err != nil {
 		return nil, err
 	}
-	k := s.k()
+	k := s.karpenterStatus()
 	if result.Changed {
 		s.View.Changed()
 		seen.Rollout = cluster.Readiness{Message: "deployment/karpenter: rollout started"}
@@ -128,12 +128,12 @@ func (s *Step) reportInstalled(chart string, result release.Result) {
 
 // rolledOut reports whether the rollout of the chart's version is complete.
 func (s *Step) rolledOut(ctx context.Context) (cluster.Readiness, error) {
-	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
+	deployments, err := s.View.Controllers(ctx, s.karpenterStatus().Namespace)
 	if err != nil {
 		return cluster.Readiness{}, err
 	}
 	if len(deployments) == 0 {
-		return cluster.Readiness{Message: "no Deployment labelled app.kubernetes.io/name=karpenter in " + s.k().Namespace}, nil
+		return cluster.Readiness{Message: "no Deployment labelled app.kubernetes.io/name=karpenter in " + s.karpenterStatus().Namespace}, nil
 	}
 	whole := cluster.Readiness{Ready: true}
 	for i := range deployments {
@@ -153,7 +153,7 @@ func (s *Step) rolledOut(ctx context.Context) (cluster.Readiness, error) {
 // before, one replica that leads is enough; the message then names a missing one. plumbline does not read the leader
 // election of another tool's controller.
 func (s *Step) isUp(ctx context.Context, deployment *appsv1.Deployment) (cluster.Readiness, error) {
-	complete, coming := cluster.RolledOut(deployment), comingUp(s.k())
+	complete, coming := cluster.RolledOut(deployment), comingUp(s.karpenterStatus())
 	managed := s.Karpenter != nil && s.Karpenter.Management == render.Managed
 	enough := managed && !coming && cluster.Partly(deployment)
 	if !complete.Ready && !enough {
@@ -183,7 +183,7 @@ func (s *Step) hasTargetVersion(ctx context.Context, deployment *appsv1.Deployme
 		return s.hasVersionInGit(ctx, deployment)
 	}
 	version := cmp.Or(s.Serving, s.Karpenter.Version)
-	k := s.k()
+	k := s.karpenterStatus()
 	if k.Target != nil && k.Target.Step == v1alpha1.ChartRollingBack {
 		version = k.Version
 	}
@@ -198,7 +198,7 @@ func (s *Step) hasTargetVersion(ctx context.Context, deployment *appsv1.Deployme
 // ready.
 func (s *Step) askPods(ctx context.Context, seen *Seen) error {
 	seen.Cause = cmp.Or(seen.Rollout.Message, "its rollout is not complete")
-	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
+	deployments, err := s.View.Controllers(ctx, s.karpenterStatus().Namespace)
 	if err != nil || len(deployments) == 0 {
 		return err
 	}

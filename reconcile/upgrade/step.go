@@ -145,8 +145,8 @@ type Memory struct {
 	external external
 }
 
-// k returns the status of the charts.
-func (s *Step) k() *v1alpha1.KarpenterStatus { return s.Sync.Status.Karpenter }
+// karpenterStatus returns the status of the charts.
+func (s *Step) karpenterStatus() *v1alpha1.KarpenterStatus { return s.Sync.Status.Karpenter }
 
 // WhyNot returns why the charts are not changed to what is in Git, as far as that can be found without a write: it
 // checks the gates and, from the rehearsal, what the NodeSync does not allow, without a dry run by the API server. It
@@ -163,7 +163,7 @@ func (s *Step) WhyNot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if held := s.isDowngradeInDoubt(identity); held != nil || s.k().Identity == identity || s.inProgress(identity) {
+	if held := s.isDowngradeInDoubt(identity); held != nil || s.karpenterStatus().Identity == identity || s.inProgress(identity) {
 		return held
 	}
 	frozen := s.frozen(ctx, identity)
@@ -189,7 +189,7 @@ func (s *Step) Change() (string, error) {
 		return "", nil
 	}
 	identity, err := s.Identity()
-	k := s.k()
+	k := s.karpenterStatus()
 	switch {
 	case err != nil || k.Identity == identity:
 		return "", err
@@ -203,7 +203,7 @@ func (s *Step) Change() (string, error) {
 
 // inProgress reports whether a change to what is in Git has passed its gates.
 func (s *Step) inProgress(identity string) bool {
-	t := s.k().Target
+	t := s.karpenterStatus().Target
 	return t != nil && t.Identity == identity && t.Step != v1alpha1.ChartChecking
 }
 

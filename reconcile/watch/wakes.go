@@ -33,7 +33,7 @@ type Wakes struct {
 	// Launches tracks the pools whose launches fail, by their NodeClaims.
 	Launches *cluster.Launches
 	// Ends is notified of NodeClaims that are deleted; it may be nil.
-	Ends      cluster.Ends
+	Ends      cluster.ClaimEvents
 	Interests Interests
 }
 

@@ -202,7 +202,7 @@ func keeps(info *resource.Info) (bool, error) {
 		return false, fmt.Errorf("read the annotations of %s %s: %w", kind.Kind, info.Name, err)
 	}
 	kept := annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy
-	if _, carries := carriesNodes(kind.Group, kind.Kind, info.Name); carries && !kept {
+	if _, carries := deletionDeletesNodes(kind.Group, kind.Kind, info.Name); carries && !kept {
 		return false, fmt.Errorf("%s %s is in the release, and would be deleted with it and take nodes along: nothing was deleted", kind.Kind, info.Name)
 	}
 	return kept, nil

@@ -232,11 +232,11 @@ func sorted(filters []ec2types.Filter) []ec2types.Filter {
 }
 
 const (
-	// goodFor is how long a response is valid: Karpenter looks up AMIs and security groups every five minutes
+	// answerValidFor is how long a response is valid: Karpenter looks up AMIs and security groups every five minutes
 	// (karpenter-provider-aws pkg/controllers/nodeclass, 1.14.1).
-	goodFor = 5 * time.Minute
-	// badFor is how long an error or an empty response is valid: what is missing may exist soon.
-	badFor = time.Minute
+	answerValidFor = 5 * time.Minute
+	// errorValidFor is how long an error or an empty response is valid: what is missing may exist soon.
+	errorValidFor = time.Minute
 )
 
 // answers are AWS's responses by query.
@@ -288,9 +288,9 @@ func ask[In, Out any](ctx context.Context, r *Resolver, action string, in *In, c
 	if errors.Is(err, context.Canceled) {
 		return nil, err
 	}
-	until := now.Add(goodFor)
+	until := now.Add(answerValidFor)
 	if err != nil || empty(out) {
-		until = now.Add(badFor)
+		until = now.Add(errorValidFor)
 	}
 	r.answers.keep(key, answer{out: out, err: err, until: until}, now)
 	return out, err

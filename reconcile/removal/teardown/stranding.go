@@ -99,7 +99,7 @@ func (p *Plan) Stranded(sync *v1alpha1.NodeSync, claims []karpv1.NodeClaim, node
 			by.Pools[removal.Name] = removal.Phase != v1alpha1.RemovalHeld
 		}
 	}
-	return removal.Strands(p.WithoutOthers(claims), by)
+	return removal.FindStranded(p.WithoutOthers(claims), by)
 }
 
 // readyNodes returns the names of the Ready Nodes.
