@@ -92,7 +92,7 @@ func (r *reconciliation) found(out *outcome) status.Found {
 	rev, obs, git := &ev.revision, &ev.observed, &ev.Desired
 	found := status.Found{
 		Findings:  join(rev.Findings, obs.Findings, ev.Findings, out.Findings),
-		Suspended: out.mode == suspended, Elsewhere: out.mode == elsewhere, Finished: out.finished,
+		Suspended: out.mode == suspended, Elsewhere: out.mode == otherNamespace, Finished: out.finished,
 		Fault: out.fault, Unfetched: rev.Unfetched, Unverified: rev.Unverified, Unpulled: git.Unpulled, Unkept: out.Charts.Unkept, Unwritten: out.Unwritten,
 		CloudVerified: verified(out.account()), Collision: obs.Collision, SawAccount: obs.SawCollision, Unserved: obs.Unserved,
 		Stages: status.Stages(git.Set, out.Charts.CRDs, out.Charts.Controller, out.Ready), RepeatedReverts: survey.Drifts(out.Charts.Paused),

@@ -228,7 +228,7 @@ func (r *reconciliation) rollouts(d *done) *rollout.Rollouts {
 	return &rollout.Rollouts{
 		Live: live, Pools: rollout.Pools(set, live.Objects), Lost: d.Nodes.Lost, Leaving: leavingPools(r.sync.Status.Removals, live.Objects), Classes: rollout.Classes(set, live.Objects), Events: r.Cluster.Uncached,
 		CABundle: r.Cluster.CABundle(), DaemonSets: r.daemonSets,
-		Before: r.sync.Status.Rollout, Said: r.before.Status.Rollout, Changes: ev.Plan.Changes, Revision: r.revisionOf(ev.revision), Applied: r.before.Status.LastAppliedRevision,
+		Before: r.sync.Status.Rollout, Reported: r.before.Status.Rollout, Changes: ev.Plan.Changes, Revision: r.revisionOf(ev.revision), Applied: r.before.Status.LastAppliedRevision,
 		Now: r.now, LaunchFailures: d.Nodes.LaunchFailures, Memory: &r.memory.rollout,
 		EC2: func(ctx context.Context) (rollout.EC2, error) { return r.cloud()(ctx, region) }, Off: r.chartStep(*ev).Off,
 	}

@@ -67,7 +67,7 @@ func (p *pass) outcome() outcome {
 	case p.Suspended:
 		out.mode = suspended
 	case p.Elsewhere:
-		out.mode = elsewhere
+		out.mode = otherNamespace
 	}
 	return out
 }

@@ -51,14 +51,14 @@ type remembered struct {
 	cluster   cluster.Memory
 	account   account.Memory
 	policy    evaluate.PlanMemory
-	landing   simulate.LandingAsker
+	landing   simulate.LandingChecker
 	removal   removal.Memory
 	rollout   rollout.Memory
 	static    rollout.StaticMemory
-	holds     rollout.HoldAsker
-	proposals rollout.ProposalAsker
-	instances account.InstanceAsker
-	amis      account.AMIAsker
+	holds     rollout.HoldChecker
+	proposals rollout.ProposalWorker
+	instances account.InstanceChecker
+	amis      account.AMIChecker
 	// reasons are why EC2NodeClasses are not Ready, from Karpenter's log.
 	reasons changes.Reasons
 	// terminations are what is terminating, and heartbeat is the last state of the lease of Karpenter's controller.
@@ -127,10 +127,10 @@ func (r *reconciliation) inMode(ctx context.Context, mode mode, listenError erro
 		r.policyStep(evaluation{}).Answer(ctx)
 	case draining:
 		r.policyStep(evaluation{}).Answer(ctx)
-		out = r.finish(r.settle(r.end(ctx)))
-	case ending:
-		out = r.finish(r.settle(r.end(ctx)))
-	case elsewhere, filling, answering: // nothing is checked
+		out = r.finish(r.settle(r.drainOrDelete(ctx)))
+	case deleting:
+		out = r.finish(r.settle(r.drainOrDelete(ctx)))
+	case otherNamespace, filling, answering: // nothing is checked
 	}
 	out.mode = mode
 	return out

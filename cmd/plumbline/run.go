@@ -85,8 +85,8 @@ and to AWS with the default credential chain of the AWS SDK.`,
 }
 
 // guards returns the reader of the deletion guard's policies.
-func (o *runOptions) guards() *deletion.Asker {
-	return &deletion.Asker{WithoutGuard: !o.deletionGuard}
+func (o *runOptions) guards() *deletion.Checker {
+	return &deletion.Checker{WithoutGuard: !o.deletionGuard}
 }
 
 func (o *runOptions) bind(flags *pflag.FlagSet) {

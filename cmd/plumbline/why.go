@@ -97,14 +97,14 @@ func whyOf(ctx context.Context, c *clusterAccess, name string) (*summary.NodeRep
 	case claim != nil && claim.DeletionTimestamp == nil:
 		return reportRunning(ctx, c, claim, syncs)
 	case found != nil:
-		if found.State == summary.NodeEnding {
+		if found.State == summary.NodeTerminating {
 			found.Keep(syncs, time.Now())
 		}
 		return found, nil
 	case recordErr != nil:
 		return nil, explain(recordErr, "read which nodes were terminated")
 	case claim != nil:
-		return summary.NodeReportOf(claim, summary.NodeEnding, syncs, time.Now()), nil
+		return summary.NodeReportOf(claim, summary.NodeTerminating, syncs, time.Now()), nil
 	}
 	if err := c.installed(ctx, "read why "+name+" was terminated"); err != nil {
 		return nil, err
@@ -205,13 +205,13 @@ func nodeClaimNamed(ctx context.Context, c *clusterAccess, name string) (*karpv1
 func printWhyState(out io.Writer, r *summary.NodeReport, paint display.Painter) {
 	name := redact.Visible(r.NodeClaim)
 	switch {
-	case r.State == summary.NodeEnded && r.Late:
+	case r.State == summary.NodeTerminated && r.Late:
 		fmt.Fprintf(out, "NodeClaim/%s was terminated by %s: %s\n", name, formatTime(r.Gone), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
-	case r.State == summary.NodeEnded:
+	case r.State == summary.NodeTerminated:
 		fmt.Fprintf(out, "NodeClaim/%s was terminated %s ago: %s\n", name, age(r.Gone), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
-	case r.State == summary.NodeEnding && r.Cause != "":
+	case r.State == summary.NodeTerminating && r.Cause != "":
 		fmt.Fprintf(out, "NodeClaim/%s has been terminating for %s: %s so far\n", name, age(r.Deleted), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
-	case r.State == summary.NodeEnding:
+	case r.State == summary.NodeTerminating:
 		fmt.Fprintf(out, "NodeClaim/%s has been terminating for %s: the cause is not recorded\n", name, age(r.Deleted))
 	case r.Outdated != "" && r.OutdatedSince.IsZero():
 		fmt.Fprintf(out, "NodeClaim/%s has run for %s, and is %s, which Karpenter has not detected yet: %s\n", name, age(r.Created), paint("outdated", text.FgYellow), redact.Visible(r.Outdated))

@@ -165,14 +165,14 @@ type Deletion struct {
 	// Spared stay, although their kind may be deleted.
 	Spared []Spared
 
-	// runs reports whether an instance is left, or EC2 has not returned all.
-	runs bool
+	// stillRunning reports whether an instance is left, or EC2 has not returned all.
+	stillRunning bool
 }
 
 // Now returns those that can be deleted now: an instance needs its profile until EC2 has terminated it.
 func (e Deletion) Now() (now []cloud.Resource) {
 	for _, r := range e.Delete {
-		if r.Kind != cloud.KindInstanceProfile || !e.runs {
+		if r.Kind != cloud.KindInstanceProfile || !e.stillRunning {
 			now = append(now, r)
 		}
 	}
@@ -200,7 +200,7 @@ type Spared struct {
 // Instance profiles are listed without their tags, which must be checked before the deletion.
 func Deletable(answers []cloud.Answer, known Known, scope Scope) (e Deletion) {
 	var user string
-	e.runs, user = runs(answers, known, scope)
+	e.stillRunning, user = runningInstance(answers, known, scope)
 	for _, answer := range answers {
 		inScope := scope.Leftovers
 		if answer.Kind == cloud.KindInstance {
@@ -230,9 +230,9 @@ func Deletable(answers []cloud.Answer, known Known, scope Scope) (e Deletion) {
 	return e
 }
 
-// runs reports whether an instance of the cluster is left, and names one that this scope does not terminate. Instances
-// of NodePools that stay do not count: their profiles are known from the NodeClaim and the EC2NodeClass.
-func runs(answers []cloud.Answer, known Known, scope Scope) (one bool, stays string) {
+// runningInstance reports whether an instance of the cluster is left, and names one that this scope does not terminate.
+// Instances of NodePools that stay do not count: their profiles are known from the NodeClaim and the EC2NodeClass.
+func runningInstance(answers []cloud.Answer, known Known, scope Scope) (one bool, stays string) {
 	for _, answer := range answers {
 		if answer.Kind != cloud.KindInstance {
 			continue

@@ -2,11 +2,11 @@
 //
 // Step reports whether EC2 can be queried and is the account that this cluster's nodes are in, and whether a controller
 // runs here under another cluster's name. Resolution finds what the selectors of EC2NodeClasses resolve to, if a Plan
-// needs it to decide which nodes a change replaces. An InstanceAsker compares EC2's instances with NodeClaims and
+// needs it to decide which nodes a change replaces. An InstanceChecker compares EC2's instances with NodeClaims and
 // definitions in the background, within the budget for queries that only serve a report: edited tags or security
 // groups, an instance that was terminated by hand, one without a NodeClaim, volumes that were left attached. It ignores
-// nodes that Karpenter reports as Drifted. An AMIAsker finds out in the background whether AWS publishes an AMI for the
-// alias or SSM parameter of an EC2NodeClass that Karpenter does not resolve.
+// nodes that Karpenter reports as Drifted. An AMIChecker finds out in the background whether AWS publishes an AMI for
+// the alias or SSM parameter of an EC2NodeClass that Karpenter does not resolve.
 //
 // The package changes nothing in AWS or the cluster, and no reconcile waits for an answer longer than its timeout.
 package account

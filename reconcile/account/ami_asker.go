@@ -19,7 +19,7 @@ const (
 	amisAtOnce = 3
 )
 
-// AMILook is the input of AMIAsker.See in one reconcile.
+// AMILook is the input of AMIChecker.See in one reconcile.
 type AMILook struct {
 	// Ask queries AWS.
 	Ask plan.Ask
@@ -30,10 +30,10 @@ type AMILook struct {
 	Now     time.Time
 }
 
-// AMIAsker finds out, in the background of one NodeSync's reconciles, whether AWS publishes an AMI for the alias or SSM
-// parameter of each EC2NodeClass whose AMIs Karpenter does not resolve. It makes no request about other classes. The
-// zero value is ready to use.
-type AMIAsker struct {
+// AMIChecker finds out, in the background of one NodeSync's reconciles, whether AWS publishes an AMI for the alias or
+// SSM parameter of each EC2NodeClass whose AMIs Karpenter does not resolve. It makes no request about other classes.
+// The zero value is ready to use.
+type AMIChecker struct {
 	mu     sync.Mutex
 	asking bool
 	// next is when AWS may be queried again.
@@ -52,7 +52,7 @@ type amiAnswer struct {
 // See returns why no node can be launched with EC2NodeClasses, by their names: those for which AWS publishes no AMI
 // according to the last answer. It omits a class about which AWS has not responded. A goroutine queries AWS, and no
 // reconcile waits for it: the next one gets the answer.
-func (a *AMIAsker) See(ctx context.Context, l AMILook, found *finding.Findings) map[string]string {
+func (a *AMIChecker) See(ctx context.Context, l AMILook, found *finding.Findings) map[string]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	why, known, due := map[string]string{}, map[[2]string]*amiAnswer{}, map[*amiAnswer]plan.Question{}
@@ -94,7 +94,7 @@ func (a *AMIAsker) See(ctx context.Context, l AMILook, found *finding.Findings) 
 
 // ask queries AWS, and stores the answers. If AWS does not respond about an AMI, the last answer remains, and AWS is
 // queried again sooner.
-func (a *AMIAsker) ask(ctx context.Context, l AMILook, due map[*amiAnswer]plan.Question) {
+func (a *AMIChecker) ask(ctx context.Context, l AMILook, due map[*amiAnswer]plan.Question) {
 	var questions []plan.Question
 	for _, q := range due {
 		questions = append(questions, q)

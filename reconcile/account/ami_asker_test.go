@@ -61,7 +61,7 @@ func (a *imagesAWS) ask(_ context.Context, questions []plan.Question) map[render
 
 // see runs one reconcile, and returns the classes with which no node can be launched, and after how long it checks
 // again.
-func (a *imagesAWS) see(t *testing.T, asker *AMIAsker, classes ...*plan.Object) (map[string]string, time.Duration) {
+func (a *imagesAWS) see(t *testing.T, asker *AMIChecker, classes ...*plan.Object) (map[string]string, time.Duration) {
 	t.Helper()
 	var found finding.Findings
 	now := time.Now()
@@ -79,7 +79,7 @@ func TestAnAppliedAliasWithoutAMI(t *testing.T) {
 	const words = "AWS publishes no AMI for alias al2023@v20261115 of EC2NodeClass/default, so no node can be launched: " +
 		"correct it, or wait until AWS publishes one for the cluster's Kubernetes version"
 	synctest.Test(t, func(t *testing.T) {
-		aws, asker, class := &imagesAWS{withdrawn: map[string]bool{"alias al2023@v20261115": true}, away: true}, &AMIAsker{}, unresolved("default", "al2023@v20261115")
+		aws, asker, class := &imagesAWS{withdrawn: map[string]bool{"alias al2023@v20261115": true}, away: true}, &AMIChecker{}, unresolved("default", "al2023@v20261115")
 		step := func(name string, after time.Duration, want string, wantWake time.Duration, wantAsked int) {
 			t.Helper()
 			<-time.After(after)
@@ -123,7 +123,7 @@ func TestAMIsThatNeedNoQuery(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				aws, asker := &imagesAWS{}, &AMIAsker{}
+				aws, asker := &imagesAWS{}, &AMIChecker{}
 				aws.see(t, asker, c.class)
 				<-time.After(resolves)
 				if aws.see(t, asker, c.class); (len(aws.asked) > 0) != c.asked {
@@ -148,7 +148,7 @@ func byID(o *plan.Object) *plan.Object {
 // are queried each minute.
 func TestFewQueriesAboutAMIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		aws, asker := &imagesAWS{withdrawn: map[string]bool{"alias al2023@v1": true}}, &AMIAsker{}
+		aws, asker := &imagesAWS{withdrawn: map[string]bool{"alias al2023@v1": true}}, &AMIChecker{}
 		classes := []*plan.Object{unresolved("a", "al2023@v1"), unresolved("b", "al2023@v1")}
 		for _, version := range strings.Fields("v2 v3 v4 v5") {
 			classes = append(classes, unresolved(version, "al2023@"+version))

@@ -41,7 +41,7 @@ const (
 	maxMessage = 512
 )
 
-// InstanceCloud is the AWS client of an InstanceAsker.
+// InstanceCloud is the AWS client of an InstanceChecker.
 type InstanceCloud interface {
 	Fleet(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
 	SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
@@ -49,7 +49,7 @@ type InstanceCloud interface {
 	LeftBehind(ctx context.Context, cluster string, profiles bool) ([]cloud.Answer, error)
 }
 
-// InstanceLook is the input of InstanceAsker.See in one reconcile.
+// InstanceLook is the input of InstanceChecker.See in one reconcile.
 type InstanceLook struct {
 	// Cloud returns the client of the region. It makes no request.
 	Cloud func(ctx context.Context) (InstanceCloud, error)
@@ -76,9 +76,9 @@ type InstanceLook struct {
 	Every time.Duration
 }
 
-// InstanceAsker compares the instances of one NodeSync in the background of its reconciles, and stores the last result.
-// The zero value is ready to use.
-type InstanceAsker struct {
+// InstanceChecker compares the instances of one NodeSync in the background of its reconciles, and stores the last
+// result. The zero value is ready to use.
+type InstanceChecker struct {
 	mu sync.Mutex
 	// due is when AWS is queried again, asked when it was last queried, and answered when it last responded, or was
 	// first queried.
@@ -100,7 +100,7 @@ type InstanceAsker struct {
 
 // See returns the last result; nil if there is none yet. When the next comparison is due, a goroutine queries AWS, and
 // no reconcile waits for it: the next one gets the result.
-func (a *InstanceAsker) See(ctx context.Context, l InstanceLook, found *finding.Findings) *v1alpha1.InstanceDrift {
+func (a *InstanceChecker) See(ctx context.Context, l InstanceLook, found *finding.Findings) *v1alpha1.InstanceDrift {
 	if l.Every <= 0 {
 		return &v1alpha1.InstanceDrift{}
 	}
@@ -150,7 +150,7 @@ func withFailure(last *v1alpha1.InstanceDrift, why string) *v1alpha1.InstanceDri
 
 // ask compares, and keeps the answer. If there is none, the last answer stands, with the failure. If AWS was only too busy, it is
 // asked again sooner, and the failure is added after a while.
-func (a *InstanceAsker) ask(ctx context.Context, q *question, sooner time.Time) {
+func (a *InstanceChecker) ask(ctx context.Context, q *question, sooner time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
 	defer cancel()
 	found, err := q.compare(ctx)
@@ -182,7 +182,7 @@ func (a *InstanceAsker) ask(ctx context.Context, q *question, sooner time.Time) 
 
 // Left returns the Nodes and instances without a NodeClaim that were terminating in the last result of EC2. If a later comparison
 // failed, they may be gone: each Node is read again before it is reported, and that EC2 has terminated an instance stays true.
-func (a *InstanceAsker) Left() []removal.LeftInstance {
+func (a *InstanceChecker) Left() []removal.LeftInstance {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.left)

@@ -97,7 +97,7 @@ func (a *instancesAWS) SecurityGroups(context.Context, *awsv1.EC2NodeClass) ([]s
 }
 
 // pass returns what one reconcile finds at a time, and after how long the next is requested.
-func (a *instancesAWS) pass(t *testing.T, asker *InstanceAsker, change func(*InstanceLook)) (*v1alpha1.InstanceDrift, time.Duration) {
+func (a *instancesAWS) pass(t *testing.T, asker *InstanceChecker, change func(*InstanceLook)) (*v1alpha1.InstanceDrift, time.Duration) {
 	t.Helper()
 	now := time.Now()
 	look := InstanceLook{
@@ -117,7 +117,7 @@ func (a *instancesAWS) pass(t *testing.T, asker *InstanceAsker, change func(*Ins
 func TestNoPassWaits(t *testing.T) {
 	as := func(*InstanceLook) {}
 	synctest.Test(t, func(t *testing.T) {
-		ec2, asker := &instancesAWS{after: 5 * time.Second}, &InstanceAsker{}
+		ec2, asker := &instancesAWS{after: 5 * time.Second}, &InstanceChecker{}
 		began := time.Now()
 		if drift, wake := ec2.pass(t, asker, as); drift != nil || wake != checkResultAfter || !time.Now().Equal(began) {
 			t.Errorf("first: %v, next in %s, after %s", drift, wake, time.Since(began))
@@ -159,7 +159,7 @@ func TestNoPassWaits(t *testing.T) {
 func TestABusyAWS(t *testing.T) {
 	as := func(*InstanceLook) {}
 	synctest.Test(t, func(t *testing.T) {
-		ec2, asker := &instancesAWS{}, &InstanceAsker{}
+		ec2, asker := &instancesAWS{}, &InstanceChecker{}
 		ec2.pass(t, asker, as)
 		synctest.Wait()
 		for _, err := range []error{&resolve.BusyError{}, &cloud.PartialError{}} {
@@ -185,7 +185,7 @@ func TestABusyAWS(t *testing.T) {
 		if drift := look(); drift.Count != 1 || drift.Failure != "" {
 			t.Errorf("once AWS answers: %+v", drift)
 		}
-		ec2.err, asker = &resolve.BusyError{}, &InstanceAsker{}
+		ec2.err, asker = &resolve.BusyError{}, &InstanceChecker{}
 		as = func(l *InstanceLook) { l.Before = &v1alpha1.InstanceDrift{Count: 2} }
 		for range 4 {
 			look()
@@ -226,7 +226,7 @@ func TestOneQuestionWithoutAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ec2, asker := &instancesAWS{groups: []string{"sg-1"}, volumes: []cloud.Resource{{ID: "vol-1", Instance: "i-9"}}, behind: templates(template("lt-1", "old"))}, &InstanceAsker{}
+				ec2, asker := &instancesAWS{groups: []string{"sg-1"}, volumes: []cloud.Resource{{ID: "vol-1", Instance: "i-9"}}, behind: templates(template("lt-1", "old"))}, &InstanceChecker{}
 				look := func() *v1alpha1.InstanceDrift {
 					ec2.pass(t, asker, as)
 					synctest.Wait()
@@ -306,7 +306,7 @@ func TestAFailedComparisonKeepsTheLastAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ec2, asker := &instancesAWS{volumes: []cloud.Resource{{ID: "vol-1", Instance: "i-9"}}, behind: templates(template("lt-1", "old"))}, &InstanceAsker{}
+				ec2, asker := &instancesAWS{volumes: []cloud.Resource{{ID: "vol-1", Instance: "i-9"}}, behind: templates(template("lt-1", "old"))}, &InstanceChecker{}
 				ec2.cluster = clusterOf(t, attachment("a", "gone"))
 				var before *v1alpha1.InstanceDrift
 				fails := func(*testing.T, *instancesAWS, *InstanceLook) {}
@@ -344,7 +344,7 @@ func TestAFailedComparisonKeepsTheLastAnswer(t *testing.T) {
 					t.Fatalf("known (-want +got):\n%s", diff)
 				}
 				if fails = c.fails; c.restart {
-					asker = &InstanceAsker{}
+					asker = &InstanceChecker{}
 				}
 				for range 2 {
 					if diff := cmp.Diff(append(slices.Clone(known), c.want...), look()); diff != "" {
@@ -362,7 +362,7 @@ func TestAFailedComparisonKeepsTheLastAnswer(t *testing.T) {
 // TestABusyAWSAfterAFailure checks that AWS is not busy without a word while no answer is known.
 func TestABusyAWSAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ec2, asker := &instancesAWS{err: errors.New("refused")}, &InstanceAsker{}
+		ec2, asker := &instancesAWS{err: errors.New("refused")}, &InstanceChecker{}
 		look := func() *v1alpha1.InstanceDrift {
 			ec2.pass(t, asker, func(*InstanceLook) {})
 			synctest.Wait()
@@ -398,7 +398,7 @@ func TestGroupsDuringARollout(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ec2, asker, id, rolling := &instancesAWS{groups: []string{"sg-1", "sg-2"}, has: []string{"sg-9"}}, &InstanceAsker{}, "i-1", false
+				ec2, asker, id, rolling := &instancesAWS{groups: []string{"sg-1", "sg-2"}, has: []string{"sg-9"}}, &InstanceChecker{}, "i-1", false
 				look := func() (words string) {
 					<-time.After(10 * time.Minute)
 					as := func(l *InstanceLook) {
@@ -449,7 +449,7 @@ func TestNothingIsAsked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ec2 := &instancesAWS{}
-			drift, wake := ec2.pass(t, &InstanceAsker{}, tc.change)
+			drift, wake := ec2.pass(t, &InstanceChecker{}, tc.change)
 			if diff := cmp.Diff(tc.want, drift); diff != "" || ec2.asked != 0 || wake != 0 {
 				t.Errorf("asked %d, next in %s (-want +got):\n%s", ec2.asked, wake, diff)
 			}
@@ -465,7 +465,7 @@ func TestTheFirstComparisonIsAtTheStart(t *testing.T) {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 			Name: "leaving", Labels: map[string]string{karpv1.NodePoolLabelKey: "general"}, CreationTimestamp: at, DeletionTimestamp: &at, Finalizers: []string{karpv1.TerminationFinalizer},
 		}}
-		ec2, asker := &instancesAWS{none: true, cluster: clusterOf(t, node)}, &InstanceAsker{}
+		ec2, asker := &instancesAWS{none: true, cluster: clusterOf(t, node)}, &InstanceChecker{}
 		_, wake := ec2.pass(t, asker, func(l *InstanceLook) { l.Before = &v1alpha1.InstanceDrift{} }) // the status contains an earlier one
 		synctest.Wait()
 		if left := asker.Left(); wake != checkResultAfter || len(left) != 1 || left[0].Name != "leaving" {

@@ -72,7 +72,7 @@ func classed(profiles map[string]string, claims ...string) plan.Live {
 func TestWhatIsLeftIsSeenTwice(t *testing.T) {
 	as := func(l *InstanceLook) { l.Live = classed(map[string]string{"default": ""}) }
 	synctest.Test(t, func(t *testing.T) {
-		ec2, asker := &instancesAWS{none: true, behind: templates(template("lt-1", "old"), template("lt-2", "default"))}, &InstanceAsker{}
+		ec2, asker := &instancesAWS{none: true, behind: templates(template("lt-1", "old"), template("lt-2", "default"))}, &InstanceChecker{}
 		look := func(after time.Duration, want []string, next time.Duration) {
 			t.Helper()
 			<-time.After(after)
@@ -105,7 +105,7 @@ func TestAListThatIsDeniedConfirmsNothing(t *testing.T) {
 	denied := &cloud.DeniedError{Action: "ec2:DescribeLaunchTemplates"}
 	const words = "AWS denies ec2:DescribeLaunchTemplates to plumbline's role: allow it (see manifests/iam-policy.json)"
 	synctest.Test(t, func(t *testing.T) {
-		ec2, asker := &instancesAWS{none: true, behind: templates(template("lt-1", "old"))}, &InstanceAsker{}
+		ec2, asker := &instancesAWS{none: true, behind: templates(template("lt-1", "old"))}, &InstanceChecker{}
 		look := func(what string, want ...string) {
 			t.Helper()
 			<-time.After(10 * time.Minute)
@@ -144,7 +144,7 @@ func TestAListThatIsDeniedConfirmsNothing(t *testing.T) {
 // reported.
 func TestARemovalThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ec2, asker := &instancesAWS{none: true, behind: templates(template("lt-1", "old"))}, &InstanceAsker{}
+		ec2, asker := &instancesAWS{none: true, behind: templates(template("lt-1", "old"))}, &InstanceChecker{}
 		before := &v1alpha1.InstanceDrift{Left: &v1alpha1.LeftResources{Resources: []v1alpha1.LeftResource{{Kind: string(cloud.KindLaunchTemplate), ID: "lt-1"}}}}
 		with := func(removals int) func(*InstanceLook) {
 			return func(l *InstanceLook) { l.Removals, l.Before = removals, before }
@@ -363,7 +363,7 @@ func TestANodeIsAskedForOnce(t *testing.T) {
 func TestVolumesComeWithTheInstances(t *testing.T) {
 	as := func(*InstanceLook) {}
 	synctest.Test(t, func(t *testing.T) {
-		ec2, asker := &instancesAWS{volumes: []cloud.Resource{{ID: "vol-1", Instance: "i-1"}}}, &InstanceAsker{}
+		ec2, asker := &instancesAWS{volumes: []cloud.Resource{{ID: "vol-1", Instance: "i-1"}}}, &InstanceChecker{}
 		look := func() *v1alpha1.InstanceDrift {
 			ec2.pass(t, asker, as)
 			synctest.Wait()

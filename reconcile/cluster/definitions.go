@@ -200,9 +200,9 @@ func Rewritten() predicate.Predicate {
 type Claim struct {
 	NodeClaim, Node, Pool string
 	Created               metav1.Time
-	// Ending reports whether it is being deleted, and EndingSince since when.
-	Ending      bool
-	EndingSince metav1.Time
+	// Terminating reports whether it is being deleted, and TerminatingSince since when.
+	Terminating      bool
+	TerminatingSince metav1.Time
 	// Drifted is why Karpenter considers it drifted, and Since since when; empty if it does not.
 	Drifted string
 	Since   metav1.Time
@@ -219,10 +219,10 @@ func Claims(ctx context.Context, reader client.Reader) ([]Claim, error) {
 		claim := &claims.Items[i]
 		one := Claim{
 			NodeClaim: claim.Name, Node: claim.Status.NodeName, Pool: claim.Labels[karpv1.NodePoolLabelKey],
-			Created: claim.CreationTimestamp, Ending: claim.DeletionTimestamp != nil,
+			Created: claim.CreationTimestamp, Terminating: claim.DeletionTimestamp != nil,
 		}
-		if one.Ending {
-			one.EndingSince = *claim.DeletionTimestamp
+		if one.Terminating {
+			one.TerminatingSince = *claim.DeletionTimestamp
 		}
 		for _, c := range claim.Status.Conditions {
 			if c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue {

@@ -251,7 +251,7 @@ func readGuard(ctx context.Context, reader client.Reader, name string) (Guard, e
 }
 
 // Denied reads the policy now, and compares it with the ServiceAccounts of Karpenter's controller. It reads nothing if a is nil.
-func (a *Asker) Denied(ctx context.Context, reader client.Reader, accounts []string) Denial {
+func (a *Checker) Denied(ctx context.Context, reader client.Reader, accounts []string) Denial {
 	if a == nil {
 		return Denial{}
 	}
@@ -259,7 +259,7 @@ func (a *Asker) Denied(ctx context.Context, reader client.Reader, accounts []str
 }
 
 // DeniedRecently is like Denied, but sends at most one request every 20 seconds for the same accounts.
-func (a *Asker) DeniedRecently(ctx context.Context, reader client.Reader, accounts []string, now time.Time) Denial {
+func (a *Checker) DeniedRecently(ctx context.Context, reader client.Reader, accounts []string, now time.Time) Denial {
 	if a == nil {
 		return Denial{}
 	}

@@ -106,7 +106,7 @@ func (s *PlanStep) askForOrder(ctx context.Context, planned Planned) (doubt *v1a
 	if !is(planned.Doubt, v1alpha1.ReasonHistoryUnknown) {
 		return nil, false
 	}
-	if len(planned.unrecorded(s.Sync, v1alpha1.ReasonHistoryUnknown)) == 0 && !planned.endsNodes() && !s.ChangesCharts() {
+	if len(planned.unrecorded(s.Sync, v1alpha1.ReasonHistoryUnknown)) == 0 && !planned.terminatesNodes() && !s.ChangesCharts() {
 		return nil, false
 	}
 	head, other := s.Snapshot.Commit, render.CommitOf(planned.Doubt.From)
@@ -141,9 +141,9 @@ func (s *PlanStep) orderPending(doubt *v1alpha1.Withheld) bool {
 	return !asked.answeredUnknown || asked.head != s.Snapshot.Commit || asked.other != render.CommitOf(doubt.From)
 }
 
-// endsNodes reports whether a change of the Plan that terminates nodes is held because the order of HEAD and of what
-// was applied is unknown.
-func (p Planned) endsNodes() bool {
+// terminatesNodes reports whether a change of the Plan that terminates nodes is held because the order of HEAD and of
+// what was applied is unknown.
+func (p Planned) terminatesNodes() bool {
 	return slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action == plan.Hold && c.Reason == v1alpha1.ReasonHistoryUnknown })
 }
 

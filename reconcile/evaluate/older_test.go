@@ -64,7 +64,7 @@ func TestALostRecordIsADoubt(t *testing.T) {
 				t.Fatalf("in doubt: %+v", doubt)
 			}
 			policy, err := s.policy(t.Context(), nil, doubt)
-			if err != nil || !policy.StatusLost || policy.SetBack != (c.want == v1alpha1.ReasonOlderRevision) {
+			if err != nil || !policy.StatusLost || policy.BranchReset != (c.want == v1alpha1.ReasonOlderRevision) {
 				t.Errorf("what HEAD lacks is not held as lost: %+v, %v", policy, err)
 			}
 		})

@@ -232,7 +232,7 @@ func (s *PlanStep) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt 
 	if s.Resolve != nil && len(made.Questions()) > 0 && slices.ContainsFunc(made.Changes, unsure) {
 		s.WakeBy(s.Now.Add(s.Retry))
 	}
-	return Planned{Plan: made, Doubt: doubt, Older: policy.SetBack || policy.Unasked}, made.Refused
+	return Planned{Plan: made, Doubt: doubt, Older: policy.BranchReset || policy.Unasked}, made.Refused
 }
 
 // movesOf returns the entries that a Plan has found to replace NodePools whose removal is not recorded yet.
@@ -314,7 +314,7 @@ func (s *PlanStep) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v
 	}
 	policy.StatusLost = policy.StatusLost || s.RecordLost || is(doubt, v1alpha1.ReasonStatusLost)
 	policy.Unasked = s.orderPending(doubt)
-	policy.SetBack, policy.HistoryUnknown = is(doubt, v1alpha1.ReasonOlderRevision), is(doubt, v1alpha1.ReasonHistoryUnknown)
+	policy.BranchReset, policy.HistoryUnknown = is(doubt, v1alpha1.ReasonOlderRevision), is(doubt, v1alpha1.ReasonHistoryUnknown)
 	policy.StatusOlder = s.statusIsOlder(doubt)
 	var again time.Time
 	if policy.DaemonSets, again = s.DaemonSets(ctx, s.Live.NodeClaims); !again.IsZero() {

@@ -41,7 +41,7 @@ type nodeSync struct {
 	Drift     []drifted
 	Outdated  []outdated
 	Compared  compared
-	Ended     ended
+	Ended     terminations
 	Reported  []reported
 	// More is the page with everything; MoreOf counts what is not shown, by heading.
 	More   string
@@ -296,18 +296,18 @@ func (n *nodeSync) addDrift(objects []v1alpha1.DriftedObject, nodes []summary.Ou
 	}
 }
 
-// ended are the terminated nodes of a NodeSync, and why they were terminated.
-type ended struct {
+// terminations are the terminated nodes of a NodeSync, and why they were terminated.
+type terminations struct {
 	// Since is when recording started; empty if nothing is recorded.
 	Since string
-	Rows  []endedNode
+	Rows  []terminatedNode
 	Gaps  []string
 	// Pool is the only pool that is shown; empty for all. AllPools is the page with all pools.
 	Pool, AllPools string
 	Filters        []filter
 }
 
-type endedNode struct {
+type terminatedNode struct {
 	recorder.Record
 	Why, Words, Commit, Sort string
 	Gone                     when
@@ -318,7 +318,7 @@ type filter struct{ Pool, Link string }
 
 // addTerminations shows why nodes were terminated, newest first.
 func (n *nodeSync) addTerminations(w *World, q query, sync *v1alpha1.NodeSync, pools []summary.Pool) {
-	n.Ended = ended{Pool: q.pool, AllPools: q.changed(func(q *query) { q.pool = "" })}
+	n.Ended = terminations{Pool: q.pool, AllPools: q.changed(func(q *query) { q.pool = "" })}
 	var log *recorder.Log
 	if w.Ended != nil {
 		log = w.Ended(types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name}, sync.UID)
@@ -339,8 +339,8 @@ func (n *nodeSync) addTerminations(w *World, q query, sync *v1alpha1.NodeSync, p
 		}
 	}
 	for _, r := range records[:n.first("ended", len(records), q, most)] {
-		kind := strings.Join(filled(r.InstanceType, r.Zone, r.CapacityType, summary.Pods(r)), ", ")
-		row := endedNode{Record: r, Why: summary.Cause(r), Words: r.Cause.Words(), Commit: render.ShortRevision(r.Revision), Sort: kind}
+		kind := strings.Join(nonEmpty(r.InstanceType, r.Zone, r.CapacityType, summary.Pods(r)), ", ")
+		row := terminatedNode{Record: r, Why: summary.Cause(r), Words: r.Cause.Words(), Commit: render.ShortRevision(r.Revision), Sort: kind}
 		if row.Gone = ago(&r.Gone, w.Now); r.Gone.IsZero() {
 			row.Gone = when{Words: summary.Gone(r, w.Now), Exact: summary.Stamp(r.Deleted)}
 		}
@@ -353,8 +353,8 @@ func (n *nodeSync) addTerminations(w *World, q query, sync *v1alpha1.NodeSync, p
 	}
 }
 
-// filled returns the words that are not empty.
-func filled(words ...string) (some []string) {
+// nonEmpty returns the words that are not empty.
+func nonEmpty(words ...string) (some []string) {
 	for _, word := range words {
 		if word != "" {
 			some = append(some, word)

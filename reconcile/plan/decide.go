@@ -169,7 +169,7 @@ func (m *maker) choose(d *decision, j comparedFields, live *Object) {
 		change.conflict(ReasonOtherApplier, &ConflictError{Ref: change.Ref, Tools: j.tools, Fields: paths(j.foreign)})
 	case leaving || j.leftByRemoval:
 		change.Action, change.Reason, change.Force = TakeBack, ReasonReturned, true
-		change.Message = m.returns(change)
+		change.Message = m.revertReason(change)
 		change.Restores = m.asRecorded(change)
 	case j.leftByBrake && !m.policy.Braked[change.Ref.Name]:
 		change.Action, change.Reason, change.Force = TakeBack, ReasonBrakeEnds, true
@@ -182,8 +182,8 @@ func (m *maker) choose(d *decision, j comparedFields, live *Object) {
 	}
 }
 
-// returns returns why the removal of an object is reverted.
-func (m *maker) returns(change *Change) string {
+// revertReason returns why the removal of an object is reverted.
+func (m *maker) revertReason(change *Change) string {
 	if r, _ := m.live.removal(change.Live.GetUID()); m.undecided(r) {
 		return fmt.Sprintf("the drain of %s is reverted: Karpenter may launch its nodes again", change.Ref)
 	}

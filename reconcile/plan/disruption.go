@@ -216,7 +216,7 @@ func (m *maker) holdsByItself(change *Change) (reason, message string, held bool
 			return ReasonHostsController, message, true
 		}
 	}
-	return m.endsForOlder(change)
+	return m.holdsForOlder(change)
 }
 
 // hostsController reports whether a Change terminates nodes that run Karpenter's controller or plumbline: it would
@@ -238,16 +238,16 @@ func (m *maker) hostsController(change *Change) (message string, hosts bool) {
 	return fmt.Sprintf("it would disrupt nodes that run %s: move it to nodes that Karpenter does not manage first", someOf(names)), true
 }
 
-// endsForOlder reports whether a Change terminates or replaces nodes for a HEAD that is, or may be, older than the
+// holdsForOlder reports whether a Change terminates or replaces nodes for a HEAD that is, or may be, older than the
 // applied revision: a mirror that lags behind would cause this back and forth. Once the Git host has answered that it
 // cannot tell, only nodes without a replacement count: otherwise nothing of a moved repository could be changed any
 // more.
-func (m *maker) endsForOlder(change *Change) (reason, message string, ends bool) {
+func (m *maker) holdsForOlder(change *Change) (reason, message string, ends bool) {
 	replaces := change.Effect == EffectReplace
 	switch {
 	case change.Nodes == 0 || change.intended() != Update && change.intended() != Adopt || change.Effect != EffectDrain && change.Effect != EffectConsolidate && !replaces:
 		return "", "", false
-	case m.policy.SetBack:
+	case m.policy.BranchReset:
 		return v1alpha1.ReasonOlderRevision, fmt.Sprintf(headOlder+"%s would disrupt %s: push a newer commit", change.Ref, english.Plural(change.Nodes, "node", "")), true
 	case change.Drift:
 		return "", "", false

@@ -122,7 +122,7 @@ func mostReplaced(object *unstructured.Unstructured, nodes int, now time.Time) (
 	if err != nil {
 		return 0, false
 	}
-	return b.most(now), true
+	return b.maxInYear(now), true
 }
 
 // inTotal explains why replacements of a group count by their total; empty if they do not.

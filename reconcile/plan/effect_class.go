@@ -75,7 +75,7 @@ type classEdit struct {
 func (e classEdit) impact(claims []*NodeClaim, by known) impact {
 	i, rest := e.byHash(claims)
 	if len(e.resolved) > 0 {
-		i = i.and(driftsBy(rest, e.resolved, by.answer))
+		i = i.combine(driftsBy(rest, e.resolved, by.answer))
 	}
 	i.notes = e.notes
 	return i

@@ -64,7 +64,7 @@ func consolidationOf(pool *karpv1.NodePool, nodes int, now time.Time) consolidat
 	}
 	allows := func(reason karpv1.DisruptionReason) bool {
 		b, err := readBudgets(pool, nodes, reason)
-		return err == nil && b.most(now) > 0
+		return err == nil && b.maxInYear(now) > 0
 	}
 	return consolidation{
 		empty:     allows(karpv1.DisruptionReasonEmpty),
@@ -166,7 +166,7 @@ func allowedAtOnce(pool *karpv1.NodePool, claims []*NodeClaim, now time.Time) in
 	if err != nil {
 		return 0 // consolidationOf finds none
 	}
-	allowed := b.most(now)
+	allowed := b.maxInYear(now)
 	for _, c := range claims {
 		if c.Deleting {
 			allowed--

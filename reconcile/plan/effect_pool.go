@@ -64,12 +64,12 @@ func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
 		i.unavailable = []string{fmt.Sprintf("this Karpenter does not use hash version %s for NodePools, which this plumbline uses", karpv1.NodePoolHashVersion)}
 	}
 	if e.requirements {
-		i = i.and(unfit(rest, after.Spec.Template.Spec.Requirements))
+		i = i.combine(unfit(rest, after.Spec.Template.Spec.Requirements))
 	}
 	remaining := e.remaining(claims, i.claims, by.outdated)
 	waiting := min(len(remaining), e.extraDisruptions(claims, now, karpv1.DisruptionReasonDrifted))
-	i = i.beside(waiting, EffectReplace, claims)
-	i = i.beside(scaledDown(before, after, claims), EffectDrain, claims)
+	i = i.addUnidentified(waiting, EffectReplace, claims)
+	i = i.addUnidentified(scaledDown(before, after, claims), EffectDrain, claims)
 	i.expiring = expiring(before, after, claims, by.period)
 	i.warnings = append(i.warnings, poolWarnings(before, after, claims, by)...)
 	for _, warning := range e.replacementWarnings(i.claims) {
@@ -263,16 +263,16 @@ func moreAllowedAtOnce(before, after *karpv1.NodePool, nodes int, now time.Time,
 		was = budgets{nodes: nodes, all: []budget{{}}}
 	}
 	allowed := 0
-	if n := is.at(now); n > was.at(now) {
+	if n := is.allowedAt(now); n > was.allowedAt(now) {
 		allowed = n
 	}
 	if now.IsZero() {
 		return allowed
 	}
-	least, _ := was.widest(now, horizon)
-	most, whole := is.widest(now, horizon)
+	least, _ := was.maxWithin(now, horizon)
+	most, whole := is.maxWithin(now, horizon)
 	if !whole {
-		most = is.always()
+		most = is.alwaysAllowed()
 	}
 	if most > least {
 		allowed = max(allowed, most)
@@ -292,7 +292,7 @@ func alwaysAllowed(pool *karpv1.NodePool, nodes int) int {
 	if err != nil {
 		return 0
 	}
-	return b.always()
+	return b.alwaysAllowed()
 }
 
 // replacementWarnings lists the limits of a pool that leave no room for a replacement, because the change raises the

@@ -86,7 +86,7 @@ func olderRevision(c Candidate, w checkInput) (reason, message string, hold bool
 	switch {
 	case w.policy.Released[c.UID], c.Recorded && !c.undecided && !ofOlderRevision(c.record) && !w.policy.StatusOlder:
 		return "", "", false
-	case still, w.policy.SetBack:
+	case still, w.policy.BranchReset:
 		return v1alpha1.ReasonOlderRevision, fmt.Sprintf(
 			headOlder+"does not contain %s: push a newer commit, or %s",
 			c.Ref, w.policy.howToRelease(c.UID)), true

@@ -148,9 +148,9 @@ type Change struct {
 	// expiring are NodeClaims that expire within guard.removalPeriod after the Change, regardless of disruption
 	// budgets.
 	expiring []types.UID
-	// blind is the result of Blind.
-	blind   bool
-	unnamed int
+	// uncomparable is the result of Uncomparable.
+	uncomparable bool
+	unnamed      int
 	// question is what to ask AWS for an exact Effect; nil if there is nothing to ask.
 	question *Question
 	// Object is the object in Git. Braked reports whether it is applied without its disruption budgets.
@@ -281,7 +281,7 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		p.Kept = m.keep()
 		m.findMovesOfKept(p.Kept)
 		p.Removals = m.candidates(p.Revision)
-		p.Returned = m.returned()
+		p.Returned = m.removalsToEnd()
 		p.Used = m.used()
 		p.UsedReleases = m.usedReleases(p.Used)
 		p.Nodes = m.ourNodes()
@@ -420,13 +420,13 @@ func inOrder(objects []render.Object) []render.Object {
 	return sorted
 }
 
-// returned returns the recorded removals that must not continue: the object is in Git again or was handed over, a
+// removalsToEnd returns the recorded removals that must not continue: the object is in Git again or was handed over, a
 // person deleted the record, or it is not a NodePool while only nodes are removed. Removals of terminating objects
 // continue: a deletion cannot be reverted.
-func (m *maker) returned() []v1alpha1.Removal {
+func (m *maker) removalsToEnd() []v1alpha1.Removal {
 	var found []v1alpha1.Removal
 	for _, r := range m.live.Removals {
-		if r.Phase != v1alpha1.RemovalGone && (m.backInGit(r) || m.handedOver(r) || m.forgotten(r) || m.noNodes(r)) {
+		if r.Phase != v1alpha1.RemovalGone && (m.backInGit(r) || m.handedOver(r) || m.isDisowned(r) || m.noNodes(r)) {
 			found = append(found, r)
 		}
 	}

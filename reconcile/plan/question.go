@@ -153,7 +153,7 @@ func (m *maker) holdUnpublished(change *Change) {
 		return
 	}
 	change.Effect, change.Nodes, change.UpTo, change.Unavailable, change.DriftReasons = EffectBlocked, 0, false, "", nil
-	change.touched, change.unnamed, change.blind = nil, 0, false
+	change.touched, change.unnamed, change.uncomparable = nil, 0, false
 	change.hold(ReasonUnpublishedAMI, fmt.Sprintf("%sAWS publishes no AMI for %s of %s, so no node could be launched: %s", of, q.Named(), q.Ref, correctAMI))
 }
 

@@ -79,7 +79,7 @@ type Candidate struct {
 func (m *maker) candidates(revision string) []Candidate {
 	var found []Candidate
 	for ref, object := range m.live.Objects {
-		if m.stays(ref, object) {
+		if m.isKept(ref, object) {
 			continue
 		}
 		owned := m.owns(object)
@@ -102,7 +102,7 @@ func (m *maker) candidates(revision string) []Candidate {
 	}
 	for _, v := range m.live.Vanished {
 		c := Candidate{Ref: v.Ref, UID: v.UID, Revision: revision, Vanished: true}
-		c.Nodes, c.Terminating = m.remains(v)
+		c.Nodes, c.Terminating = m.remainingClaims(v)
 		if m.recorded(&c) {
 			found = append(found, c)
 		}
@@ -124,8 +124,8 @@ func (m *maker) candidates(revision string) []Candidate {
 	return found
 }
 
-// stays reports whether an object is not removed, whether the NodeSync owns it or not.
-func (m *maker) stays(ref render.Ref, object *Object) bool {
+// isKept reports whether an object is not removed, whether the NodeSync owns it or not.
+func (m *maker) isKept(ref render.Ref, object *Object) bool {
 	return m.inSet[ref] || m.kept[object.GetUID()] || m.policy.Keeps && ref.Kind != render.NodePool
 }
 
@@ -141,12 +141,12 @@ func (m *maker) findLast(candidates []Candidate) {
 // does not move to another NodeSync.
 func (m *maker) unlabelledNotStarted(object *Object) bool {
 	record, ok := m.live.removal(object.GetUID())
-	return ok && !m.started(record) && !m.handedOver(record) && !m.forgotten(record)
+	return ok && !m.started(record) && !m.handedOver(record) && !m.isDisowned(record)
 }
 
-// forgotten reports whether a removal that has not started is for an object that has neither our label nor a record: a
+// isDisowned reports whether a removal that has not started is for an object that has neither our label nor a record: a
 // person has deleted the record to keep the object.
-func (m *maker) forgotten(r v1alpha1.Removal) bool {
+func (m *maker) isDisowned(r v1alpha1.Removal) bool {
 	object := m.live.object(RefOf(r))
 	return object != nil && object.GetUID() == r.UID && !m.started(r) &&
 		m.live.Recorded != nil && !m.live.recorded(object.Unstructured) && !m.owns(object)
@@ -161,8 +161,8 @@ func (m *maker) recorded(c *Candidate) bool {
 		return true
 	}
 	c.Recorded, c.record, c.undecided = true, record, m.undecided(record)
-	setBack := ofOlderRevision(record) && (m.policy.SetBack || m.policy.HistoryUnknown) // as before
-	drained := m.policy.Keeps && record.Phase == v1alpha1.RemovalHeld                   // regardless of the reason to hold it
+	setBack := ofOlderRevision(record) && (m.policy.BranchReset || m.policy.HistoryUnknown) // as before
+	drained := m.policy.Keeps && record.Phase == v1alpha1.RemovalHeld                       // regardless of the reason to hold it
 	if !setBack && !drained && !c.undecided {
 		c.Revision = record.Revision
 	}
@@ -177,9 +177,9 @@ func (m *maker) undecided(r v1alpha1.Removal) bool {
 // started reports whether a removal has terminated NodeClaims, or may have, and continues for that reason.
 func (m *maker) started(r v1alpha1.Removal) bool { return r.Started() && !m.undecided(r) }
 
-// remains returns how many NodeClaims of a vanished pool remain, and whether all of them are terminating: those of a
-// pool that was deleted with --cascade=orphan keep running.
-func (m *maker) remains(v Vanished) (nodes int, ending bool) {
+// remainingClaims returns how many NodeClaims of a vanished pool remain, and whether all of them are terminating: those
+// of a pool that was deleted with --cascade=orphan keep running.
+func (m *maker) remainingClaims(v Vanished) (nodes int, ending bool) {
 	ending = true
 	taken := m.live.object(v.Ref) != nil
 	for _, n := range m.live.NodeClaims {

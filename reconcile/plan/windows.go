@@ -114,7 +114,7 @@ func (m *maker) reverts(c *Change) []string {
 	}
 	var pools []string
 	for _, n := range m.claims()[c.Ref] {
-		if n.Drifted && !n.Deleting && slices.Contains(c.DriftReasons, n.DriftReason) && !slices.Contains(c.touched, n.UID) && !m.policy.TurnedBack[n.Pool] {
+		if n.Drifted && !n.Deleting && slices.Contains(c.DriftReasons, n.DriftReason) && !slices.Contains(c.touched, n.UID) && !m.policy.Reverting[n.Pool] {
 			pools = append(pools, n.Pool)
 		}
 	}
@@ -160,12 +160,12 @@ func allowedOf(pool *karpv1.NodePool, nodes int, now time.Time) Allowed {
 	if err != nil {
 		return Allowed{Unreadable: true}
 	}
-	if n := b.at(now); n > 0 {
+	if n := b.allowedAt(now); n > 0 {
 		return Allowed{Now: n}
 	}
-	turns, whole := b.turns(now, horizon)
+	turns, whole := b.changeTimes(now, horizon)
 	for _, turn := range turns {
-		if n := b.at(turn); n > 0 {
+		if n := b.allowedAt(turn); n > 0 {
 			return Allowed{Next: n, At: turn}
 		}
 	}
@@ -223,7 +223,7 @@ func Windows(object *Object, nodes int, now time.Time) []Window {
 		return nil
 	}
 	end := now.Add(listPeriod)
-	turning, whole := b.turns(now, horizon)
+	turning, whole := b.changeTimes(now, horizon)
 	if len(turning) == 0 || !whole {
 		return nil // a budget that changes each minute is not evaluated that far
 	}
@@ -233,7 +233,7 @@ func Windows(object *Object, nodes int, now time.Time) []Window {
 		if at.After(end) {
 			at = end
 		}
-		n := b.at(from)
+		n := b.allowedAt(from)
 		switch last := len(found) - 1; {
 		case n == 0:
 			shut = true

@@ -99,7 +99,7 @@ func (r *Recorder) load(ctx context.Context) error {
 // begin closes the gaps of the time without a leader, as soon as NodeClaims are watched or there are none: NodeClaims
 // that were terminating then, and are gone, were deleted in the gap. It also creates the logs of NodeSyncs that have
 // none.
-func (r *Recorder) begin(ctx context.Context, heard bool, all map[types.UID]ending) error {
+func (r *Recorder) begin(ctx context.Context, heard bool, all map[types.UID]termination) error {
 	r.beginLogs()
 	waiting := false
 	for _, b := range r.logs {
@@ -180,7 +180,7 @@ func (r *Recorder) present(ctx context.Context) (map[claimKey]bool, error) {
 
 // warnings returns the reasons of Karpenter's warnings about NodeClaims, if any of them may still change: events are
 // sent after what they report (sigs.k8s.io/karpenter pkg/events/recorder.go).
-func (r *Recorder) warnings(ctx context.Context, all map[types.UID]ending) (map[types.UID][]string, error) {
+func (r *Recorder) warnings(ctx context.Context, all map[types.UID]termination) (map[types.UID][]string, error) {
 	const page = 500
 	reasons := map[types.UID][]string{}
 	if len(all) == 0 {

@@ -39,7 +39,7 @@ type Recorder struct {
 
 	// Written by the watch and read by the loop.
 	mu   sync.Mutex
-	seen map[types.UID]*ending
+	seen map[types.UID]*termination
 	// known are the pools that the loop has read.
 	known map[string]bool
 	// watching reports whether the watch runs.
@@ -71,13 +71,13 @@ type Options struct {
 func New(o Options) *Recorder {
 	return &Recorder{
 		Options: o, ring: defaultRing, woken: make(chan struct{}, 1),
-		seen: map[types.UID]*ending{}, known: map[string]bool{},
+		seen: map[types.UID]*termination{}, known: map[string]bool{},
 		logs: map[types.NamespacedName]*log{}, pools: map[string]pool{}, counts: rate.NewLimiter(countsRate, countsBurst),
 	}
 }
 
-// ending is a NodeClaim that is terminating, or was just terminated.
-type ending struct {
+// termination is a NodeClaim that is terminating, or was just terminated.
+type termination struct {
 	facts   Facts
 	poolUID types.UID
 
@@ -145,10 +145,10 @@ func (r *Recorder) Gone(claim *karpv1.NodeClaim, missed bool) {
 }
 
 // note records the state of a NodeClaim.
-func (r *Recorder) note(claim *karpv1.NodeClaim) *ending {
+func (r *Recorder) note(claim *karpv1.NodeClaim) *termination {
 	e := r.seen[claim.UID]
 	if e == nil {
-		e = &ending{poolUID: cluster.NodeClaim(claim).PoolUID}
+		e = &termination{poolUID: cluster.NodeClaim(claim).PoolUID}
 		e.facts.Terminate = terminateAt(claim)
 		r.seen[claim.UID] = e
 	}
@@ -315,7 +315,7 @@ func find(syncs []v1alpha1.NodeSync, of owner) *v1alpha1.NodeSync {
 }
 
 // enrich adds to the NodeClaims' own facts the state of other objects when their deletion starts.
-func (r *Recorder) enrich(ctx context.Context, all map[types.UID]ending) error {
+func (r *Recorder) enrich(ctx context.Context, all map[types.UID]termination) error {
 	for uid, e := range all {
 		p := r.pools[e.facts.Pool]
 		if p.sync != nil && e.facts.Removing == "" {
@@ -347,7 +347,7 @@ func (r *Recorder) enrich(ctx context.Context, all map[types.UID]ending) error {
 }
 
 // resume continues with what an earlier leader has written about a NodeClaim.
-func (r *Recorder) resume(e *ending) {
+func (r *Recorder) resume(e *termination) {
 	b := r.logs[e.of.NamespacedName]
 	if b == nil {
 		return
@@ -458,7 +458,7 @@ func (r *Recorder) countFirst(ctx context.Context) {
 
 // countPods counts the pods on nodes whose termination has just started. While the API server does not respond, there
 // is no number.
-func (r *Recorder) countPods(ctx context.Context, all map[types.UID]ending, now time.Time) {
+func (r *Recorder) countPods(ctx context.Context, all map[types.UID]termination, now time.Time) {
 	ctx, stop := context.WithTimeout(ctx, countsWithin)
 	defer stop()
 	for uid, e := range all {
@@ -479,7 +479,7 @@ func (r *Recorder) countPods(ctx context.Context, all map[types.UID]ending, now 
 }
 
 // mayCount reports whether the termination of a node has just started.
-func (r *Recorder) mayCount(e ending, now time.Time) bool {
+func (r *Recorder) mayCount(e termination, now time.Time) bool {
 	f := e.facts
 	begins := f.Gone.IsZero() && f.Drained.IsZero() && now.Sub(f.Deleted.Time) < countsFor
 	return begins && f.Pods == nil && f.Node != "" && r.pools[f.Pool].of != owner{}
@@ -574,14 +574,14 @@ func (f Facts) asksEC2() bool {
 }
 
 // mayAsk reports whether a response of EC2 would add something, and the Record is not overwritten by newer ones.
-func (r *Recorder) mayAsk(e ending) bool {
+func (r *Recorder) mayAsk(e termination) bool {
 	b := r.logs[e.of.NamespacedName]
 	return b != nil && (!e.numbered || e.seq >= b.next-r.ring.capacity()) && e.facts.asksEC2()
 }
 
 // askEC2 queries those about which EC2 may know more, each from time to time. If there is no response, it assumes
 // nothing, and the query is repeated.
-func (r *Recorder) askEC2(ctx context.Context, all map[types.UID]ending, now time.Time) {
+func (r *Recorder) askEC2(ctx context.Context, all map[types.UID]termination, now time.Time) {
 	byRegion := map[string][]types.UID{}
 	for _, uid := range slices.Backward(inOrder(all)) {
 		e := all[uid]
@@ -609,7 +609,7 @@ func (r *Recorder) askEC2(ctx context.Context, all map[types.UID]ending, now tim
 }
 
 // instances returns the instances of NodeClaims in EC2, by their IDs.
-func (r *Recorder) instances(ctx context.Context, region string, of []types.UID, all map[types.UID]ending) (map[string]cloud.Instance, error) {
+func (r *Recorder) instances(ctx context.Context, region string, of []types.UID, all map[types.UID]termination) (map[string]cloud.Instance, error) {
 	ctx, stop := context.WithTimeout(ctx, asksWithin)
 	defer stop()
 	ec2, err := r.EC2(ctx, region)

@@ -54,10 +54,10 @@ func (r *Recorder) round(ctx context.Context, last bool) (wait time.Duration, er
 }
 
 // snapshot returns the current state of the terminating NodeClaims.
-func (r *Recorder) snapshot() (all map[types.UID]ending, heard bool) {
+func (r *Recorder) snapshot() (all map[types.UID]termination, heard bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all = make(map[types.UID]ending, len(r.seen))
+	all = make(map[types.UID]termination, len(r.seen))
 	for uid, e := range r.seen {
 		all[uid] = *e
 	}
@@ -65,7 +65,7 @@ func (r *Recorder) snapshot() (all map[types.UID]ending, heard bool) {
 }
 
 // keep stores what the loop has found about them, in addition to what the watch reports meanwhile.
-func (r *Recorder) keep(all map[types.UID]ending) {
+func (r *Recorder) keep(all map[types.UID]termination) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for uid, found := range all {
@@ -84,7 +84,7 @@ func (r *Recorder) keep(all map[types.UID]ending) {
 
 // settle drops those that are terminated and written, those that belong to no NodeSync, and the oldest of those that
 // cannot be written.
-func (r *Recorder) settle(all map[types.UID]ending, now time.Time) {
+func (r *Recorder) settle(all map[types.UID]termination, now time.Time) {
 	r.keep(all)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,7 +107,7 @@ func (r *Recorder) settle(all map[types.UID]ending, now time.Time) {
 }
 
 // record writes what has changed in the Records, and the time up to which everything is recorded.
-func (r *Recorder) record(ctx context.Context, all map[types.UID]ending, now time.Time, last bool) error {
+func (r *Recorder) record(ctx context.Context, all map[types.UID]termination, now time.Time, last bool) error {
 	events, noEvents := r.warnings(ctx, all)
 	for uid, e := range all {
 		e.facts.Events, e.facts.NoEvents = events[uid], noEvents != nil
@@ -145,7 +145,7 @@ func (r *Recorder) record(ctx context.Context, all map[types.UID]ending, now tim
 
 // number numbers new ones, and returns the lines that have changed. One that was overwritten by newer ones gets a new
 // number if there is more to write about it.
-func (r *Recorder) number(all map[types.UID]ending) (map[types.NamespacedName]map[int]string, error) {
+func (r *Recorder) number(all map[types.UID]termination) (map[types.NamespacedName]map[int]string, error) {
 	lines := map[types.NamespacedName]map[int]string{}
 	for name := range r.logs {
 		lines[name] = map[int]string{}
@@ -186,7 +186,7 @@ func bodyOf(line string) string {
 
 // record returns the Record to write: what an earlier leader saw when the termination started applies if this leader
 // has not seen it.
-func (e ending) record() Record {
+func (e termination) record() Record {
 	record := e.facts.Record
 	record.Cause, record.Detail = Judge(e.facts)
 	if e.before == nil {
@@ -203,7 +203,7 @@ func (e ending) record() Record {
 }
 
 // attributed adds the revision that caused the termination.
-func (e ending) attributed(record Record) Record {
+func (e termination) attributed(record Record) Record {
 	switch record.Cause {
 	case Removed:
 		record.Revision, record.ByRevision = e.facts.Removing, true
@@ -265,7 +265,7 @@ func (r *Recorder) nextHeartbeat(now time.Time) time.Duration {
 }
 
 // inOrder returns those that are terminating, in the order in which their deletion started.
-func inOrder(all map[types.UID]ending) []types.UID {
+func inOrder(all map[types.UID]termination) []types.UID {
 	return slices.SortedFunc(maps.Keys(all), func(a, b types.UID) int {
 		if at := all[a].facts.Deleted.Compare(all[b].facts.Deleted.Time); at != 0 {
 			return at

@@ -100,7 +100,7 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		Successor:   on.successor,
 		Leader:      s.leaderGate,
 		DaemonSets:  s.daemonSets,
-		Log:         s.Log, EndsFirst: s.endsFirst,
+		Log:         s.Log, TerminatesFirst: s.terminatesFirst,
 		GoesTo:    goesTo,
 		Unremoved: unremoved,
 		Pace:      on.pace,

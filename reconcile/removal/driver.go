@@ -86,9 +86,9 @@ type Pass struct {
 	// Log returns the end of the log of Karpenter's controller. It is called only if EC2 does not accept a termination.
 	// If nil, no log is read.
 	Log func(context.Context) string
-	// EndsFirst reports whether Karpenter terminates nodes in reserved capacity before their replacements exist. It is
-	// called only if Karpenter replaces a pool that has such nodes. If nil, Karpenter does not.
-	EndsFirst func(context.Context) bool
+	// TerminatesFirst reports whether Karpenter terminates nodes in reserved capacity before their replacements exist. It
+	// is called only if Karpenter replaces a pool that has such nodes. If nil, Karpenter does not.
+	TerminatesFirst func(context.Context) bool
 	// Pace is how fast NodeClaims are terminated.
 	Pace Pace
 	// Frozen explains why no node may be removed now; empty if nodes may be removed.
@@ -173,8 +173,8 @@ type drive struct {
 	evicted map[types.UID]bool
 	// leaving are the terminating NodeClaims of removals that are not driven, by the key of their record.
 	leaving map[types.UID][]types.UID
-	// endsFirst is the result of EndsFirst.
-	endsFirst bool
+	// terminatesFirst is the result of TerminatesFirst.
+	terminatesFirst bool
 	// leader is the result of Leader in this reconcile.
 	leader *Gate
 }
@@ -321,21 +321,21 @@ func (d *drive) wakeAt(at time.Time) {
 // replacements exist.
 func (d *drive) askTerminatesFirst(ctx context.Context) {
 	reserved := func(c Claim) bool { return c.Reserved }
-	if d.EndsFirst == nil || !d.Pace.Replaces || !slices.ContainsFunc(d.open(), func(it *item) bool { return slices.ContainsFunc(it.seen.NodeClaims, reserved) }) {
+	if d.TerminatesFirst == nil || !d.Pace.Replaces || !slices.ContainsFunc(d.open(), func(it *item) bool { return slices.ContainsFunc(it.seen.NodeClaims, reserved) }) {
 		return
 	}
-	if d.endsFirst = d.EndsFirst(ctx); !d.endsFirst {
+	if d.terminatesFirst = d.TerminatesFirst(ctx); !d.terminatesFirst {
 		return
 	}
 	for _, it := range d.open() {
-		it.seen.EndsFirst = true
+		it.seen.TerminatesFirst = true
 	}
 }
 
 // terminatedFirst names the nodes of a pool that Karpenter terminates before their replacements exist; empty if there
 // are none.
 func (o Observation) terminatedFirst() string {
-	if !o.EndsFirst || !o.replaces() {
+	if !o.TerminatesFirst || !o.replaces() {
 		return ""
 	}
 	var nodes []string

@@ -318,7 +318,7 @@ func TestDriveNamesWhatEndsFirst(t *testing.T) {
 // TestWhatEndsFirstOfAPoolThatStays checks that no nodes are named for a static pool or a deleted one, because
 // Karpenter replaces none of them.
 func TestWhatEndsFirstOfAPoolThatStays(t *testing.T) {
-	o := Observation{Exists: true, EndsFirst: true, Turn: Turn{Replaces: true}, NodeClaims: []Claim{{Name: "a", Reserved: true}, {Name: "b", Reserved: true, Deleting: time.Unix(1, 0)}}}
+	o := Observation{Exists: true, TerminatesFirst: true, Turn: Turn{Replaces: true}, NodeClaims: []Claim{{Name: "a", Reserved: true}, {Name: "b", Reserved: true, Deleting: time.Unix(1, 0)}}}
 	if got := o.terminatedFirst(); !strings.Contains(got, "node a before") {
 		t.Errorf("%q", got)
 	}

@@ -137,7 +137,7 @@ func (d *drive) gather(ctx context.Context, oldest []Claim, began time.Time) (Ev
 	for _, c := range oldest[:min(blocker.Most, len(oldest))] {
 		nodes = append(nodes, blocker.Node{
 			Claim: c.Name, Name: c.Node, ProviderID: c.ProviderID, Drained: c.Drained, Waits: c.Waits, Stays: c.Deleting.IsZero(),
-			Since: began, Initialized: c.Initialized, Terminating: c.Ending, Finalizers: c.Finalizers,
+			Since: began, Initialized: c.Initialized, Terminating: c.TerminationAccepted, Finalizers: c.Finalizers,
 		})
 	}
 	leader := *d.leaderGateOnce(ctx)

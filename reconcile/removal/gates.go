@@ -71,8 +71,8 @@ func (s *Step) Blockers(ctx context.Context) blocker.Look {
 	return look
 }
 
-// endsFirst reports whether Karpenter's feature gate to terminate first is enabled; false if that cannot be read.
-func (s *Step) endsFirst(ctx context.Context) bool {
+// terminatesFirst reports whether Karpenter's feature gate to terminate first is enabled; false if that cannot be read.
+func (s *Step) terminatesFirst(ctx context.Context) bool {
 	if s.Gate == nil {
 		return false
 	}
@@ -239,7 +239,7 @@ func (s *Step) arrivalsDone(r v1alpha1.Removal, unready func() []unreadyPool) (d
 
 // successorGate returns a function that returns a removal's gate for its pods. The gate is open while a NodePool of the
 // Set could take them: it is Ready, has room to grow, and its nodes can be launched. If the removed pool moves to
-// certain NodePools, only these count. simulate.LandingAsker has already simulated whether each pod fits.
+// certain NodePools, only these count. simulate.LandingChecker has already simulated whether each pod fits.
 //
 // Removals that move to no pool share one result, which matters if hundreds of pools are removed.
 func (s *Step) successorGate() func(v1alpha1.Removal) Gate {

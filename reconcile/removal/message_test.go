@@ -270,7 +270,7 @@ func TestDiagnoseNamesTheController(t *testing.T) {
 // removal.maxUnavailable counts, and only if there are none at those that Karpenter has not started on.
 func TestKeptAreThoseThatOccupyTheSlots(t *testing.T) {
 	now := time.Unix(1000, 0)
-	waiting, held := Claim{Name: "b", Node: "node-b"}, Claim{Name: "a", Node: "node-a", Deleting: time.Unix(1, 0), Ending: true}
+	waiting, held := Claim{Name: "b", Node: "node-b"}, Claim{Name: "a", Node: "node-a", Deleting: time.Unix(1, 0), TerminationAccepted: true}
 	for name, c := range map[string]struct {
 		claims []Claim
 		want   string

@@ -49,9 +49,9 @@ const (
 func Next(r v1alpha1.Removal, o Observation, now time.Time, stallAfter time.Duration) (v1alpha1.Removal, []Action) {
 	var s step
 	if r.Kind == render.EC2NodeClass {
-		s = first(r, o, now, held, recording, ending, pauseForOtherNodeSync, leavingClass, referenced, classGates, awaitLeader, deleting)
+		s = first(r, o, now, held, recording, awaitDeletion, pauseForOtherNodeSync, leavingClass, referenced, classGates, awaitLeader, deleting)
 	} else {
-		s = first(r, o, now, held, recording, ending, pauseForOtherNodeSync, checkGates, growing, draining, scaling, skipWhileDrained, verifying, keepPool, deleting)
+		s = first(r, o, now, held, recording, awaitDeletion, pauseForOtherNodeSync, checkGates, growing, draining, scaling, skipWhileDrained, verifying, keepPool, deleting)
 	}
 	return s.kept(r, now, stallAfter), s.actions
 }
@@ -205,7 +205,7 @@ func (d *drive) decide(ctx context.Context) (map[*item]v1alpha1.Removal, error) 
 // earlier reconcile has terminated in another pool.
 func (d *drive) stale() []*item {
 	open := d.open()
-	ends := !d.Pace.All && slices.ContainsFunc(open, func(it *item) bool { return it.ending() > 0 })
+	ends := !d.Pace.All && slices.ContainsFunc(open, func(it *item) bool { return it.terminatingNow() > 0 })
 	return slices.DeleteFunc(open, func(it *item) bool {
 		return it.seen.Fresh || !asksFor[Reread](it) && (!ends || it.before.Kind != render.NodePool)
 	})
@@ -226,7 +226,7 @@ func (d *drive) nextSteps() map[*item]v1alpha1.Removal {
 		it.seen.Full = room.blockedBy(it)
 		next[it], it.actions = Next(it.before, it.seen, d.Now, d.StallAfter)
 		room.take(it, next[it])
-		shares[i].leaving += it.ending()
+		shares[i].leaving += it.terminatingNow()
 		shares[i].waits = next[it].Reason == ReasonTurnPending
 		for _, a := range it.actions {
 			if r, is := a.(Replace); is { // until the budget is lowered, the old number may still apply
@@ -308,8 +308,8 @@ func recording(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	}, false
 }
 
-// ending waits until the object is gone, after EC2 was queried and the object deleted.
-func ending(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+// awaitDeletion waits until the object is gone, after EC2 was queried and the object deleted.
+func awaitDeletion(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	switch {
 	case r.Phase != v1alpha1.RemovalFinalizing:
 		return step{}, true
@@ -440,9 +440,9 @@ const looksAtOnce = 50
 func (o Observation) next(left []Claim) []Claim {
 	sorted := o.emptyFirst(left)
 	if o.karpenterChooses() {
-		return sorted[:min(endsAtOnce, len(sorted))]
+		return sorted[:min(mostTerminatedAtOnce, len(sorted))]
 	}
-	return sorted[:min(o.Turn.Ends, len(sorted))]
+	return sorted[:min(o.Turn.Terminations, len(sorted))]
 }
 
 // podsToRead returns the NodeClaims whose pods are read first. If not all NodeClaims are terminated, they are more than

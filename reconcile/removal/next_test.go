@@ -314,11 +314,11 @@ func TestDriveLooksForEmptyNodes(t *testing.T) {
 		left[i].Node = "node"
 	}
 	for ends, want := range map[int]int{0: 0, 1: looksAtOnce, looksAtOnce + 1: looksAtOnce + 1, len(left): len(left), len(left) + 1: len(left)} {
-		if got := (Observation{Turn: Turn{Ends: ends}}).podsToRead(left); len(got) != want {
+		if got := (Observation{Turn: Turn{Terminations: ends}}).podsToRead(left); len(got) != want {
 			t.Errorf("where %d end, %d are looked at, want %d", ends, len(got), want)
 		}
 	}
-	if got := (Observation{Turn: Turn{Ends: 1}}).podsToRead(append([]Claim{{Name: "bare"}}, left...)); len(got) != 1 {
+	if got := (Observation{Turn: Turn{Terminations: 1}}).podsToRead(append([]Claim{{Name: "bare"}}, left...)); len(got) != 1 {
 		t.Errorf("%d are looked at before one without a node ends", len(got))
 	}
 }

@@ -85,8 +85,8 @@ type Observation struct {
 	Successor Gate
 	// Frozen explains why no node may be removed now; empty if nodes may be removed.
 	Frozen string
-	// EndsFirst reports whether Karpenter terminates nodes in reserved capacity before their replacements exist.
-	EndsFirst bool
+	// TerminatesFirst reports whether Karpenter terminates nodes in reserved capacity before their replacements exist.
+	TerminatesFirst bool
 	// Turn is how many NodeClaims may be terminated in this reconcile.
 	Turn Turn
 	// Leader is open while a pod of Karpenter's controller holds its lease; nil if that was not checked in this
@@ -146,8 +146,8 @@ type Claim struct {
 	Initialized bool
 	// Reserved reports whether it is in reserved capacity.
 	Reserved bool
-	// Ending reports whether EC2 has accepted its termination.
-	Ending bool
+	// TerminationAccepted reports whether EC2 has accepted its termination.
+	TerminationAccepted bool
 	// Drained is since when it is drained and its volumes are detached while EC2 has not accepted its termination;
 	// otherwise zero.
 	Drained time.Time

@@ -43,7 +43,7 @@ func (d *drive) observeOne(it *item, l *look) {
 		Pods: before.Pods, Leader: before.Leader, Evicted: before.Evicted,
 		Noted: entry.Instances, Unaskable: unaskable(entry.Instances), Absent: d.result.Absent,
 		Controller: d.Controller, Cloud: d.Cloud, Arrivals: d.Arrivals(it.before),
-		Successor: d.Successor(it.before), Grace: d.grace(it.before), Frozen: d.Frozen, Stays: d.Keeps, EndsFirst: d.endsFirst,
+		Successor: d.Successor(it.before), Grace: d.grace(it.before), Frozen: d.Frozen, Stays: d.Keeps, TerminatesFirst: d.terminatesFirst,
 		Queued: d.Queued[it.before.UID],
 	}
 	if hold, ok := d.Holds[it.before.UID]; ok {
@@ -205,7 +205,7 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 				c.Drifted = condition.LastTransitionTime.Time
 			}
 		case karpv1.ConditionTypeInstanceTerminating:
-			c.Ending = true
+			c.TerminationAccepted = true
 		}
 	}
 	return c

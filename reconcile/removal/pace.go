@@ -10,8 +10,9 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// endsAtOnce is how many NodeClaims of a pool one reconcile terminates if it reads the pods of their nodes first.
-const endsAtOnce = 20
+// mostTerminatedAtOnce is how many NodeClaims of a pool one reconcile terminates if it reads the pods of their nodes
+// first.
+const mostTerminatedAtOnce = 20
 
 // Pace is how fast NodeClaims are terminated.
 type Pace struct {
@@ -30,8 +31,8 @@ type Pace struct {
 
 // Turn is what one removal may terminate in a reconcile.
 type Turn struct {
-	// Ends is how many NodeClaims may be terminated now.
-	Ends int
+	// Terminations is how many NodeClaims may be terminated now.
+	Terminations int
 	// Most is how many NodeClaims of the removal may be terminating at a time; 0 means all.
 	Most int
 	// AwaitPods makes them wait for the pods of those that were terminated before, and Replaces for their replacements.
@@ -70,7 +71,7 @@ func (p Pace) limit(claims int) int {
 // turn returns the turn of one of several removals, oldest first.
 func (p Pace) turn(all []share, of int) Turn {
 	if p.All {
-		return Turn{Ends: math.MaxInt}
+		return Turn{Terminations: math.MaxInt}
 	}
 	mine := all[of]
 	t := Turn{Most: p.limit(mine.recorded), AwaitPods: p.AwaitPods, Replaces: p.Replaces}
@@ -89,8 +90,8 @@ func (p Pace) turn(all []share, of int) Turn {
 			t.Behind = s.removal
 		}
 	}
-	t.Ends = max(0, min(t.Most-mine.leaving, p.limit(recorded)-leaving, endsAtOnce))
-	if t.Ends > 0 || mine.leaving > 0 {
+	t.Terminations = max(0, min(t.Most-mine.leaving, p.limit(recorded)-leaving, mostTerminatedAtOnce))
+	if t.Terminations > 0 || mine.leaving > 0 {
 		t.Behind = ""
 	}
 	return t
@@ -116,9 +117,9 @@ func (it *item) notStarted(of record) bool {
 	return it.seen.Hold != nil && it.seen.Exists && len(of.Workloads) == 0
 }
 
-// ending returns how many NodeClaims a removal's actions terminate in this reconcile, or may terminate once its
+// terminatingNow returns how many NodeClaims a removal's actions terminate in this reconcile, or may terminate once its
 // questions are answered.
-func (it *item) ending() int {
+func (it *item) terminatingNow() int {
 	n := 0
 	for _, a := range it.actions {
 		switch a := a.(type) {
@@ -129,7 +130,7 @@ func (it *item) ending() int {
 		case ScaleTo:
 			n += max(0, len(it.seen.undeleted())-a.Replicas)
 		case Reread, ReadPods, AskLeader:
-			return min(it.seen.Turn.Ends, len(it.seen.undeleted()))
+			return min(it.seen.Turn.Terminations, len(it.seen.undeleted()))
 		}
 	}
 	return n

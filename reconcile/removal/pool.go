@@ -102,7 +102,7 @@ func draining(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	case len(left) == 0, len(fresh) > 0:
 	case o.replaces():
 		s = s.replaceNodes(r, o, now)
-	case o.Turn.Ends > 0:
+	case o.Turn.Terminations > 0:
 		s = s.terminateNext(o, left)
 	case o.Turn.Behind != "":
 		s.reason, s.message = ReasonTurnPending, "waiting for the NodeClaims of "+o.Turn.Behind+": removal.maxUnavailable is shared by all removals"
@@ -113,7 +113,7 @@ func draining(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 // passedOver reports whether a static pool should have fewer nodes than it has, and Karpenter has not chosen any to
 // terminate.
 func (o Observation) passedOver(left []Claim) bool {
-	return o.alive() && o.Static && o.Replicas > 0 && o.Replicas < len(left) && len(left) == len(o.NodeClaims) && o.Turn.Ends == 0
+	return o.alive() && o.Static && o.Replicas > 0 && o.Replicas < len(left) && len(left) == len(o.NodeClaims) && o.Turn.Terminations == 0
 }
 
 // terminateNext terminates the next NodeClaims. It first notes the controllers of the pods on their nodes, so that it
@@ -140,7 +140,7 @@ func (s step) terminateNext(o Observation, left []Claim) step {
 			s.actions = []Action{Note{Workloads: workloads}}
 		}
 		if fits < len(next) {
-			o.Turn.Ends = min(o.Turn.Ends, fits)
+			o.Turn.Terminations = min(o.Turn.Terminations, fits)
 		}
 		ends := o.terminations(next[:fits], len(left))
 		s.actions, s.moves = append(s.actions, ends...), len(ends) > 0
@@ -152,7 +152,7 @@ func (s step) terminateNext(o Observation, left []Claim) step {
 // which ones it loses: it would replace a NodeClaim that was deleted.
 func (o Observation) terminations(next []Claim, left int) []Action {
 	if o.alive() && o.Static && o.Replicas > 0 {
-		if to := max(0, left-o.Turn.Ends); to < o.Replicas {
+		if to := max(0, left-o.Turn.Terminations); to < o.Replicas {
 			return []Action{ScaleTo{Replicas: to}}
 		}
 		return nil

@@ -159,7 +159,7 @@ func (c Claim) leaving() bool { return !c.Deleting.IsZero() || !c.Replacing.IsZe
 func (o Observation) disrupting() int {
 	n := 0
 	for _, c := range o.NodeClaims {
-		if c.leaving() && !c.Ending && c.Node != "" {
+		if c.leaving() && !c.TerminationAccepted && c.Node != "" {
 			n++
 		}
 	}
@@ -195,7 +195,7 @@ func (s step) replaceNodes(r v1alpha1.Removal, o Observation, now time.Time) ste
 	left := o.untouched()
 	bare := slices.DeleteFunc(slices.Clone(left), func(c Claim) bool { return c.Node != "" })
 	switch {
-	case o.Turn.Ends == 0:
+	case o.Turn.Terminations == 0:
 		if s = s.revokeReplacements(o); o.Turn.Behind != "" {
 			s.reason, s.message = ReasonTurnPending, "waiting for the NodeClaims of "+o.Turn.Behind+": removal.maxUnavailable is shared by all removals"
 		} else if words := o.replacedBefore(bare); words != "" {
@@ -210,7 +210,7 @@ func (s step) replaceNodes(r v1alpha1.Removal, o Observation, now time.Time) ste
 	case !o.Fresh:
 		s.actions = []Action{Reread{}}
 	case o.Pods == nil:
-		s.actions = []Action{ReadPods{Nodes: nodesOf(left[:min(len(left), endsAtOnce)])}}
+		s.actions = []Action{ReadPods{Nodes: nodesOf(left[:min(len(left), mostTerminatedAtOnce)])}}
 	case o.Pods.Waiting != "":
 		s = s.revokeReplacements(o)
 		s.reason, s.message = ReasonPodsPending, o.Pods.Waiting
@@ -236,7 +236,7 @@ func (o Observation) replacedBefore(bare []Claim) string {
 func (o Observation) isGranted() bool { return o.Replacing != nil && o.Replacing.Nodes > 0 }
 
 func (o Observation) isLeased(now time.Time) bool {
-	return o.isGranted() && o.Replacing.Nodes == o.disrupting()+o.Turn.Ends && now.Before(o.Replacing.Until.Add(-renewBefore))
+	return o.isGranted() && o.Replacing.Nodes == o.disrupting()+o.Turn.Terminations && now.Before(o.Replacing.Until.Add(-renewBefore))
 }
 
 // revokeReplacements stops Karpenter from starting to replace more nodes.
@@ -250,7 +250,7 @@ func (s step) revokeReplacements(o Observation) step {
 // grantReplacements lets Karpenter replace nodes, and once it has replaced these, terminates those that it cannot
 // replace.
 func (s step) grantReplacements(r v1alpha1.Removal, o Observation, left []Claim, now time.Time) step {
-	looked := left[:min(len(left), endsAtOnce)]
+	looked := left[:min(len(left), mostTerminatedAtOnce)]
 	staying := slices.DeleteFunc(slices.Clone(looked), func(c Claim) bool { return !o.cannotReplace(c, r.Name) })
 	waits := o.isIdle(r, now)
 	if len(staying) > 0 && (len(staying) == len(left) || waits) {
@@ -274,7 +274,7 @@ func (s step) grantReplacements(r v1alpha1.Removal, o Observation, left []Claim,
 		s.actions = []Action{Note{Workloads: o.Pods.Workloads, Budgets: o.Budgets}}
 	}
 	s.phase = v1alpha1.RemovalDraining
-	s.actions, s.moves = append(s.actions, Replace{Nodes: o.disrupting() + o.Turn.Ends}), !o.isGranted()
+	s.actions, s.moves = append(s.actions, Replace{Nodes: o.disrupting() + o.Turn.Terminations}), !o.isGranted()
 	return s
 }
 

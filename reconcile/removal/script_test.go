@@ -120,7 +120,7 @@ func (p *player) see(words []string) string {
 		Fresh: true, Recorded: true, Exists: true, GrowthStopped: true, ResourceVersion: "1",
 		Controller: Gate{Open: true}, Cloud: Gate{Open: true}, Arrivals: Gate{Open: true},
 		Noted: map[string]Seen{}, Absent: map[string]Absence{},
-		Grace: Gate{Open: true}, Successor: Gate{Open: true}, Leader: &Gate{Open: true}, Turn: Turn{Ends: 100},
+		Grace: Gate{Open: true}, Successor: Gate{Open: true}, Leader: &Gate{Open: true}, Turn: Turn{Terminations: 100},
 	}
 	for _, word := range words {
 		if absent, is := strings.CutPrefix(word, "absent="); is {
@@ -221,10 +221,10 @@ func (o *Observation) apply(word string) bool {
 		o.Turn = Turn{Most: 1, AwaitPods: true, Behind: value, Replaces: o.Turn.Replaces}
 	case "paced":
 		most, err := strconv.Atoi(value)
-		o.Turn = Turn{Ends: max(0, most-len(o.NodeClaims)+len(o.undeleted())), Most: most, AwaitPods: true}
+		o.Turn = Turn{Terminations: max(0, most-len(o.NodeClaims)+len(o.undeleted())), Most: most, AwaitPods: true}
 		return err == nil
 	case "replaces":
-		o.Turn.Replaces, o.Turn.Ends = true, max(0, o.Turn.Most-len(o.NodeClaims)+len(o.untouched()))
+		o.Turn.Replaces, o.Turn.Terminations = true, max(0, o.Turn.Most-len(o.NodeClaims)+len(o.untouched()))
 	case "lapsing":
 		o.Replacing.Until = o.Replacing.Until.Add(-leaseDuration)
 	case "closed":

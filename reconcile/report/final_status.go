@@ -96,7 +96,7 @@ func (l *Ledger) finish(f FinalStatus) {
 // the final status, they reject the Secret, or it has taken too long.
 func (l *Ledger) finalStatusDone(now time.Time) bool {
 	switch {
-	case len(l.Commits) == 0 && !l.plans() || len(l.Lanes) == 0:
+	case len(l.Commits) == 0 && !l.hasPullRequestStatus() || len(l.Lanes) == 0:
 		return true
 	case l.FinalStatusAt.IsZero():
 		return false

@@ -121,7 +121,7 @@ func (l *Lane) sayHeads(heads []Head, at time.Time) {
 	}
 }
 
-// plans reports whether a status was reported for a pull request.
-func (l *Ledger) plans() bool {
+// hasPullRequestStatus reports whether a status was reported for a pull request.
+func (l *Ledger) hasPullRequestStatus() bool {
 	return slices.ContainsFunc(l.Lanes, func(lane Lane) bool { return len(lane.Heads) > 0 })
 }

@@ -36,7 +36,7 @@ type BrakeStep struct {
 	// Gate reports whether one of Karpenter's feature gates is on; if nil, none is queried.
 	Gate func(ctx context.Context, gate string) (on bool, err error)
 	// Holds queries the conditions of spec.rollout.holdWhile.
-	Holds *HoldAsker
+	Holds *HoldChecker
 
 	// Sync is the NodeSync, with the status of its last reconcile.
 	Sync *v1alpha1.NodeSync
@@ -197,9 +197,9 @@ func (s *BrakeStep) brake(ctx context.Context, e v1alpha1.PoolRollout) error {
 	return nil
 }
 
-// endsFirst describes which nodes of a pool are terminated before their replacements are launched; empty if none is.
-// For such a node the brake comes too late.
-func (s *BrakeStep) endsFirst(ctx context.Context, pool string) (words string) {
+// terminatesFirst describes which nodes of a pool are terminated before their replacements are launched; empty if none
+// is. For such a node the brake comes too late.
+func (s *BrakeStep) terminatesFirst(ctx context.Context, pool string) (words string) {
 	which := s.withoutRoom(pool)
 	if which == "" || s.Gate == nil {
 		return ""

@@ -22,7 +22,7 @@ func (r *Rollouts) expect(ctx context.Context, changes Outdating, found []plan.O
 	r.renew(ctx)
 	r.supersede(changes.Reselected)
 	if changes.Any() {
-		r.Memory.whole = !changes.UpTo && (r.Memory.whole || !r.Said.Settling(r.Now))
+		r.Memory.whole = !changes.UpTo && (r.Memory.whole || !r.Reported.Settling(r.Now))
 		expected := map[types.UID][]string{}
 		maps.Copy(expected, changes.Expected)
 		maps.Copy(expected, r.Memory.expected)
@@ -131,7 +131,7 @@ func (r *Rollouts) notMarked(claims []*plan.NodeClaim) string {
 
 // mustRecall reports whether it is unknown, after a restart, which NodeClaims AWS had reported as outdated.
 func (r *Rollouts) mustRecall() bool {
-	return r.Memory.unrecalled > 0 || !r.Memory.looked && r.Said != nil && r.Said.SettlesAt != nil
+	return r.Memory.unrecalled > 0 || !r.Memory.looked && r.Reported != nil && r.Reported.SettlesAt != nil
 }
 
 // recall finds, after a restart, the NodeClaims that were expected before, and returns of how many this is still unknown.

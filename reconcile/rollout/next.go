@@ -342,7 +342,7 @@ func (s *BrakeStep) sendEvents(ctx context.Context, before, next []v1alpha1.Pool
 		case frozen(e) && isNewStop(was, e):
 			s.Event(v1alpha1.ReasonRollingOut, fmt.Sprintf("NodePool/%s: %s. Expiry, interruption and repair continue", e.Pool, e.Message))
 		case isNewStop(was, e):
-			s.Warn(v1alpha1.ReasonRolloutBraked, fmt.Sprintf("rollout of NodePool/%s stopped: %s. Expiry, interruption, repair and removals continue%s", e.Pool, e.Message, s.endsFirst(ctx, e.Pool)))
+			s.Warn(v1alpha1.ReasonRolloutBraked, fmt.Sprintf("rollout of NodePool/%s stopped: %s. Expiry, interruption, repair and removals continue%s", e.Pool, e.Message, s.terminatesFirst(ctx, e.Pool)))
 		case e.BrakedAt == nil && e.Reason != "" && (was == nil || was.Reason == ""):
 			s.Warn(v1alpha1.ReasonRolloutFailing, fmt.Sprintf("NodePool/%s: %s", e.Pool, e.Message))
 		}

@@ -223,7 +223,7 @@ func Watch(k v1alpha1.KarpenterStatus, to string, expected []string, claims []cl
 	}
 	w := &v1alpha1.NodeDriftWatch{From: k.Version, To: to, Since: metav1.NewTime(now).Rfc3339Copy(), ExpectedPools: expected}
 	for _, claim := range claims {
-		if claim.Ending {
+		if claim.Terminating {
 			continue
 		}
 		w.Claims++
@@ -276,7 +276,7 @@ func Drifted(k v1alpha1.KarpenterStatus, claims []cluster.Claim, pools []string,
 	w := k.NodeDrift
 	var found []cluster.Claim
 	for _, c := range claims {
-		if !c.Ending && drifts(w, c) && slices.Contains(pools, c.Pool) && !slices.Contains(w.ExpectedPools, c.Pool) {
+		if !c.Terminating && drifts(w, c) && slices.Contains(pools, c.Pool) && !slices.Contains(w.ExpectedPools, c.Pool) {
 			found = append(found, c)
 		}
 	}
@@ -308,8 +308,8 @@ func note(k v1alpha1.KarpenterStatus, claims []cluster.Claim) v1alpha1.Karpenter
 	left := int32(0)
 	for _, c := range claims {
 		switch {
-		case !before(&w, c), c.Ending && !c.EndingSince.IsZero() && c.EndingSince.Time.Before(w.Since.Time):
-		case c.Ending || drifts(&w, c):
+		case !before(&w, c), c.Terminating && !c.TerminatingSince.IsZero() && c.TerminatingSince.Time.Before(w.Since.Time):
+		case c.Terminating || drifts(&w, c):
 			names = append(names, c.NodeClaim)
 		default:
 			left++

@@ -368,9 +368,9 @@ type ProposalLook struct {
 	Now    time.Time
 }
 
-// ProposalAsker opens pull requests for one NodeSync in the background, and keeps the last answer. The zero value is
+// ProposalWorker opens pull requests for one NodeSync in the background, and keeps the last answer. The zero value is
 // ready to use.
-type ProposalAsker struct {
+type ProposalWorker struct {
 	mu    sync.Mutex
 	known map[string]*proposalState
 	// reported is what events have reported for each pool: the status has it with values hidden.
@@ -390,7 +390,7 @@ type proposalState struct {
 
 // See returns the pools with the state of their pull requests. Those that are due are handled in a goroutine that no
 // reconcile waits for: a later one has the answer.
-func (a *ProposalAsker) See(ctx context.Context, l ProposalLook, found *finding.Findings) []v1alpha1.PoolRollout {
+func (a *ProposalWorker) See(ctx context.Context, l ProposalLook, found *finding.Findings) []v1alpha1.PoolRollout {
 	reverts, none := l.due()
 	answers := map[string]*v1alpha1.RevertProposal{}
 	for pool, why := range none {
@@ -433,7 +433,7 @@ func (a *ProposalAsker) See(ctx context.Context, l ProposalLook, found *finding.
 }
 
 // begin starts the work on a pull request if it is due.
-func (a *ProposalAsker) begin(ctx context.Context, l ProposalLook, r *revert, branch string) *proposalState {
+func (a *ProposalWorker) begin(ctx context.Context, l ProposalLook, r *revert, branch string) *proposalState {
 	s := a.known[branch]
 	if s == nil {
 		s = &proposalState{}
@@ -452,7 +452,7 @@ func (a *ProposalAsker) begin(ctx context.Context, l ProposalLook, r *revert, br
 	return s
 }
 
-func (a *ProposalAsker) ask(ctx context.Context, s *proposalState, p proposal) {
+func (a *ProposalWorker) ask(ctx context.Context, s *proposalState, p proposal) {
 	answer, err := p.make(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -253,7 +253,7 @@ type world struct {
 	opened                           report.Proposal
 	// stuck holds each push up until it is closed.
 	stuck chan struct{}
-	asker ProposalAsker
+	asker ProposalWorker
 	sync  *v1alpha1.NodeSync
 	now   time.Time
 }
@@ -376,7 +376,7 @@ func TestAPullRequestIsOpened(t *testing.T) {
 	if w.pushed.From != strings.Repeat("1", 40) || w.pushed.Bad != strings.Repeat("2", 40) || !w.pushed.At.Equal(at(3).Time) {
 		t.Errorf("pushed %+v", w.pushed)
 	}
-	w.asker = ProposalAsker{} // a restart
+	w.asker = ProposalWorker{} // a restart
 	if e, found := w.settle(t, e); e.Proposal == nil || e.Proposal.URL != page || events(found) != "" || w.said() != "find push open find" {
 		t.Errorf("after a restart: %+v, events %q, calls %s", e.Proposal, events(found), w.said())
 	}

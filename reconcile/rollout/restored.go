@@ -118,7 +118,7 @@ func (m *remembered) restore(r *Rollouts, outdated []plan.Outdated, made definit
 	if m.revision == "" {
 		return
 	}
-	there, still := r.staying(), map[types.UID]bool{}
+	there, still := r.notDeleting(), map[types.UID]bool{}
 	for _, o := range outdated {
 		still[o.Claim.UID] = true
 	}
@@ -166,8 +166,8 @@ func (c *rememberedClaim) restores(otherwise, another bool) bool {
 	return c.restored && !before
 }
 
-// staying returns the NodeClaims that are not being deleted.
-func (r *Rollouts) staying() map[types.UID]*plan.NodeClaim {
+// notDeleting returns the NodeClaims that are not being deleted.
+func (r *Rollouts) notDeleting() map[types.UID]*plan.NodeClaim {
 	there := map[types.UID]*plan.NodeClaim{}
 	for i := range r.Live.NodeClaims {
 		if c := &r.Live.NodeClaims[i]; !c.Deleting {

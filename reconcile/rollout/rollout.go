@@ -62,7 +62,7 @@ func OutdatedBy(changes []plan.Change) Outdating {
 			continue
 		}
 		o.Committed = o.Committed || !c.Drift && !c.Rescue
-		if c.Blind() {
+		if c.Uncomparable() {
 			o.Unhashed = append(o.Unhashed, c.Ref.String())
 		}
 		if c.UpTo {
@@ -490,9 +490,9 @@ func Uncommitted(r v1alpha1.Rollout) string {
 // announce sends an event when a rollout starts or is complete.
 func (r *Rollouts) announce(next *v1alpha1.Rollout) {
 	switch {
-	case next == nil && r.Said != nil:
-		r.Event(v1alpha1.ReasonRolledOut, finished(r.withPoolsInGit(*r.Said), r.Now))
-	case next != nil && (r.Said == nil || r.Said.Revision != next.Revision):
+	case next == nil && r.Reported != nil:
+		r.Event(v1alpha1.ReasonRolledOut, finished(r.withPoolsInGit(*r.Reported), r.Now))
+	case next != nil && (r.Reported == nil || r.Reported.Revision != next.Revision):
 		r.Event(v1alpha1.ReasonRollingOut, started(*next))
 	}
 }

@@ -87,10 +87,10 @@ type Rollouts struct {
 	// Off reports whether one of Karpenter's feature gates is off; if nil, none is queried.
 	Off      func(ctx context.Context, gate string) (bool, error)
 	CABundle string
-	// Before is the recorded rollout, and Said that of the last reconcile, which events have reported; both nil if
+	// Before is the recorded rollout, and Reported that of the last reconcile, which events have reported; both nil if
 	// there is none.
-	Before, Said *v1alpha1.Rollout
-	Changes      []plan.Change
+	Before, Reported *v1alpha1.Rollout
+	Changes          []plan.Change
 	// Revision is the applied one, and Applied the one before it.
 	Revision, Applied string
 	Now               time.Time
@@ -174,7 +174,7 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	}
 	r.Restored = r.Memory.remembered.follow(r, next, matched.Outdated)
 	if next != nil && !r.Unknown && !changes.Any() {
-		r.Memory.remembered.recount(next, matched.Outdated, r.staying())
+		r.Memory.remembered.recount(next, matched.Outdated, r.notDeleting())
 	}
 	if next != nil {
 		next.Inputs = r.inputs(ctx, slices.DeleteFunc(slices.Clone(matched.Outdated), func(o plan.Outdated) bool { return !uncommitted(next, o) }))
@@ -260,7 +260,7 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 // undisrupted returns why Karpenter does not start to replace nodes: its event on the first of them, once the rollout
 // makes no progress. A cause that does not pass by itself is reported as soon as Karpenter reports it.
 func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claims []*plan.NodeClaim) string {
-	early := r.early(of, func() string {
+	early := r.queryEarly(of, func() string {
 		words, lasts := r.reported(ctx, of, claims)
 		if !lasts {
 			return ""
@@ -273,8 +273,8 @@ func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claims 
 	}))
 }
 
-// early queries what blocks the nodes of a rollout whose last progress is more recent than quiet.
-func (r *Rollouts) early(of v1alpha1.Rollout, ask func() string) string {
+// queryEarly queries what blocks the nodes of a rollout whose last progress is more recent than quiet.
+func (r *Rollouts) queryEarly(of v1alpha1.Rollout, ask func() string) string {
 	m, from := r.Memory, of.LastProgress.Add(earlyEvery)
 	switch {
 	case !r.Now.Before(of.LastProgress.Add(eventsAfter)):

@@ -170,7 +170,7 @@ func (l StaticLook) Add(found []LaunchFailure, lost map[types.UID]bool, into *fi
 		}
 		at := since[s.Pool].Add(shortAfter)
 		for i := range present {
-			if c := &present[i]; starts(c, s.Pool, lost) && c.Created.Add(startsWithin).After(at) {
+			if c := &present[i]; isStarting(c, s.Pool, lost) && c.Created.Add(startsWithin).After(at) {
 				at = c.Created.Add(startsWithin)
 			}
 		}
@@ -185,8 +185,8 @@ func (l StaticLook) Add(found []LaunchFailure, lost map[types.UID]bool, into *fi
 	return found
 }
 
-// starts reports whether a NodeClaim belongs to a pool and its node is not initialized yet.
-func starts(c *plan.NodeClaim, pool string, lost map[types.UID]bool) bool {
+// isStarting reports whether a NodeClaim belongs to a pool and its node is not initialized yet.
+func isStarting(c *plan.NodeClaim, pool string, lost map[types.UID]bool) bool {
 	return c.Pool == pool && !c.Deleting && !c.Initialized && !lost[c.UID]
 }
 
@@ -197,7 +197,7 @@ func (l StaticLook) why(s staticPool, lost map[types.UID]bool) string {
 		switch c := &l.Claims[i]; {
 		case lost[c.UID] && c.Pool == s.Pool:
 			words = append(words, fmt.Sprintf("Node %s was deleted and its NodeClaim remains, so Karpenter launches no other: kubectl delete nodeclaim %s", c.Node, c.Name))
-		case starts(c, s.Pool, lost):
+		case isStarting(c, s.Pool, lost):
 			words = append(words, fmt.Sprintf("the node of NodeClaim/%s is not initialized: kubectl describe nodeclaim %[1]s", c.Name))
 		case c.PoolUID == s.uid && c.Pool != s.Pool && !c.Deleting:
 			words = append(words, fmt.Sprintf("NodeClaim/%s belongs to it, and its label %s was changed to %q: kubectl label nodeclaim %[1]s %[2]s=%[4]s --overwrite", c.Name, karpv1.NodePoolLabelKey, c.Pool, s.Pool))

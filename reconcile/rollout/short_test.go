@@ -111,7 +111,7 @@ func TestALostNodeIsNotReady(t *testing.T) {
 	words := func(changes []plan.Change, lost map[types.UID]bool, claims ...plan.NodeClaim) string {
 		now = now.Add(time.Minute)
 		r := rollout.Rollouts{
-			Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{static("st", 3, nil)}, Lost: lost, Before: status.Rollout, Said: status.Rollout, Changes: changes,
+			Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{static("st", 3, nil)}, Lost: lost, Before: status.Rollout, Reported: status.Rollout, Changes: changes,
 			Revision: "main@sha1:2222222222", Applied: "main@sha1:1", Now: now, Memory: memory, Events: &spoken{},
 		}
 		r.Begin(&status)

@@ -33,9 +33,9 @@ const (
 	patience = 2 * time.Minute
 )
 
-// LandingAsker simulates for one NodeSync in the background of its reconciles, one question at a time, and keeps the
+// LandingChecker simulates for one NodeSync in the background of its reconciles, one question at a time, and keeps the
 // last answer. The zero value is ready to use.
-type LandingAsker struct {
+type LandingChecker struct {
 	mu     sync.Mutex
 	asking bool
 	// about is the question of the answer, asked is when it was simulated, and pools are the pools that existed then.
@@ -50,7 +50,7 @@ type LandingAsker struct {
 // For returns the function with which a Plan of a Set gets its answer from a Simulator; nil if there is no Simulator. A
 // commit that changes no definition requires no new simulation. A new value of requested means that a person requests a
 // new simulation. done is called when there is a new answer.
-func (a *LandingAsker) For(s *Simulator, now time.Time, requested string, done func()) func(context.Context, *render.Set, *plan.Plan, plan.Live) (plan.Landing, time.Time) {
+func (a *LandingChecker) For(s *Simulator, now time.Time, requested string, done func()) func(context.Context, *render.Set, *plan.Plan, plan.Live) (plan.Landing, time.Time) {
 	if s == nil {
 		return nil
 	}
@@ -74,7 +74,7 @@ type question struct {
 
 // answerTo returns the known answer, and when to check again. It does not wait: an unknown answer is simulated in a
 // goroutine, which terminates within two minutes.
-func (a *LandingAsker) answerTo(ctx context.Context, q question, now time.Time) (plan.Landing, time.Time) {
+func (a *LandingChecker) answerTo(ctx context.Context, q question, now time.Time) (plan.Landing, time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known, until := a.about == q.about && !a.until.IsZero(), a.until
@@ -107,7 +107,7 @@ func poolsOf(made *plan.Plan, live plan.Live) string {
 	return strings.Join(pools, "\n")
 }
 
-func (a *LandingAsker) ask(ctx context.Context, q question, now time.Time) {
+func (a *LandingChecker) ask(ctx context.Context, q question, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	found, err := q.ask(ctx)

@@ -17,7 +17,7 @@ import (
 // TestAnAnswerIsKept checks that an answer is kept until the question changes or the answer is old, and that it remains
 // valid while the next one is simulated.
 func TestAnAnswerIsKept(t *testing.T) {
-	a, now, done := &LandingAsker{}, time.Date(2026, 11, 27, 8, 0, 0, 0, time.UTC), make(chan bool)
+	a, now, done := &LandingChecker{}, time.Date(2026, 11, 27, 8, 0, 0, 0, time.UTC), make(chan bool)
 	n, pools := 0, ""
 	var fails error
 	about := func(text string) question {
@@ -72,7 +72,7 @@ func TestAnAnswerIsKept(t *testing.T) {
 
 // TestNobodyIsAsked checks this without a Simulator.
 func TestNobodyIsAsked(t *testing.T) {
-	if (&LandingAsker{}).For(nil, time.Now(), "", nil) != nil {
+	if (&LandingChecker{}).For(nil, time.Now(), "", nil) != nil {
 		t.Error("a Simulator that is not there is asked")
 	}
 }
@@ -108,7 +108,7 @@ func (away) List(context.Context, client.ObjectList, ...client.ListOption) error
 // are more frequent than answers.
 func TestACommitThatChangesNothingIsNoOtherQuestion(t *testing.T) {
 	made, live := removing()
-	a, s, done := &LandingAsker{}, &Simulator{Reader: away{}, Now: time.Now}, make(chan struct{}, 1)
+	a, s, done := &LandingChecker{}, &Simulator{Reader: away{}, Now: time.Now}, make(chan struct{}, 1)
 	look := func(inputs, revision string) plan.Landing {
 		made.Revision = revision
 		set := &render.Set{Inputs: render.Inputs{"nodes/a.yaml": inputs}}

@@ -152,7 +152,7 @@ func (p *player) node(words []string) {
 	case "drifts":
 		c.Drifted, c.Since = "NodePoolDrifted", metav1.NewTime(p.now)
 	case "ends":
-		c.Ending = true
+		c.Terminating = true
 	case "steady":
 		c.Drifted = ""
 	case "gone":
