@@ -76,8 +76,8 @@ func (p *places) heavy(name string) bool {
 	return o != nil && o.heavy(p.now())
 }
 
-// take waits for a place, and returns a function that releases it.
-func (p *places) take(ctx context.Context) (back func(), err error) {
+// acquire waits for a place, and returns a function that releases it.
+func (p *places) acquire(ctx context.Context) (back func(), err error) {
 	c := p.claim(OwnerOf(ctx))
 	select {
 	case <-c.given:

@@ -84,7 +84,7 @@ func (r *Runner) WithCallbacks(unconfined func(what string), ended func(what str
 // Run starts a child for a job and exchanges messages with it. what names the work in errors: "the kustomization of
 // ./nodes". Errors: *LimitError, *ChildError, the context's, or that of talk if the child has not failed.
 func (r *Runner) Run(ctx context.Context, what, job string, talk func(*Talk) error) error {
-	back, err := r.places.take(ctx)
+	back, err := r.places.acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -305,8 +305,8 @@ func (b *budget) spend(cpu time.Duration) {
 	b.used += cpu
 }
 
-// mostFailures limits what is remembered; beyond it everything is dropped.
-const mostFailures = 256
+// maxFailures limits what is remembered; beyond it everything is dropped.
+const maxFailures = 256
 
 // failures are the requests that exceeded a limit, so that the same commit does not cost as much on each reconcile.
 type failures struct {
@@ -323,7 +323,7 @@ func (f *failures) find(asked [sha256.Size]byte) *LimitError {
 func (f *failures) note(asked [sha256.Size]byte, err *LimitError) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.known == nil || len(f.known) >= mostFailures {
+	if f.known == nil || len(f.known) >= maxFailures {
 		f.known = map[[sha256.Size]byte]*LimitError{}
 	}
 	f.known[asked] = err

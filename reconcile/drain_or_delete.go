@@ -22,8 +22,8 @@ func (r *reconciliation) drainOrDelete(ctx context.Context) (done, error) {
 		{Name: step.See, Do: r.readLive},
 		{Name: step.SeeVanished, Do: r.planStep(evaluate.Inputs.SeeVanished)},
 		{Name: step.VerifyCloud, Do: observeStep(r.verifyCloud)},
-		{Name: step.SeeCollision, Do: observeStep(r.seeCollision)},
-		{Name: step.SeeController, Do: r.seeController},
+		{Name: step.SeeCollision, Do: observeStep(r.observeCollision)},
+		{Name: step.SeeController, Do: r.observeController},
 		{Name: step.MakePlan, Do: r.planStep(evaluate.Inputs.MakePlan)},
 		{Name: step.Drain, Do: r.runRemovalStep((*removal.Step).Drain)},
 		{Name: step.FinishDrained, Do: r.runRemovalStep((*removal.Step).FinishDrained)},
@@ -32,7 +32,7 @@ func (r *reconciliation) drainOrDelete(ctx context.Context) (done, error) {
 
 // readLive reads the live objects.
 func (r *reconciliation) readLive(ctx context.Context, d done) (_ done, err error) {
-	d.evaluation.observed, err = r.seeLive(ctx)
+	d.evaluation.observed, err = r.observeLive(ctx)
 	d.evaluation.Live = d.evaluation.observed.Live
 	return d, err
 }

@@ -64,13 +64,13 @@ func (r *reconciliation) execute(ctx context.Context, ev evaluation) (done, erro
 		{Name: step.Announce, Do: r.announce},
 		{Name: step.RecordNames, Do: r.runServedRemovalStep((*removal.Step).RecordNames)},
 		{Name: step.ApplyPlan, Do: r.applyPlan},
-		{Name: step.Observe, Do: r.seeReady},
+		{Name: step.Observe, Do: r.observeReady},
 		{Name: step.RecordApplied, Do: r.runServedRemovalStep((*removal.Step).RecordApplied)},
-		{Name: step.SeeLaunches, Do: r.seeLaunches},
-		{Name: step.SeeNodeDrift, Do: r.seeNodeDrift},
-		{Name: step.SeeRollout, Do: r.seeRollout},
-		{Name: step.SeeInstances, Do: r.seeInstances},
-		{Name: step.SeeTerminations, Do: r.seeTerminations},
+		{Name: step.SeeLaunches, Do: r.observeLaunches},
+		{Name: step.SeeNodeDrift, Do: r.observeNodeDrift},
+		{Name: step.SeeRollout, Do: r.observeRollout},
+		{Name: step.SeeInstances, Do: r.observeInstances},
+		{Name: step.SeeTerminations, Do: r.observeTerminations},
 		{Name: step.SettleCharts, Do: r.settleCharts},
 		{Name: step.Remove, Do: r.runServedRemovalStep((*removal.Step).Run)},
 	})
@@ -118,7 +118,7 @@ func (r *reconciliation) runChartStep(ctx context.Context, d done, do func(*upgr
 	}
 	d.Charts, err = do(work, ctx)
 	d.Join(work.Findings)
-	return r.seeHeartbeat(ctx, d), err
+	return r.observeHeartbeat(ctx, d), err
 }
 
 // confirmAccount runs before each change of the charts: a positive answer may be too old for what cannot be undone.

@@ -134,7 +134,7 @@ func (p *pass) verifyCloud(ctx context.Context) error {
 }
 
 func (p *pass) seeCollision(ctx context.Context) error {
-	return p.does(ctx, observeStep(p.reconciliation.seeCollision))
+	return p.does(ctx, observeStep(p.reconciliation.observeCollision))
 }
 
 func (p *pass) resolveCharts(ctx context.Context) error {
@@ -184,22 +184,22 @@ func (p *pass) announce(ctx context.Context) error { return p.does(ctx, p.reconc
 
 func (p *pass) applyPlan(ctx context.Context) error { return p.does(ctx, p.reconciliation.applyPlan) }
 
-func (p *pass) observe(ctx context.Context) error { return p.does(ctx, p.seeReady) }
+func (p *pass) observe(ctx context.Context) error { return p.does(ctx, p.observeReady) }
 
 func (p *pass) seeLaunches(ctx context.Context) error {
-	return p.does(ctx, p.reconciliation.seeLaunches)
+	return p.does(ctx, p.reconciliation.observeLaunches)
 }
 
 func (p *pass) seeNodeDrift(ctx context.Context) error {
-	return p.does(ctx, p.reconciliation.seeNodeDrift)
+	return p.does(ctx, p.reconciliation.observeNodeDrift)
 }
 
 func (p *pass) seeInstances(ctx context.Context) error {
-	return p.does(ctx, p.reconciliation.seeInstances)
+	return p.does(ctx, p.reconciliation.observeInstances)
 }
 
 func (p *pass) seeTerminations(ctx context.Context) error {
-	return p.does(ctx, p.reconciliation.seeTerminations)
+	return p.does(ctx, p.reconciliation.observeTerminations)
 }
 
 func (p *pass) removes(do removing) func(context.Context) error {
@@ -260,7 +260,7 @@ func (p *pass) take(ctx context.Context, unheard error) {
 
 // seeHeartbeat checks whether the controller renews its lease.
 func (p *pass) seeHeartbeat(ctx context.Context) {
-	_ = p.does(ctx, func(ctx context.Context, d done) (done, error) { return p.reconciliation.seeHeartbeat(ctx, d), nil })
+	_ = p.does(ctx, func(ctx context.Context, d done) (done, error) { return p.reconciliation.observeHeartbeat(ctx, d), nil })
 }
 
 // attempts runs all phases.

@@ -394,11 +394,11 @@ type maker struct {
 func (m *maker) object(ctx context.Context, d draft) (Object, Errors) {
 	made, problems := m.build(ctx, d)
 	var errs Errors
-	for _, p := range problems[:min(len(problems), mostListed)] {
+	for _, p := range problems[:min(len(problems), maxListed)] {
 		errs = append(errs, Error{File: d.origin.File, Line: d.lineOf(p.path), Message: p.message})
 	}
-	if more := len(problems) - mostListed; more > 0 {
-		errs = append(errs, Error{File: d.origin.File, Line: errs[mostListed-1].Line, Message: shortlist.More("", more) + " mistakes in this object"})
+	if more := len(problems) - maxListed; more > 0 {
+		errs = append(errs, Error{File: d.origin.File, Line: errs[maxListed-1].Line, Message: shortlist.More("", more) + " mistakes in this object"})
 	}
 	return made, errs
 }

@@ -210,5 +210,5 @@ func (r *remarks) sentence() string {
 		return ""
 	}
 	all := slices.Sorted(slices.Values(r.ignored))
-	return "left to other tools by ignoreKinds: " + shortlist.Join(all, mostWarned, ", ")
+	return "left to other tools by ignoreKinds: " + shortlist.Join(all, maxWarned, ", ")
 }

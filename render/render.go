@@ -260,8 +260,8 @@ func (r *run) tooMany() Errors {
 	return nil
 }
 
-// mostWarned limits the warnings of a Set: a commit can have any number.
-const mostWarned = 5
+// maxWarned limits the warnings of a Set: a commit can have any number.
+const maxWarned = 5
 
 // warningsOn returns the warnings about the first few files and objects, and the number of the others.
 func warningsOn(files remarks, objects []Object) []string {
@@ -271,7 +271,7 @@ func warningsOn(files remarks, objects []Object) []string {
 			all = append(all, fmt.Sprintf("%s: %s", objects[i].Origin, objects[i].Warning))
 		}
 	}
-	warnings := all[:min(len(all), mostWarned)]
+	warnings := all[:min(len(all), maxWarned)]
 	if more := len(all) - len(warnings); more > 0 {
 		warnings = append(warnings, shortlist.More("", more)+" warnings like these")
 	}
@@ -299,15 +299,15 @@ type settings struct {
 	runner *confine.Runner
 }
 
-// mostBuilding limits the processor time of all kustomizations of one render.
-const mostBuilding = time.Minute
+// maxBuilding limits the processor time of all kustomizations of one render.
+const maxBuilding = time.Minute
 
 // confined returns the Runner for the kustomizations of one render; if nil, they are built in this process.
 func (s settings) confined() *confine.Runner {
 	if s.runner == nil {
 		return nil
 	}
-	return s.runner.Within(mostBuilding)
+	return s.runner.Within(maxBuilding)
 }
 
 // WithConfinement builds kustomizations in child processes. Default: in this process, which a kustomization of a few

@@ -113,10 +113,10 @@ func (c *clusterAccess) applyStandInStatus(ctx context.Context, sync *v1alpha1.N
 }
 
 const (
-	// mostBelow is the maximum number of folders with a plumbline.yaml to list.
-	mostBelow = 5
-	// To find them, it looks at up to mostLooked files, and deepest folders down.
-	mostLooked, deepest = 20_000, 6
+	// maxBelow is the maximum number of folders with a plumbline.yaml to list.
+	maxBelow = 5
+	// To find them, it looks at up to maxLooked files, and deepest folders down.
+	maxLooked, deepest = 20_000, 6
 )
 
 // hasCluster returns an error if a folder has no plumbline.yaml; it lists those below it that have one.
@@ -138,7 +138,7 @@ func clustersBelow(folder string) []string {
 	_ = filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
 		looked++
 		switch {
-		case looked > mostLooked || len(found) > mostBelow:
+		case looked > maxLooked || len(found) > maxBelow:
 			return fs.SkipAll
 		case err != nil, entry.IsDir() && name != folder && hiddenOrDeep(folder, name):
 			return fs.SkipDir
@@ -147,8 +147,8 @@ func clustersBelow(folder string) []string {
 		}
 		return nil
 	})
-	if len(found) > mostBelow {
-		found = append(found[:mostBelow], "…")
+	if len(found) > maxBelow {
+		found = append(found[:maxBelow], "…")
 	}
 	return found
 }

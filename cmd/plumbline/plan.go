@@ -237,16 +237,16 @@ const (
 	awsTimeout = 30 * time.Second
 )
 
-// askAWS returns a function that queries AWS, with the user's credentials, for what selectors resolve to. They must
+// queryAWS returns a function that queries AWS, with the user's credentials, for what selectors resolve to. They must
 // belong to the account with the cluster whose certificate authority the kubeconfig contains.
-func askAWS(authority []byte) func(cluster, region string) plan.Ask {
-	return ask(func(ctx context.Context, region string) (account.Cloud, error) {
+func queryAWS(authority []byte) func(cluster, region string) plan.Ask {
+	return queryWith(func(ctx context.Context, region string) (account.Cloud, error) {
 		return cloud.New(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version})
 	}, authority)
 }
 
-// ask queries AWS with a client, whose account must contain the cluster.
-func ask(dial account.Dialer, authority []byte) func(cluster, region string) plan.Ask {
+// queryWith queries AWS with a client, whose account must contain the cluster.
+func queryWith(dial account.Dialer, authority []byte) func(cluster, region string) plan.Ask {
 	return func(cluster, region string) plan.Ask {
 		return func(ctx context.Context, questions []plan.Question) map[render.Ref]plan.Answer {
 			step := &account.Resolution{Cluster: cluster, Timeout: awsTimeout}
@@ -473,7 +473,7 @@ func (o *planOptions) allowQueries(step *review.Step, c *clusterAccess, authorit
 	if step.NotAsked = notQueried; !o.aws {
 		return
 	}
-	step.Ask = askAWS(authority)
+	step.Ask = queryAWS(authority)
 	simulator := &simulate.Simulator{Reader: c, Catalogs: &simulate.Catalogs{Ask: catalogOf}, Now: time.Now}
 	if o.whatIf.on {
 		step.Landing = simulator.Ask // the what-if names the NodePools that no instance type satisfies

@@ -26,8 +26,8 @@ import (
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
-// mostFields is the maximum number of fields listed for one object.
-const mostFields = 20
+// maxFields is the maximum number of fields listed for one object.
+const maxFields = 20
 
 // print prints the Plan as text.
 func (r planReport) print(out io.Writer) error {
@@ -160,12 +160,12 @@ func (r planReport) printFields(out io.Writer, paint display.Painter) {
 			continue
 		}
 		fmt.Fprintf(out, "\n%s\n", redact.Visible(c.Object))
-		for _, field := range c.Fields[:min(mostFields, len(c.Fields))] {
+		for _, field := range c.Fields[:min(maxFields, len(c.Fields))] {
 			red := func(words string) string { return paint(redact.Visible(words), text.FgRed) }
 			green := func(words string) string { return paint(redact.Visible(words), text.FgGreen) }
 			fmt.Fprintf(out, "  %s: %s\n", redact.Visible(field.Path), fieldWords(field.From, field.To, red, green))
 		}
-		if more := shortlist.More("  ", len(c.Fields)-mostFields); more != "" {
+		if more := shortlist.More("  ", len(c.Fields)-maxFields); more != "" {
 			fmt.Fprintf(out, "%s (-o json has all)\n", more)
 		}
 	}

@@ -147,13 +147,13 @@ func (t *teardownCommand) prepare(ctx context.Context, sync *v1alpha1.NodeSync, 
 	if err := t.checkClasses(ctx, sync, leaves); err != nil {
 		return err
 	}
-	if err := t.seeController(ctx, sync, leaves); err != nil {
+	if err := t.checkController(ctx, sync, leaves); err != nil {
 		return err
 	}
-	if err := t.seeCredentials(ctx, sync, leaves); err != nil {
+	if err := t.checkCredentials(ctx, sync, leaves); err != nil {
 		return err
 	}
-	if err := t.seeHosts(ctx, sync, leaves); err != nil {
+	if err := t.checkHosts(ctx, sync, leaves); err != nil {
 		return err
 	}
 	report, err := t.v.once(ctx)
@@ -229,7 +229,7 @@ func (t *teardownCommand) delete(ctx context.Context, sync *v1alpha1.NodeSync, l
 func (t *teardownCommand) verify(ctx context.Context) error {
 	t.show.sentence("asking AWS what is left")
 	t.v.timeout = min(goneWithin, max(t.until.Sub(t.v.now()), 0))
-	report, err := t.v.ask(ctx)
+	report, err := t.v.queryUntilGone(ctx)
 	if err != nil {
 		return t.withInstructions(ctx, err)
 	}

@@ -49,8 +49,8 @@ func (t *teardownCommand) findController(ctx context.Context, sync *v1alpha1.Nod
 	return teardown.StoppedOf(namespace, deployments), nil
 }
 
-// seeController records what to do about a controller that does not run.
-func (t *teardownCommand) seeController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) (err error) {
+// checkController records what to do about a controller that does not run.
+func (t *teardownCommand) checkController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) (err error) {
 	if t.stopped, err = t.findController(ctx, sync, leaves); err != nil || t.stopped == nil {
 		return err
 	}
@@ -132,9 +132,9 @@ func (t *teardownCommand) notReadyMessage(ctx context.Context, sync *v1alpha1.No
 	return "; " + nodeSyncWord(sync.Name) + ": " + oneLine(conditions.GetMessage(seen, meta.ReadyCondition))
 }
 
-// seeCredentials checks the log of a running controller for whether AWS rejects its credentials: it would drain nodes,
-// but terminate none. A controller that does not run reports that when it starts.
-func (t *teardownCommand) seeCredentials(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
+// checkCredentials checks the log of a running controller for whether AWS rejects its credentials: it would drain
+// nodes, but terminate none. A controller that does not run reports that when it starts.
+func (t *teardownCommand) checkCredentials(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	if t.stopped != nil || !leaves.NeedsController(sync) {
 		return nil
 	}
@@ -150,9 +150,9 @@ func (t *teardownCommand) seeCredentials(ctx context.Context, sync *v1alpha1.Nod
 	return leaves.NoteRefused(refused, sync, t.terminate)
 }
 
-// seeHosts refuses to terminate the nodes that run Karpenter's controller or the leading daemon: without these, nothing
-// would terminate the rest. It does not stop what an earlier run has started; the daemon holds such a NodePool.
-func (t *teardownCommand) seeHosts(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
+// checkHosts refuses to terminate the nodes that run Karpenter's controller or the leading daemon: without these,
+// nothing would terminate the rest. It does not stop what an earlier run has started; the daemon holds such a NodePool.
+func (t *teardownCommand) checkHosts(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	if !leaves.NeedsHosts(sync) {
 		return nil
 	}

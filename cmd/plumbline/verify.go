@@ -94,7 +94,7 @@ profiles of a cluster of this name in another region; 4 something is left.`,
 		if err := v.find(cmd.Context(), kubeconfig, args); err != nil {
 			return err
 		}
-		report, err := v.ask(cmd.Context())
+		report, err := v.queryUntilGone(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -143,8 +143,8 @@ type verification struct {
 	now                                       func() time.Time
 }
 
-// ask queries AWS until nothing is left, or the time is over.
-func (v *verification) ask(ctx context.Context) (leftover.Report, error) {
+// queryUntilGone queries AWS until nothing is left, or the time is over.
+func (v *verification) queryUntilGone(ctx context.Context) (leftover.Report, error) {
 	aws, account, err := v.open(ctx)
 	if err != nil {
 		return leftover.Report{}, err

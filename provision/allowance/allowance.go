@@ -289,14 +289,14 @@ func (c *check) shaped(r rule, at string, value any) {
 			}
 		}
 	default:
-		if !r.takes(value) {
+		if !r.matches(value) {
 			c.breaks(r, at)
 		}
 	}
 }
 
-// takes reports whether a string, a number or a bool matches the rule.
-func (r rule) takes(value any) bool {
+// matches reports whether a string, a number or a bool matches the rule.
+func (r rule) matches(value any) bool {
 	text := fmt.Sprint(value)
 	switch {
 	case r.empty:

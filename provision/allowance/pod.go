@@ -41,9 +41,9 @@ func (c *check) deployment() error {
 	return nil
 }
 
-// mostReplicas limits the pods that a commit may request: each takes space on nodes that others need, and all but one
+// maxReplicas limits the pods that a commit may request: each takes space on nodes that others need, and all but one
 // of them only wait.
-const mostReplicas = 10
+const maxReplicas = 10
 
 // messages is the file in which a container may leave a message: the kubelet copies its content into the status of the
 // pod, which more people may read than the file.
@@ -51,15 +51,15 @@ const messages = "/dev/termination-log"
 
 // number checks the number of pods.
 func (c *check) number(spec *appsv1.DeploymentSpec) {
-	if spec.Replicas != nil && *spec.Replicas > mostReplicas {
-		c.unless("replicas", fmt.Sprintf("has %d replicas, and %d are the most", *spec.Replicas, mostReplicas))
+	if spec.Replicas != nil && *spec.Replicas > maxReplicas {
+		c.unless("replicas", fmt.Sprintf("has %d replicas, and %d are the most", *spec.Replicas, maxReplicas))
 	}
 	if spec.Replicas != nil && *spec.Replicas < 1 {
 		c.unless("replicas", "has no replica, so that no NodeSync gets nodes")
 	}
 	if update := spec.Strategy.RollingUpdate; update != nil && update.MaxSurge != nil {
-		if surge, err := intstr.GetScaledValueFromIntOrPercent(update.MaxSurge, mostReplicas, true); err != nil || surge > mostReplicas {
-			c.unless("strategy", fmt.Sprintf("has more than %d replicas at an update", mostReplicas))
+		if surge, err := intstr.GetScaledValueFromIntOrPercent(update.MaxSurge, maxReplicas, true); err != nil || surge > maxReplicas {
+			c.unless("strategy", fmt.Sprintf("has more than %d replicas at an update", maxReplicas))
 		}
 	}
 }
@@ -377,13 +377,13 @@ func PodExpressions() []Expression {
 			update + "object.spec.template.?metadata == oldObject.spec.template.?metadata",
 		},
 		{
-			fmt.Sprintf("Karpenter's Deployment must have 1 to %d replicas", mostReplicas),
-			fmt.Sprintf("%s || (object.spec.?replicas.orValue(1) >= 1 && object.spec.?replicas.orValue(1) <= %d)", opened("replicas"), mostReplicas),
+			fmt.Sprintf("Karpenter's Deployment must have 1 to %d replicas", maxReplicas),
+			fmt.Sprintf("%s || (object.spec.?replicas.orValue(1) >= 1 && object.spec.?replicas.orValue(1) <= %d)", opened("replicas"), maxReplicas),
 			update + "object.spec.?replicas == oldObject.spec.?replicas",
 		},
 		{
-			fmt.Sprintf("an update of Karpenter's Deployment must not create more than %d additional replicas", mostReplicas),
-			fmt.Sprintf("%s || string(object.spec.?strategy.?rollingUpdate.?maxSurge.orValue(0)).matches(r'^([0-9]|%d|[0-9]{1,2}%%|100%%)$')", opened("strategy"), mostReplicas),
+			fmt.Sprintf("an update of Karpenter's Deployment must not create more than %d additional replicas", maxReplicas),
+			fmt.Sprintf("%s || string(object.spec.?strategy.?rollingUpdate.?maxSurge.orValue(0)).matches(r'^([0-9]|%d|[0-9]{1,2}%%|100%%)$')", opened("strategy"), maxReplicas),
 			update + "object.spec.?strategy == oldObject.spec.?strategy",
 		},
 		{"Karpenter's pods must not have fields other than those of its charts, except for values that the policy's variable allowed lists", podRule.expression("variables.pod", 0), unchanged},

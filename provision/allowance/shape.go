@@ -113,9 +113,9 @@ func isQuantity(s string) bool {
 var whole = pattern("a whole number", `[0-9]{1,9}|1[0-9]{9}`)
 
 // few is the allowed number of pods.
-var few = text(fmt.Sprintf("a whole number from 1 to %d", mostReplicas), func(s string) bool {
+var few = text(fmt.Sprintf("a whole number from 1 to %d", maxReplicas), func(s string) bool {
 	n, err := strconv.ParseInt(s, 10, 32)
-	return err == nil && n >= 1 && n <= mostReplicas
+	return err == nil && n >= 1 && n <= maxReplicas
 })
 
 // metadataFields are all metadata fields of the charts' objects. Finalizers would keep an object forever, and an owner

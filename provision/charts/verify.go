@@ -304,8 +304,8 @@ func anyOf(all []signature, manifest digest.Digest, by Signers) bool {
 // keyEntry is the suffix of a Secret's entries with public keys, as in Flux: cosign.pub.
 const keyEntry = ".pub"
 
-// leastRSA is the minimum size of an RSA key, in bits.
-const leastRSA = 2048
+// minRSA is the minimum size of an RSA key, in bits.
+const minRSA = 2048
 
 // Signers are the public keys that may sign charts.
 type Signers struct {
@@ -346,8 +346,8 @@ func keyProblem(key crypto.PublicKey) string {
 	case *ecdsa.PublicKey, ed25519.PublicKey:
 		return ""
 	case *rsa.PublicKey:
-		if bits := k.N.BitLen(); bits < leastRSA {
-			return fmt.Sprintf("is an RSA key of %d bits, at least %d are needed", bits, leastRSA)
+		if bits := k.N.BitLen(); bits < minRSA {
+			return fmt.Sprintf("is an RSA key of %d bits, at least %d are needed", bits, minRSA)
 		}
 		return ""
 	}

@@ -86,7 +86,7 @@ func (s *Step) Verify(ctx context.Context) cloud.Verdict {
 	}
 	switch {
 	case !s.known(interval):
-		s.ask(ctx)
+		s.query(ctx)
 	case !good:
 		s.WakeBy(s.Memory.at.Add(interval))
 	}
@@ -97,7 +97,7 @@ func (s *Step) Verify(ctx context.Context) cloud.Verdict {
 // Interval, since the credentials may now belong to another account.
 func (s *Step) Confirm(ctx context.Context) cloud.Verdict {
 	if s.Memory.verdict.OK && !s.known(s.Interval) {
-		s.ask(ctx)
+		s.query(ctx)
 	}
 	return s.Memory.verdict
 }
@@ -128,8 +128,8 @@ func (s *Step) known(interval time.Duration) bool {
 	return last.generation == s.Generation && last.name == s.Name && last.region == s.Region && !finding.Due(s.Now, last.at, interval)
 }
 
-// ask queries AWS about the account.
-func (s *Step) ask(ctx context.Context) {
+// query queries AWS about the account.
+func (s *Step) query(ctx context.Context) {
 	s.reportForeign()
 	last := s.Memory
 	last.at, last.name, last.region, last.generation, last.arn, last.kubernetes = s.Now, s.Name, s.Region, s.Generation, "", ""

@@ -87,14 +87,14 @@ func (a *AMIChecker) See(ctx context.Context, l AMILook, found *finding.Findings
 	if a.known = known; len(due) > 0 {
 		a.asking, a.next = true, l.Now.Add(retryBusyAfter)
 		found.WakeBy(l.Now.Add(checkResultAfter))
-		go a.ask(context.WithoutCancel(ctx), l, due)
+		go a.query(context.WithoutCancel(ctx), l, due)
 	}
 	return why
 }
 
-// ask queries AWS, and stores the answers. If AWS does not respond about an AMI, the last answer remains, and AWS is
+// query queries AWS, and stores the answers. If AWS does not respond about an AMI, the last answer remains, and AWS is
 // queried again sooner.
-func (a *AMIChecker) ask(ctx context.Context, l AMILook, due map[*amiAnswer]plan.Question) {
+func (a *AMIChecker) query(ctx context.Context, l AMILook, due map[*amiAnswer]plan.Question) {
 	var questions []plan.Question
 	for _, q := range due {
 		questions = append(questions, q)

@@ -130,7 +130,7 @@ func (a *InstanceChecker) See(ctx context.Context, l InstanceLook, found *findin
 		q.before, q.leftBefore, q.now, q.history = a.seen, a.left, l.Now, a.history.clone()
 		q.last = *cmp.Or(a.known, l.Before, &v1alpha1.InstanceDrift{})
 		q.quiet = a.known != nil && a.known.Failure == "" && l.Now.Sub(a.answered) < reportBusyAfter
-		go a.ask(context.WithoutCancel(ctx), q, l.Now.Add(min(retryBusyAfter, l.Every)))
+		go a.compareAndKeep(context.WithoutCancel(ctx), q, l.Now.Add(min(retryBusyAfter, l.Every)))
 	}
 	if a.asking {
 		found.WakeBy(l.Now.Add(checkResultAfter))
@@ -148,9 +148,9 @@ func withFailure(last *v1alpha1.InstanceDrift, why string) *v1alpha1.InstanceDri
 	return kept
 }
 
-// ask compares, and keeps the answer. If there is none, the last answer stands, with the failure. If AWS was only too busy, it is
-// asked again sooner, and the failure is added after a while.
-func (a *InstanceChecker) ask(ctx context.Context, q *question, sooner time.Time) {
+// compareAndKeep compares, and keeps the answer. If there is none, the last answer stands, with the failure. If AWS was
+// only too busy, it is asked again sooner, and the failure is added after a while.
+func (a *InstanceChecker) compareAndKeep(ctx context.Context, q *question, sooner time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
 	defer cancel()
 	found, err := q.compare(ctx)

@@ -82,8 +82,8 @@ type MutatedError struct {
 	Object *unstructured.Unstructured
 }
 
-// mostFields limits how many fields one message lists.
-const mostFields = 5
+// maxFields limits how many fields one message lists.
+const maxFields = 5
 
 // Error returns the object and the fields, and what to do.
 func (e *MutatedError) Error() string {
@@ -93,7 +93,7 @@ func (e *MutatedError) Error() string {
 // Changes lists the first fields, with their values in Git and in the cluster.
 func (e *MutatedError) Changes() string {
 	var parts []string
-	for _, f := range e.Fields[:min(mostFields, len(e.Fields))] {
+	for _, f := range e.Fields[:min(maxFields, len(e.Fields))] {
 		parts = append(parts, fmt.Sprintf("%s is %q in Git and %q after the apply", f.Path, f.To, f.From))
 	}
 	return strings.Join(parts, ", ") + moreFields(", ", e.Fields)
@@ -118,7 +118,7 @@ func (e *RepeatedRevertError) Error() string {
 // Changes lists the first fields, and who changes them.
 func (e *RepeatedRevertError) Changes() string {
 	var paths []string
-	for _, f := range e.Fields[:min(mostFields, len(e.Fields))] {
+	for _, f := range e.Fields[:min(maxFields, len(e.Fields))] {
 		paths = append(paths, f.Path)
 	}
 	by := "another client"
@@ -130,7 +130,7 @@ func (e *RepeatedRevertError) Changes() string {
 
 // moreFields counts the fields that are not listed.
 func moreFields[T any](before string, fields []T) string {
-	if more := shortlist.More(before, len(fields)-mostFields); more != "" {
+	if more := shortlist.More(before, len(fields)-maxFields); more != "" {
 		return more + " fields"
 	}
 	return ""

@@ -234,11 +234,11 @@ func Claims(ctx context.Context, reader client.Reader) ([]Claim, error) {
 	return found, nil
 }
 
-// mostCounted limits the nodes whose pods are counted for one plan, because each needs its own request.
-const mostCounted = 100
+// maxCounted limits the nodes whose pods are counted for one plan, because each needs its own request.
+const maxCounted = 100
 
 // Loads reads what Karpenter's consolidation considers about nodes, without the watch cache, which does not keep it. It
-// omits what cannot be read, and the pods of more than mostCounted nodes: such a node may be consolidated.
+// omits what cannot be read, and the pods of more than maxCounted nodes: such a node may be consolidated.
 func Loads(reader client.Reader) plan.ReadLoads {
 	return func(ctx context.Context, questions []plan.LoadQuestion) map[types.UID]plan.Load {
 		found, counted := map[types.UID]plan.Load{}, 0
@@ -257,7 +257,7 @@ func Loads(reader client.Reader) plan.ReadLoads {
 					continue
 				}
 				load := loadOf(claim)
-				if q.Pods && counted < mostCounted {
+				if q.Pods && counted < maxCounted {
 					counted++
 					load.Pods, load.Counted = countPods(ctx, reader, claim.Status.NodeName)
 				}

@@ -119,7 +119,7 @@ func (l *Launches) seeLaunch(pool string, claim *karpv1.NodeClaim) (news bool) {
 
 // seeLaunched processes a NodeClaim that has an instance.
 func (l *Launches) seeLaunched(pool string, claim *karpv1.NodeClaim) (news bool) {
-	if endedUnregistered(claim) {
+	if deletedUnregistered(claim) {
 		return l.note(pool, claim)
 	}
 	l.succeeded(pool, claim)
@@ -172,8 +172,9 @@ func (s success) and(claim *karpv1.NodeClaim, condition string) success {
 // failed like this (pkg/state/nodepoolhealth).
 const RegistersWithin = 5 * time.Minute
 
-// endedUnregistered reports whether a NodeClaim is deleted without a node, at least RegistersWithin after its creation.
-func endedUnregistered(claim *karpv1.NodeClaim) bool {
+// deletedUnregistered reports whether a NodeClaim is deleted without a node, at least RegistersWithin after its
+// creation.
+func deletedUnregistered(claim *karpv1.NodeClaim) bool {
 	return claim.Status.NodeName == "" && claim.DeletionTimestamp != nil &&
 		claim.DeletionTimestamp.Sub(claim.CreationTimestamp.Time) >= RegistersWithin
 }
@@ -452,7 +453,7 @@ func joinOf(claim *karpv1.NodeClaim) *Join {
 		j.Failed = "its node terminated before it was initialized"
 	case j.ProviderID != "":
 		j.Failed = "its instance was terminated before its node registered"
-		if endedUnregistered(claim) {
+		if deletedUnregistered(claim) {
 			j.Failed = "it had an instance, but its node did not register in time"
 		}
 	case claim.DeletionTimestamp.Sub(claim.CreationTimestamp.Time) >= launchTimeout:

@@ -100,9 +100,9 @@ func (s *PlanStep) statusIsOlder(doubt *v1alpha1.Withheld) bool {
 		doubt.From == s.Recorded && render.CommitOf(s.Recorded) != render.CommitOf(s.Before.NewestAppliedRevision())
 }
 
-// askForOrder queries the Git host for history that is not cached, if something depends on it, and returns the
+// requestOrder queries the Git host for history that is not cached, if something depends on it, and returns the
 // resulting doubt.
-func (s *PlanStep) askForOrder(ctx context.Context, planned Planned) (doubt *v1alpha1.Withheld, found bool) {
+func (s *PlanStep) requestOrder(ctx context.Context, planned Planned) (doubt *v1alpha1.Withheld, found bool) {
 	if !is(planned.Doubt, v1alpha1.ReasonHistoryUnknown) {
 		return nil, false
 	}

@@ -129,7 +129,7 @@ func TestTheHostIsAskedForTheHistory(t *testing.T) {
 			s.Snapshot = &render.Snapshot{Revision: "main@sha1:new", Commit: "new"}
 			for range 2 {
 				doubt := s.Doubt()
-				found, told := s.askForOrder(t.Context(), Planned{Plan: &c.left, Doubt: doubt})
+				found, told := s.requestOrder(t.Context(), Planned{Plan: &c.left, Doubt: doubt})
 				if told {
 					doubt = found
 				}
@@ -147,7 +147,7 @@ func TestTheHostIsAskedForTheHistory(t *testing.T) {
 				t.Errorf("the host was asked %d times", asked)
 			}
 			s.Now = s.Now.Add(2 * time.Minute)
-			s.askForOrder(t.Context(), Planned{Plan: &c.left, Doubt: s.Doubt()})
+			s.requestOrder(t.Context(), Planned{Plan: &c.left, Doubt: s.Doubt()})
 			if c.found == source.OrderUnknown && asked != 2 {
 				t.Error("a host that was silent is not asked again")
 			}

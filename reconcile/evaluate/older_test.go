@@ -34,7 +34,7 @@ func TestChartsWaitForTheHistory(t *testing.T) {
 			if !s.orderPending(s.Doubt()) {
 				t.Error("nobody was asked yet")
 			}
-			s.askForOrder(t.Context(), Planned{Plan: &plan.Plan{}, Doubt: s.Doubt()})
+			s.requestOrder(t.Context(), Planned{Plan: &plan.Plan{}, Doubt: s.Doubt()})
 			if got := s.orderPending(s.Doubt()); asked != c.asked || got != c.unasked {
 				t.Errorf("asked %d times, and it is open: %t", asked, got)
 			}

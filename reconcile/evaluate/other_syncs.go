@@ -141,7 +141,7 @@ func (s *PlanStep) awaitOthers(made *plan.Plan, all []v1alpha1.NodeSync, holds b
 		if !s.isUpToDate(other, known) || named["NodeSync/"+other.Name] {
 			s.waitSince(other.UID, since[other.UID])
 		}
-		s.askOther(other, known)
+		s.requestOther(other, known)
 	}
 }
 
@@ -156,9 +156,9 @@ func (s *PlanStep) waitSince(uid types.UID, since time.Time) {
 	}
 }
 
-// askOther makes another NodeSync that is behind fetch. A suspended one lists its entries on request, once in its
+// requestOther makes another NodeSync that is behind fetch. A suspended one lists its entries on request, once in its
 // interval while something waits, because it has no reconciles of its own.
-func (s *PlanStep) askOther(other *v1alpha1.NodeSync, known latest) {
+func (s *PlanStep) requestOther(other *v1alpha1.NodeSync, known latest) {
 	name, heard, notBefore := client.ObjectKeyFromObject(other), s.isUpToDate(other, known), s.lastRemovalAt()
 	if !s.onlyListsOnRequest(other) {
 		if !heard {
@@ -180,7 +180,7 @@ func (s *PlanStep) askOther(other *v1alpha1.NodeSync, known latest) {
 		notBefore = s.Now
 	}
 	s.WakeBy(s.Now.Add(s.Retry)) // no event follows if that fails as before
-	s.Registry.ask(name, other.UID, notBefore)
+	s.Registry.requestEntries(name, other.UID, notBefore)
 	s.Fetch(name, notBefore)
 }
 

@@ -172,7 +172,7 @@ func (s *PlanStep) Make(ctx context.Context) (Planned, error) {
 	case s.reviews():
 		return planned, nil
 	}
-	if doubt, found := s.askForOrder(ctx, planned); found {
+	if doubt, found := s.requestOrder(ctx, planned); found {
 		if planned, err = s.planWith(ctx, all, doubt); err != nil {
 			return Planned{}, err
 		}
@@ -439,9 +439,9 @@ func ReadProof(ctx context.Context, c client.Reader) (approval.Proof, error) {
 	return approval.Prove(policy, binding), nil
 }
 
-// mostExpired limits the Approvals that one reconcile deletes: anyone who may create them can create thousands, and what
+// maxExpired limits the Approvals that one reconcile deletes: anyone who may create them can create thousands, and what
 // follows in the reconcile waits meanwhile.
-const mostExpired = 50
+const maxExpired = 50
 
 // expireApprovals deletes the Approvals that have expired, of whichever NodeSync: one that does not exist any more deletes none.
 func (s *PlanStep) expireApprovals(ctx context.Context) error {
@@ -456,7 +456,7 @@ func (s *PlanStep) expireApprovals(ctx context.Context) error {
 		return s.Now.Before(approval.ExpiresAt(&a)) || !a.DeletionTimestamp.IsZero()
 	})
 	var failed *fault.Error
-	deleted, tried := 0, expired[:min(len(expired), mostExpired)]
+	deleted, tried := 0, expired[:min(len(expired), maxExpired)]
 	for i := range tried {
 		a := &tried[i]
 		err := s.Expire.Delete(ctx, a, client.Preconditions{UID: &a.UID})
@@ -481,7 +481,7 @@ func (s *PlanStep) expireApprovals(ctx context.Context) error {
 // simulateLanding makes a Plan again if it removes pools with nodes, or would if people approved it. The second Plan
 // includes the result of simulating where their pods can be scheduled.
 func (s *PlanStep) simulateLanding(ctx context.Context, made *plan.Plan, live plan.Live, policy plan.Policy) (*plan.Plan, error) {
-	if !s.asksLanding(made, policy.Guard) {
+	if !s.needsLanding(made, policy.Guard) {
 		return made, nil
 	}
 	landing, wake := s.Landing(ctx, s.Set, made, live)
@@ -493,8 +493,8 @@ func (s *PlanStep) simulateLanding(ctx context.Context, made *plan.Plan, live pl
 	return plan.MakeExact(ctx, s.Set, live, policy, s.Schema, s.Resolve, s.readLoads())
 }
 
-// asksLanding reports whether a Plan has removals that the guard holds if their pods cannot be scheduled elsewhere.
-func (s *PlanStep) asksLanding(made *plan.Plan, guard v1alpha1.Guard) bool {
+// needsLanding reports whether a Plan has removals that the guard holds if their pods cannot be scheduled elsewhere.
+func (s *PlanStep) needsLanding(made *plan.Plan, guard v1alpha1.Guard) bool {
 	return s.Landing != nil && guard.UnschedulablePods.Holds() && made.Refused == nil && len(made.NeedLanding()) > 0
 }
 

@@ -55,14 +55,14 @@ func (b Brief) String() string {
 	}
 	end := then + within(tail(where))
 	room := MaxBrief - runes(end)
-	if left := room - runes(what); cause != "" && left >= leastCause {
+	if left := room - runes(what); cause != "" && left >= minCause {
 		return what + elide(cause, left) + end
 	}
 	return cut(what+cause, room) + end
 }
 
-// leastCause is the minimum room for a Cause: below it, its two ends would be useless.
-const leastCause = 30
+// minCause is the minimum room for a Cause: below it, its two ends would be useless.
+const minCause = 30
 
 // Map returns the Brief with each of its texts changed.
 func (b Brief) Map(change func(string) string) Brief {

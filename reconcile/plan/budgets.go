@@ -116,7 +116,7 @@ func (b budgets) maxInYear(now time.Time) int {
 // whether these are all, and not only the first.
 func (b budgets) changeTimes(now time.Time, within time.Duration) (found []time.Time, whole bool) {
 	end := now.Add(within)
-	each, cut := min(mostHits, mostHitsOfPool/max(1, len(b.all))), time.Time{}
+	each, cut := min(maxHits, maxHitsOfPool/max(1, len(b.all))), time.Time{}
 	for _, one := range b.all {
 		if one.schedule == nil {
 			continue
@@ -136,7 +136,7 @@ func (b budgets) changeTimes(now time.Time, within time.Duration) (found []time.
 	found = slices.DeleteFunc(found, func(t time.Time) bool { return !t.After(now) || !cut.IsZero() && t.After(cut) })
 	slices.SortFunc(found, time.Time.Compare)
 	found = slices.CompactFunc(found, time.Time.Equal)
-	return found[:min(len(found), mostHits)], cut.IsZero() && len(found) <= mostHits
+	return found[:min(len(found), maxHits)], cut.IsZero() && len(found) <= maxHits
 }
 
 // PoolPace is how fast Karpenter may replace the nodes of one NodePool that a Plan makes drift, or how fast they are

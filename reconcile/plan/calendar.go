@@ -193,7 +193,7 @@ func (c Calendar) nextOpen(from time.Time) time.Time {
 // Closes returns when an open calendar closes next; zero if that is not before the given time.
 func (c Calendar) Closes(from, before time.Time) time.Time {
 	at := from
-	for range mostTurns {
+	for range maxTurns {
 		if at = c.nextChange(at); at.IsZero() || !at.Before(before) {
 			break
 		}
@@ -245,14 +245,14 @@ type CalendarPeriod struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// mostTurns limits how many turns are evaluated: those of a window that opens each minute, for 90 days.
-const mostTurns = 300_000
+// maxTurns limits how many turns are evaluated: those of a window that opens each minute, for 90 days.
+const maxTurns = 300_000
 
 // Periods returns consecutive periods between two times. The first and the last are cut off.
 func (c Calendar) Periods(from, to time.Time) []CalendarPeriod {
 	var found []CalendarPeriod
 	at := from
-	for range mostTurns {
+	for range maxTurns {
 		if !at.Before(to) {
 			break
 		}

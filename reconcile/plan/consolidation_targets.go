@@ -14,9 +14,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// mostNoted limits how many new NodePools of one Plan get a note about the nodes of others: nobody reads more, and each
+// maxNoted limits how many new NodePools of one Plan get a note about the nodes of others: nobody reads more, and each
 // is compared with all other NodePools.
-const mostNoted = 20
+const maxNoted = 20
 
 // target is a NodePool that may take the pods of nodes that Karpenter consolidates.
 type target struct {
@@ -41,7 +41,7 @@ type source struct {
 func (m *maker) noteTargets(p *Plan) {
 	var targets []target
 	for i := range p.Changes {
-		if t, is := targetOf(&p.Changes[i]); is && len(targets) < mostNoted {
+		if t, is := targetOf(&p.Changes[i]); is && len(targets) < maxNoted {
 			targets = append(targets, t)
 		}
 	}

@@ -42,7 +42,7 @@ func Changed(applied, answer *unstructured.Unstructured, ignored [][]string) []F
 	all = append(all, metadata("annotations", answer.GetAnnotations(), applied.GetAnnotations())...)
 	var found []Field
 	for _, d := range all {
-		if !slices.ContainsFunc(ignored, func(path []string) bool { return begins(d.path, path) }) {
+		if !slices.ContainsFunc(ignored, func(path []string) bool { return isAtOrBelow(d.path, path) }) {
 			found = append(found, d.fields()...)
 		}
 	}
@@ -479,9 +479,9 @@ func leavesAt(set *fieldpath.Set, path []string) [][]string {
 	for leaf := range set.Leaves().All() {
 		keys := keysOf(leaf)
 		switch {
-		case begins(keys, path):
+		case isAtOrBelow(keys, path):
 			found = append(found, keys)
-		case begins(path, keys):
+		case isAtOrBelow(path, keys):
 			found = append(found, path)
 		}
 	}
@@ -500,8 +500,8 @@ func keysOf(path fieldpath.Path) []string {
 	return keys
 }
 
-// begins reports whether a path is at or below another.
-func begins(path, top []string) bool {
+// isAtOrBelow reports whether a path is at or below another.
+func isAtOrBelow(path, top []string) bool {
 	return len(path) >= len(top) && slices.Equal(path[:len(top)], top)
 }
 

@@ -24,8 +24,8 @@ const (
 const (
 	// defaultDisrupted is guard.maxDisruptedNodes if it is not set.
 	defaultDisrupted = "25%"
-	// leastDisrupted is the minimum that a percentage allows: of a few nodes it would allow none.
-	leastDisrupted = 3
+	// minDisrupted is the minimum that a percentage allows: of a few nodes it would allow none.
+	minDisrupted = 3
 )
 
 // checkNodes holds what would disrupt more nodes than guard.maxDisruptedNodes or guard.maxReplacedNodes allows,
@@ -37,7 +37,7 @@ func (m *maker) checkNodes(p *Plan) {
 	if m.policy.Deleting {
 		return
 	}
-	d := newDisruption(m.ending())
+	d := newDisruption(m.terminatingClaims())
 	if len(p.Removals) > 0 || slices.ContainsFunc(p.Changes, func(c Change) bool { return disrupts(&c) }) {
 		d.replaced = m.outdatedBefore()
 	}
@@ -268,8 +268,8 @@ func disrupts(change *Change) bool {
 	return change.Nodes > 0 && weighed && !change.Drift
 }
 
-// ending returns the NodeClaims of our pools that are terminating, and those of removals that have started.
-func (m *maker) ending() map[types.UID]bool {
+// terminatingClaims returns the NodeClaims of our pools that are terminating, and those of removals that have started.
+func (m *maker) terminatingClaims() map[types.UID]bool {
 	found := map[types.UID]bool{}
 	for ref, object := range m.live.Objects {
 		if ref.Kind != render.NodePool || !m.owns(object) {
@@ -315,7 +315,7 @@ func atMost(limit *intstr.IntOrString, of int) int {
 		n = 0 // the CRD's schema rejects such values
 	}
 	if limit.Type == intstr.String {
-		n = max(n, leastDisrupted)
+		n = max(n, minDisrupted)
 	}
 	return n
 }
@@ -534,5 +534,5 @@ func shareOf(limit *intstr.IntOrString, nodes percentOf) string {
 	if nodes.added > 0 {
 		without = fmt.Sprintf(", not counting %d that earlier commits within guard.removalPeriod may have added", nodes.added)
 	}
-	return fmt.Sprintf("%s of %s%s, at least %d", limit, english.Plural(nodes.of, "node", ""), without, leastDisrupted)
+	return fmt.Sprintf("%s of %s%s, at least %d", limit, english.Plural(nodes.of, "node", ""), without, minDisrupted)
 }

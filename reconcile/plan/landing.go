@@ -157,9 +157,9 @@ func recordedHolds(r v1alpha1.Removal) []HoldReason {
 	return holds
 }
 
-// mostWorkloads limits how many workloads an approval of pending pods lists, because the size of a status is limited.
+// maxWorkloads limits how many workloads an approval of pending pods lists, because the size of a status is limited.
 // The others are combined.
-const mostWorkloads = 100
+const maxWorkloads = 100
 
 // byWorkload counts pods by their owner, sorted.
 func byWorkload(pods []Unschedulable) []v1alpha1.PendingPods {
@@ -171,17 +171,17 @@ func byWorkload(pods []Unschedulable) []v1alpha1.PendingPods {
 	for _, workload := range slices.Sorted(maps.Keys(counts)) {
 		found = append(found, v1alpha1.PendingPods{Workload: workload, Pods: counts[workload]})
 	}
-	if len(found) <= mostWorkloads {
+	if len(found) <= maxWorkloads {
 		return found
 	}
 	others := v1alpha1.PendingPods{}
 	hash := sha256.New()
-	for _, p := range found[mostWorkloads:] {
+	for _, p := range found[maxWorkloads:] {
 		_, _ = fmt.Fprintln(hash, p.Workload)
 		others.Pods += p.Pods
 	}
-	others.Workload = fmt.Sprintf("%d more (sha256:%x)", len(found)-mostWorkloads, hash.Sum(nil))
-	return append(found[:mostWorkloads:mostWorkloads], others)
+	others.Workload = fmt.Sprintf("%d more (sha256:%x)", len(found)-maxWorkloads, hash.Sum(nil))
+	return append(found[:maxWorkloads:maxWorkloads], others)
 }
 
 // pending returns the total number of pods.
@@ -212,7 +212,7 @@ func LeavingElsewhere(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) []render
 		if other.UID == sync.UID {
 			continue
 		}
-		before := goesBefore(other, sync)
+		before := precedes(other, sync)
 		for _, r := range other.Status.Removals {
 			if r.Kind == render.NodePool && (r.Started() || before && r.Phase == v1alpha1.RemovalPacing) {
 				found = append(found, RefOf(r))
@@ -223,8 +223,8 @@ func LeavingElsewhere(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) []render
 	return slices.Compact(found)
 }
 
-// goesBefore reports whether a has recorded its first removal that has not started before b has.
-func goesBefore(a, b *v1alpha1.NodeSync) bool {
+// precedes reports whether a has recorded its first removal that has not started before b has.
+func precedes(a, b *v1alpha1.NodeSync) bool {
 	first := func(sync *v1alpha1.NodeSync) (at time.Time, any bool) {
 		for _, r := range sync.Status.Removals {
 			if r.Kind == render.NodePool && !r.Started() && r.Phase != v1alpha1.RemovalGone && (!any || r.RecordedAt.Time.Before(at)) {

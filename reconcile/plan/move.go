@@ -27,8 +27,8 @@ func Moved(object string, to []string) string {
 	return object + " → " + strings.Join(to, ", ")
 }
 
-// mostTargets limits how many replacements a removal names.
-const mostTargets = 8
+// maxTargets limits how many replacements a removal names.
+const maxTargets = 8
 
 // findMoves finds the replacements of each candidate: the object was renamed, split, merged with others or given
 // another class. It is still a removal with all its checks.
@@ -125,7 +125,7 @@ func (m *maker) restoredSources(c *Candidate) []string {
 		}
 	}
 	slices.Sort(names)
-	return names[:min(len(names), mostTargets)]
+	return names[:min(len(names), maxTargets)]
 }
 
 // revertsMove reports whether a NodePool without nodes is replaced by older ones: it was meant to replace them.
@@ -178,8 +178,8 @@ func (a *arrivals) compare(leaving offer) []string {
 // mostSimilar returns the names of the first few pools, the most similar name first.
 func mostSimilar(pools []offer, other offer) []string {
 	slices.SortFunc(pools, bySimilarity(other))
-	names := make([]string, 0, mostTargets)
-	for _, o := range pools[:min(len(pools), mostTargets)] {
+	names := make([]string, 0, maxTargets)
+	for _, o := range pools[:min(len(pools), maxTargets)] {
 		names = append(names, o.name)
 	}
 	return names
@@ -235,7 +235,7 @@ func (m *maker) classesFor(c *Candidate, candidates []Candidate) []string {
 		}
 	}
 	slices.Sort(names)
-	return names[:min(len(names), mostTargets)]
+	return names[:min(len(names), maxTargets)]
 }
 
 // classInGit returns the EC2NodeClass that a NodePool in Git references, if Git contains it too.

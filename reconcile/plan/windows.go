@@ -122,15 +122,15 @@ func (m *maker) reverts(c *Change) []string {
 	return slices.Compact(pools)
 }
 
-// horizon limits how far ahead windows of disruption budgets are searched, mostHits how many times of one schedule and
-// of one pool are evaluated, and mostHitsOfPool how many of all schedules of a pool: Git may have 49 budgets that
+// horizon limits how far ahead windows of disruption budgets are searched, maxHits how many times of one schedule and
+// of one pool are evaluated, and maxHitsOfPool how many of all schedules of a pool: Git may have 49 budgets that
 // change each minute.
 const (
 	horizon = 31 * 24 * time.Hour
 	// year limits how far ahead the maximum of the budgets is searched: a schedule repeats within it.
-	year           = 366 * 24 * time.Hour
-	mostHits       = 2000
-	mostHitsOfPool = 5 * mostHits
+	year          = 366 * 24 * time.Hour
+	maxHits       = 2000
+	maxHitsOfPool = 5 * maxHits
 )
 
 // Allowed is how many of a NodePool's nodes Karpenter may replace for drift.
@@ -195,10 +195,10 @@ func ClockTime(t, now time.Time) string {
 	return t.Format("Mon 2 Jan 15:04 UTC")
 }
 
-// listPeriod limits how far ahead windows are listed, and mostListed how many of them a message contains.
+// listPeriod limits how far ahead windows are listed, and maxListed how many of them a message contains.
 const (
 	listPeriod = 30 * 24 * time.Hour
-	mostListed = 3
+	maxListed  = 3
 )
 
 // Window is a period in which disruption budgets let Karpenter replace nodes for drift.
@@ -261,12 +261,12 @@ func (p PoolPace) WindowWords(now time.Time) string {
 	var open time.Duration
 	for i, w := range p.Windows {
 		open += w.To.Sub(w.From)
-		if i < mostListed {
+		if i < maxListed {
 			parts = append(parts, fmt.Sprintf("%s to %s (up to %d at a time)", ClockTime(w.From, now), ClockTime(w.To, now), w.AtATime))
 		}
 	}
 	return fmt.Sprintf("NodePool/%s: %s in 30 days, %s in all: %s%s", p.Pool, english.Plural(len(p.Windows), "window", ""), hours(open), strings.Join(parts, "; "),
-		shortlist.More(" ", len(p.Windows)-mostListed))
+		shortlist.More(" ", len(p.Windows)-maxListed))
 }
 
 // hours formats a duration in hours, or in minutes if it is less than one hour.

@@ -60,7 +60,7 @@ func (f *Follower) comment(ctx context.Context, p *pull) {
 	if err := f.write(ctx, p, whole); err != nil {
 		ctrl.LoggerFrom(ctx).Info("a comment is written later", "nodesync", p.of.sync.Name, "pull", p.Number, "why", err.Error())
 		p.refused++
-		p.commentAt = f.Now().Add(min(again, leastInterval<<min(p.refused, 6)))
+		p.commentAt = f.Now().Add(min(again, minInterval<<min(p.refused, 6)))
 		if limit := report.RateLimitOf(err); limit > 0 {
 			p.of.commentAt = f.Now().Add(limit)
 			p.commentAt = later(p.commentAt, p.of.commentAt)

@@ -172,7 +172,7 @@ func (f *Follower) note(syncs []v1alpha1.NodeSync) {
 			if known := f.followed[at]; known == nil || known.sync.UID != s.UID {
 				f.followed[at] = &repository{ours: map[int]report.Comment{}}
 			}
-			f.followed[at].take(s, to, host, poked[at.NamespacedName], f.Now())
+			f.followed[at].update(s, to, host, poked[at.NamespacedName], f.Now())
 		}
 	}
 	for at := range f.followed {

@@ -41,8 +41,8 @@ func (f *Follower) plan(ctx context.Context, p *pull) {
 	case err != nil:
 		ctrl.LoggerFrom(ctx).Info("a pull request is planned later", "nodesync", p.of.sync.Name, "pull", p.Number, "why", err.Error())
 		p.tries++
-		p.notBefore = now.Add(min(again, leastInterval<<min(p.tries, 6)))
-		p.of.listAt = now.Add(leastInterval) // it may be closed, or have another head
+		p.notBefore = now.Add(min(again, minInterval<<min(p.tries, 6)))
+		p.of.listAt = now.Add(minInterval) // it may be closed, or have another head
 		return
 	}
 	p.basis, p.plannedAt, p.since, p.notBefore, p.tries = basis, now, now, time.Time{}, 0

@@ -71,20 +71,20 @@ const (
 	most = 50
 	// listTimeout limits one list.
 	listTimeout = 30 * time.Second
-	// leastInterval is the minimum time between two lists, and leastAfterEvent after an event from the host.
-	leastInterval, leastAfterEvent = 10 * time.Second, 2 * time.Second
+	// minInterval is the minimum time between two lists, and minAfterEvent after an event from the host.
+	minInterval, minAfterEvent = 10 * time.Second, 2 * time.Second
 	// longestBackoff limits how long a failing host is not contacted.
 	longestBackoff = 10 * time.Minute
 )
 
-// take updates the repository from the NodeSync.
-func (r *repository) take(s *v1alpha1.NodeSync, to v1alpha1.Report, host report.Host, poked bool, now time.Time) {
+// update updates the repository from the NodeSync.
+func (r *repository) update(s *v1alpha1.NodeSync, to v1alpha1.Report, host report.Host, poked bool, now time.Time) {
 	if r.sync != nil && r.sync.Generation != s.Generation {
 		r.listAt, r.failures = now, 0
 	}
 	r.sync, r.host, r.base = s.DeepCopy(), host, s.Spec.Source.FollowedBranch()
 	r.comments, r.forks = to.PullRequests.Comment, to.PullRequests.Forks
-	if soon := r.listedAt.Add(leastAfterEvent); poked && r.failures == 0 && soon.Before(r.listAt) {
+	if soon := r.listedAt.Add(minAfterEvent); poked && r.failures == 0 && soon.Before(r.listAt) {
 		r.listAt = soon
 	}
 }
@@ -94,7 +94,7 @@ var errNoBranch = errors.New("list the open pull requests: spec.source.git.ref n
 
 // list lists the open pull requests.
 func (f *Follower) list(ctx context.Context, r *repository) {
-	listed, more, err := f.ask(ctx, r)
+	listed, more, err := f.requestLists(ctx, r)
 	if ctx.Err() != nil {
 		return
 	}
@@ -109,12 +109,12 @@ func (f *Follower) list(ctx context.Context, r *repository) {
 	if more {
 		r.unlisted = fmt.Sprintf("the host has more open pull requests than the %d that are listed, the newest: close some", len(listed))
 	}
-	r.listAt = now.Add(max(leastInterval, r.sync.Spec.Interval.Duration))
+	r.listAt = now.Add(max(minInterval, r.sync.Spec.Interval.Duration))
 	r.settle(listed, now)
 }
 
-// ask makes the requests.
-func (f *Follower) ask(ctx context.Context, r *repository) (open []report.PullRequest, more bool, err error) {
+// requestLists makes the requests.
+func (f *Follower) requestLists(ctx context.Context, r *repository) (open []report.PullRequest, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	if err := f.seed(ctx, r); err != nil {
@@ -160,9 +160,9 @@ func (r *repository) failed(err error, now time.Time) {
 	r.failures++
 	wait := longestBackoff
 	if shift := r.failures - 1; shift < 8 {
-		wait = min(longestBackoff, leastInterval<<shift)
+		wait = min(longestBackoff, minInterval<<shift)
 	}
-	r.listAt = now.Add(max(wait, report.RateLimitOf(err), leastInterval))
+	r.listAt = now.Add(max(wait, report.RateLimitOf(err), minInterval))
 	r.unlisted = report.StableMessage(err)
 }
 

@@ -11,8 +11,8 @@ import (
 // overLimit is the status of a head above the limit, and replaces that of an earlier plan.
 var overLimit = report.Word{State: report.Pending, Description: "waits: 50 open pull requests are planned, the newest of the repository, then of forks"}
 
-// mostOurs limits the comments that are remembered of one repository, unless more pull requests are listed.
-const mostOurs = 1000
+// maxOurs limits the comments that are remembered of one repository, unless more pull requests are listed.
+const maxOurs = 1000
 
 // settle updates the open pull requests from the host's list. Of those that are not listed any more it keeps only by what
 // their comments are found.
@@ -51,7 +51,7 @@ func (r *repository) forget(listed []report.PullRequest) {
 		}
 	}
 	slices.Sort(closed)
-	for _, number := range closed[:min(len(closed), max(0, len(r.ours)-mostOurs))] {
+	for _, number := range closed[:min(len(closed), max(0, len(r.ours)-maxOurs))] {
 		delete(r.ours, number)
 	}
 }

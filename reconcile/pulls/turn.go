@@ -116,8 +116,8 @@ const (
 	ownEvery, ownBurst       = 6 * time.Second, 10
 	forksEvery, forksBurst   = 15 * time.Second, 4
 	authorEvery, authorBurst = 30 * time.Second, 2
-	// mostAuthors limits the authors that are remembered.
-	mostAuthors = 1000
+	// maxAuthors limits the authors that are remembered.
+	maxAuthors = 1000
 )
 
 // limits limit the rate of plans.
@@ -139,10 +139,10 @@ func newLimits() *limits {
 func (l *limits) of(p *pull, now time.Time) *rate.Limiter {
 	who := author{p.of.host.URL, p.Author}
 	if l.authors[who] == nil {
-		if len(l.authors) >= mostAuthors {
+		if len(l.authors) >= maxAuthors {
 			maps.DeleteFunc(l.authors, func(_ author, known *rate.Limiter) bool { return known.TokensAt(now) >= authorBurst })
 		}
-		if len(l.authors) >= mostAuthors {
+		if len(l.authors) >= maxAuthors {
 			clear(l.authors) // the limits for all authors together still apply
 		}
 		l.authors[who] = rate.NewLimiter(rate.Every(authorEvery), authorBurst)

@@ -112,8 +112,8 @@ const (
 	// timeout limits one round, and shutdownTimeout the last one.
 	timeout         = 30 * time.Second
 	shutdownTimeout = 3 * time.Second
-	// mostUnwritten is how many deleted NodeClaims may wait to be written.
-	mostUnwritten = 4000
+	// maxUnwritten is how many deleted NodeClaims may wait to be written.
+	maxUnwritten = 4000
 )
 
 // See is called with each NodeClaim that the watch reports. It never blocks for long.

@@ -278,7 +278,7 @@ func TestARecorderRunsByItself(t *testing.T) {
 func TestUnwrittenAreBounded(t *testing.T) {
 	w := newWorld(t)
 	w.fuse = 0
-	for i := range mostUnwritten + 100 {
+	for i := range maxUnwritten + 100 {
 		name := fmt.Sprintf("general-%05d", i)
 		w.launch(name)
 		w.delete(name)
@@ -287,7 +287,7 @@ func TestUnwrittenAreBounded(t *testing.T) {
 	if err := w.after(batch); !errors.Is(err, errKilled) {
 		t.Errorf("says %v", err)
 	}
-	if len(w.r.seen) != mostUnwritten {
+	if len(w.r.seen) != maxUnwritten {
 		t.Errorf("%d are kept", len(w.r.seen))
 	}
 }

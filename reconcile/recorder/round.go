@@ -101,7 +101,7 @@ func (r *Recorder) settle(all map[types.UID]termination, now time.Time) {
 		}
 	}
 	slices.SortFunc(unwritten, func(a, b types.UID) int { return all[a].facts.End().Compare(all[b].facts.End()) })
-	for _, uid := range unwritten[:max(0, len(unwritten)-mostUnwritten)] {
+	for _, uid := range unwritten[:max(0, len(unwritten)-maxUnwritten)] {
 		delete(r.seen, uid)
 	}
 }

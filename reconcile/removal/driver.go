@@ -219,7 +219,7 @@ func (d *drive) run(ctx context.Context) error {
 	if err := d.observeEvicted(ctx); err != nil {
 		return err
 	}
-	d.askTerminatesFirst(ctx)
+	d.readTerminatesFirst(ctx)
 	next, err := d.decide(ctx)
 	if err != nil {
 		return err
@@ -317,9 +317,9 @@ func (d *drive) wakeAt(at time.Time) {
 	}
 }
 
-// askTerminatesFirst finds out, if it matters, whether Karpenter terminates nodes in reserved capacity before their
+// readTerminatesFirst finds out, if it matters, whether Karpenter terminates nodes in reserved capacity before their
 // replacements exist.
-func (d *drive) askTerminatesFirst(ctx context.Context) {
+func (d *drive) readTerminatesFirst(ctx context.Context) {
 	reserved := func(c Claim) bool { return c.Reserved }
 	if d.TerminatesFirst == nil || !d.Pace.Replaces || !slices.ContainsFunc(d.open(), func(it *item) bool { return slices.ContainsFunc(it.seen.NodeClaims, reserved) }) {
 		return
@@ -365,8 +365,8 @@ func (d *drive) pause(first bool) time.Duration {
 // firstQuestion reports whether a removal waits for the first response from EC2 after its last NodeClaim is gone.
 func firstQuestion(r v1alpha1.Removal) bool { return r.Reason == ReasonAskingEC2 }
 
-// ask queries EC2 once for all open removals.
-func (d *drive) ask(ctx context.Context) {
+// queryEC2 queries EC2 once for all open removals.
+func (d *drive) queryEC2(ctx context.Context) {
 	d.result.AskedAt = d.Now
 	query := cloud.Query{Cluster: d.Cluster}
 	var about []*item

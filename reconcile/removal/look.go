@@ -185,8 +185,8 @@ const (
 	seenTerminated   Seen = "terminated"
 )
 
-// ending reports whether EC2 has reported the instance as shutting down or terminated.
-func (s Seen) ending() bool { return s == seenShuttingDown || s == seenTerminated }
+// isTerminating reports whether EC2 has reported the instance as shutting down or terminated.
+func (s Seen) isTerminating() bool { return s == seenShuttingDown || s == seenTerminated }
 
 // rank orders what is known of an instance. It never decreases: a stale response does not undo that the instance was
 // seen shutting down.
@@ -194,7 +194,7 @@ func (s Seen) rank() int {
 	switch {
 	case s == "":
 		return 0
-	case s.ending():
+	case s.isTerminating():
 		return 2
 	}
 	return 1
@@ -245,7 +245,7 @@ func (a Absence) proves(now time.Time) bool {
 func absences(before map[string]Absence, noted map[string]Seen, shown map[string]bool, now time.Time) map[string]Absence {
 	after := map[string]Absence{}
 	for id, seen := range noted {
-		if shown[id] || seen.ending() {
+		if shown[id] || seen.isTerminating() {
 			continue
 		}
 		a := before[id]

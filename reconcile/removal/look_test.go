@@ -119,7 +119,7 @@ func TestOlderRecordsAreRead(t *testing.T) {
 	if diff := cmp.Diff(map[string]Seen{"i-a": seenOnce, "i-b": ""}, got.Instances); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if seenOnce.ending() || seenOnce.rank() != Seen("running").rank() {
+	if seenOnce.isTerminating() || seenOnce.rank() != Seen("running").rank() {
 		t.Error("an instance that was shown counts as ending")
 	}
 	written, err := json.Marshal(record{Instances: map[string]Seen{"i-a": seenShuttingDown, "i-b": ""}})

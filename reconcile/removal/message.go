@@ -27,7 +27,7 @@ func (o Observation) recorded() string {
 	for id, seen := range o.Noted {
 		switch {
 		case slices.ContainsFunc(o.Shown, func(i Instance) bool { return i.ProviderID == id }):
-		case seen.ending():
+		case seen.isTerminating():
 		case seen == "":
 			words = append(words, cloud.InstanceID(id)+" (never found in EC2)")
 		case seen == seenOnce:

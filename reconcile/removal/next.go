@@ -182,7 +182,7 @@ func (d *drive) decide(ctx context.Context) (map[*item]v1alpha1.Removal, error) 
 			return asksFor[AskEC2](it) && it.seen.EC2 == nil && it.seen.NoResponse == ""
 		})
 		if ask {
-			d.ask(ctx)
+			d.queryEC2(ctx)
 		}
 		if err := d.observe(ctx, reread, d.Live); err != nil {
 			return nil, err
@@ -225,7 +225,7 @@ func (d *drive) nextSteps() map[*item]v1alpha1.Removal {
 		it.seen.Turn = d.Pace.turn(shares, i)
 		it.seen.Full = room.blockedBy(it)
 		next[it], it.actions = Next(it.before, it.seen, d.Now, d.StallAfter)
-		room.take(it, next[it])
+		room.subtract(it, next[it])
 		shares[i].leaving += it.terminatingNow()
 		shares[i].waits = next[it].Reason == ReasonTurnPending
 		for _, a := range it.actions {
@@ -440,7 +440,7 @@ const looksAtOnce = 50
 func (o Observation) next(left []Claim) []Claim {
 	sorted := o.emptyFirst(left)
 	if o.karpenterChooses() {
-		return sorted[:min(mostTerminatedAtOnce, len(sorted))]
+		return sorted[:min(maxTerminatedAtOnce, len(sorted))]
 	}
 	return sorted[:min(o.Turn.Terminations, len(sorted))]
 }

@@ -187,7 +187,7 @@ func (o Observation) notTerminated(now time.Time) []Instance {
 		}
 	}
 	for id, seen := range o.Noted {
-		if !shown[id] && !seen.ending() && !o.Absent[id].proves(now) && !slices.Contains(o.Unaskable, id) {
+		if !shown[id] && !seen.isTerminating() && !o.Absent[id].proves(now) && !slices.Contains(o.Unaskable, id) {
 			left = append(left, Instance{ProviderID: id, State: unlisted})
 		}
 	}
@@ -229,7 +229,7 @@ func (o Observation) missingInRecord() (fresh []string, seen []Instance) {
 	for _, i := range o.EC2.Instances {
 		before, noted := o.Noted[i.ProviderID]
 		now := Seen(i.State)
-		if now.rank() > before.rank() && (noted || !now.ending() || slices.Contains(fresh, i.ProviderID)) {
+		if now.rank() > before.rank() && (noted || !now.isTerminating() || slices.Contains(fresh, i.ProviderID)) {
 			seen = append(seen, i)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// mostTerminatedAtOnce is how many NodeClaims of a pool one reconcile terminates if it reads the pods of their nodes
+// maxTerminatedAtOnce is how many NodeClaims of a pool one reconcile terminates if it reads the pods of their nodes
 // first.
-const mostTerminatedAtOnce = 20
+const maxTerminatedAtOnce = 20
 
 // Pace is how fast NodeClaims are terminated.
 type Pace struct {
@@ -90,7 +90,7 @@ func (p Pace) turn(all []share, of int) Turn {
 			t.Behind = s.removal
 		}
 	}
-	t.Terminations = max(0, min(t.Most-mine.leaving, p.limit(recorded)-leaving, mostTerminatedAtOnce))
+	t.Terminations = max(0, min(t.Most-mine.leaving, p.limit(recorded)-leaving, maxTerminatedAtOnce))
 	if t.Terminations > 0 || mine.leaving > 0 {
 		t.Behind = ""
 	}

@@ -130,13 +130,13 @@ func TestDriveOneStepForAll(t *testing.T) {
 func TestDriveManyNodes(t *testing.T) {
 	s := pacedPool(t, pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}))
 	s.pace.MaxUnavailable = intstr.FromString("100%")
-	for i := range mostTerminatedAtOnce + 5 {
+	for i := range maxTerminatedAtOnce + 5 {
 		s.launch(fmt.Sprintf("n%02d", i), "batch", "batch-uid")
 	}
 	s.find(render.NodePool, "batch", "batch-uid")
 	s.pass()
-	if ended := len(s.pass()) - 1; ended != mostTerminatedAtOnce {
-		t.Errorf("%d are ended in one pass, want %d", ended, mostTerminatedAtOnce)
+	if ended := len(s.pass()) - 1; ended != maxTerminatedAtOnce {
+		t.Errorf("%d are ended in one pass, want %d", ended, maxTerminatedAtOnce)
 	}
 	if ended := len(s.pass()) - 1; ended != 5 {
 		t.Errorf("%d are ended in the next pass, want 5", ended)

@@ -300,7 +300,7 @@ func (d *drive) observeEvicted(ctx context.Context) error {
 	}
 	var noted []Workload
 	for _, it := range d.open() {
-		left := mostTerminatedAtOnce
+		left := maxTerminatedAtOnce
 		for _, c := range it.seen.NodeClaims {
 			switch {
 			case !c.leaving() || c.Node == "" || !it.mayNote():

@@ -24,7 +24,7 @@ func checkGates(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if s.reason == ReasonFrozen && len(o.undeleted()) < len(o.NodeClaims) {
 		s.reason, s.message = ReasonNodeClaimsLeaving, "its deleted NodeClaims are being drained and terminated; "+s.message
 	}
-	return s.asking(o), false
+	return s.queryRecorded(o), false
 }
 
 // gates returns the gates that must be open for the next step of a pool's removal. NodeClaims that are already deleted
@@ -107,7 +107,7 @@ func draining(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	case o.Turn.Behind != "":
 		s.reason, s.message = ReasonTurnPending, "waiting for the NodeClaims of "+o.Turn.Behind+": removal.maxUnavailable is shared by all removals"
 	}
-	return s.asking(o), false
+	return s.queryRecorded(o), false
 }
 
 // passedOver reports whether a static pool should have fewer nodes than it has, and Karpenter has not chosen any to
@@ -217,9 +217,9 @@ func verifying(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	return s, false
 }
 
-// asking queries EC2 for the recorded instances while they run, so that one that is absent later is known to have
-// existed.
-func (s step) asking(o Observation) step {
+// queryRecorded queries EC2 for the recorded instances while they run, so that one that is absent later is known to
+// have existed.
+func (s step) queryRecorded(o Observation) step {
 	if o.EC2 == nil && o.NoResponse == "" && o.Cloud.Open && o.hasUnseenInstance() {
 		s.actions = append([]Action{AskEC2{}}, s.actions...)
 	}

@@ -513,9 +513,9 @@ func (s *space) blockedBy(it *item) string {
 	return s.holder
 }
 
-// take subtracts what a removal is about to note. If the removal waits, so do those after it: otherwise they would take
-// the space for which it waits.
-func (s *space) take(it *item, next v1alpha1.Removal) {
+// subtract subtracts what a removal is about to note. If the removal waits, so do those after it: otherwise they would
+// take the space for which it waits.
+func (s *space) subtract(it *item, next v1alpha1.Removal) {
 	if next.Reason == ReasonRecordFull {
 		s.left = 0
 	}

@@ -210,7 +210,7 @@ func (s step) replaceNodes(r v1alpha1.Removal, o Observation, now time.Time) ste
 	case !o.Fresh:
 		s.actions = []Action{Reread{}}
 	case o.Pods == nil:
-		s.actions = []Action{ReadPods{Nodes: nodesOf(left[:min(len(left), mostTerminatedAtOnce)])}}
+		s.actions = []Action{ReadPods{Nodes: nodesOf(left[:min(len(left), maxTerminatedAtOnce)])}}
 	case o.Pods.Waiting != "":
 		s = s.revokeReplacements(o)
 		s.reason, s.message = ReasonPodsPending, o.Pods.Waiting
@@ -250,7 +250,7 @@ func (s step) revokeReplacements(o Observation) step {
 // grantReplacements lets Karpenter replace nodes, and once it has replaced these, terminates those that it cannot
 // replace.
 func (s step) grantReplacements(r v1alpha1.Removal, o Observation, left []Claim, now time.Time) step {
-	looked := left[:min(len(left), mostTerminatedAtOnce)]
+	looked := left[:min(len(left), maxTerminatedAtOnce)]
 	staying := slices.DeleteFunc(slices.Clone(looked), func(c Claim) bool { return !o.cannotReplace(c, r.Name) })
 	waits := o.isIdle(r, now)
 	if len(staying) > 0 && (len(staying) == len(left) || waits) {

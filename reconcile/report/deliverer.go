@@ -48,7 +48,7 @@ type Deliverer struct {
 
 // laneOf identifies a lane of a ledger.
 type laneOf struct {
-	name bookKey
+	name ledgerKey
 	lane laneKey
 }
 
@@ -114,7 +114,7 @@ func (d *Deliverer) due() (lanes []laneOf, wait time.Duration) {
 	wait = longestWait
 	for _, b := range d.Queue.all() {
 		for key, at := range b.due() {
-			lane := laneOf{b.store.owner.bookKey, key}
+			lane := laneOf{b.store.owner.ledgerKey, key}
 			if d.running[lane] {
 				continue // it wakes the Deliverer when it is done
 			}
@@ -136,7 +136,7 @@ func (d *Deliverer) end(lane laneOf) {
 }
 
 // due returns when each lane has something to post.
-func (b *book) due() map[laneKey]time.Time {
+func (b *openLedger) due() map[laneKey]time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := map[laneKey]time.Time{}
@@ -374,7 +374,7 @@ func (d *Deliverer) round(ctx context.Context, of laneOf) {
 const writeEvery = 10
 
 // write writes what was posted, even while the daemon is stopping.
-func (d *Deliverer) write(ctx context.Context, b *book) {
+func (d *Deliverer) write(ctx context.Context, b *openLedger) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	if err := b.write(ctx, d.Now()); err != nil {
@@ -383,7 +383,7 @@ func (d *Deliverer) write(ctx context.Context, b *book) {
 }
 
 // post posts the first entry that is due. It reports whether there was one.
-func (d *Deliverer) post(ctx context.Context, b *book, of laneOf) bool {
+func (d *Deliverer) post(ctx context.Context, b *openLedger, of laneOf) bool {
 	now := d.Now()
 	host, entry, ok := b.next(of.lane, now)
 	if !ok {
@@ -413,7 +413,7 @@ func (d *Deliverer) post(ctx context.Context, b *book, of laneOf) bool {
 var errRejectedSecret = errors.New("the secret is still the one that was refused")
 
 // send makes the request.
-func (d *Deliverer) send(ctx context.Context, b *book, host Lane, a *attempt) error {
+func (d *Deliverer) send(ctx context.Context, b *openLedger, host Lane, a *attempt) error {
 	ctx, cancel := outlive(ctx)
 	defer cancel()
 	secret := &corev1.Secret{}
@@ -450,7 +450,7 @@ func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // next returns a copy of the lane, and the first entry that may be posted in it now.
-func (b *book) next(key laneKey, now time.Time) (Lane, Entry, bool) {
+func (b *openLedger) next(key laneKey, now time.Time) (Lane, Entry, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	lane := b.ledger.lane(key)
@@ -462,7 +462,7 @@ func (b *book) next(key laneKey, now time.Time) (Lane, Entry, bool) {
 }
 
 // noteOn records a change to a lane, if it still exists.
-func (b *book) noteOn(key laneKey, change func(*Ledger, *Lane)) {
+func (b *openLedger) noteOn(key laneKey, change func(*Ledger, *Lane)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.note(func(l *Ledger) {
@@ -473,7 +473,7 @@ func (b *book) noteOn(key laneKey, change func(*Ledger, *Lane)) {
 }
 
 // hold makes a lane wait, for a reason that is not worth a write.
-func (b *book) hold(key laneKey, until time.Time) {
+func (b *openLedger) hold(key laneKey, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if lane := b.ledger.lane(key); lane != nil {
@@ -481,7 +481,7 @@ func (b *book) hold(key laneKey, until time.Time) {
 	}
 }
 
-func (b *book) trouble(key laneKey) string {
+func (b *openLedger) trouble(key laneKey) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if lane := b.ledger.lane(key); lane != nil {
@@ -491,7 +491,7 @@ func (b *book) trouble(key laneKey) string {
 }
 
 // write writes the recorded changes. If that fails, the Deliverer retries.
-func (b *book) write(ctx context.Context, now time.Time) error {
+func (b *openLedger) write(ctx context.Context, now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := b.flush(ctx)

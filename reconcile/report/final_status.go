@@ -36,7 +36,7 @@ func (q *Queue) PostFinalStatus(ctx context.Context, sync *v1alpha1.NodeSync, f 
 }
 
 func (q *Queue) postFinal(ctx context.Context, sync *v1alpha1.NodeSync, subject Subject, f FinalStatus) (done bool, err error) {
-	b := q.book(ownerOf(sync, subject))
+	b := q.ledgerOf(ownerOf(sync, subject))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	reported := subject.of(sync.Status.Reported)

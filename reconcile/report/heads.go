@@ -41,7 +41,7 @@ type Head struct {
 // RecordHeads records the statuses for pull requests, and writes them to the cluster if they are new. It drops those of
 // commits that are no longer a head. It reports whether this changes what the NodeSync's status shows.
 func (q *Queue) RecordHeads(ctx context.Context, sync *v1alpha1.NodeSync, h Heads) (changed bool, err error) {
-	b := q.book(ownerOf(sync, SubjectPlan))
+	b := q.ledgerOf(ownerOf(sync, SubjectPlan))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	reported := SubjectPlan.of(sync.Status.Reported)
@@ -59,7 +59,7 @@ func (q *Queue) RecordHeads(ctx context.Context, sync *v1alpha1.NodeSync, h Head
 // Heads are those that something was reported of on a host, and the comments on pull requests there by their numbers, as a daemon
 // before may have written them.
 func (q *Queue) Heads(ctx context.Context, sync *v1alpha1.NodeSync, of Host) ([]Commit, map[int]Comment, error) {
-	b := q.book(ownerOf(sync, SubjectPlan))
+	b := q.ledgerOf(ownerOf(sync, SubjectPlan))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.open(ctx, SubjectPlan.of(sync.Status.Reported)); err != nil {
@@ -91,12 +91,12 @@ func (l *Ledger) recordHeads(h Heads) {
 			lane.retry()
 		}
 		lane.Secret, lane.Unlisted, lane.Comments = of.Secret, of.Unlisted, maps.Clone(of.Comments)
-		lane.sayHeads(of.Heads, h.At)
+		lane.recordHeads(of.Heads, h.At)
 	}
 	l.bound(h.At)
 }
 
-func (l *Lane) sayHeads(heads []Head, at time.Time) {
+func (l *Lane) recordHeads(heads []Head, at time.Time) {
 	before := l.Heads
 	l.Heads = nil
 	for _, head := range heads {

@@ -105,7 +105,7 @@ type poster struct {
 
 // Post posts one status.
 func (p *poster) Post(ctx context.Context, s Status) error {
-	a, err := p.ask(ctx, p.status(p.repository, s))
+	a, err := p.request(ctx, p.status(p.repository, s))
 	if err != nil {
 		return err
 	}
@@ -120,8 +120,8 @@ func (p *poster) responseError(a answer, task Task, s Status) error {
 	return responseError(a, p.repository, task, s.Commit)
 }
 
-// ask makes a request. A cached token that the host has revoked is replaced once.
-func (p *poster) ask(ctx context.Context, r request) (answer, error) {
+// request makes a request. A cached token that the host has revoked is replaced once.
+func (p *poster) request(ctx context.Context, r request) (answer, error) {
 	a, err := p.send(ctx, r, p.credentials)
 	if err == nil && a.code == http.StatusUnauthorized && p.credentials.renew() {
 		a, err = p.send(ctx, r, p.credentials)

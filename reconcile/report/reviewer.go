@@ -184,7 +184,7 @@ func (p *poster) Comment(ctx context.Context, number int, of Comment, text strin
 // get makes a request for a task, and checks the response.
 func (p *poster) get(ctx context.Context, task Task, r request) (answer, error) {
 	r.task, r.long = task, true
-	a, err := p.ask(ctx, r)
+	a, err := p.request(ctx, r)
 	if err == nil {
 		err = p.responseError(a, task, Status{})
 	}

@@ -275,7 +275,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 		s.with(said)
 	}
 	n, _ := s.l.length()
-	if n != mostWaiting || !strings.Contains(s.l.Lanes[0].trouble(), "given up") {
+	if n != maxWaiting || !strings.Contains(s.l.Lanes[0].trouble(), "given up") {
 		t.Errorf("%d wait: %s", n, s.l.Lanes[0].trouble())
 	}
 	if newest := s.l.Lanes[0].Waiting; newest[len(newest)-1].Commit != said.Head {
@@ -286,7 +286,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 		said.Head = fmt.Sprintf("%040d", 1000+i)
 		s.with(said)
 	}
-	if len(s.l.Commits) != mostSuperseded+1 {
+	if len(s.l.Commits) != maxSuperseded+1 {
 		t.Errorf("%d commits are kept", len(s.l.Commits))
 	}
 	if size := len(encoded(t, s.l)); size > 1<<20 {

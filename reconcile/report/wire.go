@@ -204,8 +204,8 @@ const (
 	maxListing, maxString = 16 << 20, 256 << 10
 	// maxReceived limits what is received of a page: GitLab allows descriptions of 1 MiB.
 	maxReceived = 128 << 20
-	// mostPages limits the pages that are read of one list.
-	mostPages = 20
+	// maxPages limits the pages that are read of one list.
+	maxPages = 20
 	// perPage is a page size that every host supports.
 	perPage = 50
 )
@@ -219,7 +219,7 @@ var (
 // pages reads a list until the last page; more reports whether there are pages that were not read.
 func pages[T any](ctx context.Context, p *poster, task Task, l listing[T]) (found []T, more bool, err error) {
 	r := l.first
-	for range mostPages {
+	for range maxPages {
 		a, err := p.get(ctx, task, r)
 		if err != nil {
 			return nil, false, err

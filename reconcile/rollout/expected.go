@@ -183,7 +183,7 @@ func (r *Rollouts) differing(ctx context.Context, claims []*plan.NodeClaim) map[
 	for _, c := range claims {
 		ids = append(ids, c.ProviderID)
 	}
-	r.askInstances(ctx, ids)
+	r.queryRunning(ctx, ids)
 	for _, c := range claims {
 		running, answered := r.Memory.instances.running[c.ProviderID]
 		if reasons, known := r.matching(true).InstanceReasons(c, running); answered && known {

@@ -40,8 +40,8 @@ type credentials struct {
 	CA []byte
 }
 
-// ask sends one query: words describe the condition if it is true, and are empty if it is not.
-func ask(ctx context.Context, of v1alpha1.RolloutHold, with credentials) (words string, err error) {
+// queryCondition sends one query: words describe the condition if it is true, and are empty if it is not.
+func queryCondition(ctx context.Context, of v1alpha1.RolloutHold, with credentials) (words string, err error) {
 	timeout := defaultTimeout
 	if of.Timeout != nil {
 		timeout = of.Timeout.Duration
@@ -273,17 +273,17 @@ func (a *HoldChecker) due(ctx context.Context, of v1alpha1.RolloutHold, with Sec
 		return *s
 	}
 	s.asked, s.asking = now, true
-	go a.ask(context.WithoutCancel(ctx), s, with)
+	go a.query(context.WithoutCancel(ctx), s, with)
 	return *s
 }
 
-func (a *HoldChecker) ask(ctx context.Context, s *holdState, secrets Secrets) {
+func (a *HoldChecker) query(ctx context.Context, s *holdState, secrets Secrets) {
 	opening, cancel := context.WithTimeout(ctx, defaultTimeout)
 	defer cancel()
 	with, err := secrets.open(opening, s.of)
 	words, hidden := "", redact.Credentials(with.Token, with.Password)
 	if err == nil {
-		words, err = ask(ctx, s.of, with)
+		words, err = queryCondition(ctx, s.of, with)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -101,7 +101,7 @@ type instanceMemory struct {
 // inputs returns the differences that have outdated nodes, each once, by pool and reason.
 func (r *Rollouts) inputs(ctx context.Context, outdated []plan.Outdated) []v1alpha1.DriftInput {
 	ids := instanceIDs(outdated)
-	r.askInstances(ctx, ids[:min(len(ids), maxAsked)])
+	r.queryRunning(ctx, ids[:min(len(ids), maxAsked)])
 	is := map[v1alpha1.DriftInput]bool{}
 	for _, o := range outdated {
 		is[r.inputOf(o)] = true
@@ -142,9 +142,9 @@ func instanceIDs(outdated []plan.Outdated) []string {
 	return ids
 }
 
-// askInstances queries EC2 for the subnets, security groups and reservations of instances, by provider ID, once for
+// queryRunning queries EC2 for the subnets, security groups and reservations of instances, by provider ID, once for
 // each. If an answer is missing, it queries again after a minute.
-func (r *Rollouts) askInstances(ctx context.Context, ids []string) {
+func (r *Rollouts) queryRunning(ctx context.Context, ids []string) {
 	known := &r.Memory.instances
 	query := cloud.Query{}
 	for _, id := range ids {

@@ -43,7 +43,7 @@ func (l ProposalLook) due() (reverts []*revert, none map[string]string) {
 	of := map[string]*revert{}
 	for i := range l.Pools {
 		e := &l.Pools[i]
-		if !l.isStopped(e) || ended(e.Proposal) {
+		if !l.isStopped(e) || isClosed(e.Proposal) {
 			continue
 		}
 		if why := l.whyNotProposed(e); why != "" {
@@ -69,8 +69,8 @@ func (l ProposalLook) due() (reverts []*revert, none map[string]string) {
 	return reverts, none
 }
 
-// ended reports whether a pull request needs no more queries.
-func ended(p *v1alpha1.RevertProposal) bool { return p != nil && (p.Closed || p.Merged) }
+// isClosed reports whether a pull request needs no more queries.
+func isClosed(p *v1alpha1.RevertProposal) bool { return p != nil && (p.Closed || p.Merged) }
 
 // isStopped reports whether a pool is stopped by failed launches, and that is already recorded in the status.
 func (l ProposalLook) isStopped(e *v1alpha1.PoolRollout) bool {
@@ -171,7 +171,7 @@ type exchange func(ctx context.Context, to report.Proposer) (*report.Proposed, e
 // would be pushed: the name of its branch is predictable.
 func (p proposal) make(ctx context.Context) (v1alpha1.RevertProposal, error) {
 	into := p.Sync.Spec.Source.FollowedBranch()
-	found, err := p.ask(ctx, func(ctx context.Context, to report.Proposer) (*report.Proposed, error) {
+	found, err := p.queryHost(ctx, func(ctx context.Context, to report.Proposer) (*report.Proposed, error) {
 		return to.Proposed(ctx, p.branch, into)
 	})
 	if err != nil || found != nil && found.State != report.ProposedOpen {
@@ -202,7 +202,7 @@ func (p proposal) make(ctx context.Context) (v1alpha1.RevertProposal, error) {
 	if err := p.StillLeader(ctx); err != nil {
 		return v1alpha1.RevertProposal{}, err
 	}
-	made, err := p.ask(ctx, func(ctx context.Context, to report.Proposer) (*report.Proposed, error) {
+	made, err := p.queryHost(ctx, func(ctx context.Context, to report.Proposer) (*report.Proposed, error) {
 		return to.Propose(ctx, report.Proposal{Branch: p.branch, Base: into, Title: p.title(), Body: p.body(reverted)})
 	})
 	return of(made, reverted.Commit), err
@@ -219,8 +219,8 @@ func of(found *report.Proposed, commit string) v1alpha1.RevertProposal {
 	}
 }
 
-// ask queries the host, with the current Secret.
-func (p proposal) ask(ctx context.Context, question exchange) (*report.Proposed, error) {
+// queryHost queries the host, with the current Secret.
+func (p proposal) queryHost(ctx context.Context, question exchange) (*report.Proposed, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Sync.GetTimeout())
 	defer cancel()
 	to, _ := host(p.Sync)
@@ -240,8 +240,8 @@ func (p proposal) ask(ctx context.Context, question exchange) (*report.Proposed,
 }
 
 const (
-	// mostListed is the maximum number of files and commits that a pull request names.
-	mostListed = 50
+	// maxListed is the maximum number of files and commits that a pull request names.
+	maxListed = 50
 	// maxCode is the maximum length of one quoted text.
 	maxCode = 500
 	// maxBody is the maximum length of a pull request's body, in bytes: GitHub allows 65,536 characters.
@@ -300,7 +300,7 @@ func list[T any](b *strings.Builder, title string, of []T, write func(T) string)
 	}
 	fmt.Fprintf(b, "%s\n\n", title)
 	for i, one := range of {
-		if i == mostListed {
+		if i == maxListed {
 			fmt.Fprintln(b, shortlist.More("- ", len(of)-i))
 			break
 		}
@@ -408,7 +408,7 @@ func (a *ProposalWorker) See(ctx context.Context, l ProposalLook, found *finding
 		}
 		if s.asking {
 			found.WakeBy(l.Now.Add(proposalSoon))
-		} else if !ended(s.answer) {
+		} else if !isClosed(s.answer) {
 			found.WakeBy(s.due)
 		}
 	}
@@ -444,15 +444,15 @@ func (a *ProposalWorker) begin(ctx context.Context, l ProposalLook, r *revert, b
 	if s.answer != nil && s.answer.URL != "" {
 		r.Known = s.answer.DeepCopy()
 	}
-	if !s.asking && !l.Now.Before(s.due) && !ended(s.answer) {
+	if !s.asking && !l.Now.Before(s.due) && !isClosed(s.answer) {
 		s.asking, s.due = true, l.Now.Add(first)
 		l.Sync = l.Sync.DeepCopy() // the reconcile continues with the other one
-		go a.ask(context.WithoutCancel(ctx), s, proposal{ProposalLook: l, revert: *r, branch: branch, push: l.Revert()})
+		go a.work(context.WithoutCancel(ctx), s, proposal{ProposalLook: l, revert: *r, branch: branch, push: l.Revert()})
 	}
 	return s
 }
 
-func (a *ProposalWorker) ask(ctx context.Context, s *proposalState, p proposal) {
+func (a *ProposalWorker) work(ctx context.Context, s *proposalState, p proposal) {
 	answer, err := p.make(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()

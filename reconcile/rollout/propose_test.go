@@ -204,7 +204,7 @@ func TestBody(t *testing.T) {
 		t.Errorf("no signature is wanted:\n%s", got)
 	}
 	var many []string
-	for i := range mostListed + 7 {
+	for i := range maxListed + 7 {
 		many = append(many, fmt.Sprintf("fleet/%d.yaml", i))
 	}
 	if got := proposalOf(nil, "x").body(source.Reverted{Files: many}); !strings.Contains(got, "- and 7 more\n") || strings.Contains(got, "Commits whose") || strings.Contains(got, "Changed again") {
@@ -215,7 +215,7 @@ func TestBody(t *testing.T) {
 // TestLongBodies: no names of files and no subjects make a text that GitHub refuses.
 func TestLongBodies(t *testing.T) {
 	var all source.Reverted
-	for i := range mostListed {
+	for i := range maxListed {
 		name := fmt.Sprintf("fleet/%d%s", i, strings.Repeat("/long", 900))
 		all.Files, all.Newer = append(all.Files, name), append(all.Newer, name)
 		all.Undone = append(all.Undone, source.Undone{Commit: strings.Repeat("3", 40), Subject: strings.Repeat("many words ", 100)})

@@ -308,14 +308,14 @@ func (r *Rollouts) reported(ctx context.Context, of v1alpha1.Rollout, claims []*
 	return words, true
 }
 
-// mostBlocked is the maximum number of nodes whose pods are read, to find the PodDisruptionBudgets that block them.
-const mostBlocked = 25
+// maxBlocked is the maximum number of nodes whose pods are read, to find the PodDisruptionBudgets that block them.
+const maxBlocked = 25
 
 // budgets names the PodDisruptionBudgets that block nodes, and their number; empty if none does.
 func (r *Rollouts) budgets(ctx context.Context, claims []*plan.NodeClaim) (string, error) {
 	names, namespaces := map[string]bool{}, map[string]bool{}
 	var pods []corev1.Pod
-	for _, c := range claims[:min(mostBlocked, len(claims))] {
+	for _, c := range claims[:min(maxBlocked, len(claims))] {
 		if c.Node == "" {
 			continue
 		}
@@ -337,7 +337,7 @@ func (r *Rollouts) budgets(ctx context.Context, claims []*plan.NodeClaim) (strin
 		budgets = append(budgets, list.Items...)
 	}
 	words := plan.WorkloadsOf(names, pods, budgets, r.Now).Blocks()
-	if more := len(claims) - mostBlocked; words != "" && more > 0 {
+	if more := len(claims) - maxBlocked; words != "" && more > 0 {
 		words = fmt.Sprintf("%s; %s not examined", words, english.Plural(more, "more node was", "more nodes were"))
 	}
 	return words, nil

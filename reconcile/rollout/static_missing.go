@@ -32,9 +32,9 @@ const (
 	startsWithin = 5 * time.Minute
 	// nodesEvery is how often the Nodes of static pools are listed. No watch reports that one is deleted.
 	nodesEvery = 2 * time.Minute
-	// mostConfirmed is how many Nodes of one pool that are missing in the list are read by name in one look. If a pool
+	// maxConfirmed is how many Nodes of one pool that are missing in the list are read by name in one look. If a pool
 	// has lost that many, its other missing Nodes count as lost, too.
-	mostConfirmed = 25
+	maxConfirmed = 25
 )
 
 // StaticMemory is kept from one look at static pools to the next.
@@ -93,7 +93,7 @@ func (l StaticLook) list(ctx context.Context, pools map[string]bool) (map[types.
 		if c.Deleting || !c.Initialized || c.Node == "" || there[c.Node] || !pools[c.Pool] {
 			continue
 		}
-		if confirmed[c.Pool] == mostConfirmed {
+		if confirmed[c.Pool] == maxConfirmed {
 			lost[c.UID] = true
 			continue
 		}

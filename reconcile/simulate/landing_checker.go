@@ -83,7 +83,7 @@ func (a *LandingChecker) answerTo(ctx context.Context, q question, now time.Time
 	}
 	if !a.asking && (!known || !now.Before(until)) {
 		a.asking = true
-		go a.ask(context.WithoutCancel(ctx), q, now)
+		go a.simulate(context.WithoutCancel(ctx), q, now)
 	}
 	if a.asking {
 		until = now.Add(patience) // done is called before
@@ -107,7 +107,7 @@ func poolsOf(made *plan.Plan, live plan.Live) string {
 	return strings.Join(pools, "\n")
 }
 
-func (a *LandingChecker) ask(ctx context.Context, q question, now time.Time) {
+func (a *LandingChecker) simulate(ctx context.Context, q question, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	found, err := q.ask(ctx)
@@ -133,9 +133,9 @@ func (a *LandingChecker) ask(ctx context.Context, q question, now time.Time) {
 // a child process's memory and time.
 const largestCluster = 5000
 
-// mostPods is how many pods of the terminating nodes of a larger cluster are simulated, so that it fits into a child
+// maxPods is how many pods of the terminating nodes of a larger cluster are simulated, so that it fits into a child
 // process's processor time: some of each workload, because the pods of a workload are alike.
-const mostPods = 2000
+const maxPods = 2000
 
 // Simulator simulates; it is the same for all NodeSyncs.
 type Simulator struct {
@@ -154,11 +154,11 @@ type Simulator struct {
 // are not held, it assumes that the held ones stay. For held ones, it assumes that they start together with everything
 // else that people may approve, because one approval covers all of it.
 func (s *Simulator) Ask(ctx context.Context, made *plan.Plan, live plan.Live) (map[string][]plan.Unschedulable, error) {
-	found, err := s.askFor(ctx, made, live)
+	found, err := s.landingFor(ctx, made, live)
 	if err != nil || len(made.Withheld()) == 0 && (len(found) == 0 || len(made.Approvals()) == 0) {
 		return found, err
 	}
-	together, err := s.askFor(ctx, made.AsApproved(), live)
+	together, err := s.landingFor(ctx, made.AsApproved(), live)
 	if err != nil {
 		return nil, err
 	}
@@ -171,8 +171,8 @@ func (s *Simulator) Ask(ctx context.Context, made *plan.Plan, live plan.Live) (m
 	return found, nil
 }
 
-// askFor is like Ask, for the removals that a Plan starts.
-func (s *Simulator) askFor(ctx context.Context, made *plan.Plan, live plan.Live) (map[string][]plan.Unschedulable, error) {
+// landingFor is like Ask, for the removals that a Plan starts.
+func (s *Simulator) landingFor(ctx context.Context, made *plan.Plan, live plan.Live) (map[string][]plan.Unschedulable, error) {
 	if len(made.StartIfSchedulable()) == 0 {
 		return map[string][]plan.Unschedulable{}, nil
 	}
@@ -272,7 +272,7 @@ func (s *Simulator) read(ctx context.Context, made *plan.Plan, live plan.Live, l
 	if err != nil {
 		return nil, Commit{}, err
 	}
-	c.Pods = some(c.Pods, mostPods)
+	c.Pods = some(c.Pods, maxPods)
 	return c, Ending(made, live, c.Definitions), nil
 }
 

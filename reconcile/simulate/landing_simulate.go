@@ -153,7 +153,7 @@ func simulate(ctx context.Context, runner *confine.Runner, c *Capture, catalog s
 			return out, err
 		}
 		out = lands(ctx, c, offered, commit)
-	} else if err := ask(ctx, runner, c, catalog, commit, &out); err != nil {
+	} else if err := simulateInChild(ctx, runner, c, catalog, commit, &out); err != nil {
 		return out, err
 	}
 	if out.Failed != "" {
@@ -162,7 +162,7 @@ func simulate(ctx context.Context, runner *confine.Runner, c *Capture, catalog s
 	return out, nil
 }
 
-func ask(ctx context.Context, runner *confine.Runner, c *Capture, catalog string, commit Commit, out *answered) error {
+func simulateInChild(ctx context.Context, runner *confine.Runner, c *Capture, catalog string, commit Commit, out *answered) error {
 	captured, err := pack(c)
 	if err != nil {
 		return err

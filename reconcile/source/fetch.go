@@ -16,9 +16,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// mostAdded is how much one fetch may add beyond the size of the clone. More than that indicates a rewritten history,
+// maxAdded is how much one fetch may add beyond the size of the clone. More than that indicates a rewritten history,
 // which is cheaper to clone.
-const mostAdded = 1 << 20
+const maxAdded = 1 << 20
 
 // errNeedsClone reports that no fetch can build on the store: clone again.
 var errNeedsClone = errors.New("a new clone is needed")
@@ -71,7 +71,7 @@ func (g *Git) increment(ctx context.Context, store *store, c *conversation) erro
 	r := c.request(c.target.want)
 	r.Haves, r.Shallows = []plumbing.Hash{store.tip}, store.shallow
 	limit := g.limits()
-	limit.pack = min(limit.pack, store.cloned+mostAdded)
+	limit.pack = min(limit.pack, store.cloned+maxAdded)
 	res, err := c.session.UploadPack(ctx, r)
 	if err != nil {
 		if ctx.Err() == nil && unwanted(err) {

@@ -337,9 +337,9 @@ func timeoutOf(ctx context.Context) time.Duration {
 }
 
 const (
-	// mostIndexed limits the memory of all packs that are indexed at the same time, as estimated by load; a pack that
+	// maxIndexed limits the memory of all packs that are indexed at the same time, as estimated by load; a pack that
 	// needs more gets all of it. The Deployment's 768 MiB must also suffice for the daemon and two children.
-	mostIndexed = 128 << 20
+	maxIndexed = 128 << 20
 	// small is what a pack may take without waiting: a push to thousands of definitions takes less, and each worker has
 	// at most one.
 	small = 8 << 20
@@ -349,8 +349,8 @@ const (
 	// perContent is how often the largest object is in memory: the result of a delta, its base, and the copy that is
 	// kept for the next delta.
 	perContent = 3
-	// mostKept limits the delta bases that go-git caches (plumbing/cache, DefaultMaxSize).
-	mostKept = 96 << 20
+	// maxKept limits the delta bases that go-git caches (plumbing/cache, DefaultMaxSize).
+	maxKept = 96 << 20
 )
 
 // load is the size of a pack.
@@ -366,7 +366,7 @@ type load struct {
 func (l load) memory() int64 {
 	taken := perObject*l.objects + l.largest
 	if len(l.deltas) > 0 {
-		taken += (perContent-1)*l.largest + min(l.content, mostKept)
+		taken += (perContent-1)*l.largest + min(l.content, maxKept)
 	}
 	return taken
 }
@@ -376,12 +376,12 @@ type room struct {
 	free *semaphore.Weighted
 }
 
-func newRoom() *room { return &room{free: semaphore.NewWeighted(mostIndexed)} }
+func newRoom() *room { return &room{free: semaphore.NewWeighted(maxIndexed)} }
 
-// take waits until there is room for a pack, and returns a function that releases it. A small pack does not wait. The
-// error is the context's.
-func (r *room) take(ctx context.Context, l load) (back func(), err error) {
-	taken := min(l.memory(), mostIndexed)
+// acquire waits until there is room for a pack, and returns a function that releases it. A small pack does not wait.
+// The error is the context's.
+func (r *room) acquire(ctx context.Context, l load) (back func(), err error) {
+	taken := min(l.memory(), maxIndexed)
 	if taken <= small {
 		return func() {}, nil
 	}

@@ -235,8 +235,8 @@ const (
 	OrderDiverged Order = "Parted"
 )
 
-// mostWalked limits the commits that are walked to find the order of two commits.
-const mostWalked = 1000
+// maxWalked limits the commits that are walked to find the order of two commits.
+const maxWalked = 1000
 
 // Order returns the position of the key's last Snapshot relative to a commit, from what the store contains. It does not
 // query the host.
@@ -274,7 +274,7 @@ func (g *Git) FindOrder(ctx context.Context, req Request, commit string) (Order,
 	}
 	var refused error
 	limits := g.limits()
-	limits.pack = min(limits.pack, s.store.cloned+mostAdded)
+	limits.pack = min(limits.pack, s.store.cloned+maxAdded)
 	for _, more := range g.historyRequests(ctx, s.store, req, plumbing.NewHash(commit), limits) {
 		err := more()
 		if err != nil && !errors.As(err, new(*HistoryError)) {
@@ -288,7 +288,7 @@ func (g *Git) FindOrder(ctx context.Context, req Request, commit string) (Order,
 	if refused != nil {
 		return OrderUnknown, unknown(fmt.Sprintf("the host does not give out enough of the history: %v", refused))
 	}
-	return OrderUnknown, unknown(fmt.Sprintf("it is not among the %d commits before HEAD, nor HEAD among those before it", mostWalked))
+	return OrderUnknown, unknown(fmt.Sprintf("it is not among the %d commits before HEAD, nor HEAD among those before it", maxWalked))
 }
 
 // historyRequests returns the requests to a host, cheapest first. limits apply to each response.
@@ -304,7 +304,7 @@ func (g *Git) historyRequests(ctx context.Context, s *store, req Request, commit
 	of := func(depth int) func() error {
 		return func() error { return g.fetchTo(ctx, s, req, commit, depth, limits) }
 	}
-	return []func() error{before(firstDepth), of(firstDepth), before(mostWalked), of(mostWalked)}
+	return []func() error{before(firstDepth), of(firstDepth), before(maxWalked), of(maxWalked)}
 }
 
 // order returns the position of the held Snapshot relative to a commit.
@@ -359,7 +359,7 @@ func (s *store) order(head, other plumbing.Hash) (Order, error) {
 		return OrderUnknown, err
 	}
 	for walked := 0; o.open(); walked++ {
-		if walked > 2*mostWalked {
+		if walked > 2*maxWalked {
 			return OrderUnknown, nil
 		}
 		v := popNewest(&o.next)
@@ -505,7 +505,7 @@ func (g *Git) between(ctx context.Context, s *slot, req Request, head, applied p
 			return nil, &HistoryError{Since: applied.String(), Reason: "it is not among the commits before HEAD"}
 		}
 		limits := g.limits()
-		limits.pack = min(limits.pack, s.store.cloned+mostAdded)
+		limits.pack = min(limits.pack, s.store.cloned+maxAdded)
 		if err := g.fetchHistory(ctx, s.store, req, limit+1, limits); err != nil {
 			return nil, err
 		}
@@ -574,7 +574,7 @@ func (s *store) changing(ctx context.Context, commits []*visit, read render.Read
 	looks := make([]look, 0, len(commits))
 	listings := newListings()
 	for _, c := range commits {
-		one, err := s.look(c, listings)
+		one, err := s.newLook(c, listings)
 		if err != nil {
 			return nil, err
 		}
@@ -615,7 +615,7 @@ type look struct {
 	difference  render.Difference
 }
 
-func (s *store) look(c *visit, listings *listings) (look, error) {
+func (s *store) newLook(c *visit, listings *listings) (look, error) {
 	at := func(commit plumbing.Hash) (*tree, error) {
 		root, err := s.root(commit)
 		if err != nil {

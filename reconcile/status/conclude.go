@@ -176,8 +176,8 @@ const (
 	MaxMessage        = 8 << 10
 	maxText           = 2 << 10
 	maxRemovalMessage = 512
-	// leastMessage is for a record if the API server refuses longer ones.
-	leastMessage = 128
+	// minMessage is for a record if the API server refuses longer ones.
+	minMessage = 128
 	// maxEventMessage is the API server's limit for an event.
 	maxEventMessage = 1024
 )

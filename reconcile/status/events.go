@@ -332,7 +332,7 @@ func shorten(s *v1alpha1.NodeSyncStatus) {
 		s.Rollout.Message = ""
 	}
 	for i := range s.LaunchFailing {
-		s.LaunchFailing[i].Message = finding.Bounded(s.LaunchFailing[i].Message, leastMessage)
+		s.LaunchFailing[i].Message = finding.Bounded(s.LaunchFailing[i].Message, minMessage)
 	}
-	boundRollouts(s.PoolRollouts, leastMessage)
+	boundRollouts(s.PoolRollouts, minMessage)
 }

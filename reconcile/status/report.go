@@ -59,7 +59,7 @@ func (s *Step) reportHistory(ctx context.Context) {
 	if s.nothingToReport() {
 		return // the status was older than the reconcile knew
 	}
-	s.askHistory(ctx)
+	s.requestHistory(ctx)
 	_, err := s.queueReport(ctx)
 	s.warnOfReport(err)
 	s.WakeBy(s.Began) // the next reconcile shows in the status what was reported
@@ -327,8 +327,8 @@ func (s *Step) commits(ctx context.Context) (commits []string, known bool) {
 	return commits, known
 }
 
-// askHistory queries the commits that the revision added. If that fails, the verdict is reported only on HEAD.
-func (s *Step) askHistory(ctx context.Context) {
+// requestHistory queries the commits that the revision added. If that fails, the verdict is reported only on HEAD.
+func (s *Step) requestHistory(ctx context.Context) {
 	applied := render.CommitOf(s.Before.Status.LastAppliedRevision)
 	commits, err := s.History.Ask(ctx, applied)
 	s.Memory.hidden.addCredentials(s.Memory.read) // the query may have read one

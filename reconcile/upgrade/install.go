@@ -160,7 +160,7 @@ func (s *Step) doAction(ctx context.Context, action Action, seen *Seen) (again b
 	case InstallController:
 		seen.Controller, err = s.installController(ctx, seen)
 	case Diagnose:
-		err = s.askPods(ctx, seen)
+		err = s.readPods(ctx, seen)
 	case FindEarlier:
 		seen.Searched = true
 		seen.Earlier, err = s.findEarlier(ctx)
@@ -222,7 +222,7 @@ func (s *Step) keepCharts(ctx context.Context, seen *Seen) error {
 	if err := s.reportLostNodes(ctx); err != nil {
 		return err
 	}
-	if err := s.askReleases(ctx); err != nil {
+	if err := s.readReleases(ctx); err != nil {
 		return err
 	}
 	if s.installedAs(identity, fingerprint) {
@@ -391,10 +391,10 @@ func (s *Step) rolledOutAs(ctx context.Context, t v1alpha1.ChartTarget) (*v1alph
 // releasesEvery is the minimum interval between two queries to Helm that no person requested.
 const releasesEvery = time.Minute
 
-// askReleases queries Helm whether both releases are as plumbline has left them; if not, they no longer count as
+// readReleases queries Helm whether both releases are as plumbline has left them; if not, they no longer count as
 // installed. Nothing reports changes of a release: the CRDs outlive theirs, because of helm.sh/resource-policy, and its
 // Secrets are not watched. It queries when a person requests a reconcile, and once per interval.
-func (s *Step) askReleases(ctx context.Context) error {
+func (s *Step) readReleases(ctx context.Context) error {
 	every := max(s.Sync.Spec.Interval.Duration, releasesEvery)
 	if s.Memory.installed == "" || !s.Requested && !finding.Due(s.Now, s.Memory.releasesAskedAt, every) {
 		return nil

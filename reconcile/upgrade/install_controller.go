@@ -194,9 +194,9 @@ func (s *Step) hasTargetVersion(ctx context.Context, deployment *appsv1.Deployme
 	return cluster.Readiness{Ready: true}, nil
 }
 
-// askPods reads the pods of an overdue controller: whether one that leads is enough, and if not, why they do not become
-// ready.
-func (s *Step) askPods(ctx context.Context, seen *Seen) error {
+// readPods reads the pods of an overdue controller: whether one that leads is enough, and if not, why they do not
+// become ready.
+func (s *Step) readPods(ctx context.Context, seen *Seen) error {
 	seen.Cause = cmp.Or(seen.Rollout.Message, "its rollout is not complete")
 	deployments, err := s.View.Controllers(ctx, s.karpenterStatus().Namespace)
 	if err != nil || len(deployments) == 0 {

@@ -91,7 +91,7 @@ type Step struct {
 	Memory *Memory
 
 	Now time.Time
-	// Timeout is how long a controller may take to become ready, at least leastRollout. Retry is how long a refused
+	// Timeout is how long a controller may take to become ready, at least minRollout. Retry is how long a refused
 	// change is not retried.
 	Timeout, Retry time.Duration
 	// Requested reports whether a person has requested this reconcile.
@@ -104,11 +104,11 @@ type Step struct {
 	out Installed
 }
 
-// leastRollout is the minimum time that a new controller gets to become ready and to lead: the lease of the previous
+// minRollout is the minimum time that a new controller gets to become ready and to lead: the lease of the previous
 // one lasts 15 s (client-go's default, which Karpenter keeps), so a shorter time would roll every change back.
-const leastRollout = 30 * time.Second
+const minRollout = 30 * time.Second
 
-func (s *Step) rolloutTimeout() time.Duration { return max(s.Timeout, leastRollout) }
+func (s *Step) rolloutTimeout() time.Duration { return max(s.Timeout, minRollout) }
 
 // Installed is the result of a Step.
 type Installed struct {

@@ -358,7 +358,7 @@ func (t *token) read(ctx context.Context) ([]byte, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now := t.now(); !t.fresh(now) {
-		value, err := t.ask(ctx)
+		value, err := t.readSecret(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -379,9 +379,9 @@ func (t *token) fresh(now time.Time) bool {
 	return !t.asked.IsZero() && !now.Before(t.asked) && now.Before(t.asked.Add(lasts))
 }
 
-// ask reads the Secret without a cache; a missing Secret and an empty key mean no token. It removes a trailing newline,
-// which `kubectl create --from-file` keeps.
-func (t *token) ask(ctx context.Context) ([]byte, error) {
+// readSecret reads the Secret without a cache; a missing Secret and an empty key mean no token. It removes a trailing
+// newline, which `kubectl create --from-file` keeps.
+func (t *token) readSecret(ctx context.Context) ([]byte, error) {
 	secret := &corev1.Secret{}
 	if err := t.reader.Get(ctx, t.key, secret); err != nil {
 		if apierrors.IsNotFound(err) {

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// mostReverts is how many edits of an object are reverted within correctionPause of each other. After that, another
+	// maxReverts is how many edits of an object are reverted within correctionPause of each other. After that, another
 	// controller is assumed to make them, and each round may replace nodes.
-	mostReverts = 3
+	maxReverts = 3
 	// correctionPause is how long the object is then left unchanged.
 	correctionPause = time.Hour
 )
@@ -34,7 +34,7 @@ type reverts struct {
 // over reports whether the count has expired. A time in the future means that the clock was set back.
 func (r reverts) over(now time.Time) bool {
 	quiet := correctionPause
-	if r.times >= mostReverts {
+	if r.times >= maxReverts {
 		quiet *= 2 // for one hour of it the object was left unchanged
 	}
 	return now.Before(r.last) || now.Sub(r.last) >= quiet
@@ -83,7 +83,7 @@ func (s *Step) noteReverts() {
 // corrected.
 func (s *Step) correctionPaused(c plan.Change) error {
 	r, known := s.Memory.reverts[c.Ref]
-	if !known || s.Requested || r.times < mostReverts || r.over(s.Now) || !costsNodes(c) {
+	if !known || s.Requested || r.times < maxReverts || r.over(s.Now) || !costsNodes(c) {
 		return nil
 	}
 	until := r.last.Add(correctionPause)
@@ -91,7 +91,7 @@ func (s *Step) correctionPaused(c plan.Change) error {
 		return nil
 	}
 	s.WakeBy(until)
-	return &apply.RepeatedRevertError{Ref: c.Ref, Fields: c.Fields, Editors: c.Editors, Times: mostReverts}
+	return &apply.RepeatedRevertError{Ref: c.Ref, Fields: c.Fields, Editors: c.Editors, Times: maxReverts}
 }
 
 // onlyPausedCorrections reports whether all errors are RepeatedRevertErrors: the revision is still applied, because

@@ -145,5 +145,5 @@ func (p *Plan) Unfinished(found []removal.Stranded, report leftover.Report, agai
 	return fmt.Sprintf("left in AWS: %s; left in the cluster: %s, NodeSync/%s. "+
 		"These have finalizers that Karpenter removes once its controller runs and may query EC2: restore the IAM role of its ServiceAccount, then run\n  %s\n"+
 		"If you delete the cluster too, delete it instead, then run\n  plumbline teardown --cluster-gone --cluster %s --region %s --account %s --sweep",
-		report.String(), shortlist.Join(left, mostNamed, ", "), p.NodeSync, again, p.Cluster, p.Region, report.Account)
+		report.String(), shortlist.Join(left, maxNamed, ", "), p.NodeSync, again, p.Cluster, p.Region, report.Account)
 }
