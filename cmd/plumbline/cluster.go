@@ -186,8 +186,8 @@ func hostOf(address string) string {
 	return parsed.Host
 }
 
-// home is the namespace that the manifests create for the daemon.
-const home = "plumbline-system"
+// defaultNamespace is the namespace that the manifests create for the daemon.
+const defaultNamespace = "plumbline-system"
 
 // nameOf parses a NodeSync's name in kubectl's notation: prod, nodesync/prod or nodesyncs/prod.
 func nameOf(arg string) (string, error) {
@@ -235,7 +235,7 @@ func (c *clusterAccess) namespaceOfNodeSyncs(ctx context.Context) string {
 		return c.namespace
 	}
 	daemons := c.daemons(ctx)
-	for _, namespace := range append(slices.Clone(daemons), home) {
+	for _, namespace := range append(slices.Clone(daemons), defaultNamespace) {
 		if has, _ := c.hasNodeSync(ctx, namespace); has {
 			c.namespace = namespace
 			return namespace

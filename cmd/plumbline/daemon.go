@@ -363,14 +363,14 @@ const (
 	// after them; client-go's defaults, 25 and one in five minutes, are too few for one commit.
 	burstOfEvents   = 300
 	eventsPerSecond = 1
-	// alike is how many events of one reason are sent separately in ten minutes; further events
+	// similarEvents is how many events of one reason are sent separately in ten minutes; further events
 	// are combined into one that counts them.
-	alike = 100
+	similarEvents = 100
 )
 
 // newBroadcaster returns a broadcaster that sends events to the API server.
 func newBroadcaster() record.EventBroadcaster {
-	return record.NewBroadcasterWithCorrelatorOptions(record.CorrelatorOptions{BurstSize: burstOfEvents, QPS: eventsPerSecond, MaxEvents: alike})
+	return record.NewBroadcasterWithCorrelatorOptions(record.CorrelatorOptions{BurstSize: burstOfEvents, QPS: eventsPerSecond, MaxEvents: similarEvents})
 }
 
 // addBeside adds the background tasks: they post commit statuses, record terminated nodes,

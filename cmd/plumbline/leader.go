@@ -52,9 +52,9 @@ func newLease(config *rest.Config, namespace, identity string, seen *leaseSeen) 
 	return newLastLease(lease, seen, config, namespace)
 }
 
-// trusted is how long a positive check of the lease is valid: too short for the lease to pass to another replica, and
-// long enough to share one check among many writes in a row.
-const trusted = time.Second
+// leaseCheckValidFor is how long a positive check of the lease is valid: too short for the lease to pass to another
+// replica, and long enough to share one check among many writes in a row.
+const leaseCheckValidFor = time.Second
 
 // stillLeader returns a check with the API server that this process holds the lease: one that was suspended past its
 // expiry must not delete anything.
@@ -64,7 +64,7 @@ func stillLeader(lease resourcelock.Interface) func(context.Context) error {
 	return func(ctx context.Context) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if time.Since(asked) < trusted {
+		if time.Since(asked) < leaseCheckValidFor {
 			return nil
 		}
 		now := time.Now()
@@ -164,8 +164,8 @@ func (r releaseOld) Start(ctx context.Context) error {
 	}
 }
 
-// pulse is the maximum time that a healthy leader takes to renew its lease.
-const pulse = 3 * retryPeriod
+// maxRenewInterval is the maximum time that a healthy leader takes to renew its lease.
+const maxRenewInterval = 3 * retryPeriod
 
 // leaderMissing returns that no daemon leads in a namespace, so that its statuses may be out of date; empty if one
 // does, or if that is unknown: without --leader-elect there is no lease, or a released one from earlier, and not
@@ -183,7 +183,7 @@ func leaderMissing(ctx context.Context, c client.Reader, namespace string, now f
 		return ""
 	}
 	// The renew time may come from another clock: a lease that is still being renewed is held.
-	again := time.NewTimer(pulse)
+	again := time.NewTimer(maxRenewInterval)
 	defer again.Stop()
 	select {
 	case <-ctx.Done():

@@ -31,7 +31,7 @@ func (c *check) role() error {
 	if len(beyond) == 0 {
 		return nil
 	}
-	more := beyond[:min(most, len(beyond))]
+	more := beyond[:min(maxRefusals, len(beyond))]
 	c.unless("additionalClusterRoleRules", "grants permissions that it does not have in any of Karpenter's charts: "+strings.Join(more, ", "))
 	return nil
 }

@@ -323,8 +323,8 @@ const (
 	// maxVersions is how many versions the cache keeps besides those in force: a cluster has one, or two during an
 	// upgrade, and several processes may share a folder.
 	maxVersions = 8
-	// settling is how long an unreferenced file is kept: another process may be about to reference it.
-	settling = time.Hour
+	// keepUnreferenced is how long an unreferenced file is kept: another process may be about to reference it.
+	keepUnreferenced = time.Hour
 )
 
 // prune limits the cache: it keeps the versions that are in force or were resolved last, with their archives and
@@ -358,7 +358,7 @@ func (s *Store) prune() error {
 		named[s.blobs.signaturePath(known.Controller.Manifest)] = true
 	}
 	for _, dir := range []string{s.blobs.dir, s.memos.dir} {
-		failed = errors.Join(failed, removeUnnamed(dir, named, newest.Add(-settling)))
+		failed = errors.Join(failed, removeUnnamed(dir, named, newest.Add(-keepUnreferenced)))
 	}
 	return failed
 }

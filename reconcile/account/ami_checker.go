@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// resolves is how long Karpenter has to resolve the AMIs of a spec that has changed, before AWS is queried.
-	resolves = 10 * time.Second
+	// resolvePeriod is how long Karpenter has to resolve the AMIs of a spec that has changed, before AWS is queried.
+	resolvePeriod = 10 * time.Second
 	// amiEvery is how long an answer about an AMI is valid: a query costs up to five requests to SSM.
 	amiEvery = 10 * time.Minute
 	// amisAtOnce is how many aliases and SSM parameters are queried at once; the next ones follow a minute later. Plans
@@ -64,7 +64,7 @@ func (a *AMIChecker) See(ctx context.Context, l AMILook, found *finding.Findings
 		key := [2]string{l.In, q.Named()}
 		answer := a.known[key]
 		if answer == nil {
-			answer = &amiAnswer{due: l.Now.Add(resolves)}
+			answer = &amiAnswer{due: l.Now.Add(resolvePeriod)}
 		}
 		known[key] = answer
 		if answer.unpublished {

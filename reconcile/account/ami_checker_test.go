@@ -88,8 +88,8 @@ func TestAnAppliedAliasWithoutAMI(t *testing.T) {
 				t.Errorf("%s: %q, next in %s, asked %d times; want %q, in %s, asked %d times", name, why["default"], wake, len(aws.asked), want, wantWake, wantAsked)
 			}
 		}
-		step("Karpenter may resolve it", 0, "", resolves, 0)
-		step("AWS does not answer", resolves, "", checkResultAfter, 1)
+		step("Karpenter may resolve it", 0, "", resolvePeriod, 0)
+		step("AWS does not answer", resolvePeriod, "", checkResultAfter, 1)
 		step("it is unknown", checkResultAfter, "", retryBusyAfter-checkResultAfter, 1)
 		aws.away = false
 		step("AWS is queried again", retryBusyAfter-checkResultAfter, "", checkResultAfter, 2)
@@ -125,7 +125,7 @@ func TestAMIsThatNeedNoQuery(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				aws, asker := &imagesAWS{}, &AMIChecker{}
 				aws.see(t, asker, c.class)
-				<-time.After(resolves)
+				<-time.After(resolvePeriod)
 				if aws.see(t, asker, c.class); (len(aws.asked) > 0) != c.asked {
 					t.Errorf("AWS is asked for %v, want it to be asked: %t", aws.asked, c.asked)
 				}
@@ -154,7 +154,7 @@ func TestFewQueriesAboutAMIs(t *testing.T) {
 			classes = append(classes, unresolved(version, "al2023@"+version))
 		}
 		aws.see(t, asker, classes...)
-		<-time.After(resolves)
+		<-time.After(resolvePeriod)
 		if _, wake := aws.see(t, asker, classes...); len(aws.asked) != 1 || len(aws.asked[0]) != amisAtOnce || wake != checkResultAfter {
 			t.Errorf("asked for %v, next in %s", aws.asked, wake)
 		}

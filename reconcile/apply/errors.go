@@ -184,8 +184,8 @@ func (e *NotServedError) Unwrap() error { return e.Err }
 // (k8s.io/apiserver/pkg/admission/plugin/webhook/{errors/statuserror,generic/webhook}.go and
 // plugin/policy/validating/dispatcher.go).
 var (
-	denied  = regexp.MustCompile(`^admission webhook "[^"]+" denied the request|ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request`)
-	unasked = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
+	denied        = regexp.MustCompile(`^admission webhook "[^"]+" denied the request|ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request`)
+	webhookFailed = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
 
 	deniedByWebhook = regexp.MustCompile(`admission webhook "([^"]+)" denied the request`)
 	deniedByPolicy  = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request`)
@@ -222,8 +222,8 @@ func classify(ref render.Ref, err error) error {
 	switch {
 	case denied.MatchString(err.Error()):
 		return &AdmissionError{Ref: ref, Err: err}
-	case unasked.MatchString(err.Error()):
-		return &WebhookError{Ref: ref, Webhook: unasked.FindStringSubmatch(err.Error())[1], Err: err}
+	case webhookFailed.MatchString(err.Error()):
+		return &WebhookError{Ref: ref, Webhook: webhookFailed.FindStringSubmatch(err.Error())[1], Err: err}
 	case apierrors.IsConflict(err) && len(causes(err, metav1.CauseTypeFieldManagerConflict)) > 0:
 		return conflict(ref, causes(err, metav1.CauseTypeFieldManagerConflict))
 	case apierrors.IsConflict(err):

@@ -267,7 +267,7 @@ func (a *Checker) DeniedRecently(ctx context.Context, reader client.Reader, acco
 	defer a.mu.Unlock()
 	key := strings.Join(accounts, " ")
 	last := a.denied[key]
-	if age := now.Sub(last.at); !last.at.IsZero() && age >= 0 && age < every {
+	if age := now.Sub(last.at); !last.at.IsZero() && age >= 0 && age < readInterval {
 		return last.denial
 	}
 	last = denied{at: now, denial: Denied(ctx, reader, accounts)}

@@ -21,8 +21,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// every is the minimum interval between two reads: policies are not watched, because RBAC cannot allow a watch by name.
-const every = 20 * time.Second
+// readInterval is the minimum interval between two reads: policies are not watched, because RBAC cannot allow a watch
+// by name.
+const readInterval = 20 * time.Second
 
 // Answer is the state of the deletion guard. The zero value means that it was not read.
 type Answer struct {
@@ -157,7 +158,7 @@ func (a *Checker) Look(ctx context.Context, reader client.Reader, s Setup, now t
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	last := a.known[s]
-	if age := now.Sub(last.at); !last.at.IsZero() && age >= 0 && age < every {
+	if age := now.Sub(last.at); !last.at.IsZero() && age >= 0 && age < readInterval {
 		return last.answer
 	}
 	answer, err := read(ctx, reader, s)

@@ -30,8 +30,8 @@ const (
 	maxWaiting = 32
 	// maxFailures limits the failures of one NodeSync that wait to be reported.
 	maxFailures = 8
-	// longest limits the wait that a receiver may request.
-	longest = 10 * time.Minute
+	// maxRequestedWait limits the wait that a receiver may request.
+	maxRequestedWait = 10 * time.Minute
 	// maxFailure limits the message of a failure, in bytes.
 	maxFailure = 256
 )
@@ -124,7 +124,7 @@ func (s *Sender) deliver(ctx context.Context, w waiting) error {
 		if !errors.As(err, &later) {
 			return err
 		}
-		if err := s.pause(ctx, max(delay, min(later.after, longest))); err != nil {
+		if err := s.pause(ctx, max(delay, min(later.after, maxRequestedWait))); err != nil {
 			return err
 		}
 	}

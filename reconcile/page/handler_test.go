@@ -157,7 +157,7 @@ func TestOneRenderForAll(t *testing.T) {
 	if n := b.reads.Load(); n != 1 {
 		t.Errorf("read %d times", n)
 	}
-	b.pass(fresh - time.Millisecond)
+	b.pass(cacheFor - time.Millisecond)
 	b.ask(http.MethodGet, "/nodesyncs/prod")
 	b.ask(http.MethodGet, "/")
 	if n := b.reads.Load(); n != 1 {

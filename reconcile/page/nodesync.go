@@ -16,8 +16,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// most is how many rows of a kind are shown at first; a link shows the others.
-const most = 50
+// maxRows is how many rows of a kind are shown at first; a link shows the others.
+const maxRows = 50
 
 // nodeSync is the page of a NodeSync.
 type nodeSync struct {
@@ -100,7 +100,7 @@ func nodeSyncOf(w *World, q query, sync *v1alpha1.NodeSync) nodeSync {
 		n.Stages = append(n.Stages, stage{s, ago(&s.Since, w.Now)})
 	}
 	if n.Plan = plannedOf(sync.Status, summary.State(status.State), w.Now); n.Plan != nil {
-		n.Plan.Rows = n.Plan.Rows[:n.first("plan", len(n.Plan.Rows), q, most)]
+		n.Plan.Rows = n.Plan.Rows[:n.first("plan", len(n.Plan.Rows), q, maxRows)]
 	}
 	if status.Rollout != nil {
 		n.Rollout = rolloutOf(*status.Rollout, w.Now)
@@ -108,7 +108,7 @@ func nodeSyncOf(w *World, q query, sync *v1alpha1.NodeSync) nodeSync {
 	n.addRemovals(status.Removals, status.RemovalGrace, q, w.Now)
 	owned := w.poolsOf(sync)
 	pools := summary.Notable(summary.Pools(owned, w.Claims))
-	shown = n.first("pools", len(pools), q, most)
+	shown = n.first("pools", len(pools), q, maxRows)
 	n.Pools, n.AgeOf = pools[:shown], map[string]when{}
 	for _, p := range n.Pools {
 		n.AgeOf[p.Name] = ago(&p.Created, w.Now)
@@ -135,7 +135,7 @@ func (n *nodeSync) first(kind string, all int, q query, some int) int {
 
 // addRemovals shows the removals; those that are held are also listed separately.
 func (n *nodeSync) addRemovals(all []v1alpha1.Removal, grace time.Duration, q query, now time.Time) {
-	for _, r := range all[:n.first("removals", len(all), q, most)] {
+	for _, r := range all[:n.first("removals", len(all), q, maxRows)] {
 		row := removal{
 			Object: plan.Moved(r.Kind+"/"+r.Name, r.MovesTo), Phase: summary.PhaseWord(r), Says: r.Message, Commit: render.ShortRevision(r.Revision),
 			Stalled: r.Stalled != nil, Left: r.Remaining, Since: ago(&r.Since, now), Progress: ago(&r.LastProgress, now),
@@ -291,7 +291,7 @@ func (n *nodeSync) addDrift(objects []v1alpha1.DriftedObject, nodes []summary.Ou
 		}
 		n.Drift = append(n.Drift, drifted{o.Kind + "/" + o.Name, state, cmp.Or(strings.Join(o.By, ", "), "unknown"), o.Message, ago(&o.Since, now)})
 	}
-	for _, node := range nodes[:n.first("outdated", len(nodes), q, most)] {
+	for _, node := range nodes[:n.first("outdated", len(nodes), q, maxRows)] {
 		n.Outdated = append(n.Outdated, outdated{node, ago(&node.Since, now)})
 	}
 }
@@ -338,7 +338,7 @@ func (n *nodeSync) addTerminations(w *World, q query, sync *v1alpha1.NodeSync, p
 			records = append(records, r)
 		}
 	}
-	for _, r := range records[:n.first("ended", len(records), q, most)] {
+	for _, r := range records[:n.first("ended", len(records), q, maxRows)] {
 		kind := strings.Join(nonEmpty(r.InstanceType, r.Zone, r.CapacityType, summary.Pods(r)), ", ")
 		row := terminatedNode{Record: r, Why: summary.Cause(r), Words: r.Cause.Words(), Commit: render.ShortRevision(r.Revision), Sort: kind}
 		if row.Gone = ago(&r.Gone, w.Now); r.Gone.IsZero() {
@@ -347,7 +347,7 @@ func (n *nodeSync) addTerminations(w *World, q query, sync *v1alpha1.NodeSync, p
 		n.Ended.Rows = append(n.Ended.Rows, row)
 	}
 	for _, p := range pools {
-		if has[p.Name] && p.Name != q.pool && len(n.Ended.Filters) < most {
+		if has[p.Name] && p.Name != q.pool && len(n.Ended.Filters) < maxRows {
 			n.Ended.Filters = append(n.Ended.Filters, filter{p.Name, q.changed(func(q *query) { q.pool = p.Name })})
 		}
 	}

@@ -208,15 +208,15 @@ func inOrderOf(order, found []string) []string {
 
 // Reasons that concern one NodeClaim, not all answers of AWS.
 const (
-	unlaunched = "not launched yet"
-	noLabels   = "no instance type labels"
-	unseen     = "not found in EC2"
+	notLaunched = "not launched yet"
+	noLabels    = "no instance type labels"
+	notInEC2    = "not found in EC2"
 )
 
 func whyUnavailable(whys map[string]int) []string {
 	var found []string
 	for why, n := range whys {
-		if why == unlaunched || why == noLabels || why == unseen {
+		if why == notLaunched || why == noLabels || why == notInEC2 {
 			why = fmt.Sprintf("%s: %s", english.Plural(n, "NodeClaim", ""), why)
 		}
 		found = append(found, why)
@@ -254,7 +254,7 @@ func (a *Answer) byImage() func(*NodeClaim) verdict {
 		case a.AMIs.Unavailable != "":
 			return verdict{why: a.AMIs.Unavailable}
 		case c.Image == "":
-			return verdict{why: unlaunched}
+			return verdict{why: notLaunched}
 		case c.Labels == "":
 			return verdict{why: noLabels}
 		}
@@ -269,9 +269,9 @@ func (a *Answer) byInstance(unavailable string, drifts func(Running) bool) func(
 		case unavailable != "":
 			return verdict{why: unavailable}
 		case c.ProviderID == "":
-			return verdict{why: unlaunched}
+			return verdict{why: notLaunched}
 		case !seen:
-			return verdict{why: cmp.Or(a.Unavailable, unseen)}
+			return verdict{why: cmp.Or(a.Unavailable, notInEC2)}
 		}
 		return verdict{drifts: drifts(running)}
 	}

@@ -8,7 +8,7 @@ const (
 	hashed                  // a field in the hash
 	limited                 // no effect on nodes
 	removesLastLimit        // wider budgets, for nodes that drifted before
-	shortened               // expireAfter, which is in the hash, too
+	keptPrefix              // expireAfter, which is in the hash, too
 	fleetChanges
 )
 
@@ -24,7 +24,7 @@ func fleetPool(i int, changed bool) string {
 			limit, weight = 500, 1+weight%100
 		case removesLastLimit:
 			budget = "50%"
-		case shortened:
+		case keptPrefix:
 			expires = "48h"
 		}
 	}

@@ -139,11 +139,11 @@ func hostsController(c Candidate, w checkInput) (reason, message string, hold bo
 	return ReasonHostsController, fmt.Sprintf("its nodes run %s: move it to nodes that Karpenter does not manage, or %s", someOf(names), instead), true
 }
 
-// named is the number of objects that one message names.
-const named = 5
+// maxNamed is the number of objects that one message names.
+const maxNamed = 5
 
 // someOf returns the first few names, and the number of the others.
-func someOf(names []string) string { return shortlist.Join(names, named, ", ") }
+func someOf(names []string) string { return shortlist.Join(names, maxNamed, ", ") }
 
 // lastPool holds every NodePool while Git has no NodePool left that may grow.
 func lastPool(c Candidate, w checkInput) (reason, message string, hold bool) {

@@ -61,9 +61,9 @@ type arrivals struct {
 	left int
 }
 
-// pairs limits how many pairs of pools that differ in more than their names one Plan compares: a commit may rename a
+// maxPairs limits how many pairs of pools that differ in more than their names one Plan compares: a commit may rename a
 // thousand. Pools that were not compared count as plain removals.
-const pairs = 20_000
+const maxPairs = 20_000
 
 func (m *maker) findArrivals(candidates []Candidate) *arrivals {
 	noted := map[string]bool{}
@@ -72,7 +72,7 @@ func (m *maker) findArrivals(candidates []Candidate) *arrivals {
 			noted[name] = noted[name] || c.Ref.Kind == render.NodePool
 		}
 	}
-	found := &arrivals{named: map[string]offer{}, alike: map[string][]offer{}, left: pairs}
+	found := &arrivals{named: map[string]offer{}, alike: map[string][]offer{}, left: maxPairs}
 	for _, object := range m.objects {
 		if object.Ref.Kind != render.NodePool || m.live.object(object.Ref) != nil && !noted[object.Ref.Name] {
 			continue

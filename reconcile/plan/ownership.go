@@ -220,9 +220,9 @@ func OwnerOf(namespace, name string) Owner { return Owner{Namespace: namespace, 
 // String returns namespace/name.
 func (o Owner) String() string { return o.Namespace + "/" + o.Name }
 
-// shortened is the length of the prefix that is kept of a name that is too long for a label, before the hash of the
+// keptPrefix is the length of the prefix that is kept of a name that is too long for a label, before the hash of the
 // whole name: 52 + "-" + 10 is the limit of 63.
-const shortened = 52
+const keptPrefix = 52
 
 // Label returns the value of the ownership label, and the annotation of the same key, which is empty if the label
 // contains the whole name.
@@ -232,7 +232,7 @@ func (o Owner) Label() (label, annotation string) {
 		return full, ""
 	}
 	sum := sha256.Sum256([]byte(full))
-	return full[:shortened] + "-" + hex.EncodeToString(sum[:])[:10], full
+	return full[:keptPrefix] + "-" + hex.EncodeToString(sum[:])[:10], full
 }
 
 // Owns reports whether an object has the owner's label.

@@ -242,8 +242,8 @@ func refNames(refs []render.Ref) []string {
 	for _, ref := range refs {
 		names = append(names, ref.String())
 	}
-	if more := len(names) - named; more > 0 {
-		names = append(names[:named], english.Plural(more, "more NodePool", ""))
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed], english.Plural(more, "more NodePool", ""))
 	}
 	return names
 }
@@ -289,8 +289,8 @@ func (u InUse) Message() string {
 	for _, pool := range u.Others {
 		holders = append(holders, render.Ref{Kind: render.NodePool, Name: pool}.String()+" (not of this NodeSync)")
 	}
-	if more := len(holders) - named; more > 0 {
-		holders = append(holders[:named], english.Plural(more, "more NodePool", ""))
+	if more := len(holders) - maxNamed; more > 0 {
+		holders = append(holders[:maxNamed], english.Plural(more, "more NodePool", ""))
 	}
 	if u.NodeClaims > 0 {
 		holders = append(holders, english.Plural(u.NodeClaims, "NodeClaim", ""))

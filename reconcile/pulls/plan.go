@@ -41,7 +41,7 @@ func (f *Follower) plan(ctx context.Context, p *pull) {
 	case err != nil:
 		ctrl.LoggerFrom(ctx).Info("a pull request is planned later", "nodesync", p.of.sync.Name, "pull", p.Number, "why", err.Error())
 		p.tries++
-		p.notBefore = now.Add(min(again, minInterval<<min(p.tries, 6)))
+		p.notBefore = now.Add(min(renewAfter, minInterval<<min(p.tries, 6)))
 		p.of.listAt = now.Add(minInterval) // it may be closed, or have another head
 		return
 	}

@@ -66,9 +66,9 @@ type pull struct {
 }
 
 const (
-	// most limits the followed open pull requests of one repository: the newest, with those from forks last. Up to most
-	// others are reported as waiting, plus those that were reported before.
-	most = 50
+	// maxFollowed limits the followed open pull requests of one repository: the newest, with those from forks last. Up to
+	// maxFollowed others are reported as waiting, plus those that were reported before.
+	maxFollowed = 50
 	// listTimeout limits one list.
 	listTimeout = 30 * time.Second
 	// minInterval is the minimum time between two lists, and minAfterEvent after an event from the host.

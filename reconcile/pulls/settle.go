@@ -23,10 +23,10 @@ func (r *repository) settle(listed []report.PullRequest, now time.Time) {
 	for i, one := range r.inOrder(listed) {
 		next := r.known(one, before, now)
 		switch {
-		case i < most && next.waits:
+		case i < maxFollowed && next.waits:
 			next.waits, next.basis, next.since = false, "", now
-		case i >= most:
-			if i >= 2*most && next.word.State == "" {
+		case i >= maxFollowed:
+			if i >= 2*maxFollowed && next.word.State == "" {
 				continue
 			}
 			next.waits, next.word, next.uncommented = true, overLimit, ""

@@ -14,8 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// again is when a plan is renewed even if its basis is unchanged, because nodes come and go.
-const again = 10 * time.Minute
+// renewAfter is when a plan is renewed even if its basis is unchanged, because nodes come and go.
+const renewAfter = 10 * time.Minute
 
 func (r *repository) name() types.NamespacedName { return client.ObjectKeyFromObject(r.sync) }
 
@@ -47,7 +47,7 @@ func (p *pull) due() (at time.Time, fresh bool) {
 	if p.basis != basisOf(p) {
 		return later(p.since, p.notBefore), true
 	}
-	at = p.plannedAt.Add(again)
+	at = p.plannedAt.Add(renewAfter)
 	if !p.commentAt.IsZero() && p.commentAt.Before(at) {
 		at = p.commentAt
 	}

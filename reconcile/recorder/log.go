@@ -258,8 +258,8 @@ func parseSegment(text string) segment {
 	return s
 }
 
-// holds describes the content of the ConfigMaps.
-const holds = "the record of terminated nodes"
+// recordsPurpose describes the content of the ConfigMaps.
+const recordsPurpose = "the record of terminated nodes"
 
 // The content of a NodeSync's ConfigMaps: each contains Records; that of segment 0 also contains the Gaps.
 const (
@@ -315,13 +315,13 @@ func (r *Recorder) write(ctx context.Context, of owner, c change) error {
 	case apierrors.IsNotFound(err):
 		object = empty(of, c.segment)
 	case err != nil:
-		return fmt.Errorf("read %s in ConfigMap %s: %w", holds, name, err)
+		return fmt.Errorf("read %s in ConfigMap %s: %w", recordsPurpose, name, err)
 	default:
 		has, ours := ownedBy(object)
 		if !ours || has != of {
-			return configmap.InTheWay(object, holds, of.Name)
+			return configmap.InTheWay(object, recordsPurpose, of.Name)
 		}
-		if err := configmap.Writable(object, holds); err != nil {
+		if err := configmap.Writable(object, recordsPurpose); err != nil {
 			return err
 		}
 	}
@@ -334,7 +334,7 @@ func (r *Recorder) write(ctx context.Context, of owner, c change) error {
 		err = r.Writer.Create(ctx, object, client.FieldOwner(v1alpha1.FieldManager))
 	}
 	if err != nil {
-		return fmt.Errorf("write %s to ConfigMap %s: %w", holds, name, err)
+		return fmt.Errorf("write %s to ConfigMap %s: %w", recordsPurpose, name, err)
 	}
 	r.cached.put(of, object)
 	return nil
@@ -396,7 +396,7 @@ func each(ctx context.Context, reader client.Reader, namespace string, call func
 	for {
 		err := reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{configmap.ComponentLabel: component}, client.Limit(pageOf), client.Continue(list.Continue))
 		if err != nil {
-			return fmt.Errorf("read %s: %w", holds, err)
+			return fmt.Errorf("read %s: %w", recordsPurpose, err)
 		}
 		for i := range list.Items {
 			if of, ours := ownedBy(&list.Items[i]); ours {

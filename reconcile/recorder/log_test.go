@@ -14,10 +14,10 @@ func TestWhatIsKeptIsWhatIsWritten(t *testing.T) {
 	for _, when := range []string{"at first", "after a restart"} {
 		w.r.Keep()
 		claim := w.launch(when[:2])
-		must(t, w.after(batch))
+		must(t, w.after(writeInterval))
 		w.delete(claim.Name)
 		w.end(claim.Name)
-		must(t, w.after(batch))
+		must(t, w.after(writeInterval))
 		kept := w.r.Kept(prod, "11")
 		if kept == nil || len(kept.Records) == 0 {
 			t.Fatalf("%s: kept is %+v", when, kept)
@@ -30,13 +30,13 @@ func TestWhatIsKeptIsWhatIsWritten(t *testing.T) {
 	if len(w.log().Records) != 2 {
 		t.Errorf("recorded: %+v", w.log().Records)
 	}
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	if kept := w.r.Kept(prod, "11"); kept != nil {
 		t.Errorf("kept without being asked to: %+v", kept)
 	}
 	w.start()
 	w.r.Keep()
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	if kept := w.r.Kept(prod, "12"); kept != nil {
 		t.Errorf("kept of another NodeSync of the name: %+v", kept)
 	}

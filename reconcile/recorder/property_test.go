@@ -31,14 +31,14 @@ func TestKilledAnywhere(t *testing.T) {
 			},
 			"delete": l.deletes,
 			"end":    l.ends,
-			"write":  func(*rapid.T) { l.pass(batch) },
+			"write":  func(*rapid.T) { l.pass(writeInterval) },
 			"wait":   func(*rapid.T) { l.pass(time.Second) },
 			"kill": func(t *rapid.T) {
 				l.fuse, l.done = rapid.IntRange(0, 3).Draw(t, "writes"), rapid.Bool().Draw(t, "carried out")
 			},
 			"refuse":  func(*rapid.T) { l.refuse = true },
 			"gone":    func(*rapid.T) { l.r = nil },
-			"rewrite": func(*rapid.T) { l.pass(batch) },
+			"rewrite": func(*rapid.T) { l.pass(writeInterval) },
 			"": func(t *rapid.T) {
 				if l.r == nil && rapid.Bool().Draw(t, "restarts") {
 					l.restart()
@@ -51,7 +51,7 @@ func TestKilledAnywhere(t *testing.T) {
 		}
 		l.fuse = -1
 		for range 4 {
-			l.pass(settles)
+			l.pass(settlePeriod)
 		}
 		l.check(t)
 	})

@@ -98,17 +98,17 @@ type termination struct {
 }
 
 const (
-	// pause is the minimum interval between two rounds.
-	pause = 500 * time.Millisecond
-	// batch is the minimum interval between two writes.
-	batch = 5 * time.Second
-	// settles is how long after the termination a Record may still change: Karpenter sends its events after the
+	// roundInterval is the minimum interval between two rounds.
+	roundInterval = 500 * time.Millisecond
+	// writeInterval is the minimum interval between two writes.
+	writeInterval = 5 * time.Second
+	// settlePeriod is how long after the termination a Record may still change: Karpenter sends its events after the
 	// deletion.
-	settles = 10 * time.Second
+	settlePeriod = 10 * time.Second
 	// heartbeat is how often it is written that nothing was terminated.
 	heartbeat = 5 * time.Minute
-	// lag is the maximum delay with which a termination is observed.
-	lag = 2 * time.Second
+	// observeDelay is the maximum delay with which a termination is observed.
+	observeDelay = 2 * time.Second
 	// timeout limits one round, and shutdownTimeout the last one.
 	timeout         = 30 * time.Second
 	shutdownTimeout = 3 * time.Second
@@ -208,9 +208,9 @@ func (r *Recorder) Start(ctx context.Context) error {
 			}
 			return nil
 		case <-r.woken:
-			if soon := r.Now().Add(pause); soon.Before(next) {
+			if soon := r.Now().Add(roundInterval); soon.Before(next) {
 				next = soon
-				timer.Reset(pause)
+				timer.Reset(roundInterval)
 				r.countFirst(ctx)
 			}
 			continue
@@ -231,7 +231,7 @@ func (r *Recorder) once(ctx context.Context) time.Duration {
 		if ctx.Err() == nil {
 			ctrl.LoggerFrom(ctx).Error(err, "failed to record terminated nodes; retrying")
 		}
-		return batch
+		return writeInterval
 	}
 	return wait
 }
@@ -371,9 +371,9 @@ func revisionOf(sync *v1alpha1.NodeSync) (revision string, rollout bool) {
 	return sync.Status.NewestAppliedRevision(), false
 }
 
-// noticed is how long after the first deletion the status may first show that a removal terminates NodeClaims: the
+// statusDelay is how long after the first deletion the status may first show that a removal terminates NodeClaims: the
 // status is saved at the end of a reconcile.
-const noticed = 10 * time.Second
+const statusDelay = 10 * time.Second
 
 // removing returns the revision of the removal that was terminating the NodeClaims of a pool.
 func removing(sync *v1alpha1.NodeSync, f Facts) string {
@@ -384,7 +384,7 @@ func removing(sync *v1alpha1.NodeSync, f Facts) string {
 		switch removal.Phase {
 		case v1alpha1.RemovalHeld, v1alpha1.RemovalPacing:
 		case v1alpha1.RemovalDraining:
-			if !removal.Since.After(f.Deleted.Add(noticed)) {
+			if !removal.Since.After(f.Deleted.Add(statusDelay)) {
 				return removal.Revision
 			}
 		default:
@@ -394,9 +394,9 @@ func removing(sync *v1alpha1.NodeSync, f Facts) string {
 	return ""
 }
 
-// repairs are the conditions of a Node for which Karpenter repairs it, and after how long (karpenter-provider-aws
-// pkg/cloudprovider/cloudprovider.go: RepairPolicies).
-var repairs = []struct {
+// repairPolicies are the conditions of a Node for which Karpenter repairs it, and after how long
+// (karpenter-provider-aws pkg/cloudprovider/cloudprovider.go: RepairPolicies).
+var repairPolicies = []struct {
 	condition corev1.NodeConditionType
 	status    corev1.ConditionStatus
 	after     time.Duration
@@ -425,7 +425,7 @@ func (r *Recorder) repaired(ctx context.Context, f Facts) (string, error) {
 // unhealthy returns the condition for which Karpenter would repair a Node at a time.
 func unhealthy(node *corev1.Node, at time.Time) string {
 	for _, c := range node.Status.Conditions {
-		for _, repair := range repairs {
+		for _, repair := range repairPolicies {
 			if c.Type == repair.condition && c.Status == repair.status && !c.LastTransitionTime.Add(repair.after).After(at) {
 				return fmt.Sprintf("%s=%s", c.Type, c.Status)
 			}

@@ -37,7 +37,7 @@ func (r *Recorder) round(ctx context.Context, last bool) (wait time.Duration, er
 	if !last {
 		r.countPods(ctx, all, now)
 	}
-	if due := r.wrote.Add(batch); !last && now.Before(due) {
+	if due := r.wrote.Add(writeInterval); !last && now.Before(due) {
 		r.keep(all)
 		return min(due.Sub(now), r.nextHeartbeat(now)), nil
 	}
@@ -48,7 +48,7 @@ func (r *Recorder) round(ctx context.Context, last bool) (wait time.Duration, er
 	}
 	wait = r.nextHeartbeat(now)
 	if len(all) > 0 {
-		wait = min(wait, settles)
+		wait = min(wait, settlePeriod)
 	}
 	return wait, nil
 }
@@ -94,7 +94,7 @@ func (r *Recorder) settle(all map[types.UID]termination, now time.Time) {
 		written := found.body != "" && !found.unsaved || found.of == owner{}
 		switch {
 		case e == nil || found.facts.Gone.IsZero():
-		case written && now.Sub(found.facts.Gone.Time) >= asksFor, written && now.Sub(found.facts.Gone.Time) >= settles && !r.mayAsk(found):
+		case written && now.Sub(found.facts.Gone.Time) >= asksFor, written && now.Sub(found.facts.Gone.Time) >= settlePeriod && !r.mayAsk(found):
 			delete(r.seen, uid)
 		case !written:
 			unwritten = append(unwritten, uid)
@@ -234,7 +234,7 @@ func (r *Recorder) writeLog(ctx context.Context, b *log, lines map[int]string, n
 	for i, at := range order {
 		c := change{segment: at, lines: bySegment[at]}
 		if i == len(order)-1 && b.covered() {
-			c.until = now.Add(-lag)
+			c.until = now.Add(-observeDelay)
 		}
 		if at == 0 {
 			c.gap = b.gap
@@ -247,7 +247,7 @@ func (r *Recorder) writeLog(ctx context.Context, b *log, lines map[int]string, n
 		}
 	}
 	if b.covered() {
-		b.until = metav1.NewTime(now.Add(-lag))
+		b.until = metav1.NewTime(now.Add(-observeDelay))
 	}
 	return nil
 }
@@ -257,11 +257,11 @@ func (r *Recorder) nextHeartbeat(now time.Time) time.Duration {
 	wait := heartbeat
 	for _, b := range r.logs {
 		if b.due(now) {
-			return batch
+			return writeInterval
 		}
 		wait = min(wait, b.until.Add(heartbeat).Sub(now))
 	}
-	return max(wait, pause)
+	return max(wait, roundInterval)
 }
 
 // inOrder returns those that are terminating, in the order in which their deletion started.

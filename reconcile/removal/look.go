@@ -226,17 +226,17 @@ type Absence struct {
 	Answers int
 }
 
-// settled is how long EC2's responses may not contain an instance that exists. They are eventually consistent, usually
-// within seconds; Karpenter itself allows for minutes. A terminated instance is listed for about an hour, so one that
-// is absent for longer than this was terminated while EC2 was not queried.
-const settled = 10 * time.Minute
+// absenceProof is how long EC2's responses may not contain an instance that exists. They are eventually consistent,
+// usually within seconds; Karpenter itself allows for minutes. A terminated instance is listed for about an hour, so
+// one that is absent for longer than this was terminated while EC2 was not queried.
+const absenceProof = 10 * time.Minute
 
 // settledAnswers is how many such responses are needed as well, because clocks jump.
 const settledAnswers = 10
 
 // proves reports whether an absence proves that an instance is terminated, even if it was never seen shutting down.
 func (a Absence) proves(now time.Time) bool {
-	return a.Answers >= settledAnswers && now.Sub(a.Since) >= settled
+	return a.Answers >= settledAnswers && now.Sub(a.Since) >= absenceProof
 }
 
 // absences counts one more response, which contains the instances in shown: those that are noted, were not seen

@@ -177,7 +177,7 @@ func (o Observation) notTerminated(now time.Time) []Instance {
 	}
 	var left []Instance
 	for _, id := range o.Unaskable {
-		left = append(left, Instance{ProviderID: id, State: unasked})
+		left = append(left, Instance{ProviderID: id, State: notOfEC2})
 	}
 	shown := map[string]bool{}
 	for _, i := range o.EC2.Instances {
@@ -188,7 +188,7 @@ func (o Observation) notTerminated(now time.Time) []Instance {
 	}
 	for id, seen := range o.Noted {
 		if !shown[id] && !seen.isTerminating() && !o.Absent[id].proves(now) && !slices.Contains(o.Unaskable, id) {
-			left = append(left, Instance{ProviderID: id, State: unlisted})
+			left = append(left, Instance{ProviderID: id, State: notInEC2})
 		}
 	}
 	slices.SortFunc(left, func(a, b Instance) int { return strings.Compare(a.ProviderID, b.ProviderID) })
@@ -197,8 +197,8 @@ func (o Observation) notTerminated(now time.Time) []Instance {
 
 // The states of instances that a response does not contain: those not found, and those that cannot be queried in EC2.
 const (
-	unlisted = "not found in EC2"
-	unasked  = "not an EC2 instance"
+	notInEC2 = "not found in EC2"
+	notOfEC2 = "not an EC2 instance"
 )
 
 // noResponse explains why there is no response, and what is known anyway.

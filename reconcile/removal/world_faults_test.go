@@ -58,7 +58,7 @@ func (m *model) hides(id string) bool {
 		a.Since = m.now
 	}
 	a.Answers++
-	if a.Answers > consistent && (!m.steady || m.now.Sub(a.Since) >= settled) {
+	if a.Answers > consistent && (!m.steady || m.now.Sub(a.Since) >= absenceProof) {
 		delete(m.hidden, id)
 		return false
 	}

@@ -130,7 +130,7 @@ func TestAHostThatLosesSightOfTheRepository(t *testing.T) {
 			w.deliver()
 		}
 	}
-	ask(2 * patience)
+	ask(2 * unknownCommitTimeout)
 	if list, _ := w.queue.Reported(w.sync); len(list) != 1 || !strings.Contains(list[0].Failure, "commit a was not accepted") {
 		t.Errorf("reported %+v", list)
 	}

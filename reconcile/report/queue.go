@@ -191,8 +191,8 @@ type openLedger struct {
 	writeAt time.Time
 }
 
-// attempts limits the retries of a write that conflicted.
-const attempts = 4
+// maxWriteAttempts limits the retries of a write that conflicted.
+const maxWriteAttempts = 4
 
 // open reads the ledger once. If there is none, it restores what the NodeSync's status says was reported last.
 func (b *openLedger) open(ctx context.Context, reported []v1alpha1.Reported) error {
@@ -240,7 +240,7 @@ func (b *openLedger) reload(ctx context.Context, reported []v1alpha1.Reported) e
 
 // change writes a change, and applies it in memory only if the write succeeded.
 func (b *openLedger) change(ctx context.Context, reported []v1alpha1.Reported, change func(*Ledger)) error {
-	for range attempts {
+	for range maxWriteAttempts {
 		next, err := b.ledger.clone()
 		if err != nil {
 			return err

@@ -44,7 +44,7 @@ func (l *Lane) failed(a attempt, err error, current bool) {
 		l.resetFailures()
 		l.giveUp(a, why, current)
 	case retryAWhile:
-		if a.at.Sub(a.entry.Since) >= patience {
+		if a.at.Sub(a.entry.Since) >= unknownCommitTimeout {
 			l.giveUp(a, why, current)
 			return
 		}
@@ -157,7 +157,7 @@ const (
 	retryHost outcome = iota
 	// retryEntry: this status is retried; others continue.
 	retryEntry
-	// retryAWhile: like retryEntry, and given up after patience.
+	// retryAWhile: like retryEntry, and given up after unknownCommitTimeout.
 	retryAWhile
 	// awaitChange: nothing is posted there until the Secret or the NodeSync changes.
 	awaitChange
@@ -165,8 +165,8 @@ const (
 	giveUp
 )
 
-// patience is how long a commit may be unknown to a host, because mirrors lag.
-const patience = time.Hour
+// unknownCommitTimeout is how long a commit may be unknown to a host, because mirrors lag.
+const unknownCommitTimeout = time.Hour
 
 // rule is the outcome of one kind of error.
 type rule struct {

@@ -202,10 +202,10 @@ func (r *Rollouts) queryInstances(ctx context.Context, query cloud.Query) ([]clo
 	return ec2.Instances(ctx, query)
 }
 
-// watched is how long plumbline attributes node drift to a new controller after that starts: two rounds
+// driftWatchPeriod is how long plumbline attributes node drift to a new controller after that starts: two rounds
 // of Karpenter, which checks each NodeClaim every five minutes
 // (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/disruption/drift.go).
-const watched = 10 * time.Minute
+const driftWatchPeriod = 10 * time.Minute
 
 // Watch begins the watch over nodes before a change starts, if there are nodes or a controller that the
 // change can affect. A watch that is in progress for an earlier change continues, with its expected
@@ -241,7 +241,7 @@ func EndWatch(k v1alpha1.KarpenterStatus, now time.Time) v1alpha1.KarpenterStatu
 	if k.NodeDrift == nil || k.NodeDrift.Until != nil {
 		return k
 	}
-	ending, until := *k.NodeDrift, metav1.NewTime(now.Add(watched)).Rfc3339Copy()
+	ending, until := *k.NodeDrift, metav1.NewTime(now.Add(driftWatchPeriod)).Rfc3339Copy()
 	ending.Until = &until
 	k.NodeDrift = &ending
 	return k

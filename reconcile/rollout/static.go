@@ -207,7 +207,7 @@ func (s Seen) awaited(before, of *v1alpha1.Rollout, outdated, draining int32) []
 	for _, pool := range s.Full {
 		_, written := s.Changes.Static[pool.Pool]
 		was := slices.ContainsFunc(before.StaticPools, func(w v1alpha1.StaticPool) bool { return w.Pool == pool.Pool })
-		if was && (moves || written || s.Now.Sub(before.LastProgress.Time) < steady) {
+		if was && (moves || written || s.Now.Sub(before.LastProgress.Time) < steadyPeriod) {
 			left = append(left, pool)
 		}
 	}
@@ -215,9 +215,9 @@ func (s Seen) awaited(before, of *v1alpha1.Rollout, outdated, draining int32) []
 	return left
 }
 
-// steady is how long a static pool must have all of its nodes: Karpenter may have chosen some to terminate, when there
-// were too many NodeClaims a moment ago.
-const steady = 10 * time.Second
+// steadyPeriod is how long a static pool must have all of its nodes: Karpenter may have chosen some to terminate, when
+// there were too many NodeClaims a moment ago.
+const steadyPeriod = 10 * time.Second
 
 // filling reports whether the numbers of static pools have changed.
 func filling(before, next *v1alpha1.Rollout) bool {

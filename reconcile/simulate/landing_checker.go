@@ -24,13 +24,13 @@ import (
 const (
 	// Every is how long an answer is valid while what was simulated has not started.
 	Every = 10 * time.Minute
-	// again is when a simulation is repeated that failed or found unschedulable pods; for the latter, the interval then
-	// grows.
-	again = time.Minute
-	// soon is how long after an answer it is simulated again if a pool has changed.
-	soon = 20 * time.Second
-	// patience is the timeout of a simulation.
-	patience = 2 * time.Minute
+	// repeatAfter is when a simulation is repeated that failed or found unschedulable pods; for the latter, the interval
+	// then grows.
+	repeatAfter = time.Minute
+	// minInterval is how long after an answer it is simulated again if a pool has changed.
+	minInterval = 20 * time.Second
+	// simulationTimeout is the timeout of a simulation.
+	simulationTimeout = 2 * time.Minute
 )
 
 // LandingChecker simulates for one NodeSync in the background of its reconciles, one question at a time, and keeps the
@@ -78,7 +78,7 @@ func (a *LandingChecker) answerTo(ctx context.Context, q question, now time.Time
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known, until := a.about == q.about && !a.until.IsZero(), a.until
-	if changed := a.asked.Add(soon); q.pools != a.pools && changed.Before(until) {
+	if changed := a.asked.Add(minInterval); q.pools != a.pools && changed.Before(until) {
 		until = changed
 	}
 	if !a.asking && (!known || !now.Before(until)) {
@@ -86,7 +86,7 @@ func (a *LandingChecker) answerTo(ctx context.Context, q question, now time.Time
 		go a.simulate(context.WithoutCancel(ctx), q, now)
 	}
 	if a.asking {
-		until = now.Add(patience) // done is called before
+		until = now.Add(simulationTimeout) // done is called before
 	}
 	if known {
 		return a.answer, until
@@ -108,7 +108,7 @@ func poolsOf(made *plan.Plan, live plan.Live) string {
 }
 
 func (a *LandingChecker) simulate(ctx context.Context, q question, now time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, simulationTimeout)
 	defer cancel()
 	found, err := q.ask(ctx)
 	a.mu.Lock()
@@ -116,7 +116,7 @@ func (a *LandingChecker) simulate(ctx context.Context, q question, now time.Time
 	case len(found) == 0 && err == nil:
 		a.waits = Every
 	case err != nil || a.about != q.about || len(a.answer.Nowhere) == 0:
-		a.waits = again
+		a.waits = repeatAfter
 	default:
 		a.waits = min(2*a.waits, Every)
 	}

@@ -50,7 +50,7 @@ func TestAnAnswerIsKept(t *testing.T) {
 	}
 	expect("at first", look("x", true), "asking")
 	expect("then", look("x", false), "1")
-	for i, wait := range []time.Duration{again, 2 * again, 4 * again, 8 * again, Every, Every} {
+	for i, wait := range []time.Duration{repeatAfter, 2 * repeatAfter, 4 * repeatAfter, 8 * repeatAfter, Every, Every} {
 		now = now.Add(wait - time.Second)
 		expect("before it is old", look("x", false), fmt.Sprint(i+1))
 		now = now.Add(time.Second)
@@ -59,13 +59,13 @@ func TestAnAnswerIsKept(t *testing.T) {
 	}
 	pools = "another"
 	expect("of other pools, at once", look("x", false), "7")
-	now = now.Add(soon)
+	now = now.Add(minInterval)
 	expect("of other pools", look("x", true), "7")
 	expect("then", look("x", false), "8")
 	fails = errors.New("no")
 	expect("of another", look("y", true), "asking")
 	expect("that nobody knows", look("y", false), "no")
-	fails, now = nil, now.Add(again)
+	fails, now = nil, now.Add(repeatAfter)
 	expect("for a minute", look("y", true), "no")
 	expect("then", look("y", false), "10")
 }

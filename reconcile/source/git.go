@@ -340,9 +340,9 @@ const (
 	// maxIndexed limits the memory of all packs that are indexed at the same time, as estimated by load; a pack that
 	// needs more gets all of it. The Deployment's 768 MiB must also suffice for the daemon and two children.
 	maxIndexed = 128 << 20
-	// small is what a pack may take without waiting: a push to thousands of definitions takes less, and each worker has
-	// at most one.
-	small = 8 << 20
+	// smallPack is what a pack may take without waiting: a push to thousands of definitions takes less, and each worker
+	// has at most one.
+	smallPack = 8 << 20
 
 	// perObject is the memory that indexing a pack takes for one object.
 	perObject = 400
@@ -382,7 +382,7 @@ func newRoom() *room { return &room{free: semaphore.NewWeighted(maxIndexed)} }
 // The error is the context's.
 func (r *room) acquire(ctx context.Context, l load) (back func(), err error) {
 	taken := min(l.memory(), maxIndexed)
-	if taken <= small {
+	if taken <= smallPack {
 		return func() {}, nil
 	}
 	if err := r.free.Acquire(ctx, taken); err != nil {

@@ -25,7 +25,7 @@ import (
 // and checks whether its rollout is complete. With management External, it checks whether another tool has done so. If
 // InForce is true for an error, a release stays in force, and the rest of the reconcile may continue with it.
 func (s *Step) Run(ctx context.Context) (Installed, error) {
-	s.out = Installed{CRDs: unseen, Controller: unseen}
+	s.out = Installed{CRDs: notReached, Controller: notReached}
 	if err := s.sameClusterName(ctx); err != nil {
 		return s.out, err
 	}
@@ -63,7 +63,7 @@ const busyEvery = 5 * time.Second
 
 // Serve checks the state of the release in force without changing the charts.
 func (s *Step) Serve(ctx context.Context) (Installed, error) {
-	s.out = Installed{CRDs: unseen, Controller: unseen}
+	s.out = Installed{CRDs: notReached, Controller: notReached}
 	if err := s.sameClusterName(ctx); err != nil {
 		return s.out, err
 	}
@@ -86,8 +86,8 @@ func (s *Step) Controller(ctx context.Context) (rollout cluster.Readiness, alive
 	return rollout, s.out.Alive, err
 }
 
-// unseen is the state of a Stage that a reconcile has not reached.
-var unseen = cluster.Readiness{Message: "not checked yet: an earlier stage is not done"}
+// notReached is the state of a Stage that a reconcile has not reached.
+var notReached = cluster.Readiness{Message: "not checked yet: an earlier stage is not done"}
 
 // readSeen reads from the cache whether the CRDs are served and the controller is up.
 func (s *Step) readSeen(ctx context.Context) (Seen, error) {

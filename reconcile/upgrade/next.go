@@ -138,15 +138,15 @@ func rollOut(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Dur
 	}
 	message := fmt.Sprintf("Karpenter %s did not become ready: %s", k.Target.Version, s.Cause)
 	if k.Controller == nil {
-		k.Version, k.Identity, k.Charts, k.Controller = s.Earlier.Version, earlier, nil, s.Earlier
+		k.Version, k.Identity, k.Charts, k.Controller = s.Earlier.Version, fromHistory, nil, s.Earlier
 	}
 	k = at(k, v1alpha1.ChartRollingBack, now)
 	k.Target.Message = message
 	return k, Record{}
 }
 
-// earlier is the identity of a release that was found in Helm's history: it is unknown what it was made from.
-const earlier = "found in Helm's history"
+// fromHistory is the identity of a release that was found in Helm's history: it is unknown what it was made from.
+const fromHistory = "found in Helm's history"
 
 // rollBack waits for the previous release. If it is overdue and no replica leads, a person must act; it is still
 // checked.

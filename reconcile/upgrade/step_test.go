@@ -40,7 +40,7 @@ func TestTheStageThatFails(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "does not become ready") {
 		t.Fatalf("Run() = %v", err)
 	}
-	if !got.CRDs.Ready || got.Controller.Ready || got.Controller.Message == unseen.Message {
+	if !got.CRDs.Ready || got.Controller.Ready || got.Controller.Message == notReached.Message {
 		t.Errorf("CRDs %+v, controller %+v", got.CRDs, got.Controller)
 	}
 }

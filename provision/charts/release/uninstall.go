@@ -126,7 +126,7 @@ func (i *Installer) uninstallable(ctx context.Context, namespace, name string) (
 		return nil, nil, fmt.Errorf("read the history of Helm release %s: %w", name, err)
 	}
 	last := newest(revisions)
-	if until := r.Since.Add(patience); r.Status == Pending && r.Edited && last.Info.Status != helmrelease.StatusUninstalling && i.options.Now().Before(until) {
+	if until := r.Since.Add(pendingTimeout); r.Status == Pending && r.Edited && last.Info.Status != helmrelease.StatusUninstalling && i.options.Now().Before(until) {
 		return nil, nil, &BusyError{Release: name, Revision: r.Revision, Until: until}
 	}
 	return helm, revisions, i.rehearseUninstall(ctx, helm, namespace, last)

@@ -304,8 +304,8 @@ func cachedQuery[In, Out any](ctx context.Context, r *Resolver, action string, i
 const (
 	perSecond = 0.5
 	atOnce    = 40
-	// reopens is how many queries are available when the budget reopens after it was used up.
-	reopens = 20
+	// reopenWith is how many queries are available when the budget reopens after it was used up.
+	reopenWith = 20
 )
 
 // BusyError means that AWS is not queried now because it was queried too often.
@@ -339,7 +339,7 @@ func (b *Budget) Take(now time.Time, action string, n int) error {
 		return nil
 	}
 	if !now.Before(b.closed) {
-		missing := float64(max(n, reopens)) - b.limiter.TokensAt(now)
+		missing := float64(max(n, reopenWith)) - b.limiter.TokensAt(now)
 		b.closed = now.Add(time.Duration(missing / perSecond * float64(time.Second))).Add(time.Second).Truncate(time.Second)
 	}
 	return &BusyError{Action: action, Again: b.closed}

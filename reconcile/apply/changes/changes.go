@@ -26,8 +26,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// writers is the number of concurrent writes.
-const writers = 8
+// concurrentWrites is the number of concurrent writes.
+const concurrentWrites = 8
 
 // Tools are the dependencies of a Step, the same for all NodeSyncs.
 type Tools struct {
@@ -113,7 +113,7 @@ func (s *Step) Run(ctx context.Context) Result {
 		Owner:       s.Owner,
 		Uncached:    s.Uncached,
 		Arrivals:    s.Arrivals,
-		Concurrency: writers,
+		Concurrency: concurrentWrites,
 		StillLeader: s.StillLeader,
 	})
 	s.noteAnswers()
