@@ -14,7 +14,7 @@ import (
 // drainOrDelete terminates the nodes of a NodeSync and, if it is being deleted, removes everything else that it
 // manages; or, with onDelete: Orphan, leaves everything as it is. Git is not read.
 func (r *reconciliation) drainOrDelete(ctx context.Context) (done, error) {
-	if !r.sync.Drains() {
+	if !r.sync.DrainsNodes() {
 		return step.All(ctx, r.trace, done{}, []step.Of[done]{{Name: step.See, Do: r.readLive}, {Name: step.Orphan, Do: r.runRemovalStep((*removal.Step).Orphan)}})
 	}
 	return step.All(ctx, r.trace, done{}, []step.Of[done]{

@@ -81,8 +81,8 @@ func (r *reconciliation) planning(rev revision, obs observed) evaluate.PlanStep 
 	branch, retry := r.sourceStep(), r.sync.GetRetryInterval()
 	return evaluate.PlanStep{
 		PlanTools: evaluate.PlanTools{
-			Cached: r.Client, Uncached: r.Uncached, Expire: r.Client, ServesApprovals: r.watches.ServesApprovals, Registry: &r.registry, Namespace: r.Settings.Namespace, Takes: r.Settings.Takes, Confine: r.Confine,
-			CABundle: r.Cluster.CABundle(), Fetch: r.fetchFor, Look: r.Look,
+			Cached: r.Client, Uncached: r.Uncached, Expire: r.Client, ServesApprovals: r.watches.ServesApprovals, Registry: &r.registry, Namespace: r.Settings.Namespace, Reconciles: r.Settings.Reconciles, Confine: r.Confine,
+			CABundle: r.Cluster.CABundle(), Fetch: r.fetchFor, Enqueue: r.Enqueue,
 		},
 		Sync: r.sync, Before: r.before.Status, Snapshot: cmp.Or(rev.Snapshot, last), Applied: r.memory.changes.Forms(), Memory: &r.memory.policy,
 		Now: r.now, Retry: retry,
@@ -92,7 +92,7 @@ func (r *reconciliation) planning(rev revision, obs observed) evaluate.PlanStep 
 		Ask:        r.resolves(obs.Account),
 		Loads:      cluster.Loads(r.view.Uncached),
 		DaemonSets: r.daemonSets,
-		Landing:    r.memory.landing.For(r.Cluster.Landing, r.now, r.sync.GetAnnotations()[meta.ReconcileRequestAnnotation], func() { r.Look(r.name()) }),
+		Landing:    r.memory.landing.For(r.Cluster.Landing, r.now, r.sync.GetAnnotations()[meta.ReconcileRequestAnnotation], func() { r.Enqueue(r.name()) }),
 		Order:      branch.Order, FindOrder: branch.FindOrder, Read: branch.Read,
 	}
 }

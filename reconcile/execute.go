@@ -223,7 +223,7 @@ func (r *reconciliation) removalStep(d *done) *removal.Step {
 		Written: d.Work.Writes(), Ready: d.Ready,
 		Controller: d.Charts.Controller, Alive: d.Charts.Alive,
 		Cluster: cluster, Region: region, Account: d.account(),
-		GoesTo: planning.GoesTo, Left: planning.Left, Withheld: ev.Plan.Withheld, ReadSince: r.sourceStep().ReadSince,
+		NewOwner: planning.NewOwner, Left: planning.Left, Withheld: ev.Plan.Withheld, ReadSince: r.sourceStep().ReadSince,
 	}
 }
 

@@ -22,7 +22,7 @@ func TestAPassWithoutALaneIsWoken(t *testing.T) {
 			t.Errorf("tried again after %s, want %s, with %d patches and %d fetches, want none", got.RequeueAfter, watch.RetryWithoutLane, *b.patches-before, len(b.source.requests))
 		}
 	}
-	b.lanes.End(repository, b.Look)
+	b.lanes.End(repository, b.Enqueue)
 	if len(b.waker.Events) != 1 {
 		t.Fatalf("%d NodeSyncs are woken, want 1", len(b.waker.Events))
 	}

@@ -37,7 +37,7 @@ func modeOf(sync *v1alpha1.NodeSync, daemon Settings, filled bool, listenError e
 	switch {
 	case !filled && listenError == nil:
 		return filling
-	case !daemon.Takes(sync):
+	case !daemon.Reconciles(sync):
 		return answering
 	case sync.Namespace != daemon.Namespace:
 		return otherNamespace
@@ -49,7 +49,7 @@ func modeOf(sync *v1alpha1.NodeSync, daemon Settings, filled bool, listenError e
 		return adopting
 	case sync.Spec.Suspend && !daemon.Installing():
 		return suspended
-	case sync.Keeps() && !daemon.Installing():
+	case sync.KeepsDefinitions() && !daemon.Installing():
 		return draining
 	}
 	return normal

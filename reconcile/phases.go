@@ -97,16 +97,16 @@ func (r *reconciliation) worked() time.Duration {
 
 // run does what the mode requires, and concludes it. A phase that fails ends the reconcile: the findings up to then are
 // concluded, and what must not wait for the next commit is done. listenError is why watches could not start.
-func (r *reconciliation) run(ctx context.Context, mode mode, unheard error) (ctrl.Result, error) {
-	return r.conclude(ctx, r.act(ctx, mode, unheard))
+func (r *reconciliation) run(ctx context.Context, mode mode, listenError error) (ctrl.Result, error) {
+	return r.conclude(ctx, r.act(ctx, mode, listenError))
 }
 
 // act does what the mode requires. Disruption budgets that removals have lent to Karpenter are revoked if removals do
 // not proceed, and while a reconcile takes long.
-func (r *reconciliation) act(ctx context.Context, mode mode, unheard error) outcome {
+func (r *reconciliation) act(ctx context.Context, mode mode, listenError error) outcome {
 	leased := r.removalStep(&done{}).LeasedBudgets()
 	defer leased.Unless(ctx)()
-	out := r.inMode(ctx, mode, unheard)
+	out := r.inMode(ctx, mode, listenError)
 	if !actionsAfter(out).leases {
 		leased.Revoke(ctx, &out.Findings)
 	}
@@ -162,7 +162,7 @@ func (r *reconciliation) publish(ev evaluation) {
 	}
 	_, generation, began := r.memory.fetch.Last()
 	for _, name := range r.registry.Remember(r.name(), r.sync.UID, ev.Desired.Set, generation, began) {
-		r.Look(name)
+		r.Enqueue(name)
 	}
 }
 

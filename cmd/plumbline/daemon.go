@@ -383,7 +383,7 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 			return d.reconciler.Cluster.Clouds.Within(awsTimeout)(ctx, region)
 		},
 	})
-	d.reconciler.Cluster.Ends = ended
+	d.reconciler.Cluster.ClaimEvents = ended
 	for what, runs := range map[string]manager.Runnable{
 		"posts commit statuses": newDeliverer(d.mgr, d.reconciler, d.reports), "records ended nodes": ended, "releases memory": &releaser{elected: d.mgr.Elected()},
 		"keeps what a restart need not do once more": fetchedSaver{d.git},
@@ -415,7 +415,7 @@ func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *re
 			CABundle: managed.CABundle(), Ask: queryWith(managed.Clouds.Within(awsTimeout), managed.CertificateAuthority),
 			InstanceTypes: managed.Landing.InstanceTypes, Own: &settings.Own, Grants: &settings.Grants,
 		},
-		Grants: settings.Grants, StillLeader: settings.StillLeader, Trouble: reconciler.Look, Now: settings.Now,
+		Grants: settings.Grants, StillLeader: settings.StillLeader, Trouble: reconciler.Enqueue, Now: settings.Now,
 	})
 }
 
@@ -428,7 +428,7 @@ func newDeliverer(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *r
 		Namespace:   reconciler.Settings.Namespace,
 		Grants:      reconciler.Settings.Grants,
 		StillLeader: reconciler.Settings.StillLeader,
-		Trouble:     reconciler.Look,
+		Trouble:     reconciler.Enqueue,
 		Now:         reconciler.Settings.Now,
 		Jitter:      rand.Float64,
 	}

@@ -137,7 +137,7 @@ func startStandIn(ctx context.Context, config *rest.Config, sync *v1alpha1.NodeS
 	d, err := newDaemon(ctx, config, o)
 	if err == nil {
 		only.Store(installs)
-		d.reconciler.Settings.Concludes, d.reconciler.Settings.Installs = sync.UID, only.Load
+		d.reconciler.Settings.OnlyNodeSync, d.reconciler.Settings.Installs = sync.UID, only.Load
 		_, err = d.addBeside()
 	}
 	if err != nil {
@@ -146,7 +146,7 @@ func startStandIn(ctx context.Context, config *rest.Config, sync *v1alpha1.NodeS
 	}
 	s := &standIn{stop: stop, ended: make(chan struct{}), installed: func() {
 		only.Store(false)
-		d.reconciler.Look(client.ObjectKeyFromObject(sync))
+		d.reconciler.Enqueue(client.ObjectKeyFromObject(sync))
 	}}
 	go func() {
 		defer close(s.ended)

@@ -38,7 +38,7 @@ func (s *PlanStep) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
 	case sync.Namespace != s.Namespace:
 		return other // its namespace is not served
 	}
-	other.Awaited, other.Suspended = true, sync.Rests()
+	other.Awaited, other.Suspended = true, sync.IsPaused()
 	known := s.Registry.latest(client.ObjectKeyFromObject(sync), sync.UID)
 	other.Entries, other.Known = known.refs, s.isUpToDate(sync, known)
 	other.Since = s.waitedSince(sync)
@@ -49,7 +49,7 @@ func (s *PlanStep) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
 // onlyListsOnRequest reports whether no reconcile of another NodeSync renders it: it only lists what it has in Git on
 // request.
 func (s *PlanStep) onlyListsOnRequest(sync *v1alpha1.NodeSync) bool {
-	return sync.Rests() || !s.Takes(sync)
+	return sync.IsPaused() || !s.Reconciles(sync)
 }
 
 // failureOf returns why another NodeSync fails; empty if it does not.
@@ -184,15 +184,15 @@ func (s *PlanStep) requestOther(other *v1alpha1.NodeSync, known latest) {
 	s.Fetch(name, notBefore)
 }
 
-// GoesTo returns a function that names the NodeSync that will manage an object, given the current state of all: another
-// one may have rendered, and applied, since the Plan was made. It returns "" if there is none.
-func (s *PlanStep) GoesTo(ctx context.Context) (func(*unstructured.Unstructured) string, error) {
+// NewOwner returns a function that names the NodeSync that will manage an object, given the current state of all:
+// another one may have rendered, and applied, since the Plan was made. It returns "" if there is none.
+func (s *PlanStep) NewOwner(ctx context.Context) (func(*unstructured.Unstructured) string, error) {
 	all, err := s.nodeSyncs(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return func(object *unstructured.Unstructured) string {
-		if to, ok := plan.GoesTo(object, s.otherSyncs(all)); ok {
+		if to, ok := plan.NewOwner(object, s.otherSyncs(all)); ok {
 			return to.String()
 		}
 		return ""

@@ -37,17 +37,17 @@ type PlanTools struct {
 	ServesApprovals func() (serves bool, refused error)
 	// Registry contains what each NodeSync has in Git; nil if a commit is only reviewed.
 	Registry *Registry
-	// Namespace is the one in which NodeSyncs are served, and Takes reports whether the daemon reconciles a NodeSync.
-	Namespace string
-	Takes     func(*v1alpha1.NodeSync) bool
+	// Namespace is the one in which NodeSyncs are served, and Reconciles reports whether the daemon reconciles a NodeSync.
+	Namespace  string
+	Reconciles func(*v1alpha1.NodeSync) bool
 	// CABundle contains the cluster's certificate authorities, PEM in base64; empty if unknown.
 	CABundle string
 	// Confine builds kustomizations in child processes; nil builds them in this one.
 	Confine *confine.Runner
-	// Fetch requests a reconcile of a NodeSync that fetches no older state than that of a time, and Look requests any
+	// Fetch requests a reconcile of a NodeSync that fetches no older state than that of a time, and Enqueue requests any
 	// reconcile.
-	Fetch func(name types.NamespacedName, at time.Time)
-	Look  func(name types.NamespacedName)
+	Fetch   func(name types.NamespacedName, at time.Time)
+	Enqueue func(name types.NamespacedName)
 }
 
 // PlanStep makes the Plan in one reconcile of one NodeSync.
@@ -160,7 +160,7 @@ func (s *PlanStep) Make(ctx context.Context) (Planned, error) {
 	switch {
 	case err != nil:
 		return Planned{}, err
-	case s.Sync.Drains() && !s.reviews():
+	case s.Sync.DrainsNodes() && !s.reviews():
 		return s.makeEmpty(ctx, all)
 	case s.Set == nil:
 		return Planned{}, errNothing
@@ -274,7 +274,7 @@ func (s *PlanStep) empty(ctx context.Context, all []v1alpha1.NodeSync, live plan
 	if err != nil {
 		return nil, err
 	}
-	policy.Deleting, policy.Keeps = true, s.Sync.Keeps()
+	policy.Deleting, policy.Keeps = true, s.Sync.KeepsDefinitions()
 	return plan.Make(ctx, nil, live, policy, nil)
 }
 

@@ -196,7 +196,7 @@ func (s *PlanStep) Answer(ctx context.Context) {
 		waiting = s.Registry.Remember(s.name(), s.Sync.UID, set, s.Sync.Generation, began)
 	}
 	for _, name := range waiting {
-		s.Look(name)
+		s.Enqueue(name)
 	}
 }
 

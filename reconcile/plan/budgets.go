@@ -264,7 +264,7 @@ func RemovalPaces(removals []Candidate, policy v1alpha1.RemovalPolicy) []PoolPac
 	var found []PoolPace
 	for i := range removals {
 		c := &removals[i]
-		if at := policy.AtATime(c.Nodes); c.Ref.Kind == render.NodePool && c.Nodes > 0 && at > 0 {
+		if at := policy.MaxTerminating(c.Nodes); c.Ref.Kind == render.NodePool && c.Nodes > 0 && at > 0 {
 			found = append(found, PoolPace{Pool: c.Ref.Name, Nodes: c.Nodes, Of: c.Nodes, Leaves: true, Allowed: Allowed{Now: at}})
 		}
 	}

@@ -133,9 +133,9 @@ func (m *maker) wantedBy(ref render.Ref) (OtherSync, bool) {
 	return OtherSync{}, false
 }
 
-// GoesTo returns the NodeSync that adopts an object: plumbline's apply has written its label on the object, or its Git
-// contains the object.
-func GoesTo(object *unstructured.Unstructured, others []OtherSync) (to Owner, ok bool) {
+// NewOwner returns the NodeSync that adopts an object: plumbline's apply has written its label on the object, or its
+// Git contains the object.
+func NewOwner(object *unstructured.Unstructured, others []OtherSync) (to Owner, ok bool) {
 	ref := render.RefOf(object)
 	for _, other := range others {
 		if other.Entries[ref] { // even if Entries are outdated: waiting is safe

@@ -264,7 +264,7 @@ func TestWhereAnObjectGoes(t *testing.T) {
 			if c.label != "" {
 				cl.relabel(t, moves, c.label)
 			}
-			to, ok := plan.GoesTo(cl.Object(moves), c.others)
+			to, ok := plan.NewOwner(cl.Object(moves), c.others)
 			if got := to.String(); ok != (c.want != "") || ok && got != c.want {
 				t.Errorf("goes to %q, %t, want %q", got, ok, c.want)
 			}

@@ -184,7 +184,7 @@ func (f *Follower) note(syncs []v1alpha1.NodeSync) {
 
 // ready reports whether a reconcile has observed the cluster and recorded what is applied there.
 func ready(s *v1alpha1.NodeSync) bool {
-	return s.DeletionTimestamp.IsZero() && !s.Rests() && s.Status.ObservedGeneration == s.Generation &&
+	return s.DeletionTimestamp.IsZero() && !s.IsPaused() && s.Status.ObservedGeneration == s.Generation &&
 		s.Status.Karpenter != nil && s.Status.Karpenter.Cluster != "" && s.Status.LastAppliedRevision != ""
 }
 

@@ -23,9 +23,9 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// log is what the loop knows about the record of one NodeSync: where to continue, and what was open when this leader
-// started.
-type log struct {
+// logState is what the loop knows about the record of one NodeSync: where to continue, and what was open when this
+// leader started.
+type logState struct {
 	of owner
 	// next is the number of the next Record.
 	next int
@@ -53,10 +53,10 @@ type numbered struct {
 func keyOf(name string, created metav1.Time) claimKey { return claimKey{name, created.Unix()} }
 
 // covered reports whether terminations are being recorded now.
-func (b *log) covered() bool { return b.gap.From.IsZero() || !b.gap.To.IsZero() }
+func (b *logState) covered() bool { return b.gap.From.IsZero() || !b.gap.To.IsZero() }
 
 // due reports whether something must be written although nothing was terminated.
-func (b *log) due(now time.Time) bool {
+func (b *logState) due(now time.Time) bool {
 	return b.covered() && (!b.gap.To.IsZero() || now.Sub(b.until.Time) >= heartbeat)
 }
 
@@ -64,12 +64,12 @@ func byName(a, b types.NamespacedName) int { return strings.Compare(a.String(), 
 
 // load reads where the records of the last leader continue.
 func (r *Recorder) load(ctx context.Context) error {
-	books := map[types.NamespacedName]*log{}
+	books := map[types.NamespacedName]*logState{}
 	err := each(ctx, r.Uncached, r.Namespace, func(of owner, object *corev1.ConfigMap) {
 		r.cacheAll(of, object)
 		b := books[of.NamespacedName]
 		if b == nil || b.of != of {
-			b = &log{of: of, open: map[claimKey]numbered{}}
+			b = &logState{of: of, open: map[claimKey]numbered{}}
 			books[of.NamespacedName] = b
 		}
 		if until := untilOf(object); until.After(b.until.Time) {
@@ -150,7 +150,7 @@ func (r *Recorder) beginLogs() {
 	for _, pool := range r.pools {
 		b := r.logs[pool.of.NamespacedName]
 		if pool.of != (owner{}) && (b == nil || b.of != pool.of) {
-			r.logs[pool.of.NamespacedName] = &log{of: pool.of}
+			r.logs[pool.of.NamespacedName] = &logState{of: pool.of}
 		}
 	}
 }

@@ -46,7 +46,7 @@ type Recorder struct {
 	watching bool
 
 	// Only used by the loop.
-	logs   map[types.NamespacedName]*log
+	logs   map[types.NamespacedName]*logState
 	pools  map[string]pool
 	wrote  time.Time
 	loaded bool
@@ -72,7 +72,7 @@ func New(o Options) *Recorder {
 	return &Recorder{
 		Options: o, ring: defaultRing, woken: make(chan struct{}, 1),
 		seen: map[types.UID]*termination{}, known: map[string]bool{},
-		logs: map[types.NamespacedName]*log{}, pools: map[string]pool{}, counts: rate.NewLimiter(countsRate, countsBurst),
+		logs: map[types.NamespacedName]*logState{}, pools: map[string]pool{}, counts: rate.NewLimiter(countsRate, countsBurst),
 	}
 }
 

@@ -216,7 +216,7 @@ func (e termination) attributed(record Record) Record {
 
 // writeLog writes lines, one segment at a time, and with the last one the time up to which everything is recorded: a
 // daemon that is killed in between has not claimed that.
-func (r *Recorder) writeLog(ctx context.Context, b *log, lines map[int]string, now time.Time) error {
+func (r *Recorder) writeLog(ctx context.Context, b *logState, lines map[int]string, now time.Time) error {
 	bySegment := map[int]map[int]string{}
 	for seq, line := range lines {
 		at := r.ring.segmentOf(seq)

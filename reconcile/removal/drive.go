@@ -76,7 +76,7 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	goesTo, err := s.GoesTo(ctx)
+	goesTo, err := s.NewOwner(ctx)
 	if err != nil {
 		return Result{}, err
 	}
@@ -101,14 +101,14 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		Leader:      s.leaderGate,
 		DaemonSets:  s.daemonSets,
 		Log:         s.Log, TerminatesFirst: s.terminatesFirst,
-		GoesTo:    goesTo,
+		NewOwner:  goesTo,
 		Unremoved: unremoved,
 		Pace:      on.pace,
 		Holds:     s.heldRemovals(),
 		Queued:    s.queued(),
 		Counts:    s.counts,
 		Frozen:    s.Plan.Frozen.Message,
-		Keeps:     s.Sync.Keeps(),
+		Keeps:     s.Sync.KeepsDefinitions(),
 	}, driven)
 	s.Memory.askedAt, s.Memory.absent = result.AskedAt, result.Absent
 	s.Memory.diagnosedAt, s.Memory.evicted = result.DiagnosedAt, result.Evicted

@@ -73,9 +73,9 @@ type Pass struct {
 	Arrivals func(v1alpha1.Removal) Gate
 	// Successor returns a removal's gate for its pods: whether a NodePool that stays could take them.
 	Successor func(v1alpha1.Removal) Gate
-	// GoesTo returns the NodeSync to which an object moves or has moved, as namespace/name; empty if it stays with this
+	// NewOwner returns the NodeSync to which an object moves or has moved, as namespace/name; empty if it stays with this
 	// one.
-	GoesTo func(*unstructured.Unstructured) string
+	NewOwner func(*unstructured.Unstructured) string
 	// Unremoved explains, by kind/name, why objects that were removed from Git are not deleted, and what to do.
 	Unremoved map[string]string
 	// Leader reports whether a pod of Karpenter's controller holds its lease. It is called only if a NodeClaim is about

@@ -26,7 +26,7 @@ func (s *Step) pace() Pace {
 	lastPool := slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.LastPool })
 	pace := Pace{
 		Grace:          s.Sync.GetRemovalGrace(),
-		MaxUnavailable: policy.Most(),
+		MaxUnavailable: policy.GetMaxUnavailable(),
 		AwaitPods:      s.successorWanted(v1alpha1.Removal{LastPool: lastPool}),
 	}
 	pace.Replaces = pace.AwaitPods && policy.Strategy != v1alpha1.RemovalAtOnce

@@ -420,12 +420,12 @@ func (s step) withNotes(o Observation) step {
 // pauseForOtherNodeSync pauses the removal of an object that moves to another NodeSync, or has moved there since the
 // Plan was made. This NodeSync terminates and changes nothing more of it.
 func pauseForOtherNodeSync(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
-	if o.GoesTo == "" || !o.alive() {
+	if o.NewOwner == "" || !o.alive() {
 		return step{}, true
 	}
 	s := step{
 		phase: limitPhase(r.Phase, v1alpha1.RemovalDraining), reason: ReasonOtherNodeSync,
-		message: "NodeSync " + o.GoesTo + " has it in Git: it is handed over, and no more of its nodes are terminated", remaining: unknown,
+		message: "NodeSync " + o.NewOwner + " has it in Git: it is handed over, and no more of its nodes are terminated", remaining: unknown,
 	}
 	return s.revokeReplacements(o), false
 }

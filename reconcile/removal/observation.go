@@ -25,8 +25,8 @@ type Observation struct {
 	// restart, counting starts again.
 	Absent map[string]Absence
 
-	// GoesTo is the NodeSync to which the object moves or has moved; empty if it stays with this one.
-	GoesTo string
+	// NewOwner is the NodeSync to which the object moves or has moved; empty if it stays with this one.
+	NewOwner string
 	// Exists reports whether an object of this name with the removal's UID exists.
 	Exists          bool
 	ResourceVersion string

@@ -54,7 +54,7 @@ func (d *drive) observeOne(it *item, l *look) {
 	if object != nil && !it.taken {
 		it.see(object, d.Now)
 		d.seeBudgets(it, plan.BudgetsOf(object))
-		it.seen.GoesTo = d.GoesTo(object)
+		it.seen.NewOwner = d.NewOwner(object)
 		if restrained(object) >= 0 {
 			it.seen.GrowthWithheld = it.seen.GrowthStopped && !it.seen.Static && !entry.Growth.stopped()
 			replicas := entry.Growth.or(it.before.Growth).Replicas

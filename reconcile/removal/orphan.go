@@ -158,7 +158,7 @@ func (s *Step) relabelled(ctx context.Context) (map[render.Ref]types.UID, error)
 		}
 		if goesTo == nil {
 			var err error
-			if goesTo, err = s.GoesTo(ctx); err != nil {
+			if goesTo, err = s.NewOwner(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -223,7 +223,7 @@ func (s *Step) unremoved(ctx context.Context) (map[string]string, error) {
 // Appliers returns the other clients that apply objects of a NodeSync that is deleted with its nodes, each with the objects it
 // applies: they would recreate the objects. `plumbline teardown` finds them the same way.
 func (s *Step) Appliers() []string {
-	if s.Sync.DeletionTimestamp.IsZero() || !s.Sync.Drains() {
+	if s.Sync.DeletionTimestamp.IsZero() || !s.Sync.DrainsNodes() {
 		return nil
 	}
 	applied := map[string][]string{}

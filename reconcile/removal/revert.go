@@ -130,7 +130,7 @@ func (s *Step) revertReason(r v1alpha1.Removal) string {
 		}
 	}
 	switch drained := r.Revision == plan.RevisionDeleted; {
-	case s.Sync.Keeps() && r.Kind != render.NodePool:
+	case s.Sync.KeepsDefinitions() && r.Kind != render.NodePool:
 		return fmt.Sprintf("%s stays while its NodeSync is drained", ref)
 	case s.inGit(ref) && drained:
 		return fmt.Sprintf("the drain of %s is reverted: Karpenter may launch its nodes again", ref)

@@ -198,7 +198,7 @@ func (o *Observation) apply(word string) bool {
 	case "grace":
 		o.Grace = Gate{Message: "30s are not over"}
 	case "elsewhere":
-		o.GoesTo = value
+		o.NewOwner = value
 	case "no-successor":
 		o.Successor = Gate{Message: "NodePool/new is not Ready"}
 	case "frozen":

@@ -99,8 +99,8 @@ type Step struct {
 	Cluster, Region string
 	// Account is AWS's verdict on the account; nil if AWS was not queried.
 	Account *cloud.Verdict
-	// GoesTo returns a function that names the NodeSync to which an object moves.
-	GoesTo func(context.Context) (func(*unstructured.Unstructured) string, error)
+	// NewOwner returns a function that names the NodeSync to which an object moves.
+	NewOwner func(context.Context) (func(*unstructured.Unstructured) string, error)
 	// ReadSince reports whether Git was read since a time; if not, why, and when to reconcile next, which reads it:
 	// zero if that is a retry.
 	ReadSince func(at time.Time) (read bool, why string, wake time.Time)

@@ -68,7 +68,7 @@ func (s *Step) Summarize() {
 	s.noteDrift()
 	s.noteInstances()
 	s.noteTerminations()
-	if s.Sync.Keeps() { // nodes that are being terminated are not compared
+	if s.Sync.KeepsDefinitions() { // nodes that are being terminated are not compared
 		status.Rollout, status.LaunchFailing, status.Instances = nil, nil, nil
 	}
 	status.OpenRemovals = 0

@@ -81,7 +81,7 @@ func (s *Step) setConditions(v Verdict) {
 		conditions.MarkStalled(s.Sync, v.Reason, "%s", v.Message)
 	}
 	for _, c := range ownConditions() {
-		if c.ofNodes && s.Sync.Keeps() {
+		if c.ofNodes && s.Sync.KeepsDefinitions() {
 			conditions.Delete(s.Sync, c.kind)
 			continue
 		}

@@ -315,7 +315,7 @@ const maxTerminations = 20
 func (s *Step) noteTerminations() {
 	status := &s.Sync.Status
 	switch {
-	case s.Terminations == nil && s.Sync.Drains(): // the removals report what they wait for
+	case s.Terminations == nil && s.Sync.DrainsNodes(): // the removals report what they wait for
 		status.Terminations, status.StalledTerminations = nil, 0
 		return
 	case s.Terminations == nil:

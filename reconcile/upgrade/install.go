@@ -110,7 +110,7 @@ func (s *Step) change(ctx context.Context, seen Seen) error {
 	if err != nil {
 		return err
 	}
-	want, held := Want{Version: s.Karpenter.Version, Identity: identity, Charts: s.resolved()}, s.isDowngradeInDoubt(identity)
+	want, held := Want{Version: s.Karpenter.Version, Identity: identity, Charts: s.resolved()}, s.refuseOlder(identity)
 	if held == nil {
 		held = s.frozen(ctx, identity)
 	}
@@ -341,10 +341,10 @@ func (s *Step) Changes() bool {
 	return err == nil && Begins(*s.karpenterStatus(), identity)
 }
 
-// isDowngradeInDoubt returns why no change of the charts starts for a revision that is, or may be, older than what was
+// refuseOlder returns why no change of the charts starts for a revision that is, or may be, older than what was
 // applied; nil if it is not, or if there is no change to start. With two replicas of a mirror, one of which lags
 // behind, charts would be changed back and forth, until Helm's history contains no release to roll back to.
-func (s *Step) isDowngradeInDoubt(identity string) error {
+func (s *Step) refuseOlder(identity string) error {
 	k := s.karpenterStatus()
 	if !s.Older || !Begins(*k, identity) {
 		return nil

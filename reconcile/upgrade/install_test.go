@@ -80,7 +80,7 @@ func TestAnOlderRevisionChangesNoCharts(t *testing.T) {
 				k.Target = &v1alpha1.ChartTarget{Version: "1.14.1", Identity: own, Step: c.own}
 			}
 			if !c.held {
-				if err := s.isDowngradeInDoubt(own); err != nil {
+				if err := s.refuseOlder(own); err != nil {
 					t.Errorf("held: %v", err)
 				}
 				return

@@ -163,7 +163,7 @@ func (s *Step) WhyNot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if held := s.isDowngradeInDoubt(identity); held != nil || s.karpenterStatus().Identity == identity || s.inProgress(identity) {
+	if held := s.refuseOlder(identity); held != nil || s.karpenterStatus().Identity == identity || s.inProgress(identity) {
 		return held
 	}
 	frozen := s.frozen(ctx, identity)

@@ -31,9 +31,9 @@ func NewWaker(elected <-chan struct{}) Waker {
 	return Waker{Elected: elected, Events: make(chan event.GenericEvent, queueLength)}
 }
 
-// Look enqueues a reconcile of a NodeSync, to report what has become known between reconciles. It never blocks: at
+// Enqueue enqueues a reconcile of a NodeSync, to report what has become known between reconciles. It never blocks: at
 // worst, the next reconcile comes at its interval.
-func (w Waker) Look(name types.NamespacedName) {
+func (w Waker) Enqueue(name types.NamespacedName) {
 	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
 	select {
 	case w.Events <- event.GenericEvent{Object: sync}:

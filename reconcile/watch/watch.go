@@ -221,7 +221,7 @@ func (w *Watches) definitions() []watched {
 		object.SetGroupVersionKind(kind.GVK)
 		all = append(all, watched{object, w.Wakes.OnDefinition, []predicate.Predicate{cluster.DefinitionChanged()}})
 	}
-	return append(all, watched{&karpv1.NodeClaim{}, w.Wakes.OnNodeClaim, []predicate.Predicate{cluster.NotifyClaims(w.Wakes.Ends), cluster.NodeClaimChanged()}})
+	return append(all, watched{&karpv1.NodeClaim{}, w.Wakes.OnNodeClaim, []predicate.Predicate{cluster.NotifyClaims(w.Wakes.ClaimEvents), cluster.NodeClaimChanged()}})
 }
 
 // begin starts watches, once.
