@@ -45,7 +45,7 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 	}
 	r.warnings = append(r.warnings, w.warnings...)
 	walked := r.tree.inputs.clone()
-	if err := r.takeAll(ctx, sources); err != nil {
+	if err := r.renderSources(ctx, sources); err != nil {
 		return nil, limited(folder, err)
 	}
 	s.cache.close(k.fingerprint(), v, r.after, w.after)
@@ -117,9 +117,9 @@ func (r *run) sources(ctx context.Context, w *walk, nodes []string) ([]source, e
 	return w.sources, nil
 }
 
-// takeAll renders the sources, as many at a time as there are processors: most of a render is validating objects
+// renderSources renders the sources, as many at a time as there are processors: most of a render is validating objects
 // against their schema.
-func (r *run) takeAll(ctx context.Context, sources []source) error {
+func (r *run) renderSources(ctx context.Context, sources []source) error {
 	taken, errs := make([]kept, len(sources)), make([]Errors, len(sources))
 	var unknown []int
 	for i, one := range sources {

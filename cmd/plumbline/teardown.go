@@ -85,7 +85,7 @@ func (t *teardownCommand) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := t.v.takeCluster(ctx, t.c); err != nil {
+	if err := t.v.readCluster(ctx, t.c); err != nil {
 		return err
 	}
 	if err := t.findCharts(ctx, sync); err != nil {
@@ -426,7 +426,7 @@ func (t *teardownCommand) find(ctx context.Context, args []string) (*v1alpha1.No
 	case t.v.cluster != k.Cluster || t.v.region != k.Region:
 		return nil, fmt.Errorf("nodesync/%s is of cluster %s in %s, and not of %s in %s: correct --cluster and --region, or the kubeconfig's context", sync.Name, k.Cluster, k.Region, t.v.cluster, t.v.region)
 	}
-	return sync, t.v.takeNames(sync)
+	return sync, t.v.useNamesOf(sync)
 }
 
 // read reads the named NodeSync, or the only one of the namespace.

@@ -293,11 +293,11 @@ func (v *verification) find(ctx context.Context, kubeconfig *genericclioptions.C
 		if err != nil {
 			return err
 		}
-		if err := v.takeNames(sync); err != nil {
+		if err := v.useNamesOf(sync); err != nil {
 			return err
 		}
 	}
-	return v.takeCluster(ctx, c)
+	return v.readCluster(ctx, c)
 }
 
 // oneNodeSync returns the named NodeSync, or any of the namespace that knows its cluster: they all have the same.
@@ -317,8 +317,8 @@ func (c *clusterAccess) oneNodeSync(ctx context.Context, args []string) (*v1alph
 	return nil, fmt.Errorf("no NodeSync in namespace %s has the cluster's name: give --cluster and --region", c.namespaceOfNodeSyncs(ctx))
 }
 
-// takeNames takes the names from a NodeSync, and the account that its daemon has confirmed.
-func (v *verification) takeNames(sync *v1alpha1.NodeSync) error {
+// useNamesOf takes the names from a NodeSync, and the account that its daemon has confirmed.
+func (v *verification) useNamesOf(sync *v1alpha1.NodeSync) error {
 	k := sync.Status.Karpenter
 	if k == nil || k.Cluster == "" || k.Region == "" {
 		return fmt.Errorf("nodesync/%s does not have the cluster's name yet: give --cluster and --region", sync.Name)
@@ -331,8 +331,8 @@ func (v *verification) takeNames(sync *v1alpha1.NodeSync) error {
 	return nil
 }
 
-// takeCluster reads what the API server knows.
-func (v *verification) takeCluster(ctx context.Context, c *clusterAccess) (err error) {
+// readCluster reads what the API server knows.
+func (v *verification) readCluster(ctx context.Context, c *clusterAccess) (err error) {
 	if v.authority, err = certificateAuthority(c.config); err != nil {
 		return err
 	}

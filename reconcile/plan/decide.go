@@ -159,7 +159,7 @@ func (m *maker) choose(d *decision, j comparedFields, live *Object) {
 	owner, other := m.ownership(live)
 	switch {
 	case owner == ownedByOther:
-		m.takeFromOther(change, j, other)
+		m.adoptFromOther(change, j, other)
 	case owner == relabelled && !leaving:
 		m.relabel(change, j)
 	case !leaving && owner != ownedByUs:

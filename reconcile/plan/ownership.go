@@ -166,9 +166,9 @@ func (m *maker) firstOf(is func(OtherSync) bool) (found OtherSync, any bool) {
 	return found, any
 }
 
-// takeFromOther decides on an object that another NodeSync has applied. It is handed over once that NodeSync's Git no
+// adoptFromOther decides on an object that another NodeSync has applied. It is handed over once that NodeSync's Git no
 // longer contains it.
-func (m *maker) takeFromOther(change *Change, j comparedFields, other OtherSync) {
+func (m *maker) adoptFromOther(change *Change, j comparedFields, other OtherSync) {
 	switch {
 	case other.newestUnknown():
 		change.await(other)
