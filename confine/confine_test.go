@@ -168,7 +168,7 @@ func TestWhatWasTooMuchIsNotAskedAgain(t *testing.T) {
 // TestChildrenAreTold: Ended is called for each child that was started, and for no other.
 func TestChildrenAreTold(t *testing.T) {
 	var told []string
-	telling := runner.Telling(nil, func(what string, cpu time.Duration) {
+	telling := runner.WithCallbacks(nil, func(what string, cpu time.Duration) {
 		if cpu > time.Minute {
 			t.Errorf("%s took %s", what, cpu)
 		}

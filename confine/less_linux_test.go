@@ -25,7 +25,7 @@ func TestWhatTheKernelRefuses(t *testing.T) {
 	}
 	landlock.Refuse(t)
 	var heard []string
-	telling := runner.Telling(func(refused string) { heard = append(heard, refused) }, nil)
+	telling := runner.WithCallbacks(func(refused string) { heard = append(heard, refused) }, nil)
 	for range 2 {
 		if got, err := telling.Ask(t.Context(), "an echo", "echo", "hello"); err != nil || got != "hello" {
 			t.Fatalf("%v, %v", got, err)

@@ -45,12 +45,12 @@ type owner struct {
 	waiting []*claim
 	// since is when it got the place that it holds.
 	since  time.Time
-	lately lately
+	recent recentUsage
 }
 
 // heavy reports whether it has held places for long recently, including the one that it holds.
 func (o *owner) heavy(now time.Time) bool {
-	held := o.lately.now(now)
+	held := o.recent.now(now)
 	if o.holds {
 		held += now.Sub(o.since)
 	}
@@ -76,8 +76,8 @@ func (p *places) heavy(name string) bool {
 	return o != nil && o.heavy(p.now())
 }
 
-// take waits for a place, and returns a function that releases it.
-func (p *places) take(ctx context.Context) (back func(), err error) {
+// acquire waits for a place, and returns a function that releases it.
+func (p *places) acquire(ctx context.Context) (back func(), err error) {
 	c := p.claim(OwnerOf(ctx))
 	select {
 	case <-c.given:
@@ -103,7 +103,7 @@ func (p *places) claim(name string) *claim {
 	if o.waiting = append(o.waiting, c); !o.holds && len(o.waiting) == 1 {
 		p.queue = append(p.queue, o)
 	}
-	p.give(p.now())
+	p.assign(p.now())
 	return c
 }
 
@@ -118,25 +118,25 @@ func (p *places) release(c *claim) {
 			p.queue = slices.DeleteFunc(p.queue, func(other *owner) bool { return other == o })
 		}
 	} else {
-		o.holds, o.lately = false, o.lately.and(now.Sub(o.since), now)
+		o.holds, o.recent = false, o.recent.and(now.Sub(o.since), now)
 		p.free++
 		if len(o.waiting) > 0 {
 			p.queue = append(p.queue, o)
 		}
 	}
 	p.forget(now)
-	p.give(now)
+	p.assign(now)
 }
 
 // forget drops the owners without work that have held no place recently.
 func (p *places) forget(now time.Time) {
 	maps.DeleteFunc(p.named, func(_ string, o *owner) bool {
-		return !o.holds && len(o.waiting) == 0 && o.lately.now(now) == 0
+		return !o.holds && len(o.waiting) == 0 && o.recent.now(now) == 0
 	})
 }
 
-// give assigns free places to the first owners in the queue, and skips heavy ones that have their share.
-func (p *places) give(now time.Time) {
+// assign assigns free places to the first owners in the queue, and skips heavy ones that have their share.
+func (p *places) assign(now time.Time) {
 	for p.free > 0 {
 		i := slices.IndexFunc(p.queue, func(o *owner) bool { return p.mayHave(o, now) })
 		if i < 0 {

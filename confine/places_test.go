@@ -123,11 +123,11 @@ func TestPlacesAreForgotten(t *testing.T) {
 	p := newPlaces(1, func() time.Time { return now })
 	ended, cancel := context.WithCancel(For(t.Context(), "b"))
 	cancel()
-	back, err := p.take(For(t.Context(), "a"))
+	back, err := p.acquire(For(t.Context(), "a"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.take(ended); !errors.Is(err, context.Canceled) {
+	if _, err := p.acquire(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
 	now = now.Add(time.Minute)
@@ -136,7 +136,7 @@ func TestPlacesAreForgotten(t *testing.T) {
 		t.Errorf("%d owners, want the one that has held a place for a minute", len(p.named))
 	}
 	now = now.Add(10 * time.Minute)
-	if back, err = p.take(For(t.Context(), "c")); err != nil {
+	if back, err = p.acquire(For(t.Context(), "c")); err != nil {
 		t.Fatal(err)
 	}
 	back()

@@ -34,10 +34,10 @@ type Options struct {
 // Runner starts children. Its methods may be called concurrently. A nil Runner cannot be used; functions that accept
 // nil instead of one do the work in their own process.
 type Runner struct {
-	options Options
-	places  *places
-	told    *sync.Once
-	failed  *failures
+	options  Options
+	places   *places
+	reported *sync.Once
+	failed   *failures
 	// left is the processor time of all children together; if nil, each has only its own limit.
 	left *budget
 }
@@ -57,7 +57,7 @@ func Serve(arguments []string, options Options) *Runner {
 	if len(arguments) == 3 && arguments[1] == marker {
 		serve(options.Jobs[arguments[2]], options.Limits)
 	}
-	return &Runner{options: options, places: newPlaces(options.AtOnce, time.Now), told: &sync.Once{}, failed: &failures{}}
+	return &Runner{options: options, places: newPlaces(options.AtOnce, time.Now), reported: &sync.Once{}, failed: &failures{}}
 }
 
 // Heavy reports whether the children of an owner (For) have taken long recently. All such owners together leave one of
@@ -71,20 +71,20 @@ func (r *Runner) Within(total time.Duration) *Runner {
 	return &bounded
 }
 
-// Telling returns the same Runner with other callbacks for what the kernel refuses, and for each child.
-func (r *Runner) Telling(unconfined func(what string), ended func(what string, cpu time.Duration)) *Runner {
+// WithCallbacks returns the same Runner with other callbacks for what the kernel refuses, and for each child.
+func (r *Runner) WithCallbacks(unconfined func(what string), ended func(what string, cpu time.Duration)) *Runner {
 	if r == nil {
 		return nil
 	}
 	telling := *r
-	telling.options.Unconfined, telling.options.Ended, telling.told = unconfined, ended, &sync.Once{}
+	telling.options.Unconfined, telling.options.Ended, telling.reported = unconfined, ended, &sync.Once{}
 	return &telling
 }
 
 // Run starts a child for a job and exchanges messages with it. what names the work in errors: "the kustomization of
 // ./nodes". Errors: *LimitError, *ChildError, the context's, or that of talk if the child has not failed.
 func (r *Runner) Run(ctx context.Context, what, job string, talk func(*Talk) error) error {
-	back, err := r.places.take(ctx)
+	back, err := r.places.acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -98,7 +98,7 @@ func (r *Runner) Run(ctx context.Context, what, job string, talk func(*Talk) err
 	if err != nil {
 		return &ChildError{What: what, Err: fmt.Errorf("start a child process: %w", err)}
 	}
-	talked := c.talk(talk, r.hello)
+	talked := c.talk(talk, r.readRefused)
 	late := bounded.Err() != nil
 	if talked != nil {
 		cancel() // it may be in an infinite loop
@@ -149,14 +149,14 @@ func (r *Runner) Ask(ctx context.Context, what, job string, question any) (answe
 	return answer, err
 }
 
-// hello reads the child's first message: what the kernel has refused.
-func (r *Runner) hello(t *Talk) error {
+// readRefused reads the child's first message: what the kernel has refused.
+func (r *Runner) readRefused(t *Talk) error {
 	first, err := t.Receive()
 	if err != nil {
 		return err
 	}
 	if refused, _ := first.(string); refused != "" && r.options.Unconfined != nil {
-		r.told.Do(func() { r.options.Unconfined(refused) })
+		r.reported.Do(func() { r.options.Unconfined(refused) })
 	}
 	return nil
 }
@@ -305,8 +305,8 @@ func (b *budget) spend(cpu time.Duration) {
 	b.used += cpu
 }
 
-// mostFailures limits what is remembered; beyond it everything is dropped.
-const mostFailures = 256
+// maxFailures limits what is remembered; beyond it everything is dropped.
+const maxFailures = 256
 
 // failures are the requests that exceeded a limit, so that the same commit does not cost as much on each reconcile.
 type failures struct {
@@ -323,7 +323,7 @@ func (f *failures) find(asked [sha256.Size]byte) *LimitError {
 func (f *failures) note(asked [sha256.Size]byte, err *LimitError) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.known == nil || len(f.known) >= mostFailures {
+	if f.known == nil || len(f.known) >= maxFailures {
 		f.known = map[[sha256.Size]byte]*LimitError{}
 	}
 	f.known[asked] = err
@@ -346,27 +346,27 @@ const (
 	// heavyFrom is from when on an owner is heavy: a kustomization of 2,000 definitions takes three seconds, a child at
 	// its limit thirty.
 	heavyFrom = 10 * time.Second
-	// easing is the rate at which passing time reduces what was held: one tenth.
-	easing = 10
-	// mostHeld limits what is counted, so that it is gone after twenty minutes.
-	mostHeld = 2 * time.Minute
+	// decayRate is the rate at which passing time reduces what was held: one tenth.
+	decayRate = 10
+	// maxHeld limits what is counted, so that it is gone after twenty minutes.
+	maxHeld = 2 * time.Minute
 )
 
-// lately is for how long an owner has held a place recently.
-type lately struct {
+// recentUsage is for how long an owner has held a place recently.
+type recentUsage struct {
 	held time.Duration
 	// at is when held was computed.
 	at time.Time
 }
 
 // now returns what remains of it now.
-func (l lately) now(now time.Time) time.Duration {
-	return max(0, l.held-max(0, now.Sub(l.at))/easing)
+func (l recentUsage) now(now time.Time) time.Duration {
+	return max(0, l.held-max(0, now.Sub(l.at))/decayRate)
 }
 
 // and returns it after a place was held for a time.
-func (l lately) and(held time.Duration, now time.Time) lately {
-	return lately{held: min(mostHeld, l.now(now)+max(0, held)), at: now}
+func (l recentUsage) and(held time.Duration, now time.Time) recentUsage {
+	return recentUsage{held: min(maxHeld, l.now(now)+max(0, held)), at: now}
 }
 
 // Limits of one child.

@@ -28,9 +28,9 @@ const (
 )
 
 const (
-	// mostValues limits the values that one side may send, so that a few megabytes of empty lists do not take hundreds
+	// maxValues limits the values that one side may send, so that a few megabytes of empty lists do not take hundreds
 	// in memory.
-	mostValues = 2_000_000
+	maxValues = 2_000_000
 	// longestString limits one string.
 	longestString = 64 << 20
 	// deepest is how deep values may nest.
@@ -216,7 +216,7 @@ type Talk struct {
 
 func newTalk(in io.Reader, out io.Writer) *Talk {
 	const buffer = 64 << 10
-	return &Talk{in: &reader{in: bufio.NewReaderSize(in, buffer), left: mostValues}, out: bufio.NewWriterSize(out, buffer)}
+	return &Talk{in: &reader{in: bufio.NewReaderSize(in, buffer), left: maxValues}, out: bufio.NewWriterSize(out, buffer)}
 }
 
 // Send sends a message: null, bool, int, int64, float64, string, and lists ([]any) and maps (map[string]any) of these.

@@ -19,19 +19,19 @@ package reconcile
 type allowed struct {
 	// brake reports whether failing rollouts are stopped, by what is in force.
 	brake bool
-	// look reports whether instances and terminations are compared with what is in force.
-	look bool
+	// check reports whether instances and terminations are compared with what is in force.
+	check bool
 	// leases reports whether Karpenter keeps the disruption budgets that removals have lent to it.
 	leases bool
 }
 
-// stillAllowed returns what is still done after the phases have ended with this outcome.
-func stillAllowed(out outcome) allowed {
+// actionsAfter returns what is still done after the phases have ended with this outcome.
+func actionsAfter(out outcome) allowed {
 	failed := out.fault != nil
 	brake := failed && !out.Nodes.SawRollout && len(out.Work.Written) == 0
 	return allowed{
 		brake:  brake,
-		look:   brake || failed && out.Nodes.Terminations == nil,
+		check:  brake || failed && out.Nodes.Terminations == nil,
 		leases: !failed && out.mode != suspended && out.Charts.CRDs.Ready,
 	}
 }

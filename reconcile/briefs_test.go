@@ -64,7 +64,7 @@ func TestCommitStatusSaysTheReason(t *testing.T) {
 		"waits":          {func(p *pass) { p.Wait("NodePool/a", "NodePool/a is not Ready: NodeClassReady: no") }, "waiting: NodePool/a is not Ready: NodeClassReady: no"},
 		"waits, no word": {func(p *pass) { p.Wait("Controller", "") }, "waiting for Controller"},
 		"fought for": {func(p *pass) {
-			p.stages.Fought = []survey.Drift{{Object: "ClusterRole karpenter", Fields: []string{"rules"}, Editor: "argocd", Operation: "Apply"}}
+			p.stages.Paused = []survey.Drift{{Object: "ClusterRole karpenter", Fields: []string{"rules"}, Editor: "argocd", Operation: "Apply"}}
 		}, "reverted 3 times within an hour; correction is paused"},
 		"drifted": {func(p *pass) {
 			p.Drifts = []status.Drift{{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Reported: true}}

@@ -21,7 +21,7 @@ type Cluster struct {
 	// Landing simulates where pods can be scheduled; if nil, nothing is simulated.
 	Landing *simulate.Simulator
 	// DeletionGuard looks for the policies of the deletion guard; if nil, they are not checked.
-	DeletionGuard *deletion.Asker
+	DeletionGuard *deletion.Checker
 	// KarpenterNamespaces are the namespaces in which Karpenter's objects may be read; if empty, all.
 	KarpenterNamespaces []string
 	// CertificateAuthority is the bundle, in PEM, that the API server's certificate is checked against.

@@ -42,7 +42,7 @@ func (r *reconciliation) conclude(ctx context.Context, out outcome) (ctrl.Result
 	}
 	out.guard = r.Cluster.DeletionGuard.Beside(ctx, r.Cluster.Uncached, r.Settings.Namespace, out.evaluation.Desired.Karpenter, r.now)
 	if accounts, err := r.accounts(ctx); err == nil && len(accounts) > 0 {
-		out.denial = r.Cluster.DeletionGuard.DeniedLately(ctx, r.Cluster.Uncached, accounts, r.now)
+		out.denial = r.Cluster.DeletionGuard.DeniedRecently(ctx, r.Cluster.Uncached, accounts, r.now)
 	}
 	return r.conclusion(&out).Conclude(ctx)
 }
@@ -92,10 +92,10 @@ func (r *reconciliation) found(out *outcome) status.Found {
 	rev, obs, git := &ev.revision, &ev.observed, &ev.Desired
 	found := status.Found{
 		Findings:  join(rev.Findings, obs.Findings, ev.Findings, out.Findings),
-		Suspended: out.mode == suspended, Elsewhere: out.mode == elsewhere, Finished: out.finished,
+		Suspended: out.mode == suspended, Elsewhere: out.mode == otherNamespace, Finished: out.finished,
 		Fault: out.fault, Unfetched: rev.Unfetched, Unverified: rev.Unverified, Unpulled: git.Unpulled, Unkept: out.Charts.Unkept, Unwritten: out.Unwritten,
 		CloudVerified: verified(out.account()), Collision: obs.Collision, SawAccount: obs.SawCollision, Unserved: obs.Unserved,
-		Stages: status.Stages(git.Set, out.Charts.CRDs, out.Charts.Controller, out.Ready), Fought: survey.Drifts(out.Charts.Fought),
+		Stages: status.Stages(git.Set, out.Charts.CRDs, out.Charts.Controller, out.Ready), RepeatedReverts: survey.Drifts(out.Charts.Paused),
 		Orphaned: removals.Orphaned(), Appliers: removals.Appliers(), Guard: out.guard, Denial: out.denial,
 		Drifts: out.Drifts, Held: out.Held,
 		LaunchFailures: out.Nodes.LaunchFailures, Looked: out.Nodes.SawLaunches, Drifting: out.Nodes.Drifting, WatchedDrift: out.Nodes.SawDrift,

@@ -37,7 +37,7 @@ func TestACommandConcludesOneNodeSync(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := c.bed(t)
 			before := b.read()
-			b.Settings.Concludes = c.concludes(before.UID)
+			b.Settings.OnlyNodeSync = c.concludes(before.UID)
 			b.reconcile()
 			if wrote := b.read().ResourceVersion != before.ResourceVersion; wrote != c.writes {
 				t.Errorf("the pass has written the NodeSync: %v, want %v", wrote, c.writes)

@@ -27,7 +27,7 @@ type evaluation struct {
 
 // evaluate finds out what Git wants and plans it against the live objects. It writes nothing.
 func (r *reconciliation) evaluate(ctx context.Context, rev revision, obs observed) (evaluation, error) {
-	return r.evaluates(ctx, unevaluated(rev, obs), evaluate.Evaluate)
+	return r.continueEvaluation(ctx, unevaluated(rev, obs), evaluate.Evaluate)
 }
 
 // unevaluated returns what is known before anything is evaluated.
@@ -38,13 +38,13 @@ func unevaluated(rev revision, obs observed) evaluation {
 // evaluateInForce evaluates again, under the release that is installed, because the charts that Git wants are refused
 // or held.
 func (r *reconciliation) evaluateInForce(ctx context.Context, ev evaluation, why error) (evaluation, error) {
-	return r.evaluates(ctx, ev, func(ctx context.Context, in evaluate.Inputs, found evaluate.Evaluation) (evaluate.Evaluation, error) {
+	return r.continueEvaluation(ctx, ev, func(ctx context.Context, in evaluate.Inputs, found evaluate.Evaluation) (evaluate.Evaluation, error) {
 		return evaluate.InForce(ctx, in, found, why)
 	})
 }
 
-// evaluates continues an evaluation.
-func (r *reconciliation) evaluates(ctx context.Context, ev evaluation, do func(context.Context, evaluate.Inputs, evaluate.Evaluation) (evaluate.Evaluation, error)) (_ evaluation, err error) {
+// continueEvaluation continues an evaluation.
+func (r *reconciliation) continueEvaluation(ctx context.Context, ev evaluation, do func(context.Context, evaluate.Inputs, evaluate.Evaluation) (evaluate.Evaluation, error)) (_ evaluation, err error) {
 	ev.Evaluation, err = do(ctx, r.inputs(ev), ev.Evaluation)
 	return ev, err
 }
@@ -81,8 +81,8 @@ func (r *reconciliation) planning(rev revision, obs observed) evaluate.PlanStep 
 	branch, retry := r.sourceStep(), r.sync.GetRetryInterval()
 	return evaluate.PlanStep{
 		PlanTools: evaluate.PlanTools{
-			Cached: r.Client, Uncached: r.Uncached, Expire: r.Client, ServesApprovals: r.watches.ServesApprovals, Registry: &r.registry, Namespace: r.Settings.Namespace, Takes: r.Settings.Takes, Confine: r.Confine,
-			CABundle: r.Cluster.CABundle(), Fetch: r.fetchFor, Look: r.Look,
+			Cached: r.Client, Uncached: r.Uncached, Expire: r.Client, ServesApprovals: r.watches.ServesApprovals, Registry: &r.registry, Namespace: r.Settings.Namespace, Reconciles: r.Settings.Reconciles, Confine: r.Confine,
+			CABundle: r.Cluster.CABundle(), Fetch: r.fetchFor, Enqueue: r.Enqueue,
 		},
 		Sync: r.sync, Before: r.before.Status, Snapshot: cmp.Or(rev.Snapshot, last), Applied: r.memory.changes.Forms(), Memory: &r.memory.policy,
 		Now: r.now, Retry: retry,
@@ -92,7 +92,7 @@ func (r *reconciliation) planning(rev revision, obs observed) evaluate.PlanStep 
 		Ask:        r.resolves(obs.Account),
 		Loads:      cluster.Loads(r.view.Uncached),
 		DaemonSets: r.daemonSets,
-		Landing:    r.memory.landing.For(r.Cluster.Landing, r.now, r.sync.GetAnnotations()[meta.ReconcileRequestAnnotation], func() { r.Look(r.name()) }),
+		Landing:    r.memory.landing.For(r.Cluster.Landing, r.now, r.sync.GetAnnotations()[meta.ReconcileRequestAnnotation], func() { r.Enqueue(r.name()) }),
 		Order:      branch.Order, FindOrder: branch.FindOrder, Read: branch.Read,
 	}
 }
@@ -103,7 +103,7 @@ func (r *reconciliation) charts(rev revision) upgrade.Step {
 		Tools:  upgrade.Tools{Client: r.Cluster.Client, Helm: r.Cluster.Helm, Logs: r.Cluster.Logs, Schemas: &r.schemas, StillLeader: r.Settings.StillLeader},
 		Wanted: upgrade.Wanted{Revision: r.revisionOf(rev)},
 		Sync:   r.sync, View: r.view, Memory: &r.memory.install,
-		Now: r.now, Timeout: r.sync.GetTimeout(), Retry: r.sync.GetRetryInterval(), Insist: r.insists(),
+		Now: r.now, Timeout: r.sync.GetTimeout(), Retry: r.sync.GetRetryInterval(), Requested: r.requestedByPerson(),
 		Hide: r.memory.conclude.Hide,
 	}
 }
@@ -150,8 +150,8 @@ func (r *reconciliation) revisionOf(rev revision) string {
 	return rev.Snapshot.Revision
 }
 
-// insists reports whether a person has requested this reconcile: a conflict with another client is then corrected once
-// more.
-func (r *reconciliation) insists() bool {
+// requestedByPerson reports whether a person has requested this reconcile: a conflict with another client is then
+// corrected once more.
+func (r *reconciliation) requestedByPerson() bool {
 	return r.sync.Status.LastHandledReconcileAt != r.before.Status.LastHandledReconcileAt
 }

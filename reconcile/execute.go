@@ -62,17 +62,17 @@ func (r *reconciliation) execute(ctx context.Context, ev evaluation) (done, erro
 	}
 	return step.All(ctx, r.trace, d, []step.Of[done]{
 		{Name: step.Announce, Do: r.announce},
-		{Name: step.RecordNames, Do: r.removesServed((*removal.Step).RecordNames)},
+		{Name: step.RecordNames, Do: r.runServedRemovalStep((*removal.Step).RecordNames)},
 		{Name: step.ApplyPlan, Do: r.applyPlan},
-		{Name: step.Observe, Do: r.seeReady},
-		{Name: step.RecordApplied, Do: r.removesServed((*removal.Step).RecordApplied)},
-		{Name: step.SeeLaunches, Do: r.seeLaunches},
-		{Name: step.SeeNodeDrift, Do: r.seeNodeDrift},
-		{Name: step.SeeRollout, Do: r.seeRollout},
-		{Name: step.SeeInstances, Do: r.seeInstances},
-		{Name: step.SeeTerminations, Do: r.seeTerminations},
+		{Name: step.Observe, Do: r.observeReady},
+		{Name: step.RecordApplied, Do: r.runServedRemovalStep((*removal.Step).RecordApplied)},
+		{Name: step.SeeLaunches, Do: r.observeLaunches},
+		{Name: step.SeeNodeDrift, Do: r.observeNodeDrift},
+		{Name: step.SeeRollout, Do: r.observeRollout},
+		{Name: step.SeeInstances, Do: r.observeInstances},
+		{Name: step.SeeTerminations, Do: r.observeTerminations},
 		{Name: step.SettleCharts, Do: r.settleCharts},
-		{Name: step.Remove, Do: r.removesServed((*removal.Step).Run)},
+		{Name: step.Remove, Do: r.runServedRemovalStep((*removal.Step).Run)},
 	})
 }
 
@@ -90,9 +90,9 @@ func (r *reconciliation) installCharts(ctx context.Context, ev evaluation) (done
 	r.sync.Status.Karpenter = ev.Desired.Fixed(r.sync.Status.Karpenter)
 	r.memory.account.Note(r.sync.Status.Karpenter, ev.observed.Account)
 	if ev.NotUpgraded != nil {
-		return r.installs(ctx, d, (*upgrade.Step).Serve)
+		return r.runChartStep(ctx, d, (*upgrade.Step).Serve)
 	}
-	d, err := r.installs(ctx, d, (*upgrade.Step).Run)
+	d, err := r.runChartStep(ctx, d, (*upgrade.Step).Run)
 	if t := r.sync.Status.Karpenter.Target; t != nil && upgrade.InProgress(*t) {
 		r.notePartlyApplied(ev)
 	}
@@ -106,11 +106,11 @@ func (r *reconciliation) installCharts(ctx context.Context, ev evaluation) (done
 	if err != nil {
 		return d, err
 	}
-	return r.installs(ctx, d, (*upgrade.Step).Serve)
+	return r.runChartStep(ctx, d, (*upgrade.Step).Serve)
 }
 
-// installs runs one step of the charts: it installs them as in Git, or checks the release that is installed.
-func (r *reconciliation) installs(ctx context.Context, d done, do func(*upgrade.Step, context.Context) (upgrade.Installed, error)) (_ done, err error) {
+// runChartStep runs one step of the charts: it installs them as in Git, or checks the release that is installed.
+func (r *reconciliation) runChartStep(ctx context.Context, d done, do func(*upgrade.Step, context.Context) (upgrade.Installed, error)) (_ done, err error) {
 	work := r.chartStep(d.evaluation)
 	work.Confirm = func(ctx context.Context) (err error) {
 		d, err = r.confirmAccount(ctx, d)
@@ -118,7 +118,7 @@ func (r *reconciliation) installs(ctx context.Context, d done, do func(*upgrade.
 	}
 	d.Charts, err = do(work, ctx)
 	d.Join(work.Findings)
-	return r.seeHeartbeat(ctx, d), err
+	return r.observeHeartbeat(ctx, d), err
 }
 
 // confirmAccount runs before each change of the charts: a positive answer may be too old for what cannot be undone.
@@ -175,26 +175,26 @@ func (r *reconciliation) changesStep(d *done) *changes.Step {
 		Owner: plan.OwnerOf(r.sync.Namespace, r.sync.Name), Plan: ev.Plan.Plan, Set: ev.Desired.Set, Live: ev.Live,
 		CRDs: d.Charts.CRDs, Controller: d.Charts.Controller, Changing: d.Charts.Changing,
 		Memory: &r.memory.changes,
-		Now:    r.now, Timeout: r.sync.GetTimeout(), Retry: r.sync.GetRetryInterval(), StallAfter: r.sync.GetStallAfter(), Insist: r.insists(),
+		Now:    r.now, Timeout: r.sync.GetTimeout(), Retry: r.sync.GetRetryInterval(), StallAfter: r.sync.GetStallAfter(), Requested: r.requestedByPerson(),
 	}
 }
 
 // removing is one step of removals.
 type removing func(*removal.Step, context.Context) (removal.Result, error)
 
-// removesServed runs one step of removals once the kinds are served: before that there is nothing to check, and the
-// wait is recorded.
-func (r *reconciliation) removesServed(do removing) func(context.Context, done) (done, error) {
+// runServedRemovalStep runs one step of removals once the kinds are served: before that there is nothing to check, and
+// the wait is recorded.
+func (r *reconciliation) runServedRemovalStep(do removing) func(context.Context, done) (done, error) {
 	return func(ctx context.Context, d done) (done, error) {
 		if !d.Charts.CRDs.Ready {
 			return d, nil
 		}
-		return r.removes(do)(ctx, d)
+		return r.runRemovalStep(do)(ctx, d)
 	}
 }
 
-// removes runs one step of removals.
-func (r *reconciliation) removes(do removing) func(context.Context, done) (done, error) {
+// runRemovalStep runs one step of removals.
+func (r *reconciliation) runRemovalStep(do removing) func(context.Context, done) (done, error) {
 	return func(ctx context.Context, d done) (done, error) {
 		work := r.removalStep(&d)
 		result, err := do(work, ctx)
@@ -223,7 +223,7 @@ func (r *reconciliation) removalStep(d *done) *removal.Step {
 		Written: d.Work.Writes(), Ready: d.Ready,
 		Controller: d.Charts.Controller, Alive: d.Charts.Alive,
 		Cluster: cluster, Region: region, Account: d.account(),
-		GoesTo: planning.GoesTo, Left: planning.Left, Withheld: ev.Plan.Withheld, ReadSince: r.sourceStep().ReadSince,
+		NewOwner: planning.NewOwner, Left: planning.Left, Withheld: ev.Plan.Withheld, ReadSince: r.sourceStep().ReadSince,
 	}
 }
 

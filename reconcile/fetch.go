@@ -57,7 +57,7 @@ func (r *reconciliation) verify(ctx context.Context, rev revision) (revision, er
 
 // configure reads plumbline.yaml.
 func (r *reconciliation) configure(ctx context.Context, rev revision) (revision, error) {
-	ev, err := r.evaluates(ctx, evaluation{revision: rev}, evaluate.Configure)
+	ev, err := r.continueEvaluation(ctx, evaluation{revision: rev}, evaluate.Configure)
 	rev.Config = ev.Desired
 	rev.Join(ev.Findings)
 	return rev, err
@@ -65,7 +65,7 @@ func (r *reconciliation) configure(ctx context.Context, rev revision) (revision,
 
 // prepare fetches and renders while the caches fill. The next reconcile finds and reports its failures.
 func (r *reconciliation) prepare(ctx context.Context) {
-	if !r.Settings.Takes(r.sync) || r.sync.Namespace != r.Settings.Namespace || r.sync.Rests() || !r.sync.DeletionTimestamp.IsZero() {
+	if !r.Settings.Reconciles(r.sync) || r.sync.Namespace != r.Settings.Namespace || r.sync.IsPaused() || !r.sync.DeletionTimestamp.IsZero() {
 		return
 	}
 	if !r.watches.Serves() {

@@ -205,7 +205,7 @@ func TestFetchIsDueSince(t *testing.T) {
 			asked = b.clock.now()
 			sync.Annotations = map[string]string{meta.ReconcileRequestAnnotation: "t1"}
 		}, func() time.Time { return asked }},
-		{"a store that is gone", func() { b.recall(name, sync.UID).fetch.Lose() }, func() time.Time { return created.Time }},
+		{"a store that is gone", func() { b.recall(name, sync.UID).fetch.Forget() }, func() time.Time { return created.Time }},
 		{"a failure", func() {
 			b.source.err = errors.New("no route")
 			b.clock.forward(10 * time.Minute)

@@ -61,7 +61,7 @@ func TestAFightIsToldUntilItEnds(t *testing.T) {
 	looks("and a retry is due", true, true, nothing)
 	looks("a person asks", true, true, func(p *pass) {
 		p.sync.Status.LastHandledReconcileAt = "now"
-		if !p.chartStep().Insist {
+		if !p.chartStep().Requested {
 			t.Error("what is fought for is not put right when a person asks")
 		}
 	})

@@ -84,7 +84,7 @@ func TestCommitsThatARevisionBrought(t *testing.T) {
 // deafReports accept nothing.
 type deafReports struct{ status.Reports }
 
-func (deafReports) Say(context.Context, *v1alpha1.NodeSync, report.Update) error {
+func (deafReports) Record(context.Context, *v1alpha1.NodeSync, report.Update) error {
 	return errUnreachable
 }
 

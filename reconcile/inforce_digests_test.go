@@ -27,7 +27,7 @@ func TestTheSchemaInForceIsHeldToDigests(t *testing.T) {
 			p := b.changing("")
 			p.sync.Status.Karpenter.CRDs.Version = "1.14.1"
 			step := p.desiredStep()
-			if err := step.TakeSchemaInForce(t.Context()); err != nil {
+			if err := step.UseSchemaInForce(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if taken := p.want.Older != nil; taken != c.taken {

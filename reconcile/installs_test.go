@@ -18,7 +18,7 @@ func TestACommandInstallsTheCharts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := leaving(t, change)
 			before, installs := b.read(), true
-			b.Settings.Concludes, b.Settings.Installs = before.UID, func() bool { return installs }
+			b.Settings.OnlyNodeSync, b.Settings.Installs = before.UID, func() bool { return installs }
 			for range 3 {
 				b.reconcile()
 			}

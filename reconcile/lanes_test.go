@@ -18,11 +18,11 @@ func TestAPassWithoutALaneIsWoken(t *testing.T) {
 	b.lanes.Enter(repository, types.NamespacedName{Name: "other"})
 	before := *b.patches
 	for range 2 {
-		if got := b.reconcile(); got.RequeueAfter != watch.Crowded || *b.patches != before || len(b.source.requests) > 0 {
-			t.Errorf("tried again after %s, want %s, with %d patches and %d fetches, want none", got.RequeueAfter, watch.Crowded, *b.patches-before, len(b.source.requests))
+		if got := b.reconcile(); got.RequeueAfter != watch.RetryWithoutLane || *b.patches != before || len(b.source.requests) > 0 {
+			t.Errorf("tried again after %s, want %s, with %d patches and %d fetches, want none", got.RequeueAfter, watch.RetryWithoutLane, *b.patches-before, len(b.source.requests))
 		}
 	}
-	b.lanes.End(repository, b.Look)
+	b.lanes.End(repository, b.Enqueue)
 	if len(b.waker.Events) != 1 {
 		t.Fatalf("%d NodeSyncs are woken, want 1", len(b.waker.Events))
 	}

@@ -16,12 +16,12 @@ const (
 	filling
 	// answering: the daemon does not reconcile this NodeSync, and only reports to others what it has in Git.
 	answering
-	// elsewhere: the NodeSync is in a namespace that is not served, and its Secrets must not be read.
-	elsewhere
+	// otherNamespace: the NodeSync is in a namespace that is not served, and its Secrets must not be read.
+	otherNamespace
 	// unwatched: watches could not start.
 	unwatched
-	// ending: the NodeSync is being deleted, even if it is suspended.
-	ending
+	// deleting: the NodeSync is being deleted, even if it is suspended.
+	deleting
 	// adopting: the NodeSync has no finalizer yet. It is added before anything that a deletion would have to undo.
 	adopting
 	// suspended: spec.suspend.
@@ -30,26 +30,26 @@ const (
 	draining
 )
 
-// modeOf returns what a reconcile does. filled reports whether the watch caches are filled, and unheard is why watches
-// could not start.
-func modeOf(sync *v1alpha1.NodeSync, daemon Settings, filled bool, unheard error) mode {
+// modeOf returns what a reconcile does. filled reports whether the watch caches are filled, and listenError is why
+// watches could not start.
+func modeOf(sync *v1alpha1.NodeSync, daemon Settings, filled bool, listenError error) mode {
 	deleted := !sync.DeletionTimestamp.IsZero()
 	switch {
-	case !filled && unheard == nil:
+	case !filled && listenError == nil:
 		return filling
-	case !daemon.Takes(sync):
+	case !daemon.Reconciles(sync):
 		return answering
 	case sync.Namespace != daemon.Namespace:
-		return elsewhere
-	case unheard != nil:
+		return otherNamespace
+	case listenError != nil:
 		return unwatched
 	case deleted && !daemon.Installing():
-		return ending
+		return deleting
 	case !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer):
 		return adopting
 	case sync.Spec.Suspend && !daemon.Installing():
 		return suspended
-	case sync.Keeps() && !daemon.Installing():
+	case sync.KeepsDefinitions() && !daemon.Installing():
 		return draining
 	}
 	return normal

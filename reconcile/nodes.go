@@ -49,8 +49,8 @@ type nodesSeen struct {
 	Terminations []v1alpha1.Termination
 }
 
-// seeReady reads whether each definition of the Set is Ready.
-func (r *reconciliation) seeReady(ctx context.Context, d done) (done, error) {
+// observeReady reads whether each definition of the Set is Ready.
+func (r *reconciliation) observeReady(ctx context.Context, d done) (done, error) {
 	if !d.Charts.CRDs.Ready {
 		return d, nil
 	}
@@ -96,18 +96,18 @@ func (r *reconciliation) classNotReadySince(ctx context.Context, name string) ti
 	return cluster.NotReadySince(class)
 }
 
-// seeController reads whether Karpenter's controller is alive.
-func (r *reconciliation) seeController(ctx context.Context, d done) (_ done, err error) {
+// observeController reads whether Karpenter's controller is alive.
+func (r *reconciliation) observeController(ctx context.Context, d done) (_ done, err error) {
 	if d.Charts.Controller, d.Charts.Alive, err = r.chartStep(d.evaluation).Controller(ctx); err != nil {
 		return d, err
 	}
-	return r.seeHeartbeat(ctx, d), nil
+	return r.observeHeartbeat(ctx, d), nil
 }
 
-// seeHeartbeat checks whether the controller, whose pods may all be Ready, renews its lease: otherwise it does nothing.
-// A lease that cannot be read proves nothing and stops nothing, and neither does one from before leader election was
-// turned off.
-func (r *reconciliation) seeHeartbeat(ctx context.Context, d done) done {
+// observeHeartbeat checks whether the controller, whose pods may all be Ready, renews its lease: otherwise it does
+// nothing. A lease that cannot be read proves nothing and stops nothing, and neither does one from before leader
+// election was turned off.
+func (r *reconciliation) observeHeartbeat(ctx context.Context, d done) done {
 	if !d.Charts.Controller.Ready {
 		return d
 	}
@@ -118,7 +118,7 @@ func (r *reconciliation) seeHeartbeat(ctx context.Context, d done) done {
 	if r.memory.heartbeat.Found() {
 		d.WakeBy(r.now.Add(upgrade.ReadWithin))
 	}
-	if stopped == nil || !r.elects(ctx) {
+	if stopped == nil || !r.electsLeader(ctx) {
 		return d
 	}
 	d.Charts.Controller, d.Charts.Alive = cluster.Readiness{Message: stopped.Message}, false
@@ -126,8 +126,8 @@ func (r *reconciliation) seeHeartbeat(ctx context.Context, d done) done {
 	return d
 }
 
-// elects reports whether Karpenter's controller elects a leader; false if that cannot be read.
-func (r *reconciliation) elects(ctx context.Context) bool {
+// electsLeader reports whether Karpenter's controller elects a leader; false if that cannot be read.
+func (r *reconciliation) electsLeader(ctx context.Context) bool {
 	controllers, err := r.view.Controllers(ctx, r.karpenterNamespace())
 	off := false
 	if err == nil {
@@ -139,8 +139,8 @@ func (r *reconciliation) elects(ctx context.Context) bool {
 	return err == nil && !off
 }
 
-// seeLaunches finds the pools of Git that get no nodes.
-func (r *reconciliation) seeLaunches(ctx context.Context, d done) (done, error) {
+// observeLaunches finds the pools of Git that get no nodes.
+func (r *reconciliation) observeLaunches(ctx context.Context, d done) (done, error) {
 	live := d.evaluation.Live
 	pools := rollout.Pools(d.evaluation.Desired.Set, live.Objects)
 	static := rollout.StaticLook{Memory: &r.memory.static, Pools: pools, Claims: live.NodeClaims, Nodes: r.Cluster.Uncached, Now: r.now}
@@ -148,15 +148,16 @@ func (r *reconciliation) seeLaunches(ctx context.Context, d done) (done, error) 
 	look := rollout.Launches{
 		Known: r.Cluster.Launches, Events: r.Cluster.Uncached, Now: r.now, Retry: r.sync.GetRetryInterval(),
 		Claims: rollout.Present(live.NodeClaims, d.Nodes.Lost), Off: r.chartStep(d.evaluation).Off,
-		NoAMI: r.seeAMIs(ctx, &d, pools),
+		NoAMI: r.observeAMIs(ctx, &d, pools),
 	}
 	launches, err := look.See(ctx, pools, &d.Findings)
 	d.Nodes.LaunchFailures, d.Nodes.SawLaunches = static.Add(launches, d.Nodes.Lost, &d.Findings), err == nil
 	return d, err
 }
 
-// seeAMIs finds EC2NodeClasses of NodePools for which AWS publishes no AMI, and why no node can be launched with them.
-func (r *reconciliation) seeAMIs(ctx context.Context, d *done, pools []rollout.Pool) map[string]string {
+// observeAMIs finds EC2NodeClasses of NodePools for which AWS publishes no AMI, and why no node can be launched with
+// them.
+func (r *reconciliation) observeAMIs(ctx context.Context, d *done, pools []rollout.Pool) map[string]string {
 	cluster, region := d.evaluation.Desired.Cluster(r.sync.Status.Karpenter)
 	version := r.memory.account.Kubernetes()
 	if version == "" {
@@ -174,8 +175,8 @@ func (r *reconciliation) seeAMIs(ctx context.Context, d *done, pools []rollout.P
 	}, &d.Findings)
 }
 
-// seeNodeDrift finds unexpected node drift after a change of Karpenter.
-func (r *reconciliation) seeNodeDrift(ctx context.Context, d done) (done, error) {
+// observeNodeDrift finds unexpected node drift after a change of Karpenter.
+func (r *reconciliation) observeNodeDrift(ctx context.Context, d done) (done, error) {
 	if r.sync.Status.Karpenter.NodeDrift == nil {
 		return d, nil
 	}
@@ -185,8 +186,8 @@ func (r *reconciliation) seeNodeDrift(ctx context.Context, d done) (done, error)
 	return d, err
 }
 
-// seeRollout finds which nodes do not match, and what blocks their replacement, and stops failing rollouts.
-func (r *reconciliation) seeRollout(ctx context.Context, d done) (done, error) {
+// observeRollout finds which nodes do not match, and what blocks their replacement, and stops failing rollouts.
+func (r *reconciliation) observeRollout(ctx context.Context, d done) (done, error) {
 	git := d.evaluation.Desired
 	d, pools := r.brake(ctx, d, false)
 	cluster, _ := git.Cluster(r.sync.Status.Karpenter)
@@ -228,7 +229,7 @@ func (r *reconciliation) rollouts(d *done) *rollout.Rollouts {
 	return &rollout.Rollouts{
 		Live: live, Pools: rollout.Pools(set, live.Objects), Lost: d.Nodes.Lost, Leaving: leavingPools(r.sync.Status.Removals, live.Objects), Classes: rollout.Classes(set, live.Objects), Events: r.Cluster.Uncached,
 		CABundle: r.Cluster.CABundle(), DaemonSets: r.daemonSets,
-		Before: r.sync.Status.Rollout, Said: r.before.Status.Rollout, Changes: ev.Plan.Changes, Revision: r.revisionOf(ev.revision), Applied: r.before.Status.LastAppliedRevision,
+		Before: r.sync.Status.Rollout, Reported: r.before.Status.Rollout, Changes: ev.Plan.Changes, Revision: r.revisionOf(ev.revision), Applied: r.before.Status.LastAppliedRevision,
 		Now: r.now, LaunchFailures: d.Nodes.LaunchFailures, Memory: &r.memory.rollout,
 		EC2: func(ctx context.Context) (rollout.EC2, error) { return r.cloud()(ctx, region) }, Off: r.chartStep(*ev).Off,
 	}
@@ -240,15 +241,15 @@ func leavingPools(removals []v1alpha1.Removal, live map[render.Ref]*plan.Object)
 	for i := range removals {
 		r := &removals[i]
 		pool := live[plan.RefOf(*r)]
-		if r.Kind == render.NodePool && pool != nil && pool.GetUID() == r.UID && !r.Begun() && r.Reason != removal.ReasonNodeClaimsLeaving {
+		if r.Kind == render.NodePool && pool != nil && pool.GetUID() == r.UID && !r.Started() && r.Reason != removal.ReasonNodeClaimsLeaving {
 			found = append(found, pool)
 		}
 	}
 	return found
 }
 
-// seeInstances finds EC2 instances that differ from their definitions and NodeClaims.
-func (r *reconciliation) seeInstances(ctx context.Context, d done) (done, error) {
+// observeInstances finds EC2 instances that differ from their definitions and NodeClaims.
+func (r *reconciliation) observeInstances(ctx context.Context, d done) (done, error) {
 	ev := &d.evaluation
 	cluster, region := ev.Desired.Cluster(r.sync.Status.Karpenter)
 	d.Nodes.Instances = r.memory.instances.See(ctx, account.InstanceLook{
@@ -259,9 +260,10 @@ func (r *reconciliation) seeInstances(ctx context.Context, d done) (done, error)
 	return d, nil
 }
 
-// seeTerminations finds what has been terminating for longer than expected, and what each waits for. For pools whose
-// removal has started, the removal reports that; until then they are reported here, although Git no longer has them.
-func (r *reconciliation) seeTerminations(ctx context.Context, d done) (done, error) {
+// observeTerminations finds what has been terminating for longer than expected, and what each waits for. For pools
+// whose removal has started, the removal reports that; until then they are reported here, although Git no longer has
+// them.
+func (r *reconciliation) observeTerminations(ctx context.Context, d done) (done, error) {
 	live := d.evaluation.Live
 	ours := map[string]bool{}
 	for _, pool := range rollout.Pools(d.evaluation.Desired.Set, live.Objects) {
@@ -270,7 +272,7 @@ func (r *reconciliation) seeTerminations(ctx context.Context, d done) (done, err
 	removed := map[string]bool{}
 	for _, leaves := range r.sync.Status.Removals {
 		if leaves.Kind == render.NodePool {
-			removed[leaves.Name] = leaves.Begun() || leaves.Reason == removal.ReasonNodeClaimsLeaving
+			removed[leaves.Name] = leaves.Started() || leaves.Reason == removal.ReasonNodeClaimsLeaving
 			ours[leaves.Name] = !removed[leaves.Name]
 		}
 	}
@@ -290,14 +292,15 @@ func (r *reconciliation) seeTerminations(ctx context.Context, d done) (done, err
 	return d, nil
 }
 
-// attend does what must not wait for the next commit after a reconcile that has failed, using what is in force: it
-// stops failing rollouts, and checks instances and terminations. Karpenter continues, whatever is wrong with HEAD.
-func (r *reconciliation) attend(ctx context.Context, out outcome) outcome {
-	may := stillAllowed(out)
-	if !may.look {
+// pauseAfterFailure does what must not wait for the next commit after a reconcile that has failed, using what is in
+// force: it stops failing rollouts, and checks instances and terminations. Karpenter continues, whatever is wrong with
+// HEAD.
+func (r *reconciliation) pauseAfterFailure(ctx context.Context, out outcome) outcome {
+	may := actionsAfter(out)
+	if !may.check {
 		return out
 	}
-	at := r.settle(r.lookInForce(ctx, out.done, may.brake))
+	at := r.settle(r.checkAppliedState(ctx, out.done, may.brake))
 	if may.brake {
 		out.Nodes.Rollout, out.Nodes.SawRollout, out.Nodes.PoolRollouts = at.Nodes.Rollout, at.Nodes.SawRollout, at.Nodes.PoolRollouts
 	}
@@ -310,18 +313,18 @@ func (r *reconciliation) attend(ctx context.Context, out outcome) outcome {
 	return out
 }
 
-// lookInForce checks nodes against what is in force, and stops failing rollouts if brakes is true.
-func (r *reconciliation) lookInForce(ctx context.Context, d done, brakes bool) (done, error) {
+// checkAppliedState checks nodes against what is in force, and stops failing rollouts if brakes is true.
+func (r *reconciliation) checkAppliedState(ctx context.Context, d done, brakes bool) (done, error) {
 	d.Findings, d.Nodes = finding.Findings{}, nodesSeen{Rollout: d.Nodes.Rollout}
 	d.evaluation.Desired.Karpenter = nil // HEAD's may be another version, in another region
 	return step.All(ctx, r.trace, d, []step.Of[done]{
 		{Name: step.See, Do: func(ctx context.Context, d done) (done, error) {
-			seen, err := r.seeLive(ctx)
+			seen, err := r.observeLive(ctx)
 			d.Join(seen.Findings)
 			d.evaluation.Live = seen.Live
 			return d, err
 		}},
-		{Name: step.SeeController, Do: r.seeController},
+		{Name: step.SeeController, Do: r.observeController},
 		{Name: step.SeeRollout, Do: func(ctx context.Context, d done) (_ done, err error) {
 			ev := &d.evaluation
 			ev.Desired.Set, ev.Plan.Plan, err = plan.InForce(ev.Live, plan.PolicyOf(r.sync, nil, nil), r.now)
@@ -336,8 +339,8 @@ func (r *reconciliation) lookInForce(ctx context.Context, d done, brakes bool) (
 				d.Join(seen.Findings)
 				d.Account = seen.Account
 			}
-			return r.seeInstances(ctx, d)
+			return r.observeInstances(ctx, d)
 		}},
-		{Name: step.SeeTerminations, Do: r.seeTerminations},
+		{Name: step.SeeTerminations, Do: r.observeTerminations},
 	})
 }

@@ -39,25 +39,25 @@ func (r *reconciliation) observe(ctx context.Context, rev revision) (observed, e
 		return func(ctx context.Context, obs observed) (observed, error) { return do(ctx, rev, obs) }
 	}
 	return step.All(ctx, r.trace, observed{}, []step.Of[observed]{
-		{Name: step.See, Do: func(ctx context.Context, _ observed) (observed, error) { return r.seeLive(ctx) }},
+		{Name: step.See, Do: func(ctx context.Context, _ observed) (observed, error) { return r.observeLive(ctx) }},
 		{Name: step.VerifyCloud, Do: of(r.verifyCloud)},
-		{Name: step.SeeCollision, Do: of(r.seeCollision)},
+		{Name: step.SeeCollision, Do: of(r.observeCollision)},
 	})
 }
 
-// seeLive reads the live objects from the watch cache, with writes of the last reconcile that are missing in it.
-func (r *reconciliation) seeLive(ctx context.Context) (observed, error) {
+// observeLive reads the live objects from the watch cache, with writes of the last reconcile that are missing in it.
+func (r *reconciliation) observeLive(ctx context.Context) (observed, error) {
 	live, err := r.view.Live(ctx)
 	if err != nil {
 		return observed{Live: live}, err
 	}
 	live = r.memory.changes.Newest(live, r.now)
-	return r.seeKinds(ctx, observed{Live: live.With(&r.sync.Status)})
+	return r.observeKinds(ctx, observed{Live: live.With(&r.sync.Status)})
 }
 
-// seeKinds records why Karpenter's kinds are not served. If they were served when the NodeSync was Ready, that is
+// observeKinds records why Karpenter's kinds are not served. If they were served when the NodeSync was Ready, that is
 // reported first: the repair of the charts takes seconds, in which the commit would still be a success.
-func (r *reconciliation) seeKinds(ctx context.Context, obs observed) (observed, error) {
+func (r *reconciliation) observeKinds(ctx context.Context, obs observed) (observed, error) {
 	if obs.Live.Served {
 		return obs, nil
 	}
@@ -89,8 +89,8 @@ func (r *reconciliation) verifyAccount(ctx context.Context, config evaluate.Desi
 	return obs
 }
 
-// seeCollision looks for a controller that runs here under another cluster's name.
-func (r *reconciliation) seeCollision(ctx context.Context, rev revision, obs observed) (observed, error) {
+// observeCollision looks for a controller that runs here under another cluster's name.
+func (r *reconciliation) observeCollision(ctx context.Context, rev revision, obs observed) (observed, error) {
 	var err error
 	obs.SawCollision = true
 	obs.Collision, err = r.accountStep(rev.Config, obs.Live).Collides(ctx, obs.Account)
@@ -104,7 +104,7 @@ func (r *reconciliation) accountStep(config evaluate.Desired, live plan.Live) *a
 		Cloud: r.cloud(), CertificateAuthority: r.Cluster.CertificateAuthority, View: r.view, Memory: &r.memory.account,
 		Name: name, Region: region, ClusterARN: r.sync.Status.Karpenter.GetClusterARN(), Generation: r.sync.Generation,
 		Claims: live.NodeClaims, Removals: r.sync.Status.Removals,
-		Now: r.now, Interval: r.Settings.CloudInterval, Retry: r.sync.GetRetryInterval(), Patience: account.Patience(r.sync.GetTimeout()),
+		Now: r.now, Interval: r.Settings.CloudInterval, Retry: r.sync.GetRetryInterval(), QueryTimeout: account.QueryTimeout(r.sync.GetTimeout()),
 	}
 }
 
@@ -113,7 +113,7 @@ func (r *reconciliation) resolves(verdict *cloud.Verdict) func(cluster, region s
 	return func(name, region string) plan.Ask {
 		return (&account.Resolution{
 			Cloud:   func(ctx context.Context) (account.ResolutionCloud, error) { return r.cloud()(ctx, region) },
-			Cluster: name, Kubernetes: r.memory.account.Kubernetes(), Patience: account.Patience(r.sync.GetTimeout()),
+			Cluster: name, Kubernetes: r.memory.account.Kubernetes(), Timeout: account.QueryTimeout(r.sync.GetTimeout()),
 			Unverified: account.Unverified(verdict),
 		}).Answers
 	}
@@ -126,5 +126,5 @@ func (r *reconciliation) daemonSets(ctx context.Context, claims []plan.NodeClaim
 
 // cloud returns a client of AWS with a short timeout for queries about instances.
 func (r *reconciliation) cloud() account.Dialer {
-	return r.Cluster.Clouds.Within(account.Patience(r.sync.GetTimeout()))
+	return r.Cluster.Clouds.Within(account.QueryTimeout(r.sync.GetTimeout()))
 }

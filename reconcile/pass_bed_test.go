@@ -67,7 +67,7 @@ func (p *pass) outcome() outcome {
 	case p.Suspended:
 		out.mode = suspended
 	case p.Elsewhere:
-		out.mode = elsewhere
+		out.mode = otherNamespace
 	}
 	return out
 }
@@ -98,7 +98,7 @@ func (p *pass) does(ctx context.Context, do func(context.Context, done) (done, e
 
 // evaluates runs one step of the evaluation.
 func (p *pass) evaluates(ctx context.Context, do func(evaluate.Inputs, context.Context, evaluate.Evaluation) (evaluate.Evaluation, error)) error {
-	return p.does(ctx, p.plans(do))
+	return p.does(ctx, p.planStep(do))
 }
 
 func (p *pass) fetch(ctx context.Context) error {
@@ -127,14 +127,14 @@ func (p *pass) desire(do func(*evaluate.DesiredStep, context.Context) error) fun
 	}
 }
 
-func (p *pass) see(ctx context.Context) error { return p.does(ctx, p.seesLive) }
+func (p *pass) see(ctx context.Context) error { return p.does(ctx, p.readLive) }
 
 func (p *pass) verifyCloud(ctx context.Context) error {
-	return p.does(ctx, observes(p.reconciliation.verifyCloud))
+	return p.does(ctx, observeStep(p.reconciliation.verifyCloud))
 }
 
 func (p *pass) seeCollision(ctx context.Context) error {
-	return p.does(ctx, observes(p.reconciliation.seeCollision))
+	return p.does(ctx, observeStep(p.reconciliation.observeCollision))
 }
 
 func (p *pass) resolveCharts(ctx context.Context) error {
@@ -168,7 +168,7 @@ func (p *pass) mayChangeCharts(ctx context.Context) error { return p.does(ctx, p
 
 // charted runs one step of the charts.
 func (p *pass) charted(ctx context.Context, do func(*upgrade.Step, context.Context) (upgrade.Installed, error)) error {
-	return p.does(ctx, func(ctx context.Context, d done) (done, error) { return p.installs(ctx, d, do) })
+	return p.does(ctx, func(ctx context.Context, d done) (done, error) { return p.runChartStep(ctx, d, do) })
 }
 
 // brake finds which nodes do not match.
@@ -184,30 +184,30 @@ func (p *pass) announce(ctx context.Context) error { return p.does(ctx, p.reconc
 
 func (p *pass) applyPlan(ctx context.Context) error { return p.does(ctx, p.reconciliation.applyPlan) }
 
-func (p *pass) observe(ctx context.Context) error { return p.does(ctx, p.seeReady) }
+func (p *pass) observe(ctx context.Context) error { return p.does(ctx, p.observeReady) }
 
 func (p *pass) seeLaunches(ctx context.Context) error {
-	return p.does(ctx, p.reconciliation.seeLaunches)
+	return p.does(ctx, p.reconciliation.observeLaunches)
 }
 
 func (p *pass) seeNodeDrift(ctx context.Context) error {
-	return p.does(ctx, p.reconciliation.seeNodeDrift)
+	return p.does(ctx, p.reconciliation.observeNodeDrift)
 }
 
 func (p *pass) seeInstances(ctx context.Context) error {
-	return p.does(ctx, p.reconciliation.seeInstances)
+	return p.does(ctx, p.reconciliation.observeInstances)
 }
 
 func (p *pass) seeTerminations(ctx context.Context) error {
-	return p.does(ctx, p.reconciliation.seeTerminations)
+	return p.does(ctx, p.reconciliation.observeTerminations)
 }
 
 func (p *pass) removes(do removing) func(context.Context) error {
-	return func(ctx context.Context) error { return p.does(ctx, p.reconciliation.removes(do)) }
+	return func(ctx context.Context) error { return p.does(ctx, p.reconciliation.runRemovalStep(do)) }
 }
 
 func (p *pass) removesServed(do removing) func(context.Context) error {
-	return func(ctx context.Context) error { return p.does(ctx, p.reconciliation.removesServed(do)) }
+	return func(ctx context.Context) error { return p.does(ctx, p.reconciliation.runServedRemovalStep(do)) }
 }
 
 func (p *pass) chartStep() *upgrade.Step {
@@ -260,7 +260,7 @@ func (p *pass) take(ctx context.Context, unheard error) {
 
 // seeHeartbeat checks whether the controller renews its lease.
 func (p *pass) seeHeartbeat(ctx context.Context) {
-	_ = p.does(ctx, func(ctx context.Context, d done) (done, error) { return p.reconciliation.seeHeartbeat(ctx, d), nil })
+	_ = p.does(ctx, func(ctx context.Context, d done) (done, error) { return p.reconciliation.observeHeartbeat(ctx, d), nil })
 }
 
 // attempts runs all phases.

@@ -51,14 +51,14 @@ type remembered struct {
 	cluster   cluster.Memory
 	account   account.Memory
 	policy    evaluate.PlanMemory
-	landing   simulate.LandingAsker
+	landing   simulate.LandingChecker
 	removal   removal.Memory
 	rollout   rollout.Memory
 	static    rollout.StaticMemory
-	holds     rollout.HoldAsker
-	proposals rollout.ProposalAsker
-	instances account.InstanceAsker
-	amis      account.AMIAsker
+	holds     rollout.HoldChecker
+	proposals rollout.ProposalWorker
+	instances account.InstanceChecker
+	amis      account.AMIChecker
 	// reasons are why EC2NodeClasses are not Ready, from Karpenter's log.
 	reasons changes.Reasons
 	// terminations are what is terminating, and heartbeat is the last state of the lease of Karpenter's controller.
@@ -96,30 +96,30 @@ func (r *reconciliation) worked() time.Duration {
 }
 
 // run does what the mode requires, and concludes it. A phase that fails ends the reconcile: the findings up to then are
-// concluded, and what must not wait for the next commit is done. unheard is why watches could not start.
-func (r *reconciliation) run(ctx context.Context, mode mode, unheard error) (ctrl.Result, error) {
-	return r.conclude(ctx, r.act(ctx, mode, unheard))
+// concluded, and what must not wait for the next commit is done. listenError is why watches could not start.
+func (r *reconciliation) run(ctx context.Context, mode mode, listenError error) (ctrl.Result, error) {
+	return r.conclude(ctx, r.act(ctx, mode, listenError))
 }
 
 // act does what the mode requires. Disruption budgets that removals have lent to Karpenter are revoked if removals do
 // not proceed, and while a reconcile takes long.
-func (r *reconciliation) act(ctx context.Context, mode mode, unheard error) outcome {
+func (r *reconciliation) act(ctx context.Context, mode mode, listenError error) outcome {
 	leased := r.removalStep(&done{}).LeasedBudgets()
 	defer leased.Unless(ctx)()
-	out := r.inMode(ctx, mode, unheard)
-	if !stillAllowed(out).leases {
+	out := r.inMode(ctx, mode, listenError)
+	if !actionsAfter(out).leases {
 		leased.Revoke(ctx, &out.Findings)
 	}
 	return out
 }
 
 // inMode does what the mode requires.
-func (r *reconciliation) inMode(ctx context.Context, mode mode, unheard error) (out outcome) {
+func (r *reconciliation) inMode(ctx context.Context, mode mode, listenError error) (out outcome) {
 	switch mode {
 	case normal:
-		out = r.attend(ctx, r.settle(r.phases(ctx)))
+		out = r.pauseAfterFailure(ctx, r.settle(r.phases(ctx)))
 	case unwatched:
-		out = r.settle(step.Take(ctx, r.trace, step.Listen, func(context.Context) (done, error) { return done{}, unheard }))
+		out = r.settle(step.Take(ctx, r.trace, step.Listen, func(context.Context) (done, error) { return done{}, listenError }))
 		out.WakeBy(r.now.Add(r.sync.GetRetryInterval())) // no watch triggers it
 	case adopting:
 		out = r.settle(step.Take(ctx, r.trace, step.AddFinalizer, r.addFinalizer))
@@ -127,10 +127,10 @@ func (r *reconciliation) inMode(ctx context.Context, mode mode, unheard error) (
 		r.policyStep(evaluation{}).Answer(ctx)
 	case draining:
 		r.policyStep(evaluation{}).Answer(ctx)
-		out = r.finish(r.settle(r.end(ctx)))
-	case ending:
-		out = r.finish(r.settle(r.end(ctx)))
-	case elsewhere, filling, answering: // nothing is checked
+		out = r.finish(r.settle(r.drainOrDelete(ctx)))
+	case deleting:
+		out = r.finish(r.settle(r.drainOrDelete(ctx)))
+	case otherNamespace, filling, answering: // nothing is checked
 	}
 	out.mode = mode
 	return out
@@ -162,7 +162,7 @@ func (r *reconciliation) publish(ev evaluation) {
 	}
 	_, generation, began := r.memory.fetch.Last()
 	for _, name := range r.registry.Remember(r.name(), r.sync.UID, ev.Desired.Set, generation, began) {
-		r.Look(name)
+		r.Enqueue(name)
 	}
 }
 
@@ -176,7 +176,7 @@ func (r *reconciliation) settle(d done, err error) outcome {
 		out.Wait(out.fault.Reason, err.Error())
 	}
 	if source.Lost(err) {
-		r.memory.fetch.Lose()
+		r.memory.fetch.Forget()
 	}
 	return out
 }

@@ -92,17 +92,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !sync.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil // it is complete; only other finalizers keep it
 	}
-	filled, unheard := r.watches.Listen(ctx)
+	filled, listenError := r.watches.Listen(ctx)
 	repository := sync.Spec.Source.Address()
 	reconcile := r.start(sync)
 	if !r.lanes.Enter(repository, req.NamespacedName) {
 		reconcile.removalStep(&done{}).LeasedBudgets().Revoke(ctx, &finding.Findings{})
-		return ctrl.Result{RequeueAfter: watch.Crowded}, nil
+		return ctrl.Result{RequeueAfter: watch.RetryWithoutLane}, nil
 	}
-	defer r.lanes.End(repository, r.Look)
+	defer r.lanes.End(repository, r.Enqueue)
 	ctx = confine.For(ctx, repository)
 	defer func() { r.watches.Took(req, reconcile.worked()) }()
-	switch mode := modeOf(sync, r.Settings, filled, unheard); mode {
+	switch mode := modeOf(sync, r.Settings, filled, listenError); mode {
 	case filling:
 		reconcile.prepare(ctx)
 		return ctrl.Result{RequeueAfter: watch.Filling}, nil
@@ -110,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		reconcile.policyStep(evaluation{}).Answer(ctx)
 		return ctrl.Result{}, nil
 	default:
-		return reconcile.run(ctx, mode, unheard)
+		return reconcile.run(ctx, mode, listenError)
 	}
 }
 
@@ -153,7 +153,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, nodes ctrlcluster.Cluste
 
 // wakes returns what finds the NodeSyncs that an event concerns.
 func (r *Reconciler) wakes() watch.Wakes {
-	return watch.Wakes{Cached: r.Client, Namespace: r.Settings.Namespace, Launches: r.Cluster.Launches, Ends: r.Cluster.Ends, Interests: &r.registry}
+	return watch.Wakes{Cached: r.Client, Namespace: r.Settings.Namespace, Launches: r.Cluster.Launches, ClaimEvents: r.Cluster.ClaimEvents, Interests: &r.registry}
 }
 
 // Serves reports whether NodePools and NodeClaims are watched, and can be read from the cache.
@@ -164,14 +164,14 @@ func (r *Reconciler) Wake(ctx context.Context, syncs []v1alpha1.NodeSync) error 
 	return r.waker.Wake(ctx, syncs, &r.memories, r.Standby, r.Settings.Now())
 }
 
-// Look requests a reconcile of a NodeSync, which reports what was found in the background. It never blocks: at worst
+// Enqueue requests a reconcile of a NodeSync, which reports what was found in the background. It never blocks: at worst
 // the next reconcile comes at its regular time.
-func (r *Reconciler) Look(name types.NamespacedName) { r.waker.Look(name) }
+func (r *Reconciler) Enqueue(name types.NamespacedName) { r.waker.Enqueue(name) }
 
 // fetchFor makes a NodeSync fetch again unless its last fetch started after a time.
 func (r *Reconciler) fetchFor(name types.NamespacedName, at time.Time) {
 	r.memories.Push(name, at)
-	r.Look(name)
+	r.Enqueue(name)
 }
 
 // Shared returns what plans outside of reconciles share with them.

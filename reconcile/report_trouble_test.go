@@ -24,7 +24,7 @@ type fakeReports struct {
 
 func (f *fakeReports) Reported(*v1alpha1.NodeSync) ([]v1alpha1.Reported, bool) { return f.list, true }
 
-func (f *fakeReports) Say(_ context.Context, _ *v1alpha1.NodeSync, s report.Update) error {
+func (f *fakeReports) Record(_ context.Context, _ *v1alpha1.NodeSync, s report.Update) error {
 	f.said = append(f.said, s)
 	return f.fail
 }

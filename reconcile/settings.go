@@ -26,10 +26,10 @@ type Settings struct {
 	// PageURL is where users find the page of the daemon, which commit statuses then link to;
 	// empty if there is none.
 	PageURL string
-	// Concludes, if set, is the only NodeSync that is reconciled, and only once it is being deleted, or drained: a
+	// OnlyNodeSync, if set, is the only NodeSync that is reconciled, and only once it is being deleted, or drained: a
 	// command replaces a daemon that does not run.
-	Concludes types.UID
-	// Installs reports, with Concludes, whether reconciling it only restores Karpenter's charts, because its deletion
+	OnlyNodeSync types.UID
+	// Installs reports, with OnlyNodeSync, whether reconciling it only restores Karpenter's charts, because its deletion
 	// needs the controller, whether it is suspended, being deleted, or neither. Nil is never.
 	Installs func() bool
 	// Now returns the current time.
@@ -38,10 +38,10 @@ type Settings struct {
 	StillLeader func(context.Context) error
 }
 
-// Takes reports whether a NodeSync is reconciled. The others only report what they have in Git.
-func (s Settings) Takes(sync *v1alpha1.NodeSync) bool {
+// Reconciles reports whether a NodeSync is reconciled. The others only report what they have in Git.
+func (s Settings) Reconciles(sync *v1alpha1.NodeSync) bool {
 	ends := !sync.DeletionTimestamp.IsZero() || sync.Spec.Drain
-	return s.Concludes == "" || s.Concludes == sync.UID && (ends || s.Installing())
+	return s.OnlyNodeSync == "" || s.OnlyNodeSync == sync.UID && (ends || s.Installing())
 }
 
 // Installing reports whether reconciles only restore Karpenter's charts.

@@ -26,7 +26,7 @@ func TestStillAllowed(t *testing.T) {
 		"suspended":               {served(func(out *outcome) { out.mode = suspended }), allowed{}},
 		"the CRDs are not served": {outcome{}, allowed{}},
 	} {
-		if got := stillAllowed(c.out); got != c.want {
+		if got := actionsAfter(c.out); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
@@ -39,11 +39,11 @@ func TestStillAllowed(t *testing.T) {
 			out  outcome
 			want allowed
 		}{
-			"before anything":                {failed(func(*outcome) {}), allowed{brake: true, look: true}},
-			"after definitions were written": {failed(wrote), allowed{look: true}},
+			"before anything":                {failed(func(*outcome) {}), allowed{brake: true, check: true}},
+			"after definitions were written": {failed(wrote), allowed{check: true}},
 			"after the look":                 {failed(looked), allowed{}},
 		} {
-			if got := stillAllowed(c.out); got != c.want {
+			if got := actionsAfter(c.out); got != c.want {
 				t.Errorf("%s, %s: %+v, want %+v", class, name, got, c.want)
 			}
 		}

@@ -192,7 +192,7 @@ func TestVerificationThatWasOvertaken(t *testing.T) {
 		t.Errorf("verify() = %v, unverified: %v", err, p.Unverified)
 	}
 	b.source.unsigned = &source.UnreachableError{URL: "https://git.example.com", Err: errors.New("no route")}
-	if err := p.verify(t.Context()); err == nil || !p.conclusion().SaysNothingOfTheCommit() {
+	if err := p.verify(t.Context()); err == nil || !p.conclusion().KeepsCommitStatus() {
 		t.Errorf("verify() = %v, and the commit is told so", err)
 	}
 	b.source.unsigned = &source.HistoryError{Since: "1", Reason: "HEAD has another history"}

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// leastLine is the minimum length for hiding one line of a value, or its base64 within that of a longer text. A shorter
+// minLine is the minimum length for hiding one line of a value, or its base64 within that of a longer text. A shorter
 // one could be anything.
-const leastLine = 8
+const minLine = 8
 
 // encodings returns the encodings of a value in messages. A value of only the mask's character is not hidden, because
 // it cannot be distinguished from the mask.
@@ -21,7 +21,7 @@ func encodings(value string) []string {
 	}
 	texts := []string{value, strings.Join(strings.Fields(value), " ")}
 	for line := range strings.Lines(value) {
-		if line = strings.TrimSpace(line); len(line) >= leastLine && len(line) < len(value) {
+		if line = strings.TrimSpace(line); len(line) >= minLine && len(line) < len(value) {
 			texts = append(texts, line)
 		}
 	}
@@ -88,7 +88,7 @@ func base64s(text string) []string {
 		whole := encoding.EncodeToString([]byte(text))
 		forms := []string{whole, strings.TrimRight(whole, "=")}
 		for offset := range 3 {
-			if core := within(encoding, text, offset); len(core) >= leastLine {
+			if core := within(encoding, text, offset); len(core) >= minLine {
 				forms = append(forms, core)
 			}
 		}

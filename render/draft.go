@@ -79,7 +79,7 @@ func readFile(files *tree, name string) ([]draft, Errors, error) {
 			return nil, nil, err
 		}
 	}
-	return draftsOf(name, documents), append(errs, refuseHollow(name, documents)...), nil
+	return draftsOf(name, documents), append(errs, refuseEmpty(name, documents)...), nil
 }
 
 // asTemplate adds to the error of invalid YAML that it looks like a Helm template, if it does.
@@ -128,7 +128,7 @@ func draftsOf(name string, documents []document.Document) []draft {
 	return drafts
 }
 
-// unpack splits lists of objects, and drops what refuseHollow refuses.
+// unpack splits lists of objects, and drops what refuseEmpty refuses.
 func unpack(doc document.Document) []document.Document {
 	if doc.Value == nil {
 		return nil
@@ -394,11 +394,11 @@ type maker struct {
 func (m *maker) object(ctx context.Context, d draft) (Object, Errors) {
 	made, problems := m.build(ctx, d)
 	var errs Errors
-	for _, p := range problems[:min(len(problems), mostListed)] {
+	for _, p := range problems[:min(len(problems), maxListed)] {
 		errs = append(errs, Error{File: d.origin.File, Line: d.lineOf(p.path), Message: p.message})
 	}
-	if more := len(problems) - mostListed; more > 0 {
-		errs = append(errs, Error{File: d.origin.File, Line: errs[mostListed-1].Line, Message: shortlist.More("", more) + " mistakes in this object"})
+	if more := len(problems) - maxListed; more > 0 {
+		errs = append(errs, Error{File: d.origin.File, Line: errs[maxListed-1].Line, Message: shortlist.More("", more) + " mistakes in this object"})
 	}
 	return made, errs
 }
@@ -432,7 +432,7 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	namespaced := dropNamespace(kind, content)
 	problems := slices.Concat(checkMetadata(kind, content), checkCharacters(kind, content), checkQuantities(kind, content))
 	if len(problems) > 0 {
-		return Object{}, append(unknown, besides(problems, unknown)...)
+		return Object{}, append(unknown, withoutUnknownFields(problems, unknown)...)
 	}
 	desired := &unstructured.Unstructured{Object: content}
 	made := Object{
@@ -452,7 +452,7 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 		}
 	}
 	if len(unknown) > 0 {
-		return Object{}, append(unknown, besides(problems, unknown)...)
+		return Object{}, append(unknown, withoutUnknownFields(problems, unknown)...)
 	}
 	var unignored []problem
 	made.Ignored, unignored = m.ignored(ctx, made)
@@ -463,8 +463,8 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	return made, problems
 }
 
-// besides drops the problems of fields with unknown variables: the value of such a field is unknown, too.
-func besides(problems, unknown []problem) []problem {
+// withoutUnknownFields drops the problems of fields with unknown variables: the value of such a field is unknown, too.
+func withoutUnknownFields(problems, unknown []problem) []problem {
 	within := func(path, of string) bool {
 		rest, is := strings.CutPrefix(path, of)
 		return is && (rest == "" || rest[0] == '.' || rest[0] == '[')

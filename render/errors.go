@@ -38,8 +38,8 @@ type Errors []Error
 // firstLine is the maximum length of the first line, so that it fits a commit status.
 const firstLine = 110
 
-// mostListed limits how many errors are listed: a commit can have any number.
-const mostListed = 100
+// maxListed limits how many errors are listed: a commit can have any number.
+const maxListed = 100
 
 // Error returns a first line for a commit status; if that does not contain everything, a line for each error follows.
 func (e Errors) Error() string {
@@ -56,10 +56,10 @@ func (e Errors) Error() string {
 	}
 	var text strings.Builder
 	text.WriteString(head + rest)
-	for _, one := range all[:min(len(all), mostListed)] {
+	for _, one := range all[:min(len(all), maxListed)] {
 		text.WriteString("\n" + one.Error())
 	}
-	text.WriteString(shortlist.More("\n… ", len(all)-mostListed))
+	text.WriteString(shortlist.More("\n… ", len(all)-maxListed))
 	return text.String()
 }
 

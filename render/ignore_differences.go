@@ -45,7 +45,7 @@ func (m *maker) ignored(ctx context.Context, object Object) (paths [][]string, f
 		}
 		path, why := pathOf(pointer)
 		if why == "" {
-			why = m.misled(ctx, object.Defaulted, path)
+			why = m.invalidPathReason(ctx, object.Defaulted, path)
 		}
 		if why != "" {
 			found = append(found, problem{
@@ -86,8 +86,8 @@ func pathOf(pointer string) (path []string, why string) {
 	return path, ""
 }
 
-// misled returns why a path does not lead to a field that can be ignored by itself.
-func (m *maker) misled(ctx context.Context, object *unstructured.Unstructured, path []string) string {
+// invalidPathReason returns why a path does not lead to a field that can be ignored by itself.
+func (m *maker) invalidPathReason(ctx context.Context, object *unstructured.Unstructured, path []string) string {
 	var value any = object.Object
 	for i, key := range path {
 		fields, isMap := value.(map[string]any)
@@ -210,5 +210,5 @@ func (r *remarks) sentence() string {
 		return ""
 	}
 	all := slices.Sorted(slices.Values(r.ignored))
-	return "left to other tools by ignoreKinds: " + shortlist.Join(all, mostWarned, ", ")
+	return "left to other tools by ignoreKinds: " + shortlist.Join(all, maxWarned, ", ")
 }

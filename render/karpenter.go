@@ -477,15 +477,15 @@ func contradictions(cluster Cluster, values map[string]any, at string) []problem
 	return found
 }
 
-// mostValues limits the files, and the objects of the cluster, that hold values of the chart: each of them is read and
+// maxValues limits the files, and the objects of the cluster, that hold values of the chart: each of them is read and
 // merged on every render.
-const mostValues = 32
+const maxValues = 32
 
 // checkValuesFrom checks the references to objects of the cluster.
 func (k *Karpenter) checkValuesFrom() []problem {
 	var found []problem
-	if n := len(k.ValuesFrom); n > mostValues {
-		return append(found, problem{"valuesFrom", fmt.Sprintf("valuesFrom has %d entries: at most %d are allowed", n, mostValues)})
+	if n := len(k.ValuesFrom); n > maxValues {
+		return append(found, problem{"valuesFrom", fmt.Sprintf("valuesFrom has %d entries: at most %d are allowed", n, maxValues)})
 	}
 	for i, from := range k.ValuesFrom {
 		at := fmt.Sprintf("valuesFrom[%d]", i)
@@ -511,8 +511,8 @@ func (k *Karpenter) checkValuesFrom() []problem {
 // checkValuesFiles confines the files to the repository.
 func (k *Karpenter) checkValuesFiles(folder string) []problem {
 	var found []problem
-	if n := len(k.ValuesFiles); n > mostValues {
-		return append(found, problem{"valuesFiles", fmt.Sprintf("valuesFiles has %d entries: at most %d are allowed", n, mostValues)})
+	if n := len(k.ValuesFiles); n > maxValues {
+		return append(found, problem{"valuesFiles", fmt.Sprintf("valuesFiles has %d entries: at most %d are allowed", n, maxValues)})
 	}
 	for i, name := range k.valuesFiles(folder) {
 		entry := k.ValuesFiles[i]

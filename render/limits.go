@@ -130,8 +130,8 @@ func (l Limits) checkText(text int) error {
 	return nil
 }
 
-// again subtracts what was cached from the last render, as if it were new.
-func (a *allowance) again(objects []keptObject) error {
+// countCached subtracts what was cached from the last render, as if it were new.
+func (a *allowance) countCached(objects []keptObject) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range objects {

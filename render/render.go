@@ -31,7 +31,7 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 	of := wanted{name: name, charts: k.charts(folder), nodes: slices.Clone(k.Nodes), files: k.valuesFiles(folder)}
 	r := s.run(snap, of, k, v, before)
 	r.listings = listings
-	if last, taken := r.again(ctx, s.cache.lastOf(of, before)); last != nil {
+	if last, taken := r.deriveFromLast(ctx, s.cache.lastOf(of, before)); last != nil {
 		last.finish(k, s.inputs, snap)
 		s.cache.keep(last, taken)
 		return last.set, nil
@@ -45,7 +45,7 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 	}
 	r.warnings = append(r.warnings, w.warnings...)
 	walked := r.tree.inputs.clone()
-	if err := r.takeAll(ctx, sources); err != nil {
+	if err := r.renderSources(ctx, sources); err != nil {
 		return nil, limited(folder, err)
 	}
 	s.cache.close(k.fingerprint(), v, r.after, w.after)
@@ -117,9 +117,9 @@ func (r *run) sources(ctx context.Context, w *walk, nodes []string) ([]source, e
 	return w.sources, nil
 }
 
-// takeAll renders the sources, as many at a time as there are processors: most of a render is validating objects
+// renderSources renders the sources, as many at a time as there are processors: most of a render is validating objects
 // against their schema.
-func (r *run) takeAll(ctx context.Context, sources []source) error {
+func (r *run) renderSources(ctx context.Context, sources []source) error {
 	taken, errs := make([]kept, len(sources)), make([]Errors, len(sources))
 	var unknown []int
 	for i, one := range sources {
@@ -136,7 +136,7 @@ func (r *run) takeAll(ctx context.Context, sources []source) error {
 		if err := together.Err(); err != nil {
 			return fmt.Errorf("render %s: %w", sources[i].name, err)
 		}
-		if taken[i], errs[i], err = r.take(together, sources[i]); err != nil {
+		if taken[i], errs[i], err = r.renderSource(together, sources[i]); err != nil {
 			stop(err)
 		}
 		return err
@@ -171,8 +171,8 @@ func (r *run) known(one source) (kept, bool) {
 	return known, unchanged && err == nil // take reports the error
 }
 
-// take renders one source, or returns it from the cache.
-func (r *run) take(ctx context.Context, one source) (kept, Errors, error) {
+// renderSource renders one source, or returns it from the cache.
+func (r *run) renderSource(ctx context.Context, one source) (kept, Errors, error) {
 	if known, ok := r.before[one]; ok {
 		unchanged, err := known.inputs.Unchanged(r.snap)
 		if err != nil || unchanged {
@@ -218,7 +218,7 @@ func (r *run) make(ctx context.Context, d draft, before map[content]Object) (kep
 
 // count counts cached objects against the limits of this render.
 func (r *run) count(one source, objects []keptObject) Errors {
-	if err := r.maker.left.again(objects); err != nil {
+	if err := r.maker.left.countCached(objects); err != nil {
 		return Errors{{File: one.name, Message: err.Error()}}
 	}
 	return nil
@@ -260,8 +260,8 @@ func (r *run) tooMany() Errors {
 	return nil
 }
 
-// mostWarned limits the warnings of a Set: a commit can have any number.
-const mostWarned = 5
+// maxWarned limits the warnings of a Set: a commit can have any number.
+const maxWarned = 5
 
 // warningsOn returns the warnings about the first few files and objects, and the number of the others.
 func warningsOn(files remarks, objects []Object) []string {
@@ -271,7 +271,7 @@ func warningsOn(files remarks, objects []Object) []string {
 			all = append(all, fmt.Sprintf("%s: %s", objects[i].Origin, objects[i].Warning))
 		}
 	}
-	warnings := all[:min(len(all), mostWarned)]
+	warnings := all[:min(len(all), maxWarned)]
 	if more := len(all) - len(warnings); more > 0 {
 		warnings = append(warnings, shortlist.More("", more)+" warnings like these")
 	}
@@ -299,15 +299,15 @@ type settings struct {
 	runner *confine.Runner
 }
 
-// mostBuilding limits the processor time of all kustomizations of one render.
-const mostBuilding = time.Minute
+// maxBuilding limits the processor time of all kustomizations of one render.
+const maxBuilding = time.Minute
 
 // confined returns the Runner for the kustomizations of one render; if nil, they are built in this process.
 func (s settings) confined() *confine.Runner {
 	if s.runner == nil {
 		return nil
 	}
-	return s.runner.Within(mostBuilding)
+	return s.runner.Within(maxBuilding)
 }
 
 // WithConfinement builds kustomizations in child processes. Default: in this process, which a kustomization of a few

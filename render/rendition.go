@@ -93,9 +93,9 @@ func (l *rendition) made(set *Set) bool {
 	return len(set.Objects) > 0 && len(set.Objects) == len(l.set.Objects) && &set.Objects[0] == &l.set.Objects[0]
 }
 
-// again derives the Set from the last one if the differences are known: of ten thousand sources only the few that may
-// differ are rendered. It returns nil if that is not enough; a full render then reports what is wrong.
-func (r *run) again(ctx context.Context, last *rendition) (*rendition, map[source]kept) {
+// deriveFromLast derives the Set from the last one if the differences are known: of ten thousand sources only the few
+// that may differ are rendered. It returns nil if that is not enough; a full render then reports what is wrong.
+func (r *run) deriveFromLast(ctx context.Context, last *rendition) (*rendition, map[source]kept) {
 	if last == nil {
 		return nil, nil
 	}
@@ -108,7 +108,7 @@ func (r *run) again(ctx context.Context, last *rendition) (*rendition, map[sourc
 	}
 	taken := map[source]kept{}
 	for _, one := range last.touched(difference, r.before) {
-		now, errs, err := r.take(ctx, one)
+		now, errs, err := r.renderSource(ctx, one)
 		if err != nil || len(errs) > 0 || !sameNames(now.inputs, r.before[one].inputs) {
 			return nil, nil
 		}

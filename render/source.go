@@ -354,15 +354,15 @@ func (d *drawn) ReadFile(name string) ([]byte, error) {
 	}
 	d.resources[name] = false // once: a build reads some files again
 	if known {
-		d.lookAtResource(name, data)
+		d.checkResource(name, data)
 	} else {
-		d.lookBeside(name, data)
+		d.checkOtherFile(name, data)
 	}
 	return data, nil
 }
 
-// lookBeside checks a file that is not a resource: usually a patch.
-func (d *drawn) lookBeside(name string, data []byte) {
+// checkOtherFile checks a file that is not a resource: usually a patch.
+func (d *drawn) checkOtherFile(name string, data []byte) {
 	switch {
 	case d.kustomization.IsPatch(name) && (isEmptied(data) || isNull(name, data)):
 		d.errs = append(d.errs, Error{File: name, Message: "the patch is empty, and what it set would be taken back: restore its text, or take it out of the kustomization"})
@@ -375,8 +375,8 @@ func (d *drawn) lookBeside(name string, data []byte) {
 	}
 }
 
-// lookAtResource checks a file that defines objects.
-func (d *drawn) lookAtResource(name string, data []byte) {
+// checkResource checks a file that defines objects.
+func (d *drawn) checkResource(name string, data []byte) {
 	switch {
 	case isEmptied(data):
 		d.errs = append(d.errs, emptied(name))
@@ -385,7 +385,7 @@ func (d *drawn) lookAtResource(name string, data []byte) {
 	default:
 		if documents, err := parse(name, data); err == nil { // otherwise kustomize reports what is wrong
 			drafts := draftsOf(name, documents)
-			d.errs = append(append(d.errs, refuseLocal(drafts)...), refuseHollow(name, documents)...)
+			d.errs = append(append(d.errs, refuseLocal(drafts)...), refuseEmpty(name, documents)...)
 			d.define(name, drafts)
 		}
 	}

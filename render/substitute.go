@@ -53,9 +53,9 @@ type substitution struct {
 	bytes int64
 }
 
-// take counts the value of a variable, and reports whether it may be written: a value of a megabyte can be used in a
+// count counts the value of a variable, and reports whether it may be written: a value of a megabyte can be used in a
 // text thousands of times.
-func (s *substitution) take(value string) bool {
+func (s *substitution) count(value string) bool {
 	if s.bytes > s.left {
 		return false
 	}
@@ -119,7 +119,7 @@ func (s *substitution) typed(at *field.Path, text, name, wanted string) any {
 	if !known {
 		return s.text(at, text)
 	}
-	if !s.take(value) {
+	if !s.count(value) {
 		return nil
 	}
 	documents, err := document.Parse([]byte(value))
@@ -201,7 +201,7 @@ func (s *substitution) text(at *field.Path, text string) string {
 			if !known {
 				s.complain(at, "${%s} is not known: add it to substitute in %s, or write $${%s} if it is to stay", found[1], FileName, found[1])
 			}
-			if s.take(value) {
+			if s.count(value) {
 				out.WriteString(value)
 			}
 			text = text[len(found[0]):]
@@ -229,7 +229,7 @@ func (s *substitution) script(text string) string {
 					if escaped {
 						value = found[0]
 					}
-					if s.take(value) {
+					if s.count(value) {
 						out.WriteString(value)
 					}
 					text = text[start+len(found[0]):]
@@ -244,7 +244,7 @@ func (s *substitution) script(text string) string {
 }
 
 func (s *substitution) complain(at *field.Path, format string, args ...any) {
-	if len(s.problems) >= mostListed {
+	if len(s.problems) >= maxListed {
 		return // a megabyte of ${ contains as many mistakes
 	}
 	s.problems = append(s.problems, problem{at.String(), fmt.Sprintf(format, args...)})

@@ -100,8 +100,8 @@ func findPlaceholder(kind Kind, at *field.Path, value any) (*field.Path, []strin
 }
 
 const (
-	// mostUnread limits how many skipped files a walk opens, and unreadBytes how much it reads of each.
-	mostUnread  = 100
+	// maxUnread limits how many skipped files a walk opens, and unreadBytes how much it reads of each.
+	maxUnread   = 100
 	unreadBytes = 256 << 10
 	// hiddenDepth is how many levels below a hidden folder are searched.
 	hiddenDepth = 3
@@ -114,18 +114,18 @@ var definitionIn = regexp.MustCompile(`(?m)^(?:- )? *apiVersion:\s*["']?karpente
 // hidden files and folders. What it reads is not an input, because it does not change the Set.
 func (w *walk) unread(name string, entry fs.DirEntry, depth int) {
 	switch hidden := strings.HasPrefix(path.Base(name), "."); {
-	case !hidden && !entry.IsDir() && !isDefinition(name) && endsOtherwise(name):
-		w.look(name, "its name does not end in .yaml, .yml or .json")
+	case !hidden && !entry.IsDir() && !isDefinition(name) && hasOtherExtension(name):
+		w.checkSkipped(name, "its name does not end in .yaml, .yml or .json")
 	case hidden && entry.IsDir():
 		w.hidden(name, depth)
 	case hidden && isDefinition(name):
-		w.look(name, "its name begins with a dot")
+		w.checkSkipped(name, "its name begins with a dot")
 	}
 }
 
 // hidden searches a folder whose name starts with a dot, and those below it.
 func (w *walk) hidden(folder string, depth int) {
-	if depth >= hiddenDepth || w.looked >= mostUnread {
+	if depth >= hiddenDepth || w.looked >= maxUnread {
 		return
 	}
 	entries, err := fs.ReadDir(w.snap.FS, folder)
@@ -138,17 +138,19 @@ func (w *walk) hidden(folder string, depth int) {
 		case entry.IsDir():
 			w.hidden(name, depth+1)
 		case isDefinition(name):
-			w.look(name, "it is in a folder whose name begins with a dot")
+			w.checkSkipped(name, "it is in a folder whose name begins with a dot")
 		}
 	}
 }
 
-// endsOtherwise reports whether a name has the extension of a definition before another one.
-func endsOtherwise(name string) bool { return isDefinition(strings.TrimSuffix(name, path.Ext(name))) }
+// hasOtherExtension reports whether a name has the extension of a definition before another one.
+func hasOtherExtension(name string) bool {
+	return isDefinition(strings.TrimSuffix(name, path.Ext(name)))
+}
 
-// look warns of a skipped file that contains a definition.
-func (w *walk) look(name, why string) {
-	if w.looked++; w.looked > mostUnread {
+// checkSkipped warns of a skipped file that contains a definition.
+func (w *walk) checkSkipped(name, why string) {
+	if w.looked++; w.looked > maxUnread {
 		return
 	}
 	file, err := w.snap.FS.Open(name)
@@ -178,8 +180,8 @@ func emptied(name string) Error {
 	return Error{File: name, Message: "the file is empty, and its definitions would be removed with their nodes: restore its text, or delete the file to remove them"}
 }
 
-// refuseHollow refuses documents that are null, and lists without items: a failed template or export leaves these.
-func refuseHollow(name string, documents []document.Document) Errors {
+// refuseEmpty refuses documents that are null, and lists without items: a failed template or export leaves these.
+func refuseEmpty(name string, documents []document.Document) Errors {
 	var errs Errors
 	for _, doc := range documents {
 		object, _ := doc.Value.(map[string]any)

@@ -68,7 +68,7 @@ approve it; 4 --push timed out.`,
 			return err
 		}
 		if over.from != "" {
-			return over.hand(cmd, kubeconfig, *output, args)
+			return over.run(cmd, kubeconfig, *output, args)
 		}
 		report, err := o.adopt(cmd.Context(), kubeconfig, folderOf(args))
 		if err != nil {

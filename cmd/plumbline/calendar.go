@@ -15,8 +15,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// mostDays is the maximum number of days that `plumbline calendar` shows.
-const mostDays = 90
+// maxDays is the maximum number of days that `plumbline calendar` shows.
+const maxDays = 90
 
 // calendarTime is the format of printed times.
 const calendarTime = "Mon 2006-01-02 15:04 MST"
@@ -45,11 +45,11 @@ automatically. Reverts do not wait.`,
 		Example:           "  plumbline calendar prod-eu\n  plumbline calendar --days 7 -o json",
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 100),
 	}
-	days := cmd.Flags().Int("days", 30, fmt.Sprintf("number of days to list, at most %d", mostDays))
+	days := cmd.Flags().Int("days", 30, fmt.Sprintf("number of days to list, at most %d", maxDays))
 	output := addOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if *days < 1 || *days > mostDays {
-			return fmt.Errorf("--days %d: must be from 1 to %d", *days, mostDays)
+		if *days < 1 || *days > maxDays {
+			return fmt.Errorf("--days %d: must be from 1 to %d", *days, maxDays)
 		}
 		list, missing := listNodeSyncs(cmd, kubeconfig, false, args)
 		if missing != nil && (list == nil || len(list.Items) == 0) {

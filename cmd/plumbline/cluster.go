@@ -40,8 +40,8 @@ type clusterAccess struct {
 	settled   bool
 }
 
-// nowhere is client-go's default server if no configuration specifies one.
-const nowhere = "http://localhost:8080"
+// defaultServer is client-go's default server if no configuration specifies one.
+const defaultServer = "http://localhost:8080"
 
 // errNoKubeconfig is returned if no configuration specifies a cluster.
 var errNoKubeconfig = errors.New("no kubeconfig")
@@ -53,7 +53,7 @@ func connect(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags) (*c
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster (--kubeconfig, --context): %w", err)
 	}
-	if raw, err := loader.RawConfig(); err == nil && len(raw.Clusters) == 0 && config.Host == nowhere {
+	if raw, err := loader.RawConfig(); err == nil && len(raw.Clusters) == 0 && config.Host == defaultServer {
 		return nil, fmt.Errorf("%w: looked for %s; give one with --kubeconfig or KUBECONFIG", errNoKubeconfig, strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "))
 	}
 	namespace, _, err := loader.Namespace()
@@ -94,29 +94,29 @@ func (c *clusterAccess) nodeSync(ctx context.Context, arg string) (*v1alpha1.Nod
 	if err != nil {
 		return nil, err
 	}
-	sync, namespace := &v1alpha1.NodeSync{}, c.in(ctx)
+	sync, namespace := &v1alpha1.NodeSync{}, c.namespaceOfNodeSyncs(ctx)
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, sync); err != nil {
 		return nil, explain(err, fmt.Sprintf("read NodeSync %s/%s", namespace, name))
 	}
 	sync.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
 	sync.ManagedFields = nil
-	c.takeStandIn(ctx, sync)
+	c.applyStandInStatus(ctx, sync)
 	return sync, nil
 }
 
-// takeStandIn annotates a NodeSync (in memory) as the daemon would have: its status is that of an earlier reconcile,
-// but the daemon could not write the annotation. Without permission to read ConfigMaps it does nothing.
-func (c *clusterAccess) takeStandIn(ctx context.Context, sync *v1alpha1.NodeSync) {
+// applyStandInStatus annotates a NodeSync (in memory) as the daemon would have: its status is that of an earlier
+// reconcile, but the daemon could not write the annotation. Without permission to read ConfigMaps it does nothing.
+func (c *clusterAccess) applyStandInStatus(ctx context.Context, sync *v1alpha1.NodeSync) {
 	if message, err := status.StandIn(ctx, c, sync); err == nil && message != "" {
 		metav1.SetMetaDataAnnotation(&sync.ObjectMeta, v1alpha1.StatusNotWrittenAnnotation, message)
 	}
 }
 
 const (
-	// mostBelow is the maximum number of folders with a plumbline.yaml to list.
-	mostBelow = 5
-	// To find them, it looks at up to mostLooked files, and deepest folders down.
-	mostLooked, deepest = 20_000, 6
+	// maxBelow is the maximum number of folders with a plumbline.yaml to list.
+	maxBelow = 5
+	// To find them, it looks at up to maxLooked files, and deepest folders down.
+	maxLooked, deepest = 20_000, 6
 )
 
 // hasCluster returns an error if a folder has no plumbline.yaml; it lists those below it that have one.
@@ -138,7 +138,7 @@ func clustersBelow(folder string) []string {
 	_ = filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
 		looked++
 		switch {
-		case looked > mostLooked || len(found) > mostBelow:
+		case looked > maxLooked || len(found) > maxBelow:
 			return fs.SkipAll
 		case err != nil, entry.IsDir() && name != folder && hiddenOrDeep(folder, name):
 			return fs.SkipDir
@@ -147,8 +147,8 @@ func clustersBelow(folder string) []string {
 		}
 		return nil
 	})
-	if len(found) > mostBelow {
-		found = append(found[:mostBelow], "…")
+	if len(found) > maxBelow {
+		found = append(found[:maxBelow], "…")
 	}
 	return found
 }
@@ -186,8 +186,8 @@ func hostOf(address string) string {
 	return parsed.Host
 }
 
-// home is the namespace that the manifests create for the daemon.
-const home = "plumbline-system"
+// defaultNamespace is the namespace that the manifests create for the daemon.
+const defaultNamespace = "plumbline-system"
 
 // nameOf parses a NodeSync's name in kubectl's notation: prod, nodesync/prod or nodesyncs/prod.
 func nameOf(arg string) (string, error) {
@@ -223,19 +223,20 @@ func nodeSyncWord(arg string) string {
 	return arg
 }
 
-// in returns the namespace whose NodeSyncs the command uses: that of -n; that of the kubeconfig's context if it
-// contains any; otherwise that of the daemon, which serves no other namespace, even if it contains none yet.
-func (c *clusterAccess) in(ctx context.Context) string {
+// namespaceOfNodeSyncs returns the namespace whose NodeSyncs the command uses: that of -n; that of the kubeconfig's
+// context if it contains any; otherwise that of the daemon, which serves no other namespace, even if it contains none
+// yet.
+func (c *clusterAccess) namespaceOfNodeSyncs(ctx context.Context) string {
 	if c.settled {
 		return c.namespace
 	}
 	c.settled = true
-	if has, err := c.has(ctx, c.namespace); has || err != nil && !apierrors.IsForbidden(err) {
+	if has, err := c.hasNodeSync(ctx, c.namespace); has || err != nil && !apierrors.IsForbidden(err) {
 		return c.namespace
 	}
 	daemons := c.daemons(ctx)
-	for _, namespace := range append(slices.Clone(daemons), home) {
-		if has, _ := c.has(ctx, namespace); has {
+	for _, namespace := range append(slices.Clone(daemons), defaultNamespace) {
+		if has, _ := c.hasNodeSync(ctx, namespace); has {
 			c.namespace = namespace
 			return namespace
 		}
@@ -246,8 +247,8 @@ func (c *clusterAccess) in(ctx context.Context) string {
 	return c.namespace
 }
 
-// has reports whether a namespace contains a NodeSync.
-func (c *clusterAccess) has(ctx context.Context, namespace string) (bool, error) {
+// hasNodeSync reports whether a namespace contains a NodeSync.
+func (c *clusterAccess) hasNodeSync(ctx context.Context, namespace string) (bool, error) {
 	list := &v1alpha1.NodeSyncList{}
 	err := c.List(ctx, list, client.InNamespace(namespace), client.Limit(1))
 	return len(list.Items) > 0, err
@@ -256,7 +257,7 @@ func (c *clusterAccess) has(ctx context.Context, namespace string) (bool, error)
 // installed returns an error if the API server does not serve NodeSyncs: otherwise commands that read other kinds would
 // find nothing, and not tell why.
 func (c *clusterAccess) installed(ctx context.Context, doing string) error {
-	if _, err := c.has(ctx, c.in(ctx)); err != nil && !apierrors.IsForbidden(err) {
+	if _, err := c.hasNodeSync(ctx, c.namespaceOfNodeSyncs(ctx)); err != nil && !apierrors.IsForbidden(err) {
 		return explain(err, doing)
 	}
 	return nil

@@ -289,12 +289,12 @@ func TestTheNamespaceThatIsMeant(t *testing.T) {
 		args  []string
 		want  string
 	}{
-		"the context's":                 {syncs: []*v1alpha1.NodeSync{in("fleet"), in(home)}, want: "fleet"},
-		"the manifests'":                {syncs: []*v1alpha1.NodeSync{in(home), in("other")}, want: home},
+		"the context's":                 {syncs: []*v1alpha1.NodeSync{in("fleet"), in(defaultNamespace)}, want: "fleet"},
+		"the manifests'":                {syncs: []*v1alpha1.NodeSync{in(defaultNamespace), in("other")}, want: defaultNamespace},
 		"the daemon's":                  {syncs: []*v1alpha1.NodeSync{in("ours")}, given: deployed("ours"), want: "ours"},
 		"the one that is given":         {syncs: []*v1alpha1.NodeSync{in("fleet"), in("other")}, args: []string{"-n", "other"}, want: "other"},
-		"where only that may be read":   {syncs: []*v1alpha1.NodeSync{in(home)}, given: func(s *apiServer) { s.refused[strings.TrimSuffix(syncPath, "/")] = http.StatusForbidden }, want: home},
-		"where Deployments may not be":  {syncs: []*v1alpha1.NodeSync{in(home)}, given: func(s *apiServer) { s.refused["/apis/apps/v1/"] = http.StatusForbidden }, want: home},
+		"where only that may be read":   {syncs: []*v1alpha1.NodeSync{in(defaultNamespace)}, given: func(s *apiServer) { s.refused[strings.TrimSuffix(syncPath, "/")] = http.StatusForbidden }, want: defaultNamespace},
+		"where Deployments may not be":  {syncs: []*v1alpha1.NodeSync{in(defaultNamespace)}, given: func(s *apiServer) { s.refused["/apis/apps/v1/"] = http.StatusForbidden }, want: defaultNamespace},
 		"a daemon without any NodeSync": {syncs: []*v1alpha1.NodeSync{in("other")}, given: deployed("ours"), want: ""},
 	} {
 		t.Run(name, func(t *testing.T) {

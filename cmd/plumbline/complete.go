@@ -153,11 +153,11 @@ func writeReference(root *cobra.Command, form, folder string) error {
 		return err
 	}
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
-	return below(root, func(cmd *cobra.Command) error { return writePage(cmd, form, folder) })
+	return eachSubcommand(root, func(cmd *cobra.Command) error { return writePage(cmd, form, folder) })
 }
 
-// below calls each for the subcommands that help lists.
-func below(parent *cobra.Command, each func(*cobra.Command) error) error {
+// eachSubcommand calls each for the subcommands that help lists.
+func eachSubcommand(parent *cobra.Command, each func(*cobra.Command) error) error {
 	for _, cmd := range parent.Commands() {
 		if !cmd.IsAvailableCommand() || cmd.IsAdditionalHelpTopicCommand() {
 			continue
@@ -165,7 +165,7 @@ func below(parent *cobra.Command, each func(*cobra.Command) error) error {
 		if err := each(cmd); err != nil {
 			return err
 		}
-		if err := below(cmd, each); err != nil {
+		if err := eachSubcommand(cmd, each); err != nil {
 			return err
 		}
 	}
@@ -174,7 +174,7 @@ func below(parent *cobra.Command, each func(*cobra.Command) error) error {
 
 // withoutThisMachine removes this machine's folders from the defaults of flags.
 func withoutThisMachine(root *cobra.Command) {
-	_ = below(root, func(cmd *cobra.Command) error {
+	_ = eachSubcommand(root, func(cmd *cobra.Command) error {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			f.DefValue = strings.Replace(f.DefValue, strings.TrimSuffix(os.TempDir(), "/"), "$TMPDIR", 1)
 		})

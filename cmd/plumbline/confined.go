@@ -36,7 +36,9 @@ func confined(ctx context.Context) *confine.Runner {
 }
 
 // logged returns a Runner that logs its reports.
-func logged(runner *confine.Runner) *confine.Runner { return runner.Telling(unconfined, childEnded) }
+func logged(runner *confine.Runner) *confine.Runner {
+	return runner.WithCallbacks(unconfined, childEnded)
+}
 
 // unconfined logs a confinement of charts and kustomizations that the kernel does not support.
 func unconfined(refused string) {

@@ -177,7 +177,7 @@ func renderFolder(ctx context.Context, folder, crds string, pull bool) (*rendere
 	if err != nil {
 		return nil, err
 	}
-	r.set.Warnings = append(append(r.set.Warnings, at.unknown()...), untracked(at.root, at.name)...)
+	r.set.Warnings = append(append(r.set.Warnings, at.clusterOnlyValues()...), untracked(at.root, at.name)...)
 	return r, nil
 }
 
@@ -192,8 +192,8 @@ type onDisk struct {
 	values map[string]any
 }
 
-// unknown returns the names of the values that only the cluster has.
-func (d *onDisk) unknown() []string {
+// clusterOnlyValues returns the names of the values that only the cluster has.
+func (d *onDisk) clusterOnlyValues() []string {
 	var words []string
 	for _, from := range d.karpenter.ValuesFrom {
 		words = append(words, fmt.Sprintf("values of %s are stored in the cluster and unknown here", from))

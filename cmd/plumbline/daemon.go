@@ -59,7 +59,7 @@ const controllerName = "plumbline"
 
 // runDaemon runs the daemon until the context is done.
 func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o *runOptions) error {
-	collect(often)
+	collect(startupGCPercent)
 	logger.SetLogger(logger.NewLogger(o.log))
 	config, err := restConfig(kubeconfig, o)
 	if err != nil {
@@ -112,7 +112,7 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 	}
 	unfenced := config
 	if o.leaderElect {
-		config = fenced(config, leading)
+		config = withLeaseGuard(config, leading)
 	}
 	refusals := &cluster.Refusals{}
 	objects := cacheOptions(refusals, o)
@@ -142,7 +142,7 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 		Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, Space: d.space,
 		OnFetch: func(s source.FetchStats) { d.reconciler.Meter.Fetched(s.Received) },
 	})
-	if d.reconciler.Source, err = d.eitherSource(config, o); err != nil {
+	if d.reconciler.Source, err = d.newSource(config, o); err != nil {
 		return nil, err
 	}
 	if d.reconciler.Standby, err = client.New(unfenced, client.Options{Scheme: d.mgr.GetScheme(), Mapper: d.mgr.GetRESTMapper()}); err != nil {
@@ -347,8 +347,8 @@ func certificateAuthority(config *rest.Config) ([]byte, error) {
 	return bundle, nil
 }
 
-// eitherSource returns the source of definitions: Git hosts, and the artifacts of Flux.
-func (d *daemon) eitherSource(config *rest.Config, o *runOptions) (source.GitOrFlux, error) {
+// newSource returns the source of definitions: Git hosts, and the artifacts of Flux.
+func (d *daemon) newSource(config *rest.Config, o *runOptions) (source.GitOrFlux, error) {
 	watcher, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return source.GitOrFlux{}, fmt.Errorf("make the client that watches sources of Flux: %w", err)
@@ -363,14 +363,14 @@ const (
 	// after them; client-go's defaults, 25 and one in five minutes, are too few for one commit.
 	burstOfEvents   = 300
 	eventsPerSecond = 1
-	// alike is how many events of one reason are sent separately in ten minutes; further events
+	// similarEvents is how many events of one reason are sent separately in ten minutes; further events
 	// are combined into one that counts them.
-	alike = 100
+	similarEvents = 100
 )
 
 // newBroadcaster returns a broadcaster that sends events to the API server.
 func newBroadcaster() record.EventBroadcaster {
-	return record.NewBroadcasterWithCorrelatorOptions(record.CorrelatorOptions{BurstSize: burstOfEvents, QPS: eventsPerSecond, MaxEvents: alike})
+	return record.NewBroadcasterWithCorrelatorOptions(record.CorrelatorOptions{BurstSize: burstOfEvents, QPS: eventsPerSecond, MaxEvents: similarEvents})
 }
 
 // addBeside adds the background tasks: they post commit statuses, record terminated nodes,
@@ -380,13 +380,13 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 		Cached: d.mgr.GetClient(), Uncached: d.mgr.GetAPIReader(), Writer: d.mgr.GetClient(),
 		Namespace: d.reconciler.Settings.Namespace, Now: d.reconciler.Settings.Now,
 		EC2: func(ctx context.Context, region string) (recorder.EC2, error) {
-			return d.reconciler.Cluster.Clouds.Within(awsPatience)(ctx, region)
+			return d.reconciler.Cluster.Clouds.Within(awsTimeout)(ctx, region)
 		},
 	})
-	d.reconciler.Cluster.Ends = ended
+	d.reconciler.Cluster.ClaimEvents = ended
 	for what, runs := range map[string]manager.Runnable{
 		"posts commit statuses": newDeliverer(d.mgr, d.reconciler, d.reports), "records ended nodes": ended, "releases memory": &releaser{elected: d.mgr.Elected()},
-		"keeps what a restart need not do once more": keeper{d.git},
+		"keeps what a restart need not do once more": fetchedSaver{d.git},
 	} {
 		if err := d.mgr.Add(runs); err != nil {
 			return nil, fmt.Errorf("add what %s: %w", what, err)
@@ -412,10 +412,10 @@ func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *re
 			Client: reconciler.Uncached, Cached: reconciler.Client, Nodes: managed.Uncached, CachedNodes: managed.Client,
 			Definitions: definitions, Schemas: schemas, Confine: reconciler.Confine, CRDs: (&planOptions{}).knownCRDs,
 			Store: newChartStore("charts-of-pull-requests", reconciler.Confine, o), Helm: managed.Helm,
-			CABundle: managed.CABundle(), Ask: ask(managed.Clouds.Within(awsPatience), managed.CertificateAuthority),
+			CABundle: managed.CABundle(), Ask: queryWith(managed.Clouds.Within(awsTimeout), managed.CertificateAuthority),
 			InstanceTypes: managed.Landing.InstanceTypes, Own: &settings.Own, Grants: &settings.Grants,
 		},
-		Grants: settings.Grants, StillLeader: settings.StillLeader, Trouble: reconciler.Look, Now: settings.Now,
+		Grants: settings.Grants, StillLeader: settings.StillLeader, Trouble: reconciler.Enqueue, Now: settings.Now,
 	})
 }
 
@@ -428,7 +428,7 @@ func newDeliverer(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *r
 		Namespace:   reconciler.Settings.Namespace,
 		Grants:      reconciler.Settings.Grants,
 		StillLeader: reconciler.Settings.StillLeader,
-		Trouble:     reconciler.Look,
+		Trouble:     reconciler.Enqueue,
 		Now:         reconciler.Settings.Now,
 		Jitter:      rand.Float64,
 	}
@@ -438,7 +438,7 @@ func newDeliverer(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *r
 func simulator(uncached client.Reader, namespaces []string, runner *confine.Runner, clouds *account.Clouds) *simulate.Simulator {
 	return &simulate.Simulator{Reader: uncached, Namespaces: namespaces, Confine: runner, Now: time.Now, Catalogs: &simulate.Catalogs{
 		Ask: func(ctx context.Context, region string) (*offers.Catalog, error) {
-			aws, err := clouds.Within(awsPatience)(ctx, region)
+			aws, err := clouds.Within(awsTimeout)(ctx, region)
 			if err != nil {
 				return nil, err
 			}
@@ -510,14 +510,14 @@ const (
 	keepEvery = 15 * time.Minute
 )
 
-// keeper saves the fetched data for the next process.
-type keeper struct{ fetched interface{ Save() error } }
+// fetchedSaver saves the fetched data for the next process.
+type fetchedSaver struct{ fetched interface{ Save() error } }
 
 // NeedLeaderElection reports whether only the leader saves. A replica that does not lead saves as well, though it has nothing to save.
-func (keeper) NeedLeaderElection() bool { return false }
+func (fetchedSaver) NeedLeaderElection() bool { return false }
 
 // Start saves from time to time, and once more when the context is done.
-func (k keeper) Start(ctx context.Context) error {
+func (k fetchedSaver) Start(ctx context.Context) error {
 	for wait := keepFirst; ctx.Err() == nil; wait = keepEvery {
 		select {
 		case <-ctx.Done():

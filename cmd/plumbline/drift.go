@@ -124,7 +124,7 @@ func driftOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (dri
 
 // uncompared returns why the definitions are not compared with Git now; empty if the daemon does.
 func uncompared(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) string {
-	if why := unled(ctx, c, sync.Namespace, time.Now); why != "" {
+	if why := leaderMissing(ctx, c, sync.Namespace, time.Now); why != "" {
 		return why
 	}
 	if is := summary.Resting(sync); is != "" && sync.DeletionTimestamp.IsZero() {

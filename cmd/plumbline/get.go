@@ -50,7 +50,7 @@ running and prints each change: on a terminal the whole list, in a pipe one line
 		if missing != nil && (list == nil || len(list.Items) == 0) {
 			return missing
 		}
-		if err := warnUnled(cmd, kubeconfig, list); err != nil {
+		if err := warnLeaderMissing(cmd, kubeconfig, list); err != nil {
 			return err
 		}
 		if len(list.Items) == 0 && output.human() {
@@ -79,13 +79,13 @@ func listNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags
 		return nil, err
 	}
 	if len(names) > 0 {
-		return c.named(cmd.Context(), names)
+		return c.readNamed(cmd.Context(), names)
 	}
-	return c.listed(cmd.Context(), all)
+	return c.readAll(cmd.Context(), all)
 }
 
-// named reads NodeSyncs by name. It returns those that exist, and an error for each of the others.
-func (c *clusterAccess) named(ctx context.Context, names []string) (*v1alpha1.NodeSyncList, error) {
+// readNamed reads NodeSyncs by name. It returns those that exist, and an error for each of the others.
+func (c *clusterAccess) readNamed(ctx context.Context, names []string) (*v1alpha1.NodeSyncList, error) {
 	list := &v1alpha1.NodeSyncList{}
 	var missing []error
 	for _, name := range names {
@@ -100,12 +100,12 @@ func (c *clusterAccess) named(ctx context.Context, names []string) (*v1alpha1.No
 	return list, errors.Join(missing...)
 }
 
-// listed reads the NodeSyncs of the namespace, or of all namespaces.
-func (c *clusterAccess) listed(ctx context.Context, all bool) (*v1alpha1.NodeSyncList, error) {
+// readAll reads the NodeSyncs of the namespace, or of all namespaces.
+func (c *clusterAccess) readAll(ctx context.Context, all bool) (*v1alpha1.NodeSyncList, error) {
 	list := &v1alpha1.NodeSyncList{}
 	var options []client.ListOption
 	if !all {
-		options = append(options, client.InNamespace(c.in(ctx)))
+		options = append(options, client.InNamespace(c.namespaceOfNodeSyncs(ctx)))
 	}
 	if err := c.List(ctx, list, options...); err != nil {
 		return nil, explain(err, "list NodeSyncs")
@@ -115,13 +115,13 @@ func (c *clusterAccess) listed(ctx context.Context, all bool) (*v1alpha1.NodeSyn
 		sync := &list.Items[i]
 		sync.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
 		sync.ManagedFields = nil
-		c.takeStandIn(ctx, sync)
+		c.applyStandInStatus(ctx, sync)
 	}
 	return list, nil
 }
 
-// warnUnled warns about each namespace without a leading daemon: its statuses may be out of date.
-func warnUnled(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, list *v1alpha1.NodeSyncList) error {
+// warnLeaderMissing warns about each namespace without a leading daemon: its statuses may be out of date.
+func warnLeaderMissing(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, list *v1alpha1.NodeSyncList) error {
 	c, err := connect(cmd.Context(), kubeconfig)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func warnUnled(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, li
 		namespaces[list.Items[i].Namespace] = true
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
-		if message := unled(cmd.Context(), c, namespace, time.Now); message != "" {
+		if message := leaderMissing(cmd.Context(), c, namespace, time.Now); message != "" {
 			fmt.Fprintln(cmd.ErrOrStderr(), message)
 		}
 	}

@@ -79,17 +79,17 @@ func (o *handoverOptions) page() string {
 	return "docs/how-to/beside-flux.md"
 }
 
-// takes reports whether the command takes steps, instead of only showing them.
-func (o *handoverOptions) takes() bool { return o.write || o.push }
+// takesSteps reports whether the command takes steps, instead of only showing them.
+func (o *handoverOptions) takesSteps() bool { return o.write || o.push }
 
-// hand runs `plumbline adopt --from`: it shows the state of a hand-over, or takes its next step, or all steps.
-func (o *handoverOptions) hand(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, output format, args []string) error {
+// run runs `plumbline adopt --from`: it shows the state of a hand-over, or takes its next step, or all steps.
+func (o *handoverOptions) run(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, output format, args []string) error {
 	ctx := cmd.Context()
-	h, err := o.begin(ctx, kubeconfig, args)
+	h, err := o.findObjects(ctx, kubeconfig, args)
 	if err != nil {
 		return err
 	}
-	report, err := h.walk(cmd)
+	report, err := h.runSteps(cmd)
 	if report == nil {
 		return err
 	}
@@ -99,26 +99,26 @@ func (o *handoverOptions) hand(cmd *cobra.Command, kubeconfig *genericclioptions
 	return report.exit()
 }
 
-// walk takes as many steps as the flags ask for, and returns the resulting state of the hand-over.
-func (h *handing) walk(cmd *cobra.Command) (*handoverReport, error) {
+// runSteps takes as many steps as the flags ask for, and returns the resulting state of the hand-over.
+func (h *handoverRun) runSteps(cmd *cobra.Command) (*handoverReport, error) {
 	ctx, p, ends := cmd.Context(), newProgress(cmd.ErrOrStderr(), time.Now), time.Now().Add(h.timeout)
 	defer p.end()
 	for taken := false; ; {
-		seen, err := h.look(ctx)
+		seen, err := h.readState(ctx)
 		if err != nil {
 			return nil, err
 		}
 		report := &handoverReport{Report: seen}
-		if !h.takes() || report.Step() == handover.Done || taken && !h.push {
+		if !h.takesSteps() || report.Step() == handover.Done || taken && !h.push {
 			return report, nil
 		}
 		if report.Waits() {
 			if report.held = h.back && report.Approvable(); !h.push || report.held {
 				return report, nil
 			}
-			p.say(report.Why())
+			p.printWait(report.Why())
 			if time.Now().After(ends) {
-				report.late = true
+				report.timedOut = true
 				return report, nil
 			}
 			if err := pauseFor(ctx, askEvery); err != nil {
@@ -126,11 +126,11 @@ func (h *handing) walk(cmd *cobra.Command) (*handoverReport, error) {
 			}
 			continue
 		}
-		did, err := h.take(ctx, report.Report)
+		did, err := h.takeStep(ctx, report.Report)
 		if err != nil {
 			return nil, err
 		}
-		p.say(did)
+		p.printWait(did)
 		taken = taken || report.Commits()
 	}
 }
@@ -138,14 +138,14 @@ func (h *handing) walk(cmd *cobra.Command) (*handoverReport, error) {
 // handoverReport is the state of a hand-over when the command exits.
 type handoverReport struct {
 	*handover.Report
-	// late is true if --push timed out, held if people have to approve something first.
-	late, held bool
+	// timedOut is true if --push timed out, held if people have to approve something first.
+	timedOut, held bool
 }
 
 // exit returns an exit code that tells whether something is left to do.
 func (r *handoverReport) exit() error {
 	switch {
-	case r.late:
+	case r.timedOut:
 		return &exitError{code: exitStalled}
 	case r.held:
 		return &exitError{code: exitHeld}
@@ -155,8 +155,8 @@ func (r *handoverReport) exit() error {
 	return nil
 }
 
-// handing is the hand-over that a command performs.
-type handing struct {
+// handoverRun is the hand-over that a command performs.
+type handoverRun struct {
 	*clusterAccess
 	*handoverOptions
 	refs  []render.Ref // those named as arguments
@@ -166,9 +166,9 @@ type handing struct {
 	pulled time.Time
 }
 
-// begin finds the objects to hand over, and the NodeSync that gets them.
-func (o *handoverOptions) begin(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, args []string) (*handing, error) {
-	h := &handing{handoverOptions: o}
+// findObjects finds the objects to hand over, and the NodeSync that gets them.
+func (o *handoverOptions) findObjects(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, args []string) (*handoverRun, error) {
+	h := &handoverRun{handoverOptions: o}
 	for _, arg := range args {
 		ref, err := refOfArgument(arg)
 		if err != nil {
@@ -188,22 +188,22 @@ func (o *handoverOptions) begin(ctx context.Context, kubeconfig *genericclioptio
 	if h.sync = o.to; h.sync != "" {
 		return h, nil
 	}
-	list, err := h.listed(ctx, false)
+	list, err := h.readAll(ctx, false)
 	if err != nil {
 		return nil, err
 	}
 	if len(list.Items) == 0 {
-		return nil, fmt.Errorf("there is no NodeSync in namespace %s: first create the one that receives the definitions (see %s), or give its namespace with --namespace", h.in(ctx), o.page())
+		return nil, fmt.Errorf("there is no NodeSync in namespace %s: first create the one that receives the definitions (see %s), or give its namespace with --namespace", h.namespaceOfNodeSyncs(ctx), o.page())
 	}
 	if len(list.Items) > 1 {
-		return nil, fmt.Errorf("there are %d NodeSyncs in namespace %s: choose one with --nodesync", len(list.Items), h.in(ctx))
+		return nil, fmt.Errorf("there are %d NodeSyncs in namespace %s: choose one with --nodesync", len(list.Items), h.namespaceOfNodeSyncs(ctx))
 	}
 	h.sync = list.Items[0].Name
 	return h, nil
 }
 
-// look reads the state of each object.
-func (h *handing) look(ctx context.Context) (*handover.Report, error) {
+// readState reads the state of each object.
+func (h *handoverRun) readState(ctx context.Context) (*handover.Report, error) {
 	sync, err := h.nodeSync(ctx, h.sync)
 	if err != nil {
 		return nil, err
@@ -243,7 +243,7 @@ func listOf(ctx context.Context, c client.Reader, kind schema.GroupVersionKind) 
 }
 
 // appliers reads all appliers of a tool.
-func (h *handing) appliers(ctx context.Context, from string) ([]handover.Applier, error) {
+func (h *handoverRun) appliers(ctx context.Context, from string) ([]handover.Applier, error) {
 	kind := handover.KustomizationKind
 	if from == "argocd" {
 		kind = handover.ApplicationKind
@@ -259,7 +259,7 @@ func (h *handing) appliers(ctx context.Context, from string) ([]handover.Applier
 
 // nudge requests a reconcile from the other tool and from plumbline. Without permission to write to them, the command
 // waits for their intervals.
-func (h *handing) nudge(ctx context.Context, r *handover.Report) {
+func (h *handoverRun) nudge(ctx context.Context, r *handover.Report) {
 	nudged := map[string]bool{}
 	for i := range r.Objects {
 		by := r.Objects[i].By
@@ -283,7 +283,7 @@ func (h *handing) nudge(ctx context.Context, r *handover.Report) {
 const pullEvery = 15 * time.Second
 
 // readFiles reads the clone, after pulling if the command pushes commits.
-func (h *handing) readFiles(ctx context.Context, r *handover.Report) error {
+func (h *handoverRun) readFiles(ctx context.Context, r *handover.Report) error {
 	if err := r.FollowsBranch(h.clone.branch, h.clone.root); err != nil {
 		return err
 	}
@@ -304,8 +304,8 @@ func (h *handing) readFiles(ctx context.Context, r *handover.Report) error {
 	return r.Read(files, h.clone.root)
 }
 
-// take takes the next step, and returns what it did.
-func (h *handing) take(ctx context.Context, r *handover.Report) (did string, err error) {
+// takeStep takes the next step, and returns what it did.
+func (h *handoverRun) takeStep(ctx context.Context, r *handover.Report) (did string, err error) {
 	if r.Commits() {
 		if h.clone == nil {
 			return "", fmt.Errorf("the next step is a commit: give a clone of the repository with --repo, or manually commit what `plumbline adopt --from %s` shows", h.from)

@@ -35,17 +35,17 @@ import (
 
 // historyReport lists terminated nodes, the newest first.
 type historyReport struct {
-	Since   metav1.Time   `json:"since,omitzero"`
-	Records []endedNode   `json:"records"`
-	Gaps    []historyGap  `json:"gaps,omitempty"`
-	Summary historyCounts `json:"summary"`
+	Since   metav1.Time      `json:"since,omitzero"`
+	Records []terminatedNode `json:"records"`
+	Gaps    []historyGap     `json:"gaps,omitempty"`
+	Summary historyCounts    `json:"summary"`
 
 	// began is when the record of each NodeSync starts.
 	began map[string]metav1.Time
 }
 
-// endedNode is a NodeClaim of a NodeSync.
-type endedNode struct {
+// terminatedNode is a NodeClaim of a NodeSync.
+type terminatedNode struct {
 	NodeSync        string `json:"nodeSync"`
 	recorder.Record `json:",inline"`
 }
@@ -107,7 +107,7 @@ recorded; the command lists those gaps.`,
 			return err
 		}
 		if len(report.Records) == 0 && (*output == formatTable || *output == formatWide) {
-			fmt.Fprintln(cmd.ErrOrStderr(), report.nothing())
+			fmt.Fprintln(cmd.ErrOrStderr(), report.nothingRecorded())
 		}
 		return output.write(cmd.OutOrStdout(), report, func(out io.Writer) error {
 			report.print(out, *output == formatWide)
@@ -119,12 +119,12 @@ recorded; the command lists those gaps.`,
 
 // historyOf reads what was terminated since a time, for one NodeSync or all, and one pool or all.
 func historyOf(ctx context.Context, c *clusterAccess, of, pool string, from time.Time) (*historyReport, error) {
-	logs, err := recorder.Read(ctx, c, c.in(ctx))
+	logs, err := recorder.Read(ctx, c, c.namespaceOfNodeSyncs(ctx))
 	if err != nil {
 		return nil, explain(err, "read which nodes were terminated")
 	}
 	report := &historyReport{
-		Since: metav1.NewTime(from), Records: []endedNode{}, began: map[string]metav1.Time{},
+		Since: metav1.NewTime(from), Records: []terminatedNode{}, began: map[string]metav1.Time{},
 		Summary: historyCounts{ByCause: map[string]int{}, ByPool: map[string]int{}, ByCommit: map[string]int{}},
 	}
 	for _, name := range slices.Sorted(maps.Keys(logs)) {
@@ -134,7 +134,7 @@ func historyOf(ctx context.Context, c *clusterAccess, of, pool string, from time
 		report.began[name] = logs[name].Since
 		for _, r := range logs[name].Records {
 			if !r.End().Before(from) && (pool == "" || r.Pool == pool) {
-				report.Records = append(report.Records, endedNode{name, r})
+				report.Records = append(report.Records, terminatedNode{name, r})
 				report.Summary.count(r)
 			}
 		}
@@ -144,7 +144,7 @@ func historyOf(ctx context.Context, c *clusterAccess, of, pool string, from time
 			}
 		}
 	}
-	slices.SortStableFunc(report.Records, func(a, b endedNode) int { return recorder.NewestFirst(a.Record, b.Record) })
+	slices.SortStableFunc(report.Records, func(a, b terminatedNode) int { return recorder.NewestFirst(a.Record, b.Record) })
 	return report, nil
 }
 
@@ -155,14 +155,14 @@ func (c *historyCounts) count(r recorder.Record) {
 	c.ByCommit[cmp.Or(render.ShortRevision(r.Revision), "none")]++
 }
 
-// nothing returns that no node was terminated, and since when terminations are recorded.
-func (r *historyReport) nothing() string {
+// nothingRecorded returns that no node was terminated, and since when terminations are recorded.
+func (r *historyReport) nothingRecorded() string {
 	if len(r.began) == 0 {
 		return "no terminated nodes are recorded yet"
 	}
 	var since []string
 	for _, name := range slices.Sorted(maps.Keys(r.began)) {
-		since = append(since, fmt.Sprintf("terminations of nodesync/%s are recorded since %s", name, stamp(r.began[name])))
+		since = append(since, fmt.Sprintf("terminations of nodesync/%s are recorded since %s", name, formatTime(r.began[name])))
 	}
 	return "no terminated nodes; " + strings.Join(since, ", ")
 }
@@ -183,16 +183,16 @@ func (r *historyReport) print(out io.Writer, wide bool) {
 		t.Render()
 		fmt.Fprintln(out)
 		s := r.Summary
-		fmt.Fprintf(out, "%s: %s\n", english.Plural(s.Total, "node", ""), listed(s.ByCause))
-		fmt.Fprintf(out, "by pool: %s\n", listed(s.ByPool))
-		fmt.Fprintf(out, "by commit: %s\n", listed(s.ByCommit))
+		fmt.Fprintf(out, "%s: %s\n", english.Plural(s.Total, "node", ""), countWords(s.ByCause))
+		fmt.Fprintf(out, "by pool: %s\n", countWords(s.ByPool))
+		fmt.Fprintf(out, "by commit: %s\n", countWords(s.ByCommit))
 	}
 	for _, gap := range r.Gaps {
 		fmt.Fprintf(out, "nodesync/%s: %s\n", gap.NodeSync, summary.Gap(gap.Gap))
 	}
 }
 
-func (e endedNode) row(wide bool) []any {
+func (e terminatedNode) row(wide bool) []any {
 	row := []any{summary.Gone(e.Record, time.Now()), redact.Visible(e.NodeClaim), redact.Visible(e.Pool), summary.Cause(e.Record), render.ShortRevision(e.Revision)}
 	if wide {
 		lasted := metav1.Duration{Duration: e.End().Sub(e.Created.Time)}
@@ -205,8 +205,8 @@ func (e endedNode) row(wide bool) []any {
 	return row
 }
 
-// listed returns counts in words, the largest first.
-func listed(counts map[string]int) string {
+// countWords returns counts in words, the largest first.
+func countWords(counts map[string]int) string {
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 	})
@@ -217,8 +217,8 @@ func listed(counts map[string]int) string {
 	return strings.Join(words, ", ")
 }
 
-// completeEnded completes the names of NodeClaims, both running and terminated.
-func completeEnded(kubeconfig *genericclioptions.ConfigFlags) cobra.CompletionFunc {
+// completeTerminated completes the names of NodeClaims, both running and terminated.
+func completeTerminated(kubeconfig *genericclioptions.ConfigFlags) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -234,7 +234,7 @@ func completeEnded(kubeconfig *genericclioptions.ConfigFlags) cobra.CompletionFu
 				names[claims.Items[i].Name] = true
 			}
 		}
-		logs, err := recorder.Read(cmd.Context(), c, c.in(cmd.Context()))
+		logs, err := recorder.Read(cmd.Context(), c, c.namespaceOfNodeSyncs(cmd.Context()))
 		if err != nil && len(names) == 0 {
 			return nil, cobra.ShellCompDirectiveError
 		}
@@ -282,7 +282,7 @@ refused and corrected. By default the API server keeps events for an hour.`,
 			return explain(err, "list events")
 		}
 		found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("EventList"))
-		slices.SortStableFunc(found.Items, func(a, b corev1.Event) int { return seenAt(&a).Compare(seenAt(&b).Time) })
+		slices.SortStableFunc(found.Items, func(a, b corev1.Event) int { return lastSeen(&a).Compare(lastSeen(&b).Time) })
 		for i := range found.Items {
 			found.Items[i].ManagedFields = nil
 		}
@@ -294,7 +294,7 @@ refused and corrected. By default the API server keeps events for an hour.`,
 			t := display.NewFittedTable(out, "LAST SEEN", "TYPE", "REASON", "MESSAGE")
 			for i := range found.Items {
 				e := &found.Items[i]
-				t.AppendRow([]any{age(seenAt(e)), e.Type, e.Reason, oneLine(e.Message)})
+				t.AppendRow([]any{age(lastSeen(e)), e.Type, e.Reason, oneLine(e.Message)})
 			}
 			t.Render()
 			return nil
@@ -303,8 +303,8 @@ refused and corrected. By default the API server keeps events for an hour.`,
 	return cmd
 }
 
-// seenAt returns when an event was last reported.
-func seenAt(e *corev1.Event) metav1.Time {
+// lastSeen returns when an event was last reported.
+func lastSeen(e *corev1.Event) metav1.Time {
 	for _, at := range []time.Time{e.LastTimestamp.Time, e.EventTime.Time, e.FirstTimestamp.Time} {
 		if !at.IsZero() {
 			return metav1.NewTime(at)
@@ -371,7 +371,7 @@ func (c *clusterAccess) logs(ctx context.Context, options corev1.PodLogOptions, 
 	if err != nil {
 		return nil, explain(err, "connect to "+c.config.Host)
 	}
-	namespace := c.in(ctx)
+	namespace := c.namespaceOfNodeSyncs(ctx)
 	pods, err := clients.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=plumbline"})
 	if err != nil {
 		return nil, explain(err, "list the pods of plumbline in "+namespace)

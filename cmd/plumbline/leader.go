@@ -52,9 +52,9 @@ func newLease(config *rest.Config, namespace, identity string, seen *leaseSeen) 
 	return newLastLease(lease, seen, config, namespace)
 }
 
-// trusted is how long a positive check of the lease is valid: too short for the lease to pass to another replica, and
-// long enough to share one check among many writes in a row.
-const trusted = time.Second
+// leaseCheckValidFor is how long a positive check of the lease is valid: too short for the lease to pass to another
+// replica, and long enough to share one check among many writes in a row.
+const leaseCheckValidFor = time.Second
 
 // stillLeader returns a check with the API server that this process holds the lease: one that was suspended past its
 // expiry must not delete anything.
@@ -64,7 +64,7 @@ func stillLeader(lease resourcelock.Interface) func(context.Context) error {
 	return func(ctx context.Context) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if time.Since(asked) < trusted {
+		if time.Since(asked) < leaseCheckValidFor {
 			return nil
 		}
 		now := time.Now()
@@ -92,15 +92,15 @@ func held(ctx context.Context, lease resourcelock.Interface, now time.Time) erro
 	return nil
 }
 
-// fence checks before each write that this process holds the lease, and otherwise does not send it: a process that was
-// frozen, or cut off, finds out at its first write that another replica leads.
-type fence struct {
+// leaseGuard checks before each write that this process holds the lease, and otherwise does not send it: a process that
+// was frozen, or cut off, finds out at its first write that another replica leads.
+type leaseGuard struct {
 	next        http.RoundTripper
 	stillLeader func(context.Context) error
 }
 
 // RoundTrip sends the request if it is allowed.
-func (f *fence) RoundTrip(request *http.Request) (*http.Response, error) {
+func (f *leaseGuard) RoundTrip(request *http.Request) (*http.Response, error) {
 	if writes(request) {
 		if err := f.stillLeader(request.Context()); err != nil {
 			if request.Body != nil {
@@ -117,10 +117,12 @@ func writes(request *http.Request) bool {
 	return request.Method != http.MethodGet && request.Method != http.MethodHead && request.Method != http.MethodOptions
 }
 
-// fenced returns a configuration whose clients write only while this process holds the lease.
-func fenced(config *rest.Config, stillLeader func(context.Context) error) *rest.Config {
+// withLeaseGuard returns a configuration whose clients write only while this process holds the lease.
+func withLeaseGuard(config *rest.Config, stillLeader func(context.Context) error) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &fence{next: next, stillLeader: stillLeader} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &leaseGuard{next: next, stillLeader: stillLeader}
+	})
 	return config
 }
 
@@ -162,13 +164,14 @@ func (r releaseOld) Start(ctx context.Context) error {
 	}
 }
 
-// pulse is the maximum time that a healthy leader takes to renew its lease.
-const pulse = 3 * retryPeriod
+// maxRenewInterval is the maximum time that a healthy leader takes to renew its lease.
+const maxRenewInterval = 3 * retryPeriod
 
-// unled returns that no daemon leads in a namespace, so that its statuses may be out of date; empty if one does, or if
-// that is unknown: without --leader-elect there is no lease, or a released one from earlier, and not everybody may read
-// it. A daemon renews its lease within leaseDuration, whatever duration a lease that another client wrote contains.
-func unled(ctx context.Context, c client.Reader, namespace string, now func() time.Time) string {
+// leaderMissing returns that no daemon leads in a namespace, so that its statuses may be out of date; empty if one
+// does, or if that is unknown: without --leader-elect there is no lease, or a released one from earlier, and not
+// everybody may read it. A daemon renews its lease within leaseDuration, whatever duration a lease that another client
+// wrote contains.
+func leaderMissing(ctx context.Context, c client.Reader, namespace string, now func() time.Time) string {
 	first, ok := readLease(ctx, c, namespace)
 	if !ok {
 		return ""
@@ -180,7 +183,7 @@ func unled(ctx context.Context, c client.Reader, namespace string, now func() ti
 		return ""
 	}
 	// The renew time may come from another clock: a lease that is still being renewed is held.
-	again := time.NewTimer(pulse)
+	again := time.NewTimer(maxRenewInterval)
 	defer again.Stop()
 	select {
 	case <-ctx.Done():
@@ -256,11 +259,11 @@ func newLastLease(lease resourcelock.Interface, seen *leaseSeen, config *rest.Co
 		if err != nil {
 			return false, fmt.Errorf("read namespace %s: %w", namespace, err)
 		}
-		return goes(found), nil
+		return isTerminating(found), nil
 	}}, nil
 }
 
-func goes(namespace *corev1.Namespace) bool { return namespace.DeletionTimestamp != nil }
+func isTerminating(namespace *corev1.Namespace) bool { return namespace.DeletionTimestamp != nil }
 
 // Get returns the record; the last known one if the lease was deleted while this process held it.
 func (l *lastLease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
@@ -279,7 +282,7 @@ func (l *lastLease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 	if unknown != nil || !goes {
 		return nil, nil, err
 	}
-	if !l.seen.lose() {
+	if !l.seen.noteDeleted() {
 		return nil, nil, err
 	}
 	return encoded(*l.seen.last(l.now()))
@@ -345,8 +348,8 @@ func (s *leaseSeen) held(now time.Time) bool {
 	return s.ours != nil && now.Before(s.ours.RenewTime.Add(time.Duration(s.ours.LeaseDurationSeconds)*time.Second))
 }
 
-// lose notes that the lease was deleted while this process held it; false if another replica holds it by now.
-func (s *leaseSeen) lose() bool {
+// noteDeleted notes that the lease was deleted while this process held it; false if another replica holds it by now.
+func (s *leaseSeen) noteDeleted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gone = s.ours != nil

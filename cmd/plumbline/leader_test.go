@@ -154,7 +154,7 @@ func TestFence(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			asked, next := 0, &roundTripper{}
-			f := &fence{next: next, stillLeader: func(context.Context) error {
+			f := &leaseGuard{next: next, stillLeader: func(context.Context) error {
 				asked++
 				return c.leader
 			}}

@@ -73,12 +73,12 @@ func exitCode(err error, out io.Writer) int {
 		fmt.Fprintln(out, "plumbline: stopped")
 		return exitFailed
 	}
-	fmt.Fprintln(out, redact.Visible(inWords(err)))
+	fmt.Fprintln(out, redact.Visible(errorText(err)))
 	return exitFailed
 }
 
-// inWords returns the message of an error: for a commit, each mistake once, and how many there are.
-func inWords(err error) string {
+// errorText returns the message of an error: for a commit, each mistake once, and how many there are.
+func errorText(err error) string {
 	var mistakes render.Errors
 	if !errors.As(err, &mistakes) || mistakes.Error() != err.Error() {
 		return "plumbline: " + strings.TrimSpace(err.Error()) // an error of a kubelet ends with a newline
@@ -107,9 +107,9 @@ const (
 	exitStalled = 4 // stalled, or timed out
 )
 
-// gravest returns, from the results of several NodeSyncs, the one that a person has to handle first: an error, then
+// mostSevere returns, from the results of several NodeSyncs, the one that a person has to handle first: an error, then
 // a stalled one, a held one, changes.
-func gravest(ends ...error) error {
+func mostSevere(ends ...error) error {
 	rank := func(err error) int {
 		var exit *exitError
 		switch {
@@ -230,7 +230,7 @@ guard, 4 stalled or timed out.`,
 	}
 	root.AddCommand(newRenderCommand(), newVendorCommand(), newVersionCommand(), newReferenceCommand())
 	for _, cmd := range root.Commands() {
-		sayUsage(cmd)
+		printUsageOnError(cmd)
 		addQuiet(cmd)
 	}
 	root.InitDefaultVersionFlag()
@@ -288,8 +288,8 @@ func addQuiet(cmd *cobra.Command) {
 	}
 }
 
-// sayUsage makes a command print its usage if it is called incorrectly.
-func sayUsage(cmd *cobra.Command) {
+// printUsageOnError makes a command print its usage if it is called incorrectly.
+func printUsageOnError(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd: cmd, err: err} })
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {

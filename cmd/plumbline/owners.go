@@ -146,7 +146,7 @@ func printOwners(out io.Writer, found []ownedObject) {
 		}
 		for _, owner := range o.AppliedBy {
 			fmt.Fprintf(out, "\n%s belongs to NodeSync %s and is applied by %s. Possible solutions:\n", o, o.NodeSync, owner)
-			for i, way := range waysOut(o.String(), owner) {
+			for i, way := range conflictOptions(o.String(), owner) {
 				fmt.Fprintf(out, "  %d. %s\n", i+1, way)
 			}
 		}
@@ -169,8 +169,8 @@ func printCharts(out io.Writer, found []ownedObject) {
 	}
 }
 
-// waysOut returns the options if a tool applies an object that a NodeSync owns. Each keeps the nodes.
-func waysOut(object string, of owners.Owner) []string {
+// conflictOptions returns the options if a tool applies an object that a NodeSync owns. Each keeps the nodes.
+func conflictOptions(object string, of owners.Owner) []string {
 	if tool, ok := map[string]string{"Kustomization": "flux", "Application": "argocd"}[of.Kind]; ok {
 		return []string{
 			fmt.Sprintf("hand it over to plumbline: plumbline adopt --from %s %s", tool, object),

@@ -56,7 +56,7 @@ func TestWaysOutKeepNodes(t *testing.T) {
 		owners.ReleaseKind: "helm.sh/resource-policy: keep",
 		"":                 "without deleting it",
 	} {
-		got := waysOut("NodePool/a", owners.Owner{Tool: "a tool", Kind: kind, Name: "nodes"})
+		got := conflictOptions("NodePool/a", owners.Owner{Tool: "a tool", Kind: kind, Name: "nodes"})
 		if len(got) != 3 {
 			t.Fatalf("%s: the ways are %q, want three", kind, got)
 		}

@@ -231,25 +231,25 @@ func newPlanReport(p *planned) planReport {
 }
 
 const (
-	// notAsked is why the plan does not contain AWS's results.
-	notAsked = "AWS was not queried; use --aws to query it with your credentials"
-	// awsPatience limits the time to wait for AWS.
-	awsPatience = 30 * time.Second
+	// notQueried is why the plan does not contain AWS's results.
+	notQueried = "AWS was not queried; use --aws to query it with your credentials"
+	// awsTimeout limits the time to wait for AWS.
+	awsTimeout = 30 * time.Second
 )
 
-// askAWS returns a function that queries AWS, with the user's credentials, for what selectors resolve to. They must
+// queryAWS returns a function that queries AWS, with the user's credentials, for what selectors resolve to. They must
 // belong to the account with the cluster whose certificate authority the kubeconfig contains.
-func askAWS(authority []byte) func(cluster, region string) plan.Ask {
-	return ask(func(ctx context.Context, region string) (account.Cloud, error) {
+func queryAWS(authority []byte) func(cluster, region string) plan.Ask {
+	return queryWith(func(ctx context.Context, region string) (account.Cloud, error) {
 		return cloud.New(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version})
 	}, authority)
 }
 
-// ask queries AWS with a client, whose account must contain the cluster.
-func ask(dial account.Dialer, authority []byte) func(cluster, region string) plan.Ask {
+// queryWith queries AWS with a client, whose account must contain the cluster.
+func queryWith(dial account.Dialer, authority []byte) func(cluster, region string) plan.Ask {
 	return func(cluster, region string) plan.Ask {
 		return func(ctx context.Context, questions []plan.Question) map[render.Ref]plan.Answer {
-			step := &account.Resolution{Cluster: cluster, Patience: awsPatience}
+			step := &account.Resolution{Cluster: cluster, Timeout: awsTimeout}
 			aws, err := dial(ctx, region)
 			if err == nil {
 				step.Cloud = func(context.Context) (account.ResolutionCloud, error) { return aws, nil }
@@ -432,14 +432,14 @@ func (o *planOptions) planCommit(ctx context.Context, c *clusterAccess, sync *v1
 		HideValues:     func(values []string) { hidden = hidden.And(redact.Values(values...)) },
 		HideCredential: func(password string) { hidden = hidden.And(redact.Credentials(password)) },
 	}
-	o.asks(step, c, authority)
+	o.allowQueries(step, c, authority)
 	seen, err := step.Make(ctx)
 	if err != nil {
 		return nil, explain(hidden.Error(err), "plan with NodeSync "+sync.Name)
 	}
 	whole := &planned{
-		Plan: seen.Plan, stopped: words(seen.Stopped, hidden), chartsRefused: words(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange),
-		waits: waits(seen.Stopped), live: seen.Live, removal: seen.Removal, unlaunchable: seen.Unlaunchable,
+		Plan: seen.Plan, stopped: errorWords(seen.Stopped, hidden), chartsRefused: errorWords(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange),
+		waits: resolvesItself(seen.Stopped), live: seen.Live, removal: seen.Removal, unlaunchable: seen.Unlaunchable,
 	}
 	var warnings []string
 	if seen.Plan == nil {
@@ -468,12 +468,12 @@ func (o *planOptions) planCommit(ctx context.Context, c *clusterAccess, sync *v1
 	return whole, nil
 }
 
-// asks makes a preview query AWS, if the user allows it.
-func (o *planOptions) asks(step *review.Step, c *clusterAccess, authority []byte) {
-	if step.NotAsked = notAsked; !o.aws {
+// allowQueries makes a preview query AWS, if the user allows it.
+func (o *planOptions) allowQueries(step *review.Step, c *clusterAccess, authority []byte) {
+	if step.NotAsked = notQueried; !o.aws {
 		return
 	}
-	step.Ask = askAWS(authority)
+	step.Ask = queryAWS(authority)
 	simulator := &simulate.Simulator{Reader: c, Catalogs: &simulate.Catalogs{Ask: catalogOf}, Now: time.Now}
 	if o.whatIf.on {
 		step.Landing = simulator.Ask // the what-if names the NodePools that no instance type satisfies
@@ -528,14 +528,14 @@ func adoptionOf(ctx context.Context, c *clusterAccess, sync *v1alpha1.NodeSync, 
 	return report, ""
 }
 
-// waits reports whether what stopped a reconcile resolves without a person.
-func waits(err error) bool {
+// resolvesItself reports whether what stopped a reconcile resolves without a person.
+func resolvesItself(err error) bool {
 	f := fault.Classify(err)
 	return f != nil && f.Class == fault.Waiting
 }
 
-// words returns an error in the daemon's words; empty for none.
-func words(err error, hidden redact.Redactor) string {
+// errorWords returns an error in the daemon's words; empty for none.
+func errorWords(err error, hidden redact.Redactor) string {
 	if err == nil {
 		return ""
 	}

@@ -26,8 +26,8 @@ import (
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
-// mostFields is the maximum number of fields listed for one object.
-const mostFields = 20
+// maxFields is the maximum number of fields listed for one object.
+const maxFields = 20
 
 // print prints the Plan as text.
 func (r planReport) print(out io.Writer) error {
@@ -40,7 +40,7 @@ func (r planReport) print(out io.Writer) error {
 		before = "\n"
 	}
 	r.printFields(out, paint)
-	for i, line := range r.beside() {
+	for i, line := range r.nodeLines() {
 		if i == 0 {
 			fmt.Fprintln(out)
 		}
@@ -75,11 +75,11 @@ func (r planReport) printMarkdown(out io.Writer) error {
 	}
 	if t := r.table(out, display.Plain, code); t.Length() > 0 {
 		t.RenderMarkdown()
-		if len(r.beside())+len(r.unknown())+len(r.Warnings) > 0 {
+		if len(r.nodeLines())+len(r.unknown())+len(r.Warnings) > 0 {
 			fmt.Fprintln(out)
 		}
 	}
-	for _, line := range r.beside() {
+	for _, line := range r.nodeLines() {
 		fmt.Fprintf(out, "- %s\n", code(line))
 	}
 	for _, words := range r.unknown() {
@@ -160,12 +160,12 @@ func (r planReport) printFields(out io.Writer, paint display.Painter) {
 			continue
 		}
 		fmt.Fprintf(out, "\n%s\n", redact.Visible(c.Object))
-		for _, field := range c.Fields[:min(mostFields, len(c.Fields))] {
+		for _, field := range c.Fields[:min(maxFields, len(c.Fields))] {
 			red := func(words string) string { return paint(redact.Visible(words), text.FgRed) }
 			green := func(words string) string { return paint(redact.Visible(words), text.FgGreen) }
 			fmt.Fprintf(out, "  %s: %s\n", redact.Visible(field.Path), fieldWords(field.From, field.To, red, green))
 		}
-		if more := shortlist.More("  ", len(c.Fields)-mostFields); more != "" {
+		if more := shortlist.More("  ", len(c.Fields)-maxFields); more != "" {
 			fmt.Fprintf(out, "%s (-o json has all)\n", more)
 		}
 	}
@@ -223,8 +223,8 @@ func colourOf(action plan.Action) text.Color {
 	return text.Reset
 }
 
-// beside returns the lines on nodes and pods that follow the table.
-func (r planReport) beside() []string {
+// nodeLines returns the lines on nodes and pods that follow the table.
+func (r planReport) nodeLines() []string {
 	var lines []string
 	for _, pace := range r.Pace {
 		lines = append(lines, pace.Lines...)

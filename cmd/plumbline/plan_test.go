@@ -22,9 +22,9 @@ func TestPlanPrintsRefusals(t *testing.T) {
 		code    int
 	}{
 		"nothing":       {planned: planned{Plan: &plan.Plan{}}, want: "no change\n", code: exitDone},
-		"stopped":       {planned: planned{Plan: &plan.Plan{}, stopped: words(terminal, redact.Redactor{}), waits: waits(terminal)}, want: "refused as a whole: cluster.name is fixed\n", code: exitFailed},
+		"stopped":       {planned: planned{Plan: &plan.Plan{}, stopped: errorWords(terminal, redact.Redactor{}), waits: resolvesItself(terminal)}, want: "refused as a whole: cluster.name is fixed\n", code: exitFailed},
 		"mistakes":      {planned: planned{Plan: &plan.Plan{}, stopped: "a.yaml:1: b (and 1 more)\na.yaml:1: b\nc.yaml:2: d"}, want: "a.yaml:1: b\nc.yaml:2: d\nrefused as a whole: 2 errors\n", code: exitFailed},
-		"waits":         {planned: planned{Plan: &plan.Plan{}, stopped: words(waiting, redact.Redactor{}), waits: waits(waiting)}, want: "waits: the schema: no CRD\n", code: exitFailed},
+		"waits":         {planned: planned{Plan: &plan.Plan{}, stopped: errorWords(waiting, redact.Redactor{}), waits: resolvesItself(waiting)}, want: "waits: the schema: no CRD\n", code: exitFailed},
 		"charts":        {planned: planned{Plan: &plan.Plan{}, chartsRefused: "no such version"}, want: "the charts are not changed: no such version\nno change\n", code: exitFailed},
 		"charts, and a": {planned: planned{Plan: change, chartsRefused: "no such version"}, want: "the charts are not changed: no such version\nACTION", code: exitFailed},
 	} {

@@ -72,8 +72,8 @@ func printSet(out io.Writer, output format, set *render.Set) error {
 	return output.write(out, objects, nil)
 }
 
-// mostNamed is the maximum number of files that a warning names.
-const mostNamed = 5
+// maxNamed is the maximum number of files that a warning names.
+const maxNamed = 5
 
 // untracked warns about files below a folder that the daemon does not see, because they are not committed.
 func untracked(root, name string) []string {
@@ -87,5 +87,5 @@ func untracked(root, name string) []string {
 	for i := range names {
 		names[i] = redact.VisibleName(names[i])
 	}
-	return []string{"the daemon sees only files that Git tracks; untracked here: " + shortlist.Join(names, mostNamed, ", ")}
+	return []string{"the daemon sees only files that Git tracks; untracked here: " + shortlist.Join(names, maxNamed, ", ")}
 }

@@ -45,7 +45,7 @@ func TestUntrackedFilesAreWarnedOf(t *testing.T) {
 			if got := plumbline(t, "render", folder); got.code != exitDone || got.err != "warning: "+want+"\n" {
 				t.Errorf("code %d, says %s", got.code, got.err)
 			}
-			for i := range mostNamed {
+			for i := range maxNamed {
 				write(filepath.Join(folder, fmt.Sprintf("left-%d.txt", i)), "")
 			}
 			want += ", examples/basic/left-0.txt, examples/basic/left-1.txt, examples/basic/left-2.txt, examples/basic/left-3.txt and 1 more"

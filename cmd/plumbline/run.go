@@ -85,8 +85,8 @@ and to AWS with the default credential chain of the AWS SDK.`,
 }
 
 // guards returns the reader of the deletion guard's policies.
-func (o *runOptions) guards() *deletion.Asker {
-	return &deletion.Asker{WithoutGuard: !o.deletionGuard}
+func (o *runOptions) guards() *deletion.Checker {
+	return &deletion.Checker{WithoutGuard: !o.deletionGuard}
 }
 
 func (o *runOptions) bind(flags *pflag.FlagSet) {
@@ -142,22 +142,22 @@ func (o *runOptions) grants() grant.Policy { return grant.Policy{Unannotated: o.
 const (
 	// restInterval is how often the daemon checks whether it is idle.
 	restInterval = 10 * time.Second
-	// little is the maximum that an idle daemon allocates in that time.
-	little = 16 << 20
-	// trifle is too little to be worth releasing: a collection takes about 30 ms of CPU, and an idle daemon allocates
-	// this much in a minute.
-	trifle = 4 << 20
+	// idleAllocation is the maximum that an idle daemon allocates in that time.
+	idleAllocation = 16 << 20
+	// minReleasable is too little to be worth releasing: a collection takes about 30 ms of CPU, and an idle daemon
+	// allocates this much in a minute.
+	minReleasable = 4 << 20
 )
 
 // GC percentages: how much garbage may accumulate, relative to the heap in use, before a collection. GOGC in the
 // environment overrides them; GOMEMLIMIT bounds both.
 const (
-	// often applies until a leading daemon is first idle: what its first reconciles keep lies between what they do not
-	// keep, and Go does not move objects later.
-	often = 70
-	// seldom applies afterwards: a busy daemon collects half as often as other programs, and when idle the releaser
+	// startupGCPercent applies until a leading daemon is first idle: what its first reconciles keep lies between what they
+	// do not keep, and Go does not move objects later.
+	startupGCPercent = 70
+	// gcPercent applies afterwards: a busy daemon collects half as often as other programs, and when idle the releaser
 	// keeps it small.
-	seldom = 200
+	gcPercent = 200
 )
 
 // collect trades memory for CPU time while the daemon is busy.
@@ -208,7 +208,7 @@ func (r *releaser) Start(ctx context.Context) error {
 func (r *releaser) settle() {
 	select {
 	case <-r.elected:
-		collect(seldom)
+		collect(gcPercent)
 	default:
 	}
 }
@@ -216,9 +216,9 @@ func (r *releaser) settle() {
 // worthwhile reports whether the daemon has been idle since the last check, and holds much memory that it does not
 // need.
 func (r *releaser) worthwhile(now usage) bool {
-	rested := now.allocated-r.before.allocated < little
+	rested := now.allocated-r.before.allocated < idleAllocation
 	r.before = now
-	return rested && now.garbage+now.free > trifle
+	return rested && now.garbage+now.free > minReleasable
 }
 
 func measure() usage {

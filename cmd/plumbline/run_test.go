@@ -50,14 +50,14 @@ func TestSecretsForAnyHostAreAskedFor(t *testing.T) {
 }
 
 func TestMemoryIsGivenBackAtRest(t *testing.T) {
-	const most = 10 * little
+	const most = 10 * idleAllocation
 	for name, c := range map[string]struct {
 		before, now usage
 		want        bool
 	}{
 		"at rest, with much garbage":      {usage{allocated: most}, usage{allocated: most + 1, garbage: most}, true},
 		"at rest, with much kept":         {usage{allocated: most}, usage{allocated: most, free: most}, true},
-		"at rest, with little of either":  {usage{allocated: most}, usage{allocated: most, garbage: trifle / 2, free: trifle / 2}, false},
+		"at rest, with little of either":  {usage{allocated: most}, usage{allocated: most, garbage: minReleasable / 2, free: minReleasable / 2}, false},
 		"at work":                         {usage{allocated: most}, usage{allocated: 2 * most, garbage: most, free: most}, false},
 		"at the first look, just started": {usage{}, usage{allocated: most, garbage: most}, false},
 	} {
@@ -83,31 +83,31 @@ func collected() int {
 func TestTheEnvironmentSaysHowOftenIsCollected(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	t.Setenv("GOGC", "100")
-	collect(often)
+	collect(startupGCPercent)
 	if got := collected(); got != 100 {
 		t.Errorf("with GOGC=100 it is collected at %d %%", got)
 	}
 	t.Setenv("GOGC", "")
-	collect(often)
-	if got := collected(); got != often {
-		t.Errorf("it is collected at %d %%, want %d", got, often)
+	collect(startupGCPercent)
+	if got := collected(); got != startupGCPercent {
+		t.Errorf("it is collected at %d %%, want %d", got, startupGCPercent)
 	}
 }
 
 // TestCollectedOftenUntilTheFirstRest: a replica that does not lead still has its first reconciles ahead.
 func TestCollectedOftenUntilTheFirstRest(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(often))
+	defer debug.SetGCPercent(debug.SetGCPercent(startupGCPercent))
 	t.Setenv("GOGC", "")
 	elected := make(chan struct{})
 	r := &releaser{elected: elected}
 	r.settle()
-	if got := collected(); got != often {
-		t.Errorf("at rest without the lease it is collected at %d %%, want %d", got, often)
+	if got := collected(); got != startupGCPercent {
+		t.Errorf("at rest without the lease it is collected at %d %%, want %d", got, startupGCPercent)
 	}
 	close(elected)
 	r.settle()
-	if got := collected(); got != seldom {
-		t.Errorf("at rest it is collected at %d %%, want %d", got, seldom)
+	if got := collected(); got != gcPercent {
+		t.Errorf("at rest it is collected at %d %%, want %d", got, gcPercent)
 	}
 }
 
@@ -116,10 +116,10 @@ func TestMeasureSeesGarbage(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // no collection in between
 	runtime.GC()
 	before := measure()
-	waste := make([]byte, 4*little)
+	waste := make([]byte, 4*idleAllocation)
 	runtime.KeepAlive(waste)
 	after := measure()
-	if after.allocated-before.allocated < 4*little || after.garbage < before.garbage+3*little {
+	if after.allocated-before.allocated < 4*idleAllocation || after.garbage < before.garbage+3*idleAllocation {
 		t.Errorf("before %+v, after %d bytes more %+v", before, len(waste), after)
 	}
 	debug.FreeOSMemory()

@@ -63,7 +63,7 @@ something has been terminating for longer than expected.`,
 		if watches {
 			return c.watchStatus(cmd, *output, args, all)
 		}
-		list, err := c.named(cmd.Context(), args)
+		list, err := c.readNamed(cmd.Context(), args)
 		if len(list.Items) == 0 {
 			return err
 		}
@@ -77,7 +77,7 @@ something has been terminating for longer than expected.`,
 		if err := writeStatuses(cmd.OutOrStdout(), *output, reports); err != nil {
 			return err
 		}
-		return gravest(ends...)
+		return mostSevere(ends...)
 	}
 	return cmd
 }
@@ -115,7 +115,7 @@ func (r statusReport) exit(sync *v1alpha1.NodeSync) error {
 
 // newStatusReport summarizes a NodeSync.
 func newStatusReport(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) statusReport {
-	return statusReportOf(ctx, c, sync, unled(ctx, c, sync.Namespace, time.Now))
+	return statusReportOf(ctx, c, sync, leaderMissing(ctx, c, sync.Namespace, time.Now))
 }
 
 // statusReportOf is like newStatusReport; unled is why no daemon leads, empty if one does. A user who may read the
@@ -213,7 +213,7 @@ func (r statusReport) printPools(out io.Writer) {
 	all := summary.Notable(r.Pools)
 	rows := min(r.rows(), len(all))
 	for _, p := range all[:rows] {
-		t.AppendRow([]any{p.Name, truth(p.Ready), p.Nodes, p.Drifted, p.Draining, p.LimitUsed, summary.Age(p.Created, r.now())})
+		t.AppendRow([]any{p.Name, conditionStatus(p.Ready), p.Nodes, p.Drifted, p.Draining, p.LimitUsed, summary.Age(p.Created, r.now())})
 	}
 	t.Render()
 	if len(all) > rows {
@@ -221,7 +221,7 @@ func (r statusReport) printPools(out io.Writer) {
 	}
 }
 
-func truth(is bool) metav1.ConditionStatus {
+func conditionStatus(is bool) metav1.ConditionStatus {
 	if is {
 		return metav1.ConditionTrue
 	}

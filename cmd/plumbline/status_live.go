@@ -43,8 +43,8 @@ func (c *clusterAccess) watchLive(cmd *cobra.Command, args []string, all bool) e
 	}
 	ctx, stop := context.WithCancel(cmd.Context())
 	defer stop()
-	namespace := c.in(ctx)
-	news, leader := newNews(), &leaderSight{}
+	namespace := c.namespaceOfNodeSyncs(ctx)
+	news, leader := newChangeSignal(), &leaderCheck{}
 	news.follow(ctx, c, namespace)
 	go leader.follow(ctx, c, namespace)
 	tick := time.NewTicker(redrawEvery)
@@ -54,13 +54,13 @@ func (c *clusterAccess) watchLive(cmd *cobra.Command, args []string, all bool) e
 }
 
 // follow draws the board immediately and with each tick, until the context is done.
-func (b *statusBoard) follow(ctx context.Context, c *clusterAccess, screen terminal, news *newsOf, leader *leaderSight, now time.Time, ticks <-chan time.Time) error {
+func (b *statusBoard) follow(ctx context.Context, c *clusterAccess, screen terminal, news *changeSignal, leader *leaderCheck, now time.Time, ticks <-chan time.Time) error {
 	if _, err := io.WriteString(screen, clearScreen); err != nil {
 		return err
 	}
 	for {
-		if changed := news.came(); changed || b.stale(leader.unled(), now) {
-			if err := b.read(ctx, c, leader.unled(), now); err != nil && ctx.Err() == nil {
+		if changed := news.changedSinceLast(); changed || b.stale(leader.leaderMissing(), now) {
+			if err := b.read(ctx, c, leader.leaderMissing(), now); err != nil && ctx.Err() == nil {
 				return err
 			}
 		}
@@ -81,20 +81,21 @@ type terminal interface {
 	Fd() uintptr
 }
 
-// newsOf collects what watches report: that something has changed, however often, and which kinds cannot be watched.
-type newsOf struct {
+// changeSignal collects what watches report: that something has changed, however often, and which kinds cannot be
+// watched.
+type changeSignal struct {
 	changed chan struct{}
 
 	mu      sync.Mutex
 	refused map[string]bool
 }
 
-func newNews() *newsOf {
-	return &newsOf{changed: make(chan struct{}, 1), refused: map[string]bool{}}
+func newChangeSignal() *changeSignal {
+	return &changeSignal{changed: make(chan struct{}, 1), refused: map[string]bool{}}
 }
 
-// came reports whether something has changed since the last call.
-func (n *newsOf) came() bool {
+// changedSinceLast reports whether something has changed since the last call.
+func (n *changeSignal) changedSinceLast() bool {
 	select {
 	case <-n.changed:
 		return true
@@ -103,7 +104,7 @@ func (n *newsOf) came() bool {
 	}
 }
 
-func (n *newsOf) tell() {
+func (n *changeSignal) signal() {
 	select {
 	case n.changed <- struct{}{}:
 	default:
@@ -111,7 +112,7 @@ func (n *newsOf) tell() {
 }
 
 // note returns which kinds cannot be watched; empty if all can.
-func (n *newsOf) note() string {
+func (n *changeSignal) note() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.refused) == 0 {
@@ -120,7 +121,7 @@ func (n *newsOf) note() string {
 	return fmt.Sprintf("%s cannot be watched: read every %s", strings.Join(slices.Sorted(maps.Keys(n.refused)), ", "), short(refusedEvery))
 }
 
-func (n *newsOf) refuse(kind string, refused bool) {
+func (n *changeSignal) refuse(kind string, refused bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if delete(n.refused, kind); refused {
@@ -129,7 +130,7 @@ func (n *newsOf) refuse(kind string, refused bool) {
 }
 
 // follow watches a namespace's NodeSyncs, and Karpenter's kinds.
-func (n *newsOf) follow(ctx context.Context, c *clusterAccess, namespace string) {
+func (n *changeSignal) follow(ctx context.Context, c *clusterAccess, namespace string) {
 	go n.followKind(ctx, c, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind), client.InNamespace(namespace))
 	for _, kind := range sees.Kinds() {
 		go n.followKind(ctx, c, kind.GVK)
@@ -138,17 +139,17 @@ func (n *newsOf) follow(ctx context.Context, c *clusterAccess, namespace string)
 
 // followKind reports each change that a watch returns. When a watch ends, it starts another and reports a change,
 // because it may have missed one.
-func (n *newsOf) followKind(ctx context.Context, c *clusterAccess, kind schema.GroupVersionKind, options ...client.ListOption) {
+func (n *changeSignal) followKind(ctx context.Context, c *clusterAccess, kind schema.GroupVersionKind, options ...client.ListOption) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	for ctx.Err() == nil {
-		pause := again
+		pause := restartPause
 		events, err := c.Watch(ctx, list, options...)
 		if n.refuse(kind.Kind+"s", err != nil); err != nil {
 			pause = refusedEvery
 		} else {
 			for range events.ResultChan() {
-				n.tell()
+				n.signal()
 			}
 			events.Stop()
 		}
@@ -158,24 +159,24 @@ func (n *newsOf) followKind(ctx context.Context, c *clusterAccess, kind schema.G
 		case <-wait.C:
 		}
 		wait.Stop()
-		n.tell()
+		n.signal()
 	}
 }
 
-// leaderSight knows whether a daemon leads, which takes some seconds to find out.
-type leaderSight struct{ words atomic.Value }
+// leaderCheck knows whether a daemon leads, which takes some seconds to find out.
+type leaderCheck struct{ words atomic.Value }
 
-// unled returns why no daemon leads; empty if one does, or if that is unknown so far.
-func (l *leaderSight) unled() string {
+// leaderMissing returns why no daemon leads; empty if one does, or if that is unknown so far.
+func (l *leaderCheck) leaderMissing() string {
 	words, _ := l.words.Load().(string)
 	return words
 }
 
-func (l *leaderSight) follow(ctx context.Context, c client.Reader, namespace string) {
+func (l *leaderCheck) follow(ctx context.Context, c client.Reader, namespace string) {
 	tick := time.NewTicker(leaderEvery)
 	defer tick.Stop()
 	for {
-		l.words.Store(unled(ctx, c, namespace, time.Now))
+		l.words.Store(leaderMissing(ctx, c, namespace, time.Now))
 		select {
 		case <-ctx.Done():
 			return
@@ -189,20 +190,20 @@ type statusBoard struct {
 	args  []string
 	all   bool
 	shown steady
-	// unled is the value used in the reports; until is when they must be reread, zero if only after a change.
-	unled   string
-	until   time.Time
-	reports []statusReport
+	// leaderMissing is the value used in the reports; until is when they must be reread, zero if only after a change.
+	leaderMissing string
+	until         time.Time
+	reports       []statusReport
 }
 
 // stale reports whether a reread would show something else, although no object has changed.
 func (b *statusBoard) stale(unled string, now time.Time) bool {
-	return b.reports == nil || b.unled != unled || !b.until.IsZero() && !now.Before(b.until)
+	return b.reports == nil || b.leaderMissing != unled || !b.until.IsZero() && !now.Before(b.until)
 }
 
 // read reads the reports.
 func (b *statusBoard) read(ctx context.Context, c *clusterAccess, unled string, now time.Time) error {
-	list, err := c.listed(ctx, false)
+	list, err := c.readAll(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -210,7 +211,7 @@ func (b *statusBoard) read(ctx context.Context, c *clusterAccess, unled string, 
 	if err != nil {
 		return err
 	}
-	b.unled, b.until, b.reports = unled, time.Time{}, []statusReport{}
+	b.leaderMissing, b.until, b.reports = unled, time.Time{}, []statusReport{}
 	for i := range syncs {
 		sync, until := b.shown.of(&syncs[i], now)
 		if !until.IsZero() && (b.until.IsZero() || until.Before(b.until)) {
@@ -279,8 +280,8 @@ func (s steady) of(sync *v1alpha1.NodeSync, now time.Time) (shown *v1alpha1.Node
 // clearScreen clears a terminal and moves the cursor to its top (ECMA-48: CUP, ED).
 const clearScreen = "\x1b[H\x1b[2J"
 
-// again is the pause before restarting a watch that was refused or cut.
-const again = time.Second
+// restartPause is the pause before restarting a watch that was refused or cut.
+const restartPause = time.Second
 
 // watchNodeSyncs prints the list, and each change of it, until the user stops it.
 func watchNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, output *objectOutput, all bool, args []string) error {
@@ -363,7 +364,7 @@ func (c *clusterAccess) follow(ctx context.Context, all bool, args []string, see
 
 // followOnce calls seen, and waits for the next change.
 func (c *clusterAccess) followOnce(ctx context.Context, all bool, args []string, seen func([]v1alpha1.NodeSync) error) error {
-	list, err := c.listed(ctx, all)
+	list, err := c.readAll(ctx, all)
 	if err != nil {
 		return err
 	}
@@ -401,7 +402,7 @@ func only(syncs []v1alpha1.NodeSync, args []string) (found []v1alpha1.NodeSync, 
 func (c *clusterAccess) nextChange(ctx context.Context, all bool, since string) error {
 	options := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: since}}
 	if !all {
-		options.Namespace = c.in(ctx)
+		options.Namespace = c.namespaceOfNodeSyncs(ctx)
 	}
 	events, err := c.Watch(ctx, &v1alpha1.NodeSyncList{}, options)
 	if err != nil {
@@ -416,7 +417,7 @@ func (c *clusterAccess) nextChange(ctx context.Context, all bool, since string) 
 			return nil
 		}
 	}
-	wait := time.NewTimer(again)
+	wait := time.NewTimer(restartPause)
 	defer wait.Stop()
 	select {
 	case <-ctx.Done():

@@ -49,13 +49,13 @@ func TestStatusIsLive(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	s, kubeconfig := serve(t, verdicts()["rolling-out"])
 	pools(s, 1, 2)
-	c, news, now, ticks := connected(t, kubeconfig), newNews(), midday.Add(5*time.Second), make(chan time.Time)
+	c, news, now, ticks := connected(t, kubeconfig), newChangeSignal(), midday.Add(5*time.Second), make(chan time.Time)
 	ctx, interrupt := context.WithCancel(t.Context())
 	screen := onTerminal(t, 100, func(tty *os.File) {
 		done := make(chan error)
 		board := &statusBoard{args: []string{"prod"}, shown: steady{}}
 		wrote := make(chan struct{})
-		go func() { done <- board.follow(ctx, c, &heardTerminal{tty, wrote}, news, &leaderSight{}, now, ticks) }()
+		go func() { done <- board.follow(ctx, c, &heardTerminal{tty, wrote}, news, &leaderCheck{}, now, ticks) }()
 		drawn := func(after time.Duration) {
 			ticks <- now.Add(after)
 			<-wrote
@@ -67,7 +67,7 @@ func TestStatusIsLive(t *testing.T) {
 		delete(s.objects, "/apis/karpenter.sh/v1/nodeclaims/pool-00-1")
 		s.mu.Unlock()
 		drawn(2 * time.Second) // the change is not reported yet
-		news.tell()
+		news.signal()
 		news.refuse("NodeClaims", true)
 		drawn(3 * time.Second)
 		interrupt()
@@ -98,7 +98,7 @@ func TestStatusIsLive(t *testing.T) {
 func TestNewsOfWatches(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["in-sync"])
 	s.watched = func(*apiServer, string) *v1alpha1.NodeSync { return verdicts()["in-sync"] }
-	c, news := connected(t, kubeconfig), newNews()
+	c, news := connected(t, kubeconfig), newChangeSignal()
 	s.mu.Lock()
 	s.refused["/apis/karpenter.sh/v1/nodeclaims"] = http.StatusForbidden
 	s.mu.Unlock()
@@ -107,7 +107,7 @@ func TestNewsOfWatches(t *testing.T) {
 	news.follow(ctx, c, "fleet")
 	const note = "NodeClaims cannot be watched: read every 5s"
 	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return news.note() == note && news.came(), nil
+		return news.note() == note && news.changedSinceLast(), nil
 	}); err != nil {
 		t.Errorf("%v: says %q", err, news.note())
 	}
@@ -149,11 +149,11 @@ func TestABoardIsStale(t *testing.T) {
 		board statusBoard
 		want  bool
 	}{
-		"not read yet":        {statusBoard{unled: "a"}, true},
-		"read":                {statusBoard{unled: "a", reports: []statusReport{}}, false},
+		"not read yet":        {statusBoard{leaderMissing: "a"}, true},
+		"read":                {statusBoard{leaderMissing: "a", reports: []statusReport{}}, false},
 		"another leader":      {statusBoard{reports: []statusReport{}}, true},
-		"a request":           {statusBoard{unled: "a", reports: []statusReport{}, until: now.Add(1)}, false},
-		"one that takes long": {statusBoard{unled: "a", reports: []statusReport{}, until: now}, true},
+		"a request":           {statusBoard{leaderMissing: "a", reports: []statusReport{}, until: now.Add(1)}, false},
+		"one that takes long": {statusBoard{leaderMissing: "a", reports: []statusReport{}, until: now}, true},
 	} {
 		if got := c.board.stale("a", now); got != c.want {
 			t.Errorf("%s: %t", name, got)

@@ -47,8 +47,8 @@ type teardownCommand struct {
 	gone, terminate, sweep bool
 	// suspends reports whether to suspend other appliers of the deleted objects first.
 	suspends bool
-	// strands tracks those instances if there is a cluster.
-	strands teardown.Stranding
+	// stranding tracks those instances if there is a cluster.
+	stranding teardown.Stranding
 	// downTo is how much is deleted, and charts are Karpenter's charts if they are deleted, too.
 	downTo teardown.Level
 	charts karpenterCharts
@@ -57,11 +57,11 @@ type teardownCommand struct {
 	name string
 	// until is when the watch times out.
 	until time.Time
-	// stand starts the process that reconciles if no daemon leads, and stands is the one it has started. It
+	// startReconciles starts the process that reconciles if no daemon leads, and standIn is the one it has started. It
 	// writes as the user, or as the identity in as.
-	stand  standInStarter
-	stands *standIn
-	as     string
+	startReconciles standInStarter
+	standIn         *standIn
+	as              string
 	// steps are the points that its reconciles and its own writes reach, and points its own; a release has none.
 	steps  steppoint.Options
 	points steppoint.Points
@@ -85,17 +85,17 @@ func (t *teardownCommand) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := t.v.takeCluster(ctx, t.c); err != nil {
+	if err := t.v.readCluster(ctx, t.c); err != nil {
 		return err
 	}
 	if err := t.findCharts(ctx, sync); err != nil {
 		return err
 	}
 	if sync == nil {
-		t.show.say(fmt.Sprintf("%s does not exist in %s: AWS is asked what is left", nodeSyncWord(t.name), t.c.in(ctx)))
+		t.show.sentence(fmt.Sprintf("%s does not exist in %s: AWS is asked what is left", nodeSyncWord(t.name), t.c.namespaceOfNodeSyncs(ctx)))
 		return t.finish(ctx)
 	}
-	leaves, err := t.c.leaving(ctx, sync, t.downTo)
+	leaves, err := t.c.planTeardown(ctx, sync, t.downTo)
 	if err != nil {
 		return err
 	}
@@ -109,29 +109,29 @@ func (t *teardownCommand) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if err := t.begin(ctx, sync, leaves); err != nil {
-		t.stands.end()
-		return t.ended(ctx, err)
+		t.standIn.end()
+		return t.withInstructions(ctx, err)
 	}
 	t.until = t.v.now().Add(t.timeout) // waiting for the confirmation does not count
 	err = t.watch(ctx, sync, leaves)
-	t.stands.end()
+	t.standIn.end()
 	if err != nil {
-		return t.ended(ctx, err)
+		return t.withInstructions(ctx, err)
 	}
-	t.show.say(t.downTo.Conclusion(sync))
+	t.show.sentence(t.downTo.Conclusion(sync))
 	return t.finish(ctx)
 }
 
 // finish sweeps the leftovers, queries AWS for the rest, and uninstalls Karpenter if there is none.
 func (t *teardownCommand) finish(ctx context.Context) error {
 	if err := t.sweepLeft(ctx); err != nil {
-		return t.ended(ctx, err)
+		return t.withInstructions(ctx, err)
 	}
 	if err := t.verify(ctx); err != nil {
 		return err
 	}
 	if err := t.uninstall(ctx); err != nil {
-		return t.ended(ctx, err)
+		return t.withInstructions(ctx, err)
 	}
 	return nil
 }
@@ -139,21 +139,21 @@ func (t *teardownCommand) finish(ctx context.Context) error {
 // prepare checks, before anything is changed, that the nodes can be terminated and that AWS answers each query.
 func (t *teardownCommand) prepare(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	if leaves.WithoutDaemon = t.c.withoutDaemon(ctx, t.v.now); leaves.WithoutDaemon != "" {
-		if err := t.mayEnd(ctx, sync, leaves); err != nil {
+		if err := t.chooseIdentity(ctx, sync, leaves); err != nil {
 			return err
 		}
 		leaves.As = t.as
 	}
-	if err := t.seeClasses(ctx, sync, leaves); err != nil {
+	if err := t.checkClasses(ctx, sync, leaves); err != nil {
 		return err
 	}
-	if err := t.seeController(ctx, sync, leaves); err != nil {
+	if err := t.checkController(ctx, sync, leaves); err != nil {
 		return err
 	}
-	if err := t.seeCredentials(ctx, sync, leaves); err != nil {
+	if err := t.checkCredentials(ctx, sync, leaves); err != nil {
 		return err
 	}
-	if err := t.seeHosts(ctx, sync, leaves); err != nil {
+	if err := t.checkHosts(ctx, sync, leaves); err != nil {
 		return err
 	}
 	report, err := t.v.once(ctx)
@@ -181,19 +181,19 @@ func (t *teardownCommand) begin(ctx context.Context, sync *v1alpha1.NodeSync, le
 		return err
 	}
 	if leaves.WithoutDaemon == "" {
-		t.show.say("the daemon ends its nodes; Ctrl-C ends the watching and not the teardown")
+		t.show.sentence("the daemon ends its nodes; Ctrl-C ends the watching and not the teardown")
 		return nil
 	}
-	t.show.say("this command ends its nodes; Ctrl-C stops that, and the same command goes on")
-	return t.takeOver(ctx, sync, false)
+	t.show.sentence("this command ends its nodes; Ctrl-C stops that, and the same command goes on")
+	return t.startStandIn(ctx, sync, false)
 }
 
 // delete deletes the NodeSync, with onDelete: Drain, unless an earlier run has deleted it.
 func (t *teardownCommand) delete(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	drains, deleting := sync.Spec.OnDelete == v1alpha1.OnDeleteDrain, sync.DeletionTimestamp != nil
 	if drains && deleting {
-		t.show.say(nodeSyncWord(sync.Name) + " is being deleted already, with onDelete: Drain")
-		return t.bringBack(ctx, sync, leaves)
+		t.show.sentence(nodeSyncWord(sync.Name) + " is being deleted already, with onDelete: Drain")
+		return t.startController(ctx, sync, leaves)
 	}
 	if err := t.confirm(ctx, "all nodes of nodesync/"+sync.Name+" end", sync.Name); err != nil {
 		return err
@@ -205,7 +205,7 @@ func (t *teardownCommand) delete(ctx context.Context, sync *v1alpha1.NodeSync, l
 	if err := t.suspendAppliers(ctx, leaves); err != nil {
 		return err
 	}
-	if err := t.bringBack(ctx, sync, leaves); err != nil {
+	if err := t.startController(ctx, sync, leaves); err != nil {
 		return err
 	}
 	if !drains {
@@ -213,7 +213,7 @@ func (t *teardownCommand) delete(ctx context.Context, sync *v1alpha1.NodeSync, l
 		if err := t.c.Patch(ctx, sync.DeepCopy(), patch); err != nil {
 			return explain(err, "write NodeSync "+sync.Name)
 		}
-		t.show.say(nodeSyncWord(sync.Name) + ": onDelete is Drain now")
+		t.show.sentence(nodeSyncWord(sync.Name) + ": onDelete is Drain now")
 	}
 	if deleting {
 		return nil
@@ -221,17 +221,17 @@ func (t *teardownCommand) delete(ctx context.Context, sync *v1alpha1.NodeSync, l
 	if err := t.c.Delete(ctx, sync.DeepCopy(), same); err != nil {
 		return explain(err, "delete NodeSync "+sync.Name)
 	}
-	t.show.say(nodeSyncWord(sync.Name) + " is deleted")
+	t.show.sentence(nodeSyncWord(sync.Name) + " is deleted")
 	return nil
 }
 
 // verify queries AWS for what is left, repeatedly for a while.
 func (t *teardownCommand) verify(ctx context.Context) error {
-	t.show.say("asking AWS what is left")
+	t.show.sentence("asking AWS what is left")
 	t.v.timeout = min(goneWithin, max(t.until.Sub(t.v.now()), 0))
-	report, err := t.v.ask(ctx)
+	report, err := t.v.queryUntilGone(ctx)
 	if err != nil {
-		return t.ended(ctx, err)
+		return t.withInstructions(ctx, err)
 	}
 	if err := t.show.report(report); err != nil {
 		return err
@@ -239,28 +239,28 @@ func (t *teardownCommand) verify(ctx context.Context) error {
 	return exitOfReport(report)
 }
 
-// ended returns the error, with instructions on how to continue if the user has stopped the watch.
-func (t *teardownCommand) ended(ctx context.Context, err error) error {
+// withInstructions returns the error, with instructions on how to continue if the user has stopped the watch.
+func (t *teardownCommand) withInstructions(ctx context.Context, err error) error {
 	t.show.end()
 	if ctx.Err() == nil || errors.Is(err, errUnconfirmed) {
 		return err
 	}
-	return &exitError{code: exitFailed, message: "stopped; " + t.goesOn()}
+	return &exitError{code: exitFailed, message: "stopped; " + t.howToContinue()}
 }
 
-// goesOn returns what happens to actions in progress, and how to continue.
-func (t *teardownCommand) goesOn() string {
+// howToContinue returns what happens to actions in progress, and how to continue.
+func (t *teardownCommand) howToContinue() string {
 	if t.gone {
-		return "what EC2 is ending ends. To go on:\n  " + t.again()
+		return "what EC2 is ending ends. To go on:\n  " + t.continueCommand()
 	}
-	if t.stands != nil {
-		return "the lease is released, and what was begun waits for a daemon or for this command. To go on:\n  " + t.again()
+	if t.standIn != nil {
+		return "the lease is released, and what was begun waits for a daemon or for this command. To go on:\n  " + t.continueCommand()
 	}
-	return "what was begun goes on. To go on watching:\n  " + t.again()
+	return "what was begun goes on. To go on watching:\n  " + t.continueCommand()
 }
 
-// again returns the command that continues from wherever this one has stopped.
-func (t *teardownCommand) again() string {
+// continueCommand returns the command that continues from wherever this one has stopped.
+func (t *teardownCommand) continueCommand() string {
 	words := "plumbline teardown --cluster-gone"
 	if !t.gone {
 		words = strings.TrimSuffix("plumbline teardown "+t.name, " ") + " -n " + t.c.namespace
@@ -367,7 +367,7 @@ func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verificatio
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
 	}
-	t, output := teardownCommand{v: v, kubeconfig: kubeconfig, stand: stand, downTo: teardown.ToDefinitions}, formatText
+	t, output := teardownCommand{v: v, kubeconfig: kubeconfig, startReconciles: stand, downTo: teardown.ToDefinitions}, formatText
 	cmd.Flags().VarP(formatFlag{&output, []string{string(formatText), string(formatJSON)}}, "output", "o", "how to print; json is one event a line")
 	t.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -426,7 +426,7 @@ func (t *teardownCommand) find(ctx context.Context, args []string) (*v1alpha1.No
 	case t.v.cluster != k.Cluster || t.v.region != k.Region:
 		return nil, fmt.Errorf("nodesync/%s is of cluster %s in %s, and not of %s in %s: correct --cluster and --region, or the kubeconfig's context", sync.Name, k.Cluster, k.Region, t.v.cluster, t.v.region)
 	}
-	return sync, t.v.take(sync)
+	return sync, t.v.useNamesOf(sync)
 }
 
 // read reads the named NodeSync, or the only one of the namespace.
@@ -439,21 +439,21 @@ func (t *teardownCommand) read(ctx context.Context, args []string) (*v1alpha1.No
 		return nil, err
 	}
 	t.name = name
-	sync, err := t.c.whole(ctx, name)
+	sync, err := t.c.readWhole(ctx, name)
 	if missing := apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err); missing && t.v.cluster != "" {
 		return nil, nil
 	}
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("nodesync/%s does not exist in %s, `plumbline get -A` lists all; if it was torn down, --cluster and --region have AWS asked what is left", name, t.c.in(ctx))
+		return nil, fmt.Errorf("nodesync/%s does not exist in %s, `plumbline get -A` lists all; if it was torn down, --cluster and --region have AWS asked what is left", name, t.c.namespaceOfNodeSyncs(ctx))
 	}
 	if err != nil {
-		return nil, explain(err, fmt.Sprintf("read NodeSync %s/%s", t.c.in(ctx), name))
+		return nil, explain(err, fmt.Sprintf("read NodeSync %s/%s", t.c.namespaceOfNodeSyncs(ctx), name))
 	}
 	return sync, nil
 }
 
 func (t *teardownCommand) onlyOne(ctx context.Context) (*v1alpha1.NodeSync, error) {
-	list, err := t.c.listed(ctx, false)
+	list, err := t.c.readAll(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -462,7 +462,7 @@ func (t *teardownCommand) onlyOne(ctx context.Context) (*v1alpha1.NodeSync, erro
 		if t.v.cluster != "" {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("no NodeSync in %s, `plumbline get -A` lists all; if it was torn down, --cluster and --region have AWS asked what is left", t.c.in(ctx))
+		return nil, fmt.Errorf("no NodeSync in %s, `plumbline get -A` lists all; if it was torn down, --cluster and --region have AWS asked what is left", t.c.namespaceOfNodeSyncs(ctx))
 	case 1:
 		return t.read(ctx, []string{list.Items[0].Name})
 	}
@@ -470,13 +470,13 @@ func (t *teardownCommand) onlyOne(ctx context.Context) (*v1alpha1.NodeSync, erro
 	for i := range list.Items {
 		names[i] = list.Items[i].Name
 	}
-	return nil, fmt.Errorf("there are several NodeSyncs in %s: name one of %s", t.c.in(ctx), strings.Join(names, ", "))
+	return nil, fmt.Errorf("there are several NodeSyncs in %s: name one of %s", t.c.namespaceOfNodeSyncs(ctx), strings.Join(names, ", "))
 }
 
-// whole reads a NodeSync including its managed fields; its errors are the API server's.
-func (c *clusterAccess) whole(ctx context.Context, name string) (*v1alpha1.NodeSync, error) {
+// readWhole reads a NodeSync including its managed fields; its errors are the API server's.
+func (c *clusterAccess) readWhole(ctx context.Context, name string) (*v1alpha1.NodeSync, error) {
 	sync := &v1alpha1.NodeSync{}
-	return sync, c.Get(ctx, client.ObjectKey{Namespace: c.in(ctx), Name: name}, sync)
+	return sync, c.Get(ctx, client.ObjectKey{Namespace: c.namespaceOfNodeSyncs(ctx), Name: name}, sync)
 }
 
 // confirm makes the user type a name, after the command has shown what it will do.
@@ -520,8 +520,8 @@ func (c *clusterAccess) noDaemon(ctx context.Context, handled bool) (why string,
 
 // daemonMissing returns why no daemon leads; empty if one does, or if that is unknown. elected is true if there is a lease.
 func (c *clusterAccess) daemonMissing(ctx context.Context, now func() time.Time) (why string, elected bool) {
-	namespace := c.in(ctx)
-	if why := unled(ctx, c, namespace, now); why != "" {
+	namespace := c.namespaceOfNodeSyncs(ctx)
+	if why := leaderMissing(ctx, c, namespace, now); why != "" {
 		why, _, _ = strings.Cut(strings.TrimPrefix(why, "no daemon leads: "), "; the following was current at that time")
 		return why, true
 	}

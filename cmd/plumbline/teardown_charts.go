@@ -201,7 +201,7 @@ func (t *teardownCommand) uninstallController(ctx context.Context) error {
 	if err := t.charts.installer.Uninstall(ctx, t.charts.namespace, charts.ControllerChart); err != nil {
 		return err
 	}
-	return t.awaits(ctx, "Helm release "+charts.ControllerChart+" is uninstalled", func() (string, error) {
+	return t.waitUntilDone(ctx, "Helm release "+charts.ControllerChart+" is uninstalled", func() (string, error) {
 		pods := &corev1.PodList{}
 		err := t.c.List(ctx, pods, client.InNamespace(t.charts.namespace), client.MatchingLabels(cluster.ControllerLabels()))
 		if err != nil || len(pods.Items) == 0 {
@@ -229,7 +229,7 @@ func (t *teardownCommand) uninstallCRDs(ctx context.Context) error {
 			return explain(err, "delete crd "+crd.Name)
 		}
 	}
-	err := t.awaits(ctx, fmt.Sprintf("%d CRDs of Karpenter are deleted", len(t.charts.crds)), func() (string, error) {
+	err := t.waitUntilDone(ctx, fmt.Sprintf("%d CRDs of Karpenter are deleted", len(t.charts.crds)), func() (string, error) {
 		left, err := t.ownCRDs(ctx)
 		if err != nil || len(left) == 0 {
 			return "", err
@@ -242,16 +242,16 @@ func (t *teardownCommand) uninstallCRDs(ctx context.Context) error {
 	if err := t.charts.installer.Uninstall(ctx, t.charts.namespace, charts.CRDChart); err != nil {
 		return err
 	}
-	t.show.say("Helm release " + charts.CRDChart + " is uninstalled")
+	t.show.sentence("Helm release " + charts.CRDChart + " is uninstalled")
 	left, err := karpenterCRDs(ctx, t.c)
 	for i := range left {
-		t.show.say(fmt.Sprintf("crd %s stays: it is %s", left[i].Name, owners.Of(&left[i])))
+		t.show.sentence(fmt.Sprintf("crd %s stays: it is %s", left[i].Name, owners.Of(&left[i])))
 	}
 	return err
 }
 
-// awaits waits until what returns nothing to wait for, then prints done.
-func (t *teardownCommand) awaits(ctx context.Context, done string, what func() (string, error)) error {
+// waitUntilDone waits until what returns nothing to wait for, then prints done.
+func (t *teardownCommand) waitUntilDone(ctx context.Context, done string, what func() (string, error)) error {
 	said := ""
 	for {
 		waits, err := what()
@@ -259,13 +259,13 @@ func (t *teardownCommand) awaits(ctx context.Context, done string, what func() (
 		case err != nil:
 			return err
 		case waits == "":
-			t.show.say(done)
+			t.show.sentence(done)
 			return nil
 		case !t.v.now().Before(t.until):
-			return &exitError{code: exitStalled, message: fmt.Sprintf("after %s: %s. To go on:\n  %s", short(t.timeout), waits, t.again())}
+			return &exitError{code: exitStalled, message: fmt.Sprintf("after %s: %s. To go on:\n  %s", short(t.timeout), waits, t.continueCommand())}
 		case waits != said:
 			said = waits
-			t.show.say(waits)
+			t.show.sentence(waits)
 		}
 		if err := pauseFor(ctx, min(askEvery, t.v.pause)); err != nil {
 			return err
@@ -273,8 +273,8 @@ func (t *teardownCommand) awaits(ctx context.Context, done string, what func() (
 	}
 }
 
-// seeClasses returns an error if a NodePool that is kept references an EC2NodeClass that would be deleted.
-func (t *teardownCommand) seeClasses(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
+// checkClasses returns an error if a NodePool that is kept references an EC2NodeClass that would be deleted.
+func (t *teardownCommand) checkClasses(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	pools, _ := render.KindOf(render.NodePool)
 	all, err := definitionsOf(ctx, t.c, pools)
 	if err != nil {

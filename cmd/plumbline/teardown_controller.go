@@ -49,17 +49,17 @@ func (t *teardownCommand) findController(ctx context.Context, sync *v1alpha1.Nod
 	return teardown.StoppedOf(namespace, deployments), nil
 }
 
-// seeController records what to do about a controller that does not run.
-func (t *teardownCommand) seeController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) (err error) {
+// checkController records what to do about a controller that does not run.
+func (t *teardownCommand) checkController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) (err error) {
 	if t.stopped, err = t.findController(ctx, sync, leaves); err != nil || t.stopped == nil {
 		return err
 	}
 	return leaves.NoteStopped(t.stopped, sync, t.terminate, t.v.strandedAfter)
 }
 
-// bringBack starts the controller before the NodeSync is deleted or drained: after that, reconciles no longer install
-// charts.
-func (t *teardownCommand) bringBack(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
+// startController starts the controller before the NodeSync is deleted or drained: after that, reconciles no longer
+// install charts.
+func (t *teardownCommand) startController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	switch t.stopped.Start(sync, leaves.WithoutDaemon) {
 	case teardown.StartNothing:
 		return nil
@@ -70,11 +70,11 @@ func (t *teardownCommand) bringBack(ctx context.Context, sync *v1alpha1.NodeSync
 			return explain(err, "scale deployment "+scaled.Name)
 		}
 	case teardown.StartByCommand:
-		t.show.say("this command installs Karpenter again, by the daemon's passes; nothing else is applied")
-		if err := t.takeOver(ctx, sync, true); err != nil {
+		t.show.sentence("this command installs Karpenter again, by the daemon's passes; nothing else is applied")
+		if err := t.startStandIn(ctx, sync, true); err != nil {
 			return err
 		}
-		defer t.stands.goesOn()
+		defer t.standIn.terminatesNodes()
 	case teardown.StartByDaemon:
 		if _, err := t.c.requestReconcile(ctx, sync.Name); err != nil {
 			return err
@@ -86,8 +86,8 @@ func (t *teardownCommand) bringBack(ctx context.Context, sync *v1alpha1.NodeSync
 // awaitController waits until the controller runs; with --terminate only briefly.
 func (t *teardownCommand) awaitController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	until := t.v.now().Add(t.v.strandedAfter)
-	err := t.awaits(ctx, "Karpenter's controller runs", func() (string, error) {
-		if err := t.stands.over(); err != nil {
+	err := t.waitUntilDone(ctx, "Karpenter's controller runs", func() (string, error) {
+		if err := t.standIn.over(); err != nil {
 			return "", err
 		}
 		gone, err := t.findController(ctx, sync, leaves)
@@ -95,12 +95,12 @@ func (t *teardownCommand) awaitController(ctx context.Context, sync *v1alpha1.No
 		case err != nil || gone == nil:
 			return "", err
 		case t.terminate && !t.v.now().Before(until):
-			return "", errNotBack
+			return "", errNotStarted
 		}
-		return "waiting for Karpenter's controller: " + t.cause(ctx, gone) + t.trouble(ctx, sync), nil
+		return "waiting for Karpenter's controller: " + t.cause(ctx, gone) + t.notReadyMessage(ctx, sync), nil
 	})
-	if errors.Is(err, errNotBack) {
-		t.show.say("Karpenter's controller does not run: no node is drained, and --terminate ends its instances")
+	if errors.Is(err, errNotStarted) {
+		t.show.sentence("Karpenter's controller does not run: no node is drained, and --terminate ends its instances")
 		return nil
 	}
 	return err
@@ -120,21 +120,21 @@ func (t *teardownCommand) cause(ctx context.Context, gone *teardown.Stopped) str
 	return upgrade.Cause(ctx, t.c, logs, gone.Down, gone.Why, redact.Visible)
 }
 
-// errNotBack means that the controller has not started in time.
-var errNotBack = errors.New("it has not come up")
+// errNotStarted means that the controller has not started in time.
+var errNotStarted = errors.New("it has not come up")
 
-// trouble returns the message of a NodeSync that is not Ready.
-func (t *teardownCommand) trouble(ctx context.Context, sync *v1alpha1.NodeSync) string {
-	seen, err := t.c.whole(ctx, sync.Name)
+// notReadyMessage returns the message of a NodeSync that is not Ready.
+func (t *teardownCommand) notReadyMessage(ctx context.Context, sync *v1alpha1.NodeSync) string {
+	seen, err := t.c.readWhole(ctx, sync.Name)
 	if err != nil || conditions.IsReady(seen) {
 		return ""
 	}
 	return "; " + nodeSyncWord(sync.Name) + ": " + oneLine(conditions.GetMessage(seen, meta.ReadyCondition))
 }
 
-// seeCredentials checks the log of a running controller for whether AWS rejects its credentials: it would drain nodes,
-// but terminate none. A controller that does not run reports that when it starts.
-func (t *teardownCommand) seeCredentials(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
+// checkCredentials checks the log of a running controller for whether AWS rejects its credentials: it would drain
+// nodes, but terminate none. A controller that does not run reports that when it starts.
+func (t *teardownCommand) checkCredentials(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	if t.stopped != nil || !leaves.NeedsController(sync) {
 		return nil
 	}
@@ -150,9 +150,9 @@ func (t *teardownCommand) seeCredentials(ctx context.Context, sync *v1alpha1.Nod
 	return leaves.NoteRefused(refused, sync, t.terminate)
 }
 
-// seeHosts refuses to terminate the nodes that run Karpenter's controller or the leading daemon: without these, nothing
-// would terminate the rest. It does not stop what an earlier run has started; the daemon holds such a NodePool.
-func (t *teardownCommand) seeHosts(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
+// checkHosts refuses to terminate the nodes that run Karpenter's controller or the leading daemon: without these,
+// nothing would terminate the rest. It does not stop what an earlier run has started; the daemon holds such a NodePool.
+func (t *teardownCommand) checkHosts(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	if !leaves.NeedsHosts(sync) {
 		return nil
 	}
@@ -176,7 +176,7 @@ func (t *teardownCommand) seeHosts(ctx context.Context, sync *v1alpha1.NodeSync,
 
 // leader returns the daemon's pod that holds the lease, if there is one in the cluster.
 func (t *teardownCommand) leader(ctx context.Context) ([]plan.Host, error) {
-	namespace := t.c.in(ctx)
+	namespace := t.c.namespaceOfNodeSyncs(ctx)
 	lease, ok := readLease(ctx, t.c, namespace)
 	if !ok {
 		return nil, nil
@@ -224,7 +224,7 @@ func (t *teardownCommand) suspendAppliers(ctx context.Context, leaves *teardown.
 	for _, by := range leaves.AppliedBy {
 		s, known := suspensions[by.Kind]
 		if !known {
-			t.show.say(fmt.Sprintf("%s cannot be suspended from here: what it applies may come again", by))
+			t.show.sentence(fmt.Sprintf("%s cannot be suspended from here: what it applies may come again", by))
 			continue
 		}
 		found, err := t.findApplier(ctx, s.kind, by)
@@ -234,7 +234,7 @@ func (t *teardownCommand) suspendAppliers(ctx context.Context, leaves *teardown.
 		if err := t.c.Patch(ctx, found, client.RawPatch(types.MergePatchType, []byte(s.patch))); err != nil {
 			return explain(err, fmt.Sprintf("suspend %s (nothing was deleted)", by))
 		}
-		t.show.say(fmt.Sprintf("%s is suspended; to take that back: "+s.back, by, found.GetNamespace(), found.GetName()))
+		t.show.sentence(fmt.Sprintf("%s is suspended; to take that back: "+s.back, by, found.GetNamespace(), found.GetName()))
 	}
 	return nil
 }

@@ -64,43 +64,43 @@ func (t *teardownCommand) runGone(ctx context.Context) error {
 	if err := t.show.report(report); err != nil {
 		return err
 	}
-	ending := leftover.Ends(answers, known, t.scope())
+	ending := leftover.Deletable(answers, known, t.scope())
 	if report.Unanswered() {
 		return exitOfReport(report)
 	}
-	if !t.terminate && !t.sweep || len(ending.Ends)+len(ending.Going) == 0 {
-		t.showDry(answers, known)
+	if !t.terminate && !t.sweep || len(ending.Delete)+len(ending.Terminating) == 0 {
+		t.printDryRun(answers, known)
 		return exitOfReport(report)
 	}
-	t.sayEnds(ending, answers)
-	return t.endGone(ctx, ending)
+	t.printDeletions(ending, answers)
+	return t.deleteOfGoneCluster(ctx, ending)
 }
 
-// endGone deletes what was shown, after a confirmation, and only while EKS has no cluster of the name.
-func (t *teardownCommand) endGone(ctx context.Context, ending leftover.Ending) error {
+// deleteOfGoneCluster deletes what was shown, after a confirmation, and only while EKS has no cluster of the name.
+func (t *teardownCommand) deleteOfGoneCluster(ctx context.Context, ending leftover.Deletion) error {
 	if err := t.confirm(ctx, "this permanently deletes the resources above from AWS", t.v.cluster); err != nil {
 		return err
 	}
 	t.until = t.v.now().Add(t.timeout) // waiting for the confirmation does not count
-	run := &endRun{scope: t.scope(), ending: teardown.NewEnding(ending.Ends, resourceID), allowed: func(ctx context.Context, aws remains) error {
+	run := &deletionRun{scope: t.scope(), progress: teardown.NewDeletion(ending.Delete, resourceID), allowed: func(ctx context.Context, aws remains) error {
 		if err := t.unknownToEKS(ctx, aws); err != nil {
 			return fmt.Errorf("%w; nothing more is ended", err)
 		}
 		return nil
 	}}
-	if err := t.endLeft(ctx, run); err != nil {
-		return t.ended(ctx, err)
+	if err := t.deleteLeft(ctx, run); err != nil {
+		return t.withInstructions(ctx, err)
 	}
 	return t.verify(ctx)
 }
 
-// showDry prints what the flags that were not given would delete.
-func (t *teardownCommand) showDry(answers []cloud.Answer, known leftover.Known) {
+// printDryRun prints what the flags that were not given would delete.
+func (t *teardownCommand) printDryRun(answers []cloud.Answer, known leftover.Known) {
 	all := t.scope()
 	all.Instances, all.Leftovers = true, true
-	ending := leftover.Ends(answers, known, all)
+	ending := leftover.Deletable(answers, known, all)
 	var instances, rest []cloud.Resource
-	for _, r := range ending.Ends {
+	for _, r := range ending.Delete {
 		if r.Kind == cloud.KindInstance {
 			instances = append(instances, r)
 		} else {
@@ -108,13 +108,13 @@ func (t *teardownCommand) showDry(answers []cloud.Answer, known leftover.Known) 
 		}
 	}
 	if len(instances) > 0 && !t.terminate {
-		t.show.say("--terminate would end " + leftover.Listed(instances))
-		t.sayAttached(answers, instances)
+		t.show.sentence("--terminate would end " + leftover.Listed(instances))
+		t.printAttached(answers, instances)
 	}
 	if len(rest) > 0 && !t.sweep {
-		t.show.say("--sweep would delete " + leftover.Listed(rest))
+		t.show.sentence("--sweep would delete " + leftover.Listed(rest))
 	}
-	t.saySpared(ending)
+	t.printSpared(ending)
 }
 
 // unknownToEKS checks that EKS has no cluster of the name. If the user may not query it, that is unknown.
@@ -146,7 +146,7 @@ func (t *teardownCommand) stillAnswers(ctx context.Context, answers []cloud.Answ
 	nodes := &corev1.NodeList{}
 	err = c.List(ctx, nodes)
 	if unreached(err) {
-		t.show.say("the API server of the kubeconfig, " + c.config.Host + ", does not answer")
+		t.show.sentence("the API server of the kubeconfig, " + c.config.Host + ", does not answer")
 		return nil
 	}
 	if err != nil {
@@ -155,19 +155,19 @@ func (t *teardownCommand) stillAnswers(ctx context.Context, answers []cloud.Answ
 	if id := teardown.NodeOf(nodes.Items, answers); id != "" {
 		return fmt.Errorf("%s, and %s is a Node of it", is, id)
 	}
-	why, err := c.knows(ctx, t.v.cluster)
+	why, err := c.whereNamed(ctx, t.v.cluster)
 	if err != nil {
 		return fmt.Errorf("%s, and does not say whose it is (%w): choose the context of the cluster that is gone, or none", is, err)
 	}
 	if why != "" {
 		return fmt.Errorf("%s, and %s", is, why)
 	}
-	t.show.say(is + ", and is another cluster's: it has neither this name nor one of these instances")
+	t.show.sentence(is + ", and is another cluster's: it has neither this name nor one of these instances")
 	return nil
 }
 
-// knows returns what in the cluster contains a cluster's name; empty if nothing does.
-func (c *clusterAccess) knows(ctx context.Context, name string) (string, error) {
+// whereNamed returns what in the cluster contains a cluster's name; empty if nothing does.
+func (c *clusterAccess) whereNamed(ctx context.Context, name string) (string, error) {
 	syncs := &v1alpha1.NodeSyncList{}
 	if err := c.List(ctx, syncs); err != nil && !apimeta.IsNoMatchError(err) {
 		return "", explain(err, "list NodeSyncs")
@@ -210,8 +210,8 @@ func (c *clusterAccess) appliedPools(ctx context.Context, sync *v1alpha1.NodeSyn
 // kept.
 func (t *teardownCommand) drain(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	if sync.Spec.Drain {
-		t.show.say(nodeSyncWord(sync.Name) + " has drain: true already")
-		return t.bringBack(ctx, sync, leaves)
+		t.show.sentence(nodeSyncWord(sync.Name) + " has drain: true already")
+		return t.startController(ctx, sync, leaves)
 	}
 	if err := t.confirm(ctx, "all nodes of nodesync/"+sync.Name+" end, and its definitions stay", sync.Name); err != nil {
 		return err
@@ -220,12 +220,12 @@ func (t *teardownCommand) drain(ctx context.Context, sync *v1alpha1.NodeSync, le
 	if err := t.c.Patch(ctx, sync.DeepCopy(), patch, client.DryRunAll); err != nil {
 		return explain(err, "write NodeSync "+sync.Name+" (nothing was changed)")
 	}
-	if err := t.bringBack(ctx, sync, leaves); err != nil {
+	if err := t.startController(ctx, sync, leaves); err != nil {
 		return err
 	}
 	if err := t.c.Patch(ctx, sync.DeepCopy(), patch); err != nil {
 		return explain(err, "write NodeSync "+sync.Name)
 	}
-	t.show.say(nodeSyncWord(sync.Name) + ": drain is true now")
+	t.show.sentence(nodeSyncWord(sync.Name) + ": drain is true now")
 	return nil
 }

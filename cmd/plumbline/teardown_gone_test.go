@@ -35,7 +35,7 @@ type endingAWS struct {
 	passes [][]string
 }
 
-func (e *endingAWS) End(_ context.Context, _ string, resources []cloud.Resource) map[string]error {
+func (e *endingAWS) Delete(_ context.Context, _ string, resources []cloud.Resource) map[string]error {
 	var ids []string
 	for _, r := range resources {
 		ids = append(ids, r.ID)
@@ -44,7 +44,7 @@ func (e *endingAWS) End(_ context.Context, _ string, resources []cloud.Resource)
 	return e.failed
 }
 
-func (e *endingAWS) dial(context.Context, string, steppoint.Points) (ender, error) { return e, nil }
+func (e *endingAWS) dial(context.Context, string, steppoint.Points) (deleter, error) { return e, nil }
 
 // stranded returns an instance and a volume of this cluster only, and a volume that another cluster uses, too.
 func stranded() []cloud.Answer {
@@ -168,16 +168,16 @@ func karpenterOf(cluster string) map[string]any {
 	return d
 }
 
-// TestOnlyTeardownEnds: no other command can delete something in AWS.
-func TestOnlyTeardownEnds(t *testing.T) {
+// TestOnlyTeardownDeletes: no other command can delete something in AWS.
+func TestOnlyTeardownDeletes(t *testing.T) {
 	for _, root := range []string{"..", "../../reconcile", "../../provision"} {
 		err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
 			}
 			text, err := os.ReadFile(path)
-			if at := filepath.Base(path); strings.Contains(string(text), "NewEnder(") && at != "ender.go" && at != "teardown_end.go" {
-				t.Errorf("%s makes an Ender", path)
+			if at := filepath.Base(path); strings.Contains(string(text), "NewDeleter(") && at != "deleter.go" && at != "teardown_delete.go" {
+				t.Errorf("%s makes a Deleter", path)
 			}
 			return err
 		})
@@ -232,7 +232,7 @@ func TestTeardownTerminatesWhatItsPoolsLeft(t *testing.T) {
 			hasApplied(t, s, s.objects[syncPath+"prod"].(*v1alpha1.NodeSync), c.pools)
 			aws, by := awsAnswers(instances(nil, "i-0a1"), instances(nil, "i-0a1"), instances(nil, "i-0a1"), instances(nil)), &endingAWS{}
 			aws.eks, aws.authority = map[string]error{"demo": nil}, authority
-			v := verification{dial: aws.dial, dialEnder: by.dial, now: time.Now, pause: time.Millisecond, strandedAfter: 20 * time.Millisecond}
+			v := verification{dial: aws.dial, dialDeleter: by.dial, now: time.Now, pause: time.Millisecond, strandedAfter: 20 * time.Millisecond}
 			timeout := "1m"
 			if c.asked == nil {
 				timeout = "300ms"

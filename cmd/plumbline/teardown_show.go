@@ -28,8 +28,8 @@ import (
 type teardownShow interface {
 	// plan prints what will be deleted.
 	plan(l *teardown.Plan) error
-	// say prints a sentence.
-	say(words string)
+	// sentence prints a sentence.
+	sentence(words string)
 	// progress prints the progress of each definition, and what is waited for.
 	progress(all teardown.Departures, message string)
 	// report prints what is left in AWS.
@@ -40,13 +40,13 @@ type teardownShow interface {
 
 func newShow(cmd *cobra.Command, output format, now func() time.Time) teardownShow {
 	if output == formatJSON {
-		return &eventShow{out: cmd.OutOrStdout(), now: now, said: map[string]teardown.Departure{}}
+		return &eventShow{out: cmd.OutOrStdout(), now: now, printed: map[string]teardown.Departure{}}
 	}
 	people := peopleShow{out: cmd.OutOrStdout(), err: cmd.ErrOrStderr()}
 	if width := display.Width(people.err); width > 0 {
 		return &barShow{peopleShow: people, width: width}
 	}
-	return &lineShow{peopleShow: people, said: map[string]teardown.Departure{}}
+	return &lineShow{peopleShow: people, printed: map[string]teardown.Departure{}}
 }
 
 // peopleShow is the common part of bars and lines.
@@ -65,26 +65,26 @@ func (s *peopleShow) report(report leftover.Report) error {
 type lineShow struct {
 	peopleShow
 
-	said map[string]teardown.Departure
-	last string
+	printed map[string]teardown.Departure
+	last    string
 }
 
-func (s *lineShow) say(words string) { fmt.Fprintln(s.err, redact.Visible(words)) }
+func (s *lineShow) sentence(words string) { fmt.Fprintln(s.err, redact.Visible(words)) }
 
 func (s *lineShow) end() {}
 
 func (s *lineShow) progress(all teardown.Departures, message string) {
-	for _, d := range news(s.said, all) {
-		s.say(departureWords(d))
+	for _, d := range changedDepartures(s.printed, all) {
+		s.sentence(departureWords(d))
 	}
 	if message = oneLine(message); message != "" && message != s.last && !all.DescribedBy(message) {
 		s.last = message
-		s.say(message)
+		s.sentence(message)
 	}
 }
 
-// news returns the teardown.Departures that have changed, and remembers them.
-func news(said map[string]teardown.Departure, all teardown.Departures) (changed teardown.Departures) {
+// changedDepartures returns the teardown.Departures that have changed, and remembers them.
+func changedDepartures(said map[string]teardown.Departure, all teardown.Departures) (changed teardown.Departures) {
 	for _, d := range all {
 		if d.Phase != "" && said[d.Ref()] != d {
 			said[d.Ref()] = d
@@ -121,7 +121,7 @@ type barShow struct {
 	lines int
 }
 
-func (s *barShow) say(words string) {
+func (s *barShow) sentence(words string) {
 	s.end()
 	fmt.Fprintln(s.err, redact.Visible(words))
 }
@@ -207,10 +207,10 @@ type teardownEvent struct {
 
 // eventShow prints one event per line.
 type eventShow struct {
-	out  io.Writer
-	now  func() time.Time
-	said map[string]teardown.Departure
-	last string
+	out     io.Writer
+	now     func() time.Time
+	printed map[string]teardown.Departure
+	last    string
 	// failed is the first error of writing a line.
 	failed error
 }
@@ -229,7 +229,7 @@ func (s *eventShow) plan(l *teardown.Plan) error {
 	return s.failed
 }
 
-func (s *eventShow) say(words string) {
+func (s *eventShow) sentence(words string) {
 	if words != "" && words != s.last {
 		s.last = words
 		s.print(teardownEvent{Event: "message", Message: words})
@@ -237,10 +237,10 @@ func (s *eventShow) say(words string) {
 }
 
 func (s *eventShow) progress(all teardown.Departures, message string) {
-	for _, d := range news(s.said, all) {
+	for _, d := range changedDepartures(s.printed, all) {
 		s.print(teardownEvent{Event: "departure", Departure: &d})
 	}
-	s.say(message)
+	s.sentence(message)
 }
 
 func (s *eventShow) report(report leftover.Report) error {
@@ -250,8 +250,8 @@ func (s *eventShow) report(report leftover.Report) error {
 
 func (s *eventShow) end() {}
 
-// leaving returns what a NodeSync has, and what is kept.
-func (c *clusterAccess) leaving(ctx context.Context, sync *v1alpha1.NodeSync, downTo teardown.Level) (*teardown.Plan, error) {
+// planTeardown returns what a NodeSync has, and what is kept.
+func (c *clusterAccess) planTeardown(ctx context.Context, sync *v1alpha1.NodeSync, downTo teardown.Level) (*teardown.Plan, error) {
 	claims := &karpv1.NodeClaimList{}
 	if err := c.List(ctx, claims); err != nil && !apimeta.IsNoMatchError(err) {
 		return nil, explain(err, "list NodeClaims")

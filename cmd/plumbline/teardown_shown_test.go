@@ -128,7 +128,7 @@ func TestClusterGoneGoesOnBesideOneRefused(t *testing.T) {
 func TestTeardownAgain(t *testing.T) {
 	for _, yes := range []bool{false, true} {
 		to := teardownCommand{gone: true, yes: yes, v: verification{cluster: "demo", region: "eu-west-1"}}
-		if words := to.again(); strings.Contains(words, " --yes") != yes {
+		if words := to.continueCommand(); strings.Contains(words, " --yes") != yes {
 			t.Errorf("--yes %t: %s", yes, words)
 		}
 	}

@@ -75,7 +75,7 @@ func teardownBy(ctx context.Context, t *testing.T, stand standInStarter, aws *re
 // teardownOver runs a teardown with an AWS that answers queries, and one that deletes.
 func teardownOver(ctx context.Context, t *testing.T, stand standInStarter, aws *remainsOf, by *endingAWS, args ...string) said {
 	t.Helper()
-	return teardownAsking(ctx, t, stand, verification{dial: aws.dial, dialEnder: by.dial, now: time.Now, pause: time.Millisecond}, args...)
+	return teardownAsking(ctx, t, stand, verification{dial: aws.dial, dialDeleter: by.dial, now: time.Now, pause: time.Millisecond}, args...)
 }
 
 // teardownAsking runs a teardown with a verification.

@@ -31,13 +31,13 @@ func (t *teardownCommand) watch(ctx context.Context, sync *v1alpha1.NodeSync, l 
 	moved, version, message := t.v.now(), "", ""
 	defer t.show.end()
 	for {
-		if err := t.stands.over(); err != nil {
-			return fmt.Errorf("%w; %s", err, t.goesOn())
+		if err := t.standIn.over(); err != nil {
+			return fmt.Errorf("%w; %s", err, t.howToContinue())
 		}
 		seen, err := t.reread(ctx, sync)
 		switch {
 		case answers.lost(err, t.v.now()):
-			t.show.say("the cluster cannot be reached; trying again")
+			t.show.sentence("the cluster cannot be reached; trying again")
 		case err != nil || seen == nil:
 			return err
 		case seen.ResourceVersion != version:
@@ -50,15 +50,15 @@ func (t *teardownCommand) watch(ctx context.Context, sync *v1alpha1.NodeSync, l 
 			if t.downTo.Complete(seen) {
 				return nil
 			}
-		case t.v.now().Sub(moved) > sayEvery:
+		case t.v.now().Sub(moved) > printEvery:
 			moved = t.v.now()
 			t.awaitDaemon(ctx, sync, l)
 		}
-		if err := t.endStranded(ctx, sync, l); err != nil {
+		if err := t.terminateStranded(ctx, sync, l); err != nil {
 			return err
 		}
 		if !t.v.now().Before(t.until) {
-			return t.late(answers, message)
+			return t.timedOut(answers, message)
 		}
 		if err := pauseFor(ctx, min(askEvery, t.v.pause)); err != nil {
 			return err
@@ -68,22 +68,22 @@ func (t *teardownCommand) watch(ctx context.Context, sync *v1alpha1.NodeSync, l 
 
 // awaitDaemon terminates the nodes in this process if the daemon has stopped in the meantime.
 func (t *teardownCommand) awaitDaemon(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan) {
-	if t.stands != nil {
+	if t.standIn != nil {
 		return
 	}
 	why := t.c.withoutDaemon(ctx, t.v.now)
 	if why == "" {
 		return
 	}
-	err := t.mayEnd(ctx, sync, l)
+	err := t.chooseIdentity(ctx, sync, l)
 	if err == nil {
-		err = t.takeOver(ctx, sync, false)
+		err = t.startStandIn(ctx, sync, false)
 	}
 	if err != nil {
-		t.show.say(fmt.Sprintf("%s; it goes on as soon as one does: %v", why, err))
+		t.show.sentence(fmt.Sprintf("%s; it goes on as soon as one does: %v", why, err))
 		return
 	}
-	t.show.say(why + "; this command ends the nodes now")
+	t.show.sentence(why + "; this command ends the nodes now")
 }
 
 // reread reads the NodeSync again; nil if it is gone.
@@ -101,15 +101,15 @@ func (t *teardownCommand) reread(ctx context.Context, sync *v1alpha1.NodeSync) (
 	return seen, t.downTo.Undone(sync, seen)
 }
 
-// late returns a timeout error that tells what was waited for.
-func (t *teardownCommand) late(answers contact, message string) error {
+// timedOut returns a timeout error that tells what was waited for.
+func (t *teardownCommand) timedOut(answers contact, message string) error {
 	if answers.err != nil {
 		return answers.err
 	}
 	t.show.end()
 	message = cmp.Or(message, "the NodeSync does not say what it waits for yet: the pass that was in progress may wait for a Git host that does not answer: plumbline logs "+t.name+" shows what it does")
 	return &exitError{code: exitStalled, message: fmt.Sprintf("%s is not %s after %s: %s; %s",
-		nodeSyncWord(t.name), map[bool]string{true: "drained", false: "gone"}[t.downTo.Keeps()], short(t.timeout.Round(time.Millisecond)), oneLine(message), t.goesOn())}
+		nodeSyncWord(t.name), map[bool]string{true: "drained", false: "gone"}[t.downTo.Keeps()], short(t.timeout.Round(time.Millisecond)), oneLine(message), t.howToContinue())}
 }
 
 // standIn runs the daemon's reconciles in this process if no daemon leads: the same reconciles, with the same lease,
@@ -137,7 +137,7 @@ func startStandIn(ctx context.Context, config *rest.Config, sync *v1alpha1.NodeS
 	d, err := newDaemon(ctx, config, o)
 	if err == nil {
 		only.Store(installs)
-		d.reconciler.Settings.Concludes, d.reconciler.Settings.Installs = sync.UID, only.Load
+		d.reconciler.Settings.OnlyNodeSync, d.reconciler.Settings.Installs = sync.UID, only.Load
 		_, err = d.addBeside()
 	}
 	if err != nil {
@@ -146,7 +146,7 @@ func startStandIn(ctx context.Context, config *rest.Config, sync *v1alpha1.NodeS
 	}
 	s := &standIn{stop: stop, ended: make(chan struct{}), installed: func() {
 		only.Store(false)
-		d.reconciler.Look(client.ObjectKeyFromObject(sync))
+		d.reconciler.Enqueue(client.ObjectKeyFromObject(sync))
 	}}
 	go func() {
 		defer close(s.ended)
@@ -193,17 +193,17 @@ func (s *standIn) end() {
 	}
 }
 
-// goesOn makes it terminate the nodes, once Karpenter's charts are installed.
-func (s *standIn) goesOn() {
+// terminatesNodes makes it terminate the nodes, once Karpenter's charts are installed.
+func (s *standIn) terminatesNodes() {
 	if s.installed != nil {
 		s.installed()
 	}
 }
 
-// takeOver terminates the nodes in this process, or first only installs Karpenter's charts, as the user or as the
+// startStandIn terminates the nodes in this process, or first only installs Karpenter's charts, as the user or as the
 // daemon.
-func (t *teardownCommand) takeOver(ctx context.Context, sync *v1alpha1.NodeSync, installs bool) error {
-	if t.stands != nil {
+func (t *teardownCommand) startStandIn(ctx context.Context, sync *v1alpha1.NodeSync, installs bool) error {
+	if t.standIn != nil {
 		return nil
 	}
 	config, err := t.kubeconfig.ToRESTConfig()
@@ -214,14 +214,14 @@ func (t *teardownCommand) takeOver(ctx context.Context, sync *v1alpha1.NodeSync,
 	if t.as != "" {
 		config.Impersonate = rest.ImpersonationConfig{UserName: t.as}
 	}
-	t.stands, err = t.stand(ctx, config, sync, installs, t.steps)
+	t.standIn, err = t.startReconciles(ctx, config, sync, installs, t.steps)
 	return err
 }
 
-// mayEnd determines the identity for the last steps: the user, or, if the deletion guard allows only the daemon to
-// delete definitions, its ServiceAccount. It tries each with a dry run.
-func (t *teardownCommand) mayEnd(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
-	refused := tryEnd(ctx, t.c, sync, leaves)
+// chooseIdentity determines the identity for the last steps: the user, or, if the deletion guard allows only the daemon
+// to delete definitions, its ServiceAccount. It tries each with a dry run.
+func (t *teardownCommand) chooseIdentity(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
+	refused := dryRunDeletion(ctx, t.c, sync, leaves)
 	if !apierrors.IsForbidden(refused) {
 		return refused
 	}
@@ -232,7 +232,7 @@ func (t *teardownCommand) mayEnd(ctx context.Context, sync *v1alpha1.NodeSync, l
 	if err != nil {
 		return explain(err, "connect as "+as)
 	}
-	if err := tryEnd(ctx, daemon, sync, leaves); err != nil {
+	if err := dryRunDeletion(ctx, daemon, sync, leaves); err != nil {
 		return fmt.Errorf("no plumbline daemon holds the leader lease, and you are not allowed to terminate the nodes yourself (%w) or to impersonate its ServiceAccount (%w); nothing was changed. Start the daemon, or get permission to impersonate serviceaccounts/%s in namespace %s",
 			refused, err, daemonAccount, sync.Namespace)
 	}
@@ -242,14 +242,15 @@ func (t *teardownCommand) mayEnd(ctx context.Context, sync *v1alpha1.NodeSync, l
 
 // daemonUser returns the daemon's user name for the API server.
 func (t *teardownCommand) daemonUser(ctx context.Context) string {
-	return "system:serviceaccount:" + t.c.in(ctx) + ":" + daemonAccount
+	return "system:serviceaccount:" + t.c.namespaceOfNodeSyncs(ctx) + ":" + daemonAccount
 }
 
 // daemonAccount is the daemon's ServiceAccount, which the deletion guard recognizes.
 const daemonAccount = "plumbline"
 
-// tryEnd sends dry runs to delete one definition of each kind, and to remove plumbline's finalizer from the NodeSync.
-func tryEnd(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
+// dryRunDeletion sends dry runs to delete one definition of each kind, and to remove plumbline's finalizer from the
+// NodeSync.
+func dryRunDeletion(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	tried := map[string]bool{}
 	for _, leaving := range leaves.Objects {
 		kind, known := render.KindOf(leaving.Kind)

@@ -24,7 +24,7 @@ type stoodIn struct {
 	// installs records for each start whether it only installs Karpenter's charts.
 	installs []bool
 	stopped  bool
-	// begun is called when it starts, goesOn when Karpenter is installed; fails is why it stops on its own.
+	// begun is called when it starts, howToContinue when Karpenter is installed; fails is why it stops on its own.
 	begun, goesOn func()
 	fails         error
 }

@@ -110,9 +110,9 @@ func shows(t *testing.T) map[string]func(tty *os.File) {
 		},
 		"waiting": func(tty *os.File) {
 			p := newProgress(tty, func() time.Time { return time.Unix(0, 0) })
-			p.say("waiting for NodePool/general: its EC2NodeClass default is not Ready: the security group sg-1 does not exist")
+			p.printWait("waiting for NodePool/general: its EC2NodeClass default is not Ready: the security group sg-1 does not exist")
 			p.count(370, 506)
-			p.say("applied, Ready, no removal open: main@12345678")
+			p.printWait("applied, Ready, no removal open: main@12345678")
 			p.end()
 		},
 	}

@@ -102,7 +102,7 @@ func (o *upgradeOptions) make(ctx context.Context, kubeconfig *genericclioptions
 		return nil, err
 	}
 	for i := range report.Hops {
-		report.Hops[i].Notes = append(report.Hops[i].Notes, at.unknown()...)
+		report.Hops[i].Notes = append(report.Hops[i].Notes, at.clusterOnlyValues()...)
 	}
 	if o.against != "" {
 		err = o.forecast(ctx, kubeconfig, at, report)

@@ -34,8 +34,8 @@ const (
 // gonePause is the time between two queries: EC2 is eventually consistent, so only two consecutive answers without
 // anything left count.
 const (
-	gonePause = 3 * time.Second
-	goneTwice = 2
+	gonePause   = 3 * time.Second
+	goneAnswers = 2
 )
 
 // remains queries AWS for what is left of a cluster.
@@ -47,7 +47,7 @@ type remains interface {
 
 // byUser returns a verification that queries as the user.
 func byUser() verification {
-	return verification{dial: dialRemains, dialEnder: dialEnder, pause: gonePause, sweepAfter: sweepAfter, strandedAfter: teardown.StrandedAfter, now: time.Now}
+	return verification{dial: dialRemains, dialDeleter: dialDeleter, pause: gonePause, sweepAfter: sweepAfter, strandedAfter: teardown.StrandedAfter, now: time.Now}
 }
 
 // dialRemains connects with the user's credentials. A list of an account may have many pages.
@@ -94,7 +94,7 @@ profiles of a cluster of this name in another region; 4 something is left.`,
 		if err := v.find(cmd.Context(), kubeconfig, args); err != nil {
 			return err
 		}
-		report, err := v.ask(cmd.Context())
+		report, err := v.queryUntilGone(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -121,9 +121,9 @@ func exitOfReport(report leftover.Report) error {
 
 // verification queries AWS for what is left of one cluster.
 type verification struct {
-	// dial connects to AWS in a region, dialEnder connects to delete something there.
+	// dial connects to AWS in a region, dialDeleter connects to delete something there.
 	dial            func(ctx context.Context, region string) (remains, error)
-	dialEnder       func(ctx context.Context, region string, points steppoint.Points) (ender, error)
+	dialDeleter     func(ctx context.Context, region string, points steppoint.Points) (deleter, error)
 	cluster, region string
 	// account is the required AWS account; if empty, any. authority is the PEM of the API server's certificate
 	// authority, with which EKS confirms the cluster if account is unknown; if nil, only AWS is queried.
@@ -143,15 +143,15 @@ type verification struct {
 	now                                       func() time.Time
 }
 
-// ask queries AWS until nothing is left, or the time is over.
-func (v *verification) ask(ctx context.Context) (leftover.Report, error) {
+// queryUntilGone queries AWS until nothing is left, or the time is over.
+func (v *verification) queryUntilGone(ctx context.Context) (leftover.Report, error) {
 	aws, account, err := v.open(ctx)
 	if err != nil {
 		return leftover.Report{}, err
 	}
 	until, inARow := v.now().Add(v.timeout), 0
 	for {
-		report, err := v.look(ctx, aws, account)
+		report, err := v.queryAll(ctx, aws, account)
 		if err != nil {
 			return leftover.Report{}, err
 		}
@@ -159,7 +159,7 @@ func (v *verification) ask(ctx context.Context) (leftover.Report, error) {
 		if !report.Gone {
 			inARow = 0
 		}
-		if inARow == goneTwice || !report.Gone && (report.Denied() || len(report.Elsewhere) > 0 || !v.now().Before(until)) {
+		if inARow == goneAnswers || !report.Gone && (report.Denied() || len(report.Elsewhere) > 0 || !v.now().Before(until)) {
 			return report, nil
 		}
 		if err := pauseFor(ctx, v.pause); err != nil {
@@ -174,7 +174,7 @@ func (v *verification) once(ctx context.Context) (leftover.Report, error) {
 	if err != nil {
 		return leftover.Report{}, err
 	}
-	return v.look(ctx, aws, account)
+	return v.queryAll(ctx, aws, account)
 }
 
 // open connects to AWS, in the required account.
@@ -186,8 +186,8 @@ func (v *verification) open(ctx context.Context) (aws remains, account string, e
 	return aws, account, err
 }
 
-// look sends each query once.
-func (v *verification) look(ctx context.Context, aws remains, account string) (leftover.Report, error) {
+// queryAll sends each query once.
+func (v *verification) queryAll(ctx context.Context, aws remains, account string) (leftover.Report, error) {
 	answers, known, err := v.answers(ctx, aws)
 	if err != nil {
 		return leftover.Report{}, err
@@ -209,7 +209,7 @@ func (v *verification) answers(ctx context.Context, aws remains) (answers []clou
 }
 
 func (v *verification) judge(answers []cloud.Answer, known leftover.Known, account string) leftover.Report {
-	report := leftover.Judge(v.placed(answers), known)
+	report := leftover.NewReport(v.placed(answers), known)
 	report.Cluster, report.Region, report.Account = v.cluster, v.region, account
 	return report
 }
@@ -293,11 +293,11 @@ func (v *verification) find(ctx context.Context, kubeconfig *genericclioptions.C
 		if err != nil {
 			return err
 		}
-		if err := v.take(sync); err != nil {
+		if err := v.useNamesOf(sync); err != nil {
 			return err
 		}
 	}
-	return v.takeCluster(ctx, c)
+	return v.readCluster(ctx, c)
 }
 
 // oneNodeSync returns the named NodeSync, or any of the namespace that knows its cluster: they all have the same.
@@ -305,7 +305,7 @@ func (c *clusterAccess) oneNodeSync(ctx context.Context, args []string) (*v1alph
 	if len(args) > 0 {
 		return c.nodeSync(ctx, args[0])
 	}
-	list, err := c.listed(ctx, false)
+	list, err := c.readAll(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -314,11 +314,11 @@ func (c *clusterAccess) oneNodeSync(ctx context.Context, args []string) (*v1alph
 			return &list.Items[i], nil
 		}
 	}
-	return nil, fmt.Errorf("no NodeSync in namespace %s has the cluster's name: give --cluster and --region", c.in(ctx))
+	return nil, fmt.Errorf("no NodeSync in namespace %s has the cluster's name: give --cluster and --region", c.namespaceOfNodeSyncs(ctx))
 }
 
-// take takes the names from a NodeSync, and the account that its daemon has confirmed.
-func (v *verification) take(sync *v1alpha1.NodeSync) error {
+// useNamesOf takes the names from a NodeSync, and the account that its daemon has confirmed.
+func (v *verification) useNamesOf(sync *v1alpha1.NodeSync) error {
 	k := sync.Status.Karpenter
 	if k == nil || k.Cluster == "" || k.Region == "" {
 		return fmt.Errorf("nodesync/%s does not have the cluster's name yet: give --cluster and --region", sync.Name)
@@ -331,8 +331,8 @@ func (v *verification) take(sync *v1alpha1.NodeSync) error {
 	return nil
 }
 
-// takeCluster reads what the API server knows.
-func (v *verification) takeCluster(ctx context.Context, c *clusterAccess) (err error) {
+// readCluster reads what the API server knows.
+func (v *verification) readCluster(ctx context.Context, c *clusterAccess) (err error) {
 	if v.authority, err = certificateAuthority(c.config); err != nil {
 		return err
 	}

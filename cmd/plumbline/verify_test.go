@@ -86,7 +86,7 @@ func TestVerificationAsks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			aws := &remainsOf{account: "111122223333", answers: c.answers}
 			v := verification{dial: aws.dial, cluster: "demo", region: "eu-west-1", timeout: c.timeout, now: time.Now}
-			report, err := v.ask(t.Context())
+			report, err := v.queryUntilGone(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -29,14 +29,14 @@ import (
 const (
 	// A NodeSync is read every askEvery, and its pools are counted every countEvery.
 	askEvery, countEvery = 500 * time.Millisecond, 2 * time.Second
-	// sayEvery is how often a count is printed in a pipe.
-	sayEvery = 15 * time.Second
+	// printEvery is how often a count is printed in a pipe.
+	printEvery = 15 * time.Second
 	// readTime limits a query to the cluster.
 	readTime = 30 * time.Second
-	// lostFor is how long the cluster may be unreachable once it has responded.
-	lostFor = time.Minute
-	// sayUnseenAfter is how long to wait for the daemon to handle a request before printing that it has not.
-	sayUnseenAfter = 3 * time.Second
+	// unreachableFor is how long the cluster may be unreachable once it has responded.
+	unreachableFor = time.Minute
+	// printUnhandledAfter is how long to wait for the daemon to handle a request before printing that it has not.
+	printUnhandledAfter = 3 * time.Second
 )
 
 // waitReconciled waits until the daemon has handled the request and the NodeSync has reached the requested state, or
@@ -52,7 +52,7 @@ func (c *clusterAccess) waitReconciled(cmd *cobra.Command, name, requested strin
 		defer stop()
 		sync, err := c.nodeSync(ctx, name)
 		if answers.lost(err, time.Now()) {
-			p.say("the cluster cannot be reached; trying again")
+			p.printWait("the cluster cannot be reached; trying again")
 			return false, nil
 		}
 		if err != nil {
@@ -63,13 +63,13 @@ func (c *clusterAccess) waitReconciled(cmd *cobra.Command, name, requested strin
 			return false, fmt.Errorf("%s was %s: nothing is reconciled until `plumbline resume %s -n %s`", nodeSyncWord(name), is, sync.Name, sync.Namespace)
 		}
 		if sync.Status.LastHandledReconcileAt != requested {
-			if time.Since(began) > sayUnseenAfter {
-				p.say("the daemon has not handled the request yet")
+			if time.Since(began) > printUnhandledAfter {
+				p.printWait("the daemon has not handled the request yet")
 			}
 			return false, nil
 		}
 		done := until.reached(sync)
-		p.say(until.message(sync))
+		p.printWait(until.message(sync))
 		if !done && !conditions.IsReady(sync) && p.countDue() {
 			p.count(c.countPools(ctx, sync))
 		}
@@ -120,7 +120,7 @@ func (c *contact) lost(err error, now time.Time) bool {
 		return false
 	}
 	c.err = err
-	return now.Sub(c.at) < lostFor
+	return now.Sub(c.at) < unreachableFor
 }
 
 // notDone returns what was waited for when the time was over.
@@ -177,8 +177,8 @@ func newProgress(out io.Writer, now func() time.Time) *progress {
 	return &progress{out: out, width: display.Width(out), now: now}
 }
 
-// say prints what is waited for, once.
-func (p *progress) say(what string) {
+// printWait prints what is waited for, once.
+func (p *progress) printWait(what string) {
 	if what = redact.Visible(what); what == p.said || what == "" {
 		return
 	}
@@ -210,7 +210,7 @@ func (p *progress) count(ready, all int) {
 		p.show()
 		return
 	}
-	if p.counts == "" && ready < all || p.now().Sub(p.reported) >= sayEvery {
+	if p.counts == "" && ready < all || p.now().Sub(p.reported) >= printEvery {
 		p.counts, p.reported = counts, p.now()
 		fmt.Fprintln(p.out, counts)
 	}
@@ -341,7 +341,7 @@ Exit codes: 0 done, or without --wait requested, 1 error, 3 held by the guard,
 		for i, name := range args {
 			ends = append(ends, c.waitReconciled(cmd, name, requested[i], until, timeout-time.Since(began)))
 		}
-		return gravest(ends...)
+		return mostSevere(ends...)
 	}
 	return cmd
 }

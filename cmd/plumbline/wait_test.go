@@ -37,16 +37,16 @@ func TestProgress(t *testing.T) {
 			now := time.Unix(0, 0)
 			p := newProgress(&out, func() time.Time { return now })
 			p.width = c.width
-			p.say("")
+			p.printWait("")
 			for range 2 {
-				p.say("waiting for NodePool/a: it is new")
+				p.printWait("waiting for NodePool/a: it is new")
 				p.count(1, 506)
 			}
 			p.count(2, 506)
-			now = now.Add(sayEvery)
+			now = now.Add(printEvery)
 			p.count(370, 506)
 			p.count(0, 0)
-			p.say("applied")
+			p.printWait("applied")
 			p.end()
 			p.end()
 			if diff := cmp.Diff(strings.Join(c.want, ""), out.String()); diff != "" {
@@ -195,7 +195,7 @@ func TestContact(t *testing.T) {
 		{refused, time.Second, true},
 		{nil, 50 * time.Second, false},
 		{refused, 100 * time.Second, true},
-		{refused, 50*time.Second + lostFor, false},
+		{refused, 50*time.Second + unreachableFor, false},
 		{errors.New("odd"), 0, false},
 	} {
 		if got := c.lost(step.err, at.Add(step.after)); got != step.lost {

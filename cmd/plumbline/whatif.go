@@ -152,8 +152,8 @@ func userDataOf(set *render.Set) func(class string) string {
 	}
 }
 
-// mostPods is the maximum number of pods listed; -o json contains all.
-const mostPods = 20
+// maxPods is the maximum number of pods listed; -o json contains all.
+const maxPods = 20
 
 // print prints a what-if as text.
 func (r *whatIfReport) print(out io.Writer) {
@@ -210,10 +210,10 @@ func bulleted[T any](heading string, of []T, say func(T) string) []string {
 		return nil
 	}
 	lines := []string{heading}
-	for _, one := range of[:min(len(of), mostPods)] {
+	for _, one := range of[:min(len(of), maxPods)] {
 		lines = append(lines, "  "+say(one))
 	}
-	if more := shortlist.More("  ", len(of)-mostPods); more != "" {
+	if more := shortlist.More("  ", len(of)-maxPods); more != "" {
 		lines = append(lines, more+" (-o json has all)")
 	}
 	return lines

@@ -52,7 +52,7 @@ the commit that moves these nodes to a copy of it.`,
   plumbline why nodepool/general
   plumbline why ec2nodeclass/default`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeEnded(kubeconfig),
+		ValidArgsFunction: completeTerminated(kubeconfig),
 	}
 	output := addOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -84,7 +84,7 @@ func whyOf(ctx context.Context, c *clusterAccess, name string) (*summary.NodeRep
 	if err != nil {
 		return nil, err
 	}
-	logs, recordErr := recorder.Read(ctx, c, c.in(ctx))
+	logs, recordErr := recorder.Read(ctx, c, c.namespaceOfNodeSyncs(ctx))
 	found := summary.RecordedNode(logs, func(r recorder.Record) bool {
 		if claim == nil {
 			return summary.RecordHasName(r, name)
@@ -95,16 +95,16 @@ func whyOf(ctx context.Context, c *clusterAccess, name string) (*summary.NodeRep
 	syncs, _ := nodeSyncs(ctx, c)
 	switch {
 	case claim != nil && claim.DeletionTimestamp == nil:
-		return runs(ctx, c, claim, syncs)
+		return reportRunning(ctx, c, claim, syncs)
 	case found != nil:
-		if found.State == summary.NodeEnding {
+		if found.State == summary.NodeTerminating {
 			found.Keep(syncs, time.Now())
 		}
 		return found, nil
 	case recordErr != nil:
 		return nil, explain(recordErr, "read which nodes were terminated")
 	case claim != nil:
-		return summary.NodeReportOf(claim, summary.NodeEnding, syncs, time.Now()), nil
+		return summary.NodeReportOf(claim, summary.NodeTerminating, syncs, time.Now()), nil
 	}
 	if err := c.installed(ctx, "read why "+name+" was terminated"); err != nil {
 		return nil, err
@@ -112,8 +112,8 @@ func whyOf(ctx context.Context, c *clusterAccess, name string) (*summary.NodeRep
 	return nil, unrecorded(ctx, c, name, logs)
 }
 
-// runs reports on a NodeClaim that is not being deleted.
-func runs(ctx context.Context, c *clusterAccess, claim *karpv1.NodeClaim, syncs []v1alpha1.NodeSync) (*summary.NodeReport, error) {
+// reportRunning reports on a NodeClaim that is not being deleted.
+func reportRunning(ctx context.Context, c *clusterAccess, claim *karpv1.NodeClaim, syncs []v1alpha1.NodeSync) (*summary.NodeReport, error) {
 	report := summary.NodeReportOf(claim, summary.NodeRunning, syncs, time.Now())
 	if !report.Drifted(claim, syncs) {
 		if err := compare(ctx, c, report, claim, syncs); err != nil {
@@ -163,7 +163,7 @@ func compare(ctx context.Context, c *clusterAccess, report *summary.NodeReport, 
 // nodeSyncs returns those of the namespace.
 func nodeSyncs(ctx context.Context, c *clusterAccess) ([]v1alpha1.NodeSync, error) {
 	list := &v1alpha1.NodeSyncList{}
-	if err := c.List(ctx, list, client.InNamespace(c.in(ctx))); err != nil {
+	if err := c.List(ctx, list, client.InNamespace(c.namespaceOfNodeSyncs(ctx))); err != nil {
 		return nil, explain(err, "list NodeSyncs")
 	}
 	return list.Items, nil
@@ -181,7 +181,7 @@ func unrecorded(ctx context.Context, c *clusterAccess, name string, logs map[str
 			return fmt.Errorf("%[1]s not found: no NodeClaim, Node or instance has this name; %[2]s/%[1]s has: plumbline why %[3]s/%[1]s", name, kind.GVK.Kind, strings.ToLower(kind.GVK.Kind))
 		}
 	}
-	return errors.New(summary.NotRecorded(name, c.in(ctx), logs))
+	return errors.New(summary.NotRecorded(name, c.namespaceOfNodeSyncs(ctx), logs))
 }
 
 // nodeClaimNamed returns the running or terminating NodeClaim of this name; nil if there is none.
@@ -205,13 +205,13 @@ func nodeClaimNamed(ctx context.Context, c *clusterAccess, name string) (*karpv1
 func printWhyState(out io.Writer, r *summary.NodeReport, paint display.Painter) {
 	name := redact.Visible(r.NodeClaim)
 	switch {
-	case r.State == summary.NodeEnded && r.Late:
-		fmt.Fprintf(out, "NodeClaim/%s was terminated by %s: %s\n", name, stamp(r.Gone), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
-	case r.State == summary.NodeEnded:
+	case r.State == summary.NodeTerminated && r.Late:
+		fmt.Fprintf(out, "NodeClaim/%s was terminated by %s: %s\n", name, formatTime(r.Gone), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
+	case r.State == summary.NodeTerminated:
 		fmt.Fprintf(out, "NodeClaim/%s was terminated %s ago: %s\n", name, age(r.Gone), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
-	case r.State == summary.NodeEnding && r.Cause != "":
+	case r.State == summary.NodeTerminating && r.Cause != "":
 		fmt.Fprintf(out, "NodeClaim/%s has been terminating for %s: %s so far\n", name, age(r.Deleted), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
-	case r.State == summary.NodeEnding:
+	case r.State == summary.NodeTerminating:
 		fmt.Fprintf(out, "NodeClaim/%s has been terminating for %s: the cause is not recorded\n", name, age(r.Deleted))
 	case r.Outdated != "" && r.OutdatedSince.IsZero():
 		fmt.Fprintf(out, "NodeClaim/%s has run for %s, and is %s, which Karpenter has not detected yet: %s\n", name, age(r.Created), paint("outdated", text.FgYellow), redact.Visible(r.Outdated))
@@ -271,17 +271,17 @@ func printStages(out io.Writer, r *summary.NodeReport) {
 		case s.at.IsZero():
 			t.AppendRow([]any{s.name, "not seen", ""})
 		case s.name == "created":
-			t.AppendRow([]any{s.name, stamp(s.at), ""})
+			t.AppendRow([]any{s.name, formatTime(s.at), ""})
 		default:
-			t.AppendRow([]any{s.name, stamp(s.at), short(s.at.Sub(before.Time))})
+			t.AppendRow([]any{s.name, formatTime(s.at), short(s.at.Sub(before.Time))})
 			before = s.at
 		}
 	}
 	t.Render()
 }
 
-// stamp formats a time to the second.
-func stamp(at metav1.Time) string { return summary.Stamp(at) }
+// formatTime formats a time to the second.
+func formatTime(at metav1.Time) string { return summary.Stamp(at) }
 
 // colourOfCause returns red for a cause that nobody requested.
 func colourOfCause(cause recorder.Cause) text.Color {

@@ -95,7 +95,7 @@ func whyPool(ctx context.Context, c *clusterAccess, name string, out io.Writer, 
 		if err == nil && !slices.ContainsFunc(pools, func(o unstructured.Unstructured) bool { return o.GetName() == name }) {
 			return fmt.Errorf("NodePool/%s not found", name)
 		}
-		return fmt.Errorf("no NodeSync in %s removes NodePool/%s or drains its nodes: run plumbline why NODE for one of its nodes", c.in(ctx), name)
+		return fmt.Errorf("no NodeSync in %s removes NodePool/%s or drains its nodes: run plumbline why NODE for one of its nodes", c.namespaceOfNodeSyncs(ctx), name)
 	}
 	return output.write(out, removals[0], func(out io.Writer) error {
 		printPool(&display.Visible{Writer: out}, removals[0], time.Now())

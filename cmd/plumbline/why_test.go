@@ -72,7 +72,7 @@ func TestWhy(t *testing.T) {
 	}
 	got := plumbline(t, "why", "i-2", "-o", "json", "--kubeconfig", kubeconfig)
 	var report summary.NodeReport
-	if err := json.Unmarshal([]byte(got.out), &report); err != nil || report.Cause != recorder.InstanceGone || report.NodeSync != "prod" || report.State != summary.NodeEnded || !report.Drained.IsZero() || report.Pods != nil {
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil || report.Cause != recorder.InstanceGone || report.NodeSync != "prod" || report.State != summary.NodeTerminated || !report.Drained.IsZero() || report.Pods != nil {
 		t.Errorf("%+v: %v", report, err)
 	}
 	got = plumbline(t, "why", "nobody", "--kubeconfig", kubeconfig)

@@ -12,9 +12,9 @@ const (
 	// longestQuantity limits the characters of a quantity: the largest that Kubernetes keeps, to the billionth and with
 	// its unit, has 32.
 	longestQuantity = 64
-	// mostExponent is the largest exponent of a quantity, and of its inverse: Kubernetes truncates what is beyond
+	// maxExponent is the largest exponent of a quantity, and of its inverse: Kubernetes truncates what is beyond
 	// 10^19.
-	mostExponent = 99
+	maxExponent = 99
 )
 
 // Quantity checks a string before it is parsed as a quantity. The parsing time grows with the square of the digits,
@@ -34,8 +34,8 @@ func Quantity(text string) error {
 	if strings.Trim(digits, "0123456789") != "" || digits == "" {
 		return nil // no exponent: "5E", "1Ei", or not a quantity at all
 	}
-	if exponent, err := strconv.ParseUint(digits, 10, 64); err != nil || exponent > mostExponent {
-		return &Error{Message: fmt.Sprintf("the exponent of a quantity is at most %d, and this one is %q", mostExponent, text)}
+	if exponent, err := strconv.ParseUint(digits, 10, 64); err != nil || exponent > maxExponent {
+		return &Error{Message: fmt.Sprintf("the exponent of a quantity is at most %d, and this one is %q", maxExponent, text)}
 	}
 	return nil
 }

@@ -12,12 +12,12 @@ import (
 const (
 	// MostValues limits the values of one text: a mebibyte of NodePools has some 40,000.
 	MostValues = 250_000
-	// mostRepeated is how many bytes the scalars of a text may have after expanding aliases, beyond twice the text's
+	// maxRepeated is how many bytes the scalars of a text may have after expanding aliases, beyond twice the text's
 	// own.
-	mostRepeated = 1 << 20
-	// mostDirectives limits the lines of one text that start like a directive. Each %TAG is compared with all before
+	maxRepeated = 1 << 20
+	// maxDirectives limits the lines of one text that start like a directive. Each %TAG is compared with all before
 	// it.
-	mostDirectives = 100
+	maxDirectives = 100
 	// maxDepth is how deep values may nest, following aliases.
 	maxDepth = 1000
 )
@@ -72,8 +72,8 @@ func next(decoder *yaml.Decoder) (node *yaml.Node, err error) {
 // Dense refuses text with more values than any legitimate one has, aliases not counted. It counts the characters
 // without which no YAML value starts, so it never counts too few; it also counts those in block scalars.
 func Dense(text []byte) error {
-	if directives(text) > mostDirectives {
-		return &Error{Line: 1, Message: fmt.Sprintf("it has more than %d directives (lines that begin with %%)", mostDirectives)}
+	if directives(text) > maxDirectives {
+		return &Error{Line: 1, Message: fmt.Sprintf("it has more than %d directives (lines that begin with %%)", maxDirectives)}
 	}
 	values := 1
 	for i, c := range text {
@@ -100,7 +100,7 @@ func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\
 // Node checks a document with its aliases expanded; bytes is the length of its text.
 func Node(node *yaml.Node, bytes int) error {
 	s := &scale{
-		values: min(2*int64(bytes)+1000, MostValues), bytes: 2*int64(bytes) + mostRepeated,
+		values: min(2*int64(bytes)+1000, MostValues), bytes: 2*int64(bytes) + maxRepeated,
 		known: map[*yaml.Node]load{},
 	}
 	_, err := s.weigh(node)

@@ -102,8 +102,8 @@ type RefusedError struct {
 	Refusals []Refusal
 }
 
-// most limits the Refusals in a message.
-const most = 5
+// maxRefusals limits the Refusals in a message.
+const maxRefusals = 5
 
 // Error names each of them, with the line of the NodeSync that would allow it.
 func (e *RefusedError) Error() string {
@@ -111,7 +111,7 @@ func (e *RefusedError) Error() string {
 	for _, refusal := range e.Refusals {
 		words = append(words, refusal.String())
 	}
-	return "refused, this may not come from Git: " + shortlist.Items(words, most, "; ")
+	return "refused, this may not come from Git: " + shortlist.Items(words, maxRefusals, "; ")
 }
 
 // OnlyGit reports whether all refusals are about text in Git, and not about rendered charts.
@@ -289,14 +289,14 @@ func (c *check) shaped(r rule, at string, value any) {
 			}
 		}
 	default:
-		if !r.takes(value) {
+		if !r.matches(value) {
 			c.breaks(r, at)
 		}
 	}
 }
 
-// takes reports whether a string, a number or a bool matches the rule.
-func (r rule) takes(value any) bool {
+// matches reports whether a string, a number or a bool matches the rule.
+func (r rule) matches(value any) bool {
 	text := fmt.Sprint(value)
 	switch {
 	case r.empty:

@@ -49,7 +49,7 @@ func (a Allowance) CheckObjects(r Rendered) []Refusal {
 		c.object = object
 		if c.known() {
 			c.metadata()
-			c.look()
+			c.checkKind()
 		}
 	}
 	c.complete()
@@ -157,9 +157,9 @@ func (c Charted) Foreign(o Named, namespace string, crds bool) string {
 	return ""
 }
 
-// look checks the object by its kind. If fields have wrong types, the API server would not accept the object either;
-// unknown fields are refused because a newer API server may know them.
-func (c *check) look() {
+// checkKind checks the object by its kind. If fields have wrong types, the API server would not accept the object
+// either; unknown fields are refused because a newer API server may know them.
+func (c *check) checkKind() {
 	var err error
 	switch c.object.GetKind() {
 	case "ClusterRole", "Role":
@@ -187,8 +187,8 @@ func (c *check) look() {
 	}
 }
 
-// into decodes the object into a type, and refuses unknown fields.
-func (c *check) into(typed any) error {
+// decode decodes the object into a type, and refuses unknown fields.
+func (c *check) decode(typed any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(c.object.Object, typed, true)
 }
 
@@ -198,7 +198,7 @@ const nameLabel = "app.kubernetes.io/name"
 // serviceAccount checks that the account assumes only an allowed role.
 func (c *check) serviceAccount() error {
 	var account corev1.ServiceAccount
-	if err := c.into(&account); err != nil {
+	if err := c.decode(&account); err != nil {
 		return err
 	}
 	if len(account.Secrets) > 0 {
@@ -217,7 +217,7 @@ func (c *check) serviceAccount() error {
 // service checks that it is accessible only inside the cluster, and selects Karpenter's pods.
 func (c *check) service() error {
 	var service corev1.Service
-	if err := c.into(&service); err != nil {
+	if err := c.decode(&service); err != nil {
 		return err
 	}
 	spec := service.Spec
@@ -233,7 +233,7 @@ func (c *check) service() error {
 // budget checks that it protects only Karpenter's pods.
 func (c *check) budget() error {
 	var budget policyv1.PodDisruptionBudget
-	if err := c.into(&budget); err != nil {
+	if err := c.decode(&budget); err != nil {
 		return err
 	}
 	if budget.Spec.Selector == nil || budget.Spec.Selector.MatchLabels[nameLabel] != account {
@@ -273,7 +273,7 @@ func (c *check) monitor() {
 // webhook, which 1.0 had, converts its objects.
 func (c *check) crd() error {
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := c.into(&crd); err != nil {
+	if err := c.decode(&crd); err != nil {
 		return err
 	}
 	c.defines(&crd)

@@ -20,7 +20,7 @@ import (
 // deployment checks the pods of the Deployment.
 func (c *check) deployment() error {
 	var deployment appsv1.Deployment
-	if err := c.into(&deployment); err != nil {
+	if err := c.decode(&deployment); err != nil {
 		return err
 	}
 	before := len(c.found)
@@ -41,9 +41,9 @@ func (c *check) deployment() error {
 	return nil
 }
 
-// mostReplicas limits the pods that a commit may request: each takes space on nodes that others need, and all but one
+// maxReplicas limits the pods that a commit may request: each takes space on nodes that others need, and all but one
 // of them only wait.
-const mostReplicas = 10
+const maxReplicas = 10
 
 // messages is the file in which a container may leave a message: the kubelet copies its content into the status of the
 // pod, which more people may read than the file.
@@ -51,15 +51,15 @@ const messages = "/dev/termination-log"
 
 // number checks the number of pods.
 func (c *check) number(spec *appsv1.DeploymentSpec) {
-	if spec.Replicas != nil && *spec.Replicas > mostReplicas {
-		c.unless("replicas", fmt.Sprintf("has %d replicas, and %d are the most", *spec.Replicas, mostReplicas))
+	if spec.Replicas != nil && *spec.Replicas > maxReplicas {
+		c.unless("replicas", fmt.Sprintf("has %d replicas, and %d are the most", *spec.Replicas, maxReplicas))
 	}
 	if spec.Replicas != nil && *spec.Replicas < 1 {
 		c.unless("replicas", "has no replica, so that no NodeSync gets nodes")
 	}
 	if update := spec.Strategy.RollingUpdate; update != nil && update.MaxSurge != nil {
-		if surge, err := intstr.GetScaledValueFromIntOrPercent(update.MaxSurge, mostReplicas, true); err != nil || surge > mostReplicas {
-			c.unless("strategy", fmt.Sprintf("has more than %d replicas at an update", mostReplicas))
+		if surge, err := intstr.GetScaledValueFromIntOrPercent(update.MaxSurge, maxReplicas, true); err != nil || surge > maxReplicas {
+			c.unless("strategy", fmt.Sprintf("has more than %d replicas at an update", maxReplicas))
 		}
 	}
 }
@@ -202,7 +202,7 @@ func (c *check) variables(all []corev1.EnvVar) {
 		if wrong := contradiction.Variable(c.rendered.Cluster, "the variable "+variable.Name, variable.Name, value); wrong != nil {
 			c.refuse("has another cluster: %v", wrong)
 		}
-		if why := c.unlike(variable); why != "" {
+		if why := c.cannotBeSet(variable); why != "" {
 			c.unless(at, "has the variable "+variable.Name+", which "+why)
 		}
 		if c.rendered.InGit && !c.allowance.allows(at) {
@@ -227,9 +227,9 @@ func (c *check) terminates(variable corev1.EnvVar, at string) {
 // ownNamespace is the only field of the pod that the charts use in a variable.
 const ownNamespace = "metadata.namespace"
 
-// unlike returns why neither a released chart nor an open value can set a variable this way; empty if one could. A
+// cannotBeSet returns why neither a released chart nor an open value can set a variable this way; empty if one could. A
 // variable of a release that this plumbline does not know may have a plain value, but not in a chart in Git.
-func (c *check) unlike(variable corev1.EnvVar) string {
+func (c *check) cannotBeSet(variable corev1.EnvVar) string {
 	wants, released := c.charts.variableShape(variable.Name)
 	from := variable.ValueFrom
 	switch {
@@ -377,13 +377,13 @@ func PodExpressions() []Expression {
 			update + "object.spec.template.?metadata == oldObject.spec.template.?metadata",
 		},
 		{
-			fmt.Sprintf("Karpenter's Deployment must have 1 to %d replicas", mostReplicas),
-			fmt.Sprintf("%s || (object.spec.?replicas.orValue(1) >= 1 && object.spec.?replicas.orValue(1) <= %d)", opened("replicas"), mostReplicas),
+			fmt.Sprintf("Karpenter's Deployment must have 1 to %d replicas", maxReplicas),
+			fmt.Sprintf("%s || (object.spec.?replicas.orValue(1) >= 1 && object.spec.?replicas.orValue(1) <= %d)", opened("replicas"), maxReplicas),
 			update + "object.spec.?replicas == oldObject.spec.?replicas",
 		},
 		{
-			fmt.Sprintf("an update of Karpenter's Deployment must not create more than %d additional replicas", mostReplicas),
-			fmt.Sprintf("%s || string(object.spec.?strategy.?rollingUpdate.?maxSurge.orValue(0)).matches(r'^([0-9]|%d|[0-9]{1,2}%%|100%%)$')", opened("strategy"), mostReplicas),
+			fmt.Sprintf("an update of Karpenter's Deployment must not create more than %d additional replicas", maxReplicas),
+			fmt.Sprintf("%s || string(object.spec.?strategy.?rollingUpdate.?maxSurge.orValue(0)).matches(r'^([0-9]|%d|[0-9]{1,2}%%|100%%)$')", opened("strategy"), maxReplicas),
 			update + "object.spec.?strategy == oldObject.spec.?strategy",
 		},
 		{"Karpenter's pods must not have fields other than those of its charts, except for values that the policy's variable allowed lists", podRule.expression("variables.pod", 0), unchanged},
@@ -426,7 +426,7 @@ func CELPatterns() string {
 	return "{" + strings.Join(entries, ",\n        ") + "}"
 }
 
-// variableExpression is unlike in CEL, for the variable e. The policy's variable patterns is CELPatterns.
+// variableExpression is cannotBeSet in CEL, for the variable e. The policy's variable patterns is CELPatterns.
 func variableExpression(e string) string {
 	value := e + ".?value.orValue('')"
 	leads := fmt.Sprintf("%s.exists(p, %[2]s.name.upperAscii().startsWith(p)) || %[2]s.name.upperAscii().endsWith('_PROXY')", celList(leading), e)

@@ -21,7 +21,7 @@ const (
 // role checks that a role grants only permissions that the real one grants.
 func (c *check) role() error {
 	var role rbacv1.ClusterRole // a Role has its rules in the same field
-	if err := c.into(&role); err != nil {
+	if err := c.decode(&role); err != nil {
 		return err
 	}
 	if role.AggregationRule != nil {
@@ -31,7 +31,7 @@ func (c *check) role() error {
 	if len(beyond) == 0 {
 		return nil
 	}
-	more := beyond[:min(most, len(beyond))]
+	more := beyond[:min(maxRefusals, len(beyond))]
 	c.unless("additionalClusterRoleRules", "grants permissions that it does not have in any of Karpenter's charts: "+strings.Join(more, ", "))
 	return nil
 }
@@ -39,7 +39,7 @@ func (c *check) role() error {
 // binding checks that a role is bound only to Karpenter's ServiceAccount.
 func (c *check) binding() error {
 	var binding rbacv1.ClusterRoleBinding
-	if err := c.into(&binding); err != nil {
+	if err := c.decode(&binding); err != nil {
 		return err
 	}
 	if want := strings.TrimSuffix(binding.Kind, "Binding"); binding.RoleRef.Kind != want || binding.RoleRef.Name != binding.Name {
@@ -63,9 +63,9 @@ const (
 	compared     = "is compared with other values by the API server, whose answers everyone who can push reads"
 )
 
-// leaving are the open values whose content can be read outside of the controller and its objects: by root on a node,
-// or by readers of its log or metrics. A committer chooses which labelled Secret is used for which value.
-var leaving = map[string]string{
+// readableOutside are the open values whose content can be read outside of the controller and its objects: by root on a
+// node, or by readers of its log or metrics. A committer chooses which labelled Secret is used for which value.
+var readableOutside = map[string]string{
 	"settings.clusterName":                       toNodes,
 	"settings.clusterEndpoint":                   toNodes,
 	"settings.clusterCABundle":                   toNodes,
@@ -111,7 +111,7 @@ var leaving = map[string]string{
 // values are those of the Secret by itself, even if others override them.
 func (a Allowance) CheckSecret(values map[string]any) []Refusal {
 	s := &secrets{allowance: a}
-	s.look("", values)
+	s.checkValue("", values)
 	return s.found
 }
 
@@ -120,18 +120,18 @@ type secrets struct {
 	found     []Refusal
 }
 
-func (s *secrets) look(at string, value any) {
+func (s *secrets) checkValue(at string, value any) {
 	if value == nil || at != "" && s.allowance.allows(at) {
 		return
 	}
-	if why, leaves := leavesBy(at); leaves {
+	if why, leaves := readableBy(at); leaves {
 		s.refuse(at, why)
 		return
 	}
 	switch value := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(value)) {
-			s.look(join(at, key), value[key])
+			s.checkValue(join(at, key), value[key])
 		}
 	case []any:
 		if at == environment {
@@ -151,17 +151,17 @@ func (s *secrets) variables(list []any) {
 			s.refuse(environment, "names no variable, and may be that of one that leaves the controller")
 			return
 		default:
-			s.look(variableAt(name), variable["value"])
+			s.checkValue(variableAt(name), variable["value"])
 		}
 	}
 }
 
-func leavesBy(at string) (why string, leaves bool) {
-	if why, leaves = leaving[at]; leaves {
+func readableBy(at string) (why string, leaves bool) {
+	if why, leaves = readableOutside[at]; leaves {
 		return why, true
 	}
 	domain, _, _ := strings.Cut(at, "/")
-	why, leaves = leaving[domain+"/*]"]
+	why, leaves = readableOutside[domain+"/*]"]
 	return why, leaves
 }
 

@@ -113,9 +113,9 @@ func isQuantity(s string) bool {
 var whole = pattern("a whole number", `[0-9]{1,9}|1[0-9]{9}`)
 
 // few is the allowed number of pods.
-var few = text(fmt.Sprintf("a whole number from 1 to %d", mostReplicas), func(s string) bool {
+var few = text(fmt.Sprintf("a whole number from 1 to %d", maxReplicas), func(s string) bool {
 	n, err := strconv.ParseInt(s, 10, 32)
-	return err == nil && n >= 1 && n <= mostReplicas
+	return err == nil && n >= 1 && n <= maxReplicas
 })
 
 // metadataFields are all metadata fields of the charts' objects. Finalizers would keep an object forever, and an owner
@@ -287,7 +287,7 @@ var note = shape{is: "a text", fits: func(value any) bool { _, ok := value.(stri
 // any other value at its path.
 func (a Allowance) CheckValues(values map[string]any) []Refusal {
 	w := &walk{allowance: a}
-	w.into("", values)
+	w.checkEntries("", values)
 	return w.found
 }
 
@@ -296,15 +296,15 @@ type walk struct {
 	found     []Refusal
 }
 
-// into checks the entries of a map.
-func (w *walk) into(at string, values map[string]any) {
+// checkEntries checks the entries of a map.
+func (w *walk) checkEntries(at string, values map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		w.look(join(at, key), values[key])
+		w.checkValue(join(at, key), values[key])
 	}
 }
 
-// look checks the value at a path.
-func (w *walk) look(at string, value any) {
+// checkValue checks the value at a path.
+func (w *walk) checkValue(at string, value any) {
 	if w.allowance.allows(at) {
 		return
 	}
@@ -323,7 +323,7 @@ func (w *walk) look(at string, value any) {
 	case at == environment:
 		w.variables(value)
 	case isMap && (inside(at) || keyed[at]):
-		w.into(at, below)
+		w.checkEntries(at, below)
 	default:
 		w.notOpen(at)
 	}
@@ -395,7 +395,7 @@ func (w *walk) variables(value any) {
 		case slices.ContainsFunc(slices.Collect(maps.Keys(variable)), func(key string) bool { return key != "name" && key != "value" }):
 			w.refuse(at, Refusal{Why: "takes its value from elsewhere"})
 		default:
-			w.look(at, variable["value"])
+			w.checkValue(at, variable["value"])
 		}
 	}
 }

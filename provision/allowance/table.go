@@ -146,16 +146,17 @@ const (
 var (
 	// unset is a name as the chart makes it by default.
 	unset = []any{nil, "", "karpenter"}
-	// vacant is for what is empty by default. An empty map keeps the defaults below it, and null would remove them.
-	vacant   = []any{nil, map[string]any{}, []any{}}
-	emptyMap = []any{map[string]any{}}
+	// emptyByDefault is for what is empty by default. An empty map keeps the defaults below it, and null would remove
+	// them.
+	emptyByDefault = []any{nil, map[string]any{}, []any{}}
+	emptyMap       = []any{map[string]any{}}
 	// offKarpenterNodes is the default of every released chart: values.yaml, affinity.nodeAffinity.
 	offKarpenterNodes = map[string]any{"requiredDuringSchedulingIgnoredDuringExecution": map[string]any{"nodeSelectorTerms": []any{
 		map[string]any{"matchExpressions": []any{map[string]any{"key": "karpenter.sh/nodepool", "operator": "DoesNotExist"}}},
 	}}}
 	blank = []any{nil, ""}
-	// off is the default of a feature gate.
-	off = []any{nil, false, "false"}
+	// gateOff is the default of a feature gate.
+	gateOff = []any{nil, false, "false"}
 )
 
 // closed are the values that a commit must not set.
@@ -165,41 +166,41 @@ var closed = map[string]limit{
 	"podDisruptionBudget.name":                      {why: whyRenames, harmless: []any{"karpenter"}, never: true},
 	"serviceAccount.name":                           {why: whyIdentity, harmless: unset, never: true},
 	"serviceAccount.create":                         {why: whyIdentity, harmless: []any{true}},
-	"serviceAccount.annotations":                    {why: whyIdentity, harmless: vacant},
-	"additionalLabels":                              {why: whyAggregates, harmless: vacant},
-	"additionalAnnotations":                         {why: whyIdentity, harmless: vacant},
-	"additionalClusterRoleRules":                    {why: whyRights, harmless: vacant},
-	"imagePullSecrets":                              {why: "uses credentials of the namespace", harmless: vacant},
-	"service.annotations":                           {why: whyMarks, harmless: vacant},
-	"serviceMonitor.relabelings":                    {why: whyScrape, harmless: vacant},
-	"serviceMonitor.endpointConfig":                 {why: whyScrape, harmless: vacant},
-	"podLabels":                                     {why: whyMarks, harmless: vacant},
-	"podAnnotations":                                {why: whyMarks, harmless: vacant},
+	"serviceAccount.annotations":                    {why: whyIdentity, harmless: emptyByDefault},
+	"additionalLabels":                              {why: whyAggregates, harmless: emptyByDefault},
+	"additionalAnnotations":                         {why: whyIdentity, harmless: emptyByDefault},
+	"additionalClusterRoleRules":                    {why: whyRights, harmless: emptyByDefault},
+	"imagePullSecrets":                              {why: "uses credentials of the namespace", harmless: emptyByDefault},
+	"service.annotations":                           {why: whyMarks, harmless: emptyByDefault},
+	"serviceMonitor.relabelings":                    {why: whyScrape, harmless: emptyByDefault},
+	"serviceMonitor.endpointConfig":                 {why: whyScrape, harmless: emptyByDefault},
+	"podLabels":                                     {why: whyMarks, harmless: emptyByDefault},
+	"podAnnotations":                                {why: whyMarks, harmless: emptyByDefault},
 	"podSecurityContext":                            {why: whySecurity, harmless: emptyMap},
 	"hostNetwork":                                   {why: "puts the controller into the node's network", harmless: []any{nil, false}},
-	"dnsConfig":                                     {why: "changes where the controller finds its hosts", harmless: vacant},
+	"dnsConfig":                                     {why: "changes where the controller finds its hosts", harmless: emptyByDefault},
 	"affinity.nodeAffinity":                         {why: "can put the controller on a node that a commit's userData is root on", harmless: []any{map[string]any{}, offKarpenterNodes}},
-	"initContainers":                                {why: whyOthers, harmless: vacant},
-	"extraVolumes":                                  {why: whyVolumes, harmless: vacant},
+	"initContainers":                                {why: whyOthers, harmless: emptyByDefault},
+	"extraVolumes":                                  {why: whyVolumes, harmless: emptyByDefault},
 	"controller.image.repository":                   {why: whyImage, harmless: []any{publicImage}},
 	"controller.image.tag":                          {why: whyImage},
 	"controller.image.digest":                       {why: whyImage},
-	"controller.env":                                {why: whyVariables, harmless: vacant},
-	"controller.envFrom":                            {why: "gives the controller Secrets of the namespace", harmless: vacant},
-	"controller.securityContext":                    {why: whySecurity, harmless: vacant},
-	"controller.securityContext.appArmorProfile":    {why: whySecurity, harmless: vacant},
-	"controller.securityContext.seLinuxOptions":     {why: whySecurity, harmless: vacant},
-	"controller.securityContext.seccompProfile":     {why: whySecurity, harmless: vacant},
-	"controller.resources":                          {why: "can give the controller devices of the node", harmless: vacant},
-	"controller.extraVolumeMounts":                  {why: whyVolumes, harmless: vacant},
-	"controller.sidecarContainer":                   {why: whyOthers, harmless: vacant},
-	"controller.sidecarVolumeMounts":                {why: whyVolumes, harmless: vacant},
+	"controller.env":                                {why: whyVariables, harmless: emptyByDefault},
+	"controller.envFrom":                            {why: "gives the controller Secrets of the namespace", harmless: emptyByDefault},
+	"controller.securityContext":                    {why: whySecurity, harmless: emptyByDefault},
+	"controller.securityContext.appArmorProfile":    {why: whySecurity, harmless: emptyByDefault},
+	"controller.securityContext.seLinuxOptions":     {why: whySecurity, harmless: emptyByDefault},
+	"controller.securityContext.seccompProfile":     {why: whySecurity, harmless: emptyByDefault},
+	"controller.resources":                          {why: "can give the controller devices of the node", harmless: emptyByDefault},
+	"controller.extraVolumeMounts":                  {why: whyVolumes, harmless: emptyByDefault},
+	"controller.sidecarContainer":                   {why: whyOthers, harmless: emptyByDefault},
+	"controller.sidecarVolumeMounts":                {why: whyVolumes, harmless: emptyByDefault},
 	"settings.clusterCABundle":                      {why: whyReplaces, harmless: blank, own: true},
 	"controller.env[CLUSTER_CA_BUNDLE]":             {why: whyReplaces, harmless: blank, own: true},
-	"settings.featureGates.nodeRepair":              {why: whyTerminates, harmless: off},
-	"settings.featureGates.spotToSpotConsolidation": {why: whyTerminates, harmless: off},
-	"settings.featureGates.terminateFirstDrift":     {why: whyTerminates, harmless: off},
-	"settings.featureGates.terminateFirstRepair":    {why: whyTerminates, harmless: off},
+	"settings.featureGates.nodeRepair":              {why: whyTerminates, harmless: gateOff},
+	"settings.featureGates.spotToSpotConsolidation": {why: whyTerminates, harmless: gateOff},
+	"settings.featureGates.terminateFirstDrift":     {why: whyTerminates, harmless: gateOff},
+	"settings.featureGates.terminateFirstRepair":    {why: whyTerminates, harmless: gateOff},
 }
 
 // loosening is a word of an open value with which Karpenter consolidates nodes that it would otherwise keep, and the

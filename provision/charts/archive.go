@@ -131,13 +131,13 @@ func (o *folder) pull(_ context.Context, chart string, _ digest.Digest) (artifac
 		case info.IsDir():
 			return o.pack(chart, name)
 		}
-		return o.take(chart, name, info.Size())
+		return o.readArchive(chart, name, info.Size())
 	}
-	return artifact{}, nil, &NotFoundError{Ref: o.ref, Chart: chart, Near: o.near(chart), Reason: "a folder of the repository: run plumbline vendor, and commit what it writes"}
+	return artifact{}, nil, &NotFoundError{Ref: o.ref, Chart: chart, Near: o.versionsOf(chart), Reason: "a folder of the repository: run plumbline vendor, and commit what it writes"}
 }
 
-// take reads an archive.
-func (o *folder) take(chart, name string, size int64) (artifact, []byte, error) {
+// readArchive reads an archive.
+func (o *folder) readArchive(chart, name string, size int64) (artifact, []byte, error) {
 	if size > maxArchive {
 		return artifact{}, nil, o.malformed(chart, fmt.Errorf("%s has %d bytes: %w", name, size, errdef.ErrSizeExceedsLimit))
 	}
@@ -198,8 +198,8 @@ func (o *folder) pack(chart, dir string) (artifact, []byte, error) {
 	return artifact{Manifest: digest.FromString(sums.String()), Content: digest.FromBytes(out.Bytes())}, out.Bytes(), nil
 }
 
-// near returns the versions of a chart that the folder has archives of.
-func (o *folder) near(chart string) []string {
+// versionsOf returns the versions of a chart that the folder has archives of.
+func (o *folder) versionsOf(chart string) []string {
 	entries, err := fs.ReadDir(o.files, o.ref.Repository)
 	if err != nil {
 		return nil // the error already reports that the folder does not exist

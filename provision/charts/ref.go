@@ -64,8 +64,8 @@ func (d Digests) are(m memo) bool {
 	return d != Digests{} && d.of(CRDChart) == m.CRD.Manifest && d.of(ControllerChart) == m.Controller.Manifest
 }
 
-// wanted returns the required digest of a chart; empty if any is accepted.
-func (r Ref) wanted(chart string) digest.Digest {
+// requiredDigest returns the required digest of a chart; empty if any is accepted.
+func (r Ref) requiredDigest(chart string) digest.Digest {
 	if pin := r.Digests.of(chart); pin != "" || r.local() {
 		return pin
 	}

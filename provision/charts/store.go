@@ -74,7 +74,7 @@ func (s *Store) Resolve(ctx context.Context, ref Ref, access Access) (*Charts, e
 	if err := ref.check(); err != nil {
 		return nil, err
 	}
-	known, err := s.memos.recall(ref)
+	known, err := s.memos.load(ref)
 	if err != nil {
 		return nil, err
 	}
@@ -85,14 +85,14 @@ func (s *Store) Resolve(ctx context.Context, ref Ref, access Access) (*Charts, e
 		return nil, err
 	}
 	pulled := memo{Repository: ref.Repository, Version: ref.Version}
-	if pulled.CRD, err = s.have(ctx, from, ref, CRDChart, known.CRD); err != nil {
+	if pulled.CRD, err = s.ensureCached(ctx, from, ref, CRDChart, known.CRD); err != nil {
 		return nil, err
 	}
-	if pulled.Controller, err = s.have(ctx, from, ref, ControllerChart, known.Controller); err != nil {
+	if pulled.Controller, err = s.ensureCached(ctx, from, ref, ControllerChart, known.Controller); err != nil {
 		return nil, err
 	}
 	charts := s.charts(ref, pulled)
-	s.keep(ref, pulled)
+	s.markInForce(ref, pulled)
 	if pulled == known {
 		return charts, nil
 	}
@@ -103,7 +103,7 @@ func (s *Store) Resolve(ctx context.Context, ref Ref, access Access) (*Charts, e
 	if _, err := charts.loadController(); err != nil {
 		return nil, err
 	}
-	if err := s.memos.remember(ref, pulled); err != nil {
+	if err := s.memos.save(ref, pulled); err != nil {
 		return nil, err
 	}
 	if err := s.prune(); err != nil { // a growing folder is no reason to fail
@@ -124,9 +124,9 @@ func (s *Store) newOrigin(ref Ref, access Access, with *session) (origin, error)
 	return &folder{ref: ref, files: access.Files}, nil
 }
 
-// have makes sure that a chart's content is in the cache, complete, and the pinned one.
-func (s *Store) have(ctx context.Context, from origin, ref Ref, chart string, known artifact) (artifact, error) {
-	want := ref.wanted(chart)
+// ensureCached makes sure that a chart's content is in the cache, complete, and the pinned one.
+func (s *Store) ensureCached(ctx context.Context, from origin, ref Ref, chart string, known artifact) (artifact, error) {
+	want := ref.requiredDigest(chart)
 	switch {
 	case ref.local():
 		known = artifact{} // files change without a new version
@@ -162,7 +162,7 @@ func pull(ctx context.Context, from origin, ref Ref, chart string, want digest.D
 	found, archive, err := from.pull(ctx, chart, by)
 	if missing := (*NotFoundError)(nil); by != "" && errors.As(err, &missing) {
 		// The error names the current digest of the version.
-		if found, _, err = from.pull(ctx, chart, ""); errors.As(err, &missing) && ref.Digests.of(chart) == "" && ref.wanted(chart) != "" {
+		if found, _, err = from.pull(ctx, chart, ""); errors.As(err, &missing) && ref.Digests.of(chart) == "" && ref.requiredDigest(chart) != "" {
 			err = &MovedError{Ref: ref, Chart: chart, InForce: want.String()}
 		}
 	}
@@ -177,15 +177,15 @@ func mismatch(ref Ref, chart string, found, want digest.Digest) error {
 	switch {
 	case ref.Digests.of(chart) != "":
 		return &PinnedError{Ref: ref, Chart: chart, Found: found.String(), Pinned: want.String()}
-	case ref.wanted(chart) != "":
+	case ref.requiredDigest(chart) != "":
 		return &MovedError{Ref: ref, Chart: chart, Found: found.String(), InForce: want.String()}
 	}
 	return &DigestError{Ref: ref, Chart: chart, Err: fmt.Errorf("it has digest %s and should have %s: %w", found, want, content.ErrMismatchedDigest)}
 }
 
-// keep records a version that is in force, so that it is never pruned. It makes its file the newest once per process: a
-// later process may prune before it knows which version is in force.
-func (s *Store) keep(ref Ref, pulled memo) {
+// markInForce records a version that is in force, so that it is never pruned. It makes its file the newest once per
+// process: a later process may prune before it knows which version is in force.
+func (s *Store) markInForce(ref Ref, pulled memo) {
 	if !ref.InForce.are(pulled) {
 		return
 	}
@@ -254,16 +254,16 @@ type memos struct {
 func (m memos) path(ref Ref) string {
 	name := ref.String()
 	for _, chart := range []string{CRDChart, ControllerChart} {
-		if want := ref.wanted(chart); want != "" {
+		if want := ref.requiredDigest(chart); want != "" {
 			name += " " + chart + "@" + want.String()
 		}
 	}
 	return filepath.Join(m.dir, digest.FromString(name).Encoded()+".json")
 }
 
-// recall returns the zero memo for a version that was never resolved, or whose memo cannot be read: it is resolved
+// load returns the zero memo for a version that was never resolved, or whose memo cannot be read: it is resolved
 // again.
-func (m memos) recall(ref Ref) (memo, error) {
+func (m memos) load(ref Ref) (memo, error) {
 	raw, err := os.ReadFile(m.path(ref))
 	if errors.Is(err, fs.ErrNotExist) {
 		return memo{}, nil
@@ -311,7 +311,7 @@ func parse(raw []byte) memo {
 	return known
 }
 
-func (m memos) remember(ref Ref, pulled memo) error {
+func (m memos) save(ref Ref, pulled memo) error {
 	raw, err := json.Marshal(pulled)
 	if err != nil {
 		return fmt.Errorf("encode what %s resolved to: %w", ref, err)
@@ -323,8 +323,8 @@ const (
 	// maxVersions is how many versions the cache keeps besides those in force: a cluster has one, or two during an
 	// upgrade, and several processes may share a folder.
 	maxVersions = 8
-	// settling is how long an unreferenced file is kept: another process may be about to reference it.
-	settling = time.Hour
+	// keepUnreferenced is how long an unreferenced file is kept: another process may be about to reference it.
+	keepUnreferenced = time.Hour
 )
 
 // prune limits the cache: it keeps the versions that are in force or were resolved last, with their archives and
@@ -358,7 +358,7 @@ func (s *Store) prune() error {
 		named[s.blobs.signaturePath(known.Controller.Manifest)] = true
 	}
 	for _, dir := range []string{s.blobs.dir, s.memos.dir} {
-		failed = errors.Join(failed, removeUnnamed(dir, named, newest.Add(-settling)))
+		failed = errors.Join(failed, removeUnnamed(dir, named, newest.Add(-keepUnreferenced)))
 	}
 	return failed
 }

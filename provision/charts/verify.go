@@ -62,7 +62,7 @@ func (s *Store) Verify(ctx context.Context, ref Ref, charts *Charts, access Acce
 		if !anyOf(found, manifest, by) {
 			return &UnsignedError{Ref: ref, Chart: chart, Secret: by.Secret, Digest: manifest.String(), Found: len(found)}
 		}
-		if err := s.blobs.keep(manifest, found); err != nil {
+		if err := s.blobs.writeSignatures(manifest, found); err != nil {
 			return err
 		}
 	}
@@ -86,7 +86,7 @@ func (b blobs) signatures(manifest digest.Digest) []signature {
 	return known
 }
 
-func (b blobs) keep(manifest digest.Digest, found []signature) error {
+func (b blobs) writeSignatures(manifest digest.Digest, found []signature) error {
 	raw, err := json.Marshal(found)
 	if err != nil {
 		return fmt.Errorf("encode the signatures of %s: %w", manifest, err)
@@ -304,8 +304,8 @@ func anyOf(all []signature, manifest digest.Digest, by Signers) bool {
 // keyEntry is the suffix of a Secret's entries with public keys, as in Flux: cosign.pub.
 const keyEntry = ".pub"
 
-// leastRSA is the minimum size of an RSA key, in bits.
-const leastRSA = 2048
+// minRSA is the minimum size of an RSA key, in bits.
+const minRSA = 2048
 
 // Signers are the public keys that may sign charts.
 type Signers struct {
@@ -346,8 +346,8 @@ func keyProblem(key crypto.PublicKey) string {
 	case *ecdsa.PublicKey, ed25519.PublicKey:
 		return ""
 	case *rsa.PublicKey:
-		if bits := k.N.BitLen(); bits < leastRSA {
-			return fmt.Sprintf("is an RSA key of %d bits, at least %d are needed", bits, leastRSA)
+		if bits := k.N.BitLen(); bits < minRSA {
+			return fmt.Sprintf("is an RSA key of %d bits, at least %d are needed", bits, minRSA)
 		}
 		return ""
 	}

@@ -36,7 +36,7 @@ type Options struct {
 	Attempts int
 	// UserAgent is added to the SDK's own, so that CloudTrail shows the caller.
 	UserAgent string
-	// Reached is called before and after each request of an Ender, with "before ec2:DeleteVolume" and "after
+	// Reached is called before and after each request of a Deleter, with "before ec2:DeleteVolume" and "after
 	// ec2:DeleteVolume", for example. It may be nil.
 	Reached func(point string)
 }
@@ -57,8 +57,8 @@ type Client struct {
 	ssm    *ssm.Client
 	iam    *iam.Client
 	// resolver resolves selectors.
-	resolver  *resolve.Resolver
-	sightings sightings
+	resolver     *resolve.Resolver
+	knownRunning knownRunning
 }
 
 // New returns a Client. It makes no request: credentials are fetched with the first query.

@@ -34,7 +34,7 @@ func (c *Client) Cluster(ctx context.Context, name string) (Cluster, error) {
 	var missing *ekstypes.ResourceNotFoundException
 	switch {
 	case errors.As(err, &missing):
-		return Cluster{}, &NotFoundError{What: fmt.Sprintf("EKS cluster %s", name), Where: c.where(ctx), Err: err}
+		return Cluster{}, &NotFoundError{What: fmt.Sprintf("EKS cluster %s", name), Where: c.regionAndAccount(ctx), Err: err}
 	case err != nil:
 		return Cluster{}, c.named("eks:DescribeCluster", err)
 	case out.Cluster == nil:
@@ -63,9 +63,9 @@ func AccountOf(arn string) string {
 	return ""
 }
 
-// where returns the region and, if available, the account: the most frequent reason why something does not exist is
-// that the credentials belong to another account.
-func (c *Client) where(ctx context.Context) string {
+// regionAndAccount returns the region and, if available, the account: the most frequent reason why something does not
+// exist is that the credentials belong to another account.
+func (c *Client) regionAndAccount(ctx context.Context) string {
 	who, err := c.Identity(ctx)
 	if err != nil {
 		return c.region

@@ -300,15 +300,15 @@ func each(ids []string, ask func(ids []string) error) error {
 }
 
 const (
-	// seenFor is how long it is remembered that EC2 has returned an instance, for queries whose result terminates
-	// nothing, and absentFor how long that it has not.
-	seenFor, absentFor = 5 * time.Minute, time.Minute
-	// perQuestion is how many instances count as one request.
-	perQuestion = 1000
+	// runningValidFor is how long it is remembered that EC2 has returned an instance, for queries whose result terminates
+	// nothing, and absentValidFor how long that it has not.
+	runningValidFor, absentValidFor = 5 * time.Minute, time.Minute
+	// instancesPerQuery is how many instances count as one request.
+	instancesPerQuery = 1000
 )
 
-// sightings are the instances that EC2 has returned, by provider ID; nil for one that it did not return.
-type sightings struct {
+// knownRunning are the instances that EC2 has returned, by provider ID; nil for one that it did not return.
+type knownRunning struct {
 	mu sync.Mutex
 	of map[string]sighting
 }
@@ -323,11 +323,11 @@ type sighting struct {
 // Karpenter is not throttled because of them.
 func (c *Client) Running(ctx context.Context, q Query) (map[string]Instance, error) {
 	now := c.now()
-	found, missing := c.sightings.find(q.ProviderIDs, now)
+	found, missing := c.knownRunning.find(q.ProviderIDs, now)
 	if len(missing) == 0 {
 		return found, nil
 	}
-	if err := c.resolver.Budget().Take(now, "ec2:DescribeInstances", 1+len(missing)/perQuestion); err != nil {
+	if err := c.resolver.Budget().Take(now, "ec2:DescribeInstances", 1+len(missing)/instancesPerQuery); err != nil {
 		return found, err
 	}
 	few := Query{ProviderIDs: missing}
@@ -335,13 +335,13 @@ func (c *Client) Running(ctx context.Context, q Query) (map[string]Instance, err
 		few.Cluster, few.Pools = q.Cluster, q.Pools
 	}
 	shown, err := c.Instances(ctx, few)
-	c.sightings.keep(shown, missing, err == nil, now)
-	found, _ = c.sightings.find(q.ProviderIDs, now)
+	c.knownRunning.keep(shown, missing, err == nil, now)
+	found, _ = c.knownRunning.find(q.ProviderIDs, now)
 	return found, err
 }
 
 // find returns the instances that are known to exist, and the IDs that must be queried.
-func (s *sightings) find(ids []string, now time.Time) (found map[string]Instance, missing []string) {
+func (s *knownRunning) find(ids []string, now time.Time) (found map[string]Instance, missing []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found = map[string]Instance{}
@@ -357,7 +357,7 @@ func (s *sightings) find(ids []string, now time.Time) (found map[string]Instance
 }
 
 // keep remembers the result of a query; whole reports whether it is complete.
-func (s *sightings) keep(shown []Instance, asked []string, whole bool, now time.Time) {
+func (s *knownRunning) keep(shown []Instance, asked []string, whole bool, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.of, func(_ string, old sighting) bool { return !now.Before(old.until) })
@@ -366,11 +366,11 @@ func (s *sightings) keep(shown []Instance, asked []string, whole bool, now time.
 	}
 	if whole {
 		for _, id := range asked {
-			s.of[id] = sighting{until: now.Add(absentFor)}
+			s.of[id] = sighting{until: now.Add(absentValidFor)}
 		}
 	}
 	for i := range shown {
-		s.of[shown[i].ProviderID()] = sighting{instance: &shown[i], until: now.Add(seenFor)}
+		s.of[shown[i].ProviderID()] = sighting{instance: &shown[i], until: now.Add(runningValidFor)}
 	}
 }
 
@@ -378,7 +378,7 @@ func (s *sightings) keep(shown []Instance, asked []string, whole bool, now time.
 // the result. The query counts against the budget of selectors, so that Karpenter is not throttled because of it. The
 // result is as complete as that of Instances.
 func (c *Client) Fleet(ctx context.Context, q Query) ([]Instance, error) {
-	if err := c.resolver.Budget().Take(c.now(), "ec2:DescribeInstances", 1+len(q.ProviderIDs)/perQuestion); err != nil {
+	if err := c.resolver.Budget().Take(c.now(), "ec2:DescribeInstances", 1+len(q.ProviderIDs)/instancesPerQuery); err != nil {
 		return nil, err
 	}
 	return c.tagged(ctx, q)

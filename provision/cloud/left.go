@@ -145,7 +145,7 @@ func (c *Client) volumesLeft(ctx context.Context, q Query, found map[string]Reso
 			}
 		}
 	}
-	return c.seeAlive(ctx, found)
+	return c.markAlive(ctx, found)
 }
 
 func volumeOf(v *ec2types.Volume) Resource {
@@ -170,7 +170,7 @@ func (c *Client) interfacesLeft(ctx context.Context, q Query, found map[string]R
 			}
 		}
 	}
-	return c.seeAlive(ctx, found)
+	return c.markAlive(ctx, found)
 }
 
 func interfaceOf(n *ec2types.NetworkInterface) Resource {
@@ -187,8 +187,8 @@ func interfaceOf(n *ec2types.NetworkInterface) Resource {
 	return found
 }
 
-// seeAlive queries which instances that the resources are attached to are not terminated.
-func (c *Client) seeAlive(ctx context.Context, found map[string]Resource) error {
+// markAlive queries which instances that the resources are attached to are not terminated.
+func (c *Client) markAlive(ctx context.Context, found map[string]Resource) error {
 	var ids []string
 	for _, r := range found {
 		if r.Instance != "" {
@@ -250,8 +250,8 @@ const (
 	// pageSize is how many instances are requested per page, EC2's maximum, and smallestPage the minimum to which it
 	// shrinks if a page takes too long.
 	pageSize, smallestPage = 1000, 50
-	// oldest is the maximum age of the first page of a response: an older state is outdated.
-	oldest = 10 * time.Minute
+	// maxListingAge is the maximum age of the first page of a response: an older state is outdated.
+	maxListingAge = 10 * time.Minute
 )
 
 // listing is the part of a multi-page response that was read.
@@ -273,7 +273,9 @@ type listings struct {
 func (l *listings) take(key string, now time.Time) *listing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	maps.DeleteFunc(l.open, func(_ string, open *listing) bool { return now.Before(open.began) || now.Sub(open.began) > oldest })
+	maps.DeleteFunc(l.open, func(_ string, open *listing) bool {
+		return now.Before(open.began) || now.Sub(open.began) > maxListingAge
+	})
 	if open, ok := l.open[key]; ok {
 		delete(l.open, key)
 		return open
@@ -515,8 +517,8 @@ func (c *Client) AttachedVolumes(ctx context.Context, cluster string) ([]Resourc
 	return attached, nil
 }
 
-// behindQuestions is how many requests LeftBehind makes if each list has one page.
-const behindQuestions = 8
+// leftBehindQueries is how many requests LeftBehind makes if each list has one page.
+const leftBehindQueries = 8
 
 // LeftBehind queries what a cluster's nodes may have left in addition to instances and volumes: interfaces, launch
 // templates and, if profiles is true, instance profiles, the latter only below the cluster's path. Leave profiles out
@@ -524,7 +526,7 @@ const behindQuestions = 8
 // cluster has none. The result is for reports only, and the query counts against the budget of selectors: it is an
 // error if that is used up.
 func (c *Client) LeftBehind(ctx context.Context, cluster string, profiles bool) ([]Answer, error) {
-	if err := c.resolver.Budget().Take(c.now(), "ec2:DescribeNetworkInterfaces", behindQuestions); err != nil {
+	if err := c.resolver.Budget().Take(c.now(), "ec2:DescribeNetworkInterfaces", leftBehindQueries); err != nil {
 		return nil, err
 	}
 	q := Query{Cluster: cluster}

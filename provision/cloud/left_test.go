@@ -90,7 +90,9 @@ func TestATokenThatIsRefused(t *testing.T) {
 				return "", ""
 			}
 		},
-		"of an old answer": func(c *Client, _ *account) { c.now = func() time.Time { return time.Now().Add(oldest + time.Minute) } },
+		"of an old answer": func(c *Client, _ *account) {
+			c.now = func() time.Time { return time.Now().Add(maxListingAge + time.Minute) }
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			account := &account{instances: batchOf(5), pageSize: 1}

@@ -329,8 +329,8 @@ type Hop struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// leastManaged is the first version that plumbline installs.
-const leastManaged = "1.0.0"
+// minManaged is the first version that plumbline installs.
+const minManaged = "1.0.0"
 
 // DowngradeError reports that a version is older than those that plumbline manages.
 type DowngradeError struct {
@@ -339,7 +339,7 @@ type DowngradeError struct {
 
 // Error names the oldest possible version.
 func (e *DowngradeError) Error() string {
-	return fmt.Sprintf("karpenter %s cannot be taken back to %s: plumbline manages karpenter %s and later", e.From, e.To, leastManaged)
+	return fmt.Sprintf("karpenter %s cannot be taken back to %s: plumbline manages karpenter %s and later", e.From, e.To, minManaged)
 }
 
 // SkippedHopError reports that an upgrade skips a version that it must stop at.
@@ -373,7 +373,7 @@ func Path(from, to string) ([]Hop, error) {
 		return nil, err
 	}
 	if b.LessThan(a) {
-		if b.LessThan(semver.MustParse(leastManaged)) {
+		if b.LessThan(semver.MustParse(minManaged)) {
 			return nil, &DowngradeError{From: from, To: to}
 		}
 		return []Hop{newDowngrade(a, b)}, nil

@@ -5,7 +5,7 @@
 // has a response and nothing is left. Resources that are attached to an instance that is not terminated are deleted
 // with it, or belong to a node that Karpenter did not launch: they do not count.
 //
-// Ends selects what a user's command may delete: resources whose tags name this cluster and no other.
+// Deletable selects what a user's command may delete: resources whose tags name this cluster and no other.
 //
 // The package queries and deletes nothing itself.
 package leftover

@@ -12,11 +12,11 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 )
 
-// Policy is the file with the permissions for the queries, and EndingPolicy the one with those for deleting what is
+// Policy is the file with the permissions for the queries, and DeletionPolicy the one with those for deleting what is
 // left.
 const (
-	Policy       = "manifests/iam-policy-verify.json"
-	EndingPolicy = "manifests/iam-policy-teardown.json"
+	Policy         = "manifests/iam-policy-verify.json"
+	DeletionPolicy = "manifests/iam-policy-teardown.json"
 )
 
 // Report is what is left of a cluster's Karpenter in AWS.
@@ -55,8 +55,8 @@ type Item struct {
 	What string `json:"what,omitempty"`
 }
 
-// Judge returns a Report of AWS's responses and what the cluster knows about them.
-func Judge(answers []cloud.Answer, known Known) Report {
+// NewReport returns a Report of AWS's responses and what the cluster knows about them.
+func NewReport(answers []cloud.Answer, known Known) Report {
 	report := Report{Gone: len(answers) > 0}
 	found := false
 	for _, answer := range answers {
@@ -67,7 +67,7 @@ func Judge(answers []cloud.Answer, known Known) Report {
 		for _, r := range answer.Resources {
 			item := Item{ID: r.ID, Zone: r.Zone, State: r.State}
 			var where place
-			if item.What, where = judge(r, known); where == left {
+			if item.What, where = classify(r, known); where == left {
 				kind.Left = append(kind.Left, item)
 			} else if where == kept {
 				kind.Kept = append(kind.Kept, item)

@@ -2,13 +2,13 @@
 //
 // Step reports whether EC2 can be queried and is the account that this cluster's nodes are in, and whether a controller
 // runs here under another cluster's name. Resolution finds what the selectors of EC2NodeClasses resolve to, if a Plan
-// needs it to decide which nodes a change replaces. An InstanceAsker compares EC2's instances with NodeClaims and
+// needs it to decide which nodes a change replaces. An InstanceChecker compares EC2's instances with NodeClaims and
 // definitions in the background, within the budget for queries that only serve a report: edited tags or security
 // groups, an instance that was terminated by hand, one without a NodeClaim, volumes that were left attached. It ignores
-// nodes that Karpenter reports as Drifted. An AMIAsker finds out in the background whether AWS publishes an AMI for the
-// alias or SSM parameter of an EC2NodeClass that Karpenter does not resolve.
+// nodes that Karpenter reports as Drifted. An AMIChecker finds out in the background whether AWS publishes an AMI for
+// the alias or SSM parameter of an EC2NodeClass that Karpenter does not resolve.
 //
-// The package changes nothing in AWS or the cluster, and no reconcile waits for an answer longer than its patience.
+// The package changes nothing in AWS or the cluster, and no reconcile waits for an answer longer than its timeout.
 package account
 
 import (
@@ -54,8 +54,8 @@ type Step struct {
 
 	Now time.Time
 	// Interval is the minimum time between two queries to EC2, Retry is the time after which a failed query is repeated,
-	// and Patience is the timeout of a query.
-	Interval, Retry, Patience time.Duration
+	// and QueryTimeout is the timeout of a query.
+	Interval, Retry, QueryTimeout time.Duration
 }
 
 // Memory is the last answer of AWS about the cluster that plumbline.yaml names. The zero value contains no answer.
@@ -80,13 +80,13 @@ func (s *Step) Verify(ctx context.Context) cloud.Verdict {
 	good, interval := s.Memory.verdict.OK, s.Retry
 	if good {
 		interval = goodFor
-		if aboutToEnd(s.Removals) {
+		if mayTerminate(s.Removals) {
 			interval = s.Interval
 		}
 	}
 	switch {
 	case !s.known(interval):
-		s.ask(ctx)
+		s.query(ctx)
 	case !good:
 		s.WakeBy(s.Memory.at.Add(interval))
 	}
@@ -97,7 +97,7 @@ func (s *Step) Verify(ctx context.Context) cloud.Verdict {
 // Interval, since the credentials may now belong to another account.
 func (s *Step) Confirm(ctx context.Context) cloud.Verdict {
 	if s.Memory.verdict.OK && !s.known(s.Interval) {
-		s.ask(ctx)
+		s.query(ctx)
 	}
 	return s.Memory.verdict
 }
@@ -113,10 +113,10 @@ func (m *Memory) Note(k *v1alpha1.KarpenterStatus, verdict *cloud.Verdict) {
 // Kubernetes returns the version of the EKS cluster (1.36); empty if AWS did not report it.
 func (m *Memory) Kubernetes() string { return m.kubernetes }
 
-// aboutToEnd reports whether a removal may delete its NodeClaims in this reconcile, or count its instances as
+// mayTerminate reports whether a removal may delete its NodeClaims in this reconcile, or count its instances as
 // terminated. Neither can be reverted, so neither relies on an old answer: an account that is no longer the right one
 // contains none of the instances.
-func aboutToEnd(removals []v1alpha1.Removal) bool {
+func mayTerminate(removals []v1alpha1.Removal) bool {
 	phases := []v1alpha1.RemovalPhase{v1alpha1.RemovalPacing, v1alpha1.RemovalDraining, v1alpha1.RemovalVerifyingCloud}
 	return slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool { return slices.Contains(phases, r.Phase) })
 }
@@ -128,9 +128,9 @@ func (s *Step) known(interval time.Duration) bool {
 	return last.generation == s.Generation && last.name == s.Name && last.region == s.Region && !finding.Due(s.Now, last.at, interval)
 }
 
-// ask queries AWS about the account.
-func (s *Step) ask(ctx context.Context) {
-	s.tellForeign()
+// query queries AWS about the account.
+func (s *Step) query(ctx context.Context) {
+	s.reportForeign()
 	last := s.Memory
 	last.at, last.name, last.region, last.generation, last.arn, last.kubernetes = s.Now, s.Name, s.Region, s.Generation, "", ""
 	verdict, err := s.answer(ctx)
@@ -143,7 +143,7 @@ func (s *Step) ask(ctx context.Context) {
 }
 
 func (s *Step) answer(ctx context.Context) (cloud.Verdict, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.Patience)
+	ctx, cancel := context.WithTimeout(ctx, s.QueryTimeout)
 	defer cancel()
 	aws, err := s.Cloud(ctx, s.Region)
 	if err != nil {
@@ -208,33 +208,33 @@ func (c *Clouds) in(ctx context.Context, region string) (Cloud, error) {
 	return client, nil
 }
 
-// maxPatience is the longest that AWS may delay a reconcile: a push or a drift must not wait for a cloud that does not
-// respond.
-const maxPatience = 15 * time.Second
+// maxQueryTimeout is the longest that AWS may delay a reconcile: a push or a drift must not wait for a cloud that does
+// not respond.
+const maxQueryTimeout = 15 * time.Second
 
-// Patience returns the timeout of each of a reconcile's two queries, one about the account
+// QueryTimeout returns the timeout of each of a reconcile's two queries, one about the account
 // and one about removals, given the timeout of the reconcile.
-func Patience(timeout time.Duration) time.Duration { return min(timeout, maxPatience) / 2 }
+func QueryTimeout(timeout time.Duration) time.Duration { return min(timeout, maxQueryTimeout) / 2 }
 
 // Within returns a Dialer whose clients wait for answers about instances no longer than
-// patience.
+// timeout.
 func (c *Clouds) Within(patience time.Duration) Dialer {
 	return func(ctx context.Context, region string) (Cloud, error) {
 		client, err := c.in(ctx, region)
 		if err != nil {
 			return nil, err
 		}
-		return impatient{Cloud: client, patience: patience}, nil
+		return withTimeout{Cloud: client, timeout: patience}, nil
 	}
 }
 
-type impatient struct {
+type withTimeout struct {
 	Cloud
-	patience time.Duration
+	timeout time.Duration
 }
 
-func (c impatient) Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.patience)
+func (c withTimeout) Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	return c.Cloud.Instances(ctx, query)
 }
@@ -256,8 +256,8 @@ func providerIDs(claims []plan.NodeClaim) []string {
 	return ids[:min(len(ids), maxProviderIDs)]
 }
 
-// tellForeign reports, once, the NodeClaims that cannot be queried in EC2.
-func (s *Step) tellForeign() {
+// reportForeign reports, once, the NodeClaims that cannot be queried in EC2.
+func (s *Step) reportForeign() {
 	var fresh []string
 	foreign := map[string]bool{}
 	for _, claim := range s.Claims {

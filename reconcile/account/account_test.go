@@ -76,7 +76,7 @@ func (a *asker) step() *Step {
 		Cloud:                func(context.Context, string) (Cloud, error) { return a.aws, nil },
 		CertificateAuthority: pemOf("ours"), Memory: &a.memory,
 		Name: "prod-eu", Region: "eu-west-1", Generation: 1,
-		Now: a.now, Interval: 10 * time.Second, Retry: time.Minute, Patience: time.Second,
+		Now: a.now, Interval: 10 * time.Second, Retry: time.Minute, QueryTimeout: time.Second,
 	}
 }
 
@@ -177,16 +177,16 @@ func TestTheClustersARN(t *testing.T) {
 // and at most 15 seconds.
 func TestACloudThatHangsHoldsUpNoPass(t *testing.T) {
 	for name, c := range map[string]struct{ timeout, most time.Duration }{
-		"a long timeout":  {time.Hour, maxPatience},
+		"a long timeout":  {time.Hour, maxQueryTimeout},
 		"a short timeout": {4 * time.Second, 4 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAsker(&aws{err: errUnreachable})
 			s := a.step()
-			s.Patience = Patience(c.timeout)
+			s.QueryTimeout = QueryTimeout(c.timeout)
 			s.Verify(t.Context())
 			clouds := Clouds{Dial: func(context.Context, string) (Cloud, error) { return a.aws, nil }}
-			within, err := clouds.Within(s.Patience)(t.Context(), "eu-west-1")
+			within, err := clouds.Within(s.QueryTimeout)(t.Context(), "eu-west-1")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -214,7 +214,7 @@ func TestWhatCannotBeTakenBackNeedsAFreshAnswer(t *testing.T) {
 	for _, phase := range []v1alpha1.RemovalPhase{
 		v1alpha1.RemovalHeld, v1alpha1.RemovalPacing, v1alpha1.RemovalDraining, v1alpha1.RemovalVerifyingCloud, v1alpha1.RemovalFinalizing,
 	} {
-		if got := aboutToEnd([]v1alpha1.Removal{{Phase: phase}}); got != fresh[phase] {
+		if got := mayTerminate([]v1alpha1.Removal{{Phase: phase}}); got != fresh[phase] {
 			t.Errorf("%s: fresh = %t, want %t", phase, got, fresh[phase])
 		}
 	}

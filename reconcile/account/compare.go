@@ -83,8 +83,8 @@ func (f *Fleet) Differences() []v1alpha1.DriftedInstance {
 		}
 	}
 	for id, i := range shown {
-		if !claimed[id] && f.stray(i) {
-			found = append(found, v1alpha1.DriftedInstance{ID: i.ID, Pool: i.Pool, Message: f.strayWords(i)})
+		if !claimed[id] && f.withoutClaim(i) {
+			found = append(found, v1alpha1.DriftedInstance{ID: i.ID, Pool: i.Pool, Message: f.withoutClaimMessage(i)})
 		}
 	}
 	slices.SortFunc(found, func(a, b v1alpha1.DriftedInstance) int { return cmp.Compare(a.ID, b.ID) })
@@ -104,15 +104,15 @@ func relabelled(c *plan.NodeClaim, pool string) string {
 	return fmt.Sprintf("%s, although NodePool/%s owns it: kubectl label nodeclaim %s %s=%s --overwrite", label, pool, c.Name, karpv1.NodePoolLabelKey, pool)
 }
 
-// stray reports whether an instance without a NodeClaim runs for one of the NodeSync's pools, or for one that does not
-// exist.
-func (f *Fleet) stray(i *cloud.Instance) bool {
-	return i.Pool != "" && !f.Others[i.Pool] && !ends(i) && i.Launched.Before(f.Settled)
+// withoutClaim reports whether an instance without a NodeClaim runs for one of the NodeSync's pools, or for one that
+// does not exist.
+func (f *Fleet) withoutClaim(i *cloud.Instance) bool {
+	return i.Pool != "" && !f.Others[i.Pool] && !isTerminating(i) && i.Launched.Before(f.Settled)
 }
 
-// strayWords returns what to do about an instance without a NodeClaim. Its tags contain the cluster's name, but so do
-// those of another cluster with the same name.
-func (f *Fleet) strayWords(i *cloud.Instance) string {
+// withoutClaimMessage returns what to do about an instance without a NodeClaim. Its tags contain the cluster's name,
+// but so do those of another cluster with the same name.
+func (f *Fleet) withoutClaimMessage(i *cloud.Instance) string {
 	words := "it has no NodeClaim and is " + i.State
 	if f.Had[i.ID] {
 		return words + "; this cluster had a NodeClaim for it: if it is not needed, terminate it in EC2"
@@ -120,15 +120,15 @@ func (f *Fleet) strayWords(i *cloud.Instance) string {
 	return words + "; no NodeClaim of this cluster is recorded for it: find out whether another cluster has the name " + f.Cluster + " before you terminate it"
 }
 
-// ends reports whether an instance is terminated or shutting down.
-func ends(i *cloud.Instance) bool { return i.Gone() || i.State == "shutting-down" }
+// isTerminating reports whether an instance is terminated or shutting down.
+func isTerminating(i *cloud.Instance) bool { return i.Gone() || i.State == "shutting-down" }
 
 // differs returns how an instance differs from its NodeClaim and its definitions; empty if it does not.
 func (f *Fleet) differs(c *plan.NodeClaim, i *cloud.Instance) string {
 	switch {
 	case i == nil:
 		return "EC2 has no such instance, but its NodeClaim still exists"
-	case ends(i), i.State == "stopping", i.State == "stopped":
+	case isTerminating(i), i.State == "stopping", i.State == "stopped":
 		words := "it is " + i.State + " in EC2, but its NodeClaim still exists"
 		if i.Reason != "" {
 			words = fmt.Sprintf("it is %s in EC2 (%s), but its NodeClaim still exists", i.State, i.Reason)
@@ -140,9 +140,9 @@ func (f *Fleet) differs(c *plan.NodeClaim, i *cloud.Instance) string {
 	same := known && !c.Drifted && class.Hash != "" && c.Hashes.Class() == class.Hash
 	var words []string
 	if same {
-		words = tagsDiffer(i.Tags, f.without(class.Tags), render.EC2NodeClass+"/"+c.Class)
+		words = tagsDiffer(i.Tags, f.classTags(class.Tags), render.EC2NodeClass+"/"+c.Class)
 	}
-	words = append(words, tagsDiffer(i.Tags, f.karpenters(c), "Karpenter")...)
+	words = append(words, tagsDiffer(i.Tags, f.karpenterTags(c), "Karpenter")...)
 	switch {
 	case same && class.Unresolved:
 		words = append(words, f.groupsBefore(i)...)
@@ -152,9 +152,9 @@ func (f *Fleet) differs(c *plan.NodeClaim, i *cloud.Instance) string {
 	return strings.Join(words, "; ")
 }
 
-// karpenters returns the tags with which Karpenter identifies the instance of a NodeClaim (GetTags in
+// karpenterTags returns the tags with which Karpenter identifies the instance of a NodeClaim (GetTags in
 // karpenter-provider-aws pkg/utils/utils.go, 1.14.1).
-func (f *Fleet) karpenters(c *plan.NodeClaim) map[string]string {
+func (f *Fleet) karpenterTags(c *plan.NodeClaim) map[string]string {
 	return map[string]string{
 		"kubernetes.io/cluster/" + f.Cluster: "owned",
 		karpv1.NodePoolLabelKey:              c.Pool,
@@ -163,10 +163,10 @@ func (f *Fleet) karpenters(c *plan.NodeClaim) map[string]string {
 	}
 }
 
-// without returns the tags of a class that Karpenter does not override with its own.
-func (f *Fleet) without(tags map[string]string) map[string]string {
+// classTags returns the tags of a class that Karpenter does not override with its own.
+func (f *Fleet) classTags(tags map[string]string) map[string]string {
 	left := maps.Clone(tags)
-	for key := range f.karpenters(&plan.NodeClaim{}) {
+	for key := range f.karpenterTags(&plan.NodeClaim{}) {
 		delete(left, key)
 	}
 	return left
@@ -235,7 +235,7 @@ func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error
 	}
 	for i := range q.fleet.Shown {
 		shown := &q.fleet.Shown[i]
-		runs[shown.ID], gone[shown.ID] = !ends(shown), shown.Gone()
+		runs[shown.ID], gone[shown.ID] = !isTerminating(shown), shown.Gone()
 	}
 	var found []v1alpha1.DriftedInstance
 	err := cluster.EachNode(ctx, q.cluster, client.HasLabels{karpv1.NodePoolLabelKey}, func(n *metav1.PartialObjectMetadata) error {

@@ -49,15 +49,15 @@ func (q *question) live(live plan.Live) {
 	q.living = l
 }
 
-// behind finds interfaces, launch templates and instance profiles of nodes and EC2NodeClasses that are gone. A kind that
-// cannot be listed is named, and stays as it was answered last; so do all if AWS was too busy.
-func (q *question) behind(ctx context.Context, aws InstanceCloud) *v1alpha1.LeftResources {
+// findLeftBehind finds interfaces, launch templates and instance profiles of nodes and EC2NodeClasses that are gone. A
+// kind that cannot be listed is named, and stays as it was answered last; so do all if AWS was too busy.
+func (q *question) findLeftBehind(ctx context.Context, aws InstanceCloud) *v1alpha1.LeftResources {
 	for i := range q.fleet.Shown {
 		q.living.Instances[q.fleet.Shown[i].ID] = !q.fleet.Shown[i].Gone()
 	}
 	answers, err := aws.LeftBehind(ctx, q.query.Cluster, q.profiles)
 	if err != nil {
-		return q.behindBefore(err)
+		return q.previouslyLeft(err)
 	}
 	left := &v1alpha1.LeftResources{}
 	q.unlisted = map[string]bool{}
@@ -70,16 +70,16 @@ func (q *question) behind(ctx context.Context, aws InstanceCloud) *v1alpha1.Left
 		left.Resources = slices.DeleteFunc(slices.Clone(q.last.Left.Resources), func(r v1alpha1.LeftResource) bool { return !q.unlisted[r.Kind] })
 	}
 	left.Failure = finding.Bounded(unanswered(answers), maxMessage)
-	for _, found := range leftover.Deserted(slices.DeleteFunc(answers, func(a cloud.Answer) bool { return a.Err != nil }), q.living) {
-		owned := q.had.made(found) && (found.Kind != cloud.KindLaunchTemplate || !q.foreign()) || q.before[string(found.Kind)+"/"+found.ID].Owned
-		left.Resources = append(left.Resources, v1alpha1.LeftResource{Kind: string(found.Kind), ID: found.ID, Owned: owned, Message: finding.Bounded(behindWords(found, owned), maxMessage)})
+	for _, found := range leftover.OfDeleted(slices.DeleteFunc(answers, func(a cloud.Answer) bool { return a.Err != nil }), q.living) {
+		owned := q.history.created(found) && (found.Kind != cloud.KindLaunchTemplate || !q.foreign()) || q.before[string(found.Kind)+"/"+found.ID].Owned
+		left.Resources = append(left.Resources, v1alpha1.LeftResource{Kind: string(found.Kind), ID: found.ID, Owned: owned, Message: finding.Bounded(leftBehindWords(found, owned), maxMessage)})
 	}
 	return left
 }
 
-// behindBefore is the last answer of behind, if there is a new one of nothing.
-func (q *question) behindBefore(err error) *v1alpha1.LeftResources {
-	q.behindUnasked = true
+// previouslyLeft is the last answer of findLeftBehind, if there is a new one of nothing.
+func (q *question) previouslyLeft(err error) *v1alpha1.LeftResources {
+	q.leftBehindUnasked = true
 	failure := finding.Bounded(q.unanswered(err), maxMessage)
 	if q.last.Left == nil && failure == "" {
 		return nil
@@ -95,7 +95,7 @@ func (q *question) behindBefore(err error) *v1alpha1.LeftResources {
 // foreign reports whether an instance runs that this cluster is not known to have had: another cluster may have the
 // same name, and EC2NodeClasses of the same names.
 func (q *question) foreign() bool {
-	return slices.ContainsFunc(q.fleet.Shown, func(i cloud.Instance) bool { return !i.Gone() && !q.had.instances[i.ID] })
+	return slices.ContainsFunc(q.fleet.Shown, func(i cloud.Instance) bool { return !i.Gone() && !q.history.instances[i.ID] })
 }
 
 // unanswered returns what AWS denies, and what else it has not answered; empty if it has answered all.
@@ -116,9 +116,9 @@ func unanswered(answers []cloud.Answer) string {
 	return strings.Join(words, "; ")
 }
 
-// behindWords returns what is left, and how to delete it. Another cluster may have the same name, and its tags are the
-// same, so the command is included only if this cluster is known to have created the resource.
-func behindWords(f leftover.Found, owned bool) string {
+// leftBehindWords returns what is left, and how to delete it. Another cluster may have the same name, and its tags are
+// the same, so the command is included only if this cluster is known to have created the resource.
+func leftBehindWords(f leftover.Found, owned bool) string {
 	of := ""
 	if f.What != "" {
 		of = " (" + f.What + ")"
@@ -198,7 +198,7 @@ func (q *question) volumes(ctx context.Context, aws InstanceCloud) *v1alpha1.Lef
 		}
 	}
 	for i := range attached {
-		if v, left := ofVolume(&attached[i], q.had.instances[attached[i].Instance]); left {
+		if v, left := ofVolume(&attached[i], q.history.instances[attached[i].Instance]); left {
 			all = append(all, v)
 		}
 	}

@@ -72,7 +72,7 @@ func classed(profiles map[string]string, claims ...string) plan.Live {
 func TestWhatIsLeftIsSeenTwice(t *testing.T) {
 	as := func(l *InstanceLook) { l.Live = classed(map[string]string{"default": ""}) }
 	synctest.Test(t, func(t *testing.T) {
-		ec2, asker := &instancesAWS{none: true, behind: templates(template("lt-1", "old"), template("lt-2", "default"))}, &InstanceAsker{}
+		ec2, asker := &instancesAWS{none: true, behind: templates(template("lt-1", "old"), template("lt-2", "default"))}, &InstanceChecker{}
 		look := func(after time.Duration, want []string, next time.Duration) {
 			t.Helper()
 			<-time.After(after)
@@ -83,8 +83,8 @@ func TestWhatIsLeftIsSeenTwice(t *testing.T) {
 				t.Errorf("next in %s, want %s (-want +got):\n%s", wake, next, diff)
 			}
 		}
-		look(0, nil, again)
-		look(again, []string{"lt-1"}, 10*time.Minute)
+		look(0, nil, retryBusyAfter)
+		look(retryBusyAfter, []string{"lt-1"}, 10*time.Minute)
 		// one query has no response, so its last answer remains
 		ec2.behind[0].Resources, ec2.behind[0].Err = nil, &cloud.DeniedError{Action: "ec2:DescribeLaunchTemplates"}
 		look(10*time.Minute, []string{"lt-1", "AWS denies ec2:DescribeLaunchTemplates to plumbline's role: allow it (see manifests/iam-policy.json)"}, 10*time.Minute)
@@ -92,9 +92,9 @@ func TestWhatIsLeftIsSeenTwice(t *testing.T) {
 		look(10*time.Minute, nil, 10*time.Minute)
 		// a resource that exists only for a moment
 		ec2.behind = templates(template("lt-3", "old"))
-		look(10*time.Minute, nil, again)
+		look(10*time.Minute, nil, retryBusyAfter)
 		ec2.behind = templates()
-		look(again, nil, 10*time.Minute)
+		look(retryBusyAfter, nil, 10*time.Minute)
 	})
 }
 
@@ -105,7 +105,7 @@ func TestAListThatIsDeniedConfirmsNothing(t *testing.T) {
 	denied := &cloud.DeniedError{Action: "ec2:DescribeLaunchTemplates"}
 	const words = "AWS denies ec2:DescribeLaunchTemplates to plumbline's role: allow it (see manifests/iam-policy.json)"
 	synctest.Test(t, func(t *testing.T) {
-		ec2, asker := &instancesAWS{none: true, behind: templates(template("lt-1", "old"))}, &InstanceAsker{}
+		ec2, asker := &instancesAWS{none: true, behind: templates(template("lt-1", "old"))}, &InstanceChecker{}
 		look := func(what string, want ...string) {
 			t.Helper()
 			<-time.After(10 * time.Minute)
@@ -144,7 +144,7 @@ func TestAListThatIsDeniedConfirmsNothing(t *testing.T) {
 // reported.
 func TestARemovalThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ec2, asker := &instancesAWS{none: true, behind: templates(template("lt-1", "old"))}, &InstanceAsker{}
+		ec2, asker := &instancesAWS{none: true, behind: templates(template("lt-1", "old"))}, &InstanceChecker{}
 		before := &v1alpha1.InstanceDrift{Left: &v1alpha1.LeftResources{Resources: []v1alpha1.LeftResource{{Kind: string(cloud.KindLaunchTemplate), ID: "lt-1"}}}}
 		with := func(removals int) func(*InstanceLook) {
 			return func(l *InstanceLook) { l.Removals, l.Before = removals, before }
@@ -178,7 +178,7 @@ func TestProfilesAreAskedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q, ec2 := &question{}, &instancesAWS{behind: templates(template("lt-1", "b"))}
 			q.live(c.live)
-			left := q.behind(t.Context(), ec2)
+			left := q.findLeftBehind(t.Context(), ec2)
 			if ec2.profiles != c.want {
 				t.Errorf("asked for profiles: %t", ec2.profiles)
 			}
@@ -227,13 +227,13 @@ func TestACommandOnlyForWhatIsOurs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := &question{before: c.before}
-			q.had.note(past)
-			q.had.note(now)
+			q.history.note(past)
+			q.history.note(now)
 			if c.foreign {
 				q.fleet.Shown = []cloud.Instance{{ID: "i-00000000000000009", State: "running"}}
 			}
 			q.live(now)
-			left := q.behind(t.Context(), &instancesAWS{behind: []cloud.Answer{{Kind: c.left.Kind, Resources: []cloud.Resource{c.left}}}})
+			left := q.findLeftBehind(t.Context(), &instancesAWS{behind: []cloud.Answer{{Kind: c.left.Kind, Resources: []cloud.Resource{c.left}}}})
 			if len(left.Resources) != 1 {
 				t.Fatalf("%+v", left)
 			}
@@ -248,10 +248,10 @@ func TestACommandOnlyForWhatIsOurs(t *testing.T) {
 // TestAnInstanceThatIsNotKnown checks that an unknown instance may belong to another cluster.
 func TestAnInstanceThatIsNotKnown(t *testing.T) {
 	f := Fleet{Cluster: "demo", Had: map[string]bool{"i-1": true}}
-	if words := f.strayWords(&cloud.Instance{ID: "i-1", State: "running"}); !strings.HasSuffix(words, "this cluster had a NodeClaim for it: if it is not needed, terminate it in EC2") {
+	if words := f.withoutClaimMessage(&cloud.Instance{ID: "i-1", State: "running"}); !strings.HasSuffix(words, "this cluster had a NodeClaim for it: if it is not needed, terminate it in EC2") {
 		t.Error(words)
 	}
-	if words := f.strayWords(&cloud.Instance{ID: "i-2", State: "running"}); !strings.HasSuffix(words, "find out whether another cluster has the name demo before you terminate it") {
+	if words := f.withoutClaimMessage(&cloud.Instance{ID: "i-2", State: "running"}); !strings.HasSuffix(words, "find out whether another cluster has the name demo before you terminate it") {
 		t.Error(words)
 	}
 }
@@ -325,7 +325,7 @@ func TestVolumesLeft(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			q := &question{had: had{instances: map[string]bool{"i-2": true}}, cluster: clusterOf(t, c.cluster...), fleet: Fleet{Claims: []plan.NodeClaim{{Node: "claimed"}}, Settled: time.Now().Add(-time.Minute)}}
+			q := &question{history: clusterHistory{instances: map[string]bool{"i-2": true}}, cluster: clusterOf(t, c.cluster...), fleet: Fleet{Claims: []plan.NodeClaim{{Node: "claimed"}}, Settled: time.Now().Add(-time.Minute)}}
 			found := q.volumes(t.Context(), &instancesAWS{volumes: c.volumes, unasked: c.unasked})
 			var words []string
 			if found != nil {
@@ -363,7 +363,7 @@ func TestANodeIsAskedForOnce(t *testing.T) {
 func TestVolumesComeWithTheInstances(t *testing.T) {
 	as := func(*InstanceLook) {}
 	synctest.Test(t, func(t *testing.T) {
-		ec2, asker := &instancesAWS{volumes: []cloud.Resource{{ID: "vol-1", Instance: "i-1"}}}, &InstanceAsker{}
+		ec2, asker := &instancesAWS{volumes: []cloud.Resource{{ID: "vol-1", Instance: "i-1"}}}, &InstanceChecker{}
 		look := func() *v1alpha1.InstanceDrift {
 			ec2.pass(t, asker, as)
 			synctest.Wait()

@@ -30,8 +30,8 @@ type Resolution struct {
 	Cluster, Kubernetes string
 	// Unverified is why AWS's answers may not come from this cluster's account; empty if they do.
 	Unverified string
-	// Patience is the timeout of all answers together.
-	Patience time.Duration
+	// Timeout is the timeout of all answers together.
+	Timeout time.Duration
 }
 
 // Unverified returns why AWS's answers may come from another account, given the verdict; empty if they do not.
@@ -44,7 +44,7 @@ func Unverified(account *cloud.Verdict) string {
 
 // Answers queries AWS.
 func (s *Resolution) Answers(ctx context.Context, questions []plan.Question) map[render.Ref]plan.Answer {
-	ctx, cancel := context.WithTimeout(ctx, s.Patience)
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	if s.Unverified != "" {
 		return refused(questions, "AWS is not queried: "+s.Unverified)

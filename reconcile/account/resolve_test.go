@@ -62,7 +62,7 @@ func ask(t *testing.T, a *resolutionAWS, change func(*Resolution), q plan.Questi
 	t.Helper()
 	s := &Resolution{
 		Cloud:   func(context.Context) (ResolutionCloud, error) { return a, nil },
-		Cluster: "prod", Kubernetes: "1.36", Patience: 5 * time.Second,
+		Cluster: "prod", Kubernetes: "1.36", Timeout: 5 * time.Second,
 	}
 	change(s)
 	q.Ref = ref

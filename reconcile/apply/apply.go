@@ -74,13 +74,13 @@ func (a *applier) stage(ctx context.Context, changes []plan.Change, kind render.
 	}
 	outcomes := make([]outcome, len(mine))
 	begun := a.begin(mine)
-	a.existing = a.survey(ctx, kind, begun)
+	a.existing = a.listExisting(ctx, kind, begun)
 	// No attempt returns an error: its result is in outcomes.
 	_ = workers.Each(a.options.Concurrency, len(mine), func(i int) error {
 		change := mine[i]
 		switch {
 		case change.Live == nil && !begun[change.Ref]:
-			outcomes[i] = failed(change, &StaleError{Ref: change.Ref, Err: errBeingMade})
+			outcomes[i] = failed(change, &StaleError{Ref: change.Ref, Err: errBeingCreated})
 			return nil
 		case change.Live == nil:
 			defer a.options.Arrivals.end(change.Ref)
@@ -137,33 +137,33 @@ type Reader interface {
 // NodeSyncs are one field manager, so the apply of the second would take the object of the first without a conflict.
 // The zero value is ready for use.
 type Arrivals struct {
-	mu     sync.Mutex
-	making map[render.Ref]bool
+	mu       sync.Mutex
+	creating map[render.Ref]bool
 }
 
 // begin reports whether no other Apply is creating the object.
 func (a *Arrivals) begin(ref render.Ref) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.making[ref] {
+	if a.creating[ref] {
 		return false
 	}
-	if a.making == nil {
-		a.making = map[render.Ref]bool{}
+	if a.creating == nil {
+		a.creating = map[render.Ref]bool{}
 	}
-	a.making[ref] = true
+	a.creating[ref] = true
 	return true
 }
 
 func (a *Arrivals) end(ref render.Ref) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.making, ref)
+	delete(a.creating, ref)
 }
 
 var (
-	errBeingMade = errors.New("another NodeSync is creating it")
-	errExists    = errors.New("it exists now")
+	errBeingCreated = errors.New("another NodeSync is creating it")
+	errExists       = errors.New("it exists now")
 )
 
 // begin marks the arrivals of a stage as being created, except those that another Apply is creating. It runs before
@@ -181,12 +181,12 @@ func (a *applier) begin(changes []*plan.Change) map[render.Ref]bool {
 // existing are the names that are in use; nil if they were not listed.
 type existing map[string]bool
 
-// many is the number of arrivals from which one LIST costs less than a GET for each.
-const many = 16
+// manyObjects is the number of arrivals from which one LIST costs less than a GET for each.
+const manyObjects = 16
 
-// survey lists once which names of a kind are in use. If that fails, the GET for each object reports the error.
-func (a *applier) survey(ctx context.Context, kind render.Kind, begun map[render.Ref]bool) existing {
-	if len(begun) < many {
+// listExisting lists once which names of a kind are in use. If that fails, the GET for each object reports the error.
+func (a *applier) listExisting(ctx context.Context, kind render.Kind, begun map[render.Ref]bool) existing {
+	if len(begun) < manyObjects {
 		return nil
 	}
 	list := &metav1.PartialObjectMetadataList{}
@@ -201,9 +201,9 @@ func (a *applier) survey(ctx context.Context, kind render.Kind, begun map[render
 	return taken
 }
 
-// vacant returns an error if an object of the name exists: the data of the Plan may be old, and server-side apply has
-// no such precondition.
-func (a *applier) vacant(ctx context.Context, change *plan.Change) error {
+// checkAbsent returns an error if an object of the name exists: the data of the Plan may be old, and server-side apply
+// has no such precondition.
+func (a *applier) checkAbsent(ctx context.Context, change *plan.Change) error {
 	if a.existing != nil {
 		if a.existing[change.Ref.Name] {
 			return &StaleError{Ref: change.Ref, Err: errExists}
@@ -271,7 +271,7 @@ func (a *applier) result() Result {
 func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, error) {
 	written := &Written{Ref: change.Ref, Action: change.Action}
 	if change.Live == nil {
-		if err := a.vacant(ctx, change); err != nil {
+		if err := a.checkAbsent(ctx, change); err != nil {
 			return nil, err
 		}
 	}
@@ -280,7 +280,7 @@ func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, err
 		return nil, err
 	}
 	if change.Takeover && change.Live != nil {
-		moved, err := a.takeOver(ctx, change)
+		moved, err := a.claimFields(ctx, change)
 		if err != nil {
 			return nil, err
 		}

@@ -82,8 +82,8 @@ type MutatedError struct {
 	Object *unstructured.Unstructured
 }
 
-// mostFields limits how many fields one message lists.
-const mostFields = 5
+// maxFields limits how many fields one message lists.
+const maxFields = 5
 
 // Error returns the object and the fields, and what to do.
 func (e *MutatedError) Error() string {
@@ -93,15 +93,15 @@ func (e *MutatedError) Error() string {
 // Changes lists the first fields, with their values in Git and in the cluster.
 func (e *MutatedError) Changes() string {
 	var parts []string
-	for _, f := range e.Fields[:min(mostFields, len(e.Fields))] {
+	for _, f := range e.Fields[:min(maxFields, len(e.Fields))] {
 		parts = append(parts, fmt.Sprintf("%s is %q in Git and %q after the apply", f.Path, f.To, f.From))
 	}
 	return strings.Join(parts, ", ") + moreFields(", ", e.Fields)
 }
 
-// FoughtError reports that edits of an object were reverted repeatedly, which may replace nodes each time: another
-// controller makes them, and plumbline leaves them unchanged for a while.
-type FoughtError struct {
+// RepeatedRevertError reports that edits of an object were reverted repeatedly, which may replace nodes each time:
+// another controller makes them, and plumbline leaves them unchanged for a while.
+type RepeatedRevertError struct {
 	Ref     render.Ref
 	Fields  []plan.Field
 	Editors []string
@@ -110,15 +110,15 @@ type FoughtError struct {
 }
 
 // Error returns the object, the fields, who changes them, and what to do.
-func (e *FoughtError) Error() string {
+func (e *RepeatedRevertError) Error() string {
 	return fmt.Sprintf("%s: %s: plumbline reverted it %d times within an hour, and each time may replace its nodes; correction is paused: stop the client that changes it, or set its value in Git; run plumbline reconcile to correct it again",
 		e.Ref, e.Changes(), e.Times)
 }
 
 // Changes lists the first fields, and who changes them.
-func (e *FoughtError) Changes() string {
+func (e *RepeatedRevertError) Changes() string {
 	var paths []string
-	for _, f := range e.Fields[:min(mostFields, len(e.Fields))] {
+	for _, f := range e.Fields[:min(maxFields, len(e.Fields))] {
 		paths = append(paths, f.Path)
 	}
 	by := "another client"
@@ -130,7 +130,7 @@ func (e *FoughtError) Changes() string {
 
 // moreFields counts the fields that are not listed.
 func moreFields[T any](before string, fields []T) string {
-	if more := shortlist.More(before, len(fields)-mostFields); more != "" {
+	if more := shortlist.More(before, len(fields)-maxFields); more != "" {
 		return more + " fields"
 	}
 	return ""
@@ -184,8 +184,8 @@ func (e *NotServedError) Unwrap() error { return e.Err }
 // (k8s.io/apiserver/pkg/admission/plugin/webhook/{errors/statuserror,generic/webhook}.go and
 // plugin/policy/validating/dispatcher.go).
 var (
-	denied  = regexp.MustCompile(`^admission webhook "[^"]+" denied the request|ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request`)
-	unasked = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
+	denied        = regexp.MustCompile(`^admission webhook "[^"]+" denied the request|ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request`)
+	webhookFailed = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
 
 	deniedByWebhook = regexp.MustCompile(`admission webhook "([^"]+)" denied the request`)
 	deniedByPolicy  = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request`)
@@ -222,8 +222,8 @@ func classify(ref render.Ref, err error) error {
 	switch {
 	case denied.MatchString(err.Error()):
 		return &AdmissionError{Ref: ref, Err: err}
-	case unasked.MatchString(err.Error()):
-		return &WebhookError{Ref: ref, Webhook: unasked.FindStringSubmatch(err.Error())[1], Err: err}
+	case webhookFailed.MatchString(err.Error()):
+		return &WebhookError{Ref: ref, Webhook: webhookFailed.FindStringSubmatch(err.Error())[1], Err: err}
 	case apierrors.IsConflict(err) && len(causes(err, metav1.CauseTypeFieldManagerConflict)) > 0:
 		return conflict(ref, causes(err, metav1.CauseTypeFieldManagerConflict))
 	case apierrors.IsConflict(err):

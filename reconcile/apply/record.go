@@ -98,8 +98,8 @@ func (r Record) sameObjects(other Record) bool {
 }
 
 const (
-	// holds is the purpose of the ConfigMap, for messages.
-	holds = "the record of applied objects"
+	// recordPurpose is the purpose of the ConfigMap, for messages.
+	recordPurpose = "the record of applied objects"
 	// dataKey is the key of the objects in the ConfigMap.
 	dataKey = "applied.json.gz"
 	// revisionKey is the annotation with the Revision. It changes with each commit, without rewriting the objects.
@@ -134,11 +134,11 @@ func LoadRecord(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSy
 	case err != nil:
 		return nil, fmt.Errorf("read the record of applied objects in ConfigMap %s: %w", name, err)
 	case !metav1.IsControlledBy(object, sync):
-		return nil, configmap.InTheWay(object, holds, sync.Name)
+		return nil, configmap.InTheWay(object, recordPurpose, sync.Name)
 	}
 	record, revised, err := decode(object.BinaryData[dataKey])
 	if err != nil {
-		return nil, configmap.Unreadable(object, holds, err, "NodePools that no longer exist in the cluster")
+		return nil, configmap.Unreadable(object, recordPurpose, err, "NodePools that no longer exist in the cluster")
 	}
 	record.Revision = object.Annotations[revisionKey]
 	object.BinaryData = nil // it is in Record
@@ -159,7 +159,7 @@ func (s *RecordStore) Save(ctx context.Context, writer client.Writer, sync *v1al
 	}
 	target := configmap.New(sync, v1alpha1.AppliedName(sync.Name))
 	if s.Exists() {
-		if err := configmap.Writable(s.object, holds); err != nil {
+		if err := configmap.Writable(s.object, recordPurpose); err != nil {
 			return err
 		}
 		target = s.object.DeepCopy()

@@ -55,8 +55,8 @@ func Of(sync *v1alpha1.NodeSync, all []v1alpha1.Approval) []v1alpha1.Approval {
 	})
 }
 
-// Naming returns those that may count for what is held: not expired, not being deleted, and not used before.
-func Naming(held *v1alpha1.HeldPlan, of []v1alpha1.Approval, used []types.UID, now time.Time) []v1alpha1.Approval {
+// MayCount returns those that may count for what is held: not expired, not being deleted, and not used before.
+func MayCount(held *v1alpha1.HeldPlan, of []v1alpha1.Approval, used []types.UID, now time.Time) []v1alpha1.Approval {
 	if held == nil {
 		return nil
 	}
@@ -65,10 +65,10 @@ func Naming(held *v1alpha1.HeldPlan, of []v1alpha1.Approval, used []types.UID, n
 	})
 }
 
-// Weigh determines who has approved what is held, and whether that is enough. Each principal counts once; trusted are
+// Count determines who has approved what is held, and whether that is enough. Each principal counts once; trusted are
 // the roles of spec.guard.trustedSessions. An Approval whose author the API server has not checked does not count, and
 // the message lists it.
-func Weigh(held *v1alpha1.HeldPlan, naming []v1alpha1.Approval, proof Proof, trusted []string) (enough bool) {
+func Count(held *v1alpha1.HeldPlan, naming []v1alpha1.Approval, proof Proof, trusted []string) (enough bool) {
 	held.Approvers, held.Message = nil, ""
 	var checked []*v1alpha1.Approval
 	for i := range naming {
@@ -111,8 +111,8 @@ func Used(before []types.UID, of, counted []v1alpha1.Approval) []types.UID {
 	return used
 }
 
-// Ask returns what a person does about what is held, for a commit status.
-func Ask(held *v1alpha1.HeldPlan) string {
+// Instruction returns what a person does about what is held, for a commit status.
+func Instruction(held *v1alpha1.HeldPlan) string {
 	ask := "approve " + render.ShownDigest(held.Digest)
 	if held.Needed > 1 {
 		return fmt.Sprintf("%d of %d have approved; %s", len(held.Approvers), held.Needed, ask)

@@ -152,8 +152,8 @@ func (p principal) countsOnce() string {
 // PolicyName is the name of the ValidatingAdmissionPolicy that checks the author of each Approval, and of its binding.
 const PolicyName = "plumbline-guard-approvals"
 
-// expressions are the checks that this policy must contain. It may contain more.
-var expressions = []string{
+// requiredExpressions are the checks that this policy must contain. It may contain more.
+var requiredExpressions = []string{
 	"request.operation != 'CREATE' || object.spec.author == request.userInfo.username",
 	"request.operation != 'CREATE' || !request.userInfo.username.startsWith('system:serviceaccount:')",
 	"request.operation != 'CREATE' || object.spec.?authorUID.orValue('') == request.userInfo.?uid.orValue('')",
@@ -173,8 +173,8 @@ type Proof struct {
 	Missing string
 }
 
-// restore is what to do if the policy is missing or altered.
-const restore = ": apply manifests/guard of this version of plumbline again (helm upgrade, or kubectl apply -k), then approve again"
+// restoreInstruction is what to do if the policy is missing or altered.
+const restoreInstruction = ": apply manifests/guard of this version of plumbline again (helm upgrade, or kubectl apply -k), then approve again"
 
 // Nothing is the prefix of the message if no Approval can count, and NotServed is the message if plumbline was only
 // partly upgraded.
@@ -206,13 +206,13 @@ func (p Proof) Wait(now time.Time) time.Duration {
 func Prove(policy *admissionv1.ValidatingAdmissionPolicy, binding *admissionv1.ValidatingAdmissionPolicyBinding) Proof {
 	switch {
 	case policy == nil:
-		return Proof{Missing: "the ValidatingAdmissionPolicy " + PolicyName + " is missing" + restore}
+		return Proof{Missing: "the ValidatingAdmissionPolicy " + PolicyName + " is missing" + restoreInstruction}
 	case binding == nil:
-		return Proof{Missing: "the ValidatingAdmissionPolicyBinding " + PolicyName + " is missing" + restore}
+		return Proof{Missing: "the ValidatingAdmissionPolicyBinding " + PolicyName + " is missing" + restoreInstruction}
 	case !enforces(&policy.Spec):
-		return Proof{Missing: "the ValidatingAdmissionPolicy " + PolicyName + " was altered" + restore}
+		return Proof{Missing: "the ValidatingAdmissionPolicy " + PolicyName + " was altered" + restoreInstruction}
 	case !binds(&binding.Spec):
-		return Proof{Missing: "the ValidatingAdmissionPolicyBinding " + PolicyName + " was altered" + restore}
+		return Proof{Missing: "the ValidatingAdmissionPolicyBinding " + PolicyName + " was altered" + restoreInstruction}
 	}
 	since := changedAt(policy)
 	if other := changedAt(binding); other.After(since) {
@@ -245,7 +245,7 @@ func enforces(spec *admissionv1.ValidatingAdmissionPolicySpec) bool {
 	if len(match.ExcludeResourceRules) > 0 || selects(match.NamespaceSelector) || selects(match.ObjectSelector) || !slices.ContainsFunc(match.ResourceRules, approvals) {
 		return false
 	}
-	for _, expression := range expressions {
+	for _, expression := range requiredExpressions {
 		if !slices.ContainsFunc(spec.Validations, func(v admissionv1.Validation) bool { return v.Expression == expression }) {
 			return false
 		}

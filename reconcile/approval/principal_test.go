@@ -88,7 +88,7 @@ func TestPrincipalsCount(t *testing.T) {
 			for i := range c.of {
 				c.of[i].UID = ""
 			}
-			enough := approval.Weigh(held, approval.Naming(held, c.of, nil, now), approval.Proof{Since: now.Add(-time.Hour)}, c.trusted)
+			enough := approval.Count(held, approval.MayCount(held, c.of, nil, now), approval.Proof{Since: now.Add(-time.Hour)}, c.trusted)
 			diff := cmp.Diff(c.by, held.Approvers)
 			if enough != (len(c.by) > 1) || diff != "" || !strings.Contains(held.Message, c.says) || c.says == "" && held.Message != "" {
 				t.Errorf("enough: %t, says %q, by (-want +got):\n%s", enough, held.Message, diff)

@@ -57,7 +57,7 @@ func (n *Node) Causes(e Evidence) []Cause {
 		return one(Cause{Words: "AWS: " + denied})
 	}
 	if n.Stays {
-		return one(n.stays(e))
+		return one(n.notReplacedBecause(e))
 	}
 	if c, held := n.finalizers(); held {
 		return one(c)
@@ -149,15 +149,15 @@ func (n *Node) pods(e Evidence) []Cause {
 	return all
 }
 
-// stays returns why Karpenter does not replace a node: the pod that it waits for, if that is known,
+// notReplacedBecause returns why Karpenter does not replace a node: the pod that it waits for, if that is known,
 // otherwise Karpenter's own message.
-func (n *Node) stays(e Evidence) Cause {
-	kept := slices.DeleteFunc(n.pods(e), func(c Cause) bool { return c.bare() })
+func (n *Node) notReplacedBecause(e Evidence) Cause {
+	kept := slices.DeleteFunc(n.pods(e), func(c Cause) bool { return c.withoutReason() })
 	if len(kept) > 0 {
 		return kept[0]
 	}
 	for i := range slices.Backward(n.Events) {
-		if n.Events[i].Reason == disruptionBlocked && !n.over(&n.Events[i], e) {
+		if n.Events[i].Reason == disruptionBlocked && !n.isOutdated(&n.Events[i], e) {
 			return Cause{Words: "Karpenter to replace it; Karpenter reports: " + quoted(&n.Events[i], e.Now)}
 		}
 	}
@@ -227,19 +227,19 @@ func (n *Node) denied() string {
 
 const waitsFor = "waits for "
 
-// Say returns the last part of a message, which names what nodes wait for.
-func Say(all []string) string { return waitsFor + finding.Few(all, "; ") }
+// WaitsMessage returns the last part of a message, which names what nodes wait for.
+func WaitsMessage(all []string) string { return waitsFor + finding.Few(all, "; ") }
 
-// Beside joins another message with what nodes wait for. Either may be empty.
-func Beside(first, say string) string {
+// JoinWaits joins another message with what nodes wait for. Either may be empty.
+func JoinWaits(first, say string) string {
 	if first == "" || say == "" {
 		return first + say
 	}
 	return first + "; " + say
 }
 
-// Said returns the part of a message that names what nodes wait for; empty if there is none.
-func Said(message string) string {
+// WaitsIn returns the part of a message that names what nodes wait for; empty if there is none.
+func WaitsIn(message string) string {
 	if strings.HasPrefix(message, waitsFor) {
 		return message
 	}
@@ -324,8 +324,8 @@ func quoted(e *corev1.Event, now time.Time) string {
 // reportedAt returns when an event was last reported; zero if the event does not contain a time.
 func reportedAt(e *corev1.Event) time.Time { return cmp.Or(e.LastTimestamp.Time, e.EventTime.Time) }
 
-// over reports whether the report of an event about a node no longer applies.
-func (n *Node) over(event *corev1.Event, e Evidence) bool {
+// isOutdated reports whether the report of an event about a node no longer applies.
+func (n *Node) isOutdated(event *corev1.Event, e Evidence) bool {
 	at := reportedAt(event)
 	if named := budgetNamed.FindStringSubmatch(event.Message); named != nil && !e.blocks(named[1], named[2]) {
 		return true

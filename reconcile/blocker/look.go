@@ -324,8 +324,8 @@ func (c Cause) because(kind v1alpha1.BreakGlassCause, words string) Cause {
 	return c
 }
 
-// bare reports whether it is unknown what keeps the pod.
-func (c Cause) bare() bool { return c.Words == "pod "+c.Namespace+"/"+c.Name }
+// withoutReason reports whether it is unknown what keeps the pod.
+func (c Cause) withoutReason() bool { return c.Words == "pod "+c.Namespace+"/"+c.Name }
 
 // numbers returns the numbers because of which a budget allows no disruption; empty if its controller has not counted.
 func numbers(s policyv1.PodDisruptionBudgetStatus) string {

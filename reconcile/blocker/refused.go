@@ -136,8 +136,8 @@ var noCredentials = []string{
 	"UnrecognizedClientException",
 }
 
-// endsInstances finds the requests that are needed to terminate an instance.
-var endsInstances = regexp.MustCompile(`operation error EC2: (DescribeInstances|TerminateInstances)\b`)
+// terminatesInstances finds the requests that are needed to terminate an instance.
+var terminatesInstances = regexp.MustCompile(`operation error EC2: (DescribeInstances|TerminateInstances)\b`)
 
 // refusesAll reports whether an error prevents Karpenter from terminating any instance.
 func refusesAll(message string) bool {
@@ -151,7 +151,7 @@ func refusesAll(message string) bool {
 	case slices.Contains(noCredentials, logged[1]):
 		return true
 	}
-	return endsInstances.MatchString(message) && (logged[1] == unauthorized || strings.HasPrefix(logged[1], "AccessDenied"))
+	return terminatesInstances.MatchString(message) && (logged[1] == unauthorized || strings.HasPrefix(logged[1], "AccessDenied"))
 }
 
 // answerOf returns AWS's response without the request ID, or the whole error if it is not AWS's.

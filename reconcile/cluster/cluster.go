@@ -85,9 +85,9 @@ type Clients struct {
 	Uncached client.Reader
 	// Refusals are the watches behind Client that the API server rejects.
 	Refusals *Refusals
-	// Launches tracks the pools whose launches fail, by their NodeClaims; Ends is notified of deleted NodeClaims.
-	Launches *Launches
-	Ends     Ends
+	// Launches tracks the pools whose launches fail, by their NodeClaims; ClaimEvents is notified of deleted NodeClaims.
+	Launches    *Launches
+	ClaimEvents ClaimEvents
 }
 
 // View returns the cluster as one reconcile sees it.

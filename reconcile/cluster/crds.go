@@ -153,7 +153,7 @@ const daemonSetsPage = 100
 func readDaemonSets(ctx context.Context, reader client.Reader) plan.DaemonSets {
 	drivers := &storagev1.CSIDriverList{}
 	if err := reader.List(ctx, drivers); err != nil {
-		return plan.DaemonSets{Unread: unread("csidrivers.storage.k8s.io", err)}
+		return plan.DaemonSets{Unread: readFailure("csidrivers.storage.k8s.io", err)}
 	}
 	names := make([]string, 0, len(drivers.Items))
 	for i := range drivers.Items {
@@ -163,7 +163,7 @@ func readDaemonSets(ctx context.Context, reader client.Reader) plan.DaemonSets {
 	for page := ""; ; {
 		sets := &appsv1.DaemonSetList{}
 		if err := reader.List(ctx, sets, client.Limit(daemonSetsPage), client.Continue(page)); err != nil {
-			return plan.DaemonSets{Unread: unread("daemonsets.apps", err)}
+			return plan.DaemonSets{Unread: readFailure("daemonsets.apps", err)}
 		}
 		found.Found = append(found.Found, plan.NodeDaemonSets(sets.Items, names)...)
 		if page = sets.Continue; page == "" {
@@ -172,9 +172,9 @@ func readDaemonSets(ctx context.Context, reader client.Reader) plan.DaemonSets {
 	}
 }
 
-// unread returns why objects of a kind could not be read, and what to do if a permission is missing. It is the same for
-// each attempt.
-func unread(kind string, err error) string {
+// readFailure returns why objects of a kind could not be read, and what to do if a permission is missing. It is the
+// same for each attempt.
+func readFailure(kind string, err error) string {
 	if apierrors.IsForbidden(err) || meta.IsNoMatchError(err) {
 		return fmt.Sprintf("permission to list %s in all namespaces is missing: apply the manifests of this plumbline version, or grant it", kind)
 	}

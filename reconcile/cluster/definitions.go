@@ -115,7 +115,7 @@ func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
 		Labels:      labelsOf(claim),
 		Hashes:      hashesOf(claim),
 		Created:     claim.CreationTimestamp.Time,
-		Launch:      took(claim, karpv1.ConditionTypeInitialized),
+		Launch:      conditionAfter(claim, karpv1.ConditionTypeInitialized),
 		Initialized: claim.Status.NodeName != "" && !uninitialized(claim),
 	}
 	n.Drifted = n.DriftReason != ""
@@ -200,9 +200,9 @@ func Rewritten() predicate.Predicate {
 type Claim struct {
 	NodeClaim, Node, Pool string
 	Created               metav1.Time
-	// Ending reports whether it is being deleted, and EndingSince since when.
-	Ending      bool
-	EndingSince metav1.Time
+	// Terminating reports whether it is being deleted, and TerminatingSince since when.
+	Terminating      bool
+	TerminatingSince metav1.Time
 	// Drifted is why Karpenter considers it drifted, and Since since when; empty if it does not.
 	Drifted string
 	Since   metav1.Time
@@ -219,10 +219,10 @@ func Claims(ctx context.Context, reader client.Reader) ([]Claim, error) {
 		claim := &claims.Items[i]
 		one := Claim{
 			NodeClaim: claim.Name, Node: claim.Status.NodeName, Pool: claim.Labels[karpv1.NodePoolLabelKey],
-			Created: claim.CreationTimestamp, Ending: claim.DeletionTimestamp != nil,
+			Created: claim.CreationTimestamp, Terminating: claim.DeletionTimestamp != nil,
 		}
-		if one.Ending {
-			one.EndingSince = *claim.DeletionTimestamp
+		if one.Terminating {
+			one.TerminatingSince = *claim.DeletionTimestamp
 		}
 		for _, c := range claim.Status.Conditions {
 			if c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue {
@@ -234,11 +234,11 @@ func Claims(ctx context.Context, reader client.Reader) ([]Claim, error) {
 	return found, nil
 }
 
-// mostCounted limits the nodes whose pods are counted for one plan, because each needs its own request.
-const mostCounted = 100
+// maxCounted limits the nodes whose pods are counted for one plan, because each needs its own request.
+const maxCounted = 100
 
 // Loads reads what Karpenter's consolidation considers about nodes, without the watch cache, which does not keep it. It
-// omits what cannot be read, and the pods of more than mostCounted nodes: such a node may be consolidated.
+// omits what cannot be read, and the pods of more than maxCounted nodes: such a node may be consolidated.
 func Loads(reader client.Reader) plan.ReadLoads {
 	return func(ctx context.Context, questions []plan.LoadQuestion) map[types.UID]plan.Load {
 		found, counted := map[types.UID]plan.Load{}, 0
@@ -257,7 +257,7 @@ func Loads(reader client.Reader) plan.ReadLoads {
 					continue
 				}
 				load := loadOf(claim)
-				if q.Pods && counted < mostCounted {
+				if q.Pods && counted < maxCounted {
 					counted++
 					load.Pods, load.Counted = countPods(ctx, reader, claim.Status.NodeName)
 				}

@@ -70,12 +70,12 @@ func NodeClaimChanged() predicate.Predicate {
 		return (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 			before.Status.ProviderID != after.Status.ProviderID || before.Status.NodeName != after.Status.NodeName ||
 			(joinOf(before) == nil) != (joinOf(after) == nil) ||
-			!reflect.DeepEqual(waking(before.Status.Conditions), waking(after.Status.Conditions))
+			!reflect.DeepEqual(relevantConditions(before.Status.Conditions), relevantConditions(after.Status.Conditions))
 	}}
 }
 
-// waking returns the conditions of a NodeClaim that a reconcile uses. Initialized is only displayed.
-func waking(conditions []status.Condition) []status.Condition {
+// relevantConditions returns the conditions of a NodeClaim that a reconcile uses. Initialized is only displayed.
+func relevantConditions(conditions []status.Condition) []status.Condition {
 	shown := func(c status.Condition) bool { return c.Type == karpv1.ConditionTypeInitialized }
 	if !slices.ContainsFunc(conditions, shown) {
 		return conditions

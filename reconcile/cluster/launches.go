@@ -119,7 +119,7 @@ func (l *Launches) seeLaunch(pool string, claim *karpv1.NodeClaim) (news bool) {
 
 // seeLaunched processes a NodeClaim that has an instance.
 func (l *Launches) seeLaunched(pool string, claim *karpv1.NodeClaim) (news bool) {
-	if endedUnregistered(claim) {
+	if deletedUnregistered(claim) {
 		return l.note(pool, claim)
 	}
 	l.succeeded(pool, claim)
@@ -160,7 +160,7 @@ func (s success) and(claim *karpv1.NodeClaim, condition string) success {
 	if s.created.Before(&created) {
 		s.created = created
 	}
-	if at := metav1.NewTime(created.Add(took(claim, condition))); s.at.Before(&at) {
+	if at := metav1.NewTime(created.Add(conditionAfter(claim, condition))); s.at.Before(&at) {
 		s.at = at
 	}
 	return s
@@ -172,8 +172,9 @@ func (s success) and(claim *karpv1.NodeClaim, condition string) success {
 // failed like this (pkg/state/nodepoolhealth).
 const RegistersWithin = 5 * time.Minute
 
-// endedUnregistered reports whether a NodeClaim is deleted without a node, at least RegistersWithin after its creation.
-func endedUnregistered(claim *karpv1.NodeClaim) bool {
+// deletedUnregistered reports whether a NodeClaim is deleted without a node, at least RegistersWithin after its
+// creation.
+func deletedUnregistered(claim *karpv1.NodeClaim) bool {
 	return claim.Status.NodeName == "" && claim.DeletionTimestamp != nil &&
 		claim.DeletionTimestamp.Sub(claim.CreationTimestamp.Time) >= RegistersWithin
 }
@@ -220,8 +221,8 @@ func (l *Launches) Failed(pool string) (f FailedLaunch, failed bool) {
 	return f, failed
 }
 
-// Ask records that the event of a launch is being looked up.
-func (l *Launches) Ask(pool string, of FailedLaunch, at time.Time) {
+// NoteLookup records that the event of a launch is being looked up.
+func (l *Launches) NoteLookup(pool string, of FailedLaunch, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now, known := l.failed[pool]; known && now.NodeClaim == of.NodeClaim {
@@ -322,9 +323,9 @@ func (l *Launches) SeeEvent(e *corev1.Event) (news bool) {
 	return !known || before.Words != now.Words
 }
 
-// Under drops the message of an event about a pool if its definitions have changed since. definitions are the pool's
-// current ones; equal texts mean equal definitions.
-func (l *Launches) Under(pool, definitions string) {
+// DropOutdated drops the message of an event about a pool if its definitions have changed since. definitions are the
+// pool's current ones; equal texts mean equal definitions.
+func (l *Launches) DropOutdated(pool, definitions string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, known := l.failed[pool]
@@ -452,7 +453,7 @@ func joinOf(claim *karpv1.NodeClaim) *Join {
 		j.Failed = "its node terminated before it was initialized"
 	case j.ProviderID != "":
 		j.Failed = "its instance was terminated before its node registered"
-		if endedUnregistered(claim) {
+		if deletedUnregistered(claim) {
 			j.Failed = "it had an instance, but its node did not register in time"
 		}
 	case claim.DeletionTimestamp.Sub(claim.CreationTimestamp.Time) >= launchTimeout:

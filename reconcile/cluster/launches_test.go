@@ -212,7 +212,7 @@ func TestPoolsWithoutAnInstanceType(t *testing.T) {
 		}
 	}
 	under := func(definitions string) step {
-		return func(_ *testing.T, l *cluster.Launches) bool { l.Under("cheap", definitions); return false }
+		return func(_ *testing.T, l *cluster.Launches) bool { l.DropOutdated("cheap", definitions); return false }
 	}
 	sees := func(name string, second int64, how string) step {
 		return func(t *testing.T, l *cluster.Launches) bool {

@@ -18,16 +18,16 @@ import (
 // The minimum and maximum time between two reconciles that watch events trigger. Karpenter responds to a change of a
 // thousand pools with thousands of events over several seconds: a reconcile for each would write a status for each.
 const (
-	moment        = 50 * time.Millisecond
-	longestMoment = time.Second
+	minDelay = 50 * time.Millisecond
+	maxDelay = time.Second
 )
 
 // If a reconcile itself takes long, for example over thousands of objects, the next one that events trigger waits for a
 // multiple of its duration, up to a limit. Under a steady stream of events, reconciles thus take at most a fifth of a
 // core, and the status is never older than that wait.
 const (
-	restsFor   = 4
-	longestAll = 10 * time.Second
+	restMultiple = 4
+	maxRest      = 10 * time.Second
 )
 
 // Pace delays what watches enqueue: the first event of a NodeSync enqueues it immediately, and those that follow within
@@ -46,7 +46,7 @@ func (p *Pace) Took(request reconcile.Request, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if t, waits := p.of[request]; waits {
-		t.longest = max(longestMoment, min(restsFor*d, longestAll))
+		t.longest = max(maxDelay, min(restMultiple*d, maxRest))
 		p.of[request] = t
 	}
 }
@@ -87,9 +87,9 @@ func (t turn) next(now time.Time) turn {
 	case t.at.After(now):
 		return t // together with those that already wait
 	case !t.over(now):
-		return turn{at: t.end(), moment: min(2*t.moment, max(t.longest, longestMoment)), longest: t.longest}
+		return turn{at: t.end(), moment: min(2*t.moment, max(t.longest, maxDelay)), longest: t.longest}
 	}
-	return turn{at: now, moment: moment}
+	return turn{at: now, moment: minDelay}
 }
 
 func (t turn) end() time.Time { return t.at.Add(t.moment) }
@@ -138,8 +138,8 @@ func (q pacedQueue) Add(request reconcile.Request) {
 	q.AddAfter(request, q.pace.wait(request))
 }
 
-// Ends is notified of NodeClaims in the cache. Its methods must be quick, because the watch waits for them.
-type Ends interface {
+// ClaimEvents is notified of NodeClaims in the cache. Its methods must be quick, because the watch waits for them.
+type ClaimEvents interface {
 	// See is called for each new or changed NodeClaim.
 	See(claim *karpv1.NodeClaim)
 	// Gone is called for each deleted NodeClaim, with its last known state; missed reports whether its last changes
@@ -147,8 +147,8 @@ type Ends interface {
 	Gone(claim *karpv1.NodeClaim, missed bool)
 }
 
-// Tell returns a predicate that notifies Ends of all events of a watch and admits them. ends may be nil.
-func Tell(ends Ends) predicate.Predicate {
+// NotifyClaims returns a predicate that notifies ClaimEvents of all events of a watch and admits them. ends may be nil.
+func NotifyClaims(ends ClaimEvents) predicate.Predicate {
 	if ends == nil {
 		return predicate.Funcs{}
 	}

@@ -151,8 +151,8 @@ func (l *listener) Gone(claim *karpv1.NodeClaim, missed bool) {
 func TestTell(t *testing.T) {
 	a, b := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "b"}}
 	l := &listener{}
-	for _, ends := range []cluster.Ends{l, nil} {
-		tell := cluster.Tell(ends)
+	for _, ends := range []cluster.ClaimEvents{l, nil} {
+		tell := cluster.NotifyClaims(ends)
 		through := tell.Create(event.CreateEvent{Object: a}) && tell.Update(event.UpdateEvent{ObjectOld: a, ObjectNew: b}) &&
 			tell.Delete(event.DeleteEvent{Object: a}) && tell.Delete(event.DeleteEvent{Object: b, DeleteStateUnknown: true}) &&
 			tell.Create(event.CreateEvent{Object: &corev1.Node{}}) && tell.Delete(event.DeleteEvent{Object: &corev1.Node{}})

@@ -222,20 +222,20 @@ func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	}}
 	if pool, found := claim.Labels[karpv1.NodePoolLabelKey]; found {
 		trimmed.Labels = map[string]string{
-			karpv1.NodePoolLabelKey:         shared(pool),
-			packedLabels:                    string(shared(labelsOf(claim))),
-			packedHashes:                    string(shared(hashesOf(claim))),
-			karpv1.ConditionTypeLaunched:    shared(took(claim, karpv1.ConditionTypeLaunched).String()),
-			karpv1.ConditionTypeRegistered:  shared(took(claim, karpv1.ConditionTypeRegistered).String()),
-			karpv1.ConditionTypeInitialized: shared(took(claim, karpv1.ConditionTypeInitialized).String()),
+			karpv1.NodePoolLabelKey:         intern(pool),
+			packedLabels:                    string(intern(labelsOf(claim))),
+			packedHashes:                    string(intern(hashesOf(claim))),
+			karpv1.ConditionTypeLaunched:    intern(conditionAfter(claim, karpv1.ConditionTypeLaunched).String()),
+			karpv1.ConditionTypeRegistered:  intern(conditionAfter(claim, karpv1.ConditionTypeRegistered).String()),
+			karpv1.ConditionTypeInitialized: intern(conditionAfter(claim, karpv1.ConditionTypeInitialized).String()),
 		}
 	}
 	for _, finalizer := range claim.Finalizers {
-		trimmed.Finalizers = append(trimmed.Finalizers, shared(finalizer))
+		trimmed.Finalizers = append(trimmed.Finalizers, intern(finalizer))
 	}
 	for _, owner := range claim.OwnerReferences {
 		trimmed.OwnerReferences = append(trimmed.OwnerReferences, metav1.OwnerReference{
-			APIVersion: shared(owner.APIVersion), Kind: shared(owner.Kind), Name: shared(owner.Name), UID: shared(owner.UID),
+			APIVersion: intern(owner.APIVersion), Kind: intern(owner.Kind), Name: intern(owner.Name), UID: intern(owner.UID),
 		})
 	}
 	if ref := claim.Spec.NodeClassRef; ref != nil {
@@ -250,8 +250,8 @@ func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	}
 	trimmed.Status.NodeName = claim.Status.NodeName
 	trimmed.Status.ProviderID = claim.Status.ProviderID
-	trimmed.Status.ImageID = shared(claim.Status.ImageID)
-	trimmed.Status.Conditions = telling(claim.Status.Conditions)
+	trimmed.Status.ImageID = intern(claim.Status.ImageID)
+	trimmed.Status.Conditions = progressConditions(claim.Status.Conditions)
 	return trimmed
 }
 
@@ -262,10 +262,10 @@ const packedLabels = "labels"
 // packedHashes is the key for Karpenter's hashes, packed in the same way.
 const packedHashes = "hashes"
 
-// took returns how long after the creation of a NodeClaim, trimmed or not, a condition became True; 0 if it is not
-// True. The cache stores it as a label with the condition's name, because many NodeClaims have the same number of
-// seconds.
-func took(claim *karpv1.NodeClaim, condition string) time.Duration {
+// conditionAfter returns how long after the creation of a NodeClaim, trimmed or not, a condition became True; 0 if it
+// is not True. The cache stores it as a label with the condition's name, because many NodeClaims have the same number
+// of seconds.
+func conditionAfter(claim *karpv1.NodeClaim, condition string) time.Duration {
 	if packed, trimmed := claim.Labels[condition]; trimmed {
 		took, _ := time.ParseDuration(packed) // it was written by Duration.String
 		return took
@@ -304,9 +304,9 @@ func labelsOf(claim *karpv1.NodeClaim) plan.Labels {
 	return plan.PackLabels(kept)
 }
 
-// telling returns the conditions that show the progress of a NodeClaim's termination, why it was not launched, that it
-// has drifted, and, without the reason, that it is not initialized.
-func telling(conditions []status.Condition) []status.Condition {
+// progressConditions returns the conditions that show the progress of a NodeClaim's termination, why it was not
+// launched, that it has drifted, and, without the reason, that it is not initialized.
+func progressConditions(conditions []status.Condition) []status.Condition {
 	var kept []status.Condition
 	for _, c := range conditions {
 		leaving := slices.Contains([]string{karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating}, c.Type)
@@ -315,11 +315,11 @@ func telling(conditions []status.Condition) []status.Condition {
 		if leaving || drifted || c.Type == karpv1.ConditionTypeLaunched && c.Status != metav1.ConditionTrue {
 			kept = append(kept, c)
 		} else if c.Type == karpv1.ConditionTypeInitialized && c.Status != metav1.ConditionTrue {
-			kept = append(kept, status.Condition{Type: shared(c.Type), Status: metav1.ConditionUnknown})
+			kept = append(kept, status.Condition{Type: intern(c.Type), Status: metav1.ConditionUnknown})
 		}
 	}
 	return kept
 }
 
-// shared returns a text that many objects have in common, stored once.
-func shared[T ~string](text T) T { return unique.Make(text).Value() }
+// intern returns a text that many objects have in common, stored once.
+func intern[T ~string](text T) T { return unique.Make(text).Value() }

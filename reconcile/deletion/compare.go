@@ -35,7 +35,7 @@ func Compare(want, live Guard) (words string, altered bool) {
 	if field := differs(want.Policy.Spec, live.Policy.Spec); field != "" {
 		return "the " + of(policy) + " was altered: " + field, true
 	}
-	if field := unbound(want.Binding.Spec, live.Binding.Spec); field != "" {
+	if field := bindingDifference(want.Binding.Spec, live.Binding.Spec); field != "" {
 		return "the " + of(binding) + " was altered: " + field, true
 	}
 	return "", false
@@ -131,8 +131,8 @@ func covers(want, live admissionv1.NamedRuleWithOperations) bool {
 		same(want.APIGroups, live.APIGroups) && same(want.APIVersions, live.APIVersions) && same(want.Resources, live.Resources)
 }
 
-// unbound names the field because of which a binding does not make its policy deny everywhere.
-func unbound(want, live admissionv1.ValidatingAdmissionPolicyBindingSpec) string {
+// bindingDifference names the field because of which a binding does not make its policy deny everywhere.
+func bindingDifference(want, live admissionv1.ValidatingAdmissionPolicyBindingSpec) string {
 	switch {
 	case live.PolicyName != want.PolicyName:
 		return "spec.policyName is " + live.PolicyName
@@ -251,15 +251,15 @@ func readGuard(ctx context.Context, reader client.Reader, name string) (Guard, e
 }
 
 // Denied reads the policy now, and compares it with the ServiceAccounts of Karpenter's controller. It reads nothing if a is nil.
-func (a *Asker) Denied(ctx context.Context, reader client.Reader, accounts []string) Denial {
+func (a *Checker) Denied(ctx context.Context, reader client.Reader, accounts []string) Denial {
 	if a == nil {
 		return Denial{}
 	}
 	return Denied(ctx, reader, accounts)
 }
 
-// DeniedLately is like Denied, but sends at most one request every 20 seconds for the same accounts.
-func (a *Asker) DeniedLately(ctx context.Context, reader client.Reader, accounts []string, now time.Time) Denial {
+// DeniedRecently is like Denied, but sends at most one request every 20 seconds for the same accounts.
+func (a *Checker) DeniedRecently(ctx context.Context, reader client.Reader, accounts []string, now time.Time) Denial {
 	if a == nil {
 		return Denial{}
 	}
@@ -267,7 +267,7 @@ func (a *Asker) DeniedLately(ctx context.Context, reader client.Reader, accounts
 	defer a.mu.Unlock()
 	key := strings.Join(accounts, " ")
 	last := a.denied[key]
-	if age := now.Sub(last.at); !last.at.IsZero() && age >= 0 && age < every {
+	if age := now.Sub(last.at); !last.at.IsZero() && age >= 0 && age < readInterval {
 		return last.denial
 	}
 	last = denied{at: now, denial: Denied(ctx, reader, accounts)}

@@ -284,18 +284,18 @@ func TestDenied(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cluster := newCluster(t)
 			cluster.refuses = c.err
-			got := (&deletion.Asker{}).Denied(t.Context(), cluster, []string{blue}).Message()
+			got := (&deletion.Checker{}).Denied(t.Context(), cluster, []string{blue}).Message()
 			if !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
 				t.Errorf("it says %q, want %q", got, c.want)
 			}
 		})
 	}
-	var nobody *deletion.Asker
+	var nobody *deletion.Checker
 	if d := nobody.Denied(t.Context(), nil, nil); d.Looked {
 		t.Error("nobody has looked")
 	}
-	cluster, asker, now := newCluster(t), &deletion.Asker{WithoutGuard: true}, time.Unix(1_000_000, 0)
-	asker.DeniedLately(t.Context(), cluster, []string{blue}, now)
+	cluster, asker, now := newCluster(t), &deletion.Checker{WithoutGuard: true}, time.Unix(1_000_000, 0)
+	asker.DeniedRecently(t.Context(), cluster, []string{blue}, now)
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{}
 	if err := cluster.Get(t.Context(), client.ObjectKey{Name: deletion.FinalizerPolicy}, binding); err != nil {
 		t.Fatal(err)
@@ -303,10 +303,10 @@ func TestDenied(t *testing.T) {
 	if err := cluster.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
-	if d := asker.DeniedLately(t.Context(), cluster, []string{blue}, now.Add(time.Second)); len(d.Accounts) != 1 {
+	if d := asker.DeniedRecently(t.Context(), cluster, []string{blue}, now.Add(time.Second)); len(d.Accounts) != 1 {
 		t.Errorf("it was read again after a second: %+v", d)
 	}
-	if d := asker.DeniedLately(t.Context(), cluster, []string{blue}, now.Add(time.Minute)); len(d.Accounts) != 0 {
+	if d := asker.DeniedRecently(t.Context(), cluster, []string{blue}, now.Add(time.Minute)); len(d.Accounts) != 0 {
 		t.Errorf("it was not read again after a minute: %+v", d)
 	}
 }

@@ -21,8 +21,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// every is the minimum interval between two reads: policies are not watched, because RBAC cannot allow a watch by name.
-const every = 20 * time.Second
+// readInterval is the minimum interval between two reads: policies are not watched, because RBAC cannot allow a watch
+// by name.
+const readInterval = 20 * time.Second
 
 // Answer is the state of the deletion guard. The zero value means that it was not read.
 type Answer struct {
@@ -121,19 +122,19 @@ func (a *Answer) note(of Guard, words string, altered bool) {
 	*to = append(*to, words)
 }
 
-// Asker reads the policies, but seldom, because each takes a request. The zero value has read none. One Asker serves
-// all NodeSyncs of a cluster.
-type Asker struct {
+// Checker reads the policies, but seldom, because each takes a request. The zero value has read none. One Checker
+// serves all NodeSyncs of a cluster.
+type Checker struct {
 	// WithoutGuard is true if the deletion guard is not installed on purpose: its policies are not looked for, but
 	// for the one that could deny Karpenter something, and those that limit plumbline.
 	WithoutGuard bool
 
 	mu     sync.Mutex
-	known  map[Setup]asked
+	known  map[Setup]checked
 	denied map[string]denied
 }
 
-type asked struct {
+type checked struct {
 	at     time.Time
 	answer Answer
 }
@@ -141,7 +142,7 @@ type asked struct {
 // Beside returns the state of the guard that belongs to the Karpenter settings in Git. It is empty if these are
 // unknown, as in a deletion, which no longer reads Git. It may take a dozen requests, so no write of a reconcile waits
 // for it.
-func (a *Asker) Beside(ctx context.Context, reader client.Reader, namespace string, k *render.Karpenter, now time.Time) Answer {
+func (a *Checker) Beside(ctx context.Context, reader client.Reader, namespace string, k *render.Karpenter, now time.Time) Answer {
 	if k == nil || a == nil {
 		return Answer{}
 	}
@@ -150,34 +151,34 @@ func (a *Asker) Beside(ctx context.Context, reader client.Reader, namespace stri
 }
 
 // Look returns the state of the guard; empty if a is nil. If a read fails temporarily, it returns the previous state.
-func (a *Asker) Look(ctx context.Context, reader client.Reader, s Setup, now time.Time) Answer {
+func (a *Checker) Look(ctx context.Context, reader client.Reader, s Setup, now time.Time) Answer {
 	if a == nil {
 		return Answer{}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	last := a.known[s]
-	if age := now.Sub(last.at); !last.at.IsZero() && age >= 0 && age < every {
+	if age := now.Sub(last.at); !last.at.IsZero() && age >= 0 && age < readInterval {
 		return last.answer
 	}
 	answer, err := read(ctx, reader, s)
 	switch {
 	case err == nil:
 	case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
-		answer = Answer{Looked: true, Unread: unread(err)}
+		answer = Answer{Looked: true, Unread: readFailure(err)}
 	case last.answer.Known:
 		answer = last.answer
 	default:
-		answer = Answer{Looked: true, Unread: unread(err)}
+		answer = Answer{Looked: true, Unread: readFailure(err)}
 	}
 	if a.known == nil {
-		a.known = map[Setup]asked{}
+		a.known = map[Setup]checked{}
 	}
-	a.known[s] = asked{at: now, answer: answer}
+	a.known[s] = checked{at: now, answer: answer}
 	return answer
 }
 
-func unread(err error) string {
+func readFailure(err error) string {
 	if meta.IsNoMatchError(err) {
 		return "it has no ValidatingAdmissionPolicies, which are of Kubernetes 1.30"
 	}

@@ -52,7 +52,7 @@ func newCluster(t *testing.T) *cluster {
 // TestLook checks that a removed policy is reported, and that its return is noticed, each at the next look. A look is
 // valid for a while, for all NodeSyncs.
 func TestLook(t *testing.T) {
-	c, asker, now := newCluster(t), &deletion.Asker{}, time.Unix(1_000_000, 0)
+	c, asker, now := newCluster(t), &deletion.Checker{}, time.Unix(1_000_000, 0)
 	look := func(forward time.Duration) deletion.Answer {
 		now = now.Add(forward)
 		return asker.Look(t.Context(), c, setup, now)
@@ -134,7 +134,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 		"away for a while": {err: errors.New("connection refused"), knows: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cluster, asker, now := newCluster(t), &deletion.Asker{}, time.Unix(1_000_000, 0)
+			cluster, asker, now := newCluster(t), &deletion.Checker{}, time.Unix(1_000_000, 0)
 			if c.knows {
 				asker.Look(t.Context(), cluster, setup, now)
 			}

@@ -37,9 +37,9 @@ func (s *DesiredStep) ResolveSchema(ctx context.Context, refused func() (why, er
 		return nil, err
 	}
 	if s.NotUpgraded = notUpgraded; notUpgraded != nil {
-		return notUpgraded, s.TakeSchemaInForce(ctx)
+		return notUpgraded, s.UseSchemaInForce(ctx)
 	}
-	return nil, s.TakeSchema(ctx)
+	return nil, s.UseSchema(ctx)
 }
 
 // Resolve finds the charts of the version in Git. If Git has no version, or the charts are unavailable while a release
@@ -51,7 +51,7 @@ func (s *DesiredStep) Resolve(ctx context.Context) error {
 	if err := s.MergeValues(ctx); err != nil {
 		return s.withoutCharts(ctx, err)
 	}
-	s.warnOfEverything()
+	s.warnOfAllowAll()
 	unknown, err := CheckRequest(s.Sync, s.Karpenter, s.Values, s.CABundle)
 	if err != nil {
 		return s.withoutCharts(ctx, err)
@@ -70,8 +70,8 @@ func (s *DesiredStep) Resolve(ctx context.Context) error {
 	return nil
 }
 
-// TakeSchema uses the schema of the charts' CRDs.
-func (s *DesiredStep) TakeSchema(ctx context.Context) error {
+// UseSchema uses the schema of the charts' CRDs.
+func (s *DesiredStep) UseSchema(ctx context.Context) error {
 	var err error
 	s.SchemaIdentity = s.Charts.CRDDigest
 	s.Schema, err = s.Schemas.Get(s.SchemaIdentity, func() ([]*apiextensionsv1.CustomResourceDefinition, error) { return s.Charts.CRDs(ctx) })
@@ -196,7 +196,7 @@ func (s *DesiredStep) withoutCharts(ctx context.Context, err error) error {
 		return err
 	}
 	s.Unpulled = err
-	return s.TakeSchemaInForce(ctx)
+	return s.UseSchemaInForce(ctx)
 }
 
 // releasedAs reports whether a version's release is deployed, with its own CRDs or newer ones.
@@ -236,15 +236,15 @@ func (s *DesiredStep) readCRDs(ctx context.Context, read func(context.Context, [
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(crds, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.Name == name }) {
-			err = s.lacks(name)
+			err = s.missingCRD(name)
 			break
 		}
 	}
 	return nil, fault.Waits(err)
 }
 
-// lacks says who installs a CRD that does not exist.
-func (s *DesiredStep) lacks(crd string) error {
+// missingCRD says who installs a CRD that does not exist.
+func (s *DesiredStep) missingCRD(crd string) error {
 	switch {
 	case s.Karpenter.Management != render.Managed:
 	case s.Unpulled != nil:
@@ -262,9 +262,9 @@ type servedSchema struct {
 	schema  *schema.Validator
 }
 
-// TakeSchemaInForce uses the schema of the live CRDs, and also that of the version in force if the CRDs are newer: what
+// UseSchemaInForce uses the schema of the live CRDs, and also that of the version in force if the CRDs are newer: what
 // its controller cannot read is not written.
-func (s *DesiredStep) TakeSchemaInForce(ctx context.Context) error {
+func (s *DesiredStep) UseSchemaInForce(ctx context.Context) error {
 	k := s.Sync.Status.Karpenter
 	s.Serving, s.Older = upgrade.InForce(*k), nil
 	if err := s.resolveLive(ctx); err != nil {
@@ -546,9 +546,9 @@ func (s *DesiredStep) Permit(r release.Rendered) error {
 	return allowance.Refuse(append(refusals, allow.CheckObjects(rendered)...))
 }
 
-// warnOfEverything warns, once for each generation of the NodeSync, that its repository can obtain every permission
+// warnOfAllowAll warns, once for each generation of the NodeSync, that its repository can obtain every permission
 // that plumbline has.
-func (s *DesiredStep) warnOfEverything() {
+func (s *DesiredStep) warnOfAllowAll() {
 	if s.Karpenter.Management != render.Managed || !AllowanceOf(s.Sync).Everything() || s.Observed == s.Sync.Generation {
 		return
 	}

@@ -17,7 +17,7 @@ import (
 // Configure reads plumbline.yaml and refuses a commit that changes what the first install has fixed. A commit whose
 // files took too long to read is not read again for a while.
 func (s *DesiredStep) Configure(ctx context.Context) error {
-	if err := s.slowLately(s.readKey()); err != nil {
+	if err := s.slowRecently(s.readKey()); err != nil {
 		return err
 	}
 	return s.tooSlow(s.readKey(), s.configure(ctx))
@@ -205,7 +205,7 @@ func (s *DesiredStep) Prepare(ctx context.Context) error {
 		return err
 	}
 	if s.Charts != nil {
-		if err := s.TakeSchema(ctx); err != nil {
+		if err := s.UseSchema(ctx); err != nil {
 			return err
 		}
 	}

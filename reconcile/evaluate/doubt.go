@@ -15,18 +15,18 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// ordered is when a host was last queried for the order of two commits. untold reports that it has answered, without
-// knowing.
+// ordered is when a host was last queried for the order of two commits. answeredUnknown reports that it has answered,
+// without knowing.
 type ordered struct {
-	head, other string
-	at          time.Time
-	untold      bool
+	head, other     string
+	at              time.Time
+	answeredUnknown bool
 }
 
-// withhold returns why it is in doubt that what HEAD does not contain was removed from Git; nil if it is not in doubt.
+// doubtOf returns why it is in doubt that what HEAD does not contain was removed from Git; nil if it is not in doubt.
 // It is in doubt if nothing is known to have been applied, or if HEAD is, or may be, older than what was applied, even
 // partly. known is the previous doubt.
-func withhold(known *v1alpha1.Withheld, head, applied string, order func(commit string) source.Order) *v1alpha1.Withheld {
+func doubtOf(known *v1alpha1.Withheld, head, applied string, order func(commit string) source.Order) *v1alpha1.Withheld {
 	if applied == "" || known != nil && known.Reason == v1alpha1.ReasonStatusLost {
 		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonStatusLost, Revision: head}
 	}
@@ -43,7 +43,7 @@ func withhold(known *v1alpha1.Withheld, head, applied string, order func(commit 
 		case source.OrderUnknown:
 			// A commit that follows the last one may also be older than that revision.
 			return &v1alpha1.Withheld{Reason: v1alpha1.ReasonHistoryUnknown, Revision: head, From: known.From}
-		case source.OrderNewer, source.OrderParted:
+		case source.OrderNewer, source.OrderDiverged:
 		}
 	}
 	if render.CommitOf(head) == render.CommitOf(applied) {
@@ -54,7 +54,7 @@ func withhold(known *v1alpha1.Withheld, head, applied string, order func(commit 
 		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonOlderRevision, Revision: head, From: applied}
 	case source.OrderUnknown:
 		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonHistoryUnknown, Revision: head, From: applied}
-	case source.OrderNewer, source.OrderParted:
+	case source.OrderNewer, source.OrderDiverged:
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (s *PlanStep) Doubt() *v1alpha1.Withheld {
 		// Its signed date is older.
 		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonOlderRevision, Revision: s.Snapshot.Revision, From: last.Newer.Revision}
 	}
-	return s.withhold(s.Order)
+	return s.findDoubt(s.Order)
 }
 
 // inStatus returns the doubt that the status has about the same commit.
@@ -80,13 +80,13 @@ func (s *PlanStep) inStatus() *v1alpha1.Withheld {
 	return nil
 }
 
-// withhold uses the status and the record of what was applied, which is not restored together with the status: the
+// findDoubt uses the status and the record of what was applied, which is not restored together with the status: the
 // newer of the two revisions counts. If that record is lost, it is unknown which of HEAD's ancestors were applied.
-func (s *PlanStep) withhold(order func(commit string) source.Order) *v1alpha1.Withheld {
+func (s *PlanStep) findDoubt(order func(commit string) source.Order) *v1alpha1.Withheld {
 	head, applied := s.Snapshot.Revision, s.Before.NewestAppliedRevision()
-	doubt := withhold(s.Before.Withheld, head, applied, order)
+	doubt := doubtOf(s.Before.Withheld, head, applied, order)
 	if doubt == nil && s.Recorded != "" && render.CommitOf(s.Recorded) != render.CommitOf(applied) {
-		doubt = withhold(&v1alpha1.Withheld{From: s.Recorded}, head, applied, order)
+		doubt = doubtOf(&v1alpha1.Withheld{From: s.Recorded}, head, applied, order)
 	}
 	if doubt == nil && s.RecordLost {
 		doubt = &v1alpha1.Withheld{Reason: v1alpha1.ReasonStatusLost, Revision: head}
@@ -100,13 +100,13 @@ func (s *PlanStep) statusIsOlder(doubt *v1alpha1.Withheld) bool {
 		doubt.From == s.Recorded && render.CommitOf(s.Recorded) != render.CommitOf(s.Before.NewestAppliedRevision())
 }
 
-// askForOrder queries the Git host for history that is not cached, if something depends on it, and returns the
+// requestOrder queries the Git host for history that is not cached, if something depends on it, and returns the
 // resulting doubt.
-func (s *PlanStep) askForOrder(ctx context.Context, planned Planned) (doubt *v1alpha1.Withheld, found bool) {
+func (s *PlanStep) requestOrder(ctx context.Context, planned Planned) (doubt *v1alpha1.Withheld, found bool) {
 	if !is(planned.Doubt, v1alpha1.ReasonHistoryUnknown) {
 		return nil, false
 	}
-	if len(planned.unrecorded(s.Sync, v1alpha1.ReasonHistoryUnknown)) == 0 && !planned.endsNodes() && !s.ChangesCharts() {
+	if len(planned.unrecorded(s.Sync, v1alpha1.ReasonHistoryUnknown)) == 0 && !planned.terminatesNodes() && !s.ChangesCharts() {
 		return nil, false
 	}
 	head, other := s.Snapshot.Commit, render.CommitOf(planned.Doubt.From)
@@ -118,12 +118,12 @@ func (s *PlanStep) askForOrder(ctx context.Context, planned Planned) (doubt *v1a
 	s.Memory.ordered = ordered{head: head, other: other, at: s.Now}
 	if err != nil {
 		var unknown *source.HistoryError
-		s.Memory.ordered.untold = errors.As(err, &unknown)
+		s.Memory.ordered.answeredUnknown = errors.As(err, &unknown)
 		s.Warn(v1alpha1.ReasonHistoryUnknown, fmt.Sprintf("changes that would terminate nodes are held, because %s may be older than the applied revision: %v", render.ShortRevision(s.Snapshot.Revision), err))
 		s.WakeBy(s.Now.Add(s.Retry))
 		return nil, false
 	}
-	return s.withhold(func(commit string) source.Order {
+	return s.findDoubt(func(commit string) source.Order {
 		if commit == other {
 			return order
 		}
@@ -131,18 +131,19 @@ func (s *PlanStep) askForOrder(ctx context.Context, planned Planned) (doubt *v1a
 	}), true
 }
 
-// unasked reports whether the order of HEAD and of what was applied is unknown, and the Git host has not answered yet.
-func (s *PlanStep) unasked(doubt *v1alpha1.Withheld) bool {
+// orderPending reports whether the order of HEAD and of what was applied is unknown, and the Git host has not answered
+// yet.
+func (s *PlanStep) orderPending(doubt *v1alpha1.Withheld) bool {
 	if s.reviews() || !is(doubt, v1alpha1.ReasonHistoryUnknown) {
 		return false
 	}
 	asked := s.Memory.ordered
-	return !asked.untold || asked.head != s.Snapshot.Commit || asked.other != render.CommitOf(doubt.From)
+	return !asked.answeredUnknown || asked.head != s.Snapshot.Commit || asked.other != render.CommitOf(doubt.From)
 }
 
-// endsNodes reports whether a change of the Plan that terminates nodes is held because the order of HEAD and of what
-// was applied is unknown.
-func (p Planned) endsNodes() bool {
+// terminatesNodes reports whether a change of the Plan that terminates nodes is held because the order of HEAD and of
+// what was applied is unknown.
+func (p Planned) terminatesNodes() bool {
 	return slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action == plan.Hold && c.Reason == v1alpha1.ReasonHistoryUnknown })
 }
 

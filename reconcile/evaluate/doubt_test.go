@@ -31,7 +31,7 @@ func TestWithhold(t *testing.T) {
 	}{
 		"the applied one":                                 {head: "main@sha1:d", applied: "main@sha1:d"},
 		"a descendant":                                    {head: "main@sha1:e", applied: "main@sha1:d", orders: orders{"d": source.OrderNewer}},
-		"a sibling, as after a rebase":                    {head: "main@sha1:e", applied: "main@sha1:d", orders: orders{"d": source.OrderParted}},
+		"a sibling, as after a rebase":                    {head: "main@sha1:e", applied: "main@sha1:d", orders: orders{"d": source.OrderDiverged}},
 		"the same commit of another ref":                  {head: "v1@sha1:d", applied: "main@sha1:d"},
 		"an ancestor":                                     {head: "main@sha1:a", applied: "main@sha1:d", orders: orders{"d": source.OrderOlder}, want: doubt(older, "main@sha1:a", "main@sha1:d")},
 		"an older tag":                                    {head: "v1@sha1:a", applied: "v2@sha1:d", orders: orders{"d": source.OrderOlder}, want: doubt(older, "v1@sha1:a", "v2@sha1:d")},
@@ -45,16 +45,16 @@ func TestWithhold(t *testing.T) {
 		"a mirror that catches up":                        {known: doubt(older, "main@sha1:a", "main@sha1:d"), head: "main@sha1:b", applied: "main@sha1:a", orders: orders{"d": source.OrderOlder, "a": source.OrderNewer}, want: doubt(older, "main@sha1:b", "main@sha1:d")},
 		"a mirror that has caught up":                     {known: doubt(older, "main@sha1:b", "main@sha1:d"), head: "main@sha1:d", applied: "main@sha1:b", orders: orders{"d": source.OrderNewer, "b": source.OrderNewer}},
 		"set back once more":                              {known: doubt(older, "main@sha1:b", "main@sha1:d"), head: "main@sha1:a", applied: "main@sha1:b", orders: orders{"d": source.OrderOlder, "b": source.OrderOlder}, want: doubt(older, "main@sha1:a", "main@sha1:d")},
-		"a newer commit lacks it, too":                    {known: doubt(older, "main@sha1:a", "main@sha1:d"), head: "main@sha1:f", applied: "main@sha1:a", orders: orders{"d": source.OrderParted, "a": source.OrderNewer}},
+		"a newer commit lacks it, too":                    {known: doubt(older, "main@sha1:a", "main@sha1:d"), head: "main@sha1:f", applied: "main@sha1:a", orders: orders{"d": source.OrderDiverged, "a": source.OrderNewer}},
 		"a newer one than the unknown one":                {known: doubt(unknown, "main@sha1:a", "main@sha1:d"), head: "main@sha1:f", applied: "main@sha1:a", orders: orders{"a": source.OrderNewer}, want: doubt(unknown, "main@sha1:f", "main@sha1:d")},
 		"a newer one than the older one, after a restart": {known: doubt(older, "main@sha1:a", "main@sha1:d"), head: "main@sha1:b", applied: "main@sha1:a", orders: orders{"a": source.OrderNewer}, want: doubt(unknown, "main@sha1:b", "main@sha1:d")},
 		"the unknown one has caught up":                   {known: doubt(unknown, "main@sha1:a", "main@sha1:d"), head: "main@sha1:e", applied: "main@sha1:a", orders: orders{"a": source.OrderNewer, "d": source.OrderNewer}},
-		"it has turned out to have parted":                {known: doubt(unknown, "main@sha1:a", "main@sha1:d"), head: "main@sha1:e", applied: "main@sha1:a", orders: orders{"a": source.OrderNewer, "d": source.OrderParted}},
+		"it has turned out to have parted":                {known: doubt(unknown, "main@sha1:a", "main@sha1:d"), head: "main@sha1:e", applied: "main@sha1:a", orders: orders{"a": source.OrderNewer, "d": source.OrderDiverged}},
 		"newer than one not yet applied":                  {known: doubt(unknown, "main@sha1:a", "main@sha1:d"), head: "main@sha1:f", applied: "main@sha1:d", want: doubt(unknown, "main@sha1:f", "main@sha1:d")},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := withhold(c.known, c.head, c.applied, func(commit string) source.Order { return c.orders[commit] })
+			got := doubtOf(c.known, c.head, c.applied, func(commit string) source.Order { return c.orders[commit] })
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -112,7 +112,7 @@ func TestTheHostIsAskedForTheHistory(t *testing.T) {
 		"nothing leaves":                        {plan.Plan{}, source.OrderOlder, 0, v1alpha1.ReasonHistoryUnknown},
 		"a pool leaves, and HEAD is older":      {plan.Plan{Removals: []plan.Candidate{newest}}, source.OrderOlder, 1, v1alpha1.ReasonOlderRevision},
 		"a pool leaves, and HEAD is newer":      {plan.Plan{Removals: []plan.Candidate{newest}}, source.OrderNewer, 1, ""},
-		"a pool may leave, and HEAD has parted": {plan.Plan{Kept: []plan.Kept{{Ref: newest.Ref, UID: "1"}}}, source.OrderParted, 1, ""},
+		"a pool may leave, and HEAD has parted": {plan.Plan{Kept: []plan.Kept{{Ref: newest.Ref, UID: "1"}}}, source.OrderDiverged, 1, ""},
 		"a pool leaves, and the host is silent": {plan.Plan{Removals: []plan.Candidate{newest}}, source.OrderUnknown, 1, v1alpha1.ReasonHistoryUnknown},
 	}
 	for name, c := range cases {
@@ -129,7 +129,7 @@ func TestTheHostIsAskedForTheHistory(t *testing.T) {
 			s.Snapshot = &render.Snapshot{Revision: "main@sha1:new", Commit: "new"}
 			for range 2 {
 				doubt := s.Doubt()
-				found, told := s.askForOrder(t.Context(), Planned{Plan: &c.left, Doubt: doubt})
+				found, told := s.requestOrder(t.Context(), Planned{Plan: &c.left, Doubt: doubt})
 				if told {
 					doubt = found
 				}
@@ -147,7 +147,7 @@ func TestTheHostIsAskedForTheHistory(t *testing.T) {
 				t.Errorf("the host was asked %d times", asked)
 			}
 			s.Now = s.Now.Add(2 * time.Minute)
-			s.askForOrder(t.Context(), Planned{Plan: &c.left, Doubt: s.Doubt()})
+			s.requestOrder(t.Context(), Planned{Plan: &c.left, Doubt: s.Doubt()})
 			if c.found == source.OrderUnknown && asked != 2 {
 				t.Error("a host that was silent is not asked again")
 			}
@@ -177,7 +177,7 @@ func TestAStatusWithoutARevision(t *testing.T) {
 		if !plan.PolicyOf(sync, nil, &render.Set{Revision: "main@sha1:a"}).StatusLost {
 			t.Fatal("the policy takes it for known")
 		}
-		got := withhold(status.Withheld, "main@sha1:a", status.LastAppliedRevision, func(string) source.Order { return source.OrderNewer })
+		got := doubtOf(status.Withheld, "main@sha1:a", status.LastAppliedRevision, func(string) source.Order { return source.OrderNewer })
 		if got == nil || got.Reason != v1alpha1.ReasonStatusLost || strings.TrimSpace(got.Revision) == "" {
 			t.Fatalf("in doubt: %+v", got)
 		}

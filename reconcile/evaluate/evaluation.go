@@ -54,7 +54,7 @@ type Record interface {
 
 // Configure reads plumbline.yaml.
 func Configure(ctx context.Context, in Inputs, ev Evaluation) (Evaluation, error) {
-	return in.wanted(ctx, ev, (*DesiredStep).Configure)
+	return in.runDesiredStep(ctx, ev, (*DesiredStep).Configure)
 }
 
 // Evaluate finds out what Git wants, starting with what Configure has read, and plans it against the live objects. It
@@ -72,7 +72,7 @@ func Evaluate(ctx context.Context, in Inputs, ev Evaluation) (Evaluation, error)
 // is the reason.
 func InForce(ctx context.Context, in Inputs, ev Evaluation, why error) (Evaluation, error) {
 	ev.NotUpgraded = why
-	ev, err := in.wanted(ctx, ev, (*DesiredStep).TakeSchemaInForce)
+	ev, err := in.runDesiredStep(ctx, ev, (*DesiredStep).UseSchemaInForce)
 	if err == nil {
 		ev, err = in.Render(ctx, ev)
 	}
@@ -86,7 +86,7 @@ func InForce(ctx context.Context, in Inputs, ev Evaluation, why error) (Evaluati
 // what is installed if it is known that the change is not made.
 func (in Inputs) ResolveCharts(ctx context.Context, ev Evaluation) (Evaluation, error) {
 	var notUpgraded error
-	ev, err := in.wanted(ctx, ev, func(work *DesiredStep, ctx context.Context) (err error) {
+	ev, err := in.runDesiredStep(ctx, ev, func(work *DesiredStep, ctx context.Context) (err error) {
 		notUpgraded, err = work.ResolveSchema(ctx, func() (error, error) {
 			charts := in.ChartStep(work.evaluation())
 			why, err := charts.Refused()
@@ -109,7 +109,7 @@ func (s *DesiredStep) evaluation() Evaluation {
 
 // Render renders the Set.
 func (in Inputs) Render(ctx context.Context, ev Evaluation) (Evaluation, error) {
-	return in.wanted(ctx, ev, (*DesiredStep).Render)
+	return in.runDesiredStep(ctx, ev, (*DesiredStep).Render)
 }
 
 // SeeVanished finds the NodePools that were applied and that another client has deleted.
@@ -129,8 +129,8 @@ func (in Inputs) MakePlan(ctx context.Context, ev Evaluation) (_ Evaluation, err
 	return ev, err
 }
 
-// wanted runs one step of DesiredStep.
-func (in Inputs) wanted(ctx context.Context, ev Evaluation, do func(*DesiredStep, context.Context) error) (Evaluation, error) {
+// runDesiredStep runs one step of DesiredStep.
+func (in Inputs) runDesiredStep(ctx context.Context, ev Evaluation, do func(*DesiredStep, context.Context) error) (Evaluation, error) {
 	work := in.DesiredStep(ev)
 	err := do(work, ctx)
 	ev.Desired = *work.Desired

@@ -75,7 +75,7 @@ func TestWhereItsPodsGoIsAsked(t *testing.T) {
 			asked, wake := 0, s.Now.Add(10*time.Minute)
 			s.Landing = func(_ context.Context, _ *render.Set, made *plan.Plan, _ plan.Live) (plan.Landing, time.Time) {
 				asked++
-				if got := made.Begins(); !slices.Equal(got, []string{"NodePool/b"}) {
+				if got := made.StartIfSchedulable(); !slices.Equal(got, []string{"NodePool/b"}) {
 					t.Errorf("asked of %q", got)
 				}
 				return c.landing, wake

@@ -31,15 +31,15 @@ func TestChartsWaitForTheHistory(t *testing.T) {
 			asked := 0
 			s.Order = func(string) source.Order { return source.OrderUnknown }
 			s.FindOrder = func(context.Context, string) (source.Order, error) { asked++; return source.OrderUnknown, c.err }
-			if !s.unasked(s.Doubt()) {
+			if !s.orderPending(s.Doubt()) {
 				t.Error("nobody was asked yet")
 			}
-			s.askForOrder(t.Context(), Planned{Plan: &plan.Plan{}, Doubt: s.Doubt()})
-			if got := s.unasked(s.Doubt()); asked != c.asked || got != c.unasked {
+			s.requestOrder(t.Context(), Planned{Plan: &plan.Plan{}, Doubt: s.Doubt()})
+			if got := s.orderPending(s.Doubt()); asked != c.asked || got != c.unasked {
 				t.Errorf("asked %d times, and it is open: %t", asked, got)
 			}
 			s.Snapshot = &render.Snapshot{Revision: "main@sha1:newer", Commit: "newer"}
-			if !s.unasked(s.Doubt()) {
+			if !s.orderPending(s.Doubt()) {
 				t.Error("of another HEAD nobody was asked yet")
 			}
 		})
@@ -64,7 +64,7 @@ func TestALostRecordIsADoubt(t *testing.T) {
 				t.Fatalf("in doubt: %+v", doubt)
 			}
 			policy, err := s.policy(t.Context(), nil, doubt)
-			if err != nil || !policy.StatusLost || policy.SetBack != (c.want == v1alpha1.ReasonOlderRevision) {
+			if err != nil || !policy.StatusLost || policy.BranchReset != (c.want == v1alpha1.ReasonOlderRevision) {
 				t.Errorf("what HEAD lacks is not held as lost: %+v, %v", policy, err)
 			}
 		})

@@ -37,17 +37,17 @@ type PlanTools struct {
 	ServesApprovals func() (serves bool, refused error)
 	// Registry contains what each NodeSync has in Git; nil if a commit is only reviewed.
 	Registry *Registry
-	// Namespace is the one in which NodeSyncs are served, and Takes reports whether the daemon reconciles a NodeSync.
-	Namespace string
-	Takes     func(*v1alpha1.NodeSync) bool
+	// Namespace is the one in which NodeSyncs are served, and Reconciles reports whether the daemon reconciles a NodeSync.
+	Namespace  string
+	Reconciles func(*v1alpha1.NodeSync) bool
 	// CABundle contains the cluster's certificate authorities, PEM in base64; empty if unknown.
 	CABundle string
 	// Confine builds kustomizations in child processes; nil builds them in this one.
 	Confine *confine.Runner
-	// Fetch requests a reconcile of a NodeSync that fetches no older state than that of a time, and Look requests any
+	// Fetch requests a reconcile of a NodeSync that fetches no older state than that of a time, and Enqueue requests any
 	// reconcile.
-	Fetch func(name types.NamespacedName, at time.Time)
-	Look  func(name types.NamespacedName)
+	Fetch   func(name types.NamespacedName, at time.Time)
+	Enqueue func(name types.NamespacedName)
 }
 
 // PlanStep makes the Plan in one reconcile of one NodeSync.
@@ -114,8 +114,8 @@ type PlanMemory struct {
 	// commitAt is when the first fetch of the current commit began, and deletedAt when the NodeSync was first seen
 	// being deleted.
 	commitAt, deletedAt time.Time
-	// unheard maps each NodeSync whose entries in Git are unknown to the time since when this one waits for it.
-	unheard map[types.UID]time.Time
+	// awaitedSince maps each NodeSync whose entries in Git are unknown to the time since when this one waits for it.
+	awaitedSince map[types.UID]time.Time
 	// moves maps the UID of each NodePool whose removal is not recorded yet to the entries that replace it. For a
 	// NodePool that waits for other NodeSyncs, they can be found only while the replacement arrives.
 	moves map[types.UID][]string
@@ -160,7 +160,7 @@ func (s *PlanStep) Make(ctx context.Context) (Planned, error) {
 	switch {
 	case err != nil:
 		return Planned{}, err
-	case s.Sync.Drains() && !s.reviews():
+	case s.Sync.DrainsNodes() && !s.reviews():
 		return s.makeEmpty(ctx, all)
 	case s.Set == nil:
 		return Planned{}, errNothing
@@ -172,7 +172,7 @@ func (s *PlanStep) Make(ctx context.Context) (Planned, error) {
 	case s.reviews():
 		return planned, nil
 	}
-	if doubt, found := s.askForOrder(ctx, planned); found {
+	if doubt, found := s.requestOrder(ctx, planned); found {
 		if planned, err = s.planWith(ctx, all, doubt); err != nil {
 			return Planned{}, err
 		}
@@ -224,7 +224,7 @@ func (s *PlanStep) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt 
 	if err != nil {
 		return Planned{}, err
 	}
-	if made, err = s.land(ctx, made, live, policy); err != nil {
+	if made, err = s.simulateLanding(ctx, made, live, policy); err != nil {
 		return Planned{}, err
 	}
 	s.Memory.compared, s.Memory.moves = made.Memo, movesOf(made)
@@ -232,7 +232,7 @@ func (s *PlanStep) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt 
 	if s.Resolve != nil && len(made.Questions()) > 0 && slices.ContainsFunc(made.Changes, unsure) {
 		s.WakeBy(s.Now.Add(s.Retry))
 	}
-	return Planned{Plan: made, Doubt: doubt, Older: policy.SetBack || policy.Unasked}, made.Refused
+	return Planned{Plan: made, Doubt: doubt, Older: policy.BranchReset || policy.Unasked}, made.Refused
 }
 
 // movesOf returns the entries that a Plan has found to replace NodePools whose removal is not recorded yet.
@@ -274,7 +274,7 @@ func (s *PlanStep) empty(ctx context.Context, all []v1alpha1.NodeSync, live plan
 	if err != nil {
 		return nil, err
 	}
-	policy.Deleting, policy.Keeps = true, s.Sync.Keeps()
+	policy.Deleting, policy.Keeps = true, s.Sync.KeepsDefinitions()
 	return plan.Make(ctx, nil, live, policy, nil)
 }
 
@@ -313,8 +313,8 @@ func (s *PlanStep) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v
 		policy.OtherSyncs = s.otherSyncs(all)
 	}
 	policy.StatusLost = policy.StatusLost || s.RecordLost || is(doubt, v1alpha1.ReasonStatusLost)
-	policy.Unasked = s.unasked(doubt)
-	policy.SetBack, policy.HistoryUnknown = is(doubt, v1alpha1.ReasonOlderRevision), is(doubt, v1alpha1.ReasonHistoryUnknown)
+	policy.Unasked = s.orderPending(doubt)
+	policy.BranchReset, policy.HistoryUnknown = is(doubt, v1alpha1.ReasonOlderRevision), is(doubt, v1alpha1.ReasonHistoryUnknown)
 	policy.StatusOlder = s.statusIsOlder(doubt)
 	var again time.Time
 	if policy.DaemonSets, again = s.DaemonSets(ctx, s.Live.NodeClaims); !again.IsZero() {
@@ -362,13 +362,13 @@ func (s *PlanStep) weighApprovals(ctx context.Context, planned *Planned) error {
 		return fmt.Errorf("read the Approvals: %w", err)
 	}
 	of := approval.Of(s.Sync, all.Items)
-	naming := approval.Naming(was.held, of, was.used, s.Now)
+	naming := approval.MayCount(was.held, of, was.used, s.Now)
 	if len(naming) > 0 {
 		proof, err := s.prove(ctx)
 		if err != nil {
 			return err
 		}
-		if approval.Weigh(was.held, naming, proof, s.Sync.Spec.Guard.TrustedSessions) {
+		if approval.Count(was.held, naming, proof, s.Sync.Spec.Guard.TrustedSessions) {
 			was.used = approval.Used(was.used, of, naming)
 			s.approved(was)
 			return nil
@@ -439,9 +439,9 @@ func ReadProof(ctx context.Context, c client.Reader) (approval.Proof, error) {
 	return approval.Prove(policy, binding), nil
 }
 
-// mostExpired limits the Approvals that one reconcile deletes: anyone who may create them can create thousands, and what
+// maxExpired limits the Approvals that one reconcile deletes: anyone who may create them can create thousands, and what
 // follows in the reconcile waits meanwhile.
-const mostExpired = 50
+const maxExpired = 50
 
 // expireApprovals deletes the Approvals that have expired, of whichever NodeSync: one that does not exist any more deletes none.
 func (s *PlanStep) expireApprovals(ctx context.Context) error {
@@ -456,7 +456,7 @@ func (s *PlanStep) expireApprovals(ctx context.Context) error {
 		return s.Now.Before(approval.ExpiresAt(&a)) || !a.DeletionTimestamp.IsZero()
 	})
 	var failed *fault.Error
-	deleted, tried := 0, expired[:min(len(expired), mostExpired)]
+	deleted, tried := 0, expired[:min(len(expired), maxExpired)]
 	for i := range tried {
 		a := &tried[i]
 		err := s.Expire.Delete(ctx, a, client.Preconditions{UID: &a.UID})
@@ -478,24 +478,24 @@ func (s *PlanStep) expireApprovals(ctx context.Context) error {
 	return nil
 }
 
-// land makes a Plan again if it removes pools with nodes, or would if people approved it. The second Plan includes the
-// result of simulating where their pods can be scheduled.
-func (s *PlanStep) land(ctx context.Context, made *plan.Plan, live plan.Live, policy plan.Policy) (*plan.Plan, error) {
-	if !s.asksLanding(made, policy.Guard) {
+// simulateLanding makes a Plan again if it removes pools with nodes, or would if people approved it. The second Plan
+// includes the result of simulating where their pods can be scheduled.
+func (s *PlanStep) simulateLanding(ctx context.Context, made *plan.Plan, live plan.Live, policy plan.Policy) (*plan.Plan, error) {
+	if !s.needsLanding(made, policy.Guard) {
 		return made, nil
 	}
 	landing, wake := s.Landing(ctx, s.Set, made, live)
 	s.WakeBy(wake)
 	if landing.Unknown != "" {
-		s.Warn(v1alpha1.ReasonNotSimulated, "unknown whether the pods of "+strings.Join(made.Lands(), ", ")+" can be scheduled elsewhere, so the removals are not held for it: "+landing.Unknown)
+		s.Warn(v1alpha1.ReasonNotSimulated, "unknown whether the pods of "+strings.Join(made.NeedLanding(), ", ")+" can be scheduled elsewhere, so the removals are not held for it: "+landing.Unknown)
 	}
 	live.Memo, policy.Landing = made.Memo, landing
 	return plan.MakeExact(ctx, s.Set, live, policy, s.Schema, s.Resolve, s.readLoads())
 }
 
-// asksLanding reports whether a Plan has removals that the guard holds if their pods cannot be scheduled elsewhere.
-func (s *PlanStep) asksLanding(made *plan.Plan, guard v1alpha1.Guard) bool {
-	return s.Landing != nil && guard.UnschedulablePods.Holds() && made.Refused == nil && len(made.Lands()) > 0
+// needsLanding reports whether a Plan has removals that the guard holds if their pods cannot be scheduled elsewhere.
+func (s *PlanStep) needsLanding(made *plan.Plan, guard v1alpha1.Guard) bool {
+	return s.Landing != nil && guard.UnschedulablePods.Holds() && made.Refused == nil && len(made.NeedLanding()) > 0
 }
 
 // loadsLast is how long the result of Loads is valid: a commit may be held for hours, and many reconciles plan it

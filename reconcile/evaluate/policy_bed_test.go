@@ -40,7 +40,7 @@ func another(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 // planStep returns the planning step of a first reconcile.
 func planStep(sync *v1alpha1.NodeSync) *PlanStep {
 	return &PlanStep{
-		PlanTools: PlanTools{Registry: &Registry{}, Namespace: namespace, Takes: func(*v1alpha1.NodeSync) bool { return true }, ServesApprovals: func() (bool, error) { return true, nil }, Fetch: func(types.NamespacedName, time.Time) {}},
+		PlanTools: PlanTools{Registry: &Registry{}, Namespace: namespace, Reconciles: func(*v1alpha1.NodeSync) bool { return true }, ServesApprovals: func() (bool, error) { return true, nil }, Fetch: func(types.NamespacedName, time.Time) {}},
 		Memory:    &PlanMemory{}, Sync: sync, Before: sync.Status,
 		Now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Retry: time.Minute,
 		Hosts: func(context.Context, []plan.NodeClaim) ([]plan.Host, error) { return nil, nil },

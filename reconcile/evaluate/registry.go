@@ -91,8 +91,8 @@ func (r *Registry) waiting(of types.NamespacedName) (waiting []types.NamespacedN
 	return waiting
 }
 
-// ask notes that a suspended NodeSync must list its entries, from a fetch no older than a time.
-func (r *Registry) ask(name types.NamespacedName, uid types.UID, notBefore time.Time) {
+// requestEntries notes that a suspended NodeSync must list its entries, from a fetch no older than a time.
+func (r *Registry) requestEntries(name types.NamespacedName, uid types.UID, notBefore time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known := r.entry(name, uid); known.ask == nil || known.ask.Before(notBefore) {
@@ -100,8 +100,8 @@ func (r *Registry) ask(name types.NamespacedName, uid types.UID, notBefore time.
 	}
 }
 
-// asked takes that request from a suspended NodeSync.
-func (r *Registry) asked(name types.NamespacedName, uid types.UID) (notBefore time.Time, asked bool) {
+// takeRequest takes that request from a suspended NodeSync.
+func (r *Registry) takeRequest(name types.NamespacedName, uid types.UID) (notBefore time.Time, asked bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known, ok := r.of[name]
@@ -185,7 +185,7 @@ func (r *Registry) Holds(name types.NamespacedName) bool {
 // lists what the NodeSync has in Git, and wakes those that wait for it. An entry may have moved from there to here, and
 // such a NodeSync renders nothing for itself. Nothing is written.
 func (s *PlanStep) Answer(ctx context.Context) {
-	notBefore, asked := s.Registry.asked(s.name(), s.Sync.UID)
+	notBefore, asked := s.Registry.takeRequest(s.name(), s.Sync.UID)
 	if !asked {
 		return
 	}
@@ -196,7 +196,7 @@ func (s *PlanStep) Answer(ctx context.Context) {
 		waiting = s.Registry.Remember(s.name(), s.Sync.UID, set, s.Sync.Generation, began)
 	}
 	for _, name := range waiting {
-		s.Look(name)
+		s.Enqueue(name)
 	}
 }
 

@@ -47,7 +47,7 @@ func (f *frozen) answers(t *testing.T) (woken []types.NamespacedName) {
 	t.Helper()
 	s := planStep(&f.all[1])
 	s.Registry, s.Now = f.Registry, f.Now
-	s.Look = func(name types.NamespacedName) { woken = append(woken, name) }
+	s.Enqueue = func(name types.NamespacedName) { woken = append(woken, name) }
 	s.Read = func(_ context.Context, notBefore time.Time) (*render.Snapshot, time.Time, error) {
 		f.read = append(f.read, notBefore)
 		return &render.Snapshot{Commit: "2", FS: f.files}, f.Now, f.err
@@ -122,7 +122,7 @@ func TestACommandAsksTheOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFrozen(change)
-			f.Takes = func(n *v1alpha1.NodeSync) bool { return n.UID == f.Sync.UID }
+			f.Reconciles = func(n *v1alpha1.NodeSync) bool { return n.UID == f.Sync.UID }
 			f.files = fstest.MapFS{"gpu/plumbline.yaml": {Data: []byte(gpuKarpenter)}, "gpu/nodes.yaml": {Data: []byte(gpuPool)}}
 			f.awaits()
 			if woken := f.answers(t); len(woken) != 1 || len(f.read) != 1 {

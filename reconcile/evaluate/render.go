@@ -44,7 +44,7 @@ func (s *DesiredStep) makeSet(ctx context.Context) error {
 			return nil
 		}
 	}
-	if err := s.slowLately(key); err != nil {
+	if err := s.slowRecently(key); err != nil {
 		return err
 	}
 	set, err := s.renderAll(ctx)
@@ -95,8 +95,8 @@ func (s *DesiredStep) attemptAt(key renderKey) slowAttempt {
 	return slowAttempt{commit: s.Snapshot.Revision, attempt: s.Attempt, key: key}
 }
 
-// slowLately returns why the inputs of a render are not tried: it took too long recently.
-func (s *DesiredStep) slowLately(key renderKey) error {
+// slowRecently returns why the inputs of a render are not tried: it took too long recently.
+func (s *DesiredStep) slowRecently(key renderKey) error {
 	last := s.Memory.slow
 	if last.err == nil || last.attempt != s.attemptAt(key) || finding.Due(s.Now, last.at, slowLasts) {
 		return nil

@@ -55,14 +55,14 @@ func (b Brief) String() string {
 	}
 	end := then + within(tail(where))
 	room := MaxBrief - runes(end)
-	if left := room - runes(what); cause != "" && left >= leastCause {
+	if left := room - runes(what); cause != "" && left >= minCause {
 		return what + elide(cause, left) + end
 	}
 	return cut(what+cause, room) + end
 }
 
-// leastCause is the minimum room for a Cause: below it, its two ends would be useless.
-const leastCause = 30
+// minCause is the minimum room for a Cause: below it, its two ends would be useless.
+const minCause = 30
 
 // Map returns the Brief with each of its texts changed.
 func (b Brief) Map(change func(string) string) Brief {
@@ -128,7 +128,7 @@ func briefOf(err error) (Brief, bool) {
 }
 
 func briefOfSeveral(errs []error) Brief {
-	worst := gravest(errs)
+	worst := mostSevere(errs)
 	if worst == nil {
 		return Brief{}
 	}
@@ -421,7 +421,7 @@ func briefsOfWrites() []shortener {
 		of(func(e *apply.MutatedError) Brief {
 			return Brief{What: fmt.Sprintf("%s: a mutating webhook or policy changes it", e.Ref), Cause: e.Changes()}
 		}),
-		of(func(e *apply.FoughtError) Brief {
+		of(func(e *apply.RepeatedRevertError) Brief {
 			return Brief{What: fmt.Sprintf("%s: reverted %d times within an hour; correction is paused", e.Ref, e.Times), Cause: e.Changes()}
 		}),
 		of(func(e *apply.NotServedError) Brief {

@@ -69,7 +69,7 @@ func Classify(err error) *Error {
 		}
 	}
 	if parts, ok := joined.(interface{ Unwrap() []error }); ok {
-		if worst := gravest(parts.Unwrap()); worst != nil {
+		if worst := mostSevere(parts.Unwrap()); worst != nil {
 			return &Error{Class: worst.Class, Reason: worst.Reason, Err: err}
 		}
 	}
@@ -89,8 +89,8 @@ func descend(err error) (known *Error, joined error) {
 	return nil, nil
 }
 
-// gravest returns the most severe of several errors, the first of equals; nil if there is none.
-func gravest(errs []error) *Error {
+// mostSevere returns the most severe of several errors, the first of equals; nil if there is none.
+func mostSevere(errs []error) *Error {
 	var worst *Error
 	for _, err := range errs {
 		if c := Classify(err); c != nil && (worst == nil || c.Class > worst.Class) {
@@ -125,9 +125,9 @@ func busy(err error) bool {
 	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err)
 }
 
-// away reports whether there was no response. Errors of other parties have their own types, which the table checks
-// first: what remains is the API server's.
-func away(err error) bool {
+// noResponse reports whether there was no response. Errors of other parties have their own types, which the table
+// checks first: what remains is the API server's.
+func noResponse(err error) bool {
 	var sent *url.Error
 	return errors.As(err, &sent) && (utilnet.IsConnectionRefused(sent) || utilnet.IsConnectionReset(sent) || utilnet.IsHTTP2ConnectionLost(sent) || utilnet.IsProbableEOF(sent))
 }
@@ -259,7 +259,7 @@ func ofApply() []rule {
 		as[*apply.AdmissionError](Terminal, v1alpha1.ReasonApplyFailed),
 		as[*apply.WebhookError](Transient, v1alpha1.ReasonApplyFailed),
 		as[*apply.MutatedError](Transient, v1alpha1.ReasonApplyFailed),
-		as[*apply.FoughtError](Terminal, v1alpha1.ReasonConflict),
+		as[*apply.RepeatedRevertError](Terminal, v1alpha1.ReasonConflict),
 	}
 }
 
@@ -273,6 +273,6 @@ func ofRequests() []rule {
 		is(conflict, Superseded, "Conflict"),
 		is(forbidden, Terminal, "Forbidden"),
 		is(busy, Transient, v1alpha1.ReasonAPIServerBusy),
-		is(away, Transient, v1alpha1.ReasonAPIServerUnavailable),
+		is(noResponse, Transient, v1alpha1.ReasonAPIServerUnavailable),
 	}
 }

@@ -137,8 +137,8 @@ func terminal(reason string, err error) *Error {
 // manyErrors are errors of many objects, usually with the same cause.
 type manyErrors []error
 
-// told limits how many of them a message contains.
-const told = 3
+// maxInMessage limits how many of them a message contains.
+const maxInMessage = 3
 
 // Several joins errors; nil if there are none.
 func Several(errs []error) error {
@@ -154,7 +154,7 @@ func (m manyErrors) Error() string {
 	for _, err := range m {
 		words = append(words, err.Error())
 	}
-	return shortlist.Items(words, told, "; ")
+	return shortlist.Items(words, maxInMessage, "; ")
 }
 
 // Unwrap returns all of them.

@@ -137,7 +137,7 @@ func meanings() []meaning {
 		{&apply.AdmissionError{Err: fs.ErrPermission}, fault.Terminal, "ApplyFailed"},
 		{&apply.WebhookError{Err: fs.ErrClosed}, fault.Transient, "ApplyFailed"},
 		{&apply.MutatedError{}, fault.Transient, "ApplyFailed"},
-		{&apply.FoughtError{}, fault.Terminal, "Conflict"},
+		{&apply.RepeatedRevertError{}, fault.Terminal, "Conflict"},
 
 		{&configmap.StuckError{}, fault.Terminal, "Conflict"},
 	}

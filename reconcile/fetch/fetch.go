@@ -240,8 +240,8 @@ func (m *Memory) Last() (snapshot *render.Snapshot, generation int64, began time
 // Attempt returns the Attempt of the last fetch.
 func (m *Memory) Attempt() Attempt { return m.fetchedFor }
 
-// Lose makes the next reconcile fetch again, because the store was lost.
-func (m *Memory) Lose() { m.snapshot = nil }
+// Forget makes the next reconcile fetch again, because the store was lost.
+func (m *Memory) Forget() { m.snapshot = nil }
 
 func (s *Step) name() types.NamespacedName { return client.ObjectKeyFromObject(s.Sync) }
 

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// mostCommits limits on how many commits one verdict is reported.
-	mostCommits = 50
+	// maxCommits limits on how many commits one verdict is reported.
+	maxCommits = 50
 	// historyTimeout limits the duration of a query about the history.
 	historyTimeout = 15 * time.Second
 )
@@ -29,7 +29,7 @@ func (b Branch) Known(ctx context.Context, applied string) (commits []string, kn
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(b.Sync.GetTimeout(), historyTimeout))
 	defer cancel()
-	return b.Source.Since(ctx, b.name().String(), applied, b.Read, mostCommits)
+	return b.Source.Since(ctx, b.name().String(), applied, b.Read, maxCommits)
 }
 
 // Ask queries the Git host for them.
@@ -40,7 +40,7 @@ func (b Branch) Ask(ctx context.Context, applied string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.Source.FindSince(ctx, request, applied, b.Read, mostCommits)
+	return b.Source.FindSince(ctx, request, applied, b.Read, maxCommits)
 }
 
 // Order returns the order of the fetched revision and a commit, according to the store.

@@ -230,7 +230,7 @@ func (r *Report) Decide(unpushed []string) error {
 			o.Why = r.waitsFor(o)
 		}
 	}
-	return r.tell(unpushed)
+	return r.describeNext(unpushed)
 }
 
 // folders returns the folder that hands an object over, and the one that gets it.
@@ -385,7 +385,7 @@ func (r *Report) Patch(o *Handed) []Operation {
 // waitsFor describes what an object waits for.
 func (r *Report) waitsFor(o *Handed) string {
 	sync := r.Sync
-	ours, theirs := saysOurs(sync), o.owner.String()
+	ours, theirs := mentionsOurs(sync), o.owner.String()
 	if o.By != nil && o.By.trouble != "" {
 		theirs += ", which " + o.By.trouble
 	}
@@ -406,8 +406,8 @@ func (r *Report) waitsFor(o *Handed) string {
 	return fmt.Sprintf("the file of %s has moved: waiting for %s", o.Ref, theirs)
 }
 
-// saysOurs returns the name of a NodeSync, and why it is not Ready.
-func saysOurs(sync *v1alpha1.NodeSync) string {
+// mentionsOurs returns the name of a NodeSync, and why it is not Ready.
+func mentionsOurs(sync *v1alpha1.NodeSync) string {
 	ours := fmt.Sprintf("NodeSync %s/%s", sync.Namespace, sync.Name)
 	if is := summary.Resting(sync); is != "" {
 		return fmt.Sprintf("%s, which is %s: plumbline resume %s", ours, is, sync.Name)
@@ -476,8 +476,8 @@ func (r *Report) keepByHand(o *Handed) string {
 		folderWord(from), KeepFile, r.applies(o))
 }
 
-// tell describes what to do next.
-func (r *Report) tell(unpushed []string) error {
+// describeNext describes what to do next.
+func (r *Report) describeNext(unpushed []string) error {
 	due := r.Due()
 	if len(due) == 0 {
 		if why := r.Why(); why != "" {

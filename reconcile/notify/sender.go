@@ -30,8 +30,8 @@ const (
 	maxWaiting = 32
 	// maxFailures limits the failures of one NodeSync that wait to be reported.
 	maxFailures = 8
-	// longest limits the wait that a receiver may request.
-	longest = 10 * time.Minute
+	// maxRequestedWait limits the wait that a receiver may request.
+	maxRequestedWait = 10 * time.Minute
 	// maxFailure limits the message of a failure, in bytes.
 	maxFailure = 256
 )
@@ -124,7 +124,7 @@ func (s *Sender) deliver(ctx context.Context, w waiting) error {
 		if !errors.As(err, &later) {
 			return err
 		}
-		if err := s.pause(ctx, max(delay, min(later.after, longest))); err != nil {
+		if err := s.pause(ctx, max(delay, min(later.after, maxRequestedWait))); err != nil {
 			return err
 		}
 	}
@@ -234,11 +234,11 @@ func post(ctx context.Context, kind adapter, n Notice, with credentials) error {
 	}
 	defer response.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer)) // a part says enough
-	return judge(response, said)
+	return responseError(response, said)
 }
 
-// judge converts a response into an error, or nil.
-func judge(response *http.Response, said []byte) error {
+// responseError converts a response into an error, or nil.
+func responseError(response *http.Response, said []byte) error {
 	code := response.StatusCode
 	err := fmt.Errorf("it answers %s", response.Status)
 	if text := bytes.TrimSpace(said); len(text) > 0 {

@@ -61,7 +61,7 @@ func TestAHundredAskEachSecond(t *testing.T) {
 	for second := range seconds {
 		says := fmt.Sprintf("changed %d times", second)
 		w.NodeSyncs[0] = nodeSyncWith("prod", ready(metav1.ConditionFalse, "Stalled", says))
-		b.pass(fresh)
+		b.pass(cacheFor)
 		var group sync.WaitGroup
 		var answered atomic.Int32
 		for i := range asking {

@@ -103,7 +103,7 @@ func TestManyPools(t *testing.T) {
 	if third := strings.Index(few, ">pool-000<"); first < 0 || second < first || third < second {
 		t.Errorf("not Ready at %d, draining at %d, another at %d", first, second, third)
 	}
-	if n := strings.Count(few, ">pool-"); n != most || !strings.Contains(few, `and 450 more: 0 not Ready, 9,000 nodes, 0 draining: <a href="/nodesyncs/prod?all=1">`) {
+	if n := strings.Count(few, ">pool-"); n != maxRows || !strings.Contains(few, `and 450 more: 0 not Ready, 9,000 nodes, 0 draining: <a href="/nodesyncs/prod?all=1">`) {
 		t.Errorf("%d pools of 500", n)
 	}
 	if n := strings.Count(all, ">pool-"); n != 500 || len(few) > 64<<10 {

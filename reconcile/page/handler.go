@@ -45,7 +45,7 @@ type Options struct {
 type handler struct {
 	Options
 	writer *writer
-	shelf  *shelf
+	cache  *cache
 }
 
 // New returns the handler for all paths.
@@ -55,7 +55,7 @@ func New(o Options) (http.Handler, error) {
 		return nil, err
 	}
 	h := &handler{Options: o, writer: w}
-	h.shelf = newShelf(o.Cluster.Now, o.Cluster.Read, w.page)
+	h.cache = newCache(o.Cluster.Now, o.Cluster.Read, w.page)
 	return h.routes(), nil
 }
 
@@ -111,10 +111,10 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-h.Elected:
 	default:
-		h.answer(w)(h.writer.notice(http.StatusServiceUnavailable, h.elsewhere()))
+		h.answer(w)(h.writer.notice(http.StatusServiceUnavailable, h.leaderNotice()))
 		return
 	}
-	found, err := h.shelf.get(r.Context(), queryOf(r.PathValue("name"), r.URL.Query()))
+	found, err := h.cache.get(r.Context(), queryOf(r.PathValue("name"), r.URL.Query()))
 	switch {
 	case errors.Is(err, errBusy):
 		w.Header().Set("Retry-After", "1")
@@ -130,8 +130,8 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// elsewhere says which replica serves the page.
-func (h *handler) elsewhere() notice {
+// leaderNotice says which replica serves the page.
+func (h *handler) leaderNotice() notice {
 	n := notice{Heading: "Another replica leads", Text: "This one has no view of the nodes, and does not know yet which one has."}
 	// The holder of the lease is the host name, which is that of its Pod, and a number.
 	if pod, _, _ := strings.Cut(h.Leader(), "_"); pod != "" {
@@ -151,20 +151,20 @@ func (h *handler) answer(w http.ResponseWriter) func(written, error) {
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		if page.status == http.StatusServiceUnavailable {
-			w.Header().Set("Retry-After", fmt.Sprint(refreshes))
+			w.Header().Set("Retry-After", fmt.Sprint(refreshSeconds))
 		}
 		w.WriteHeader(page.status)
 		_, _ = w.Write(page.html) // if the client has disconnected, there is nobody to report this to
 	}
 }
 
-// patience limits how long a page waits for the watch cache.
-const patience = 3 * time.Second
+// cacheTimeout limits how long a page waits for the watch cache.
+const cacheTimeout = 3 * time.Second
 
 const (
 	maxConnections = 32
 	readTimeout    = 5 * time.Second
-	writeTimeout   = patience + 7*time.Second
+	writeTimeout   = cacheTimeout + 7*time.Second
 	maxHeaderSize  = 16 << 10
 )
 
@@ -314,7 +314,7 @@ func (w *writer) page(world *World, q query) (written, error) {
 	v := view{Title: "plumbline", Home: q.home(), Here: q.nodeSync, At: when{Words: world.Now.UTC().Format("15:04:05") + " UTC", Exact: world.Now.UTC().Format("2006-01-02T15:04:05Z")}}
 	v.Toggle = q.changed(func(q *query) { q.still = !q.still })
 	if !q.still {
-		v.Refresh = refreshes
+		v.Refresh = refreshSeconds
 	}
 	if q.nodeSync == "" {
 		v.Body = overviewOf(world, q)
@@ -335,7 +335,7 @@ func (w *writer) page(world *World, q query) (written, error) {
 func (w *writer) notice(status int, n notice) (written, error) {
 	v := view{Title: n.Heading, Home: query{}.home(), Here: n.Heading, Body: n}
 	if status == http.StatusServiceUnavailable {
-		v.Refresh = refreshes
+		v.Refresh = refreshSeconds
 	}
 	return w.write("notice", status, v)
 }
@@ -351,8 +351,8 @@ func (w *writer) write(name string, status int, v view) (written, error) {
 }
 
 const (
-	// fresh is how long a response is cached.
-	fresh = time.Second
+	// cacheFor is how long a response is cached.
+	cacheFor = time.Second
 	// Pages that are not cached are rendered one at a time, with this rate limit: a page of 500 pools takes a few
 	// milliseconds.
 	rendersRate, rendersBurst = rate.Limit(10), 20
@@ -361,8 +361,8 @@ const (
 // errBusy reports requests for too many different pages.
 var errBusy = errors.New("too many different pages are asked for")
 
-// shelf caches responses for a second, and lets concurrent requests for the same page share a render.
-type shelf struct {
+// cache caches responses for a second, and lets concurrent requests for the same page share a render.
+type cache struct {
 	now    func() time.Time
 	read   func(context.Context) (*World, error)
 	render func(*World, query) (written, error)
@@ -381,18 +381,18 @@ type kept struct {
 	at   time.Time
 }
 
-func newShelf(now func() time.Time, read func(context.Context) (*World, error), render func(*World, query) (written, error)) *shelf {
-	return &shelf{now: now, read: read, render: render, one: make(chan struct{}, 1), limiter: rate.NewLimiter(rendersRate, rendersBurst), answers: map[query]kept{}}
+func newCache(now func() time.Time, read func(context.Context) (*World, error), render func(*World, query) (written, error)) *cache {
+	return &cache{now: now, read: read, render: render, one: make(chan struct{}, 1), limiter: rate.NewLimiter(rendersRate, rendersBurst), answers: map[query]kept{}}
 }
 
 // get returns the page for a query.
-func (s *shelf) get(ctx context.Context, q query) (written, error) {
+func (s *cache) get(ctx context.Context, q query) (written, error) {
 	if page, found := s.kept(q); found {
 		return page, nil
 	}
 	answers := s.making.DoChan(q.address(), func() (any, error) {
 		// Others may wait for it if the first client disconnects.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cacheTimeout)
 		defer cancel()
 		return s.make(ctx, q)
 	})
@@ -408,7 +408,7 @@ func (s *shelf) get(ctx context.Context, q query) (written, error) {
 }
 
 // make reads and renders a page.
-func (s *shelf) make(ctx context.Context, q query) (written, error) {
+func (s *cache) make(ctx context.Context, q query) (written, error) {
 	select {
 	case s.one <- struct{}{}:
 		defer func() { <-s.one }()
@@ -421,7 +421,7 @@ func (s *shelf) make(ctx context.Context, q query) (written, error) {
 	if !s.limiter.AllowN(s.now(), 1) {
 		return written{}, errBusy
 	}
-	if s.world == nil || s.now().Sub(s.world.Now) >= fresh {
+	if s.world == nil || s.now().Sub(s.world.Now) >= cacheFor {
 		world, err := s.read(ctx)
 		if err != nil {
 			return written{}, err
@@ -436,19 +436,19 @@ func (s *shelf) make(ctx context.Context, q query) (written, error) {
 	return page, nil
 }
 
-func (s *shelf) kept(q query) (written, bool) {
+func (s *cache) kept(q query) (written, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, has := s.answers[q]
-	return found.page, has && s.now().Sub(found.at) < fresh
+	return found.page, has && s.now().Sub(found.at) < cacheFor
 }
 
 // keep caches a response and drops older ones; the rate limit bounds their number.
-func (s *shelf) keep(q query, page written) {
+func (s *cache) keep(q query, page written) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for other, old := range s.answers {
-		if s.now().Sub(old.at) >= fresh {
+		if s.now().Sub(old.at) >= cacheFor {
 			delete(s.answers, other)
 		}
 	}

@@ -54,7 +54,7 @@ func newBed(t *testing.T, w *World, leads bool, read func() error) *bed {
 		Cluster: Cluster{Namespace: "fleet"}, Elected: elected, Leader: func() string { return "plumbline-7f-x2_0a-1b" }, Port: "8090",
 		Host: "nodes.example.com", Logger: logr.Discard(),
 	}}
-	h.shelf = newShelf(b.clock, func(context.Context) (*World, error) {
+	h.cache = newCache(b.clock, func(context.Context) (*World, error) {
 		b.reads.Add(1)
 		if read != nil {
 			if err := read(); err != nil {
@@ -157,7 +157,7 @@ func TestOneRenderForAll(t *testing.T) {
 	if n := b.reads.Load(); n != 1 {
 		t.Errorf("read %d times", n)
 	}
-	b.pass(fresh - time.Millisecond)
+	b.pass(cacheFor - time.Millisecond)
 	b.ask(http.MethodGet, "/nodesyncs/prod")
 	b.ask(http.MethodGet, "/")
 	if n := b.reads.Load(); n != 1 {

@@ -16,8 +16,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// most is how many rows of a kind are shown at first; a link shows the others.
-const most = 50
+// maxRows is how many rows of a kind are shown at first; a link shows the others.
+const maxRows = 50
 
 // nodeSync is the page of a NodeSync.
 type nodeSync struct {
@@ -41,7 +41,7 @@ type nodeSync struct {
 	Drift     []drifted
 	Outdated  []outdated
 	Compared  compared
-	Ended     ended
+	Ended     terminations
 	Reported  []reported
 	// More is the page with everything; MoreOf counts what is not shown, by heading.
 	More   string
@@ -100,15 +100,15 @@ func nodeSyncOf(w *World, q query, sync *v1alpha1.NodeSync) nodeSync {
 		n.Stages = append(n.Stages, stage{s, ago(&s.Since, w.Now)})
 	}
 	if n.Plan = plannedOf(sync.Status, summary.State(status.State), w.Now); n.Plan != nil {
-		n.Plan.Rows = n.Plan.Rows[:n.first("plan", len(n.Plan.Rows), q, most)]
+		n.Plan.Rows = n.Plan.Rows[:n.first("plan", len(n.Plan.Rows), q, maxRows)]
 	}
 	if status.Rollout != nil {
 		n.Rollout = rolloutOf(*status.Rollout, w.Now)
 	}
-	n.leave(status.Removals, status.RemovalGrace, q, w.Now)
+	n.addRemovals(status.Removals, status.RemovalGrace, q, w.Now)
 	owned := w.poolsOf(sync)
 	pools := summary.Notable(summary.Pools(owned, w.Claims))
-	shown = n.first("pools", len(pools), q, most)
+	shown = n.first("pools", len(pools), q, maxRows)
 	n.Pools, n.AgeOf = pools[:shown], map[string]when{}
 	for _, p := range n.Pools {
 		n.AgeOf[p.Name] = ago(&p.Created, w.Now)
@@ -116,8 +116,8 @@ func nodeSyncOf(w *World, q query, sync *v1alpha1.NodeSync) nodeSync {
 	if shown < len(pools) {
 		n.Others = summary.OtherPools(pools[shown:])
 	}
-	n.drifts(sync.Status.Drift, summary.OutdatedNodes(owned, w.Claims), q, w.Now)
-	n.ends(w, q, sync, pools)
+	n.addDrift(sync.Status.Drift, summary.OutdatedNodes(owned, w.Claims), q, w.Now)
+	n.addTerminations(w, q, sync, pools)
 	for _, r := range sync.Status.Reported {
 		n.Reported = append(n.Reported, reported{r, r.Commit[:min(8, len(r.Commit))]})
 	}
@@ -133,9 +133,9 @@ func (n *nodeSync) first(kind string, all int, q query, some int) int {
 	return some
 }
 
-// leave shows the removals; those that are held are also listed separately.
-func (n *nodeSync) leave(all []v1alpha1.Removal, grace time.Duration, q query, now time.Time) {
-	for _, r := range all[:n.first("removals", len(all), q, most)] {
+// addRemovals shows the removals; those that are held are also listed separately.
+func (n *nodeSync) addRemovals(all []v1alpha1.Removal, grace time.Duration, q query, now time.Time) {
+	for _, r := range all[:n.first("removals", len(all), q, maxRows)] {
 		row := removal{
 			Object: plan.Moved(r.Kind+"/"+r.Name, r.MovesTo), Phase: summary.PhaseWord(r), Says: r.Message, Commit: render.ShortRevision(r.Revision),
 			Stalled: r.Stalled != nil, Left: r.Remaining, Since: ago(&r.Since, now), Progress: ago(&r.LastProgress, now),
@@ -282,8 +282,8 @@ func comparedOf(drift *v1alpha1.InstanceDrift, now time.Time) (c compared) {
 	return c
 }
 
-// drifts shows what differs from Git without a commit, and the outdated nodes.
-func (n *nodeSync) drifts(objects []v1alpha1.DriftedObject, nodes []summary.OutdatedNode, q query, now time.Time) {
+// addDrift shows what differs from Git without a commit, and the outdated nodes.
+func (n *nodeSync) addDrift(objects []v1alpha1.DriftedObject, nodes []summary.OutdatedNode, q query, now time.Time) {
 	for _, o := range objects {
 		state := "differs"
 		if o.CorrectedAt != nil {
@@ -291,23 +291,23 @@ func (n *nodeSync) drifts(objects []v1alpha1.DriftedObject, nodes []summary.Outd
 		}
 		n.Drift = append(n.Drift, drifted{o.Kind + "/" + o.Name, state, cmp.Or(strings.Join(o.By, ", "), "unknown"), o.Message, ago(&o.Since, now)})
 	}
-	for _, node := range nodes[:n.first("outdated", len(nodes), q, most)] {
+	for _, node := range nodes[:n.first("outdated", len(nodes), q, maxRows)] {
 		n.Outdated = append(n.Outdated, outdated{node, ago(&node.Since, now)})
 	}
 }
 
-// ended are the terminated nodes of a NodeSync, and why they were terminated.
-type ended struct {
+// terminations are the terminated nodes of a NodeSync, and why they were terminated.
+type terminations struct {
 	// Since is when recording started; empty if nothing is recorded.
 	Since string
-	Rows  []endedNode
+	Rows  []terminatedNode
 	Gaps  []string
 	// Pool is the only pool that is shown; empty for all. AllPools is the page with all pools.
 	Pool, AllPools string
 	Filters        []filter
 }
 
-type endedNode struct {
+type terminatedNode struct {
 	recorder.Record
 	Why, Words, Commit, Sort string
 	Gone                     when
@@ -316,9 +316,9 @@ type endedNode struct {
 // filter is a pool, and the page with its terminated nodes.
 type filter struct{ Pool, Link string }
 
-// ends shows why nodes were terminated, newest first.
-func (n *nodeSync) ends(w *World, q query, sync *v1alpha1.NodeSync, pools []summary.Pool) {
-	n.Ended = ended{Pool: q.pool, AllPools: q.changed(func(q *query) { q.pool = "" })}
+// addTerminations shows why nodes were terminated, newest first.
+func (n *nodeSync) addTerminations(w *World, q query, sync *v1alpha1.NodeSync, pools []summary.Pool) {
+	n.Ended = terminations{Pool: q.pool, AllPools: q.changed(func(q *query) { q.pool = "" })}
 	var log *recorder.Log
 	if w.Ended != nil {
 		log = w.Ended(types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name}, sync.UID)
@@ -338,23 +338,23 @@ func (n *nodeSync) ends(w *World, q query, sync *v1alpha1.NodeSync, pools []summ
 			records = append(records, r)
 		}
 	}
-	for _, r := range records[:n.first("ended", len(records), q, most)] {
-		kind := strings.Join(filled(r.InstanceType, r.Zone, r.CapacityType, summary.Pods(r)), ", ")
-		row := endedNode{Record: r, Why: summary.Cause(r), Words: r.Cause.Words(), Commit: render.ShortRevision(r.Revision), Sort: kind}
+	for _, r := range records[:n.first("ended", len(records), q, maxRows)] {
+		kind := strings.Join(nonEmpty(r.InstanceType, r.Zone, r.CapacityType, summary.Pods(r)), ", ")
+		row := terminatedNode{Record: r, Why: summary.Cause(r), Words: r.Cause.Words(), Commit: render.ShortRevision(r.Revision), Sort: kind}
 		if row.Gone = ago(&r.Gone, w.Now); r.Gone.IsZero() {
 			row.Gone = when{Words: summary.Gone(r, w.Now), Exact: summary.Stamp(r.Deleted)}
 		}
 		n.Ended.Rows = append(n.Ended.Rows, row)
 	}
 	for _, p := range pools {
-		if has[p.Name] && p.Name != q.pool && len(n.Ended.Filters) < most {
+		if has[p.Name] && p.Name != q.pool && len(n.Ended.Filters) < maxRows {
 			n.Ended.Filters = append(n.Ended.Filters, filter{p.Name, q.changed(func(q *query) { q.pool = p.Name })})
 		}
 	}
 }
 
-// filled returns the words that are not empty.
-func filled(words ...string) (some []string) {
+// nonEmpty returns the words that are not empty.
+func nonEmpty(words ...string) (some []string) {
 	for _, word := range words {
 		if word != "" {
 			some = append(some, word)

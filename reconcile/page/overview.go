@@ -98,8 +98,8 @@ func rowOf(w *World, q query, sync *v1alpha1.NodeSync) overviewRow {
 	return row
 }
 
-// refreshes is after how many seconds a page reloads.
-const refreshes = 10
+// refreshSeconds is after how many seconds a page reloads.
+const refreshSeconds = 10
 
 // view is a page: the parts common to all pages, and the body.
 type view struct {

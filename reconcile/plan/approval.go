@@ -69,15 +69,16 @@ func (a *Approvable) Summary() string {
 	if len(does) == 0 {
 		return fmt.Sprintf("changes %s and no nodes", english.Plural(len(a.Entries), "object", ""))
 	}
-	summary := fmt.Sprintf("%s of %s in %s", strings.Join(does, " and "), a.whose(), english.Plural(a.Pools, "pool", ""))
+	summary := fmt.Sprintf("%s of %s in %s", strings.Join(does, " and "), a.describeNodes(), english.Plural(a.Pools, "pool", ""))
 	if a.Pods > 0 {
 		summary += fmt.Sprintf(", %s pending", english.Plural(a.Pods, "pod", ""))
 	}
 	return summary
 }
 
-// whose describes the nodes of the NodeSync, and those of other pools on its EC2NodeClasses if the total requires some.
-func (a *Approvable) whose() string {
+// describeNodes describes the nodes of the NodeSync, and those of other pools on its EC2NodeClasses if the total
+// requires some.
+func (a *Approvable) describeNodes() string {
 	own := english.Plural(a.Of, "node", "")
 	if a.Nodes() > a.Of {
 		return own + " and others on the same EC2NodeClass"
@@ -137,7 +138,7 @@ func (c *Candidate) entryOf() v1alpha1.ApprovedEntry {
 // entryOf returns what an Approval of a Change covers.
 func (c *Change) entryOf() v1alpha1.ApprovedEntry {
 	e := v1alpha1.ApprovedEntry{
-		Kind: c.Ref.Kind, Name: c.Ref.Name, Definition: c.said().defined(),
+		Kind: c.Ref.Kind, Name: c.Ref.Name, Definition: c.objectTexts().defined(),
 		Nodes: int32(len(c.touched) + c.unnamed + len(c.consolidated)), Reasons: reasonsOf(c.Holds), Policies: c.policies,
 	}
 	if c.Live != nil {
@@ -149,7 +150,7 @@ func (c *Change) entryOf() v1alpha1.ApprovedEntry {
 // simulates reports whether it is still unknown where the pods of a removal that people may approve can be scheduled:
 // the Plan is incomplete then.
 func (p *Plan) simulates() bool {
-	return p.Landing.Asking && slices.ContainsFunc(p.Removals, func(c Candidate) bool { return approvableHolds(c.Holds) && lands(&c) })
+	return p.Landing.Asking && slices.ContainsFunc(p.Removals, func(c Candidate) bool { return approvableHolds(c.Holds) && needsLanding(&c) })
 }
 
 // approvable returns the part of the Plan that people may approve; nil if nothing is held, or nobody may approve it.
@@ -178,7 +179,7 @@ func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
 		a.Consolidated += len(c.consolidated)
 		a.UpTo = a.UpTo || c.UpTo && touched > 0
 		w := changed(c)
-		w.Object, w.Held, w.Reasons = c.said().object(), "", reasonsOf(c.Holds)
+		w.Object, w.Held, w.Reasons = c.objectTexts().object(), "", reasonsOf(c.Holds)
 		a.Entries, writes = append(a.Entries, c.entryOf()), append(writes, w)
 		touch(c.Ref)
 	}

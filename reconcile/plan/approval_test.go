@@ -31,7 +31,7 @@ func TestApproved(t *testing.T) {
 	}{
 		"it goes":                    {git: git, want: []string{"Remove NodePool/b", "Remove NodePool/c"}},
 		"the last pool with it: not": {git: git[:1], want: []string{"Hold NodePool/a LastPool", "Hold NodePool/b LastPool", "Hold NodePool/c LastPool"}},
-		"HEAD is older than it: not": {git: git, then: func(_ *testing.T, c *drawnCluster) { c.policy.SetBack = true }, want: []string{"Hold NodePool/b OlderRevision", "Hold NodePool/c OlderRevision"}},
+		"HEAD is older than it: not": {git: git, then: func(_ *testing.T, c *drawnCluster) { c.policy.BranchReset = true }, want: []string{"Hold NodePool/b OlderRevision", "Hold NodePool/c OlderRevision"}},
 		"the status is lost: not":    {git: git, then: func(_ *testing.T, c *drawnCluster) { c.policy.StatusLost = true }, want: []string{"Hold NodePool/b StatusLost", "Hold NodePool/c StatusLost"}},
 		"it hosts the controller: not": {git: git, then: func(_ *testing.T, c *drawnCluster) {
 			c.policy.Hosts = []plan.Host{{NodePool: "b", Workload: "Karpenter's controller"}}

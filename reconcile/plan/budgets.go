@@ -64,8 +64,8 @@ func (b budget) active(t time.Time) bool {
 	return b.schedule == nil || !b.schedule.Next(t.UTC().Add(-b.duration)).After(t.UTC())
 }
 
-// at returns how many nodes they allow to be replaced at a time.
-func (b budgets) at(t time.Time) int {
+// allowedAt returns how many nodes they allow to be replaced at a time.
+func (b budgets) allowedAt(t time.Time) int {
 	n := b.nodes
 	for _, one := range b.all {
 		if one.allowed < n && one.active(t) {
@@ -75,8 +75,8 @@ func (b budgets) at(t time.Time) int {
 	return n
 }
 
-// always returns what the budgets without a schedule allow: all of them together never allow more.
-func (b budgets) always() int {
+// alwaysAllowed returns what the budgets without a schedule allow: all of them together never allow more.
+func (b budgets) alwaysAllowed() int {
 	n := b.nodes
 	for _, one := range b.all {
 		if one.schedule == nil {
@@ -86,37 +86,37 @@ func (b budgets) always() int {
 	return n
 }
 
-// widest returns the maximum that they allow at any time within a duration; whole reports whether all of it was
+// maxWithin returns the maximum that they allow at any time within a duration; whole reports whether all of it was
 // searched.
-func (b budgets) widest(now time.Time, within time.Duration) (n int, whole bool) {
-	n = b.at(now)
-	turns, whole := b.turns(now, within)
+func (b budgets) maxWithin(now time.Time, within time.Duration) (n int, whole bool) {
+	n = b.allowedAt(now)
+	turns, whole := b.changeTimes(now, within)
 	for _, turn := range turns {
-		if n >= b.always() {
+		if n >= b.alwaysAllowed() {
 			return n, true
 		}
-		n = max(n, b.at(turn))
+		n = max(n, b.allowedAt(turn))
 	}
-	return n, whole || n >= b.always()
+	return n, whole || n >= b.alwaysAllowed()
 }
 
-// most returns the maximum that they allow at any time within a year; if not all of it can be searched, it counts as
-// open.
-func (b budgets) most(now time.Time) int {
+// maxInYear returns the maximum that they allow at any time within a year; if not all of it can be searched, it counts
+// as open.
+func (b budgets) maxInYear(now time.Time) int {
 	if now.IsZero() {
-		return b.always()
+		return b.alwaysAllowed()
 	}
-	if n, whole := b.widest(now, year); whole {
+	if n, whole := b.maxWithin(now, year); whole {
 		return n
 	}
-	return b.always()
+	return b.alwaysAllowed()
 }
 
-// turns returns the times within a duration at which a budget starts or stops being active, sorted; whole reports
+// changeTimes returns the times within a duration at which a budget starts or stops being active, sorted; whole reports
 // whether these are all, and not only the first.
-func (b budgets) turns(now time.Time, within time.Duration) (found []time.Time, whole bool) {
+func (b budgets) changeTimes(now time.Time, within time.Duration) (found []time.Time, whole bool) {
 	end := now.Add(within)
-	each, cut := min(hits, looked/max(1, len(b.all))), time.Time{}
+	each, cut := min(maxHits, maxHitsOfPool/max(1, len(b.all))), time.Time{}
 	for _, one := range b.all {
 		if one.schedule == nil {
 			continue
@@ -136,7 +136,7 @@ func (b budgets) turns(now time.Time, within time.Duration) (found []time.Time, 
 	found = slices.DeleteFunc(found, func(t time.Time) bool { return !t.After(now) || !cut.IsZero() && t.After(cut) })
 	slices.SortFunc(found, time.Time.Compare)
 	found = slices.CompactFunc(found, time.Time.Equal)
-	return found[:min(len(found), hits)], cut.IsZero() && len(found) <= hits
+	return found[:min(len(found), maxHits)], cut.IsZero() && len(found) <= maxHits
 }
 
 // PoolPace is how fast Karpenter may replace the nodes of one NodePool that a Plan makes drift, or how fast they are
@@ -264,7 +264,7 @@ func RemovalPaces(removals []Candidate, policy v1alpha1.RemovalPolicy) []PoolPac
 	var found []PoolPace
 	for i := range removals {
 		c := &removals[i]
-		if at := policy.AtATime(c.Nodes); c.Ref.Kind == render.NodePool && c.Nodes > 0 && at > 0 {
+		if at := policy.MaxTerminating(c.Nodes); c.Ref.Kind == render.NodePool && c.Nodes > 0 && at > 0 {
 			found = append(found, PoolPace{Pool: c.Ref.Name, Nodes: c.Nodes, Of: c.Nodes, Leaves: true, Allowed: Allowed{Now: at}})
 		}
 	}

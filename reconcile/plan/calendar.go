@@ -139,7 +139,7 @@ func (c Calendar) At(now time.Time) Closed {
 	if closed.By == "" {
 		return closed
 	}
-	closed.Until = c.opens(now)
+	closed.Until = c.nextOpen(now)
 	return closed
 }
 
@@ -173,8 +173,8 @@ func (c Calendar) frozen(t time.Time) *freeze {
 	return found
 }
 
-// opens returns the next open time; zero if there is none within the calendarHorizon.
-func (c Calendar) opens(from time.Time) time.Time {
+// nextOpen returns the next open time; zero if there is none within the calendarHorizon.
+func (c Calendar) nextOpen(from time.Time) time.Time {
 	for t := from; t.Before(from.Add(calendarHorizon)); {
 		if f := c.frozen(t); f != nil {
 			t = f.before
@@ -193,8 +193,8 @@ func (c Calendar) opens(from time.Time) time.Time {
 // Closes returns when an open calendar closes next; zero if that is not before the given time.
 func (c Calendar) Closes(from, before time.Time) time.Time {
 	at := from
-	for range mostTurns {
-		if at = c.turns(at); at.IsZero() || !at.Before(before) {
+	for range maxTurns {
+		if at = c.nextChange(at); at.IsZero() || !at.Before(before) {
 			break
 		}
 		if c.closedBy(at).By != "" {
@@ -204,9 +204,9 @@ func (c Calendar) Closes(from, before time.Time) time.Time {
 	return time.Time{}
 }
 
-// turns returns the next time after t at which a window or a freeze starts or is over, so that the calendar may change;
-// zero if there is none.
-func (c Calendar) turns(t time.Time) time.Time {
+// nextChange returns the next time after t at which a window or a freeze starts or is over, so that the calendar may
+// change; zero if there is none.
+func (c Calendar) nextChange(t time.Time) time.Time {
 	next := earliest(c.windows, func(w guardWindow) time.Time {
 		begins, ends := w.schedule.Next(t), w.schedule.Next(t.Add(-w.duration)).Add(w.duration)
 		if begins.Before(ends) {
@@ -245,18 +245,18 @@ type CalendarPeriod struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// mostTurns limits how many turns are evaluated: those of a window that opens each minute, for 90 days.
-const mostTurns = 300_000
+// maxTurns limits how many turns are evaluated: those of a window that opens each minute, for 90 days.
+const maxTurns = 300_000
 
 // Periods returns consecutive periods between two times. The first and the last are cut off.
 func (c Calendar) Periods(from, to time.Time) []CalendarPeriod {
 	var found []CalendarPeriod
 	at := from
-	for range mostTurns {
+	for range maxTurns {
 		if !at.Before(to) {
 			break
 		}
-		until := c.turns(at)
+		until := c.nextChange(at)
 		if until.IsZero() || until.After(to) {
 			until = to
 		}

@@ -129,7 +129,7 @@ func (d DaemonSets) Untolerated() string {
 		does = "do not tolerate"
 	}
 	return fmt.Sprintf("%s %s %s:NoSchedule: Karpenter evicts their pods from a node that it drains, so that volumes stay attached or pods lose their network; add the toleration in the chart or manifest that installs them, or by hand: %s",
-		someOf(names), does, karpv1.DisruptedTaintKey, strings.Join(patches[:min(named, len(patches))], "; "))
+		someOf(names), does, karpv1.DisruptedTaintKey, strings.Join(patches[:min(maxNamed, len(patches))], "; "))
 }
 
 // registrar is the image of the sidecar that registers a CSI driver with the kubelet
@@ -265,7 +265,7 @@ func (m *maker) holdIntolerant(p *Plan) {
 // Disrupts reports whether the Plan terminates or replaces nodes now.
 func (p *Plan) Disrupts() bool {
 	for i := range p.Changes {
-		if weighs(&p.Changes[i]) {
+		if proceedsAndCounts(&p.Changes[i]) {
 			return true
 		}
 	}

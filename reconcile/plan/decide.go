@@ -107,7 +107,7 @@ func (m *maker) known(object *render.Object) (cleanObject, bool) {
 		return cleanObject{}, false
 	}
 	known, ok := m.live.Memo.findClean(object, live, m.policy.Owner, m.schema)
-	return known, ok && !m.leaves(known.uid) && !m.policy.Braked[object.Ref.Name]
+	return known, ok && !m.isBeingRemoved(known.uid) && !m.policy.Braked[object.Ref.Name]
 }
 
 func (m *maker) create(change *Change) {
@@ -137,11 +137,11 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 	if change.Braked, err = m.braked(change.Object, change.Live); err != nil {
 		return err
 	}
-	found, err := m.judged(change.Object, live, change.Braked)
+	found, err := m.compareOnce(change.Object, live, change.Braked)
 	if err != nil {
 		return err
 	}
-	j := found.judgement
+	j := found.fields
 	d.compared, change.texts = found, found.texts
 	change.note(j)
 	d.extra = extraOf(change.Ref, j.extra)
@@ -154,24 +154,24 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 }
 
 // choose decides what to do with an object that exists, by its owner and its differences.
-func (m *maker) choose(d *decision, j judgement, live *Object) {
-	change, leaving := &d.change, m.leaving(d.change.Live)
+func (m *maker) choose(d *decision, j comparedFields, live *Object) {
+	change, leaving := &d.change, m.removalStarted(d.change.Live)
 	owner, other := m.ownership(live)
 	switch {
-	case owner == theirs:
-		m.takeFromOther(change, j, other)
+	case owner == ownedByOther:
+		m.adoptFromOther(change, j, other)
 	case owner == relabelled && !leaving:
 		m.relabel(change, j)
-	case !leaving && owner != ours:
+	case !leaving && owner != ownedByUs:
 		m.adopt(change, j)
 		change.unorphan()
 	case j.foreign != nil:
 		change.conflict(ReasonOtherApplier, &ConflictError{Ref: change.Ref, Tools: j.tools, Fields: paths(j.foreign)})
-	case leaving || j.residue:
+	case leaving || j.leftByRemoval:
 		change.Action, change.Reason, change.Force = TakeBack, ReasonReturned, true
-		change.Message = m.returns(change)
+		change.Message = m.revertReason(change)
 		change.Restores = m.asRecorded(change)
-	case j.brake && !m.policy.Braked[change.Ref.Name]:
+	case j.leftByBrake && !m.policy.Braked[change.Ref.Name]:
 		change.Action, change.Reason, change.Force = TakeBack, ReasonBrakeEnds, true
 		change.Message = fmt.Sprintf("the disruption budgets of %s are restored from Git", change.Ref)
 		change.Restores = onlyTheBrake(change)
@@ -182,8 +182,8 @@ func (m *maker) choose(d *decision, j judgement, live *Object) {
 	}
 }
 
-// returns returns why the removal of an object is reverted.
-func (m *maker) returns(change *Change) string {
+// revertReason returns why the removal of an object is reverted.
+func (m *maker) revertReason(change *Change) string {
 	if r, _ := m.live.removal(change.Live.GetUID()); m.undecided(r) {
 		return fmt.Sprintf("the drain of %s is reverted: Karpenter may launch its nodes again", change.Ref)
 	}
@@ -191,7 +191,7 @@ func (m *maker) returns(change *Change) string {
 }
 
 // note keeps the results for readers of the Plan.
-func (c *Change) note(j judgement) {
+func (c *Change) note(j comparedFields) {
 	c.differences = slices.Concat(j.change, j.foreign)
 	for _, d := range c.differences {
 		c.Fields = append(c.Fields, d.fields()...)
@@ -204,7 +204,7 @@ func (c *Change) note(j judgement) {
 	c.wanted = j.wanted
 }
 
-func (c *Change) update(j judgement) {
+func (c *Change) update(j comparedFields) {
 	c.Action, c.Reason, c.Force = Update, ReasonDiffers, true
 	if len(c.Fields) == 0 {
 		c.Reason = ReasonOwnership
@@ -218,10 +218,12 @@ func (c *Change) conflict(reason string, err *ConflictError) {
 	c.Action, c.Reason, c.Message, c.Err = Conflict, reason, err.Error(), err
 }
 
-// leaving reports whether a removal of this object has started.
-func (m *maker) leaving(live *unstructured.Unstructured) bool { return m.leaves(live.GetUID()) }
+// removalStarted reports whether a removal of this object has started.
+func (m *maker) removalStarted(live *unstructured.Unstructured) bool {
+	return m.isBeingRemoved(live.GetUID())
+}
 
-func (m *maker) leaves(uid types.UID) bool {
+func (m *maker) isBeingRemoved(uid types.UID) bool {
 	r, ok := m.live.removal(uid)
 	return ok && r.Phase != v1alpha1.RemovalHeld
 }

@@ -129,7 +129,7 @@ func (m *maker) refuse(ctx context.Context, change *Change, found *compared) {
 			change.Reason = ReasonImmutable
 		}
 	}
-	if record, leaves := m.live.removal(change.Live.GetUID()); err.Immutable && leaves && record.Begun() && (m.begun(record) || len(m.claims()[change.Ref]) == 0) {
+	if record, leaves := m.live.removal(change.Live.GetUID()); err.Immutable && leaves && record.Started() && (m.started(record) || len(m.claims()[change.Ref]) == 0) {
 		change.recreate()
 	}
 }
@@ -187,8 +187,8 @@ func (t *texts) defined() string {
 	return t.definition
 }
 
-// said returns the texts of the object of a Change.
-func (c *Change) said() *texts {
+// objectTexts returns the texts of the object of a Change.
+func (c *Change) objectTexts() *texts {
 	if c.texts == nil || c.texts.of != c.Object.Desired {
 		return &texts{of: c.Object.Desired}
 	}
@@ -218,12 +218,12 @@ func (m *maker) needClass(change *Change) {
 // create it from the same commit.
 func (m *maker) needForeignClass(change *Change, class render.Ref) {
 	brings, wanted := m.wantedBy(class)
-	waitsFor, unheard := m.unheard()
+	waitsFor, newestUnknown := m.syncWithUnknownNewest()
 	switch {
 	case wanted:
 		change.await(brings)
 		change.Message = fmt.Sprintf("%s references %s: waiting for %s", change.Ref, class, brings.applying())
-	case unheard:
+	case newestUnknown:
 		change.await(waitsFor)
 		change.Message = fmt.Sprintf("%s references %s, which is neither in this NodeSync's Git nor in the cluster: waiting for %s", change.Ref, class, waitsFor.waiting())
 	default:

@@ -42,7 +42,7 @@ func Changed(applied, answer *unstructured.Unstructured, ignored [][]string) []F
 	all = append(all, metadata("annotations", answer.GetAnnotations(), applied.GetAnnotations())...)
 	var found []Field
 	for _, d := range all {
-		if !slices.ContainsFunc(ignored, func(path []string) bool { return begins(d.path, path) }) {
+		if !slices.ContainsFunc(ignored, func(path []string) bool { return isAtOrBelow(d.path, path) }) {
 			found = append(found, d.fields()...)
 		}
 	}
@@ -479,9 +479,9 @@ func leavesAt(set *fieldpath.Set, path []string) [][]string {
 	for leaf := range set.Leaves().All() {
 		keys := keysOf(leaf)
 		switch {
-		case begins(keys, path):
+		case isAtOrBelow(keys, path):
 			found = append(found, keys)
-		case begins(path, keys):
+		case isAtOrBelow(path, keys):
 			found = append(found, path)
 		}
 	}
@@ -500,8 +500,8 @@ func keysOf(path fieldpath.Path) []string {
 	return keys
 }
 
-// begins reports whether a path is at or below another.
-func begins(path, top []string) bool {
+// isAtOrBelow reports whether a path is at or below another.
+func isAtOrBelow(path, top []string) bool {
 	return len(path) >= len(top) && slices.Equal(path[:len(top)], top)
 }
 
@@ -521,8 +521,8 @@ func without(set *fieldpath.Set, paths [][]string) *fieldpath.Set {
 	return set.RecursiveDifference(left)
 }
 
-// judgement is what an apply of Git's object would do to the live object.
-type judgement struct {
+// comparedFields is what an apply of Git's object would do to the live object.
+type comparedFields struct {
 	// change are the differences that an apply would remove.
 	change []difference
 	// editors are the managers other than ours that own one of them, and edited are those differences.
@@ -539,21 +539,21 @@ type judgement struct {
 	taken    [][]string
 	// extra are the fields of the spec that are not in Git and that plumbline keeps.
 	extra []extraField
-	// residue reports whether a removal has left fields of its own, and brake whether a brake has.
-	residue, brake bool
-	// ours reports whether our entry in managedFields would stay the same.
-	ours bool
+	// leftByRemoval reports whether a removal has left fields of its own, and leftByBrake whether a brake has.
+	leftByRemoval, leftByBrake bool
+	// sameEntry reports whether our entry in managedFields would stay the same.
+	sameEntry bool
 	// wanted is the object that was compared: see Change.Wanted.
 	wanted *unstructured.Unstructured
 }
 
 // clean reports whether an apply would change nothing at all.
-func (j judgement) clean() bool {
-	return j.ours && !j.residue && len(j.change) == 0 && len(j.foreign) == 0
+func (j comparedFields) clean() bool {
+	return j.sameEntry && !j.leftByRemoval && len(j.change) == 0 && len(j.foreign) == 0
 }
 
 // specChanges returns the differences within spec.
-func (j judgement) specChanges() []difference {
+func (j comparedFields) specChanges() []difference {
 	var found []difference
 	for _, d := range slices.Concat(j.change, j.foreign) {
 		if d.path[0] == "spec" {
@@ -563,9 +563,9 @@ func (j judgement) specChanges() []difference {
 	return found
 }
 
-// judge compares the objects, and determines for each difference who owns the field. The disruption budgets of a braked
-// NodePool are left out.
-func judge(object render.Object, live *Object, owner Owner, schema Schema, braked bool) (judgement, error) {
+// compareWithLive compares the objects, and determines for each difference who owns the field. The disruption budgets
+// of a braked NodePool are left out.
+func compareWithLive(object render.Object, live *Object, owner Owner, schema Schema, braked bool) (comparedFields, error) {
 	ignored := object.Ignored
 	object.Defaulted = ignoring(object, live.Unstructured)
 	desired := Desired(object, owner)
@@ -574,25 +574,25 @@ func judge(object render.Object, live *Object, owner Owner, schema Schema, brake
 	}
 	want, err := schema.FieldSet(desired)
 	if err != nil {
-		return judgement{}, fmt.Errorf("list the fields of %s: %w", object.Ref, err)
+		return comparedFields{}, fmt.Errorf("list the fields of %s: %w", object.Ref, err)
 	}
 	entries, err := managed(live.Unstructured)
 	if err != nil {
-		return judgement{}, err
+		return comparedFields{}, err
 	}
 	mine := appliedBy(entries, v1alpha1.FieldManager)
 	live.marks(mine)
-	j := judgement{
-		wanted:  object.Defaulted,
-		ours:    mine != nil && without(mine, ignored).Equals(without(want, ignored)),
-		residue: appliedBy(entries, v1alpha1.RemovalFieldManager) != nil,
-		brake:   appliedBy(entries, v1alpha1.BrakeFieldManager) != nil,
+	j := comparedFields{
+		wanted:        object.Defaulted,
+		sameEntry:     mine != nil && without(mine, ignored).Equals(without(want, ignored)),
+		leftByRemoval: appliedBy(entries, v1alpha1.RemovalFieldManager) != nil,
+		leftByBrake:   appliedBy(entries, v1alpha1.BrakeFieldManager) != nil,
 	}
 	for _, d := range differences(live.Unstructured, desired) {
-		j.weigh(d, touches(want, d.path), entries, live.Unstructured)
+		j.addDifference(d, touches(want, d.path), entries, live.Unstructured)
 	}
-	if !j.ours {
-		j.change = append(j.change, left(live.Unstructured, want, entries)...)
+	if !j.sameEntry {
+		j.change = append(j.change, leftMetadata(live.Unstructured, want, entries)...)
 	}
 	slices.Sort(j.editors)
 	j.editors = slices.Compact(j.editors)
@@ -601,9 +601,9 @@ func judge(object render.Object, live *Object, owner Owner, schema Schema, brake
 	return j, nil
 }
 
-// left returns the labels and annotations that plumbline has applied, that Git no longer contains and that nobody else
-// owns: the next apply removes them.
-func left(live *unstructured.Unstructured, want *fieldpath.Set, entries []entry) []difference {
+// leftMetadata returns the labels and annotations that plumbline has applied, that Git no longer contains and that
+// nobody else owns: the next apply removes them.
+func leftMetadata(live *unstructured.Unstructured, want *fieldpath.Set, entries []entry) []difference {
 	var found []difference
 	for kind, marks := range map[string]map[string]string{"labels": live.GetLabels(), "annotations": live.GetAnnotations()} {
 		for key, value := range marks {
@@ -623,10 +623,10 @@ func (e entry) ours() bool {
 	return e.manager == v1alpha1.FieldManager && e.applied || e.manager == v1alpha1.RemovalFieldManager || e.manager == v1alpha1.BrakeFieldManager
 }
 
-// weigh determines who owns the field of a difference. A field that is not in Git, and whose managers plumbline may not
-// take it from, stays unless it makes nodes drift. So does a field that is written differently in Git but means the
-// same.
-func (j *judgement) weigh(d difference, inGit bool, entries []entry, live *unstructured.Unstructured) {
+// addDifference determines who owns the field of a difference. A field that is not in Git, and whose managers plumbline
+// may not take it from, stays unless it makes nodes drift. So does a field that is written differently in Git but means
+// the same.
+func (j *comparedFields) addDifference(d difference, inGit bool, entries []entry, live *unstructured.Unstructured) {
 	change, known := inGit, len(j.editors)
 	var others []string
 	for _, e := range entries {
@@ -661,11 +661,11 @@ func (j *judgement) weigh(d difference, inGit bool, entries []entry, live *unstr
 		j.extra = append(j.extra, extraField{path: d.path, managers: others, unknown: len(entries) == 0})
 		return
 	}
-	j.write(d, live, len(j.editors) > known)
+	j.addChange(d, live, len(j.editors) > known)
 }
 
-// write records a difference to write. One that means the same is written only if it makes nodes drift.
-func (j *judgement) write(d difference, live *unstructured.Unstructured, edited bool) {
+// addChange records a difference to write. One that means the same is written only if it makes nodes drift.
+func (j *comparedFields) addChange(d difference, live *unstructured.Unstructured, edited bool) {
 	if d.equalInMeaning() {
 		if d.outdatesNothing(live) {
 			return

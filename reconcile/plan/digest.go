@@ -132,7 +132,7 @@ func changed(c *Change) write {
 		d.UID = c.Live.GetUID()
 	}
 	if c.Action.Writes() {
-		d.Object = c.said().object()
+		d.Object = c.objectTexts().object()
 	}
 	return d.sorted()
 }

@@ -24,20 +24,20 @@ const (
 const (
 	// defaultDisrupted is guard.maxDisruptedNodes if it is not set.
 	defaultDisrupted = "25%"
-	// leastDisrupted is the minimum that a percentage allows: of a few nodes it would allow none.
-	leastDisrupted = 3
+	// minDisrupted is the minimum that a percentage allows: of a few nodes it would allow none.
+	minDisrupted = 3
 )
 
-// weighNodes holds what would disrupt more nodes than guard.maxDisruptedNodes or guard.maxReplacedNodes allows,
+// checkNodes holds what would disrupt more nodes than guard.maxDisruptedNodes or guard.maxReplacedNodes allows,
 // together with those that are terminating and those that earlier commits made drift. The changes of one revision
 // proceed, or are held, as a whole; what is held for another reason disrupts nothing. What proceeds is also checked by
 // NodePool.
-func (m *maker) weighNodes(p *Plan) {
+func (m *maker) checkNodes(p *Plan) {
 	groups := m.shares(p)
 	if m.policy.Deleting {
 		return
 	}
-	d := newDisruption(m.ending())
+	d := newDisruption(m.terminatingClaims())
 	if len(p.Removals) > 0 || slices.ContainsFunc(p.Changes, func(c Change) bool { return disrupts(&c) }) {
 		d.replaced = m.outdatedBefore()
 	}
@@ -51,11 +51,11 @@ func (m *maker) weighNodes(p *Plan) {
 		if len(group) == 0 || m.holdOrQueue(group, d) {
 			continue
 		}
-		for _, s := range m.weighPools(m.holdReplacing(group, d), m.withRecent(d, group)) {
+		for _, s := range m.checkNodesPerPool(m.holdReplacing(group, d), m.withRecent(d, group)) {
 			d.add(s)
 		}
 	}
-	m.weighHeld(p, d)
+	m.checkHeld(p, d)
 }
 
 // holdOrQueue holds a group that would disrupt more nodes than guard.maxDisruptedNodes allows, together with those of
@@ -216,7 +216,7 @@ func (m *maker) holdsByItself(change *Change) (reason, message string, held bool
 			return ReasonHostsController, message, true
 		}
 	}
-	return m.endsForOlder(change)
+	return m.holdsForOlder(change)
 }
 
 // hostsController reports whether a Change terminates nodes that run Karpenter's controller or plumbline: it would
@@ -238,16 +238,16 @@ func (m *maker) hostsController(change *Change) (message string, hosts bool) {
 	return fmt.Sprintf("it would disrupt nodes that run %s: move it to nodes that Karpenter does not manage first", someOf(names)), true
 }
 
-// endsForOlder reports whether a Change terminates or replaces nodes for a HEAD that is, or may be, older than the
+// holdsForOlder reports whether a Change terminates or replaces nodes for a HEAD that is, or may be, older than the
 // applied revision: a mirror that lags behind would cause this back and forth. Once the Git host has answered that it
 // cannot tell, only nodes without a replacement count: otherwise nothing of a moved repository could be changed any
 // more.
-func (m *maker) endsForOlder(change *Change) (reason, message string, ends bool) {
+func (m *maker) holdsForOlder(change *Change) (reason, message string, ends bool) {
 	replaces := change.Effect == EffectReplace
 	switch {
 	case change.Nodes == 0 || change.intended() != Update && change.intended() != Adopt || change.Effect != EffectDrain && change.Effect != EffectConsolidate && !replaces:
 		return "", "", false
-	case m.policy.SetBack:
+	case m.policy.BranchReset:
 		return v1alpha1.ReasonOlderRevision, fmt.Sprintf(headOlder+"%s would disrupt %s: push a newer commit", change.Ref, english.Plural(change.Nodes, "node", "")), true
 	case change.Drift:
 		return "", "", false
@@ -257,8 +257,8 @@ func (m *maker) endsForOlder(change *Change) (reason, message string, ends bool)
 	return "", "", false
 }
 
-// weighs reports whether a Change proceeds and counts for the guard.
-func weighs(change *Change) bool { return change.Action != Hold && disrupts(change) }
+// proceedsAndCounts reports whether a Change proceeds and counts for the guard.
+func proceedsAndCounts(change *Change) bool { return change.Action != Hold && disrupts(change) }
 
 // disrupts reports whether a Change, held or not, counts for the guard. Restoring an object to its state in Git does
 // not count, nor does reverting a removal: holding that would let the nodes terminate.
@@ -268,8 +268,8 @@ func disrupts(change *Change) bool {
 	return change.Nodes > 0 && weighed && !change.Drift
 }
 
-// ending returns the NodeClaims of our pools that are terminating, and those of removals that have started.
-func (m *maker) ending() map[types.UID]bool {
+// terminatingClaims returns the NodeClaims of our pools that are terminating, and those of removals that have started.
+func (m *maker) terminatingClaims() map[types.UID]bool {
 	found := map[types.UID]bool{}
 	for ref, object := range m.live.Objects {
 		if ref.Kind != render.NodePool || !m.owns(object) {
@@ -282,7 +282,7 @@ func (m *maker) ending() map[types.UID]bool {
 		}
 	}
 	for _, r := range m.live.Removals {
-		if r.Kind == render.NodePool && m.begun(r) && !m.back(r) && !m.passedOn(r) {
+		if r.Kind == render.NodePool && m.started(r) && !m.backInGit(r) && !m.handedOver(r) {
 			for _, c := range m.claims()[RefOf(r)] {
 				found[c.UID] = true
 			}
@@ -315,7 +315,7 @@ func atMost(limit *intstr.IntOrString, of int) int {
 		n = 0 // the CRD's schema rejects such values
 	}
 	if limit.Type == intstr.String {
-		n = max(n, leastDisrupted)
+		n = max(n, minDisrupted)
 	}
 	return n
 }
@@ -441,7 +441,7 @@ func (m *maker) shares(p *Plan) [][]share {
 		if reason, message, held := m.holdsByItself(change); held {
 			change.hold(reason, message)
 		}
-		if !weighs(change) {
+		if !proceedsAndCounts(change) {
 			continue
 		}
 		s := shareOfChange(change, m.holdUnlessApproved(change))
@@ -534,5 +534,5 @@ func shareOf(limit *intstr.IntOrString, nodes percentOf) string {
 	if nodes.added > 0 {
 		without = fmt.Sprintf(", not counting %d that earlier commits within guard.removalPeriod may have added", nodes.added)
 	}
-	return fmt.Sprintf("%s of %s%s, at least %d", limit, english.Plural(nodes.of, "node", ""), without, leastDisrupted)
+	return fmt.Sprintf("%s of %s%s, at least %d", limit, english.Plural(nodes.of, "node", ""), without, minDisrupted)
 }

@@ -45,7 +45,7 @@ func TestGuardOfOneChange(t *testing.T) {
 		},
 		"fewer replicas in an older commit": {
 			before: pool("a", "default", "replicas: 8"), after: pool("a", "default", "replicas: 7"), nodes: claims("a", 8),
-			doubt: func(p *plan.Policy) { p.SetBack = true },
+			doubt: func(p *plan.Policy) { p.BranchReset = true },
 			want:  "Hold NodePool/a OlderRevision spec.replicas:8→7 drains 1",
 		},
 		"fewer replicas in a commit that may be older": {
@@ -55,12 +55,12 @@ func TestGuardOfOneChange(t *testing.T) {
 		},
 		"another template in an older commit": {
 			before: pool("a", "default"), after: onDemand(pool("a", "default")), nodes: odd,
-			doubt: func(p *plan.Policy) { p.SetBack = true },
+			doubt: func(p *plan.Policy) { p.BranchReset = true },
 			want:  "Hold NodePool/a OlderRevision" + toOnDemand + " replaces 1",
 		},
 		"another template in an older commit, by a status that knows of no newer one": {
 			before: pool("a", "default"), after: onDemand(pool("a", "default")), nodes: odd,
-			doubt: func(p *plan.Policy) { p.SetBack, p.NewRevision = true, false },
+			doubt: func(p *plan.Policy) { p.BranchReset, p.NewRevision = true, false },
 			want:  "Hold NodePool/a OlderRevision" + toOnDemand + " replaces 1",
 		},
 		"another template in a commit that may be older": {
@@ -75,12 +75,12 @@ func TestGuardOfOneChange(t *testing.T) {
 		},
 		"another limit in an older commit": {
 			before: pool("a", "default"), after: pool("a", "default", "limits: {cpu: 10}"), nodes: odd,
-			doubt: func(p *plan.Policy) { p.SetBack = true },
+			doubt: func(p *plan.Policy) { p.BranchReset = true },
 			want:  "Update NodePool/a Differs spec.limits.cpu:→10",
 		},
 		"more replicas in an older commit": {
 			before: pool("a", "default", "replicas: 7"), after: pool("a", "default", "replicas: 8"), nodes: claims("a", 7),
-			doubt: func(p *plan.Policy) { p.SetBack = true },
+			doubt: func(p *plan.Policy) { p.BranchReset = true },
 			want:  "Update NodePool/a Differs spec.replicas:7→8",
 		},
 		"no replicas, and requirements that one node does not meet": {

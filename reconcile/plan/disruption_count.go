@@ -122,7 +122,7 @@ func mostReplaced(object *unstructured.Unstructured, nodes int, now time.Time) (
 	if err != nil {
 		return 0, false
 	}
-	return b.most(now), true
+	return b.maxInYear(now), true
 }
 
 // inTotal explains why replacements of a group count by their total; empty if they do not.
@@ -178,7 +178,7 @@ func (m *maker) outdatedBefore() map[types.UID]bool {
 	match := Match{Live: m.live, Exact: true, CABundle: m.policy.CABundle, Memory: m.memo.matches}
 	found, outdated := map[types.UID]bool{}, match.Outdated(ours).Outdated
 	for _, o := range outdated {
-		if !m.decidedAnew(o) {
+		if !m.decidesDrift(o) {
 			found[o.Claim.UID] = true
 		}
 	}
@@ -247,16 +247,16 @@ func (m *maker) outdatedByClass(pool render.Ref, claims []*NodeClaim) map[types.
 	// Pools are decided in parallel, so the shared memory is only read.
 	match := Match{Live: m.live, Exact: true, CABundle: m.policy.CABundle, Memory: &MatchMemory{proven: m.memo.matches.proven}}
 	for _, o := range match.Outdated([]*Object{m.live.object(pool)}).Outdated {
-		if o.Reason != DriftOfPool && o.Reason != driftOfRequirements && !m.decidedAnew(o) {
+		if o.Reason != DriftOfPool && o.Reason != driftOfRequirements && !m.decidesDrift(o) {
 			found[o.Claim.UID] = true
 		}
 	}
 	return found
 }
 
-// decidedAnew reports whether a Change of the Plan decides whether a NodeClaim still drifts for its reason: it does if
+// decidesDrift reports whether a Change of the Plan decides whether a NodeClaim still drifts for its reason: it does if
 // the Change affects it.
-func (m *maker) decidedAnew(o Outdated) bool {
+func (m *maker) decidesDrift(o Outdated) bool {
 	pool, class := poolRefOf(o.Claim.Pool), render.Ref{Kind: render.EC2NodeClass, Name: o.Claim.Class}
 	switch o.Reason {
 	case DriftOfPool:
@@ -306,9 +306,9 @@ type beyond struct {
 	of                    percentOf
 }
 
-// weighPools holds each object of a group that would disrupt nodes of a NodePool beyond guard.maxDisruptedNodesPerPool,
-// together with those that are terminating. It returns the others, which proceed.
-func (m *maker) weighPools(group []share, already disruption) []share {
+// checkNodesPerPool holds each object of a group that would disrupt nodes of a NodePool beyond
+// guard.maxDisruptedNodesPerPool, together with those that are terminating. It returns the others, which proceed.
+func (m *maker) checkNodesPerPool(group []share, already disruption) []share {
 	if m.policy.Guard.MaxDisruptedNodesPerPool == nil {
 		return group
 	}

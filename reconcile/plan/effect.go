@@ -27,8 +27,8 @@ type impact struct {
 	// claims are the NodeClaims that it affects; if upTo, the definitions do not show which of them.
 	claims []*NodeClaim
 	upTo   bool
-	// blind reports whether some of claims may have no hash that Karpenter can compare.
-	blind bool
+	// uncomparable reports whether some of claims may have no hash that Karpenter can compare.
+	uncomparable bool
 	// unnamed is how many further nodes it affects that cannot be identified.
 	unnamed int
 	// consolidated are the NodeClaims that Karpenter may consolidate after the change but not before.
@@ -67,9 +67,9 @@ func replaces(claims []*NodeClaim, upTo bool, reasons ...string) impact {
 	return impact{effect: EffectReplace, claims: claims, upTo: upTo, reasons: reasons}
 }
 
-// beside adds an effect on this many more of the nodes that cannot be identified: they may be among the identified
-// ones.
-func (i impact) beside(more int, effect Effect, claims []*NodeClaim) impact {
+// addUnidentified adds an effect on this many more of the nodes that cannot be identified: they may be among the
+// identified ones.
+func (i impact) addUnidentified(more int, effect Effect, claims []*NodeClaim) impact {
 	if more <= 0 {
 		return i
 	}
@@ -93,19 +93,19 @@ func outdatedBy(now Hash, claims []*NodeClaim, of func(Hashes) Hash, reason stri
 		}
 	}
 	i = replaces(found, false, reason)
-	i.blind = blind
+	i.uncomparable = blind
 	return i, rest
 }
 
-// and combines two impacts on different NodeClaims.
-func (i impact) and(other impact) impact {
+// combine combines two impacts on different NodeClaims.
+func (i impact) combine(other impact) impact {
 	if len(i.claims) == 0 {
 		return other
 	}
 	if len(other.claims) > 0 {
-		whys, blind := slices.Concat(i.unavailable, other.unavailable), i.blind || other.blind
+		whys, blind := slices.Concat(i.unavailable, other.unavailable), i.uncomparable || other.uncomparable
 		i = replaces(slices.Concat(i.claims, other.claims), i.upTo || other.upTo, slices.Concat(i.reasons, other.reasons)...)
-		i.unavailable, i.blind = whys, blind
+		i.unavailable, i.uncomparable = whys, blind
 	}
 	return i
 }
@@ -139,7 +139,7 @@ func (m *maker) effect(change *Change, found *compared) {
 	change.Effect, change.Nodes, change.UpTo = i.effect, len(i.claims)+i.unnamed, i.upTo
 	change.Unavailable = strings.Join(i.unavailable, "; ")
 	change.unnamed, change.Warnings, change.DriftReasons = i.unnamed, i.warnings, i.reasons
-	change.Notes, change.blind = i.notes, i.blind
+	change.Notes, change.uncomparable = i.notes, i.uncomparable
 	if i.effect == EffectReplace && len(change.rewritten) > 0 {
 		change.Warnings = append(change.Warnings, fmt.Sprintf("%s: %s changed in form only, not in value, but Karpenter's hash of the object changes, so Karpenter replaces its nodes", change.Ref, someOf(change.rewritten)))
 	}
@@ -167,9 +167,9 @@ func (m *maker) knownOf(ref render.Ref, of edit, claims []*NodeClaim) known {
 // NodeClaims returns the identified NodeClaims that a Change affects; if UpTo, it affects only some or none of them.
 func (c *Change) NodeClaims() []types.UID { return slices.Clone(c.touched) }
 
-// Blind reports whether the Change gives its object another hash, while its NodeClaims may have none that Karpenter can
-// compare: Karpenter marks none of these as drifted.
-func (c *Change) Blind() bool { return c.blind }
+// Uncomparable reports whether the Change gives its object another hash, while its NodeClaims may have none that
+// Karpenter can compare: Karpenter marks none of these as drifted.
+func (c *Change) Uncomparable() bool { return c.uncomparable }
 
 // ByImages reports whether the Change, besides its NodeClaims, can only make nodes drift that run another AMI than
 // their class then requires.
@@ -290,9 +290,9 @@ func loweredLimits(before, after *karpv1.NodePool) []corev1.ResourceName {
 	})
 }
 
-// shutWarning returns a warning if a change makes disruption budgets never allow a node to be replaced for drift within
-// the period that is searched for windows; otherwise it is empty.
-func shutWarning(before, after *karpv1.NodePool, nodes int, now time.Time) string {
+// closedBudgetsWarning returns a warning if a change makes disruption budgets never allow a node to be replaced for
+// drift within the period that is searched for windows; otherwise it is empty.
+func closedBudgetsWarning(before, after *karpv1.NodePool, nodes int, now time.Time) string {
 	if nodes == 0 || now.IsZero() || slices.EqualFunc(before.Spec.Disruption.Budgets, after.Spec.Disruption.Budgets, sameBudget) {
 		return ""
 	}

@@ -75,7 +75,7 @@ type classEdit struct {
 func (e classEdit) impact(claims []*NodeClaim, by known) impact {
 	i, rest := e.byHash(claims)
 	if len(e.resolved) > 0 {
-		i = i.and(driftsBy(rest, e.resolved, by.answer))
+		i = i.combine(driftsBy(rest, e.resolved, by.answer))
 	}
 	i.notes = e.notes
 	return i
@@ -155,14 +155,14 @@ type verdict struct {
 func driftsBy(claims []*NodeClaim, reasons []string, answer *Answer) impact {
 	judges := make([]func(*NodeClaim) verdict, len(reasons))
 	for i, reason := range reasons {
-		judges[i] = answer.judge(reason)
+		judges[i] = answer.driftCheck(reason)
 	}
 	var touched []*NodeClaim
 	var found []string
 	upTo := false
 	whys := map[string]int{}
 	for _, c := range claims {
-		drifts, may, why := judgeAll(judges, reasons, c)
+		drifts, may, why := checkDrift(judges, reasons, c)
 		found = append(found, may...)
 		if len(may) > 0 {
 			touched = append(touched, c)
@@ -180,11 +180,11 @@ func driftsBy(claims []*NodeClaim, reasons []string, answer *Answer) impact {
 	return i
 }
 
-// judgeAll reports whether a NodeClaim certainly drifts, the reasons for which it may drift, and why some are not
+// checkDrift reports whether a NodeClaim certainly drifts, the reasons for which it may drift, and why some are not
 // certain.
-func judgeAll(judges []func(*NodeClaim) verdict, reasons []string, c *NodeClaim) (drifts bool, may, why []string) {
-	for i, judge := range judges {
-		v := judge(c)
+func checkDrift(checks []func(*NodeClaim) verdict, reasons []string, c *NodeClaim) (drifts bool, may, why []string) {
+	for i, driftOf := range checks {
+		v := driftOf(c)
 		switch {
 		case v.why != "":
 			may, why = append(may, reasons[i]), append(why, v.why)
@@ -208,15 +208,15 @@ func inOrderOf(order, found []string) []string {
 
 // Reasons that concern one NodeClaim, not all answers of AWS.
 const (
-	unlaunched = "not launched yet"
-	noLabels   = "no instance type labels"
-	unseen     = "not found in EC2"
+	notLaunched = "not launched yet"
+	noLabels    = "no instance type labels"
+	notInEC2    = "not found in EC2"
 )
 
 func whyUnavailable(whys map[string]int) []string {
 	var found []string
 	for why, n := range whys {
-		if why == unlaunched || why == noLabels || why == unseen {
+		if why == notLaunched || why == noLabels || why == notInEC2 {
 			why = fmt.Sprintf("%s: %s", english.Plural(n, "NodeClaim", ""), why)
 		}
 		found = append(found, why)
@@ -225,8 +225,8 @@ func whyUnavailable(whys map[string]int) []string {
 	return found
 }
 
-// judge returns a function that judges a NodeClaim by the Answer, for one of Karpenter's reasons.
-func (a *Answer) judge(reason string) func(*NodeClaim) verdict {
+// driftCheck returns a function that checks a NodeClaim by the Answer, for one of Karpenter's reasons.
+func (a *Answer) driftCheck(reason string) func(*NodeClaim) verdict {
 	switch reason {
 	case driftOfAMI:
 		return a.byImage()
@@ -254,7 +254,7 @@ func (a *Answer) byImage() func(*NodeClaim) verdict {
 		case a.AMIs.Unavailable != "":
 			return verdict{why: a.AMIs.Unavailable}
 		case c.Image == "":
-			return verdict{why: unlaunched}
+			return verdict{why: notLaunched}
 		case c.Labels == "":
 			return verdict{why: noLabels}
 		}
@@ -269,9 +269,9 @@ func (a *Answer) byInstance(unavailable string, drifts func(Running) bool) func(
 		case unavailable != "":
 			return verdict{why: unavailable}
 		case c.ProviderID == "":
-			return verdict{why: unlaunched}
+			return verdict{why: notLaunched}
 		case !seen:
-			return verdict{why: cmp.Or(a.Unavailable, unseen)}
+			return verdict{why: cmp.Or(a.Unavailable, notInEC2)}
 		}
 		return verdict{drifts: drifts(running)}
 	}

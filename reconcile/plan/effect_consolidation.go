@@ -64,7 +64,7 @@ func consolidationOf(pool *karpv1.NodePool, nodes int, now time.Time) consolidat
 	}
 	allows := func(reason karpv1.DisruptionReason) bool {
 		b, err := readBudgets(pool, nodes, reason)
-		return err == nil && b.most(now) > 0
+		return err == nil && b.maxInYear(now) > 0
 	}
 	return consolidation{
 		empty:     allows(karpv1.DisruptionReasonEmpty),
@@ -89,9 +89,9 @@ func (c consolidation) does(load Load) bool {
 	return c.may(load)
 }
 
-// lets reports whether a node may be consolidated after a change but not before: for none of its reasons, or not yet
-// because consolidateAfter was longer. One that is not idle for consolidateAfter yet soon will be.
-func (c consolidation) lets(before consolidation, load Load, now time.Time) bool {
+// newlyAllows reports whether a node may be consolidated after a change but not before: for none of its reasons, or not
+// yet because consolidateAfter was longer. One that is not idle for consolidateAfter yet soon will be.
+func (c consolidation) newlyAllows(before consolidation, load Load, now time.Time) bool {
 	switch {
 	case !c.may(load):
 		return false
@@ -121,7 +121,7 @@ func (e poolEdit) consolidated(claims, replaced, waiting []*NodeClaim, by known)
 	for _, c := range consolidatable(claims) {
 		switch load := by.loads[c.UID]; {
 		case slices.Contains(replaced, c) || !after.may(load):
-		case before != after && after.lets(before, load, by.now):
+		case before != after && after.newlyAllows(before, load, by.now):
 			let = append(let, c)
 		case !slices.Contains(waiting, c):
 			others = append(others, c)
@@ -135,10 +135,10 @@ func (e poolEdit) consolidated(claims, replaced, waiting []*NodeClaim, by known)
 func (e poolEdit) consolidatedAtOnce(claims []*NodeClaim, after consolidation, now time.Time) int {
 	allowed := 0
 	if after.empty {
-		allowed = e.widened(claims, now, karpv1.DisruptionReasonEmpty)
+		allowed = e.extraDisruptions(claims, now, karpv1.DisruptionReasonEmpty)
 	}
 	if after.underused {
-		allowed = max(allowed, e.widened(claims, now, karpv1.DisruptionReasonUnderutilized))
+		allowed = max(allowed, e.extraDisruptions(claims, now, karpv1.DisruptionReasonUnderutilized))
 	}
 	if after.underused && e.requirements && allowsMore(e.before.Spec.Template.Spec.Requirements, e.after.Spec.Template.Spec.Requirements) {
 		allowed = max(allowed, allowedAtOnce(e.after, claims, now))
@@ -166,7 +166,7 @@ func allowedAtOnce(pool *karpv1.NodePool, claims []*NodeClaim, now time.Time) in
 	if err != nil {
 		return 0 // consolidationOf finds none
 	}
-	allowed := b.most(now)
+	allowed := b.maxInYear(now)
 	for _, c := range claims {
 		if c.Deleting {
 			allowed--
@@ -184,8 +184,8 @@ func (e poolEdit) question(claims []*NodeClaim, now time.Time) *LoadQuestion {
 	before, after := e.consolidations(len(claims), now)
 	shorter := before.any() && after.wait < before.wait
 	emptiness := after.empty != after.underused || before.any() && before.empty != before.underused
-	wider := e.consolidatedAtOnce(claims, after, now) > 0
-	if before == after && !wider || !after.any() || !shorter && !emptiness {
+	more := e.consolidatedAtOnce(claims, after, now) > 0
+	if before == after && !more || !after.any() || !shorter && !emptiness {
 		return nil
 	}
 	if claims = consolidatable(claims); len(claims) == 0 {

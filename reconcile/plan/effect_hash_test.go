@@ -119,7 +119,7 @@ func TestNodeClaimsWithoutAHashAreCounted(t *testing.T) {
 			c.live.NodeClaims[0].Hashes = plan.HashesOf(notes)
 		}
 		changes := c.plan(t, class("default"), tainted("general")).Changes
-		if len(changes) != 1 || changes[0].Nodes != 1 || changes[0].UpTo || changes[0].Blind() != without {
+		if len(changes) != 1 || changes[0].Nodes != 1 || changes[0].UpTo || changes[0].Uncomparable() != without {
 			t.Errorf("without a hash %v: %+v", without, changes)
 		}
 	}

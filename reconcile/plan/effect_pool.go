@@ -64,15 +64,15 @@ func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
 		i.unavailable = []string{fmt.Sprintf("this Karpenter does not use hash version %s for NodePools, which this plumbline uses", karpv1.NodePoolHashVersion)}
 	}
 	if e.requirements {
-		i = i.and(unfit(rest, after.Spec.Template.Spec.Requirements))
+		i = i.combine(unfit(rest, after.Spec.Template.Spec.Requirements))
 	}
 	remaining := e.remaining(claims, i.claims, by.outdated)
-	waiting := min(len(remaining), e.widened(claims, now, karpv1.DisruptionReasonDrifted))
-	i = i.beside(waiting, EffectReplace, claims)
-	i = i.beside(scaledDown(before, after, claims), EffectDrain, claims)
+	waiting := min(len(remaining), e.extraDisruptions(claims, now, karpv1.DisruptionReasonDrifted))
+	i = i.addUnidentified(waiting, EffectReplace, claims)
+	i = i.addUnidentified(scaledDown(before, after, claims), EffectDrain, claims)
 	i.expiring = expiring(before, after, claims, by.period)
 	i.warnings = append(i.warnings, poolWarnings(before, after, claims, by)...)
-	for _, warning := range e.noRoomWarnings(i.claims) {
+	for _, warning := range e.replacementWarnings(i.claims) {
 		i.warnings = append(i.warnings, "NodePool/"+after.Name+": "+warning)
 	}
 	i.notes = poolNotes(before, after)
@@ -162,10 +162,10 @@ func poolWarnings(before, after *karpv1.NodePool, claims []*NodeClaim, by known)
 	for _, warning := range limitWarnings(before, after) {
 		warn("%s", warning)
 	}
-	if warning := shutWarning(before, after, len(claims), now); warning != "" {
+	if warning := closedBudgetsWarning(before, after, len(claims), now); warning != "" {
 		warn("%s", warning)
 	}
-	if opened(before, after, len(claims)) {
+	if removesLastLimit(before, after, len(claims)) {
 		warn("its disruption budgets allow Karpenter to disrupt all of its %s at the same time", english.Plural(len(claims), "node", ""))
 	}
 	return warnings
@@ -235,13 +235,13 @@ func (e poolEdit) changesBudgets() bool {
 	return !slices.EqualFunc(e.before.Spec.Disruption.Budgets, e.after.Spec.Disruption.Budgets, sameBudget)
 }
 
-// widened returns how many nodes the budgets of a pool let Karpenter disrupt at once for a reason after a change, if
-// that is more than before; otherwise 0. Karpenter subtracts terminating nodes.
-func (e poolEdit) widened(claims []*NodeClaim, now time.Time, reason karpv1.DisruptionReason) int {
+// extraDisruptions returns how many nodes the budgets of a pool let Karpenter disrupt at once for a reason after a
+// change, if that is more than before; otherwise 0. Karpenter subtracts terminating nodes.
+func (e poolEdit) extraDisruptions(claims []*NodeClaim, now time.Time, reason karpv1.DisruptionReason) int {
 	if !e.changesBudgets() {
 		return 0
 	}
-	allowed := wider(e.before, e.after, len(claims), now, reason)
+	allowed := moreAllowedAtOnce(e.before, e.after, len(claims), now, reason)
 	for _, c := range claims {
 		if c.Deleting {
 			allowed--
@@ -250,10 +250,10 @@ func (e poolEdit) widened(claims []*NodeClaim, now time.Time, reason karpv1.Disr
 	return max(0, allowed)
 }
 
-// wider returns how many of this many nodes the budgets of a pool allow at once for a reason after a change, if that is
-// more than before: now, or when they allow the most. A budget that opens only tonight is as wide as one that is open
-// now; if it opened equally wide before, nothing is gained.
-func wider(before, after *karpv1.NodePool, nodes int, now time.Time, reason karpv1.DisruptionReason) int {
+// moreAllowedAtOnce returns how many of this many nodes the budgets of a pool allow at once for a reason after a
+// change, if that is more than before: now, or when they allow the most. A budget that opens only tonight is as wide as
+// one that is open now; if it opened equally wide before, nothing is gained.
+func moreAllowedAtOnce(before, after *karpv1.NodePool, nodes int, now time.Time, reason karpv1.DisruptionReason) int {
 	is, err := readBudgets(after, nodes, reason)
 	if err != nil {
 		return 0
@@ -263,16 +263,16 @@ func wider(before, after *karpv1.NodePool, nodes int, now time.Time, reason karp
 		was = budgets{nodes: nodes, all: []budget{{}}}
 	}
 	allowed := 0
-	if n := is.at(now); n > was.at(now) {
+	if n := is.allowedAt(now); n > was.allowedAt(now) {
 		allowed = n
 	}
 	if now.IsZero() {
 		return allowed
 	}
-	least, _ := was.widest(now, horizon)
-	most, whole := is.widest(now, horizon)
+	least, _ := was.maxWithin(now, horizon)
+	most, whole := is.maxWithin(now, horizon)
 	if !whole {
-		most = is.always()
+		most = is.alwaysAllowed()
 	}
 	if most > least {
 		allowed = max(allowed, most)
@@ -280,8 +280,8 @@ func wider(before, after *karpv1.NodePool, nodes int, now time.Time, reason karp
 	return allowed
 }
 
-// opened reports whether a change removes the last budget that always keeps some nodes from being replaced.
-func opened(before, after *karpv1.NodePool, nodes int) bool {
+// removesLastLimit reports whether a change removes the last budget that always keeps some nodes from being replaced.
+func removesLastLimit(before, after *karpv1.NodePool, nodes int) bool {
 	return nodes > 1 && alwaysAllowed(after, nodes) >= nodes && alwaysAllowed(before, nodes) < nodes
 }
 
@@ -292,15 +292,15 @@ func alwaysAllowed(pool *karpv1.NodePool, nodes int) int {
 	if err != nil {
 		return 0
 	}
-	return b.always()
+	return b.alwaysAllowed()
 }
 
-// noRoomWarnings lists the limits of a pool that leave no room for a replacement, because the change raises the size of
-// its smallest node. When Karpenter simulates a replacement, it does not count the node that it replaces
+// replacementWarnings lists the limits of a pool that leave no room for a replacement, because the change raises the
+// size of its smallest node. When Karpenter simulates a replacement, it does not count the node that it replaces
 // (SimulateScheduling in karpenter pkg/controllers/disruption/helpers.go, and calculateExistingNodeClaims in
 // pkg/controllers/provisioning/scheduling/scheduler.go, 1.14.1). There is no warning if the size of the replaced nodes
 // is unknown.
-func (e poolEdit) noRoomWarnings(replaced []*NodeClaim) []string {
+func (e poolEdit) replacementWarnings(replaced []*NodeClaim) []string {
 	var found []string
 	for _, name := range slices.Sorted(maps.Keys(e.after.Spec.Limits)) {
 		limit, runs := e.after.Spec.Limits[name], e.before.Status.Resources[name]

@@ -13,7 +13,7 @@ func (c *Change) Touched() []types.UID { return c.touched }
 // AllowedAt returns how many of this many nodes the budgets of a pool allow to be replaced for drift at a time.
 func AllowedAt(pool *karpv1.NodePool, nodes int, t time.Time) (int, error) {
 	b, err := readBudgets(pool, nodes, karpv1.DisruptionReasonDrifted)
-	return b.at(t), err
+	return b.allowedAt(t), err
 }
 
 // Turns returns how many times the budgets of a pool are evaluated; whole reports whether these are all.
@@ -22,6 +22,6 @@ func Turns(pool *karpv1.NodePool, now time.Time) (n int, whole bool) {
 	if err != nil {
 		return 0, false
 	}
-	found, whole := b.turns(now, horizon)
+	found, whole := b.changeTimes(now, horizon)
 	return len(found), whole
 }

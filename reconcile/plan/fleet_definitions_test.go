@@ -4,11 +4,11 @@ import "fmt"
 
 // The kinds of change that the commit makes to NodePools, in turn.
 const (
-	narrowed  = iota // requirements that a third of the nodes do not match
-	hashed           // a field in the hash
-	limited          // no effect on nodes
-	opened           // wider budgets, for nodes that drifted before
-	shortened        // expireAfter, which is in the hash, too
+	narrowed         = iota // requirements that a third of the nodes do not match
+	hashed                  // a field in the hash
+	limited                 // no effect on nodes
+	removesLastLimit        // wider budgets, for nodes that drifted before
+	keptPrefix              // expireAfter, which is in the hash, too
 	fleetChanges
 )
 
@@ -22,9 +22,9 @@ func fleetPool(i int, changed bool) string {
 			taints = "[{key: example.com/batch, effect: NoSchedule}]"
 		case limited:
 			limit, weight = 500, 1+weight%100
-		case opened:
+		case removesLastLimit:
 			budget = "50%"
-		case shortened:
+		case keptPrefix:
 			expires = "48h"
 		}
 	}

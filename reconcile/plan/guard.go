@@ -22,26 +22,26 @@ const (
 	ReasonLabelChanged    = "LabelChanged"
 )
 
-// weighing is the input of the guard's checks.
-type weighing struct {
+// checkInput is the input of the guard's checks.
+type checkInput struct {
 	policy   Policy
 	revision string
 	// total are the NodePools that count together with the candidate: those that were removed within
 	// guard.removalPeriod before it, those that are pending before it, and all of its own revision. now are
 	// those that would be leaving at one time. Both map UIDs to names.
 	total, now map[types.UID]string
-	// together are the NodePools of the candidate's revision.
-	together []string
+	// sameRevision are the NodePools of the candidate's revision.
+	sameRevision []string
 }
 
 // leaving returns how many NodePools count for guard.maxRemovedPools.
-func (w weighing) leaving() int { return len(w.total) }
+func (w checkInput) leaving() int { return len(w.total) }
 
 // before returns the names of the NodePools of earlier commits that count, sorted.
-func (w weighing) before() []string {
+func (w checkInput) before() []string {
 	var names []string
 	for _, name := range w.total {
-		if !slices.Contains(w.together, name) {
+		if !slices.Contains(w.sameRevision, name) {
 			names = append(names, name)
 		}
 	}
@@ -50,7 +50,7 @@ func (w weighing) before() []string {
 }
 
 // check is one reason to hold a candidate.
-type check func(Candidate, weighing) (reason, message string, hold bool)
+type check func(Candidate, checkInput) (reason, message string, hold bool)
 
 // guard returns the checks, all of which must pass. A deletion was requested explicitly, so its only check is whether the
 // nodes run the workloads that carry it out.
@@ -63,7 +63,7 @@ func (p Policy) guard() []check {
 
 // statusLost holds an object that may have been in Git all the time: without a status, it is unknown whether it was
 // removed from Git or never belonged to this NodeSync.
-func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
+func statusLost(c Candidate, w checkInput) (reason, message string, hold bool) {
 	lost := w.policy.StatusLost && (!c.Recorded || c.undecided) || c.record.Reason == v1alpha1.ReasonStatusLost
 	if !lost || w.policy.Released[c.UID] {
 		return "", "", false
@@ -81,12 +81,12 @@ const (
 
 // olderRevision holds an object that an older commit does not contain: no commit has removed it, it was added later. It
 // is held until a newer commit, or a person, removes it. A commit that may be older counts as older.
-func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) {
+func olderRevision(c Candidate, w checkInput) (reason, message string, hold bool) {
 	still := c.record.Reason == v1alpha1.ReasonOlderRevision && c.record.Revision == w.revision
 	switch {
 	case w.policy.Released[c.UID], c.Recorded && !c.undecided && !ofOlderRevision(c.record) && !w.policy.StatusOlder:
 		return "", "", false
-	case still, w.policy.SetBack:
+	case still, w.policy.BranchReset:
 		return v1alpha1.ReasonOlderRevision, fmt.Sprintf(
 			headOlder+"does not contain %s: push a newer commit, or %s",
 			c.Ref, w.policy.howToRelease(c.UID)), true
@@ -104,7 +104,7 @@ func ofOlderRevision(r v1alpha1.Removal) bool {
 }
 
 // requiresApproval reports whether only a person can release a candidate, so that it does not count as being removed.
-func requiresApproval(c Candidate, w weighing) bool {
+func requiresApproval(c Candidate, w checkInput) bool {
 	_, _, lost := statusLost(c, w)
 	_, _, older := olderRevision(c, w)
 	return lost || older
@@ -117,7 +117,7 @@ func doubts(reason string) bool {
 
 // hostsController holds the NodePool whose nodes run Karpenter's controller or
 // plumbline: its removal would terminate the controllers that carry it out.
-func hostsController(c Candidate, w weighing) (reason, message string, hold bool) {
+func hostsController(c Candidate, w checkInput) (reason, message string, hold bool) {
 	if c.Ref.Kind != render.NodePool {
 		return "", "", false
 	}
@@ -139,14 +139,14 @@ func hostsController(c Candidate, w weighing) (reason, message string, hold bool
 	return ReasonHostsController, fmt.Sprintf("its nodes run %s: move it to nodes that Karpenter does not manage, or %s", someOf(names), instead), true
 }
 
-// named is the number of objects that one message names.
-const named = 5
+// maxNamed is the number of objects that one message names.
+const maxNamed = 5
 
 // someOf returns the first few names, and the number of the others.
-func someOf(names []string) string { return shortlist.Join(names, named, ", ") }
+func someOf(names []string) string { return shortlist.Join(names, maxNamed, ", ") }
 
 // lastPool holds every NodePool while Git has no NodePool left that may grow.
-func lastPool(c Candidate, w weighing) (reason, message string, hold bool) {
+func lastPool(c Candidate, w checkInput) (reason, message string, hold bool) {
 	if !c.Last || c.approved.covers(ReasonLastPool) || w.policy.Guard.AllowLastPool {
 		return "", "", false
 	}
@@ -157,9 +157,9 @@ func lastPool(c Candidate, w weighing) (reason, message string, hold bool) {
 // them because half of an accident is still an accident, and counts a period because an accident may be split into
 // commits. A NodePool without nodes that was to replace a NodePool which Git contains again does not count: a revert
 // needs no approval.
-func maxRemovedPools(c Candidate, w weighing) (reason, message string, hold bool) {
+func maxRemovedPools(c Candidate, w checkInput) (reason, message string, hold bool) {
 	limit := w.policy.maxRemovedPools()
-	if c.Ref.Kind != render.NodePool || c.undoes || w.leaving() <= limit || c.approved.covers(ReasonMaxRemovedPools) {
+	if c.Ref.Kind != render.NodePool || c.revertsMove || w.leaving() <= limit || c.approved.covers(ReasonMaxRemovedPools) {
 		return "", "", false
 	}
 	before := ""
@@ -168,13 +168,13 @@ func maxRemovedPools(c Candidate, w weighing) (reason, message string, hold bool
 	}
 	return ReasonMaxRemovedPools, fmt.Sprintf(
 		"%d NodePools would be removed, but guard.maxRemovedPools allows %d: set it to %d, or add NodePools back to Git: %s%s",
-		w.leaving(), limit, w.leaving(), someOf(w.together), before), true
+		w.leaving(), limit, w.leaving(), someOf(w.sameRevision), before), true
 }
 
-// weigh holds the candidates that the guard does not release. It checks those of one revision together, after those of
-// earlier revisions, whether or not these are held. Otherwise later commits of an accident would pass before its first
-// one.
-func (m *maker) weigh(candidates []Candidate, revision string) {
+// checkRemovals holds the candidates that the guard does not release. It checks those of one revision together, after
+// those of earlier revisions, whether or not these are held. Otherwise later commits of an accident would pass before
+// its first one.
+func (m *maker) checkRemovals(candidates []Candidate, revision string) {
 	for i := range candidates {
 		if c := &candidates[i]; c.taken && !c.Terminating {
 			c.hold(ReasonLabelChanged, m.labelChanged(c.Ref))
@@ -189,7 +189,7 @@ func (m *maker) weigh(candidates []Candidate, revision string) {
 		for end < len(candidates) && candidates[end].Revision == candidates[start].Revision {
 			end++
 		}
-		m.weighTogether(candidates[start:end], pending, open, revision)
+		m.checkRevision(candidates[start:end], pending, open, revision)
 		start = end
 	}
 }
@@ -203,17 +203,17 @@ func (m *maker) labelChanged(ref render.Ref) string {
 	return fmt.Sprintf("another client changed the label %s of %s, %s", v1alpha1.OwnerLabel, ref, m.policy.Owner.LabelAgain())
 }
 
-// weighTogether checks the candidates of one revision, and adds their NodePools to pending. open are the NodePools
+// checkRevision checks the candidates of one revision, and adds their NodePools to pending. open are the NodePools
 // whose nodes are being removed.
-func (m *maker) weighTogether(candidates []Candidate, pending, open map[types.UID]string, revision string) {
-	w := weighing{policy: m.policy, revision: revision}
+func (m *maker) checkRevision(candidates []Candidate, pending, open map[types.UID]string, revision string) {
+	w := checkInput{policy: m.policy, revision: revision}
 	for _, c := range candidates {
-		if c.Ref.Kind == render.NodePool && !c.Orphan && !c.undoes && !requiresApproval(c, w) {
-			w.together = append(w.together, c.Ref.Name)
+		if c.Ref.Kind == render.NodePool && !c.Orphan && !c.revertsMove && !requiresApproval(c, w) {
+			w.sameRevision = append(w.sameRevision, c.Ref.Name)
 			pending[c.UID] = c.Ref.Name
 		}
 	}
-	slices.Sort(w.together)
+	slices.Sort(w.sameRevision)
 	w.total, w.now = maps.Clone(pending), maps.Clone(pending)
 	maps.Copy(w.total, m.poolsWithin(m.spanOf(candidates), open))
 	maps.Copy(w.now, open)
@@ -240,8 +240,8 @@ func (m *maker) weighTogether(candidates []Candidate, pending, open map[types.UI
 }
 
 // queueBehind queues a NodePool that would exceed the number that may be leaving at one time.
-func (m *maker) queueBehind(c *Candidate, w weighing) {
-	exempt := m.policy.Deleting || c.Ref.Kind != render.NodePool || c.Orphan || c.undoes || c.approved.covers(ReasonMaxRemovedPools)
+func (m *maker) queueBehind(c *Candidate, w checkInput) {
+	exempt := m.policy.Deleting || c.Ref.Kind != render.NodePool || c.Orphan || c.revertsMove || c.approved.covers(ReasonMaxRemovedPools)
 	if exempt || len(w.now) <= m.policy.maxRemovedPools() {
 		return
 	}
@@ -328,7 +328,7 @@ func (c *Candidate) hold(reason, message string) {
 // names these clients.
 func (c *Change) hold(reason, message string) {
 	if c.Action != Hold {
-		c.unheld = c.Action
+		c.intendedAction = c.Action
 	}
 	c.Holds = withHold(c.Holds, reason, message)
 	c.Action, c.Reason, c.Message = Hold, c.Holds[0].Reason, messageOf(c.Holds)
@@ -343,7 +343,7 @@ func (c *Change) hold(reason, message string) {
 // intended returns the Action of a Change if nothing held it.
 func (c *Change) intended() Action {
 	if c.Action == Hold {
-		return c.unheld
+		return c.intendedAction
 	}
 	return c.Action
 }
@@ -364,7 +364,7 @@ func (p *Plan) AsApproved() *Plan {
 	approved.Changes, approved.Removals = slices.Clone(p.Changes), slices.Clone(p.Removals)
 	for i := range approved.Changes {
 		if c := &approved.Changes[i]; c.Action == Hold && approvableHolds(c.Holds) {
-			c.Action, c.Holds = c.unheld, nil
+			c.Action, c.Holds = c.intendedAction, nil
 		}
 	}
 	for i := range approved.Removals {
@@ -375,20 +375,19 @@ func (p *Plan) AsApproved() *Plan {
 	return &approved
 }
 
-// weighHeld adds a reason to objects that are held for other reasons if approving all of them at once would disrupt too many
-// nodes: one digest covers them all. It weighs what people have approved for the reasons that they were not
-// shown.
-func (m *maker) weighHeld(p *Plan, d disruption) {
+// checkHeld adds a reason to objects that are held for other reasons if approving all of them at once would disrupt too
+// many nodes: one digest covers them all. It checks what people have approved for the reasons that they were not shown.
+func (m *maker) checkHeld(p *Plan, d disruption) {
 	held, approved := m.heldShares(p)
 	if len(held) > 0 {
 		recent := m.withRecent(d, held)
 		m.holdDisrupting(held, recent)
 		m.holdReplacing(held, d)
-		m.weighPools(held, recent)
+		m.checkNodesPerPool(held, recent)
 	}
 	if len(approved) > 0 {
 		m.holdReplacing(approved, d)
-		m.weighPools(approved, m.withRecent(d, approved))
+		m.checkNodesPerPool(approved, m.withRecent(d, approved))
 	}
 }
 

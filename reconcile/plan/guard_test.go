@@ -150,7 +150,7 @@ func TestGuard(t *testing.T) {
 		},
 		"HEAD is older than what was applied": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
-			given: func(_ *testing.T, c *drawnCluster) { c.policy.SetBack = true },
+			given: func(_ *testing.T, c *drawnCluster) { c.policy.BranchReset = true },
 			want:  []string{"Hold NodePool/b OlderRevision"},
 		},
 		"HEAD was older than what was applied, and has not moved since": {
@@ -167,7 +167,7 @@ func TestGuard(t *testing.T) {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
 			given: func(_ *testing.T, c *drawnCluster) {
 				c.setBack("b", "main@sha1:older")
-				c.policy.SetBack = true
+				c.policy.BranchReset = true
 			},
 			want: []string{"Hold NodePool/b OlderRevision"},
 		},
@@ -205,14 +205,14 @@ func TestGuard(t *testing.T) {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
 			given: func(_ *testing.T, c *drawnCluster) {
 				c.removal(poolRef("b"), v1alpha1.RemovalPacing, "r1")
-				c.policy.SetBack = true
+				c.policy.BranchReset = true
 			},
 			want: []string{"Remove NodePool/b"},
 		},
 		"HEAD is older, and a person has released it": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
 			given: func(_ *testing.T, c *drawnCluster) {
-				c.policy.SetBack = true
+				c.policy.BranchReset = true
 				c.policy.Released = map[types.UID]bool{c.Object(poolRef("b")).GetUID(): true}
 			},
 			want: []string{"Remove NodePool/b"},
@@ -220,7 +220,7 @@ func TestGuard(t *testing.T) {
 		"HEAD is older again, and the release was for the last time": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
 			given: func(_ *testing.T, c *drawnCluster) {
-				c.policy.SetBack = true
+				c.policy.BranchReset = true
 				c.policy.UsedUp = map[types.UID]bool{c.Object(poolRef("b")).GetUID(): true}
 			},
 			want: []string{"Hold NodePool/b OlderRevision"},
@@ -335,7 +335,7 @@ func holds(p *plan.Plan) []string {
 func TestAnApprovalShowsEveryGate(t *testing.T) {
 	c, git := soloAndSolob(t)
 	first := c.plan(t, git...)
-	if diff := cmp.Diff([]string{"NodePool/solo", "NodePool/solob"}, first.Lands()); diff != "" {
+	if diff := cmp.Diff([]string{"NodePool/solo", "NodePool/solob"}, first.NeedLanding()); diff != "" {
 		t.Errorf("simulated (-want +got):\n%s", diff)
 	}
 	c.policy.Landing = plan.Landing{Asking: true}

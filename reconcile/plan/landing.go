@@ -39,13 +39,13 @@ type Unschedulable struct {
 func (p *Plan) Leaving(live Live) []render.Ref {
 	found := map[render.Ref]bool{}
 	for i := range p.Removals {
-		if c := &p.Removals[i]; (!c.Held || goesAhead(c)) && !c.Orphan && c.Ref.Kind == render.NodePool {
+		if c := &p.Removals[i]; (!c.Held || startsIfSchedulable(c)) && !c.Orphan && c.Ref.Kind == render.NodePool {
 			found[c.Ref] = true
 		}
 	}
 	for _, r := range live.Removals {
 		returned := slices.ContainsFunc(p.Returned, func(b v1alpha1.Removal) bool { return b.UID == r.UID })
-		if r.Kind == render.NodePool && r.Begun() && !returned {
+		if r.Kind == render.NodePool && r.Started() && !returned {
 			found[RefOf(r)] = true
 		}
 	}
@@ -55,16 +55,16 @@ func (p *Plan) Leaving(live Live) []render.Ref {
 	return slices.SortedFunc(maps.Keys(found), func(a, b render.Ref) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// Begins returns the removals that start if their pods can be scheduled elsewhere, sorted: those with nodes that have
-// not started, and that nothing else holds.
-func (p *Plan) Begins() []string { return p.removals(goesAhead) }
+// StartIfSchedulable returns the removals that start if their pods can be scheduled elsewhere, sorted: those with nodes
+// that have not started, and that nothing else holds.
+func (p *Plan) StartIfSchedulable() []string { return p.removals(startsIfSchedulable) }
 
 // Withheld returns the removals that are held for another reason and that people may approve, sorted: people must see
 // which pods would be pending before they approve.
 func (p *Plan) Withheld() []string { return p.removals(withheld) }
 
-// Lands returns the removals that need a Landing, sorted.
-func (p *Plan) Lands() []string { return p.removals(lands) }
+// NeedLanding returns the removals that need a Landing, sorted.
+func (p *Plan) NeedLanding() []string { return p.removals(needsLanding) }
 
 func (p *Plan) removals(which func(*Candidate) bool) []string {
 	var found []string
@@ -89,27 +89,27 @@ func (p *Plan) Approvals() []string {
 	return found
 }
 
-// WithoutBegins returns the Plan without the removals of Begins.
-func (p *Plan) WithoutBegins() *Plan {
+// WithoutStarting returns the Plan without the removals of StartIfSchedulable.
+func (p *Plan) WithoutStarting() *Plan {
 	without := *p
-	without.Removals = slices.DeleteFunc(slices.Clone(p.Removals), func(c Candidate) bool { return goesAhead(&c) })
+	without.Removals = slices.DeleteFunc(slices.Clone(p.Removals), func(c Candidate) bool { return startsIfSchedulable(&c) })
 	return &without
 }
 
-// lands reports whether the pods of a removed object need to be scheduled elsewhere: unless it is held for a reason
-// that nobody may approve. If Git has no pool left that may grow, the reason LastPool covers this.
-func lands(c *Candidate) bool {
+// needsLanding reports whether the pods of a removed object need to be scheduled elsewhere: unless it is held for a
+// reason that nobody may approve. If Git has no pool left that may grow, the reason LastPool covers this.
+func needsLanding(c *Candidate) bool {
 	held := c.Held && !approvableHolds(c.Holds)
 	return c.Ref.Kind == render.NodePool && c.Nodes > 0 && !held && !c.Orphan && !c.Terminating && !c.Last
 }
 
-// goesAhead reports whether such a removal starts if they can.
-func goesAhead(c *Candidate) bool {
-	return lands(c) && !slices.ContainsFunc(c.Holds, func(h HoldReason) bool { return h.Reason != ReasonUnschedulablePods })
+// startsIfSchedulable reports whether such a removal starts if they can.
+func startsIfSchedulable(c *Candidate) bool {
+	return needsLanding(c) && !slices.ContainsFunc(c.Holds, func(h HoldReason) bool { return h.Reason != ReasonUnschedulablePods })
 }
 
 // withheld reports whether such a removal is held whether they can or not.
-func withheld(c *Candidate) bool { return lands(c) && !goesAhead(c) }
+func withheld(c *Candidate) bool { return needsLanding(c) && !startsIfSchedulable(c) }
 
 // holdUnschedulable holds the removals whose pods cannot be scheduled elsewhere. A removal that is held for that stays
 // held until there is another result.
@@ -120,7 +120,7 @@ func (m *maker) holdUnschedulable(p *Plan) {
 	}
 	for i := range p.Removals {
 		c := &p.Removals[i]
-		if !lands(c) {
+		if !needsLanding(c) {
 			continue
 		}
 		pods := p.Landing.Nowhere[c.Ref.Name]
@@ -157,9 +157,9 @@ func recordedHolds(r v1alpha1.Removal) []HoldReason {
 	return holds
 }
 
-// mostWorkloads limits how many workloads an approval of pending pods lists, because the size of a status is limited.
+// maxWorkloads limits how many workloads an approval of pending pods lists, because the size of a status is limited.
 // The others are combined.
-const mostWorkloads = 100
+const maxWorkloads = 100
 
 // byWorkload counts pods by their owner, sorted.
 func byWorkload(pods []Unschedulable) []v1alpha1.PendingPods {
@@ -171,17 +171,17 @@ func byWorkload(pods []Unschedulable) []v1alpha1.PendingPods {
 	for _, workload := range slices.Sorted(maps.Keys(counts)) {
 		found = append(found, v1alpha1.PendingPods{Workload: workload, Pods: counts[workload]})
 	}
-	if len(found) <= mostWorkloads {
+	if len(found) <= maxWorkloads {
 		return found
 	}
 	others := v1alpha1.PendingPods{}
 	hash := sha256.New()
-	for _, p := range found[mostWorkloads:] {
+	for _, p := range found[maxWorkloads:] {
 		_, _ = fmt.Fprintln(hash, p.Workload)
 		others.Pods += p.Pods
 	}
-	others.Workload = fmt.Sprintf("%d more (sha256:%x)", len(found)-mostWorkloads, hash.Sum(nil))
-	return append(found[:mostWorkloads:mostWorkloads], others)
+	others.Workload = fmt.Sprintf("%d more (sha256:%x)", len(found)-maxWorkloads, hash.Sum(nil))
+	return append(found[:maxWorkloads:maxWorkloads], others)
 }
 
 // pending returns the total number of pods.
@@ -212,9 +212,9 @@ func LeavingElsewhere(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) []render
 		if other.UID == sync.UID {
 			continue
 		}
-		before := goesBefore(other, sync)
+		before := precedes(other, sync)
 		for _, r := range other.Status.Removals {
-			if r.Kind == render.NodePool && (r.Begun() || before && r.Phase == v1alpha1.RemovalPacing) {
+			if r.Kind == render.NodePool && (r.Started() || before && r.Phase == v1alpha1.RemovalPacing) {
 				found = append(found, RefOf(r))
 			}
 		}
@@ -223,11 +223,11 @@ func LeavingElsewhere(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) []render
 	return slices.Compact(found)
 }
 
-// goesBefore reports whether a has recorded its first removal that has not started before b has.
-func goesBefore(a, b *v1alpha1.NodeSync) bool {
+// precedes reports whether a has recorded its first removal that has not started before b has.
+func precedes(a, b *v1alpha1.NodeSync) bool {
 	first := func(sync *v1alpha1.NodeSync) (at time.Time, any bool) {
 		for _, r := range sync.Status.Removals {
-			if r.Kind == render.NodePool && !r.Begun() && r.Phase != v1alpha1.RemovalGone && (!any || r.RecordedAt.Time.Before(at)) {
+			if r.Kind == render.NodePool && !r.Started() && r.Phase != v1alpha1.RemovalGone && (!any || r.RecordedAt.Time.Before(at)) {
 				at, any = r.RecordedAt.Time, true
 			}
 		}

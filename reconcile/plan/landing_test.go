@@ -57,7 +57,7 @@ func TestPodsWithoutAPlace(t *testing.T) {
 			if diff := cmp.Diff(test.want, script(p)); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.begins, p.Begins()); diff != "" {
+			if diff := cmp.Diff(test.begins, p.StartIfSchedulable()); diff != "" {
 				t.Errorf("begins (-want +got):\n%s", diff)
 			}
 			if !slices.ContainsFunc(p.Removals, func(r plan.Candidate) bool { return r.Reason == plan.ReasonUnschedulablePods }) {

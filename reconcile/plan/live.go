@@ -222,10 +222,10 @@ type identified interface {
 // compared is what depends only on the two objects, the owner and the schema. It is read only.
 type compared struct {
 	comparison
-	judgement judgement
-	// problems are what the API server would reject, if asked is true.
-	problems []string
-	asked    bool
+	fields comparedFields
+	// problems are what the API server would reject, if validated is true.
+	problems  []string
+	validated bool
 	// before is what was applied last, if the rendered object was compared with it.
 	before  *unstructured.Unstructured
 	differs bool
@@ -268,21 +268,21 @@ func (m Memo) note(d decision) {
 	}
 }
 
-// judged compares two objects, unless the last Plan has compared them.
-func (m *maker) judged(object render.Object, live *Object, braked bool) (*compared, error) {
+// compareOnce compares two objects, unless the last Plan has compared them.
+func (m *maker) compareOnce(object render.Object, live *Object, braked bool) (*compared, error) {
 	if known, ok := m.live.Memo.find(object, live, m.policy.Owner, m.schema); ok && !braked {
 		return &known, nil
 	}
-	j, err := judge(object, live, m.policy.Owner, m.schema, braked)
+	j, err := compareWithLive(object, live, m.policy.Owner, m.schema, braked)
 	if err != nil {
 		return nil, err
 	}
-	return &compared{comparison: comparisonOf(&object, live), judgement: j, texts: &texts{of: object.Desired}}, nil
+	return &compared{comparison: comparisonOf(&object, live), fields: j, texts: &texts{of: object.Desired}}, nil
 }
 
 // refusals returns why the API server would reject the object that a Change would write.
 func (c *compared) refusals(ctx context.Context, change *Change, schema Schema) []string {
-	if c.asked {
+	if c.validated {
 		return c.problems
 	}
 	var problems []string
@@ -290,7 +290,7 @@ func (c *compared) refusals(ctx context.Context, change *Change, schema Schema) 
 		problems = append(problems, problem.Error())
 	}
 	// If the context is cancelled, not all rules were checked.
-	c.problems, c.asked = problems, ctx.Err() == nil
+	c.problems, c.validated = problems, ctx.Err() == nil
 	return problems
 }
 

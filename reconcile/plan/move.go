@@ -27,8 +27,8 @@ func Moved(object string, to []string) string {
 	return object + " → " + strings.Join(to, ", ")
 }
 
-// mostTargets limits how many replacements a removal names.
-const mostTargets = 8
+// maxTargets limits how many replacements a removal names.
+const maxTargets = 8
 
 // findMoves finds the replacements of each candidate: the object was renamed, split, merged with others or given
 // another class. It is still a removal with all its checks.
@@ -36,11 +36,11 @@ func (m *maker) findMoves(candidates []Candidate) {
 	if len(candidates) == 0 {
 		return // new objects are read only for candidates
 	}
-	arriving := m.arriving(candidates)
+	arriving := m.findArrivals(candidates)
 	for i := range candidates {
 		if c := &candidates[i]; c.Ref.Kind == render.NodePool && !c.Terminating && !c.Vanished {
 			c.MovesTo = m.poolsFor(c, arriving)
-			c.undoes = m.undoesMove(c)
+			c.revertsMove = m.revertsMove(c)
 		}
 	}
 	for i := range candidates {
@@ -61,18 +61,18 @@ type arrivals struct {
 	left int
 }
 
-// pairs limits how many pairs of pools that differ in more than their names one Plan compares: a commit may rename a
+// maxPairs limits how many pairs of pools that differ in more than their names one Plan compares: a commit may rename a
 // thousand. Pools that were not compared count as plain removals.
-const pairs = 20_000
+const maxPairs = 20_000
 
-func (m *maker) arriving(candidates []Candidate) *arrivals {
+func (m *maker) findArrivals(candidates []Candidate) *arrivals {
 	noted := map[string]bool{}
 	for _, c := range candidates {
 		for _, name := range c.record.MovesTo {
 			noted[name] = noted[name] || c.Ref.Kind == render.NodePool
 		}
 	}
-	found := &arrivals{named: map[string]offer{}, alike: map[string][]offer{}, left: pairs}
+	found := &arrivals{named: map[string]offer{}, alike: map[string][]offer{}, left: maxPairs}
 	for _, object := range m.objects {
 		if object.Ref.Kind != render.NodePool || m.live.object(object.Ref) != nil && !noted[object.Ref.Name] {
 			continue
@@ -97,38 +97,39 @@ func (m *maker) poolsFor(c *Candidate, arriving *arrivals) []string {
 	if !ok {
 		return nil
 	}
-	if back := m.movesBack(c); len(back) > 0 {
+	if back := m.restoredSources(c); len(back) > 0 {
 		return back
 	}
 	var recorded []offer
 	for _, name := range c.record.MovesTo {
-		if o, ok := arriving.named[name]; ok && o.takesAny(leaving) {
+		if o, ok := arriving.named[name]; ok && o.canReplaceInPart(leaving) {
 			recorded = append(recorded, o)
 		}
 	}
 	if len(recorded) > 0 {
-		return likest(recorded, leaving)
+		return mostSimilar(recorded, leaving)
 	}
-	if alike := arriving.alike[leaving.text]; len(alike) > 0 && alike[0].takesAny(leaving) {
-		return []string{slices.MinFunc(alike, byLikeness(leaving)).name}
+	if alike := arriving.alike[leaving.text]; len(alike) > 0 && alike[0].canReplaceInPart(leaving) {
+		return []string{slices.MinFunc(alike, bySimilarity(leaving)).name}
 	}
 	return arriving.compare(leaving)
 }
 
-// movesBack returns the NodePools that this one was to replace, and that Git contains again: a commit reverts the move.
-func (m *maker) movesBack(c *Candidate) []string {
+// restoredSources returns the NodePools that this one was to replace, and that Git contains again: a commit reverts the
+// move.
+func (m *maker) restoredSources(c *Candidate) []string {
 	var names []string
 	for _, r := range m.live.Removals {
-		if r.Kind == render.NodePool && slices.Contains(r.MovesTo, c.Ref.Name) && m.back(r) {
+		if r.Kind == render.NodePool && slices.Contains(r.MovesTo, c.Ref.Name) && m.backInGit(r) {
 			names = append(names, r.Name)
 		}
 	}
 	slices.Sort(names)
-	return names[:min(len(names), mostTargets)]
+	return names[:min(len(names), maxTargets)]
 }
 
-// undoesMove reports whether a NodePool without nodes is replaced by older ones: it was meant to replace them.
-func (m *maker) undoesMove(c *Candidate) bool {
+// revertsMove reports whether a NodePool without nodes is replaced by older ones: it was meant to replace them.
+func (m *maker) revertsMove(c *Candidate) bool {
 	object := m.live.object(c.Ref)
 	if object == nil || c.Nodes > 0 || c.Leaves > 0 || len(c.MovesTo) == 0 {
 		return false
@@ -152,7 +153,7 @@ func (a *arrivals) compare(leaving offer) []string {
 	var whole []offer
 	parts := map[string][]offer{}
 	for _, o := range a.fresh {
-		switch partly, takes := o.takes(leaving); {
+		switch partly, takes := o.canReplace(leaving); {
 		case !takes:
 		case len(partly) == 0:
 			whole = append(whole, o)
@@ -162,37 +163,37 @@ func (a *arrivals) compare(leaving offer) []string {
 	}
 	if len(whole) > 0 {
 		if same := slices.DeleteFunc(slices.Clone(whole), func(o offer) bool { return !o.same(leaving) }); len(same) > 0 {
-			return likest(same, leaving)[:1]
+			return mostSimilar(same, leaving)[:1]
 		}
-		return likest(whole, leaving)
+		return mostSimilar(whole, leaving)
 	}
 	for _, key := range slices.Sorted(maps.Keys(parts)) {
-		if together(key, parts[key], leaving) {
-			return likest(parts[key], leaving)
+		if coverTogether(key, parts[key], leaving) {
+			return mostSimilar(parts[key], leaving)
 		}
 	}
 	return nil
 }
 
-// likest returns the names of the first few pools, the most similar name first.
-func likest(pools []offer, other offer) []string {
-	slices.SortFunc(pools, byLikeness(other))
-	names := make([]string, 0, mostTargets)
-	for _, o := range pools[:min(len(pools), mostTargets)] {
+// mostSimilar returns the names of the first few pools, the most similar name first.
+func mostSimilar(pools []offer, other offer) []string {
+	slices.SortFunc(pools, bySimilarity(other))
+	names := make([]string, 0, maxTargets)
+	for _, o := range pools[:min(len(pools), maxTargets)] {
 		names = append(names, o.name)
 	}
 	return names
 }
 
-// byLikeness compares pools by the similarity of their names to that of another.
-func byLikeness(other offer) func(a, b offer) int {
+// bySimilarity compares pools by the similarity of their names to that of another.
+func bySimilarity(other offer) func(a, b offer) int {
 	return func(a, b offer) int {
-		return cmp.Or(cmp.Compare(alike(b.name, other.name), alike(a.name, other.name)), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(similarity(b.name, other.name), similarity(a.name, other.name)), cmp.Compare(a.name, b.name))
 	}
 }
 
-// alike returns the length of the common prefix and suffix of two names.
-func alike(a, b string) int {
+// similarity returns the length of the common prefix and suffix of two names.
+func similarity(a, b string) int {
 	most, n := min(len(a), len(b)), 0
 	for n < most && a[n] == b[n] {
 		n++
@@ -234,7 +235,7 @@ func (m *maker) classesFor(c *Candidate, candidates []Candidate) []string {
 		}
 	}
 	slices.Sort(names)
-	return names[:min(len(names), mostTargets)]
+	return names[:min(len(names), maxTargets)]
 }
 
 // classInGit returns the EC2NodeClass that a NodePool in Git references, if Git contains it too.
@@ -279,9 +280,9 @@ func offerOf(pool *unstructured.Unstructured) (offer, bool) {
 // same reports whether two pools differ only in their names and classes.
 func (o offer) same(other offer) bool { return o.text == other.text || equal(o.spec, other.spec) }
 
-// takes reports whether pods that run on nodes of another pool may run on those of this one. partly are the labels for
-// which it has only some of the values: except for these, the pools are similar.
-func (o offer) takes(other offer) (partly []string, ok bool) {
+// canReplace reports whether pods that run on nodes of another pool may run on those of this one. partly are the labels
+// for which it has only some of the values: except for these, the pools are similar.
+func (o offer) canReplace(other offer) (partly []string, ok bool) {
 	if !o.grows || !onlyTaintsOf(o.taints, other.taints) || !onlyTaintsOf(o.startup, other.startup) {
 		return nil, false
 	}
@@ -290,16 +291,16 @@ func (o offer) takes(other offer) (partly []string, ok bool) {
 		case o.hasAll(key, other):
 		case !o.hasSome(key, other):
 			return nil, false
-		case !sized(key):
+		case !describesSize(key):
 			partly = append(partly, key)
 		}
 	}
 	return partly, true
 }
 
-// takesAny reports whether it can replace another pool, at least together with others.
-func (o offer) takesAny(other offer) bool {
-	_, ok := o.takes(other)
+// canReplaceInPart reports whether it can replace another pool, at least together with others.
+func (o offer) canReplaceInPart(other offer) bool {
+	_, ok := o.canReplace(other)
 	return ok
 }
 
@@ -312,9 +313,9 @@ func onlyTaintsOf(taints, others []corev1.Taint) bool {
 	})
 }
 
-// sized reports whether a label describes the size of an instance: pods request CPU, memory and devices, and rarely a
-// family or size.
-func sized(key string) bool {
+// describesSize reports whether a label describes the size of an instance: pods request CPU, memory and devices, and
+// rarely a family or size.
+func describesSize(key string) bool {
 	return key == corev1.LabelInstanceTypeStable || strings.HasPrefix(key, "karpenter.k8s.aws/")
 }
 
@@ -322,10 +323,10 @@ func sized(key string) bool {
 func (o offer) hasAll(key string, other offer) bool {
 	values, known := other.values(key)
 	switch {
-	case !other.requirements.Has(key) && !karpv1.WellKnownLabels.Has(key) && !sized(key):
+	case !other.requirements.Has(key) && !karpv1.WellKnownLabels.Has(key) && !describesSize(key):
 		return true // no pod selects a label that its nodes do not have
 	case !o.requirements.Has(key):
-		return karpv1.WellKnownLabels.Has(key) || sized(key) || known && len(values) == 0
+		return karpv1.WellKnownLabels.Has(key) || describesSize(key) || known && len(values) == 0
 	case known:
 		return !slices.ContainsFunc(values, func(value string) bool { return !o.requirements.Get(key).Has(value) })
 	}
@@ -334,7 +335,7 @@ func (o offer) hasAll(key string, other offer) bool {
 
 // hasSome reports whether nodes of both pools can have a common value of a label.
 func (o offer) hasSome(key string, other offer) bool {
-	if !o.requirements.Has(key) && !karpv1.WellKnownLabels.Has(key) && !sized(key) {
+	if !o.requirements.Has(key) && !karpv1.WellKnownLabels.Has(key) && !describesSize(key) {
 		return false
 	}
 	return o.requirements.Get(key).HasIntersection(other.requirements.Get(key))
@@ -366,9 +367,9 @@ func labelsOf(a, b scheduling.Requirements) []string {
 	return keys
 }
 
-// together reports whether some pools, each of which is missing values of one label, have all values together: a pool
-// was split by that label.
-func together(key string, parts []offer, whole offer) bool {
+// coverTogether reports whether some pools, each of which is missing values of one label, have all values together: a
+// pool was split by that label.
+func coverTogether(key string, parts []offer, whole offer) bool {
 	values, known := whole.values(key)
 	return known && len(parts) > 1 && !slices.ContainsFunc(values, func(value string) bool {
 		return !slices.ContainsFunc(parts, func(part offer) bool { return part.requirements.Get(key).Has(value) })
@@ -451,9 +452,9 @@ func (m *maker) keptByOther(ref render.Ref, uid types.UID, record v1alpha1.Remov
 		}
 		return k, true
 	}
-	other, waits := m.unheard()
-	if record.Phase != "" && m.begun(record) {
-		other, waits = m.unread()
+	other, waits := m.syncWithUnknownNewest()
+	if record.Phase != "" && m.started(record) {
+		other, waits = m.syncWithUnknownContent()
 	}
 	if waits && !m.policy.Released[uid] {
 		why := "was removed from Git"
@@ -470,8 +471,8 @@ func (m *maker) keptByOther(ref render.Ref, uid types.UID, record v1alpha1.Remov
 	return Kept{}, false
 }
 
-// passedOn reports whether a recorded removal is of an object that belongs to another NodeSync by now, or soon will.
-func (m *maker) passedOn(r v1alpha1.Removal) bool {
+// handedOver reports whether a recorded removal is of an object that belongs to another NodeSync by now, or soon will.
+func (m *maker) handedOver(r v1alpha1.Removal) bool {
 	object := m.live.object(RefOf(r))
 	if object == nil || object.GetUID() != r.UID || terminating(object) {
 		return false
@@ -480,5 +481,5 @@ func (m *maker) passedOn(r v1alpha1.Removal) bool {
 		return true
 	}
 	owner, _ := m.ownership(object)
-	return owner == theirs
+	return owner == ownedByOther
 }

@@ -157,12 +157,12 @@ func (m Match) unknown(c *NodeClaim, pool, class *template) bool {
 		return false
 	}
 	changed := func(kind, name string) bool { return slices.Contains(m.Unhashed, kind+"/"+name) }
-	return pool.blind(c.Hashes.Pool()) && changed(render.NodePool, c.Pool) ||
-		class.blind(c.Hashes.Class()) && changed(render.EC2NodeClass, c.Class)
+	return pool.uncomparable(c.Hashes.Pool()) && changed(render.NodePool, c.Pool) ||
+		class.uncomparable(c.Hashes.Class()) && changed(render.EC2NodeClass, c.Class)
 }
 
-// blind reports whether a hash can be compared neither with the annotated nor with the computed hash.
-func (t *template) blind(hash Hash) bool {
+// uncomparable reports whether a hash can be compared neither with the annotated nor with the computed hash.
+func (t *template) uncomparable(hash Hash) bool {
 	return t != nil && !t.noted.comparable(hash) && !t.counted.comparable(hash)
 }
 
@@ -371,7 +371,7 @@ func (m Match) InstanceReasons(c *NodeClaim, running Running) (reasons []string,
 		a.Reservations.Found = append(a.Reservations.Found, r.ID)
 	}
 	for _, reason := range []string{driftOfGroup, driftOfSubnet, driftOfReservation} {
-		if a.judge(reason)(c).drifts {
+		if a.driftCheck(reason)(c).drifts {
 			reasons = append(reasons, reason)
 		}
 	}

@@ -40,11 +40,11 @@ type OtherSync struct {
 // has reports whether its Git contains an object; false if that is unknown.
 func (o OtherSync) has(ref render.Ref) bool { return o.Known && o.Entries[ref] }
 
-// unheard reports whether the content of its Git is unknown yet.
-func (o OtherSync) unheard() bool { return !o.Known && o.Awaited }
+// newestUnknown reports whether the content of its Git is unknown yet.
+func (o OtherSync) newestUnknown() bool { return !o.Known && o.Awaited }
 
-// unread reports whether the previous content of its Git is unknown too.
-func (o OtherSync) unread() bool { return o.unheard() && o.Entries == nil }
+// contentUnknown reports whether the previous content of its Git is unknown too.
+func (o OtherSync) contentUnknown() bool { return o.newestUnknown() && o.Entries == nil }
 
 // waiting describes a NodeSync whose newest revision is unknown yet.
 func (o OtherSync) waiting() string {
@@ -74,12 +74,12 @@ func (o OtherSync) applying() string {
 type ownership int
 
 const (
-	// nobodys: it has no label, or one that plumbline did not write.
-	nobodys ownership = iota
-	// ours: plumbline wrote our label on it.
-	ours
-	// theirs: plumbline wrote the label of another NodeSync that exists.
-	theirs
+	// unowned: it has no label, or one that plumbline did not write.
+	unowned ownership = iota
+	// ownedByUs: plumbline wrote our label on it.
+	ownedByUs
+	// ownedByOther: plumbline wrote the label of another NodeSync that exists.
+	ownedByOther
 	// relabelled: plumbline has applied it, and another manager has overwritten the label.
 	relabelled
 )
@@ -92,24 +92,24 @@ func (m *maker) ownership(live *Object) (ownership, OtherSync) {
 	mark := live.mark()
 	switch {
 	case live.owner == "" || mark == unmarked:
-		return nobodys, OtherSync{}
+		return unowned, OtherSync{}
 	case mark == unlabelled:
 		switch {
 		case !named:
 			return relabelled, OtherSync{}
 		case m.live.recorded(live.Unstructured):
-			return ours, OtherSync{} // a person has set the label again
+			return ownedByUs, OtherSync{} // a person has set the label again
 		}
-		return nobodys, OtherSync{}
+		return unowned, OtherSync{}
 	case named:
-		return ours, OtherSync{}
+		return ownedByUs, OtherSync{}
 	}
 	for _, other := range m.policy.OtherSyncs {
 		if other.named(live.owner, live.note) {
-			return theirs, other
+			return ownedByOther, other
 		}
 	}
-	return nobodys, OtherSync{}
+	return unowned, OtherSync{}
 }
 
 func ownerLabelPath() []string { return []string{"metadata", "labels", v1alpha1.OwnerLabel} }
@@ -120,7 +120,7 @@ func (m *maker) owns(live *Object) bool {
 		return false
 	}
 	owner, _ := m.ownership(live)
-	return owner == ours
+	return owner == ownedByUs
 }
 
 // wantedBy returns the other NodeSync whose Git contains an object.
@@ -133,9 +133,9 @@ func (m *maker) wantedBy(ref render.Ref) (OtherSync, bool) {
 	return OtherSync{}, false
 }
 
-// GoesTo returns the NodeSync that adopts an object: plumbline's apply has written its label on the object, or its Git
-// contains the object.
-func GoesTo(object *unstructured.Unstructured, others []OtherSync) (to Owner, ok bool) {
+// NewOwner returns the NodeSync that adopts an object: plumbline's apply has written its label on the object, or its
+// Git contains the object.
+func NewOwner(object *unstructured.Unstructured, others []OtherSync) (to Owner, ok bool) {
 	ref := render.RefOf(object)
 	for _, other := range others {
 		if other.Entries[ref] { // even if Entries are outdated: waiting is safe
@@ -144,14 +144,18 @@ func GoesTo(object *unstructured.Unstructured, others []OtherSync) (to Owner, ok
 	}
 	m := &maker{policy: Policy{OtherSyncs: others}}
 	whose, other := m.ownership(NewObject(object))
-	return other.Owner, whose == theirs
+	return other.Owner, whose == ownedByOther
 }
 
-// unheard returns a NodeSync whose newest content of Git is unknown; one that fails comes first.
-func (m *maker) unheard() (found OtherSync, any bool) { return m.firstOf(OtherSync.unheard) }
+// syncWithUnknownNewest returns a NodeSync whose newest content of Git is unknown; one that fails comes first.
+func (m *maker) syncWithUnknownNewest() (found OtherSync, any bool) {
+	return m.firstOf(OtherSync.newestUnknown)
+}
 
-// unread returns one whose Git has not been read since the daemon started.
-func (m *maker) unread() (found OtherSync, any bool) { return m.firstOf(OtherSync.unread) }
+// syncWithUnknownContent returns one whose Git has not been read since the daemon started.
+func (m *maker) syncWithUnknownContent() (found OtherSync, any bool) {
+	return m.firstOf(OtherSync.contentUnknown)
+}
 
 func (m *maker) firstOf(is func(OtherSync) bool) (found OtherSync, any bool) {
 	for _, other := range m.policy.OtherSyncs {
@@ -162,11 +166,11 @@ func (m *maker) firstOf(is func(OtherSync) bool) (found OtherSync, any bool) {
 	return found, any
 }
 
-// takeFromOther decides on an object that another NodeSync has applied. It is handed over once that NodeSync's Git no
+// adoptFromOther decides on an object that another NodeSync has applied. It is handed over once that NodeSync's Git no
 // longer contains it.
-func (m *maker) takeFromOther(change *Change, j judgement, other OtherSync) {
+func (m *maker) adoptFromOther(change *Change, j comparedFields, other OtherSync) {
 	switch {
-	case other.unheard():
+	case other.newestUnknown():
 		change.await(other)
 		change.Message = fmt.Sprintf("%s belongs to NodeSync %s: waiting for %s", change.Ref, other.Owner, other.waiting())
 	case !other.Known || other.has(change.Ref):
@@ -175,7 +179,7 @@ func (m *maker) takeFromOther(change *Change, j judgement, other OtherSync) {
 		change.conflict(ReasonOtherApplier, &ConflictError{Ref: change.Ref, Tools: j.tools, Fields: paths(j.foreign)})
 	default:
 		change.Action, change.Reason, change.Force = Adopt, ReasonHandedOver, true
-		if j.residue || j.brake {
+		if j.leftByRemoval || j.leftByBrake {
 			change.Action = TakeBack // its removal had started, or its rollout was stopped
 		}
 		change.Message = fmt.Sprintf("%s is handed over by NodeSync %s, whose Git no longer contains it", change.Ref, other.Owner)
@@ -189,13 +193,13 @@ func (c *Change) await(other OtherSync) {
 
 // relabel decides on an object in Git whose label another client has overwritten. If another NodeSync also contains it,
 // it is unknown whose it was.
-func (m *maker) relabel(change *Change, j judgement) {
+func (m *maker) relabel(change *Change, j comparedFields) {
 	other, wanted := m.wantedBy(change.Ref)
-	waitsFor, unheard := m.unheard()
+	waitsFor, newestUnknown := m.syncWithUnknownNewest()
 	switch {
 	case wanted:
 		change.conflict(ReasonOtherSync, &ConflictError{Ref: change.Ref, Owner: other.String()})
-	case unheard:
+	case newestUnknown:
 		change.await(waitsFor)
 		change.Message = fmt.Sprintf("another client changed the label %s of %s: waiting for %s", v1alpha1.OwnerLabel, change.Ref, waitsFor.waiting())
 	case j.foreign != nil:
@@ -216,9 +220,9 @@ func OwnerOf(namespace, name string) Owner { return Owner{Namespace: namespace, 
 // String returns namespace/name.
 func (o Owner) String() string { return o.Namespace + "/" + o.Name }
 
-// shortened is the length of the prefix that is kept of a name that is too long for a label, before the hash of the
+// keptPrefix is the length of the prefix that is kept of a name that is too long for a label, before the hash of the
 // whole name: 52 + "-" + 10 is the limit of 63.
-const shortened = 52
+const keptPrefix = 52
 
 // Label returns the value of the ownership label, and the annotation of the same key, which is empty if the label
 // contains the whole name.
@@ -228,7 +232,7 @@ func (o Owner) Label() (label, annotation string) {
 		return full, ""
 	}
 	sum := sha256.Sum256([]byte(full))
-	return full[:shortened] + "-" + hex.EncodeToString(sum[:])[:10], full
+	return full[:keptPrefix] + "-" + hex.EncodeToString(sum[:])[:10], full
 }
 
 // Owns reports whether an object has the owner's label.
@@ -258,7 +262,7 @@ func (o Owner) LabelAgain() string {
 }
 
 // adopt decides on an object that exists without an owner.
-func (m *maker) adopt(change *Change, j judgement) {
+func (m *maker) adopt(change *Change, j comparedFields) {
 	switch {
 	case m.policy.Adopt == v1alpha1.AdoptNever:
 		change.conflict(ReasonNotAdopted, &ConflictError{Ref: change.Ref, Adopt: v1alpha1.AdoptNever})
@@ -282,7 +286,7 @@ const ReasonOrphan = "Orphan"
 
 // orphans holds what would be orphaned until people have approved that: nothing would manage its nodes. No node
 // terminates, so no limit of the guard applies.
-func orphans(c Candidate, w weighing) (reason, message string, hold bool) {
+func orphans(c Candidate, w checkInput) (reason, message string, hold bool) {
 	if c.approved.covers(ReasonOrphan) {
 		return "", "", false
 	}
@@ -292,9 +296,9 @@ func orphans(c Candidate, w weighing) (reason, message string, hold bool) {
 	return ReasonOrphan, fmt.Sprintf("removal.strategy is Orphan: %s stays in the cluster, its nodes keep running, and no NodeSync manages it: approve that, add it back to Git, or set another strategy", c.Ref), true
 }
 
-// keeper returns the clause that Flux or Argo CD applies an object as well, or that an annotation keeps it when it is
-// removed from a source: it is being handed over, so plumbline must not remove it. Otherwise it is empty.
-func keeper(object *Object) string {
+// keptBecause returns the clause that Flux or Argo CD applies an object as well, or that an annotation keeps it when it
+// is removed from a source: it is being handed over, so plumbline must not remove it. Otherwise it is empty.
+func keptBecause(object *Object) string {
 	if by, ok := appliedBesides(object); ok {
 		return "is applied by " + by.String()
 	}

@@ -264,7 +264,7 @@ func TestWhereAnObjectGoes(t *testing.T) {
 			if c.label != "" {
 				cl.relabel(t, moves, c.label)
 			}
-			to, ok := plan.GoesTo(cl.Object(moves), c.others)
+			to, ok := plan.NewOwner(cl.Object(moves), c.others)
 			if got := to.String(); ok != (c.want != "") || ok && got != c.want {
 				t.Errorf("goes to %q, %t, want %q", got, ok, c.want)
 			}
@@ -355,7 +355,7 @@ func TestOrphan(t *testing.T) {
 	}{
 		"approved":               {git: git, want: held, after: []string{"Remove NodePool/b", "Remove NodePool/c"}},
 		"of the last pool":       {git: git[:1], want: append([]string{"Hold NodePool/a Orphan"}, held...), after: []string{"Remove NodePool/a", "Remove NodePool/b", "Remove NodePool/c"}},
-		"HEAD is older than it":  {git: git, want: held, then: func(c *drawnCluster) { c.policy.SetBack = true }, after: []string{"Hold NodePool/b OlderRevision", "Hold NodePool/c OlderRevision"}},
+		"HEAD is older than it":  {git: git, want: held, then: func(c *drawnCluster) { c.policy.BranchReset = true }, after: []string{"Hold NodePool/b OlderRevision", "Hold NodePool/c OlderRevision"}},
 		"another strategy since": {git: git, want: held, then: func(c *drawnCluster) { c.policy.Orphans = false }, after: []string{"Hold NodePool/b MaxRemovedPools", "Hold NodePool/c MaxRemovedPools"}},
 		"approved as a removal": {
 			git: git, before: func(c *drawnCluster) { c.policy.Orphans = false }, want: []string{"Hold NodePool/b MaxRemovedPools", "Hold NodePool/c MaxRemovedPools"},

@@ -136,9 +136,9 @@ type Change struct {
 	touched []types.UID
 	// texts are the texts of its Object for digests; nil if nothing was compared with it.
 	texts *texts
-	// Holds are all reasons to hold it, the most severe first, and unheld is its Action without them.
-	Holds  []HoldReason
-	unheld Action
+	// Holds are all reasons to hold it, the most severe first, and intendedAction is its Action without them.
+	Holds          []HoldReason
+	intendedAction Action
 	// policies are the policies that hold it.
 	policies []string
 	// consolidated are the NodeClaims that Karpenter may consolidate after the Change but not before, except those in
@@ -148,9 +148,9 @@ type Change struct {
 	// expiring are NodeClaims that expire within guard.removalPeriod after the Change, regardless of disruption
 	// budgets.
 	expiring []types.UID
-	// blind is the result of Blind.
-	blind   bool
-	unnamed int
+	// uncomparable is the result of Uncomparable.
+	uncomparable bool
+	unnamed      int
 	// question is what to ask AWS for an exact Effect; nil if there is nothing to ask.
 	question *Question
 	// Object is the object in Git. Braked reports whether it is applied without its disruption budgets.
@@ -281,19 +281,19 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		p.Kept = m.keep()
 		m.findMovesOfKept(p.Kept)
 		p.Removals = m.candidates(p.Revision)
-		p.Returned = m.returned()
+		p.Returned = m.removalsToEnd()
 		p.Used = m.used()
 		p.UsedReleases = m.usedReleases(p.Used)
 		p.Nodes = m.ourNodes()
-		if p.Refused = m.judge(ctx, p); ctx.Err() != nil {
+		if p.Refused = m.applyPolicies(ctx, p); ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		m.noteTargets(p)
 		m.holdIntolerant(p)
-		m.weighNodes(p)
+		m.checkNodes(p)
 		m.holdUnschedulable(p)
 		p.Approvable = m.approvable(p, set)
-		m.freeze(p)
+		m.waitForWindow(p)
 	}
 	p.Digest = m.digest(p, set)
 	return p, nil
@@ -385,14 +385,14 @@ func (m *maker) stage(ctx context.Context, objects []render.Object, p *Plan) err
 	}
 	for _, d := range decisions {
 		if d != nil { // else the object matches Git and did so before
-			m.take(*d, p)
+			m.addDecision(*d, p)
 		}
 	}
 	return nil
 }
 
-// take adds a decision to the Plan.
-func (m *maker) take(d decision, p *Plan) {
+// addDecision adds a decision to the Plan.
+func (m *maker) addDecision(d decision, p *Plan) {
 	m.memo.note(d)
 	if d.extra != nil {
 		p.Extra = append(p.Extra, *d.extra)
@@ -420,13 +420,13 @@ func inOrder(objects []render.Object) []render.Object {
 	return sorted
 }
 
-// returned returns the recorded removals that must not continue: the object is in Git again or was handed over, a
+// removalsToEnd returns the recorded removals that must not continue: the object is in Git again or was handed over, a
 // person deleted the record, or it is not a NodePool while only nodes are removed. Removals of terminating objects
 // continue: a deletion cannot be reverted.
-func (m *maker) returned() []v1alpha1.Removal {
+func (m *maker) removalsToEnd() []v1alpha1.Removal {
 	var found []v1alpha1.Removal
 	for _, r := range m.live.Removals {
-		if r.Phase != v1alpha1.RemovalGone && (m.back(r) || m.passedOn(r) || m.forgotten(r) || m.noNodes(r)) {
+		if r.Phase != v1alpha1.RemovalGone && (m.backInGit(r) || m.handedOver(r) || m.isDisowned(r) || m.noNodes(r)) {
 			found = append(found, r)
 		}
 	}

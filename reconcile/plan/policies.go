@@ -26,14 +26,14 @@ func (m *maker) compile() (err error) {
 	return err
 }
 
-// judge evaluates the policies for the Plan, before the guard counts its nodes: what they hold disrupts none. An error
-// means that nothing of the Plan may be applied.
-func (m *maker) judge(ctx context.Context, p *Plan) error {
+// applyPolicies evaluates the policies for the Plan, before the guard counts its nodes: what they hold disrupts none.
+// An error means that nothing of the Plan may be applied.
+func (m *maker) applyPolicies(ctx context.Context, p *Plan) error {
 	if m.policy.Deleting || len(m.policy.Policies) == 0 {
 		return nil
 	}
 	document := p.Document(m.live)
-	holds, err := m.rules.Judge(ctx, &document)
+	holds, err := m.rules.Evaluate(ctx, &document)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (m *maker) judge(ctx context.Context, p *Plan) error {
 // holdChanges holds the Changes that a policy holds, and that nobody has approved.
 func (m *maker) holdChanges(p *Plan, h PolicyHold, document *planjson.Plan) {
 	for i := range p.Changes {
-		if h.Removal == nil && (h.Change == nil || *h.Change == i) && askedAboutChange(&document.Changes[i]) && !m.approvedBefore(h.Policy, &p.Changes[i]) {
+		if h.Removal == nil && (h.Change == nil || *h.Change == i) && appliesToChange(&document.Changes[i]) && !m.approvedBefore(h.Policy, &p.Changes[i]) {
 			p.Changes[i].holdByPolicy(h)
 		}
 	}
@@ -138,9 +138,9 @@ type Policy struct {
 	// StatusLost reports whether the status records no applied revision, so that it is unknown whether an object was
 	// removed from Git.
 	StatusLost bool
-	// SetBack reports whether the Set's revision is an ancestor of the applied one: the branch was reset, or a mirror
+	// BranchReset reports whether the Set's revision is an ancestor of the applied one: the branch was reset, or a mirror
 	// lags behind.
-	SetBack bool
+	BranchReset bool
 	// HistoryUnknown reports whether this may be so: the history in between is unavailable. Unasked reports whether the
 	// Git host has not answered yet.
 	HistoryUnknown, Unasked bool
@@ -156,8 +156,8 @@ type Policy struct {
 	Brakes bool
 	// Braked are the NodePools, by name, whose rollout is stopped.
 	Braked map[string]bool
-	// TurnedBack are the NodePools, by name, that roll out a revert during a freeze.
-	TurnedBack map[string]bool
+	// Reverting are the NodePools, by name, that roll out a revert during a freeze.
+	Reverting map[string]bool
 	// Emergency is the annotation that temporarily overrides windows and freezes; empty if there is none.
 	Emergency string
 	// Released are the UIDs of removals that a person has released explicitly.
@@ -263,7 +263,7 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 		Orphans:     sync.Spec.Removal.Strategy == v1alpha1.RemovalOrphan,
 		Brakes:      sync.Spec.Rollout.OnFailure != v1alpha1.RolloutReport,
 		Braked:      sync.Status.BrakedPools(),
-		TurnedBack:  sync.Status.TurnedBackPools(),
+		Reverting:   sync.Status.RevertingPools(),
 		ConfigFile:  render.ConfigFile(sync.Spec.Path),
 	}
 	for i := range all {

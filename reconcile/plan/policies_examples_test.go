@@ -92,7 +92,7 @@ func TestDocumentedPoliciesAreNotEvaded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			policy := documented(t)[c.policy]
 			policy.Action = v1alpha1.PolicyHold
-			held, err := compile(t, policy).Judge(t.Context(), c.plan)
+			held, err := compile(t, policy).Evaluate(t.Context(), c.plan)
 			if err != nil || (len(held) == 1) != c.holds || c.holds && strings.Contains(held[0].Message, "cannot be evaluated") {
 				t.Errorf("%v, %v; want it to hold: %v", held, err, c.holds)
 			}
@@ -128,10 +128,10 @@ func TestDocumentedPolicies(t *testing.T) {
 		}
 		policy.Action = v1alpha1.PolicyHold
 		compiled := compile(t, policy)
-		if held, err := compiled.Judge(t.Context(), plans.right); err != nil || len(held) > 0 {
+		if held, err := compiled.Evaluate(t.Context(), plans.right); err != nil || len(held) > 0 {
 			t.Errorf("%s is false of what it should allow: %v, %v", name, held, err)
 		}
-		held, err := compiled.Judge(t.Context(), plans.wrong)
+		held, err := compiled.Evaluate(t.Context(), plans.wrong)
 		if err != nil || len(held) != 1 || strings.Contains(held[0].Message, "cannot be evaluated") || strings.Contains(held[0].Message, "it is false") {
 			t.Errorf("%s: %v, %v; want it to hold, in its own words", name, held, err)
 		}

@@ -153,7 +153,7 @@ func (m *maker) holdUnpublished(change *Change) {
 		return
 	}
 	change.Effect, change.Nodes, change.UpTo, change.Unavailable, change.DriftReasons = EffectBlocked, 0, false, "", nil
-	change.touched, change.unnamed, change.blind = nil, 0, false
+	change.touched, change.unnamed, change.uncomparable = nil, 0, false
 	change.hold(ReasonUnpublishedAMI, fmt.Sprintf("%sAWS publishes no AMI for %s of %s, so no node could be launched: %s", of, q.Named(), q.Ref, correctAMI))
 }
 
@@ -241,9 +241,9 @@ func namedAMI(class *awsv1.EC2NodeClass) string {
 // (sigs.k8s.io/karpenter pkg/controllers/disruption/staticdrift.go and drift.go, 1.15.0).
 const TerminateFirst = "TerminateFirstDrift"
 
-// EndFirst describes which of some nodes in reserved capacity Karpenter terminates before their replacements; empty if
-// there are none.
-func EndFirst(nodes []string) string {
+// TerminatedFirst describes which of some nodes in reserved capacity Karpenter terminates before their replacements;
+// empty if there are none.
+func TerminatedFirst(nodes []string) string {
 	switch len(nodes) {
 	case 0:
 		return ""

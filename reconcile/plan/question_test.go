@@ -133,7 +133,7 @@ func TestReservedThatLeave(t *testing.T) {
 		"reserved capacity: if the reservation is full, Karpenter terminates node a before its replacement is launched (feature gate TerminateFirstDrift)":                       {"a"},
 		"reserved capacity: if the reservation is full, Karpenter terminates nodes a, b, c and others before their replacements are launched (feature gate TerminateFirstDrift)": {"a", "b", "c", "d"},
 	} {
-		if got := plan.EndFirst(nodes); got != want {
+		if got := plan.TerminatedFirst(nodes); got != want {
 			t.Errorf("got  %q\nwant %q", got, want)
 		}
 	}

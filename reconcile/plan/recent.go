@@ -13,8 +13,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// LetGo returns when the guard has allowed a removal, as status.recentRemovals records it.
-func LetGo(recent []v1alpha1.RecentRemoval, removal *v1alpha1.Removal) (at time.Time, recorded bool) {
+// GuardAllowedAt returns when the guard has allowed a removal, as status.recentRemovals records it.
+func GuardAllowedAt(recent []v1alpha1.RecentRemoval, removal *v1alpha1.Removal) (at time.Time, recorded bool) {
 	for i := range recent {
 		if recent[i].IsOf(removal) {
 			at, recorded = recent[i].At.Time, true
@@ -46,7 +46,7 @@ func (m *maker) spanOf(candidates []Candidate) span {
 		if at := c.record.RecordedAt.Time; at.Before(s.after) {
 			s.after = at
 		}
-		if at, letGo := LetGo(m.live.RecentRemovals, &c.record); letGo && at.After(s.until) {
+		if at, letGo := GuardAllowedAt(m.live.RecentRemovals, &c.record); letGo && at.After(s.until) {
 			s.until = at
 		}
 	}
@@ -59,12 +59,12 @@ func (m *maker) spanOf(candidates []Candidate) span {
 func (m *maker) openPools() map[types.UID]string {
 	open := map[types.UID]string{}
 	for _, r := range m.live.Removals {
-		if r.Kind == render.NodePool && m.begun(r) && !m.back(r) && !m.passedOn(r) {
+		if r.Kind == render.NodePool && m.started(r) && !m.backInGit(r) && !m.handedOver(r) {
 			open[r.UID] = r.Name
 		}
 	}
 	for ref := range m.inSet {
-		if ref.Kind == render.NodePool && m.emptying(ref) {
+		if ref.Kind == render.NodePool && m.allNodesTerminating(ref) {
 			open[cmp.Or(m.claims()[ref][0].PoolUID, types.UID(ref.Name))] = ref.Name // the pool itself may be deleted
 		}
 	}
@@ -99,10 +99,10 @@ func (m *maker) recent() []v1alpha1.RecentRemoval {
 // countsWithin reports whether an open NodePool counts within a span.
 func (m *maker) countsWithin(s span, uid types.UID) bool {
 	record, ok := m.live.removal(uid)
-	if !ok || !m.begun(record) || m.back(record) {
+	if !ok || !m.started(record) || m.backInGit(record) {
 		return true // it is in Git, and another client or a removal that was reverted terminates its nodes
 	}
-	at, known := LetGo(m.live.RecentRemovals, &record)
+	at, known := GuardAllowedAt(m.live.RecentRemovals, &record)
 	if !known {
 		at = record.RecordedAt.Time
 	}
@@ -126,8 +126,8 @@ func (m *maker) removedNodes(s span) int {
 	gone := 0
 	for _, r := range recent {
 		there := deleting[r.UID] // of a removal that was reverted
-		if record, open := m.live.removal(r.UID); open && !m.back(record) && r.IsOf(&record) {
-			if !m.begun(record) {
+		if record, open := m.live.removal(r.UID); open && !m.backInGit(record) && r.IsOf(&record) {
+			if !m.started(record) {
 				continue // a candidate, which drains its remaining nodes
 			}
 			there = all[r.UID]
@@ -167,7 +167,7 @@ func RecordTerminations(recent []v1alpha1.RecentTermination, revision string, du
 	recent = slices.Clone(recent)
 	for i := range due {
 		c := &due[i]
-		if c.Live == nil || !weighs(c) || c.terminates() == 0 {
+		if c.Live == nil || !proceedsAndCounts(c) || c.terminates() == 0 {
 			continue
 		}
 		again := slices.IndexFunc(recent, func(r v1alpha1.RecentTermination) bool {
@@ -212,7 +212,7 @@ func (m *maker) recentTerminations(s span) map[string]int {
 	}
 	let, names := map[types.UID]int{}, map[types.UID]string{}
 	for _, r := range m.live.RecentTerminations {
-		if s.has(r.At.Time) && !m.writtenAgain(r) {
+		if s.has(r.At.Time) && !m.stillToWrite(r) {
 			let[r.UID] += int(r.Nodes)
 			names[r.UID] = r.Name
 		}
@@ -232,9 +232,9 @@ func (m *maker) recentTerminations(s span) map[string]int {
 	return found
 }
 
-// writtenAgain reports whether the Plan contains the Change of a record, because it was not written: it counts by
+// stillToWrite reports whether the Plan contains the Change of a record, because it was not written: it counts by
 // itself.
-func (m *maker) writtenAgain(r v1alpha1.RecentTermination) bool {
+func (m *maker) stillToWrite(r v1alpha1.RecentTermination) bool {
 	change, ok := m.changes[poolRefOf(r.Name)]
 	return ok && r.Revision == m.revision && change.terminates() > 0
 }
@@ -271,7 +271,7 @@ func stillCounts(status *v1alpha1.NodeSyncStatus, pool types.UID, at time.Time, 
 		return true
 	}
 	return slices.ContainsFunc(status.Removals, func(open v1alpha1.Removal) bool {
-		pending := !open.Begun() && open.RecordedAt.Sub(at) < period
+		pending := !open.Started() && open.RecordedAt.Sub(at) < period
 		return open.Kind == render.NodePool && (open.UID == pool || pending)
 	})
 }

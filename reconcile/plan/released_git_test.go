@@ -15,7 +15,7 @@ func TestAReleaseEndsInGit(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
 	here, gone := c.Object(poolRef("a")).GetUID(), c.Object(poolRef("b")).GetUID()
-	c.policy.SetBack, c.policy.Released = true, map[types.UID]bool{here: true, gone: true}
+	c.policy.BranchReset, c.policy.Released = true, map[types.UID]bool{here: true, gone: true}
 	p := c.plan(t, class("default"), pool("a", "default"))
 	if diff := cmp.Diff([]plan.Used{{Ref: poolRef("a"), UID: here}}, p.Used); diff != "" {
 		t.Errorf("used (-want +got):\n%s", diff)

@@ -56,8 +56,8 @@ type Candidate struct {
 	Last bool
 
 	record v1alpha1.Removal
-	// undoes reports whether it has no node and was to replace a NodePool that Git contains again.
-	undoes bool
+	// revertsMove reports whether it has no node and was to replace a NodePool that Git contains again.
+	revertsMove bool
 	// approved are the reasons and pods for which people have approved it.
 	approved approved
 	// pods are the pods that would be pending.
@@ -79,15 +79,15 @@ type Candidate struct {
 func (m *maker) candidates(revision string) []Candidate {
 	var found []Candidate
 	for ref, object := range m.live.Objects {
-		if m.stays(ref, object) {
+		if m.isKept(ref, object) {
 			continue
 		}
 		owned := m.owns(object)
-		if !owned && !m.leftUnbegun(object) {
+		if !owned && !m.unlabelledNotStarted(object) {
 			continue
 		}
 		c := Candidate{Ref: ref, UID: object.GetUID(), Revision: revision, Terminating: terminating(object), taken: !owned}
-		c.Keeper = keeper(object)
+		c.Keeper = keptBecause(object)
 		c.Orphan = (m.policy.Orphans || c.Keeper != "") && !m.policy.Deleting && owned && !c.Terminating
 		switch nodes := len(m.claims()[ref]); {
 		case ref.Kind != render.NodePool:
@@ -102,14 +102,14 @@ func (m *maker) candidates(revision string) []Candidate {
 	}
 	for _, v := range m.live.Vanished {
 		c := Candidate{Ref: v.Ref, UID: v.UID, Revision: revision, Vanished: true}
-		c.Nodes, c.Terminating = m.remains(v)
+		c.Nodes, c.Terminating = m.remainingClaims(v)
 		if m.recorded(&c) {
 			found = append(found, c)
 		}
 	}
 	slices.SortFunc(found, func(a, b Candidate) int {
 		return cmp.Or(
-			cmp.Compare(a.turn(), b.turn()),
+			cmp.Compare(a.evaluationOrder(), b.evaluationOrder()),
 			a.record.RecordedAt.Compare(b.record.RecordedAt.Time),
 			cmp.Compare(a.Revision, b.Revision),
 			// Removal runs the Stages backwards.
@@ -120,12 +120,12 @@ func (m *maker) candidates(revision string) []Candidate {
 	m.findMoves(found)
 	m.findLast(found)
 	m.approve(found)
-	m.weigh(found, revision)
+	m.checkRemovals(found, revision)
 	return found
 }
 
-// stays reports whether an object is not removed, whether the NodeSync owns it or not.
-func (m *maker) stays(ref render.Ref, object *Object) bool {
+// isKept reports whether an object is not removed, whether the NodeSync owns it or not.
+func (m *maker) isKept(ref render.Ref, object *Object) bool {
 	return m.inSet[ref] || m.kept[object.GetUID()] || m.policy.Keeps && ref.Kind != render.NodePool
 }
 
@@ -137,18 +137,18 @@ func (m *maker) findLast(candidates []Candidate) {
 	}
 }
 
-// leftUnbegun reports whether an object without our label has a removal that has not terminated a node, and does not
-// move to another NodeSync.
-func (m *maker) leftUnbegun(object *Object) bool {
+// unlabelledNotStarted reports whether an object without our label has a removal that has not terminated a node, and
+// does not move to another NodeSync.
+func (m *maker) unlabelledNotStarted(object *Object) bool {
 	record, ok := m.live.removal(object.GetUID())
-	return ok && !m.begun(record) && !m.passedOn(record) && !m.forgotten(record)
+	return ok && !m.started(record) && !m.handedOver(record) && !m.isDisowned(record)
 }
 
-// forgotten reports whether a removal that has not started is for an object that has neither our label nor a record: a
+// isDisowned reports whether a removal that has not started is for an object that has neither our label nor a record: a
 // person has deleted the record to keep the object.
-func (m *maker) forgotten(r v1alpha1.Removal) bool {
+func (m *maker) isDisowned(r v1alpha1.Removal) bool {
 	object := m.live.object(RefOf(r))
-	return object != nil && object.GetUID() == r.UID && !m.begun(r) &&
+	return object != nil && object.GetUID() == r.UID && !m.started(r) &&
 		m.live.Recorded != nil && !m.live.recorded(object.Unstructured) && !m.owns(object)
 }
 
@@ -161,12 +161,12 @@ func (m *maker) recorded(c *Candidate) bool {
 		return true
 	}
 	c.Recorded, c.record, c.undecided = true, record, m.undecided(record)
-	setBack := ofOlderRevision(record) && (m.policy.SetBack || m.policy.HistoryUnknown) // as before
-	drained := m.policy.Keeps && record.Phase == v1alpha1.RemovalHeld                   // regardless of the reason to hold it
+	setBack := ofOlderRevision(record) && (m.policy.BranchReset || m.policy.HistoryUnknown) // as before
+	drained := m.policy.Keeps && record.Phase == v1alpha1.RemovalHeld                       // regardless of the reason to hold it
 	if !setBack && !drained && !c.undecided {
 		c.Revision = record.Revision
 	}
-	return !m.begun(record) || m.policy.StatusOlder
+	return !m.started(record) || m.policy.StatusOlder
 }
 
 // undecided reports whether a removal was recorded by a drain that is over: no commit was checked for it.
@@ -174,12 +174,12 @@ func (m *maker) undecided(r v1alpha1.Removal) bool {
 	return r.Revision == RevisionDeleted && !m.policy.Deleting
 }
 
-// begun reports whether a removal has terminated NodeClaims, or may have, and continues for that reason.
-func (m *maker) begun(r v1alpha1.Removal) bool { return r.Begun() && !m.undecided(r) }
+// started reports whether a removal has terminated NodeClaims, or may have, and continues for that reason.
+func (m *maker) started(r v1alpha1.Removal) bool { return r.Started() && !m.undecided(r) }
 
-// remains returns how many NodeClaims of a vanished pool remain, and whether all of them are terminating: those of a
-// pool that was deleted with --cascade=orphan keep running.
-func (m *maker) remains(v Vanished) (nodes int, ending bool) {
+// remainingClaims returns how many NodeClaims of a vanished pool remain, and whether all of them are terminating: those
+// of a pool that was deleted with --cascade=orphan keep running.
+func (m *maker) remainingClaims(v Vanished) (nodes int, ending bool) {
 	ending = true
 	taken := m.live.object(v.Ref) != nil
 	for _, n := range m.live.NodeClaims {
@@ -192,8 +192,8 @@ func (m *maker) remains(v Vanished) (nodes int, ending bool) {
 	return nodes, ending
 }
 
-// turn is the position of a candidate in the order of evaluation: 0 in progress, 1 held, 2 new.
-func (c Candidate) turn() int {
+// evaluationOrder is the position of a candidate in the order of evaluation: 0 in progress, 1 held, 2 new.
+func (c Candidate) evaluationOrder() int {
 	switch {
 	case !c.Recorded, c.undecided:
 		return 2
@@ -203,18 +203,18 @@ func (c Candidate) turn() int {
 	return 0
 }
 
-// emptying reports whether all nodes of a pool are terminating, and not because of Karpenter's own disruption. Such a
-// pool counts as being removed: otherwise commits that remove pools and add them again could drain one pool after
-// another.
-func (m *maker) emptying(ref render.Ref) bool {
+// allNodesTerminating reports whether all nodes of a pool are terminating, and not because of Karpenter's own
+// disruption. Such a pool counts as being removed: otherwise commits that remove pools and add them again could drain
+// one pool after another.
+func (m *maker) allNodesTerminating(ref render.Ref) bool {
 	claims := m.claims()[ref]
 	running := func(c *NodeClaim) bool { return !c.Deleting }
 	ended := func(c *NodeClaim) bool { return c.Deleting && !c.Disrupted }
 	return !slices.ContainsFunc(claims, running) && slices.ContainsFunc(claims, ended)
 }
 
-// back reports whether Git contains an object again that can still be kept.
-func (m *maker) back(r v1alpha1.Removal) bool {
+// backInGit reports whether Git contains an object again that can still be kept.
+func (m *maker) backInGit(r v1alpha1.Removal) bool {
 	if m.changes[RefOf(r)].Reason == ReasonRecreated {
 		return false
 	}

@@ -242,8 +242,8 @@ func refNames(refs []render.Ref) []string {
 	for _, ref := range refs {
 		names = append(names, ref.String())
 	}
-	if more := len(names) - named; more > 0 {
-		names = append(names[:named], english.Plural(more, "more NodePool", ""))
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed], english.Plural(more, "more NodePool", ""))
 	}
 	return names
 }
@@ -289,18 +289,18 @@ func (u InUse) Message() string {
 	for _, pool := range u.Others {
 		holders = append(holders, render.Ref{Kind: render.NodePool, Name: pool}.String()+" (not of this NodeSync)")
 	}
-	if more := len(holders) - named; more > 0 {
-		holders = append(holders[:named], english.Plural(more, "more NodePool", ""))
+	if more := len(holders) - maxNamed; more > 0 {
+		holders = append(holders[:maxNamed], english.Plural(more, "more NodePool", ""))
 	}
 	if u.NodeClaims > 0 {
 		holders = append(holders, english.Plural(u.NodeClaims, "NodeClaim", ""))
 	}
 	return fmt.Sprintf("%s is terminating, which cannot be undone, and Karpenter launches no node from it: it is in use by %s. %s: "+
-		"Karpenter then replaces their nodes, and the deletion of this class completes", u.Class, strings.Join(holders, ", "), u.wayOut())
+		"Karpenter then replaces their nodes, and the deletion of this class completes", u.Class, strings.Join(holders, ", "), u.remedy())
 }
 
-// wayOut returns the commit that resolves it.
-func (u InUse) wayOut() string {
+// remedy returns the commit that resolves it.
+func (u InUse) remedy() string {
 	if u.Commit.Class == (render.Ref{}) || len(u.Commit.Pools) == 0 {
 		return "In one commit, add an EC2NodeClass under another name and set spec.template.spec.nodeClassRef.name of these NodePools to it"
 	}

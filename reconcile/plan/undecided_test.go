@@ -29,7 +29,7 @@ func TestADrainThatIsOver(t *testing.T) {
 		"Git lacks two":     {without(definitions, 1, 2), plan.RevisionDeleted, asItIs, []string{"Hold NodePool/a MaxRemovedPools", "Hold NodePool/b MaxRemovedPools"}},
 		"a commit had":      {without(definitions, 1, 2), "main@sha1:old", asItIs, []string{}},
 		"the status lost":   {without(definitions, 1), plan.RevisionDeleted, func(c *drawnCluster) { c.policy.StatusLost = true }, []string{"TakeBack NodePool/b Returned", "Hold NodePool/a StatusLost", "Returned NodePool/b"}},
-		"HEAD is older":     {without(definitions, 1), plan.RevisionDeleted, func(c *drawnCluster) { c.policy.SetBack = true }, []string{"TakeBack NodePool/b Returned", "Hold NodePool/a OlderRevision", "Returned NodePool/b"}},
+		"HEAD is older":     {without(definitions, 1), plan.RevisionDeleted, func(c *drawnCluster) { c.policy.BranchReset = true }, []string{"TakeBack NodePool/b Returned", "Hold NodePool/a OlderRevision", "Returned NodePool/b"}},
 		"too many nodes":    {without(definitions, 1), plan.RevisionDeleted, func(c *drawnCluster) { c.live.NodeClaims = claims("a", 8) }, []string{"TakeBack NodePool/b Returned", "Hold NodePool/a MaxDisruptedNodes", "Returned NodePool/b"}},
 		"another may have":  {without(definitions, 1), plan.RevisionDeleted, func(c *drawnCluster) { c.policy.OtherSyncs[0].Awaited = true }, []string{"TakeBack NodePool/b Returned", "Await NodePool/a by plumbline-system/other", "Returned NodePool/b"}},
 		"left to itself":    {without(definitions, 1), plan.RevisionDeleted, func(c *drawnCluster) { c.policy.Orphans = true }, []string{"TakeBack NodePool/b Returned", "Hold NodePool/a Orphan", "Returned NodePool/b"}},

@@ -84,14 +84,14 @@ func (p Policy) frozen() (Frozen, error) {
 	return Frozen{Message: message, Until: closed.Until}, nil
 }
 
-// freeze makes the Changes wait that would terminate or replace nodes, except reverts.
-func (m *maker) freeze(p *Plan) {
+// waitForWindow makes the Changes wait that would terminate or replace nodes, except reverts.
+func (m *maker) waitForWindow(p *Plan) {
 	if p.Frozen.Message == "" {
 		return
 	}
 	for i := range p.Changes {
 		c := &p.Changes[i]
-		if !weighs(c) {
+		if !proceedsAndCounts(c) {
 			continue
 		}
 		if c.Reverts = m.reverts(c); c.Reverts != nil {
@@ -114,7 +114,7 @@ func (m *maker) reverts(c *Change) []string {
 	}
 	var pools []string
 	for _, n := range m.claims()[c.Ref] {
-		if n.Drifted && !n.Deleting && slices.Contains(c.DriftReasons, n.DriftReason) && !slices.Contains(c.touched, n.UID) && !m.policy.TurnedBack[n.Pool] {
+		if n.Drifted && !n.Deleting && slices.Contains(c.DriftReasons, n.DriftReason) && !slices.Contains(c.touched, n.UID) && !m.policy.Reverting[n.Pool] {
 			pools = append(pools, n.Pool)
 		}
 	}
@@ -122,15 +122,15 @@ func (m *maker) reverts(c *Change) []string {
 	return slices.Compact(pools)
 }
 
-// horizon limits how far ahead windows of disruption budgets are searched, hits how many times of one schedule and of
-// one pool are evaluated, and looked how many of all schedules of a pool: Git may have 49 budgets that change each
-// minute.
+// horizon limits how far ahead windows of disruption budgets are searched, maxHits how many times of one schedule and
+// of one pool are evaluated, and maxHitsOfPool how many of all schedules of a pool: Git may have 49 budgets that
+// change each minute.
 const (
 	horizon = 31 * 24 * time.Hour
 	// year limits how far ahead the maximum of the budgets is searched: a schedule repeats within it.
-	year   = 366 * 24 * time.Hour
-	hits   = 2000
-	looked = 5 * hits
+	year          = 366 * 24 * time.Hour
+	maxHits       = 2000
+	maxHitsOfPool = 5 * maxHits
 )
 
 // Allowed is how many of a NodePool's nodes Karpenter may replace for drift.
@@ -160,12 +160,12 @@ func allowedOf(pool *karpv1.NodePool, nodes int, now time.Time) Allowed {
 	if err != nil {
 		return Allowed{Unreadable: true}
 	}
-	if n := b.at(now); n > 0 {
+	if n := b.allowedAt(now); n > 0 {
 		return Allowed{Now: n}
 	}
-	turns, whole := b.turns(now, horizon)
+	turns, whole := b.changeTimes(now, horizon)
 	for _, turn := range turns {
-		if n := b.at(turn); n > 0 {
+		if n := b.allowedAt(turn); n > 0 {
 			return Allowed{Next: n, At: turn}
 		}
 	}
@@ -195,10 +195,10 @@ func ClockTime(t, now time.Time) string {
 	return t.Format("Mon 2 Jan 15:04 UTC")
 }
 
-// ahead limits how far ahead windows are listed, and listed how many of them a message contains.
+// listPeriod limits how far ahead windows are listed, and maxListed how many of them a message contains.
 const (
-	ahead  = 30 * 24 * time.Hour
-	listed = 3
+	listPeriod = 30 * 24 * time.Hour
+	maxListed  = 3
 )
 
 // Window is a period in which disruption budgets let Karpenter replace nodes for drift.
@@ -222,8 +222,8 @@ func Windows(object *Object, nodes int, now time.Time) []Window {
 	if err != nil {
 		return nil
 	}
-	end := now.Add(ahead)
-	turning, whole := b.turns(now, horizon)
+	end := now.Add(listPeriod)
+	turning, whole := b.changeTimes(now, horizon)
 	if len(turning) == 0 || !whole {
 		return nil // a budget that changes each minute is not evaluated that far
 	}
@@ -233,7 +233,7 @@ func Windows(object *Object, nodes int, now time.Time) []Window {
 		if at.After(end) {
 			at = end
 		}
-		n := b.at(from)
+		n := b.allowedAt(from)
 		switch last := len(found) - 1; {
 		case n == 0:
 			shut = true
@@ -261,12 +261,12 @@ func (p PoolPace) WindowWords(now time.Time) string {
 	var open time.Duration
 	for i, w := range p.Windows {
 		open += w.To.Sub(w.From)
-		if i < listed {
+		if i < maxListed {
 			parts = append(parts, fmt.Sprintf("%s to %s (up to %d at a time)", ClockTime(w.From, now), ClockTime(w.To, now), w.AtATime))
 		}
 	}
 	return fmt.Sprintf("NodePool/%s: %s in 30 days, %s in all: %s%s", p.Pool, english.Plural(len(p.Windows), "window", ""), hours(open), strings.Join(parts, "; "),
-		shortlist.More(" ", len(p.Windows)-listed))
+		shortlist.More(" ", len(p.Windows)-maxListed))
 }
 
 // hours formats a duration in hours, or in minutes if it is less than one hour.

@@ -167,7 +167,7 @@ func TestARevertDoesNotWait(t *testing.T) {
 			inFreeze(c)
 			c.policy.CABundle = bundle
 			status := v1alpha1.NodeSyncStatus{PoolRollouts: []v1alpha1.PoolRollout{test.entry}}
-			c.policy.TurnedBack = status.TurnedBackPools()
+			c.policy.Reverting = status.RevertingPools()
 			c.have(t, owner, class("default"), tainted("a"))
 			c.Edit(t, poolRef("a"), "karpenter", func(o *unstructured.Unstructured) { o.SetAnnotations(c.notes(t, tainted("a"))) })
 			if test.braked {

@@ -90,9 +90,9 @@ func WorkloadsOf(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.Po
 		}
 		h.add(pod)
 	}
-	i.Nodes, i.Undrainable, i.Blocked = len(h.drains), falses(h.drains), falses(h.moves)
+	i.Nodes, i.Undrainable, i.Blocked = len(h.drains), countFalse(h.drains), countFalse(h.moves)
 	for b, n := range h.pods {
-		i.Budgets = append(i.Budgets, Budget{Name: budgets[b].Namespace + "/" + budgets[b].Name, Pods: n, Never: never(&budgets[b])})
+		i.Budgets = append(i.Budgets, Budget{Name: budgets[b].Namespace + "/" + budgets[b].Name, Pods: n, Never: neverAllows(&budgets[b])})
 	}
 	slices.SortFunc(i.Budgets, func(a, b Budget) int { return cmp.Compare(a.Name, b.Name) })
 	for _, found := range []*Pods{&i.DoNotDisrupt, &i.Single, &i.Bare} {
@@ -117,15 +117,15 @@ func (h *holding) add(pod *corev1.Pod) {
 		budget := &h.budgets[b]
 		if budget.Namespace == pod.Namespace && budget.Status.DisruptionsAllowed == 0 && h.selects[b].Matches(labels.Set(pod.Labels)) {
 			h.pods[b]++
-			may, now = may && !never(budget), false
+			may, now = may && !neverAllows(budget), false
 		}
 	}
 	before, seen := h.drains[node]
 	h.drains[node], h.moves[node] = may && (before || !seen), now && (h.moves[node] || !seen)
 }
 
-// falses counts the nodes whose value is false.
-func falses(nodes map[string]bool) (n int) {
+// countFalse counts the nodes whose value is false.
+func countFalse(nodes map[string]bool) (n int) {
 	for _, may := range nodes {
 		if !may {
 			n++
@@ -134,9 +134,9 @@ func falses(nodes map[string]bool) (n int) {
 	return n
 }
 
-// never reports whether a PodDisruptionBudget can never allow an eviction: it requires as many healthy pods as its
-// workloads have.
-func never(budget *policyv1.PodDisruptionBudget) bool {
+// neverAllows reports whether a PodDisruptionBudget can never allow an eviction: it requires as many healthy pods as
+// its workloads have.
+func neverAllows(budget *policyv1.PodDisruptionBudget) bool {
 	return budget.Status.ExpectedPods > 0 && budget.Status.DesiredHealthy >= budget.Status.ExpectedPods
 }
 

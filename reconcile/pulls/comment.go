@@ -48,7 +48,7 @@ const oftenRestored = 2
 // made of it.
 func (f *Follower) comment(ctx context.Context, p *pull) {
 	whole, now := marked(p), f.Now()
-	if p.text == "" || p.written == whole && now.Before(p.writtenAt.Add(again<<min(p.restored, oftenRestored)-again)) {
+	if p.text == "" || p.written == whole && now.Before(p.writtenAt.Add(renewAfter<<min(p.restored, oftenRestored)-renewAfter)) {
 		p.commentAt = time.Time{}
 		return
 	}
@@ -60,7 +60,7 @@ func (f *Follower) comment(ctx context.Context, p *pull) {
 	if err := f.write(ctx, p, whole); err != nil {
 		ctrl.LoggerFrom(ctx).Info("a comment is written later", "nodesync", p.of.sync.Name, "pull", p.Number, "why", err.Error())
 		p.refused++
-		p.commentAt = f.Now().Add(min(again, leastInterval<<min(p.refused, 6)))
+		p.commentAt = f.Now().Add(min(renewAfter, minInterval<<min(p.refused, 6)))
 		if limit := report.RateLimitOf(err); limit > 0 {
 			p.of.commentAt = f.Now().Add(limit)
 			p.commentAt = later(p.commentAt, p.of.commentAt)

@@ -164,18 +164,18 @@ func TestAReopenedPullRequest(t *testing.T) {
 // TestCommentsThatAreForgotten are the oldest on pull requests that are not open, above a limit.
 func TestCommentsThatAreForgotten(t *testing.T) {
 	r := &repository{ours: map[int]report.Comment{}}
-	for number := range mostOurs + 3 {
+	for number := range maxOurs + 3 {
 		r.ours[number] = report.Comment{ID: int64(number) + 1, Thread: 2, Version: 3, Body: "a text"}
 	}
 	r.settle([]report.PullRequest{{Number: 1}}, time.Time{})
 	for number, want := range map[int]report.Comment{
-		0: {}, 1: {ID: 2, Thread: 2, Version: 3, Body: "a text"}, 2: {}, 3: {}, 4: {ID: 5, Thread: 2}, mostOurs + 2: {ID: mostOurs + 3, Thread: 2},
+		0: {}, 1: {ID: 2, Thread: 2, Version: 3, Body: "a text"}, 2: {}, 3: {}, 4: {ID: 5, Thread: 2}, maxOurs + 2: {ID: maxOurs + 3, Thread: 2},
 	} {
 		if got := r.ours[number]; got != want {
 			t.Errorf("comment on %d: %v, want %v", number, got, want)
 		}
 	}
-	equal(t, "comments", mostOurs, len(r.ours))
+	equal(t, "comments", maxOurs, len(r.ours))
 }
 
 // TestACommentWhereTagsAreShown is marked by the definition of a link, and found by that.

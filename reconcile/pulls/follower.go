@@ -32,7 +32,7 @@ type Source interface {
 
 // Queue keeps statuses until their hosts have them.
 type Queue interface {
-	SayHeads(ctx context.Context, sync *v1alpha1.NodeSync, h report.Heads) (changed bool, err error)
+	RecordHeads(ctx context.Context, sync *v1alpha1.NodeSync, h report.Heads) (changed bool, err error)
 	Heads(ctx context.Context, sync *v1alpha1.NodeSync, of report.Host) ([]report.Commit, map[int]report.Comment, error)
 }
 
@@ -62,8 +62,8 @@ type Follower struct {
 	// make makes a plan.
 	make func(*review.Step, context.Context) (*review.Preview, error)
 
-	mu    sync.Mutex
-	poked map[types.NamespacedName]bool
+	mu            sync.Mutex
+	eventReceived map[types.NamespacedName]bool
 
 	// Only Start uses these fields.
 	followed map[place]*repository
@@ -86,7 +86,7 @@ const (
 // New returns a Follower.
 func New(o Options) *Follower {
 	return &Follower{
-		Options: o, limits: newLimits(), make: (*review.Step).Make, woken: make(chan struct{}, 1), poked: map[types.NamespacedName]bool{},
+		Options: o, limits: newLimits(), make: (*review.Step).Make, woken: make(chan struct{}, 1), eventReceived: map[types.NamespacedName]bool{},
 		followed: map[place]*repository{}, dropped: map[types.UID]bool{},
 	}
 }
@@ -99,7 +99,7 @@ func (*Follower) NeedLeaderElection() bool { return true }
 func (f *Follower) Look(names []types.NamespacedName) {
 	f.mu.Lock()
 	for _, name := range names {
-		f.poked[name] = true
+		f.eventReceived[name] = true
 	}
 	f.mu.Unlock()
 	select {
@@ -137,7 +137,7 @@ func (f *Follower) turn(ctx context.Context) time.Duration {
 	for _, r := range f.followed {
 		if !f.Now().Before(r.listAt) {
 			f.list(ctx, r)
-			f.say(ctx, r)
+			f.report(ctx, r)
 		}
 	}
 	one, wait := f.next()
@@ -145,7 +145,7 @@ func (f *Follower) turn(ctx context.Context) time.Duration {
 		return wait
 	}
 	f.plan(ctx, one)
-	f.say(ctx, one.of)
+	f.report(ctx, one.of)
 	f.comment(ctx, one)
 	return 0
 }
@@ -153,8 +153,8 @@ func (f *Follower) turn(ctx context.Context) time.Duration {
 // note records the current NodeSyncs.
 func (f *Follower) note(syncs []v1alpha1.NodeSync) {
 	f.mu.Lock()
-	poked := f.poked
-	f.poked = map[types.NamespacedName]bool{}
+	poked := f.eventReceived
+	f.eventReceived = map[types.NamespacedName]bool{}
 	f.mu.Unlock()
 	there := map[place]bool{}
 	for i := range syncs {
@@ -172,7 +172,7 @@ func (f *Follower) note(syncs []v1alpha1.NodeSync) {
 			if known := f.followed[at]; known == nil || known.sync.UID != s.UID {
 				f.followed[at] = &repository{ours: map[int]report.Comment{}}
 			}
-			f.followed[at].take(s, to, host, poked[at.NamespacedName], f.Now())
+			f.followed[at].update(s, to, host, poked[at.NamespacedName], f.Now())
 		}
 	}
 	for at := range f.followed {
@@ -184,7 +184,7 @@ func (f *Follower) note(syncs []v1alpha1.NodeSync) {
 
 // ready reports whether a reconcile has observed the cluster and recorded what is applied there.
 func ready(s *v1alpha1.NodeSync) bool {
-	return s.DeletionTimestamp.IsZero() && !s.Rests() && s.Status.ObservedGeneration == s.Generation &&
+	return s.DeletionTimestamp.IsZero() && !s.IsPaused() && s.Status.ObservedGeneration == s.Generation &&
 		s.Status.Karpenter != nil && s.Status.Karpenter.Cluster != "" && s.Status.LastAppliedRevision != ""
 }
 
@@ -201,7 +201,7 @@ func (f *Follower) stop(ctx context.Context, s *v1alpha1.NodeSync) {
 	if f.dropped[s.UID] {
 		return
 	}
-	if _, err := f.Queue.SayHeads(ctx, s, report.Heads{Context: contextOf(s), At: f.Now()}); err == nil {
+	if _, err := f.Queue.RecordHeads(ctx, s, report.Heads{Context: contextOf(s), At: f.Now()}); err == nil {
 		f.dropped[s.UID] = true
 	}
 }

@@ -92,7 +92,7 @@ func TestNothingStarves(t *testing.T) {
 	}
 	w.after(30 * time.Minute)
 	equal(t, "followed", 50, w.count(" success no change"))
-	equal(t, "told that they wait", 50, w.count(" pending "+crowded.Description))
+	equal(t, "told that they wait", 50, w.count(" pending "+overLimit.Description))
 	many := newWorld(t, v1alpha1.PullRequests{})
 	for i := range 50 {
 		many.pull(i+1, fmt.Sprint("a", i), fmt.Sprint("author", i), false)
@@ -165,7 +165,7 @@ func TestWhatIsSaidOfAFetch(t *testing.T) {
 	w.pull(1, "c", "ann", false)
 	w.after(15 * time.Minute)
 	equal(t, "said", []string{"c success no change"}, w.said())
-	w.order = source.OrderParted
+	w.order = source.OrderDiverged
 	w.after(11 * time.Minute)
 	equal(t, "said of one that lacks what is in force", []string{"c success behind main: no change"}, w.said())
 	w.change(func(s *v1alpha1.NodeSync) { s.Status.LastAttemptedRevision = "main@sha1:0123456789" })

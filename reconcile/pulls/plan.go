@@ -41,8 +41,8 @@ func (f *Follower) plan(ctx context.Context, p *pull) {
 	case err != nil:
 		ctrl.LoggerFrom(ctx).Info("a pull request is planned later", "nodesync", p.of.sync.Name, "pull", p.Number, "why", err.Error())
 		p.tries++
-		p.notBefore = now.Add(min(again, leastInterval<<min(p.tries, 6)))
-		p.of.listAt = now.Add(leastInterval) // it may be closed, or have another head
+		p.notBefore = now.Add(min(renewAfter, minInterval<<min(p.tries, 6)))
+		p.of.listAt = now.Add(minInterval) // it may be closed, or have another head
 		return
 	}
 	p.basis, p.plannedAt, p.since, p.notBefore, p.tries = basis, now, now, time.Time{}, 0
@@ -87,7 +87,7 @@ func (f *Follower) review(ctx context.Context, p *pull) (review.Review, error) {
 	case snapshot.Commit != p.Head:
 		return review.Review{}, errors.New("the head has changed meanwhile")
 	}
-	behind, lacks := f.behind(ctx, p, request), f.lacks(ctx, p, request)
+	behind, lacks := f.behind(ctx, p, request), f.missingCommit(ctx, p, request)
 	tools := f.Preview
 	if p.Fork {
 		const why = "AWS is not asked for a pull request from a fork"
@@ -142,13 +142,13 @@ func passing(err error) bool {
 
 // behind reports whether the branch has an applied commit that is not in the head.
 func (f *Follower) behind(ctx context.Context, p *pull, request source.Request) bool {
-	return f.without(ctx, request, p.of.sync.Status.LastAppliedRevision)
+	return f.isMissing(ctx, request, p.of.sync.Status.LastAppliedRevision)
 }
 
-// lacks returns the newest commit of the branch if that is not fully applied and not in the head: a merge would apply
-// both, for example because the head approves it.
-func (f *Follower) lacks(ctx context.Context, p *pull, request source.Request) string {
-	if waiting := outstanding(p.of.sync); waiting != "" && f.without(ctx, request, waiting) {
+// missingCommit returns the newest commit of the branch if that is not fully applied and not in the head: a merge would
+// apply both, for example because the head approves it.
+func (f *Follower) missingCommit(ctx context.Context, p *pull, request source.Request) string {
+	if waiting := outstanding(p.of.sync); waiting != "" && f.isMissing(ctx, request, waiting) {
 		return report.ShortCommit(render.CommitOf(waiting))
 	}
 	return ""
@@ -162,9 +162,9 @@ func outstanding(s *v1alpha1.NodeSync) string {
 	return s.Status.LastAttemptedRevision
 }
 
-// without reports whether the last fetched head does not contain a revision. It is also true if the available history
+// isMissing reports whether the last fetched head does not contain a revision. It is also true if the available history
 // does not show it, as for an older revision (docs/decisions/0003).
-func (f *Follower) without(ctx context.Context, request source.Request, revision string) bool {
+func (f *Follower) isMissing(ctx context.Context, request source.Request, revision string) bool {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
 	order, err := f.Source.FindOrder(ctx, request, render.CommitOf(revision))

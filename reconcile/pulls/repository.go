@@ -66,25 +66,25 @@ type pull struct {
 }
 
 const (
-	// most limits the followed open pull requests of one repository: the newest, with those from forks last. Up to most
-	// others are reported as waiting, plus those that were reported before.
-	most = 50
+	// maxFollowed limits the followed open pull requests of one repository: the newest, with those from forks last. Up to
+	// maxFollowed others are reported as waiting, plus those that were reported before.
+	maxFollowed = 50
 	// listTimeout limits one list.
 	listTimeout = 30 * time.Second
-	// leastInterval is the minimum time between two lists, and leastPoked after an event from the host.
-	leastInterval, leastPoked = 10 * time.Second, 2 * time.Second
+	// minInterval is the minimum time between two lists, and minAfterEvent after an event from the host.
+	minInterval, minAfterEvent = 10 * time.Second, 2 * time.Second
 	// longestBackoff limits how long a failing host is not contacted.
 	longestBackoff = 10 * time.Minute
 )
 
-// take updates the repository from the NodeSync.
-func (r *repository) take(s *v1alpha1.NodeSync, to v1alpha1.Report, host report.Host, poked bool, now time.Time) {
+// update updates the repository from the NodeSync.
+func (r *repository) update(s *v1alpha1.NodeSync, to v1alpha1.Report, host report.Host, poked bool, now time.Time) {
 	if r.sync != nil && r.sync.Generation != s.Generation {
 		r.listAt, r.failures = now, 0
 	}
 	r.sync, r.host, r.base = s.DeepCopy(), host, s.Spec.Source.FollowedBranch()
 	r.comments, r.forks = to.PullRequests.Comment, to.PullRequests.Forks
-	if soon := r.listedAt.Add(leastPoked); poked && r.failures == 0 && soon.Before(r.listAt) {
+	if soon := r.listedAt.Add(minAfterEvent); poked && r.failures == 0 && soon.Before(r.listAt) {
 		r.listAt = soon
 	}
 }
@@ -94,7 +94,7 @@ var errNoBranch = errors.New("list the open pull requests: spec.source.git.ref n
 
 // list lists the open pull requests.
 func (f *Follower) list(ctx context.Context, r *repository) {
-	listed, more, err := f.ask(ctx, r)
+	listed, more, err := f.requestLists(ctx, r)
 	if ctx.Err() != nil {
 		return
 	}
@@ -109,12 +109,12 @@ func (f *Follower) list(ctx context.Context, r *repository) {
 	if more {
 		r.unlisted = fmt.Sprintf("the host has more open pull requests than the %d that are listed, the newest: close some", len(listed))
 	}
-	r.listAt = now.Add(max(leastInterval, r.sync.Spec.Interval.Duration))
+	r.listAt = now.Add(max(minInterval, r.sync.Spec.Interval.Duration))
 	r.settle(listed, now)
 }
 
-// ask makes the requests.
-func (f *Follower) ask(ctx context.Context, r *repository) (open []report.PullRequest, more bool, err error) {
+// requestLists makes the requests.
+func (f *Follower) requestLists(ctx context.Context, r *repository) (open []report.PullRequest, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	if err := f.seed(ctx, r); err != nil {
@@ -160,14 +160,14 @@ func (r *repository) failed(err error, now time.Time) {
 	r.failures++
 	wait := longestBackoff
 	if shift := r.failures - 1; shift < 8 {
-		wait = min(longestBackoff, leastInterval<<shift)
+		wait = min(longestBackoff, minInterval<<shift)
 	}
-	r.listAt = now.Add(max(wait, report.RateLimitOf(err), leastInterval))
+	r.listAt = now.Add(max(wait, report.RateLimitOf(err), minInterval))
 	r.unlisted = report.StableMessage(err)
 }
 
-// say reports the statuses to all hosts of the NodeSync.
-func (f *Follower) say(ctx context.Context, r *repository) {
+// report reports the statuses to all hosts of the NodeSync.
+func (f *Follower) report(ctx context.Context, r *repository) {
 	heads := report.Heads{Context: contextOf(r.sync), At: f.Now()}
 	for at, one := range f.followed {
 		if at.NamespacedName != r.name() {
@@ -189,7 +189,7 @@ func (f *Follower) say(ctx context.Context, r *repository) {
 	if err := f.StillLeader(ctx); err != nil {
 		return
 	}
-	changed, err := f.Queue.SayHeads(ctx, r.sync, heads)
+	changed, err := f.Queue.RecordHeads(ctx, r.sync, heads)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "plans of pull requests are reported later", "nodesync", r.sync.Name)
 		return

@@ -8,11 +8,11 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// crowded is the status of a head above the limit, and replaces that of an earlier plan.
-var crowded = report.Word{State: report.Pending, Description: "waits: 50 open pull requests are planned, the newest of the repository, then of forks"}
+// overLimit is the status of a head above the limit, and replaces that of an earlier plan.
+var overLimit = report.Word{State: report.Pending, Description: "waits: 50 open pull requests are planned, the newest of the repository, then of forks"}
 
-// mostOurs limits the comments that are remembered of one repository, unless more pull requests are listed.
-const mostOurs = 1000
+// maxOurs limits the comments that are remembered of one repository, unless more pull requests are listed.
+const maxOurs = 1000
 
 // settle updates the open pull requests from the host's list. Of those that are not listed any more it keeps only by what
 // their comments are found.
@@ -23,13 +23,13 @@ func (r *repository) settle(listed []report.PullRequest, now time.Time) {
 	for i, one := range r.inOrder(listed) {
 		next := r.known(one, before, now)
 		switch {
-		case i < most && next.waits:
+		case i < maxFollowed && next.waits:
 			next.waits, next.basis, next.since = false, "", now
-		case i >= most:
-			if i >= 2*most && next.word.State == "" {
+		case i >= maxFollowed:
+			if i >= 2*maxFollowed && next.word.State == "" {
 				continue
 			}
-			next.waits, next.word, next.uncommented = true, crowded, ""
+			next.waits, next.word, next.uncommented = true, overLimit, ""
 		}
 		r.pulls = append(r.pulls, next)
 	}
@@ -51,7 +51,7 @@ func (r *repository) forget(listed []report.PullRequest) {
 		}
 	}
 	slices.Sort(closed)
-	for _, number := range closed[:min(len(closed), max(0, len(r.ours)-mostOurs))] {
+	for _, number := range closed[:min(len(closed), max(0, len(r.ours)-maxOurs))] {
 		delete(r.ours, number)
 	}
 }
@@ -68,11 +68,11 @@ func (r *repository) inOrder(listed []report.PullRequest) []report.PullRequest {
 			forks = append(forks, one)
 		}
 	}
-	return slices.Concat(own, byTurns(forks))
+	return slices.Concat(own, byAuthorInTurn(forks))
 }
 
-// byTurns sorts pull requests so that each author has one before any author has two, and so on. It is stable.
-func byTurns(listed []report.PullRequest) []report.PullRequest {
+// byAuthorInTurn sorts pull requests so that each author has one before any author has two, and so on. It is stable.
+func byAuthorInTurn(listed []report.PullRequest) []report.PullRequest {
 	type turn struct {
 		of  int
 		one report.PullRequest

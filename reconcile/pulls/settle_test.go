@@ -67,12 +67,12 @@ func TestAPlanThatIsNotRenewedDoesNotStand(t *testing.T) {
 		w.pull(i+2, fmt.Sprint("b", i), fmt.Sprint("author", i), false)
 	}
 	w.after(2 * time.Minute)
-	if !slices.Contains(w.said(), "a pending "+crowded.Description) {
+	if !slices.Contains(w.said(), "a pending "+overLimit.Description) {
 		t.Errorf("said %v", w.said())
 	}
 	w.start() // and after a restart
 	w.after(2 * time.Minute)
-	if !slices.Contains(w.said(), "a pending "+crowded.Description) {
+	if !slices.Contains(w.said(), "a pending "+overLimit.Description) {
 		t.Errorf("said %v", w.said())
 	}
 	for i := range 110 {

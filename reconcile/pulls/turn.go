@@ -14,8 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// again is when a plan is renewed even if its basis is unchanged, because nodes come and go.
-const again = 10 * time.Minute
+// renewAfter is when a plan is renewed even if its basis is unchanged, because nodes come and go.
+const renewAfter = 10 * time.Minute
 
 func (r *repository) name() types.NamespacedName { return client.ObjectKeyFromObject(r.sync) }
 
@@ -47,7 +47,7 @@ func (p *pull) due() (at time.Time, fresh bool) {
 	if p.basis != basisOf(p) {
 		return later(p.since, p.notBefore), true
 	}
-	at = p.plannedAt.Add(again)
+	at = p.plannedAt.Add(renewAfter)
 	if !p.commentAt.IsZero() && p.commentAt.Before(at) {
 		at = p.commentAt
 	}
@@ -116,8 +116,8 @@ const (
 	ownEvery, ownBurst       = 6 * time.Second, 10
 	forksEvery, forksBurst   = 15 * time.Second, 4
 	authorEvery, authorBurst = 30 * time.Second, 2
-	// mostAuthors limits the authors that are remembered.
-	mostAuthors = 1000
+	// maxAuthors limits the authors that are remembered.
+	maxAuthors = 1000
 )
 
 // limits limit the rate of plans.
@@ -139,10 +139,10 @@ func newLimits() *limits {
 func (l *limits) of(p *pull, now time.Time) *rate.Limiter {
 	who := author{p.of.host.URL, p.Author}
 	if l.authors[who] == nil {
-		if len(l.authors) >= mostAuthors {
+		if len(l.authors) >= maxAuthors {
 			maps.DeleteFunc(l.authors, func(_ author, known *rate.Limiter) bool { return known.TokensAt(now) >= authorBurst })
 		}
-		if len(l.authors) >= mostAuthors {
+		if len(l.authors) >= maxAuthors {
 			clear(l.authors) // the limits for all authors together still apply
 		}
 		l.authors[who] = rate.NewLimiter(rate.Every(authorEvery), authorBurst)

@@ -244,7 +244,7 @@ func (g git) Forget(key string) error {
 
 type ledger struct{ w *world }
 
-func (l ledger) SayHeads(_ context.Context, _ *v1alpha1.NodeSync, h report.Heads) (bool, error) {
+func (l ledger) RecordHeads(_ context.Context, _ *v1alpha1.NodeSync, h report.Heads) (bool, error) {
 	l.w.latest = h
 	return false, nil
 }

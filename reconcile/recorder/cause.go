@@ -120,17 +120,17 @@ var rules = []rule{
 		return "", f.Instance != "" && f.Node == "" && f.age() >= registrationTimeout
 	}},
 	{Unhealthy, "karpenter pkg/controllers/node/health/controller.go: annotates, then deletes", func(f Facts) (string, bool) {
-		return f.Condition, f.Condition != "" && f.hurried()
+		return f.Condition, f.Condition != "" && f.terminatedImmediately()
 	}},
 	{Expired, "karpenter pkg/controllers/nodeclaim/expiration/controller.go", func(f Facts) (string, bool) {
 		return "expireAfter " + f.ExpireAfter.String(), f.ExpireAfter > 0 && f.age() >= f.ExpireAfter
 	}},
 	// Karpenter terminates an instance only after Drained is True, with or without a grace period.
 	{InstanceGone, "karpenter pkg/controllers/node/termination/controller.go: a node that is not Ready is drained no further where EC2 has no such instance", func(f Facts) (string, bool) {
-		return "its EC2 instance no longer existed before the node was drained" + inBrackets(f.EC2.Code), f.Node != "" && !f.InstanceTerminating.IsZero() && f.Drained.IsZero() && !f.Missed && !f.nodeless()
+		return "its EC2 instance no longer existed before the node was drained" + inBrackets(f.EC2.Code), f.Node != "" && !f.InstanceTerminating.IsZero() && f.Drained.IsZero() && !f.Missed && !f.nodeGoneWhileRunning()
 	}},
 	{InstanceGone, "EC2: StateTransitionReason, https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-instances-termination.html", endedBefore},
-	{Unknown, "what cannot be told", untold},
+	{Unknown, "what cannot be told", ambiguous},
 	{ByHand, "karpenter pkg/controllers/nodeclaim/lifecycle/controller.go: finalize sets InstanceTerminating before it removes its finalizer", func(f Facts) (string, bool) {
 		return "its finalizer was removed: the instance may still run", !f.Gone.IsZero() && f.Instance != "" && f.InstanceTerminating.IsZero()
 	}},
@@ -138,7 +138,7 @@ var rules = []rule{
 		return "EC2 does not report whether it terminated the instance before" + inBrackets(f.EC2.Code), !f.EC2.Ran && f.EC2.Began.IsZero()
 	}},
 	{ByHand, "karpenter pkg/controllers/nodeclaim/lifecycle/controller.go: finalize terminates the instance at once if there is no Node", func(f Facts) (string, bool) {
-		return "its Node was already deleted", f.nodeless() && f.Drained.IsZero()
+		return "its Node was already deleted", f.nodeGoneWhileRunning() && f.Drained.IsZero()
 	}},
 	{ByHand, "none of the above", func(Facts) (string, bool) { return "", true }},
 }
@@ -156,14 +156,15 @@ func Judge(f Facts) (cause Cause, detail string) {
 // age returns how old it was when its deletion started.
 func (f Facts) age() time.Duration { return f.Deleted.Sub(f.Created.Time) }
 
-// hurried reports whether it was annotated for immediate termination when its deletion started, or before.
-func (f Facts) hurried() bool {
+// terminatedImmediately reports whether it was annotated for immediate termination when its deletion started, or
+// before.
+func (f Facts) terminatedImmediately() bool {
 	return !f.Terminate.IsZero() && !f.Terminate.After(f.Deleted.Time)
 }
 
-// nodeless reports whether its Node was gone while its instance ran: the missing drain then proves nothing about the
-// instance.
-func (f Facts) nodeless() bool {
+// nodeGoneWhileRunning reports whether its Node was gone while its instance ran: the missing drain then proves nothing
+// about the instance.
+func (f Facts) nodeGoneWhileRunning() bool {
 	return f.NodeGone && (f.EC2.Ran || !f.EC2.Began.IsZero() && !f.EC2.Began.Before(f.Deleted.Time))
 }
 
@@ -236,8 +237,8 @@ func inBrackets(code string) string {
 	return " (" + code + ")"
 }
 
-// untold applies to terminations that look the same whether Karpenter or another client started them.
-func untold(f Facts) (string, bool) {
+// ambiguous applies to terminations that look the same whether Karpenter or another client started them.
+func ambiguous(f Facts) (string, bool) {
 	switch {
 	case f.Missed:
 		return "its termination was not observed", true
@@ -245,7 +246,7 @@ func untold(f Facts) (string, bool) {
 		return "Karpenter's events could not be read", true
 	case f.Instance == "":
 		return "it had no instance yet", true
-	case f.hurried():
+	case f.terminatedImmediately():
 		return "it was annotated for immediate termination", true
 	case f.Static:
 		return "its NodePool is static: replicas were reduced, or it was deleted by hand", true

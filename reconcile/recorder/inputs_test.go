@@ -35,7 +35,7 @@ func TestWhatHadOutdatedIt(t *testing.T) {
 		w.delete("a")
 		must(t, w.after(time.Millisecond)) // it is looked up before it is due to be written
 		w.status(func(s *v1alpha1.NodeSyncStatus) { s.Rollout = nil })
-		must(t, w.after(batch))
+		must(t, w.after(writeInterval))
 		if got := w.log().Records[0].Detail; got != c.want {
 			t.Errorf("%s: %s", name, got)
 		}

@@ -31,14 +31,14 @@ func TestKilledAnywhere(t *testing.T) {
 			},
 			"delete": l.deletes,
 			"end":    l.ends,
-			"write":  func(*rapid.T) { l.pass(batch) },
+			"write":  func(*rapid.T) { l.pass(writeInterval) },
 			"wait":   func(*rapid.T) { l.pass(time.Second) },
 			"kill": func(t *rapid.T) {
 				l.fuse, l.done = rapid.IntRange(0, 3).Draw(t, "writes"), rapid.Bool().Draw(t, "carried out")
 			},
 			"refuse":  func(*rapid.T) { l.refuse = true },
 			"gone":    func(*rapid.T) { l.r = nil },
-			"rewrite": func(*rapid.T) { l.pass(batch) },
+			"rewrite": func(*rapid.T) { l.pass(writeInterval) },
 			"": func(t *rapid.T) {
 				if l.r == nil && rapid.Bool().Draw(t, "restarts") {
 					l.restart()
@@ -51,7 +51,7 @@ func TestKilledAnywhere(t *testing.T) {
 		}
 		l.fuse = -1
 		for range 4 {
-			l.pass(settles)
+			l.pass(settlePeriod)
 		}
 		l.check(t)
 	})
@@ -130,7 +130,7 @@ func (l *life) restart() {
 }
 
 func (l *life) checkSize(t *rapid.T) {
-	if got := len(l.log().Records); got > l.ring.most() {
+	if got := len(l.log().Records); got > l.ring.capacity() {
 		t.Fatalf("%d records", got)
 	}
 }
@@ -152,7 +152,7 @@ func (l *life) check(t *rapid.T) {
 		switch {
 		case at >= 0 && log.Records[at].Gone.IsZero():
 			t.Fatalf("%s is still said to be ending", name)
-		case at >= 0, newer >= l.ring.most():
+		case at >= 0, newer >= l.ring.capacity():
 		case !slices.ContainsFunc(log.Gaps, func(g Gap) bool { return !e.gone.Before(g.From.Time) && !e.gone.After(g.To.Time) }):
 			t.Fatalf("%s, gone at %s, is not recorded, and no gap has it: %v", name, e.gone, log.Gaps)
 		}

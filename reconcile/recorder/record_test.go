@@ -105,7 +105,7 @@ func FuzzParse(f *testing.F) {
 // accepts in practice.
 func TestSegmentsStaySmall(t *testing.T) {
 	s := segment{}
-	for seq := range usual.slots {
+	for seq := range defaultRing.slots {
 		record := realistic()[0]
 		record.Pool = strings.Repeat("p", 63)
 		record.NodeClaim, record.Node = fmt.Sprintf("%s-%05d", record.Pool, seq), strings.Repeat("n", 253)
@@ -113,9 +113,9 @@ func TestSegmentsStaySmall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.put(usual, seq, line)
+		s.put(defaultRing, seq, line)
 	}
-	if size := len(s.String()); size > 200_000 || len(s) != usual.slots {
+	if size := len(s.String()); size > 200_000 || len(s) != defaultRing.slots {
 		t.Errorf("%d lines, %d bytes", len(s), size)
 	}
 }

@@ -34,19 +34,19 @@ type Recorder struct {
 
 	ring  ring
 	woken chan struct{}
-	// kept is what Kept returns.
-	kept shelf
+	// cached is what Kept returns.
+	cached cache
 
 	// Written by the watch and read by the loop.
 	mu   sync.Mutex
-	seen map[types.UID]*ending
+	seen map[types.UID]*termination
 	// known are the pools that the loop has read.
 	known map[string]bool
-	// heard reports whether the watch runs.
-	heard bool
+	// watching reports whether the watch runs.
+	watching bool
 
 	// Only used by the loop.
-	books  map[types.NamespacedName]*book
+	logs   map[types.NamespacedName]*logState
 	pools  map[string]pool
 	wrote  time.Time
 	loaded bool
@@ -70,23 +70,23 @@ type Options struct {
 // New returns an empty Recorder.
 func New(o Options) *Recorder {
 	return &Recorder{
-		Options: o, ring: usual, woken: make(chan struct{}, 1),
-		seen: map[types.UID]*ending{}, known: map[string]bool{},
-		books: map[types.NamespacedName]*book{}, pools: map[string]pool{}, counts: rate.NewLimiter(countsRate, countsBurst),
+		Options: o, ring: defaultRing, woken: make(chan struct{}, 1),
+		seen: map[types.UID]*termination{}, known: map[string]bool{},
+		logs: map[types.NamespacedName]*logState{}, pools: map[string]pool{}, counts: rate.NewLimiter(countsRate, countsBurst),
 	}
 }
 
-// ending is a NodeClaim that is terminating, or was just terminated.
-type ending struct {
+// termination is a NodeClaim that is terminating, or was just terminated.
+type termination struct {
 	facts   Facts
 	poolUID types.UID
 
-	// of is its owner; zero if its pool belongs to no NodeSync. looked reports whether facts contains the state from
+	// of is its owner; zero if its pool belongs to no NodeSync. enriched reports whether facts contains the state from
 	// when its deletion started.
-	of     owner
-	looked bool
-	// asks is when EC2 may be queried about it again.
-	asks time.Time
+	of       owner
+	enriched bool
+	// askAt is when EC2 may be queried about it again.
+	askAt time.Time
 	// before is what an earlier leader has written about it.
 	before *Record
 	// seq is its number if numbered is true. body is the line that is written about it, without the number; unsaved
@@ -98,29 +98,29 @@ type ending struct {
 }
 
 const (
-	// pause is the minimum interval between two rounds.
-	pause = 500 * time.Millisecond
-	// batch is the minimum interval between two writes.
-	batch = 5 * time.Second
-	// settles is how long after the termination a Record may still change: Karpenter sends its events after the
+	// roundInterval is the minimum interval between two rounds.
+	roundInterval = 500 * time.Millisecond
+	// writeInterval is the minimum interval between two writes.
+	writeInterval = 5 * time.Second
+	// settlePeriod is how long after the termination a Record may still change: Karpenter sends its events after the
 	// deletion.
-	settles = 10 * time.Second
+	settlePeriod = 10 * time.Second
 	// heartbeat is how often it is written that nothing was terminated.
 	heartbeat = 5 * time.Minute
-	// lag is the maximum delay with which a termination is observed.
-	lag = 2 * time.Second
+	// observeDelay is the maximum delay with which a termination is observed.
+	observeDelay = 2 * time.Second
 	// timeout limits one round, and shutdownTimeout the last one.
 	timeout         = 30 * time.Second
 	shutdownTimeout = 3 * time.Second
-	// mostUnwritten is how many deleted NodeClaims may wait to be written.
-	mostUnwritten = 4000
+	// maxUnwritten is how many deleted NodeClaims may wait to be written.
+	maxUnwritten = 4000
 )
 
 // See is called with each NodeClaim that the watch reports. It never blocks for long.
 func (r *Recorder) See(claim *karpv1.NodeClaim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.heard = true
+	r.watching = true
 	if claim.DeletionTimestamp != nil {
 		r.note(claim)
 	} else if r.known[claim.Labels[karpv1.NodePoolLabelKey]] {
@@ -134,7 +134,7 @@ func (r *Recorder) See(claim *karpv1.NodeClaim) {
 func (r *Recorder) Gone(claim *karpv1.NodeClaim, missed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.heard = true
+	r.watching = true
 	e := r.note(claim)
 	now := metav1.NewTime(r.Now()).Rfc3339Copy()
 	e.facts.Gone, e.facts.Missed, e.facts.Late = now, missed, missed
@@ -145,10 +145,10 @@ func (r *Recorder) Gone(claim *karpv1.NodeClaim, missed bool) {
 }
 
 // note records the state of a NodeClaim.
-func (r *Recorder) note(claim *karpv1.NodeClaim) *ending {
+func (r *Recorder) note(claim *karpv1.NodeClaim) *termination {
 	e := r.seen[claim.UID]
 	if e == nil {
-		e = &ending{poolUID: cluster.NodeClaim(claim).PoolUID}
+		e = &termination{poolUID: cluster.NodeClaim(claim).PoolUID}
 		e.facts.Terminate = terminateAt(claim)
 		r.seen[claim.UID] = e
 	}
@@ -208,9 +208,9 @@ func (r *Recorder) Start(ctx context.Context) error {
 			}
 			return nil
 		case <-r.woken:
-			if soon := r.Now().Add(pause); soon.Before(next) {
+			if soon := r.Now().Add(roundInterval); soon.Before(next) {
 				next = soon
-				timer.Reset(pause)
+				timer.Reset(roundInterval)
 				r.countFirst(ctx)
 			}
 			continue
@@ -231,7 +231,7 @@ func (r *Recorder) once(ctx context.Context) time.Duration {
 		if ctx.Err() == nil {
 			ctrl.LoggerFrom(ctx).Error(err, "failed to record terminated nodes; retrying")
 		}
-		return batch
+		return writeInterval
 	}
 	return wait
 }
@@ -251,11 +251,11 @@ type pool struct {
 	gone         time.Time
 }
 
-// outlives is how long a pool is remembered after it is gone, because its NodeClaims are deleted later.
-const outlives = time.Hour
+// keepGonePools is how long a pool is remembered after it is gone, because its NodeClaims are deleted later.
+const keepGonePools = time.Hour
 
-// lookAround reads the NodePools and their owners. It remembers the last state of deleted ones.
-func (r *Recorder) lookAround(ctx context.Context) error {
+// readPools reads the NodePools and their owners. It remembers the last state of deleted ones.
+func (r *Recorder) readPools(ctx context.Context) error {
 	syncs := &v1alpha1.NodeSyncList{}
 	if err := r.Cached.List(ctx, syncs, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("read the NodeSyncs: %w", err)
@@ -279,7 +279,7 @@ func (r *Recorder) lookAround(ctx context.Context) error {
 	}
 	now := r.Now()
 	for name, p := range r.pools {
-		if known[name] || p.of == (owner{}) || !p.gone.IsZero() && now.Sub(p.gone) > outlives {
+		if known[name] || p.of == (owner{}) || !p.gone.IsZero() && now.Sub(p.gone) > keepGonePools {
 			continue
 		}
 		if p.gone.IsZero() {
@@ -314,15 +314,15 @@ func find(syncs []v1alpha1.NodeSync, of owner) *v1alpha1.NodeSync {
 	return nil
 }
 
-// look adds to the NodeClaims' own facts the state of other objects when their deletion starts.
-func (r *Recorder) look(ctx context.Context, all map[types.UID]ending) error {
+// enrich adds to the NodeClaims' own facts the state of other objects when their deletion starts.
+func (r *Recorder) enrich(ctx context.Context, all map[types.UID]termination) error {
 	for uid, e := range all {
 		p := r.pools[e.facts.Pool]
 		if p.sync != nil && e.facts.Removing == "" {
 			e.facts.Removing = removing(p.sync, e.facts)
 		}
-		if !e.looked {
-			e.looked = true
+		if !e.enriched {
+			e.enriched = true
 			e.of = p.of
 			e.facts.PoolGone = e.poolUID != "" && (p.ends || p.uid != e.poolUID)
 			e.facts.Static = p.static
@@ -333,7 +333,7 @@ func (r *Recorder) look(ctx context.Context, all map[types.UID]ending) error {
 				}
 			}
 			r.resume(&e)
-			if e.facts.hurried() && e.facts.Gone.IsZero() {
+			if e.facts.terminatedImmediately() && e.facts.Gone.IsZero() {
 				condition, err := r.repaired(ctx, e.facts)
 				if err != nil {
 					return err
@@ -347,8 +347,8 @@ func (r *Recorder) look(ctx context.Context, all map[types.UID]ending) error {
 }
 
 // resume continues with what an earlier leader has written about a NodeClaim.
-func (r *Recorder) resume(e *ending) {
-	b := r.books[e.of.NamespacedName]
+func (r *Recorder) resume(e *termination) {
+	b := r.logs[e.of.NamespacedName]
 	if b == nil {
 		return
 	}
@@ -371,9 +371,9 @@ func revisionOf(sync *v1alpha1.NodeSync) (revision string, rollout bool) {
 	return sync.Status.NewestAppliedRevision(), false
 }
 
-// noticed is how long after the first deletion the status may first show that a removal terminates NodeClaims: the
+// statusDelay is how long after the first deletion the status may first show that a removal terminates NodeClaims: the
 // status is saved at the end of a reconcile.
-const noticed = 10 * time.Second
+const statusDelay = 10 * time.Second
 
 // removing returns the revision of the removal that was terminating the NodeClaims of a pool.
 func removing(sync *v1alpha1.NodeSync, f Facts) string {
@@ -384,7 +384,7 @@ func removing(sync *v1alpha1.NodeSync, f Facts) string {
 		switch removal.Phase {
 		case v1alpha1.RemovalHeld, v1alpha1.RemovalPacing:
 		case v1alpha1.RemovalDraining:
-			if !removal.Since.After(f.Deleted.Add(noticed)) {
+			if !removal.Since.After(f.Deleted.Add(statusDelay)) {
 				return removal.Revision
 			}
 		default:
@@ -394,9 +394,9 @@ func removing(sync *v1alpha1.NodeSync, f Facts) string {
 	return ""
 }
 
-// repairs are the conditions of a Node for which Karpenter repairs it, and after how long (karpenter-provider-aws
-// pkg/cloudprovider/cloudprovider.go: RepairPolicies).
-var repairs = []struct {
+// repairPolicies are the conditions of a Node for which Karpenter repairs it, and after how long
+// (karpenter-provider-aws pkg/cloudprovider/cloudprovider.go: RepairPolicies).
+var repairPolicies = []struct {
 	condition corev1.NodeConditionType
 	status    corev1.ConditionStatus
 	after     time.Duration
@@ -425,7 +425,7 @@ func (r *Recorder) repaired(ctx context.Context, f Facts) (string, error) {
 // unhealthy returns the condition for which Karpenter would repair a Node at a time.
 func unhealthy(node *corev1.Node, at time.Time) string {
 	for _, c := range node.Status.Conditions {
-		for _, repair := range repairs {
+		for _, repair := range repairPolicies {
 			if c.Type == repair.condition && c.Status == repair.status && !c.LastTransitionTime.Add(repair.after).After(at) {
 				return fmt.Sprintf("%s=%s", c.Type, c.Status)
 			}
@@ -458,7 +458,7 @@ func (r *Recorder) countFirst(ctx context.Context) {
 
 // countPods counts the pods on nodes whose termination has just started. While the API server does not respond, there
 // is no number.
-func (r *Recorder) countPods(ctx context.Context, all map[types.UID]ending, now time.Time) {
+func (r *Recorder) countPods(ctx context.Context, all map[types.UID]termination, now time.Time) {
 	ctx, stop := context.WithTimeout(ctx, countsWithin)
 	defer stop()
 	for uid, e := range all {
@@ -479,7 +479,7 @@ func (r *Recorder) countPods(ctx context.Context, all map[types.UID]ending, now 
 }
 
 // mayCount reports whether the termination of a node has just started.
-func (r *Recorder) mayCount(e ending, now time.Time) bool {
+func (r *Recorder) mayCount(e termination, now time.Time) bool {
 	f := e.facts
 	begins := f.Gone.IsZero() && f.Drained.IsZero() && now.Sub(f.Deleted.Time) < countsFor
 	return begins && f.Pods == nil && f.Node != "" && r.pools[f.Pool].of != owner{}
@@ -574,23 +574,23 @@ func (f Facts) asksEC2() bool {
 }
 
 // mayAsk reports whether a response of EC2 would add something, and the Record is not overwritten by newer ones.
-func (r *Recorder) mayAsk(e ending) bool {
-	b := r.books[e.of.NamespacedName]
-	return b != nil && (!e.numbered || e.seq >= b.next-r.ring.most()) && e.facts.asksEC2()
+func (r *Recorder) mayAsk(e termination) bool {
+	b := r.logs[e.of.NamespacedName]
+	return b != nil && (!e.numbered || e.seq >= b.next-r.ring.capacity()) && e.facts.asksEC2()
 }
 
 // askEC2 queries those about which EC2 may know more, each from time to time. If there is no response, it assumes
 // nothing, and the query is repeated.
-func (r *Recorder) askEC2(ctx context.Context, all map[types.UID]ending, now time.Time) {
+func (r *Recorder) askEC2(ctx context.Context, all map[types.UID]termination, now time.Time) {
 	byRegion := map[string][]types.UID{}
 	for _, uid := range slices.Backward(inOrder(all)) {
 		e := all[uid]
 		sync := r.pools[e.facts.Pool].sync
-		if sync == nil || sync.Status.Karpenter == nil || now.Before(e.asks) || !r.mayAsk(e) {
+		if sync == nil || sync.Status.Karpenter == nil || now.Before(e.askAt) || !r.mayAsk(e) {
 			continue
 		}
-		if region := sync.Status.Karpenter.Region; len(byRegion[region]) < r.ring.most() {
-			e.asks = now.Add(asksAgain)
+		if region := sync.Status.Karpenter.Region; len(byRegion[region]) < r.ring.capacity() {
+			e.askAt = now.Add(asksAgain)
 			all[uid] = e
 			byRegion[region] = append(byRegion[region], uid)
 		}
@@ -609,7 +609,7 @@ func (r *Recorder) askEC2(ctx context.Context, all map[types.UID]ending, now tim
 }
 
 // instances returns the instances of NodeClaims in EC2, by their IDs.
-func (r *Recorder) instances(ctx context.Context, region string, of []types.UID, all map[types.UID]ending) (map[string]cloud.Instance, error) {
+func (r *Recorder) instances(ctx context.Context, region string, of []types.UID, all map[types.UID]termination) (map[string]cloud.Instance, error) {
 	ctx, stop := context.WithTimeout(ctx, asksWithin)
 	defer stop()
 	ec2, err := r.EC2(ctx, region)

@@ -59,12 +59,12 @@ func TestFromDeletionToEnd(t *testing.T) {
 	condition(claim, karpv1.ConditionTypeDisruptionReason, "Drifted", w.now)
 	w.now = w.now.Add(time.Minute)
 	w.delete("a")
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	wants(t, w, "a ending Drifted AMIDrift main@sha1:2")
-	deleted := w.now.Add(-batch)
+	deleted := w.now.Add(-writeInterval)
 	w.end("a")
 	ended := w.now
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	wants(t, w, "a gone Drifted AMIDrift main@sha1:2")
 	want := Record{
 		NodeClaim: "a", Node: "node-a", Instance: "i-a", Pool: "general", InstanceType: "m5.large", Zone: "eu-west-1a", CapacityType: "spot",
@@ -75,8 +75,8 @@ func TestFromDeletionToEnd(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	writes := w.writes.Load()
-	must(t, w.after(settles))
-	must(t, w.after(batch))
+	must(t, w.after(settlePeriod))
+	must(t, w.after(writeInterval))
 	if w.writes.Load() != writes || len(w.r.seen) != 0 {
 		t.Errorf("%d writes where nothing is new, %d kept", w.writes.Load()-writes, len(w.r.seen))
 	}
@@ -89,18 +89,18 @@ func TestEventsComeLate(t *testing.T) {
 	must(t, w.after(time.Second))
 	w.delete("a")
 	w.end("a")
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	for _, reason := range []string{"SpotInterrupted", "TerminatingOnInterruption"} {
 		w.events = append(w.events, corev1.Event{Reason: reason, InvolvedObject: corev1.ObjectReference{UID: "uid-a"}}, corev1.Event{Reason: "InstanceStopping", InvolvedObject: corev1.ObjectReference{UID: "uid-b"}})
 	}
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	wants(t, w, "a gone Interrupted SpotInterrupted main@sha1:1")
 
 	w.refused = errors.New("refused")
 	w.launch("b")
 	w.delete("b")
 	w.end("b")
-	if err := w.after(batch); !errors.Is(err, w.refused) {
+	if err := w.after(writeInterval); !errors.Is(err, w.refused) {
 		t.Errorf("says %v", err)
 	}
 	wants(t, w, "b gone Unknown Karpenter's events could not be read main@sha1:1", "a gone Interrupted SpotInterrupted main@sha1:1")
@@ -118,26 +118,26 @@ func TestWhoDeletes(t *testing.T) {
 	w.delete("a")
 	removal := v1alpha1.Removal{Kind: "NodePool", Name: "general", Revision: "main@sha1:3", RecordedAt: metav1.NewTime(w.now), Phase: v1alpha1.RemovalPacing}
 	w.status(func(s *v1alpha1.NodeSyncStatus) { s.Removals = []v1alpha1.Removal{removal} })
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	w.now = w.now.Add(time.Minute)
 	removal.Phase, removal.Since = v1alpha1.RemovalDraining, metav1.NewTime(w.now.Add(2*time.Second))
 	w.delete("b")
 	w.status(func(s *v1alpha1.NodeSyncStatus) { s.Removals = []v1alpha1.Removal{removal} })
 	w.delete("e")
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	w.status(func(s *v1alpha1.NodeSyncStatus) { s.Removals = nil })
 	if err := w.client.Delete(w.t.Context(), w.pool("general")); err != nil {
 		t.Fatal(err)
 	}
 	w.now = w.now.Add(time.Minute)
 	w.delete("c")
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	other := w.pool("general")
 	other.SetUID("pool-other")
 	must(t, w.client.Create(w.t.Context(), other))
 	w.now = w.now.Add(time.Minute)
 	w.delete("d")
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	wants(t, w, "d ending PoolDeleted  main@sha1:1", "c ending PoolDeleted  main@sha1:1", "b ending Removed  main@sha1:3", "a ending ByHand  main@sha1:1")
 }
 
@@ -158,7 +158,7 @@ func TestStaticAndRepair(t *testing.T) {
 	w.delete("a")
 	sick.Annotations = map[string]string{karpv1.NodeClaimTerminationTimestampAnnotationKey: w.now.Format(time.RFC3339)}
 	w.delete("b")
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	wants(t, w, "b ending Unhealthy KernelReady=False main@sha1:1", "a ending Unknown its NodePool is static: replicas were reduced, or it was deleted by hand main@sha1:1")
 	node.Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.now)
 	if words := unhealthy(node, w.now.Add(29*time.Minute)); words != "" {
@@ -176,8 +176,8 @@ func TestNobodyLed(t *testing.T) {
 	must(t, w.after(time.Second))
 	w.delete("a")
 	w.delete("b")
-	must(t, w.after(batch))
-	left := w.now.Add(-lag)
+	must(t, w.after(writeInterval))
+	left := w.now.Add(-observeDelay)
 	w.r = nil
 	w.now = w.now.Add(time.Hour)
 	w.end("a")
@@ -185,18 +185,18 @@ func TestNobodyLed(t *testing.T) {
 	w.end("c")
 	w.now = w.now.Add(time.Hour)
 	w.start()
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	wants(t, w, "b ending ByHand  main@sha1:1", "a gone Unknown its termination was not observed main@sha1:1")
 	if diff := cmp.Diff([]Gap{{metav1.NewTime(left), metav1.NewTime(w.now)}}, w.log().Gaps); diff != "" {
 		t.Errorf("gaps (-want +got):\n%s", diff)
 	}
 	w.end("b")
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	wants(t, w, "b gone ByHand  main@sha1:1", "a gone Unknown its termination was not observed main@sha1:1")
 	for range maxGaps + 5 {
 		w.start()
 		w.launch("d")
-		must(t, w.after(batch))
+		must(t, w.after(writeInterval))
 		w.end("d")
 	}
 	if log := w.log(); len(log.Gaps) != maxGaps {
@@ -217,26 +217,26 @@ func TestTheEndOfManyAtOnce(t *testing.T) {
 		w.now = w.now.Add(time.Millisecond)
 		w.delete(fmt.Sprintf("general-%05d", i))
 	}
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	for i := range many {
 		w.end(fmt.Sprintf("general-%05d", i))
 	}
 	for range 5 {
-		must(t, w.after(batch))
+		must(t, w.after(writeInterval))
 	}
 	must(t, w.after(asksAgain)) // after the last query to EC2
-	if got := w.writes.Load() - writes; int(got) > 2*usual.segments {
+	if got := w.writes.Load() - writes; int(got) > 2*defaultRing.segments {
 		t.Errorf("%d writes", got)
 	}
 	if w.counted != countsBurst {
 		t.Errorf("the pods of %d nodes are counted, want %d", w.counted, countsBurst)
 	}
 	records := w.log().Records
-	if len(records) != usual.most() || len(w.r.seen) != 0 {
+	if len(records) != defaultRing.capacity() || len(w.r.seen) != 0 {
 		t.Fatalf("%d records, %d kept in memory", len(records), len(w.r.seen))
 	}
 	for _, r := range records {
-		if r.NodeClaim < fmt.Sprintf("general-%05d", many-usual.most()) || r.Gone.IsZero() {
+		if r.NodeClaim < fmt.Sprintf("general-%05d", many-defaultRing.capacity()) || r.Gone.IsZero() {
 			t.Fatalf("%s is recorded, gone %s", r.NodeClaim, r.Gone)
 		}
 	}
@@ -255,7 +255,7 @@ func TestARecorderRunsByItself(t *testing.T) {
 		go func() { ended <- w.r.Start(ctx) }()
 		time.Sleep(time.Second) //nolint:forbidigo // the bubble's clock
 		w.delete("a")
-		time.Sleep(2 * batch) //nolint:forbidigo // the bubble's clock
+		time.Sleep(2 * writeInterval) //nolint:forbidigo // the bubble's clock
 		synctest.Wait()
 		wants(t, w, "a ending ByHand  main@sha1:1")
 		until, writes := w.log().Until, w.writes.Load()
@@ -278,16 +278,16 @@ func TestARecorderRunsByItself(t *testing.T) {
 func TestUnwrittenAreBounded(t *testing.T) {
 	w := newWorld(t)
 	w.fuse = 0
-	for i := range mostUnwritten + 100 {
+	for i := range maxUnwritten + 100 {
 		name := fmt.Sprintf("general-%05d", i)
 		w.launch(name)
 		w.delete(name)
 		w.end(name)
 	}
-	if err := w.after(batch); !errors.Is(err, errKilled) {
+	if err := w.after(writeInterval); !errors.Is(err, errKilled) {
 		t.Errorf("says %v", err)
 	}
-	if len(w.r.seen) != mostUnwritten {
+	if len(w.r.seen) != maxUnwritten {
 		t.Errorf("%d are kept", len(w.r.seen))
 	}
 }
@@ -325,14 +325,14 @@ func TestPodsAreCounted(t *testing.T) {
 		{OwnerReferences: controller("Node"), Annotations: map[string]string{"kubernetes.io/config.mirror": "1"}},
 	}, "node-b": {{}}}
 	w.delete("a")
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	if got := w.podsOf("a"); got != 3 {
 		t.Errorf("%d pods, want 3", got)
 	}
 	w.pods = nil
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	w.end("a")
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	if got := w.podsOf("a"); got != 3 || w.counted != 1 {
 		t.Errorf("at the end %d pods, counted %d times, want 3 and 1", got, w.counted)
 	}
@@ -350,14 +350,14 @@ func TestPodsThatAreNotCounted(t *testing.T) {
 		"it is gone":       {func(w *world) { w.delete("a"); w.end("a") }, 0},
 		"it is drained":    {func(w *world) { condition(w.claims["a"], "Drained", "Drained", w.now); w.delete("a") }, 0},
 		"of no NodeSync":   {func(w *world) { w.claims["a"].Labels["karpenter.sh/nodepool"] = "theirs"; w.delete("a") }, 0},
-		"too many at once": {func(w *world) { w.r.counts.AllowN(w.now.Add(batch), countsBurst); w.delete("a") }, 0},
+		"too many at once": {func(w *world) { w.r.counts.AllowN(w.now.Add(writeInterval), countsBurst); w.delete("a") }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.launch("a")
 			must(t, w.after(time.Second))
 			c.before(w)
-			must(t, w.after(batch))
+			must(t, w.after(writeInterval))
 			if got := w.podsOf("a"); got != -1 || w.counted != c.counts {
 				t.Errorf("%d pods, read %d times, want none, and %d", got, w.counted, c.counts)
 			}
@@ -374,16 +374,16 @@ func TestPodsAreCountedLater(t *testing.T) {
 	w.pods = map[string][]metav1.ObjectMeta{"node-a": {{}, {}}}
 	w.uncounted = errors.New("etcd has no leader")
 	w.delete("a")
-	must(t, w.after(pause))
+	must(t, w.after(roundInterval))
 	w.uncounted = nil
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	if got := w.podsOf("a"); got != 2 {
 		t.Errorf("%d pods, want 2", got)
 	}
 	w.pods = nil
 	w.start()
-	must(t, w.after(pause))
-	must(t, w.after(batch))
+	must(t, w.after(roundInterval))
+	must(t, w.after(writeInterval))
 	if got := w.podsOf("a"); got != 2 {
 		t.Errorf("the next leader says %d pods, want 2", got)
 	}
@@ -421,10 +421,10 @@ func TestANodeClaimWithoutItsNode(t *testing.T) {
 	must(t, w.after(time.Second))
 	w.nodeless = map[string]bool{"node-a": true}
 	w.delete("a")
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	condition(w.claims["a"], karpv1.ConditionTypeInstanceTerminating, karpv1.ConditionTypeInstanceTerminating, w.now)
 	w.see(w.claims["a"])
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	wants(t, w, "a ending ByHand its Node was already deleted main@sha1:1")
 }
 
@@ -442,9 +442,9 @@ func TestEC2IsAsked(t *testing.T) {
 	for _, name := range []string{"killed", "deleted", "drifted"} {
 		w.delete(name)
 	}
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	wants(t, w, "killed ending InstanceGone EC2 had already terminated the instance (Client.UserInitiatedShutdown) main@sha1:1", "drifted ending Drifted  main@sha1:1", "deleted ending ByHand  main@sha1:1")
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	if w.asked != 1 {
 		t.Errorf("asked %d times while nothing has changed", w.asked)
 	}
@@ -452,9 +452,9 @@ func TestEC2IsAsked(t *testing.T) {
 	for _, name := range []string{"killed", "deleted", "drifted"} {
 		w.end(name)
 	}
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	wants(t, w, "killed gone InstanceGone EC2 had already terminated the instance (Client.UserInitiatedShutdown) main@sha1:1", "drifted gone Drifted  main@sha1:1", "deleted gone ByHand  main@sha1:1")
-	must(t, w.after(settles))
+	must(t, w.after(settlePeriod))
 	if w.asked != 2 || len(w.r.seen) != 0 {
 		t.Errorf("asked %d times, %d kept", w.asked, len(w.r.seen))
 	}
@@ -474,12 +474,12 @@ func TestEC2DoesNotAnswer(t *testing.T) {
 	w.delete("never")
 	w.end("never")
 	w.ec2 = map[string]cloud.Instance{}
-	must(t, w.after(batch))
+	must(t, w.after(writeInterval))
 	const unknown = " gone Unknown EC2 does not report whether it terminated the instance before main@sha1:1"
 	wants(t, w, "never"+unknown, "late"+unknown)
-	must(t, w.after(settles))
+	must(t, w.after(settlePeriod))
 	if w.asked != 1 {
-		t.Errorf("asked %d times within %s", w.asked, settles)
+		t.Errorf("asked %d times within %s", w.asked, settlePeriod)
 	}
 	w.unasked = nil
 	w.ec2["i-late"] = cloud.Instance{ID: "i-late", Zone: "eu-west-1a", State: "terminated", Since: w.now.Add(-time.Hour), Reason: "Server.SpotInstanceTermination: Spot instance termination"}

@@ -24,11 +24,11 @@ func (r *Recorder) round(ctx context.Context, last bool) (wait time.Duration, er
 	now := r.Now()
 	all, heard := r.snapshot()
 	if heard {
-		if err := r.lookAround(ctx); err != nil {
+		if err := r.readPools(ctx); err != nil {
 			return 0, err
 		}
 	}
-	if err := r.look(ctx, all); err != nil {
+	if err := r.enrich(ctx, all); err != nil {
 		return 0, err
 	}
 	if err := r.begin(ctx, heard, all); err != nil {
@@ -37,35 +37,35 @@ func (r *Recorder) round(ctx context.Context, last bool) (wait time.Duration, er
 	if !last {
 		r.countPods(ctx, all, now)
 	}
-	if due := r.wrote.Add(batch); !last && now.Before(due) {
+	if due := r.wrote.Add(writeInterval); !last && now.Before(due) {
 		r.keep(all)
-		return min(due.Sub(now), r.nextBeat(now)), nil
+		return min(due.Sub(now), r.nextHeartbeat(now)), nil
 	}
 	err = r.record(ctx, all, now, last)
 	r.settle(all, now)
 	if err != nil {
 		return 0, err
 	}
-	wait = r.nextBeat(now)
+	wait = r.nextHeartbeat(now)
 	if len(all) > 0 {
-		wait = min(wait, settles)
+		wait = min(wait, settlePeriod)
 	}
 	return wait, nil
 }
 
 // snapshot returns the current state of the terminating NodeClaims.
-func (r *Recorder) snapshot() (all map[types.UID]ending, heard bool) {
+func (r *Recorder) snapshot() (all map[types.UID]termination, heard bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all = make(map[types.UID]ending, len(r.seen))
+	all = make(map[types.UID]termination, len(r.seen))
 	for uid, e := range r.seen {
 		all[uid] = *e
 	}
-	return all, r.heard
+	return all, r.watching
 }
 
 // keep stores what the loop has found about them, in addition to what the watch reports meanwhile.
-func (r *Recorder) keep(all map[types.UID]ending) {
+func (r *Recorder) keep(all map[types.UID]termination) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for uid, found := range all {
@@ -73,7 +73,7 @@ func (r *Recorder) keep(all map[types.UID]ending) {
 		if e == nil {
 			continue
 		}
-		e.of, e.looked, e.before, e.asks = found.of, found.looked, found.before, found.asks
+		e.of, e.enriched, e.before, e.askAt = found.of, found.enriched, found.before, found.askAt
 		e.seq, e.numbered, e.body, e.unsaved = found.seq, found.numbered, found.body, found.unsaved
 		f := &e.facts
 		f.PoolGone, f.Static, f.Removing, f.Condition = found.facts.PoolGone, found.facts.Static, found.facts.Removing, found.facts.Condition
@@ -84,7 +84,7 @@ func (r *Recorder) keep(all map[types.UID]ending) {
 
 // settle drops those that are terminated and written, those that belong to no NodeSync, and the oldest of those that
 // cannot be written.
-func (r *Recorder) settle(all map[types.UID]ending, now time.Time) {
+func (r *Recorder) settle(all map[types.UID]termination, now time.Time) {
 	r.keep(all)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,20 +94,20 @@ func (r *Recorder) settle(all map[types.UID]ending, now time.Time) {
 		written := found.body != "" && !found.unsaved || found.of == owner{}
 		switch {
 		case e == nil || found.facts.Gone.IsZero():
-		case written && now.Sub(found.facts.Gone.Time) >= asksFor, written && now.Sub(found.facts.Gone.Time) >= settles && !r.mayAsk(found):
+		case written && now.Sub(found.facts.Gone.Time) >= asksFor, written && now.Sub(found.facts.Gone.Time) >= settlePeriod && !r.mayAsk(found):
 			delete(r.seen, uid)
 		case !written:
 			unwritten = append(unwritten, uid)
 		}
 	}
 	slices.SortFunc(unwritten, func(a, b types.UID) int { return all[a].facts.End().Compare(all[b].facts.End()) })
-	for _, uid := range unwritten[:max(0, len(unwritten)-mostUnwritten)] {
+	for _, uid := range unwritten[:max(0, len(unwritten)-maxUnwritten)] {
 		delete(r.seen, uid)
 	}
 }
 
 // record writes what has changed in the Records, and the time up to which everything is recorded.
-func (r *Recorder) record(ctx context.Context, all map[types.UID]ending, now time.Time, last bool) error {
+func (r *Recorder) record(ctx context.Context, all map[types.UID]termination, now time.Time, last bool) error {
 	events, noEvents := r.warnings(ctx, all)
 	for uid, e := range all {
 		e.facts.Events, e.facts.NoEvents = events[uid], noEvents != nil
@@ -121,14 +121,14 @@ func (r *Recorder) record(ctx context.Context, all map[types.UID]ending, now tim
 		return err
 	}
 	failures := []error{noEvents}
-	for _, name := range slices.SortedFunc(maps.Keys(r.books), byName) {
-		b := r.books[name]
+	for _, name := range slices.SortedFunc(maps.Keys(r.logs), byName) {
+		b := r.logs[name]
 		maps.Copy(lines[name], b.late)
 		if len(lines[name]) == 0 && !last && !b.due(now) {
 			continue
 		}
 		r.wrote = now
-		if err := r.writeBook(ctx, b, lines[name], now); err != nil {
+		if err := r.writeLog(ctx, b, lines[name], now); err != nil {
 			failures = append(failures, err)
 			continue
 		}
@@ -145,14 +145,14 @@ func (r *Recorder) record(ctx context.Context, all map[types.UID]ending, now tim
 
 // number numbers new ones, and returns the lines that have changed. One that was overwritten by newer ones gets a new
 // number if there is more to write about it.
-func (r *Recorder) number(all map[types.UID]ending) (map[types.NamespacedName]map[int]string, error) {
+func (r *Recorder) number(all map[types.UID]termination) (map[types.NamespacedName]map[int]string, error) {
 	lines := map[types.NamespacedName]map[int]string{}
-	for name := range r.books {
+	for name := range r.logs {
 		lines[name] = map[int]string{}
 	}
 	for _, uid := range inOrder(all) {
 		e := all[uid]
-		b := r.books[e.of.NamespacedName]
+		b := r.logs[e.of.NamespacedName]
 		if e.of == (owner{}) || b == nil {
 			continue
 		}
@@ -164,7 +164,7 @@ func (r *Recorder) number(all map[types.UID]ending) (map[types.NamespacedName]ma
 		if bodyOf(line) == e.body {
 			continue
 		}
-		if !e.numbered || e.seq < b.next-r.ring.most() {
+		if !e.numbered || e.seq < b.next-r.ring.capacity() {
 			e.seq, e.numbered = b.next, true
 			b.next++
 			if line, err = record.format(e.seq); err != nil {
@@ -186,7 +186,7 @@ func bodyOf(line string) string {
 
 // record returns the Record to write: what an earlier leader saw when the termination started applies if this leader
 // has not seen it.
-func (e ending) record() Record {
+func (e termination) record() Record {
 	record := e.facts.Record
 	record.Cause, record.Detail = Judge(e.facts)
 	if e.before == nil {
@@ -203,7 +203,7 @@ func (e ending) record() Record {
 }
 
 // attributed adds the revision that caused the termination.
-func (e ending) attributed(record Record) Record {
+func (e termination) attributed(record Record) Record {
 	switch record.Cause {
 	case Removed:
 		record.Revision, record.ByRevision = e.facts.Removing, true
@@ -214,9 +214,9 @@ func (e ending) attributed(record Record) Record {
 	return record
 }
 
-// writeBook writes lines, one segment at a time, and with the last one the time up to which everything is recorded: a
+// writeLog writes lines, one segment at a time, and with the last one the time up to which everything is recorded: a
 // daemon that is killed in between has not claimed that.
-func (r *Recorder) writeBook(ctx context.Context, b *book, lines map[int]string, now time.Time) error {
+func (r *Recorder) writeLog(ctx context.Context, b *logState, lines map[int]string, now time.Time) error {
 	bySegment := map[int]map[int]string{}
 	for seq, line := range lines {
 		at := r.ring.segmentOf(seq)
@@ -234,7 +234,7 @@ func (r *Recorder) writeBook(ctx context.Context, b *book, lines map[int]string,
 	for i, at := range order {
 		c := change{segment: at, lines: bySegment[at]}
 		if i == len(order)-1 && b.covered() {
-			c.until = now.Add(-lag)
+			c.until = now.Add(-observeDelay)
 		}
 		if at == 0 {
 			c.gap = b.gap
@@ -247,25 +247,25 @@ func (r *Recorder) writeBook(ctx context.Context, b *book, lines map[int]string,
 		}
 	}
 	if b.covered() {
-		b.until = metav1.NewTime(now.Add(-lag))
+		b.until = metav1.NewTime(now.Add(-observeDelay))
 	}
 	return nil
 }
 
-// nextBeat returns when the next NodeSync with nothing to write is due.
-func (r *Recorder) nextBeat(now time.Time) time.Duration {
+// nextHeartbeat returns when the next NodeSync with nothing to write is due.
+func (r *Recorder) nextHeartbeat(now time.Time) time.Duration {
 	wait := heartbeat
-	for _, b := range r.books {
+	for _, b := range r.logs {
 		if b.due(now) {
-			return batch
+			return writeInterval
 		}
 		wait = min(wait, b.until.Add(heartbeat).Sub(now))
 	}
-	return max(wait, pause)
+	return max(wait, roundInterval)
 }
 
 // inOrder returns those that are terminating, in the order in which their deletion started.
-func inOrder(all map[types.UID]ending) []types.UID {
+func inOrder(all map[types.UID]termination) []types.UID {
 	return slices.SortedFunc(maps.Keys(all), func(a, b types.UID) int {
 		if at := all[a].facts.Deleted.Compare(all[b].facts.Deleted.Time); at != 0 {
 			return at

@@ -50,7 +50,7 @@ func (d *drive) act(ctx context.Context, items []*item) (overtaken []*item, err 
 	_ = group.Wait()
 	for i, a := range wanted {
 		if done[i] {
-			d.did(a.it, a.do)
+			d.recordWrite(a.it, a.do)
 			if claim, ended := a.do.(DeleteNodeClaim); ended {
 				d.result.Evicted[claim.UID] = true // its pods were noted before
 			}
@@ -62,10 +62,10 @@ func (d *drive) act(ctx context.Context, items []*item) (overtaken []*item, err 
 	return overtaken, errors.Join(failures...)
 }
 
-// actAgain observes removals again whose writes had a conflict, mostly with Karpenter's writes to a status, and acts on
-// the result. In the next reconcile they would have to wait until EC2 may be queried again. Anything that must be
-// recorded first waits for the next reconcile anyway.
-func (d *drive) actAgain(ctx context.Context, overtaken []*item) error {
+// retryConflicts observes removals again whose writes had a conflict, mostly with Karpenter's writes to a status, and
+// acts on the result. In the next reconcile they would have to wait until EC2 may be queried again. Anything that must
+// be recorded first waits for the next reconcile anyway.
+func (d *drive) retryConflicts(ctx context.Context, overtaken []*item) error {
 	if len(overtaken) == 0 {
 		return nil
 	}
@@ -161,7 +161,7 @@ func (d *drive) deleteClaim(ctx context.Context, it *item, a DeleteNodeClaim) er
 		return err
 	}
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: a.Name}}
-	if err := d.Writer.Delete(ctx, claim, exactly(a.UID, a.ResourceVersion)); err != nil {
+	if err := d.Writer.Delete(ctx, claim, preconditions(a.UID, a.ResourceVersion)); err != nil {
 		return fmt.Errorf("delete NodeClaim/%s of %s/%s: %w", a.Name, it.before.Kind, it.before.Name, err)
 	}
 	return nil
@@ -171,7 +171,7 @@ func (d *drive) deleteObject(ctx context.Context, it *item, a DeleteObject) erro
 	if err := d.mayWrite(ctx, it, a); err != nil {
 		return err
 	}
-	if err := d.Writer.Delete(ctx, it.object(), exactly(a.UID, a.ResourceVersion)); err != nil {
+	if err := d.Writer.Delete(ctx, it.object(), preconditions(a.UID, a.ResourceVersion)); err != nil {
 		return fmt.Errorf("delete %s/%s: %w", it.before.Kind, it.before.Name, err)
 	}
 	it.after = Deleted(it.after, d.Now, d.StallAfter)
@@ -189,7 +189,7 @@ func (d *drive) mayWrite(ctx context.Context, it *item, a Action) error {
 	return nil
 }
 
-func (d *drive) did(it *item, a Action) {
+func (d *drive) recordWrite(it *item, a Action) {
 	d.result.Writes = append(d.result.Writes, Write{Kind: it.before.Kind, Name: it.before.Name, Action: a})
 }
 
@@ -201,19 +201,19 @@ func (it *item) object() *unstructured.Unstructured {
 	return object
 }
 
-// lookAgain drops errors that only report a conflict with another client: the next reconcile, a moment later, sees the
-// change.
-func (d *drive) lookAgain(err error) error {
+// dropConflicts drops errors that only report a conflict with another client: the next reconcile, a moment later, sees
+// the change.
+func (d *drive) dropConflicts(err error) error {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
 		var left []error
 		for _, one := range joined.Unwrap() {
-			left = append(left, d.lookAgain(one))
+			left = append(left, d.dropConflicts(one))
 		}
 		return errors.Join(left...)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
-		d.wakeAt(d.Now.Add(soon))
+		d.wakeAt(d.Now.Add(conflictRetry))
 		return nil
 	}
 	return err
@@ -439,7 +439,7 @@ func (d *drive) revoke(ctx context.Context, r v1alpha1.Removal) (err error) {
 	if err := d.Live.Get(ctx, types.NamespacedName{Name: r.Name}, pool); err != nil {
 		return err
 	}
-	if it.see(pool, d.Now); pool.GetUID() != r.UID || !it.seen.alive() || !it.seen.lends() {
+	if it.see(pool, d.Now); pool.GetUID() != r.UID || !it.seen.alive() || !it.seen.isGranted() {
 		return nil
 	}
 	if d.records == nil {

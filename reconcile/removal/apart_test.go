@@ -48,7 +48,7 @@ func TestDriveKeepsRemovalsApart(t *testing.T) {
 					t.Fatal(err)
 				}
 				if claims[i].DeletionTimestamp == nil {
-					if err := s.client.Delete(t.Context(), &claims[i], exactly(claims[i].UID, claims[i].ResourceVersion)); err != nil {
+					if err := s.client.Delete(t.Context(), &claims[i], preconditions(claims[i].UID, claims[i].ResourceVersion)); err != nil {
 						t.Fatal(err)
 					}
 				}

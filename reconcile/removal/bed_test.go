@@ -123,7 +123,7 @@ func (b *bed) step(wanted ...render.Ref) *Step {
 			return nil
 		},
 		ReadSince: func(time.Time) (bool, string, time.Time) { return true, "", time.Time{} },
-		GoesTo: func(context.Context) (func(*unstructured.Unstructured) string, error) {
+		NewOwner: func(context.Context) (func(*unstructured.Unstructured) string, error) {
 			return func(*unstructured.Unstructured) string { return "" }, nil
 		},
 	}

@@ -74,7 +74,7 @@ func (s *Step) servedOrGone(ctx context.Context) error {
 		return nil
 	}
 	left, err := s.leftBeside(ctx, missing)
-	if err != nil || left == "" && len(missing) > 0 && !s.Sync.Keeps() {
+	if err != nil || left == "" && len(missing) > 0 && !s.Sync.KeepsDefinitions() {
 		return err
 	}
 	if left != "" {
@@ -126,7 +126,7 @@ func (s *Step) mayBeOurs(kind render.Kind, object metav1.Object) bool {
 // FinishDrained completes the drain of a deleted NodeSync once nothing of it is left: no object, read past the cache,
 // and no instance in EC2.
 func (s *Step) FinishDrained(ctx context.Context) (Result, error) {
-	if s.Sync.Keeps() || len(s.Sync.Status.Removals) > 0 {
+	if s.Sync.KeepsDefinitions() || len(s.Sync.Status.Removals) > 0 {
 		return Result{}, nil
 	}
 	if waits, err := s.awaitRelabelled(ctx); err != nil || waits {
@@ -172,7 +172,7 @@ func (s *Step) nothingLives(ctx context.Context) (again []string, done bool, err
 		s.wakeNow()
 		return nil, false, nil
 	}
-	again, waits := s.seeAgain(live)
+	again, waits := s.awaitRecreated(live)
 	return again, !waits, nil
 }
 

@@ -20,7 +20,7 @@ import (
 
 // Run records what was removed from the repository, and takes what an earlier reconcile recorded one step further.
 func (s *Step) Run(ctx context.Context) (Result, error) {
-	reverted, err := s.takeBack(ctx, s.pace())
+	reverted, err := s.endReverted(ctx, s.pace())
 	if err != nil {
 		return Result{}, err
 	}
@@ -35,7 +35,7 @@ func (s *Step) Run(ctx context.Context) (Result, error) {
 	if err := s.orphanEntries(ctx); err != nil {
 		return Result{Writes: reverted}, err
 	}
-	s.predate()
+	s.limitRecordedAt()
 	s.recordRecent()
 	result, err := s.drive(ctx, terms{arrivals: s.arrivalsGate(), successor: s.successorGate(), pace: s.pace()})
 	result.Writes = append(reverted, result.Writes...)
@@ -45,7 +45,7 @@ func (s *Step) Run(ctx context.Context) (Result, error) {
 // Drain removes everything that this NodeSync manages, or only the nodes. It was requested explicitly, so no guard
 // applies.
 func (s *Step) Drain(ctx context.Context) (Result, error) {
-	if _, err := s.takeBack(ctx, Pace{All: true}); err != nil {
+	if _, err := s.endReverted(ctx, Pace{All: true}); err != nil {
 		return Result{}, err
 	}
 	s.waitForOthers()
@@ -76,7 +76,7 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	goesTo, err := s.GoesTo(ctx)
+	goesTo, err := s.NewOwner(ctx)
 	if err != nil {
 		return Result{}, err
 	}
@@ -100,15 +100,15 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		Successor:   on.successor,
 		Leader:      s.leaderGate,
 		DaemonSets:  s.daemonSets,
-		Log:         s.Log, EndsFirst: s.endsFirst,
-		GoesTo:    goesTo,
+		Log:         s.Log, TerminatesFirst: s.terminatesFirst,
+		NewOwner:  goesTo,
 		Unremoved: unremoved,
 		Pace:      on.pace,
-		Holds:     s.holds(),
+		Holds:     s.heldRemovals(),
 		Queued:    s.queued(),
 		Counts:    s.counts,
 		Frozen:    s.Plan.Frozen.Message,
-		Keeps:     s.Sync.Keeps(),
+		Keeps:     s.Sync.KeepsDefinitions(),
 	}, driven)
 	s.Memory.askedAt, s.Memory.absent = result.AskedAt, result.Absent
 	s.Memory.diagnosedAt, s.Memory.evicted = result.DiagnosedAt, result.Evicted
@@ -155,7 +155,7 @@ func (s *Step) settle(ctx context.Context) error {
 	if s.Memory.settled {
 		return nil
 	}
-	left, err := Settle(ctx, s.world(), Pass{Now: s.Now, Sync: s.Before, StallAfter: s.Sync.GetStallAfter()}, s.stays)
+	left, err := Settle(ctx, s.world(), Pass{Now: s.Now, Sync: s.Before, StallAfter: s.Sync.GetStallAfter()}, s.remainsInGit)
 	if err != nil {
 		return err
 	}
@@ -165,11 +165,11 @@ func (s *Step) settle(ctx context.Context) error {
 	return nil
 }
 
-// stays reports whether the object with a UID exists, is not terminating, and has an entry in Git.
-func (s *Step) stays(uid types.UID) bool {
+// remainsInGit reports whether the object with a UID exists, is not terminating, and has an entry in Git.
+func (s *Step) remainsInGit(uid types.UID) bool {
 	for ref, object := range s.Live.Objects {
 		if object.GetUID() == uid {
-			return s.wants(ref) && object.GetDeletionTimestamp() == nil
+			return s.inGit(ref) && object.GetDeletionTimestamp() == nil
 		}
 	}
 	return false
@@ -184,12 +184,12 @@ func (s *Step) reachPhases(before, after []v1alpha1.Removal) {
 	}
 }
 
-// holds returns the removals that a person must release, by the object's UID.
-func (s *Step) holds() map[types.UID]Hold {
+// heldRemovals returns the removals that a person must release, by the object's UID.
+func (s *Step) heldRemovals() map[types.UID]Hold {
 	holds := map[types.UID]Hold{}
 	for _, c := range s.Plan.Removals {
 		if c.Held {
-			holds[c.UID] = Hold{Reason: c.Reason, Message: c.Message, Reasons: severalOf(c)}
+			holds[c.UID] = Hold{Reason: c.Reason, Message: c.Message, Reasons: holdReasons(c)}
 		}
 	}
 	return holds
@@ -236,9 +236,9 @@ func (l LeasedBudgets) Revoke(ctx context.Context, found *finding.Findings) {
 	}
 }
 
-// slow is how long a reconcile may take before the budgets are revoked: for example, while it waits for a Git host that
-// does not respond, it cannot see that a freeze has started.
-const slow = 15 * time.Second
+// revokeAfter is how long a reconcile may take before the budgets are revoked: for example, while it waits for a Git
+// host that does not respond, it cannot see that a freeze has started.
+const revokeAfter = 15 * time.Second
 
 // Unless revokes the budgets once the reconcile takes too long, unless ended is called first; ended waits for a
 // revocation in progress.
@@ -252,7 +252,7 @@ func (l LeasedBudgets) Unless(ctx context.Context) (ended func()) {
 		defer close(done)
 		select {
 		case <-ctx.Done():
-		case <-time.After(slow):
+		case <-time.After(revokeAfter):
 			_ = Revoke(ctx, l.world, l.sync, l.now) // the reconcile, or the next one, retries
 		}
 	}()
@@ -292,7 +292,7 @@ func (s *Step) reportDriven(result DriveResult) {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(gone)) {
 		names := gone[kind]
-		s.Event(v1alpha1.ReasonRemoved, fmt.Sprintf("%s %s deleted%s", finding.Some(names), english.PluralWord(len(names), "is", "are"), proof(kind, len(names))))
+		s.Event(v1alpha1.ReasonRemoved, fmt.Sprintf("%s %s deleted%s", finding.Some(names), english.PluralWord(len(names), "is", "are"), goneReason(kind, len(names))))
 	}
 	if result.Undiagnosed != nil {
 		s.Warn(v1alpha1.ReasonDiagnosisFailed, result.Undiagnosed.Error())
@@ -308,8 +308,8 @@ func (s *Step) nameOf(r v1alpha1.Removal) string {
 	return ref.String()
 }
 
-// proof states how it is known that n objects of a kind are gone.
-func proof(kind string, n int) string {
+// goneReason states how it is known that n objects of a kind are gone.
+func goneReason(kind string, n int) string {
 	if kind == render.NodePool {
 		return ", and EC2 has terminated all instances of " + english.PluralWord(n, "it", "them")
 	}

@@ -73,9 +73,9 @@ type Pass struct {
 	Arrivals func(v1alpha1.Removal) Gate
 	// Successor returns a removal's gate for its pods: whether a NodePool that stays could take them.
 	Successor func(v1alpha1.Removal) Gate
-	// GoesTo returns the NodeSync to which an object moves or has moved, as namespace/name; empty if it stays with this
+	// NewOwner returns the NodeSync to which an object moves or has moved, as namespace/name; empty if it stays with this
 	// one.
-	GoesTo func(*unstructured.Unstructured) string
+	NewOwner func(*unstructured.Unstructured) string
 	// Unremoved explains, by kind/name, why objects that were removed from Git are not deleted, and what to do.
 	Unremoved map[string]string
 	// Leader reports whether a pod of Karpenter's controller holds its lease. It is called only if a NodeClaim is about
@@ -86,9 +86,9 @@ type Pass struct {
 	// Log returns the end of the log of Karpenter's controller. It is called only if EC2 does not accept a termination.
 	// If nil, no log is read.
 	Log func(context.Context) string
-	// EndsFirst reports whether Karpenter terminates nodes in reserved capacity before their replacements exist. It is
-	// called only if Karpenter replaces a pool that has such nodes. If nil, Karpenter does not.
-	EndsFirst func(context.Context) bool
+	// TerminatesFirst reports whether Karpenter terminates nodes in reserved capacity before their replacements exist. It
+	// is called only if Karpenter replaces a pool that has such nodes. If nil, Karpenter does not.
+	TerminatesFirst func(context.Context) bool
 	// Pace is how fast NodeClaims are terminated.
 	Pace Pace
 	// Frozen explains why no node may be removed now; empty if nodes may be removed.
@@ -132,8 +132,8 @@ type Write struct {
 	Action     Action
 }
 
-// soon is how long to wait after a conflict with another client.
-const soon = time.Second
+// conflictRetry is how long to wait after a conflict with another client.
+const conflictRetry = time.Second
 
 // Drive takes each removal one step further: it observes, calls Next, answers the questions of Next, writes the record,
 // and acts.
@@ -173,8 +173,8 @@ type drive struct {
 	evicted map[types.UID]bool
 	// leaving are the terminating NodeClaims of removals that are not driven, by the key of their record.
 	leaving map[types.UID][]types.UID
-	// endsFirst is the result of EndsFirst.
-	endsFirst bool
+	// terminatesFirst is the result of TerminatesFirst.
+	terminatesFirst bool
 	// leader is the result of Leader in this reconcile.
 	leader *Gate
 }
@@ -219,7 +219,7 @@ func (d *drive) run(ctx context.Context) error {
 	if err := d.observeEvicted(ctx); err != nil {
 		return err
 	}
-	d.askWhatEndsFirst(ctx)
+	d.readTerminatesFirst(ctx)
 	next, err := d.decide(ctx)
 	if err != nil {
 		return err
@@ -228,12 +228,12 @@ func (d *drive) run(ctx context.Context) error {
 		it.after = r
 	}
 	if err := d.saveRecords(ctx); err != nil {
-		return d.lookAgain(err)
+		return d.dropConflicts(err)
 	}
 	d.evictedAreNoted()
 	overtaken, failure := d.act(ctx, d.open())
-	failure = d.lookAgain(errors.Join(failure, d.actAgain(ctx, overtaken)))
-	d.result.Undiagnosed = errors.Join(d.diagnose(ctx), d.nameStrays(ctx))
+	failure = d.dropConflicts(errors.Join(failure, d.retryConflicts(ctx, overtaken)))
+	d.result.Undiagnosed = errors.Join(d.diagnose(ctx), d.reportRelabelledClaims(ctx))
 	return failure
 }
 
@@ -257,7 +257,7 @@ func (d *drive) wake(it *item) {
 	if it.seen.Cloud.Open && (it.after.Phase == v1alpha1.RemovalVerifyingCloud || asksFor[AskEC2](it)) {
 		at := d.result.AskedAt.Add(d.pause(firstQuestion(it.after)))
 		if !at.After(d.Now) {
-			at = d.Now.Add(max(d.AskEvery, soon)) // it was due, and something else came first
+			at = d.Now.Add(max(d.AskEvery, conflictRetry)) // it was due, and something else came first
 		}
 		d.wakeAt(at)
 	}
@@ -267,12 +267,12 @@ func (d *drive) wake(it *item) {
 	case ReasonPodsPending, ReasonControllerNotReady, ReasonOtherNodeSync, ReasonRecordFull:
 		// There is no watch on pods, leases and the record, and the Plan must see which objects move to another
 		// NodeSync.
-		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
+		d.wakeAt(d.Now.Add(podReadInterval(it.after, d.Now)))
 	}
 	d.wakeForReplacing(it)
 	d.wakeForDiagnosis(it)
 	// An overdue stall is not reported yet because the reconcile failed before, and is retried anyway.
-	if at := it.after.LastProgress.Add(d.StallAfter); it.after.Stalled == nil && !inLine(it.after.Reason) && at.After(d.Now) {
+	if at := it.after.LastProgress.Add(d.StallAfter); it.after.Stalled == nil && !waitsByReason(it.after.Reason) && at.After(d.Now) {
 		d.wakeAt(at)
 	}
 }
@@ -280,7 +280,7 @@ func (d *drive) wake(it *item) {
 // wakeForBudgets requests a reconcile for when disruption budgets are restored later.
 func (d *drive) wakeForBudgets(it *item) {
 	if slices.ContainsFunc(it.actions, func(a Action) bool { restore, is := a.(RestoreGrowth); return is && restore.Paced }) {
-		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
+		d.wakeAt(d.Now.Add(podReadInterval(it.after, d.Now)))
 	}
 }
 
@@ -294,15 +294,15 @@ func (d *drive) wakeForReplacing(it *item) {
 	case it.after.Phase != v1alpha1.RemovalDraining || !it.seen.replaces() || len(it.seen.untouched()) == 0:
 	case (r == nil || r.Nodes == 0) && it.seen.disrupting() > 0: // a watch event reports when it is gone
 	case r == nil || r.Nodes == 0:
-		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
+		d.wakeAt(d.Now.Add(podReadInterval(it.after, d.Now)))
 	default:
 		if !r.Until.IsZero() {
-			d.wakeAt(r.Until.Add(-renewed))
+			d.wakeAt(r.Until.Add(-renewBefore))
 		}
 		if it.seen.disrupting() == 0 {
-			d.wakeAt(it.after.LastProgress.Add(idle))
-			if it.seen.idles(it.after, d.Now) {
-				d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
+			d.wakeAt(it.after.LastProgress.Add(idleTimeout))
+			if it.seen.isIdle(it.after, d.Now) {
+				d.wakeAt(d.Now.Add(podReadInterval(it.after, d.Now)))
 			}
 		}
 	}
@@ -317,24 +317,25 @@ func (d *drive) wakeAt(at time.Time) {
 	}
 }
 
-// askWhatEndsFirst finds out, if it matters, whether Karpenter terminates nodes in reserved capacity before their
+// readTerminatesFirst finds out, if it matters, whether Karpenter terminates nodes in reserved capacity before their
 // replacements exist.
-func (d *drive) askWhatEndsFirst(ctx context.Context) {
+func (d *drive) readTerminatesFirst(ctx context.Context) {
 	reserved := func(c Claim) bool { return c.Reserved }
-	if d.EndsFirst == nil || !d.Pace.Replaces || !slices.ContainsFunc(d.open(), func(it *item) bool { return slices.ContainsFunc(it.seen.NodeClaims, reserved) }) {
+	if d.TerminatesFirst == nil || !d.Pace.Replaces || !slices.ContainsFunc(d.open(), func(it *item) bool { return slices.ContainsFunc(it.seen.NodeClaims, reserved) }) {
 		return
 	}
-	if d.endsFirst = d.EndsFirst(ctx); !d.endsFirst {
+	if d.terminatesFirst = d.TerminatesFirst(ctx); !d.terminatesFirst {
 		return
 	}
 	for _, it := range d.open() {
-		it.seen.EndsFirst = true
+		it.seen.TerminatesFirst = true
 	}
 }
 
-// first names the nodes of a pool that Karpenter terminates before their replacements exist; empty if there are none.
-func (o Observation) first() string {
-	if !o.EndsFirst || !o.replaces() {
+// terminatedFirst names the nodes of a pool that Karpenter terminates before their replacements exist; empty if there
+// are none.
+func (o Observation) terminatedFirst() string {
+	if !o.TerminatesFirst || !o.replaces() {
 		return ""
 	}
 	var nodes []string
@@ -343,7 +344,7 @@ func (o Observation) first() string {
 			nodes = append(nodes, cmp.Or(c.Node, c.Name))
 		}
 	}
-	return plan.EndFirst(nodes)
+	return plan.TerminatedFirst(nodes)
 }
 
 // mayAsk reports whether EC2 may be queried now. first reports whether a removal has no response yet. If the last query
@@ -356,7 +357,7 @@ func (d *drive) mayAsk(first bool) bool {
 // for a removal does not wait because another removal was queried a moment ago.
 func (d *drive) pause(first bool) time.Duration {
 	if first {
-		return min(soon, d.AskEvery)
+		return min(conflictRetry, d.AskEvery)
 	}
 	return d.AskEvery
 }
@@ -364,8 +365,8 @@ func (d *drive) pause(first bool) time.Duration {
 // firstQuestion reports whether a removal waits for the first response from EC2 after its last NodeClaim is gone.
 func firstQuestion(r v1alpha1.Removal) bool { return r.Reason == ReasonAskingEC2 }
 
-// ask queries EC2 once for all open removals.
-func (d *drive) ask(ctx context.Context) {
+// queryEC2 queries EC2 once for all open removals.
+func (d *drive) queryEC2(ctx context.Context) {
 	d.result.AskedAt = d.Now
 	query := cloud.Query{Cluster: d.Cluster}
 	var about []*item
@@ -393,7 +394,7 @@ func (d *drive) ask(ctx context.Context) {
 	}
 	absent := map[string]Absence{}
 	for _, it := range about {
-		it.seen.Silence = silence
+		it.seen.NoResponse = silence
 		if silence == "" {
 			it.seen.EC2 = answer(it, found)
 			it.seen.Absent = absences(d.result.Absent, it.seen.Noted, it.seen.EC2.shown(), d.Now)

@@ -318,13 +318,13 @@ func TestDriveNamesWhatEndsFirst(t *testing.T) {
 // TestWhatEndsFirstOfAPoolThatStays checks that no nodes are named for a static pool or a deleted one, because
 // Karpenter replaces none of them.
 func TestWhatEndsFirstOfAPoolThatStays(t *testing.T) {
-	o := Observation{Exists: true, EndsFirst: true, Turn: Turn{Replaces: true}, NodeClaims: []Claim{{Name: "a", Reserved: true}, {Name: "b", Reserved: true, Deleting: time.Unix(1, 0)}}}
-	if got := o.first(); !strings.Contains(got, "node a before") {
+	o := Observation{Exists: true, TerminatesFirst: true, Turn: Turn{Replaces: true}, NodeClaims: []Claim{{Name: "a", Reserved: true}, {Name: "b", Reserved: true, Deleting: time.Unix(1, 0)}}}
+	if got := o.terminatedFirst(); !strings.Contains(got, "node a before") {
 		t.Errorf("%q", got)
 	}
 	static := o
 	static.Static = true
-	if got := static.first(); got != "" {
+	if got := static.terminatedFirst(); got != "" {
 		t.Errorf("static: %q", got)
 	}
 	stalled := v1alpha1.Removal{Reason: ReasonNodeClaimsLeaving, Stalled: &metav1.Time{}}

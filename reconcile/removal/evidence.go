@@ -34,7 +34,7 @@ func (d *drive) diagnose(ctx context.Context) error {
 			}
 		default:
 			d.result.DiagnosedAt = d.Now
-			e, err := d.gather(ctx, it.kept(d.Now), it.after.RecordedAt.Time)
+			e, err := d.gather(ctx, it.blockingClaims(d.Now), it.after.RecordedAt.Time)
 			if err != nil {
 				unread = append(unread, fmt.Errorf("find out what keeps the nodes of %s/%s: %w", it.before.Kind, it.before.Name, err))
 			}
@@ -70,8 +70,8 @@ func (it *item) keptFor(now time.Time) time.Duration {
 // termination.
 func (it *item) drainsSlowly(now time.Time) bool {
 	at := it.slowAt()
-	if it.seen.idles(it.after, now) && len(it.seen.untouched()) > 0 {
-		at = it.after.LastProgress.Add(idle)
+	if it.seen.isIdle(it.after, now) && len(it.seen.untouched()) > 0 {
+		at = it.after.LastProgress.Add(idleTimeout)
 	}
 	return it.after.Reason == ReasonNodeClaimsLeaving && !at.IsZero() && !now.Before(at)
 }
@@ -106,7 +106,7 @@ func (it *item) drainsSince() time.Time {
 func (d *drive) wakeForDiagnosis(it *item) {
 	since := it.drainsSince()
 	switch {
-	case it.after.Reason != ReasonNodeClaimsLeaving || since.IsZero() && !it.seen.idles(it.after, d.Now):
+	case it.after.Reason != ReasonNodeClaimsLeaving || since.IsZero() && !it.seen.isIdle(it.after, d.Now):
 	case it.drainsSlowly(d.Now):
 		d.wakeAt(d.result.DiagnosedAt.Add(blocker.ReadAgain(it.keptFor(d.Now)))) // the earliest time of all removals applies
 	default:
@@ -114,11 +114,11 @@ func (d *drive) wakeForDiagnosis(it *item) {
 	}
 }
 
-// kept returns the NodeClaims that block the removal: those that are terminating, which removal.maxUnavailable counts,
-// or, if there are none and Karpenter could start to replace others, these.
-func (it *item) kept(now time.Time) []Claim {
+// blockingClaims returns the NodeClaims that block the removal: those that are terminating, which
+// removal.maxUnavailable counts, or, if there are none and Karpenter could start to replace others, these.
+func (it *item) blockingClaims(now time.Time) []Claim {
 	terminating := slices.DeleteFunc(slices.Clone(it.seen.NodeClaims), func(c Claim) bool { return c.Deleting.IsZero() })
-	if len(terminating) == 0 && it.seen.idles(it.after, now) {
+	if len(terminating) == 0 && it.seen.isIdle(it.after, now) {
 		return it.seen.untouched()
 	}
 	return terminating
@@ -137,10 +137,10 @@ func (d *drive) gather(ctx context.Context, oldest []Claim, began time.Time) (Ev
 	for _, c := range oldest[:min(blocker.Most, len(oldest))] {
 		nodes = append(nodes, blocker.Node{
 			Claim: c.Name, Name: c.Node, ProviderID: c.ProviderID, Drained: c.Drained, Waits: c.Waits, Stays: c.Deleting.IsZero(),
-			Since: began, Initialized: c.Initialized, Terminating: c.Ending, Finalizers: c.Finalizers,
+			Since: began, Initialized: c.Initialized, Terminating: c.TerminationAccepted, Finalizers: c.Finalizers,
 		})
 	}
-	leader := *d.leads(ctx)
+	leader := *d.leaderGateOnce(ctx)
 	found, err := look.At(ctx, nodes)
 	return Evidence{Evidence: found, Leader: leader}, err
 }

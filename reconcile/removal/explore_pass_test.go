@@ -96,7 +96,7 @@ func (s *shelf) plan(ctx context.Context, w *world, set *render.Set, live plan.L
 	live.Memo = s.memo
 	made, err := plan.Make(ctx, set, live, plan.Policy{
 		Owner: exploredOwner, Adopt: v1alpha1.AdoptIfIdentical, Drift: v1alpha1.DriftCorrect, NewRevision: true, Guard: dated(sync.Spec.Guard), Approved: w.plans(), Now: w.now(),
-		Deleting: sync.Keeps(), Keeps: sync.Keeps(),
+		Deleting: sync.KeepsDefinitions(), Keeps: sync.KeepsDefinitions(),
 	}, s.server)
 	if err == nil {
 		s.memo = made.Memo
@@ -139,7 +139,7 @@ func (x *explored) step(sync *v1alpha1.NodeSync, memory *Memory) *Step {
 			return nil
 		},
 		ReadSince: func(time.Time) (bool, string, time.Time) { return true, "", time.Time{} },
-		GoesTo: func(context.Context) (func(*unstructured.Unstructured) string, error) {
+		NewOwner: func(context.Context) (func(*unstructured.Unstructured) string, error) {
 			return func(*unstructured.Unstructured) string { return "" }, nil
 		},
 	}

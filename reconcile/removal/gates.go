@@ -26,7 +26,7 @@ func (s *Step) pace() Pace {
 	lastPool := slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.LastPool })
 	pace := Pace{
 		Grace:          s.Sync.GetRemovalGrace(),
-		MaxUnavailable: policy.Most(),
+		MaxUnavailable: policy.GetMaxUnavailable(),
 		AwaitPods:      s.successorWanted(v1alpha1.Removal{LastPool: lastPool}),
 	}
 	pace.Replaces = pace.AwaitPods && policy.Strategy != v1alpha1.RemovalAtOnce
@@ -71,8 +71,8 @@ func (s *Step) Blockers(ctx context.Context) blocker.Look {
 	return look
 }
 
-// endsFirst reports whether Karpenter's feature gate to terminate first is enabled; false if that cannot be read.
-func (s *Step) endsFirst(ctx context.Context) bool {
+// terminatesFirst reports whether Karpenter's feature gate to terminate first is enabled; false if that cannot be read.
+func (s *Step) terminatesFirst(ctx context.Context) bool {
 	if s.Gate == nil {
 		return false
 	}
@@ -165,7 +165,7 @@ func (s *Step) unreadyPools() []unreadyPool {
 func (s *Step) targets(r v1alpha1.Removal) []render.Ref {
 	var found []render.Ref
 	for _, name := range r.MovesTo {
-		if ref := (render.Ref{Kind: r.Kind, Name: name}); s.wants(ref) {
+		if ref := (render.Ref{Kind: r.Kind, Name: name}); s.inGit(ref) {
 			found = append(found, ref)
 		}
 	}
@@ -239,11 +239,11 @@ func (s *Step) arrivalsDone(r v1alpha1.Removal, unready func() []unreadyPool) (d
 
 // successorGate returns a function that returns a removal's gate for its pods. The gate is open while a NodePool of the
 // Set could take them: it is Ready, has room to grow, and its nodes can be launched. If the removed pool moves to
-// certain NodePools, only these count. simulate.LandingAsker has already simulated whether each pod fits.
+// certain NodePools, only these count. simulate.LandingChecker has already simulated whether each pod fits.
 //
 // Removals that move to no pool share one result, which matters if hundreds of pools are removed.
 func (s *Step) successorGate() func(v1alpha1.Removal) Gate {
-	anyPool := sync.OnceValue(func() Gate { return s.takenBy(nil) })
+	anyPool := sync.OnceValue(func() Gate { return s.podsGate(nil) })
 	return func(r v1alpha1.Removal) Gate {
 		if r.Kind != render.NodePool || !s.successorWanted(r) {
 			return Gate{Open: true}
@@ -252,23 +252,23 @@ func (s *Step) successorGate() func(v1alpha1.Removal) Gate {
 			return Gate{Message: plan.Simulating}
 		}
 		if targets := s.targets(r); len(targets) > 0 {
-			return s.takenBy(targets)
+			return s.podsGate(targets)
 		}
 		return anyPool()
 	}
 }
 
-// takenBy returns the gate for pods that one of some NodePools must take; nil means all in Git.
-func (s *Step) takenBy(targets []render.Ref) Gate {
+// podsGate returns the gate for pods that one of some NodePools must take; nil means all in Git.
+func (s *Step) podsGate(targets []render.Ref) Gate {
 	var unfit []string
 	var room Room
 	for _, object := range s.Set.Objects {
 		if object.Ref.Kind != render.NodePool || len(targets) > 0 && !slices.Contains(targets, object.Ref) {
 			continue
 		}
-		why := s.unfit(object.Ref)
+		why := s.cannotTakePods(object.Ref)
 		if why == "" {
-			if !s.joins(&room, object.Ref) {
+			if !s.addRoom(&room, object.Ref) {
 				return Gate{Open: true}
 			}
 			continue
@@ -288,9 +288,9 @@ func (s *Step) takenBy(targets []render.Ref) Gate {
 	return Gate{Message: "no NodePool can run the pods: " + finding.Some(unfit)}
 }
 
-// joins adds to room what is left within the limits of a NodePool that could take pods, and reports whether a limit
+// addRoom adds to room what is left within the limits of a NodePool that could take pods, and reports whether a limit
 // remains: a resource that one of the NodePools does not limit is unlimited.
-func (s *Step) joins(room *Room, ref render.Ref) bool {
+func (s *Step) addRoom(room *Room, ref render.Ref) bool {
 	left := plan.LimitsLeft(s.Live.Objects[ref].Unstructured)
 	if room.Pools == "" {
 		room.Pools, room.Left = ref.String(), left
@@ -320,8 +320,8 @@ func (s *Step) successorWanted(r v1alpha1.Removal) bool {
 	})
 }
 
-// unfit returns why a NodePool of the Set cannot take pods; empty if it can.
-func (s *Step) unfit(ref render.Ref) string {
+// cannotTakePods returns why a NodePool of the Set cannot take pods; empty if it can.
+func (s *Step) cannotTakePods(ref render.Ref) string {
 	live := s.Live.Objects[ref]
 	if live == nil {
 		return "is not in the cluster"

@@ -18,7 +18,7 @@ func TestDriveHeldWithoutItsRecord(t *testing.T) {
 	s.expect("recorded", "batch Pacing")
 	s.expect("growth is stopped", "batch Pacing", "stop growth")
 	record := s.recorded()
-	if err := s.client.Delete(t.Context(), record, exactly(record.UID, record.ResourceVersion)); err != nil {
+	if err := s.client.Delete(t.Context(), record, preconditions(record.UID, record.ResourceVersion)); err != nil {
 		t.Fatal(err)
 	}
 	s.holds = map[types.UID]Hold{"batch-uid": {Reason: "Held", Message: "the last pool"}}
@@ -48,12 +48,12 @@ func TestDriveCountsWhatIsHeldNoMore(t *testing.T) {
 	claims := s.claims()
 	for i := range claims {
 		if claims[i].Name == "b" {
-			if err := s.client.Delete(t.Context(), &claims[i], exactly(claims[i].UID, claims[i].ResourceVersion)); err != nil {
+			if err := s.client.Delete(t.Context(), &claims[i], preconditions(claims[i].UID, claims[i].ResourceVersion)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := s.client.Delete(t.Context(), spot, exactly(spot.GetUID(), spot.GetResourceVersion())); err != nil {
+	if err := s.client.Delete(t.Context(), spot, preconditions(spot.GetUID(), spot.GetResourceVersion())); err != nil {
 		t.Fatal(err)
 	}
 	s.holds, s.successor = nil, Gate{Open: true}

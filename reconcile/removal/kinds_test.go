@@ -56,11 +56,11 @@ func TestDriveAClassInUse(t *testing.T) {
 	if r := s.sync.Status.Removals[0]; r.Message != "still referenced by NodePool/batch, NodeClaim/a" {
 		t.Errorf("removal %+v", r)
 	}
-	if err := s.client.Delete(t.Context(), user, exactly(user.GetUID(), user.GetResourceVersion())); err != nil {
+	if err := s.client.Delete(t.Context(), user, preconditions(user.GetUID(), user.GetResourceVersion())); err != nil {
 		t.Fatal(err)
 	}
 	claims := s.claims()
-	if err := s.client.Delete(t.Context(), &claims[0], exactly(claims[0].UID, claims[0].ResourceVersion)); err != nil {
+	if err := s.client.Delete(t.Context(), &claims[0], preconditions(claims[0].UID, claims[0].ResourceVersion)); err != nil {
 		t.Fatal(err)
 	}
 	s.karpenter("terminated")

@@ -52,7 +52,7 @@ func (d *drive) forget(ctx context.Context, it *item) error {
 // dropPoolless drops the pods that the removal of a pool has left, now or when it was reverted before, and that can
 // never run again because they may run only in that pool.
 func (d *drive) dropPoolless(ctx context.Context, it *item) error {
-	for _, key := range []types.UID{it.before.UID, takenBack(it.before.UID)} {
+	for _, key := range []types.UID{it.before.UID, revertedKey(it.before.UID)} {
 		entry, exists := d.records.entries[key]
 		if !exists || entry.Leaving != nil {
 			continue
@@ -188,9 +188,9 @@ func (p *podReader) pending(ctx context.Context, left LeftPod) (*ownedPod, error
 	return nil, nil
 }
 
-// stays stops a removal before its pool is deleted, if only the nodes are removed. It reads past the cache that no
+// keepPool stops a removal before its pool is deleted, if only the nodes are removed. It reads past the cache that no
 // NodeClaim is left: one that is missing in the cache may have an instance that EC2 does not return yet.
-func stays(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+func keepPool(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	switch {
 	case !o.Stays || !o.alive():
 		return step{}, true
@@ -203,12 +203,12 @@ func stays(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	}, false
 }
 
-// rests skips further queries about the nodes of such a pool while it has none.
-func rests(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
+// skipWhileDrained skips further queries about the nodes of such a pool while it has none.
+func skipWhileDrained(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	if !r.Drained() {
 		return step{}, true
 	}
-	return stays(r, o, now)
+	return keepPool(r, o, now)
 }
 
 // Stranded is an instance that should be terminated, and that Karpenter does not terminate in the current state.
@@ -234,10 +234,11 @@ type Standing struct {
 	Runs bool
 }
 
-// Strands returns the instances of some pools that Karpenter does not terminate in the current state, by their IDs, and
-// the number of their NodeClaims that it still works on: those whose pods it evicts, those that were not deleted while
-// it runs, and those whose removal does not proceed. Only instances that a NodeClaim names or that were noted count.
-func Strands(claims []karpv1.NodeClaim, by Standing) (found []Stranded, busy int) {
+// FindStranded returns the instances of some pools that Karpenter does not terminate in the current state, by their
+// IDs, and the number of their NodeClaims that it still works on: those whose pods it evicts, those that were not
+// deleted while it runs, and those whose removal does not proceed. Only instances that a NodeClaim names or that were
+// noted count.
+func FindStranded(claims []karpv1.NodeClaim, by Standing) (found []Stranded, busy int) {
 	named := map[string]bool{}
 	for i := range claims {
 		claim := &claims[i]

@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// many is the minimum number of objects of a kind for which one LIST replaces GETs. A LIST also returns the other
-	// objects: for a thousand NodePools it takes as much processor time as three hundred GETs.
-	many = 256
+	// manyObjects is the minimum number of objects of a kind for which one LIST replaces GETs. A LIST also returns the
+	// other objects: for a thousand NodePools it takes as much processor time as three hundred GETs.
+	manyObjects = 256
 	// getsAtOnce is how many GETs run concurrently.
 	getsAtOnce = 8
 	// namesAtOnce is how many pools one LIST of NodeClaims selects: the names are in its URL, and proxies accept no
@@ -79,7 +79,7 @@ func lookAt(ctx context.Context, reader client.Reader, items []*item) (*look, er
 
 // readObjects reads the objects of one kind by name, so it finds one that has lost plumbline's label, too.
 func (l *look) readObjects(ctx context.Context, kind render.Kind, names []string) error {
-	if len(names) >= many {
+	if len(names) >= manyObjects {
 		list, err := l.list(ctx, kind)
 		for i := range list {
 			l.objects[render.Ref{Kind: kind.GVK.Kind, Name: list[i].GetName()}] = &list[i]
@@ -185,8 +185,8 @@ const (
 	seenTerminated   Seen = "terminated"
 )
 
-// ending reports whether EC2 has reported the instance as shutting down or terminated.
-func (s Seen) ending() bool { return s == seenShuttingDown || s == seenTerminated }
+// isTerminating reports whether EC2 has reported the instance as shutting down or terminated.
+func (s Seen) isTerminating() bool { return s == seenShuttingDown || s == seenTerminated }
 
 // rank orders what is known of an instance. It never decreases: a stale response does not undo that the instance was
 // seen shutting down.
@@ -194,7 +194,7 @@ func (s Seen) rank() int {
 	switch {
 	case s == "":
 		return 0
-	case s.ending():
+	case s.isTerminating():
 		return 2
 	}
 	return 1
@@ -226,17 +226,17 @@ type Absence struct {
 	Answers int
 }
 
-// settled is how long EC2's responses may not contain an instance that exists. They are eventually consistent, usually
-// within seconds; Karpenter itself allows for minutes. A terminated instance is listed for about an hour, so one that
-// is absent for longer than this was terminated while EC2 was not queried.
-const settled = 10 * time.Minute
+// absenceProof is how long EC2's responses may not contain an instance that exists. They are eventually consistent,
+// usually within seconds; Karpenter itself allows for minutes. A terminated instance is listed for about an hour, so
+// one that is absent for longer than this was terminated while EC2 was not queried.
+const absenceProof = 10 * time.Minute
 
 // settledAnswers is how many such responses are needed as well, because clocks jump.
 const settledAnswers = 10
 
 // proves reports whether an absence proves that an instance is terminated, even if it was never seen shutting down.
 func (a Absence) proves(now time.Time) bool {
-	return a.Answers >= settledAnswers && now.Sub(a.Since) >= settled
+	return a.Answers >= settledAnswers && now.Sub(a.Since) >= absenceProof
 }
 
 // absences counts one more response, which contains the instances in shown: those that are noted, were not seen
@@ -245,7 +245,7 @@ func (a Absence) proves(now time.Time) bool {
 func absences(before map[string]Absence, noted map[string]Seen, shown map[string]bool, now time.Time) map[string]Absence {
 	after := map[string]Absence{}
 	for id, seen := range noted {
-		if shown[id] || seen.ending() {
+		if shown[id] || seen.isTerminating() {
 			continue
 		}
 		a := before[id]
@@ -296,17 +296,17 @@ func (d *drive) waits(referencedBy []string) string {
 		case !slices.Contains(referencedBy, r.Kind+"/"+r.Name):
 		case r.Phase == v1alpha1.RemovalHeld:
 			return ReasonNodePoolHeld
-		case inLine(r.Reason):
+		case waitsByReason(r.Reason):
 			return r.Reason
 		}
 	}
 	return ""
 }
 
-// led waits until a pod of the controller, whose finalizer the class has, leads: the deletion cannot be reverted, and a
-// Deployment reports late that its pods are gone.
-func led(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
-	s := step{phase: upTo(r.Phase, v1alpha1.RemovalDraining), reason: ReasonDeleting, message: ownsNothing, remaining: 0}
+// awaitLeader waits until a pod of the controller, whose finalizer the class has, leads: the deletion cannot be
+// reverted, and a Deployment reports late that its pods are gone.
+func awaitLeader(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	s := step{phase: limitPhase(r.Phase, v1alpha1.RemovalDraining), reason: ReasonDeleting, message: ownsNothing, remaining: 0}
 	switch {
 	case !o.Fresh:
 		s.actions = []Action{Reread{}}
@@ -323,18 +323,18 @@ func led(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 // classGates wait for the controller, whose finalizer a class has, for EC2, and for arrivals, which may include a pool
 // that references the class.
 func classGates(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
-	return closed(upTo(r.Phase, v1alpha1.RemovalDraining), 0, o.controller(), o.cloud(), o.arrivals())
+	return closed(limitPhase(r.Phase, v1alpha1.RemovalDraining), 0, o.controller(), o.cloud(), o.arrivals())
 }
 
-// strayEnds separates the text about NodeClaims from the text about instances.
-const strayEnds = " to terminate its node; "
+// relabelledClaimSeparator separates the text about NodeClaims from the text about instances.
+const relabelledClaimSeparator = " to terminate its node; "
 
-// nameStrays adds to the messages of removals that wait for instances which instances nobody terminates: those of
-// NodeClaims whose pool label was changed by hand. Karpenter and plumbline use that label to find the pool.
-func (d *drive) nameStrays(ctx context.Context) error {
+// reportRelabelledClaims adds to the messages of removals that wait for instances which instances nobody terminates:
+// those of NodeClaims whose pool label was changed by hand. Karpenter and plumbline use that label to find the pool.
+func (d *drive) reportRelabelledClaims(ctx context.Context) error {
 	var all *karpv1.NodeClaimList
 	for _, it := range d.open() {
-		if _, rest, found := strings.Cut(it.after.Message, strayEnds); found {
+		if _, rest, found := strings.Cut(it.after.Message, relabelledClaimSeparator); found {
 			it.after.Message = rest
 		}
 		if it.after.Reason != ReasonInstancesLeaving {
@@ -346,17 +346,17 @@ func (d *drive) nameStrays(ctx context.Context) error {
 				return fmt.Errorf("find the NodeClaims of instances that keep running: %w", err)
 			}
 		}
-		if stray := it.stray(all.Items); stray != nil {
+		if stray := it.relabelledClaim(all.Items); stray != nil {
 			it.after.Message = fmt.Sprintf("NodeClaim/%s (%s) has its label %s changed by another client to %q: set it back to %s, or delete the NodeClaim%s",
-				stray.Name, cloud.InstanceID(stray.Status.ProviderID), karpv1.NodePoolLabelKey, stray.Labels[karpv1.NodePoolLabelKey], it.before.Name, strayEnds) + it.after.Message
+				stray.Name, cloud.InstanceID(stray.Status.ProviderID), karpv1.NodePoolLabelKey, stray.Labels[karpv1.NodePoolLabelKey], it.before.Name, relabelledClaimSeparator) + it.after.Message
 		}
 	}
 	return nil
 }
 
-// stray returns the first NodeClaim by name that has an instance of the removal, or was created by its pool, and has
-// another pool's label; nil if there is none.
-func (it *item) stray(claims []karpv1.NodeClaim) *karpv1.NodeClaim {
+// relabelledClaim returns the first NodeClaim by name that has an instance of the removal, or was created by its pool,
+// and has another pool's label; nil if there is none.
+func (it *item) relabelledClaim(claims []karpv1.NodeClaim) *karpv1.NodeClaim {
 	var found *karpv1.NodeClaim
 	for i := range claims {
 		c := &claims[i]

@@ -42,7 +42,7 @@ func (c *counting) List(ctx context.Context, list client.ObjectList, options ...
 // TestDriveManyPools checks that a reconcile reads all removed pools once, however many there are, and that a pool
 // stays if only the API server knows that it has a node.
 func TestDriveManyPools(t *testing.T) {
-	const pools, busy = namesAtOnce + many, namesAtOnce + 3
+	const pools, busy = namesAtOnce + manyObjects, namesAtOnce + 3
 	s := newStage(t)
 	for i := range pools {
 		name := fmt.Sprintf("pool-%d", i)
@@ -119,7 +119,7 @@ func TestOlderRecordsAreRead(t *testing.T) {
 	if diff := cmp.Diff(map[string]Seen{"i-a": seenOnce, "i-b": ""}, got.Instances); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if seenOnce.ending() || seenOnce.rank() != Seen("running").rank() {
+	if seenOnce.isTerminating() || seenOnce.rank() != Seen("running").rank() {
 		t.Error("an instance that was shown counts as ending")
 	}
 	written, err := json.Marshal(record{Instances: map[string]Seen{"i-a": seenShuttingDown, "i-b": ""}})

@@ -27,7 +27,7 @@ func (o Observation) recorded() string {
 	for id, seen := range o.Noted {
 		switch {
 		case slices.ContainsFunc(o.Shown, func(i Instance) bool { return i.ProviderID == id }):
-		case seen.ending():
+		case seen.isTerminating():
 		case seen == "":
 			words = append(words, cloud.InstanceID(id)+" (never found in EC2)")
 		case seen == seenOnce:
@@ -51,12 +51,12 @@ const unansweredSince = "; EC2 has not answered since: "
 func (o Observation) unanswered(r v1alpha1.Removal) (reason, message string) {
 	if r.Reason != ReasonInstancesLeaving && r.Reason != ReasonUnverifiable {
 		if recorded := o.recorded(); recorded != "" {
-			return ReasonEC2NotAnswering, o.silence() + "; not verified" + recorded
+			return ReasonEC2NotAnswering, o.noResponse() + "; not verified" + recorded
 		}
-		return ReasonEC2NotAnswering, o.silence()
+		return ReasonEC2NotAnswering, o.noResponse()
 	}
 	last, _, _ := strings.Cut(r.Message, unansweredSince)
-	return r.Reason, last + unansweredSince + o.silence()
+	return r.Reason, last + unansweredSince + o.noResponse()
 }
 
 // Evidence is the result of a diagnosis of a stalled removal.
@@ -101,8 +101,8 @@ func nodesLeft(r v1alpha1.Removal, o Observation, e Evidence) (string, []v1alpha
 	switch {
 	case len(found) == 0:
 		return r.Message, nil // which names what Karpenter terminates first
-	case o.first() != "":
-		found = append(found, o.first())
+	case o.terminatedFirst() != "":
+		found = append(found, o.terminatedFirst())
 	}
 	if r.Stalled == nil {
 		return strings.Join(found, "; "), nil // it may still complete without help

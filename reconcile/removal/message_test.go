@@ -270,7 +270,7 @@ func TestDiagnoseNamesTheController(t *testing.T) {
 // removal.maxUnavailable counts, and only if there are none at those that Karpenter has not started on.
 func TestKeptAreThoseThatOccupyTheSlots(t *testing.T) {
 	now := time.Unix(1000, 0)
-	waiting, held := Claim{Name: "b", Node: "node-b"}, Claim{Name: "a", Node: "node-a", Deleting: time.Unix(1, 0), Ending: true}
+	waiting, held := Claim{Name: "b", Node: "node-b"}, Claim{Name: "a", Node: "node-a", Deleting: time.Unix(1, 0), TerminationAccepted: true}
 	for name, c := range map[string]struct {
 		claims []Claim
 		want   string
@@ -280,10 +280,10 @@ func TestKeptAreThoseThatOccupyTheSlots(t *testing.T) {
 	} {
 		it := &item{after: v1alpha1.Removal{Reason: ReasonNodeClaimsLeaving, LastProgress: metav1.Unix(1, 0)}}
 		it.seen = Observation{Exists: true, NodeClaims: c.claims, Replacing: &Replacing{Nodes: 1}, Turn: Turn{Replaces: true}}
-		if !it.seen.idles(it.after, now) {
+		if !it.seen.isIdle(it.after, now) {
 			t.Fatalf("%s: Karpenter could replace one", name)
 		}
-		if kept := it.kept(now); len(kept) != 1 || kept[0].Name != c.want {
+		if kept := it.blockingClaims(now); len(kept) != 1 || kept[0].Name != c.want {
 			t.Errorf("%s: %+v, want NodeClaim/%s", name, kept, c.want)
 		}
 	}

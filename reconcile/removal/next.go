@@ -49,9 +49,9 @@ const (
 func Next(r v1alpha1.Removal, o Observation, now time.Time, stallAfter time.Duration) (v1alpha1.Removal, []Action) {
 	var s step
 	if r.Kind == render.EC2NodeClass {
-		s = first(r, o, now, held, recording, ending, elsewhere, leavingClass, referenced, classGates, led, deleting)
+		s = first(r, o, now, held, recording, awaitDeletion, pauseForOtherNodeSync, leavingClass, referenced, classGates, awaitLeader, deleting)
 	} else {
-		s = first(r, o, now, held, recording, ending, elsewhere, gated, growing, draining, scaling, rests, verifying, stays, deleting)
+		s = first(r, o, now, held, recording, awaitDeletion, pauseForOtherNodeSync, checkGates, growing, draining, scaling, skipWhileDrained, verifying, keepPool, deleting)
 	}
 	return s.kept(r, now, stallAfter), s.actions
 }
@@ -64,7 +64,7 @@ type check func(r v1alpha1.Removal, o Observation, now time.Time) (s step, pass 
 func first(r v1alpha1.Removal, o Observation, now time.Time, checks ...check) step {
 	for _, look := range checks {
 		if s, pass := look(r, o, now); !pass {
-			return s.noting(o)
+			return s.withNotes(o)
 		}
 	}
 	return step{phase: r.Phase, reason: r.Reason, message: r.Message, remaining: unknown}
@@ -97,11 +97,11 @@ func (s step) kept(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) 
 		progress = progress || int32(s.remaining) < r.Remaining
 		r.Remaining = int32(s.remaining)
 	}
-	progress = progress || inLine(r.Reason) && !inLine(s.reason)
+	progress = progress || waitsByReason(r.Reason) && !waitsByReason(s.reason)
 	r.Reason, r.Reasons, r.Message = s.reason, s.reasons, s.message
-	r = rewound(r, at)
+	r = withoutFutureTimes(r, at)
 	switch {
-	case s.phase == v1alpha1.RemovalHeld, s.phase == v1alpha1.RemovalGone, inLine(s.reason):
+	case s.phase == v1alpha1.RemovalHeld, s.phase == v1alpha1.RemovalGone, waitsByReason(s.reason):
 		r.Stalled = nil
 		if progress {
 			r.LastProgress = at
@@ -114,15 +114,15 @@ func (s step) kept(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) 
 	return r
 }
 
-// inLine reports whether a removal with this reason waits for its time or its turn, or for a person to release it or to let
-// the pool grow again. Such a wait is not a stall.
-func inLine(reason string) bool {
+// waitsByReason reports whether a removal with this reason waits for its time or its turn, or for a person to release
+// it or to let the pool grow again. Such a wait is not a stall.
+func waitsByReason(reason string) bool {
 	return slices.Contains([]string{ReasonGrace, ReasonQueued, ReasonTurnPending, ReasonRecordFull, ReasonFrozen, ReasonDrained, ReasonNodePoolHeld}, reason)
 }
 
-// rewound sets times in the future, which exist after the clock was set back, to now. Otherwise the removal would not count
-// as stalled until then, and its grace period would last that long.
-func rewound(r v1alpha1.Removal, now metav1.Time) v1alpha1.Removal {
+// withoutFutureTimes sets times in the future, which exist after the clock was set back, to now. Otherwise the removal
+// would not count as stalled until then, and its grace period would last that long.
+func withoutFutureTimes(r v1alpha1.Removal, now metav1.Time) v1alpha1.Removal {
 	if r.RecordedAt.After(now.Time) {
 		r.RecordedAt = now
 	}
@@ -151,9 +151,9 @@ func rank(phase v1alpha1.RemovalPhase) int {
 	return 0
 }
 
-// upTo returns the phase, limited to the range from Pacing to last. Pacing is the minimum because a removal that gets this
-// far is not held.
-func upTo(phase, last v1alpha1.RemovalPhase) v1alpha1.RemovalPhase {
+// limitPhase returns the phase, limited to the range from Pacing to last. Pacing is the minimum because a removal that
+// gets this far is not held.
+func limitPhase(phase, last v1alpha1.RemovalPhase) v1alpha1.RemovalPhase {
 	switch {
 	case rank(phase) < rank(v1alpha1.RemovalPacing):
 		return v1alpha1.RemovalPacing
@@ -175,14 +175,14 @@ func Deleted(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) v1alph
 // answered once in a reconcile.
 func (d *drive) decide(ctx context.Context) (map[*item]v1alpha1.Removal, error) {
 	for {
-		next := d.consult()
+		next := d.nextSteps()
 		reread := d.stale()
 		first := slices.ContainsFunc(d.open(), func(it *item) bool { return firstQuestion(next[it]) })
 		ask := d.mayAsk(first) && slices.ContainsFunc(d.open(), func(it *item) bool {
-			return asksFor[AskEC2](it) && it.seen.EC2 == nil && it.seen.Silence == ""
+			return asksFor[AskEC2](it) && it.seen.EC2 == nil && it.seen.NoResponse == ""
 		})
 		if ask {
-			d.ask(ctx)
+			d.queryEC2(ctx)
 		}
 		if err := d.observe(ctx, reread, d.Live); err != nil {
 			return nil, err
@@ -205,28 +205,28 @@ func (d *drive) decide(ctx context.Context) (map[*item]v1alpha1.Removal, error) 
 // earlier reconcile has terminated in another pool.
 func (d *drive) stale() []*item {
 	open := d.open()
-	ends := !d.Pace.All && slices.ContainsFunc(open, func(it *item) bool { return it.ending() > 0 })
+	ends := !d.Pace.All && slices.ContainsFunc(open, func(it *item) bool { return it.terminatingNow() > 0 })
 	return slices.DeleteFunc(open, func(it *item) bool {
 		return it.seen.Fresh || !asksFor[Reread](it) && (!ends || it.before.Kind != render.NodePool)
 	})
 }
 
-// consult calls Next for every removal. What older removals terminate counts against the turn of those after them.
-func (d *drive) consult() map[*item]v1alpha1.Removal {
+// nextSteps calls Next for every removal. What older removals terminate counts against the turn of those after them.
+func (d *drive) nextSteps() map[*item]v1alpha1.Removal {
 	open := d.open()
 	shares := make([]share, len(open))
 	for i, it := range open {
 		shares[i] = it.share(d.records.entries[it.before.UID])
 	}
-	shares = append(shares, d.undriven(open)...)
+	shares = append(shares, d.undrivenShares(open)...)
 	next := map[*item]v1alpha1.Removal{}
 	room := d.records.space()
 	for i, it := range open {
 		it.seen.Turn = d.Pace.turn(shares, i)
-		it.seen.Full = room.lacking(it)
+		it.seen.Full = room.blockedBy(it)
 		next[it], it.actions = Next(it.before, it.seen, d.Now, d.StallAfter)
-		room.take(it, next[it])
-		shares[i].leaving += it.ending()
+		room.subtract(it, next[it])
+		shares[i].leaving += it.terminatingNow()
 		shares[i].waits = next[it].Reason == ReasonTurnPending
 		for _, a := range it.actions {
 			if r, is := a.(Replace); is { // until the budget is lowered, the old number may still apply
@@ -253,7 +253,7 @@ func (d *drive) answer(ctx context.Context) (answered bool, err error) {
 				}
 				answered = true
 			case AskLeader:
-				it.seen.Leader, answered = d.leads(ctx), true
+				it.seen.Leader, answered = d.leaderGateOnce(ctx), true
 			}
 		}
 	}
@@ -269,8 +269,8 @@ func asksFor[A Action](it *item) bool {
 	return false
 }
 
-// leads returns the result of Leader, which is called once in a reconcile.
-func (d *drive) leads(ctx context.Context) *Gate {
+// leaderGateOnce returns the result of Leader, which is called once in a reconcile.
+func (d *drive) leaderGateOnce(ctx context.Context) *Gate {
 	if d.leader == nil {
 		leads := d.Leader(ctx)
 		d.leader = &leads
@@ -285,7 +285,7 @@ func held(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 		return step{}, true
 	}
 	s := step{phase: v1alpha1.RemovalHeld, reason: o.Hold.Reason, reasons: o.Hold.Reasons, message: o.Hold.Message, remaining: len(o.NodeClaims)}
-	if o.withholds() || o.alive() && o.Scaled { // growth was stopped before the removal was held
+	if o.isRestricted() || o.alive() && o.Scaled { // growth was stopped before the removal was held
 		s.actions = []Action{RestoreGrowth{Paced: o.drifting(r)}}
 		if !o.Recorded { // another client has deleted the record: write it again first
 			s.actions = []Action{Note{}}
@@ -300,7 +300,7 @@ func recording(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 		return step{}, true
 	}
 	return step{
-		phase:     upTo(r.Phase, v1alpha1.RemovalFinalizing),
+		phase:     limitPhase(r.Phase, v1alpha1.RemovalFinalizing),
 		reason:    ReasonRecording,
 		message:   "recorded, waiting to start",
 		remaining: unknown,
@@ -308,8 +308,8 @@ func recording(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	}, false
 }
 
-// ending waits until the object is gone, after EC2 was queried and the object deleted.
-func ending(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+// awaitDeletion waits until the object is gone, after EC2 was queried and the object deleted.
+func awaitDeletion(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	switch {
 	case r.Phase != v1alpha1.RemovalFinalizing:
 		return step{}, true
@@ -331,7 +331,7 @@ func deleting(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	case o.Terminating && o.Fresh:
 		return o.terminating(), false
 	}
-	s := step{phase: upTo(r.Phase, v1alpha1.RemovalVerifyingCloud), reason: ReasonDeleting, message: ownsNothing, remaining: 0}
+	s := step{phase: limitPhase(r.Phase, v1alpha1.RemovalVerifyingCloud), reason: ReasonDeleting, message: ownsNothing, remaining: 0}
 	if o.EC2 != nil {
 		s.phase = v1alpha1.RemovalVerifyingCloud
 	}
@@ -399,9 +399,9 @@ func closed(phase v1alpha1.RemovalPhase, remaining int, gates ...gate) (step, bo
 	return step{}, true
 }
 
-// noting adds to a step what is missing in the record.
-func (s step) noting(o Observation) step {
-	fresh, seen := o.news()
+// withNotes adds to a step what is missing in the record.
+func (s step) withNotes(o Observation) step {
+	fresh, seen := o.missingInRecord()
 	for i, a := range s.actions {
 		switch a := a.(type) {
 		case Forget:
@@ -417,17 +417,17 @@ func (s step) noting(o Observation) step {
 	return s
 }
 
-// elsewhere pauses the removal of an object that moves to another NodeSync, or has moved there since the Plan was made. This
-// NodeSync terminates and changes nothing more of it.
-func elsewhere(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
-	if o.GoesTo == "" || !o.alive() {
+// pauseForOtherNodeSync pauses the removal of an object that moves to another NodeSync, or has moved there since the
+// Plan was made. This NodeSync terminates and changes nothing more of it.
+func pauseForOtherNodeSync(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	if o.NewOwner == "" || !o.alive() {
 		return step{}, true
 	}
 	s := step{
-		phase: upTo(r.Phase, v1alpha1.RemovalDraining), reason: ReasonOtherNodeSync,
-		message: "NodeSync " + o.GoesTo + " has it in Git: it is handed over, and no more of its nodes are terminated", remaining: unknown,
+		phase: limitPhase(r.Phase, v1alpha1.RemovalDraining), reason: ReasonOtherNodeSync,
+		message: "NodeSync " + o.NewOwner + " has it in Git: it is handed over, and no more of its nodes are terminated", remaining: unknown,
 	}
-	return s.recall(o), false
+	return s.revokeReplacements(o), false
 }
 
 // looksAtOnce is the number of NodeClaims of a pool among which a reconcile looks for nodes without pods. Each takes one
@@ -440,14 +440,14 @@ const looksAtOnce = 50
 func (o Observation) next(left []Claim) []Claim {
 	sorted := o.emptyFirst(left)
 	if o.karpenterChooses() {
-		return sorted[:min(endsAtOnce, len(sorted))]
+		return sorted[:min(maxTerminatedAtOnce, len(sorted))]
 	}
-	return sorted[:min(o.Turn.Ends, len(sorted))]
+	return sorted[:min(o.Turn.Terminations, len(sorted))]
 }
 
-// looked returns the NodeClaims whose pods are read first. If not all NodeClaims are terminated, they are more than those whose
-// turn it is, because others may have no pods.
-func (o Observation) looked(left []Claim) []Claim {
+// podsToRead returns the NodeClaims whose pods are read first. If not all NodeClaims are terminated, they are more than
+// those whose turn it is, because others may have no pods.
+func (o Observation) podsToRead(left []Claim) []Claim {
 	next := o.next(left)
 	if o.karpenterChooses() || len(next) == 0 || len(next) == len(left) || next[len(next)-1].Node == "" {
 		return next

@@ -30,8 +30,8 @@ func (m *model) pass(t *rapid.T, crashBefore int, between func()) {
 	removal, actions := Next(before, o, m.now, modelStall)
 	for slices.ContainsFunc(actions, question) {
 		between()
-		asked, reread := o.EC2 == nil && o.Silence == "" && slices.Contains(actions, Action(AskEC2{})), slices.Contains(actions, Action(Reread{}))
-		ec2, silence, pods, leader := o.EC2, o.Silence, o.Pods, o.Leader
+		asked, reread := o.EC2 == nil && o.NoResponse == "" && slices.Contains(actions, Action(AskEC2{})), slices.Contains(actions, Action(Reread{}))
+		ec2, silence, pods, leader := o.EC2, o.NoResponse, o.Pods, o.Leader
 		if asked {
 			ec2, silence = m.ask()
 		}
@@ -45,7 +45,7 @@ func (m *model) pass(t *rapid.T, crashBefore int, between func()) {
 			leader = &Gate{Open: m.leader, Message: "lease"}
 		}
 		o = m.observe(o.Fresh || reread, recorded)
-		o.EC2, o.Silence, o.Pods, o.Leader = ec2, silence, pods, leader
+		o.EC2, o.NoResponse, o.Pods, o.Leader = ec2, silence, pods, leader
 		if held {
 			o.Hold = &Hold{Reason: "Held", Message: "held"}
 		} else {
@@ -314,11 +314,11 @@ func TestDriveLooksForEmptyNodes(t *testing.T) {
 		left[i].Node = "node"
 	}
 	for ends, want := range map[int]int{0: 0, 1: looksAtOnce, looksAtOnce + 1: looksAtOnce + 1, len(left): len(left), len(left) + 1: len(left)} {
-		if got := (Observation{Turn: Turn{Ends: ends}}).looked(left); len(got) != want {
+		if got := (Observation{Turn: Turn{Terminations: ends}}).podsToRead(left); len(got) != want {
 			t.Errorf("where %d end, %d are looked at, want %d", ends, len(got), want)
 		}
 	}
-	if got := (Observation{Turn: Turn{Ends: 1}}).looked(append([]Claim{{Name: "bare"}}, left...)); len(got) != 1 {
+	if got := (Observation{Turn: Turn{Terminations: 1}}).podsToRead(append([]Claim{{Name: "bare"}}, left...)); len(got) != 1 {
 		t.Errorf("%d are looked at before one without a node ends", len(got))
 	}
 }

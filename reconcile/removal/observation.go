@@ -25,8 +25,8 @@ type Observation struct {
 	// restart, counting starts again.
 	Absent map[string]Absence
 
-	// GoesTo is the NodeSync to which the object moves or has moved; empty if it stays with this one.
-	GoesTo string
+	// NewOwner is the NodeSync to which the object moves or has moved; empty if it stays with this one.
+	NewOwner string
 	// Exists reports whether an object of this name with the removal's UID exists.
 	Exists          bool
 	ResourceVersion string
@@ -47,10 +47,10 @@ type Observation struct {
 	// Paced reports whether the pool has the disruption budgets with which Karpenter replaces nodes at the removal's
 	// pace.
 	Paced bool
-	// Closed names the disruption budget of the pool that allows no replacement now; empty if there is none. Crowded
+	// Closed names the disruption budget of the pool that allows no replacement now; empty if there is none. BudgetsFull
 	// reports whether the pool has no space for another budget, or the record has too little space for the pool's own.
-	Closed  string
-	Crowded bool
+	Closed      string
+	BudgetsFull bool
 	// Budgets are those that a replacement would overwrite and that are missing in the record. Full names another
 	// removal whose budgets take up the space that they need there; empty if there is enough.
 	Budgets []any
@@ -85,8 +85,8 @@ type Observation struct {
 	Successor Gate
 	// Frozen explains why no node may be removed now; empty if nodes may be removed.
 	Frozen string
-	// EndsFirst reports whether Karpenter terminates nodes in reserved capacity before their replacements exist.
-	EndsFirst bool
+	// TerminatesFirst reports whether Karpenter terminates nodes in reserved capacity before their replacements exist.
+	TerminatesFirst bool
 	// Turn is how many NodeClaims may be terminated in this reconcile.
 	Turn Turn
 	// Leader is open while a pod of Karpenter's controller holds its lease; nil if that was not checked in this
@@ -101,9 +101,9 @@ type Observation struct {
 
 	// EC2 is its response in this reconcile; nil if there is none.
 	EC2 *Answer
-	// Silence explains why EC2, queried in this reconcile, did not respond.
-	Silence string
-	// Shown are instances that EC2 has returned in addition to Silence. They are no complete response: other instances
+	// NoResponse explains why EC2, queried in this reconcile, did not respond.
+	NoResponse string
+	// Shown are instances that EC2 has returned in addition to NoResponse. They are no complete response: other instances
 	// may run.
 	Shown []Instance
 }
@@ -146,8 +146,8 @@ type Claim struct {
 	Initialized bool
 	// Reserved reports whether it is in reserved capacity.
 	Reserved bool
-	// Ending reports whether EC2 has accepted its termination.
-	Ending bool
+	// TerminationAccepted reports whether EC2 has accepted its termination.
+	TerminationAccepted bool
 	// Drained is since when it is drained and its volumes are detached while EC2 has not accepted its termination;
 	// otherwise zero.
 	Drained time.Time
@@ -168,16 +168,16 @@ type Instance struct {
 	Gone bool
 }
 
-// unended returns the instances that are not proven to be terminated: those that EC2 returns and that are not
+// notTerminated returns the instances that are not proven to be terminated: those that EC2 returns and that are not
 // terminated, and noted ones that EC2 does not return, except those that were seen shutting down or have been absent
 // for long enough.
-func (o Observation) unended(now time.Time) []Instance {
+func (o Observation) notTerminated(now time.Time) []Instance {
 	if o.EC2 == nil {
 		return nil
 	}
 	var left []Instance
 	for _, id := range o.Unaskable {
-		left = append(left, Instance{ProviderID: id, State: unasked})
+		left = append(left, Instance{ProviderID: id, State: notOfEC2})
 	}
 	shown := map[string]bool{}
 	for _, i := range o.EC2.Instances {
@@ -187,8 +187,8 @@ func (o Observation) unended(now time.Time) []Instance {
 		}
 	}
 	for id, seen := range o.Noted {
-		if !shown[id] && !seen.ending() && !o.Absent[id].proves(now) && !slices.Contains(o.Unaskable, id) {
-			left = append(left, Instance{ProviderID: id, State: unlisted})
+		if !shown[id] && !seen.isTerminating() && !o.Absent[id].proves(now) && !slices.Contains(o.Unaskable, id) {
+			left = append(left, Instance{ProviderID: id, State: notInEC2})
 		}
 	}
 	slices.SortFunc(left, func(a, b Instance) int { return strings.Compare(a.ProviderID, b.ProviderID) })
@@ -197,25 +197,25 @@ func (o Observation) unended(now time.Time) []Instance {
 
 // The states of instances that a response does not contain: those not found, and those that cannot be queried in EC2.
 const (
-	unlisted = "not found in EC2"
-	unasked  = "not an EC2 instance"
+	notInEC2 = "not found in EC2"
+	notOfEC2 = "not an EC2 instance"
 )
 
-// silence explains why there is no response, and what is known anyway.
-func (o Observation) silence() string {
+// noResponse explains why there is no response, and what is known anyway.
+func (o Observation) noResponse() string {
 	if len(o.Shown) == 0 {
-		return o.Silence
+		return o.NoResponse
 	}
 	words := make([]string, 0, len(o.Shown))
 	for _, i := range o.Shown {
 		words = append(words, i.ProviderID+" ("+i.State+")")
 	}
-	return o.Silence + "; queried by ID, EC2 returns " + finding.First(words)
+	return o.NoResponse + "; queried by ID, EC2 returns " + finding.First(words)
 }
 
-// news returns what is missing in the record: provider IDs, and new states of instances that EC2 returned. An instance
-// that was never noted and is terminating is not added.
-func (o Observation) news() (fresh []string, seen []Instance) {
+// missingInRecord returns what is missing in the record: provider IDs, and new states of instances that EC2 returned.
+// An instance that was never noted and is terminating is not added.
+func (o Observation) missingInRecord() (fresh []string, seen []Instance) {
 	for _, c := range o.NodeClaims {
 		if _, noted := o.Noted[c.ProviderID]; !noted && c.ProviderID != "" {
 			fresh = append(fresh, c.ProviderID)
@@ -229,7 +229,7 @@ func (o Observation) news() (fresh []string, seen []Instance) {
 	for _, i := range o.EC2.Instances {
 		before, noted := o.Noted[i.ProviderID]
 		now := Seen(i.State)
-		if now.rank() > before.rank() && (noted || !now.ending() || slices.Contains(fresh, i.ProviderID)) {
+		if now.rank() > before.rank() && (noted || !now.isTerminating() || slices.Contains(fresh, i.ProviderID)) {
 			seen = append(seen, i)
 		}
 	}
@@ -237,8 +237,8 @@ func (o Observation) news() (fresh []string, seen []Instance) {
 	return fresh, seen
 }
 
-// unseen reports whether the record contains an instance that EC2 has not returned yet.
-func (o Observation) unseen() bool {
+// hasUnseenInstance reports whether the record contains an instance that EC2 has not returned yet.
+func (o Observation) hasUnseenInstance() bool {
 	for id, seen := range o.Noted {
 		if seen == "" && !slices.Contains(o.Unaskable, id) {
 			return true

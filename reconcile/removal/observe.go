@@ -39,11 +39,11 @@ func (d *drive) observeOne(it *item, l *look) {
 	before := it.seen
 	entry := d.records.entries[it.before.UID]
 	it.seen = Observation{
-		Recorded: before.Recorded, EC2: before.EC2, Silence: before.Silence, Shown: before.Shown,
+		Recorded: before.Recorded, EC2: before.EC2, NoResponse: before.NoResponse, Shown: before.Shown,
 		Pods: before.Pods, Leader: before.Leader, Evicted: before.Evicted,
 		Noted: entry.Instances, Unaskable: unaskable(entry.Instances), Absent: d.result.Absent,
 		Controller: d.Controller, Cloud: d.Cloud, Arrivals: d.Arrivals(it.before),
-		Successor: d.Successor(it.before), Grace: d.grace(it.before), Frozen: d.Frozen, Stays: d.Keeps, EndsFirst: d.endsFirst,
+		Successor: d.Successor(it.before), Grace: d.grace(it.before), Frozen: d.Frozen, Stays: d.Keeps, TerminatesFirst: d.terminatesFirst,
 		Queued: d.Queued[it.before.UID],
 	}
 	if hold, ok := d.Holds[it.before.UID]; ok {
@@ -54,7 +54,7 @@ func (d *drive) observeOne(it *item, l *look) {
 	if object != nil && !it.taken {
 		it.see(object, d.Now)
 		d.seeBudgets(it, plan.BudgetsOf(object))
-		it.seen.GoesTo = d.GoesTo(object)
+		it.seen.NewOwner = d.NewOwner(object)
 		if restrained(object) >= 0 {
 			it.seen.GrowthWithheld = it.seen.GrowthStopped && !it.seen.Static && !entry.Growth.stopped()
 			replicas := entry.Growth.or(it.before.Growth).Replicas
@@ -81,7 +81,7 @@ func (d *drive) seeBudgets(it *item, live []any) {
 	before := d.budgetsBefore(it)
 	it.seen.Paced = it.paces && len(unpaced(live)) < len(live) && !reflect.DeepEqual(live, before)
 	it.bytes = sizeOfBudgets(before)
-	it.seen.Closed, it.seen.Crowded = closedBy(before, d.Now), len(kept(before))+2 > plan.MaxBudgets || it.bytes > budgetsEach
+	it.seen.Closed, it.seen.BudgetsFull = closedBy(before, d.Now), len(kept(before))+2 > plan.MaxBudgets || it.bytes > budgetsEach
 	if !it.paces && d.records.entries[it.before.UID].Growth.Budgets == nil && len(before) > 0 {
 		it.seen.Budgets = before
 	}
@@ -205,7 +205,7 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 				c.Drifted = condition.LastTransitionTime.Time
 			}
 		case karpv1.ConditionTypeInstanceTerminating:
-			c.Ending = true
+			c.TerminationAccepted = true
 		}
 	}
 	return c
@@ -227,9 +227,9 @@ type Room struct {
 	Left corev1.ResourceList
 }
 
-// lacks names a resource of which less is left than needed; empty if there is none. Free capacity on running nodes is
-// not counted: only Karpenter can decide which pods fit there.
-func (r *Room) lacks(need corev1.ResourceList) corev1.ResourceName {
+// insufficient names a resource of which less is left than needed; empty if there is none. Free capacity on running
+// nodes is not counted: only Karpenter can decide which pods fit there.
+func (r *Room) insufficient(need corev1.ResourceList) corev1.ResourceName {
 	if r == nil {
 		return ""
 	}
@@ -251,7 +251,7 @@ func (o Observation) fitting(next []Claim) (n int, lacks corev1.ResourceName) {
 	need := corev1.ResourceList{}
 	for i, c := range next {
 		add(need, o.Pods.Needs[c.Node])
-		if lacks := o.Successor.Room.lacks(need); lacks != "" {
+		if lacks := o.Successor.Room.insufficient(need); lacks != "" {
 			return i, lacks
 		}
 	}

@@ -29,7 +29,7 @@ func (s *Step) Orphan(ctx context.Context) (Result, error) {
 	}
 	world := s.world()
 	world.RecordsGo = goes
-	done, err := LetGo(ctx, world, s.Sync, s.owner())
+	done, err := OrphanAll(ctx, world, s.Sync, s.owner())
 	if err != nil {
 		return Result{}, err
 	}
@@ -158,7 +158,7 @@ func (s *Step) relabelled(ctx context.Context) (map[render.Ref]types.UID, error)
 		}
 		if goesTo == nil {
 			var err error
-			if goesTo, err = s.GoesTo(ctx); err != nil {
+			if goesTo, err = s.NewOwner(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -177,7 +177,7 @@ func (s *Step) leftRelabelled(ctx context.Context) ([]render.Ref, error) {
 		return nil, err
 	}
 	maps.DeleteFunc(found, func(ref render.Ref, _ types.UID) bool {
-		return s.wants(ref) || s.Live.Objects[ref].GetDeletionTimestamp() != nil
+		return s.inGit(ref) || s.Live.Objects[ref].GetDeletionTimestamp() != nil
 	})
 	return slices.SortedFunc(maps.Keys(found), func(a, b render.Ref) int { return cmp.Compare(a.String(), b.String()) }), nil
 }
@@ -223,7 +223,7 @@ func (s *Step) unremoved(ctx context.Context) (map[string]string, error) {
 // Appliers returns the other clients that apply objects of a NodeSync that is deleted with its nodes, each with the objects it
 // applies: they would recreate the objects. `plumbline teardown` finds them the same way.
 func (s *Step) Appliers() []string {
-	if s.Sync.DeletionTimestamp.IsZero() || !s.Sync.Drains() {
+	if s.Sync.DeletionTimestamp.IsZero() || !s.Sync.DrainsNodes() {
 		return nil
 	}
 	applied := map[string][]string{}
@@ -235,9 +235,9 @@ func (s *Step) Appliers() []string {
 	note("NodeSync/"+s.Sync.Name, s.Sync)
 	var found []string
 	for ref, object := range s.Live.Objects {
-		if s.createdAgain(ref, object) {
-			found = append(found, s.again(ref, object))
-		} else if s.leaves(object) {
+		if s.isRecreated(ref, object) {
+			found = append(found, s.recreatedMessage(ref, object))
+		} else if s.ownedOrRecorded(object) {
 			note(ref.String(), object)
 		}
 	}
@@ -249,25 +249,25 @@ func (s *Step) Appliers() []string {
 	return found
 }
 
-// leaves reports whether the NodeSync owns an object, or the object's removal is recorded.
-func (s *Step) leaves(object metav1.Object) bool {
+// ownedOrRecorded reports whether the NodeSync owns an object, or the object's removal is recorded.
+func (s *Step) ownedOrRecorded(object metav1.Object) bool {
 	return s.owner().Owns(object) ||
 		slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.UID == object.GetUID() })
 }
 
-// createdAgain reports whether another client has recreated a NodePool of the NodeSync since the NodeSync was deleted. A NodePool
-// that was created before does not count, nor does one of another NodeSync.
-func (s *Step) createdAgain(ref render.Ref, object *plan.Object) bool {
+// isRecreated reports whether another client has recreated a NodePool of the NodeSync since the NodeSync was deleted. A
+// NodePool that was created before does not count, nor does one of another NodeSync.
+func (s *Step) isRecreated(ref render.Ref, object *plan.Object) bool {
 	store := s.Memory.applied
-	if ref.Kind != render.NodePool || store == nil || !store.Record.Pools[ref.Name] || s.leaves(object) {
+	if ref.Kind != render.NodePool || store == nil || !store.Record.Pools[ref.Name] || s.ownedOrRecorded(object) {
 		return false
 	}
 	_, owned := plan.OwnerNamed(object)
 	return !owned && !object.GetCreationTimestamp().Time.Before(s.Sync.DeletionTimestamp.Time)
 }
 
-// again returns the message that names the client that has recreated a NodePool.
-func (s *Step) again(ref render.Ref, object metav1.Object) string {
+// recreatedMessage returns the message that names the client that has recreated a NodePool.
+func (s *Step) recreatedMessage(ref render.Ref, object metav1.Object) string {
 	by := "another client"
 	if all := owners.All(object); len(all) > 0 {
 		by = all[0].String()
@@ -277,15 +277,15 @@ func (s *Step) again(ref render.Ref, object metav1.Object) string {
 	return fmt.Sprintf("%s was recreated by %s", ref, by)
 }
 
-// seeAgain waits for a NodePool that was recreated and has nodes, because the drain is not complete while these run. It only
-// returns the message about one without a node.
-func (s *Step) seeAgain(live plan.Live) (named []string, waits bool) {
+// awaitRecreated waits for a NodePool that was recreated and has nodes, because the drain is not complete while these
+// run. It only returns the message about one without a node.
+func (s *Step) awaitRecreated(live plan.Live) (named []string, waits bool) {
 	for _, ref := range slices.SortedFunc(maps.Keys(live.Objects), func(a, b render.Ref) int { return cmp.Compare(a.Name, b.Name) }) {
 		object := live.Objects[ref]
-		if !s.createdAgain(ref, object) {
+		if !s.isRecreated(ref, object) {
 			continue
 		}
-		words := s.again(ref, object)
+		words := s.recreatedMessage(ref, object)
 		if slices.ContainsFunc(live.NodeClaims, func(c plan.NodeClaim) bool { return c.PoolUID == object.GetUID() }) {
 			s.WaitFor(ref.String(), words+" during this drain, and it has nodes: remove it there and delete it, or set onDelete: Orphan to keep it",
 				object.GetCreationTimestamp().Time, s.Sync.GetStallAfter())

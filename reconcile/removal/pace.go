@@ -10,8 +10,9 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// endsAtOnce is how many NodeClaims of a pool one reconcile terminates if it reads the pods of their nodes first.
-const endsAtOnce = 20
+// maxTerminatedAtOnce is how many NodeClaims of a pool one reconcile terminates if it reads the pods of their nodes
+// first.
+const maxTerminatedAtOnce = 20
 
 // Pace is how fast NodeClaims are terminated.
 type Pace struct {
@@ -30,8 +31,8 @@ type Pace struct {
 
 // Turn is what one removal may terminate in a reconcile.
 type Turn struct {
-	// Ends is how many NodeClaims may be terminated now.
-	Ends int
+	// Terminations is how many NodeClaims may be terminated now.
+	Terminations int
 	// Most is how many NodeClaims of the removal may be terminating at a time; 0 means all.
 	Most int
 	// AwaitPods makes them wait for the pods of those that were terminated before, and Replaces for their replacements.
@@ -70,7 +71,7 @@ func (p Pace) limit(claims int) int {
 // turn returns the turn of one of several removals, oldest first.
 func (p Pace) turn(all []share, of int) Turn {
 	if p.All {
-		return Turn{Ends: math.MaxInt}
+		return Turn{Terminations: math.MaxInt}
 	}
 	mine := all[of]
 	t := Turn{Most: p.limit(mine.recorded), AwaitPods: p.AwaitPods, Replaces: p.Replaces}
@@ -89,8 +90,8 @@ func (p Pace) turn(all []share, of int) Turn {
 			t.Behind = s.removal
 		}
 	}
-	t.Ends = max(0, min(t.Most-mine.leaving, p.limit(recorded)-leaving, endsAtOnce))
-	if t.Ends > 0 || mine.leaving > 0 {
+	t.Terminations = max(0, min(t.Most-mine.leaving, p.limit(recorded)-leaving, maxTerminatedAtOnce))
+	if t.Terminations > 0 || mine.leaving > 0 {
 		t.Behind = ""
 	}
 	return t
@@ -99,7 +100,7 @@ func (p Pace) turn(all []share, of int) Turn {
 // share returns the share of a removal, given its record.
 func (it *item) share(of record) share {
 	s := share{removal: it.before.Kind + "/" + it.before.Name, recorded: of.NodeClaims}
-	if it.unbegun(of) {
+	if it.notStarted(of) {
 		return share{removal: s.removal}
 	}
 	s.left = len(it.seen.untouched())
@@ -110,15 +111,15 @@ func (it *item) share(of record) share {
 	return s
 }
 
-// unbegun reports whether a removal is held and, by its record, has terminated no node: anything that terminates in its
-// pool has another cause.
-func (it *item) unbegun(of record) bool {
+// notStarted reports whether a removal is held and, by its record, has terminated no node: anything that terminates in
+// its pool has another cause.
+func (it *item) notStarted(of record) bool {
 	return it.seen.Hold != nil && it.seen.Exists && len(of.Workloads) == 0
 }
 
-// ending returns how many NodeClaims a removal's actions terminate in this reconcile, or may terminate once its
+// terminatingNow returns how many NodeClaims a removal's actions terminate in this reconcile, or may terminate once its
 // questions are answered.
-func (it *item) ending() int {
+func (it *item) terminatingNow() int {
 	n := 0
 	for _, a := range it.actions {
 		switch a := a.(type) {
@@ -129,14 +130,14 @@ func (it *item) ending() int {
 		case ScaleTo:
 			n += max(0, len(it.seen.undeleted())-a.Replicas)
 		case Reread, ReadPods, AskLeader:
-			return min(it.seen.Turn.Ends, len(it.seen.undeleted()))
+			return min(it.seen.Turn.Terminations, len(it.seen.undeleted()))
 		}
 	}
 	return n
 }
 
-// patience returns the interval at which awaited pods are read again, because there is no watch on them. It grows with
-// the time since the last progress.
-func patience(r v1alpha1.Removal, now time.Time) time.Duration {
+// podReadInterval returns the interval at which awaited pods are read again, because there is no watch on them. It
+// grows with the time since the last progress.
+func podReadInterval(r v1alpha1.Removal, now time.Time) time.Duration {
 	return min(max(now.Sub(r.LastProgress.Time)/4, 2*time.Second), 30*time.Second)
 }

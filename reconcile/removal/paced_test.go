@@ -57,7 +57,7 @@ func (s *stage) evict(name string) {
 	if !s.exists(pod) {
 		s.t.Fatalf("there is no pod %s", name)
 	}
-	if err := s.client.Delete(s.t.Context(), pod, exactly(pod.UID, pod.ResourceVersion)); err != nil {
+	if err := s.client.Delete(s.t.Context(), pod, preconditions(pod.UID, pod.ResourceVersion)); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -130,13 +130,13 @@ func TestDriveOneStepForAll(t *testing.T) {
 func TestDriveManyNodes(t *testing.T) {
 	s := pacedPool(t, pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}))
 	s.pace.MaxUnavailable = intstr.FromString("100%")
-	for i := range endsAtOnce + 5 {
+	for i := range maxTerminatedAtOnce + 5 {
 		s.launch(fmt.Sprintf("n%02d", i), "batch", "batch-uid")
 	}
 	s.find(render.NodePool, "batch", "batch-uid")
 	s.pass()
-	if ended := len(s.pass()) - 1; ended != endsAtOnce {
-		t.Errorf("%d are ended in one pass, want %d", ended, endsAtOnce)
+	if ended := len(s.pass()) - 1; ended != maxTerminatedAtOnce {
+		t.Errorf("%d are ended in one pass, want %d", ended, maxTerminatedAtOnce)
 	}
 	if ended := len(s.pass()) - 1; ended != 5 {
 		t.Errorf("%d are ended in the next pass, want 5", ended)
@@ -196,16 +196,16 @@ func TestTurn(t *testing.T) {
 		of   int
 		want Turn
 	}{
-		"at least one":              {percent, []share{{recorded: 5}}, 0, Turn{Ends: 1, Most: 1}},
-		"rounded down":              {percent, []share{{recorded: 29}}, 0, Turn{Ends: 2, Most: 2}},
-		"of those at the recording": {percent, []share{{recorded: 30, left: 4}}, 0, Turn{Ends: 3, Most: 3}},
-		"some are leaving":          {percent, []share{{recorded: 30, leaving: 2}}, 0, Turn{Ends: 1, Most: 3}},
+		"at least one":              {percent, []share{{recorded: 5}}, 0, Turn{Terminations: 1, Most: 1}},
+		"rounded down":              {percent, []share{{recorded: 29}}, 0, Turn{Terminations: 2, Most: 2}},
+		"of those at the recording": {percent, []share{{recorded: 30, left: 4}}, 0, Turn{Terminations: 3, Most: 3}},
+		"some are leaving":          {percent, []share{{recorded: 30, leaving: 2}}, 0, Turn{Terminations: 1, Most: 3}},
 		"all of them are":           {percent, []share{{recorded: 30, leaving: 3}}, 0, Turn{Most: 3}},
 		"more than may":             {number, []share{{recorded: 30, leaving: 9}}, 0, Turn{Most: 3}},
-		"a number, over all":        {number, []share{{removal: "a", recorded: 30, leaving: 2}, {recorded: 30}}, 1, Turn{Ends: 1, Most: 3}},
+		"a number, over all":        {number, []share{{removal: "a", recorded: 30, leaving: 2}, {recorded: 30}}, 1, Turn{Terminations: 1, Most: 3}},
 		"another has used it up":    {number, []share{{removal: "a", recorded: 30, leaving: 3}, {recorded: 30}}, 1, Turn{Most: 3, Behind: "a"}},
 		"small pools go in turn":    {percent, []share{{removal: "a", recorded: 5, leaving: 1}, {recorded: 5}}, 1, Turn{Most: 1, Behind: "a"}},
-		"large ones side by side":   {percent, []share{{removal: "a", recorded: 10, leaving: 1}, {recorded: 10}}, 1, Turn{Ends: 1, Most: 1}},
+		"large ones side by side":   {percent, []share{{removal: "a", recorded: 10, leaving: 1}, {recorded: 10}}, 1, Turn{Terminations: 1, Most: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, Pace{MaxUnavailable: c.most}.turn(c.all, c.of)); diff != "" {
@@ -236,7 +236,7 @@ func TestDriveAStaticPoolStepByStep(t *testing.T) {
 		s.expect("Karpenter has not chosen yet", "fixed Draining")
 		for _, claim := range s.claims() {
 			if claim.Name == name {
-				if err := s.client.Delete(t.Context(), &claim, exactly(claim.UID, claim.ResourceVersion)); err != nil {
+				if err := s.client.Delete(t.Context(), &claim, preconditions(claim.UID, claim.ResourceVersion)); err != nil {
 					t.Fatal(err)
 				}
 			}

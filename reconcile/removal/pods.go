@@ -106,10 +106,10 @@ func (p *podReader) readPods(ctx context.Context, nodes []string, own, noted []W
 		}
 	}
 	for _, w := range found {
-		if among(own, w) != nil {
+		if findWorkload(own, w) != nil {
 			continue
 		}
-		if known := among(noted, w); known != nil {
+		if known := findWorkload(noted, w); known != nil {
 			w = *known // as it was before its first pod was evicted
 		} else if err := p.note(ctx, &w); err != nil {
 			return nil, err
@@ -121,8 +121,8 @@ func (p *podReader) readPods(ctx context.Context, nodes []string, own, noted []W
 	return answer, nil
 }
 
-// among returns a workload as it is noted; nil if it is not.
-func among(noted []Workload, w Workload) *Workload {
+// findWorkload returns a workload as it is noted; nil if it is not.
+func findWorkload(noted []Workload, w Workload) *Workload {
 	if i := slices.IndexFunc(noted, func(n Workload) bool { return n.UID == w.UID }); i >= 0 {
 		return &noted[i]
 	}
@@ -300,7 +300,7 @@ func (d *drive) observeEvicted(ctx context.Context) error {
 	}
 	var noted []Workload
 	for _, it := range d.open() {
-		left := endsAtOnce
+		left := maxTerminatedAtOnce
 		for _, c := range it.seen.NodeClaims {
 			switch {
 			case !c.leaving() || c.Node == "" || !it.mayNote():
@@ -339,10 +339,10 @@ func (p *podReader) evicted(ctx context.Context, c Claim, own, noted []Workload)
 	}
 	var kept []Workload
 	for _, w := range found {
-		if among(own, w) != nil {
+		if findWorkload(own, w) != nil {
 			continue
 		}
-		if known := among(noted, w); known != nil {
+		if known := findWorkload(noted, w); known != nil {
 			kept = append(kept, *known)
 			continue
 		}

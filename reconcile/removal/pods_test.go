@@ -14,7 +14,7 @@ func (s *stage) interrupt(name string) {
 	s.t.Helper()
 	for _, claim := range s.claims() {
 		if claim.Name == name {
-			if err := s.client.Delete(s.t.Context(), &claim, exactly(claim.UID, claim.ResourceVersion)); err != nil {
+			if err := s.client.Delete(s.t.Context(), &claim, preconditions(claim.UID, claim.ResourceVersion)); err != nil {
 				s.t.Fatal(err)
 			}
 		}

@@ -7,24 +7,24 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
-// gated prevents a removal from starting, and from terminating more NodeClaims, while a gate is closed. The pool may
-// grow as before while the removal has not started, while no other pool could take the pods, and while it waits for a
-// window: a removal that cannot proceed takes nothing away.
-func gated(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
-	s, open := closed(upTo(r.Phase, v1alpha1.RemovalDraining), len(o.NodeClaims), o.gates(r)...)
+// checkGates prevents a removal from starting, and from terminating more NodeClaims, while a gate is closed. The pool
+// may grow as before while the removal has not started, while no other pool could take the pods, and while it waits for
+// a window: a removal that cannot proceed takes nothing away.
+func checkGates(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	s, open := closed(limitPhase(r.Phase, v1alpha1.RemovalDraining), len(o.NodeClaims), o.gates(r)...)
 	if open {
 		return step{}, true
 	}
 	switch back := !pastPacing(r) || !o.Successor.Open || !o.window().Open; {
-	case o.withholds() && back:
+	case o.isRestricted() && back:
 		s.actions = []Action{RestoreGrowth{Paced: o.drifting(r)}}
 	case o.alive():
-		s = s.recall(o)
+		s = s.revokeReplacements(o)
 	}
 	if s.reason == ReasonFrozen && len(o.undeleted()) < len(o.NodeClaims) {
 		s.reason, s.message = ReasonNodeClaimsLeaving, "its deleted NodeClaims are being drained and terminated; "+s.message
 	}
-	return s.asking(o), false
+	return s.queryRecorded(o), false
 }
 
 // gates returns the gates that must be open for the next step of a pool's removal. NodeClaims that are already deleted
@@ -59,8 +59,8 @@ func (o Observation) gates(r v1alpha1.Removal) []gate {
 // alive reports whether the pool exists and is not terminating.
 func (o Observation) alive() bool { return o.Exists && !o.Terminating }
 
-// withholds reports whether the removal has restricted a pool that stays for now.
-func (o Observation) withholds() bool {
+// isRestricted reports whether the removal has restricted a pool that stays for now.
+func (o Observation) isRestricted() bool {
 	return o.alive() && (o.GrowthWithheld || o.Replacing != nil || o.Paced)
 }
 
@@ -72,7 +72,7 @@ func growing(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 		return step{}, true
 	}
 	s := step{
-		phase: upTo(r.Phase, v1alpha1.RemovalVerifyingCloud), reason: ReasonStoppingGrowth,
+		phase: limitPhase(r.Phase, v1alpha1.RemovalVerifyingCloud), reason: ReasonStoppingGrowth,
 		message: "its growth is stopped", remaining: unknown, actions: []Action{StopGrowth{}},
 	}
 	if rank(s.phase) <= rank(v1alpha1.RemovalDraining) {
@@ -88,48 +88,48 @@ func draining(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 		return step{}, true
 	}
 	left := o.undeleted()
-	s := step{phase: upTo(r.Phase, v1alpha1.RemovalDraining), reason: ReasonNodeClaimsLeaving, message: o.Turn.message(), remaining: len(o.NodeClaims)}
-	if first := o.first(); first != "" {
+	s := step{phase: limitPhase(r.Phase, v1alpha1.RemovalDraining), reason: ReasonNodeClaimsLeaving, message: o.Turn.message(), remaining: len(o.NodeClaims)}
+	if first := o.terminatedFirst(); first != "" {
 		s.message += "; " + first
 	}
 	if len(left) < len(o.NodeClaims) || o.Replacing != nil {
 		s.phase = v1alpha1.RemovalDraining
 	}
-	fresh, _ := o.news()
+	fresh, _ := o.missingInRecord()
 	switch {
 	case o.passedOver(left):
 		s.message = "waiting for Karpenter to terminate the nodes beyond spec.replicas: it terminates none while its feature gate StaticCapacity is off"
 	case len(left) == 0, len(fresh) > 0:
 	case o.replaces():
-		s = s.replace(r, o, now)
-	case o.Turn.Ends > 0:
-		s = s.ends(o, left)
+		s = s.replaceNodes(r, o, now)
+	case o.Turn.Terminations > 0:
+		s = s.terminateNext(o, left)
 	case o.Turn.Behind != "":
 		s.reason, s.message = ReasonTurnPending, "waiting for the NodeClaims of "+o.Turn.Behind+": removal.maxUnavailable is shared by all removals"
 	}
-	return s.asking(o), false
+	return s.queryRecorded(o), false
 }
 
 // passedOver reports whether a static pool should have fewer nodes than it has, and Karpenter has not chosen any to
 // terminate.
 func (o Observation) passedOver(left []Claim) bool {
-	return o.alive() && o.Static && o.Replicas > 0 && o.Replicas < len(left) && len(left) == len(o.NodeClaims) && o.Turn.Ends == 0
+	return o.alive() && o.Static && o.Replicas > 0 && o.Replicas < len(left) && len(left) == len(o.NodeClaims) && o.Turn.Terminations == 0
 }
 
-// ends terminates the next NodeClaims. It first notes the controllers of the pods on their nodes, so that it is known
-// whose pods must run again before the next ones.
-func (s step) ends(o Observation, left []Claim) step {
+// terminateNext terminates the next NodeClaims. It first notes the controllers of the pods on their nodes, so that it
+// is known whose pods must run again before the next ones.
+func (s step) terminateNext(o Observation, left []Claim) step {
 	next := o.next(left)
 	fits, lacks := o.fitting(next)
 	switch {
 	case !o.Fresh:
 		s.actions = []Action{Reread{}}
-	case o.Pods == nil && (o.Turn.AwaitPods || len(o.looked(left)) > len(next)):
-		s.actions = []Action{ReadPods{Nodes: nodesOf(o.looked(left))}}
+	case o.Pods == nil && (o.Turn.AwaitPods || len(o.podsToRead(left)) > len(next)):
+		s.actions = []Action{ReadPods{Nodes: nodesOf(o.podsToRead(left))}}
 	case o.Pods != nil && o.Turn.AwaitPods && o.Pods.Waiting != "":
 		s.reason, s.message = ReasonPodsPending, o.Pods.Waiting
 	case fits == 0 && len(next) > 0:
-		s.reason, s.message = ReasonSuccessorMissing, lacking(next[0], lacks, o)
+		s.reason, s.message = ReasonSuccessorMissing, insufficientFor(next[0], lacks, o)
 	case o.Leader == nil:
 		s.actions = []Action{AskLeader{}}
 	case !o.Leader.Open:
@@ -140,19 +140,19 @@ func (s step) ends(o Observation, left []Claim) step {
 			s.actions = []Action{Note{Workloads: workloads}}
 		}
 		if fits < len(next) {
-			o.Turn.Ends = min(o.Turn.Ends, fits)
+			o.Turn.Terminations = min(o.Turn.Terminations, fits)
 		}
-		ends := o.endsOf(next[:fits], len(left))
+		ends := o.terminations(next[:fits], len(left))
 		s.actions, s.moves = append(s.actions, ends...), len(ends) > 0
 	}
 	return s
 }
 
-// endsOf returns the actions that terminate NodeClaims. While a static pool keeps some nodes, Karpenter chooses which
-// ones it loses: it would replace a NodeClaim that was deleted.
-func (o Observation) endsOf(next []Claim, left int) []Action {
+// terminations returns the actions that terminate NodeClaims. While a static pool keeps some nodes, Karpenter chooses
+// which ones it loses: it would replace a NodeClaim that was deleted.
+func (o Observation) terminations(next []Claim, left int) []Action {
 	if o.alive() && o.Static && o.Replicas > 0 {
-		if to := max(0, left-o.Turn.Ends); to < o.Replicas {
+		if to := max(0, left-o.Turn.Terminations); to < o.Replicas {
 			return []Action{ScaleTo{Replicas: to}}
 		}
 		return nil
@@ -180,7 +180,7 @@ func scaling(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 		return step{}, true
 	}
 	return step{
-		phase: upTo(r.Phase, v1alpha1.RemovalDraining), reason: ReasonStoppingGrowth,
+		phase: limitPhase(r.Phase, v1alpha1.RemovalDraining), reason: ReasonStoppingGrowth,
 		message: "its growth is stopped", remaining: 0, actions: []Action{ScaleTo{}},
 	}, false
 }
@@ -188,7 +188,7 @@ func scaling(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 // verifying queries EC2, and relies on it only if the account is known to be right: another account has none of the
 // instances. Draining is complete by then, whether EC2 can be queried or not.
 func verifying(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
-	phase := upTo(r.Phase, v1alpha1.RemovalVerifyingCloud)
+	phase := limitPhase(r.Phase, v1alpha1.RemovalVerifyingCloud)
 	if pastPacing(r) {
 		phase = v1alpha1.RemovalVerifyingCloud
 	}
@@ -196,8 +196,8 @@ func verifying(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 		return s, false
 	}
 	s := step{phase: v1alpha1.RemovalVerifyingCloud, remaining: unknown}
-	switch left := o.unended(now); {
-	case o.Silence != "":
+	switch left := o.notTerminated(now); {
+	case o.NoResponse != "":
 		s.reason, s.message = o.unanswered(r)
 	case o.EC2 == nil:
 		s.reason, s.message = ReasonAskingEC2, "verifying in EC2 that all instances are terminated"+o.recorded()
@@ -217,10 +217,10 @@ func verifying(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	return s, false
 }
 
-// asking queries EC2 for the recorded instances while they run, so that one that is absent later is known to have
-// existed.
-func (s step) asking(o Observation) step {
-	if o.EC2 == nil && o.Silence == "" && o.Cloud.Open && o.unseen() {
+// queryRecorded queries EC2 for the recorded instances while they run, so that one that is absent later is known to
+// have existed.
+func (s step) queryRecorded(o Observation) step {
+	if o.EC2 == nil && o.NoResponse == "" && o.Cloud.Open && o.hasUnseenInstance() {
 		s.actions = append([]Action{AskEC2{}}, s.actions...)
 	}
 	return s

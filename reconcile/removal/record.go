@@ -208,7 +208,7 @@ func (r *records) drop(ctx context.Context, writer client.Writer) error {
 	if r.stored == nil {
 		return nil
 	}
-	err := writer.Delete(ctx, r.stored, exactly(r.stored.UID, r.stored.ResourceVersion))
+	err := writer.Delete(ctx, r.stored, preconditions(r.stored.UID, r.stored.ResourceVersion))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete the record of removals in ConfigMap %s/%s: %w", r.stored.Namespace, r.stored.Name, err)
 	}
@@ -216,8 +216,8 @@ func (r *records) drop(ctx context.Context, writer client.Writer) error {
 	return nil
 }
 
-// exactly returns the preconditions of a delete: this object, in the version that was seen.
-func exactly(uid types.UID, resourceVersion string) client.Preconditions {
+// preconditions returns the preconditions of a delete: this object, in the version that was seen.
+func preconditions(uid types.UID, resourceVersion string) client.Preconditions {
 	return client.Preconditions{UID: &uid, ResourceVersion: &resourceVersion}
 }
 
@@ -242,14 +242,14 @@ func (d *drive) readBack(ctx context.Context) (map[types.UID]bool, error) {
 		recorded[it.before.UID] = current && noted && inStatus(sync, it.before) && d.counted(sync, it.before)
 	}
 	if !current {
-		d.wakeAt(d.Now.Add(soon))
+		d.wakeAt(d.Now.Add(conflictRetry))
 	}
 	return recorded, nil
 }
 
 // counted reports whether a removal that counts for later ones is in status.recentRemovals.
 func (d *drive) counted(sync *v1alpha1.NodeSync, r v1alpha1.Removal) bool {
-	_, written := plan.LetGo(sync.Status.RecentRemovals, &r)
+	_, written := plan.GuardAllowedAt(sync.Status.RecentRemovals, &r)
 	return written || !d.Counts[r.UID]
 }
 
@@ -314,7 +314,7 @@ func Unrecord(ctx context.Context, w World, p Pass, back ...v1alpha1.Removal) (m
 			return nil, err
 		}
 		// A removal that was reverted and then started again may have left something, too.
-		left := d.records.entries[takenBack(r.UID)]
+		left := d.records.entries[revertedKey(r.UID)]
 		left.Kind, left.Name = r.Kind, r.Name
 		left.Workloads = join(left.Workloads, entry.Workloads)
 		stay := map[string]bool{}
@@ -335,7 +335,7 @@ func Unrecord(ctx context.Context, w World, p Pass, back ...v1alpha1.Removal) (m
 			}
 		}
 		found[r.UID] = Unrecorded{NodeClaims: entry.NodeClaims, Terminated: terminating + entry.without(stay)}
-		if err := d.leave(ctx, takenBack(r.UID), left); err != nil {
+		if err := d.recordLeft(ctx, revertedKey(r.UID), left); err != nil {
 			return nil, err
 		}
 	}
@@ -367,12 +367,12 @@ func (r record) without(some map[string]bool) int {
 	return n
 }
 
-// takenBack returns the key for what a reverted removal has left. It differs from the UID because the object may be
+// revertedKey returns the key for what a reverted removal has left. It differs from the UID because the object may be
 // removed from Git again.
-func takenBack(uid types.UID) types.UID { return uid + ".reverted" }
+func revertedKey(uid types.UID) types.UID { return uid + ".reverted" }
 
-// leave records what a reverted removal has left: terminating NodeClaims, and once none of them is left, pods.
-func (d *drive) leave(ctx context.Context, key types.UID, left record) error {
+// recordLeft records what a reverted removal has left: terminating NodeClaims, and once none of them is left, pods.
+func (d *drive) recordLeft(ctx context.Context, key types.UID, left record) error {
 	if len(left.Leaving) == 0 {
 		pods, err := d.leftOf(ctx, left.Workloads)
 		if err != nil {
@@ -404,7 +404,7 @@ func (d *drive) observeLeaving(ctx context.Context) error {
 		entry := d.records.entries[uid]
 		for _, c := range of[entry.Name] {
 			owner, _ := poolOf(c)
-			if claimOf(c).leaving() && (slices.Contains(entry.Leaving, c.UID) || d.stands(uid) && owner == uid) {
+			if claimOf(c).leaving() && (slices.Contains(entry.Leaving, c.UID) || d.isOpenUndriven(uid) && owner == uid) {
 				d.leaving[uid] = append(d.leaving[uid], c.UID)
 			}
 		}
@@ -412,7 +412,7 @@ func (d *drive) observeLeaving(ctx context.Context) error {
 			continue
 		}
 		entry.Leaving = nil
-		if err := d.leave(ctx, uid, entry); err != nil {
+		if err := d.recordLeft(ctx, uid, entry); err != nil {
 			return err
 		}
 	}
@@ -423,15 +423,15 @@ func (d *drive) observeLeaving(ctx context.Context) error {
 // drive.
 func (d *drive) undrivenPools() (pools []string) {
 	for uid, entry := range d.records.entries {
-		if entry.Kind == render.NodePool && (entry.Leaving != nil || d.stands(uid)) {
+		if entry.Kind == render.NodePool && (entry.Leaving != nil || d.isOpenUndriven(uid)) {
 			pools = append(pools, entry.Name)
 		}
 	}
 	return pools
 }
 
-// stands reports whether a record belongs to a removal that is neither over nor driven in this reconcile.
-func (d *drive) stands(uid types.UID) bool {
+// isOpenUndriven reports whether a record belongs to a removal that is neither over nor driven in this reconcile.
+func (d *drive) isOpenUndriven(uid types.UID) bool {
 	return !d.records.entries[uid].over() && !slices.ContainsFunc(d.items, func(it *item) bool { return it.before.UID == uid })
 }
 
@@ -446,13 +446,13 @@ func (d *drive) claimsOf(ctx context.Context, pools ...string) (map[string][]*ka
 	return l.claims, nil
 }
 
-// undriven returns the shares of removals that are not driven in the pace of those that are, except for NodeClaims that
-// count for the latter anyway.
-func (d *drive) undriven(open []*item) []share {
+// undrivenShares returns the shares of removals that are not driven in the pace of those that are, except for
+// NodeClaims that count for the latter anyway.
+func (d *drive) undrivenShares(open []*item) []share {
 	counted := map[types.UID]bool{}
 	for _, it := range open {
 		for _, c := range it.seen.NodeClaims {
-			counted[c.UID] = !it.unbegun(d.records.entries[it.before.UID])
+			counted[c.UID] = !it.notStarted(d.records.entries[it.before.UID])
 		}
 	}
 	var all []share
@@ -504,18 +504,18 @@ func (r *records) space() space {
 	return s
 }
 
-// lacking names a removal that takes up the space which the budgets of another one need; empty if there is enough. One
-// removal always gets the space, so they proceed at least one by one.
-func (s *space) lacking(it *item) string {
+// blockedBy names a removal that takes up the space which the budgets of another one need; empty if there is enough.
+// One removal always gets the space, so they proceed at least one by one.
+func (s *space) blockedBy(it *item) string {
 	if it.seen.Budgets == nil || it.bytes <= s.left {
 		return ""
 	}
 	return s.holder
 }
 
-// take subtracts what a removal is about to note. If the removal waits, so do those after it: otherwise they would take
-// the space for which it waits.
-func (s *space) take(it *item, next v1alpha1.Removal) {
+// subtract subtracts what a removal is about to note. If the removal waits, so do those after it: otherwise they would
+// take the space for which it waits.
+func (s *space) subtract(it *item, next v1alpha1.Removal) {
 	if next.Reason == ReasonRecordFull {
 		s.left = 0
 	}

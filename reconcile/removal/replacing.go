@@ -26,14 +26,14 @@ type Replacing struct {
 }
 
 const (
-	// lent is how long Karpenter may start to replace nodes without a renewal: if reconciles fail, the NodeSync is
-	// suspended or the daemon is gone, it stops after at most that time. renewed is how long before the expiry the
+	// leaseDuration is how long Karpenter may start to replace nodes without a renewal: if reconciles fail, the NodeSync
+	// is suspended or the daemon is gone, it stops after at most that time. renewBefore is how long before the expiry the
 	// budget is renewed.
-	lent    = 5 * time.Minute
-	renewed = 2 * time.Minute
-	// yearly is how long a budget with a yearly schedule is active. It expires before the next start, so that the
+	leaseDuration = 5 * time.Minute
+	renewBefore   = 2 * time.Minute
+	// yearlyDuration is how long a budget with a yearly schedule is active. It expires before the next start, so that the
 	// budget is inactive until then.
-	yearly = "8640h"
+	yearlyDuration = "8640h"
 )
 
 // drifted is the reason in the budgets that set the pace.
@@ -51,7 +51,7 @@ func replacingOf(pool *unstructured.Unstructured, now time.Time) *Replacing {
 			continue
 		}
 		if schedule, has := fields["schedule"].(string); has {
-			r.Until = begins(schedule, now)
+			r.Until = nearestStart(schedule, now)
 		} else if n, err := strconv.Atoi(fmt.Sprint(fields["nodes"])); err == nil {
 			r.Nodes = n
 		}
@@ -63,7 +63,7 @@ func replacingOf(pool *unstructured.Unstructured, now time.Time) *Replacing {
 func pacing(budget any) (fields map[string]any, ours bool) {
 	fields, _ = budget.(map[string]any)
 	_, scheduled := fields["schedule"]
-	return fields, reflect.DeepEqual(fields["reasons"], []any{drifted}) && (!scheduled || fields["duration"] == yearly || fields["duration"] == yearly+"0m0s")
+	return fields, reflect.DeepEqual(fields["reasons"], []any{drifted}) && (!scheduled || fields["duration"] == yearlyDuration || fields["duration"] == yearlyDuration+"0m0s")
 }
 
 // pacedBudgets returns disruption budgets with which Karpenter replaces a number of nodes at a time, until a time.
@@ -74,7 +74,7 @@ func pacedBudgets(git []any, nodes int, until time.Time) []any {
 	if nodes > 0 {
 		at := until.UTC()
 		schedule := fmt.Sprintf("%d %d %d %d *", at.Minute(), at.Hour(), at.Day(), int(at.Month()))
-		budgets = append(budgets, map[string]any{"nodes": "0", "reasons": []any{drifted}, "schedule": schedule, "duration": yearly})
+		budgets = append(budgets, map[string]any{"nodes": "0", "reasons": []any{drifted}, "schedule": schedule, "duration": yearlyDuration})
 	}
 	return append(budgets, map[string]any{"nodes": strconv.Itoa(nodes), "reasons": []any{drifted}})
 }
@@ -104,8 +104,8 @@ func unpaced(live []any) []any {
 	return slices.DeleteFunc(slices.Clone(live), func(b any) bool { _, ours := pacing(b); return ours })
 }
 
-// begins returns the time in a schedule of pacedBudgets that is closest to now.
-func begins(schedule string, now time.Time) time.Time {
+// nearestStart returns the time in a schedule of pacedBudgets that is closest to now.
+func nearestStart(schedule string, now time.Time) time.Time {
 	var minute, hour, day, month int
 	if _, err := fmt.Sscanf(schedule, "%d %d %d %d *", &minute, &hour, &day, &month); err != nil {
 		return time.Time{}
@@ -148,7 +148,7 @@ func (o Observation) drifting(r v1alpha1.Removal) bool {
 // replaces reports whether Karpenter replaces the nodes of the removed pool: their pods can run elsewhere, and the pool
 // supports it.
 func (o Observation) replaces() bool {
-	return o.Turn.Replaces && o.alive() && !o.Static && !o.Crowded
+	return o.Turn.Replaces && o.alive() && !o.Static && !o.BudgetsFull
 }
 
 // leaving reports whether a NodeClaim is terminating, or Karpenter is replacing it.
@@ -159,7 +159,7 @@ func (c Claim) leaving() bool { return !c.Deleting.IsZero() || !c.Replacing.IsZe
 func (o Observation) disrupting() int {
 	n := 0
 	for _, c := range o.NodeClaims {
-		if c.leaving() && !c.Ending && c.Node != "" {
+		if c.leaving() && !c.TerminationAccepted && c.Node != "" {
 			n++
 		}
 	}
@@ -179,43 +179,43 @@ func (o Observation) untouched() []Claim {
 	return slices.DeleteFunc(slices.Clone(o.NodeClaims), Claim.leaving)
 }
 
-// idle is how long Karpenter may make no progress while it could replace nodes, before the nodes that it cannot replace
-// are handled.
-const idle = 30 * time.Second
+// idleTimeout is how long Karpenter may make no progress while it could replace nodes, before the nodes that it cannot
+// replace are handled.
+const idleTimeout = 30 * time.Second
 
-// idles reports whether Karpenter could replace nodes and has not started for a while.
-func (o Observation) idles(r v1alpha1.Removal, now time.Time) bool {
-	return o.Replacing != nil && o.replaces() && o.disrupting() == 0 && now.Sub(r.LastProgress.Time) >= idle
+// isIdle reports whether Karpenter could replace nodes and has not started for a while.
+func (o Observation) isIdle(r v1alpha1.Removal, now time.Time) bool {
+	return o.Replacing != nil && o.replaces() && o.disrupting() == 0 && now.Sub(r.LastProgress.Time) >= idleTimeout
 }
 
-// replace lets Karpenter replace nodes, as many as the removal's turn allows. Nodes that it cannot replace are
+// replaceNodes lets Karpenter replace nodes, as many as the removal's turn allows. Nodes that it cannot replace are
 // terminated without replacement: first NodeClaims without a node, since they have no pods, and last those whose pods
 // must not be disrupted or may run only in this pool.
-func (s step) replace(r v1alpha1.Removal, o Observation, now time.Time) step {
+func (s step) replaceNodes(r v1alpha1.Removal, o Observation, now time.Time) step {
 	left := o.untouched()
 	bare := slices.DeleteFunc(slices.Clone(left), func(c Claim) bool { return c.Node != "" })
 	switch {
-	case o.Turn.Ends == 0:
-		if s = s.recall(o); o.Turn.Behind != "" {
+	case o.Turn.Terminations == 0:
+		if s = s.revokeReplacements(o); o.Turn.Behind != "" {
 			s.reason, s.message = ReasonTurnPending, "waiting for the NodeClaims of "+o.Turn.Behind+": removal.maxUnavailable is shared by all removals"
 		} else if words := o.replacedBefore(bare); words != "" {
 			s.message += ": " + words
 		}
 	case len(left) == 0:
-	case len(bare) > 0 && o.lends():
-		return s.recall(o) // Karpenter does not count them
+	case len(bare) > 0 && o.isGranted():
+		return s.revokeReplacements(o) // Karpenter does not count them
 	case len(bare) > 0:
-		return s.ends(o, bare)
-	case o.isLeased(now) && !o.idles(r, now):
+		return s.terminateNext(o, bare)
+	case o.isLeased(now) && !o.isIdle(r, now):
 	case !o.Fresh:
 		s.actions = []Action{Reread{}}
 	case o.Pods == nil:
-		s.actions = []Action{ReadPods{Nodes: nodesOf(left[:min(len(left), endsAtOnce)])}}
+		s.actions = []Action{ReadPods{Nodes: nodesOf(left[:min(len(left), maxTerminatedAtOnce)])}}
 	case o.Pods.Waiting != "":
-		s = s.recall(o)
+		s = s.revokeReplacements(o)
 		s.reason, s.message = ReasonPodsPending, o.Pods.Waiting
 	default:
-		return s.grant(r, o, left, now)
+		return s.grantReplacements(r, o, left, now)
 	}
 	return s
 }
@@ -231,35 +231,36 @@ func (o Observation) replacedBefore(bare []Claim) string {
 	return fmt.Sprintf("Karpenter is replacing node %s and waits for NodeClaim/%s to be initialized; it gives up after ten minutes or more", cmp.Or(o.NodeClaims[i].Node, o.NodeClaims[i].Name), bare[0].Name)
 }
 
-// lends reports whether Karpenter may replace nodes. isLeased reports whether it may replace as many as it should, for
-// long enough.
-func (o Observation) lends() bool { return o.Replacing != nil && o.Replacing.Nodes > 0 }
+// isGranted reports whether Karpenter may replace nodes. isLeased reports whether it may replace as many as it should,
+// for long enough.
+func (o Observation) isGranted() bool { return o.Replacing != nil && o.Replacing.Nodes > 0 }
 
 func (o Observation) isLeased(now time.Time) bool {
-	return o.lends() && o.Replacing.Nodes == o.disrupting()+o.Turn.Ends && now.Before(o.Replacing.Until.Add(-renewed))
+	return o.isGranted() && o.Replacing.Nodes == o.disrupting()+o.Turn.Terminations && now.Before(o.Replacing.Until.Add(-renewBefore))
 }
 
-// recall stops Karpenter from starting to replace more nodes.
-func (s step) recall(o Observation) step {
-	if o.lends() {
+// revokeReplacements stops Karpenter from starting to replace more nodes.
+func (s step) revokeReplacements(o Observation) step {
+	if o.isGranted() {
 		s.actions = []Action{Replace{}}
 	}
 	return s
 }
 
-// grant lets Karpenter replace nodes, and once it has replaced these, terminates those that it cannot replace.
-func (s step) grant(r v1alpha1.Removal, o Observation, left []Claim, now time.Time) step {
-	looked := left[:min(len(left), endsAtOnce)]
-	staying := slices.DeleteFunc(slices.Clone(looked), func(c Claim) bool { return !o.stays(c, r.Name) })
-	waits := o.idles(r, now)
+// grantReplacements lets Karpenter replace nodes, and once it has replaced these, terminates those that it cannot
+// replace.
+func (s step) grantReplacements(r v1alpha1.Removal, o Observation, left []Claim, now time.Time) step {
+	looked := left[:min(len(left), maxTerminatedAtOnce)]
+	staying := slices.DeleteFunc(slices.Clone(looked), func(c Claim) bool { return !o.cannotReplace(c, r.Name) })
+	waits := o.isIdle(r, now)
 	if len(staying) > 0 && (len(staying) == len(left) || waits) {
-		if o.lends() {
-			return s.recall(o) // it may start another replacement meanwhile
+		if o.isGranted() {
+			return s.revokeReplacements(o) // it may start another replacement meanwhile
 		}
-		return s.ends(o, staying)
+		return s.terminateNext(o, staying)
 	}
 	if fits, lacks := o.fitting(looked[:1]); waits && fits == 0 {
-		s.reason, s.message = ReasonSuccessorMissing, lacking(looked[0], lacks, o)
+		s.reason, s.message = ReasonSuccessorMissing, insufficientFor(looked[0], lacks, o)
 		return s
 	}
 	if o.isLeased(now) {
@@ -273,18 +274,18 @@ func (s step) grant(r v1alpha1.Removal, o Observation, left []Claim, now time.Ti
 		s.actions = []Action{Note{Workloads: o.Pods.Workloads, Budgets: o.Budgets}}
 	}
 	s.phase = v1alpha1.RemovalDraining
-	s.actions, s.moves = append(s.actions, Replace{Nodes: o.disrupting() + o.Turn.Ends}), !o.lends()
+	s.actions, s.moves = append(s.actions, Replace{Nodes: o.disrupting() + o.Turn.Terminations}), !o.isGranted()
 	return s
 }
 
-// stays reports whether Karpenter can never replace a node: a pod on it must not be disrupted, or may run nowhere else,
-// or its NodeClaim has no hash, which Karpenter needs to detect drift.
-func (o Observation) stays(c Claim, pool string) bool {
+// cannotReplace reports whether Karpenter can never replace a node: a pod on it must not be disrupted, or may run
+// nowhere else, or its NodeClaim has no hash, which Karpenter needs to detect drift.
+func (o Observation) cannotReplace(c Claim, pool string) bool {
 	bound, stays := o.Pods.Stays[c.Node]
 	return c.Unhashed || stays && (bound == "" || bound == pool)
 }
 
-// lacking says which resource is insufficient for the pods of a node.
-func lacking(c Claim, resource corev1.ResourceName, o Observation) string {
+// insufficientFor says which resource is insufficient for the pods of a node.
+func insufficientFor(c Claim, resource corev1.ResourceName, o Observation) string {
 	return fmt.Sprintf("%[2]s insufficient for the pods of node %[1]s within the limits of %[3]s: increase spec.limits", c.Node, resource, o.Successor.Room.Pools)
 }

@@ -62,7 +62,7 @@ func (s *stage) asItIs(name string) client.Preconditions {
 	s.t.Helper()
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	s.exists(claim)
-	return exactly(claim.UID, claim.ResourceVersion)
+	return preconditions(claim.UID, claim.ResourceVersion)
 }
 
 func (s *stage) passes(want string) {
@@ -88,7 +88,7 @@ func TestKarpenterReplacesNodes(t *testing.T) {
 	s.passes("batch Pacing, stop growth")
 	s.passes("batch Draining, have Karpenter replace 1 at a time")
 	s.exists(batch)
-	if r := replacingOf(batch, s.now); r == nil || r.Nodes != 1 || r.Until.Sub(s.now) > lent {
+	if r := replacingOf(batch, s.now); r == nil || r.Nodes != 1 || r.Until.Sub(s.now) > leaseDuration {
 		t.Fatalf("%+v", r)
 	}
 	s.passes("batch Draining")
@@ -119,13 +119,13 @@ func TestWhatKarpenterReplacesIsLent(t *testing.T) {
 	}
 	s.exists(batch)
 	first := replacingOf(batch, s.now)
-	s.now = first.Until.Add(-renewed)
+	s.now = first.Until.Add(-renewBefore)
 	s.passes("batch Draining, have Karpenter replace 1 at a time")
 	s.exists(batch)
 	if next := replacingOf(batch, s.now); !next.Until.After(first.Until) {
 		t.Errorf("%s, and before %s", next.Until, first.Until)
 	}
-	if at := s.last.Again; at.IsZero() || at.After(s.now.Add(lent)) {
+	if at := s.last.Again; at.IsZero() || at.After(s.now.Add(leaseDuration)) {
 		t.Errorf("the next pass is wanted at %s", at)
 	}
 }
@@ -147,11 +147,11 @@ func TestLetGoOfAReplacedPool(t *testing.T) {
 					t.Errorf("applied: %s", fields)
 				}
 				if lost {
-					if err := s.client.Delete(t.Context(), s.recorded(), exactly(s.recorded().UID, s.recorded().ResourceVersion)); err != nil {
+					if err := s.client.Delete(t.Context(), s.recorded(), preconditions(s.recorded().UID, s.recorded().ResourceVersion)); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if done, err := LetGo(t.Context(), s.world(), s.sync, prod{}); !done || err != nil {
+				if done, err := OrphanAll(t.Context(), s.world(), s.sync, prod{}); !done || err != nil {
 					t.Fatalf("done %v, error %v", done, err)
 				}
 				s.exists(batch)
@@ -191,7 +191,7 @@ func TestRevertedWhileKarpenterReplaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]types.UID{"uid-a"}, kept.entries[takenBack("batch-uid")].Leaving); diff != "" {
+	if diff := cmp.Diff([]types.UID{"uid-a"}, kept.entries[revertedKey("batch-uid")].Leaving); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -50,7 +50,7 @@ func TestPacedBudgets(t *testing.T) {
 		"none":                           {[]any{}, 3, 100, 3, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			until := now.Add(lent).Truncate(time.Minute)
+			until := now.Add(leaseDuration).Truncate(time.Minute)
 			written := pacedBudgets(c.git, 3, until)
 			pool := leavingPool(t, written)
 			at := func(when time.Time, reason karpv1.DisruptionReason, want int) {
@@ -67,7 +67,7 @@ func TestPacedBudgets(t *testing.T) {
 				at(until.Add(later), karpv1.DisruptionReasonDrifted, 0)
 			}
 			noon := now.Add(12 * time.Hour)
-			pool = leavingPool(t, pacedBudgets(c.git, 3, noon.Add(lent).Truncate(time.Minute)))
+			pool = leavingPool(t, pacedBudgets(c.git, 3, noon.Add(leaseDuration).Truncate(time.Minute)))
 			at(noon, karpv1.DisruptionReasonDrifted, c.inOffice)
 			if closed := closedBy(c.git, noon) != ""; closed != (c.closed == 1) || closedBy(c.git, now) != "" {
 				t.Errorf("at noon %q, at night %q", closedBy(c.git, noon), closedBy(c.git, now))
@@ -104,7 +104,7 @@ func TestWhatKarpenterReplacedBefore(t *testing.T) {
 		"another one ends":               {[]Claim{{Name: "a", Node: "n1", Deleting: now, Replacing: now}, bare, other}, "paced"},
 	} {
 		o := Observation{Turn: Turn{Most: 1, Replaces: true}, NodeClaims: c.claims}
-		if got := (step{message: "paced"}).replace(v1alpha1.Removal{}, o, now); got.message != c.want || len(got.actions) > 0 {
+		if got := (step{message: "paced"}).replaceNodes(v1alpha1.Removal{}, o, now); got.message != c.want || len(got.actions) > 0 {
 			t.Errorf("%s: %q, %v", name, got.message, got.actions)
 		}
 	}

@@ -120,7 +120,7 @@ func (p *player) see(words []string) string {
 		Fresh: true, Recorded: true, Exists: true, GrowthStopped: true, ResourceVersion: "1",
 		Controller: Gate{Open: true}, Cloud: Gate{Open: true}, Arrivals: Gate{Open: true},
 		Noted: map[string]Seen{}, Absent: map[string]Absence{},
-		Grace: Gate{Open: true}, Successor: Gate{Open: true}, Leader: &Gate{Open: true}, Turn: Turn{Ends: 100},
+		Grace: Gate{Open: true}, Successor: Gate{Open: true}, Leader: &Gate{Open: true}, Turn: Turn{Terminations: 100},
 	}
 	for _, word := range words {
 		if absent, is := strings.CutPrefix(word, "absent="); is {
@@ -131,7 +131,7 @@ func (p *player) see(words []string) string {
 			continue
 		}
 		if word == "replacing" || strings.HasPrefix(word, "replacing=") {
-			o.Replacing = &Replacing{Until: p.now.Add(lent)}
+			o.Replacing = &Replacing{Until: p.now.Add(leaseDuration)}
 			_, _ = fmt.Sscanf(word, "replacing=%d", &o.Replacing.Nodes)
 			continue
 		}
@@ -188,7 +188,7 @@ func (o *Observation) apply(word string) bool {
 	case "hold":
 		o.Hold = &Hold{Reason: "Held", Message: "a second pool would leave"}
 	case "silent":
-		o.Silence = "AWS throttles ec2:DescribeInstances"
+		o.NoResponse = "AWS throttles ec2:DescribeInstances"
 	case "controller-down":
 		o.Controller = Gate{Message: "deployment/karpenter is scaled to 0"}
 	case "cloud-unverified":
@@ -198,7 +198,7 @@ func (o *Observation) apply(word string) bool {
 	case "grace":
 		o.Grace = Gate{Message: "30s are not over"}
 	case "elsewhere":
-		o.GoesTo = value
+		o.NewOwner = value
 	case "no-successor":
 		o.Successor = Gate{Message: "NodePool/new is not Ready"}
 	case "frozen":
@@ -221,12 +221,12 @@ func (o *Observation) apply(word string) bool {
 		o.Turn = Turn{Most: 1, AwaitPods: true, Behind: value, Replaces: o.Turn.Replaces}
 	case "paced":
 		most, err := strconv.Atoi(value)
-		o.Turn = Turn{Ends: max(0, most-len(o.NodeClaims)+len(o.undeleted())), Most: most, AwaitPods: true}
+		o.Turn = Turn{Terminations: max(0, most-len(o.NodeClaims)+len(o.undeleted())), Most: most, AwaitPods: true}
 		return err == nil
 	case "replaces":
-		o.Turn.Replaces, o.Turn.Ends = true, max(0, o.Turn.Most-len(o.NodeClaims)+len(o.untouched()))
+		o.Turn.Replaces, o.Turn.Terminations = true, max(0, o.Turn.Most-len(o.NodeClaims)+len(o.untouched()))
 	case "lapsing":
-		o.Replacing.Until = o.Replacing.Until.Add(-lent)
+		o.Replacing.Until = o.Replacing.Until.Add(-leaseDuration)
 	case "closed":
 		o.Closed = "its disruption budget of 0 nodes (schedule \"0 9 * * *\" for 8h) is active"
 	case "stays":

@@ -57,7 +57,7 @@ type stage struct {
 	// protected are the instances that EC2 protects, by provider ID. sets is the result of Pass.DaemonSets.
 	protected map[string]bool
 	sets      plan.DaemonSets
-	// endsFirst is Pass.EndsFirst; it may be nil.
+	// endsFirst is Pass.TerminatesFirst; it may be nil.
 	endsFirst func() bool
 	// unremoved is Pass.Unremoved.
 	unremoved map[string]string
@@ -153,8 +153,8 @@ func (s *stage) drive() error {
 	s.last, err = Drive(s.t.Context(), s.world(), Pass{
 		Now: s.now, Sync: s.sync, Cluster: "demo", StallAfter: 10 * time.Minute, AskEvery: 10 * time.Second, AskedAt: s.asked, Absent: s.absent, Evicted: s.evicted,
 		Controller: s.controller, Cloud: s.verified, Arrivals: func(v1alpha1.Removal) Gate { return s.arrivals }, Holds: s.holds,
-		Successor: func(v1alpha1.Removal) Gate { return s.successor }, Leader: func(context.Context) Gate { return s.leads }, DaemonSets: func(context.Context) plan.DaemonSets { return s.sets }, GoesTo: s.goesTo, Unremoved: s.unremoved, Frozen: s.frozen, Pace: s.pace, DiagnosedAt: s.diagnosed,
-		EndsFirst: func(context.Context) bool { return s.endsFirst != nil && s.endsFirst() },
+		Successor: func(v1alpha1.Removal) Gate { return s.successor }, Leader: func(context.Context) Gate { return s.leads }, DaemonSets: func(context.Context) plan.DaemonSets { return s.sets }, NewOwner: s.goesTo, Unremoved: s.unremoved, Frozen: s.frozen, Pace: s.pace, DiagnosedAt: s.diagnosed,
+		TerminatesFirst: func(context.Context) bool { return s.endsFirst != nil && s.endsFirst() },
 	}, s.sync.Status.Removals)
 	return err
 }

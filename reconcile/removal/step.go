@@ -99,8 +99,8 @@ type Step struct {
 	Cluster, Region string
 	// Account is AWS's verdict on the account; nil if AWS was not queried.
 	Account *cloud.Verdict
-	// GoesTo returns a function that names the NodeSync to which an object moves.
-	GoesTo func(context.Context) (func(*unstructured.Unstructured) string, error)
+	// NewOwner returns a function that names the NodeSync to which an object moves.
+	NewOwner func(context.Context) (func(*unstructured.Unstructured) string, error)
 	// ReadSince reports whether Git was read since a time; if not, why, and when to reconcile next, which reads it:
 	// zero if that is a retry.
 	ReadSince func(at time.Time) (read bool, why string, wake time.Time)
@@ -147,10 +147,10 @@ func (s *Step) wakeNow() { s.WakeBy(s.Now) }
 // timestamp returns the time of the reconcile in the precision of the status.
 func (s *Step) timestamp() metav1.Time { return metav1.NewTime(s.Now.Truncate(time.Second)) }
 
-// wants reports whether Git contains an entry. If the NodeSync is being deleted, it contains none.
-func (s *Step) wants(ref render.Ref) bool { return wants(s.Set, ref) }
+// inGit reports whether Git contains an entry. If the NodeSync is being deleted, it contains none.
+func (s *Step) inGit(ref render.Ref) bool { return inGit(s.Set, ref) }
 
-func wants(set *render.Set, ref render.Ref) bool {
+func inGit(set *render.Set, ref render.Ref) bool {
 	return set != nil && slices.ContainsFunc(set.Objects, func(o render.Object) bool { return o.Ref == ref })
 }
 
@@ -236,7 +236,7 @@ func RecordLost(store *apply.RecordStore, owner plan.Owner, live plan.Live, set 
 	label, _ := owner.Label()
 	for ref, object := range live.Objects {
 		if ref.Kind == render.NodePool && !store.Record.Pools[ref.Name] && object.OwnerLabel() == label &&
-			owner.Owns(object) && plan.Applied(object.Unstructured) && !wants(set, ref) {
+			owner.Owns(object) && plan.Applied(object.Unstructured) && !inGit(set, ref) {
 			return true
 		}
 	}
@@ -309,7 +309,7 @@ func (s *Step) recordCandidates() {
 		removal := v1alpha1.Removal{
 			Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Revision: c.Revision,
 			RecordedAt: now, Phase: v1alpha1.RemovalPacing, Since: now, LastProgress: now,
-			MovesTo: c.MovesTo, Remaining: int32(c.Nodes), Reason: c.Reason, Message: c.Message, Reasons: severalOf(c),
+			MovesTo: c.MovesTo, Remaining: int32(c.Nodes), Reason: c.Reason, Message: c.Message, Reasons: holdReasons(c),
 		}
 		if live := s.Live.Objects[c.Ref]; live != nil && live.GetUID() == c.UID {
 			removal.Definition = plan.Definition(live.Unstructured)
@@ -345,8 +345,8 @@ func (s *Step) note(c plan.Candidate) {
 	}
 }
 
-// severalOf returns the reasons for which a candidate is held, if there is more than one.
-func severalOf(c plan.Candidate) []string {
+// holdReasons returns the reasons for which a candidate is held, if there is more than one.
+func holdReasons(c plan.Candidate) []string {
 	if len(c.Holds) < 2 {
 		return nil
 	}
@@ -362,9 +362,9 @@ func heldAsOlder(c plan.Candidate) bool {
 	return slices.Contains([]string{v1alpha1.ReasonOlderRevision, v1alpha1.ReasonHistoryUnknown}, c.Reason)
 }
 
-// predate ensures that no removal is recorded later than the objects that this reconcile has created: these are new to
-// each removal. The times come from two clocks, and one of them may have jumped.
-func (s *Step) predate() {
+// limitRecordedAt ensures that no removal is recorded later than the objects that this reconcile has created: these are
+// new to each removal. The times come from two clocks, and one of them may have jumped.
+func (s *Step) limitRecordedAt() {
 	for _, w := range s.Written {
 		if !w.New {
 			continue

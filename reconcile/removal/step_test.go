@@ -29,7 +29,7 @@ func TestWhatIsMadeWhileARemovalStandsIsNewToIt(t *testing.T) {
 			s := newBed(t).step()
 			s.Sync.Status.Removals = []v1alpha1.Removal{{RecordedAt: metav1.NewTime(made.Add(c.recorded))}}
 			s.Written = []plan.Write{{New: c.isNew, CreatedAt: made}}
-			s.predate()
+			s.limitRecordedAt()
 			if got := s.Sync.Status.Removals[0].RecordedAt.Sub(made.Time); got != c.want {
 				t.Errorf("recorded %s after it was made, want %s", got, c.want)
 			}

@@ -69,7 +69,7 @@ func TestStrands(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, busy := removal.Strands([]karpv1.NodeClaim{c.claim}, removal.Standing{
+			got, busy := removal.FindStranded([]karpv1.NodeClaim{c.claim}, removal.Standing{
 				Pools: map[string]bool{"general": true, "held": false}, Ready: map[string]bool{"ip-ready": true}, Noted: c.noted, Runs: c.runs,
 			})
 			if diff := cmp.Diff(c.want, got); diff != "" || busy != c.busy {

@@ -29,14 +29,16 @@ const (
 )
 
 const (
-	// expected is how long a termination may take, unless removal.stallAfter is shorter.
-	expected = 5 * time.Minute
-	// diagnosed is how many NodeClaims get a diagnosis, which takes several reads each.
-	diagnosed = 20
+	// expectedDuration is how long a termination may take, unless removal.stallAfter is shorter.
+	expectedDuration = 5 * time.Minute
+	// maxDiagnosed is how many NodeClaims get a diagnosis, which takes several reads each.
+	maxDiagnosed = 20
 )
 
 // TerminationAfter returns how long an object may be terminating before it is reported.
-func TerminationAfter(stallAfter time.Duration) time.Duration { return min(expected, stallAfter) }
+func TerminationAfter(stallAfter time.Duration) time.Duration {
+	return min(expectedDuration, stallAfter)
+}
 
 // TerminationLook finds what has been terminating for too long. Its Findings have the time of the next look.
 type TerminationLook struct {
@@ -125,7 +127,7 @@ func (l *TerminationLook) isOver(since time.Time) bool {
 // diagnose returns the Terminations of NodeClaims, the first of them with their causes.
 func (l *TerminationLook) diagnose(ctx context.Context, claims []*plan.NodeClaim) []v1alpha1.Termination {
 	var found []v1alpha1.Termination
-	first := claims[:min(diagnosed, len(claims))]
+	first := claims[:min(maxDiagnosed, len(claims))]
 	for some := range slices.Chunk(first, blocker.Most) {
 		found = append(found, l.causes(ctx, some)...)
 	}

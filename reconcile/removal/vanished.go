@@ -50,8 +50,8 @@ func vanished(ctx context.Context, reader client.Reader, record apply.Record, li
 	var left []apply.RecordEntry
 	for _, e := range apply.Vanished(record, live.Objects) {
 		switch {
-		case e.Ref.Kind != render.NodePool, leaves(live.Removals, e.UID):
-		case wants(set, e.Ref):
+		case e.Ref.Kind != render.NodePool, hasStarted(live.Removals, e.UID):
+		case inGit(set, e.Ref):
 			wanted = append(wanted, e)
 		default:
 			left = append(left, e)
@@ -64,8 +64,8 @@ func vanished(ctx context.Context, reader client.Reader, record apply.Record, li
 	return found, wanted, err
 }
 
-// leaves reports whether the removal of an object has started, that is, it is no longer held.
-func leaves(removals []v1alpha1.Removal, uid types.UID) bool {
+// hasStarted reports whether the removal of an object has started, that is, it is no longer held.
+func hasStarted(removals []v1alpha1.Removal, uid types.UID) bool {
 	return slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool {
 		return r.UID == uid && r.Phase != v1alpha1.RemovalHeld
 	})
@@ -80,7 +80,7 @@ func (s *Step) terminating() []apply.RecordEntry {
 	var found []apply.RecordEntry
 	for _, object := range s.Set.Objects {
 		live := s.Live.Objects[object.Ref]
-		if object.Ref.Kind != render.NodePool || live == nil || leaves(s.Sync.Status.Removals, live.GetUID()) {
+		if object.Ref.Kind != render.NodePool || live == nil || hasStarted(s.Sync.Status.Removals, live.GetUID()) {
 			continue
 		}
 		if _, deleted, _ := unstructured.NestedString(live.Object, "metadata", "deletionTimestamp"); deleted {

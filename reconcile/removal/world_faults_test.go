@@ -58,7 +58,7 @@ func (m *model) hides(id string) bool {
 		a.Since = m.now
 	}
 	a.Answers++
-	if a.Answers > consistent && (!m.steady || m.now.Sub(a.Since) >= settled) {
+	if a.Answers > consistent && (!m.steady || m.now.Sub(a.Since) >= absenceProof) {
 		delete(m.hidden, id)
 		return false
 	}
@@ -70,7 +70,7 @@ func (m *model) hides(id string) bool {
 // would know it. One that was seen shutting down does not matter.
 func (m *model) flap(which int) {
 	id := fmt.Sprintf("i-%d", which)
-	if seen, noted := m.record[id]; noted && !seen.ending() {
+	if seen, noted := m.record[id]; noted && !seen.isTerminating() {
 		m.hidden[id] = true
 	}
 }

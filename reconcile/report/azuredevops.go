@@ -33,7 +33,7 @@ func azureDevOps() adapter {
 			to := azureAPI(r, "commits", s.Commit, "statuses")
 			return request{to: to + "?api-version=" + azureVersion, body: azureStatusOf(s)}
 		},
-		meant: func(a answer, _ Status) int {
+		codeOf: func(a answer, _ Status) int {
 			// A rejected token leads to the sign-in page: by a redirect, or directly with 203.
 			// https://github.com/microsoft/azure-devops-auth-samples/issues/52
 			redirected := a.code >= http.StatusMultipleChoices && a.code < http.StatusBadRequest

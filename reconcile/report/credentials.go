@@ -233,7 +233,7 @@ func (a *app) renew() bool {
 func (a *app) sign(ctx context.Context, header http.Header, _ []byte) error {
 	value := a.tokens.get(a.of, a.now())
 	if a.kept = value != ""; !a.kept {
-		got, err := a.ask(ctx)
+		got, err := a.requestToken(ctx)
 		if err != nil {
 			return err
 		}
@@ -257,8 +257,8 @@ func (a *app) prove() (credentials, error) {
 	return header("Authorization", "Bearer ", proof), nil
 }
 
-// ask requests a token from GitHub.
-func (a *app) ask(ctx context.Context) (token, error) {
+// requestToken requests a token from GitHub.
+func (a *app) requestToken(ctx context.Context) (token, error) {
 	proof, err := a.prove()
 	if err != nil {
 		return token{}, err
@@ -274,9 +274,9 @@ func (a *app) ask(ctx context.Context) (token, error) {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusUnprocessableEntity:
 		// The key, the installation or its permissions are wrong: a person must correct them.
 		got.code = http.StatusUnauthorized
-		got.said = strings.TrimSuffix(fmt.Sprintf("asked as app %s for installation %s: %s", a.of.app, a.of.id, got.said), ": ")
+		got.message = strings.TrimSuffix(fmt.Sprintf("asked as app %s for installation %s: %s", a.of.app, a.of.id, got.message), ": ")
 	}
-	if err := judge(got, a.repository, Task{}, ""); err != nil {
+	if err := responseError(got, a.repository, Task{}, ""); err != nil {
 		return token{}, err
 	}
 	var made struct {
@@ -301,7 +301,7 @@ func (a *app) self(ctx context.Context) (string, error) {
 	r.task, r.long = task, true
 	got, err := a.wire.send(ctx, r, proof)
 	if err == nil {
-		err = judge(got, a.repository, task, "")
+		err = responseError(got, a.repository, task, "")
 	}
 	if err != nil {
 		return "", err
@@ -310,7 +310,7 @@ func (a *app) self(ctx context.Context) (string, error) {
 		Slug string `json:"slug"`
 	}
 	if err := json.Unmarshal(got.body, &made); err != nil || made.Slug == "" {
-		return "", &UnavailableError{Task: task, Host: a.repository.host, Err: errNobody}
+		return "", &UnavailableError{Task: task, Host: a.repository.host, Err: errNoUser}
 	}
 	return made.Slug + "[bot]", nil
 }
@@ -329,8 +329,8 @@ type identity struct {
 const (
 	// identityLasts is how long a token is assumed to belong to the same user with the same name.
 	identityLasts = time.Hour
-	// mostIdentities limits the cache.
-	mostIdentities = 1000
+	// maxIdentities limits the cache.
+	maxIdentities = 1000
 )
 
 func (i *identities) get(of [sha256.Size]byte, now time.Time) string {
@@ -343,14 +343,14 @@ func (i *identities) get(of [sha256.Size]byte, now time.Time) string {
 func (i *identities) put(of [sha256.Size]byte, name string, now time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.kept == nil || len(i.kept) >= mostIdentities {
+	if i.kept == nil || len(i.kept) >= maxIdentities {
 		i.kept = map[[sha256.Size]byte]identity{}
 	}
 	i.kept[of] = identity{name: name, ends: now.Add(identityLasts)}
 }
 
-// opens returns a hash of the credentials for a host: the same Secret means the same user there.
-func opens(provider string, r repository, secret map[string][]byte) [sha256.Size]byte {
+// credentialsHash returns a hash of the credentials for a host: the same Secret means the same user there.
+func credentialsHash(provider string, r repository, secret map[string][]byte) [sha256.Size]byte {
 	sum := sha256.New()
 	parts := []string{provider, r.root()}
 	for _, key := range slices.Sorted(maps.Keys(secret)) {
@@ -370,17 +370,17 @@ type named interface {
 
 // self returns the user that the token belongs to, as the host names authors of comments. The result is cached.
 func (p *poster) self(ctx context.Context) (string, error) {
-	if known := p.hosts.identities.get(p.opens, p.hosts.Now()); known != "" {
+	if known := p.hosts.identities.get(p.credentialsHash, p.hosts.Now()); known != "" {
 		return known, nil
 	}
-	name, err := p.askSelf(ctx)
+	name, err := p.querySelf(ctx)
 	if err == nil {
-		p.hosts.identities.put(p.opens, name, p.hosts.Now())
+		p.hosts.identities.put(p.credentialsHash, name, p.hosts.Now())
 	}
 	return name, err
 }
 
-func (p *poster) askSelf(ctx context.Context) (string, error) {
+func (p *poster) querySelf(ctx context.Context) (string, error) {
 	if known, is := p.credentials.(named); is {
 		return known.self(ctx)
 	}
@@ -391,7 +391,7 @@ func (p *poster) askSelf(ctx context.Context) (string, error) {
 	}
 	name, err := p.review.name(a)
 	if err == nil && name == "" {
-		err = errNobody
+		err = errNoUser
 	}
 	if err != nil {
 		return "", p.unreadable(task, err)
@@ -418,9 +418,9 @@ type hashes struct {
 }
 
 const (
-	// mostHashes limits the cache, and mostWhole the lookups for one list.
-	mostHashes = 10_000
-	mostWhole  = 60
+	// maxHashes limits the cache, and maxWhole the lookups for one list.
+	maxHashes = 10_000
+	maxWhole  = 60
 	// wholeHash is the length of a SHA-1 in hexadecimal.
 	wholeHash = 40
 )
@@ -434,14 +434,14 @@ func (h *hashes) get(key string) string {
 func (h *hashes) put(key, hash string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.kept == nil || len(h.kept) >= mostHashes {
+	if h.kept == nil || len(h.kept) >= maxHashes {
 		h.kept = map[string]string{}
 	}
 	h.kept[key] = hash
 }
 
 // complete replaces abbreviated heads of pull requests with full hashes. Each is looked up once, newest first, at most
-// mostWhole for one list; the others follow with the next list.
+// maxWhole for one list; the others follow with the next list.
 func (p *poster) complete(ctx context.Context, listed []PullRequest) ([]PullRequest, error) {
 	var open []PullRequest
 	asked := 0
@@ -452,12 +452,12 @@ func (p *poster) complete(ctx context.Context, listed []PullRequest) ([]PullRequ
 			whole = p.hosts.hashes.get(key)
 		}
 		if whole == "" {
-			if asked == mostWhole {
+			if asked == maxWhole {
 				continue
 			}
 			asked++
 			var err error
-			if whole, err = p.askWhole(ctx, one.Head); err != nil {
+			if whole, err = p.queryFullHash(ctx, one.Head); err != nil {
 				return nil, err
 			}
 			if whole == "" {
@@ -471,8 +471,8 @@ func (p *poster) complete(ctx context.Context, listed []PullRequest) ([]PullRequ
 	return open, nil
 }
 
-// askWhole looks up the full hash of a commit; it is empty if the host no longer has it.
-func (p *poster) askWhole(ctx context.Context, short string) (string, error) {
+// queryFullHash looks up the full hash of a commit; it is empty if the host no longer has it.
+func (p *poster) queryFullHash(ctx context.Context, short string) (string, error) {
 	a, err := p.get(ctx, readsHead, p.review.whole(p.repository, short))
 	var gone *NotFoundError
 	if errors.As(err, &gone) {

@@ -48,7 +48,7 @@ type Deliverer struct {
 
 // laneOf identifies a lane of a ledger.
 type laneOf struct {
-	name bookKey
+	name ledgerKey
 	lane laneKey
 }
 
@@ -114,7 +114,7 @@ func (d *Deliverer) due() (lanes []laneOf, wait time.Duration) {
 	wait = longestWait
 	for _, b := range d.Queue.all() {
 		for key, at := range b.due() {
-			lane := laneOf{b.store.owner.bookKey, key}
+			lane := laneOf{b.store.owner.ledgerKey, key}
 			if d.running[lane] {
 				continue // it wakes the Deliverer when it is done
 			}
@@ -136,7 +136,7 @@ func (d *Deliverer) end(lane laneOf) {
 }
 
 // due returns when each lane has something to post.
-func (b *book) due() map[laneKey]time.Time {
+func (b *openLedger) due() map[laneKey]time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := map[laneKey]time.Time{}
@@ -268,7 +268,7 @@ func (l *Lane) next(now time.Time) (Entry, bool) {
 	}
 	first := -1
 	for i, e := range l.Waiting {
-		if !now.Before(e.NotBefore) && (first < 0 || l.Waiting[first].Attempts >= tellAfter && e.Attempts < tellAfter) {
+		if !now.Before(e.NotBefore) && (first < 0 || l.Waiting[first].Attempts >= reportAfter && e.Attempts < reportAfter) {
 			first = i
 		}
 	}
@@ -300,7 +300,7 @@ func (l *Lane) delivered(e Entry, now time.Time) {
 	if i := l.index(e.Commit); i >= 0 && l.Waiting[i].same(e) {
 		l.Waiting = slices.Delete(l.Waiting, i, i+1)
 	}
-	l.reach()
+	l.resetFailures()
 	l.posted(e, now)
 	if i := l.index(e.Commit); i >= 0 {
 		next := &l.Waiting[i]
@@ -321,23 +321,23 @@ func (l *Lane) posted(e Entry, now time.Time) {
 	maps.DeleteFunc(l.Posted, func(_ string, p Posted) bool { return now.Sub(p.At) >= postEvery })
 }
 
-// reach resets the failures of the host.
-func (l *Lane) reach() {
+// resetFailures resets the failures of the host.
+func (l *Lane) resetFailures() {
 	l.Attempts, l.Failure, l.NotBefore, l.Silent, l.Refused, l.RefusedAt = 0, "", time.Time{}, "", "", time.Time{}
 }
 
-// tellAfter is how many consecutive failures are needed to report them: the first ones often resolve before anybody has
-// read about them.
-const tellAfter = 3
+// reportAfter is how many consecutive failures are needed to report them: the first ones often resolve before anybody
+// has read about them.
+const reportAfter = 3
 
 // trouble returns why the host has not received its statuses. It changes only with the cause.
 func (l *Lane) trouble() string {
 	failure := ""
-	if l.Refused != "" || l.Attempts >= tellAfter {
+	if l.Refused != "" || l.Attempts >= reportAfter {
 		failure = l.Failure
 	}
 	for _, e := range l.Waiting {
-		if failure == "" && e.Attempts >= tellAfter {
+		if failure == "" && e.Attempts >= reportAfter {
 			failure = e.Failure
 		}
 	}
@@ -374,7 +374,7 @@ func (d *Deliverer) round(ctx context.Context, of laneOf) {
 const writeEvery = 10
 
 // write writes what was posted, even while the daemon is stopping.
-func (d *Deliverer) write(ctx context.Context, b *book) {
+func (d *Deliverer) write(ctx context.Context, b *openLedger) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	if err := b.write(ctx, d.Now()); err != nil {
@@ -383,7 +383,7 @@ func (d *Deliverer) write(ctx context.Context, b *book) {
 }
 
 // post posts the first entry that is due. It reports whether there was one.
-func (d *Deliverer) post(ctx context.Context, b *book, of laneOf) bool {
+func (d *Deliverer) post(ctx context.Context, b *openLedger, of laneOf) bool {
 	now := d.Now()
 	host, entry, ok := b.next(of.lane, now)
 	if !ok {
@@ -399,22 +399,22 @@ func (d *Deliverer) post(ctx context.Context, b *book, of laneOf) bool {
 	switch a.at = d.Now(); {
 	case err != nil && ctx.Err() != nil:
 		return false // the daemon is stopping; it is unknown whether the host has it
-	case errors.Is(err, errDistrusted):
+	case errors.Is(err, errRejectedSecret):
 		b.hold(of.lane, a.at.Add(longestWait))
 	case err != nil:
-		b.noteOn(of.lane, func(l *Ledger, lane *Lane) { lane.failed(a, err, l.shows(lane, a.entry.Commit)) })
+		b.noteOn(of.lane, func(l *Ledger, lane *Lane) { lane.failed(a, err, l.mustShow(lane, a.entry.Commit)) })
 	default:
 		b.noteOn(of.lane, func(_ *Ledger, lane *Lane) { lane.delivered(a.entry, a.at) })
 	}
 	return true
 }
 
-// errDistrusted reports a Secret that the host has already rejected.
-var errDistrusted = errors.New("the secret is still the one that was refused")
+// errRejectedSecret reports a Secret that the host has already rejected.
+var errRejectedSecret = errors.New("the secret is still the one that was refused")
 
 // send makes the request.
-func (d *Deliverer) send(ctx context.Context, b *book, host Lane, a *attempt) error {
-	ctx, cancel := lingering(ctx)
+func (d *Deliverer) send(ctx context.Context, b *openLedger, host Lane, a *attempt) error {
+	ctx, cancel := outlive(ctx)
 	defer cancel()
 	secret := &corev1.Secret{}
 	err := d.Secrets.Get(ctx, client.ObjectKey{Namespace: b.store.owner.Namespace, Name: host.Secret}, secret)
@@ -425,8 +425,8 @@ func (d *Deliverer) send(ctx context.Context, b *book, host Lane, a *attempt) er
 		return fmt.Errorf("read secret %s, which the report names: %w", host.Secret, err)
 	}
 	a.secret = string(secret.UID) + "/" + secret.ResourceVersion
-	if host.distrusts(a.secret, a.at) {
-		return errDistrusted
+	if host.rejectsSecret(a.secret, a.at) {
+		return errRejectedSecret
 	}
 	if err := d.Grants.Check(secret, grant.Use{NodeSync: b.store.owner.Name, Address: host.URL}); err != nil {
 		return err
@@ -440,8 +440,8 @@ func (d *Deliverer) send(ctx context.Context, b *book, host Lane, a *attempt) er
 	})
 }
 
-// lingering returns a context that outlives the other by shutdownTimeout.
-func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
+// outlive returns a context that outlives the other by shutdownTimeout.
+func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), postTimeout)
 	stop := context.AfterFunc(ctx, func() {
 		time.AfterFunc(shutdownTimeout, cancel)
@@ -450,7 +450,7 @@ func lingering(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // next returns a copy of the lane, and the first entry that may be posted in it now.
-func (b *book) next(key laneKey, now time.Time) (Lane, Entry, bool) {
+func (b *openLedger) next(key laneKey, now time.Time) (Lane, Entry, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	lane := b.ledger.lane(key)
@@ -462,7 +462,7 @@ func (b *book) next(key laneKey, now time.Time) (Lane, Entry, bool) {
 }
 
 // noteOn records a change to a lane, if it still exists.
-func (b *book) noteOn(key laneKey, change func(*Ledger, *Lane)) {
+func (b *openLedger) noteOn(key laneKey, change func(*Ledger, *Lane)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.note(func(l *Ledger) {
@@ -473,7 +473,7 @@ func (b *book) noteOn(key laneKey, change func(*Ledger, *Lane)) {
 }
 
 // hold makes a lane wait, for a reason that is not worth a write.
-func (b *book) hold(key laneKey, until time.Time) {
+func (b *openLedger) hold(key laneKey, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if lane := b.ledger.lane(key); lane != nil {
@@ -481,7 +481,7 @@ func (b *book) hold(key laneKey, until time.Time) {
 	}
 }
 
-func (b *book) trouble(key laneKey) string {
+func (b *openLedger) trouble(key laneKey) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if lane := b.ledger.lane(key); lane != nil {
@@ -491,7 +491,7 @@ func (b *book) trouble(key laneKey) string {
 }
 
 // write writes the recorded changes. If that fails, the Deliverer retries.
-func (b *book) write(ctx context.Context, now time.Time) error {
+func (b *openLedger) write(ctx context.Context, now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := b.flush(ctx)

@@ -130,12 +130,12 @@ func TestAHostThatLosesSightOfTheRepository(t *testing.T) {
 			w.deliver()
 		}
 	}
-	ask(2 * patience)
+	ask(2 * unknownCommitTimeout)
 	if list, _ := w.queue.Reported(w.sync); len(list) != 1 || !strings.Contains(list[0].Failure, "commit a was not accepted") {
 		t.Errorf("reported %+v", list)
 	}
 	w.answer = nil
-	ask(lostAgain + time.Minute)
+	ask(retryRejectedStatus + time.Minute)
 	if diff := cmp.Diff([]string{"a success applied", "a failure rollout stopped"}, w.said(0)); diff != "" {
 		t.Errorf("posted (-want +got):\n%s", diff)
 	}
@@ -144,13 +144,13 @@ func TestAHostThatLosesSightOfTheRepository(t *testing.T) {
 	must(t, w.say(Update{Head: "a", State: Failure, Description: "rollout stopped again"}))
 	w.deliver()
 	must(t, w.say(Update{Head: "b", State: Success, Description: "applied"}))
-	ask(2 * lostAgain)
+	ask(2 * retryRejectedStatus)
 	if l, _ := w.stored(); len(l.Lanes[0].Waiting) != 1 || l.Lanes[0].Waiting[0].Commit != "b" {
 		t.Errorf("waiting %+v", l.Lanes[0].Waiting)
 	}
 
 	heads := Heads{Context: "plumbline/prod/x", Of: []HostHeads{{Host: onGitea.Host, Heads: []Head{{Commit: "c", Word: fine}}}}, At: w.now}
-	_, err := w.queue.SayHeads(t.Context(), w.sync, heads)
+	_, err := w.queue.RecordHeads(t.Context(), w.sync, heads)
 	must(t, err)
 	w.deliver()
 	if waiting, _, _ := w.queue.Heads(t.Context(), w.sync, onGitea.Host); len(waiting) != 1 || w.queue.Depths()[client.ObjectKeyFromObject(w.sync)].Length != 2 {
@@ -294,7 +294,7 @@ func TestTheHostIsAway(t *testing.T) {
 		if _, ok := l.next(next.Add(-1)); ok {
 			t.Error("another entry is posted meanwhile")
 		}
-		if told := l.trouble() != ""; told != (i+1 >= tellAfter) {
+		if told := l.trouble() != ""; told != (i+1 >= reportAfter) {
 			t.Errorf("told after %d failures: %t", i+1, told)
 		}
 		at = next
@@ -370,7 +370,7 @@ func TestAStatusThatIsRejected(t *testing.T) {
 func TestARefusedSecret(t *testing.T) {
 	l := &Lane{}
 	l.put("a", fine, "", noon)
-	if l.distrusts("1", noon) {
+	if l.rejectsSecret("1", noon) {
 		t.Error("a secret is distrusted that was never refused")
 	}
 	l.failed(try(t, l, noon), &UnauthorizedError{Host: "git.example.com"}, false)
@@ -384,14 +384,14 @@ func TestARefusedSecret(t *testing.T) {
 	}{
 		"the same":             {"1", time.Minute, true},
 		"another":              {"2", time.Minute, false},
-		"the same, long after": {"1", trustAgain, false},
+		"the same, long after": {"1", retryRejectedSecret, false},
 	} {
-		if got := l.distrusts(c.secret, noon.Add(c.after)); got != c.want {
+		if got := l.rejectsSecret(c.secret, noon.Add(c.after)); got != c.want {
 			t.Errorf("%s: distrusted %t", name, got)
 		}
 	}
 	l.delivered(attempt{entry: l.Waiting[0]}.entry, noon)
-	if l.trouble() != "" || l.distrusts("1", noon) {
+	if l.trouble() != "" || l.rejectsSecret("1", noon) {
 		t.Errorf("it is taken again, and: %+v", l)
 	}
 }

@@ -31,7 +31,7 @@ func TestAnUnknownCommitIsGivenUpInTheEnd(t *testing.T) {
 			at = next
 		}
 	}
-	if at.Sub(noon) < patience || !strings.Contains(l.trouble(), "given up on commit 0123456: ") {
+	if at.Sub(noon) < unknownCommitTimeout || !strings.Contains(l.trouble(), "given up on commit 0123456: ") {
 		t.Errorf("given up after %s: %s", at.Sub(noon), l.trouble())
 	}
 }
@@ -44,13 +44,13 @@ func TestTheNewestIsNotGivenUp(t *testing.T) {
 			l := &Lane{}
 			l.put("0123456789", fine, "", noon)
 			at, told := noon, ""
-			for at.Before(noon.Add(5 * patience)) {
+			for at.Before(noon.Add(5 * unknownCommitTimeout)) {
 				l.failed(try(t, l, at), err, true)
 				next, waits := l.due()
-				if !waits || next.Sub(at) > lostAgain {
+				if !waits || next.Sub(at) > retryRejectedStatus {
 					t.Fatalf("after %s: again in %s, %v", at.Sub(noon), next.Sub(at), waitingIn(l))
 				}
-				if lasting := at.After(noon.Add(patience)); lasting && (next.Sub(at) != lostAgain || told != "" && l.trouble() != told) {
+				if lasting := at.After(noon.Add(unknownCommitTimeout)); lasting && (next.Sub(at) != retryRejectedStatus || told != "" && l.trouble() != told) {
 					t.Fatalf("after %s: again in %s, and it tells %q after %q", at.Sub(noon), next.Sub(at), l.trouble(), told)
 				} else if lasting {
 					told = l.trouble()
@@ -79,7 +79,7 @@ func TestAHostThatIsTakenOut(t *testing.T) {
 		t.Helper()
 		next := applied("b")
 		next.Context, next.At, next.Hosts = "plumbline/prod/x", w.now, hosts
-		must(t, w.queue.Say(ctx, w.sync, next))
+		must(t, w.queue.Record(ctx, w.sync, next))
 	}
 	say(onGitea)
 	if log.Len() > 0 {

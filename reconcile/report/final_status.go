@@ -36,21 +36,21 @@ func (q *Queue) PostFinalStatus(ctx context.Context, sync *v1alpha1.NodeSync, f 
 }
 
 func (q *Queue) postFinal(ctx context.Context, sync *v1alpha1.NodeSync, subject Subject, f FinalStatus) (done bool, err error) {
-	b := q.book(ownerOf(sync, subject))
+	b := q.ledgerOf(ownerOf(sync, subject))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	reported := subject.of(sync.Status.Reported)
 	if err := b.open(ctx, reported); err != nil {
 		return false, err
 	}
-	if b.ledger.heard(f.At) {
+	if b.ledger.finalStatusDone(f.At) {
 		return true, nil
 	}
 	if err := b.change(ctx, reported, func(l *Ledger) { l.finish(f) }); err != nil {
 		return false, err
 	}
 	q.wake()
-	return b.ledger.heard(f.At), nil
+	return b.ledger.finalStatusDone(f.At), nil
 }
 
 // noPlans is the final status for pull requests.
@@ -92,11 +92,11 @@ func (l *Ledger) finish(f FinalStatus) {
 	}
 }
 
-// heard reports whether there is nothing to wait for: there was never a status for a commit, the hosts have the final
-// status, they reject the Secret, or it has taken too long.
-func (l *Ledger) heard(now time.Time) bool {
+// finalStatusDone reports whether there is nothing to wait for: there was never a status for a commit, the hosts have
+// the final status, they reject the Secret, or it has taken too long.
+func (l *Ledger) finalStatusDone(now time.Time) bool {
 	switch {
-	case len(l.Commits) == 0 && !l.plans() || len(l.Lanes) == 0:
+	case len(l.Commits) == 0 && !l.hasPullRequestStatus() || len(l.Lanes) == 0:
 		return true
 	case l.FinalStatusAt.IsZero():
 		return false

@@ -16,13 +16,13 @@ func TestFarewell(t *testing.T) {
 	last := Word{State: Success, Description: "drained and deleted"}
 	l := Ledger{
 		Context: "plumbline/prod/x", Head: "3",
-		Commits: []Commit{{ID: "3", Word: pending}, {ID: "2", Word: pending, Phase: PhaseOvertaken}, {ID: "1", Word: failed, Phase: PhaseSettled}},
+		Commits: []Commit{{ID: "3", Word: pending}, {ID: "2", Word: pending, Phase: PhaseSuperseded}, {ID: "1", Word: failed, Phase: PhaseSettled}},
 		Lanes: []Lane{
 			{Host: host, Context: "plumbline/prod/x", Waiting: []Entry{{Commit: "3", Word: pending, Since: now}}},
 			{Host: host, Context: "plumbline/ns/x", Moved: []Commit{{ID: "0", Word: pending}}},
 		},
 	}
-	if l.heard(now) {
+	if l.finalStatusDone(now) {
 		t.Fatal("nothing was said yet")
 	}
 	page := func(_ Host, commit string) string { return "page of " + commit }
@@ -40,13 +40,13 @@ func TestFarewell(t *testing.T) {
 	}
 	for i := range l.Lanes {
 		for len(l.Lanes[i].Waiting) > 0 {
-			if l.heard(now.Add(time.Second)) {
+			if l.finalStatusDone(now.Add(time.Second)) {
 				t.Fatal("a host has not got it yet")
 			}
 			l.Lanes[i].delivered(l.Lanes[i].Waiting[0], now)
 		}
 	}
-	if !l.heard(now.Add(time.Second)) {
+	if !l.finalStatusDone(now.Add(time.Second)) {
 		t.Error("the hosts have it, and are waited for")
 	}
 	l.finish(FinalStatus{Description: "something else", Page: page, At: now.Add(time.Second)})
@@ -77,7 +77,7 @@ func TestFarewellIsBounded(t *testing.T) {
 		"no host is to be told":      {Ledger{Commits: []Commit{{ID: "1"}}}, 0, true},
 		"the last word was not said": {Ledger{Commits: []Commit{{ID: "1"}}, Lanes: []Lane{{}}}, 0, false},
 	} {
-		if got := c.ledger.heard(now.Add(c.after)); got != c.want {
+		if got := c.ledger.finalStatusDone(now.Add(c.after)); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

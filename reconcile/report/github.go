@@ -17,9 +17,9 @@ func github() adapter {
 		status: func(r repository, s Status) request {
 			return request{to: join(githubAPI(r), "repos", r.owner, r.name, "statuses", s.Commit), header: githubHeader(), body: bodyOf(s)}
 		},
-		meant: func(a answer, _ Status) int {
+		codeOf: func(a answer, _ Status) int {
 			// It reports an unknown commit like this; a mirror may still receive it.
-			if a.code == http.StatusUnprocessableEntity && strings.HasPrefix(a.said, "No commit found") {
+			if a.code == http.StatusUnprocessableEntity && strings.HasPrefix(a.message, "No commit found") {
 				return http.StatusNotFound
 			}
 			return a.code

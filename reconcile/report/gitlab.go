@@ -27,10 +27,10 @@ func gitlab() adapter {
 				body: gitlabStatus{State: gitlabState(s.State), TargetURL: s.TargetURL, Description: Truncate(s.Description), Name: shorten(s.Context, longestName)},
 			}
 		},
-		meant: func(a answer, s Status) int {
+		codeOf: func(a answer, s Status) int {
 			// It refuses to set a state that the status already has; then the status exists, with its first
 			// description.
-			if a.code == http.StatusBadRequest && strings.HasPrefix(a.said, "Cannot transition status") && strings.Contains(a.said, "from :"+gitlabState(s.State)) {
+			if a.code == http.StatusBadRequest && strings.HasPrefix(a.message, "Cannot transition status") && strings.Contains(a.message, "from :"+gitlabState(s.State)) {
 				return http.StatusOK
 			}
 			return a.code

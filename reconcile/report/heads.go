@@ -38,10 +38,10 @@ type Head struct {
 	Page string
 }
 
-// SayHeads records the statuses for pull requests, and writes them to the cluster if they are new. It drops those of
+// RecordHeads records the statuses for pull requests, and writes them to the cluster if they are new. It drops those of
 // commits that are no longer a head. It reports whether this changes what the NodeSync's status shows.
-func (q *Queue) SayHeads(ctx context.Context, sync *v1alpha1.NodeSync, h Heads) (changed bool, err error) {
-	b := q.book(ownerOf(sync, SubjectPlan))
+func (q *Queue) RecordHeads(ctx context.Context, sync *v1alpha1.NodeSync, h Heads) (changed bool, err error) {
+	b := q.ledgerOf(ownerOf(sync, SubjectPlan))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	reported := SubjectPlan.of(sync.Status.Reported)
@@ -49,7 +49,7 @@ func (q *Queue) SayHeads(ctx context.Context, sync *v1alpha1.NodeSync, h Heads) 
 		return false, err
 	}
 	before := b.ledger.reported()
-	if err := b.change(ctx, reported, func(l *Ledger) { l.sayHeads(h) }); err != nil {
+	if err := b.change(ctx, reported, func(l *Ledger) { l.recordHeads(h) }); err != nil {
 		return false, err
 	}
 	q.wake()
@@ -59,7 +59,7 @@ func (q *Queue) SayHeads(ctx context.Context, sync *v1alpha1.NodeSync, h Heads) 
 // Heads are those that something was reported of on a host, and the comments on pull requests there by their numbers, as a daemon
 // before may have written them.
 func (q *Queue) Heads(ctx context.Context, sync *v1alpha1.NodeSync, of Host) ([]Commit, map[int]Comment, error) {
-	b := q.book(ownerOf(sync, SubjectPlan))
+	b := q.ledgerOf(ownerOf(sync, SubjectPlan))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.open(ctx, SubjectPlan.of(sync.Status.Reported)); err != nil {
@@ -73,8 +73,8 @@ func (q *Queue) Heads(ctx context.Context, sync *v1alpha1.NodeSync, of Host) ([]
 	return nil, nil, nil
 }
 
-// sayHeads records the statuses. Statuses that were already reported change nothing.
-func (l *Ledger) sayHeads(h Heads) {
+// recordHeads records the statuses. Statuses that were already reported change nothing.
+func (l *Ledger) recordHeads(h Heads) {
 	context := SubjectPlan.Of(h.Context)
 	l.Context, l.Head, l.Commits = context, "", nil
 	l.Lanes = slices.DeleteFunc(l.Lanes, func(lane Lane) bool {
@@ -91,12 +91,12 @@ func (l *Ledger) sayHeads(h Heads) {
 			lane.retry()
 		}
 		lane.Secret, lane.Unlisted, lane.Comments = of.Secret, of.Unlisted, maps.Clone(of.Comments)
-		lane.sayHeads(of.Heads, h.At)
+		lane.recordHeads(of.Heads, h.At)
 	}
 	l.bound(h.At)
 }
 
-func (l *Lane) sayHeads(heads []Head, at time.Time) {
+func (l *Lane) recordHeads(heads []Head, at time.Time) {
 	before := l.Heads
 	l.Heads = nil
 	for _, head := range heads {
@@ -121,7 +121,7 @@ func (l *Lane) sayHeads(heads []Head, at time.Time) {
 	}
 }
 
-// plans reports whether a status was reported for a pull request.
-func (l *Ledger) plans() bool {
+// hasPullRequestStatus reports whether a status was reported for a pull request.
+func (l *Ledger) hasPullRequestStatus() bool {
 	return slices.ContainsFunc(l.Lanes, func(lane Lane) bool { return len(lane.Heads) > 0 })
 }

@@ -15,7 +15,7 @@ func head(commit string, state State, words string) Head {
 
 func (w *world) sayHeads(t *testing.T, unlisted string, heads ...Head) bool {
 	t.Helper()
-	changed, err := w.queue.SayHeads(t.Context(), w.sync, Heads{
+	changed, err := w.queue.RecordHeads(t.Context(), w.sync, Heads{
 		Context: "plumbline/prod/x", Of: []HostHeads{{Host: onGitea.Host, Heads: heads, Unlisted: unlisted}}, At: w.now,
 	})
 	must(t, err)
@@ -72,7 +72,7 @@ func TestWordsOfHeadsLastOverARestart(t *testing.T) {
 func TestCommentsLastOverARestart(t *testing.T) {
 	w := newWorld(t)
 	written := map[int]Comment{7: {ID: 31, Thread: 141, Version: 4, Body: "text"}}
-	_, err := w.queue.SayHeads(t.Context(), w.sync, Heads{
+	_, err := w.queue.RecordHeads(t.Context(), w.sync, Heads{
 		Context: "plumbline/prod/x", Of: []HostHeads{{Host: onGitea.Host, Comments: written}}, At: w.now,
 	})
 	must(t, err)
@@ -106,7 +106,7 @@ func TestTheStatusShowsTheNewestPullRequest(t *testing.T) {
 func TestWhoStopsFollowingLeavesNoLedger(t *testing.T) {
 	w := newWorld(t)
 	w.sayHeads(t, "", head("a", Failure, "held"))
-	_, err := w.queue.SayHeads(t.Context(), w.sync, Heads{Context: "plumbline/prod/x", At: w.now})
+	_, err := w.queue.RecordHeads(t.Context(), w.sync, Heads{Context: "plumbline/prod/x", At: w.now})
 	must(t, err)
 	s := store{reader: w.client, writer: w.client, owner: ownerOf(w.sync, SubjectPlan)}
 	if _, found, err := s.load(t.Context()); found || err != nil {
@@ -145,7 +145,7 @@ func TestALedgerOfManyHeadsFits(t *testing.T) {
 		comments[100_000+i] = Comment{ID: 4_000_000_000 + int64(i), Thread: 4_000_000_000, Body: strings.Repeat("x", 60_000)}
 	}
 	l := Ledger{}
-	l.sayHeads(Heads{Context: "plumbline/prod/x", Of: []HostHeads{{Host: onGitea.Host, Heads: heads, Comments: comments}}, At: noon})
+	l.recordHeads(Heads{Context: "plumbline/prod/x", Of: []HostHeads{{Host: onGitea.Host, Heads: heads, Comments: comments}}, At: noon})
 	if n := len(encoded(t, l)); n > 100_000 {
 		t.Errorf("the ledger takes %d bytes", n)
 	}

@@ -39,8 +39,8 @@ type adapter struct {
 	status func(repository, Status) request
 	// page returns the web page of a folder; nil if the host has no pages.
 	page func(r repository, commit, folder string) string
-	// meant returns the HTTP code that other hosts would send for a response. It may be nil.
-	meant func(answer, Status) int
+	// codeOf returns the HTTP code that other hosts would send for a response. It may be nil.
+	codeOf func(answer, Status) int
 	// review reads pull requests and comments on them; nil if that is not supported.
 	review *reviewing
 	// propose opens pull requests; nil if that is not supported.
@@ -99,29 +99,29 @@ type poster struct {
 	repository  repository
 	credentials credentials
 	hosts       *Hosts
-	// opens is a hash of the credentials, for a Reviewer.
-	opens [sha256.Size]byte
+	// credentialsHash is a hash of the credentials, for a Reviewer.
+	credentialsHash [sha256.Size]byte
 }
 
 // Post posts one status.
 func (p *poster) Post(ctx context.Context, s Status) error {
-	a, err := p.ask(ctx, p.status(p.repository, s))
+	a, err := p.request(ctx, p.status(p.repository, s))
 	if err != nil {
 		return err
 	}
-	return p.judge(a, Task{}, s)
+	return p.responseError(a, Task{}, s)
 }
 
-// judge converts a response of this kind of host into an error, or nil.
-func (p *poster) judge(a answer, task Task, s Status) error {
-	if p.meant != nil {
-		a.code = p.meant(a, s)
+// responseError converts a response of this kind of host into an error, or nil.
+func (p *poster) responseError(a answer, task Task, s Status) error {
+	if p.codeOf != nil {
+		a.code = p.codeOf(a, s)
 	}
-	return judge(a, p.repository, task, s.Commit)
+	return responseError(a, p.repository, task, s.Commit)
 }
 
-// ask makes a request. A cached token that the host has revoked is replaced once.
-func (p *poster) ask(ctx context.Context, r request) (answer, error) {
+// request makes a request. A cached token that the host has revoked is replaced once.
+func (p *poster) request(ctx context.Context, r request) (answer, error) {
 	a, err := p.send(ctx, r, p.credentials)
 	if err == nil && a.code == http.StatusUnauthorized && p.credentials.renew() {
 		a, err = p.send(ctx, r, p.credentials)
@@ -137,12 +137,12 @@ func httpClient(ca []byte) (*http.Client, error) {
 		return nil, &SecretError{Key: keyCA, Reason: "holds no certificate in PEM form"}
 	}
 	transport.DisableKeepAlives = true
-	return &http.Client{Transport: transport, CheckRedirect: stayHome}, nil
+	return &http.Client{Transport: transport, CheckRedirect: checkRedirect}, nil
 }
 
-// stayHome follows a redirect that keeps the method and the host, as GitHub sends for a renamed repository, and no
+// checkRedirect follows a redirect that keeps the method and the host, as GitHub sends for a renamed repository, and no
 // other, because the request carries the token.
-func stayHome(req *http.Request, via []*http.Request) error {
+func checkRedirect(req *http.Request, via []*http.Request) error {
 	const most = 3
 	first := via[0].URL
 	if req.Method != via[0].Method || req.URL.Host != first.Host || req.URL.Scheme != first.Scheme || len(via) > most {

@@ -56,11 +56,11 @@ type Phase string
 
 // The phases of a commit.
 const (
-	// PhaseTold is a commit that the verdict on Head is reported on.
-	PhaseTold Phase = ""
-	// PhaseOvertaken is a commit that was pending when Head changed. It gets the final status of the commit that
+	// PhaseReported is a commit that the verdict on Head is reported on.
+	PhaseReported Phase = ""
+	// PhaseSuperseded is a commit that was pending when Head changed. It gets the final status of the commit that
 	// superseded it.
-	PhaseOvertaken Phase = "overtaken"
+	PhaseSuperseded Phase = "overtaken"
 	// PhaseSettled is a commit that got its own final status before Head changed, and keeps it. It stays recorded while
 	// it is in the history since the last applied revision.
 	PhaseSettled Phase = "settled"
@@ -69,7 +69,7 @@ const (
 // newest returns the newest commit that the verdict on Head is reported on.
 func (l *Ledger) newest() *Commit {
 	for i := range l.Commits {
-		if l.Commits[i].Phase == PhaseTold {
+		if l.Commits[i].Phase == PhaseReported {
 			return &l.Commits[i]
 		}
 	}
@@ -91,9 +91,9 @@ func (l *Ledger) lane(key laneKey) *Lane {
 	return nil
 }
 
-// shows reports whether a lane's host must keep showing the status of a commit: that of the newest commit, and of the
-// head of each open pull request. After the final status, nothing waits for that.
-func (l *Ledger) shows(lane *Lane, commit string) bool {
+// mustShow reports whether a lane's host must keep showing the status of a commit: that of the newest commit, and of
+// the head of each open pull request. After the final status, nothing waits for that.
+func (l *Ledger) mustShow(lane *Lane, commit string) bool {
 	is := func(c Commit) bool { return c.ID == commit }
 	newest := l.newest()
 	return l.FinalStatusAt.IsZero() && (slices.ContainsFunc(lane.Heads, is) || lane.Context == l.Context && newest != nil && is(*newest))
@@ -218,15 +218,15 @@ func (l *Ledger) setContext(s Update) {
 		}
 	}
 	l.Context = context
-	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool { return c.Phase != PhaseTold })
+	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool { return c.Phase != PhaseReported })
 	for i := range l.Commits {
 		l.Commits[i].Word = Word{} // nothing was reported in the new context yet
 	}
 }
 
-// letGo gives the final status to commits with a status in a former context, in that context. A commit that still
-// belongs to Head and has failed is followed until it succeeds.
-func (l *Ledger) letGo(s Update) {
+// releaseMoved gives the final status to commits with a status in a former context, in that context. A commit that
+// still belongs to Head and has failed is followed until it succeeds.
+func (l *Ledger) releaseMoved(s Update) {
 	for i := range l.Lanes {
 		lane := &l.Lanes[i]
 		if lane.Context == l.Context || s.State == Pending {
@@ -240,7 +240,7 @@ func (l *Ledger) letGo(s Update) {
 		}
 		lane.Moved = slices.DeleteFunc(lane.Moved, func(c Commit) bool {
 			known := l.commit(c.ID)
-			return c.State == Success || known == nil || known.Phase != PhaseTold
+			return c.State == Success || known == nil || known.Phase != PhaseReported
 		})
 	}
 	l.Lanes = slices.DeleteFunc(l.Lanes, func(lane Lane) bool {

@@ -51,7 +51,7 @@ func TestAnotherWriter(t *testing.T) {
 	other := NewQueue(w.client, w.client)
 	b := applied("b")
 	b.Hosts, b.Context, b.At = []Target{onGitea}, "plumbline/prod/x", noon
-	must(t, other.Say(t.Context(), w.sync, b))
+	must(t, other.Record(t.Context(), w.sync, b))
 
 	w.deliver()
 	if l, _ := w.stored(); l.Head != "b" || len(l.Lanes[0].Waiting) != 0 {
@@ -66,7 +66,7 @@ func TestAWriteThatFails(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "x", errors.New("changed"))
 	for name, c := range map[string]struct{ err, want error }{
 		"an API server that is away": {errors.New("no route"), nil},
-		"a conflict that stays":      {conflict, errOvertaken},
+		"a conflict that stays":      {conflict, errChanged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -143,7 +143,7 @@ func (p *poster) Propose(ctx context.Context, proposal Proposal) (*Proposed, err
 	}
 	var gone *NotFoundError
 	if errors.As(err, &gone) { // hidden from a token without permission
-		return nil, &UnauthorizedError{Task: opensProposal, Host: gone.Host, Said: a.said}
+		return nil, &UnauthorizedError{Task: opensProposal, Host: gone.Host, Said: a.message}
 	}
 	return nil, err
 }

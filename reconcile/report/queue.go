@@ -20,25 +20,25 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// Queue holds the ledgers of all NodeSyncs. A reported status is written to the cluster before Say returns.
+// Queue holds the ledgers of all NodeSyncs. A reported status is written to the cluster before Record returns.
 type Queue struct {
 	reader client.Reader
 	writer client.Writer
 	// woken receives a value when there may be something to post.
 	woken chan struct{}
 
-	mu    sync.Mutex
-	books map[bookKey]*book
+	mu      sync.Mutex
+	ledgers map[ledgerKey]*openLedger
 }
 
 // NewQueue returns an empty Queue. The reader must not be a cache.
 func NewQueue(reader client.Reader, writer client.Writer) *Queue {
-	return &Queue{reader: reader, writer: writer, woken: make(chan struct{}, 1), books: map[bookKey]*book{}}
+	return &Queue{reader: reader, writer: writer, woken: make(chan struct{}, 1), ledgers: map[ledgerKey]*openLedger{}}
 }
 
 // Head returns the commit that the last verdict was about; empty if there was none.
 func (q *Queue) Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, error) {
-	b := q.book(ownerOf(sync, SubjectWhole))
+	b := q.ledgerOf(ownerOf(sync, SubjectWhole))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.open(ctx, SubjectWhole.of(sync.Status.Reported)); err != nil {
@@ -47,9 +47,9 @@ func (q *Queue) Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, erro
 	return b.ledger.Head, nil
 }
 
-// Say records a verdict, and writes it to the cluster if it is new.
-func (q *Queue) Say(ctx context.Context, sync *v1alpha1.NodeSync, s Update) error {
-	b := q.book(ownerOf(sync, s.Subject))
+// Record records a verdict, and writes it to the cluster if it is new.
+func (q *Queue) Record(ctx context.Context, sync *v1alpha1.NodeSync, s Update) error {
+	b := q.ledgerOf(ownerOf(sync, s.Subject))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	reported := s.Subject.of(sync.Status.Reported)
@@ -58,7 +58,7 @@ func (q *Queue) Say(ctx context.Context, sync *v1alpha1.NodeSync, s Update) erro
 	}
 	s.Context, s.Fallback = s.Subject.Of(s.Context), s.Subject.Of(s.Fallback)
 	dropped := b.ledger.without(s.Hosts)
-	if err := b.change(ctx, reported, func(l *Ledger) { l.say(s) }); err != nil {
+	if err := b.change(ctx, reported, func(l *Ledger) { l.record(s) }); err != nil {
 		return err
 	}
 	for _, lane := range dropped {
@@ -72,7 +72,7 @@ func (q *Queue) Say(ctx context.Context, sync *v1alpha1.NodeSync, s Update) erro
 // are unknown.
 func (q *Queue) Reported(sync *v1alpha1.NodeSync) (list []v1alpha1.Reported, known bool) {
 	for _, subject := range subjects() {
-		b := q.known(bookKey{client.ObjectKeyFromObject(sync), subject})
+		b := q.known(ledgerKey{client.ObjectKeyFromObject(sync), subject})
 		if b == nil || b.store.owner.uid != sync.UID {
 			list = append(list, subject.of(sync.Status.Reported)...)
 			continue
@@ -94,7 +94,7 @@ func (q *Queue) Forget(name types.NamespacedName) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, subject := range subjects() {
-		delete(q.books, bookKey{name, subject})
+		delete(q.ledgers, ledgerKey{name, subject})
 	}
 }
 
@@ -132,9 +132,9 @@ func (q *Queue) load(ctx context.Context, namespace string) error {
 		if !ours || list.Items[i].Name != has.objectName() {
 			continue
 		}
-		b := q.book(has)
+		b := q.ledgerOf(has)
 		b.mu.Lock()
-		if err := b.take(&list.Items[i]); err != nil {
+		if err := b.useStored(&list.Items[i]); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "commit statuses wait") // the NodeSync's next reconcile reports it
 		}
 		b.mu.Unlock()
@@ -150,36 +150,36 @@ func (q *Queue) wake() {
 	}
 }
 
-// book returns the book of a NodeSync, or a new one if the NodeSync was recreated.
-func (q *Queue) book(of owner) *book {
+// ledgerOf returns the ledger of a NodeSync, or a new one if the NodeSync was recreated.
+func (q *Queue) ledgerOf(of owner) *openLedger {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if b, ok := q.books[of.bookKey]; ok && b.store.owner.uid == of.uid {
+	if b, ok := q.ledgers[of.ledgerKey]; ok && b.store.owner.uid == of.uid {
 		return b
 	}
-	b := &book{store: store{reader: q.reader, writer: q.writer, owner: of}}
-	q.books[of.bookKey] = b
+	b := &openLedger{store: store{reader: q.reader, writer: q.writer, owner: of}}
+	q.ledgers[of.ledgerKey] = b
 	return b
 }
 
-func (q *Queue) known(name bookKey) *book {
+func (q *Queue) known(name ledgerKey) *openLedger {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.books[name]
+	return q.ledgers[name]
 }
 
-func (q *Queue) all() []*book {
+func (q *Queue) all() []*openLedger {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	all := make([]*book, 0, len(q.books))
-	for _, b := range q.books {
+	all := make([]*openLedger, 0, len(q.ledgers))
+	for _, b := range q.ledgers {
 		all = append(all, b)
 	}
 	return all
 }
 
-// book is a ledger in memory and in the cluster.
-type book struct {
+// openLedger is a ledger in memory and in the cluster.
+type openLedger struct {
 	mu     sync.Mutex
 	store  store
 	opened bool
@@ -191,11 +191,11 @@ type book struct {
 	writeAt time.Time
 }
 
-// attempts limits the retries of a write that conflicted.
-const attempts = 4
+// maxWriteAttempts limits the retries of a write that conflicted.
+const maxWriteAttempts = 4
 
 // open reads the ledger once. If there is none, it restores what the NodeSync's status says was reported last.
-func (b *book) open(ctx context.Context, reported []v1alpha1.Reported) error {
+func (b *openLedger) open(ctx context.Context, reported []v1alpha1.Reported) error {
 	if b.opened {
 		return nil
 	}
@@ -206,8 +206,8 @@ func (b *book) open(ctx context.Context, reported []v1alpha1.Reported) error {
 	return nil
 }
 
-// take uses a ConfigMap that was just read.
-func (b *book) take(object *corev1.ConfigMap) error {
+// useStored uses a ConfigMap that was just read.
+func (b *openLedger) useStored(object *corev1.ConfigMap) error {
 	if b.opened {
 		return nil
 	}
@@ -220,7 +220,7 @@ func (b *book) take(object *corev1.ConfigMap) error {
 }
 
 // reload reads the ledger again.
-func (b *book) reload(ctx context.Context, reported []v1alpha1.Reported) error {
+func (b *openLedger) reload(ctx context.Context, reported []v1alpha1.Reported) error {
 	ledger, found, err := b.store.load(ctx)
 	if err != nil {
 		return err
@@ -239,8 +239,8 @@ func (b *book) reload(ctx context.Context, reported []v1alpha1.Reported) error {
 }
 
 // change writes a change, and applies it in memory only if the write succeeded.
-func (b *book) change(ctx context.Context, reported []v1alpha1.Reported, change func(*Ledger)) error {
-	for range attempts {
+func (b *openLedger) change(ctx context.Context, reported []v1alpha1.Reported, change func(*Ledger)) error {
+	for range maxWriteAttempts {
 		next, err := b.ledger.clone()
 		if err != nil {
 			return err
@@ -251,24 +251,24 @@ func (b *book) change(ctx context.Context, reported []v1alpha1.Reported, change 
 			b.ledger, b.unwritten, b.writeAt = next, nil, time.Time{}
 			return nil
 		}
-		if !errors.Is(err, errOvertaken) {
+		if !errors.Is(err, errChanged) {
 			return err
 		}
 		if err := b.reload(ctx, reported); err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("write the queue of commit statuses of NodeSync %s: %w", b.store.owner.NamespacedName, errOvertaken)
+	return fmt.Errorf("write the queue of commit statuses of NodeSync %s: %w", b.store.owner.NamespacedName, errChanged)
 }
 
 // note applies a change that is written later, because it has already happened.
-func (b *book) note(change func(*Ledger)) {
+func (b *openLedger) note(change func(*Ledger)) {
 	change(&b.ledger)
 	b.unwritten = append(b.unwritten, change)
 }
 
 // flush writes the recorded changes.
-func (b *book) flush(ctx context.Context) error {
+func (b *openLedger) flush(ctx context.Context) error {
 	if len(b.unwritten) == 0 {
 		return nil
 	}
@@ -299,25 +299,25 @@ const component = "commit-statuses"
 
 // owner is the NodeSync that a ledger belongs to, and the ledger's subject.
 type owner struct {
-	bookKey
+	ledgerKey
 	uid types.UID
 }
 
-// bookKey identifies a ledger.
-type bookKey struct {
+// ledgerKey identifies a ledger.
+type ledgerKey struct {
 	types.NamespacedName
 	subject Subject
 }
 
 func ownerOf(sync *v1alpha1.NodeSync, subject Subject) owner {
-	return owner{bookKey: bookKey{client.ObjectKeyFromObject(sync), subject}, uid: sync.UID}
+	return owner{ledgerKey: ledgerKey{client.ObjectKeyFromObject(sync), subject}, uid: sync.UID}
 }
 
 // objectName returns the name of the ledger's ConfigMap.
 func (o owner) objectName() string { return o.subject.ObjectName(o.Name) }
 
-// errOvertaken reports a write to something that another client has changed.
-var errOvertaken = errors.New("another client has changed it")
+// errChanged reports a write to something that another client has changed.
+var errChanged = errors.New("another client has changed it")
 
 // store reads and writes the ledger of one NodeSync.
 type store struct {
@@ -342,7 +342,7 @@ func (s *store) load(ctx context.Context) (l Ledger, found bool, err error) {
 	}
 	has, ours := ownedBy(object)
 	switch {
-	case !ours || has.bookKey != s.owner.bookKey:
+	case !ours || has.ledgerKey != s.owner.ledgerKey:
 		return Ledger{}, false, configmap.InTheWay(object, holds, s.owner.Name)
 	case has.uid != s.owner.uid:
 		// It belongs to a former NodeSync of this name; the garbage collector has not deleted it yet.
@@ -369,7 +369,7 @@ func ownedBy(object *corev1.ConfigMap) (owner, bool) {
 	if !ours {
 		return owner{}, false
 	}
-	has := owner{bookKey: bookKey{NamespacedName: name}, uid: uid}
+	has := owner{ledgerKey: ledgerKey{NamespacedName: name}, uid: uid}
 	for _, subject := range subjects() {
 		if object.Name == subject.ObjectName(name.Name) {
 			has.subject = subject
@@ -379,7 +379,7 @@ func ownedBy(object *corev1.ConfigMap) (owner, bool) {
 }
 
 // save writes a ledger over exactly what was read, if it has changed. A ledger without lanes needs no object. The error
-// wraps errOvertaken if the ledger must be loaded again.
+// wraps errChanged if the ledger must be loaded again.
 func (s *store) save(ctx context.Context, l Ledger) error {
 	if len(l.Lanes) == 0 {
 		if s.object == nil {
@@ -434,17 +434,17 @@ func (s *store) drop(ctx context.Context, object *corev1.ConfigMap) error {
 
 func (s *store) refused(what string, err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) && s.object != nil {
-		err = fmt.Errorf("%w: %w", errOvertaken, err)
+		err = fmt.Errorf("%w: %w", errChanged, err)
 	}
 	return fmt.Errorf("%s the queue of commit statuses in ConfigMap %s/%s: %w", what, s.owner.Namespace, s.owner.objectName(), err)
 }
 
 const (
-	// mostWaiting limits the waiting statuses of one NodeSync, over all hosts, so that they fit into a ConfigMap: one
+	// maxWaiting limits the waiting statuses of one NodeSync, over all hosts, so that they fit into a ConfigMap: one
 	// is well below a kilobyte.
-	mostWaiting = 800
-	// mostOvertaken limits the commits that wait for the final status of the commit that superseded them.
-	mostOvertaken = 100
+	maxWaiting = 800
+	// maxSuperseded limits the commits that wait for the final status of the commit that superseded them.
+	maxSuperseded = 100
 )
 
 // bound drops the oldest entries if a host has been unreachable for so long, or no verdict has been final over so many
@@ -452,10 +452,10 @@ const (
 func (l *Ledger) bound(now time.Time) {
 	overtaken := 0
 	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool {
-		if c.Phase != PhaseOvertaken {
+		if c.Phase != PhaseSuperseded {
 			return false
 		}
-		if overtaken++; overtaken <= mostOvertaken {
+		if overtaken++; overtaken <= maxSuperseded {
 			return false
 		}
 		for i := range l.Lanes {
@@ -466,7 +466,7 @@ func (l *Ledger) bound(now time.Time) {
 		return true
 	})
 	for i := range l.Lanes {
-		lane, share := &l.Lanes[i], mostWaiting/len(l.Lanes)
+		lane, share := &l.Lanes[i], maxWaiting/len(l.Lanes)
 		if over := len(lane.Waiting) - share; over > 0 {
 			lane.Waiting = slices.Delete(lane.Waiting, 0, over)
 			lane.Lost = fmt.Sprintf("more than %d commit statuses wait for %s: the oldest were given up", share, lane.URL)

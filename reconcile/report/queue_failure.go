@@ -19,10 +19,10 @@ const (
 	longestWait = 5 * time.Minute
 	// longestLimit limits how long a host may ask for no requests: the longest window of GitHub's and GitLab's limits.
 	longestLimit = time.Hour
-	// trustAgain is how long a rejected Secret is not tried again: permissions may also be changed on the host.
-	trustAgain = time.Hour
-	// lostAgain is how long to wait after the host rejected the newest status.
-	lostAgain = 15 * time.Minute
+	// retryRejectedSecret is how long a rejected Secret is not tried again: permissions may also be changed on the host.
+	retryRejectedSecret = time.Hour
+	// retryRejectedStatus is how long to wait after the host rejected the newest status.
+	retryRejectedStatus = 15 * time.Minute
 )
 
 // attempt is one attempt to post an entry.
@@ -41,11 +41,11 @@ func (l *Lane) failed(a attempt, err error, current bool) {
 	why := StableMessage(err)
 	switch outcomeOf(err) {
 	case giveUp:
-		l.reach()
-		l.lose(a, why, current)
+		l.resetFailures()
+		l.giveUp(a, why, current)
 	case retryAWhile:
-		if a.at.Sub(a.entry.Since) >= patience {
-			l.lose(a, why, current)
+		if a.at.Sub(a.entry.Since) >= unknownCommitTimeout {
+			l.giveUp(a, why, current)
 			return
 		}
 		l.delay(a, why)
@@ -55,20 +55,20 @@ func (l *Lane) failed(a attempt, err error, current bool) {
 		l.Refused, l.RefusedAt = a.secret, a.at
 		l.stop(a, why, 0)
 	case retryHost:
-		l.absent(a, err, why)
+		l.noAnswer(a, err, why)
 	}
 }
 
-// lose gives up an entry, unless it is current: what the host shows instead is no longer true. An entry that has
+// giveUp gives up an entry, unless it is current: what the host shows instead is no longer true. An entry that has
 // replaced it in the meantime stays.
-func (l *Lane) lose(a attempt, why string, current bool) {
+func (l *Lane) giveUp(a attempt, why string, current bool) {
 	i := l.index(a.entry.Commit)
 	same := i >= 0 && l.Waiting[i].same(a.entry)
 	switch {
 	case same && current:
 		e := &l.Waiting[i]
-		e.Attempts, e.NotBefore = max(e.Attempts+1, tellAfter), a.at.Add(lostAgain)
-		e.Failure = fmt.Sprintf("the status on commit %s was not accepted, and plumbline retries every %s: %s", ShortCommit(e.Commit), lostAgain, why)
+		e.Attempts, e.NotBefore = max(e.Attempts+1, reportAfter), a.at.Add(retryRejectedStatus)
+		e.Failure = fmt.Sprintf("the status on commit %s was not accepted, and plumbline retries every %s: %s", ShortCommit(e.Commit), retryRejectedStatus, why)
 		return
 	case same:
 		l.Waiting = slices.Delete(l.Waiting, i, i+1)
@@ -76,9 +76,9 @@ func (l *Lane) lose(a attempt, why string, current bool) {
 	l.Lost = fmt.Sprintf("given up on commit %s: %s", ShortCommit(a.entry.Commit), why)
 }
 
-// absent makes the lane wait, unless the host gave no answer for this one commit only: a host examines a commit's
+// noAnswer makes the lane wait, unless the host gave no answer for this one commit only: a host examines a commit's
 // content, which may take longer than the timeout.
-func (l *Lane) absent(a attempt, err error, why string) {
+func (l *Lane) noAnswer(a attempt, err error, why string) {
 	silent := noAnswer(err)
 	if alone := l.Silent == "" || l.Silent == a.entry.Commit; silent && alone && l.Attempts == 0 {
 		l.Silent = a.entry.Commit
@@ -100,7 +100,7 @@ func (l *Lane) stop(a attempt, why string, limit time.Duration) {
 		l.NotBefore = latest(l.NotBefore, a.at.Add(limit+backoff(1, a.jitter)))
 	}
 	if limit > longestWait {
-		l.Attempts = max(l.Attempts, tellAfter) // it lasts long enough to be reported
+		l.Attempts = max(l.Attempts, reportAfter) // it lasts long enough to be reported
 	}
 }
 
@@ -114,9 +114,9 @@ func (l *Lane) delay(a attempt, why string) {
 	}
 }
 
-// distrusts reports whether the host rejected this version of the Secret so recently that it is not tried again.
-func (l *Lane) distrusts(secret string, now time.Time) bool {
-	return l.Refused != "" && l.Refused == secret && now.Sub(l.RefusedAt) < trustAgain
+// rejectsSecret reports whether the host rejected this version of the Secret so recently that it is not tried again.
+func (l *Lane) rejectsSecret(secret string, now time.Time) bool {
+	return l.Refused != "" && l.Refused == secret && now.Sub(l.RefusedAt) < retryRejectedSecret
 }
 
 // backoff doubles from a second to five minutes, minus up to a quarter, so that many NodeSyncs do not retry a host at
@@ -157,7 +157,7 @@ const (
 	retryHost outcome = iota
 	// retryEntry: this status is retried; others continue.
 	retryEntry
-	// retryAWhile: like retryEntry, and given up after patience.
+	// retryAWhile: like retryEntry, and given up after unknownCommitTimeout.
 	retryAWhile
 	// awaitChange: nothing is posted there until the Secret or the NodeSync changes.
 	awaitChange
@@ -165,8 +165,8 @@ const (
 	giveUp
 )
 
-// patience is how long a commit may be unknown to a host, because mirrors lag.
-const patience = time.Hour
+// unknownCommitTimeout is how long a commit may be unknown to a host, because mirrors lag.
+const unknownCommitTimeout = time.Hour
 
 // rule is the outcome of one kind of error.
 type rule struct {

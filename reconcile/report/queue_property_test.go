@@ -115,7 +115,7 @@ func (l *life) end(t *rapid.T) {
 	l.told.Retry = true
 	l.tell()
 	for range 3 {
-		l.now = l.now.Add(2 * trustAgain)
+		l.now = l.now.Add(2 * retryRejectedSecret)
 		l.deliver()
 	}
 	if stored, _ := l.stored(); len(stored.Lanes[0].Waiting) > 0 {

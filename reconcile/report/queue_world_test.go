@@ -145,7 +145,7 @@ func (w *world) say(s Update) error {
 		s.Hosts = []Target{onGitea}
 	}
 	s.Context, s.At = "plumbline/prod/x", w.now
-	if err := w.queue.Say(context.Background(), w.sync, s); err != nil { //nolint:forbidigo // a test without a T
+	if err := w.queue.Record(context.Background(), w.sync, s); err != nil { //nolint:forbidigo // a test without a T
 		return err
 	}
 	if err := w.burn(); err != nil {

@@ -108,7 +108,7 @@ func (h *Hosts) Reviewer(provider, repository string, secret map[string][]byte, 
 	if p.review == nil {
 		return nil, &RepositoryError{URL: Clean(repository), Reason: "is on a host of the kind " + provider + ", whose pull requests are not followed"}
 	}
-	p.opens = opens(provider, p.repository, secret)
+	p.credentialsHash = credentialsHash(provider, p.repository, secret)
 	return p, nil
 }
 
@@ -184,9 +184,9 @@ func (p *poster) Comment(ctx context.Context, number int, of Comment, text strin
 // get makes a request for a task, and checks the response.
 func (p *poster) get(ctx context.Context, task Task, r request) (answer, error) {
 	r.task, r.long = task, true
-	a, err := p.ask(ctx, r)
+	a, err := p.request(ctx, r)
 	if err == nil {
-		err = p.judge(a, task, Status{})
+		err = p.responseError(a, task, Status{})
 	}
 	return a, err
 }

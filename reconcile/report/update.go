@@ -26,8 +26,8 @@ type Update struct {
 	// Inputs is the fingerprint of what Head is rendered from, and From that of what was applied before;
 	// empty if unknown.
 	Inputs, From string
-	// Begun reports whether any part of Head is applied.
-	Begun bool
+	// Started reports whether any part of Head is applied.
+	Started bool
 	// Before are the definitions that Head changes, as they were before Head, if a reconcile has found them.
 	Before []Definition
 	// Now returns the digest of a definition in Head, empty if Head does not contain it; nil if unknown.
@@ -40,9 +40,9 @@ type Update struct {
 	// Settled returns the final result of an older commit that continues while Head is Refused; the result is empty while it
 	// continues. nil if unknown.
 	Settled func(commit string) Word
-	// Reverted contains, for each older commit that Head has reverted, how far it had progressed. Came contains the same for those
-	// that Head may have reverted: their inputs decide.
-	Reverted, Came map[string]string
+	// Reverted contains, for each older commit that Head has reverted, how far it had progressed. Progress contains the
+	// same for those that Head may have reverted: their inputs decide.
+	Reverted, Progress map[string]string
 	// Left contains, for each older commit that Head continues, what remains of it. It is reported at once.
 	Left map[string]string
 	// Retry retries at once what has failed.
@@ -65,17 +65,17 @@ type Target struct {
 	Page string
 }
 
-// say records a verdict. A verdict that was reported already changes nothing.
-func (l *Ledger) say(s Update) {
+// record records a verdict. A verdict that was reported already changes nothing.
+func (l *Ledger) record(s Update) {
 	if l.Head != s.Head {
-		l.turn(s.Head, s.Commits)
+		l.setHead(s.Head, s.Commits)
 	}
 	l.setContext(s)
 	l.setHosts(s)
 	newest := l.newest().ID
-	l.takeBack(s)
-	l.takeBackTogether(s)
-	with := l.together()
+	l.markReverted(s)
+	l.markRevertedTogether(s)
+	with := l.fetchedTogether()
 	for i := range l.Commits {
 		c := &l.Commits[i]
 		next, news := c.next(newest, s, with[c.ID])
@@ -84,23 +84,24 @@ func (l *Ledger) say(s Update) {
 		}
 		for j := range l.Lanes {
 			lane := &l.Lanes[j]
-			if lane.Context == l.Context && (news || lane.fresh && c.Phase == PhaseTold && c.State != "") {
+			if lane.Context == l.Context && (news || lane.fresh && c.Phase == PhaseReported && c.State != "") {
 				lane.put(c.ID, c.Word, s.page(lane.Host), s.At)
 			}
 		}
 	}
-	l.letGo(s)
+	l.releaseMoved(s)
 	l.forget()
 	l.bound(s.At)
 }
 
-// goesOn starts the status of a commit that continues while a newer one is refused. It does not mention nodes: that would
-// become stale.
-const goesOn = "goes on under "
+// continuesPrefix starts the status of a commit that continues while a newer one is refused. It does not mention nodes:
+// that would become stale.
+const continuesPrefix = "goes on under "
 
-// together maps each commit to the commit that a reconcile has rendered and that it was fetched with; a rendered commit maps to
-// itself. Commits fetched together share one result. It omits those that were fetched with the newest commit.
-func (l *Ledger) together() map[string]string {
+// fetchedTogether maps each commit to the commit that a reconcile has rendered and that it was fetched with; a rendered
+// commit maps to itself. Commits fetched together share one result. It omits those that were fetched with the newest
+// commit.
+func (l *Ledger) fetchedTogether() map[string]string {
 	all, with := map[string]string{}, ""
 	for _, c := range l.Commits { // the newest first
 		if c.Inputs != "" && c.ID != l.newest().ID {
@@ -117,28 +118,28 @@ func (l *Ledger) together() map[string]string {
 func (c *Commit) next(newest string, s Update, with string) (next Word, news bool) {
 	if c.ID == newest {
 		next = Word{State: s.State, Description: Truncate(s.Description)}
-		return next, c.wants(next, true)
+		return next, c.shouldReport(next, true)
 	}
 	if ended := s.Ended[with]; ended.final() {
-		return ended, c.wants(ended, false)
+		return ended, c.shouldReport(ended, false)
 	}
 	next = c.superseded(newest, s)
 	if s.Refused && with != "" && c.Reverted == "" {
-		return c.goes(newest, s, with)
+		return c.continued(newest, s, with)
 	}
-	return next, c.wants(next, false) || c.Phase != PhaseSettled && s.Left[c.ID] != ""
+	return next, c.shouldReport(next, false) || c.Phase != PhaseSettled && s.Left[c.ID] != ""
 }
 
-// goes returns what to report for a commit that continues while a newer one is refused: plumbline completes what a reconcile has
-// begun for it.
-func (c *Commit) goes(newest string, s Update, with string) (next Word, news bool) {
-	told := strings.HasPrefix(c.Description, goesOn)
+// continued returns what to report for a commit that continues while a newer one is refused: plumbline completes what a
+// reconcile has begun for it.
+func (c *Commit) continued(newest string, s Update, with string) (next Word, news bool) {
+	told := strings.HasPrefix(c.Description, continuesPrefix)
 	if told && s.Settled != nil {
 		if ended := s.Settled(with); ended.final() {
-			return ended, c.wants(ended, false)
+			return ended, c.shouldReport(ended, false)
 		}
 	}
-	next = Word{State: Pending, Description: goesOn + ShortCommit(newest) + ": see plumbline status"}
+	next = Word{State: Pending, Description: continuesPrefix + ShortCommit(newest) + ": see plumbline status"}
 	return next, !c.final() && c.Left == "" && !told
 }
 
@@ -161,9 +162,9 @@ func (c *Commit) superseded(newest string, s Update) Word {
 	return w
 }
 
-// wants reports whether to report a status for a commit. For commits other than the newest, a pending status is reported only
-// once: only for the newest does it matter what is waited for.
-func (c *Commit) wants(w Word, newest bool) bool {
+// shouldReport reports whether to report a status for a commit. For commits other than the newest, a pending status is
+// reported only once: only for the newest does it matter what is waited for.
+func (c *Commit) shouldReport(w Word, newest bool) bool {
 	switch {
 	case c.Phase == PhaseSettled:
 		return false
@@ -173,8 +174,8 @@ func (c *Commit) wants(w Word, newest bool) bool {
 	return c.State == "" || w.final() && c.State != w.State
 }
 
-// turn makes another commit the head.
-func (l *Ledger) turn(head string, commits []string) {
+// setHead makes another commit the head.
+func (l *Ledger) setHead(head string, commits []string) {
 	if !slices.Contains(commits, head) {
 		commits = append([]string{head}, commits...) // a client that waits for a push waits for its last commit
 	}
@@ -196,7 +197,7 @@ func (l *Ledger) turn(head string, commits []string) {
 		case slices.ContainsFunc(told, func(t Commit) bool { return t.ID == c.ID }):
 			continue
 		case !c.final():
-			c.Phase = PhaseOvertaken
+			c.Phase = PhaseSuperseded
 		case slices.Contains(commits, c.ID):
 			c.Phase, c.Before = PhaseSettled, nil
 		default:
@@ -263,7 +264,7 @@ func (s Update) page(h Host) string { return s.target(h).Page }
 
 // forget drops the overtaken commits that have their final status, and what was recorded of commits that are no longer needed.
 func (l *Ledger) forget() {
-	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool { return c.Phase == PhaseOvertaken && c.final() })
+	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool { return c.Phase == PhaseSuperseded && c.final() })
 	for i := range l.Lanes {
 		lane := &l.Lanes[i]
 		lane.fresh = false
@@ -275,10 +276,10 @@ func (l *Ledger) forget() {
 	}
 }
 
-// takeBack records the inputs of Head. Once any part of Head is applied, it also records which older commits Head reverts: a
-// commit that has other inputs and was applied on top of Head's inputs, every commit after that one or after an older one
-// with Head's inputs, and a commit of which a definition is again as it was before it.
-func (l *Ledger) takeBack(s Update) {
+// markReverted records the inputs of Head. Once any part of Head is applied, it also records which older commits Head
+// reverts: a commit that has other inputs and was applied on top of Head's inputs, every commit after that one or after
+// an older one with Head's inputs, and a commit of which a definition is again as it was before it.
+func (l *Ledger) markReverted(s Update) {
 	head := l.newest()
 	if s.Inputs == "" || head.ID != s.Head {
 		return
@@ -287,7 +288,7 @@ func (l *Ledger) takeBack(s Update) {
 		head.From = s.From
 	}
 	head.note(l.introduced(head, s))
-	if !s.Begun {
+	if !s.Started {
 		return // it may never be applied
 	}
 	back := false
@@ -302,17 +303,18 @@ func (l *Ledger) takeBack(s Update) {
 			if c.Reverted != "" {
 				continue
 			}
-			if undone := c.undone(s.Now); back || undone != "" {
-				words := slices.DeleteFunc([]string{s.Came[c.ID], undone}, func(w string) bool { return w == "" })
+			if undone := c.revertedDefinition(s.Now); back || undone != "" {
+				words := slices.DeleteFunc([]string{s.Progress[c.ID], undone}, func(w string) bool { return w == "" })
 				c.Reverted = revertedBy(head.ID, cmp.Or(strings.Join(words, "; "), "it was not complete"))
 			}
 		}
 	}
 }
 
-// takeBackTogether records how far the commits that Head has reverted had progressed. Commits that no reconcile has rendered as
-// HEAD, because they were fetched with a newer one, get the result of that one: it is unknown which of them caused it.
-func (l *Ledger) takeBackTogether(s Update) {
+// markRevertedTogether records how far the commits that Head has reverted had progressed. Commits that no reconcile has
+// rendered as HEAD, because they were fetched with a newer one, get the result of that one: it is unknown which of them
+// caused it.
+func (l *Ledger) markRevertedTogether(s Update) {
 	with := l.newest()
 	head := with.ID
 	for i := range l.Commits { // the newest first
@@ -358,8 +360,9 @@ func (c *Commit) note(before []Definition) {
 	}
 }
 
-// undone returns a message naming a definition that is again as it was before the commit; empty if there is none.
-func (c *Commit) undone(now func(string) string) string {
+// revertedDefinition returns a message naming a definition that is again as it was before the commit; empty if there is
+// none.
+func (c *Commit) revertedDefinition(now func(string) string) string {
 	if now == nil {
 		return ""
 	}

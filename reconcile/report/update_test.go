@@ -31,7 +31,7 @@ func (s *script) with(said Update) {
 		said.Hosts = []Target{onGitea}
 	}
 	said.At = s.now
-	s.l.say(said)
+	s.l.record(said)
 }
 
 // deliver empties all lanes and lists what was posted.
@@ -190,7 +190,7 @@ func TestAnotherSecretIsTriedAtOnce(t *testing.T) {
 			said := Update{Context: "plumbline/prod/x", Head: "a", State: Success, Description: "applied"}
 			change(&said)
 			s.with(said)
-			if _, ok := s.l.Lanes[0].next(noon); !ok || s.l.Lanes[0].distrusts("1", noon) {
+			if _, ok := s.l.Lanes[0].next(noon); !ok || s.l.Lanes[0].rejectsSecret("1", noon) {
 				t.Errorf("it is not tried: %+v", s.l.Lanes[0])
 			}
 		})
@@ -275,7 +275,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 		s.with(said)
 	}
 	n, _ := s.l.length()
-	if n != mostWaiting || !strings.Contains(s.l.Lanes[0].trouble(), "given up") {
+	if n != maxWaiting || !strings.Contains(s.l.Lanes[0].trouble(), "given up") {
 		t.Errorf("%d wait: %s", n, s.l.Lanes[0].trouble())
 	}
 	if newest := s.l.Lanes[0].Waiting; newest[len(newest)-1].Commit != said.Head {
@@ -286,7 +286,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 		said.Head = fmt.Sprintf("%040d", 1000+i)
 		s.with(said)
 	}
-	if len(s.l.Commits) != mostOvertaken+1 {
+	if len(s.l.Commits) != maxSuperseded+1 {
 		t.Errorf("%d commits are kept", len(s.l.Commits))
 	}
 	if size := len(encoded(t, s.l)); size > 1<<20 {
@@ -297,7 +297,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 // told is a verdict on a commit that a reconcile has rendered.
 func told(head string, state State, text, inputs, from string, commits ...string) Update {
 	begun := state != Failure && !strings.HasPrefix(text, "waits")
-	return Update{Context: "plumbline/prod/x", Head: head, State: state, Description: text, Begun: begun, Inputs: inputs, From: from, Commits: commits}
+	return Update{Context: "plumbline/prod/x", Head: head, State: state, Description: text, Started: begun, Inputs: inputs, From: from, Commits: commits}
 }
 
 // TestACommitWhoseRolloutIsTakenBack has not succeeded: the newer one restores the previous inputs.
@@ -314,7 +314,7 @@ func TestACommitWhoseRolloutIsTakenBack(t *testing.T) {
 
 	s := begun(t)
 	revert := told("c", Pending, "rolling out", "1", "2", "c")
-	revert.Came = came
+	revert.Progress = came
 	s.with(revert)
 	s.posts("c pending rolling out")
 	s.with(told("c", Success, "applied", "1", "1"))

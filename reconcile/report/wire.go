@@ -46,8 +46,8 @@ type answer struct {
 	code   int
 	header http.Header
 	body   []byte
-	// said is the message of an error response.
-	said string
+	// message is the message of an error response.
+	message string
 }
 
 // send makes a request. The error is the context's, the credentials' or an *UnavailableError.
@@ -89,7 +89,7 @@ func (w wire) send(ctx context.Context, r request, as credentials) (answer, erro
 	}
 	a := answer{code: res.StatusCode, header: res.Header, body: text}
 	if a.code >= http.StatusMultipleChoices {
-		a.said = message(text, redact.Credentials(as.secrets()...))
+		a.message = message(text, redact.Credentials(as.secrets()...))
 	}
 	return a, nil
 }
@@ -140,8 +140,8 @@ func message(text []byte, secrets redact.Redactor) string {
 	return said
 }
 
-// judge converts a response into an error, or nil.
-func judge(a answer, r repository, task Task, commit string) error {
+// responseError converts a response into an error, or nil.
+func responseError(a answer, r repository, task Task, commit string) error {
 	switch {
 	case a.code >= 200 && a.code < 300:
 		return nil
@@ -154,13 +154,13 @@ func judge(a answer, r repository, task Task, commit string) error {
 	case a.code == http.StatusTooManyRequests, a.code == http.StatusForbidden && limited(a.header):
 		return &RateLimitedError{Task: task, Host: r.host, RetryAfter: RetryAfter(a.header)}
 	case a.code == http.StatusUnauthorized, a.code == http.StatusForbidden:
-		return &UnauthorizedError{Task: task, Host: r.host, Said: a.said}
+		return &UnauthorizedError{Task: task, Host: r.host, Said: a.message}
 	case a.code == http.StatusNotFound:
 		return &NotFoundError{Task: task, Host: r.host, Repository: r.String(), Commit: commit}
 	case a.code >= 500, a.code == http.StatusRequestTimeout:
 		return &UnavailableError{Task: task, Host: r.host, Code: a.code}
 	}
-	return &RejectedError{Task: task, Host: r.host, Code: a.code, Said: a.said}
+	return &RejectedError{Task: task, Host: r.host, Code: a.code, Said: a.message}
 }
 
 // limited reports whether a 403 is GitHub's form of a 429.
@@ -204,22 +204,22 @@ const (
 	maxListing, maxString = 16 << 20, 256 << 10
 	// maxReceived limits what is received of a page: GitLab allows descriptions of 1 MiB.
 	maxReceived = 128 << 20
-	// mostPages limits the pages that are read of one list.
-	mostPages = 20
+	// maxPages limits the pages that are read of one list.
+	maxPages = 20
 	// perPage is a page size that every host supports.
 	perPage = 50
 )
 
 var (
 	errNoComment = errors.New("it names no comment")
-	errElsewhere = errors.New("its next page is at another place")
-	errNobody    = errors.New("it names no user")
+	errOtherHost = errors.New("its next page is at another place")
+	errNoUser    = errors.New("it names no user")
 )
 
 // pages reads a list until the last page; more reports whether there are pages that were not read.
 func pages[T any](ctx context.Context, p *poster, task Task, l listing[T]) (found []T, more bool, err error) {
 	r := l.first
-	for range mostPages {
+	for range maxPages {
 		a, err := p.get(ctx, task, r)
 		if err != nil {
 			return nil, false, err
@@ -326,7 +326,7 @@ func nextByURL(of request, a answer) (request, bool, error) {
 	}
 	to, err := url.Parse(page.Next)
 	if err != nil || to.Scheme != from.Scheme || to.Host != from.Host {
-		return request{}, false, errElsewhere
+		return request{}, false, errOtherHost
 	}
 	of.to = page.Next
 	return of, true, nil

@@ -185,7 +185,7 @@ func NotSimulated(p *plan.Plan, pods []Pods, guard v1alpha1.Guard, simulates boo
 	if simulates || !guard.UnschedulablePods.Holds() {
 		return ""
 	}
-	moved := slices.DeleteFunc(p.Lands(), func(pool string) bool {
+	moved := slices.DeleteFunc(p.NeedLanding(), func(pool string) bool {
 		return !slices.ContainsFunc(pods, func(r Pods) bool { return r.Object == pool })
 	})
 	if len(moved) == 0 {

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// mostRows limits the rows of a table.
-	mostRows = 50
+	// maxRows limits the rows of a table.
+	maxRows = 50
 	// maxCode limits the shown bytes of one text from a commit.
 	maxCode = 300
 )
@@ -75,7 +75,7 @@ func (r Review) Markdown(t Title, m report.Markup) string {
 	r.writePools(&out)
 	r.writeWhatIf(&out, t)
 	for i, check := range r.checks {
-		if i == mostRows {
+		if i == maxRows {
 			fmt.Fprintln(&out, shortlist.More("- ", len(r.checks)-i))
 			break
 		}
@@ -83,13 +83,13 @@ func (r Review) Markdown(t Title, m report.Markup) string {
 	}
 	r.writeApproval(&out)
 	for i, note := range r.notes() {
-		if i == mostRows {
+		if i == maxRows {
 			break
 		}
 		fmt.Fprintf(&out, "- %s\n", code(note))
 	}
 	for i, warning := range r.warnings() {
-		if i == mostRows {
+		if i == maxRows {
 			break
 		}
 		fmt.Fprintf(&out, "- warning: %s\n", code(warning))
@@ -112,7 +112,7 @@ func (r Review) writePools(out *strings.Builder) {
 	}
 	out.WriteString("| pool | nodes | effect | reason | lower bound of the time |\n|---|---|---|---|---|\n")
 	for i, p := range r.pools {
-		if i == mostRows {
+		if i == maxRows {
 			fmt.Fprintln(out, shortlist.More("| ", len(r.pools)-i)+" | | | | |")
 			break
 		}

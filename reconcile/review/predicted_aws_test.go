@@ -22,7 +22,7 @@ func (f *fleet) answers(t *testing.T, questions []plan.Question) map[render.Ref]
 	}
 	step := &account.Resolution{
 		Cloud:   func(context.Context) (account.ResolutionCloud, error) { return aws, nil },
-		Cluster: "sandbox", Kubernetes: f.kubernetes(t, aws), Patience: time.Minute,
+		Cluster: "sandbox", Kubernetes: f.kubernetes(t, aws), Timeout: time.Minute,
 	}
 	return step.Answers(t.Context(), questions)
 }

@@ -201,7 +201,7 @@ func (p *preview) warnOfNodes(ctx context.Context, ev evaluate.Evaluation) {
 	case err != nil:
 		p.warn("whether Karpenter's feature gate %s is on is not known: %v", plan.TerminateFirst, err)
 	case on:
-		p.warn("%s", plan.EndFirst(nodes))
+		p.warn("%s", plan.TerminatedFirst(nodes))
 	}
 }
 
@@ -248,7 +248,7 @@ func (p *preview) inputs() evaluate.Inputs {
 		Record: &record{preview: p}, WithoutCharts: p.withoutCharts,
 	}
 	if p.Landing != nil {
-		in.Planning.Landing = p.land
+		in.Planning.Landing = p.simulateLanding
 	}
 	return in
 }
@@ -283,11 +283,11 @@ func (p *preview) warnOfOtherApprovals(made *plan.Plan) {
 	}
 }
 
-// land determines which pods of the pools that a Plan removes cannot be scheduled elsewhere.
-func (p *preview) land(ctx context.Context, _ *render.Set, made *plan.Plan, live plan.Live) (plan.Landing, time.Time) {
+// simulateLanding determines which pods of the pools that a Plan removes cannot be scheduled elsewhere.
+func (p *preview) simulateLanding(ctx context.Context, _ *render.Set, made *plan.Plan, live plan.Live) (plan.Landing, time.Time) {
 	nowhere, err := p.Landing(ctx, made, live)
 	if err != nil {
-		p.warn("whether the pods of %s find a place elsewhere is not known: %v", strings.Join(made.Lands(), ", "), err)
+		p.warn("whether the pods of %s find a place elsewhere is not known: %v", strings.Join(made.NeedLanding(), ", "), err)
 		return plan.Landing{}, time.Time{}
 	}
 	return plan.Landing{Known: true, Nowhere: nowhere}, time.Time{}

@@ -61,7 +61,7 @@ func Of(in Input) Review {
 	case in.ChartsRefused != nil:
 		r.fail("refused: " + r.brief(in.ChartsRefused))
 	default:
-		r.weigh()
+		r.countNodes()
 	}
 	switch branch := redact.Visible(in.Branch); {
 	case in.Lacks != "":
@@ -115,8 +115,8 @@ func (r *Review) brief(err error) string {
 	return r.of.Hide.Hide(f.Brief().String())
 }
 
-// weigh reports what the guard and the API server would refuse, what waits, and then what happens to nodes.
-func (r *Review) weigh() {
+// countNodes reports what the guard and the API server would refuse, what waits, and then what happens to nodes.
+func (r *Review) countNodes() {
 	p := r.of.Plan
 	var refused, held []string
 	var first error

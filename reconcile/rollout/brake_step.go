@@ -36,7 +36,7 @@ type BrakeStep struct {
 	// Gate reports whether one of Karpenter's feature gates is on; if nil, none is queried.
 	Gate func(ctx context.Context, gate string) (on bool, err error)
 	// Holds queries the conditions of spec.rollout.holdWhile.
-	Holds *HoldAsker
+	Holds *HoldChecker
 
 	// Sync is the NodeSync, with the status of its last reconcile.
 	Sync *v1alpha1.NodeSync
@@ -63,7 +63,7 @@ func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 	before := s.Sync.Status.PoolRollouts
 	if s.Rollout == nil {
 		s.Holds.Forget()
-		s.tell(ctx, before, nil)
+		s.sendEvents(ctx, before, nil)
 		return nil
 	}
 	held := s.Holds.Answers(ctx, s.secrets(), s.Sync.Spec.Rollout.HoldWhile, s.Now)
@@ -80,11 +80,11 @@ func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 		}
 	}
 	for i := range next {
-		if begins(entryOf(before, next[i].Pool), next[i]) {
+		if isNewStop(entryOf(before, next[i].Pool), next[i]) {
 			s.explain(ctx, &next[i])
 		}
 	}
-	s.tell(ctx, before, next)
+	s.sendEvents(ctx, before, next)
 	for i := range next {
 		e := &next[i]
 		was := entryOf(before, e.Pool)
@@ -197,10 +197,10 @@ func (s *BrakeStep) brake(ctx context.Context, e v1alpha1.PoolRollout) error {
 	return nil
 }
 
-// endsFirst describes which nodes of a pool are terminated before their replacements are launched; empty if none is.
-// For such a node the brake comes too late.
-func (s *BrakeStep) endsFirst(ctx context.Context, pool string) (words string) {
-	which := s.withoutPlace(pool)
+// terminatesFirst describes which nodes of a pool are terminated before their replacements are launched; empty if none
+// is. For such a node the brake comes too late.
+func (s *BrakeStep) terminatesFirst(ctx context.Context, pool string) (words string) {
+	which := s.withoutRoom(pool)
 	if which == "" || s.Gate == nil {
 		return ""
 	}
@@ -214,8 +214,8 @@ func (s *BrakeStep) endsFirst(ctx context.Context, pool string) (words string) {
 	return ""
 }
 
-// withoutPlace describes the nodes of a pool beside which there may be no room for a replacement.
-func (s *BrakeStep) withoutPlace(pool string) string {
+// withoutRoom describes the nodes of a pool beside which there may be no room for a replacement.
+func (s *BrakeStep) withoutRoom(pool string) string {
 	if live := s.Live.Objects[render.Ref{Kind: render.NodePool, Name: pool}]; live != nil {
 		if _, static, _ := unstructured.NestedFieldNoCopy(live.Object, "spec", "replicas"); static {
 			return "a node of a static pool at its limit"

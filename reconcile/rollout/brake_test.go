@@ -56,7 +56,7 @@ type world struct {
 	denied   error
 	applied  []string
 	ec2      *ec2
-	holds    rollout.HoldAsker
+	holds    rollout.HoldChecker
 	now      time.Time
 	events   []string
 	claims   []plan.NodeClaim

@@ -13,11 +13,11 @@
 // plumbline-brake therefore applies Git's budgets followed by its own, and Git's object is applied without any budgets
 // meanwhile (reconcile/plan/brake.go).
 //
-// A HoldAsker queries the conditions of spec.rollout.holdWhile (Prometheus or Alertmanager) in the background. Each
+// A HoldChecker queries the conditions of spec.rollout.holdWhile (Prometheus or Alertmanager) in the background. Each
 // query has a timeout, its answer is limited in size, redirects are not followed, and only the URL that the NodeSync
 // names is queried. The value of a Secret is sent to no other host (reconcile/grant) and is not part of any message.
 //
-// A ProposalAsker opens a pull request that restores definitions of the previously applied revision, if a rollout is
+// A ProposalWorker opens a pull request that restores definitions of the previously applied revision, if a rollout is
 // stopped because its launches failed and spec.rollout.onFailure is BrakeAndPropose. Which proposals are due is decided
 // by values (due in proposal.go). It looks for its pull request and its branch before it opens one: after a kill or a
 // change of the leader it continues from there, and what a person has closed is not opened again. It never merges, and

@@ -114,7 +114,7 @@ func (r *Rollouts) why(ctx context.Context) func(cluster.Claim) string {
 			return claim.Drifted
 		}
 		o := plan.Outdated{Claim: known, Reason: claim.Drifted}
-		r.askInstances(ctx, instanceIDs([]plan.Outdated{o}))
+		r.queryRunning(ctx, instanceIDs([]plan.Outdated{o}))
 		return r.inputOf(o).Words()
 	}
 }

@@ -68,7 +68,7 @@ func TestWhatEndedBeforeTheChangeIsNotItsDoing(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	created := metav1.NewTime(now.Add(-time.Hour))
 	ending := func(name string, since time.Time) cluster.Claim {
-		return cluster.Claim{NodeClaim: name, Pool: "a", Created: created, Ending: true, EndingSince: metav1.NewTime(since)}
+		return cluster.Claim{NodeClaim: name, Pool: "a", Created: created, Terminating: true, TerminatingSince: metav1.NewTime(since)}
 	}
 	claims := []cluster.Claim{{NodeClaim: "a-1", Pool: "a", Created: created}, {NodeClaim: "a-2", Pool: "a", Created: created}, ending("a-3", now.Add(-time.Minute))}
 	k := rollout.Watch(v1alpha1.KarpenterStatus{Version: "1.8.6"}, "1.14.1", nil, claims, now)

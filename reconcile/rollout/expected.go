@@ -22,7 +22,7 @@ func (r *Rollouts) expect(ctx context.Context, changes Outdating, found []plan.O
 	r.renew(ctx)
 	r.supersede(changes.Reselected)
 	if changes.Any() {
-		r.Memory.whole = !changes.UpTo && (r.Memory.whole || !r.Said.Settling(r.Now))
+		r.Memory.whole = !changes.UpTo && (r.Memory.whole || !r.Reported.Settling(r.Now))
 		expected := map[types.UID][]string{}
 		maps.Copy(expected, changes.Expected)
 		maps.Copy(expected, r.Memory.expected)
@@ -71,10 +71,10 @@ func (r *Rollouts) supersede(reselected map[string][]string) {
 func (r *Rollouts) renew(ctx context.Context) {
 	m := r.Memory
 	if r.Before == nil || r.Before.SettlesAt == nil {
-		m.expected, m.answered, m.forgot, m.compared = nil, false, 0, time.Time{}
+		m.expected, m.answered, m.unrecalled, m.compared = nil, false, 0, time.Time{}
 		return
 	}
-	m.forgot = r.recall(ctx)
+	m.unrecalled = r.recall(ctx)
 	if r.Now.Before(r.Before.SettlesAt.Time) {
 		return
 	}
@@ -110,9 +110,9 @@ func (r *Rollouts) stillExpected(ctx context.Context) map[types.UID][]string {
 	return left
 }
 
-// unfound names the NodeClaims that Karpenter has not found to be outdated within the time that it needs; empty if it
+// notMarked names the NodeClaims that Karpenter has not found to be outdated within the time that it needs; empty if it
 // has found all, or still has time.
-func (r *Rollouts) unfound(claims []*plan.NodeClaim) string {
+func (r *Rollouts) notMarked(claims []*plan.NodeClaim) string {
 	n, why := 0, map[string]bool{}
 	for _, c := range claims {
 		if reasons := r.Memory.expected[c.UID]; len(reasons) > 0 && !c.Drifted {
@@ -129,16 +129,16 @@ func (r *Rollouts) unfound(claims []*plan.NodeClaim) string {
 		english.Plural(n, "node is", "nodes are"), strings.Join(slices.Sorted(maps.Keys(why)), ", "), english.PluralWord(n, "it", "them"))
 }
 
-// forgets reports whether it is unknown, after a restart, which NodeClaims AWS had reported as outdated.
-func (r *Rollouts) forgets() bool {
-	return r.Memory.forgot > 0 || !r.Memory.looked && r.Said != nil && r.Said.SettlesAt != nil
+// mustRecall reports whether it is unknown, after a restart, which NodeClaims AWS had reported as outdated.
+func (r *Rollouts) mustRecall() bool {
+	return r.Memory.unrecalled > 0 || !r.Memory.looked && r.Reported != nil && r.Reported.SettlesAt != nil
 }
 
 // recall finds, after a restart, the NodeClaims that were expected before, and returns of how many this is still unknown.
 // An instance that EC2 no longer has is no reason to wait: Karpenter deletes its NodeClaim.
 func (r *Rollouts) recall(ctx context.Context) (unknown int) {
 	m := r.Memory
-	if !r.forgets() || r.EC2 == nil {
+	if !r.mustRecall() || r.EC2 == nil {
 		return 0
 	}
 	claims := r.rolling()
@@ -183,7 +183,7 @@ func (r *Rollouts) differing(ctx context.Context, claims []*plan.NodeClaim) map[
 	for _, c := range claims {
 		ids = append(ids, c.ProviderID)
 	}
-	r.askInstances(ctx, ids)
+	r.queryRunning(ctx, ids)
 	for _, c := range claims {
 		running, answered := r.Memory.instances.running[c.ProviderID]
 		if reasons, known := r.matching(true).InstanceReasons(c, running); answered && known {

@@ -40,8 +40,8 @@ type credentials struct {
 	CA []byte
 }
 
-// ask sends one query: words describe the condition if it is true, and are empty if it is not.
-func ask(ctx context.Context, of v1alpha1.RolloutHold, with credentials) (words string, err error) {
+// queryCondition sends one query: words describe the condition if it is true, and are empty if it is not.
+func queryCondition(ctx context.Context, of v1alpha1.RolloutHold, with credentials) (words string, err error) {
 	timeout := defaultTimeout
 	if of.Timeout != nil {
 		timeout = of.Timeout.Duration
@@ -196,9 +196,9 @@ const (
 	maxFailure = 256
 )
 
-// HoldAsker queries the conditions of one NodeSync in the background, and keeps the last answer to each. The zero value
-// is ready to use.
-type HoldAsker struct {
+// HoldChecker queries the conditions of one NodeSync in the background, and keeps the last answer to each. The zero
+// value is ready to use.
+type HoldChecker struct {
 	mu    sync.Mutex
 	known map[string]*holdState
 }
@@ -224,7 +224,7 @@ type HoldAnswer struct {
 
 // Answers returns the last ones to the conditions of a NodeSync. Those that are due are queried again, in goroutines
 // that a reconcile does not wait for; they end at their timeouts.
-func (a *HoldAsker) Answers(ctx context.Context, with Secrets, holds []v1alpha1.RolloutHold, now time.Time) HoldAnswer {
+func (a *HoldChecker) Answers(ctx context.Context, with Secrets, holds []v1alpha1.RolloutHold, now time.Time) HoldAnswer {
 	if len(holds) == 0 {
 		a.Forget()
 		return HoldAnswer{}
@@ -251,14 +251,14 @@ func (a *HoldAsker) Answers(ctx context.Context, with Secrets, holds []v1alpha1.
 }
 
 // Forget drops all answers.
-func (a *HoldAsker) Forget() {
+func (a *HoldChecker) Forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clear(a.known)
 }
 
 // due returns the state of a condition, and starts its query if that is due.
-func (a *HoldAsker) due(ctx context.Context, of v1alpha1.RolloutHold, with Secrets, now time.Time) holdState {
+func (a *HoldChecker) due(ctx context.Context, of v1alpha1.RolloutHold, with Secrets, now time.Time) holdState {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.known[of.Name]
@@ -273,17 +273,17 @@ func (a *HoldAsker) due(ctx context.Context, of v1alpha1.RolloutHold, with Secre
 		return *s
 	}
 	s.asked, s.asking = now, true
-	go a.ask(context.WithoutCancel(ctx), s, with)
+	go a.query(context.WithoutCancel(ctx), s, with)
 	return *s
 }
 
-func (a *HoldAsker) ask(ctx context.Context, s *holdState, secrets Secrets) {
+func (a *HoldChecker) query(ctx context.Context, s *holdState, secrets Secrets) {
 	opening, cancel := context.WithTimeout(ctx, defaultTimeout)
 	defer cancel()
 	with, err := secrets.open(opening, s.of)
 	words, hidden := "", redact.Credentials(with.Token, with.Password)
 	if err == nil {
-		words, err = ask(ctx, s.of, with)
+		words, err = queryCondition(ctx, s.of, with)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -28,7 +28,7 @@ const (
 var prod = types.NamespacedName{Namespace: "plumbline-system", Name: "prod"}
 
 // answered queries until there is an answer.
-func answered(t *testing.T, a *rollout.HoldAsker, with rollout.Secrets, of v1alpha1.RolloutHold, now time.Time) rollout.HoldAnswer {
+func answered(t *testing.T, a *rollout.HoldChecker, with rollout.Secrets, of v1alpha1.RolloutHold, now time.Time) rollout.HoldAnswer {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for {
@@ -102,7 +102,7 @@ func TestAnswers(t *testing.T) {
 			if test.ignores {
 				of.Unreachable = v1alpha1.UnreachableIgnore
 			}
-			answer := answered(t, &rollout.HoldAsker{}, opened(t, "127.0.0.1"), of, time.Unix(1000, 0))
+			answer := answered(t, &rollout.HoldChecker{}, opened(t, "127.0.0.1"), of, time.Unix(1000, 0))
 			if test.want == "" && answer.Held != "" || !strings.HasPrefix(answer.Held, test.want) {
 				t.Errorf("got  %q\nwant %q", answer.Held, test.want)
 			}
@@ -133,16 +133,16 @@ func TestWhatIsAsked(t *testing.T) {
 	}))
 	defer host.Close()
 	query := v1alpha1.RolloutHold{Name: "q", URL: host.URL + "/prometheus/", Query: `up{job="web"} == 0`, SecretRef: &meta.LocalObjectReference{Name: "prometheus"}}
-	answered(t, &rollout.HoldAsker{}, opened(t, "127.0.0.1"), query, time.Unix(1000, 0))
+	answered(t, &rollout.HoldChecker{}, opened(t, "127.0.0.1"), query, time.Unix(1000, 0))
 	if r := <-asked; r.URL.Path != "/prometheus/api/v1/query" || r.URL.Query().Get("query") != query.Query || r.Header.Get("Authorization") != "Bearer "+secret {
 		t.Errorf("asked %s with %q", r.URL, r.Header.Get("Authorization"))
 	}
-	answer := answered(t, &rollout.HoldAsker{}, opened(t, "prometheus.example.com"), query, time.Unix(1000, 0))
+	answer := answered(t, &rollout.HoldChecker{}, opened(t, "prometheus.example.com"), query, time.Unix(1000, 0))
 	if !strings.Contains(answer.Held, "secret prometheus is not used for 127.0.0.1") || len(asked) > 0 {
 		t.Errorf("a Secret for another host: %q, %d requests", answer.Held, len(asked))
 	}
 	alerts := v1alpha1.RolloutHold{Name: "a", URL: host.URL, Alerts: []string{`severity="page"`, `team=~"a|b"`}}
-	answered(t, &rollout.HoldAsker{}, rollout.Secrets{NodeSync: prod}, alerts, time.Unix(1000, 0))
+	answered(t, &rollout.HoldChecker{}, rollout.Secrets{NodeSync: prod}, alerts, time.Unix(1000, 0))
 	if r := <-asked; r.URL.Path != "/api/v2/alerts" || len(r.URL.Query()["filter"]) != 2 || r.URL.Query().Get("silenced") != "false" || r.Header.Get("Authorization") != "" {
 		t.Errorf("asked %s", r.URL)
 	}
@@ -155,7 +155,7 @@ func TestAskedAgain(t *testing.T) {
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, <-body) }))
 	defer host.Close()
 	of := v1alpha1.RolloutHold{Name: "q", URL: host.URL, Query: "a"}
-	a, now := &rollout.HoldAsker{}, time.Unix(1000, 0)
+	a, now := &rollout.HoldChecker{}, time.Unix(1000, 0)
 	with := rollout.Secrets{NodeSync: prod}
 	body <- one
 	if answer := answered(t, a, with, of, now); answer.Held == "" {

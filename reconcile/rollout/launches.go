@@ -61,7 +61,7 @@ func (l Launches) See(ctx context.Context, pools []Pool, into *finding.Findings)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "see launches")
 	}
-	return PassedOver(ctx, lacking(launchFailures, pools, l.Claims), pools, l.Claims, l.Off)
+	return PassedOver(ctx, withoutFilled(launchFailures, pools, l.Claims), pools, l.Claims, l.Off)
 }
 
 // Look finds the pools that get no nodes, by name. It only reports: a NodePool without nodes is Ready, and its pods may
@@ -77,7 +77,7 @@ func (l Launches) Look(ctx context.Context, pools []Pool) ([]LaunchFailure, find
 		if pool.Live != nil {
 			words[pool.Name] = cluster.Registers(pool.Live).Message
 		}
-		l.Known.Under(pool.Name, pool.definitions())
+		l.Known.DropOutdated(pool.Name, pool.definitions())
 		if pool.Class != nil && l.NoAMI[pool.Class.GetName()] != "" {
 			// The class is not Ready, so Karpenter has not tried: the cause of an earlier failed launch no longer
 			// applies.
@@ -170,7 +170,7 @@ type silentLaunch struct {
 
 // why reads the event on a launch; empty if there is none, or none yet. again is when to read it again.
 func (l Launches) why(ctx context.Context, s silentLaunch) (words string, again time.Time, err error) {
-	l.Known.Ask(s.pool, s.failed, l.Now)
+	l.Known.NoteLookup(s.pool, s.failed, l.Now)
 	words, err = cluster.WhyNotLaunched(ctx, l.Events, s.failed.NodeClaim)
 	switch {
 	case err != nil:
@@ -182,19 +182,19 @@ func (l Launches) why(ctx context.Context, s silentLaunch) (words string, again 
 	return words, time.Time{}, nil
 }
 
-// lateBy is how long after a write Karpenter may still launch from the previous definition: its cache lags.
-const lateBy = time.Minute
+// cacheLag is how long after a write Karpenter may still launch from the previous definition: its cache lags.
+const cacheLag = time.Minute
 
-// bare are definitions that a reconcile has written while they had no NodeClaims. One may have been created meanwhile
-// from the previous definition, and then the commit has outdated it like any other.
-type bare struct {
+// withoutClaims are definitions that a reconcile has written while they had no NodeClaims. One may have been created
+// meanwhile from the previous definition, and then the commit has outdated it like any other.
+type withoutClaims struct {
 	revision, from string
 	at             time.Time
 	refs           map[render.Ref]bool
 }
 
-// noteBare records which such definitions this reconcile writes.
-func (r *Rollouts) noteBare() {
+// noteWithoutClaims records which such definitions this reconcile writes.
+func (r *Rollouts) noteWithoutClaims() {
 	of := map[render.Ref]bool{}
 	for i := range r.Live.NodeClaims {
 		c := &r.Live.NodeClaims[i]
@@ -207,19 +207,21 @@ func (r *Rollouts) noteBare() {
 		}
 	}
 	if len(refs) > 0 {
-		r.Memory.bare = bare{revision: r.Revision, from: r.Applied, at: r.Now, refs: refs}
+		r.Memory.withoutClaims = withoutClaims{revision: r.Revision, from: r.Applied, at: r.Now, refs: refs}
 	}
 }
 
 // fresh reports whether NodeClaims that were created too early may still appear.
-func (b bare) fresh(now time.Time) bool { return len(b.refs) > 0 && now.Before(b.at.Add(Settles)) }
+func (b withoutClaims) fresh(now time.Time) bool {
+	return len(b.refs) > 0 && now.Before(b.at.Add(Settles))
+}
 
 // outdates returns the revision that has outdated all of these NodeClaims, and the one before it; empty if some have
 // another cause, or there are none.
-func (b bare) outdates(found []plan.Outdated, now time.Time) (revision, from string) {
+func (b withoutClaims) outdates(found []plan.Outdated, now time.Time) (revision, from string) {
 	for _, o := range found {
 		of := b.refs[render.Ref{Kind: render.NodePool, Name: o.Claim.Pool}] || b.refs[render.Ref{Kind: render.EC2NodeClass, Name: o.Claim.Class}]
-		if !of || !o.Claim.Created.Before(b.at.Add(lateBy)) {
+		if !of || !o.Claim.Created.Before(b.at.Add(cacheLag)) {
 			return "", ""
 		}
 	}
@@ -229,36 +231,37 @@ func (b bare) outdates(found []plan.Outdated, now time.Time) (revision, from str
 	return b.revision, b.from
 }
 
-// late returns the revision that has outdated nodes which were created while their definitions were written, or which
-// the same definitions outdated before, and the one before it; empty if no commit is known to have outdated them.
-func (r *Rollouts) late(ctx context.Context, found []plan.Outdated) (revision, from string) {
+// launchedFromPrevious returns the revision that has outdated nodes which were created while their definitions were
+// written, or which the same definitions outdated before, and the one before it; empty if no commit is known to have
+// outdated them.
+func (r *Rollouts) launchedFromPrevious(ctx context.Context, found []plan.Outdated) (revision, from string) {
 	if r.Memory.began.IsZero() {
 		r.Memory.began = r.Now
 	}
-	if revision, from = r.knownLate(found); revision != "" || r.Before != nil || len(found) == 0 {
+	if revision, from = r.knownLaunchedFromPrevious(found); revision != "" || r.Before != nil || len(found) == 0 {
 		return revision, from
 	}
 	written := map[render.Ref]time.Time{}
 	for _, o := range found {
-		if !r.wrote(ctx, o.Claim, written) {
+		if !r.wroteDefinition(ctx, o.Claim, written) {
 			return "", ""
 		}
 	}
 	return r.Revision, r.Applied
 }
 
-// knownLate is late by what this daemon remembers.
-func (r *Rollouts) knownLate(found []plan.Outdated) (revision, from string) {
-	if revision, from = r.Memory.bare.outdates(found, r.Now); revision != "" || r.Before != nil || len(found) == 0 {
+// knownLaunchedFromPrevious is late by what this daemon remembers.
+func (r *Rollouts) knownLaunchedFromPrevious(found []plan.Outdated) (revision, from string) {
+	if revision, from = r.Memory.withoutClaims.outdates(found, r.Now); revision != "" || r.Before != nil || len(found) == 0 {
 		return revision, from
 	}
-	return r.Memory.remembered.outdates(found, r.makers())
+	return r.Memory.remembered.outdates(found, r.definitionHashes())
 }
 
-// wrote reports whether a daemon that ran before this one wrote a definition of a NodeClaim at about the time when
-// that came. What it noted of that died with it, and the API server has the time.
-func (r *Rollouts) wrote(ctx context.Context, c *plan.NodeClaim, written map[render.Ref]time.Time) bool {
-	if began := r.Memory.began; c.Created.Before(began.Add(-Settles)) || c.Created.After(began.Add(lateBy)) {
+// wroteDefinition reports whether a daemon that ran before this one wrote a definition of a NodeClaim at about the time
+// when that came. What it noted of that died with it, and the API server has the time.
+func (r *Rollouts) wroteDefinition(ctx context.Context, c *plan.NodeClaim, written map[render.Ref]time.Time) bool {
+	if began := r.Memory.began; c.Created.Before(began.Add(-Settles)) || c.Created.After(began.Add(cacheLag)) {
 		return false
 	}
 	for _, ref := range []render.Ref{{Kind: render.NodePool, Name: c.Pool}, {Kind: render.EC2NodeClass, Name: c.Class}} {
@@ -267,7 +270,7 @@ func (r *Rollouts) wrote(ctx context.Context, c *plan.NodeClaim, written map[ren
 			at = r.writtenAt(ctx, ref)
 			written[ref] = at
 		}
-		if !at.IsZero() && at.Before(r.Memory.began) && c.Created.Sub(at).Abs() < lateBy {
+		if !at.IsZero() && at.Before(r.Memory.began) && c.Created.Sub(at).Abs() < cacheLag {
 			return true
 		}
 	}

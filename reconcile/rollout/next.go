@@ -126,7 +126,7 @@ func (s BrakeSeen) next(before *v1alpha1.PoolRollout, pool BrakePool) (v1alpha1.
 		was := e
 		e.Reason, e.Message = "", ""
 		wake = s.count(&e, pool)
-		s.weigh(&e, was, pool)
+		s.checkStops(&e, was, pool)
 	}
 	reported := e.Reason == v1alpha1.BrakeFailedLaunches && s.Policy.OnFailure == v1alpha1.RolloutReport && !s.freezes(&e)
 	switch {
@@ -141,19 +141,19 @@ func (s BrakeSeen) next(before *v1alpha1.PoolRollout, pool BrakePool) (v1alpha1.
 // freezes reports whether spec.guard lets no node of a pool be replaced now.
 func (s BrakeSeen) freezes(e *v1alpha1.PoolRollout) bool { return s.Frozen != "" && !e.DespiteFreeze }
 
-// weigh finds what stops a pool in which no launches fail: nodes that no commit has outdated, a condition, or a freeze.
-// The first two do not stop again what a person has resumed. A freeze comes last, as it ends by itself.
-func (s BrakeSeen) weigh(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout, pool BrakePool) {
+// checkStops finds what stops a pool in which no launches fail: nodes that no commit has outdated, a condition, or a
+// freeze. The first two do not stop again what a person has resumed. A freeze comes last, as it ends by itself.
+func (s BrakeSeen) checkStops(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout, pool BrakePool) {
 	switch {
 	case e.Reason != "":
-	case e.ResumedAt == nil && s.stops(e, was, pool.Uncommitted):
+	case e.ResumedAt == nil && s.stoppedBy(e, was, pool.Uncommitted):
 	case s.freezes(e):
 		e.Reason, e.Message = v1alpha1.BrakeFrozen, s.Frozen
 	}
 }
 
-// stops reports whether nodes that no commit has outdated, or a condition, stop a pool.
-func (s BrakeSeen) stops(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout, uncommitted string) bool {
+// stoppedBy reports whether nodes that no commit has outdated, or a condition, stop a pool.
+func (s BrakeSeen) stoppedBy(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout, uncommitted string) bool {
 	switch {
 	case uncommitted != "" && s.Policy.UnexpectedDrift == v1alpha1.RolloutBrake:
 		e.Reason, e.Message = v1alpha1.BrakeUnexpectedDrift, fmt.Sprintf("its nodes are outdated, but no commit of this NodeSync caused that (%s)", uncommitted)
@@ -283,7 +283,7 @@ func frozen(p v1alpha1.PoolRollout) bool {
 // nodes that are draining anyway.
 func Awaits(r v1alpha1.Rollout, pools []v1alpha1.PoolRollout) v1alpha1.Rollout {
 	if i := slices.IndexFunc(pools, frozen); i >= 0 {
-		r.Message = blocker.Beside(pools[i].Message, blocker.Said(r.Message))
+		r.Message = blocker.JoinWaits(pools[i].Message, blocker.WaitsIn(r.Message))
 	}
 	return r
 }
@@ -334,33 +334,33 @@ func Proposals(pools []v1alpha1.PoolRollout) []string {
 	return urls
 }
 
-// tell sends events about pools that were stopped or resumed, once each.
-func (s *BrakeStep) tell(ctx context.Context, before, next []v1alpha1.PoolRollout) {
+// sendEvents sends events about pools that were stopped or resumed, once each.
+func (s *BrakeStep) sendEvents(ctx context.Context, before, next []v1alpha1.PoolRollout) {
 	for _, e := range next {
 		was := entryOf(before, e.Pool)
 		switch {
-		case frozen(e) && begins(was, e):
+		case frozen(e) && isNewStop(was, e):
 			s.Event(v1alpha1.ReasonRollingOut, fmt.Sprintf("NodePool/%s: %s. Expiry, interruption and repair continue", e.Pool, e.Message))
-		case begins(was, e):
-			s.Warn(v1alpha1.ReasonRolloutBraked, fmt.Sprintf("rollout of NodePool/%s stopped: %s. Expiry, interruption, repair and removals continue%s", e.Pool, e.Message, s.endsFirst(ctx, e.Pool)))
+		case isNewStop(was, e):
+			s.Warn(v1alpha1.ReasonRolloutBraked, fmt.Sprintf("rollout of NodePool/%s stopped: %s. Expiry, interruption, repair and removals continue%s", e.Pool, e.Message, s.terminatesFirst(ctx, e.Pool)))
 		case e.BrakedAt == nil && e.Reason != "" && (was == nil || was.Reason == ""):
 			s.Warn(v1alpha1.ReasonRolloutFailing, fmt.Sprintf("NodePool/%s: %s", e.Pool, e.Message))
 		}
 	}
 	for _, was := range before {
 		if was.BrakedAt != nil {
-			s.tellResumed(was, entryOf(next, was.Pool))
+			s.sendResumed(was, entryOf(next, was.Pool))
 		}
 	}
 }
 
-// begins reports whether a pool is stopped that was not, or that only waited for a window.
-func begins(was *v1alpha1.PoolRollout, e v1alpha1.PoolRollout) bool {
+// isNewStop reports whether a pool is stopped that was not, or that only waited for a window.
+func isNewStop(was *v1alpha1.PoolRollout, e v1alpha1.PoolRollout) bool {
 	return e.BrakedAt != nil && (was == nil || was.BrakedAt == nil || !was.BrakedAt.Equal(e.BrakedAt) || frozen(*was) && !frozen(e))
 }
 
-// tellResumed sends an event that says why a pool is no longer stopped; now is nil if no node of it must be replaced.
-func (s *BrakeStep) tellResumed(was v1alpha1.PoolRollout, now *v1alpha1.PoolRollout) {
+// sendResumed sends an event that says why a pool is no longer stopped; now is nil if no node of it must be replaced.
+func (s *BrakeStep) sendResumed(was v1alpha1.PoolRollout, now *v1alpha1.PoolRollout) {
 	switch {
 	case now == nil:
 		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: no outdated nodes are left", was.Pool))

@@ -101,7 +101,7 @@ type instanceMemory struct {
 // inputs returns the differences that have outdated nodes, each once, by pool and reason.
 func (r *Rollouts) inputs(ctx context.Context, outdated []plan.Outdated) []v1alpha1.DriftInput {
 	ids := instanceIDs(outdated)
-	r.askInstances(ctx, ids[:min(len(ids), maxAsked)])
+	r.queryRunning(ctx, ids[:min(len(ids), maxAsked)])
 	is := map[v1alpha1.DriftInput]bool{}
 	for _, o := range outdated {
 		is[r.inputOf(o)] = true
@@ -142,9 +142,9 @@ func instanceIDs(outdated []plan.Outdated) []string {
 	return ids
 }
 
-// askInstances queries EC2 for the subnets, security groups and reservations of instances, by provider ID, once for
+// queryRunning queries EC2 for the subnets, security groups and reservations of instances, by provider ID, once for
 // each. If an answer is missing, it queries again after a minute.
-func (r *Rollouts) askInstances(ctx context.Context, ids []string) {
+func (r *Rollouts) queryRunning(ctx context.Context, ids []string) {
 	known := &r.Memory.instances
 	query := cloud.Query{}
 	for _, id := range ids {
@@ -160,7 +160,7 @@ func (r *Rollouts) askInstances(ctx context.Context, ids []string) {
 		return
 	}
 	known.asked, known.refused = r.Now, ""
-	instances, err := r.shown(ctx, query)
+	instances, err := r.queryInstances(ctx, query)
 	if known.running == nil {
 		known.running = map[string]plan.Running{}
 	}
@@ -194,7 +194,7 @@ func (m *instanceMemory) forget(but []plan.Outdated) {
 	maps.DeleteFunc(m.running, func(id string, _ plan.Running) bool { return !kept[id] })
 }
 
-func (r *Rollouts) shown(ctx context.Context, query cloud.Query) ([]cloud.Instance, error) {
+func (r *Rollouts) queryInstances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error) {
 	ec2, err := r.EC2(ctx)
 	if err != nil {
 		return nil, err
@@ -202,10 +202,10 @@ func (r *Rollouts) shown(ctx context.Context, query cloud.Query) ([]cloud.Instan
 	return ec2.Instances(ctx, query)
 }
 
-// watched is how long plumbline attributes node drift to a new controller after that starts: two rounds
+// driftWatchPeriod is how long plumbline attributes node drift to a new controller after that starts: two rounds
 // of Karpenter, which checks each NodeClaim every five minutes
 // (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/disruption/drift.go).
-const watched = 10 * time.Minute
+const driftWatchPeriod = 10 * time.Minute
 
 // Watch begins the watch over nodes before a change starts, if there are nodes or a controller that the
 // change can affect. A watch that is in progress for an earlier change continues, with its expected
@@ -223,7 +223,7 @@ func Watch(k v1alpha1.KarpenterStatus, to string, expected []string, claims []cl
 	}
 	w := &v1alpha1.NodeDriftWatch{From: k.Version, To: to, Since: metav1.NewTime(now).Rfc3339Copy(), ExpectedPools: expected}
 	for _, claim := range claims {
-		if claim.Ending {
+		if claim.Terminating {
 			continue
 		}
 		w.Claims++
@@ -241,7 +241,7 @@ func EndWatch(k v1alpha1.KarpenterStatus, now time.Time) v1alpha1.KarpenterStatu
 	if k.NodeDrift == nil || k.NodeDrift.Until != nil {
 		return k
 	}
-	ending, until := *k.NodeDrift, metav1.NewTime(now.Add(watched)).Rfc3339Copy()
+	ending, until := *k.NodeDrift, metav1.NewTime(now.Add(driftWatchPeriod)).Rfc3339Copy()
 	ending.Until = &until
 	k.NodeDrift = &ending
 	return k
@@ -276,7 +276,7 @@ func Drifted(k v1alpha1.KarpenterStatus, claims []cluster.Claim, pools []string,
 	w := k.NodeDrift
 	var found []cluster.Claim
 	for _, c := range claims {
-		if !c.Ending && drifts(w, c) && slices.Contains(pools, c.Pool) && !slices.Contains(w.ExpectedPools, c.Pool) {
+		if !c.Terminating && drifts(w, c) && slices.Contains(pools, c.Pool) && !slices.Contains(w.ExpectedPools, c.Pool) {
 			found = append(found, c)
 		}
 	}
@@ -308,8 +308,8 @@ func note(k v1alpha1.KarpenterStatus, claims []cluster.Claim) v1alpha1.Karpenter
 	left := int32(0)
 	for _, c := range claims {
 		switch {
-		case !before(&w, c), c.Ending && !c.EndingSince.IsZero() && c.EndingSince.Time.Before(w.Since.Time):
-		case c.Ending || drifts(&w, c):
+		case !before(&w, c), c.Terminating && !c.TerminatingSince.IsZero() && c.TerminatingSince.Time.Before(w.Since.Time):
+		case c.Terminating || drifts(&w, c):
 			names = append(names, c.NodeClaim)
 		default:
 			left++

@@ -67,7 +67,7 @@ func TestInputsThatOnlyEC2Knows(t *testing.T) {
 		live := retagged(n)
 		r := &rollout.Rollouts{
 			Live: live, Pools: []rollout.Pool{pool("a"), pool("b")}, Classes: []*plan.Object{live.Objects[render.Ref{Kind: render.EC2NodeClass, Name: "default"}]},
-			EC2: func(context.Context) (rollout.EC2, error) { return ec2, nil }, Before: before, Said: before, Now: now.Add(after), Memory: memory, Events: &spoken{},
+			EC2: func(context.Context) (rollout.EC2, error) { return ec2, nil }, Before: before, Reported: before, Now: now.Add(after), Memory: memory, Events: &spoken{},
 		}
 		before = r.Look(t.Context())
 		return r
@@ -111,7 +111,7 @@ func TestACommitsRolloutHasNoInputs(t *testing.T) {
 	before := &v1alpha1.Rollout{Revision: "main@sha1:1", Nodes: 1, Outdated: 1, Inputs: []v1alpha1.DriftInput{{Pool: "a"}}}
 	r := rollout.Rollouts{
 		Live: live, Pools: []rollout.Pool{pool("a")}, EC2: func(context.Context) (rollout.EC2, error) { return ec2, nil },
-		Before: before, Said: before, Now: time.Now(), Memory: &rollout.Memory{}, Events: &spoken{},
+		Before: before, Reported: before, Now: time.Now(), Memory: &rollout.Memory{}, Events: &spoken{},
 	}
 	if got := r.Look(t.Context()); got == nil || got.Inputs != nil || ec2.asked != 0 {
 		t.Errorf("asked %d times: %+v", ec2.asked, got)

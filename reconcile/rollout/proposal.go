@@ -43,10 +43,10 @@ func (l ProposalLook) due() (reverts []*revert, none map[string]string) {
 	of := map[string]*revert{}
 	for i := range l.Pools {
 		e := &l.Pools[i]
-		if !l.stands(e) || ended(e.Proposal) {
+		if !l.isStopped(e) || isClosed(e.Proposal) {
 			continue
 		}
-		if why := l.impossible(e); why != "" {
+		if why := l.whyNotProposed(e); why != "" {
 			none[e.Pool] = why
 			continue
 		}
@@ -69,11 +69,11 @@ func (l ProposalLook) due() (reverts []*revert, none map[string]string) {
 	return reverts, none
 }
 
-// ended reports whether a pull request needs no more queries.
-func ended(p *v1alpha1.RevertProposal) bool { return p != nil && (p.Closed || p.Merged) }
+// isClosed reports whether a pull request needs no more queries.
+func isClosed(p *v1alpha1.RevertProposal) bool { return p != nil && (p.Closed || p.Merged) }
 
-// stands reports whether a pool is stopped by failed launches, and that is already recorded in the status.
-func (l ProposalLook) stands(e *v1alpha1.PoolRollout) bool {
+// isStopped reports whether a pool is stopped by failed launches, and that is already recorded in the status.
+func (l ProposalLook) isStopped(e *v1alpha1.PoolRollout) bool {
 	if l.Sync.Spec.Rollout.OnFailure != v1alpha1.RolloutBrakeAndPropose || e.BrakedAt == nil || e.Reason != v1alpha1.BrakeFailedLaunches {
 		return false
 	}
@@ -82,8 +82,8 @@ func (l ProposalLook) stands(e *v1alpha1.PoolRollout) bool {
 	})
 }
 
-// impossible returns why nothing can be proposed for a pool; empty if it can.
-func (l ProposalLook) impossible(e *v1alpha1.PoolRollout) string {
+// whyNotProposed returns why nothing can be proposed for a pool; empty if it can.
+func (l ProposalLook) whyNotProposed(e *v1alpha1.PoolRollout) string {
 	_, can := host(l.Sync)
 	switch {
 	case e.Revision == "":
@@ -171,7 +171,7 @@ type exchange func(ctx context.Context, to report.Proposer) (*report.Proposed, e
 // would be pushed: the name of its branch is predictable.
 func (p proposal) make(ctx context.Context) (v1alpha1.RevertProposal, error) {
 	into := p.Sync.Spec.Source.FollowedBranch()
-	found, err := p.ask(ctx, func(ctx context.Context, to report.Proposer) (*report.Proposed, error) {
+	found, err := p.queryHost(ctx, func(ctx context.Context, to report.Proposer) (*report.Proposed, error) {
 		return to.Proposed(ctx, p.branch, into)
 	})
 	if err != nil || found != nil && found.State != report.ProposedOpen {
@@ -202,7 +202,7 @@ func (p proposal) make(ctx context.Context) (v1alpha1.RevertProposal, error) {
 	if err := p.StillLeader(ctx); err != nil {
 		return v1alpha1.RevertProposal{}, err
 	}
-	made, err := p.ask(ctx, func(ctx context.Context, to report.Proposer) (*report.Proposed, error) {
+	made, err := p.queryHost(ctx, func(ctx context.Context, to report.Proposer) (*report.Proposed, error) {
 		return to.Propose(ctx, report.Proposal{Branch: p.branch, Base: into, Title: p.title(), Body: p.body(reverted)})
 	})
 	return of(made, reverted.Commit), err
@@ -219,8 +219,8 @@ func of(found *report.Proposed, commit string) v1alpha1.RevertProposal {
 	}
 }
 
-// ask queries the host, with the current Secret.
-func (p proposal) ask(ctx context.Context, question exchange) (*report.Proposed, error) {
+// queryHost queries the host, with the current Secret.
+func (p proposal) queryHost(ctx context.Context, question exchange) (*report.Proposed, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Sync.GetTimeout())
 	defer cancel()
 	to, _ := host(p.Sync)
@@ -240,8 +240,8 @@ func (p proposal) ask(ctx context.Context, question exchange) (*report.Proposed,
 }
 
 const (
-	// mostListed is the maximum number of files and commits that a pull request names.
-	mostListed = 50
+	// maxListed is the maximum number of files and commits that a pull request names.
+	maxListed = 50
 	// maxCode is the maximum length of one quoted text.
 	maxCode = 500
 	// maxBody is the maximum length of a pull request's body, in bytes: GitHub allows 65,536 characters.
@@ -300,7 +300,7 @@ func list[T any](b *strings.Builder, title string, of []T, write func(T) string)
 	}
 	fmt.Fprintf(b, "%s\n\n", title)
 	for i, one := range of {
-		if i == mostListed {
+		if i == maxListed {
 			fmt.Fprintln(b, shortlist.More("- ", len(of)-i))
 			break
 		}
@@ -368,9 +368,9 @@ type ProposalLook struct {
 	Now    time.Time
 }
 
-// ProposalAsker opens pull requests for one NodeSync in the background, and keeps the last answer. The zero value is
+// ProposalWorker opens pull requests for one NodeSync in the background, and keeps the last answer. The zero value is
 // ready to use.
-type ProposalAsker struct {
+type ProposalWorker struct {
 	mu    sync.Mutex
 	known map[string]*proposalState
 	// reported is what events have reported for each pool: the status has it with values hidden.
@@ -390,7 +390,7 @@ type proposalState struct {
 
 // See returns the pools with the state of their pull requests. Those that are due are handled in a goroutine that no
 // reconcile waits for: a later one has the answer.
-func (a *ProposalAsker) See(ctx context.Context, l ProposalLook, found *finding.Findings) []v1alpha1.PoolRollout {
+func (a *ProposalWorker) See(ctx context.Context, l ProposalLook, found *finding.Findings) []v1alpha1.PoolRollout {
 	reverts, none := l.due()
 	answers := map[string]*v1alpha1.RevertProposal{}
 	for pool, why := range none {
@@ -408,7 +408,7 @@ func (a *ProposalAsker) See(ctx context.Context, l ProposalLook, found *finding.
 		}
 		if s.asking {
 			found.WakeBy(l.Now.Add(proposalSoon))
-		} else if !ended(s.answer) {
+		} else if !isClosed(s.answer) {
 			found.WakeBy(s.due)
 		}
 	}
@@ -424,7 +424,7 @@ func (a *ProposalAsker) See(ctx context.Context, l ProposalLook, found *finding.
 			}
 			announce(e.Pool, was, *answer, found)
 			e.Proposal, reported[e.Pool] = answer, *answer
-		case e.Proposal != nil && e.Proposal.URL == "" && !l.stands(e):
+		case e.Proposal != nil && e.Proposal.URL == "" && !l.isStopped(e):
 			e.Proposal = nil
 		}
 	}
@@ -433,7 +433,7 @@ func (a *ProposalAsker) See(ctx context.Context, l ProposalLook, found *finding.
 }
 
 // begin starts the work on a pull request if it is due.
-func (a *ProposalAsker) begin(ctx context.Context, l ProposalLook, r *revert, branch string) *proposalState {
+func (a *ProposalWorker) begin(ctx context.Context, l ProposalLook, r *revert, branch string) *proposalState {
 	s := a.known[branch]
 	if s == nil {
 		s = &proposalState{}
@@ -444,15 +444,15 @@ func (a *ProposalAsker) begin(ctx context.Context, l ProposalLook, r *revert, br
 	if s.answer != nil && s.answer.URL != "" {
 		r.Known = s.answer.DeepCopy()
 	}
-	if !s.asking && !l.Now.Before(s.due) && !ended(s.answer) {
+	if !s.asking && !l.Now.Before(s.due) && !isClosed(s.answer) {
 		s.asking, s.due = true, l.Now.Add(first)
 		l.Sync = l.Sync.DeepCopy() // the reconcile continues with the other one
-		go a.ask(context.WithoutCancel(ctx), s, proposal{ProposalLook: l, revert: *r, branch: branch, push: l.Revert()})
+		go a.work(context.WithoutCancel(ctx), s, proposal{ProposalLook: l, revert: *r, branch: branch, push: l.Revert()})
 	}
 	return s
 }
 
-func (a *ProposalAsker) ask(ctx context.Context, s *proposalState, p proposal) {
+func (a *ProposalWorker) work(ctx context.Context, s *proposalState, p proposal) {
 	answer, err := p.make(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()

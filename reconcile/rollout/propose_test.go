@@ -204,7 +204,7 @@ func TestBody(t *testing.T) {
 		t.Errorf("no signature is wanted:\n%s", got)
 	}
 	var many []string
-	for i := range mostListed + 7 {
+	for i := range maxListed + 7 {
 		many = append(many, fmt.Sprintf("fleet/%d.yaml", i))
 	}
 	if got := proposalOf(nil, "x").body(source.Reverted{Files: many}); !strings.Contains(got, "- and 7 more\n") || strings.Contains(got, "Commits whose") || strings.Contains(got, "Changed again") {
@@ -215,7 +215,7 @@ func TestBody(t *testing.T) {
 // TestLongBodies: no names of files and no subjects make a text that GitHub refuses.
 func TestLongBodies(t *testing.T) {
 	var all source.Reverted
-	for i := range mostListed {
+	for i := range maxListed {
 		name := fmt.Sprintf("fleet/%d%s", i, strings.Repeat("/long", 900))
 		all.Files, all.Newer = append(all.Files, name), append(all.Newer, name)
 		all.Undone = append(all.Undone, source.Undone{Commit: strings.Repeat("3", 40), Subject: strings.Repeat("many words ", 100)})
@@ -253,7 +253,7 @@ type world struct {
 	opened                           report.Proposal
 	// stuck holds each push up until it is closed.
 	stuck chan struct{}
-	asker ProposalAsker
+	asker ProposalWorker
 	sync  *v1alpha1.NodeSync
 	now   time.Time
 }
@@ -376,7 +376,7 @@ func TestAPullRequestIsOpened(t *testing.T) {
 	if w.pushed.From != strings.Repeat("1", 40) || w.pushed.Bad != strings.Repeat("2", 40) || !w.pushed.At.Equal(at(3).Time) {
 		t.Errorf("pushed %+v", w.pushed)
 	}
-	w.asker = ProposalAsker{} // a restart
+	w.asker = ProposalWorker{} // a restart
 	if e, found := w.settle(t, e); e.Proposal == nil || e.Proposal.URL != page || events(found) != "" || w.said() != "find push open find" {
 		t.Errorf("after a restart: %+v, events %q, calls %s", e.Proposal, events(found), w.said())
 	}

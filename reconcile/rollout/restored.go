@@ -67,7 +67,7 @@ func (m *remembered) recount(of *v1alpha1.Rollout, outdated []plan.Outdated, the
 
 // follow finds which of the nodes match again, and records those of the current rollout.
 func (m *remembered) follow(r *Rollouts, next *v1alpha1.Rollout, outdated []plan.Outdated) Restored {
-	made := r.makers()
+	made := r.definitionHashes()
 	m.restore(r, outdated, made)
 	restarted := next != nil && r.Before != nil && r.Before.Revision == next.Revision
 	m.remember(next, outdated, made, restarted)
@@ -76,7 +76,7 @@ func (m *remembered) follow(r *Rollouts, next *v1alpha1.Rollout, outdated []plan
 
 // remember records the nodes that a rollout has outdated. If it started before a restart, those that match by then are
 // recorded, too.
-func (m *remembered) remember(of *v1alpha1.Rollout, outdated []plan.Outdated, made makers, restarted bool) {
+func (m *remembered) remember(of *v1alpha1.Rollout, outdated []plan.Outdated, made definitionHashes, restarted bool) {
 	if of == nil || of.Revision == "" {
 		return
 	}
@@ -103,7 +103,7 @@ func (m *remembered) remember(of *v1alpha1.Rollout, outdated []plan.Outdated, ma
 
 // outdates returns the revision that has outdated all of the given nodes, with the current definitions, and the one
 // before it; empty if none is remembered. The removal of a NodePool, which ends a rollout there, may be reverted.
-func (m *remembered) outdates(found []plan.Outdated, made makers) (revision, from string) {
+func (m *remembered) outdates(found []plan.Outdated, made definitionHashes) (revision, from string) {
 	for _, o := range found {
 		c := m.claims[o.Claim.UID]
 		if c == nil || !c.committed || c.reason != o.Reason || c.by == "" || c.by != made.of(o.Claim.Pool) {
@@ -114,11 +114,11 @@ func (m *remembered) outdates(found []plan.Outdated, made makers) (revision, fro
 }
 
 // restore finds which of them match again because of another revision.
-func (m *remembered) restore(r *Rollouts, outdated []plan.Outdated, made makers) {
+func (m *remembered) restore(r *Rollouts, outdated []plan.Outdated, made definitionHashes) {
 	if m.revision == "" {
 		return
 	}
-	there, still := r.staying(), map[types.UID]bool{}
+	there, still := r.notDeleting(), map[types.UID]bool{}
 	for _, o := range outdated {
 		still[o.Claim.UID] = true
 	}
@@ -132,7 +132,7 @@ func (m *remembered) restore(r *Rollouts, outdated []plan.Outdated, made makers)
 		case still[uid]:
 			c.restored = false
 		case claim != nil && c.committed:
-			if c.restores(made.otherwise(claim.Pool, c.by), r.Revision != m.revision) {
+			if c.restores(made.differs(claim.Pool, c.by), r.Revision != m.revision) {
 				found.By = r.Revision
 			}
 		case claim == nil && !c.restored:
@@ -166,8 +166,8 @@ func (c *rememberedClaim) restores(otherwise, another bool) bool {
 	return c.restored && !before
 }
 
-// staying returns the NodeClaims that are not being deleted.
-func (r *Rollouts) staying() map[types.UID]*plan.NodeClaim {
+// notDeleting returns the NodeClaims that are not being deleted.
+func (r *Rollouts) notDeleting() map[types.UID]*plan.NodeClaim {
 	there := map[types.UID]*plan.NodeClaim{}
 	for i := range r.Live.NodeClaims {
 		if c := &r.Live.NodeClaims[i]; !c.Deleting {
@@ -177,19 +177,19 @@ func (r *Rollouts) staying() map[types.UID]*plan.NodeClaim {
 	return there
 }
 
-// makers are the hashes of what defines the nodes of pools, each computed once.
-type makers struct {
+// definitionHashes are the hashes of what defines the nodes of pools, each computed once.
+type definitionHashes struct {
 	live    plan.Live
 	changes []plan.Change
 	known   map[string]string
 }
 
-func (r *Rollouts) makers() makers {
-	return makers{live: r.Live, changes: r.Changes, known: map[string]string{}}
+func (r *Rollouts) definitionHashes() definitionHashes {
+	return definitionHashes{live: r.Live, changes: r.Changes, known: map[string]string{}}
 }
 
 // of returns the hash of a pool; empty if it does not exist, or another client has changed it.
-func (m makers) of(pool string) string {
+func (m definitionHashes) of(pool string) string {
 	if hash, known := m.known[pool]; known {
 		return hash
 	}
@@ -201,8 +201,8 @@ func (m makers) of(pool string) string {
 	return hash
 }
 
-// otherwise reports whether the nodes of a pool have another definition, which no other client has changed.
-func (m makers) otherwise(pool, by string) bool {
+// differs reports whether the nodes of a pool have another definition, which no other client has changed.
+func (m definitionHashes) differs(pool, by string) bool {
 	is := m.of(pool)
 	return is != "" && by != "" && is != by
 }

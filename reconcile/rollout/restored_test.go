@@ -139,7 +139,7 @@ func (w *rolledWorld) look(line string) {
 		live.NodeClaims = append(live.NodeClaims, madeBy(w.t, word))
 	}
 	change := plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Action: plan.Update}
-	r := rollout.Rollouts{Live: live, Pools: pools, Events: &spoken{}, Before: w.rollout, Said: w.rollout, Revision: revision, Now: w.now, Memory: w.memory}
+	r := rollout.Rollouts{Live: live, Pools: pools, Events: &spoken{}, Before: w.rollout, Reported: w.rollout, Revision: revision, Now: w.now, Memory: w.memory}
 	switch does {
 	case "begins":
 		r.Changes = []plan.Change{change}

@@ -62,7 +62,7 @@ func OutdatedBy(changes []plan.Change) Outdating {
 			continue
 		}
 		o.Committed = o.Committed || !c.Drift && !c.Rescue
-		if c.Blind() {
+		if c.Uncomparable() {
 			o.Unhashed = append(o.Unhashed, c.Ref.String())
 		}
 		if c.UpTo {
@@ -129,8 +129,8 @@ type Seen struct {
 	// Late is the revision that has outdated all of these nodes that the Changes do not, though none was known when it was
 	// written, and LateFrom the one that was applied before it; both are empty if there is none.
 	Late, LateFrom string
-	// Forgot is, after a restart, of how many nodes it is unknown whether AWS had reported them as outdated.
-	Forgot int
+	// Unrecalled is, after a restart, of how many nodes it is unknown whether AWS had reported them as outdated.
+	Unrecalled int
 	// Expected reports whether AWS has reported nodes as outdated that Karpenter has not marked in time.
 	Expected bool
 	// Settled reports whether all nodes that AWS has reported as outdated are gone, and there are no others.
@@ -141,7 +141,7 @@ type Seen struct {
 func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	outdated, draining, reasons := seen.count()
 	outdated = seen.withUnknown(before, outdated)
-	next := begun(before, seen, outdated)
+	next := startOrContinue(before, seen, outdated)
 	if next == nil {
 		return nil
 	}
@@ -177,7 +177,7 @@ func (s Seen) withUnknown(before *v1alpha1.Rollout, outdated int32) int32 {
 	if s.awaits() {
 		return max(outdated, before.Outdated)
 	}
-	return max(outdated, min(before.Outdated, outdated+int32(s.Forgot)))
+	return max(outdated, min(before.Outdated, outdated+int32(s.Unrecalled)))
 }
 
 // pools returns the NodePools that the revision of a rollout changes. If the revision is new, pools of the previous one
@@ -197,7 +197,7 @@ func (s Seen) pools(before, of *v1alpha1.Rollout) []string {
 		return nil // a rollout of unknown pools continues
 	case before.Revision == of.Revision:
 		all = append(all, before.Pools...)
-	case before.Settling(s.Now) || s.Forgot > 0 || len(s.Unresolved) > 0:
+	case before.Settling(s.Now) || s.Unrecalled > 0 || len(s.Unresolved) > 0:
 		all = append(all, before.Pools...) // it is unknown yet which of their nodes it has outdated
 	default:
 		for _, o := range s.Outdated {
@@ -212,7 +212,7 @@ func (s Seen) pools(before, of *v1alpha1.Rollout) []string {
 
 // commits reports whether the commit of a rollout has outdated any node that does not match, or may have.
 func (s Seen) commits(of *v1alpha1.Rollout) bool {
-	return s.Changes.Any() || s.Excess > 0 || s.Forgot > 0 || len(s.Unknown) > 0 || slices.ContainsFunc(s.Outdated, func(o plan.Outdated) bool { return !uncommitted(of, o) })
+	return s.Changes.Any() || s.Excess > 0 || s.Unrecalled > 0 || len(s.Unknown) > 0 || slices.ContainsFunc(s.Outdated, func(o plan.Outdated) bool { return !uncommitted(of, o) })
 }
 
 // uncommitted reports whether no commit has outdated a node: AWS's answer has changed, for example for an alias, and
@@ -238,7 +238,7 @@ func (s Seen) settlesAt(before, of *v1alpha1.Rollout, outdated int32) *metav1.Ti
 	case of.Revision != "" && asks:
 		until := metav1.NewTime(s.Now.Add(Settles)).Rfc3339Copy()
 		return &until
-	case before.Settling(s.Now), before != nil && (s.Expected || s.Forgot > 0):
+	case before.Settling(s.Now), before != nil && (s.Expected || s.Unrecalled > 0):
 		return before.SettlesAt.DeepCopy()
 	}
 	return of.SettlesAt
@@ -247,9 +247,9 @@ func (s Seen) settlesAt(before, of *v1alpha1.Rollout, outdated int32) *metav1.Ti
 // awaits reports whether Karpenter has yet to find out which nodes run an outdated AMI.
 func (s Seen) awaits() bool { return s.Changes.Images || len(s.Unresolved) > 0 }
 
-// begun returns the rollout that continues or starts: with a commit that outdates nodes, with nodes that no commit has
-// outdated, or with a static pool that gets more nodes. It returns nil if there is none.
-func begun(before *v1alpha1.Rollout, seen Seen, outdated int32) *v1alpha1.Rollout {
+// startOrContinue returns the rollout that continues or starts: with a commit that outdates nodes, with nodes that no
+// commit has outdated, or with a static pool that gets more nodes. It returns nil if there is none.
+func startOrContinue(before *v1alpha1.Rollout, seen Seen, outdated int32) *v1alpha1.Rollout {
 	now := metav1.NewTime(seen.Now).Rfc3339Copy()
 	switch {
 	case seen.Changes.Any() && seen.Changes.Committed && (before == nil || before.Revision != seen.Revision):
@@ -266,7 +266,7 @@ func begun(before *v1alpha1.Rollout, seen Seen, outdated int32) *v1alpha1.Rollou
 	case outdated > 0:
 		return &v1alpha1.Rollout{Revision: seen.Late, From: seen.LateFrom, Since: now, LastProgress: now}
 	}
-	switch written, committed := seen.fills(); {
+	switch written, committed := seen.fillsStatic(); {
 	case committed:
 		return &v1alpha1.Rollout{Revision: seen.Revision, From: seen.Applied, Since: now, LastProgress: now}
 	case written:
@@ -326,18 +326,18 @@ func excess(pools []Pool, claims []plan.NodeClaim, outdated []plan.Outdated) int
 // a pod that terminates, an instance that is shutting down.
 const slowDrain = 2 * time.Minute
 
-// hangs returns what blocks draining nodes, once the rollout makes no progress; empty if nothing is
+// blockedDraining returns what blocks draining nodes, once the rollout makes no progress; empty if nothing is
 // known to. While such a node exists it remains in the message, whatever other nodes do, and is diagnosed again.
-func (r *Rollouts) hangs(ctx context.Context, of v1alpha1.Rollout, ending []*plan.NodeClaim) string {
+func (r *Rollouts) blockedDraining(ctx context.Context, of v1alpha1.Rollout, ending []*plan.NodeClaim) string {
 	m := r.Memory
-	if m.hanging != nil && !slices.ContainsFunc(ending, func(c *plan.NodeClaim) bool { return m.hanging[c.UID] }) {
-		m.hanging, m.blocked = nil, ""
+	if m.blockedDrains != nil && !slices.ContainsFunc(ending, func(c *plan.NodeClaim) bool { return m.blockedDrains[c.UID] }) {
+		m.blockedDrains, m.blocked = nil, ""
 	}
 	if len(ending) == 0 {
 		return ""
 	}
-	return r.blocked(of, m.hanging != nil, func() (words string) {
-		words, m.hanging = r.diagnose(ctx, ending)
+	return r.blocked(of, m.blockedDrains != nil, func() (words string) {
+		words, m.blockedDrains = r.diagnose(ctx, ending)
 		return words
 	})
 }
@@ -374,7 +374,7 @@ func (r *Rollouts) diagnose(ctx context.Context, ending []*plan.NodeClaim) (word
 		}
 	}
 	if len(all) > 0 {
-		return blocker.Say(all), hanging
+		return blocker.WaitsMessage(all), hanging
 	}
 	if err = errors.Join(append(failures, err)...); err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")
@@ -490,9 +490,9 @@ func Uncommitted(r v1alpha1.Rollout) string {
 // announce sends an event when a rollout starts or is complete.
 func (r *Rollouts) announce(next *v1alpha1.Rollout) {
 	switch {
-	case next == nil && r.Said != nil:
-		r.Event(v1alpha1.ReasonRolledOut, finished(r.ofGit(*r.Said), r.Now))
-	case next != nil && (r.Said == nil || r.Said.Revision != next.Revision):
+	case next == nil && r.Reported != nil:
+		r.Event(v1alpha1.ReasonRolledOut, finished(r.withPoolsInGit(*r.Reported), r.Now))
+	case next != nil && (r.Reported == nil || r.Reported.Revision != next.Revision):
 		r.Event(v1alpha1.ReasonRollingOut, started(*next))
 	}
 }

@@ -73,7 +73,7 @@ func TestNodesThatAWSSaysAreOutdatedCount(t *testing.T) {
 	look := func(after time.Duration, changes []plan.Change, claims ...plan.NodeClaim) *v1alpha1.Rollout {
 		now = now.Add(after)
 		r := rollout.Rollouts{
-			Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{pool("a")}, Before: status.Rollout, Said: status.Rollout, Changes: changes,
+			Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{pool("a")}, Before: status.Rollout, Reported: status.Rollout, Changes: changes,
 			Revision: revision, Now: now, Memory: memory, Events: &spoken{},
 		}
 		r.Begin(&status)
@@ -160,7 +160,7 @@ func TestARevertOfSelectors(t *testing.T) {
 		var status v1alpha1.NodeSyncStatus
 		look := func(at time.Duration, revision string, changes []plan.Change, drifts bool) {
 			r := rollout.Rollouts{
-				Live: plan.Live{NodeClaims: []plan.NodeClaim{claim("1", drifts), claim("2", false)}}, Pools: []rollout.Pool{pool("a")}, Before: status.Rollout, Said: status.Rollout,
+				Live: plan.Live{NodeClaims: []plan.NodeClaim{claim("1", drifts), claim("2", false)}}, Pools: []rollout.Pool{pool("a")}, Before: status.Rollout, Reported: status.Rollout,
 				Changes: changes, Revision: revision, Now: now.Add(at), Memory: memory, Events: &spoken{},
 			}
 			r.Begin(&status)
@@ -209,7 +209,7 @@ func TestANodeThatMatchesAgainIsNotOfTheRollout(t *testing.T) {
 			claims = append(claims, claim)
 		}
 		r := rollout.Rollouts{
-			Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{pool("a")}, Before: before, Said: before, Changes: c.changes, Revision: "main@sha1:3", Now: now.Add(time.Duration(i) * time.Second), Memory: memory, Events: &spoken{},
+			Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{pool("a")}, Before: before, Reported: before, Changes: c.changes, Revision: "main@sha1:3", Now: now.Add(time.Duration(i) * time.Second), Memory: memory, Events: &spoken{},
 		}
 		before = r.Look(t.Context())
 		if got := fmt.Sprintf("%d of %d", before.Nodes-before.Outdated, before.Nodes); got != c.want {
@@ -281,7 +281,7 @@ func (u *unmarked) look(what string, after time.Duration, changes []plan.Change,
 	u.now = u.now.Add(after)
 	live := plan.Live{NodeClaims: u.claims, Objects: map[render.Ref]*plan.Object{{Kind: render.EC2NodeClass, Name: "default"}: u.class}}
 	r := rollout.Rollouts{
-		Live: live, Pools: u.pools, Before: u.status.Rollout, Said: u.status.Rollout, Changes: changes, EC2: func(context.Context) (rollout.EC2, error) { return u.ec2, nil },
+		Live: live, Pools: u.pools, Before: u.status.Rollout, Reported: u.status.Rollout, Changes: changes, EC2: func(context.Context) (rollout.EC2, error) { return u.ec2, nil },
 		Revision: u.revision, Now: u.now, Memory: u.memory, Events: &spoken{},
 	}
 	r.Begin(&u.status)

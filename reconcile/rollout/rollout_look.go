@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// quiet is how long a rollout makes no progress until Karpenter's events, or what blocks draining nodes, are
+	// eventsAfter is how long a rollout makes no progress until Karpenter's events, or what blocks draining nodes, are
 	// queried.
-	quiet = 30 * time.Second
+	eventsAfter = 30 * time.Second
 	// askEvery is the longest time between two queries.
 	askEvery = time.Minute
 	// earlyEvery is the time between queries before that, for causes that do not pass by themselves.
@@ -43,18 +43,18 @@ type Memory struct {
 	// last compared with EC2.
 	answered, whole bool
 	compared        time.Time
-	// looked is true after the first look. forgot is, after a restart, of how many NodeClaims it is unknown whether
+	// looked is true after the first look. unrecalled is, after a restart, of how many NodeClaims it is unknown whether
 	// AWS had reported them as outdated.
-	looked bool
-	forgot int
-	// bare contains the last written definitions without NodeClaims, and began is when the first look was.
-	bare  bare
-	began time.Time
+	looked     bool
+	unrecalled int
+	// withoutClaims contains the last written definitions without NodeClaims, and began is when the first look was.
+	withoutClaims withoutClaims
+	began         time.Time
 	// asked is when Karpenter's events, or what blocks draining nodes, were last queried, and blocked is the result.
-	// hanging are the draining NodeClaims that it is about.
-	asked   time.Time
-	blocked string
-	hanging map[types.UID]bool
+	// blockedDrains are the draining NodeClaims that it is about.
+	asked         time.Time
+	blocked       string
+	blockedDrains map[types.UID]bool
 	// askedEarly is when Karpenter's events were read before the rollout was quiet, and early is the result.
 	askedEarly time.Time
 	early      string
@@ -87,10 +87,10 @@ type Rollouts struct {
 	// Off reports whether one of Karpenter's feature gates is off; if nil, none is queried.
 	Off      func(ctx context.Context, gate string) (bool, error)
 	CABundle string
-	// Before is the recorded rollout, and Said that of the last reconcile, which events have reported; both nil if
+	// Before is the recorded rollout, and Reported that of the last reconcile, which events have reported; both nil if
 	// there is none.
-	Before, Said *v1alpha1.Rollout
-	Changes      []plan.Change
+	Before, Reported *v1alpha1.Rollout
+	Changes          []plan.Change
 	// Revision is the applied one, and Applied the one before it.
 	Revision, Applied string
 	Now               time.Time
@@ -109,19 +109,19 @@ type Rollouts struct {
 // Begin records the rollout that the Changes start, before they are written, and reports whether they do.
 func (r *Rollouts) Begin(status *v1alpha1.NodeSyncStatus) bool {
 	if of := r.Before; of != nil && of.Revision != "" && of.Revision != r.Memory.remembered.revision { // after a restart
-		r.Memory.remembered.remember(r.Before, r.match(true).Outdated, r.makers(), true)
+		r.Memory.remembered.remember(r.Before, r.match(true).Outdated, r.definitionHashes(), true)
 	}
 	short, full := staticOf(r.Pools, r.Live.NodeClaims)
 	seen := Seen{Changes: OutdatedBy(r.Changes), Short: short, Full: full, Pools: changedPools(r.Changes, r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now}
-	_, fills := seen.fills()
+	_, fills := seen.fillsStatic()
 	if outdates := seen.Changes.Any() && seen.Changes.Committed && (r.Before == nil || r.Before.Revision != r.Revision); !outdates && !fills {
 		return false
 	}
 	seen.Matched = r.match(true)
-	seen.Late, seen.LateFrom = r.knownLate(slices.DeleteFunc(slices.Clone(seen.Outdated), func(o plan.Outdated) bool { return slices.Contains(seen.Pools, o.Claim.Pool) }))
+	seen.Late, seen.LateFrom = r.knownLaunchedFromPrevious(slices.DeleteFunc(slices.Clone(seen.Outdated), func(o plan.Outdated) bool { return slices.Contains(seen.Pools, o.Claim.Pool) }))
 	seen.Outdated, seen.Expected = r.withExpected(seen.Outdated)
-	if r.Before != nil && r.forgets() {
-		seen.Forgot = len(r.rolling())
+	if r.Before != nil && r.mustRecall() {
+		seen.Unrecalled = len(r.rolling())
 	}
 	status.Rollout = Roll(r.Before, seen)
 	return true
@@ -153,28 +153,28 @@ func (r *Rollouts) unseen() *v1alpha1.Rollout {
 // Look finds how far the rollout has come, and what it waits for; nil if each node matches.
 func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	changes := OutdatedBy(r.Changes)
-	r.noteBare()
-	exact := r.Before != nil || changes.Any() || r.Memory.bare.fresh(r.Now)
+	r.noteWithoutClaims()
+	exact := r.Before != nil || changes.Any() || r.Memory.withoutClaims.fresh(r.Now)
 	matched := r.match(exact)
 	if !exact && len(matched.Outdated) > 0 {
 		matched = r.match(true)
 	}
 	var settled bool
 	matched.Outdated, settled = r.expect(ctx, changes, matched.Outdated)
-	late, from := r.late(ctx, matched.Outdated)
+	late, from := r.launchedFromPrevious(ctx, matched.Outdated)
 	short, full := staticOf(r.Pools, Present(r.Live.NodeClaims, r.Lost))
 	next := Roll(r.Before, Seen{
 		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated), Short: short, Full: full,
-		Pools: changedPools(r.Changes, r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now, Expected: len(r.Memory.expected) > 0, Settled: settled, Forgot: r.Memory.forgot, Late: late, LateFrom: from,
+		Pools: changedPools(r.Changes, r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now, Expected: len(r.Memory.expected) > 0, Settled: settled, Unrecalled: r.Memory.unrecalled, Late: late, LateFrom: from,
 	})
 	r.Outdated, r.Unknown = outdatedPools(next, matched.Outdated), len(matched.Unresolved)+len(matched.Unknown) > 0
 	r.Memory.looked = true
-	if r.Memory.forgot == 0 {
+	if r.Memory.unrecalled == 0 {
 		r.Memory.instances.forget(matched.Outdated)
 	}
 	r.Restored = r.Memory.remembered.follow(r, next, matched.Outdated)
 	if next != nil && !r.Unknown && !changes.Any() {
-		r.Memory.remembered.recount(next, matched.Outdated, r.staying())
+		r.Memory.remembered.recount(next, matched.Outdated, r.notDeleting())
 	}
 	if next != nil {
 		next.Inputs = r.inputs(ctx, slices.DeleteFunc(slices.Clone(matched.Outdated), func(o plan.Outdated) bool { return !uncommitted(next, o) }))
@@ -183,7 +183,7 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	if next != nil {
 		next.Message = r.waits(ctx, *next, matched)
 		if len(next.StaticPools) > 0 {
-			r.WakeBy(looksAgain(*next, r.Now))
+			r.WakeBy(nextCheck(*next, r.Now))
 		}
 		if next.SettlesAt != nil && r.Now.Before(next.SettlesAt.Time) {
 			r.WakeBy(next.SettlesAt.Time)
@@ -239,28 +239,28 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 		staying[o.Claim.Pool]++
 		next = append(next, o.Claim)
 	}
-	hangs := r.hangs(ctx, of, ending)
+	hangs := r.blockedDraining(ctx, of, ending)
 	if len(staying) == 0 {
-		return cmp.Or(blocker.Beside(r.launchesNone(of), hangs), r.terminatesNone(ctx), r.unanswered(of, matched))
+		return cmp.Or(blocker.JoinWaits(r.whyNotLaunched(of), hangs), r.whyNotTerminated(ctx), r.unanswered(of, matched))
 	}
 	if words := r.closed(staying, hangs != ""); words != "" {
-		return blocker.Beside(words, hangs)
+		return blocker.JoinWaits(words, hangs)
 	}
 	for _, l := range r.LaunchFailures {
 		if staying[l.Pool] > 0 {
-			return blocker.Beside(fmt.Sprintf("NodePool/%s launches no replacements: %s", l.Pool, l.Why), hangs)
+			return blocker.JoinWaits(fmt.Sprintf("NodePool/%s launches no replacements: %s", l.Pool, l.Why), hangs)
 		}
 	}
 	if len(ending) > 0 {
 		return hangs
 	}
-	return cmp.Or(r.undisrupted(ctx, of, next), r.unfound(next))
+	return cmp.Or(r.undisrupted(ctx, of, next), r.notMarked(next))
 }
 
 // undisrupted returns why Karpenter does not start to replace nodes: its event on the first of them, once the rollout
 // makes no progress. A cause that does not pass by itself is reported as soon as Karpenter reports it.
 func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claims []*plan.NodeClaim) string {
-	early := r.early(of, func() string {
+	early := r.queryEarly(of, func() string {
 		words, lasts := r.reported(ctx, of, claims)
 		if !lasts {
 			return ""
@@ -273,11 +273,11 @@ func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claims 
 	}))
 }
 
-// early queries what blocks the nodes of a rollout whose last progress is more recent than quiet.
-func (r *Rollouts) early(of v1alpha1.Rollout, ask func() string) string {
+// queryEarly queries what blocks the nodes of a rollout whose last progress is more recent than quiet.
+func (r *Rollouts) queryEarly(of v1alpha1.Rollout, ask func() string) string {
 	m, from := r.Memory, of.LastProgress.Add(earlyEvery)
 	switch {
-	case !r.Now.Before(of.LastProgress.Add(quiet)):
+	case !r.Now.Before(of.LastProgress.Add(eventsAfter)):
 		m.early = ""
 		return ""
 	case r.Now.Before(from):
@@ -308,14 +308,14 @@ func (r *Rollouts) reported(ctx context.Context, of v1alpha1.Rollout, claims []*
 	return words, true
 }
 
-// mostBlocked is the maximum number of nodes whose pods are read, to find the PodDisruptionBudgets that block them.
-const mostBlocked = 25
+// maxBlocked is the maximum number of nodes whose pods are read, to find the PodDisruptionBudgets that block them.
+const maxBlocked = 25
 
 // budgets names the PodDisruptionBudgets that block nodes, and their number; empty if none does.
 func (r *Rollouts) budgets(ctx context.Context, claims []*plan.NodeClaim) (string, error) {
 	names, namespaces := map[string]bool{}, map[string]bool{}
 	var pods []corev1.Pod
-	for _, c := range claims[:min(mostBlocked, len(claims))] {
+	for _, c := range claims[:min(maxBlocked, len(claims))] {
 		if c.Node == "" {
 			continue
 		}
@@ -337,7 +337,7 @@ func (r *Rollouts) budgets(ctx context.Context, claims []*plan.NodeClaim) (strin
 		budgets = append(budgets, list.Items...)
 	}
 	words := plan.WorkloadsOf(names, pods, budgets, r.Now).Blocks()
-	if more := len(claims) - mostBlocked; words != "" && more > 0 {
+	if more := len(claims) - maxBlocked; words != "" && more > 0 {
 		words = fmt.Sprintf("%s; %s not examined", words, english.Plural(more, "more node was", "more nodes were"))
 	}
 	return words, nil
@@ -350,7 +350,7 @@ const clocksDiffer = time.Minute
 // repeatedly, less often the longer it lasts: no watch reports budgets, and `plumbline why` reads them at once.
 func (r *Rollouts) blocked(of v1alpha1.Rollout, goesOn bool, ask func() string) string {
 	m := r.Memory
-	if asks := of.LastProgress.Add(quiet); !goesOn && r.Now.Before(asks) {
+	if asks := of.LastProgress.Add(eventsAfter); !goesOn && r.Now.Before(asks) {
 		r.WakeBy(asks)
 		m.blocked = ""
 		return ""
@@ -372,8 +372,8 @@ func (r *Rollouts) unanswered(of v1alpha1.Rollout, matched plan.Matched) string 
 	if len(matched.Unknown) > 0 && of.Revision != "" {
 		return fmt.Sprintf("unknown whether NodeClaim %s is up to date, because it has no hash for Karpenter to compare: delete it to have Karpenter replace it", finding.Few(matched.Unknown, ", "))
 	}
-	if refused := r.Memory.instances.refused; r.Memory.forgot > 0 && refused != "" {
-		return fmt.Sprintf("unknown since a restart of plumbline whether %s outdated: %s", english.Plural(r.Memory.forgot, "node is", "nodes are"), refused)
+	if refused := r.Memory.instances.refused; r.Memory.unrecalled > 0 && refused != "" {
+		return fmt.Sprintf("unknown since a restart of plumbline whether %s outdated: %s", english.Plural(r.Memory.unrecalled, "node is", "nodes are"), refused)
 	}
 	if of.Outdated == 0 && of.SettlesAt != nil {
 		return fmt.Sprintf("Karpenter queries AWS for other outdated nodes until %s", plan.ClockTime(of.SettlesAt.Time, r.Now))

@@ -90,7 +90,7 @@ func TestWhatARolloutWaitsFor(t *testing.T) {
 				}
 			}
 			for pass := range 2 { // within a minute Karpenter's events are read once
-				r := rollout.Rollouts{Live: live, Pools: c.pools, Events: &c.events, Before: before, Said: before, LaunchFailures: c.launchFailures, Now: now.Add(time.Duration(pass) * time.Second), Memory: memory}
+				r := rollout.Rollouts{Live: live, Pools: c.pools, Events: &c.events, Before: before, Reported: before, LaunchFailures: c.launchFailures, Now: now.Add(time.Duration(pass) * time.Second), Memory: memory}
 				got := r.Look(t.Context())
 				if got == nil || got.Message != c.want {
 					t.Fatalf("pass %d: %+v", pass, got)
@@ -138,7 +138,7 @@ func TestACauseThatAppearsLaterIsReadSoon(t *testing.T) {
 		for i := range events.events {
 			events.events[i].LastTimestamp = metav1.NewTime(now)
 		}
-		r := rollout.Rollouts{Live: live, Pools: []rollout.Pool{pool("a", map[string]any{"nodes": "1"})}, Events: events, Before: before, Said: before, Now: now, Memory: memory}
+		r := rollout.Rollouts{Live: live, Pools: []rollout.Pool{pool("a", map[string]any{"nodes": "1"})}, Events: events, Before: before, Reported: before, Now: now, Memory: memory}
 		if got := r.Look(t.Context()); got == nil || got.Message != c.want || events.asked != c.asked {
 			t.Errorf("after %s, events read %d times: %+v", c.at, events.asked, got)
 		}
@@ -174,7 +174,7 @@ func TestACauseThatLastsIsReportedAtOnce(t *testing.T) {
 				if l.event != "" {
 					events.events = []corev1.Event{event(l.event)}
 				}
-				r := rollout.Rollouts{Live: live, Pools: []rollout.Pool{pool("a", map[string]any{"nodes": "1"})}, Events: events, Before: before, Said: before, Now: start.Add(l.at), Memory: memory}
+				r := rollout.Rollouts{Live: live, Pools: []rollout.Pool{pool("a", map[string]any{"nodes": "1"})}, Events: events, Before: before, Reported: before, Now: start.Add(l.at), Memory: memory}
 				if got := r.Look(t.Context()); got.Message != l.want || events.asked != l.asked {
 					t.Errorf("after %s: %q, read %d times, want %q, %d times", l.at, got.Message, events.asked, l.want, l.asked)
 				}
@@ -193,7 +193,7 @@ func TestARolloutIsToldOnce(t *testing.T) {
 	var said *v1alpha1.Rollout
 	var told []string
 	for i, claims := range [][]plan.NodeClaim{nil, {drifted("1", "a", false)}, {drifted("1", "a", true)}, nil, nil} {
-		r := rollout.Rollouts{Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{pool("a")}, Before: said, Said: said, Now: now.Add(time.Duration(i) * time.Second), Memory: memory, Events: &spoken{}}
+		r := rollout.Rollouts{Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{pool("a")}, Before: said, Reported: said, Now: now.Add(time.Duration(i) * time.Second), Memory: memory, Events: &spoken{}}
 		said = r.Look(t.Context())
 		for _, note := range r.Notes {
 			told = append(told, note.Reason+": "+note.Message)
@@ -210,7 +210,7 @@ func TestARolloutIsToldOnce(t *testing.T) {
 func TestNothingIsKnownWithoutKarpenter(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	look := func(before *v1alpha1.Rollout) *v1alpha1.Rollout {
-		r := rollout.Rollouts{Before: before, Said: before, Now: now, Memory: &rollout.Memory{}}
+		r := rollout.Rollouts{Before: before, Reported: before, Now: now, Memory: &rollout.Memory{}}
 		return r.See(t.Context(), false)
 	}
 	if got := look(nil); got != nil {

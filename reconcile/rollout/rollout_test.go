@@ -318,7 +318,7 @@ func (d *drains) look(later time.Duration) string {
 	r := rollout.Rollouts{
 		Live: plan.Live{Objects: map[render.Ref]*plan.Object{}, NodeClaims: d.claims}, Pools: d.pools, Events: d.client, LaunchFailures: d.launchFailures,
 		EC2:    func(context.Context) (rollout.EC2, error) { return &shows{}, nil },
-		Before: d.rollout, Said: d.rollout, Now: d.now, Memory: d.memory,
+		Before: d.rollout, Reported: d.rollout, Now: d.now, Memory: d.memory,
 	}
 	d.rollout, d.wake = r.Look(d.t.Context()), r.WakeAt
 	if !d.wake.IsZero() && !d.wake.After(d.now) {

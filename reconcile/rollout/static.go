@@ -59,7 +59,7 @@ func unlaunchedStatic(pools []Pool, claims []plan.NodeClaim) []string {
 // NodeClaims: which of these Karpenter terminates is unknown beforehand, and it may be the initialized nodes. Those
 // that have exactly as many are filled.
 func staticOf(pools []Pool, claims []plan.NodeClaim) (short, filled []v1alpha1.StaticPool) {
-	found := wanting(pools)
+	found := staticPoolsWithReplicas(pools)
 	if len(found) == 0 {
 		return nil, nil
 	}
@@ -74,8 +74,8 @@ func staticOf(pools []Pool, claims []plan.NodeClaim) (short, filled []v1alpha1.S
 	return short, filled
 }
 
-// wanting returns the static pools of Git with at least one replica.
-func wanting(pools []Pool) []v1alpha1.StaticPool {
+// staticPoolsWithReplicas returns the static pools of Git with at least one replica.
+func staticPoolsWithReplicas(pools []Pool) []v1alpha1.StaticPool {
 	var found []v1alpha1.StaticPool
 	for _, pool := range pools {
 		if replicas, static := replicasOf(pool.Git); static && replicas > 0 {
@@ -104,9 +104,9 @@ func counted(claims []plan.NodeClaim) (all, ready map[string]int32) {
 	return all, ready
 }
 
-// lacking omits the static pools that need no node: the cause of their failed launch is over. A pool with a drifted
-// node needs its replacement, although it has all nodes.
-func lacking(found []LaunchFailure, pools []Pool, claims []plan.NodeClaim) []LaunchFailure {
+// withoutFilled omits the static pools that need no node: the cause of their failed launch is over. A pool with a
+// drifted node needs its replacement, although it has all nodes.
+func withoutFilled(found []LaunchFailure, pools []Pool, claims []plan.NodeClaim) []LaunchFailure {
 	if len(found) == 0 {
 		return nil
 	}
@@ -174,8 +174,8 @@ func (o *Outdating) writes(c *plan.Change) {
 	o.Static[c.Ref.Name] = committed
 }
 
-// fills reports whether static pools that are short are written, and whether a commit does so.
-func (s Seen) fills() (written, committed bool) {
+// fillsStatic reports whether static pools that are short are written, and whether a commit does so.
+func (s Seen) fillsStatic() (written, committed bool) {
 	for _, pool := range s.Short {
 		commits, is := s.Changes.Static[pool.Pool]
 		written, committed = written || is, committed || commits
@@ -207,7 +207,7 @@ func (s Seen) awaited(before, of *v1alpha1.Rollout, outdated, draining int32) []
 	for _, pool := range s.Full {
 		_, written := s.Changes.Static[pool.Pool]
 		was := slices.ContainsFunc(before.StaticPools, func(w v1alpha1.StaticPool) bool { return w.Pool == pool.Pool })
-		if was && (moves || written || s.Now.Sub(before.LastProgress.Time) < steady) {
+		if was && (moves || written || s.Now.Sub(before.LastProgress.Time) < steadyPeriod) {
 			left = append(left, pool)
 		}
 	}
@@ -215,9 +215,9 @@ func (s Seen) awaited(before, of *v1alpha1.Rollout, outdated, draining int32) []
 	return left
 }
 
-// steady is how long a static pool must have all of its nodes: Karpenter may have chosen some to terminate, when there
-// were too many NodeClaims a moment ago.
-const steady = 10 * time.Second
+// steadyPeriod is how long a static pool must have all of its nodes: Karpenter may have chosen some to terminate, when
+// there were too many NodeClaims a moment ago.
+const steadyPeriod = 10 * time.Second
 
 // filling reports whether the numbers of static pools have changed.
 func filling(before, next *v1alpha1.Rollout) bool {
@@ -230,8 +230,8 @@ func (s Seen) onlyStatic(before, next *v1alpha1.Rollout) bool {
 	return static && next.Nodes == 0 && next.SettlesAt == nil && !s.Changes.Any()
 }
 
-// launchesNone describes why static pools of a rollout get no more nodes, if known.
-func (r *Rollouts) launchesNone(of v1alpha1.Rollout) string {
+// whyNotLaunched describes why static pools of a rollout get no more nodes, if known.
+func (r *Rollouts) whyNotLaunched(of v1alpha1.Rollout) string {
 	var words []string
 	for _, short := range of.StaticPools {
 		if full(short) {
@@ -247,9 +247,9 @@ func (r *Rollouts) launchesNone(of v1alpha1.Rollout) string {
 	return finding.Few(words, "; ")
 }
 
-// terminatesNone names the static pools that keep more nodes than replicas because StaticGate is off; empty if there
+// whyNotTerminated names the static pools that keep more nodes than replicas because StaticGate is off; empty if there
 // are none.
-func (r *Rollouts) terminatesNone(ctx context.Context) string {
+func (r *Rollouts) whyNotTerminated(ctx context.Context) string {
 	if excess(r.Pools, r.Live.NodeClaims, nil) == 0 || r.Off == nil {
 		return ""
 	}
@@ -285,8 +285,8 @@ func StaticReady(r v1alpha1.Rollout) string {
 	return finding.Few(words, ", ")
 }
 
-// ofGit returns a rollout without the static pools that were removed from Git.
-func (r *Rollouts) ofGit(of v1alpha1.Rollout) v1alpha1.Rollout {
+// withPoolsInGit returns a rollout without the static pools that were removed from Git.
+func (r *Rollouts) withPoolsInGit(of v1alpha1.Rollout) v1alpha1.Rollout {
 	of.StaticPools = slices.DeleteFunc(slices.Clone(of.StaticPools), func(s v1alpha1.StaticPool) bool {
 		return !slices.ContainsFunc(r.Pools, func(p Pool) bool { return p.Name == s.Pool })
 	})
@@ -302,8 +302,8 @@ func filled(r v1alpha1.Rollout) string {
 	return finding.Few(words, ", ")
 }
 
-// looksAgain returns when static pools are checked again: no watch reports that a node is initialized.
-func looksAgain(of v1alpha1.Rollout, now time.Time) time.Time {
+// nextCheck returns when static pools are checked again: no watch reports that a node is initialized.
+func nextCheck(of v1alpha1.Rollout, now time.Time) time.Time {
 	return now.Add(min(max(now.Sub(of.LastProgress.Time)/4, 2*time.Second), askEvery))
 }
 
@@ -335,7 +335,7 @@ func SwitchedOff(pools []Pool, values map[string]any) []string {
 		return nil
 	}
 	var words []string
-	for _, pool := range wanting(pools) {
+	for _, pool := range staticPoolsWithReplicas(pools) {
 		words = append(words, fmt.Sprintf("%s/%s is static (spec.replicas), and the chart's values have settings.featureGates.staticCapacity: false: Karpenter launches no node for it any more, "+
 			"and replaces none that it loses: set it to true", render.NodePool, pool.Pool))
 	}

@@ -185,7 +185,7 @@ func TestStaticPoolsAreToldOnce(t *testing.T) {
 	var told []string
 	seconds := []int{0, 1, 2, 11, 12, 13} // it must have all of them for a while
 	for i, claims := range [][]plan.NodeClaim{nil, nil, {node}, {node}, {node}, nil} {
-		r := rollout.Rollouts{Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{static("st", 1, nil)}, Before: said, Said: said, Revision: "a", Now: now.Add(time.Duration(seconds[i]) * time.Second), Memory: memory, Events: &spoken{}}
+		r := rollout.Rollouts{Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{static("st", 1, nil)}, Before: said, Reported: said, Revision: "a", Now: now.Add(time.Duration(seconds[i]) * time.Second), Memory: memory, Events: &spoken{}}
 		if i == 0 {
 			r.Changes = []plan.Change{change}
 			r.Begin(status)
@@ -282,7 +282,7 @@ func TestAStaticPoolThatIsToHaveFewer(t *testing.T) {
 		{[]plan.NodeClaim{claim("b", true, false), claim("c", true, false)}, "none"},
 	} {
 		pool := static("st", 2, nil)
-		r := rollout.Rollouts{Pools: []rollout.Pool{pool}, Live: plan.Live{NodeClaims: look.claims}, Before: before, Said: before, Events: &spoken{}, Revision: "rev", Now: now.Add(time.Duration(i) * 5 * time.Second), Memory: memory}
+		r := rollout.Rollouts{Pools: []rollout.Pool{pool}, Live: plan.Live{NodeClaims: look.claims}, Before: before, Reported: before, Events: &spoken{}, Revision: "rev", Now: now.Add(time.Duration(i) * 5 * time.Second), Memory: memory}
 		if i == 0 {
 			r.Changes = []plan.Change{change}
 		}
@@ -348,7 +348,7 @@ func TestFewerReplicasWithoutTheGate(t *testing.T) {
 	for off, want := range map[bool]string{false: "", true: "Karpenter's feature gate StaticCapacity is off, so it terminates no node of a static NodePool: "} {
 		before := &v1alpha1.Rollout{Revision: "a", Since: metav1.NewTime(now.Add(-time.Hour)), LastProgress: metav1.NewTime(now.Add(-time.Hour)), Nodes: 2, Outdated: 2}
 		r := rollout.Rollouts{
-			Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{static("st", 1, nil)}, Before: before, Said: before, Revision: "a", Now: now, Memory: &rollout.Memory{}, Events: &spoken{},
+			Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{static("st", 1, nil)}, Before: before, Reported: before, Revision: "a", Now: now, Memory: &rollout.Memory{}, Events: &spoken{},
 			Off: func(_ context.Context, gate string) (bool, error) { return off && gate == rollout.StaticGate, nil },
 		}
 		if got := r.Look(t.Context()); got == nil || got.Outdated != 2 || !strings.HasPrefix(got.Message, want) || want == "" && got.Message != "" {

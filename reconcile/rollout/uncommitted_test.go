@@ -75,7 +75,7 @@ func TestNodesThatNoCommitHasOutdatedBesideARollout(t *testing.T) {
 				}
 				r := rollout.Rollouts{
 					Live: plan.Live{Objects: objects, NodeClaims: []plan.NodeClaim{claim("g1", "general", l.general), claim("o1", "other", l.other)}}, Pools: pools,
-					Before: status.Rollout, Said: status.Rollout, Changes: l.changes, Revision: revision, Applied: "main@sha1:1", Now: now.Add(time.Duration(i) * 10 * time.Minute), Memory: memory, Events: &spoken{},
+					Before: status.Rollout, Reported: status.Rollout, Changes: l.changes, Revision: revision, Applied: "main@sha1:1", Now: now.Add(time.Duration(i) * 10 * time.Minute), Memory: memory, Events: &spoken{},
 				}
 				r.Begin(&status)
 				r.Before = status.Rollout

@@ -44,7 +44,7 @@ func TestANodeClaimWithoutAHash(t *testing.T) {
 			from.Unhashed = c.unhashed
 			r := rollout.Rollouts{
 				Live:  plan.Live{Objects: map[render.Ref]*plan.Object{{Kind: render.NodePool, Name: "a"}: noted.Live}, NodeClaims: c.claims},
-				Pools: []rollout.Pool{noted}, Events: &spoken{}, Before: from, Said: from, Now: now, Memory: &rollout.Memory{},
+				Pools: []rollout.Pool{noted}, Events: &spoken{}, Before: from, Reported: from, Now: now, Memory: &rollout.Memory{},
 			}
 			got := r.Look(t.Context())
 			switch {

@@ -122,16 +122,16 @@ func (r *reading) settings(ctx context.Context, namespaces []string) error {
 		}
 		for i := range found.Items {
 			for _, container := range found.Items[i].Spec.Template.Spec.Containers {
-				r.into.Settings.take(container.Env)
+				r.into.Settings.readVariables(container.Env)
 			}
 		}
 	}
 	return nil
 }
 
-// take reads the variables of charts/karpenter/templates/deployment.yaml in karpenter-provider-aws, 1.14.1. A value
-// that cannot be parsed keeps its default, because Karpenter does not start with it.
-func (s *Settings) take(variables []corev1.EnvVar) {
+// readVariables reads the variables of charts/karpenter/templates/deployment.yaml in karpenter-provider-aws, 1.14.1. A
+// value that cannot be parsed keeps its default, because Karpenter does not start with it.
+func (s *Settings) readVariables(variables []corev1.EnvVar) {
 	for _, v := range variables {
 		switch v.Name {
 		case "VM_MEMORY_OVERHEAD_PERCENT":

@@ -12,7 +12,7 @@
 // (disruption.SimulateScheduling). All nodes that the commit touches are assumed to terminate at once, whereas
 // Karpenter terminates them within its budgets.
 //
-// A LandingAsker finds out whether the pods of removed pools can be scheduled elsewhere, before the first of their
+// A LandingChecker finds out whether the pods of removed pools can be scheduled elsewhere, before the first of their
 // nodes is terminated. It works in the background: it reads the cluster past the cache, queries EC2 for its instance
 // types twice a day, and simulates in a child process with limited memory and time. For a large cluster, it simulates
 // only the nodes that are terminated, and some pods of each workload. It holds nothing itself, and an unknown result

@@ -21,8 +21,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
-// fresh is how long EC2's instance types are reused; reading them takes about 20 requests.
-const fresh = 12 * time.Hour
+// catalogValidFor is how long EC2's instance types are reused; reading them takes about 20 requests.
+const catalogValidFor = 12 * time.Hour
 
 // Catalogs contains what EC2 offers, by region, packed for child processes.
 type Catalogs struct {
@@ -46,7 +46,7 @@ func (c *Catalogs) of(ctx context.Context, region string, now time.Time) (string
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock() // others that wait need the same Catalog
-	if known, ok := c.known[region]; ok && now.Before(known.at.Add(fresh)) {
+	if known, ok := c.known[region]; ok && now.Before(known.at.Add(catalogValidFor)) {
 		return known.text, nil
 	}
 	found, err := c.Ask(ctx, region)
@@ -153,7 +153,7 @@ func simulate(ctx context.Context, runner *confine.Runner, c *Capture, catalog s
 			return out, err
 		}
 		out = lands(ctx, c, offered, commit)
-	} else if err := ask(ctx, runner, c, catalog, commit, &out); err != nil {
+	} else if err := simulateInChild(ctx, runner, c, catalog, commit, &out); err != nil {
 		return out, err
 	}
 	if out.Failed != "" {
@@ -162,7 +162,7 @@ func simulate(ctx context.Context, runner *confine.Runner, c *Capture, catalog s
 	return out, nil
 }
 
-func ask(ctx context.Context, runner *confine.Runner, c *Capture, catalog string, commit Commit, out *answered) error {
+func simulateInChild(ctx context.Context, runner *confine.Runner, c *Capture, catalog string, commit Commit, out *answered) error {
 	captured, err := pack(c)
 	if err != nil {
 		return err
@@ -183,8 +183,8 @@ func ask(ctx context.Context, runner *confine.Runner, c *Capture, catalog string
 	return nil
 }
 
-// elsewhere is the prefix with which Karpenter reports that a pool does not match a pod's requirements.
-const elsewhere = "incompatible requirements, "
+// incompatiblePrefix is the prefix with which Karpenter reports that a pool does not match a pod's requirements.
+const incompatiblePrefix = "incompatible requirements, "
 
 // inShort returns each of Karpenter's reasons once. Reasons that apply to most pools, such as a missing label, come
 // last, as do reasons that a pool is for other pods. Otherwise the order is stable, whatever the order of the pools.
@@ -196,7 +196,9 @@ func inShort(reason string) string {
 			things = append(things, thing)
 		}
 	}
-	others := func(thing string) int { return strings.Count(thing[:min(len(thing), len(elsewhere))], elsewhere) }
+	others := func(thing string) int {
+		return strings.Count(thing[:min(len(thing), len(incompatiblePrefix))], incompatiblePrefix)
+	}
 	slices.SortFunc(things, func(a, b string) int {
 		return cmp.Or(cmp.Compare(others(a), others(b)), cmp.Compare(counts[a], counts[b]), cmp.Compare(a, b))
 	})

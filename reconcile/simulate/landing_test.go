@@ -174,7 +174,7 @@ func TestWhereThePodsOfAPoolGo(t *testing.T) {
 func TestWhatHasBegunGoesOn(t *testing.T) {
 	made, live := removing()
 	made.Removals, live.Removals = nil, []v1alpha1.Removal{{Kind: render.NodePool, Name: "general", Phase: v1alpha1.RemovalDraining, UID: "p"}}
-	if got := made.Begins(); len(got) != 0 {
+	if got := made.StartIfSchedulable(); len(got) != 0 {
 		t.Errorf("begins %q", got)
 	}
 	if got := made.Leaving(live); len(got) != 1 {

@@ -136,8 +136,9 @@ func (s *simulation) moves() map[client.ObjectKey]bool {
 	return placed
 }
 
-// strand names the unschedulable pods, with Karpenter's reason, and those that can be scheduled because of the commit.
-func (s *simulation) strand(ctx context.Context, leaving map[client.ObjectKey]*corev1.Pod, pending map[client.ObjectKey]string, placed map[client.ObjectKey]bool) {
+// countUnschedulable names the unschedulable pods, with Karpenter's reason, and those that can be scheduled because of
+// the commit.
+func (s *simulation) countUnschedulable(ctx context.Context, leaving map[client.ObjectKey]*corev1.Pod, pending map[client.ObjectKey]string, placed map[client.ObjectKey]bool) {
 	reasons := map[client.ObjectKey]string{}
 	for pod, err := range failures(s.results) {
 		reasons[client.ObjectKeyFromObject(pod)] = err.Error()

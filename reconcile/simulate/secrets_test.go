@@ -87,7 +87,7 @@ func TestASnapshotHasNothingButWhatSchedulingReads(t *testing.T) {
 		Classes:    []storagev1.StorageClass{trimClass(planted[storagev1.StorageClass]("Class"))},
 		CSINodes:   []storagev1.CSINode{trimCSINode(planted[storagev1.CSINode]("CSINode"))},
 	}
-	c.Settings.take([]corev1.EnvVar{*planted[corev1.EnvVar]("EnvVar")})
+	c.Settings.readVariables([]corev1.EnvVar{*planted[corev1.EnvVar]("EnvVar")})
 	file := &bytes.Buffer{}
 	if err := c.Encode(file); err != nil {
 		t.Fatal(err)

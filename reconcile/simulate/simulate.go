@@ -78,7 +78,7 @@ func (s *simulation) land(ctx context.Context, offers Offers) (err error) {
 		s.out.Unknown = append(s.out.Unknown, fmt.Sprintf("unavailable: NodePool/%s gets no pods in this simulation: %s", u.pool, u.why()))
 	}
 	s.out.Notes = slices.Concat(s.out.Unknown, notes)
-	return s.take(ctx)
+	return s.scheduleOnce(ctx)
 }
 
 // simulation is a simulation in progress.
@@ -100,8 +100,8 @@ type simulation struct {
 func (s *simulation) repeat(ctx context.Context, offers Offers) error {
 	last := s
 	for round := 1; len(last.out.Nowhere) > 0 && len(last.results.NewNodeClaims) > 0; round++ {
-		if round == mostRounds {
-			s.out.Notes = append(s.out.Notes, fmt.Sprintf("the simulation stopped after %d rounds with %d more pods not scheduled yet", mostRounds, len(last.out.Nowhere)))
+		if round == maxRounds {
+			s.out.Notes = append(s.out.Notes, fmt.Sprintf("the simulation stopped after %d rounds with %d more pods not scheduled yet", maxRounds, len(last.out.Nowhere)))
 			s.out.Nowhere = nil
 			break
 		}
@@ -138,8 +138,8 @@ func summed(moves []Move) []Move {
 	return all
 }
 
-// take simulates, and sorts pods by their result.
-func (s *simulation) take(ctx context.Context) error {
+// scheduleOnce simulates, and sorts pods by their result.
+func (s *simulation) scheduleOnce(ctx context.Context) error {
 	s.nodes()
 	leaving, err := s.leaving(ctx)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *simulation) take(ctx context.Context) error {
 	}
 	s.results = results
 	placed := s.moves()
-	s.strand(ctx, leaving, pending, placed)
+	s.countUnschedulable(ctx, leaving, pending, placed)
 	return nil
 }
 
@@ -496,8 +496,8 @@ func smaller(a, b *cloudprovider.InstanceType) bool {
 	return cmp.Or(less(corev1.ResourceCPU), less(corev1.ResourceMemory), cmp.Compare(a.Name, b.Name)) < 0
 }
 
-// mostRounds is the maximum number of rounds.
-const mostRounds = 20
+// maxRounds is the maximum number of rounds.
+const maxRounds = 20
 
 // Lands reports whether the rescheduled pods can be scheduled. It returns nothing about pods that are already pending,
 // or about prices, and needs half the memory.
@@ -522,7 +522,7 @@ func Lands(ctx context.Context, c *Capture, commit Commit, offers Offers) (*Outc
 		if err := s.land(ctx, offers); err != nil {
 			return nil, err
 		}
-		if len(s.out.Nowhere) == 0 || len(s.results.NewNodeClaims) == 0 || round == mostRounds {
+		if len(s.out.Nowhere) == 0 || len(s.results.NewNodeClaims) == 0 || round == maxRounds {
 			s.unlaunchable(ctx, offers.Region())
 			return s.out, nil
 		}

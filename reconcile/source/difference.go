@@ -51,8 +51,8 @@ func (t *tree) Direct(name string) bool {
 	return here.mode != filemode.Symlink
 }
 
-// mostDiffering is the number of differences beyond which checking everything costs no more.
-const mostDiffering = 1000
+// maxDiffering is the number of differences beyond which checking everything costs no more.
+const maxDiffering = 1000
 
 // comparison is the state of one Since.
 type comparison struct {
@@ -87,7 +87,7 @@ func (c *comparison) folder(name string, before, now plumbing.Hash) bool {
 			is, entries = &entries[0], entries[1:]
 		}
 		same, ok := c.entry(name, was, is)
-		if !ok || len(c.found.At) > mostDiffering {
+		if !ok || len(c.found.At) > maxDiffering {
 			return false
 		}
 		listed = listed && same
@@ -204,8 +204,8 @@ func (l *lookup) at(ctx context.Context, root plumbing.Hash, name string) (*obje
 	return nil, nil
 }
 
-// mostKnown limits the cached entries of folders, unless one folder has more.
-const mostKnown = 100_000
+// maxKnown limits the cached entries of folders, unless one folder has more.
+const maxKnown = 100_000
 
 func (l *lookup) folder(ctx context.Context, tree plumbing.Hash) (map[string]object.TreeEntry, error) {
 	if there, known := l.known[tree]; known {
@@ -218,7 +218,7 @@ func (l *lookup) folder(ctx context.Context, tree plumbing.Hash) (map[string]obj
 	if err != nil {
 		return nil, err
 	}
-	if l.known == nil || l.entries+len(there) > mostKnown {
+	if l.known == nil || l.entries+len(there) > maxKnown {
 		l.known, l.entries = map[plumbing.Hash]map[string]object.TreeEntry{}, 0
 	}
 	l.known[tree] = there

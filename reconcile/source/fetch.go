@@ -16,12 +16,12 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// spare is how much one fetch may add beyond the size of the clone. More than that indicates a rewritten history, which
-// is cheaper to clone.
-const spare = 1 << 20
+// maxAdded is how much one fetch may add beyond the size of the clone. More than that indicates a rewritten history,
+// which is cheaper to clone.
+const maxAdded = 1 << 20
 
-// errAnew reports that no fetch can build on the store: clone again.
-var errAnew = errors.New("a new clone is needed")
+// errNeedsClone reports that no fetch can build on the store: clone again.
+var errNeedsClone = errors.New("a new clone is needed")
 
 func (g *Git) fetch(ctx context.Context, s *slot, req Request) (*render.Snapshot, target, error) {
 	if err := g.claim(s, req); err != nil {
@@ -29,7 +29,7 @@ func (g *Git) fetch(ctx context.Context, s *slot, req Request) (*render.Snapshot
 	}
 	if s.store != nil && s.store.usable() {
 		snapshot, t, err := g.follow(ctx, s, req)
-		if !errors.Is(err, errAnew) {
+		if !errors.Is(err, errNeedsClone) {
 			return snapshot, t, err
 		}
 	}
@@ -49,7 +49,7 @@ func (g *Git) follow(ctx context.Context, s *slot, req Request) (*render.Snapsho
 	// A new tag may point to a commit that is already there.
 	if !s.store.has(c.target.commit) || !s.store.has(c.target.want) {
 		if s.store.grown() || c.target.history {
-			return nil, target{}, errAnew
+			return nil, target{}, errNeedsClone
 		}
 		if err := g.increment(ctx, s.store, c); err != nil {
 			return nil, target{}, err
@@ -60,7 +60,7 @@ func (g *Git) follow(ctx context.Context, s *slot, req Request) (*render.Snapsho
 		if ctx.Err() != nil {
 			return nil, target{}, err
 		}
-		return nil, target{}, fmt.Errorf("%w: %w", errAnew, err)
+		return nil, target{}, fmt.Errorf("%w: %w", errNeedsClone, err)
 	}
 	snapshot, err := g.snapshot(s.store, c.target)
 	return snapshot, c.target, err
@@ -71,23 +71,23 @@ func (g *Git) increment(ctx context.Context, store *store, c *conversation) erro
 	r := c.request(c.target.want)
 	r.Haves, r.Shallows = []plumbing.Hash{store.tip}, store.shallow
 	limit := g.limits()
-	limit.pack = min(limit.pack, store.cloned+spare)
+	limit.pack = min(limit.pack, store.cloned+maxAdded)
 	res, err := c.session.UploadPack(ctx, r)
 	if err != nil {
 		if ctx.Err() == nil && unwanted(err) {
-			return errAnew // the tip has moved in the meantime
+			return errNeedsClone // the tip has moved in the meantime
 		}
 		return err
 	}
 	defer func() { _ = res.Close() }()
 	if len(res.ACKs) == 0 {
-		return errAnew // the host no longer has the old tip
+		return errNeedsClone // the host no longer has the old tip
 	}
 	err = store.ingest(ctx, unpacked(r, res), limit)
 	var large *LimitError
 	var full *SpaceError
 	if errors.Is(err, errTooMuch) || errors.As(err, &large) || errors.As(err, &full) {
-		return errAnew // the large object may be in a commit in between only; a new clone replaces the store
+		return errNeedsClone // the large object may be in a commit in between only; a new clone replaces the store
 	}
 	return err
 }

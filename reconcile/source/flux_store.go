@@ -218,7 +218,7 @@ func (s *FluxStore) settle(key string, a Artifact, fresh *keptArtifact) (*keptAr
 	}
 	was, held := s.holds[key]
 	now := artifactHold{digest: a.Digest, updated: a.Updated, before: was.before}
-	if now.before == nil || len(now.before) > mostArtifacts {
+	if now.before == nil || len(now.before) > maxArtifacts {
 		now.before = map[string]time.Time{}
 	}
 	maps.Copy(now.before, a.Before)
@@ -234,8 +234,8 @@ func (s *FluxStore) settle(key string, a Artifact, fresh *keptArtifact) (*keptAr
 	return of, s.release(was.digest)
 }
 
-// mostArtifacts limits the artifacts whose creation time is remembered.
-const mostArtifacts = 100
+// maxArtifacts limits the artifacts whose creation time is remembered.
+const maxArtifacts = 100
 
 // release removes one user of an artifact, and the artifact with its last user.
 func (s *FluxStore) release(digest string) error {

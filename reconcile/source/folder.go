@@ -106,8 +106,8 @@ func (f folder) linked(name string, err error) error {
 	return err
 }
 
-// mostLinks limits the symlinks in one path, like the kernel's limit.
-const mostLinks = 40
+// maxLinks limits the symlinks in one path, like the kernel's limit.
+const maxLinks = 40
 
 // Open implements fs.FS.
 func (f folder) Open(name string) (fs.File, error) {
@@ -173,7 +173,7 @@ func (f folder) isGits(name string) bool {
 			at = next
 			continue
 		}
-		if links++; links > mostLinks {
+		if links++; links > maxLinks {
 			return true
 		}
 		rest = append(strings.Split(target, "/"), rest...)

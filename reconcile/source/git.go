@@ -131,7 +131,7 @@ func (g *Git) Fetch(ctx context.Context, req Request) (*render.Snapshot, time.Ti
 	if err := g.sweep(); err != nil {
 		return nil, due, err
 	}
-	s, err := g.ask(req)
+	s, err := g.acquireSlot(req)
 	if err != nil {
 		return nil, due, err
 	}
@@ -139,16 +139,16 @@ func (g *Git) Fetch(ctx context.Context, req Request) (*render.Snapshot, time.Ti
 		return nil, due, classify(ctx, err, req)
 	}
 	defer s.unlock()
-	patience := patienceOf(ctx)
+	patience := timeoutOf(ctx)
 	if !s.answers(ctx, req, patience) {
 		began := g.options.Now()
 		snapshot, t, err := g.fetch(ctx, s, req)
-		s.last = answer{began: began, patience: patience, snapshot: snapshot, target: t, err: classify(ctx, err, req)}
+		s.last = answer{began: began, timeout: patience, snapshot: snapshot, target: t, err: classify(ctx, err, req)}
 	}
 	if s.last.err != nil {
 		return nil, s.last.began, s.last.err
 	}
-	return s.last.snapshot, s.last.began, g.settle(req.Key, s, s.last.target)
+	return s.last.snapshot, s.last.began, g.recordUsed(req.Key, s, s.last.target)
 }
 
 // bound limits a context to the time that one fetch may take.
@@ -213,15 +213,15 @@ func (s *slot) unlock() { <-s.turn }
 // They differ after a change of URL, reference or credentials until the first success: a NodeSync whose new credentials
 // are wrong keeps using its last Snapshot.
 type hold struct {
-	using, asking *slot
+	using, requested *slot
 	// store is that of the last Snapshot, while using still has it.
 	store *store
 	// target is that of the key's last Snapshot.
 	target target
 }
 
-// ask finds or creates the slot of a request, and holds it.
-func (g *Git) ask(req Request) (*slot, error) {
+// acquireSlot finds or creates the slot of a request, and holds it.
+func (g *Git) acquireSlot(req Request) (*slot, error) {
 	id, err := identify(req)
 	if err != nil {
 		return nil, &URLError{URL: bare(req.URL), Reason: "cannot be read"}
@@ -233,24 +233,24 @@ func (g *Git) ask(req Request) (*slot, error) {
 		g.slots[id] = s
 	}
 	before := g.holds[req.Key]
-	g.holds[req.Key] = hold{using: before.using, asking: s, store: before.store, target: before.target}
+	g.holds[req.Key] = hold{using: before.using, requested: s, store: before.store, target: before.target}
 	left := g.abandoned(before)
 	g.mu.Unlock()
-	return s, empty(left)
+	return s, removeStores(left)
 }
 
-// settle records what a key received, and drops what it used before. The caller holds the slot's lock.
-func (g *Git) settle(key string, s *slot, t target) error {
+// recordUsed records what a key received, and drops what it used before. The caller holds the slot's lock.
+func (g *Git) recordUsed(key string, s *slot, t target) error {
 	g.mu.Lock()
 	before, ok := g.holds[key]
 	if !ok {
 		g.mu.Unlock()
 		return nil // forgotten in the meantime
 	}
-	g.holds[key] = hold{using: s, asking: before.asking, store: s.store, target: t}
+	g.holds[key] = hold{using: s, requested: before.requested, store: s.store, target: t}
 	left := g.abandoned(before)
 	g.mu.Unlock()
-	return empty(left)
+	return removeStores(left)
 }
 
 // Forget drops what a key holds. A store that no key holds is removed.
@@ -260,11 +260,11 @@ func (g *Git) Forget(key string) error {
 	delete(g.holds, key)
 	left := g.abandoned(before)
 	g.mu.Unlock()
-	return empty(left)
+	return removeStores(left)
 }
 
-// empty removes the stores of slots.
-func empty(slots []*slot) (err error) {
+// removeStores removes the stores of slots.
+func removeStores(slots []*slot) (err error) {
 	for _, s := range slots {
 		s.turn <- struct{}{}
 		if s.store != nil {
@@ -280,10 +280,10 @@ func empty(slots []*slot) (err error) {
 func (g *Git) abandoned(before hold) []*slot {
 	held := map[*slot]bool{nil: true}
 	for _, h := range g.holds {
-		held[h.using], held[h.asking] = true, true
+		held[h.using], held[h.requested] = true, true
 	}
 	var left []*slot
-	for _, s := range []*slot{before.using, before.asking} {
+	for _, s := range []*slot{before.using, before.requested} {
 		if !held[s] {
 			held[s] = true
 			delete(g.slots, s.identity)
@@ -297,8 +297,8 @@ func (g *Git) abandoned(before hold) []*slot {
 type answer struct {
 	// began is zero if there was no fetch yet.
 	began time.Time
-	// patience is the timeout of that fetch.
-	patience time.Duration
+	// timeout is the timeout of that fetch.
+	timeout  time.Duration
 	snapshot *render.Snapshot
 	target   target
 	err      error
@@ -323,12 +323,12 @@ func (a answer) cutShort(patience time.Duration) bool {
 		return true
 	}
 	var away *UnreachableError
-	return errors.As(a.err, &away) && away.Timeout && patience > a.patience
+	return errors.As(a.err, &away) && away.Timeout && patience > a.timeout
 }
 
-// patienceOf returns the remaining time of a context in whole seconds, so that two contexts with the same timeout have
+// timeoutOf returns the remaining time of a context in whole seconds, so that two contexts with the same timeout have
 // the same. A context without a deadline lasts forever.
-func patienceOf(ctx context.Context) time.Duration {
+func timeoutOf(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return math.MaxInt64
@@ -337,20 +337,20 @@ func patienceOf(ctx context.Context) time.Duration {
 }
 
 const (
-	// mostIndexed limits the memory of all packs that are indexed at the same time, as estimated by load; a pack that
+	// maxIndexed limits the memory of all packs that are indexed at the same time, as estimated by load; a pack that
 	// needs more gets all of it. The Deployment's 768 MiB must also suffice for the daemon and two children.
-	mostIndexed = 128 << 20
-	// small is what a pack may take without waiting: a push to thousands of definitions takes less, and each worker has
-	// at most one.
-	small = 8 << 20
+	maxIndexed = 128 << 20
+	// smallPack is what a pack may take without waiting: a push to thousands of definitions takes less, and each worker
+	// has at most one.
+	smallPack = 8 << 20
 
 	// perObject is the memory that indexing a pack takes for one object.
 	perObject = 400
 	// perContent is how often the largest object is in memory: the result of a delta, its base, and the copy that is
 	// kept for the next delta.
 	perContent = 3
-	// mostKept limits the delta bases that go-git caches (plumbing/cache, DefaultMaxSize).
-	mostKept = 96 << 20
+	// maxKept limits the delta bases that go-git caches (plumbing/cache, DefaultMaxSize).
+	maxKept = 96 << 20
 )
 
 // load is the size of a pack.
@@ -366,7 +366,7 @@ type load struct {
 func (l load) memory() int64 {
 	taken := perObject*l.objects + l.largest
 	if len(l.deltas) > 0 {
-		taken += (perContent-1)*l.largest + min(l.content, mostKept)
+		taken += (perContent-1)*l.largest + min(l.content, maxKept)
 	}
 	return taken
 }
@@ -376,13 +376,13 @@ type room struct {
 	free *semaphore.Weighted
 }
 
-func newRoom() *room { return &room{free: semaphore.NewWeighted(mostIndexed)} }
+func newRoom() *room { return &room{free: semaphore.NewWeighted(maxIndexed)} }
 
-// take waits until there is room for a pack, and returns a function that releases it. A small pack does not wait. The
-// error is the context's.
-func (r *room) take(ctx context.Context, l load) (back func(), err error) {
-	taken := min(l.memory(), mostIndexed)
-	if taken <= small {
+// acquire waits until there is room for a pack, and returns a function that releases it. A small pack does not wait.
+// The error is the context's.
+func (r *room) acquire(ctx context.Context, l load) (back func(), err error) {
+	taken := min(l.memory(), maxIndexed)
+	if taken <= smallPack {
 		return func() {}, nil
 	}
 	if err := r.free.Acquire(ctx, taken); err != nil {

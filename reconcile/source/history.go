@@ -57,10 +57,10 @@ func (s *store) since(head, applied plumbing.Hash, limit int) (commits []*visit,
 // walk lists these commits, and also returns the walked history.
 func (s *store) walk(head, applied plumbing.Hash, limit int) (commits []*visit, h *history, err error) {
 	h = &history{store: s, seen: map[plumbing.Hash]*visit{}, whole: true}
-	if err := h.come(applied, true); err != nil {
+	if err := h.visit(applied, true); err != nil {
 		return nil, nil, err
 	}
-	if err := h.come(head, false); err != nil {
+	if err := h.visit(head, false); err != nil {
 		return nil, nil, err
 	}
 	var found []*visit
@@ -70,7 +70,7 @@ func (s *store) walk(head, applied plumbing.Hash, limit int) (commits []*visit, 
 			found = append(found, v)
 		}
 		for _, parent := range v.parents {
-			if err := h.come(parent, v.old); err != nil {
+			if err := h.visit(parent, v.old); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -86,12 +86,12 @@ func (s *store) walk(head, applied plumbing.Hash, limit int) (commits []*visit, 
 
 func isNew(v *visit) bool { return !v.old }
 
-// come reaches a commit from an old commit or a new one.
-func (h *history) come(at plumbing.Hash, old bool) error {
+// visit reaches a commit from an old commit or a new one.
+func (h *history) visit(at plumbing.Hash, old bool) error {
 	if v, ok := h.seen[at]; ok {
 		h.met = h.met || v.old != old
 		if old {
-			h.age(v)
+			h.markOld(v)
 		}
 		return nil
 	}
@@ -110,8 +110,8 @@ func (h *history) come(at plumbing.Hash, old bool) error {
 	return nil
 }
 
-// age marks a commit and its ancestors as reachable from the applied one.
-func (h *history) age(v *visit) {
+// markOld marks a commit and its ancestors as reachable from the applied one.
+func (h *history) markOld(v *visit) {
 	for rest := []*visit{v}; len(rest) > 0; {
 		v, rest = rest[0], rest[1:]
 		if v.old {
@@ -231,12 +231,12 @@ const (
 	OrderNewer Order = "Newer"
 	// OrderOlder: the Snapshot is an ancestor of the commit. The branch was reset, or a mirror lags behind.
 	OrderOlder Order = "Older"
-	// OrderParted: neither is an ancestor of the other.
-	OrderParted Order = "Parted"
+	// OrderDiverged: neither is an ancestor of the other.
+	OrderDiverged Order = "Parted"
 )
 
-// mostWalked limits the commits that are walked to find the order of two commits.
-const mostWalked = 1000
+// maxWalked limits the commits that are walked to find the order of two commits.
+const maxWalked = 1000
 
 // Order returns the position of the key's last Snapshot relative to a commit, from what the store contains. It does not
 // query the host.
@@ -274,8 +274,8 @@ func (g *Git) FindOrder(ctx context.Context, req Request, commit string) (Order,
 	}
 	var refused error
 	limits := g.limits()
-	limits.pack = min(limits.pack, s.store.cloned+spare)
-	for _, more := range g.histories(ctx, s.store, req, plumbing.NewHash(commit), limits) {
+	limits.pack = min(limits.pack, s.store.cloned+maxAdded)
+	for _, more := range g.historyRequests(ctx, s.store, req, plumbing.NewHash(commit), limits) {
 		err := more()
 		if err != nil && !errors.As(err, new(*HistoryError)) {
 			return OrderUnknown, classify(ctx, err, req)
@@ -288,23 +288,23 @@ func (g *Git) FindOrder(ctx context.Context, req Request, commit string) (Order,
 	if refused != nil {
 		return OrderUnknown, unknown(fmt.Sprintf("the host does not give out enough of the history: %v", refused))
 	}
-	return OrderUnknown, unknown(fmt.Sprintf("it is not among the %d commits before HEAD, nor HEAD among those before it", mostWalked))
+	return OrderUnknown, unknown(fmt.Sprintf("it is not among the %d commits before HEAD, nor HEAD among those before it", maxWalked))
 }
 
-// histories returns the requests to a host, cheapest first. limits apply to each response.
-func (g *Git) histories(ctx context.Context, s *store, req Request, commit plumbing.Hash, limits limits) []func() error {
+// historyRequests returns the requests to a host, cheapest first. limits apply to each response.
+func (g *Git) historyRequests(ctx context.Context, s *store, req Request, commit plumbing.Hash, limits limits) []func() error {
 	before := func(depth int) func() error {
 		return func() error {
-			if !s.deeper(depth) {
+			if !s.mayDeepen(depth) {
 				return nil
 			}
-			return g.deepen(ctx, s, req, depth, limits)
+			return g.fetchHistory(ctx, s, req, depth, limits)
 		}
 	}
 	of := func(depth int) func() error {
-		return func() error { return g.bring(ctx, s, req, commit, depth, limits) }
+		return func() error { return g.fetchTo(ctx, s, req, commit, depth, limits) }
 	}
-	return []func() error{before(firstDepth), of(firstDepth), before(mostWalked), of(mostWalked)}
+	return []func() error{before(firstDepth), of(firstDepth), before(maxWalked), of(maxWalked)}
 }
 
 // order returns the position of the held Snapshot relative to a commit.
@@ -349,22 +349,22 @@ type ordering struct {
 // order returns the position of head relative to another commit. Any of the commits may be missing from the store.
 func (s *store) order(head, other plumbing.Hash) (Order, error) {
 	o := &ordering{store: s, seen: map[plumbing.Hash]*visit{}, sides: map[*visit]side{}, lacks: map[*visit]bool{}}
-	if err := o.come(nil, head, fromHead); err != nil {
+	if err := o.visit(nil, head, fromHead); err != nil {
 		return OrderUnknown, err
 	}
 	if !s.has(other) {
 		return OrderUnknown, nil
 	}
-	if err := o.come(nil, other, fromOther); err != nil {
+	if err := o.visit(nil, other, fromOther); err != nil {
 		return OrderUnknown, err
 	}
 	for walked := 0; o.open(); walked++ {
-		if walked > 2*mostWalked {
+		if walked > 2*maxWalked {
 			return OrderUnknown, nil
 		}
 		v := popNewest(&o.next)
 		for _, parent := range v.parents {
-			if err := o.come(v, parent, o.sides[v]); err != nil {
+			if err := o.visit(v, parent, o.sides[v]); err != nil {
 				return OrderUnknown, err
 			}
 		}
@@ -380,7 +380,7 @@ func (s *store) order(head, other plumbing.Hash) (Order, error) {
 			return OrderUnknown, nil // head or the other may be an ancestor of what is missing
 		}
 	}
-	return OrderParted, nil
+	return OrderDiverged, nil
 }
 
 // open reports whether the walk can continue from a commit that only one of the two reaches.
@@ -393,8 +393,8 @@ func (o *ordering) open() bool {
 	return false
 }
 
-// come reaches a commit from a side, and marks those of its ancestors that were reached before.
-func (o *ordering) come(child *visit, at plumbing.Hash, from side) error {
+// visit reaches a commit from a side, and marks those of its ancestors that were reached before.
+func (o *ordering) visit(child *visit, at plumbing.Hash, from side) error {
 	if v, ok := o.seen[at]; ok {
 		o.mark(v, from)
 		return nil
@@ -501,12 +501,12 @@ func (g *Git) between(ctx context.Context, s *slot, req Request, head, applied p
 		if err != nil || whole {
 			return commits, err
 		}
-		if !s.store.deeper(limit + 1) {
+		if !s.store.mayDeepen(limit + 1) {
 			return nil, &HistoryError{Since: applied.String(), Reason: "it is not among the commits before HEAD"}
 		}
 		limits := g.limits()
-		limits.pack = min(limits.pack, s.store.cloned+spare)
-		if err := g.deepen(ctx, s.store, req, limit+1, limits); err != nil {
+		limits.pack = min(limits.pack, s.store.cloned+maxAdded)
+		if err := g.fetchHistory(ctx, s.store, req, limit+1, limits); err != nil {
 			return nil, err
 		}
 	}
@@ -518,24 +518,24 @@ type deepened struct {
 	depth int
 }
 
-// deeper reports whether the host may have more of the history than the store.
-func (s *store) deeper(depth int) bool {
+// mayDeepen reports whether the host may have more of the history than the store.
+func (s *store) mayDeepen(depth int) bool {
 	return len(s.shallow) > 0 && (s.deepened.tip != s.tip || s.deepened.depth < depth)
 }
 
-// deepen fetches depth commits up to the tip. The store still declares itself as shallow as it was cloned, so that a
-// host never assumes that it has more than it does.
-func (g *Git) deepen(ctx context.Context, s *store, req Request, depth int, limit limits) error {
-	err := g.bring(ctx, s, req, plumbing.ZeroHash, depth, limit)
+// fetchHistory fetches depth commits up to the tip. The store still declares itself as shallow as it was cloned, so
+// that a host never assumes that it has more than it does.
+func (g *Git) fetchHistory(ctx context.Context, s *store, req Request, depth int, limit limits) error {
+	err := g.fetchTo(ctx, s, req, plumbing.ZeroHash, depth, limit)
 	if err == nil || errors.As(err, new(*HistoryError)) {
 		s.deepened = deepened{tip: s.tip, depth: depth}
 	}
 	return err
 }
 
-// bring fetches a commit and its history to the given depth; if commit is zero, those of the request's reference. The
+// fetchTo fetches a commit and its history to the given depth; if commit is zero, those of the request's reference. The
 // error is a *HistoryError if the host or the limit prevents that.
-func (g *Git) bring(ctx context.Context, s *store, req Request, commit plumbing.Hash, depth int, limit limits) error {
+func (g *Git) fetchTo(ctx context.Context, s *store, req Request, commit plumbing.Hash, depth int, limit limits) error {
 	refused := func(reason string) error { return &HistoryError{Since: s.tip.String(), Reason: reason} }
 	c, err := g.converse(ctx, req)
 	if err != nil {
@@ -574,7 +574,7 @@ func (s *store) changing(ctx context.Context, commits []*visit, read render.Read
 	looks := make([]look, 0, len(commits))
 	listings := newListings()
 	for _, c := range commits {
-		one, err := s.look(c, listings)
+		one, err := s.newLook(c, listings)
 		if err != nil {
 			return nil, err
 		}
@@ -615,7 +615,7 @@ type look struct {
 	difference  render.Difference
 }
 
-func (s *store) look(c *visit, listings *listings) (look, error) {
+func (s *store) newLook(c *visit, listings *listings) (look, error) {
 	at := func(commit plumbing.Hash) (*tree, error) {
 		root, err := s.root(commit)
 		if err != nil {

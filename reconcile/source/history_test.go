@@ -204,7 +204,7 @@ func TestOrderOfWhatWasFetched(t *testing.T) {
 	want(o.first, source.OrderNewer)
 	o.host.commit(t, "main", files{"a": "rebased"})
 	c.mustFetch(t, v1alpha1.GitRef{})
-	want(o.latest, source.OrderParted)
+	want(o.latest, source.OrderDiverged)
 	want(o.middle, source.OrderNewer)
 	if got := c.git.Order("nobody", o.latest); got != source.OrderUnknown {
 		t.Errorf("nothing was fetched, and it is %s", got)
@@ -248,7 +248,7 @@ func TestOrderThatTheHostKnows(t *testing.T) {
 				o.host.commit(t, "main", files{"a": "rebased"})
 				return v1alpha1.GitRef{}
 			},
-			applied: func(o ordered) string { return o.latest }, gives: "true", want: source.OrderParted,
+			applied: func(o ordered) string { return o.latest }, gives: "true", want: source.OrderDiverged,
 		},
 		"of another repository": {applied: func(ordered) string { return strings.Repeat("ab", 20) }, gives: "true", want: source.OrderUnknown},
 	}

@@ -71,7 +71,7 @@ func (s *store) ingest(ctx context.Context, pack io.Reader, limit limits) (err e
 	if found.memory() > limit.memory {
 		return &LimitError{What: fmt.Sprintf("the memory that it takes to read the repository, whose largest object has %d bytes,", found.largest), Limit: limit.memory}
 	}
-	back, err := s.room.take(ctx, found)
+	back, err := s.room.acquire(ctx, found)
 	if err != nil {
 		return err
 	}

@@ -96,15 +96,15 @@ func (d *deltaHead) Write(p []byte) (int, error) {
 
 // result returns the size of the delta's result.
 func (d *deltaHead) result() int64 {
-	_, rest := sevens(d.kept[:d.n])
-	size, _ := sevens(rest)
+	_, rest := readVarint(d.kept[:d.n])
+	size, _ := readVarint(rest)
 	if size > math.MaxInt64 {
 		return math.MaxInt64
 	}
 	return int64(size)
 }
 
-func sevens(b []byte) (n uint64, rest []byte) {
+func readVarint(b []byte) (n uint64, rest []byte) {
 	for i, c := range b {
 		n |= uint64(c&0x7f) << (7 * i)
 		if c&0x80 == 0 {

@@ -127,7 +127,7 @@ func (r refs) highest(within, url string) (target, error) {
 	}
 	for full := range r.tips {
 		if tag, ok := strings.CutPrefix(full, tags); ok {
-			found.take(tag)
+			found.add(tag)
 		}
 	}
 	if found.version == nil {
@@ -153,8 +153,8 @@ func newestIn(within string) (*newest, error) {
 	return &newest{within: constraint}, nil
 }
 
-// take records a tag if it is the newest so far, and reports whether it is.
-func (n *newest) take(tag string) bool {
+// add records a tag if it is the newest so far, and reports whether it is.
+func (n *newest) add(tag string) bool {
 	v, err := semver.StrictNewVersion(strings.TrimPrefix(tag, "v"))
 	if err != nil || !n.within.Check(v) {
 		return false // not a version, or not in the range
@@ -292,7 +292,7 @@ func (a *advertisement) passes(line []byte) bool {
 	case string(hash) == "shallow":
 		return false // the boundary of the host's own shallow history: plumbline does not need it
 	}
-	return a.wanted.takes(hash, name, line)
+	return a.wanted.passesNow(hash, name, line)
 }
 
 // selection is the part of a host's references that a GitRef needs.
@@ -339,12 +339,12 @@ func (s *selection) first(payload []byte) {
 	reference, _, _ := strings.Cut(string(payload), "\x00")
 	_, name, _ := strings.Cut(reference, " ")
 	if tag, ok := strings.CutPrefix(name, tags); ok && s.newest != nil {
-		s.newest.take(tag)
+		s.newest.add(tag)
 	}
 }
 
-// takes reports whether a line is passed on immediately.
-func (s *selection) takes(hash, name, line []byte) bool {
+// passesNow reports whether a line is passed on immediately.
+func (s *selection) passesNow(hash, name, line []byte) bool {
 	if len(s.commit) > 0 && bytes.EqualFold(hash, s.commit) && !bytes.HasSuffix(name, []byte(peeledMark)) {
 		s.commit = nil // one reference to it is enough
 		return true
@@ -352,7 +352,7 @@ func (s *selection) takes(hash, name, line []byte) bool {
 	if s.newest != nil && bytes.HasPrefix(name, []byte(tags)) {
 		tag := string(name[len(tags):])
 		switch {
-		case s.newest.take(tag):
+		case s.newest.add(tag):
 			s.lines = append(s.lines[:0], line...)
 		case tag == s.newest.tag+peeledMark:
 			s.lines = append(s.lines, line...)

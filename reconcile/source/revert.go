@@ -146,7 +146,7 @@ func (w *reverting) fetch(ctx context.Context) error {
 		commit string
 		tree   *plumbing.Hash
 	}{{w.From, &w.from}, {w.Bad, &w.bad}} {
-		if err := w.reach(ctx, plumbing.NewHash(one.commit)); err != nil {
+		if err := w.fetchAncestor(ctx, plumbing.NewHash(one.commit)); err != nil {
 			return err
 		}
 		if *one.tree, err = w.store.root(plumbing.NewHash(one.commit)); err != nil {
@@ -156,11 +156,11 @@ func (w *reverting) fetch(ctx context.Context) error {
 	return nil
 }
 
-// reach fetches a commit that may be an ancestor of the head. It may fetch as much as a clone: files deleted since may
-// be larger than everything that remains, and the store is removed after the Revert.
-func (w *reverting) reach(ctx context.Context, commit plumbing.Hash) error {
+// fetchAncestor fetches a commit that may be an ancestor of the head. It may fetch as much as a clone: files deleted
+// since may be larger than everything that remains, and the store is removed after the Revert.
+func (w *reverting) fetchAncestor(ctx context.Context, commit plumbing.Hash) error {
 	var refused error
-	for _, more := range w.git.histories(ctx, w.store, w.req, commit, w.git.limits()) {
+	for _, more := range w.git.historyRequests(ctx, w.store, w.req, commit, w.git.limits()) {
 		if w.store.has(commit) {
 			return nil
 		}
@@ -528,7 +528,7 @@ func hashes(of *memory.Storage) []plumbing.Hash {
 func (w *reverting) resume(ctx context.Context, done Reverted, take files, taken error) (Reverted, error) {
 	req := w.req
 	req.Ref = v1alpha1.GitRef{Branch: w.Branch}
-	err := w.git.bring(ctx, w.store, req, plumbing.ZeroHash, firstDepth, w.git.limits())
+	err := w.git.fetchTo(ctx, w.store, req, plumbing.ZeroHash, firstDepth, w.git.limits())
 	if err != nil {
 		return Reverted{}, err
 	}

@@ -84,7 +84,7 @@ func TestLargeFetchesTakeTurns(t *testing.T) {
 	}
 	large, push := packOf(t, strings.Repeat("0", 32<<20)), packOf(t, texts...)
 
-	back, err := shared.take(t.Context(), load{objects: DefaultMaxObjects, content: 1 << 30, largest: DefaultMaxObjectBytes, deltas: deltas{{}}})
+	back, err := shared.acquire(t.Context(), load{objects: DefaultMaxObjects, content: 1 << 30, largest: DefaultMaxObjectBytes, deltas: deltas{{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestLargeFetchesTakeTurns(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("a large pack waits although there is room")
 	}
-	if !shared.free.TryAcquire(mostIndexed) {
+	if !shared.free.TryAcquire(maxIndexed) {
 		t.Error("room that was taken is not given back")
 	}
 }

@@ -28,9 +28,9 @@ import (
 const (
 	// maxPacks limits the packs of a store, because each is searched in turn.
 	maxPacks = 50
-	// slack is how much a store may grow beyond twice its clone, so that a tiny repository is not cloned at every other
-	// fetch.
-	slack = 64 << 10
+	// growthSlack is how much a store may grow beyond twice its clone, so that a tiny repository is not cloned at every
+	// other fetch.
+	growthSlack = 64 << 10
 	// objectCache limits the objects of a store that are cached in memory.
 	objectCache = 2 * cache.MiByte
 	// openPacks limits the file descriptors of a store.
@@ -95,7 +95,7 @@ func (s *store) reopen(indexes ...*idxfile.MemoryIndex) {
 func (s *store) grown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.indexes) >= maxPacks || s.bytes > 2*s.cloned+slack
+	return len(s.indexes) >= maxPacks || s.bytes > 2*s.cloned+growthSlack
 }
 
 // usable reports whether a fetch may build on this store: another process may have emptied the cache folder.

@@ -231,7 +231,7 @@ func (t *tree) walk(op, name string, follow bool) (entry, error) {
 	steps := 0
 	for rest := strings.Split(name, "/"); len(rest) > 0; {
 		if steps++; steps > maxSteps && w.hops > 0 {
-			return entry{}, w.astray(fmt.Sprintf("is part of a way of more than %d folders", maxSteps))
+			return entry{}, w.refuse(fmt.Sprintf("is part of a way of more than %d folders", maxSteps))
 		}
 		part := rest[0]
 		rest = rest[1:]
@@ -293,7 +293,7 @@ func (w *walker) step(part string, follow bool) ([]string, error) {
 		return nil, nil
 	case "..":
 		if len(w.trail) == 1 {
-			return nil, w.astray("leads out of the repository")
+			return nil, w.refuse("leads out of the repository")
 		}
 		w.trail = w.trail[:len(w.trail)-1]
 		return nil, nil
@@ -325,10 +325,10 @@ func (w *walker) turn(link entry) ([]string, error) {
 	}
 	w.link, w.target = w.at(link.name), target
 	if w.hops++; w.hops > maxHops {
-		return nil, w.astray("is part of a chain of symlinks that does not end")
+		return nil, w.refuse("is part of a chain of symlinks that does not end")
 	}
 	if path.IsAbs(target) {
-		return nil, w.astray("leads out of the repository")
+		return nil, w.refuse("leads out of the repository")
 	}
 	return strings.Split(target, "/"), nil
 }
@@ -337,7 +337,7 @@ func (w *walker) fail(err error) error {
 	return &fs.PathError{Op: w.op, Path: w.name, Err: err}
 }
 
-func (w *walker) astray(reason string) error {
+func (w *walker) refuse(reason string) error {
 	return w.fail(&SymlinkError{Name: w.link, Target: w.target, Reason: reason})
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 )
 
-// mostSigned limits the commits of one Range, because each is read and verified.
-const mostSigned = 1000
+// maxSigned limits the commits of one Range, because each is read and verified.
+const maxSigned = 1000
 
 // firstDepth is the depth of the first request for more history. It usually covers what was missed during a restart.
 const firstDepth = 64
@@ -87,25 +87,25 @@ func (s *store) follows(head, commit plumbing.Hash) bool {
 	if !s.has(commit) {
 		return false
 	}
-	ahead, whole, err := s.since(commit, head, mostWalked)
+	ahead, whole, err := s.since(commit, head, maxWalked)
 	return err == nil && whole && len(ahead) == 0
 }
 
 // unverified lists the commits since the last verified one.
 func (g *Git) unverified(ctx context.Context, req Request, held hold, want Signatures) ([]*visit, error) {
 	since := plumbing.NewHash(want.Since)
-	for _, depth := range []int{0, firstDepth, mostSigned + 1} {
+	for _, depth := range []int{0, firstDepth, maxSigned + 1} {
 		if depth > 0 {
 			if err := g.reach(ctx, req, held, depth); err != nil {
 				return nil, err
 			}
 		}
-		commits, h, err := held.store.walk(held.target.commit, since, mostSigned+1)
+		commits, h, err := held.store.walk(held.target.commit, since, maxSigned+1)
 		switch {
 		case err != nil:
 			return nil, err
-		case h.more || len(commits) > mostSigned:
-			return nil, &HistoryError{Since: want.Since, Reason: fmt.Sprintf("there are more than %d", mostSigned)}
+		case h.more || len(commits) > maxSigned:
+			return nil, &HistoryError{Since: want.Since, Reason: fmt.Sprintf("there are more than %d", maxSigned)}
 		case h.whole && !h.met:
 			return nil, &HistoryError{Since: want.Since, Reason: "HEAD has another history"}
 		case h.whole:
@@ -125,10 +125,10 @@ func (g *Git) reach(ctx context.Context, req Request, held hold, depth int) erro
 	if s.store != held.store || !s.store.usable() {
 		return &StaleError{Revision: held.target.revision()}
 	}
-	if !s.store.deeper(depth) {
+	if !s.store.mayDeepen(depth) {
 		return nil
 	}
-	return g.deepen(ctx, s.store, req, depth, g.limits())
+	return g.fetchHistory(ctx, s.store, req, depth, g.limits())
 }
 
 // verifyHead verifies the tag or the commit.

@@ -170,7 +170,7 @@ func TestMissingNodesHaveOneState(t *testing.T) {
 			}
 			s.setConditions(v)
 			s.Drifts = []Drift{}
-			if u, _ := s.sayDrift(report.Update{}); (u.State == report.Failure) != c.lost || c.lost && u.Description != "nodes are missing by no commit of this NodeSync: "+short+": no capacity" {
+			if u, _ := s.reportDrift(report.Update{}); (u.State == report.Failure) != c.lost || c.lost && u.Description != "nodes are missing by no commit of this NodeSync: "+short+": no capacity" {
 				t.Errorf("the drift status is %s %q", u.State, u.Description)
 			}
 			if state := summary.StateOf(s.Sync); state != c.state {

@@ -45,7 +45,7 @@ func (s *Step) Conclude(ctx context.Context) (ctrl.Result, error) {
 		s.reportHistory(ctx)
 	}
 	s.notify(ctx, notices)
-	s.tell()
+	s.sendEvents()
 	s.record(ctx)
 	s.Memory.read = nil
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Step) Summarize() {
 	s.noteDrift()
 	s.noteInstances()
 	s.noteTerminations()
-	if s.Sync.Keeps() { // nodes that are being terminated are not compared
+	if s.Sync.KeepsDefinitions() { // nodes that are being terminated are not compared
 		status.Rollout, status.LaunchFailing, status.Instances = nil, nil, nil
 	}
 	status.OpenRemovals = 0
@@ -176,8 +176,8 @@ const (
 	MaxMessage        = 8 << 10
 	maxText           = 2 << 10
 	maxRemovalMessage = 512
-	// leastMessage is for a record if the API server refuses longer ones.
-	leastMessage = 128
+	// minMessage is for a record if the API server refuses longer ones.
+	minMessage = 128
 	// maxEventMessage is the API server's limit for an event.
 	maxEventMessage = 1024
 )
@@ -226,14 +226,14 @@ func (s *Step) save(ctx context.Context) error {
 		after := s.stored().DeepCopy()
 		after.Finalizers = s.Sync.Finalizers
 		if err := s.Client.Patch(ctx, after, s.patch()); err != nil {
-			return s.stale(err)
+			return s.retryConflict(err)
 		}
 		s.written(after)
 		if !controllerutil.ContainsFinalizer(after, v1alpha1.Finalizer) {
 			return nil
 		}
 	}
-	return s.stale(s.writeStatus(ctx))
+	return s.retryConflict(s.writeStatus(ctx))
 }
 
 // writeStatus writes the status if it has changed.
@@ -266,9 +266,9 @@ func (s *Step) written(after *v1alpha1.NodeSync) {
 	s.Sync.ResourceVersion = after.ResourceVersion
 }
 
-// stale turns a conflict into another reconcile: no status was written. Events about what the reconcile has written to
-// the cluster are kept.
-func (s *Step) stale(err error) error {
+// retryConflict turns a conflict into another reconcile: no status was written. Events about what the reconcile has
+// written to the cluster are kept.
+func (s *Step) retryConflict(err error) error {
 	if err == nil || apierrors.IsNotFound(err) {
 		return nil
 	}

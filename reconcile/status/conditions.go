@@ -81,7 +81,7 @@ func (s *Step) setConditions(v Verdict) {
 		conditions.MarkStalled(s.Sync, v.Reason, "%s", v.Message)
 	}
 	for _, c := range ownConditions() {
-		if c.ofNodes && s.Sync.Keeps() {
+		if c.ofNodes && s.Sync.KeepsDefinitions() {
 			conditions.Delete(s.Sync, c.kind)
 			continue
 		}
@@ -191,7 +191,7 @@ func (s *Step) warnOfCondition(kind string) { s.warnOfConditionIn(kind, "") }
 // empty.
 func (s *Step) warnOfConditionIn(kind, details string) {
 	now, before := conditions.Get(s.Sync, kind), conditions.Get(s.Before, kind)
-	if now != nil && !sameWords(before, now) {
+	if now != nil && !sameText(before, now) {
 		message := cmp.Or(finding.Bounded(details, MaxMessage), now.Message)
 		s.Notes = append(s.Notes, finding.Note{Type: corev1.EventTypeWarning, Reason: now.Reason, Message: message})
 	}
@@ -279,9 +279,9 @@ func missing(now, before []v1alpha1.StageStatus) []string {
 	return found
 }
 
-// uncharted returns why the charts are not as in Git, if the reconcile continued with what is installed; nil if they
+// chartsDiffer returns why the charts are not as in Git, if the reconcile continued with what is installed; nil if they
 // are, or if Verdict reports that first.
-func (s *Step) uncharted() *fault.Error {
+func (s *Step) chartsDiffer() *fault.Error {
 	switch {
 	case s.Unpulled != nil:
 		return fault.Classify(fmt.Errorf("%w; the charts stay as they are installed, and definitions are applied", s.Unpulled))
@@ -297,7 +297,7 @@ func (s *Step) holds() bool { return len(s.Held)+len(heldRemovals(s.Sync.Status.
 // withCharts puts the refusal of the charts before a verdict on something else: each may need a separate commit. brief
 // is that verdict in a commit status.
 func (s *Step) withCharts(v Verdict, brief string) Verdict {
-	charts := s.uncharted()
+	charts := s.chartsDiffer()
 	if charts == nil {
 		return v
 	}

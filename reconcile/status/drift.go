@@ -137,8 +137,8 @@ func (s *Step) drifted(o v1alpha1.DriftedObject) *v1alpha1.DriftedObject {
 	return nil
 }
 
-// sayDrift reports on the commit what differs from it by no commit: objects, nodes, and instances.
-func (s *Step) sayDrift(u report.Update) (report.Update, bool) {
+// reportDrift reports on the commit what differs from it by no commit: objects, nodes, and instances.
+func (s *Step) reportDrift(u report.Update) (report.Update, bool) {
 	if s.Drifts == nil {
 		return u, false
 	}
@@ -166,7 +166,7 @@ func (s *Step) sayDrift(u report.Update) (report.Update, bool) {
 		u.Description = "no drift; edits corrected: " + finding.Few(corrected, "; ")
 	}
 	if u.State == report.Success {
-		s.sayInstances(&u)
+		s.reportInstances(&u)
 	}
 	return u, true
 }
@@ -229,8 +229,8 @@ func differ(n int, what string) string {
 	return english.Plural(n, what, "") + " " + english.PluralWord(n, "differs", "differ")
 }
 
-// sayApplied reports on the commit whether all of it is applied, whatever the verdict on its nodes.
-func (s *Step) sayApplied(u report.Update, v Verdict) (report.Update, bool) {
+// reportApplied reports on the commit whether all of it is applied, whatever the verdict on its nodes.
+func (s *Step) reportApplied(u report.Update, v Verdict) (report.Update, bool) {
 	u.Subject = report.SubjectApplied
 	if v.ofNodes {
 		v = s.stateVerdict()
@@ -246,7 +246,7 @@ func (s *Step) sayApplied(u report.Update, v Verdict) (report.Update, bool) {
 // appliedAll reports whether nothing of the commit remains to be applied: definitions, charts, or removals that are
 // held.
 func (s *Step) appliedAll() bool {
-	charts := s.NotUpgraded == nil && s.uncharted() == nil && !slices.ContainsFunc(s.Waits, func(w finding.Wait) bool { return w.On == "charts" })
+	charts := s.NotUpgraded == nil && s.chartsDiffer() == nil && !slices.ContainsFunc(s.Waits, func(w finding.Wait) bool { return w.On == "charts" })
 	return render.CommitOf(s.Sync.Status.LastAppliedRevision) == s.Commit && s.Unwritten == nil && charts && !s.holds()
 }
 
@@ -297,8 +297,8 @@ func (s *Step) instanceWords() string {
 	return differ(int(drift.Count), "instance") + ": " + finding.Few(words, "; ")
 }
 
-// sayInstances adds instances to an update about drift, if no object and no node drifts.
-func (s *Step) sayInstances(u *report.Update) {
+// reportInstances adds instances to an update about drift, if no object and no node drifts.
+func (s *Step) reportInstances(u *report.Update) {
 	if words := s.instanceWords(); words != "" {
 		u.State, u.Description = report.Failure, words
 	}
@@ -315,7 +315,7 @@ const maxTerminations = 20
 func (s *Step) noteTerminations() {
 	status := &s.Sync.Status
 	switch {
-	case s.Terminations == nil && s.Sync.Drains(): // the removals report what they wait for
+	case s.Terminations == nil && s.Sync.DrainsNodes(): // the removals report what they wait for
 		status.Terminations, status.StalledTerminations = nil, 0
 		return
 	case s.Terminations == nil:

@@ -66,7 +66,7 @@ func TestDriftIsKeptForADay(t *testing.T) {
 			}
 			list += ";"
 		}
-		update, _ := s.sayDrift(report.Update{})
+		update, _ := s.reportDrift(report.Update{})
 		return list + " " + string(update.State) + ": " + update.Description
 	}
 	const day = 24 * 60 * 60
@@ -95,11 +95,11 @@ func TestNodesThatDriftByNoCommitAreDrift(t *testing.T) {
 		sync := &v1alpha1.NodeSync{}
 		sync.Status.Rollout = &v1alpha1.Rollout{Revision: revision, Nodes: 1, Outdated: 1, Since: metav1.Now()}
 		s := &Step{Sync: sync, Before: sync, Found: Found{Drifts: []Drift{}}}
-		if update, said := s.sayDrift(report.Update{}); !said || update.State != want || update.Subject != report.SubjectDrift {
+		if update, said := s.reportDrift(report.Update{}); !said || update.State != want || update.Subject != report.SubjectDrift {
 			t.Errorf("%q: %+v", revision, update)
 		}
 		sync.Status.PoolRollouts = []v1alpha1.PoolRollout{{Pool: "a", Reason: v1alpha1.BrakeUnexpectedDrift, Message: "its nodes are outdated"}, {Pool: "b"}}
-		if update, _ := s.sayDrift(report.Update{}); update.State != report.Failure || revision != "" && update.Description != "NodePool/a: its nodes are outdated" {
+		if update, _ := s.reportDrift(report.Update{}); update.State != report.Failure || revision != "" && update.Description != "NodePool/a: its nodes are outdated" {
 			t.Errorf("%q, and a pool is stopped: %+v", revision, update)
 		}
 	}
@@ -138,7 +138,7 @@ func TestAppliedIsSaidOfWhatIsApplied(t *testing.T) {
 		sync.Status.LastAppliedRevision, sync.Status.Removals = c.applied, c.removals
 		s := &Step{Sync: sync, Before: sync, Found: c.found}
 		s.Commit = "a"
-		if update, said := s.sayApplied(report.Update{State: c.state}, s.Verdict()); !said || update.State != c.want || update.Subject != report.SubjectApplied {
+		if update, said := s.reportApplied(report.Update{State: c.state}, s.Verdict()); !said || update.State != c.want || update.Subject != report.SubjectApplied {
 			t.Errorf("%s: %t %+v", name, said, update)
 		}
 	}
@@ -152,19 +152,19 @@ func TestNodeDriftNamesItsInputs(t *testing.T) {
 		{Pool: "a", Reason: "AMIDrift", From: "ami-1", To: "ami-2 (al2023@latest)"}, {Pool: "b", Reason: "AMIDrift", From: "ami-1", To: "ami-2 (al2023@latest)"},
 	}}
 	s := &Step{Sync: sync, Before: sync.DeepCopy(), Found: Found{Drifts: []Drift{}}}
-	update, _ := s.sayDrift(report.Update{})
+	update, _ := s.reportDrift(report.Update{})
 	if want := "nodes are outdated by no commit of this NodeSync: AMIDrift: ami-1 → ami-2 (al2023@latest); NodePoolDrifted"; update.Description != want || update.State != report.Failure {
 		t.Errorf("%s: %s", update.State, update.Description)
 	}
 
 	// During the rollout of a commit, only the pools that it has not outdated are named.
 	sync.Status.Rollout.Revision, sync.Status.Rollout.Inputs = "main@sha1:2", sync.Status.Rollout.Inputs[:1]
-	update, _ = s.sayDrift(report.Update{})
+	update, _ = s.reportDrift(report.Update{})
 	if want := "nodes are outdated by no commit of this NodeSync: NodePool/a: AMIDrift: ami-1 → ami-2 (al2023@latest)"; update.Description != want || update.State != report.Failure {
 		t.Errorf("%s: %s", update.State, update.Description)
 	}
 	sync.Status.Rollout.Inputs = nil
-	if update, _ = s.sayDrift(report.Update{}); update.State != report.Success {
+	if update, _ = s.reportDrift(report.Update{}); update.State != report.Success {
 		t.Errorf("of a commit only: %s: %s", update.State, update.Description)
 	}
 }
@@ -215,7 +215,7 @@ func TestInstancesThatDiffer(t *testing.T) {
 			if diff := cmp.Diff(tc.since, since); diff != "" {
 				t.Errorf("since (-want +got):\n%s", diff)
 			}
-			u, said := s.sayDrift(report.Update{})
+			u, said := s.reportDrift(report.Update{})
 			if !said || u.Description != tc.says || u.State != tc.state {
 				t.Errorf("said %t: %s %q", said, u.State, u.Description)
 			}
@@ -276,7 +276,7 @@ func TestTerminationsThatAreStalled(t *testing.T) {
 			if len(s.Notes) != tc.events {
 				t.Errorf("events: %+v", s.Notes)
 			}
-			update, _ := s.sayDrift(report.Update{})
+			update, _ := s.reportDrift(report.Update{})
 			want := report.Success
 			if tc.count > 0 {
 				want = report.Failure

@@ -22,8 +22,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// tell sends the reconcile's events, and one for a verdict that nothing else has reported.
-func (s *Step) tell() {
+// sendEvents sends the reconcile's events, and one for a verdict that nothing else has reported.
+func (s *Step) sendEvents() {
 	for _, n := range s.Notes {
 		if n.Reason == v1alpha1.ReasonApplied {
 			s.Memory.applied = s.revision()
@@ -31,7 +31,7 @@ func (s *Step) tell() {
 		s.Events.AnnotatedEventf(s.Sync, s.eventAnnotations(), n.Type, n.Reason, "%s", finding.Bounded(s.Memory.Hide(n.Message), maxEventMessage))
 	}
 	after, before := conditions.Get(s.Sync, meta.ReadyCondition), conditions.Get(s.Before, meta.ReadyCondition)
-	if after == nil || s.superseded() || s.Finished || sameWords(before, after) {
+	if after == nil || s.superseded() || s.Finished || sameText(before, after) {
 		return
 	}
 	kind := corev1.EventTypeNormal
@@ -48,8 +48,8 @@ func (s *Step) tell() {
 	s.Events.AnnotatedEventf(s.Sync, s.eventAnnotations(), kind, after.Reason, "%s", finding.Bounded(after.Message, maxEventMessage))
 }
 
-// sameWords reports whether two conditions, of which the first may be nil, have the same content.
-func sameWords(a, b *metav1.Condition) bool {
+// sameText reports whether two conditions, of which the first may be nil, have the same content.
+func sameText(a, b *metav1.Condition) bool {
 	return a != nil && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
 }
 
@@ -251,12 +251,12 @@ func (s *Step) saveMinimalStatus(ctx context.Context, refused error) error {
 	whole := *s.Sync.Status.DeepCopy()
 	s.Notes, s.WakeAt = nil, s.Began.Add(s.Sync.GetRetryInterval())
 	s.Fault = s.notStored(refused, "the removals are recorded without their messages")
-	s.Sync.Status = s.least(whole, whole.Removals)
+	s.Sync.Status = s.minimalStatus(whole, whole.Removals)
 	err := s.writeStatus(ctx)
 	if fault.Unstorable(err) {
 		unrecorded := len(whole.Removals) - len(s.Before.Status.Removals)
 		s.Fault = s.notStored(refused, "removals do not begin, as they cannot be recorded ("+english.Plural(max(unrecorded, 0), "removal", "")+"): remove fewer entries in one commit")
-		s.Sync.Status = s.least(whole, s.Before.Status.Removals)
+		s.Sync.Status = s.minimalStatus(whole, s.Before.Status.Removals)
 		s.Sync.Status.RecentRemovals = s.Before.Status.RecentRemovals
 		// What is not recorded stays in doubt if it was.
 		s.Sync.Status.LastAppliedRevision, s.Sync.Status.LastAppliedInputs = s.Before.Status.LastAppliedRevision, s.Before.Status.LastAppliedInputs
@@ -266,7 +266,7 @@ func (s *Step) saveMinimalStatus(ctx context.Context, refused error) error {
 	if !denied(err) {
 		s.report(ctx)
 	}
-	return s.stale(err)
+	return s.retryConflict(err)
 }
 
 // notStored returns an error that a status was refused, and what is in the cluster instead.
@@ -275,9 +275,9 @@ func (s *Step) notStored(refused error, instead string) *fault.Error {
 		"the API server refuses the status, and less of it was written; %s: %s", instead, finding.Bounded(s.Memory.Hide(refused.Error()), maxRemovalMessage)))
 }
 
-// least returns the smallest correct status: the records that reconciles depend on, and that the rest could not be
-// written.
-func (s *Step) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal) v1alpha1.NodeSyncStatus {
+// minimalStatus returns the smallest correct status: the records that reconciles depend on, and that the rest could not
+// be written.
+func (s *Step) minimalStatus(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal) v1alpha1.NodeSyncStatus {
 	least := v1alpha1.NodeSyncStatus{
 		ReconcileRequestStatus: whole.ReconcileRequestStatus,
 		ObservedGeneration:     whole.ObservedGeneration,
@@ -332,7 +332,7 @@ func shorten(s *v1alpha1.NodeSyncStatus) {
 		s.Rollout.Message = ""
 	}
 	for i := range s.LaunchFailing {
-		s.LaunchFailing[i].Message = finding.Bounded(s.LaunchFailing[i].Message, leastMessage)
+		s.LaunchFailing[i].Message = finding.Bounded(s.LaunchFailing[i].Message, minMessage)
 	}
-	boundRollouts(s.PoolRollouts, leastMessage)
+	boundRollouts(s.PoolRollouts, minMessage)
 }

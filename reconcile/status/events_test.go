@@ -300,7 +300,7 @@ func TestTheLeastOfAStatusHasItsRecords(t *testing.T) {
 	s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{Status: *whole.DeepCopy()}, Memory: &Memory{}}
 	s.Fault = fault.StatusNotWritten(errors.New("it is too large"))
 	is := whole.DeepCopy()
-	least := s.least(*is, is.Removals)
+	least := s.minimalStatus(*is, is.Removals)
 
 	lost := differing(reflect.ValueOf(whole), reflect.ValueOf(least), "")
 	slices.Sort(lost)

@@ -85,8 +85,8 @@ type Found struct {
 	Guard deletion.Answer
 	// Denial is whether the guard denies Karpenter's controller the removal of its finalizers.
 	Denial deletion.Denial
-	// Fought describes what the charts created and another client keeps changing.
-	Fought string
+	// RepeatedReverts describes what the charts created and another client keeps changing.
+	RepeatedReverts string
 	// Drifts are the objects that another client has changed or deleted; nil if the reconcile did not check.
 	Drifts []Drift
 	// Instances are the EC2 instances that differ from their definitions and NodeClaims; nil if unknown.
@@ -334,7 +334,7 @@ func (s *Step) withApproval(v Verdict) Verdict {
 		return v
 	}
 	v.Message += "; " + approval.Sentence(s.Sync)
-	v.Brief = fault.Brief{What: "held", Cause: held.Summary, Then: approval.Ask(held), Where: v.Brief.Where}
+	v.Brief = fault.Brief{What: "held", Cause: held.Summary, Then: approval.Instruction(held), Where: v.Brief.Where}
 	return v
 }
 

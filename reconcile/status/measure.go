@@ -99,7 +99,7 @@ func leftBehind(found *v1alpha1.InstanceDrift) (instances, volumes, others int32
 // nothing is applied any more, none is held.
 func (s *Step) heldChanges(before int) int {
 	switch {
-	case s.Sync.Keeps() || !s.Sync.DeletionTimestamp.IsZero():
+	case s.Sync.KeepsDefinitions() || !s.Sync.DeletionTimestamp.IsZero():
 		return 0
 	case s.Held == nil:
 		return before

@@ -46,7 +46,7 @@ func drainedVerdict(pools []v1alpha1.Removal) Verdict {
 
 // removal is the word for a NodePool that is removed from Git, or only loses its nodes.
 func (s *Step) removal() string {
-	if s.Sync.Keeps() {
+	if s.Sync.KeepsDefinitions() {
 		return "drain"
 	}
 	return "removal"
@@ -146,7 +146,7 @@ func firstOf(names []string) string { return shortlist.Join(names, 1, ", ") }
 
 // verb is what is done to all removals.
 func (s *Step) verb() string {
-	if s.Sync.Keeps() {
+	if s.Sync.KeepsDefinitions() {
 		return "draining "
 	}
 	return removing(s.Sync.Status.Removals)

@@ -27,8 +27,8 @@ import (
 type Reports interface {
 	// Head returns the commit of the last update.
 	Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, error)
-	// Say queues a verdict; it is stored in the cluster when Say returns.
-	Say(ctx context.Context, sync *v1alpha1.NodeSync, s report.Update) error
+	// Record queues a verdict; it is stored in the cluster when Record returns.
+	Record(ctx context.Context, sync *v1alpha1.NodeSync, s report.Update) error
 	// Reported returns what was last reported, and the failures of the hosts.
 	Reported(sync *v1alpha1.NodeSync) (list []v1alpha1.Reported, known bool)
 	// PostFinalStatus queues the final status of a NodeSync that is being deleted, and reports whether there is nothing
@@ -42,7 +42,7 @@ type Reports interface {
 // report it. It returns false if a host must first be queried for the commits that the revision added: the status does
 // not wait for that.
 func (s *Step) report(ctx context.Context) bool {
-	told, err := s.say(ctx)
+	told, err := s.queueReport(ctx)
 	stuck := s.stuck(err)
 	s.Meter.reportsStuck(s.name(), stuck != "")
 	if stuck == "" {
@@ -59,8 +59,8 @@ func (s *Step) reportHistory(ctx context.Context) {
 	if s.nothingToReport() {
 		return // the status was older than the reconcile knew
 	}
-	s.askHistory(ctx)
-	_, err := s.say(ctx)
+	s.requestHistory(ctx)
+	_, err := s.queueReport(ctx)
 	s.warnOfReport(err)
 	s.WakeBy(s.Began) // the next reconcile shows in the status what was reported
 }
@@ -72,8 +72,8 @@ func (s *Step) warnOfReport(err error) {
 	}
 }
 
-// say queues the verdict, and returns false if the commits to report on are unknown.
-func (s *Step) say(ctx context.Context) (bool, error) {
+// queueReport queues the verdict, and returns false if the commits to report on are unknown.
+func (s *Step) queueReport(ctx context.Context) (bool, error) {
 	v, says := s.commitVerdict()
 	if s.nothingToReport() || says == nothing {
 		return true, nil
@@ -91,15 +91,15 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 		Description: s.pacedText(v),
 		Inputs:      s.inputs(),
 		From:        s.Before.Status.LastAppliedInputs,
-		Begun:       s.begun(),
+		Started:     s.started(),
 		Before:      s.changed(),
 		Now:         s.contents(),
 		Refused:     s.refused(v),
 		Ended:       s.ended(v),
 		Settled:     s.settled,
 		Reverted:    s.reverted(),
-		Came:        s.came(),
-		Left:        s.overtaken(),
+		Progress:    s.lastProgress(),
+		Left:        s.notReplaced(),
 		Retry:       s.Sync.Status.LastHandledReconcileAt != s.Before.Status.LastHandledReconcileAt,
 		At:          s.Began,
 	}
@@ -112,13 +112,13 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 	}
 	var errs []error
 	if says == everything {
-		errs = append(errs, s.Reports.Say(ctx, s.Sync, update))
-		if applied, known := s.sayApplied(update, v); known {
-			errs = append(errs, s.Reports.Say(ctx, s.Sync, applied))
+		errs = append(errs, s.Reports.Record(ctx, s.Sync, update))
+		if applied, known := s.reportApplied(update, v); known {
+			errs = append(errs, s.Reports.Record(ctx, s.Sync, applied))
 		}
 	}
-	if drift, known := s.sayDrift(update); known {
-		errs = append(errs, s.Reports.Say(ctx, s.Sync, drift))
+	if drift, known := s.reportDrift(update); known {
+		errs = append(errs, s.Reports.Record(ctx, s.Sync, drift))
 	}
 	return true, errors.Join(errs...)
 }
@@ -143,7 +143,7 @@ const (
 // there may be a newer commit.
 func (s *Step) commitVerdict() (Verdict, extent) {
 	switch looked := s.SawRollout && s.Drifts != nil && s.Fault == nil; {
-	case !s.SaysNothingOfTheCommit():
+	case !s.KeepsCommitStatus():
 		return s.Verdict(), everything
 	case s.Unfetched == nil || !looked || s.Unverified != nil || s.openCollision() != "" || s.serverUnavailable():
 		return Verdict{}, nothing
@@ -154,9 +154,9 @@ func (s *Step) commitVerdict() (Verdict, extent) {
 	return Verdict{}, onlyDrift
 }
 
-// SaysNothingOfTheCommit reports whether the reconcile did not complete because a Git host is unreachable, or the API
+// KeepsCommitStatus reports whether the reconcile did not complete because a Git host is unreachable, or the API
 // server is busy or unavailable. The previous commit status stays: a failure would be final.
-func (s *Step) SaysNothingOfTheCommit() bool {
+func (s *Step) KeepsCommitStatus() bool {
 	for _, err := range []error{s.Unfetched, s.Unverified} {
 		if f := fault.Classify(err); f != nil && f.Class == fault.Transient {
 			return true
@@ -225,7 +225,7 @@ func (s *Step) noteReported(stuck string) {
 		list[i].Failure = s.Memory.Hide(list[i].Failure)
 	}
 	if stuck != "" {
-		list = s.allStuck(list, stuck)
+		list = s.stuckReports(list, stuck)
 	}
 	for _, r := range list {
 		told := slices.ContainsFunc(s.Before.Status.Reported, func(before v1alpha1.Reported) bool {
@@ -238,8 +238,8 @@ func (s *Step) noteReported(stuck string) {
 	s.Sync.Status.Reported = list
 }
 
-// allStuck records for each host of spec.report why it receives nothing.
-func (s *Step) allStuck(list []v1alpha1.Reported, why string) []v1alpha1.Reported {
+// stuckReports records for each host of spec.report why it receives nothing.
+func (s *Step) stuckReports(list []v1alpha1.Reported, why string) []v1alpha1.Reported {
 	for _, host := range s.hosts() {
 		there := slices.ContainsFunc(list, func(r v1alpha1.Reported) bool { return r.Provider == host.Provider && r.URL == host.URL })
 		if !there {
@@ -327,8 +327,8 @@ func (s *Step) commits(ctx context.Context) (commits []string, known bool) {
 	return commits, known
 }
 
-// askHistory queries the commits that the revision added. If that fails, the verdict is reported only on HEAD.
-func (s *Step) askHistory(ctx context.Context) {
+// requestHistory queries the commits that the revision added. If that fails, the verdict is reported only on HEAD.
+func (s *Step) requestHistory(ctx context.Context) {
 	applied := render.CommitOf(s.Before.Status.LastAppliedRevision)
 	commits, err := s.History.Ask(ctx, applied)
 	s.Memory.hidden.addCredentials(s.Memory.read) // the query may have read one

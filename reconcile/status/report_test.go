@@ -43,7 +43,7 @@ func TestACredentialReadForTheHistoryIsHidden(t *testing.T) {
 	m := &Memory{}
 	s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: m, Tools: Tools{History: &askedHistory{hide: m.HideCredential}}}
 	s.Redact()
-	s.askHistory(t.Context())
+	s.requestHistory(t.Context())
 	if got := m.Hide(s.Notes[0].Message); strings.Contains(got, secret) {
 		t.Errorf("an event says %s", got)
 	}

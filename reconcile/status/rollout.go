@@ -87,12 +87,12 @@ func (s *Step) withRollout(v Verdict) Verdict {
 	switch {
 	case s.rolloutReason() == "":
 	case s.rolloutFails() && (v.Class == Done || v.Class == Working):
-		v.told, v.ofNodes, v.Brief = report.Failure, true, s.failureBrief()
+		v.commitState, v.ofNodes, v.Brief = report.Failure, true, s.failureBrief()
 		if older := s.olderThatFail(); len(older) > 0 {
-			v.told, v.Brief.What = report.Pending, "waits for "+finding.Few(shortened(older), ", ")+": "+v.Brief.What
+			v.commitState, v.Brief.What = report.Pending, "waits for "+finding.Few(shortened(older), ", ")+": "+v.Brief.What
 		}
 	case v.Class == Done:
-		v.told, v.ofNodes, v.Brief = report.Pending, true, fault.Brief{What: s.rolloutBrief()}
+		v.commitState, v.ofNodes, v.Brief = report.Pending, true, fault.Brief{What: s.rolloutBrief()}
 	}
 	return v
 }

@@ -96,11 +96,11 @@ func TestTheCommitWaitsForStaticPools(t *testing.T) {
 		t.Errorf("the condition: %+v", c)
 	}
 	s.Drifts = []Drift{}
-	if drift, known := s.sayDrift(report.Update{}); !known || drift.State != report.Success {
+	if drift, known := s.reportDrift(report.Update{}); !known || drift.State != report.Success {
 		t.Errorf("the drift of a commit: %+v", drift)
 	}
 	s.Sync.Status.Rollout.Revision = ""
-	if drift, known := s.sayDrift(report.Update{}); !known || drift.State != report.Success {
+	if drift, known := s.reportDrift(report.Update{}); !known || drift.State != report.Success {
 		t.Errorf("the drift where another client's replicas are corrected: %+v", drift)
 	}
 }

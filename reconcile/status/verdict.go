@@ -37,9 +37,9 @@ type Verdict struct {
 	// Brief is the message for a commit status, which is short; if it is empty, the status uses the
 	// message.
 	Brief fault.Brief
-	// told is the state of the commit status if it differs from that of the Class: nothing is wrong with the
+	// commitState is the state of the commit status if it differs from that of the Class: nothing is wrong with the
 	// definitions, but the commit is not done.
-	told report.State
+	commitState report.State
 	// ofNodes reports whether the verdict is about the nodes of a rollout: the definitions match Git.
 	ofNodes bool
 }
@@ -88,10 +88,10 @@ func (s *Step) stateVerdict() Verdict {
 		return s.applying()
 	case len(s.InUse) > 0:
 		return s.classInUse(s.InUse[0])
-	case s.uncharted() != nil:
-		return verdictOf(s.uncharted())
-	case s.Fought != "":
-		return s.fight()
+	case s.chartsDiffer() != nil:
+		return verdictOf(s.chartsDiffer())
+	case s.RepeatedReverts != "":
+		return s.repeatedReverts()
 	case len(s.left()) > 0:
 		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonDrifted, Message: "differs from Git, and drift is Report: " + finding.SomeOf(s.left())}
 	case s.stalledWait() != nil:
@@ -118,9 +118,9 @@ func (s *Step) doneVerdict() Verdict {
 	}
 	if missing := s.launchesMissing(); len(missing) > 0 {
 		first := missing[0]
-		v.told, v.ofNodes, v.Brief = report.Pending, true, fault.Brief{What: "launch failing: " + s.missing(first.Pool), Cause: first.Why}
+		v.commitState, v.ofNodes, v.Brief = report.Pending, true, fault.Brief{What: "launch failing: " + s.missing(first.Pool), Cause: first.Why}
 		if s.launchTimedOut() {
-			v.told, v.Brief.What = report.Failure, fmt.Sprintf("not rolled out within %s: %s", s.Sync.Spec.Rollout.Timeout.Duration, s.missing(first.Pool))
+			v.commitState, v.Brief.What = report.Failure, fmt.Sprintf("not rolled out within %s: %s", s.Sync.Spec.Rollout.Timeout.Duration, s.missing(first.Pool))
 		}
 		return v
 	}
@@ -259,8 +259,8 @@ func (s *Step) revision() string { return cmp.Or(s.Revision, s.Sync.Status.LastA
 
 // CommitState returns the verdict as the state of a commit status.
 func (v Verdict) CommitState() report.State {
-	if v.told != "" {
-		return v.told
+	if v.commitState != "" {
+		return v.commitState
 	}
 	switch v.Class {
 	case Done:
@@ -283,13 +283,14 @@ func (v Verdict) CommitText() string {
 	return fault.Brief{What: v.Message}.String()
 }
 
-// fight returns the verdict on a conflict, until Git changes, the other client stops, or a person requests a reconcile.
-func (s *Step) fight() Verdict {
+// repeatedReverts returns the verdict on a conflict, until Git changes, the other client stops, or a person requests a
+// reconcile.
+func (s *Step) repeatedReverts() Verdict {
 	return Verdict{
 		Class: Stuck, Reason: v1alpha1.ReasonConflict,
 		Message: fmt.Sprintf("%s: it was reverted 3 times within an hour; correction is paused: stop what changes it, or name the fields under ignoreDifferences in plumbline.yaml; plumbline reconcile %s corrects it again",
-			s.Fought, s.Sync.Name),
-		Brief: fault.Brief{What: s.Fought + ": reverted 3 times within an hour; correction is paused: stop what changes it, or use ignoreDifferences"},
+			s.RepeatedReverts, s.Sync.Name),
+		Brief: fault.Brief{What: s.RepeatedReverts + ": reverted 3 times within an hour; correction is paused: stop what changes it, or use ignoreDifferences"},
 	}
 }
 

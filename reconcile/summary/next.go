@@ -106,7 +106,7 @@ func nextOfRemoval(sync *v1alpha1.NodeSync) string {
 		switch {
 		case r.Drained():
 			continue
-		case sync.Keeps() && r.Phase == v1alpha1.RemovalVerifyingCloud:
+		case sync.KeepsDefinitions() && r.Phase == v1alpha1.RemovalVerifyingCloud:
 			return "keeps " + of + " without nodes once EC2 reports that every instance is terminated"
 		}
 		switch r.Phase {

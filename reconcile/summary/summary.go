@@ -589,7 +589,7 @@ func Resting(sync *v1alpha1.NodeSync) string {
 	switch {
 	case sync.Spec.Suspend:
 		return "suspended"
-	case sync.Rests():
+	case sync.IsPaused():
 		return "drained"
 	}
 	return ""

@@ -26,9 +26,9 @@ import (
 
 // The states of a NodeClaim, as in `plumbline why`.
 const (
-	NodeRunning = "running"
-	NodeEnding  = "ending"
-	NodeEnded   = "ended"
+	NodeRunning     = "running"
+	NodeTerminating = "ending"
+	NodeTerminated  = "ended"
 )
 
 // NodeReport is what is known about one NodeClaim.
@@ -58,9 +58,9 @@ func RecordedNode(logs map[string]*recorder.Log, is func(recorder.Record) bool) 
 			if !is(r) || found != nil && !found.End().Before(r.End()) {
 				continue
 			}
-			found = &NodeReport{Record: r, NodeSync: sync, State: NodeEnded}
+			found = &NodeReport{Record: r, NodeSync: sync, State: NodeTerminated}
 			if r.Gone.IsZero() {
-				found.State = NodeEnding
+				found.State = NodeTerminating
 			}
 		}
 	}
@@ -122,7 +122,7 @@ func (r *NodeReport) Keep(syncs []v1alpha1.NodeSync, now time.Time) {
 func (r *NodeReport) reported(syncs []v1alpha1.NodeSync) string {
 	for i := range syncs {
 		sync := &syncs[i]
-		if r.State == NodeEnding && conditions.IsTrue(sync, v1alpha1.KarpenterDeniedCondition) {
+		if r.State == NodeTerminating && conditions.IsTrue(sync, v1alpha1.KarpenterDeniedCondition) {
 			return conditions.GetMessage(sync, v1alpha1.KarpenterDeniedCondition)
 		}
 		if rollout := sync.Status.Rollout; rollout != nil && r.isIn(rollout.Message) {

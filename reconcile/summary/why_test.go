@@ -38,7 +38,7 @@ func TestKeep(t *testing.T) {
 			Terminations: []v1alpha1.Termination{{Name: "general-a", Message: "waits for a finalizer"}},
 		}}, "waits for a finalizer"},
 	} {
-		r := &summary.NodeReport{Record: recorder.Record{NodeClaim: "general-a", Node: "ip-1", Pool: "general"}, State: summary.NodeEnding}
+		r := &summary.NodeReport{Record: recorder.Record{NodeClaim: "general-a", Node: "ip-1", Pool: "general"}, State: summary.NodeTerminating}
 		r.Keep([]v1alpha1.NodeSync{c.sync}, at.Time)
 		if (r.Blocked == "") != (c.want == "") || !strings.Contains(r.Blocked, c.want) {
 			t.Errorf("%s: %q", name, r.Blocked)

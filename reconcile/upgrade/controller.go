@@ -42,8 +42,8 @@ const (
 	electionVariable = "DISABLE_LEADER_ELECTION"
 )
 
-// electsNone reports whether the replicas of a controller run without leader election.
-func electsNone(deployment *appsv1.Deployment) bool {
+// leaderElectionDisabled reports whether the replicas of a controller run without leader election.
+func leaderElectionDisabled(deployment *appsv1.Deployment) bool {
 	c := controllerOf(deployment.Spec.Template.Spec.Containers)
 	return c != nil && disablesElection(c)
 }
@@ -141,7 +141,7 @@ const leaseName = "karpenter-leader-election"
 // each replica works. It reads past the cache.
 func Leads(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment) (cluster.Readiness, error) {
 	whole, pods, err := readReplicas(ctx, reader, deployment)
-	if err != nil || electsNone(whole) {
+	if err != nil || leaderElectionDisabled(whole) {
 		return cluster.Readiness{Ready: err == nil}, err
 	}
 	_, is, err := leader(ctx, reader, whole, pods)
@@ -160,7 +160,7 @@ func OneLeads(ctx context.Context, reader client.Reader, deployment *appsv1.Depl
 	if err != nil {
 		return cluster.Readiness{}, err
 	}
-	if !electsNone(whole) {
+	if !leaderElectionDisabled(whole) {
 		leads, is, err := leader(ctx, reader, whole, pods)
 		if err != nil {
 			return cluster.Readiness{}, err
@@ -322,7 +322,7 @@ func ElectionOff(ctx context.Context, reader client.Reader, deployments []appsv1
 		if err := reader.Get(ctx, client.ObjectKeyFromObject(&deployments[i]), whole); err != nil {
 			return false, fmt.Errorf("read deployment/%s: %w", deployments[i].Name, err)
 		}
-		if electsNone(whole) {
+		if leaderElectionDisabled(whole) {
 			return true, nil
 		}
 	}

@@ -47,7 +47,7 @@ func (s *Step) changeOfCRDs(ctx context.Context) (live, next []*apiextensionsv1.
 	if live, err = s.liveCRDs(ctx); err != nil {
 		return nil, nil, nil, err
 	}
-	if CRDsAhead(s.k(), s.Karpenter.Version) {
+	if CRDsAhead(s.karpenterStatus(), s.Karpenter.Version) {
 		next = live
 	} else if next, err = s.Charts.CRDs(ctx); err != nil {
 		return nil, nil, nil, err
@@ -56,9 +56,9 @@ func (s *Step) changeOfCRDs(ctx context.Context) (live, next []*apiextensionsv1.
 	return live, next, migrations, err
 }
 
-// noWayBack returns what would prevent a reinstallation of the controller in force with the new CRDs: a version that
-// objects are stored in, or a definition of this commit that it could not read.
-func (s *Step) noWayBack(ctx context.Context, live, next []*apiextensionsv1.CustomResourceDefinition) (string, error) {
+// rollbackBlockers returns what would prevent a reinstallation of the controller in force with the new CRDs: a version
+// that objects are stored in, or a definition of this commit that it could not read.
+func (s *Step) rollbackBlockers(ctx context.Context, live, next []*apiextensionsv1.CustomResourceDefinition) (string, error) {
 	var reasons []string
 	for _, blocker := range karpenter.WayBack(live, next, live) {
 		reasons = append(reasons, blocker.String())
@@ -71,7 +71,7 @@ func (s *Step) noWayBack(ctx context.Context, live, next []*apiextensionsv1.Cust
 	if len(reasons) == 0 {
 		return "", nil
 	}
-	k := s.k()
+	k := s.karpenterStatus()
 	return fmt.Sprintf("Karpenter %s cannot be rolled back to %s: %s; split the upgrade and the change of the definitions into two commits, or accept it: kubectl annotate nodesync %s -n %s %s=%s --overwrite",
 		s.Charts.Version, k.Version, finding.Some(reasons), s.Sync.Name, s.Sync.Namespace, v1alpha1.NoWayBackAnnotation, s.Charts.Version), nil
 }
@@ -112,23 +112,23 @@ func (s *Step) migrateStored(ctx context.Context, seen *Seen) error {
 	return failed
 }
 
-// tellLost reports once which nodes are lost with a deleted CRD: those of every NodePool, if it is the CRD of NodePools
-// or NodeClaims. A terminating CRD cannot be saved.
-func (s *Step) tellLost(ctx context.Context) error {
+// reportLostNodes reports once which nodes are lost with a deleted CRD: those of every NodePool, if it is the CRD of
+// NodePools or NodeClaims. A terminating CRD cannot be saved.
+func (s *Step) reportLostNodes(ctx context.Context) error {
 	pools, _ := render.KindOf(render.NodePool)
 	for _, name := range []string{pools.CRD, cluster.NodeClaimCRD} {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, crd); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("read crd %s: %w", name, err)
 		}
-		if crd.DeletionTimestamp == nil || s.Memory.lost == crd.UID {
+		if crd.DeletionTimestamp == nil || s.Memory.reportedLost == crd.UID {
 			continue
 		}
 		claims := &karpv1.NodeClaimList{}
 		if err := s.View.Uncached.List(ctx, claims); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("find the nodes that are deleted with crd %s: %w", name, err)
 		}
-		s.Memory.lost = crd.UID
+		s.Memory.reportedLost = crd.UID
 		if len(claims.Items) > 0 {
 			s.Warn(v1alpha1.ReasonNodesLost, fmt.Sprintf("crd %s was deleted, which terminates the nodes of %s: plumbline recreates the CRD and the definitions in Git once it is gone", name, byPool(claims.Items)))
 		}
@@ -152,7 +152,7 @@ func byPool(claims []karpv1.NodeClaim) string {
 type external struct {
 	fingerprint, digest string
 	at                  time.Time
-	unlike              string
+	difference          string
 }
 
 // awaitCharts checks whether another tool has installed the charts and, if Git specifies a version, whether they have
@@ -166,7 +166,7 @@ func (s *Step) awaitCharts(ctx context.Context, seen Seen) error {
 	if s.Karpenter.Version == "" {
 		return nil
 	}
-	unlike, err := s.unlikeTheChart(ctx)
+	unlike, err := s.differsFromChart(ctx)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (s *Step) awaitCharts(ctx context.Context, seen Seen) error {
 		s.out.CRDs = cluster.Readiness{Message: fmt.Sprintf("%s of Karpenter %s; %s", unlike, s.Karpenter.Version, Theirs)}
 		return nil
 	}
-	k := s.k()
+	k := s.karpenterStatus()
 	if s.out.Controller.Ready {
 		k.Version = s.Karpenter.Version
 	}
@@ -182,9 +182,9 @@ func (s *Step) awaitCharts(ctx context.Context, seen Seen) error {
 	return nil
 }
 
-// unlikeTheChart names a CRD that differs from the version in Git; empty if none does. CRDs do not name their version,
-// so their content is compared, and again after a watch event. Without the chart they are assumed to be right.
-func (s *Step) unlikeTheChart(ctx context.Context) (string, error) {
+// differsFromChart names a CRD that differs from the version in Git; empty if none does. CRDs do not name their
+// version, so their content is compared, and again after a watch event. Without the chart they are assumed to be right.
+func (s *Step) differsFromChart(ctx context.Context) (string, error) {
 	if s.Charts == nil {
 		return "", nil
 	}
@@ -195,12 +195,12 @@ func (s *Step) unlikeTheChart(ctx context.Context) (string, error) {
 	last := &s.Memory.external
 	known := last.fingerprint == fingerprint && last.digest == s.Charts.CRDDigest
 	// Not all of them are watched, so missing ones are checked again.
-	if known && last.unlike == "" {
+	if known && last.difference == "" {
 		return "", nil
 	}
 	if known && !finding.Due(s.Now, last.at, s.Retry) {
 		s.WakeBy(last.at.Add(s.Retry))
-		return last.unlike, nil
+		return last.difference, nil
 	}
 	wanted, err := s.Charts.CRDs(ctx)
 	if err != nil {
@@ -210,15 +210,15 @@ func (s *Step) unlikeTheChart(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	*last = external{fingerprint: fingerprint, digest: s.Charts.CRDDigest, at: s.Now, unlike: karpenter.Unlike(live, wanted)}
-	if last.unlike != "" {
+	*last = external{fingerprint: fingerprint, digest: s.Charts.CRDDigest, at: s.Now, difference: karpenter.Unlike(live, wanted)}
+	if last.difference != "" {
 		s.WakeBy(s.Now.Add(s.Retry))
 	}
-	return last.unlike, nil
+	return last.difference, nil
 }
 
-// ofTheAwaited reports whether a Deployment has the version that Git specifies.
-func (s *Step) ofTheAwaited(ctx context.Context, deployment *appsv1.Deployment) (cluster.Readiness, error) {
+// hasVersionInGit reports whether a Deployment has the version that Git specifies.
+func (s *Step) hasVersionInGit(ctx context.Context, deployment *appsv1.Deployment) (cluster.Readiness, error) {
 	if s.Karpenter == nil || s.Karpenter.Version == "" {
 		return cluster.Readiness{Ready: true}, nil
 	}
@@ -256,11 +256,11 @@ func (s *Step) checkOwners(ctx context.Context) error {
 	if err := found.Check(s.Karpenter.Namespace, s.Charts.Version, s.Karpenter.Adopt); err != nil {
 		return err
 	}
-	k := s.k()
+	k := s.karpenterStatus()
 	if k.Identity != "" {
 		return nil
 	}
-	if err := s.forgetWhatIsGone(ctx); err != nil {
+	if err := s.restartWithoutController(ctx); err != nil {
 		return err
 	}
 	if version := found.Version(k.Namespace); version != "" {
@@ -274,11 +274,11 @@ func (s *Step) checkOwners(ctx context.Context) error {
 	return nil
 }
 
-// forgetWhatIsGone restarts a change if the controller that it was to adopt no longer exists.
-func (s *Step) forgetWhatIsGone(ctx context.Context) error {
-	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
+// restartWithoutController restarts a change if the controller that it was to adopt no longer exists.
+func (s *Step) restartWithoutController(ctx context.Context) error {
+	deployments, err := s.View.Controllers(ctx, s.karpenterStatus().Namespace)
 	if err == nil && len(deployments) == 0 {
-		k := s.k()
+		k := s.karpenterStatus()
 		k.Version, k.Controller = "", nil
 	}
 	return err
@@ -288,10 +288,10 @@ func (s *Step) forgetWhatIsGone(ctx context.Context) error {
 // one in Git. EC2 would be queried for the wrong instances, and an adopted controller would no longer find its nodes,
 // which it finds by that name. A controller that plumbline has installed has the name in Git.
 func (s *Step) sameClusterName(ctx context.Context) error {
-	if s.Karpenter.Management == render.Managed && s.k().Controller != nil {
+	if s.Karpenter.Management == render.Managed && s.karpenterStatus().Controller != nil {
 		return nil
 	}
-	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
+	deployments, err := s.View.Controllers(ctx, s.karpenterStatus().Namespace)
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func TestExternalCRDsAreComparedOnce(t *testing.T) {
 	looks := func(what string, reads int, right bool) {
 		t.Helper()
 		uncached.reads = 0
-		unlike, err := b.awaiting(t, "1.14.1").unlikeTheChart(t.Context())
+		unlike, err := b.awaiting(t, "1.14.1").differsFromChart(t.Context())
 		if err != nil || (unlike == "") != right || uncached.reads != reads {
 			t.Errorf("%s: %q, %v, %d reads past the cache, want %d", what, unlike, err, uncached.reads, reads)
 		}

@@ -123,7 +123,7 @@ func lastLines(ctx context.Context, logs Logs, pod *corev1.Pod) string {
 	}
 	for _, previous := range []bool{true, false} {
 		text, err := logs(ctx, pod.Namespace, pod.Name, container, previous)
-		if told := telling(text); err == nil && told != "" {
+		if told := tellingLines(text); err == nil && told != "" {
 			return told
 		}
 	}
@@ -220,12 +220,12 @@ func LoggedError(log, kind, name string, since time.Time) string {
 	return ""
 }
 
-// maxTold is how many lines of a log are reported.
-const maxTold = 2
+// maxReportedLines is how many lines of a log are reported.
+const maxReportedLines = 2
 
-// telling returns the lines of a terminated container's log that show the reason: the line of a panic, which its stack
-// follows, otherwise the last lines.
-func telling(log string) string {
+// tellingLines returns the lines of a terminated container's log that show the reason: the line of a panic, which its
+// stack follows, otherwise the last lines.
+func tellingLines(log string) string {
 	var lines []string
 	for line := range strings.SplitSeq(log, "\n") {
 		line = oneLine(line)
@@ -236,5 +236,5 @@ func telling(log string) string {
 			lines = append(lines, line)
 		}
 	}
-	return strings.Join(lines[max(0, len(lines)-maxTold):], " ")
+	return strings.Join(lines[max(0, len(lines)-maxReportedLines):], " ")
 }

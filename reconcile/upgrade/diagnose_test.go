@@ -25,7 +25,7 @@ func TestTelling(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := telling(c.log); got != c.want {
+			if got := tellingLines(c.log); got != c.want {
 				t.Errorf("telling() = %q, want %q", got, c.want)
 			}
 		})

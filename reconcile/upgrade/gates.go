@@ -24,9 +24,9 @@ import (
 type gated struct {
 	change gatedChange
 	at     time.Time
-	// err refuses the change; noWayBack holds it.
-	err       error
-	noWayBack string
+	// err refuses the change; rollbackBlockers holds it.
+	err              error
+	rollbackBlockers string
 }
 
 // gatedChange identifies the change that the gates have checked: another change is checked immediately.
@@ -40,16 +40,16 @@ type gatedChange struct {
 // remains valid for a while, because the check takes some hundred requests. An approval takes effect immediately.
 func (s *Step) checkCharts(ctx context.Context, seen *Seen) error {
 	last := &s.Memory.gated
-	identity := s.k().Target.Identity
+	identity := s.karpenterStatus().Target.Identity
 	if s.gatesStand(identity) {
 		s.WakeBy(last.at.Add(s.Retry))
-		seen.Checked, seen.NoWayBack = last.err == nil, last.noWayBack
+		seen.Checked, seen.RollbackBlockers = last.err == nil, last.rollbackBlockers
 		return last.err
 	}
 	*last = gated{}
 	err := s.passGates(ctx, seen)
-	if err != nil || seen.NoWayBack != "" {
-		*last = gated{change: s.changeGated(identity), at: s.Now, err: err, noWayBack: seen.NoWayBack}
+	if err != nil || seen.RollbackBlockers != "" {
+		*last = gated{change: s.changeGated(identity), at: s.Now, err: err, rollbackBlockers: seen.RollbackBlockers}
 		s.WakeBy(s.Now.Add(s.Retry))
 	}
 	if err == nil {
@@ -63,7 +63,7 @@ func (s *Step) checkCharts(ctx context.Context, seen *Seen) error {
 // a while.
 func (s *Step) gatesStand(identity string) bool {
 	last := &s.Memory.gated
-	released := s.Insist || last.noWayBack != "" && s.approved()
+	released := s.Requested || last.rollbackBlockers != "" && s.approved()
 	return last.change == s.changeGated(identity) && !released && !finding.Due(s.Now, last.at, s.Retry)
 }
 
@@ -79,9 +79,9 @@ func (s *Step) gatesRefused(identity string) error {
 	switch {
 	case !s.gatesStand(identity):
 		return nil
-	case last.noWayBack != "":
+	case last.rollbackBlockers != "":
 		s.WakeBy(last.at.Add(s.Retry))
-		return fault.Held(errors.New(last.noWayBack))
+		return fault.Held(errors.New(last.rollbackBlockers))
 	case f != nil && f.Class == fault.Terminal:
 		s.WakeBy(last.at.Add(s.Retry))
 		return last.err
@@ -96,14 +96,14 @@ func (s *Step) approved() bool {
 
 // passGates runs the gates, the cheapest first.
 func (s *Step) passGates(ctx context.Context, seen *Seen) error {
-	if err := s.weigh(ctx, seen); err != nil {
+	if err := s.checkReadOnlyGates(ctx, seen); err != nil {
 		return err
 	}
 	return s.Helm.Rehearse(ctx, s.Charts, s.installation())
 }
 
-// weigh runs the gates that only read.
-func (s *Step) weigh(ctx context.Context, seen *Seen) error {
+// checkReadOnlyGates runs the gates that only read.
+func (s *Step) checkReadOnlyGates(ctx context.Context, seen *Seen) error {
 	if err := s.checkOwners(ctx); err != nil {
 		return err
 	}
@@ -123,8 +123,8 @@ func (s *Step) weigh(ctx context.Context, seen *Seen) error {
 		return err
 	}
 	seen.Migrated = len(migrations) == 0
-	if back := s.k().Version; back != "" && back != to {
-		if seen.NoWayBack, err = s.noWayBack(ctx, live, next); err != nil {
+	if back := s.karpenterStatus().Version; back != "" && back != to {
+		if seen.RollbackBlockers, err = s.rollbackBlockers(ctx, live, next); err != nil {
 			return err
 		}
 		return s.forecast(seen, live, next)
@@ -135,10 +135,10 @@ func (s *Step) weigh(ctx context.Context, seen *Seen) error {
 // inForce returns the version that runs now: the version of the last change or of the adopted installation,
 // or, if the status contains none, that of an existing controller. Empty if there is none.
 func (s *Step) inForce(ctx context.Context) (string, error) {
-	if version := s.k().Version; version != "" {
+	if version := s.karpenterStatus().Version; version != "" {
 		return version, nil
 	}
-	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
+	deployments, err := s.View.Controllers(ctx, s.karpenterStatus().Namespace)
 	if err != nil {
 		return "", err
 	}
@@ -189,7 +189,7 @@ func (s *Step) checkValues(from, to string) error {
 // the CRDs of both versions are available.
 func (s *Step) forecast(seen *Seen, live, next []*apiextensionsv1.CustomResourceDefinition) error {
 	effects, err := karpenter.Effects(karpenter.Upgrade{
-		From: s.k().Version, To: s.Charts.Version, Old: live, New: next,
+		From: s.karpenterStatus().Version, To: s.Charts.Version, Old: live, New: next,
 		Classes: s.Live.OfKind(render.EC2NodeClass), Pools: s.Live.OfKind(render.NodePool),
 	})
 	if err != nil {
@@ -205,7 +205,7 @@ func (s *Step) forecast(seen *Seen, live, next []*apiextensionsv1.CustomResource
 	if len(words) == 0 {
 		words = []string{"no node is replaced"}
 	}
-	s.Event(v1alpha1.ReasonUpgradeForecast, fmt.Sprintf("Karpenter %s to %s: %s", s.k().Version, s.Charts.Version, finding.Some(words)))
+	s.Event(v1alpha1.ReasonUpgradeForecast, fmt.Sprintf("Karpenter %s to %s: %s", s.karpenterStatus().Version, s.Charts.Version, finding.Some(words)))
 	return nil
 }
 
@@ -295,14 +295,14 @@ func (e *frozenError) Error() string { return e.change + "; waiting: " + e.until
 // consider every node drifted. A change that restores a controller does not wait: an install, the return to the
 // installed version, the rest of a change that has started, and any change while no controller runs.
 func (s *Step) frozen(ctx context.Context, identity string) error {
-	k := s.k()
+	k := s.karpenterStatus()
 	if s.Frozen.Message == "" || identity == k.Identity || !Begins(*k, identity) {
 		return nil
 	}
 	if k.Target != nil && InProgress(*k.Target) {
 		return nil // a partial change must not remain: its correction continues
 	}
-	if down, err := s.down(ctx); err != nil || down {
+	if down, err := s.isDown(ctx); err != nil || down {
 		return err
 	}
 	change, err := s.Change()
@@ -317,9 +317,9 @@ func (s *Step) frozen(ctx context.Context, identity string) error {
 	return fault.Waits(frozen)
 }
 
-// down reports whether no controller has run for as long as a new one may take to start.
-func (s *Step) down(ctx context.Context) (bool, error) {
-	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
+// isDown reports whether no controller has run for as long as a new one may take to start.
+func (s *Step) isDown(ctx context.Context) (bool, error) {
+	deployments, err := s.View.Controllers(ctx, s.karpenterStatus().Namespace)
 	if err != nil || len(deployments) == 0 {
 		return err == nil, err
 	}

@@ -111,7 +111,7 @@ func TestAFreezeKeepsChartsAsTheyAre(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			k := s.k()
+			k := s.karpenterStatus()
 			if k.Identity = strings.Replace(c.identity, "own", own, 1); k.Identity != "" {
 				k.Version, k.Controller = "1.14.0", &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.14.0"}
 			}
@@ -139,12 +139,12 @@ func TestAFrozenChangeWritesNothing(t *testing.T) {
 	objects[0].(*appsv1.Deployment).Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1}
 	b := newBed(t, objects...)
 	s := b.step()
-	k := s.k()
+	k := s.karpenterStatus()
 	k.Version, k.Identity, k.Controller = "1.14.0", "before", &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.14.0"}
 	s.Frozen = plan.Frozen{Message: "not before ten"}
 	_, err := s.Run(t.Context())
-	if !IsFrozen(err) || !StaysInForce(s.k(), err) || s.k().Target != nil || len(s.Waits) != 1 {
-		t.Errorf("Run() = %v, target %+v", err, s.k().Target)
+	if !IsFrozen(err) || !StaysInForce(s.karpenterStatus(), err) || s.karpenterStatus().Target != nil || len(s.Waits) != 1 {
+		t.Errorf("Run() = %v, target %+v", err, s.karpenterStatus().Target)
 	}
 	if b.helm.Asked[charts.CRDChart]+b.helm.Asked[charts.ControllerChart] > 0 {
 		t.Errorf("Helm has installed %v", b.helm.Asked)
@@ -163,7 +163,7 @@ func TestAControllerThatStaysAwayIsDown(t *testing.T) {
 		want  bool
 	}{{0, false}, {59 * time.Second, false}, {time.Second, true}} {
 		s.Now = s.Now.Add(c.after)
-		if got, err := s.down(t.Context()); got != c.want || err != nil {
+		if got, err := s.isDown(t.Context()); got != c.want || err != nil {
 			t.Errorf("%s later it is down: %t, %v", c.after, got, err)
 		}
 	}

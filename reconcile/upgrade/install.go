@@ -25,11 +25,11 @@ import (
 // and checks whether its rollout is complete. With management External, it checks whether another tool has done so. If
 // InForce is true for an error, a release stays in force, and the rest of the reconcile may continue with it.
 func (s *Step) Run(ctx context.Context) (Installed, error) {
-	s.out = Installed{CRDs: unseen, Controller: unseen}
+	s.out = Installed{CRDs: notReached, Controller: notReached}
 	if err := s.sameClusterName(ctx); err != nil {
 		return s.out, err
 	}
-	seen, err := s.see(ctx)
+	seen, err := s.readSeen(ctx)
 	if err != nil {
 		return s.out, err
 	}
@@ -63,16 +63,16 @@ const busyEvery = 5 * time.Second
 
 // Serve checks the state of the release in force without changing the charts.
 func (s *Step) Serve(ctx context.Context) (Installed, error) {
-	s.out = Installed{CRDs: unseen, Controller: unseen}
+	s.out = Installed{CRDs: notReached, Controller: notReached}
 	if err := s.sameClusterName(ctx); err != nil {
 		return s.out, err
 	}
-	seen, err := s.see(ctx)
+	seen, err := s.readSeen(ctx)
 	if err != nil {
 		return s.out, err
 	}
 	s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout
-	err = s.tellLost(ctx)
+	err = s.reportLostNodes(ctx)
 	s.awaitLive()
 	return s.out, err
 }
@@ -86,11 +86,11 @@ func (s *Step) Controller(ctx context.Context) (rollout cluster.Readiness, alive
 	return rollout, s.out.Alive, err
 }
 
-// unseen is the state of a Stage that a reconcile has not reached.
-var unseen = cluster.Readiness{Message: "not checked yet: an earlier stage is not done"}
+// notReached is the state of a Stage that a reconcile has not reached.
+var notReached = cluster.Readiness{Message: "not checked yet: an earlier stage is not done"}
 
-// see reads from the cache whether the CRDs are served and the controller is up.
-func (s *Step) see(ctx context.Context) (Seen, error) {
+// readSeen reads from the cache whether the CRDs are served and the controller is up.
+func (s *Step) readSeen(ctx context.Context) (Seen, error) {
 	established, err := s.View.Established(ctx)
 	if err != nil {
 		return Seen{}, err
@@ -100,7 +100,7 @@ func (s *Step) see(ctx context.Context) (Seen, error) {
 		Established: established,
 		Rollout:     rollout,
 		Approved:    s.approved(),
-		Again:       s.Insist,
+		Again:       s.Requested,
 	}, err
 }
 
@@ -110,24 +110,24 @@ func (s *Step) change(ctx context.Context, seen Seen) error {
 	if err != nil {
 		return err
 	}
-	want, held := Want{Version: s.Karpenter.Version, Identity: identity, Charts: s.resolved()}, s.goesBack(identity)
+	want, held := Want{Version: s.Karpenter.Version, Identity: identity, Charts: s.resolved()}, s.refuseOlder(identity)
 	if held == nil {
 		held = s.frozen(ctx, identity)
 	}
 	if held != nil {
-		t := s.k().Target
+		t := s.karpenterStatus().Target
 		if t == nil || !InProgress(*t) {
 			return held
 		}
 		want = Want{Version: t.Version, Identity: t.Identity, Charts: t.Charts}
 	}
 	for {
-		next, action := Next(*s.k(), want, seen, s.Now, s.rolloutTimeout())
+		next, action := Next(*s.karpenterStatus(), want, seen, s.Now, s.rolloutTimeout())
 		s.Sync.Status.Karpenter = &next
 		s.out.CRDs = seen.Established
 		s.out.Changing = next.Target != nil && next.Target.Step != v1alpha1.ChartSettling
 		ctrl.LoggerFrom(ctx).V(1).Info("charts", "action", s.Hide(action.String()))
-		take := s.takeChartStep
+		take := s.doAction
 		if held != nil {
 			take = s.finishNewer(held)
 		}
@@ -141,8 +141,8 @@ func (s *Step) change(ctx context.Context, seen Seen) error {
 	}
 }
 
-// takeChartStep carries out one Action. It reports whether to call Next again.
-func (s *Step) takeChartStep(ctx context.Context, action Action, seen *Seen) (again bool, err error) {
+// doAction carries out one Action. It reports whether to call Next again.
+func (s *Step) doAction(ctx context.Context, action Action, seen *Seen) (again bool, err error) {
 	if changesCharts(action) {
 		if err := s.Confirm(ctx); err != nil {
 			return false, err
@@ -160,7 +160,7 @@ func (s *Step) takeChartStep(ctx context.Context, action Action, seen *Seen) (ag
 	case InstallController:
 		seen.Controller, err = s.installController(ctx, seen)
 	case Diagnose:
-		err = s.askPods(ctx, seen)
+		err = s.readPods(ctx, seen)
 	case FindEarlier:
 		seen.Searched = true
 		seen.Earlier, err = s.findEarlier(ctx)
@@ -181,14 +181,14 @@ func (s *Step) takeChartStep(ctx context.Context, action Action, seen *Seen) (ag
 func (s *Step) pauseCharts(action Action) error {
 	switch a := action.(type) {
 	case Record:
-		words := chartStepWords(s.k())
+		words := chartStepWords(s.karpenterStatus())
 		s.out.Controller = cluster.Readiness{Message: words}
 		s.Wait("charts", words)
 		s.WakeBy(s.Now)
 	case Wait:
 		s.out.Controller = cluster.Readiness{Message: a.Message}
 		if a.On == "Controller" {
-			s.WakeBy(s.Now.Add(asking))
+			s.WakeBy(s.Now.Add(leaderInterval))
 		}
 	case Hold:
 		return fault.Held(errors.New(a.Message))
@@ -196,16 +196,16 @@ func (s *Step) pauseCharts(action Action) error {
 		s.WakeBy(s.Now.Add(s.Retry))
 		return fault.Stalled(errors.New(a.Message))
 	case Fail:
-		if s.k().Target.Step != v1alpha1.ChartRolledBack {
-			s.WakeBy(s.Now.Add(asking))
+		if s.karpenterStatus().Target.Step != v1alpha1.ChartRolledBack {
+			s.WakeBy(s.Now.Add(leaderInterval))
 		}
 		return fault.UpgradeFailed(errors.New(a.Message))
 	}
 	return nil
 }
 
-// asking is how often to check who leads while a new controller starts: its lease is not watched.
-const asking = 2 * time.Second
+// leaderInterval is how often to check who leads while a new controller starts: its lease is not watched.
+const leaderInterval = 2 * time.Second
 
 // chartStepWords returns the next step of a change.
 func chartStepWords(k *v1alpha1.KarpenterStatus) string {
@@ -214,24 +214,24 @@ func chartStepWords(k *v1alpha1.KarpenterStatus) string {
 
 // keepCharts checks whether the installed release is unchanged, and corrects it.
 func (s *Step) keepCharts(ctx context.Context, seen *Seen) error {
-	identity := s.k().Identity // the release in force is what is kept
-	fingerprint, err := s.View.Fingerprint(ctx, s.k().Namespace, s.Karpenter.IgnoreDifferences)
+	identity := s.karpenterStatus().Identity // the release in force is what is kept
+	fingerprint, err := s.View.Fingerprint(ctx, s.karpenterStatus().Namespace, s.Karpenter.IgnoreDifferences)
 	if err != nil {
 		return err
 	}
-	if err := s.tellLost(ctx); err != nil {
+	if err := s.reportLostNodes(ctx); err != nil {
 		return err
 	}
-	if err := s.askReleases(ctx); err != nil {
+	if err := s.readReleases(ctx); err != nil {
 		return err
 	}
 	if s.installedAs(identity, fingerprint) {
-		s.out.Fought = s.Memory.fought
+		s.out.Paused = s.Memory.paused
 	} else if s.out.Unkept = s.Confirm(ctx); s.out.Unkept == nil {
-		s.out.Fought = nil // both charts are checked completely
+		s.out.Paused = nil // both charts are checked completely
 		crds, err := s.installCRDs(ctx, seen)
 		if err == nil {
-			s.k().CRDs = crds
+			s.karpenterStatus().CRDs = crds
 		}
 		if err != nil || !seen.Established.Ready {
 			s.out.CRDs = seen.Established
@@ -244,8 +244,8 @@ func (s *Step) keepCharts(ctx context.Context, seen *Seen) error {
 		if seen.Rollout != before {
 			s.WakeBy(s.Now.Add(finding.Soon)) // the cache still contains the previous rollout
 		}
-		s.k().Controller = seen.Controller
-		s.Memory.installed, s.Memory.fingerprint, s.Memory.fought = identity, fingerprint, s.out.Fought
+		s.karpenterStatus().Controller = seen.Controller
+		s.Memory.installed, s.Memory.fingerprint, s.Memory.paused = identity, fingerprint, s.out.Paused
 		s.Memory.releasesAskedAt = s.Now
 	}
 	s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout
@@ -265,7 +265,7 @@ func (s *Step) installation() release.Request {
 		},
 		Adopt:         s.Karpenter.Adopt,
 		Ignored:       ignored(s.Karpenter.IgnoreDifferences),
-		CorrectPaused: s.Insist,
+		CorrectPaused: s.Requested,
 		Permit:        s.Permit,
 	}
 }
@@ -301,8 +301,8 @@ func (s *Step) Identity() (string, error) {
 
 // Refused returns why an earlier reconcile refused the change in Git; nil if that must be checked.
 func (s *Step) Refused() (why, err error) {
-	k := s.k()
-	if k == nil || k.Target == nil || s.Insist || InForce(*k) == "" {
+	k := s.karpenterStatus()
+	if k == nil || k.Target == nil || s.Requested || InForce(*k) == "" {
 		return nil, nil
 	}
 	identity, err := s.Identity()
@@ -334,18 +334,18 @@ func IsFrozen(err error) bool {
 
 // Changes reports whether a change of the charts would start.
 func (s *Step) Changes() bool {
-	if s.Karpenter.Management == render.External || s.Charts == nil || s.k() == nil {
+	if s.Karpenter.Management == render.External || s.Charts == nil || s.karpenterStatus() == nil {
 		return false
 	}
 	identity, err := s.Identity()
-	return err == nil && Begins(*s.k(), identity)
+	return err == nil && Begins(*s.karpenterStatus(), identity)
 }
 
-// goesBack returns why no change of the charts starts for a revision that is, or may be, older than what was applied;
-// nil if it is not, or if there is no change to start. With two replicas of a mirror, one of which lags behind, charts
-// would be changed back and forth, until Helm's history contains no release to roll back to.
-func (s *Step) goesBack(identity string) error {
-	k := s.k()
+// refuseOlder returns why no change of the charts starts for a revision that is, or may be, older than what was
+// applied; nil if it is not, or if there is no change to start. With two replicas of a mirror, one of which lags
+// behind, charts would be changed back and forth, until Helm's history contains no release to roll back to.
+func (s *Step) refuseOlder(identity string) error {
+	k := s.karpenterStatus()
 	if !s.Older || !Begins(*k, identity) {
 		return nil
 	}
@@ -362,9 +362,9 @@ func (s *Step) finishNewer(held error) func(context.Context, Action, *Seen) (boo
 	return func(ctx context.Context, action Action, seen *Seen) (again bool, err error) {
 		switch action.(type) {
 		case Diagnose, FindEarlier, RollBack:
-			return s.takeChartStep(ctx, action, seen)
+			return s.doAction(ctx, action, seen)
 		case InstallController:
-			if seen.Controller, err = s.rolledOutAs(ctx, *s.k().Target); err != nil || seen.Controller != nil {
+			if seen.Controller, err = s.rolledOutAs(ctx, *s.karpenterStatus().Target); err != nil || seen.Controller != nil {
 				return err == nil, err
 			}
 		case Record, Wait, Stall, Fail:
@@ -378,7 +378,7 @@ func (s *Step) finishNewer(held error) func(context.Context, Action, *Seen) (boo
 
 // rolledOutAs returns the release of a change that was written; nil if the release is another one.
 func (s *Step) rolledOutAs(ctx context.Context, t v1alpha1.ChartTarget) (*v1alpha1.ReleaseStatus, error) {
-	state, err := s.Helm.State(ctx, s.k().Namespace)
+	state, err := s.Helm.State(ctx, s.karpenterStatus().Namespace)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read the Helm release %s", charts.ControllerChart), err)
 	}
@@ -391,12 +391,12 @@ func (s *Step) rolledOutAs(ctx context.Context, t v1alpha1.ChartTarget) (*v1alph
 // releasesEvery is the minimum interval between two queries to Helm that no person requested.
 const releasesEvery = time.Minute
 
-// askReleases queries Helm whether both releases are as plumbline has left them; if not, they no longer count as
+// readReleases queries Helm whether both releases are as plumbline has left them; if not, they no longer count as
 // installed. Nothing reports changes of a release: the CRDs outlive theirs, because of helm.sh/resource-policy, and its
 // Secrets are not watched. It queries when a person requests a reconcile, and once per interval.
-func (s *Step) askReleases(ctx context.Context) error {
+func (s *Step) readReleases(ctx context.Context) error {
 	every := max(s.Sync.Spec.Interval.Duration, releasesEvery)
-	if s.Memory.installed == "" || !s.Insist && !finding.Due(s.Now, s.Memory.releasesAskedAt, every) {
+	if s.Memory.installed == "" || !s.Requested && !finding.Due(s.Now, s.Memory.releasesAskedAt, every) {
 		return nil
 	}
 	state, err := s.Helm.State(ctx, s.Karpenter.Namespace)
@@ -415,7 +415,7 @@ func (s *Step) reinstalled(chart string, result release.Result) bool {
 	if result.Step != release.Install || !result.Changed {
 		return false
 	}
-	k := s.k()
+	k := s.karpenterStatus()
 	if chart == charts.CRDChart {
 		return k.CRDs != nil
 	}

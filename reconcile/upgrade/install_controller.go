@@ -32,13 +32,13 @@ func (s *Step) installCRDs(ctx context.Context, seen *Seen) (*v1alpha1.ReleaseSt
 		s.View.Changed()
 		seen.Established, err = s.View.Established(ctx)
 	}
-	return s.releaseStatus(result, s.Charts.CRDDigest, s.k().CRDs), err
+	return s.releaseStatus(result, s.Charts.CRDDigest, s.karpenterStatus().CRDs), err
 }
 
 // newerCRDs returns the CRDs of a version newer than the one in Git whose release is gone: they stay as they are,
 // because CRDs are never downgraded. It returns nil if there is a release, or a CRD is missing.
 func (s *Step) newerCRDs(ctx context.Context, seen *Seen) (*v1alpha1.ReleaseStatus, error) {
-	k := s.k()
+	k := s.karpenterStatus()
 	if !CRDsAhead(k, s.Charts.Version) || !seen.Established.Ready {
 		return nil, nil
 	}
@@ -65,12 +65,12 @@ func (s *Step) installController(ctx context.Context, seen *Seen) (*v1alpha1.Rel
 		s.View.Changed()
 		seen.Rollout = cluster.Readiness{Message: "deployment/karpenter: rollout started"}
 	}
-	return s.releaseStatus(result, s.Charts.Digest, s.k().Controller), nil
+	return s.releaseStatus(result, s.Charts.Digest, s.karpenterStatus().Controller), nil
 }
 
 // findEarlier finds the release of the main chart before the installed one.
 func (s *Step) findEarlier(ctx context.Context) (*v1alpha1.ReleaseStatus, error) {
-	found, err := s.Helm.Earlier(ctx, s.k().Namespace)
+	found, err := s.Helm.Earlier(ctx, s.karpenterStatus().Namespace)
 	if err != nil || found.Revision == 0 {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (s *Step) rollBack(ctx context.Context, revision int32, seen *Seen) (*v1alp
 	if seen.Claims, err = s.View.Claims(ctx); err != nil {
 		return nil, err
 	}
-	k := s.k()
+	k := s.karpenterStatus()
 	if result.Changed {
 		s.View.Changed()
 		seen.Rollout = cluster.Readiness{Message: "deployment/karpenter: rollout started"}
@@ -112,7 +112,7 @@ func (s *Step) releaseStatus(result release.Result, digest string, before *v1alp
 
 // reportInstalled reports what was done with a chart, if that changed anything.
 func (s *Step) reportInstalled(chart string, result release.Result) {
-	s.noteFight(result)
+	s.notePaused(result)
 	switch {
 	case s.reinstalled(chart, result):
 		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonChartRepaired, fmt.Sprintf("Helm release %s was uninstalled by hand: chart %s %s is reinstalled (revision %d)", chart, chart, result.Version, result.Revision))
@@ -128,19 +128,19 @@ func (s *Step) reportInstalled(chart string, result release.Result) {
 
 // rolledOut reports whether the rollout of the chart's version is complete.
 func (s *Step) rolledOut(ctx context.Context) (cluster.Readiness, error) {
-	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
+	deployments, err := s.View.Controllers(ctx, s.karpenterStatus().Namespace)
 	if err != nil {
 		return cluster.Readiness{}, err
 	}
 	if len(deployments) == 0 {
-		return cluster.Readiness{Message: "no Deployment labelled app.kubernetes.io/name=karpenter in " + s.k().Namespace}, nil
+		return cluster.Readiness{Message: "no Deployment labelled app.kubernetes.io/name=karpenter in " + s.karpenterStatus().Namespace}, nil
 	}
 	whole := cluster.Readiness{Ready: true}
 	for i := range deployments {
 		if cluster.Alive(&deployments[i]) {
 			s.out.Alive = true
 		}
-		up, err := s.up(ctx, &deployments[i])
+		up, err := s.isUp(ctx, &deployments[i])
 		if err != nil || !up.Ready {
 			return up, err
 		}
@@ -149,17 +149,17 @@ func (s *Step) rolledOut(ctx context.Context) (cluster.Readiness, error) {
 	return whole, nil
 }
 
-// up reports whether a Deployment of the controller is complete and has the version. If the release was in force
+// isUp reports whether a Deployment of the controller is complete and has the version. If the release was in force
 // before, one replica that leads is enough; the message then names a missing one. plumbline does not read the leader
 // election of another tool's controller.
-func (s *Step) up(ctx context.Context, deployment *appsv1.Deployment) (cluster.Readiness, error) {
-	complete, coming := cluster.RolledOut(deployment), comingUp(s.k())
+func (s *Step) isUp(ctx context.Context, deployment *appsv1.Deployment) (cluster.Readiness, error) {
+	complete, coming := cluster.RolledOut(deployment), comingUp(s.karpenterStatus())
 	managed := s.Karpenter != nil && s.Karpenter.Management == render.Managed
 	enough := managed && !coming && cluster.Partly(deployment)
 	if !complete.Ready && !enough {
 		return complete, nil
 	}
-	if is, err := s.ofTheVersion(ctx, deployment); err != nil || !is.Ready {
+	if is, err := s.hasTargetVersion(ctx, deployment); err != nil || !is.Ready {
 		return is, err
 	}
 	switch {
@@ -176,13 +176,14 @@ func comingUp(k *v1alpha1.KarpenterStatus) bool {
 	return k.Target != nil && (k.Target.Step == v1alpha1.ChartRollingOut || k.Target.Step == v1alpha1.ChartRollingBack)
 }
 
-// ofTheVersion reports whether a Deployment has the version in Git or, if that was rolled back, the version in force.
-func (s *Step) ofTheVersion(ctx context.Context, deployment *appsv1.Deployment) (cluster.Readiness, error) {
+// hasTargetVersion reports whether a Deployment has the version in Git or, if that was rolled back, the version in
+// force.
+func (s *Step) hasTargetVersion(ctx context.Context, deployment *appsv1.Deployment) (cluster.Readiness, error) {
 	if s.Karpenter == nil || s.Karpenter.Management == render.External {
-		return s.ofTheAwaited(ctx, deployment)
+		return s.hasVersionInGit(ctx, deployment)
 	}
 	version := cmp.Or(s.Serving, s.Karpenter.Version)
-	k := s.k()
+	k := s.karpenterStatus()
 	if k.Target != nil && k.Target.Step == v1alpha1.ChartRollingBack {
 		version = k.Version
 	}
@@ -193,16 +194,16 @@ func (s *Step) ofTheVersion(ctx context.Context, deployment *appsv1.Deployment) 
 	return cluster.Readiness{Ready: true}, nil
 }
 
-// askPods reads the pods of an overdue controller: whether one that leads is enough, and if not, why they do not become
-// ready.
-func (s *Step) askPods(ctx context.Context, seen *Seen) error {
+// readPods reads the pods of an overdue controller: whether one that leads is enough, and if not, why they do not
+// become ready.
+func (s *Step) readPods(ctx context.Context, seen *Seen) error {
 	seen.Cause = cmp.Or(seen.Rollout.Message, "its rollout is not complete")
-	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
+	deployments, err := s.View.Controllers(ctx, s.karpenterStatus().Namespace)
 	if err != nil || len(deployments) == 0 {
 		return err
 	}
 	deployment := &deployments[0]
-	is, err := s.ofTheVersion(ctx, deployment)
+	is, err := s.hasTargetVersion(ctx, deployment)
 	if err != nil {
 		return err
 	}
@@ -216,12 +217,12 @@ func (s *Step) askPods(ctx context.Context, seen *Seen) error {
 	return nil
 }
 
-// noteFight records the objects of a chart that another client changes repeatedly. They are left as they are, and
+// notePaused records the objects of a chart that another client changes repeatedly. They are left as they are, and
 // everything else continues.
-func (s *Step) noteFight(result release.Result) {
+func (s *Step) notePaused(result release.Result) {
 	if len(result.Paused) == 0 {
 		return
 	}
-	s.out.Fought = append(s.out.Fought, result.Paused...)
+	s.out.Paused = append(s.out.Paused, result.Paused...)
 	s.Memory.repairedAt = s.Now // checked no more often than it would be corrected
 }

@@ -72,7 +72,7 @@ func TestAnOlderRevisionChangesNoCharts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			k := s.k()
+			k := s.karpenterStatus()
 			if c.identity != "" {
 				inForce(k, strings.Replace(c.identity, "own", own, 1))
 			}
@@ -80,7 +80,7 @@ func TestAnOlderRevisionChangesNoCharts(t *testing.T) {
 				k.Target = &v1alpha1.ChartTarget{Version: "1.14.1", Identity: own, Step: c.own}
 			}
 			if !c.held {
-				if err := s.goesBack(own); err != nil {
+				if err := s.refuseOlder(own); err != nil {
 					t.Errorf("held: %v", err)
 				}
 				return
@@ -88,7 +88,7 @@ func TestAnOlderRevisionChangesNoCharts(t *testing.T) {
 			if _, err = s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), older) {
 				t.Fatalf("Run() = %v, want it held", err)
 			}
-			if got := s.k(); got.Version != c.version || got.Target != nil && got.Target.Step != c.then || got.Target == nil && c.then != "" {
+			if got := s.karpenterStatus(); got.Version != c.version || got.Target != nil && got.Target.Step != c.then || got.Target == nil && c.then != "" {
 				t.Errorf("in force %s, target %+v; want %s, at %q", got.Version, got.Target, c.version, c.then)
 			}
 			if goesOn := c.then == v1alpha1.ChartRollingOut || c.then == v1alpha1.ChartRollingBack; goesOn && s.WakeAt.IsZero() {

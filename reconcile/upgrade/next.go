@@ -16,7 +16,7 @@ import (
 // timeout is how long a controller may take to become ready.
 func Next(k v1alpha1.KarpenterStatus, want Want, s Seen, now time.Time, timeout time.Duration) (v1alpha1.KarpenterStatus, Action) {
 	if k.Target == nil || k.Target.Identity != want.Identity {
-		if k.Identity == want.Identity && back(k.Target) {
+		if k.Identity == want.Identity && leftNothing(k.Target) {
 			k.Target, k.Charts = nil, want.Charts
 			return rollout.EndWatch(k, now), Keep{}
 		}
@@ -54,14 +54,14 @@ func Next(k v1alpha1.KarpenterStatus, want Want, s Seen, now time.Time, timeout 
 // Begins reports whether Next would start a change to the charts with an identity, from charts that are already
 // installed.
 func Begins(k v1alpha1.KarpenterStatus, identity string) bool {
-	own := k.Target != nil && k.Target.Identity == identity && !back(k.Target)
-	kept := k.Identity == identity && back(k.Target)
+	own := k.Target != nil && k.Target.Identity == identity && !leftNothing(k.Target)
+	kept := k.Identity == identity && leftNothing(k.Target)
 	return Begun(&k) && !own && !kept
 }
 
-// back reports whether a target has left nothing in the cluster from which the release in force would have to be
+// leftNothing reports whether a target has left nothing in the cluster from which the release in force would have to be
 // migrated.
-func back(t *v1alpha1.ChartTarget) bool {
+func leftNothing(t *v1alpha1.ChartTarget) bool {
 	return t == nil || t.Step == v1alpha1.ChartChecking || t.Step == v1alpha1.ChartRolledBack
 }
 
@@ -80,8 +80,8 @@ func check(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alpha1.Karpente
 	switch {
 	case !s.Checked:
 		return k, Check{}
-	case s.NoWayBack != "" && !s.Approved:
-		return k, Hold{Message: s.NoWayBack}
+	case s.RollbackBlockers != "" && !s.Approved:
+		return k, Hold{Message: s.RollbackBlockers}
 	}
 	k = at(k, v1alpha1.ChartChecking, now)
 	expected := slices.Sorted(slices.Values(slices.Concat(k.Target.ExpectedPools, s.ExpectedPools)))
@@ -138,15 +138,15 @@ func rollOut(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Dur
 	}
 	message := fmt.Sprintf("Karpenter %s did not become ready: %s", k.Target.Version, s.Cause)
 	if k.Controller == nil {
-		k.Version, k.Identity, k.Charts, k.Controller = s.Earlier.Version, earlier, nil, s.Earlier
+		k.Version, k.Identity, k.Charts, k.Controller = s.Earlier.Version, fromHistory, nil, s.Earlier
 	}
 	k = at(k, v1alpha1.ChartRollingBack, now)
 	k.Target.Message = message
 	return k, Record{}
 }
 
-// earlier is the identity of a release that was found in Helm's history: it is unknown what it was made from.
-const earlier = "found in Helm's history"
+// fromHistory is the identity of a release that was found in Helm's history: it is unknown what it was made from.
+const fromHistory = "found in Helm's history"
 
 // rollBack waits for the previous release. If it is overdue and no replica leads, a person must act; it is still
 // checked.
@@ -276,10 +276,10 @@ type Want struct {
 type Seen struct {
 	// Checked reports whether nothing forbids the change.
 	Checked bool
-	// NoWayBack is why the controller could not be rolled back once the CRDs are new; empty if it can. Approved reports
-	// whether a person has accepted that.
-	NoWayBack string
-	Approved  bool
+	// RollbackBlockers is why the controller could not be rolled back once the CRDs are new; empty if it can. Approved
+	// reports whether a person has accepted that.
+	RollbackBlockers string
+	Approved         bool
 	// ExpectedPools are the NodePools whose nodes Karpenter may replace because of the change.
 	ExpectedPools []string
 	// Claims are the live NodeClaims, as found by Check and RollBack.

@@ -152,7 +152,7 @@ func (p *player) node(words []string) {
 	case "drifts":
 		c.Drifted, c.Since = "NodePoolDrifted", metav1.NewTime(p.now)
 	case "ends":
-		c.Ending = true
+		c.Terminating = true
 	case "steady":
 		c.Drifted = ""
 	case "gone":
@@ -177,7 +177,7 @@ func (p *player) pass(t *testing.T, words []string) string {
 		Rollout:     cluster.Readiness{Ready: !said["starting"], Message: "0 of 2 replicas"},
 	}
 	if said["no-way-back"] {
-		s.NoWayBack = "no way back"
+		s.RollbackBlockers = "no way back"
 	}
 	out := "----\n"
 	for range 20 {

@@ -91,11 +91,11 @@ type Step struct {
 	Memory *Memory
 
 	Now time.Time
-	// Timeout is how long a controller may take to become ready, at least leastRollout. Retry is how long a refused
+	// Timeout is how long a controller may take to become ready, at least minRollout. Retry is how long a refused
 	// change is not retried.
 	Timeout, Retry time.Duration
-	// Insist reports whether a person has requested this reconcile.
-	Insist bool
+	// Requested reports whether a person has requested this reconcile.
+	Requested bool
 	// Confirm returns why the charts may not be changed, if AWS reports whose cluster this is.
 	Confirm func(context.Context) error
 	// Hide removes the content of Secrets from a message.
@@ -104,11 +104,11 @@ type Step struct {
 	out Installed
 }
 
-// leastRollout is the minimum time that a new controller gets to become ready and to lead: the lease of the previous
+// minRollout is the minimum time that a new controller gets to become ready and to lead: the lease of the previous
 // one lasts 15 s (client-go's default, which Karpenter keeps), so a shorter time would roll every change back.
-const leastRollout = 30 * time.Second
+const minRollout = 30 * time.Second
 
-func (s *Step) rolloutTimeout() time.Duration { return max(s.Timeout, leastRollout) }
+func (s *Step) rolloutTimeout() time.Duration { return max(s.Timeout, minRollout) }
 
 // Installed is the result of a Step.
 type Installed struct {
@@ -119,8 +119,8 @@ type Installed struct {
 	Changing bool
 	// Alive reports whether the controller has at least one ready replica.
 	Alive bool
-	// Fought are the objects of the charts that another client changes repeatedly.
-	Fought []survey.Drift
+	// Paused are the objects of the charts that another client changes repeatedly.
+	Paused []survey.Drift
 	// Unkept is why the objects of the charts may not be corrected, if the reconcile continues.
 	Unkept error
 }
@@ -137,16 +137,16 @@ type Memory struct {
 	releasesAskedAt time.Time
 	// downSince is since when no working controller was observed, if its Deployment does not report it.
 	downSince time.Time
-	// fought is what is not corrected because another client keeps changing it.
-	fought []survey.Drift
-	// lost is the CRD that was reported as deleted together with its nodes.
-	lost types.UID
+	// paused is what is not corrected because another client keeps changing it.
+	paused []survey.Drift
+	// reportedLost is the CRD that was reported as deleted together with its nodes.
+	reportedLost types.UID
 	// external is the last check of the CRDs that another tool has installed.
 	external external
 }
 
-// k returns the status of the charts.
-func (s *Step) k() *v1alpha1.KarpenterStatus { return s.Sync.Status.Karpenter }
+// karpenterStatus returns the status of the charts.
+func (s *Step) karpenterStatus() *v1alpha1.KarpenterStatus { return s.Sync.Status.Karpenter }
 
 // WhyNot returns why the charts are not changed to what is in Git, as far as that can be found without a write: it
 // checks the gates and, from the rehearsal, what the NodeSync does not allow, without a dry run by the API server. It
@@ -163,7 +163,7 @@ func (s *Step) WhyNot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if held := s.goesBack(identity); held != nil || s.k().Identity == identity || s.inProgress(identity) {
+	if held := s.refuseOlder(identity); held != nil || s.karpenterStatus().Identity == identity || s.inProgress(identity) {
 		return held
 	}
 	frozen := s.frozen(ctx, identity)
@@ -171,11 +171,11 @@ func (s *Step) WhyNot(ctx context.Context) error {
 		return frozen
 	}
 	seen := Seen{}
-	if err := s.weigh(ctx, &seen); err != nil {
+	if err := s.checkReadOnlyGates(ctx, &seen); err != nil {
 		return err
 	}
-	if seen.NoWayBack != "" && !s.approved() {
-		return fault.Held(errors.New(seen.NoWayBack))
+	if seen.RollbackBlockers != "" && !s.approved() {
+		return fault.Held(errors.New(seen.RollbackBlockers))
 	}
 	if err := s.Helm.Permitted(ctx, s.Charts, s.installation()); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (s *Step) Change() (string, error) {
 		return "", nil
 	}
 	identity, err := s.Identity()
-	k := s.k()
+	k := s.karpenterStatus()
 	switch {
 	case err != nil || k.Identity == identity:
 		return "", err
@@ -203,20 +203,20 @@ func (s *Step) Change() (string, error) {
 
 // inProgress reports whether a change to what is in Git has passed its gates.
 func (s *Step) inProgress(identity string) bool {
-	t := s.k().Target
+	t := s.karpenterStatus().Target
 	return t != nil && t.Identity == identity && t.Step != v1alpha1.ChartChecking
 }
 
 // installedAs reports whether the charts are known to be installed as in Git, and unchanged. What another client
 // changes repeatedly is corrected at the retry interval, because each correction adds a revision of the release.
 func (s *Step) installedAs(identity, fingerprint string) bool {
-	if s.Memory.installed != identity || len(s.Memory.fought) > 0 && s.Insist {
+	if s.Memory.installed != identity || len(s.Memory.paused) > 0 && s.Requested {
 		return false
 	}
 	if s.Memory.fingerprint == fingerprint {
 		return true
 	}
-	if !s.Insist && !finding.Due(s.Now, s.Memory.repairedAt, s.Retry) {
+	if !s.Requested && !finding.Due(s.Now, s.Memory.repairedAt, s.Retry) {
 		s.WakeBy(s.Memory.repairedAt.Add(s.Retry))
 		return true
 	}

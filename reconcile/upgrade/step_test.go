@@ -35,12 +35,12 @@ func TestTheStageThatFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.k().Target = &v1alpha1.ChartTarget{Version: "1.14.1", Identity: own, Step: v1alpha1.ChartRollingOut, Since: metav1.NewTime(s.Now.Add(-time.Hour))}
+	s.karpenterStatus().Target = &v1alpha1.ChartTarget{Version: "1.14.1", Identity: own, Step: v1alpha1.ChartRollingOut, Since: metav1.NewTime(s.Now.Add(-time.Hour))}
 	got, err := s.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "does not become ready") {
 		t.Fatalf("Run() = %v", err)
 	}
-	if !got.CRDs.Ready || got.Controller.Ready || got.Controller.Message == unseen.Message {
+	if !got.CRDs.Ready || got.Controller.Ready || got.Controller.Message == notReached.Message {
 		t.Errorf("CRDs %+v, controller %+v", got.CRDs, got.Controller)
 	}
 }

@@ -22,7 +22,7 @@ import (
 // The minimum and maximum delay before a reconcile whose result could not be written is retried. They are short,
 // because the API server was unreachable, and no event reports that it is back.
 const (
-	leastBackoff   = 50 * time.Millisecond
+	minBackoff     = 50 * time.Millisecond
 	longestBackoff = 10 * time.Second
 )
 
@@ -40,7 +40,7 @@ func (w *Watches) Control(mgr ctrl.Manager, nodes cluster.Cluster, passes reconc
 		WatchesRawSource(source.Channel(events, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: concurrent,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](leastBackoff, longestBackoff),
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, longestBackoff),
 		}).
 		Build(passes)
 	if err != nil {

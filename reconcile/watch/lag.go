@@ -15,8 +15,8 @@ import (
 const (
 	// CatchUp is the first delay for the watch cache to receive what the last reconcile wrote.
 	CatchUp = 10 * time.Millisecond
-	// patience is how long to wait for it. Then the API server itself is read.
-	patience = time.Second
+	// cacheLagTimeout is how long to wait for it. Then the API server itself is read.
+	cacheLagTimeout = time.Second
 )
 
 // CacheLag measures how long the watch cache has been older than what the last reconcile wrote. The zero value has seen
@@ -46,13 +46,13 @@ func (l *CacheLag) Newest(ctx context.Context, cached *v1alpha1.NodeSync, writte
 	if l.since.IsZero() || now.Before(l.since) {
 		l.since = now
 	}
-	if lag := now.Sub(l.since); lag < patience {
+	if lag := now.Sub(l.since); lag < cacheLagTimeout {
 		return Newest{Wait: max(lag, CatchUp)}, nil
 	}
 	sync, name := &v1alpha1.NodeSync{}, client.ObjectKeyFromObject(cached)
 	if err := server.Get(ctx, name, sync); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			return Newest{Wait: patience}, nil // the cache has yet to see the deletion
+			return Newest{Wait: cacheLagTimeout}, nil // the cache has yet to see the deletion
 		}
 		return Newest{}, fmt.Errorf("read NodeSync %s, which the cache has in an older version: %w", name, err)
 	}

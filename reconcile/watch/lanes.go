@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Crowded is the latest time at which a NodeSync that got no lane is retried: the one that waits longest is enqueued as
-// soon as there is one.
-const Crowded = 10 * time.Second
+// RetryWithoutLane is the latest time at which a NodeSync that got no lane is retried: the one that waits longest is
+// enqueued as soon as there is one.
+const RetryWithoutLane = 10 * time.Second
 
 // Lanes limit how many NodeSyncs of one repository are reconciled at a time, and of all heavy repositories together. A
 // reconcile may wait for a child process while another one runs: heavy commits must not occupy every worker. The zero

@@ -14,8 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// line is how many requests can be queued before the controller takes them, which it does immediately.
-const line = 1024
+// queueLength is how many requests can be queued before the controller takes them, which it does immediately.
+const queueLength = 1024
 
 // Waker enqueues reconciles for events from outside of the cluster. The zero value is never the leader, and enqueues
 // nothing in this process.
@@ -28,12 +28,12 @@ type Waker struct {
 
 // NewWaker returns the Waker of a process that is the leader once elected is closed.
 func NewWaker(elected <-chan struct{}) Waker {
-	return Waker{Elected: elected, Events: make(chan event.GenericEvent, line)}
+	return Waker{Elected: elected, Events: make(chan event.GenericEvent, queueLength)}
 }
 
-// Look enqueues a reconcile of a NodeSync, to report what has become known between reconciles. It never blocks: at
+// Enqueue enqueues a reconcile of a NodeSync, to report what has become known between reconciles. It never blocks: at
 // worst, the next reconcile comes at its interval.
-func (w Waker) Look(name types.NamespacedName) {
+func (w Waker) Enqueue(name types.NamespacedName) {
 	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
 	select {
 	case w.Events <- event.GenericEvent{Object: sync}:

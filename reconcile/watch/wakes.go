@@ -32,9 +32,9 @@ type Wakes struct {
 	Namespace string
 	// Launches tracks the pools whose launches fail, by their NodeClaims.
 	Launches *cluster.Launches
-	// Ends is notified of NodeClaims that are deleted; it may be nil.
-	Ends      cluster.Ends
-	Interests Interests
+	// ClaimEvents is notified of NodeClaims that are deleted; it may be nil.
+	ClaimEvents cluster.ClaimEvents
+	Interests   Interests
 }
 
 // Interests are what is known of NodeSyncs besides their objects. Its methods may be called at any time.

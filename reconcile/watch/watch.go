@@ -190,7 +190,7 @@ func (w *Watches) WantLabelled() {
 // The caller calls listed after it has listed them from there, which shows that a watch will not be rejected; a
 // rejected watch would block every reconcile. listed returns how soon the next reconcile is needed.
 func (w *Watches) Labelled(ctx context.Context, cached, server client.Reader) (reader client.Reader, listed func() time.Duration, err error) {
-	heard, err := w.HearsLabelled(ctx)
+	heard, err := w.WatchesLabelled(ctx)
 	if err != nil || heard {
 		return cached, func() time.Duration { return 0 }, err
 	}
@@ -200,8 +200,8 @@ func (w *Watches) Labelled(ctx context.Context, cached, server client.Reader) (r
 	}, nil
 }
 
-// HearsLabelled reports whether objects with chart values are watched, and the cache is synced.
-func (w *Watches) HearsLabelled(ctx context.Context) (bool, error) {
+// WatchesLabelled reports whether objects with chart values are watched, and the cache is synced.
+func (w *Watches) WatchesLabelled(ctx context.Context) (bool, error) {
 	if w == nil {
 		return true, nil
 	}
@@ -221,7 +221,7 @@ func (w *Watches) definitions() []watched {
 		object.SetGroupVersionKind(kind.GVK)
 		all = append(all, watched{object, w.Wakes.OnDefinition, []predicate.Predicate{cluster.DefinitionChanged()}})
 	}
-	return append(all, watched{&karpv1.NodeClaim{}, w.Wakes.OnNodeClaim, []predicate.Predicate{cluster.Tell(w.Wakes.Ends), cluster.NodeClaimChanged()}})
+	return append(all, watched{&karpv1.NodeClaim{}, w.Wakes.OnNodeClaim, []predicate.Predicate{cluster.NotifyClaims(w.Wakes.ClaimEvents), cluster.NodeClaimChanged()}})
 }
 
 // begin starts watches, once.

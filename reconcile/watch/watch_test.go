@@ -177,7 +177,7 @@ func TestWhatHoldsValuesIsWatchedOnceItIsWanted(t *testing.T) {
 		if _, err := b.Listen(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if heard, err := b.HearsLabelled(t.Context()); err != nil || heard != want {
+		if heard, err := b.WatchesLabelled(t.Context()); err != nil || heard != want {
 			t.Errorf("%s: heard %t, error %v", what, heard, err)
 		}
 	}

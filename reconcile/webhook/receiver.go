@@ -40,9 +40,9 @@ const (
 	// maxBody is larger than any push of hosts that truncate their lists of commits, and limits what an unauthenticated
 	// client can make us read.
 	maxBody = 1 << 20
-	// patience limits how long one request waits for the API server: hosts wait for 5 s (Gitea) to 10 s (GitHub,
+	// requestTimeout limits how long one request waits for the API server: hosts wait for 5 s (Gitea) to 10 s (GitHub,
 	// GitLab).
-	patience = 4 * time.Second
+	requestTimeout = 4 * time.Second
 )
 
 // Waker requests a fetch of the sources of NodeSyncs now.
@@ -105,7 +105,7 @@ type answer struct {
 
 // ServeHTTP responds immediately; the fetches that it requests run later.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	ctx, cancel := context.WithTimeout(req.Context(), patience)
+	ctx, cancel := context.WithTimeout(req.Context(), requestTimeout)
 	defer cancel()
 	from, known := senderOf(req.Header)
 	a := answer{status: http.StatusBadRequest, Message: "no header names the event: GitHub, GitLab, Gitea, Forgejo, Bitbucket, and Azure DevOps by a user and a password, are understood"}
@@ -285,8 +285,8 @@ const (
 	maxConnections = 32
 	// A request that arrives more slowly than this is not from a Git host.
 	readTimeout = 5 * time.Second
-	// A response takes patience, plus the time to write it.
-	writeTimeout  = readTimeout + patience + time.Second
+	// A response takes requestTimeout, plus the time to write it.
+	writeTimeout  = readTimeout + requestTimeout + time.Second
 	maxHeaderSize = 16 << 10
 )
 
@@ -347,10 +347,10 @@ type token struct {
 }
 
 const (
-	// remembered is how long a token is cached.
-	remembered = 5 * time.Second
-	// missed is how long a missing token is cached: the user who creates the Secret tries it immediately.
-	missed = time.Second
+	// tokenValidFor is how long a token is cached.
+	tokenValidFor = 5 * time.Second
+	// missingValidFor is how long a missing token is cached: the user who creates the Secret tries it immediately.
+	missingValidFor = time.Second
 )
 
 // read returns the token, or errNoToken.
@@ -358,7 +358,7 @@ func (t *token) read(ctx context.Context) ([]byte, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now := t.now(); !t.fresh(now) {
-		value, err := t.ask(ctx)
+		value, err := t.readSecret(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -372,16 +372,16 @@ func (t *token) read(ctx context.Context) ([]byte, error) {
 
 // fresh reports whether the cached result is still valid. A clock that was set back does not extend it.
 func (t *token) fresh(now time.Time) bool {
-	lasts := missed
+	lasts := missingValidFor
 	if len(t.value) > 0 {
-		lasts = remembered
+		lasts = tokenValidFor
 	}
 	return !t.asked.IsZero() && !now.Before(t.asked) && now.Before(t.asked.Add(lasts))
 }
 
-// ask reads the Secret without a cache; a missing Secret and an empty key mean no token. It removes a trailing newline,
-// which `kubectl create --from-file` keeps.
-func (t *token) ask(ctx context.Context) ([]byte, error) {
+// readSecret reads the Secret without a cache; a missing Secret and an empty key mean no token. It removes a trailing
+// newline, which `kubectl create --from-file` keeps.
+func (t *token) readSecret(ctx context.Context) ([]byte, error) {
 	secret := &corev1.Secret{}
 	if err := t.reader.Get(ctx, t.key, secret); err != nil {
 		if apierrors.IsNotFound(err) {

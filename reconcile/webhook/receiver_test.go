@@ -246,7 +246,7 @@ func TestTheTokenComesAndChanges(t *testing.T) {
 	if err := b.client.Create(t.Context(), written); err != nil {
 		t.Fatal(err)
 	}
-	b.clock.at = b.clock.at.Add(missed)
+	b.clock.at = b.clock.at.Add(missingValidFor)
 	try(theToken, 202)
 	written.Data["token"] = []byte("another")
 	if err := b.client.Update(t.Context(), written); err != nil {

@@ -66,10 +66,10 @@ func ParseWithNulls(data []byte) ([]Document, error) { return parse(data, isBlan
 // parse returns all documents for which leavesOut is false.
 func parse(data []byte, leavesOut func(*yaml.Node) bool) ([]Document, error) {
 	if err := weigh.Breaks(data); err != nil {
-		return nil, heavy(err)
+		return nil, fromWeighError(err)
 	}
 	if err := weigh.Dense(data); err != nil {
-		return nil, heavy(err)
+		return nil, fromWeighError(err)
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	budget := newBudget(len(data))
@@ -90,7 +90,7 @@ func parse(data []byte, leavesOut func(*yaml.Node) bool) ([]Document, error) {
 		}
 		// This check comes first: another parser may accept what the later checks refuse.
 		if err := weigh.Node(node, len(data)); err != nil {
-			return nil, heavy(err)
+			return nil, fromWeighError(err)
 		}
 		content, left := node.Content[0], budget.left
 		value, err := budget.value(content, 0)
@@ -206,8 +206,8 @@ func isBlank(node *yaml.Node) bool {
 	return isEmpty(node) && (len(node.Content) == 0 || node.Content[0].Value == "")
 }
 
-// heavy turns an error of package weigh into one of this package.
-func heavy(err error) error {
+// fromWeighError turns an error of package weigh into one of this package.
+func fromWeighError(err error) error {
 	var found *weigh.Error
 	if errors.As(err, &found) {
 		return &Error{Line: found.Line, Message: found.Message}

@@ -27,7 +27,7 @@ func Set[V string | bool](data []byte, value V, keys ...string) ([]byte, error) 
 	}
 	// Verify for any form of text that nothing but the field has changed.
 	_, after, err := only(edited)
-	if err != nil || !reflect.DeepEqual(after, with(before, value, keys)) {
+	if err != nil || !reflect.DeepEqual(after, setField(before, value, keys)) {
 		return nil, &Error{Line: root.Line, Message: fmt.Sprintf("%s cannot be set in a text of this form: set it by hand to %s", e.path, e.yaml)}
 	}
 	return edited, nil
@@ -49,8 +49,8 @@ func only(data []byte) (*yaml.Node, map[string]any, error) {
 	return documents[0].node, value, nil
 }
 
-// with returns a map with a field set.
-func with(fields map[string]any, value any, keys []string) map[string]any {
+// setField returns a map with a field set.
+func setField(fields map[string]any, value any, keys []string) map[string]any {
 	if len(keys) == 1 {
 		fields[keys[0]] = value
 		return fields
@@ -59,7 +59,7 @@ func with(fields map[string]any, value any, keys []string) map[string]any {
 	if inner == nil {
 		inner = map[string]any{}
 	}
-	fields[keys[0]] = with(inner, value, keys[1:])
+	fields[keys[0]] = setField(inner, value, keys[1:])
 	return fields
 }
 
@@ -168,7 +168,7 @@ func Unset(data []byte, keys ...string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := way(root, keys)
+	found := membersTo(root, keys)
 	if found == nil {
 		return data, nil
 	}
@@ -180,7 +180,7 @@ func Unset(data []byte, keys ...string) ([]byte, error) {
 	if ok {
 		var after map[string]any
 		_, after, err = only(edited)
-		ok = err == nil && reflect.DeepEqual(after, less(before, keys[:last+1]))
+		ok = err == nil && reflect.DeepEqual(after, removeField(before, keys[:last+1]))
 	}
 	if !ok {
 		return nil, &Error{Line: found[last].key.Line, Message: fmt.Sprintf("%s cannot be taken out of a text of this form: take it out by hand", strings.Join(keys, "."))}
@@ -191,8 +191,8 @@ func Unset(data []byte, keys ...string) ([]byte, error) {
 // member is an entry of a map.
 type member struct{ in, key, value *yaml.Node }
 
-// way returns the members that lead to a field; nil if it does not exist.
-func way(node *yaml.Node, keys []string) (found []member) {
+// membersTo returns the members that lead to a field; nil if it does not exist.
+func membersTo(node *yaml.Node, keys []string) (found []member) {
 	for _, key := range keys {
 		next := member{}
 		for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
@@ -208,10 +208,10 @@ func way(node *yaml.Node, keys []string) (found []member) {
 	return found
 }
 
-// less removes a field from a map.
-func less(fields map[string]any, keys []string) map[string]any {
+// removeField removes a field from a map.
+func removeField(fields map[string]any, keys []string) map[string]any {
 	if inner, ok := fields[keys[0]].(map[string]any); ok && len(keys) > 1 {
-		fields[keys[0]] = less(inner, keys[1:])
+		fields[keys[0]] = removeField(inner, keys[1:])
 	} else {
 		delete(fields, keys[0])
 	}

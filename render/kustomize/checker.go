@@ -230,9 +230,9 @@ type remoteFile struct {
 	names         []any
 }
 
-// ask sends a request unless the reply is cached. Existence checks do not read the file: the parent records them as
+// request sends a request unless the reply is cached. Existence checks do not read the file: the parent records them as
 // different inputs.
-func (r *remoteFiles) ask(ask, name string) (*remoteFile, error) {
+func (r *remoteFiles) request(ask, name string) (*remoteFile, error) {
 	known := r.known[name]
 	switch {
 	case known == nil:
@@ -260,7 +260,7 @@ func (r *remoteFiles) ask(ask, name string) (*remoteFile, error) {
 
 // ReadFile reads a file.
 func (r *remoteFiles) ReadFile(name string) ([]byte, error) {
-	f, err := r.ask(askRead, name)
+	f, err := r.request(askRead, name)
 	switch {
 	case err != nil:
 		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
@@ -274,7 +274,7 @@ func (r *remoteFiles) ReadFile(name string) ([]byte, error) {
 
 // ReadDir lists a folder. The entries know only their names.
 func (r *remoteFiles) ReadDir(name string) ([]fs.DirEntry, error) {
-	f, err := r.ask(askList, name)
+	f, err := r.request(askList, name)
 	switch {
 	case err != nil:
 		return nil, &fs.PathError{Op: "list", Path: name, Err: err}
@@ -291,7 +291,7 @@ func (r *remoteFiles) ReadDir(name string) ([]fs.DirEntry, error) {
 
 // Stat reports whether a name is a file or a folder.
 func (r *remoteFiles) Stat(name string) (fs.FileInfo, error) {
-	f, err := r.ask(askStat, name)
+	f, err := r.request(askStat, name)
 	switch {
 	case err != nil:
 		return nil, &fs.PathError{Op: "stat", Path: name, Err: err}

@@ -65,7 +65,7 @@ func (w work) confined(ctx context.Context, runner *confine.Runner, files *locke
 				return &BuildError{File: w.file, Err: fmt.Errorf("%v", said["failed"])}
 			case said["done"] != nil:
 				list, _ := said["warnings"].([]any)
-				for _, one := range list[:min(len(list), mostUnmatched)] {
+				for _, one := range list[:min(len(list), maxUnmatched)] {
 					warnings = append(warnings, fmt.Sprint(one))
 				}
 				return nil
@@ -77,8 +77,8 @@ func (w work) confined(ctx context.Context, runner *confine.Runner, files *locke
 	return resources, warnings, err
 }
 
-// mostUnmatched limits the warnings that are accepted from a child.
-const mostUnmatched = 20
+// maxUnmatched limits the warnings that are accepted from a child.
+const maxUnmatched = 20
 
 // texts converts warnings for a message.
 func texts(warnings []string) []any {

@@ -166,8 +166,8 @@ func neverManaged() *fieldpath.Set {
 const (
 	// longestPart limits the text of a part that is remembered, in bytes.
 	longestPart = 1024
-	// mostParts limits how many are remembered; beyond it all are dropped.
-	mostParts = 1024
+	// maxParts limits how many are remembered; beyond it all are dropped.
+	maxParts = 1024
 )
 
 // passed are the parts of objects that were valid at their places. Neither OpenAPI nor a CEL rule sees more than the
@@ -225,7 +225,7 @@ func (p *passed) cost(key part) (cost int64, known bool) {
 func (p *passed) remember(key part, cost int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.costs == nil || len(p.costs) >= mostParts {
+	if p.costs == nil || len(p.costs) >= maxParts {
 		p.costs = map[part]int64{}
 	}
 	p.costs[key] = cost

@@ -33,8 +33,8 @@ type shapes struct {
 	of map[string]*fieldpath.Set
 }
 
-// mostShapes limits how many are kept; beyond it all are dropped.
-const mostShapes = 256
+// maxShapes limits how many are kept; beyond it all are dropped.
+const maxShapes = 256
 
 // get returns the set of a shape, and builds it on first use. It is read only.
 func (s *shapes) get(shape []byte, build func() (*fieldpath.Set, error)) (*fieldpath.Set, error) {
@@ -50,7 +50,7 @@ func (s *shapes) get(shape []byte, build func() (*fieldpath.Set, error)) (*field
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.of == nil || len(s.of) >= mostShapes {
+	if s.of == nil || len(s.of) >= maxShapes {
 		s.of = map[string]*fieldpath.Set{}
 	}
 	s.of[string(shape)] = made

@@ -199,8 +199,8 @@ func snip(cell string, width int) string { return text.Snip(cell, width, "…") 
 const (
 	// Between is the number of blanks between columns.
 	Between = 3
-	// leastWidth is the minimum width for wrapping the last column in place.
-	leastWidth = 20
+	// minWidth is the minimum width for wrapping the last column in place.
+	minWidth = 20
 )
 
 // fitted is a table that cuts nothing: it wraps the last column at the terminal's width, or prints it below its row if
@@ -250,10 +250,10 @@ func (t *fitted) Render() string {
 	for _, used := range t.used[:last] {
 		left -= used
 	}
-	if t.width > 0 && left < leastWidth {
+	if t.width > 0 && left < minWidth {
 		return t.renderBelow()
 	}
-	if left >= leastWidth {
+	if left >= minWidth {
 		t.SetColumnConfigs([]table.ColumnConfig{{Number: last + 1, WidthMax: left, WidthMaxEnforcer: text.WrapSoft}})
 	}
 	return t.Writer.Render()
@@ -272,7 +272,7 @@ func (t *fitted) renderBelow() string {
 		if i == 0 || t.rows[i-1][last] == "" {
 			continue
 		}
-		for _, part := range strings.Split(text.WrapSoft(fmt.Sprint(t.rows[i-1][last]), max(t.width-2, leastWidth)), "\n") {
+		for _, part := range strings.Split(text.WrapSoft(fmt.Sprint(t.rows[i-1][last]), max(t.width-2, minWidth)), "\n") {
 			fmt.Fprintln(&all, "  "+part)
 		}
 	}

@@ -85,7 +85,7 @@ func (h *helm) install(ctx context.Context, t task, loaded *chart.Chart, labels 
 // there is none, with the failed one (pkg/action/upgrade.go, prepareUpgrade). Atomic, CleanupOnFail and Force are off,
 // because each of them can delete a CRD.
 func (h *helm) upgrade(ctx context.Context, t task, loaded *chart.Chart, labels map[string]string) error {
-	before, err := h.carriedBefore(t)
+	before, err := h.earlierObjectsWithNodes(t)
 	if err != nil {
 		return err
 	}
@@ -150,14 +150,15 @@ func (h *helm) markFailed(name string) error {
 	return nil
 }
 
-// carriedBefore returns what carries nodes in the revisions that Helm would compare with: the last and the deployed
-// one. Karpenter's main chart has nothing of that kind, but one of another tool may have NodePools among its templates.
-func (h *helm) carriedBefore(t task) ([]string, error) {
+// earlierObjectsWithNodes returns what carries nodes in the revisions that Helm would compare with: the last and the
+// deployed one. Karpenter's main chart has nothing of that kind, but one of another tool may have NodePools among its
+// templates.
+func (h *helm) earlierObjectsWithNodes(t task) ([]string, error) {
 	last, err := h.config.Releases.Last(t.Name)
 	if err != nil {
 		return nil, fmt.Errorf("read the last revision: %w", err)
 	}
-	names := carried(last.Manifest)
+	names := objectsWithNodes(last.Manifest)
 	deployed, err := h.config.Releases.Deployed(t.Name)
 	switch {
 	case errors.Is(err, driver.ErrNoDeployedReleases):
@@ -165,27 +166,27 @@ func (h *helm) carriedBefore(t task) ([]string, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the revision in force: %w", err)
 	}
-	return append(names, carried(deployed.Manifest)...), nil
+	return append(names, objectsWithNodes(deployed.Manifest)...), nil
 }
 
-// carried returns the objects of a manifest whose deletion deletes nodes.
-func carried(manifest string) []string {
+// objectsWithNodes returns the objects of a manifest whose deletion deletes nodes.
+func objectsWithNodes(manifest string) []string {
 	var names []string
 	for _, document := range releaseutil.SplitManifests(manifest) {
 		var object metav1.PartialObjectMetadata
 		if yaml.Unmarshal([]byte(document), &object) != nil {
 			continue
 		}
-		if name, ok := carriesNodes(object.GroupVersionKind().Group, object.Kind, object.Name); ok {
+		if name, ok := deletionDeletesNodes(object.GroupVersionKind().Group, object.Kind, object.Name); ok {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// carriesNodes reports whether deleting an object deletes nodes: true for CRDs and for objects of Karpenter's kinds. It
-// also returns its name for messages, which is the plain name for a CRD.
-func carriesNodes(group, kind, name string) (string, bool) {
+// deletionDeletesNodes reports whether deleting an object deletes nodes: true for CRDs and for objects of Karpenter's
+// kinds. It also returns its name for messages, which is the plain name for a CRD.
+func deletionDeletesNodes(group, kind, name string) (string, bool) {
 	switch {
 	case kind == crdKind:
 		return name, true

@@ -262,8 +262,8 @@ const (
 	Repair Step = "repair"
 )
 
-// patience is how long another Helm client may take to finish a revision.
-const patience = 10 * time.Minute
+// pendingTimeout is how long another Helm client may take to finish a revision.
+const pendingTimeout = 10 * time.Minute
 
 // nextStep returns the step that brings a release to the wanted state. adopt allows adopting a release that plumbline
 // has not installed. Errors: *survey.ForeignReleaseError, *BusyError.
@@ -283,8 +283,8 @@ func nextStep(r Release, want Mark, adopt bool, now time.Time) (Step, error) {
 	case Absent:
 		return Install, nil
 	case Pending:
-		if r.Edited && now.Sub(r.Since) < patience {
-			return "", &BusyError{Release: r.Name, Revision: r.Revision, Until: r.Since.Add(patience)}
+		if r.Edited && now.Sub(r.Since) < pendingTimeout {
+			return "", &BusyError{Release: r.Name, Revision: r.Revision, Until: r.Since.Add(pendingTimeout)}
 		}
 		return Recover, nil
 	case Failed:

@@ -75,7 +75,7 @@ func (r *rehearsal) protect(resources kube.ResourceList) error {
 	var names, unprotected []string
 	for _, info := range resources {
 		kind := info.Mapping.GroupVersionKind
-		if name, ok := carriesNodes(kind.Group, kind.Kind, info.Name); ok {
+		if name, ok := deletionDeletesNodes(kind.Group, kind.Kind, info.Name); ok {
 			names = append(names, name)
 		}
 		if kind.Kind != crdKind {

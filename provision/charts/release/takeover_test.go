@@ -65,7 +65,7 @@ func TestAReleaseOfTheirsGoesOn(t *testing.T) {
 func TestWhatCarriesNodesIsNotDropped(t *testing.T) {
 	manifest := "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: general}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: karpenter}\n" +
 		"---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: nodepools.karpenter.sh}\n"
-	if got := carried(manifest); !slices.Contains(got, "NodePool general") || !slices.Contains(got, "nodepools.karpenter.sh") || len(got) != 2 {
+	if got := objectsWithNodes(manifest); !slices.Contains(got, "NodePool general") || !slices.Contains(got, "nodepools.karpenter.sh") || len(got) != 2 {
 		t.Errorf("carried() = %v, want the CRD and the pool", got)
 	}
 	dropped := (*DroppedCRDsError)(nil)

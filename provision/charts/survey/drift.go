@@ -59,7 +59,7 @@ func Drifts(all []Drift) string {
 // objects must be typed, so that quantities are written uniformly; nothing is compared for other objects. object is the
 // name for messages.
 func Compare(object string, wanted, live runtime.Object, managers []metav1.ManagedFieldsEntry) (*Drift, error) {
-	fields, err := lacking(wanted, live)
+	fields, err := missingFields(wanted, live)
 	if err != nil {
 		return nil, fmt.Errorf("compare %s with its manifest: %w", object, err)
 	}

@@ -264,9 +264,10 @@ func CheckWrite(existing []Object, release, namespace string, adopt bool) error 
 	return nil
 }
 
-// lacking returns the fields of its manifest that a live object does not have, or has with another value: those that an
-// upgrade to the same chart would write. Typed objects are compared, because they write a quantity in only one way.
-func lacking(wanted, live runtime.Object) ([]fieldpath.Path, error) {
+// missingFields returns the fields of its manifest that a live object does not have, or has with another value: those
+// that an upgrade to the same chart would write. Typed objects are compared, because they write a quantity in only one
+// way.
+func missingFields(wanted, live runtime.Object) ([]fieldpath.Path, error) {
 	if _, untyped := wanted.(runtime.Unstructured); untyped {
 		return nil, nil // Helm compares these only with the last manifest, and would write nothing
 	}

@@ -134,7 +134,7 @@ func TestWhatIsTheSame(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			fields, err := lacking(test.wanted, test.live)
+			fields, err := missingFields(test.wanted, test.live)
 			got := ""
 			for _, path := range fields {
 				got += path.String()

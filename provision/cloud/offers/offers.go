@@ -58,8 +58,8 @@ func New(ctx context.Context, catalog *Catalog, settings Settings) (*Offers, err
 	return o, errors.Join(o.types.UpdateInstanceTypes(o.with(ctx)), o.types.UpdateInstanceTypeOfferings(o.with(ctx)))
 }
 
-// anywhere is the region whose prices the provider uses for a region that is not in its tables.
-const anywhere = "us-east-1"
+// fallbackRegion is the region whose prices the provider uses for a region that is not in its tables.
+const fallbackRegion = "us-east-1"
 
 // PricesOf returns the region of the prices: the catalog's region, or us-east-1 if the tables do not contain it (Reset
 // in karpenter-provider-aws pkg/providers/pricing/pricing.go, 1.14.1).
@@ -69,7 +69,7 @@ func (o *Offers) PricesOf() string {
 			return o.catalog.Region
 		}
 	}
-	return anywhere
+	return fallbackRegion
 }
 
 // Region returns the region of the Offers.

@@ -50,7 +50,7 @@ const noneForAlias = "failed to discover any AMIs for alias"
 // preference (Reconcile in karpenter-provider-aws pkg/controllers/nodeclass/ami.go, 1.14.1). The alias of the class
 // must be well-formed.
 func (r *Resolver) AMIs(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) (found []awsv1.AMI, err error) {
-	q := r.ask()
+	q := r.query()
 	err = q.guarded(ctx, func(ctx context.Context) error {
 		amis, err := amifamily.NewDefaultProvider(at{now: r.now()}, version(kubernetes), q, q, none()).List(ctx, class)
 		for _, ami := range amis {
@@ -74,7 +74,7 @@ func requirements(ami amifamily.AMI) []corev1.NodeSelectorRequirement {
 
 // Subnets returns the IDs of those that Karpenter finds for a class, sorted.
 func (r *Resolver) Subnets(ctx context.Context, class *awsv1.EC2NodeClass) (found []string, err error) {
-	q := r.ask()
+	q := r.query()
 	err = q.guarded(ctx, func(ctx context.Context) error {
 		subnets, err := subnet.NewDefaultProvider(q, none(), none()).List(ctx, class)
 		for i := range subnets {
@@ -88,7 +88,7 @@ func (r *Resolver) Subnets(ctx context.Context, class *awsv1.EC2NodeClass) (foun
 
 // SecurityGroups returns the IDs of those that Karpenter finds for a class, sorted.
 func (r *Resolver) SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) (found []string, err error) {
-	q := r.ask()
+	q := r.query()
 	err = q.guarded(ctx, func(ctx context.Context) error {
 		groups, err := securitygroup.NewDefaultProvider(q, none()).List(ctx, class)
 		for i := range groups {
@@ -103,7 +103,7 @@ func (r *Resolver) SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass
 // Reservations returns the IDs of the capacity reservations that Karpenter finds for a class, sorted. There may be none
 // (Reconcile in karpenter-provider-aws pkg/controllers/nodeclass/capacityreservation.go, 1.14.1).
 func (r *Resolver) Reservations(ctx context.Context, class *awsv1.EC2NodeClass) (found []string, err error) {
-	q := r.ask()
+	q := r.query()
 	err = q.guarded(ctx, func(ctx context.Context) error {
 		clk := at{now: r.now()}
 		reservations, err := capacityreservation.NewProvider(q, clk, none(), none()).List(ctx, class.Spec.CapacityReservationSelectorTerms...)
@@ -125,7 +125,7 @@ func otherwiseEmpty(err error, found int, what, field string, class *awsv1.EC2No
 	return err
 }
 
-func (r *Resolver) ask() *question { return &question{Resolver: r} }
+func (r *Resolver) query() *question { return &question{Resolver: r} }
 
 // guarded calls Karpenter's library, which panics on a response that it cannot parse, for example an invalid date, and
 // logs what it finds. An error of AWS has priority over the library's result.
@@ -182,7 +182,7 @@ func (q *question) note(err error) {
 // DescribeImages implements sdk.EC2API.
 func (q *question) DescribeImages(ctx context.Context, in *ec2.DescribeImagesInput, _ ...func(*ec2.Options)) (*ec2.DescribeImagesOutput, error) {
 	in.Filters = sorted(in.Filters)
-	out, err := ask(ctx, q.Resolver, "ec2:DescribeImages", in, q.api.DescribeImages, func(o *ec2.DescribeImagesOutput) bool { return len(o.Images) == 0 })
+	out, err := cachedQuery(ctx, q.Resolver, "ec2:DescribeImages", in, q.api.DescribeImages, func(o *ec2.DescribeImagesOutput) bool { return len(o.Images) == 0 })
 	q.note(err)
 	return out, err
 }
@@ -190,7 +190,7 @@ func (q *question) DescribeImages(ctx context.Context, in *ec2.DescribeImagesInp
 // DescribeSubnets implements sdk.EC2API.
 func (q *question) DescribeSubnets(ctx context.Context, in *ec2.DescribeSubnetsInput, _ ...func(*ec2.Options)) (*ec2.DescribeSubnetsOutput, error) {
 	in.Filters = sorted(in.Filters)
-	out, err := ask(ctx, q.Resolver, "ec2:DescribeSubnets", in, q.api.DescribeSubnets, func(o *ec2.DescribeSubnetsOutput) bool { return len(o.Subnets) == 0 })
+	out, err := cachedQuery(ctx, q.Resolver, "ec2:DescribeSubnets", in, q.api.DescribeSubnets, func(o *ec2.DescribeSubnetsOutput) bool { return len(o.Subnets) == 0 })
 	q.note(err)
 	return out, err
 }
@@ -198,7 +198,7 @@ func (q *question) DescribeSubnets(ctx context.Context, in *ec2.DescribeSubnetsI
 // DescribeSecurityGroups implements sdk.EC2API.
 func (q *question) DescribeSecurityGroups(ctx context.Context, in *ec2.DescribeSecurityGroupsInput, _ ...func(*ec2.Options)) (*ec2.DescribeSecurityGroupsOutput, error) {
 	in.Filters = sorted(in.Filters)
-	out, err := ask(ctx, q.Resolver, "ec2:DescribeSecurityGroups", in, q.api.DescribeSecurityGroups, func(o *ec2.DescribeSecurityGroupsOutput) bool { return len(o.SecurityGroups) == 0 })
+	out, err := cachedQuery(ctx, q.Resolver, "ec2:DescribeSecurityGroups", in, q.api.DescribeSecurityGroups, func(o *ec2.DescribeSecurityGroupsOutput) bool { return len(o.SecurityGroups) == 0 })
 	q.note(err)
 	return out, err
 }
@@ -206,14 +206,14 @@ func (q *question) DescribeSecurityGroups(ctx context.Context, in *ec2.DescribeS
 // DescribeCapacityReservations implements sdk.EC2API.
 func (q *question) DescribeCapacityReservations(ctx context.Context, in *ec2.DescribeCapacityReservationsInput, _ ...func(*ec2.Options)) (*ec2.DescribeCapacityReservationsOutput, error) {
 	in.Filters = sorted(in.Filters)
-	out, err := ask(ctx, q.Resolver, "ec2:DescribeCapacityReservations", in, q.api.DescribeCapacityReservations, func(o *ec2.DescribeCapacityReservationsOutput) bool { return len(o.CapacityReservations) == 0 })
+	out, err := cachedQuery(ctx, q.Resolver, "ec2:DescribeCapacityReservations", in, q.api.DescribeCapacityReservations, func(o *ec2.DescribeCapacityReservationsOutput) bool { return len(o.CapacityReservations) == 0 })
 	q.note(err)
 	return out, err
 }
 
 // Get reads an SSM parameter, like ssm.Provider.
 func (q *question) Get(ctx context.Context, of ssm.Parameter) (string, error) {
-	out, err := ask(ctx, q.Resolver, "ssm:GetParameter", of.GetParameterInput(), q.api.GetParameter, func(o *awsssm.GetParameterOutput) bool { return o.Parameter == nil })
+	out, err := cachedQuery(ctx, q.Resolver, "ssm:GetParameter", of.GetParameterInput(), q.api.GetParameter, func(o *awsssm.GetParameterOutput) bool { return o.Parameter == nil })
 	q.note(err)
 	if err != nil || out.Parameter == nil {
 		return "", cmp.Or[error](err, errNoParameter)
@@ -232,11 +232,11 @@ func sorted(filters []ec2types.Filter) []ec2types.Filter {
 }
 
 const (
-	// goodFor is how long a response is valid: Karpenter looks up AMIs and security groups every five minutes
+	// answerValidFor is how long a response is valid: Karpenter looks up AMIs and security groups every five minutes
 	// (karpenter-provider-aws pkg/controllers/nodeclass, 1.14.1).
-	goodFor = 5 * time.Minute
-	// badFor is how long an error or an empty response is valid: what is missing may exist soon.
-	badFor = time.Minute
+	answerValidFor = 5 * time.Minute
+	// errorValidFor is how long an error or an empty response is valid: what is missing may exist soon.
+	errorValidFor = time.Minute
 )
 
 // answers are AWS's responses by query.
@@ -270,8 +270,9 @@ func (a *answers) keep(key string, kept answer, now time.Time) {
 	a.of[key] = kept
 }
 
-// ask returns the cached response, or queries AWS within the budget. empty reports whether a response contains nothing.
-func ask[In, Out any](ctx context.Context, r *Resolver, action string, in *In, call func(context.Context, *In) (*Out, error), empty func(*Out) bool) (*Out, error) {
+// cachedQuery returns the cached response, or queries AWS within the budget. empty reports whether a response contains
+// nothing.
+func cachedQuery[In, Out any](ctx context.Context, r *Resolver, action string, in *In, call func(context.Context, *In) (*Out, error), empty func(*Out) bool) (*Out, error) {
 	question, err := json.Marshal(in)
 	if err != nil {
 		return nil, fmt.Errorf("name the question %s: %w", action, err)
@@ -288,9 +289,9 @@ func ask[In, Out any](ctx context.Context, r *Resolver, action string, in *In, c
 	if errors.Is(err, context.Canceled) {
 		return nil, err
 	}
-	until := now.Add(goodFor)
+	until := now.Add(answerValidFor)
 	if err != nil || empty(out) {
-		until = now.Add(badFor)
+		until = now.Add(errorValidFor)
 	}
 	r.answers.keep(key, answer{out: out, err: err, until: until}, now)
 	return out, err
@@ -303,8 +304,8 @@ func ask[In, Out any](ctx context.Context, r *Resolver, action string, in *In, c
 const (
 	perSecond = 0.5
 	atOnce    = 40
-	// reopens is how many queries are available when the budget reopens after it was used up.
-	reopens = 20
+	// reopenWith is how many queries are available when the budget reopens after it was used up.
+	reopenWith = 20
 )
 
 // BusyError means that AWS is not queried now because it was queried too often.
@@ -338,7 +339,7 @@ func (b *Budget) Take(now time.Time, action string, n int) error {
 		return nil
 	}
 	if !now.Before(b.closed) {
-		missing := float64(max(n, reopens)) - b.limiter.TokensAt(now)
+		missing := float64(max(n, reopenWith)) - b.limiter.TokensAt(now)
 		b.closed = now.Add(time.Duration(missing / perSecond * float64(time.Second))).Add(time.Second).Truncate(time.Second)
 	}
 	return &BusyError{Action: action, Again: b.closed}

@@ -160,9 +160,9 @@ func TestAnAnswerHoldsForAWhile(t *testing.T) {
 		refuse error
 		holds  time.Duration
 	}{
-		"good":     {terms: []awsv1.AMISelectorTerm{{ID: "ami-amd"}}, holds: goodFor},
-		"empty":    {terms: []awsv1.AMISelectorTerm{{Tags: map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"}}}, holds: badFor},
-		"an error": {terms: []awsv1.AMISelectorTerm{{ID: "ami-amd"}}, refuse: errors.New("denied"), holds: badFor},
+		"good":     {terms: []awsv1.AMISelectorTerm{{ID: "ami-amd"}}, holds: answerValidFor},
+		"empty":    {terms: []awsv1.AMISelectorTerm{{Tags: map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"}}}, holds: errorValidFor},
+		"an error": {terms: []awsv1.AMISelectorTerm{{ID: "ami-amd"}}, refuse: errors.New("denied"), holds: errorValidFor},
 	} {
 		t.Run(name, func(t *testing.T) {
 			aws := newFake()

@@ -37,8 +37,8 @@ func (r *RecentRemoval) IsOf(removal *Removal) bool {
 	return r.UID == removal.UID && !r.At.Time.Before(removal.RecordedAt.Time)
 }
 
-// Begun reports whether a removal that is not complete has terminated NodeClaims, or may have.
-func (r *Removal) Begun() bool {
+// Started reports whether a removal that is not complete has terminated NodeClaims, or may have.
+func (r *Removal) Started() bool {
 	return r.Phase != RemovalHeld && r.Phase != RemovalPacing && r.Phase != RemovalGone
 }
 
@@ -48,20 +48,20 @@ func (r *Removal) Queued() bool { return r.Kind == "NodePool" && r.Reason == Rea
 // defaultMaxUnavailable is the CRD's default, for a NodeSync that was created before it existed.
 const defaultMaxUnavailable = "10%"
 
-// Most returns MaxUnavailable, or its default.
-func (p RemovalPolicy) Most() intstr.IntOrString {
+// GetMaxUnavailable returns MaxUnavailable, or its default.
+func (p RemovalPolicy) GetMaxUnavailable() intstr.IntOrString {
 	if p.MaxUnavailable != nil {
 		return *p.MaxUnavailable
 	}
 	return intstr.FromString(defaultMaxUnavailable)
 }
 
-// AtATime returns how many of a number of NodeClaims may be terminating at a time; 0 if none is terminated.
-func (p RemovalPolicy) AtATime(claims int) int {
+// MaxTerminating returns how many of a number of NodeClaims may be terminating at a time; 0 if none is terminated.
+func (p RemovalPolicy) MaxTerminating(claims int) int {
 	if p.Strategy == RemovalOrphan {
 		return 0
 	}
-	return ShareOf(p.Most(), claims)
+	return ShareOf(p.GetMaxUnavailable(), claims)
 }
 
 // ShareOf returns a number, or a percentage of a total rounded down, and at least 1.
@@ -73,21 +73,21 @@ func ShareOf(most intstr.IntOrString, of int) int {
 	return max(1, n)
 }
 
-// Drains reports whether all nodes of the NodeSync are terminated: it is deleted with them, or keeps only its
+// DrainsNodes reports whether all nodes of the NodeSync are terminated: it is deleted with them, or keeps only its
 // definitions.
-func (n *NodeSync) Drains() bool {
-	return n.Keeps() || !n.DeletionTimestamp.IsZero() && n.Spec.OnDelete == OnDeleteDrain
+func (n *NodeSync) DrainsNodes() bool {
+	return n.KeepsDefinitions() || !n.DeletionTimestamp.IsZero() && n.Spec.OnDelete == OnDeleteDrain
 }
 
-// Keeps reports whether all nodes are terminated while the definitions stay.
-func (n *NodeSync) Keeps() bool { return n.Spec.Drain && n.DeletionTimestamp.IsZero() }
+// KeepsDefinitions reports whether all nodes are terminated while the definitions stay.
+func (n *NodeSync) KeepsDefinitions() bool { return n.Spec.Drain && n.DeletionTimestamp.IsZero() }
 
-// Rests reports whether nothing of it is fetched or applied: it is suspended, or keeps only its definitions.
-func (n *NodeSync) Rests() bool { return n.Spec.Suspend || n.Keeps() }
+// IsPaused reports whether nothing of it is fetched or applied: it is suspended, or keeps only its definitions.
+func (n *NodeSync) IsPaused() bool { return n.Spec.Suspend || n.KeepsDefinitions() }
 
 // Drained reports whether it keeps only its definitions, and none of its NodePools has a node left.
 func (n *NodeSync) Drained() bool {
-	if !n.Keeps() {
+	if !n.KeepsDefinitions() {
 		return false
 	}
 	for i := range n.Status.Removals {

@@ -35,8 +35,8 @@ func TestWhatADrainComesTo(t *testing.T) {
 			if c.deleted {
 				n.DeletionTimestamp = &now
 			}
-			if n.Drains() != c.drains || n.Rests() != c.rests || n.Drained() != c.drained {
-				t.Errorf("drains %t, rests %t, drained %t", n.Drains(), n.Rests(), n.Drained())
+			if n.DrainsNodes() != c.drains || n.IsPaused() != c.rests || n.Drained() != c.drained {
+				t.Errorf("drains %t, rests %t, drained %t", n.DrainsNodes(), n.IsPaused(), n.Drained())
 			}
 		})
 	}

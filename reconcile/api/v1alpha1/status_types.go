@@ -366,8 +366,8 @@ func (s *NodeSyncStatus) BrakedPools() map[string]bool {
 	return braked
 }
 
-// TurnedBackPools returns the NodePools that roll out a revert during a freeze. What a person has resumed is no revert.
-func (s *NodeSyncStatus) TurnedBackPools() map[string]bool {
+// RevertingPools returns the NodePools that roll out a revert during a freeze. What a person has resumed is no revert.
+func (s *NodeSyncStatus) RevertingPools() map[string]bool {
 	turned := map[string]bool{}
 	for i := range s.PoolRollouts {
 		if e := &s.PoolRollouts[i]; e.DespiteFreeze && !e.Reverting && e.ResumedAt == nil {

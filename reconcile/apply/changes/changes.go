@@ -26,8 +26,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// writers is the number of concurrent writes.
-const writers = 8
+// concurrentWrites is the number of concurrent writes.
+const concurrentWrites = 8
 
 // Tools are the dependencies of a Step, the same for all NodeSyncs.
 type Tools struct {
@@ -61,8 +61,8 @@ type Step struct {
 	Timeout, Retry time.Duration
 	// StallAfter is how long to wait for another NodeSync until that counts as stalled.
 	StallAfter time.Duration
-	// Insist reports whether a person has requested this reconcile.
-	Insist bool
+	// Requested reports whether a person has requested this reconcile.
+	Requested bool
 
 	applied apply.Result
 }
@@ -87,8 +87,8 @@ type Memory struct {
 	// mutated are the objects that something in the cluster changes at each write.
 	mutated mutated
 	answers answers
-	// fights are the objects whose edits were reverted.
-	fights fights
+	// reverts are the objects whose edits were reverted.
+	reverts repeatedReverts
 }
 
 // Run writes what changed. New objects wait for the charts. Existing objects, especially reverts, wait only for the
@@ -113,26 +113,26 @@ func (s *Step) Run(ctx context.Context) Result {
 		Owner:       s.Owner,
 		Uncached:    s.Uncached,
 		Arrivals:    s.Arrivals,
-		Concurrency: writers,
+		Concurrency: concurrentWrites,
 		StillLeader: s.StillLeader,
 	})
 	s.noteAnswers()
 	s.noteMutated()
 	s.noteReverts()
 	s.noteForms()
-	s.tellWritten()
+	s.reportWritten()
 	result := Result{Written: s.applied.Written}
 	result.Drifted, result.Held = s.noteUnwritten()
 	result.Unwritten = s.failedWrites()
-	result.Whole = s.wholeWritten() && (result.Unwritten == nil || onlyFought(result.Unwritten))
+	result.Whole = s.wholeWritten() && (result.Unwritten == nil || onlyPausedCorrections(result.Unwritten))
 	return result
 }
 
 // Due returns the Changes that can be written now.
 func (s *Step) Due() []plan.Change {
 	return slices.DeleteFunc(slices.Clone(s.Plan.Changes), func(c plan.Change) bool {
-		_, _, waits := s.repoints(c)
-		return waits || !s.Controller.Ready && c.Action == plan.Create || s.stillMutated(c) != nil || s.fought(c) != nil
+		_, _, waits := s.referencesUnreadyClass(c)
+		return waits || !s.Controller.Ready && c.Action == plan.Create || s.stillMutated(c) != nil || s.correctionPaused(c) != nil
 	})
 }
 
@@ -167,7 +167,7 @@ func (s *Step) noteUnwritten() (drifted []render.Ref, held []plan.Change) {
 				s.Wait("Controller", c.Ref.String()+" is created once the controller is ready")
 			}
 		case plan.Update, plan.Adopt, plan.TakeBack:
-			if class, message, waits := s.repoints(c); waits {
+			if class, message, waits := s.referencesUnreadyClass(c); waits {
 				s.Wait(class.String(), message)
 			}
 		case plan.None, plan.Conflict, plan.Refuse:
@@ -187,7 +187,7 @@ func (s *Step) failedWrites() error {
 		if err := s.stillMutated(c); err != nil && !s.attemptedNow(c.Ref) {
 			errs = append(errs, err)
 		}
-		if err := s.fought(c); err != nil && !written[c.Ref] {
+		if err := s.correctionPaused(c); err != nil && !written[c.Ref] {
 			errs = append(errs, err)
 		}
 	}
@@ -219,7 +219,7 @@ func (s *Step) written() map[render.Ref]bool {
 func (s *Step) wholeWritten() bool {
 	written := s.written()
 	for _, c := range s.Plan.Changes {
-		if c.Action != plan.Drifted && !written[c.Ref] && s.fought(c) == nil {
+		if c.Action != plan.Drifted && !written[c.Ref] && s.correctionPaused(c) == nil {
 			return false
 		}
 	}
@@ -266,8 +266,8 @@ func (m *Memory) Newest(live plan.Live, now time.Time) plan.Live {
 	return live
 }
 
-// tellWritten reports what was done, and whose edit was corrected.
-func (s *Step) tellWritten() {
+// reportWritten reports what was done, and whose edit was corrected.
+func (s *Step) reportWritten() {
 	byRef := map[render.Ref]plan.Change{}
 	for _, c := range s.Plan.Changes {
 		byRef[c.Ref] = c
@@ -332,10 +332,10 @@ func Ready(set *render.Set, live plan.Live, written []apply.Written) (cluster.By
 	return readiness, found
 }
 
-// repoints reports whether a Change makes a NodePool reference another EC2NodeClass that is not Ready, while the
-// current one is: with it, the pool could launch no node. A class that this reconcile writes counts as Ready only in a
-// later one. message describes the wait.
-func (s *Step) repoints(c plan.Change) (class render.Ref, message string, waits bool) {
+// referencesUnreadyClass reports whether a Change makes a NodePool reference another EC2NodeClass that is not Ready,
+// while the current one is: with it, the pool could launch no node. A class that this reconcile writes counts as Ready
+// only in a later one. message describes the wait.
+func (s *Step) referencesUnreadyClass(c plan.Change) (class render.Ref, message string, waits bool) {
 	changes := c.Action == plan.Update || c.Action == plan.Adopt || c.Action == plan.TakeBack && c.Reason == plan.ReasonBrakeEnds
 	if !changes || c.Live == nil || c.Object.Desired == nil {
 		return render.Ref{}, "", false

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// mostReverts is how many edits of an object are reverted within fightLasts of each other. After that, another
+	// maxReverts is how many edits of an object are reverted within correctionPause of each other. After that, another
 	// controller is assumed to make them, and each round may replace nodes.
-	mostReverts = 3
-	// fightLasts is how long the object is then left unchanged.
-	fightLasts = time.Hour
+	maxReverts = 3
+	// correctionPause is how long the object is then left unchanged.
+	correctionPause = time.Hour
 )
 
-// fights are the objects whose edits were reverted.
-type fights map[render.Ref]reverts
+// repeatedReverts are the objects whose edits were reverted.
+type repeatedReverts map[render.Ref]reverts
 
 // reverts is how many edits of one object were reverted, and when the last was.
 type reverts struct {
@@ -33,8 +33,8 @@ type reverts struct {
 
 // over reports whether the count has expired. A time in the future means that the clock was set back.
 func (r reverts) over(now time.Time) bool {
-	quiet := fightLasts
-	if r.times >= mostReverts {
+	quiet := correctionPause
+	if r.times >= maxReverts {
 		quiet *= 2 // for one hour of it the object was left unchanged
 	}
 	return now.Before(r.last) || now.Sub(r.last) >= quiet
@@ -62,8 +62,8 @@ func (s *Step) noteReverts() {
 	for _, c := range s.Plan.Changes {
 		planned[c.Ref] = c
 	}
-	next := fights{}
-	for ref, r := range s.Memory.fights {
+	next := repeatedReverts{}
+	for ref, r := range s.Memory.reverts {
 		if !r.over(s.Now) { // even if a reconcile finds nothing to correct
 			next[ref] = r
 		}
@@ -76,27 +76,28 @@ func (s *Step) noteReverts() {
 			delete(next, w.Ref) // the object in Git has changed
 		}
 	}
-	s.Memory.fights = next
+	s.Memory.reverts = next
 }
 
-// fought returns why an edit is left unchanged: it was reverted repeatedly. It is nil if the edit is corrected.
-func (s *Step) fought(c plan.Change) error {
-	r, known := s.Memory.fights[c.Ref]
-	if !known || s.Insist || r.times < mostReverts || r.over(s.Now) || !costsNodes(c) {
+// correctionPaused returns why an edit is left unchanged: it was reverted repeatedly. It is nil if the edit is
+// corrected.
+func (s *Step) correctionPaused(c plan.Change) error {
+	r, known := s.Memory.reverts[c.Ref]
+	if !known || s.Requested || r.times < maxReverts || r.over(s.Now) || !costsNodes(c) {
 		return nil
 	}
-	until := r.last.Add(fightLasts)
+	until := r.last.Add(correctionPause)
 	if !s.Now.Before(until) {
 		return nil
 	}
 	s.WakeBy(until)
-	return &apply.FoughtError{Ref: c.Ref, Fields: c.Fields, Editors: c.Editors, Times: mostReverts}
+	return &apply.RepeatedRevertError{Ref: c.Ref, Fields: c.Fields, Editors: c.Editors, Times: maxReverts}
 }
 
-// onlyFought reports whether all errors are FoughtErrors: the revision is still applied, because another client made
-// its changes later.
-func onlyFought(unwritten error) bool {
-	return !slices.ContainsFunc(fault.Apart(unwritten), func(err error) bool { return !errors.As(err, new(*apply.FoughtError)) })
+// onlyPausedCorrections reports whether all errors are RepeatedRevertErrors: the revision is still applied, because
+// another client made its changes later.
+func onlyPausedCorrections(unwritten error) bool {
+	return !slices.ContainsFunc(fault.Apart(unwritten), func(err error) bool { return !errors.As(err, new(*apply.RepeatedRevertError)) })
 }
 
 // mutated are the objects that a webhook or policy of the cluster changes at each write.
@@ -135,7 +136,7 @@ func (s *Step) noteMutated() {
 func (s *Step) stillMutated(c plan.Change) error {
 	known, ok := s.Memory.mutated[c.Ref]
 	switch {
-	case !ok, c.Live == nil, s.Insist:
+	case !ok, c.Live == nil, s.Requested:
 		return nil
 	case known.written != c.Object.Defaulted, known.generation != c.Live.GetGeneration(), !s.Now.Before(known.at.Add(s.Retry)):
 		return nil

@@ -40,14 +40,14 @@ func TestAFightOverNodesPauses(t *testing.T) {
 			pass := func(after time.Duration, change plan.Change, insist bool) (*Step, error) {
 				now = now.Add(after)
 				s := newStep(api, change)
-				s.Memory, s.Now, s.Insist = memory, now, insist
+				s.Memory, s.Now, s.Requested = memory, now, insist
 				return s, s.Run(t.Context()).Unwritten
 			}
 			wrote := func(after time.Duration, insist bool) bool {
 				t.Helper()
 				before := len(api.written)
 				s, err := pass(after, c.change, insist)
-				var fought *apply.FoughtError
+				var fought *apply.RepeatedRevertError
 				if paused := len(api.written) == before; paused != errors.As(err, &fought) {
 					t.Fatalf("written: %v, error: %v", !paused, err)
 				} else if paused && (s.WakeAt.IsZero() || !s.wholeWritten()) {
@@ -59,7 +59,7 @@ func TestAFightOverNodesPauses(t *testing.T) {
 				quiet.Run(t.Context())
 				return len(api.written) > before
 			}
-			for i := range mostReverts {
+			for i := range maxReverts {
 				if !wrote(time.Minute, false) {
 					t.Fatalf("edit %d is not corrected", i+1)
 				}
@@ -103,9 +103,9 @@ func TestReverts(t *testing.T) {
 	}{
 		"once, a moment ago":            {reverts{1, now.Add(-time.Minute)}, false},
 		"once, long ago":                {reverts{1, now.Add(-time.Hour)}, true},
-		"a fight that was paused":       {reverts{mostReverts, now.Add(-time.Hour)}, false},
-		"a fight that has ended":        {reverts{mostReverts, now.Add(-2 * time.Hour)}, true},
-		"before the clock was put back": {reverts{mostReverts, now.Add(time.Minute)}, true},
+		"a fight that was paused":       {reverts{maxReverts, now.Add(-time.Hour)}, false},
+		"a fight that has ended":        {reverts{maxReverts, now.Add(-2 * time.Hour)}, true},
+		"before the clock was put back": {reverts{maxReverts, now.Add(time.Minute)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := c.reverts.over(now); got != c.over {

@@ -36,9 +36,9 @@ type reason struct {
 	// seen is when it was first seen not Ready. since is when it became not Ready, according to the object, so that a
 	// restart of the daemon does not change it; zero until that is read.
 	seen, since time.Time
-	// sought reports whether the log was read; logged is the error in it.
-	sought bool
-	logged string
+	// logRead reports whether the log was read; logged is the error in it.
+	logRead bool
+	logged  string
 }
 
 // Waiting are the definitions that are not Ready, with what is known about them.
@@ -83,49 +83,49 @@ func (r *Reasons) Explain(w Waiting, log func() string) {
 	if r.of = next; due {
 		r.read = w.Now
 		w.Found.WakeBy(w.Now.Add(explainEvery))
-		r.take(log(), w.Since)
+		r.readLog(log(), w.Since)
 	}
-	r.say(w)
+	r.addToMessages(w)
 }
 
-// take records the newest errors of a log.
-func (r *Reasons) take(log string, since func(name string) time.Time) {
+// readLog records the newest errors of a log.
+func (r *Reasons) readLog(log string, since func(name string) time.Time) {
 	for ref, known := range r.of {
 		if known.since.IsZero() {
 			known.since = since(ref.Name)
 		}
-		if logged := upgrade.LoggedError(log, ref.Kind, ref.Name, known.began()); logged != "" {
+		if logged := upgrade.LoggedError(log, ref.Kind, ref.Name, known.notReadySince()); logged != "" {
 			known.logged = logged
 		}
-		known.sought = true
+		known.logRead = true
 		r.of[ref] = known
 	}
 }
 
-// began returns when the class became not Ready, or was first seen so.
-func (r reason) began() time.Time {
+// notReadySince returns when the class became not Ready, or was first seen so.
+func (r reason) notReadySince() time.Time {
 	if r.since.IsZero() {
 		return r.seen
 	}
 	return r.since
 }
 
-// say writes the reasons into the messages. A class with such an error may not become Ready by itself. If the log
-// contains none, or cannot be read, the message says where to look.
-func (r *Reasons) say(w Waiting) {
+// addToMessages writes the reasons into the messages. A class with such an error may not become Ready by itself. If the
+// log contains none, or cannot be read, the message says where to look.
+func (r *Reasons) addToMessages(w Waiting) {
 	for i := range w.Found.Waits {
 		wait := &w.Found.Waits[i]
 		name, is := strings.CutPrefix(wait.On, render.EC2NodeClass+"/")
 		ref := render.Ref{Kind: render.EC2NodeClass, Name: name}
 		known := r.of[ref]
 		switch {
-		case !is || !known.sought:
+		case !is || !known.logRead:
 			continue
 		case known.logged == "":
 			wait.Message += fmt.Sprintf("; see Karpenter's log for the reason: kubectl logs -n %s -l %s", w.Namespace, cluster.ControllerLabels())
 		default:
 			wait.Message = fmt.Sprintf("%s is not Ready: %s (Karpenter's log)", ref, known.logged)
-			wait.Since, wait.Stalls = known.began(), known.began().Add(w.StallAfter)
+			wait.Since, wait.Stalls = known.notReadySince(), known.notReadySince().Add(w.StallAfter)
 		}
 		w.Ready[ref] = cluster.Readiness{Message: wait.Message}
 	}

@@ -76,7 +76,7 @@ func ObjectsNeed(objects []unstructured.Unstructured, leaves *v1alpha1.NodeSync,
 	if len(left) == 0 {
 		return nil
 	}
-	return fmt.Errorf("karpenter cannot be removed while objects of its kinds exist in the cluster: %s; delete them first, then run the command again", shortlist.Join(left, mostNamed, ", "))
+	return fmt.Errorf("karpenter cannot be removed while objects of its kinds exist in the cluster: %s; delete them first, then run the command again", shortlist.Join(left, maxNamed, ", "))
 }
 
 // OfCRDChart reports whether a CRD belongs to a Helm release of the CRD chart, rather than to another tool's object of

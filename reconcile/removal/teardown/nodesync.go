@@ -24,7 +24,7 @@ func (l Level) Drainable(sync *v1alpha1.NodeSync) error {
 
 // Begun reports whether an earlier run has started the teardown to this level, or to one that includes it.
 func (l Level) Begun(sync *v1alpha1.NodeSync) bool {
-	return sync.Drains() && (sync.DeletionTimestamp != nil || l.Keeps())
+	return sync.DrainsNodes() && (sync.DeletionTimestamp != nil || l.Keeps())
 }
 
 // Complete reports whether the NodeSync, which still exists, has nothing left to do for this level: the daemon has

@@ -299,5 +299,5 @@ func madeBy(claim *karpv1.NodeClaim, pool types.UID) bool {
 	return false
 }
 
-// mostNamed is the maximum number of objects in a message.
-const mostNamed = 10
+// maxNamed is the maximum number of objects in a message.
+const maxNamed = 10

@@ -68,7 +68,7 @@ func (s *Stranding) handle(id string, now time.Time) {
 // Terminable sorts the due instances by what EC2 reports about them: terminate are those that may be terminated, and
 // spared are sentences about those that stay. Both are then handled, as is one that is no longer in EC2 while its
 // NodeClaim is left.
-func (s *Stranding) Terminable(due []removal.Stranded, ending leftover.Ending, now time.Time) (terminate []removal.Stranded, spared []string) {
+func (s *Stranding) Terminable(due []removal.Stranded, ending leftover.Deletion, now time.Time) (terminate []removal.Stranded, spared []string) {
 	for _, one := range due {
 		ends, why := ending.Of(one.ID)
 		switch {
@@ -99,7 +99,7 @@ func (p *Plan) Stranded(sync *v1alpha1.NodeSync, claims []karpv1.NodeClaim, node
 			by.Pools[removal.Name] = removal.Phase != v1alpha1.RemovalHeld
 		}
 	}
-	return removal.Strands(p.WithoutOthers(claims), by)
+	return removal.FindStranded(p.WithoutOthers(claims), by)
 }
 
 // readyNodes returns the names of the Ready Nodes.
@@ -145,5 +145,5 @@ func (p *Plan) Unfinished(found []removal.Stranded, report leftover.Report, agai
 	return fmt.Sprintf("left in AWS: %s; left in the cluster: %s, NodeSync/%s. "+
 		"These have finalizers that Karpenter removes once its controller runs and may query EC2: restore the IAM role of its ServiceAccount, then run\n  %s\n"+
 		"If you delete the cluster too, delete it instead, then run\n  plumbline teardown --cluster-gone --cluster %s --region %s --account %s --sweep",
-		report.String(), shortlist.Join(left, mostNamed, ", "), p.NodeSync, again, p.Cluster, p.Region, report.Account)
+		report.String(), shortlist.Join(left, maxNamed, ", "), p.NodeSync, again, p.Cluster, p.Region, report.Account)
 }

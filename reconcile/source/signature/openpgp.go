@@ -92,8 +92,8 @@ func weakness(sig *packet.Signature, r ring) string {
 		return "the weak algorithm DSA"
 	}
 	for _, key := range r.entities.KeysById(*sig.IssuerKeyId) {
-		if public, is := key.PublicKey.PublicKey.(*rsa.PublicKey); is && public.N.BitLen() < leastRSA {
-			return fmt.Sprintf("an RSA key of %d bits, and %d are the least", public.N.BitLen(), leastRSA)
+		if public, is := key.PublicKey.PublicKey.(*rsa.PublicKey); is && public.N.BitLen() < minRSA {
+			return fmt.Sprintf("an RSA key of %d bits, and %d are the least", public.N.BitLen(), minRSA)
 		}
 	}
 	return ""

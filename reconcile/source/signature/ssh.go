@@ -19,8 +19,8 @@ const namespace = "git"
 // dsa is the format of a DSA signature.
 const dsa = "ssh-dss"
 
-// leastRSA is the minimum size of an RSA key, in bits.
-const leastRSA = 2048
+// minRSA is the minimum size of an RSA key, in bits.
+const minRSA = 2048
 
 // sshKey is a public key and its restrictions.
 type sshKey struct {
@@ -80,8 +80,8 @@ func parseSSH(entry, line string, f form) (sshKey, error) {
 	if _, isCertificate := key.(*gossh.Certificate); isCertificate {
 		return k, errors.New("is a certificate, which is not supported")
 	}
-	if bits, isRSA := sizeOfRSA(key); isRSA && bits < leastRSA {
-		return k, fmt.Errorf("is an RSA key of %d bits, and %d are the least", bits, leastRSA)
+	if bits, isRSA := sizeOfRSA(key); isRSA && bits < minRSA {
+		return k, fmt.Errorf("is an RSA key of %d bits, and %d are the least", bits, minRSA)
 	}
 	k.key = key
 	seen := map[string]bool{}

@@ -1,0 +1,228 @@
+package removal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// endReverted ends the removals of entries that are in Git again. If the object is not written yet, the removal keeps
+// its record and is not driven.
+func (s *Step) endReverted(ctx context.Context, pace Pace) ([]Write, error) {
+	pending := map[render.Ref]bool{}
+	for _, c := range s.Plan.Changes {
+		pending[c.Ref] = true
+	}
+	for _, w := range s.Written {
+		delete(pending, w.Ref)
+	}
+	var back []v1alpha1.Removal
+	for _, r := range s.Plan.Returned {
+		if pending[plan.RefOf(r)] {
+			continue
+		}
+		back = append(back, r)
+		s.Memory.settled = false
+	}
+	// The record is dropped first: once the removal is no longer in the status, nothing would look for the record.
+	claims, err := Unrecord(ctx, s.world(), Pass{Now: s.Now, Sync: s.Sync, Pace: pace}, back...)
+	if err != nil {
+		return nil, err
+	}
+	var reverted []Write
+	s.Sync.Status.Removals = slices.DeleteFunc(s.Sync.Status.Removals, func(open v1alpha1.Removal) bool {
+		if !slices.ContainsFunc(back, func(r v1alpha1.Removal) bool { return r.UID == open.UID }) {
+			return false
+		}
+		s.recordReverted(open, claims[open.UID].Terminated)
+		if left := s.leftUnmanaged(open); left != "" {
+			s.Event(v1alpha1.ReasonOrphaned, left)
+			return true
+		}
+		s.Event(v1alpha1.ReasonRemovalReverted, s.revertReason(open))
+		if s.inGit(plan.RefOf(open)) {
+			reverted = append(reverted, s.reverted(open, claims[open.UID]))
+		}
+		return true
+	})
+	return reverted, nil
+}
+
+// restore restores growth and disruption budgets of NodePools that are in Git but whose changes are held or wait for a
+// window, and of those that another NodeSync has, or may have: their nodes stay as they are until then, and so do the
+// pools.
+func (s *Step) restore(ctx context.Context) error {
+	held, briefly := s.unwritten(), []types.UID{}
+	for _, k := range s.Plan.Kept {
+		live := s.Live.Objects[k.Ref]
+		switch {
+		case live == nil || live.GetUID() != k.UID || k.Ref.Kind != render.NodePool:
+		case !k.HandedOver && (k.Since.IsZero() || s.Now.Before(k.Since.Add(pauseForUnknown))):
+			briefly = append(briefly, k.UID)
+		default:
+			held = append(held, live.Unstructured)
+		}
+	}
+	if err := s.pause(ctx, briefly); err != nil {
+		return err
+	}
+	again, err := Restore(ctx, s.world(), s.Sync, s.Now, held, s.Sync.Status.BrakedPools())
+	if !again.IsZero() {
+		s.WakeBy(again)
+	}
+	return err
+}
+
+// unwritten returns the NodePools in Git whose changes are held or wait for a window. If one of them settles, it
+// requests another reconcile.
+func (s *Step) unwritten() (pools []*unstructured.Unstructured) {
+	for i := range s.Plan.Changes {
+		c := &s.Plan.Changes[i]
+		if c.Settles != nil {
+			s.WakeBy(s.Now.Add(Settles))
+		}
+		if (c.Action == plan.Hold || c.Reason == plan.ReasonFrozen) && c.Live != nil && c.Ref.Kind == render.NodePool {
+			pools = append(pools, c.Live)
+		}
+	}
+	return pools
+}
+
+// pauseForUnknown is how long a removal is only paused while it is unknown what another NodeSync has. After a restart
+// of the daemon this is known within seconds, and if the pool grew again meanwhile, all its nodes would match and then
+// drift once more.
+const pauseForUnknown = time.Minute
+
+// pause stops Karpenter from starting to replace more nodes of some pools.
+func (s *Step) pause(ctx context.Context, pools []types.UID) error {
+	if len(pools) == 0 {
+		return nil
+	}
+	s.WakeBy(s.Now.Add(pauseForUnknown))
+	paused := s.Before.DeepCopy()
+	paused.Status.Removals = slices.DeleteFunc(paused.Status.Removals, func(r v1alpha1.Removal) bool { return !slices.Contains(pools, r.UID) })
+	return Revoke(ctx, s.world(), paused, s.Now)
+}
+
+// reverted returns the write that reports a reverted removal, and how many of its NodeClaims are terminated.
+func (s *Step) reverted(r v1alpha1.Removal, claims Unrecorded) Write {
+	stay := s.countNotTerminating(r.UID)
+	terminated := max(claims.Terminated, claims.NodeClaims-stay, 0)
+	return Write{Kind: r.Kind, Name: r.Name, Action: Reverted{
+		Commit: render.CommitOf(r.Revision), Ended: terminated, NodeClaims: max(claims.NodeClaims, terminated+stay),
+	}}
+}
+
+// revertReason returns why a removal ended early.
+func (s *Step) revertReason(r v1alpha1.Removal) string {
+	ref := plan.RefOf(r)
+	for _, k := range s.Plan.Kept {
+		if k.Ref == ref {
+			return k.Message
+		}
+	}
+	switch drained := r.Revision == plan.RevisionDeleted; {
+	case s.Sync.KeepsDefinitions() && r.Kind != render.NodePool:
+		return fmt.Sprintf("%s stays while its NodeSync is drained", ref)
+	case s.inGit(ref) && drained:
+		return fmt.Sprintf("the drain of %s is reverted: Karpenter may launch its nodes again", ref)
+	case s.inGit(ref):
+		return fmt.Sprintf("%s is in Git again: its removal is reverted", ref)
+	}
+	return fmt.Sprintf("%s no longer belongs to this NodeSync and stays", ref)
+}
+
+// notDriven reports whether a removal is paused: its entry is in Git again, another NodeSync has it, or may have it, it
+// is orphaned, or the object stays without nodes.
+func (s *Step) notDriven(r v1alpha1.Removal) bool {
+	return s.leftAsIs(r.UID) || slices.ContainsFunc(s.Plan.Returned, func(back v1alpha1.Removal) bool { return back.UID == r.UID }) ||
+		slices.ContainsFunc(s.Plan.Kept, func(k plan.Kept) bool { return k.UID == r.UID })
+}
+
+// waitForOthers records a wait for each object that stays because of another NodeSync.
+func (s *Step) waitForOthers() {
+	for _, k := range s.Plan.Kept {
+		s.WaitFor("NodeSync/"+k.By, k.Message, k.Since, s.Sync.GetStallAfter())
+	}
+}
+
+// recordRecent records which NodePools the guard allows to remove, before their removals start, and drops records that no
+// longer count for later removals.
+func (s *Step) recordRecent() {
+	status, now := &s.Sync.Status, s.timestamp()
+	s.counts = map[types.UID]bool{}
+	for i := range status.RecentRemovals {
+		if r := &status.RecentRemovals[i]; r.At.After(now.Time) { // the clock was set back
+			r.At = now
+		}
+	}
+	for i := range status.RecentTerminations {
+		if r := &status.RecentTerminations[i]; r.At.After(now.Time) {
+			r.At = now
+		}
+	}
+	period := s.Sync.Spec.Guard.GetRemovalPeriod()
+	for _, c := range s.Plan.Removals {
+		i := slices.IndexFunc(status.Removals, func(r v1alpha1.Removal) bool { return r.UID == c.UID })
+		if period <= 0 || i < 0 || c.Held || c.Queued || c.Orphan || c.Ref.Kind != render.NodePool {
+			continue
+		}
+		s.counts[c.UID] = true
+		if _, recorded := plan.GuardAllowedAt(status.RecentRemovals, &status.Removals[i]); recorded {
+			s.recordGrowth(c, &status.Removals[i])
+		} else {
+			status.RecentRemovals = append(status.RecentRemovals, v1alpha1.RecentRemoval{Name: c.Ref.Name, UID: c.UID, At: now, Nodes: int32(c.Nodes)})
+			s.wakeNow()
+		}
+	}
+	plan.ForgetRecent(status, period, s.Now)
+}
+
+// recordGrowth also counts for a removal the nodes that its pool has launched since the guard allowed it, until the
+// pool's growth is stopped.
+func (s *Step) recordGrowth(c plan.Candidate, r *v1alpha1.Removal) {
+	if r.Phase != v1alpha1.RemovalPacing {
+		return
+	}
+	for i := range s.Sync.Status.RecentRemovals {
+		if e := &s.Sync.Status.RecentRemovals[i]; e.IsOf(r) {
+			e.Nodes = max(e.Nodes, int32(c.Nodes))
+		}
+	}
+}
+
+// recordReverted lets a reverted removal count with the nodes that it has terminated, or not at all if there are none.
+// The record includes nodes that the pool launched after the guard counted it, and before its growth was stopped.
+func (s *Step) recordReverted(r v1alpha1.Removal, terminated int) {
+	stay := s.countNotTerminating(r.UID)
+	var recent []v1alpha1.RecentRemoval
+	for _, e := range s.Sync.Status.RecentRemovals {
+		if e.IsOf(&r) {
+			e.Nodes = int32(max(int(e.Nodes)-stay, terminated))
+			if e.Nodes <= 0 {
+				continue
+			}
+		}
+		recent = append(recent, e)
+	}
+	s.Sync.Status.RecentRemovals = recent
+}
+
+// countNotTerminating returns how many NodeClaims of a NodePool are not terminating.
+func (s *Step) countNotTerminating(pool types.UID) int {
+	stay := 0
+	for i := range s.Live.NodeClaims {
+		if c := &s.Live.NodeClaims[i]; c.PoolUID == pool && !c.Deleting {
+			stay++
+		}
+	}
+	return stay
+}
