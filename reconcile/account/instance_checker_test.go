@@ -249,7 +249,7 @@ func TestOneQuestionWithoutAnswer(t *testing.T) {
 					t.Fatalf("the instance is not compared: %+v", drift)
 				}
 				got := []string{""}
-				if at := strings.Index(drift.Instances[0].Message, groupsAre); at >= 0 {
+				if at := strings.Index(drift.Instances[0].Message, ofGroups); at >= 0 {
 					got[0] = drift.Instances[0].Message[at:]
 				}
 				failures := []string{drift.Failure}
@@ -433,29 +433,40 @@ func TestABusyAWSAfterAFailure(t *testing.T) {
 	})
 }
 
+// ofGroups is how the message about security groups starts.
+const ofGroups = "its security groups are "
+
 // TestGroupsDuringARollout checks that security groups that differed before it stay reported, because a braked one lasts for weeks:
-// until they are corrected, and for no instance that has replaced another.
+// until they are corrected, and for no instance that has replaced another. A restart of the daemon changes nothing.
 func TestGroupsDuringARollout(t *testing.T) {
 	hashes := map[string]string{awsv1.AnnotationEC2NodeClassHash: "1", awsv1.AnnotationEC2NodeClassHashVersion: "v4"}
 	class := plan.NewObject(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.k8s.aws/v1", "kind": render.EC2NodeClass, "metadata": map[string]any{"name": "default"}}})
 	class.SetAnnotations(hashes)
 	for name, c := range map[string]struct {
-		has      []string
-		replaced bool
-		want     string
+		has               []string
+		replaced, restart bool
+		// cut reports whether the message in the status does not have the groups, because it was too long.
+		cut  bool
+		want string
 	}{
-		"they still differ":        {has: []string{"sg-9"}, want: "its security groups are sg-9, expected sg-1, sg-2 from EC2NodeClass/default"},
-		"one was added":            {has: []string{"sg-9", "sg-1"}, want: "its security groups are sg-1, sg-9, expected sg-1, sg-2 from EC2NodeClass/default"},
-		"they are corrected":       {has: []string{"sg-2", "sg-1"}},
-		"another node has no word": {has: []string{"sg-9"}, replaced: true},
+		"they still differ":                          {has: []string{"sg-9"}, want: "its security groups are sg-9, expected sg-1, sg-2 from EC2NodeClass/default"},
+		"one was added":                              {has: []string{"sg-9", "sg-1"}, want: "its security groups are sg-1, sg-9, expected sg-1, sg-2 from EC2NodeClass/default"},
+		"they are corrected":                         {has: []string{"sg-2", "sg-1"}},
+		"another node has no word":                   {has: []string{"sg-9"}, replaced: true},
+		"they differ, after a restart":               {has: []string{"sg-9"}, restart: true, want: "its security groups are sg-9, expected sg-1, sg-2 from EC2NodeClass/default"},
+		"after a restart, the message was too long":  {has: []string{"sg-8"}, restart: true, cut: true, want: "its security groups are sg-8, expected sg-1, sg-2 from EC2NodeClass/default"},
+		"they are corrected, after a restart":        {has: []string{"sg-2", "sg-1"}, restart: true},
+		"they are corrected, and the message is cut": {has: []string{"sg-2", "sg-1"}, restart: true, cut: true},
+		"another node, after a restart":              {has: []string{"sg-9"}, restart: true, replaced: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ec2, asker, id, rolling := &instancesAWS{groups: []string{"sg-1", "sg-2"}, has: []string{"sg-9"}}, &InstanceChecker{}, "i-1", false
+				var before *v1alpha1.InstanceDrift
 				look := func() (words string) {
 					<-time.After(10 * time.Minute)
 					as := func(l *InstanceLook) {
-						l.Rolling = rolling
+						l.Rolling, l.Before = rolling, before
 						l.Live = plan.Live{
 							Objects:    map[render.Ref]*plan.Object{{Kind: render.EC2NodeClass, Name: "default"}: class},
 							NodeClaims: []plan.NodeClaim{{Name: "n", Pool: "general", Class: "default", ProviderID: "aws:///a/" + id, Hashes: plan.HashesOf(hashes)}},
@@ -465,17 +476,23 @@ func TestGroupsDuringARollout(t *testing.T) {
 					synctest.Wait()
 					drift, _ := ec2.pass(t, asker, as)
 					for _, i := range drift.Instances {
-						if at := strings.Index(i.Message, groupsAre); at >= 0 && i.ID == id {
+						if at := strings.Index(i.Message, ofGroups); at >= 0 && i.ID == id {
 							words = i.Message[at:]
 						}
 					}
-					if drift.Failure != "" {
+					if before = drift.DeepCopy(); drift.Failure != "" {
 						t.Error(drift.Failure)
 					}
 					return words
 				}
 				if words := look(); words == "" {
 					t.Fatal("no difference before the rollout")
+				}
+				if c.restart {
+					asker = &InstanceChecker{}
+				}
+				if c.cut {
+					before.Instances[0].Message = "tag a…"
 				}
 				rolling, ec2.has = true, c.has
 				if c.replaced {

@@ -137,6 +137,9 @@ type DriftedInstance struct {
 	Pool string `json:"pool" redact:"-"`
 	// Message says what differs.
 	Message string `json:"message"`
+	// SecurityGroups are the IDs of those that it should have, if it has others.
+	// +optional
+	SecurityGroups []string `json:"securityGroups,omitempty" redact:"-"`
 	// Since is when it was first seen.
 	Since metav1.Time `json:"since"`
 }
