@@ -237,6 +237,9 @@ func TestAPoolWithoutAnInstanceTypeIsNamed(t *testing.T) {
 	if failing == nil || failing.Message != "NodePool/cheap gets no nodes: Karpenter finds no instance type for it: NodePool requirements filtered out all" {
 		t.Fatalf("it says %+v", failing)
 	}
+	if named := sync.Status.LaunchFailing; len(named) != 1 || named[0].Pool != "cheap" {
+		t.Errorf("the status has %+v", named)
+	}
 	b.clock.forward(cluster.FailedLaunchLasts)
 	if sync, _ := b.looksAtLaunches(); conditions.Has(sync, v1alpha1.LaunchFailingCondition) {
 		t.Errorf("ten minutes later it says %+v", conditions.Get(sync, v1alpha1.LaunchFailingCondition))

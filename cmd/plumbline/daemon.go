@@ -374,7 +374,8 @@ func newBroadcaster() record.EventBroadcaster {
 }
 
 // addBeside adds the background tasks: they post commit statuses, record terminated nodes,
-// release memory, and save on disk what was fetched and rendered. It returns the recorder of terminated nodes.
+// release memory, delete expired Approvals of a namespace without NodeSyncs, and save on disk what was fetched and rendered. It returns
+// the recorder of terminated nodes.
 func (d *daemon) addBeside() (*recorder.Recorder, error) {
 	ended := recorder.New(recorder.Options{
 		Cached: d.mgr.GetClient(), Uncached: d.mgr.GetAPIReader(), Writer: d.mgr.GetClient(),
@@ -387,6 +388,10 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 	for what, runs := range map[string]manager.Runnable{
 		"posts commit statuses": newDeliverer(d.mgr, d.reconciler, d.reports), "records ended nodes": ended, "releases memory": &releaser{elected: d.mgr.Elected()},
 		"keeps what a restart need not do once more": fetchedSaver{d.git},
+		"deletes expired Approvals": &reconcile.ExpiredApprovals{
+			Cached: d.mgr.GetClient(), Uncached: d.mgr.GetAPIReader(), Writer: d.mgr.GetClient(),
+			Namespace: d.reconciler.Settings.Namespace, Now: d.reconciler.Settings.Now,
+		},
 	} {
 		if err := d.mgr.Add(runs); err != nil {
 			return nil, fmt.Errorf("add what %s: %w", what, err)

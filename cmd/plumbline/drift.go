@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -45,8 +46,9 @@ func newDriftCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
                 client deleted them, and what each waits for.
 
 Exit codes: 0 no drift; 1 error, or unknown because nothing is compared with Git now (the last
-commit was refused, Git is unreachable, the NodeSync is suspended, no daemon leads); 2 something
-differs from Git, a node is outdated, an instance differs, or a termination is stalled.`,
+commit was refused, Git is unreachable, the NodeSync is suspended, no daemon leads), or instances
+cannot be compared with EC2; 2 something differs from Git, a node is outdated, an instance differs,
+or a termination is stalled.`,
 		Example:           "  plumbline drift prod-eu\n  plumbline drift prod-eu -o markdown",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
@@ -71,6 +73,9 @@ differs from Git, a node is outdated, an instance differs, or a termination is s
 		if err == nil && report.Uncompared != "" {
 			return fmt.Errorf("drift is unknown: %s", report.Uncompared)
 		}
+		if err == nil && report.InstancesNotComparedSince != nil {
+			return errors.New("drift of instances is unknown: they are not compared with EC2")
+		}
 		return err
 	}
 	return cmd
@@ -86,9 +91,11 @@ type driftReport struct {
 	// Uncompared is why the definitions are not compared with Git now; Objects are from the last comparison.
 	Uncompared string `json:"uncompared,omitempty"`
 	// Instances are EC2 instances that differ from their definitions and NodeClaims, and
-	// InstancesUnavailable is why some of them, or of their properties, could not be compared.
-	Instances            []v1alpha1.DriftedInstance `json:"instances"`
-	InstancesUnavailable string                     `json:"instancesUnavailable,omitempty"`
+	// InstancesUnavailable is why some of them, or of their properties, could not be compared. If none could,
+	// InstancesNotComparedSince is when they last were, or when that was first tried.
+	Instances                 []v1alpha1.DriftedInstance `json:"instances"`
+	InstancesUnavailable      string                     `json:"instancesUnavailable,omitempty"`
+	InstancesNotComparedSince *metav1.Time               `json:"instancesNotComparedSince,omitempty"`
 	// Terminations are objects that have been terminating for longer than expected, whichever client deleted them.
 	Terminations []v1alpha1.Termination `json:"terminations"`
 	// Missing are the static NodePools that have lost nodes without a commit.
@@ -106,7 +113,8 @@ func driftOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (dri
 		Terminations: append([]v1alpha1.Termination{}, sync.Status.Terminations...),
 	}
 	if drift := sync.Status.Instances; drift != nil {
-		report.Instances, report.InstancesUnavailable = append(report.Instances, drift.Instances...), drift.Failure
+		report.Instances = append(report.Instances, drift.Instances...)
+		report.InstancesUnavailable, report.InstancesNotComparedSince = drift.Failure, drift.NotComparedSince
 	}
 	for _, l := range sync.Status.LaunchFailing {
 		if l.Lost {
@@ -165,8 +173,9 @@ func (r driftReport) print(out io.Writer, markdown bool) {
 			fmt.Fprintf(out, "  NodePool/%s: %s\n", i.Pool, oneLine(i.Words()))
 		}
 	}
-	if r.InstancesUnavailable != "" {
-		fmt.Fprintf(out, "instances: not compared in full: %s\n", oneLine(r.InstancesUnavailable))
+	compared := &v1alpha1.InstanceDrift{Failure: r.InstancesUnavailable, NotComparedSince: r.InstancesNotComparedSince}
+	if words := compared.FailureMessage(); words != "" {
+		fmt.Fprintln(out, oneLine(words))
 	}
 	show := table.Writer.Render
 	if markdown {

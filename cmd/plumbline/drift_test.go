@@ -101,6 +101,17 @@ func TestDriftIsUnknown(t *testing.T) {
 	}
 }
 
+// TestInstancesThatCannotBeCompared are no success: it is unknown whether any differs.
+func TestInstancesThatCannotBeCompared(t *testing.T) {
+	sync := verdicts()["in-sync"]
+	sync.Status.Instances = &v1alpha1.InstanceDrift{Failure: "AWS denies ec2:DescribeInstances", NotComparedSince: &midday}
+	_, kubeconfig := serve(t, sync)
+	got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig)
+	if want := "instances not compared with EC2 since "; got.code != exitFailed || !strings.HasPrefix(got.out, want) || !strings.Contains(got.err, "drift of instances is unknown") {
+		t.Errorf("code %d, %q, %q", got.code, got.out, got.err)
+	}
+}
+
 // TestDriftWithoutADaemon: its status is out of date.
 func TestDriftWithoutADaemon(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["in-sync"])

@@ -71,15 +71,15 @@ func (f *Fleet) Differences() []v1alpha1.DriftedInstance {
 		if c.ProviderID == "" || c.Deleting || !f.Pools[pool] || c.Created.After(f.Settled) {
 			continue
 		}
-		words := relabelled(c, pool)
+		words, groups := relabelled(c, pool), []string(nil)
 		if words == "" {
-			words = f.differs(c, shown[c.ProviderID])
+			words, groups = f.differs(c, shown[c.ProviderID])
 		}
 		if words == "" {
 			continue
 		}
 		if _, id, err := cloud.ParseProviderID(c.ProviderID); err == nil { // otherwise it is not an EC2 one
-			found = append(found, v1alpha1.DriftedInstance{ID: id, NodeClaim: c.Name, Pool: pool, Message: words})
+			found = append(found, v1alpha1.DriftedInstance{ID: id, NodeClaim: c.Name, Pool: pool, Message: words, SecurityGroups: groups})
 		}
 	}
 	for id, i := range shown {
@@ -123,17 +123,18 @@ func (f *Fleet) withoutClaimMessage(i *cloud.Instance) string {
 // isTerminating reports whether an instance is terminated or shutting down.
 func isTerminating(i *cloud.Instance) bool { return i.Gone() || i.State == "shutting-down" }
 
-// differs returns how an instance differs from its NodeClaim and its definitions; empty if it does not.
-func (f *Fleet) differs(c *plan.NodeClaim, i *cloud.Instance) string {
+// differs returns how an instance differs from its NodeClaim and its definitions; empty if it does not. groups are the security
+// groups that it should have, if it has others.
+func (f *Fleet) differs(c *plan.NodeClaim, i *cloud.Instance) (message string, groups []string) {
 	switch {
 	case i == nil:
-		return "EC2 has no such instance, but its NodeClaim still exists"
+		return "EC2 has no such instance, but its NodeClaim still exists", nil
 	case isTerminating(i), i.State == "stopping", i.State == "stopped":
-		words := "it is " + i.State + " in EC2, but its NodeClaim still exists"
+		message = "it is " + i.State + " in EC2, but its NodeClaim still exists"
 		if i.Reason != "" {
-			words = fmt.Sprintf("it is %s in EC2 (%s), but its NodeClaim still exists", i.State, i.Reason)
+			message = fmt.Sprintf("it is %s in EC2 (%s), but its NodeClaim still exists", i.State, i.Reason)
 		}
-		return words
+		return message, nil
 	}
 	class, known := f.Classes[c.Class]
 	// Karpenter considers nodes of an older class drifted, and replaces them.
@@ -143,13 +144,27 @@ func (f *Fleet) differs(c *plan.NodeClaim, i *cloud.Instance) string {
 		words = tagsDiffer(i.Tags, f.classTags(class.Tags), render.EC2NodeClass+"/"+c.Class)
 	}
 	words = append(words, tagsDiffer(i.Tags, f.karpenterTags(c), "Karpenter")...)
-	switch {
-	case same && class.Unresolved:
-		words = append(words, f.groupsBefore(i)...)
-	case same && class.Groups != nil:
-		words = append(words, groupsDiffer(i.SecurityGroups, class.Groups, c.Class)...)
+	if wanted := f.groups(class, i.ID); same && wanted != nil {
+		if is, should := sortedGroups(i.SecurityGroups), sortedGroups(wanted); is != should {
+			words = append(words, fmt.Sprintf("its security groups are %s, expected %s from %s/%s", is, should, render.EC2NodeClass, c.Class))
+			groups = slices.Sorted(slices.Values(wanted))
+		}
 	}
-	return strings.Join(words, "; ")
+	return strings.Join(words, "; "), groups
+}
+
+// groups returns the IDs of the security groups that an instance of a class should have; nil if they are not compared. While those of
+// its class are unresolved, they are those of the last answer for an instance that differed, and unknown for others.
+func (f *Fleet) groups(class Class, id string) []string {
+	if !class.Unresolved {
+		return class.Groups
+	}
+	for i := range f.Before {
+		if f.Before[i].ID == id {
+			return f.Before[i].SecurityGroups
+		}
+	}
+	return nil
 }
 
 // karpenterTags returns the tags with which Karpenter identifies the instance of a NodeClaim (GetTags in
@@ -186,43 +201,9 @@ func tagsDiffer(has, wanted map[string]string, by string) []string {
 	return words
 }
 
-// groupsAre begins the words of groupsDiffer, which are the last ones of an instance; expectedGroups is between the groups that it
-// has and those that it should have.
-const groupsAre, expectedGroups = "its security groups are ", ", expected "
-
-// groupsBefore are the words of groupsDiffer on an instance by the last answer, with the groups that it has now; none if they have
-// become those that were expected.
-func (f *Fleet) groupsBefore(i *cloud.Instance) []string {
-	for _, before := range f.Before {
-		at := strings.Index(before.Message, groupsAre)
-		if before.ID != i.ID || at < 0 {
-			continue
-		}
-		has, words := sortedGroups(i.SecurityGroups), before.Message[at:]
-		switch _, wanted, whole := strings.Cut(words, expectedGroups); {
-		case !whole: // the message was too long
-			return []string{words}
-		case strings.HasPrefix(wanted, has+" from "):
-			return nil
-		default:
-			return []string{groupsAre + has + expectedGroups + wanted}
-		}
-	}
-	return nil
-}
-
 // sortedGroups returns security groups in one line, in the same order each time.
 func sortedGroups(groups []string) string {
 	return strings.Join(slices.Sorted(slices.Values(groups)), ", ")
-}
-
-// groupsDiffer says how security groups differ from those of a class.
-func groupsDiffer(has, wanted []string, class string) []string {
-	is, should := sortedGroups(has), sortedGroups(wanted)
-	if is == should {
-		return nil
-	}
-	return []string{fmt.Sprintf("%s%s%s%s from %s/%s", groupsAre, is, expectedGroups, should, render.EC2NodeClass, class)}
 }
 
 // nodes finds the Nodes of the NodeSync's pools, or of a pool that does not exist, that have neither a NodeClaim nor an

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -107,7 +108,7 @@ func (a *InstanceChecker) See(ctx context.Context, l InstanceLook, found *findin
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if l.Unverified != "" {
-		return withFailure(cmp.Or(a.known, l.Before, &v1alpha1.InstanceDrift{}), "AWS is not queried: "+l.Unverified)
+		return a.withFailure(cmp.Or(a.known, l.Before, &v1alpha1.InstanceDrift{}), l.Before, "AWS is not queried: "+l.Unverified, l.Now)
 	}
 	if a.cluster != l.Cluster && !a.asking {
 		a.cluster, a.known, a.due, a.answered, a.seen, a.left, a.history = l.Cluster, nil, time.Time{}, time.Time{}, nil, nil, clusterHistory{}
@@ -141,15 +142,25 @@ func (a *InstanceChecker) See(ctx context.Context, l InstanceLook, found *findin
 }
 
 // withFailure returns the last answer, and why there is no newer one: what was found stays reported until an answer shows that it is
-// over, because a failed query corrects nothing.
-func withFailure(last *v1alpha1.InstanceDrift, why string) *v1alpha1.InstanceDrift {
+// over, because a failed query corrects nothing. status is that of the NodeSync, which has the time from before a restart; nil if last
+// has it, too.
+func (a *InstanceChecker) withFailure(last, status *v1alpha1.InstanceDrift, why string, now time.Time) *v1alpha1.InstanceDrift {
 	kept := last.DeepCopy()
 	kept.Failure = finding.Bounded(why, maxMessage)
+	switch {
+	case !last.Compared():
+	case !status.Compared():
+		kept.NotComparedSince = status.NotComparedSince.DeepCopy()
+	default:
+		since := metav1.NewTime(cmp.Or(a.answered, now).Truncate(time.Second))
+		kept.NotComparedSince = &since
+	}
 	return kept
 }
 
-// compareAndKeep compares, and keeps the answer. If there is none, the last answer stands, with the failure. If AWS was
-// only too busy, it is asked again sooner, and the failure is added after a while.
+// compareAndKeep compares, and keeps the answer. If there is none, the last answer stands, with the failure, and the
+// first time AWS is asked again sooner. If AWS was only too busy, it is asked again sooner each time, and the failure is
+// added after a while.
 func (a *InstanceChecker) compareAndKeep(ctx context.Context, q *question, sooner time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
 	defer cancel()
@@ -161,10 +172,13 @@ func (a *InstanceChecker) compareAndKeep(ctx context.Context, q *question, soone
 	case errors.As(err, new(*resolve.BusyError)), errors.As(err, new(*cloud.PartialError)):
 		a.due = sooner
 		if q.now.Sub(a.answered) >= reportBusyAfter {
-			a.known = withFailure(&q.last, fmt.Sprintf("no complete answer since %s: %v", a.answered.UTC().Format(time.RFC3339), err))
+			a.known = a.withFailure(&q.last, nil, fmt.Sprintf("no complete answer since %s: %v", a.answered.UTC().Format(time.RFC3339), err), q.now)
 		}
 	case err != nil:
-		a.known = withFailure(&q.last, err.Error())
+		if q.last.Compared() { // it may be over in a moment
+			a.due = sooner
+		}
+		a.known = a.withFailure(&q.last, nil, err.Error(), q.now)
 	default:
 		others := false
 		if !q.leftBehindUnasked {

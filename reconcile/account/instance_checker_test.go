@@ -12,6 +12,7 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -148,8 +149,11 @@ func TestNoPassWaits(t *testing.T) {
 		<-time.After(10 * time.Minute)
 		ec2.pass(t, asker, as)
 		<-time.After(10 * time.Second)
-		drift, _ = ec2.pass(t, asker, as)
-		if diff := cmp.Diff(&v1alpha1.InstanceDrift{Failure: "AWS denies ec2:DescribeInstances"}, drift); diff != "" {
+		if drift, wake = ec2.pass(t, asker, as); wake != time.Minute-10*time.Second {
+			t.Errorf("after the first failure: next in %s", wake)
+		}
+		compared := metav1.NewTime(began.Add(time.Minute + 10*time.Second + 2*time.Minute + 10*time.Second))
+		if diff := cmp.Diff(&v1alpha1.InstanceDrift{Failure: "AWS denies ec2:DescribeInstances", NotComparedSince: &compared}, drift); diff != "" {
 			t.Errorf("denied (-want +got):\n%s", diff)
 		}
 	})
@@ -245,7 +249,7 @@ func TestOneQuestionWithoutAnswer(t *testing.T) {
 					t.Fatalf("the instance is not compared: %+v", drift)
 				}
 				got := []string{""}
-				if at := strings.Index(drift.Instances[0].Message, groupsAre); at >= 0 {
+				if at := strings.Index(drift.Instances[0].Message, ofGroups); at >= 0 {
 					got[0] = drift.Instances[0].Message[at:]
 				}
 				failures := []string{drift.Failure}
@@ -359,6 +363,55 @@ func TestAFailedComparisonKeepsTheLastAnswer(t *testing.T) {
 	}
 }
 
+// TestSinceWhenInstancesAreNotCompared: since the last answer, or the first query if there was none; the status keeps it over a restart.
+func TestSinceWhenInstancesAreNotCompared(t *testing.T) {
+	denied, busy, unverified := errors.New("AWS denies ec2:DescribeInstances"), error(&cloud.PartialError{}), errors.New("")
+	for name, c := range map[string]struct {
+		// answers are those of one query every ten minutes, and restart is the one before which the daemon restarts; want is after which
+		// one the last comparison was, -1 if there is none to report.
+		answers []error
+		restart int
+		want    []int
+	}{
+		"denied from the start":            {answers: []error{denied, denied, denied}, want: []int{0, 0, 0}},
+		"denied later":                     {answers: []error{nil, nil, denied, denied}, want: []int{-1, -1, 1, 1}},
+		"denied from the start, restarted": {answers: []error{denied, denied, denied}, restart: 2, want: []int{0, 0, 0}},
+		"denied later, restarted":          {answers: []error{nil, denied, denied}, restart: 2, want: []int{-1, 0, 0}},
+		"answered again":                   {answers: []error{denied, nil, denied}, want: []int{0, -1, 1}},
+		"busy for half an hour":            {answers: []error{nil, busy, busy, busy}, want: []int{-1, -1, -1, 0}},
+		"the account is not verified":      {answers: []error{nil, unverified, unverified, nil}, want: []int{-1, 0, 0, -1}},
+		"and denied after that":            {answers: []error{nil, unverified, denied}, want: []int{-1, 0, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ec2, asker, asked := &instancesAWS{none: true}, &InstanceChecker{}, []time.Time{}
+				var before *v1alpha1.InstanceDrift
+				for i, answer := range c.answers {
+					if c.restart == i && i > 0 {
+						asker = &InstanceChecker{}
+					}
+					ec2.err, asked = answer, append(asked, time.Now())
+					as := func(l *InstanceLook) {
+						if l.Before = before; errors.Is(answer, unverified) {
+							l.Unverified = "the account is not verified"
+						}
+					}
+					ec2.pass(t, asker, as)
+					synctest.Wait()
+					before, _ = ec2.pass(t, asker, as)
+					switch want := c.want[i]; {
+					case want < 0 && !before.Compared():
+						t.Errorf("after query %d: not compared since %s", i, before.NotComparedSince)
+					case want >= 0 && (before.Compared() || !before.NotComparedSince.Equal(new(metav1.NewTime(asked[want])))):
+						t.Errorf("after query %d: not compared since %v, want %s", i, before.NotComparedSince, asked[want])
+					}
+					<-time.After(10 * time.Minute)
+				}
+			})
+		})
+	}
+}
+
 // TestABusyAWSAfterAFailure checks that AWS is not busy without a word while no answer is known.
 func TestABusyAWSAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -380,29 +433,40 @@ func TestABusyAWSAfterAFailure(t *testing.T) {
 	})
 }
 
+// ofGroups is how the message about security groups starts.
+const ofGroups = "its security groups are "
+
 // TestGroupsDuringARollout checks that security groups that differed before it stay reported, because a braked one lasts for weeks:
-// until they are corrected, and for no instance that has replaced another.
+// until they are corrected, and for no instance that has replaced another. A restart of the daemon changes nothing.
 func TestGroupsDuringARollout(t *testing.T) {
 	hashes := map[string]string{awsv1.AnnotationEC2NodeClassHash: "1", awsv1.AnnotationEC2NodeClassHashVersion: "v4"}
 	class := plan.NewObject(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.k8s.aws/v1", "kind": render.EC2NodeClass, "metadata": map[string]any{"name": "default"}}})
 	class.SetAnnotations(hashes)
 	for name, c := range map[string]struct {
-		has      []string
-		replaced bool
-		want     string
+		has               []string
+		replaced, restart bool
+		// cut reports whether the message in the status does not have the groups, because it was too long.
+		cut  bool
+		want string
 	}{
-		"they still differ":        {has: []string{"sg-9"}, want: "its security groups are sg-9, expected sg-1, sg-2 from EC2NodeClass/default"},
-		"one was added":            {has: []string{"sg-9", "sg-1"}, want: "its security groups are sg-1, sg-9, expected sg-1, sg-2 from EC2NodeClass/default"},
-		"they are corrected":       {has: []string{"sg-2", "sg-1"}},
-		"another node has no word": {has: []string{"sg-9"}, replaced: true},
+		"they still differ":                          {has: []string{"sg-9"}, want: "its security groups are sg-9, expected sg-1, sg-2 from EC2NodeClass/default"},
+		"one was added":                              {has: []string{"sg-9", "sg-1"}, want: "its security groups are sg-1, sg-9, expected sg-1, sg-2 from EC2NodeClass/default"},
+		"they are corrected":                         {has: []string{"sg-2", "sg-1"}},
+		"another node has no word":                   {has: []string{"sg-9"}, replaced: true},
+		"they differ, after a restart":               {has: []string{"sg-9"}, restart: true, want: "its security groups are sg-9, expected sg-1, sg-2 from EC2NodeClass/default"},
+		"after a restart, the message was too long":  {has: []string{"sg-8"}, restart: true, cut: true, want: "its security groups are sg-8, expected sg-1, sg-2 from EC2NodeClass/default"},
+		"they are corrected, after a restart":        {has: []string{"sg-2", "sg-1"}, restart: true},
+		"they are corrected, and the message is cut": {has: []string{"sg-2", "sg-1"}, restart: true, cut: true},
+		"another node, after a restart":              {has: []string{"sg-9"}, restart: true, replaced: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ec2, asker, id, rolling := &instancesAWS{groups: []string{"sg-1", "sg-2"}, has: []string{"sg-9"}}, &InstanceChecker{}, "i-1", false
+				var before *v1alpha1.InstanceDrift
 				look := func() (words string) {
 					<-time.After(10 * time.Minute)
 					as := func(l *InstanceLook) {
-						l.Rolling = rolling
+						l.Rolling, l.Before = rolling, before
 						l.Live = plan.Live{
 							Objects:    map[render.Ref]*plan.Object{{Kind: render.EC2NodeClass, Name: "default"}: class},
 							NodeClaims: []plan.NodeClaim{{Name: "n", Pool: "general", Class: "default", ProviderID: "aws:///a/" + id, Hashes: plan.HashesOf(hashes)}},
@@ -412,17 +476,23 @@ func TestGroupsDuringARollout(t *testing.T) {
 					synctest.Wait()
 					drift, _ := ec2.pass(t, asker, as)
 					for _, i := range drift.Instances {
-						if at := strings.Index(i.Message, groupsAre); at >= 0 && i.ID == id {
+						if at := strings.Index(i.Message, ofGroups); at >= 0 && i.ID == id {
 							words = i.Message[at:]
 						}
 					}
-					if drift.Failure != "" {
+					if before = drift.DeepCopy(); drift.Failure != "" {
 						t.Error(drift.Failure)
 					}
 					return words
 				}
 				if words := look(); words == "" {
 					t.Fatal("no difference before the rollout")
+				}
+				if c.restart {
+					asker = &InstanceChecker{}
+				}
+				if c.cut {
+					before.Instances[0].Message = "tag a…"
 				}
 				rolling, ec2.has = true, c.has
 				if c.replaced {
@@ -450,7 +520,7 @@ func TestNothingIsAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ec2 := &instancesAWS{}
 			drift, wake := ec2.pass(t, &InstanceChecker{}, tc.change)
-			if diff := cmp.Diff(tc.want, drift); diff != "" || ec2.asked != 0 || wake != 0 {
+			if diff := cmp.Diff(tc.want, drift, cmpopts.IgnoreFields(v1alpha1.InstanceDrift{}, "NotComparedSince")); diff != "" || ec2.asked != 0 || wake != 0 {
 				t.Errorf("asked %d, next in %s (-want +got):\n%s", ec2.asked, wake, diff)
 			}
 		})

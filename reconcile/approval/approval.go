@@ -48,6 +48,13 @@ func ExpiresAt(a *v1alpha1.Approval) time.Time {
 	return a.Spec.ExpiresAt.Time
 }
 
+// Expired returns the Approvals that have expired and are not being deleted yet.
+func Expired(all []v1alpha1.Approval, now time.Time) []v1alpha1.Approval {
+	return slices.DeleteFunc(slices.Clone(all), func(a v1alpha1.Approval) bool {
+		return now.Before(ExpiresAt(&a)) || !a.DeletionTimestamp.IsZero()
+	})
+}
+
 // Of returns the Approvals that reference a NodeSync.
 func Of(sync *v1alpha1.NodeSync, all []v1alpha1.Approval) []v1alpha1.Approval {
 	return slices.DeleteFunc(slices.Clone(all), func(a v1alpha1.Approval) bool {

@@ -30,7 +30,8 @@ func DefinitionChanged() predicate.Predicate {
 			!reflect.DeepEqual(before.GetLabels(), after.GetLabels()) ||
 			!reflect.DeepEqual(fieldOwners(old), fieldOwners(newer)) ||
 			Ready(before) != Ready(after) || Registers(before) != Registers(after) ||
-			plan.LimitReached(old) != plan.LimitReached(newer) || resolvedOtherwise(old, newer)
+			plan.LimitReached(old) != plan.LimitReached(newer) || resolvedOtherwise(old, newer) ||
+			plan.UnresolvedNetwork(before) != plan.UnresolvedNetwork(after)
 	}}
 }
 

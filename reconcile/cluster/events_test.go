@@ -46,6 +46,15 @@ func resolves(list string, ids ...string) func(*unstructured.Unstructured) {
 	}
 }
 
+// network makes Karpenter's subnets and security groups those of a generation of a class; the current one is 2.
+func network(class *unstructured.Unstructured, generation int64) {
+	conditions := []any{ready("True", 2)}
+	for _, kind := range []string{"SubnetsReady", "SecurityGroupsReady"} {
+		conditions = append(conditions, map[string]any{"type": kind, "status": "True", "observedGeneration": generation})
+	}
+	class.Object["status"] = map[string]any{"conditions": conditions}
+}
+
 func TestDefinitionChanged(t *testing.T) {
 	fields := func(fields, subresource string, at int64) func(*unstructured.Unstructured) {
 		return func(u *unstructured.Unstructured) {
@@ -70,6 +79,9 @@ func TestDefinitionChanged(t *testing.T) {
 		"a security group":                  {resolves("securityGroups", "sg-1"), resolves("securityGroups", "sg-1", "sg-2"), true},
 		"a subnet":                          {resolves("subnets", "subnet-1"), resolves("subnets", "subnet-2"), true},
 		"subnets whose addresses are taken": {resolves("subnets", "subnet-1", "subnet-2"), resolves("subnets", "subnet-2", "subnet-1"), false},
+		"subnets and groups of the new spec": {
+			func(u *unstructured.Unstructured) { network(u, 1) }, func(u *unstructured.Unstructured) { network(u, 2) }, true,
+		},
 		"its words": {
 			func(u *unstructured.Unstructured) { u.Object["status"] = pool(ready("False", 2)).Object["status"] },
 			func(u *unstructured.Unstructured) {

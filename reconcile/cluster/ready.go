@@ -159,6 +159,15 @@ func Unexplained(obj *plan.Object) bool {
 	return obj.GetDeletionTimestamp() == nil && ready.Status != metav1.ConditionFalse && causes(obj) == ""
 }
 
+// MatchesNothing reports whether Karpenter has found that a selector in the current spec of an EC2NodeClass matches no AMI, subnet or
+// security group: it looks again, but usually a person has to correct the selector, or tags in AWS.
+func MatchesNothing(class *plan.Object) bool {
+	return class.GetDeletionTimestamp() == nil && slices.ContainsFunc(class.Conditions(), func(c metav1.Condition) bool {
+		current := c.ObservedGeneration == class.GetGeneration()
+		return current && c.Status == metav1.ConditionFalse && slices.Contains(resolvedConditions, any(c.Type))
+	})
+}
+
 // NotReadySince returns since when an object has not been Ready with its newest spec: the later of the last transition
 // of its Ready condition, which a new spec does not change, and the last apply by plumbline. The object must be read
 // from the API server, because the watch cache keeps no times. The result is zero if the condition is missing.

@@ -182,7 +182,7 @@ func TestTheCacheKeepsWhyOneIsNotReady(t *testing.T) {
 		t.Error("nobody is woken by it")
 	}
 	conditions, _, _ := unstructured.NestedSlice(after.Object, "status", "conditions")
-	if len(conditions) != 4 { // Ready, and those that are False
+	if len(conditions) != 5 { // Ready, those that are False, and SubnetsReady
 		t.Errorf("kept: %v", conditions)
 	}
 }

@@ -125,14 +125,15 @@ func trimDefinition(full *unstructured.Unstructured) (any, error) {
 }
 
 // trimStatus keeps the Ready condition in a status, the conditions that say why it is not True, a NodePool's usage of
-// its limited resources, and what Karpenter has resolved for the selectors of an EC2NodeClass.
+// its limited resources, and what Karpenter has resolved for the selectors of an EC2NodeClass, and for which generation.
 func trimStatus(obj *unstructured.Unstructured) {
 	var kept []any
 	if value, _, err := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions"); err == nil {
 		conditions, _ := value.([]any)
 		for _, c := range conditions {
 			fields, ok := c.(map[string]any)
-			if ok && (fields["type"] == readyCondition || fields["type"] == awsv1.ConditionTypeAMIsReady || fields["status"] == string(metav1.ConditionFalse)) {
+			kind, isFalse := fields["type"], fields["status"] == string(metav1.ConditionFalse)
+			if ok && (kind == readyCondition || isFalse || slices.Contains(resolvedConditions, kind)) {
 				fields = maps.Clone(fields)
 				delete(fields, "lastTransitionTime")
 				kept = append(kept, fields)
@@ -171,6 +172,10 @@ func amisOf(obj *unstructured.Unstructured) (kept []any) {
 	}
 	return kept
 }
+
+// resolvedConditions are the conditions that are kept even if they are True: they report for which generation of an EC2NodeClass the
+// AMIs, subnets and security groups in its status are.
+var resolvedConditions = []any{awsv1.ConditionTypeAMIsReady, awsv1.ConditionTypeSubnetsReady, awsv1.ConditionTypeSecurityGroupsReady}
 
 // resolvedLists are the lists in the status of an EC2NodeClass whose IDs are kept: nodes are outdated if they do not
 // match them.

@@ -251,6 +251,30 @@ func TestTrimDefinition(t *testing.T) {
 	}
 }
 
+// TestTrimmedClassesAreResolvedOrNot: after a restart, nodes are compared with the subnets and security groups of the current spec.
+func TestTrimmedClassesAreResolvedOrNot(t *testing.T) {
+	for name, c := range map[string]struct {
+		generation int64
+		subnets    string
+		want       string
+	}{
+		"resolved":          {1, "True", ""},
+		"for an older spec": {2, "True", "Karpenter has not resolved the subnets and security groups of EC2NodeClass/default"},
+		"not found":         {1, "False", "EC2NodeClass/default: SubnetsReady: SubnetsNotFound: none matches"},
+	} {
+		condition := func(kind, status string) any {
+			return map[string]any{"type": kind, "status": status, "observedGeneration": int64(1), "reason": "SubnetsNotFound", "message": "none matches", "lastTransitionTime": "2026-11-24T12:00:00Z"}
+		}
+		class := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "karpenter.k8s.aws/v1", "kind": render.EC2NodeClass, "metadata": map[string]any{"name": "default", "generation": c.generation},
+			"status": map[string]any{"conditions": []any{condition("SubnetsReady", c.subnets), condition("SecurityGroupsReady", "True")}},
+		}}
+		if got := plan.UnresolvedNetwork(plan.NewObject(kept(t, class))); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // TestTrimmedClassesKeepWhatTheyResolveTo: only the IDs, in a stable order.
 func TestTrimmedClassesKeepWhatTheyResolveTo(t *testing.T) {
 	class := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.k8s.aws/v1", "kind": render.EC2NodeClass, "metadata": map[string]any{"name": "default"}}}

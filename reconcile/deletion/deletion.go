@@ -27,13 +27,15 @@ const readInterval = 20 * time.Second
 
 // Answer is the state of the deletion guard. The zero value means that it was not read.
 type Answer struct {
-	// Looked reports whether a read was tried, and Known whether all of it was read.
+	// Looked reports whether a read was tried, and Known whether all of it was read that RBAC allows.
 	Looked, Known bool
 	// Missing and Altered describe the policies of the deletion guard that are missing or altered.
 	Missing, Altered []string
 	// ChartsMissing and ChartsAltered describe those that limit what plumbline itself may write.
 	ChartsMissing, ChartsAltered []string
-	// Unread is why they cannot be read.
+	// Denied and ChartsDenied describe those of each that RBAC does not allow to read, because the role is of an older version.
+	Denied, ChartsDenied []string
+	// Unread is why none of them can be read.
 	Unread string
 }
 
@@ -42,7 +44,7 @@ func (a Answer) Words() string {
 	if a.Unread != "" {
 		return "whether the API server denies the accidental deletion of nodes is unknown: " + a.Unread
 	}
-	return first(slices.Concat(a.Missing, a.Altered), "manifests/guard")
+	return beside(first(slices.Concat(a.Missing, a.Altered), "manifests/guard"), a.Denied)
 }
 
 // Details returns Words with each policy, what its absence allows, and how to correct it, for an event.
@@ -51,8 +53,8 @@ func (a Answer) Details() string {
 	if a.Unread != "" || len(found) == 0 {
 		return a.Words()
 	}
-	return "the deletion guard differs from what this version of plumbline installs, so that NodePools and nodes can be deleted by accident: " + strings.Join(found, "; ") +
-		": apply manifests/guard and manifests/rbac-charts of this version again (helm upgrade, or kubectl apply -k), or run the daemon with --deletion-guard=false"
+	return beside("the deletion guard differs from what this version of plumbline installs, so that NodePools and nodes can be deleted by accident: "+strings.Join(found, "; ")+
+		": apply manifests/guard and manifests/rbac-charts of this version again (helm upgrade, or kubectl apply -k), or run the daemon with --deletion-guard=false", a.Denied)
 }
 
 // first names the first policy that is missing or altered, how many more there are, and what to install.
@@ -77,6 +79,8 @@ func (a Answer) Reason() string {
 		return v1alpha1.ReasonGuardMissing
 	case len(a.Altered) > 0:
 		return v1alpha1.ReasonGuardAltered
+	case len(a.Denied) > 0:
+		return v1alpha1.ReasonGuardUnknown
 	}
 	return ""
 }
@@ -87,7 +91,7 @@ func (a Answer) ChartsMessage() string {
 	if a.Unread != "" {
 		return "whether the API server limits what plumbline's ServiceAccount may write is unknown: " + a.Unread
 	}
-	return first(slices.Concat(a.ChartsMissing, a.ChartsAltered), "manifests/guard and manifests/rbac-charts")
+	return beside(first(slices.Concat(a.ChartsMissing, a.ChartsAltered), "manifests/guard and manifests/rbac-charts"), a.ChartsDenied)
 }
 
 // ChartsDetails returns ChartsMessage with each policy, what its absence allows, and how to correct it, for an event.
@@ -96,8 +100,8 @@ func (a Answer) ChartsDetails() string {
 	if a.Unread != "" || len(found) == 0 {
 		return a.ChartsMessage()
 	}
-	return "the policies that limit what plumbline's ServiceAccount may write differ from those that this version of plumbline installs, so that an attacker with its token could do more: " +
-		strings.Join(found, "; ") + ": apply manifests/guard and manifests/rbac-charts of this version again (helm upgrade, or kubectl apply -k)"
+	return beside("the policies that limit what plumbline's ServiceAccount may write differ from those that this version of plumbline installs, so that an attacker with its token could do more: "+
+		strings.Join(found, "; ")+": apply manifests/guard and manifests/rbac-charts of this version again (helm upgrade, or kubectl apply -k)", a.ChartsDenied)
 }
 
 // ChartsReason returns the reason for ChartsMessage; empty if there is none.
@@ -109,8 +113,20 @@ func (a Answer) ChartsReason() string {
 		return v1alpha1.ReasonChartPoliciesMissing
 	case len(a.ChartsAltered) > 0:
 		return v1alpha1.ReasonChartPoliciesAltered
+	case len(a.ChartsDenied) > 0:
+		return v1alpha1.ReasonChartPoliciesUnknown
 	}
 	return ""
+}
+
+// beside adds to a message which policies may not be read; the message may be empty.
+func beside(message string, denied []string) string {
+	if len(denied) == 0 {
+		return message
+	}
+	unknown := fmt.Sprintf("unknown whether %s as this version installs it, because plumbline's role does not allow to read it: apply manifests/core and manifests/rbac-charts of this version",
+		strings.Join(denied, ", "))
+	return strings.TrimPrefix(message+"; "+unknown, "; ")
 }
 
 // note adds the result of Compare for a policy.
@@ -120,6 +136,15 @@ func (a *Answer) note(of Guard, words string, altered bool) {
 		to = map[bool]*[]string{false: &a.ChartsMissing, true: &a.ChartsAltered}[altered]
 	}
 	*to = append(*to, words)
+}
+
+// deny adds a policy that RBAC does not allow to read.
+func (a *Answer) deny(of Guard) {
+	to := &a.Denied
+	if of.Limits {
+		to = &a.ChartsDenied
+	}
+	*to = append(*to, "ValidatingAdmissionPolicy "+of.Policy.Name)
 }
 
 // Checker reads the policies, but seldom, because each takes a request. The zero value has read none. One Checker
@@ -185,21 +210,30 @@ func readFailure(err error) string {
 	return fault.Classify(fmt.Errorf("read the policies of the deletion guard: %w", err)).Error()
 }
 
-// read reads each policy from the API server.
+// read reads each policy from the API server. If RBAC allows only some of them, the others are in the answer; if none, it is an error.
 func read(ctx context.Context, reader client.Reader, s Setup) (Answer, error) {
 	wanted, err := Wanted(s)
 	if err != nil {
 		return Answer{}, err
 	}
 	answer := Answer{Looked: true, Known: true}
+	var denied error
 	for _, want := range wanted {
 		live, err := readGuard(ctx, reader, want.Policy.Name)
-		if err != nil {
+		switch {
+		case apierrors.IsForbidden(err):
+			denied = err
+			answer.deny(want)
+			continue
+		case err != nil:
 			return Answer{}, err
 		}
 		if words, altered := Compare(want, live); words != "" {
 			answer.note(want, words, altered)
 		}
+	}
+	if len(answer.Denied)+len(answer.ChartsDenied) == len(wanted) {
+		return Answer{}, denied
 	}
 	return answer, nil
 }

@@ -3,6 +3,7 @@ package deletion_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,8 @@ type cluster struct {
 	client.Client
 	refuses error
 	reads   int
+	// denied are the names of policies that RBAC does not allow to read.
+	denied []string
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -42,6 +45,9 @@ func newCluster(t *testing.T) *cluster {
 		Get: func(ctx context.Context, of client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 			if c.reads++; c.refuses != nil {
 				return c.refuses
+			}
+			if slices.Contains(c.denied, key.Name) {
+				return apierrors.NewForbidden(schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}, key.Name, errors.New("no"))
 			}
 			return of.Get(ctx, key, object, options...)
 		},
@@ -115,6 +121,50 @@ func TestLook(t *testing.T) {
 	}
 	if a := look(-time.Hour); a.Words() != "" { // the clock was set back
 		t.Errorf("it says %q", a.Words())
+	}
+}
+
+// TestOnePolicyThatMayNotBeRead checks that only this one is unknown, and that the others are compared: the role is of an older version,
+// which did not have it.
+func TestOnePolicyThatMayNotBeRead(t *testing.T) {
+	const unknown = " as this version installs it, because plumbline's role does not allow to read it"
+	for name, c := range map[string]struct {
+		denied, missing        string
+		reason, says           string
+		chartsReason, ofCharts string
+	}{
+		"of the deletion guard": {
+			denied: "plumbline-guard-crds", reason: v1alpha1.ReasonGuardUnknown, says: "unknown whether ValidatingAdmissionPolicy plumbline-guard-crds" + unknown,
+		},
+		"another one is missing": {
+			denied: "plumbline-guard-crds", missing: "plumbline-guard-ownership", reason: v1alpha1.ReasonGuardMissing,
+			says: "the ValidatingAdmissionPolicy plumbline-guard-ownership is missing: apply manifests/guard; unknown whether ValidatingAdmissionPolicy plumbline-guard-crds" + unknown,
+		},
+		"of the limits": {
+			denied: "plumbline-charts-pods", chartsReason: v1alpha1.ReasonChartPoliciesUnknown, ofCharts: "unknown whether ValidatingAdmissionPolicy plumbline-charts-pods" + unknown,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := newCluster(t)
+			if c.missing != "" {
+				policy := &admissionv1.ValidatingAdmissionPolicy{}
+				policy.Name = c.missing
+				if err := cluster.Delete(t.Context(), policy); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cluster.denied = []string{c.denied}
+			a := (&deletion.Checker{}).Look(t.Context(), cluster, setup, time.Unix(1_000_000, 0))
+			if !a.Known || a.Unread != "" || a.Reason() != c.reason || !strings.HasPrefix(a.Words(), c.says) || (c.says == "") != (a.Words() == "") {
+				t.Errorf("known: %t, %s: %q, want %s: %q", a.Known, a.Reason(), a.Words(), c.reason, c.says)
+			}
+			if a.ChartsReason() != c.chartsReason || !strings.HasPrefix(a.ChartsMessage(), c.ofCharts) || (c.ofCharts == "") != (a.ChartsMessage() == "") {
+				t.Errorf("%s: %q, want %s: %q", a.ChartsReason(), a.ChartsMessage(), c.chartsReason, c.ofCharts)
+			}
+			if !strings.Contains(a.Details()+a.ChartsDetails(), unknown) {
+				t.Errorf("details: %q, %q", a.Details(), a.ChartsDetails())
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package evaluate
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -40,7 +41,8 @@ func TestApprovedInGit(t *testing.T) {
 			s.ServesApprovals = func() (bool, error) { return c.serves, nil }
 			planned := &Planned{Plan: &plan.Plan{Approvable: shown()}}
 			planned.Removals = []plan.Candidate{{Ref: render.Ref{Kind: "NodePool", Name: "batch"}, UID: "b"}}
-			if err := s.weighApprovals(t.Context(), planned); err != nil {
+			listed, err := s.listApprovals(t.Context())
+			if err := errors.Join(err, s.weighApprovals(t.Context(), planned, listed)); err != nil {
 				t.Fatal(err)
 			}
 			by, message := "", ""
@@ -95,7 +97,8 @@ func TestADigestInGitCountsOnce(t *testing.T) {
 		if pass.does {
 			planned.Removals = []plan.Candidate{{Ref: render.Ref{Kind: "NodePool", Name: "batch"}, UID: "b"}}
 		}
-		if err := s.weighApprovals(t.Context(), &planned); err != nil {
+		listed, err := s.listApprovals(t.Context())
+		if err := errors.Join(err, s.weighApprovals(t.Context(), &planned, listed)); err != nil {
 			t.Fatal(err)
 		}
 		noted := &v1alpha1.NodeSync{}

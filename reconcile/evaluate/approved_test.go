@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,8 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 const (
@@ -73,7 +75,7 @@ func api(t *testing.T, refuses string, objects ...client.Object) client.Client {
 		}
 	}
 	forbidden := func(verb, group, resource, where string) error {
-		return apierrors.NewForbidden(schema.GroupResource{Group: group, Resource: resource}, "x", errors.New(
+		return apierrors.NewForbidden(apischema.GroupResource{Group: group, Resource: resource}, "x", errors.New(
 			`User "system:serviceaccount:plumbline-system:plumbline" cannot `+verb+` resource "`+resource+`" in API group "`+group+`" `+where))
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
@@ -226,7 +228,8 @@ func (c approving) weigh(t *testing.T) {
 	s.ServesApprovals = func() (bool, error) { return c.serves, c.unserved }
 	planned := &Planned{Plan: &plan.Plan{Approvable: shown()}}
 	planned.Removals = []plan.Candidate{{Ref: render.Ref{Kind: "NodePool", Name: "batch"}, UID: "b"}}
-	if err := errors.Join(s.weighApprovals(t.Context(), planned), s.expireApprovals(t.Context())); err != nil {
+	listed, err := s.listApprovals(t.Context())
+	if err := errors.Join(err, s.weighApprovals(t.Context(), planned, listed), s.expireApprovals(t.Context(), listed.all)); err != nil {
 		t.Fatal(err)
 	}
 	if c.approved != nil {
@@ -251,6 +254,37 @@ func (c approving) weigh(t *testing.T) {
 	}
 }
 
+// TestApprovalsAreReadOnce shows that one list serves what is weighed and what has expired.
+func TestApprovalsAreReadOnce(t *testing.T) {
+	s := planStep(nodeSync(func(n *v1alpha1.NodeSync) { n.Status.UsedApprovals = []types.UID{"uid-ann"} }))
+	cluster := applytest.New(t)
+	s.Set = &render.Set{Revision: "main@sha1:2", Objects: []render.Object{cluster.Definition(t, strings.Replace(somePool, "NAME", "a", 1))}}
+	s.Snapshot, s.Live.Objects = &render.Snapshot{Revision: "main@sha1:2"}, plan.NewObjects(cluster.Objects())
+	validator, err := schema.New(applytest.CRDs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Schema = validator
+	server := api(t, "", approvalBy(s, "ann", nil), approvalBy(s, "ben", func(a *v1alpha1.Approval) { a.Spec.ExpiresAt = metav1.NewTime(s.Now) }))
+	lists := 0
+	s.Expire, s.Cached = server, interceptor.NewClient(server.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+			if _, is := l.(*v1alpha1.ApprovalList); is {
+				lists++
+			}
+			return c.List(ctx, l, opts...)
+		},
+	})
+	planned, err := s.Make(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := &v1alpha1.ApprovalList{}
+	if err := server.List(t.Context(), left); err != nil || len(left.Items) != 1 || len(planned.approvals.used) != 1 || lists != 1 {
+		t.Errorf("%d lists, used %v, %d left: %v", lists, planned.approvals.used, len(left.Items), err)
+	}
+}
+
 // TestNothingIsHeld shows that Approvals that have counted are remembered while they exist, and what was approved while
 // the Plan has to carry it out.
 func TestNothingIsHeld(t *testing.T) {
@@ -262,7 +296,8 @@ func TestNothingIsHeld(t *testing.T) {
 	server := api(t, "", approvalBy(s, "ann", nil))
 	s.Cached, s.Expire = server, server
 	planned := &Planned{Plan: &plan.Plan{Removals: []plan.Candidate{{Ref: render.Ref{Kind: "NodePool", Name: "batch"}, UID: "b"}}}}
-	if err := s.weighApprovals(t.Context(), planned); err != nil {
+	listed, err := s.listApprovals(t.Context())
+	if err := errors.Join(err, s.weighApprovals(t.Context(), planned, listed)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]types.UID{"uid-ann"}, planned.approvals.used); diff != "" {
@@ -309,7 +344,8 @@ func TestManyExpiredApprovals(t *testing.T) {
 			for i, want := range c.left {
 				s := planStep(nodeSync(unchanged))
 				s.Cached, s.Expire = server, denying{server, c.denied}
-				if err := s.expireApprovals(t.Context()); err != nil {
+				listed, err := s.listApprovals(t.Context())
+				if err := errors.Join(err, s.expireApprovals(t.Context(), listed.all)); err != nil {
 					t.Fatal(err)
 				}
 				left := &v1alpha1.ApprovalList{}

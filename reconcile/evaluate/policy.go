@@ -10,6 +10,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -180,10 +181,14 @@ func (s *PlanStep) Make(ctx context.Context) (Planned, error) {
 	s.warnOfRecord(planned)
 	s.awaitWindow(planned.Plan)
 	s.awaitOthers(planned.Plan, all, holdsNodes(planned.Plan))
-	if err := s.weighApprovals(ctx, &planned); err != nil {
+	listed, err := s.listApprovals(ctx)
+	if err != nil {
 		return Planned{}, err
 	}
-	if err := s.expireApprovals(ctx); err != nil {
+	if err := s.weighApprovals(ctx, &planned, listed); err != nil {
+		return Planned{}, err
+	}
+	if err := s.expireApprovals(ctx, listed.all); err != nil {
 		return Planned{}, err
 	}
 	for _, used := range planned.Used {
@@ -337,8 +342,28 @@ type approvals struct {
 	usedInGit []string
 }
 
+// listedApprovals are the Approvals that exist in the namespace of the NodeSync, of any NodeSync. They are the cache's own objects: do not change
+// them.
+type listedApprovals struct {
+	all []v1alpha1.Approval
+	// unserved is why they are unknown, so that nothing can be approved; empty if they are known.
+	unserved string
+}
+
+// listApprovals reads the Approvals from the cache, if they are watched.
+func (s *PlanStep) listApprovals(ctx context.Context) (listedApprovals, error) {
+	if serves, refused := s.ServesApprovals(); !serves {
+		return listedApprovals{unserved: unserved(refused)}, nil
+	}
+	list := &v1alpha1.ApprovalList{}
+	if err := s.Cached.List(ctx, list, client.InNamespace(s.Sync.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return listedApprovals{}, fmt.Errorf("read the Approvals: %w", err)
+	}
+	return listedApprovals{all: list.Items}, nil
+}
+
 // weighApprovals looks for Approvals of what is held. It records what they approve, and the next reconcile applies it.
-func (s *PlanStep) weighApprovals(ctx context.Context, planned *Planned) error {
+func (s *PlanStep) weighApprovals(ctx context.Context, planned *Planned, listed listedApprovals) error {
 	before, was := s.Before, &planned.approvals
 	was.held = approval.Publish(before.Held, planned.Approvable, s.Sync.GetNeededApprovals())
 	was.approved = planned.LeftOf(before.Approved)
@@ -351,17 +376,13 @@ func (s *PlanStep) weighApprovals(ctx context.Context, planned *Planned) error {
 		s.approved(was)
 		return nil
 	}
-	if serves, refused := s.ServesApprovals(); !serves {
+	if listed.unserved != "" {
 		if was.held != nil {
-			was.held.Message = unserved(refused)
+			was.held.Message = listed.unserved
 		}
 		return nil
 	}
-	all := &v1alpha1.ApprovalList{}
-	if err := s.Cached.List(ctx, all, client.InNamespace(s.Sync.Namespace)); err != nil {
-		return fmt.Errorf("read the Approvals: %w", err)
-	}
-	of := approval.Of(s.Sync, all.Items)
+	of := approval.Of(s.Sync, listed.all)
 	naming := approval.MayCount(was.held, of, was.used, s.Now)
 	if len(naming) > 0 {
 		proof, err := s.prove(ctx)
@@ -444,38 +465,39 @@ func ReadProof(ctx context.Context, c client.Reader) (approval.Proof, error) {
 const maxExpired = 50
 
 // expireApprovals deletes the Approvals that have expired, of whichever NodeSync: one that does not exist any more deletes none.
-func (s *PlanStep) expireApprovals(ctx context.Context) error {
-	if serves, _ := s.ServesApprovals(); !serves {
-		return nil
+func (s *PlanStep) expireApprovals(ctx context.Context, all []v1alpha1.Approval) error {
+	expired := approval.Expired(all, s.Now)
+	deleted, failed := DeleteExpired(ctx, s.Expire, expired[:min(len(expired), maxExpired)])
+	switch {
+	case failed == nil:
+	case ctx.Err() != nil:
+		return ctx.Err()
+	default: // they no longer count in any case
+		f := fault.Classify(failed)
+		s.Warn(f.Reason, f.Error())
 	}
-	all := &v1alpha1.ApprovalList{}
-	if err := s.Cached.List(ctx, all, client.InNamespace(s.Sync.Namespace)); err != nil {
-		return fmt.Errorf("read the Approvals: %w", err)
-	}
-	expired := slices.DeleteFunc(all.Items, func(a v1alpha1.Approval) bool {
-		return s.Now.Before(approval.ExpiresAt(&a)) || !a.DeletionTimestamp.IsZero()
-	})
-	var failed *fault.Error
-	deleted, tried := 0, expired[:min(len(expired), maxExpired)]
-	for i := range tried {
-		a := &tried[i]
-		err := s.Expire.Delete(ctx, a, client.Preconditions{UID: &a.UID})
-		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			deleted++
-			continue
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if failed == nil { // it no longer counts in any case
-			failed = fault.Classify(fmt.Errorf("delete Approval %s, which has expired: %w", a.Name, err))
-			s.Warn(failed.Reason, failed.Error())
-		}
-	}
-	if len(expired) > len(tried) && deleted > 0 { // if none could be deleted, the next reconcile is early enough
+	if len(expired) > maxExpired && deleted > 0 { // if none could be deleted, the next reconcile is early enough
 		s.WakeBy(s.Now.Add(time.Second))
 	}
 	return nil
+}
+
+// DeleteExpired deletes expired Approvals, also those after one that cannot be deleted. It returns how many are gone, and the first
+// failure.
+func DeleteExpired(ctx context.Context, writer client.Writer, expired []v1alpha1.Approval) (deleted int, failed error) {
+	for i := range expired {
+		a := &expired[i]
+		err := writer.Delete(ctx, &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name}}, client.Preconditions{UID: &a.UID})
+		switch {
+		case err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+			deleted++
+		case ctx.Err() != nil:
+			return deleted, ctx.Err()
+		case failed == nil:
+			failed = fmt.Errorf("delete Approval %s, which has expired: %w", a.Name, err)
+		}
+	}
+	return deleted, failed
 }
 
 // simulateLanding makes a Plan again if it removes pools with nodes, or would if people approved it. The second Plan

@@ -263,7 +263,7 @@ type instance struct {
 
 // compared is how EC2 instances compare with their definitions and NodeClaims.
 type compared struct {
-	// Failure is why some instances, or some of their properties, could not be compared.
+	// Failure is what could not be compared, and why; empty if all was.
 	Failure string
 	Rows    []instance
 	// Others is the number of other instances that differ.
@@ -278,7 +278,7 @@ func comparedOf(drift *v1alpha1.InstanceDrift, now time.Time) (c compared) {
 	for _, one := range drift.Instances {
 		c.Rows = append(c.Rows, instance{one, ago(&one.Since, now)})
 	}
-	c.Failure, c.Others = drift.Failure, max(0, int(drift.Count)-len(drift.Instances))
+	c.Failure, c.Others = drift.FailureMessage(), max(0, int(drift.Count)-len(drift.Instances))
 	return c
 }
 

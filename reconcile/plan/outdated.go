@@ -351,16 +351,10 @@ func (o Outdated) ByAWS() bool {
 // has not queried AWS since. Source: karpenter-provider-aws pkg/cloudprovider/drift.go.
 func (m Match) InstanceReasons(c *NodeClaim, running Running) (reasons []string, known bool) {
 	class := m.Live.object(render.Ref{Kind: render.EC2NodeClass, Name: c.Class})
-	if class == nil {
+	if class == nil || UnresolvedNetwork(class) != "" {
 		return nil, false
 	}
-	status := statusOf(class.Unstructured)
-	for _, kind := range []string{awsv1.ConditionTypeSubnetsReady, awsv1.ConditionTypeSecurityGroupsReady} {
-		if currentCondition(class.Unstructured, status, kind) != metav1.ConditionTrue {
-			return nil, false
-		}
-	}
-	a := Answer{Running: map[string]Running{c.ProviderID: running}}
+	status, a := statusOf(class.Unstructured), Answer{Running: map[string]Running{c.ProviderID: running}}
 	for _, s := range status.Subnets {
 		a.Subnets.Found = append(a.Subnets.Found, s.ID)
 	}
@@ -376,6 +370,28 @@ func (m Match) InstanceReasons(c *NodeClaim, running Running) (reasons []string,
 		}
 	}
 	return reasons, true
+}
+
+// UnresolvedNetwork returns why Karpenter has no subnets or security groups for the current spec of an EC2NodeClass; empty if it has both.
+// Until then it finds no node outdated by them (isNodeClassDrifted in karpenter-provider-aws pkg/cloudprovider/drift.go, 1.14.1).
+func UnresolvedNetwork(class *Object) string {
+	words := ""
+	for _, kind := range []string{awsv1.ConditionTypeSubnetsReady, awsv1.ConditionTypeSecurityGroupsReady} {
+		var is metav1.Condition
+		for _, c := range class.Conditions() {
+			if c.Type == kind && c.ObservedGeneration == class.GetGeneration() {
+				is = c
+			}
+		}
+		switch is.Status {
+		case metav1.ConditionTrue:
+		case metav1.ConditionFalse:
+			return fmt.Sprintf("EC2NodeClass/%s: %s: %s: %s", class.GetName(), kind, is.Reason, is.Message)
+		default:
+			words = fmt.Sprintf("Karpenter has not resolved the subnets and security groups of EC2NodeClass/%s", class.GetName())
+		}
+	}
+	return words
 }
 
 // maxInputs limits how many IDs an Input lists on each side.

@@ -105,8 +105,8 @@ type Change struct {
 	// Restores reports whether a TakeBack brings nothing new: the object in Git is the same as when its removal was
 	// recorded, or its rollout was stopped.
 	Restores bool
-	// Reverts are the NodePools in which a change during a freeze reverts one that is being rolled out, sorted; nil if
-	// there are none.
+	// Reverts are the NodePools in which a change during a freeze reverts one that is being rolled out, and keeps at least
+	// as many nodes as it replaces, sorted; nil if there are none.
 	Reverts []string
 	// Force reports whether the object is applied over other managers' fields.
 	Force  bool

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
@@ -105,21 +106,32 @@ func (m *maker) waitForWindow(p *Plan) {
 	}
 }
 
-// reverts returns the NodePools in which a Change reverts one that Karpenter is rolling out: nodes that Karpenter has
-// not replaced yet stay. Another pool of the same class may have a rollout of its own, which is not reverted. A revert of
-// a revert is none, during one freeze: it is the change that the freeze has stopped.
+// reverts returns the NodePools in which a Change reverts one that Karpenter is rolling out: it keeps at least as many
+// nodes, which Karpenter has not replaced yet, as it replaces. Otherwise a single node that is left of an earlier
+// definition would let that definition pass any freeze. Another pool of the same class may have a rollout of its own,
+// which is not reverted. A revert of a revert is none, during one freeze: it is the change that the freeze has stopped.
 func (m *maker) reverts(c *Change) []string {
 	if c.UpTo {
 		return nil
 	}
-	var pools []string
+	kept, replaced, touched := map[string]int{}, map[string]int{}, sets.New(c.touched...)
 	for _, n := range m.claims()[c.Ref] {
-		if n.Drifted && !n.Deleting && slices.Contains(c.DriftReasons, n.DriftReason) && !slices.Contains(c.touched, n.UID) && !m.policy.Reverting[n.Pool] {
-			pools = append(pools, n.Pool)
+		switch {
+		case n.Deleting: // it is replaced in any case
+		case touched.Has(n.UID):
+			replaced[n.Pool]++
+		case n.Drifted && slices.Contains(c.DriftReasons, n.DriftReason):
+			kept[n.Pool]++
+		}
+	}
+	var pools []string
+	for pool := range kept {
+		if kept[pool] >= replaced[pool] && !m.policy.Reverting[pool] {
+			pools = append(pools, pool)
 		}
 	}
 	slices.Sort(pools)
-	return slices.Compact(pools)
+	return pools
 }
 
 // horizon limits how far ahead windows of disruption budgets are searched, maxHits how many times of one schedule and

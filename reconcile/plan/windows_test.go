@@ -145,17 +145,23 @@ func TestWhatWaitsForAWindow(t *testing.T) {
 }
 
 // TestARevertDoesNotWait while Karpenter is still rolling out what it reverts: the nodes that are not replaced yet
-// stay. A revert that would replace all of them again waits.
+// stay. A revert that would replace more nodes than it keeps waits: one node that is left of a definition from weeks ago
+// must not let that definition pass.
 func TestARevertDoesNotWait(t *testing.T) {
 	for name, test := range map[string]struct {
 		rolled int
-		braked bool
+		// leaving reports whether one of the others is being deleted: it does not stay.
+		leaving bool
+		braked  bool
 		// entry is the recorded rollout of the pool.
 		entry v1alpha1.PoolRollout
 		want  string
 	}{
 		"amid the rollout":               {rolled: 2, want: "Update"},
 		"amid one that the freeze stops": {rolled: 2, braked: true, want: "Update"},
+		"after more than half of it":     {rolled: 3, want: "Wait"},
+		"one node is left":               {rolled: 4, want: "Wait"},
+		"as many as it keeps":            {rolled: 2, leaving: true, want: "Update"},
 		"after it":                       {rolled: 5, want: "Wait"},
 		"of a revert":                    {rolled: 2, entry: v1alpha1.PoolRollout{Pool: "a", DespiteFreeze: true}, want: "Wait"},
 		"of one in another pool":         {rolled: 2, entry: v1alpha1.PoolRollout{Pool: "b", DespiteFreeze: true}, want: "Update"},
@@ -188,6 +194,7 @@ func TestARevertDoesNotWait(t *testing.T) {
 				if i >= test.rolled {
 					n.Drifted, n.DriftReason, made = true, "NodePoolDrifted", pool("a", "default")
 				}
+				n.Deleting = test.leaving && i == 4
 				n.Hashes = plan.HashesOf(c.notes(t, made))
 			}
 			made := c.plan(t, class("default"), pool("a", "default"))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // expect adds the NodeClaims that AWS reports as outdated and that Karpenter has not checked yet. settled reports that
@@ -163,6 +164,25 @@ func (r *Rollouts) rolling() []*plan.NodeClaim {
 	return r.claims(func(c *plan.NodeClaim) bool {
 		return r.Before.Changes(c.Pool) && slices.ContainsFunc(r.Pools, func(p Pool) bool { return p.Name == c.Pool })
 	})
+}
+
+// unresolved returns why instances of the NodePools that the rollout changes cannot be compared with their EC2NodeClasses; empty if they
+// can.
+func (r *Rollouts) unresolved() string {
+	var words []string
+	asked := map[string]bool{}
+	for _, c := range r.rolling() {
+		class := r.Live.Objects[render.Ref{Kind: render.EC2NodeClass, Name: c.Class}]
+		if class == nil || asked[c.Class] {
+			continue
+		}
+		asked[c.Class] = true
+		if why := plan.UnresolvedNetwork(class); why != "" {
+			words = append(words, why)
+		}
+	}
+	slices.Sort(words)
+	return finding.Few(words, "; ")
 }
 
 // claims returns the NodeClaims with an instance for which wanted is true.

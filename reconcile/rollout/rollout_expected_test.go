@@ -332,6 +332,32 @@ func TestOutdatedNodesThatKarpenterDoesNotFind(t *testing.T) {
 	u.look("its instance matches", rollout.Settles, nil, "over")
 }
 
+// TestARestartWhileKarpenterFindsNoSubnets: which nodes are outdated stays unknown, the message has the reason, and the rollout goes on
+// once Karpenter finds them.
+func TestARestartWhileKarpenterFindsNoSubnets(t *testing.T) {
+	const one = "0 of 1 nodes replaced"
+	u := newUnmarked(t)
+	u.look("with the commit", 0, otherSubnets(t, u.claims).Changes, one)
+	u.restarts()
+	u.class = resolvedSubnet(3, "subnet-0001")
+	u.look("before Karpenter has resolved the class", time.Second, nil, one)
+	found := resolvedSubnet(2, "subnet-0002")
+	none := found.DeepCopy()
+	conditions, _, _ := unstructured.NestedSlice(none.Object, "status", "conditions")
+	subnets := conditions[1].(map[string]any)
+	subnets["status"], subnets["reason"], subnets["message"] = "False", "SubnetsNotFound", "SubnetSelector did not match any Subnets"
+	if err := unstructured.SetNestedSlice(none.Object, conditions, "status", "conditions"); err != nil {
+		t.Fatal(err)
+	}
+	u.class = plan.NewObject(none)
+	u.look("Karpenter finds none", rollout.Settles, nil, one)
+	u.reports("unknown since a restart of plumbline whether 2 nodes are outdated: EC2NodeClass/default: SubnetsReady: SubnetsNotFound: SubnetSelector did not match any Subnets")
+	u.class = found
+	u.look("Karpenter finds them", time.Minute, nil, one)
+	u.ec2.of["i-1"] = "subnet-0002"
+	u.look("its instance matches", rollout.Settles, nil, "over")
+}
+
 // TestARestartWithManyNodes: each is compared with EC2, and an instance that EC2 no longer has does not keep the rollout
 // pending.
 func TestARestartWithManyNodes(t *testing.T) {

@@ -271,7 +271,10 @@ func (s *Step) noteInstances() {
 	if s.Instances.Count == 0 && s.Instances.Failure == "" && s.Instances.Volumes == nil && s.Instances.Left == nil {
 		return
 	}
-	noted := &v1alpha1.InstanceDrift{Failure: s.Instances.Failure, Count: s.Instances.Count, Orphaned: s.Instances.Orphaned, Volumes: s.notedVolumes(), Left: s.notedResources()}
+	noted := &v1alpha1.InstanceDrift{
+		Failure: s.Instances.Failure, NotComparedSince: s.Instances.NotComparedSince, Count: s.Instances.Count, Orphaned: s.Instances.Orphaned,
+		Volumes: s.notedVolumes(), Left: s.notedResources(),
+	}
 	for _, i := range s.Instances.Instances[:min(len(s.Instances.Instances), maxInstances)] {
 		i.Since = cmp.Or(since[i.ID], s.timestamp())
 		noted.Instances = append(noted.Instances, i)
@@ -279,9 +282,17 @@ func (s *Step) noteInstances() {
 	s.Sync.Status.Instances = noted
 }
 
-// setInstanceDrift reports instances that differ, while they do.
+// setInstanceDrift reports instances that differ, while they do, and that they cannot be compared.
 func (s *Step) setInstanceDrift() {
-	s.setTrouble(v1alpha1.InstanceDriftCondition, v1alpha1.ReasonInstancesDiffer, s.instanceWords())
+	const kind = v1alpha1.InstanceDriftCondition
+	switch drift, words := s.Sync.Status.Instances, s.instanceWords(); {
+	case drift.Compared():
+		s.setTrouble(kind, v1alpha1.ReasonInstancesDiffer, words)
+	case words == "":
+		s.setUnknown(kind, v1alpha1.ReasonInstancesUnknown, drift.FailureMessage())
+	default:
+		s.setTrouble(kind, v1alpha1.ReasonInstancesDiffer, words+"; "+drift.FailureMessage())
+	}
 }
 
 // instanceWords names the instances that differ; empty if none does.
@@ -297,13 +308,19 @@ func (s *Step) instanceWords() string {
 	return differ(int(drift.Count), "instance") + ": " + finding.Few(words, "; ")
 }
 
-// reportInstances adds instances to an update about drift, if no object and no node drifts.
+// reportInstances adds instances to an update about drift, if no object and no node drifts. While they cannot be compared, the state is
+// pending: it is unknown whether they drift, and success would be wrong for as long as AWS denies the query. A cluster without access to
+// EC2 turns the comparison off (--compare-instances=0).
 func (s *Step) reportInstances(u *report.Update) {
-	if words := s.instanceWords(); words != "" {
-		u.State, u.Description = report.Failure, words
-	}
-	if drift := s.Sync.Status.Instances; drift != nil && drift.Failure != "" {
-		u.Description += "; instances not compared in full: " + drift.Failure
+	drift, words := s.Sync.Status.Instances, s.instanceWords()
+	failure := drift.FailureMessage()
+	switch {
+	case words != "":
+		u.State, u.Description = report.Failure, strings.TrimSuffix(words+"; "+failure, "; ")
+	case !drift.Compared():
+		u.State, u.Description = report.Pending, failure+"; otherwise "+u.Description
+	case failure != "":
+		u.Description += "; " + failure
 	}
 }
 

@@ -179,6 +179,7 @@ func TestInstancesThatDiffer(t *testing.T) {
 	before := one
 	before.Since = old
 	known := &v1alpha1.InstanceDrift{Count: 1, Instances: []v1alpha1.DriftedInstance{before}}
+	const uncompared = "instances not compared with EC2 since 1970-01-01T00:08:20Z: " + denied
 	for name, tc := range map[string]struct {
 		before, found *v1alpha1.InstanceDrift
 		drifts        []Drift
@@ -194,7 +195,11 @@ func TestInstancesThatDiffer(t *testing.T) {
 		"it is mended":              {known, &v1alpha1.InstanceDrift{}, []Drift{}, map[string]int64{}, "no drift", report.Success, 0},
 		"unknown yet":               {known, nil, []Drift{}, map[string]int64{"i-1": 500}, "1 instance differs: i-1 of general: tag team is missing", report.Failure, 0},
 		"one, and not all is known": {nil, &v1alpha1.InstanceDrift{Count: 1, Instances: []v1alpha1.DriftedInstance{one}, Failure: denied}, []Drift{}, map[string]int64{"i-1": 1000}, "1 instance differs: i-1 of general: tag team is missing; instances not compared in full: " + denied, report.Failure, 1},
-		"they are unavailable":      {known, &v1alpha1.InstanceDrift{Failure: denied}, []Drift{}, map[string]int64{}, "no drift; instances not compared in full: " + denied, report.Success, 0},
+		"a part is unavailable":     {known, &v1alpha1.InstanceDrift{Failure: denied}, []Drift{}, map[string]int64{}, "no drift; instances not compared in full: " + denied, report.Success, 0},
+		"they are unavailable":      {nil, &v1alpha1.InstanceDrift{Failure: denied, NotComparedSince: &old}, []Drift{}, map[string]int64{}, uncompared + "; otherwise no drift", report.Pending, 1},
+		"still unavailable":         {&v1alpha1.InstanceDrift{Failure: denied, NotComparedSince: &old}, nil, []Drift{}, map[string]int64{}, uncompared + "; otherwise no drift", report.Pending, 0},
+		"compared again":            {&v1alpha1.InstanceDrift{Failure: denied, NotComparedSince: &old}, &v1alpha1.InstanceDrift{}, []Drift{}, map[string]int64{}, "no drift", report.Success, 0},
+		"one, and then unavailable": {known, &v1alpha1.InstanceDrift{Count: 1, Instances: []v1alpha1.DriftedInstance{one}, Failure: denied, NotComparedSince: &old}, []Drift{}, map[string]int64{"i-1": 500}, "1 instance differs: i-1 of general: tag team is missing; " + uncompared, report.Failure, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sync := &v1alpha1.NodeSync{}
@@ -219,8 +224,13 @@ func TestInstancesThatDiffer(t *testing.T) {
 			if !said || u.Description != tc.says || u.State != tc.state {
 				t.Errorf("said %t: %s %q", said, u.State, u.Description)
 			}
-			if got := conditions.IsTrue(s.Sync, v1alpha1.InstanceDriftCondition); got != (tc.state == report.Failure) {
+			drift := s.Sync.Status.Instances
+			differs := drift != nil && drift.Count > 0
+			if got := conditions.IsTrue(s.Sync, v1alpha1.InstanceDriftCondition); got != differs {
 				t.Errorf("condition %t", got)
+			}
+			if got := conditions.IsUnknown(s.Sync, v1alpha1.InstanceDriftCondition) && conditions.Has(s.Sync, v1alpha1.InstanceDriftCondition); got != (!differs && !drift.Compared()) {
+				t.Errorf("condition unknown: %t", got)
 			}
 			if len(s.Notes) != tc.events {
 				t.Errorf("events: %v", s.Notes)

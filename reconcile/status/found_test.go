@@ -112,6 +112,7 @@ func TestDeletionUnguarded(t *testing.T) {
 		{guard: altered, status: "True DeletionGuardAltered", event: "DeletionGuardAltered"},
 		{guard: deletion.Answer{Looked: true, Known: true}, event: "DeletionGuardRestored"},
 		{guard: deletion.Answer{Looked: true, Unread: "forbidden"}, status: "Unknown DeletionGuardUnknown", event: "DeletionGuardUnknown"},
+		{guard: deletion.Answer{Looked: true, Known: true, Denied: []string{"a policy"}}, status: "Unknown DeletionGuardUnknown", event: "DeletionGuardUnknown"},
 		{guard: deletion.Answer{Looked: true, Known: true}},
 	} {
 		s := &Step{Found: Found{Guard: c.guard}, Sync: sync, Before: sync.DeepCopy()}
@@ -172,6 +173,7 @@ func TestChartsUnguarded(t *testing.T) {
 		{guard: deletion.Answer{}, status: "True ChartPoliciesMissing"},
 		{guard: deletion.Answer{Looked: true, Known: true, ChartsAltered: []string{"a policy was altered"}}, status: "True ChartPoliciesAltered"},
 		{guard: deletion.Answer{Looked: true, Unread: "forbidden"}, status: "Unknown ChartPoliciesUnknown"},
+		{guard: deletion.Answer{Looked: true, Known: true, ChartsDenied: []string{"a policy"}}, status: "Unknown ChartPoliciesUnknown"},
 		{guard: deletion.Answer{Looked: true, Known: true}},
 	} {
 		s := &Step{Found: Found{Guard: c.guard}, Sync: sync, Before: sync.DeepCopy()}

@@ -43,6 +43,8 @@ type Status struct {
 	// Missing names the nodes that NodePools do not have because their launches fail.
 	Missing   string `json:"missingNodes,omitempty"`
 	NodeDrift string `json:"nodeDrift,omitempty"`
+	// Instances names the instances that differ from their definitions and NodeClaims, or why they are not compared.
+	Instances string `json:"instanceDrift,omitempty"`
 	// RemovalGrace is spec.removal.grace, from which removals that have not started count down.
 	RemovalGrace time.Duration `json:"-"`
 	// Stuck names what has been terminating for longer than expected, and Terminations lists it.
@@ -97,6 +99,7 @@ func Of(sync *v1alpha1.NodeSync) Status {
 	status.Launches = conditions.GetMessage(sync, v1alpha1.LaunchFailingCondition)
 	status.Missing = finding.Few(missingNodes(sync), ", ")
 	status.NodeDrift = conditions.GetMessage(sync, v1alpha1.NodeDriftCondition)
+	status.Instances = conditions.GetMessage(sync, v1alpha1.InstanceDriftCondition)
 	if status.Stuck = conditions.GetMessage(sync, v1alpha1.TerminationStalledCondition); status.Stuck != "" {
 		status.Terminations = s.Terminations
 	}
@@ -160,6 +163,7 @@ func (s Status) Lines() []Line {
 	}
 	for _, about := range []Line{
 		{About: "nodes", Text: before("drift: ", s.NodeDrift)},
+		{About: "instances", Text: s.Instances},
 		{About: "stuck", Text: s.Stuck},
 		{About: "fields", Text: before("extra: ", s.Extra)},
 		{About: "daemonsets", Text: s.DaemonSets},

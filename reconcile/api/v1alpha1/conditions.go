@@ -72,7 +72,8 @@ const (
 	// NodeDriftCondition is True while nodes drift after a change of Karpenter that was expected to replace none of
 	// them.
 	NodeDriftCondition = "NodeDrift"
-	// InstanceDriftCondition is True while EC2 instances differ from their definitions and NodeClaims.
+	// InstanceDriftCondition is True while EC2 instances differ from their definitions and NodeClaims, and Unknown while
+	// none is known to, but they cannot be compared.
 	InstanceDriftCondition = "InstanceDrift"
 	// TerminationStalledCondition is True while a NodeClaim, a Node or an instance has been terminating for longer than
 	// expected.
@@ -144,6 +145,7 @@ const (
 	ReasonLaunchFailed         = "LaunchFailed"
 	ReasonUnexpectedNodeDrift  = "UnexpectedNodeDrift"
 	ReasonInstancesDiffer      = "InstancesDiffer"
+	ReasonInstancesUnknown     = "InstancesUnknown"
 	ReasonTerminating          = "Terminating"
 	ReasonExtraFields          = "ExtraFields"
 	ReasonOrphaned             = "Orphaned"

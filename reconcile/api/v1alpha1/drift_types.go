@@ -1,6 +1,11 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // DriftedObject is a definition that another client has changed or deleted.
 type DriftedObject struct {
@@ -26,6 +31,10 @@ type InstanceDrift struct {
 	// Failure is why they, or all of what they have, could not be compared, and what to do about it.
 	// +optional
 	Failure string `json:"failure,omitempty"`
+	// NotComparedSince is when the instances were last compared with EC2, or when that was first tried; the other fields
+	// are from then. It is nil if the last comparison succeeded, in full or in part.
+	// +optional
+	NotComparedSince *metav1.Time `json:"notComparedSince,omitempty"`
 	// Count is how many differ.
 	// +optional
 	Count int32 `json:"count,omitempty"`
@@ -41,6 +50,20 @@ type InstanceDrift struct {
 	// Left are interfaces, launch templates and instance profiles of deleted nodes and EC2NodeClasses.
 	// +optional
 	Left *LeftResources `json:"left,omitempty"`
+}
+
+// Compared reports whether the last comparison succeeded, in full or in part. If it is nil, nothing has failed.
+func (d *InstanceDrift) Compared() bool { return d == nil || d.NotComparedSince == nil }
+
+// FailureMessage reports what was not compared, since when, and why; empty if all was.
+func (d *InstanceDrift) FailureMessage() string {
+	switch {
+	case !d.Compared():
+		return fmt.Sprintf("instances not compared with EC2 since %s: %s", d.NotComparedSince.UTC().Format(time.RFC3339), d.Failure)
+	case d != nil && d.Failure != "":
+		return "instances not compared in full: " + d.Failure
+	}
+	return ""
 }
 
 // LeftResources are what deleted nodes and EC2NodeClasses have left in AWS.
@@ -114,6 +137,9 @@ type DriftedInstance struct {
 	Pool string `json:"pool" redact:"-"`
 	// Message says what differs.
 	Message string `json:"message"`
+	// SecurityGroups are the IDs of those that it should have, if it has others.
+	// +optional
+	SecurityGroups []string `json:"securityGroups,omitempty" redact:"-"`
 	// Since is when it was first seen.
 	Since metav1.Time `json:"since"`
 }

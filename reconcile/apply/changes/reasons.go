@@ -22,8 +22,9 @@ const (
 	explainEvery = 30 * time.Second
 )
 
-// Reasons are why EC2NodeClasses are not Ready, if Karpenter reports that only in its log: a role that does not exist,
-// or user data that is not TOML. Their conditions then stay Unknown. The zero value is ready to use.
+// Reasons are why EC2NodeClasses are not Ready, if a person has to correct it. Karpenter reports in a condition that a selector matches
+// nothing; other reasons are only in its log: a role that does not exist, or user data that is not TOML. Their conditions then stay
+// Unknown. The zero value is ready to use.
 type Reasons struct {
 	read time.Time
 	of   map[render.Ref]reason
@@ -36,6 +37,8 @@ type reason struct {
 	// seen is when it was first seen not Ready. since is when it became not Ready, according to the object, so that a
 	// restart of the daemon does not change it; zero until that is read.
 	seen, since time.Time
+	// reported reports whether a condition has the reason.
+	reported bool
 	// logRead reports whether the log was read; logged is the error in it.
 	logRead bool
 	logged  string
@@ -50,26 +53,34 @@ type Waiting struct {
 	Namespace string
 	// Since returns when a class became not Ready; zero if unknown.
 	Since func(name string) time.Time
-	// StallAfter is how long until a class with an error in the log counts as stalled.
+	// StallAfter is how long until a class with such a reason counts as stalled.
 	StallAfter time.Duration
 	Now        time.Time
 }
 
-// Explain adds the errors of Karpenter's log to the waits. It reads the log only if a class stays not Ready and no
-// condition has a reason.
+// Explain adds to the waits since when a class is not Ready that may not become so by itself, and the errors of Karpenter's log. It reads
+// the log only if a class stays not Ready and no condition has a reason.
 func (r *Reasons) Explain(w Waiting, log func() string) {
 	next := map[render.Ref]reason{}
 	due := false
 	for ref, ready := range w.Ready {
 		object := w.Live.Objects[ref]
-		if ready.Ready || ref.Kind != render.EC2NodeClass || object == nil || !cluster.Unexplained(object) {
+		if ready.Ready || ref.Kind != render.EC2NodeClass || object == nil || !cluster.Unexplained(object) && !cluster.MatchesNothing(object) {
 			continue
 		}
 		known := r.of[ref]
 		if known.uid != object.GetUID() || known.generation != object.GetGeneration() {
 			known = reason{uid: object.GetUID(), generation: object.GetGeneration(), seen: w.Now}
 		}
-		next[ref] = known
+		if known.reported = cluster.MatchesNothing(object); known.reported && known.since.IsZero() {
+			known.since = w.Since(ref.Name)
+		}
+		if next[ref] = known; known.reported {
+			if stalls := known.notReadySince().Add(w.StallAfter); w.Now.Before(stalls) {
+				w.Found.WakeBy(stalls)
+			}
+			continue
+		}
 		at := known.seen.Add(explainAfter)
 		if r.read.Add(explainEvery).After(at) {
 			at = r.read.Add(explainEvery)
@@ -91,6 +102,9 @@ func (r *Reasons) Explain(w Waiting, log func() string) {
 // readLog records the newest errors of a log.
 func (r *Reasons) readLog(log string, since func(name string) time.Time) {
 	for ref, known := range r.of {
+		if known.reported {
+			continue
+		}
 		if known.since.IsZero() {
 			known.since = since(ref.Name)
 		}
@@ -110,8 +124,8 @@ func (r reason) notReadySince() time.Time {
 	return r.since
 }
 
-// addToMessages writes the reasons into the messages. A class with such an error may not become Ready by itself. If the
-// log contains none, or cannot be read, the message says where to look.
+// addToMessages writes the reasons into the messages, which have those of a condition already. A class with such a
+// reason may not become Ready by itself. If the log contains none, or cannot be read, the message says where to look.
 func (r *Reasons) addToMessages(w Waiting) {
 	for i := range w.Found.Waits {
 		wait := &w.Found.Waits[i]
@@ -119,6 +133,9 @@ func (r *Reasons) addToMessages(w Waiting) {
 		ref := render.Ref{Kind: render.EC2NodeClass, Name: name}
 		known := r.of[ref]
 		switch {
+		case is && known.reported:
+			wait.Since, wait.Stalls = known.notReadySince(), known.notReadySince().Add(w.StallAfter)
+			continue
 		case !is || !known.logRead:
 			continue
 		case known.logged == "":

@@ -82,6 +82,48 @@ func TestReasonsFromTheLog(t *testing.T) {
 	}
 }
 
+// TestSelectorsThatMatchNothing: a class for whose current spec Karpenter finds none of what it needs may not become Ready by itself. It
+// stalls at a time that a restart does not change.
+func TestSelectorsThatMatchNothing(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	since := now.Add(-5 * time.Minute)
+	condition := func(kind, status string, generation int64) any {
+		return map[string]any{"type": kind, "status": status, "reason": "NotFound", "message": "none matches", "observedGeneration": generation}
+	}
+	for name, c := range map[string]struct {
+		conditions []any
+		since      time.Time
+		want       time.Time
+	}{
+		"no subnet":             {conditions: []any{condition("Ready", "False", 2), condition("SubnetsReady", "False", 2)}, since: since, want: since},
+		"no security group":     {conditions: []any{condition("Ready", "False", 2), condition("SecurityGroupsReady", "False", 2)}, since: since, want: since},
+		"no AMI":                {conditions: []any{condition("Ready", "False", 2), condition("AMIsReady", "False", 2)}, since: since, want: since},
+		"since when is unknown": {conditions: []any{condition("Ready", "False", 2), condition("SubnetsReady", "False", 2)}, want: now},
+		"of an older spec":      {conditions: []any{condition("Ready", "False", 2), condition("SubnetsReady", "False", 1)}, since: since},
+		"another reason":        {conditions: []any{condition("Ready", "False", 2), condition("InstanceProfileReady", "False", 2)}, since: since},
+	} {
+		u := object("default")
+		u.SetKind(render.EC2NodeClass)
+		u.SetGeneration(2)
+		_ = unstructured.SetNestedSlice(u.Object, c.conditions, "status", "conditions")
+		ref := render.Ref{Kind: render.EC2NodeClass, Name: "default"}
+		live := plan.Live{Objects: map[render.Ref]*plan.Object{ref: plan.NewObject(u)}}
+		ready, found := Ready(&render.Set{Objects: []render.Object{{Ref: ref}}}, live, nil)
+		message := ready[ref].Message
+		(&Reasons{}).Explain(Waiting{Live: live, Ready: ready, Found: &found, StallAfter: 15 * time.Minute, Now: now, Since: func(string) time.Time { return c.since }}, func() string {
+			t.Errorf("%s: the log is read", name)
+			return ""
+		})
+		want := finding.Wait{On: ref.String(), Message: message}
+		if !c.want.IsZero() {
+			want.Since, want.Stalls = c.want, c.want.Add(15*time.Minute)
+		}
+		if len(found.Waits) != 1 || found.Waits[0] != want || !found.WakeAt.Equal(want.Stalls) {
+			t.Errorf("%s: %+v, next at %s, want %+v", name, found.Waits, found.WakeAt, want)
+		}
+	}
+}
+
 // TestTheLogMayNotBeRead: without charts.controllerLogs the daemon has no right to Karpenter's log, and the message names the command.
 func TestTheLogMayNotBeRead(t *testing.T) {
 	pod := &corev1.Pod{
