@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/changes"
@@ -209,11 +211,12 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 	d.Nodes.Rollout = look.See(ctx, d.Charts.Controller.Ready)
 	d.Nodes.Restored = look.Restored
 	d.Nodes.SawRollout = d.Charts.Controller.Ready || d.Nodes.Rollout != nil
+	dial := verifiedCloud(d.account(), r.cloud())
 	stop := rollout.BrakeStep{
 		Writer: r.Cluster.Client, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants, Launches: r.Cluster.Launches, Gate: r.chartStep(*ev).On, Holds: &r.memory.holds,
 		Sync: r.sync, Set: ev.Desired.Set, Live: ev.Live, Changes: ev.Plan.Changes, Written: d.Work.Refs(),
 		Rollout: d.Nodes.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Frozen: ev.Plan.Frozen, InForce: inForce, Now: r.now,
-		EC2: func(ctx context.Context, region string) (rollout.Instances, error) { return r.cloud()(ctx, region) },
+		EC2: func(ctx context.Context, region string) (rollout.Instances, error) { return dial(ctx, region) },
 	}
 	pools := stop.Run(ctx)
 	d.Join(look.Findings)
@@ -221,17 +224,29 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 	return d, pools
 }
 
+// verifiedCloud returns the dialer, or one that fails while the account is not verified to be this cluster's: in
+// another account every instance is missing, which must not count as terminated.
+func verifiedCloud(verdict *cloud.Verdict, dial account.Dialer) account.Dialer {
+	if why := account.Unverified(verdict); why != "" {
+		return func(context.Context, string) (account.Cloud, error) {
+			return nil, errors.New("AWS is not queried: " + why)
+		}
+	}
+	return dial
+}
+
 // rollouts returns what follows the replacement of nodes.
 func (r *reconciliation) rollouts(d *done) *rollout.Rollouts {
 	ev := &d.evaluation
 	set, live := ev.Desired.Set, ev.Live
 	_, region := ev.Desired.Cluster(r.sync.Status.Karpenter)
+	dial := verifiedCloud(d.account(), r.cloud())
 	return &rollout.Rollouts{
 		Live: live, Pools: rollout.Pools(set, live.Objects), Lost: d.Nodes.Lost, Leaving: leavingPools(r.sync.Status.Removals, live.Objects), Classes: rollout.Classes(set, live.Objects), Events: r.Cluster.Uncached,
 		CABundle: r.Cluster.CABundle(), DaemonSets: r.daemonSets,
 		Before: r.sync.Status.Rollout, Reported: r.before.Status.Rollout, Changes: ev.Plan.Changes, Revision: r.revisionOf(ev.revision), Applied: r.before.Status.LastAppliedRevision,
 		Now: r.now, LaunchFailures: d.Nodes.LaunchFailures, Memory: &r.memory.rollout,
-		EC2: func(ctx context.Context) (rollout.EC2, error) { return r.cloud()(ctx, region) }, Off: r.chartStep(*ev).Off,
+		EC2: func(ctx context.Context) (rollout.EC2, error) { return dial(ctx, region) }, Off: r.chartStep(*ev).Off,
 	}
 }
 

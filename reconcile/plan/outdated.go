@@ -346,15 +346,15 @@ func (o Outdated) ByAWS() bool {
 	return o.Reason != DriftOfPool && o.Reason != driftOfRequirements && o.Reason != driftOfClass
 }
 
-// InstanceReasons returns Karpenter's reasons for which an instance does not match its EC2NodeClass, of those whose
-// inputs only EC2 knows. known is false while the status of the class is not for its current spec, because Karpenter
-// has not queried AWS since. Source: karpenter-provider-aws pkg/cloudprovider/drift.go.
-func (m Match) InstanceReasons(c *NodeClaim, running Running) (reasons []string, known bool) {
-	class := m.Live.object(render.Ref{Kind: render.EC2NodeClass, Name: c.Class})
+// InstanceReasons returns a function that returns Karpenter's reasons for which the instance of a NodeClaim does not
+// match an EC2NodeClass, of those whose inputs only EC2 knows. running are the instances by provider ID. It returns nil
+// while the status of the class is not for its current spec, because Karpenter has not queried AWS since.
+// Source: karpenter-provider-aws pkg/cloudprovider/drift.go.
+func InstanceReasons(class *Object, running map[string]Running) func(*NodeClaim) []string {
 	if class == nil || UnresolvedNetwork(class) != "" {
-		return nil, false
+		return nil
 	}
-	status, a := statusOf(class.Unstructured), Answer{Running: map[string]Running{c.ProviderID: running}}
+	status, a := statusOf(class.Unstructured), &Answer{Running: running}
 	for _, s := range status.Subnets {
 		a.Subnets.Found = append(a.Subnets.Found, s.ID)
 	}
@@ -364,12 +364,20 @@ func (m Match) InstanceReasons(c *NodeClaim, running Running) (reasons []string,
 	for _, r := range status.CapacityReservations {
 		a.Reservations.Found = append(a.Reservations.Found, r.ID)
 	}
-	for _, reason := range []string{driftOfGroup, driftOfSubnet, driftOfReservation} {
-		if a.driftCheck(reason)(c).drifts {
-			reasons = append(reasons, reason)
-		}
+	reasons := []string{driftOfGroup, driftOfSubnet, driftOfReservation}
+	checks := make([]func(*NodeClaim) verdict, len(reasons))
+	for i, reason := range reasons {
+		checks[i] = a.driftCheck(reason)
 	}
-	return reasons, true
+	return func(c *NodeClaim) []string {
+		var found []string
+		for i, reason := range reasons {
+			if checks[i](c).drifts {
+				found = append(found, reason)
+			}
+		}
+		return found
+	}
 }
 
 // UnresolvedNetwork returns why Karpenter has no subnets or security groups for the current spec of an EC2NodeClass; empty if it has both.

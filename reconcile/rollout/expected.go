@@ -24,13 +24,25 @@ func (r *Rollouts) expect(ctx context.Context, changes Outdating, found []plan.O
 	r.supersede(changes.Reselected)
 	if changes.Any() {
 		r.Memory.whole = !changes.UpTo && (r.Memory.whole || !r.Reported.Settling(r.Now))
-		expected := map[types.UID][]string{}
-		maps.Copy(expected, changes.Expected)
-		maps.Copy(expected, r.Memory.expected)
-		r.Memory.expected, r.Memory.answered = expected, r.Memory.answered || len(changes.Expected) > 0
+		r.Memory.expected = reasonsOfBoth(changes.Expected, r.Memory.expected)
+		r.Memory.answered = r.Memory.answered || len(changes.Expected) > 0
 	}
 	found, there := r.withExpected(found)
 	return found, r.Memory.answered && r.Memory.whole && !there
+}
+
+// reasonsOfBoth returns for each NodeClaim the reasons of both, those of last at the end: each keeps it outdated until it is
+// superseded.
+func reasonsOfBoth(first, last map[types.UID][]string) map[types.UID][]string {
+	all := maps.Clone(last)
+	if all == nil {
+		all = map[types.UID][]string{}
+	}
+	for uid, reasons := range first {
+		others := slices.DeleteFunc(slices.Clone(reasons), func(reason string) bool { return slices.Contains(last[uid], reason) })
+		all[uid] = append(others, last[uid]...)
+	}
+	return all
 }
 
 // withExpected adds to outdated NodeClaims those that are expected, and reports whether any of these exists.
@@ -159,11 +171,10 @@ func (r *Rollouts) recall(ctx context.Context) (unknown int) {
 	return unknown
 }
 
-// rolling returns the NodeClaims of the NodePools that the rollout changes.
+// rolling returns the NodeClaims of the NodePools that the rollout changes. These may be pools of another NodeSync, whose
+// EC2NodeClass is in this one, and pools that are no longer in Git.
 func (r *Rollouts) rolling() []*plan.NodeClaim {
-	return r.claims(func(c *plan.NodeClaim) bool {
-		return r.Before.Changes(c.Pool) && slices.ContainsFunc(r.Pools, func(p Pool) bool { return p.Name == c.Pool })
-	})
+	return r.claims(func(c *plan.NodeClaim) bool { return r.Before.Changes(c.Pool) })
 }
 
 // unresolved returns why instances of the NodePools that the rollout changes cannot be compared with their EC2NodeClasses; empty if they
@@ -204,10 +215,15 @@ func (r *Rollouts) differing(ctx context.Context, claims []*plan.NodeClaim) map[
 		ids = append(ids, c.ProviderID)
 	}
 	r.queryRunning(ctx, ids)
+	running, ofClass := r.Memory.instances.running, map[string]func(*plan.NodeClaim) []string{}
 	for _, c := range claims {
-		running, answered := r.Memory.instances.running[c.ProviderID]
-		if reasons, known := r.matching(true).InstanceReasons(c, running); answered && known {
-			found[c.UID] = reasons
+		reasons, known := ofClass[c.Class]
+		if !known {
+			reasons = plan.InstanceReasons(r.Live.Objects[render.Ref{Kind: render.EC2NodeClass, Name: c.Class}], running)
+			ofClass[c.Class] = reasons
+		}
+		if _, answered := running[c.ProviderID]; answered && reasons != nil {
+			found[c.UID] = reasons(c)
 		}
 	}
 	return found

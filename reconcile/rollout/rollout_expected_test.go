@@ -420,3 +420,18 @@ func TestAnotherCommitKeepsNodesThatKarpenterDoesNotFind(t *testing.T) {
 		})
 	}
 }
+
+// TestARestartWithAPoolOfAnotherNodeSync: the EC2NodeClass of this NodeSync is used by a pool that another NodeSync, or
+// none any more, defines. Its nodes stay outdated after a restart, too.
+func TestARestartWithAPoolOfAnotherNodeSync(t *testing.T) {
+	const one = "0 of 1 nodes replaced"
+	u := newUnmarked(t)
+	u.pools = []rollout.Pool{pool("b")}
+	u.look("with the commit", 0, otherSubnets(t, u.claims).Changes, one)
+	u.class = resolvedSubnet(2, "subnet-0002")
+	u.look("Karpenter does not look", rollout.Settles, nil, one)
+	u.restarts()
+	u.look("after a restart", time.Second, nil, one)
+	u.claims = u.claims[1:]
+	u.look("it is gone", time.Second, nil, "over")
+}

@@ -124,7 +124,18 @@ func (s *Step) noteDrift() {
 			list = append(list, before)
 		}
 	}
+	slices.SortStableFunc(list, func(a, b v1alpha1.DriftedObject) int { // what still differs must not be cut off
+		return cmp.Compare(correctedLast(a), correctedLast(b))
+	})
 	s.Sync.Status.Drift = list[:min(len(list), maxDrift)]
+}
+
+// correctedLast returns 0 for an object that still differs from Git, and 1 for one that was corrected.
+func correctedLast(o v1alpha1.DriftedObject) int {
+	if o.CorrectedAt == nil {
+		return 0
+	}
+	return 1
 }
 
 // drifted returns the previous entry of an object in the status.

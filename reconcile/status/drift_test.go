@@ -89,6 +89,20 @@ func TestDriftIsKeptForADay(t *testing.T) {
 	}
 }
 
+// TestManyCorrectedEdits: they do not cut off an object that still differs.
+func TestManyCorrectedEdits(t *testing.T) {
+	sync := &v1alpha1.NodeSync{}
+	s := &Step{Sync: sync, Before: sync.DeepCopy(), Began: time.Unix(1, 0)}
+	for i := range maxDrift {
+		s.Drifts = append(s.Drifts, Drift{Ref: render.Ref{Kind: render.NodePool, Name: fmt.Sprint("corrected-", i)}, What: "spec.weight: 1 → 7", Corrected: true})
+	}
+	s.Drifts = append(s.Drifts, Drift{Ref: general, What: "spec.weight: 1 → 7"})
+	s.noteDrift()
+	if update, _ := s.reportDrift(report.Update{}); update.State != report.Failure || len(sync.Status.Drift) != maxDrift {
+		t.Errorf("%s: %s, with %d objects", update.State, update.Description, len(sync.Status.Drift))
+	}
+}
+
 // TestNodesThatDriftByNoCommitAreDrift, and those of a commit's rollout are not.
 func TestNodesThatDriftByNoCommitAreDrift(t *testing.T) {
 	for revision, want := range map[string]report.State{"": report.Failure, "main@sha1:a": report.Success} {

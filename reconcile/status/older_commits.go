@@ -101,7 +101,7 @@ func (s *Step) ended(v Verdict) map[string]report.Word {
 
 // settled returns the outcome of an older commit. Removals of other commits neither keep it pending nor fail it. While
 // nodes of another commit are being replaced, it stays pending: nodes that it outdated may be among them. The result is
-// empty while the outcome is unknown, or something of the commit is in progress or held.
+// empty while the outcome is unknown, or something of the commit is not applied, in progress or held.
 func (s *Step) settled(commit string) report.Word {
 	own := filter(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return render.CommitOf(r.Revision) == commit })
 	rollout := s.Sync.Status.Rollout
@@ -113,7 +113,7 @@ func (s *Step) settled(commit string) report.Word {
 		return report.Word{State: report.Failure, Description: s.failureBrief().String()}
 	case len(stalled(own)) > 0:
 		return report.Word{State: report.Failure, Description: s.stalledVerdict(stalled(own)).Brief.String()}
-	case rollout != nil || s.brakes(commit) || len(own) > 0 || s.Fault != nil || s.Unwritten != nil || s.NotUpgraded != nil:
+	case commit == render.CommitOf(s.Sync.Status.PartlyAppliedRevision) || rollout != nil || s.brakes(commit) || len(own) > 0 || s.Fault != nil || s.Unwritten != nil || s.NotUpgraded != nil:
 		return report.Word{}
 	}
 	state := s.stateVerdict()

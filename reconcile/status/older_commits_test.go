@@ -183,24 +183,30 @@ func TestAnOlderCommitEndsByWhatIsItsOwn(t *testing.T) {
 		rollout  string
 		pools    []v1alpha1.PoolRollout
 		launches []rollout.LaunchFailure
+		partly   string
 		want     report.State
 	}{
-		"its removal goes on":                 {removals: []v1alpha1.Removal{removal("a", v1alpha1.RemovalDraining), held}},
-		"its removal is held by now":          {removals: []v1alpha1.Removal{removal("a", v1alpha1.RemovalHeld), held}},
-		"its removal is complete":             {removals: []v1alpha1.Removal{held}, want: report.Success},
-		"its removal is stalled":              {removals: []v1alpha1.Removal{isStalled, held}, want: report.Failure},
-		"another removal goes on":             {removals: []v1alpha1.Removal{removal("c", v1alpha1.RemovalDraining), held}, want: report.Success},
-		"its rollout goes on":                 {rollout: "a"},
-		"its rollout fails":                   {rollout: "a", pools: braked, want: report.Failure},
-		"another rollout fails":               {rollout: "c", pools: braked},
-		"nodes of no commit are not launched": {rollout: "none", pools: braked},
-		"nodes of no commit are outdated":     {rollout: "none"},
-		"the brake holds its nodes":           {pools: []v1alpha1.PoolRollout{{Pool: "general", Revision: "main@sha1:a", Reason: v1alpha1.BrakeFailedLaunches}}},
+		"a change of it is not written":        {partly: "a", removals: []v1alpha1.Removal{held}},
+		"another commit is not wholly written": {partly: "c", removals: []v1alpha1.Removal{held}, want: report.Success},
+		"its removal goes on":                  {removals: []v1alpha1.Removal{removal("a", v1alpha1.RemovalDraining), held}},
+		"its removal is held by now":           {removals: []v1alpha1.Removal{removal("a", v1alpha1.RemovalHeld), held}},
+		"its removal is complete":              {removals: []v1alpha1.Removal{held}, want: report.Success},
+		"its removal is stalled":               {removals: []v1alpha1.Removal{isStalled, held}, want: report.Failure},
+		"another removal goes on":              {removals: []v1alpha1.Removal{removal("c", v1alpha1.RemovalDraining), held}, want: report.Success},
+		"its rollout goes on":                  {rollout: "a"},
+		"its rollout fails":                    {rollout: "a", pools: braked, want: report.Failure},
+		"another rollout fails":                {rollout: "c", pools: braked},
+		"nodes of no commit are not launched":  {rollout: "none", pools: braked},
+		"nodes of no commit are outdated":      {rollout: "none"},
+		"the brake holds its nodes":            {pools: []v1alpha1.PoolRollout{{Pool: "general", Revision: "main@sha1:a", Reason: v1alpha1.BrakeFailedLaunches}}},
 		"another removal goes on, and its pool launches no node": {
 			removals: []v1alpha1.Removal{removal("c", v1alpha1.RemovalDraining), held}, launches: []rollout.LaunchFailure{{Pool: "web", Why: "UnauthorizedOperation"}},
 		},
 	} {
 		sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{LastAppliedRevision: "main@sha1:b", Removals: c.removals, PoolRollouts: c.pools}}
+		if c.partly != "" {
+			sync.Status.PartlyAppliedRevision = "main@sha1:" + c.partly
+		}
 		for _, r := range c.removals {
 			if r.Phase != v1alpha1.RemovalHeld {
 				sync.Status.OpenRemovals++
