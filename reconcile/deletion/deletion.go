@@ -124,8 +124,8 @@ func beside(message string, denied []string) string {
 	if len(denied) == 0 {
 		return message
 	}
-	unknown := fmt.Sprintf("unknown whether %s as this version installs it, because plumbline's role does not allow to read it: apply manifests/core and manifests/rbac-charts of this version",
-		strings.Join(denied, ", "))
+	unknown := fmt.Sprintf("unknown whether %s differs from what this version installs, because plumbline's role may not read it: "+
+		"apply manifests/core and manifests/rbac-charts of this version", strings.Join(denied, ", "))
 	return strings.TrimPrefix(message+"; "+unknown, "; ")
 }
 

@@ -127,7 +127,7 @@ func TestLook(t *testing.T) {
 // TestOnePolicyThatMayNotBeRead checks that only this one is unknown, and that the others are compared: the role is of an older version,
 // which did not have it.
 func TestOnePolicyThatMayNotBeRead(t *testing.T) {
-	const unknown = " as this version installs it, because plumbline's role does not allow to read it"
+	const unknown = " differs from what this version installs, because plumbline's role may not read it"
 	for name, c := range map[string]struct {
 		denied, missing        string
 		reason, says           string

@@ -10,7 +10,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -342,8 +341,8 @@ type approvals struct {
 	usedInGit []string
 }
 
-// listedApprovals are the Approvals that exist in the namespace of the NodeSync, of any NodeSync. They are the cache's own objects: do not change
-// them.
+// listedApprovals are the Approvals that exist in the namespace of the NodeSync, of any NodeSync. They are the cache's own
+// objects: do not change them.
 type listedApprovals struct {
 	all []v1alpha1.Approval
 	// unserved is why they are unknown, so that nothing can be approved; empty if they are known.
@@ -486,8 +485,8 @@ func (s *PlanStep) expireApprovals(ctx context.Context, all []v1alpha1.Approval)
 // failure.
 func DeleteExpired(ctx context.Context, writer client.Writer, expired []v1alpha1.Approval) (deleted int, failed error) {
 	for i := range expired {
-		a := &expired[i]
-		err := writer.Delete(ctx, &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name}}, client.Preconditions{UID: &a.UID})
+		a := expired[i].DeepCopy() // the others belong to the cache
+		err := writer.Delete(ctx, a, client.Preconditions{UID: &a.UID})
 		switch {
 		case err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 			deleted++

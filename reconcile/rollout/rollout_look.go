@@ -372,9 +372,9 @@ func (r *Rollouts) unanswered(of v1alpha1.Rollout, matched plan.Matched) string 
 	if len(matched.Unknown) > 0 && of.Revision != "" {
 		return fmt.Sprintf("unknown whether NodeClaim %s is up to date, because it has no hash for Karpenter to compare: delete it to have Karpenter replace it", finding.Few(matched.Unknown, ", "))
 	}
-	if r.Memory.unrecalled > 0 {
+	if n := r.Memory.unrecalled; n > 0 {
 		if why := cmp.Or(r.unresolved(), r.Memory.instances.refused); why != "" {
-			return fmt.Sprintf("unknown since a restart of plumbline whether %s outdated: %s", english.Plural(r.Memory.unrecalled, "node is", "nodes are"), why)
+			return fmt.Sprintf("unknown since a restart of plumbline whether %s outdated: %s", english.Plural(n, "node is", "nodes are"), why)
 		}
 	}
 	if of.Outdated == 0 && of.SettlesAt != nil {
