@@ -395,25 +395,31 @@ func plain(schema *apiextensionsv1.CustomResourceValidation) any {
 	return fields
 }
 
-// UntestedError reports that a change leads to a version newer than the tables: nothing is known about whether it
-// works.
+// UntestedError reports that a change leads to a version that is newer than the tables, or to a fork: nothing is known
+// about whether it works.
 type UntestedError struct {
-	// Names are what to accept in plumbline.yaml, such as "karpenter 1.15.0".
+	// Names are what to accept in plumbline.yaml, such as "karpenter 1.15.0" or "karpenter 1.14.0+acme.3".
 	Names []string
 	// Unknown describes what is unknown about each.
 	Unknown []string
+	// Fork reports whether the only one is a fork, which no newer plumbline knows.
+	Fork bool
 }
 
 // Error names what is unknown, and the line that accepts it.
 func (e *UntestedError) Error() string {
-	return fmt.Sprintf("%s; use a newer plumbline, or accept it in plumbline.yaml: acceptUntested: [%s]",
-		strings.Join(e.Unknown, "; "), strings.Join(e.Names, ", "))
+	instead := "use a newer plumbline"
+	if e.Fork {
+		instead = "use a release"
+	}
+	return fmt.Sprintf("%s; %s, or accept it in plumbline.yaml: acceptUntested: [%s]",
+		strings.Join(e.Unknown, "; "), instead, strings.Join(e.Names, ", "))
 }
 
 // CheckTested reports whether the tables contain a version of Karpenter, and one that supports the cluster's
 // Kubernetes, except for what is explicitly accepted. Errors: *VersionError, *UntestedError.
 func CheckTested(kubernetesVersion, karpenter string, accepted []string) error {
-	minor, err := minorOf(kubernetesVersion)
+	minor, err := KubernetesMinor(kubernetesVersion)
 	if err != nil {
 		return err
 	}
@@ -427,11 +433,12 @@ func CheckTested(kubernetesVersion, karpenter string, accepted []string) error {
 			found.Names, found.Unknown = append(found.Names, name), append(found.Unknown, unknown)
 		}
 	}
-	if !known(v) {
-		add("karpenter "+v.String(), fmt.Sprintf("karpenter %s is newer than %s, the newest that this plumbline knows: "+
-			"which Kubernetes it supports, which permissions it needs, which values are gone and whether it replaces nodes is unknown", v, newest))
+	if unknown := unknownOf(v); unknown != "" {
+		add("karpenter "+v.String(), unknown)
+		found.Fork = isFork(v)
 	}
 	if most := newestMinor(); minor > most {
+		found.Fork = false
 		add(fmt.Sprintf("kubernetes 1.%d", minor), fmt.Sprintf("the cluster's kubernetes 1.%d is newer than 1.%d, the newest that this plumbline knows: whether karpenter %s works with it is unknown", minor, most, v))
 	}
 	if len(found.Names) == 0 {

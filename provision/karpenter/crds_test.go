@@ -245,17 +245,22 @@ func TestCheckTested(t *testing.T) {
 		accepted              []string
 		want                  []string
 	}{
-		"known":                        {kubernetes: "v1.36.3", karpenter: newest},
-		"a patch of the newest":        {kubernetes: "1.36", karpenter: "1.14.9"},
-		"an older karpenter":           {kubernetes: "1.36", karpenter: "1.8.6"},
-		"kubernetes":                   {kubernetes: "v1.99.0-eks-1", karpenter: newest, want: []string{"kubernetes 1.99"}},
-		"kubernetes, accepted":         {kubernetes: "v1.99.0-eks-1", karpenter: newest, accepted: []string{"kubernetes 1.99"}},
-		"another kubernetes, accepted": {kubernetes: "v1.99.0", karpenter: newest, accepted: []string{"kubernetes 1.98"}, want: []string{"kubernetes 1.99"}},
-		"karpenter":                    {kubernetes: "1.36", karpenter: "1.99.0", want: []string{"karpenter 1.99.0"}},
-		"karpenter, accepted":          {kubernetes: "1.36", karpenter: "1.99.0", accepted: []string{"karpenter 1.99.0"}},
-		"another patch, accepted":      {kubernetes: "1.36", karpenter: "1.99.1", accepted: []string{"karpenter 1.99.0"}, want: []string{"karpenter 1.99.1"}},
-		"both":                         {kubernetes: "1.99", karpenter: "2.0.0", want: []string{"karpenter 2.0.0", "kubernetes 1.99"}},
-		"both, one accepted":           {kubernetes: "1.99", karpenter: "2.0.0", accepted: []string{"karpenter 2.0.0"}, want: []string{"kubernetes 1.99"}},
+		"known":                         {kubernetes: "v1.36.3", karpenter: newest},
+		"a patch of the newest":         {kubernetes: "1.36", karpenter: "1.14.9"},
+		"an older karpenter":            {kubernetes: "1.36", karpenter: "1.8.6"},
+		"kubernetes":                    {kubernetes: "v1.99.0-eks-1", karpenter: newest, want: []string{"kubernetes 1.99"}},
+		"kubernetes, accepted":          {kubernetes: "v1.99.0-eks-1", karpenter: newest, accepted: []string{"kubernetes 1.99"}},
+		"another kubernetes, accepted":  {kubernetes: "v1.99.0", karpenter: newest, accepted: []string{"kubernetes 1.98"}, want: []string{"kubernetes 1.99"}},
+		"karpenter":                     {kubernetes: "1.36", karpenter: "1.99.0", want: []string{"karpenter 1.99.0"}},
+		"karpenter, accepted":           {kubernetes: "1.36", karpenter: "1.99.0", accepted: []string{"karpenter 1.99.0"}},
+		"another patch, accepted":       {kubernetes: "1.36", karpenter: "1.99.1", accepted: []string{"karpenter 1.99.0"}, want: []string{"karpenter 1.99.1"}},
+		"both":                          {kubernetes: "1.99", karpenter: "2.0.0", want: []string{"karpenter 2.0.0", "kubernetes 1.99"}},
+		"a fork":                        {kubernetes: "1.36", karpenter: "1.14.0+acme.3", want: []string{"karpenter 1.14.0+acme.3"}},
+		"a fork, accepted":              {kubernetes: "1.36", karpenter: "1.14.0+acme.3", accepted: []string{"karpenter 1.14.0+acme.3"}},
+		"another fork, accepted":        {kubernetes: "1.36", karpenter: "1.14.0+acme.4", accepted: []string{"karpenter 1.14.0+acme.3"}, want: []string{"karpenter 1.14.0+acme.4"}},
+		"its release, accepted":         {kubernetes: "1.36", karpenter: "1.14.0+acme.3", accepted: []string{"karpenter 1.14.0"}, want: []string{"karpenter 1.14.0+acme.3"}},
+		"a fork, on another kubernetes": {kubernetes: "1.99", karpenter: "1.14.0+acme.3", want: []string{"karpenter 1.14.0+acme.3", "kubernetes 1.99"}},
+		"both, one accepted":            {kubernetes: "1.99", karpenter: "2.0.0", accepted: []string{"karpenter 2.0.0"}, want: []string{"kubernetes 1.99"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -267,6 +272,9 @@ func TestCheckTested(t *testing.T) {
 			var names []string
 			if untested != nil {
 				names = untested.Names
+				if untested.Fork != (len(names) == 1 && strings.Contains(names[0], "+")) || untested.Fork == strings.Contains(err.Error(), "use a newer plumbline") {
+					t.Errorf("a fork: %t: %v", untested.Fork, err)
+				}
 				if line := "acceptUntested: [" + strings.Join(names, ", ") + "]"; !strings.Contains(err.Error(), line) {
 					t.Errorf("%q does not say %q", err, line)
 				}

@@ -96,6 +96,9 @@ func Effects(u Upgrade) ([]Effect, error) {
 // unknownHash returns an unknown if the tables do not contain what a version hashes.
 func unknownHash(from, to *semver.Version) Outlook {
 	for _, v := range []*semver.Version{from, to} {
+		if isFork(v) {
+			return unknown("%s is not a release of upstream, and what it hashes is unknown", v)
+		}
 		if !known(v) {
 			return unknown("this plumbline knows versions up to %s, and not what %s hashes", newest, v)
 		}
@@ -157,7 +160,7 @@ var ec2NodeClassHash = []row[string]{
 
 // hashChanges returns those of a hop; none if the tables do not contain a version.
 func hashChanges(from, to *semver.Version) []HashChange {
-	if !known(from) || !known(to) {
+	if !inTables(from) || !inTables(to) {
 		return nil
 	}
 	var found []HashChange

@@ -194,13 +194,13 @@ var kubernetes = []row[Kubernetes]{
 }
 
 // KubernetesOf returns the versions of Kubernetes that a version of Karpenter supports. It is the zero range for
-// versions older or newer than the tables. Errors: *VersionError.
+// forks, and for versions older or newer than the tables. Errors: *VersionError.
 func KubernetesOf(karpenter string) (Kubernetes, error) {
 	v, err := parse(karpenter)
 	if err != nil {
 		return Kubernetes{}, err
 	}
-	if !known(v) {
+	if !inTables(v) {
 		return Kubernetes{}, nil
 	}
 	is, _ := at(kubernetes, v)
@@ -232,8 +232,9 @@ func (e *KubernetesError) Error() string {
 
 var minorNumber = regexp.MustCompile(`^v?1\.(\d+)`)
 
-// minorOf returns the minor number of a version of Kubernetes.
-func minorOf(version string) (int, error) {
+// KubernetesMinor returns the minor number of a version of Kubernetes, written as its API server does
+// (v1.33.4-eks-99d6cc0) or shorter (1.33).
+func KubernetesMinor(version string) (int, error) {
 	found := minorNumber.FindStringSubmatch(version)
 	if found == nil {
 		return 0, fmt.Errorf("version of kubernetes is %q, and should begin with 1. and a minor number", version)
@@ -249,7 +250,7 @@ func minorOf(version string) (int, error) {
 // server does (v1.33.4-eks-99d6cc0) or shorter. CheckTested handles versions of either that are not in the tables.
 // Errors: *VersionError, *KubernetesError.
 func CheckKubernetes(version, karpenter string) error {
-	minor, err := minorOf(version)
+	minor, err := KubernetesMinor(version)
 	if err != nil {
 		return err
 	}
@@ -400,7 +401,8 @@ func stops(from, to *semver.Version) []*semver.Version {
 			found = append(found, from)
 		}
 	}
-	if from.LessThan(to) {
+	// Versions that differ only in their build metadata are equal in order.
+	if from.LessThan(to) || from.Metadata() != to.Metadata() {
 		found = append(found, to)
 	}
 	return found
@@ -409,9 +411,16 @@ func stops(from, to *semver.Version) []*semver.Version {
 // newHop fills in what an upgrade requires.
 func newHop(from, to *semver.Version) Hop {
 	hop := Hop{From: from.String(), To: to.String()}
-	if known(to) {
+	if isFork(from) {
+		hop.Notes = append(hop.Notes, fmt.Sprintf("%s is not a release of upstream: "+
+			"what it hashes, and therefore which nodes are replaced, is unknown", from))
+	}
+	switch {
+	case isFork(to):
+		hop.Notes = append(hop.Notes, unknownOf(to))
+	case known(to):
 		hop.Kubernetes, _ = at(kubernetes, to)
-	} else {
+	default:
 		hop.Notes = append(hop.Notes, fmt.Sprintf("newer than %s, the newest that this plumbline knows: read its upgrade guide for what else it needs", newest))
 	}
 	for i := lineOf(from) + 1; i <= lineOf(to); i++ {
@@ -434,7 +443,11 @@ func newDowngrade(from, to *semver.Version) Hop {
 		"no CRD loses a version that status.storedVersions lists, and every object passes the older schema: both are checked before anything moves",
 		"values and fields that are newer than " + to.String() + " are out of the repository",
 	}}
-	hop.Kubernetes, _ = at(kubernetes, to)
+	if isFork(to) {
+		hop.Notes = append(hop.Notes, unknownOf(to))
+	} else {
+		hop.Kubernetes, _ = at(kubernetes, to)
+	}
 	hop.Hashes = hashChanges(from, to)
 	return hop
 }

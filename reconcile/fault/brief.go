@@ -345,7 +345,11 @@ func briefsOfCharts() []shortener {
 		}),
 		of(moved),
 		of(func(e *karpenter.UntestedError) Brief {
-			return Brief{What: fmt.Sprintf("%s is not tested with this plumbline: use a newer one, or set acceptUntested", strings.Join(e.Names, ", ")), Cause: firstOf(e.Unknown)}
+			what := "is not tested with this plumbline: use a newer one, or set acceptUntested"
+			if e.Fork {
+				what = "is not a release of upstream: use one, or set acceptUntested"
+			}
+			return Brief{What: strings.Join(e.Names, ", ") + " " + what, Cause: firstOf(e.Unknown)}
 		}),
 		of(heavy),
 		of(func(e *charts.MalformedError) Brief {
