@@ -37,6 +37,13 @@ func TestGates(t *testing.T) {
 		"a version that must not be skipped": {from: "1.0.1", want: "set version 1.0."},
 		"a Kubernetes newer than the tables": {change: func(b *bed, _ *pass) { b.install.Kubernetes = "v1.99.0" }, want: "accept it in plumbline.yaml: acceptUntested: [kubernetes 1.99]"},
 		"a Karpenter newer than the tables":  {to: "1.99.0", want: "acceptUntested: [karpenter 1.99.0]"},
+		"a fork":                             {to: "1.14.1+acme.3", want: "acceptUntested: [karpenter 1.14.1+acme.3]"},
+		"a fork that is accepted": {to: "1.14.1+acme.3", change: func(_ *bed, p *pass) {
+			p.want.Karpenter.AcceptUntested = []string{"karpenter 1.14.1+acme.3"}
+		}},
+		"a fork of which another build is accepted": {to: "1.14.1+acme.3", want: "not a release of upstream", change: func(_ *bed, p *pass) {
+			p.want.Karpenter.AcceptUntested = []string{"karpenter 1.14.1", "karpenter 1.14.1+acme.2"}
+		}},
 		"both, and both are accepted": {to: "1.99.0", change: func(b *bed, p *pass) {
 			b.install.Kubernetes = "v1.99.0"
 			p.want.Karpenter.AcceptUntested = []string{"karpenter 1.99.0", "kubernetes 1.99"}

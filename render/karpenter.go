@@ -36,8 +36,9 @@ type Karpenter struct {
 	Digests Digests `json:"digests,omitzero"`
 	// Adopt reports whether to adopt what another tool has installed of Karpenter. Default: it is refused.
 	Adopt bool `json:"adopt,omitempty"`
-	// AcceptUntested are versions newer than those plumbline knows that may be installed, or run on, anyway: "karpenter
-	// 1.15.0", "kubernetes 1.37". Default: such a change of the charts is held.
+	// AcceptUntested are versions newer than those plumbline knows, and forks of Karpenter, that may be installed, or run
+	// on, anyway: "karpenter 1.15.0", "karpenter 1.14.0+acme.3", "kubernetes 1.37". Default: such a change of the charts is
+	// held.
 	AcceptUntested []string `json:"acceptUntested,omitempty"`
 	// Namespace of the controller. Default: kube-system.
 	Namespace string `json:"namespace,omitempty"`

@@ -127,15 +127,19 @@ func (m *maker) effect(change *Change, found *compared) {
 	if found.edit == nil {
 		found.edit = editOf(change, m.policy.CABundle)
 	}
+	e := found.edit
+	if m.live.Fork != "" {
+		e = ofFork(e, change, m.live.Fork)
+	}
 	if change.Action.Writes() {
-		switch of := found.edit.(type) {
+		switch of := e.(type) {
 		case classEdit:
 			change.question = of.question(change.Ref, claims)
 		case poolEdit:
 			change.loads = of.question(claims, m.policy.Now)
 		}
 	}
-	i := found.edit.impact(claims, m.knownOf(change.Ref, found.edit, claims))
+	i := e.impact(claims, m.knownOf(change.Ref, e, claims))
 	change.Effect, change.Nodes, change.UpTo = i.effect, len(i.claims)+i.unnamed, i.upTo
 	change.Unavailable = strings.Join(i.unavailable, "; ")
 	change.unnamed, change.Warnings, change.DriftReasons = i.unnamed, i.warnings, i.reasons
@@ -223,6 +227,23 @@ func editOf(change *Change, bundle string) edit {
 		return editOfPool(change.Live, change.Wanted())
 	}
 	return editOfClass(change.Live, change.Wanted(), bundle)
+}
+
+// ofFork returns an edit of a definition of which only a fork of Karpenter knows the hash.
+func ofFork(e edit, change *Change, fork string) edit {
+	why := fmt.Sprintf("Karpenter %s is not a release of upstream, and what it hashes is unknown", fork)
+	switch of := e.(type) {
+	case classEdit:
+		if equal(specField(change.Live), specField(change.Wanted())) {
+			return e
+		}
+		return allOrNone{upTo: true, why: why}
+	case poolEdit:
+		of.known, of.why = false, why
+		of.outdated = of.outdated || !equal(specField(change.Live, "template"), specField(change.Wanted(), "template"))
+		return of
+	}
+	return e
 }
 
 // allOrNone is an edit that replaces all nodes, up to all, or none.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -49,6 +50,8 @@ type poolEdit struct {
 	// is the one after.
 	outdated, known bool
 	hash            Hash
+	// why is why known is false; empty if the hash versions differ.
+	why string
 	// requirements reports whether the requirements differ.
 	requirements bool
 }
@@ -61,7 +64,8 @@ func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
 		i, rest = outdatedBy(e.hash, claims, Hashes.Pool, DriftOfPool)
 	} else if e.outdated {
 		i, rest = replaces(claims, true, DriftOfPool), nil
-		i.unavailable = []string{fmt.Sprintf("this Karpenter does not use hash version %s for NodePools, which this plumbline uses", karpv1.NodePoolHashVersion)}
+		why := fmt.Sprintf("this Karpenter does not use hash version %s for NodePools, which this plumbline uses", karpv1.NodePoolHashVersion)
+		i.unavailable = []string{cmp.Or(e.why, why)}
 	}
 	if e.requirements {
 		i = i.combine(unfit(rest, after.Spec.Template.Spec.Requirements))

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -34,6 +35,9 @@ type Live struct {
 	RecentTerminations []v1alpha1.RecentTermination
 	Held               *v1alpha1.HeldPlan
 	Rollout            *v1alpha1.Rollout
+	// Fork is the version of Karpenter's controller, now or after the change in progress, if it is not one of upstream's
+	// releases; otherwise empty. Its hashes may differ from those of the library even if their versions are equal.
+	Fork string
 	// LeavingElsewhere are NodePools that other NodeSyncs are removing.
 	LeavingElsewhere []render.Ref
 	// Vanished are NodePools that were applied, that are not in the Set, and that another client has deleted.
@@ -49,7 +53,24 @@ type Live struct {
 func (l Live) With(status *v1alpha1.NodeSyncStatus) Live {
 	l.Removals, l.RecentRemovals = status.Removals, status.RecentRemovals
 	l.RecentTerminations, l.Held, l.Rollout = status.RecentTerminations, status.Held, status.Rollout
+	l.Fork = ForkOf(status.Karpenter)
 	return l
+}
+
+// ForkOf returns the version of Karpenter that is in force, or whose controller is being rolled out, if it is not one of
+// upstream's releases; otherwise empty. k may be nil.
+func ForkOf(k *v1alpha1.KarpenterStatus) string {
+	if k == nil {
+		return ""
+	}
+	if karpenter.IsFork(k.Version) {
+		return k.Version
+	}
+	rollsOut := []v1alpha1.ChartStep{v1alpha1.ChartController, v1alpha1.ChartRollingOut, v1alpha1.ChartSettling}
+	if t := k.Target; t != nil && slices.Contains(rollsOut, t.Step) && karpenter.IsFork(t.Version) {
+		return t.Version
+	}
+	return ""
 }
 
 // Vanished is an object that was applied and no longer exists.

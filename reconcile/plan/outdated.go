@@ -143,6 +143,9 @@ type defined struct {
 	ours        bool
 }
 
+// counts reports whether the hashes of the library are those of the controller: a fork may compute others.
+func (m Match) counts() bool { return m.Exact && m.Live.Fork == "" }
+
 // unresolved reports whether a NodeClaim may run another AMI than its class requires, which is still unknown.
 func (m Match) unresolved(c *NodeClaim, class *template) bool {
 	if !m.Exact || class == nil || c.Deleting {
@@ -171,7 +174,7 @@ func (m Match) reason(c *NodeClaim, pool, class *template) (reason string, sure 
 	if pool == nil {
 		return m.reasonOfClass(c, class)
 	}
-	outdated, counted := pool.outdates(c.Hashes.Pool(), m.Exact)
+	outdated, counted := pool.outdates(c.Hashes.Pool(), m.counts())
 	switch {
 	case outdated:
 		return DriftOfPool, true
@@ -202,7 +205,7 @@ func (m Match) reasonOfClass(c *NodeClaim, class *template) (reason string, sure
 	if class == nil {
 		return "", true
 	}
-	outdated, counted := class.outdates(c.Hashes.Class(), m.Exact && m.Memory.proven)
+	outdated, counted := class.outdates(c.Hashes.Class(), m.counts() && m.Memory.proven)
 	switch {
 	case outdated:
 		return driftOfClass, true
@@ -416,9 +419,9 @@ func (m Match) Input(o Outdated, running Running, unknown string) Input {
 	}
 	switch o.Reason {
 	case DriftOfPool:
-		return m.inputOfHash(pool, c.Hashes.Pool(), m.Exact, "spec.template")
+		return m.inputOfHash(pool, c.Hashes.Pool(), m.counts(), "spec.template")
 	case driftOfClass:
-		return m.inputOfHash(class, c.Hashes.Class(), m.Exact && m.Memory.proven, "the spec and the cluster's CA bundle")
+		return m.inputOfHash(class, c.Hashes.Class(), m.counts() && m.Memory.proven, "the spec and the cluster's CA bundle")
 	case driftOfRequirements:
 		return m.inputOfRequirements(c, pool)
 	case driftOfAMI:

@@ -232,11 +232,11 @@ func (s *Step) hasVersionInGit(ctx context.Context, deployment *appsv1.Deploymen
 // versionOf returns the version of Karpenter that a Deployment runs: from the labels of the chart or, if another client
 // has removed these, from the tag of its image; "unknown" if neither contains it.
 func (s *Step) versionOf(ctx context.Context, deployment *appsv1.Deployment) (string, error) {
-	if version := deployment.Labels["app.kubernetes.io/version"]; version != "" {
-		return version, nil
-	}
 	if version, ok := survey.VersionIn(deployment.Labels[survey.ChartLabel]); ok {
 		return version, nil
+	}
+	if version := deployment.Labels["app.kubernetes.io/version"]; version != "" {
+		return charts.FromLabel(version), nil
 	}
 	containers, err := s.View.Containers(ctx, deployment)
 	if err != nil {

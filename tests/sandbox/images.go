@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/karpenter"
@@ -20,8 +21,10 @@ func (s *Sandbox) PullControllers(ctx context.Context, versions ...string) error
 	return nil
 }
 
-// pull is the registry of the controller's images: it builds a release of Karpenter on demand.
+// pull is the registry of the controller's images: it builds a release of Karpenter on demand. The image of a fork, such
+// as 1.14.1-acme.3, has the controller of the release.
 func (s *Sandbox) pull(ctx context.Context, version string) (string, error) {
+	version, _, _ = strings.Cut(version, "-")
 	if !slices.Contains(binaries.KarpenterControllers(), version) {
 		return "", fmt.Errorf("%w: the sandbox has controllers of %v alone", karpenter.ErrNoImage, binaries.KarpenterControllers())
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
@@ -61,7 +62,8 @@ func (r *Registry) tell(ctx context.Context, lie Lie) (*chart, error) {
 		says = lie.Says
 	}
 
-	if err := c.edit("Chart.yaml", map[string]string{"version": says, "appVersion": says}); err != nil {
+	// appVersion becomes a label, which cannot contain a plus sign.
+	if err := c.edit("Chart.yaml", map[string]string{"version": says, "appVersion": strings.ReplaceAll(says, "+", "_")}); err != nil {
 		return nil, err
 	}
 
