@@ -10,6 +10,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/deletion"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
@@ -102,6 +103,9 @@ func (r *reconciliation) found(out *outcome) status.Found {
 		Rollout: out.Nodes.Rollout, SawRollout: out.Nodes.SawRollout, Restored: out.Nodes.Restored, PoolRollouts: out.Nodes.PoolRollouts,
 		Instances: out.Nodes.Instances, Terminations: out.Nodes.Terminations,
 	}
+	if k := r.sync.Status.Karpenter; k != nil {
+		found.Support = supportOf(k.Version, r.now)
+	}
 	if git.Set != nil {
 		found.Missing = rollout.Missing(rollout.Pools(git.Set, ev.Live.Objects), rollout.Present(ev.Live.NodeClaims, out.Nodes.Lost))
 	}
@@ -116,6 +120,16 @@ func (r *reconciliation) found(out *outcome) status.Found {
 		found.InUse, found.Extra, found.DaemonSets, found.Changed, found.Planned = planned.InUse, planned.Extra, planned.DaemonSets, planned.Before(status.MostBefore), true
 	}
 	return found
+}
+
+// supportOf returns what to report about upstream's support of a version of Karpenter; nil if there is nothing.
+func supportOf(version string, now time.Time) *status.Support {
+	notice, err := karpenter.NoticeOf(version, now)
+	if err != nil || notice == nil {
+		return nil // a custom tag is not a version
+	}
+	support := status.Support(*notice)
+	return &support
 }
 
 // join joins what the phases have found, in their order.

@@ -257,3 +257,23 @@ func (a *annotated) AnnotatedEventf(_ runtime.Object, annotations map[string]str
 		annotations map[string]string
 	}{reason, annotations})
 }
+
+// TestSupportOf shows that the end of support is judged by the time of the reconcile, and not for versions that are
+// unknown.
+func TestSupportOf(t *testing.T) {
+	before, after := time.Date(2026, 2, 5, 0, 0, 0, 0, time.UTC), time.Date(2026, 2, 6, 0, 0, 0, 0, time.UTC)
+	if got := supportOf("1.7.4", before); got == nil || !got.Ended || !strings.HasPrefix(got.Message, "Karpenter 1.7 is out of support since 2025-10-08") {
+		t.Errorf("ended: %+v", got)
+	}
+	if got := supportOf("1.8.6", before); got == nil || got.Ended {
+		t.Errorf("the day before: %+v", got)
+	}
+	if got := supportOf("1.8.6", after); got == nil || !got.Ended {
+		t.Errorf("on the day: %+v", got)
+	}
+	for _, version := range []string{"", "unknown", "1.99.0", "1.8.6+acme.3"} {
+		if got := supportOf(version, after); got != nil {
+			t.Errorf("%q: %+v", version, got)
+		}
+	}
+}

@@ -85,6 +85,9 @@ type Found struct {
 	Guard deletion.Answer
 	// Denial is whether the guard denies Karpenter's controller the removal of its finalizers.
 	Denial deletion.Denial
+	// Support is what to report about upstream's support of the version of Karpenter that is in force; nil if there is
+	// nothing.
+	Support *Support
 	// RepeatedReverts describes what the charts created and another client keeps changing.
 	RepeatedReverts string
 	// Drifts are the objects that another client has changed or deleted; nil if the reconcile did not check.
@@ -129,6 +132,13 @@ type Stage struct {
 type CloudVerified struct {
 	OK      bool
 	Reason  string `redact:"-"`
+	Message string
+}
+
+// Support is what to report about upstream's support of a version of Karpenter. Ended reports whether it has ended;
+// otherwise it ends soon.
+type Support struct {
+	Ended   bool
 	Message string
 }
 
@@ -386,6 +396,23 @@ func (s *Step) setKarpenterDenied() {
 		s.setUnknown(kind, v1alpha1.ReasonFinalizerUnknown, s.Denial.Message())
 	default:
 		s.setTrouble(kind, v1alpha1.ReasonFinalizerDenied, s.Denial.Message())
+	}
+}
+
+// setKarpenterUnsupported warns while upstream does not support the version of Karpenter that is in force, and notes when
+// support ends soon.
+func (s *Step) setKarpenterUnsupported() {
+	const kind = v1alpha1.KarpenterUnsupportedCondition
+	switch {
+	case s.Support == nil:
+		conditions.Delete(s.Sync, kind)
+	case s.Support.Ended:
+		s.setTrouble(kind, v1alpha1.ReasonSupportEnded, s.Support.Message)
+	default:
+		conditions.MarkFalse(s.Sync, kind, v1alpha1.ReasonSupportEnds, "%s", s.Support.Message)
+		if !sameText(conditions.Get(s.Before, kind), conditions.Get(s.Sync, kind)) {
+			s.Event(v1alpha1.ReasonSupportEnds, s.Support.Message)
+		}
 	}
 }
 

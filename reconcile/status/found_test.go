@@ -161,6 +161,37 @@ func TestKarpenterDenied(t *testing.T) {
 	}
 }
 
+// TestKarpenterUnsupported shows a warning while the version is out of support, and a note in the last weeks of its
+// support, each in one event; the note is no problem.
+func TestKarpenterUnsupported(t *testing.T) {
+	soon, ended := &Support{Message: "support ends on 2027-02-06"}, &Support{Ended: true, Message: "out of support since 2027-02-06"}
+	sync := &v1alpha1.NodeSync{}
+	for i, c := range []struct {
+		support       *Support
+		status, event string
+	}{
+		{},
+		{support: soon, status: "False SupportEnds: support ends on 2027-02-06", event: "Normal SupportEnds"},
+		{support: soon, status: "False SupportEnds: support ends on 2027-02-06"},
+		{support: ended, status: "True SupportEnded: out of support since 2027-02-06", event: "Warning SupportEnded"},
+		{support: ended, status: "True SupportEnded: out of support since 2027-02-06"},
+		{},
+	} {
+		s := &Step{Found: Found{Support: c.support}, Sync: sync, Before: sync.DeepCopy()}
+		s.setKarpenterUnsupported()
+		status, event := "", ""
+		if found := conditions.Get(sync, v1alpha1.KarpenterUnsupportedCondition); found != nil {
+			status = string(found.Status) + " " + found.Reason + ": " + found.Message
+		}
+		for _, n := range s.Notes {
+			event += n.Type + " " + n.Reason
+		}
+		if status != c.status || event != c.event {
+			t.Errorf("reconcile %d: condition %q, event %q; want %q and %q", i+1, status, event, c.status, c.event)
+		}
+	}
+}
+
 // TestChartsUnguarded shows that the condition lasts as long as a policy that limits the daemon is missing or altered.
 func TestChartsUnguarded(t *testing.T) {
 	sync := &v1alpha1.NodeSync{}

@@ -70,6 +70,8 @@ type Status struct {
 	Stages          []v1alpha1.StageStatus    `json:"stages,omitempty"`
 	Pools           []Pool                    `json:"pools"`
 	Removals        []v1alpha1.Removal        `json:"removals,omitempty"`
+	// Support is set if upstream does not support the version of Karpenter, or not for long.
+	Support string `json:"karpenterSupport,omitempty"`
 	// Unled reports that no daemon leads, so that all of this may be outdated; empty if one does, or if that is
 	// unknown.
 	Unled string `json:"unled,omitempty"`
@@ -106,6 +108,7 @@ func Of(sync *v1alpha1.NodeSync) Status {
 	status.Extra = conditions.GetMessage(sync, v1alpha1.ExtraFieldsCondition)
 	status.DaemonSets = conditions.GetMessage(sync, v1alpha1.IntolerantDaemonSetsCondition)
 	status.ChartsUnguarded = conditions.GetMessage(sync, v1alpha1.ChartsUnguardedCondition)
+	status.Support = conditions.GetMessage(sync, v1alpha1.KarpenterUnsupportedCondition)
 	status.Denied = conditions.GetMessage(sync, v1alpha1.KarpenterDeniedCondition)
 	status.Unguarded = conditions.GetMessage(sync, v1alpha1.DeletionUnguardedCondition)
 	status.Volumes = conditions.GetMessage(sync, v1alpha1.VolumesLeftCondition)
@@ -147,6 +150,9 @@ func (s Status) Lines() []Line {
 	lines = append(lines, Line{About: "next", Text: s.Next})
 	if k := s.Karpenter; k != nil {
 		lines = append(lines, Line{About: "karpenter", Text: fmt.Sprintf("%s in %s, cluster %s in %s", strings.TrimSpace(k.Management+" "+k.Version), k.Namespace, k.Cluster, k.Region)})
+		if fork := plan.ForkOf(k); fork != "" {
+			lines = append(lines, Line{About: "fork", Text: fork + " is not a release of upstream: which nodes a change of a definition replaces is unknown"})
+		}
 		if t := k.Target; t != nil {
 			lines = append(lines, Line{"charts", fmt.Sprintf("%s: %s", t.Version, t.Step), &t.Since})
 		}
@@ -170,6 +176,7 @@ func (s Status) Lines() []Line {
 		{About: "guard", Text: s.Unguarded},
 		{About: "policies", Text: s.ChartsUnguarded},
 		{About: "denied", Text: s.Denied},
+		{About: "support", Text: s.Support},
 		{About: "volumes", Text: s.Volumes},
 		{About: "aws", Text: s.Left},
 		{About: "class", Text: s.Rescued},

@@ -2,6 +2,7 @@ package summary_test
 
 import (
 	"cmp"
+	"slices"
 	"testing"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -46,6 +47,30 @@ func TestTheStateIsOfReadyAndRolledOut(t *testing.T) {
 		got := summary.Of(sync)
 		if got.State != string(c.want) || got.Headline() != c.headline || summary.Message(sync) != c.says {
 			t.Errorf("%s: %q, %q, %q", name, got.State, got.Headline(), summary.Message(sync))
+		}
+	}
+}
+
+// TestSupportIsALine shows that the end of support is reported, before and after it, and changes no state.
+func TestSupportIsALine(t *testing.T) {
+	for _, status := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse} {
+		sync := &v1alpha1.NodeSync{}
+		sync.Status.LastAttemptedRevision, sync.Status.LastAppliedRevision = "a", "a"
+		conditions.MarkTrue(sync, meta.ReadyCondition, v1alpha1.ReasonSucceeded, "applied")
+		conditions.Set(sync, &metav1.Condition{Type: v1alpha1.KarpenterUnsupportedCondition, Status: status, Reason: "any", Message: "out of support"})
+		got := summary.Of(sync)
+		if at := slices.IndexFunc(got.Lines(), func(l summary.Line) bool { return l.About == "support" && l.Text == "out of support" }); at < 0 || got.State != string(summary.InSync) {
+			t.Errorf("%s: state %s, %+v", status, got.State, got.Lines())
+		}
+	}
+}
+
+// TestForkIsALine shows that what is unknown under a fork is reported while it is in force.
+func TestForkIsALine(t *testing.T) {
+	for version, want := range map[string]bool{"1.14.0": false, "1.14.0+acme.3": true, "": false} {
+		status := summary.Status{Karpenter: &v1alpha1.KarpenterStatus{Version: version}}
+		if is := slices.ContainsFunc(status.Lines(), func(l summary.Line) bool { return l.About == "fork" }); is != want {
+			t.Errorf("%q: %+v", version, status.Lines())
 		}
 	}
 }

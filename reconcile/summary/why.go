@@ -176,6 +176,9 @@ func (r *NodeReport) Compare(claim *karpv1.NodeClaim, lives map[render.Ref]*plan
 	seen := cluster.NodeClaim(claim)
 	var definitions []*plan.Object
 	match := plan.Match{Exact: true, Since: now, Memory: &plan.MatchMemory{}, Live: plan.Live{Objects: lives, NodeClaims: []plan.NodeClaim{seen}}}
+	for i := range syncs {
+		match.Live.Fork = cmp.Or(match.Live.Fork, plan.ForkOf(syncs[i].Status.Karpenter))
+	}
 	for ref, object := range lives {
 		definitions, match.Unhashed = append(definitions, object), append(match.Unhashed, ref.String())
 	}

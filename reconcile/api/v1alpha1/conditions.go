@@ -108,6 +108,9 @@ const (
 	// KarpenterDeniedCondition is True while the deletion guard denies the ServiceAccount of Karpenter's controller
 	// the removal of its own finalizers. Removals wait for it.
 	KarpenterDeniedCondition = "KarpenterDenied"
+	// KarpenterUnsupportedCondition is True while upstream no longer supports the version of Karpenter that is in force,
+	// and False in the last 60 days of its support.
+	KarpenterUnsupportedCondition = "KarpenterUnsupported"
 )
 
 // Reasons of the Ready condition.
@@ -166,6 +169,8 @@ const (
 	ReasonChartPoliciesUnknown = "ChartPoliciesUnknown"
 	ReasonFinalizerDenied      = "FinalizerDenied"
 	ReasonFinalizerUnknown     = "FinalizerUnknown"
+	ReasonSupportEnded         = "SupportEnded"
+	ReasonSupportEnds          = "SupportEnds"
 	ReasonRollingOut           = "RollingOut"
 	ReasonRolloutTimedOut      = "RolloutTimedOut"
 	ReasonRolloutBraked        = "RolloutBraked"
