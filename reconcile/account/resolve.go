@@ -91,7 +91,8 @@ func (s *Resolution) answer(ctx context.Context, aws ResolutionCloud, q *plan.Qu
 func resolved[T any](found []T, err error) plan.Resolved[T] {
 	if err != nil {
 		var empty *resolve.EmptyError
-		return plan.Resolved[T]{Unavailable: err.Error(), Empty: errors.As(err, &empty)}
+		var unsupported *resolve.UnsupportedError
+		return plan.Resolved[T]{Unavailable: err.Error(), Empty: errors.As(err, &empty), Unsupported: errors.As(err, &unsupported)}
 	}
 	return plan.Resolved[T]{Found: found}
 }

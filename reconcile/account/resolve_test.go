@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -19,8 +20,8 @@ type resolutionAWS struct {
 	asked []string
 	query cloud.Query
 	limit time.Duration
-	// gone is why EC2 returns no instance.
-	gone error
+	// gone is why EC2 returns no instance, and refused why Karpenter resolves no alias.
+	gone, refused error
 }
 
 func (a *resolutionAWS) note(ctx context.Context, what string) {
@@ -32,7 +33,7 @@ func (a *resolutionAWS) note(ctx context.Context, what string) {
 
 func (a *resolutionAWS) AMIs(ctx context.Context, _ *awsv1.EC2NodeClass, kubernetes string) ([]awsv1.AMI, error) {
 	a.note(ctx, "AMIs "+kubernetes)
-	return []awsv1.AMI{{ID: "ami-1"}}, nil
+	return []awsv1.AMI{{ID: "ami-1"}}, a.refused
 }
 
 func (a *resolutionAWS) Subnets(ctx context.Context, _ *awsv1.EC2NodeClass) ([]string, error) {
@@ -96,6 +97,24 @@ func TestOnlyWhatIsAsked(t *testing.T) {
 	}
 	if diff := cmp.Diff(cloud.Query{Cluster: "prod", Pools: []string{"general"}, ProviderIDs: []string{"aws:///a/i-1"}}, a.query); diff != "" {
 		t.Errorf("query (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhyThereAreNoAMIs checks that an answer tells an alias without AMIs, and one that Karpenter does not resolve, from
+// a failed query.
+func TestWhyThereAreNoAMIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		err                error
+		empty, unsupported bool
+	}{
+		"none":          {err: &resolve.EmptyError{What: "AMI"}, empty: true},
+		"not supported": {err: &resolve.UnsupportedError{Class: "default", Err: errors.New("no AL2")}, unsupported: true},
+		"a failure":     {err: &cloud.ThrottledError{Action: "ssm:GetParameter"}},
+	} {
+		amis := ask(t, &resolutionAWS{refused: c.err}, unchanged, plan.Question{AMIs: true}).AMIs
+		if amis.Unavailable != c.err.Error() || amis.Empty != c.empty || amis.Unsupported != c.unsupported {
+			t.Errorf("%s: %+v", name, amis)
+		}
 	}
 }
 

@@ -189,7 +189,9 @@ func elsewhere() map[string]string {
 		"offers.CallError":         "only a what-if asks so, which the CLI prints",
 		"review.WithheldError":     "only a plan of a pull request withholds anything",
 		"resolve.BusyError":        "an Answer has its words",
+		"karpenter.ChannelError":   "only plumbline upgrade returns it",
 		"resolve.EmptyError":       "an Answer has its words",
+		"resolve.UnsupportedError": "an Answer has its words",
 	}
 }
 

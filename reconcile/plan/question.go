@@ -95,9 +95,10 @@ type Answer struct {
 type Resolved[T any] struct {
 	Found []T
 	// Unavailable is why the result is unknown; empty if Found is complete. Empty reports whether the reason is that
-	// nothing in AWS matches the selector.
-	Unavailable string
-	Empty       bool
+	// nothing in AWS matches the selector, and Unsupported whether it is that Karpenter does not resolve the alias for
+	// the Kubernetes version.
+	Unavailable        string
+	Empty, Unsupported bool
 }
 
 // Running is the configuration of an instance.

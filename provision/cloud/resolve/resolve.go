@@ -42,6 +42,20 @@ func (e *EmptyError) Error() string {
 	return fmt.Sprintf("AWS has no %s that %s of EC2NodeClass/%s matches: Karpenter launches no node by it, and which nodes it replaces once there is one cannot be told", e.What, e.Field, e.Class)
 }
 
+// UnsupportedError means that Karpenter does not resolve the alias of a class for the Kubernetes version: it sets
+// AMIsReady=False and launches no node with the class.
+type UnsupportedError struct {
+	Class string
+	Err   error
+}
+
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("alias of EC2NodeClass/%s: %v", e.Class, e.Err)
+}
+
+// Unwrap returns Karpenter's error.
+func (e *UnsupportedError) Unwrap() error { return e.Err }
+
 // noneForAlias is in Karpenter's error if SSM has no parameter for an alias: DescribeImageQuery in
 // karpenter-provider-aws pkg/providers/amifamily/al2023.go, 1.14.1, and the files next to it.
 const noneForAlias = "failed to discover any AMIs for alias"
@@ -60,6 +74,9 @@ func (r *Resolver) AMIs(ctx context.Context, class *awsv1.EC2NodeClass, kubernet
 	})
 	if err != nil && strings.Contains(err.Error(), noneForAlias) {
 		err = nil // SSM has responded: if it could not, the error is another one
+	}
+	if amifamily.IsAl2DeprecationError(err) || amifamily.IsWS2025UnsupportedVersionError(err) {
+		return nil, &UnsupportedError{Class: class.Name, Err: err}
 	}
 	return found, otherwiseEmpty(err, len(found), "AMI", "amiSelectorTerms", class)
 }

@@ -46,6 +46,23 @@ func TestAliases(t *testing.T) {
 	}
 }
 
+// TestUnsupportedAlias checks that Karpenter's refusal of an alias for a Kubernetes version has a type of its own, so that
+// it does not count as a failed query.
+func TestUnsupportedAlias(t *testing.T) {
+	for _, c := range []struct {
+		alias, kubernetes string
+		is                bool
+	}{
+		{"al2@latest", "1.33", true}, {"al2@latest", "1.32", false}, {"al2023@latest", "1.33", false}, {"windows2025@latest", "1.34", true},
+	} {
+		_, err := newFake().resolver().AMIs(t.Context(), class(awsv1.AMISelectorTerm{Alias: c.alias}), c.kubernetes)
+		var unsupported *UnsupportedError
+		if errors.As(err, &unsupported) != c.is || c.is && !strings.HasPrefix(err.Error(), "alias of EC2NodeClass/default: ") {
+			t.Errorf("%s on %s: %v", c.alias, c.kubernetes, err)
+		}
+	}
+}
+
 // TestSelectorsOfAMIs checks terms by ID, name, tag and parameter, and which of two AMIs for the same nodes Karpenter
 // prefers.
 func TestSelectorsOfAMIs(t *testing.T) {
