@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -86,6 +87,19 @@ func (i interruptible) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, stop := context.WithCancel(r.Context())
 	context.AfterFunc(i.ctx, stop)
 	return i.next.RoundTrip(r.WithContext(ctx))
+}
+
+// kubernetes returns the version of the API server.
+func (c *clusterAccess) kubernetes() (string, error) {
+	served, err := discovery.NewDiscoveryClientForConfig(c.config)
+	if err != nil {
+		return "", explain(err, "connect to "+c.config.Host)
+	}
+	found, err := served.ServerVersion()
+	if err != nil {
+		return "", explain(err, "read the version of the API server")
+	}
+	return found.GitVersion, nil
 }
 
 // nodeSync reads one NodeSync by its name in kubectl's notation: prod or nodesync/prod.

@@ -417,7 +417,7 @@ func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *re
 			Client: reconciler.Uncached, Cached: reconciler.Client, Nodes: managed.Uncached, CachedNodes: managed.Client,
 			Definitions: definitions, Schemas: schemas, Confine: reconciler.Confine, CRDs: (&planOptions{}).knownCRDs,
 			Store: newChartStore("charts-of-pull-requests", reconciler.Confine, o), Helm: managed.Helm,
-			CABundle: managed.CABundle(), Ask: queryWith(managed.Clouds.Within(awsTimeout), managed.CertificateAuthority),
+			CABundle: managed.CABundle(), Ask: queryWith(managed.Clouds.Within(awsTimeout), managed.CertificateAuthority, ""),
 			InstanceTypes: managed.Landing.InstanceTypes, Own: &settings.Own, Grants: &settings.Grants,
 		},
 		Grants: settings.Grants, StillLeader: settings.StillLeader, Trouble: reconciler.Enqueue, Now: settings.Now,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -238,15 +239,16 @@ const (
 )
 
 // queryAWS returns a function that queries AWS, with the user's credentials, for what selectors resolve to. They must
-// belong to the account with the cluster whose certificate authority the kubeconfig contains.
-func queryAWS(authority []byte) func(cluster, region string) plan.Ask {
+// belong to the account with the cluster whose certificate authority the kubeconfig contains. kubernetes is the version
+// of Kubernetes to resolve aliases for; if empty, that of the cluster.
+func queryAWS(authority []byte, kubernetes string) func(cluster, region string) plan.Ask {
 	return queryWith(func(ctx context.Context, region string) (account.Cloud, error) {
 		return cloud.New(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version})
-	}, authority)
+	}, authority, kubernetes)
 }
 
-// queryWith queries AWS with a client, whose account must contain the cluster.
-func queryWith(dial account.Dialer, authority []byte) func(cluster, region string) plan.Ask {
+// queryWith queries AWS with a client, whose account must contain the cluster. kubernetes is as in queryAWS.
+func queryWith(dial account.Dialer, authority []byte, kubernetes string) func(cluster, region string) plan.Ask {
 	return func(cluster, region string) plan.Ask {
 		return func(ctx context.Context, questions []plan.Question) map[render.Ref]plan.Answer {
 			step := &account.Resolution{Cluster: cluster, Timeout: awsTimeout}
@@ -254,6 +256,7 @@ func queryWith(dial account.Dialer, authority []byte) func(cluster, region strin
 			if err == nil {
 				step.Cloud = func(context.Context) (account.ResolutionCloud, error) { return aws, nil }
 				step.Kubernetes, err = confirm(ctx, aws, cluster, authority)
+				step.Kubernetes = cmp.Or(kubernetes, step.Kubernetes)
 			}
 			if err != nil {
 				step.Unverified = err.Error()
@@ -473,7 +476,7 @@ func (o *planOptions) allowQueries(step *review.Step, c *clusterAccess, authorit
 	if step.NotAsked = notQueried; !o.aws {
 		return
 	}
-	step.Ask = queryAWS(authority)
+	step.Ask = queryAWS(authority, "")
 	simulator := &simulate.Simulator{Reader: c, Catalogs: &simulate.Catalogs{Ask: catalogOf}, Now: time.Now}
 	if o.whatIf.on {
 		step.Landing = simulator.Ask // the what-if names the NodePools that no instance type satisfies

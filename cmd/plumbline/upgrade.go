@@ -24,10 +24,10 @@ import (
 
 // upgradeOptions are the flags of `plumbline upgrade`.
 type upgradeOptions struct {
-	from, to, against string
-	write             bool
-	// chosen reports whether --to was given.
-	chosen bool
+	from, to, channel, against string
+	// kubernetes is the version of the control plane to forecast.
+	kubernetes string
+	write      bool
 }
 
 func newUpgradeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -41,6 +41,10 @@ requirements (Kubernetes version, IAM, chart values that were removed, manual st
 effect on nodes. PATH is the current folder by default. With --from no folder is read,
 and removed chart values are listed whether you use them or not.
 
+Without --to, the target is the newest version of a channel: latest, or lts for the line with
+long-term support. The command lists both, with their end of support and the Kubernetes
+versions that they support: an LTS line gets no new minor version of Kubernetes.
+
 The command needs neither a cluster nor a network, unless --against names a NodeSync. Then it
 reads the NodePools in that cluster and shows for each hop and pool what happens to the
 nodes: annotated again, replaced, or unknown and why.
@@ -48,20 +52,40 @@ nodes: annotated again, replaced, or unknown and why.
 With --write the command writes the version of the next hop into plumbline.yaml and changes
 nothing else in it. Commit the file, wait until the upgrade has succeeded, and repeat.
 
-Exit codes: 0 nothing to do, or written; 1 refused; 2 hops remain.`,
-		Example:           "  plumbline upgrade ./clusters/prod-eu --to " + karpenter.Newest() + " --write\n  plumbline upgrade ./clusters/prod-eu --against prod-eu -n plumbline-system\n  plumbline upgrade --from 0.31.4",
+With --kubernetes the command forecasts an upgrade of the control plane instead: whether
+Karpenter supports that version and, with --against, which nodes Karpenter replaces because
+the AMI alias of their EC2NodeClass resolves to another AMI, and for which aliases AWS
+publishes none. For that it queries AWS with your credentials.
+
+Exit codes: 0 nothing to do, or written; 1 refused; 2 hops remain, or with --kubernetes:
+Karpenter must be upgraded first, nodes are replaced, or an alias is not available.`,
+		Example: "  plumbline upgrade ./clusters/prod-eu --to " + karpenter.Newest() + ` --write
+  plumbline upgrade ./clusters/prod-eu --channel lts
+  plumbline upgrade ./clusters/prod-eu --against prod-eu -n plumbline-system
+  plumbline upgrade ./clusters/prod-eu --against prod-eu --kubernetes 1.37
+  plumbline upgrade --from 0.31.4`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: onlyFolders,
 	}
 	output := addOutput(cmd)
-	cmd.Flags().StringVar(&o.to, "to", karpenter.Newest(), "target version; default: the newest one that this plumbline knows")
+	cmd.Flags().StringVar(&o.to, "to", "", "target version; default: the newest one of --channel that this plumbline knows")
+	cmd.Flags().StringVar(&o.channel, "channel", karpenter.ChannelLatest, "channel of the target version: latest, or lts (long-term support)")
 	cmd.Flags().StringVar(&o.from, "from", "", "current version, instead of the one in a folder")
 	cmd.Flags().BoolVar(&o.write, "write", false, "write the version of the next hop into plumbline.yaml")
 	cmd.Flags().StringVar(&o.against, "against", "", "show what happens to the nodes in the cluster of this NodeSync")
-	cmd.MarkFlagsMutuallyExclusive("from", "write")
-	cmd.MarkFlagsMutuallyExclusive("from", "against")
+	cmd.Flags().StringVar(&o.kubernetes, "kubernetes", "", "forecast an upgrade of the control plane to this version, such as 1.37")
+	for _, pair := range [][]string{
+		{"from", "write"}, {"from", "against"}, {"to", "channel"}, {"kubernetes", "to"}, {"kubernetes", "channel"}, {"kubernetes", "write"},
+	} {
+		cmd.MarkFlagsMutuallyExclusive(pair...)
+	}
+	// The flag exists: it is added a few lines above.
+	_ = cmd.RegisterFlagCompletionFunc("channel",
+		cobra.FixedCompletions([]string{karpenter.ChannelLatest, karpenter.ChannelLTS}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		o.chosen = cmd.Flags().Changed("to")
+		if o.kubernetes != "" {
+			return o.runKubernetes(cmd, kubeconfig, *output, args)
+		}
 		report, err := o.make(cmd.Context(), kubeconfig, args)
 		if err != nil {
 			return err
@@ -79,11 +103,15 @@ Exit codes: 0 nothing to do, or written; 1 refused; 2 hops remain.`,
 
 // make finds the upgrade path, and takes its first step with --write.
 func (o *upgradeOptions) make(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, args []string) (*upgradeReport, error) {
+	target, err := o.target()
+	if err != nil {
+		return nil, err
+	}
 	if o.from != "" {
 		if len(args) > 0 {
-			return nil, errors.New("a folder and --from cannot be combined")
+			return nil, errFolderAndFrom
 		}
-		return newUpgradeReport(o.from, o.to, nil)
+		return newUpgradeReport(o.from, target, nil)
 	}
 	folder := folderOf(args)
 	at, err := openOnDisk(folder)
@@ -94,10 +122,11 @@ func (o *upgradeOptions) make(ctx context.Context, kubeconfig *genericclioptions
 	if git.Management == render.External {
 		return nil, fmt.Errorf("management is External in %s: the tool that installs Karpenter upgrades it; --from VERSION prints the upgrade path", folder)
 	}
-	if !o.chosen && karpenter.Newer(git.Version, o.to) {
-		return nil, fmt.Errorf("%s has version %s, which is newer than the newest version that this plumbline supports, %s: choose the target with --to VERSION", folder, git.Version, o.to)
+	if o.to == "" && karpenter.Newer(git.Version, target) {
+		return nil, fmt.Errorf("%s has version %s, which is newer than %s, the newest version of channel %s that this plumbline knows: "+
+			"choose the target with --to VERSION", folder, git.Version, target, o.channel)
 	}
-	report, err := newUpgradeReport(git.Version, o.to, at.values)
+	report, err := newUpgradeReport(git.Version, target, at.values)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +143,18 @@ func (o *upgradeOptions) make(ctx context.Context, kubeconfig *genericclioptions
 	return report, writeVersion(filepath.Join(folder, render.FileName), report.Written)
 }
 
-// forecast computes what each hop does to the nodes of a cluster.
+// errFolderAndFrom is returned if the current version is given twice.
+var errFolderAndFrom = errors.New("a folder and --from cannot be combined")
+
+// target returns the version to upgrade to.
+func (o *upgradeOptions) target() (string, error) {
+	if o.to != "" {
+		return o.to, nil
+	}
+	return karpenter.ChannelVersion(o.channel)
+}
+
+// forecast computes what each hop does to the nodes of a cluster, and whether its Kubernetes version permits the hop.
 func (o *upgradeOptions) forecast(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, at *onDisk, report *upgradeReport) error {
 	c, err := connect(ctx, kubeconfig)
 	if err != nil {
@@ -131,8 +171,17 @@ func (o *upgradeOptions) forecast(ctx context.Context, kubeconfig *genericcliopt
 	if err != nil {
 		return explain(err, "read the cluster")
 	}
+	if report.ClusterKubernetes, err = c.kubernetes(); err != nil {
+		return err
+	}
+	if err := report.choose(); err != nil {
+		return err
+	}
 	for i := range report.Hops {
 		hop := &report.Hops[i]
+		if err := karpenter.CheckKubernetes(report.ClusterKubernetes, hop.To); err != nil {
+			hop.Notes = append(hop.Notes, "refused: "+err.Error())
+		}
 		u := karpenter.Upgrade{From: hop.From, To: hop.To, Old: crds}
 		git := *at.karpenter
 		git.Version, git.Digests = hop.To, render.Digests{} // the digests belong to another version
@@ -170,6 +219,34 @@ type upgradeReport struct {
 	Hops []hopReport `json:"hops"`
 	// Written is the version that was written into plumbline.yaml.
 	Written string `json:"written,omitempty"`
+	// Support is for how long upstream supports From; nil if unknown.
+	Support *karpenter.Support `json:"support,omitempty"`
+	// Channels are the versions to choose from.
+	Channels []karpenter.Channel `json:"channels"`
+	// ClusterKubernetes is the version of the cluster's API server, if a cluster was given.
+	ClusterKubernetes string `json:"clusterKubernetes,omitempty"`
+	// LTSOrKubernetes describes which versions of Kubernetes exclude the channel lts; empty if none does.
+	LTSOrKubernetes string `json:"ltsOrKubernetes,omitempty"`
+}
+
+// choose fills in what to know before the choice of a version.
+func (r *upgradeReport) choose() error {
+	support, known, err := karpenter.SupportOf(r.From)
+	if err != nil {
+		return err
+	}
+	if known {
+		r.Support = &support
+	}
+	minor := 0
+	if r.ClusterKubernetes != "" {
+		if minor, err = karpenter.KubernetesMinor(r.ClusterKubernetes); err != nil {
+			return err
+		}
+	}
+	r.Channels = karpenter.Channels()
+	r.LTSOrKubernetes = karpenter.EitherOr(r.Channels, minor)
+	return nil
 }
 
 // hopReport is a hop, and its effect on the nodes of each pool, if a cluster was given.
@@ -194,11 +271,16 @@ func newUpgradeReport(from, to string, values map[string]any) (*upgradeReport, e
 		}
 		report.Hops = append(report.Hops, hopReport{Hop: hop})
 	}
-	return report, nil
+	return report, report.choose()
 }
 
 // print prints the path as text.
 func (r *upgradeReport) print(out io.Writer) error {
+	if r.Support != nil {
+		fmt.Fprintf(out, "%-8s%s: %s\n", "version", r.From, r.Support)
+	}
+	printChannels(out, r.Channels, r.LTSOrKubernetes)
+	fmt.Fprintln(out)
 	if len(r.Hops) == 0 {
 		_, err := fmt.Fprintf(out, "nothing to do: the version is %s\n", r.From)
 		return err
@@ -223,6 +305,16 @@ func (r *upgradeReport) print(out io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// printChannels prints the versions to choose from, and which versions of Kubernetes exclude one.
+func printChannels(out io.Writer, channels []karpenter.Channel, ltsOrKubernetes string) {
+	for _, c := range channels {
+		fmt.Fprintf(out, "%-8s%s\n", c.Name, c)
+	}
+	if ltsOrKubernetes != "" {
+		fmt.Fprintf(out, "%-8s%s\n", "choose", ltsOrKubernetes)
+	}
 }
 
 // printNeeds prints what a hop requires of one kind, one per line.

@@ -41,6 +41,9 @@ func TestUpgrade(t *testing.T) {
 		"the-long-way": {[]string{"--from", "0.31.4"}, exitChanges},
 		"not-known":    {[]string{at(t, "1.14.1", ""), "--to", "1.20.0"}, exitChanges},
 		"back":         {[]string{at(t, "1.14.1", ""), "--to", "1.8.6"}, exitChanges},
+		"lts":          {[]string{at(t, "1.9.3", ""), "--channel", "lts"}, exitChanges},
+		"fork":         {[]string{at(t, "1.14.1", ""), "--to", "1.14.1+acme.3"}, exitChanges},
+		"from-a-fork":  {[]string{"--from", "1.14.1+acme.3"}, exitChanges},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -88,6 +91,46 @@ func TestUpgradeFormats(t *testing.T) {
 	}
 	if empty := plumbline(t, "upgrade", at(t, karpenter.Newest(), ""), "-o", "json"); empty.code != exitDone || !strings.Contains(empty.out, `"hops": []`) {
 		t.Errorf("code %d, prints %s", empty.code, empty.out)
+	}
+}
+
+// TestUpgradeChannels: the target of a channel is its newest version, and no other channel is known.
+func TestUpgradeChannels(t *testing.T) {
+	for _, channel := range karpenter.Channels() {
+		var report upgradeReport
+		got := plumbline(t, "upgrade", "--from", "1.8.6", "--channel", channel.Name, "-o", "json")
+		if err := json.Unmarshal([]byte(got.out), &report); err != nil || report.To != channel.Version || got.code != exitChanges {
+			t.Errorf("%s: code %d, to %q, %v", channel.Name, got.code, report.To, err)
+		}
+		if diff := cmp.Diff(karpenter.Channels(), report.Channels); diff != "" {
+			t.Errorf("channels:\n%s", diff)
+		}
+		if report.Support == nil || report.Support.Until != "2026-02-06" || report.ClusterKubernetes != "" {
+			t.Errorf("%+v", report)
+		}
+	}
+	if got := plumbline(t, "upgrade", "--from", "1.8.6", "--channel", "stable"); got.code != exitFailed || !strings.Contains(got.err, `channel is "stable": choose lts or latest`) {
+		t.Errorf("code %d, %s", got.code, got.err)
+	}
+	if got := plumbline(t, "upgrade", "--from", "1.8.6", "--channel", "lts", "--to", "1.12.1"); got.code != exitFailed {
+		t.Errorf("both: code %d", got.code)
+	}
+}
+
+// TestUpgradeAgainst: the Kubernetes version of the cluster is part of the choice, and a hop that it does not permit is
+// marked as refused.
+func TestUpgradeAgainst(t *testing.T) {
+	for version, refused := range map[string]bool{"v1.35.2-eks-113cf36": false, "v1.20.15": true} {
+		s, kubeconfig := serve(t, nodeSync("prod"))
+		s.texts["/version"] = `{"major": "1", "gitVersion": "` + version + `"}`
+		var report upgradeReport
+		got := plumbline(t, "upgrade", at(t, "1.12.1", ""), "--to", karpenter.Newest(), "--against", "prod", "-o", "json", "--kubeconfig", kubeconfig)
+		if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != exitChanges || len(report.Hops) != 1 || report.ClusterKubernetes != version {
+			t.Fatalf("%s: code %d, %v: %s%s", version, got.code, err, got.out, got.err)
+		}
+		if has := strings.Contains(strings.Join(report.Hops[0].Notes, "\n"), "refused: karpenter "+karpenter.Newest()+" knows kubernetes"); has != refused {
+			t.Errorf("%s: notes %q", version, report.Hops[0].Notes)
+		}
 	}
 }
 
@@ -165,6 +208,10 @@ func TestUpgradeGoesBackOnlyWhenAsked(t *testing.T) {
 	got := plumbline(t, "upgrade", folder, "--write")
 	if after, err := os.ReadFile(file); err != nil || string(after) != string(written) || got.code != exitFailed || !strings.Contains(got.err, "--to") {
 		t.Errorf("code %d, %q; the file (%v):\n%s", got.code, got.err, err, after)
+	}
+	got = plumbline(t, "upgrade", folder, "--write", "--channel", "lts")
+	if got.code != exitFailed || !strings.Contains(got.err, "the newest version of channel lts that this plumbline knows: choose the target with --to VERSION") {
+		t.Errorf("with --channel: code %d, %q", got.code, got.err)
 	}
 	got = plumbline(t, "upgrade", folder, "--write", "--to", "1.14.1")
 	if after, err := os.ReadFile(file); err != nil || !strings.Contains(string(after), "version: 1.14.1") || got.code != exitDone {
