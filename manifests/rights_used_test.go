@@ -14,7 +14,8 @@ import (
 // unused are permissions that none of these stories needs, by the error or the setup that needs them.
 var unused = map[string][]string{
 	"the API server checks it at another request: server-side apply of an object that does not exist": {
-		"create nodepools.karpenter.sh *", "create ec2nodeclasses.karpenter.k8s.aws *",
+		"create nodepools.karpenter.sh *", "create ec2nodeclasses.karpenter.k8s.aws *", "create nodeoverlays.karpenter.sh *",
+		"create capacitybuffers.autoscaling.x-k8s.io *",
 	},
 	"the API server checks it at another request: a binding to a role with rules that plumbline does not have": {
 		"bind clusterroles.rbac.authorization.k8s.io *", "bind roles.rbac.authorization.k8s.io kube-system",

@@ -14,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/plumbline-dev/plumbline/confine/weigh"
 )
@@ -23,7 +25,8 @@ import (
 // would report it.
 func checkDefinition(object Object) []problem {
 	var found []problem
-	if n := len(object.Ref.Name); n > validation.LabelValueMaxLength {
+	labels := object.Ref.Kind == NodePool || object.Ref.Kind == EC2NodeClass
+	if n := len(object.Ref.Name); labels && n > validation.LabelValueMaxLength {
 		found = append(found, problem{"metadata.name", fmt.Sprintf(
 			"%s: the name has %d characters, and no more than %d: it becomes the value of a label of each of its nodes, so that none could be launched", object.Ref, n, validation.LabelValueMaxLength)})
 	}
@@ -31,7 +34,7 @@ func checkDefinition(object Object) []problem {
 		found = append(found, checkClassRef(object)...)
 		found = append(found, checkSchedules(object)...)
 		found = append(found, checkBudgets(object)...)
-		found = append(found, checkRequirements(object)...)
+		found = append(found, checkRequirements(object, "spec.template.spec.requirements")...)
 		found = append(found, checkInstances(object)...)
 		found = append(found, checkTogether(object)...)
 		found = append(found, checkLimits(object)...)
@@ -41,6 +44,13 @@ func checkDefinition(object Object) []problem {
 		found = append(found, checkTOML(object)...)
 		found = append(found, checkAliases(object)...)
 		found = append(found, checkTags(object)...)
+	}
+	if object.Ref.Kind == CapacityBuffer {
+		found = append(found, checkBuffer(object)...)
+	}
+	if object.Ref.Kind == NodeOverlay {
+		found = append(found, checkRequirements(object, "spec.requirements")...)
+		found = append(found, checkOverlay(object)...)
 	}
 	return found
 }
@@ -175,10 +185,11 @@ func checkSchedules(object Object) []problem {
 	return found
 }
 
-// checkRequirements refuses requirements that no instance type meets, for labels with a fixed set of values.
-func checkRequirements(object Object) []problem {
+// checkRequirements refuses requirements that no instance type meets, for labels with a fixed set of values. path is
+// where the definition has its requirements.
+func checkRequirements(object Object, path string) []problem {
 	var found []problem
-	for i, requirement := range list(object.Desired, "spec", "template", "spec", "requirements") {
+	for i, requirement := range list(object.Desired, strings.Split(path, ".")...) {
 		key, _ := requirement["key"].(string)
 		known := closedLabels()[key]
 		values := texts(requirement["values"])
@@ -187,7 +198,7 @@ func checkRequirements(object Object) []problem {
 		}
 		if !slices.ContainsFunc(values, func(v string) bool { return slices.Contains(known, v) }) {
 			found = append(found, problem{
-				fmt.Sprintf("spec.template.spec.requirements[%d].values", i),
+				fmt.Sprintf("%s[%d].values", path, i),
 				fmt.Sprintf("%s: no instance type has %s in [%s]: the known values are %s", object.Ref, key, strings.Join(values, ", "), strings.Join(known, ", ")),
 			})
 		}
@@ -247,6 +258,10 @@ func checkReadable(object Object) []problem {
 		into = &karpv1.NodePool{}
 	case EC2NodeClass:
 		into = &aws.EC2NodeClass{}
+	case NodeOverlay:
+		into = &v1alpha1.NodeOverlay{}
+	case CapacityBuffer:
+		into = &v1beta1.CapacityBuffer{}
 	default:
 		return nil
 	}
@@ -260,7 +275,7 @@ func checkReadable(object Object) []problem {
 // checkQuantities refuses quantities that take too long to parse, before anything parses them: 900,000 digits take
 // seconds, and so does "1e10000000". The CRD's pattern limits neither, and Karpenter parses them, too.
 func checkQuantities(kind Kind, content map[string]any) []problem {
-	ref := Ref{Kind: kind.GVK.Kind, Name: (&unstructured.Unstructured{Object: content}).GetName()}
+	ref := RefTo(kind.GVK.Kind, &unstructured.Unstructured{Object: content})
 	var found []problem
 	for _, unfit := range weigh.Quantities(content) {
 		found = append(found, problem{unfit.Path, fmt.Sprintf("%s: %s: %s", ref, unfit.Path, unfit.Message)})

@@ -436,20 +436,25 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	}
 	desired := &unstructured.Unstructured{Object: content}
 	made := Object{
-		Ref:       Ref{Kind: kind.GVK.Kind, Name: desired.GetName()},
+		Ref:       RefTo(kind.GVK.Kind, desired),
 		Origin:    d.origin,
 		Desired:   desired,
 		Defaulted: desired.DeepCopy(),
 		Text:      text,
 	}
 	region := m.variables[regionVariable]
-	made.Warning = sentences(namespaced, warnOfPlaceholders(kind, made), warnOfInstances(made), warnOfBudgets(made), warnOfForms(made, region))
+	made.Warning = sentences(namespaced, warnOfPlaceholders(kind, made), warnOfInstances(made), warnOfBudgets(made), warnOfForms(made, region), warnOfOverlay(made), warnOfBuffer(made))
 	problems = append(checkDefinition(made), checkForms(made, region)...)
 	if m.validator != nil {
 		m.validator.Default(made.Defaulted)
+		var invalid []problem
 		for _, err := range m.validator.Validate(ctx, desired) {
-			problems = append(problems, problem{err.Field, fieldMessage(made.Ref, err)})
+			invalid = append(invalid, problem{err.Field, fieldMessage(made.Ref, err)})
 		}
+		if kind.Optional() { // its checks explain what its schema refuses by a pattern
+			invalid = besides(invalid, problems)
+		}
+		problems = append(problems, invalid...)
 	}
 	if len(unknown) > 0 {
 		return Object{}, append(unknown, withoutUnknownFields(problems, unknown)...)
@@ -459,6 +464,9 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	problems = append(problems, unignored...)
 	if len(problems) == 0 {
 		problems = checkReadable(made)
+	}
+	if len(problems) == 0 {
+		problems = checkRuntime(ctx, made)
 	}
 	return made, problems
 }

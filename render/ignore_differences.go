@@ -128,8 +128,8 @@ func prefixes(path []string) []string {
 // kindName matches a kind without its group.
 var kindName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}$`)
 
-// checkIgnoredKinds accepts only kinds of other tools. Ignoring a definition would count as its removal, and terminate
-// its nodes.
+// checkIgnoredKinds accepts only kinds of other tools, and those that own no nodes. Ignoring a definition would count as
+// its removal, and terminate its nodes.
 func (k *Karpenter) checkIgnoredKinds() []problem {
 	var found []problem
 	for i, entry := range k.IgnoreKinds {
@@ -145,9 +145,10 @@ func (k *Karpenter) checkIgnoredKinds() []problem {
 	return found
 }
 
-// namesDefinition reports whether a kind, in any case, is one of plumbline's, or an older name of one.
+// namesDefinition reports whether a kind, in any case, is one of plumbline's whose nodes are removed with it, or an
+// older name of one.
 func namesDefinition(kind string) bool {
-	is := func(k Kind) bool { return strings.EqualFold(k.GVK.Kind, kind) }
+	is := func(k Kind) bool { return !k.Optional() && strings.EqualFold(k.GVK.Kind, kind) }
 	return slices.ContainsFunc(Kinds(), is) || legacy.Has(kind)
 }
 
@@ -161,10 +162,12 @@ func (k *Karpenter) ignores(as definedAs) bool {
 	return slices.Contains(k.IgnoreKinds, as.kind) || slices.Contains(k.IgnoreKinds, as.kind+"."+group.Group)
 }
 
-// misspelt reports whether a kind is in one of Karpenter's groups, but is not a kind of Karpenter.
+// misspelt reports whether a kind is in one of Karpenter's own groups, but is not a kind of Karpenter that may be
+// ignored.
 func misspelt(kind schema.GroupKind) bool {
 	_, known := notYet[kind]
-	return !known && slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.GVK.Group == kind.Group })
+	known = known || slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.Optional() && k.GVK.GroupKind() == kind })
+	return !known && slices.Contains(karpentersGroups, kind.Group)
 }
 
 // withoutIgnored separates the objects that are left to other tools.

@@ -96,6 +96,10 @@ func TestIgnoredKinds(t *testing.T) {
 			map[string]string{"web.yaml": strings.Repeat("---\n"+web, 7)},
 			[]string{"left to other tools by ignoreKinds: Deployment/web, Deployment/web, Deployment/web, Deployment/web, Deployment/web and 2 more"},
 		},
+		"a definition that owns no nodes": {
+			"[NodeOverlay, CapacityBuffer]", map[string]string{"o.yaml": overlay("price: \"1\"")},
+			[]string{"left to other tools by ignoreKinds: NodeOverlay/cheap"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{"plumbline.yaml": plumblineYAML + "ignoreKinds: " + tc.kinds + "\n", "a.yaml": pool("a")}
@@ -124,11 +128,11 @@ func TestOtherKindsAreRefusedAsBefore(t *testing.T) {
 	}{
 		"another group": {
 			map[string]string{"plumbline.yaml": plumblineYAML + "ignoreKinds: [Deployment.example.com]\n", "web.yaml": web},
-			"web.yaml:2: Deployment (apps/v1) is refused: plumbline is for NodePool and EC2NodeClass; leave it to the tool that applies the rest, or name Deployment under ignoreKinds in plumbline.yaml to pass over it",
+			"web.yaml:2: Deployment (apps/v1) is refused: plumbline is for CapacityBuffer, NodePool, NodeOverlay and EC2NodeClass; leave it to the tool that applies the rest, or name Deployment under ignoreKinds in plumbline.yaml to pass over it",
 		},
 		"a misspelt definition": {
 			map[string]string{"plumbline.yaml": plumblineYAML + "ignoreKinds: [ConfigMap]\n", "a.yaml": strings.Replace(pool("a"), "kind: NodePool", "kind: ConfigMap", 1)},
-			"a.yaml:2: ConfigMap (karpenter.sh/v1) is no kind of Karpenter's: definitions are NodePool and EC2NodeClass",
+			"a.yaml:2: ConfigMap (karpenter.sh/v1) is no kind of Karpenter's: definitions are CapacityBuffer, NodePool, NodeOverlay and EC2NodeClass",
 		},
 		"a definition that changes its kind": {
 			map[string]string{

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -76,6 +77,9 @@ func checkMetadata(kind Kind, object map[string]any) []problem {
 	if name, _ := metadata["name"].(string); name == "" {
 		add("metadata", "%s has no metadata.name", kind.GVK.Kind)
 	}
+	if namespace, _ := metadata["namespace"].(string); kind.Namespaced && namespace == "" {
+		add("metadata", "%s has no metadata.namespace: it belongs to that of its pod template or workload", kind.GVK.Kind)
+	}
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
 		if slices.Contains(serverFields, name) {
 			add("metadata."+name, "metadata.%s is not for Git to say: leave it out", name)
@@ -130,11 +134,11 @@ func checkAnnotations(annotations map[string]any) (found []problem) {
 }
 
 // dropNamespace removes the namespace, which the API server drops for a cluster-scoped kind: kustomize and templates
-// add it to everything. It returns a sentence about it; empty if there was none.
+// add it to everything. It returns a sentence about it; empty if there was none, or if the kind has one.
 func dropNamespace(kind Kind, object map[string]any) string {
 	metadata, _ := object["metadata"].(map[string]any)
 	namespace, given := metadata["namespace"]
-	if !given {
+	if !given || kind.Namespaced {
 		return ""
 	}
 	delete(metadata, "namespace")
@@ -191,8 +195,6 @@ func classify(apiVersion, kind string) (Kind, string) {
 
 // notYet are Karpenter's other kinds, and kinds of other tools that are easily mistaken for definitions.
 var notYet = map[schema.GroupKind]string{
-	{Group: "karpenter.sh", Kind: "NodeOverlay"}:               "alpha and behind a feature gate in Karpenter, not supported yet",
-	{Group: "autoscaling.x-k8s.io", Kind: "CapacityBuffer"}:    "alpha and behind a feature gate in Karpenter, not supported yet",
 	{Group: "karpenter.sh", Kind: "NodeClaim"}:                 "Karpenter makes NodeClaims itself, from NodePools",
 	{Group: "config.plumbline.dev", Kind: "Karpenter"}:         "it belongs into " + FileName + " in the folder of the path",
 	{Group: "kustomize.config.k8s.io", Kind: "Kustomization"}:  "name its folder under nodes, not the file",
@@ -206,7 +208,7 @@ func names(kinds []Kind) string {
 	for _, k := range slices.Backward(kinds) {
 		all = append(all, k.GVK.Kind)
 	}
-	return strings.Join(all, " and ")
+	return english.WordSeries(all, "and")
 }
 
 // inOrder sorts objects by Stage and name, wherever they were written.

@@ -11,7 +11,7 @@ import (
 
 // RefOf returns the Ref of an object in a Set.
 func RefOf(object *unstructured.Unstructured) Ref {
-	return Ref{Kind: object.GetKind(), Name: object.GetName()}
+	return RefTo(object.GetKind(), object)
 }
 
 // wanted is what a walk depends on, besides the files.

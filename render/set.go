@@ -8,14 +8,48 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/internal/nearest"
 )
 
-// Ref names one object of plumbline's kinds, all of them cluster-scoped.
+// Ref names one object of plumbline's kinds. The name of an object in a namespace is namespace/name.
 type Ref struct {
 	Kind string
 	Name string
+}
+
+// Key returns the object's name for a client of the API server.
+func (r Ref) Key() types.NamespacedName {
+	if namespace, name, namespaced := strings.Cut(r.Name, "/"); namespaced {
+		return types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	return types.NamespacedName{Name: r.Name}
+}
+
+// Empty returns an object that has only its kind and name.
+func (r Ref) Empty() *unstructured.Unstructured {
+	kind, _ := KindOf(r.Kind)
+	object, key := &unstructured.Unstructured{Object: map[string]any{}}, r.Key()
+	object.SetGroupVersionKind(kind.GVK)
+	object.SetName(key.Name)
+	if key.Namespace != "" {
+		object.SetNamespace(key.Namespace)
+	}
+	return object
+}
+
+// RefTo returns the Ref of an object of a kind. The namespace of a cluster-scoped one does not count.
+func RefTo(kind string, object interface {
+	GetNamespace() string
+	GetName() string
+}) Ref {
+	if namespace := object.GetNamespace(); namespace != "" {
+		if of, _ := KindOf(kind); of.Namespaced {
+			return Ref{Kind: kind, Name: namespace + "/" + object.GetName()}
+		}
+	}
+	return Ref{Kind: kind, Name: object.GetName()}
 }
 
 // String returns kind/name, as people write it.
@@ -121,16 +155,20 @@ type Stage string
 
 // The Stages, in order.
 const (
-	StageCRDs        Stage = "CRDs"
-	StageController  Stage = "Controller"
-	StageNodeClasses Stage = "NodeClasses"
-	StageNodePools   Stage = "NodePools"
+	StageCRDs            Stage = "CRDs"
+	StageController      Stage = "Controller"
+	StageNodeClasses     Stage = "NodeClasses"
+	StageNodeOverlays    Stage = "NodeOverlays"
+	StageNodePools       Stage = "NodePools"
+	StageCapacityBuffers Stage = "CapacityBuffers"
 )
 
 // The kinds that plumbline manages.
 const (
-	NodePool     = "NodePool"
-	EC2NodeClass = "EC2NodeClass"
+	NodePool       = "NodePool"
+	EC2NodeClass   = "EC2NodeClass"
+	NodeOverlay    = "NodeOverlay"
+	CapacityBuffer = "CapacityBuffer"
 )
 
 // Kind is one kind of definition, and how it depends on the others.
@@ -145,6 +183,21 @@ type Kind struct {
 	RefPath  []string
 	// Scripts are the fields that contain shell scripts, where ${…} is mostly the shell's.
 	Scripts []string
+	// Namespaced reports whether objects of this kind are in a namespace.
+	Namespaced bool
+	// Gate is the feature gate of Karpenter's controller without which it ignores objects of this kind; empty if there
+	// is none.
+	Gate string
+}
+
+// Optional reports whether the CRDs of a supported version of Karpenter may not include the kind: those with a feature
+// gate are newer than others.
+func (k Kind) Optional() bool { return k.Gate != "" }
+
+// GateValue returns the path of the value of Karpenter's chart that sets the feature gate
+// (charts/karpenter/values.yaml in karpenter-provider-aws, 1.14.1).
+func (k Kind) GateValue() []string {
+	return []string{"settings", "featureGates", strings.ToLower(k.Gate[:1]) + k.Gate[1:]}
 }
 
 // Kinds returns all kinds that plumbline manages, in the order of their Stages. Any other kind in a repository is
@@ -159,12 +212,27 @@ func Kinds() []Kind {
 			Scripts: []string{"spec.userData"},
 		},
 		{
+			GVK:   schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1alpha1", Kind: NodeOverlay},
+			GVR:   schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1alpha1", Resource: "nodeoverlays"},
+			CRD:   "nodeoverlays.karpenter.sh",
+			Stage: StageNodeOverlays,
+			Gate:  "NodeOverlay",
+		},
+		{
 			GVK:      schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: NodePool},
 			GVR:      schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodepools"},
 			CRD:      "nodepools.karpenter.sh",
 			Stage:    StageNodePools,
 			RefersTo: EC2NodeClass,
 			RefPath:  []string{"spec", "template", "spec", "nodeClassRef", "name"},
+		},
+		{
+			GVK:        schema.GroupVersionKind{Group: "autoscaling.x-k8s.io", Version: "v1beta1", Kind: CapacityBuffer},
+			GVR:        schema.GroupVersionResource{Group: "autoscaling.x-k8s.io", Version: "v1beta1", Resource: "capacitybuffers"},
+			CRD:        "capacitybuffers.autoscaling.x-k8s.io",
+			Stage:      StageCapacityBuffers,
+			Namespaced: true,
+			Gate:       "CapacityBuffer",
 		},
 	}
 }
@@ -203,15 +271,20 @@ func Undefined(objects []Object) []string {
 	}
 	var sentences []string
 	for _, object := range objects {
-		named, ok := Reference(object.Ref, object.Desired)
-		if !ok || defined[named] {
-			continue
+		references := PoolsSelected(object.Ref, object.Desired)
+		if class, ok := Reference(object.Ref, object.Desired); ok {
+			references = append(references, class)
 		}
-		sentence := fmt.Sprintf("%s: %s names %s, which no file of this folder defines", object.Origin, object.Ref, named)
-		if meant := nearest.Name(named.Name, names[named.Kind]); meant != "" {
-			sentence += fmt.Sprintf("; did you mean %s?", meant)
+		for _, named := range references {
+			if defined[named] {
+				continue
+			}
+			sentence := fmt.Sprintf("%s: %s names %s, which no file of this folder defines", object.Origin, object.Ref, named)
+			if meant := nearest.Name(named.Name, names[named.Kind]); meant != "" {
+				sentence += fmt.Sprintf("; did you mean %s?", meant)
+			}
+			sentences = append(sentences, sentence)
 		}
-		sentences = append(sentences, sentence)
 	}
 	return sentences
 }

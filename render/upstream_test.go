@@ -107,7 +107,7 @@ func TestUpstreamWorkloadsAreForeign(t *testing.T) {
 				t.Fatalf("error %v, want render.Errors", err)
 			}
 			for _, one := range errs {
-				if one.File != "apps/workload.yaml" || one.Line == 0 || !strings.Contains(one.Message, "is refused: plumbline is for NodePool and EC2NodeClass") {
+				if one.File != "apps/workload.yaml" || one.Line == 0 || !strings.Contains(one.Message, "is refused: plumbline is for CapacityBuffer, NodePool, NodeOverlay and EC2NodeClass") {
 					t.Errorf("unexpected: %v", one)
 				}
 			}

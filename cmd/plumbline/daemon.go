@@ -414,7 +414,7 @@ func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *re
 		Cached: mgr.GetClient(), Secrets: mgr.GetAPIReader(), Namespace: settings.Namespace,
 		Hosts: &report.Hosts{Now: settings.Now}, Source: git, Queue: reports,
 		Preview: review.Tools{
-			Client: reconciler.Uncached, Cached: reconciler.Client, Nodes: managed.Uncached, CachedNodes: managed.Client,
+			Client: reconciler.Uncached, Cached: reconciler.Client, Nodes: managed.Uncached, CachedNodes: managed.Client, Refusals: managed.Refusals,
 			Definitions: definitions, Schemas: schemas, Confine: reconciler.Confine, CRDs: (&planOptions{}).knownCRDs,
 			Store: newChartStore("charts-of-pull-requests", reconciler.Confine, o), Helm: managed.Helm,
 			CABundle: managed.CABundle(), Ask: queryWith(managed.Clouds.Within(awsTimeout), managed.CertificateAuthority, ""),

@@ -498,12 +498,15 @@ func (o *planOptions) knownCRDs(version string) ([]*apiextensionsv1.CustomResour
 	return crds, err
 }
 
-// liveCRDs returns the CRDs of all kinds that plumbline manages; none if one is missing.
+// liveCRDs returns the CRDs of all kinds that plumbline manages; none if one that is not optional is missing.
 func liveCRDs(ctx context.Context, c client.Client) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, kind := range render.Kinds() {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		err := c.Get(ctx, client.ObjectKey{Name: kind.CRD}, crd)
+		if apierrors.IsNotFound(err) && kind.Optional() {
+			continue
+		}
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}

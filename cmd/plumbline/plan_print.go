@@ -24,6 +24,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // maxFields is the maximum number of fields listed for one object.
@@ -129,9 +130,14 @@ func (r planReport) table(out io.Writer, paint display.Painter, quote func(strin
 		if len(removal.MovesTo) > 0 {
 			action, colour = "Move", text.FgYellow
 		}
-		effect, nodes := plan.EffectDrain, removal.Nodes
-		if removal.Orphan {
+		effect, nodes := plan.EffectDrain, any(removal.Nodes)
+		switch {
+		case removal.Orphan:
 			action, colour, why, effect, nodes = "Orphan", text.FgYellow, "removed from Git; kept, no longer managed", plan.EffectNone, removal.Leaves
+		case removal.UpTo:
+			effect, nodes = plan.EffectConsolidate, fmt.Sprintf("up to %d", removal.Nodes)
+		case removal.Kind == render.NodeOverlay, removal.Kind == render.CapacityBuffer:
+			effect = plan.EffectNone
 		}
 		if removal.Held {
 			action, colour = string(plan.Hold), colourOf(plan.Hold)

@@ -15,7 +15,6 @@ import (
 	"github.com/fluxcd/pkg/runtime/logger"
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -253,14 +252,12 @@ const daemonAccount = "plumbline"
 func dryRunDeletion(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, leaves *teardown.Plan) error {
 	tried := map[string]bool{}
 	for _, leaving := range leaves.Objects {
-		kind, known := render.KindOf(leaving.Kind)
+		_, known := render.KindOf(leaving.Kind)
 		if tried[leaving.Kind] || leaving.Gone || !known {
 			continue
 		}
 		tried[leaving.Kind] = true
-		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(kind.GVK)
-		object.SetName(leaving.Name)
+		object := render.Ref{Kind: leaving.Kind, Name: leaving.Name}.Empty()
 		if err := c.Delete(ctx, object, client.DryRunAll); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete %s/%s: %w", leaving.Kind, leaving.Name, err)
 		}

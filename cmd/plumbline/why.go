@@ -45,7 +45,9 @@ For a NodePool that is being removed, show its progress, what it waits for, sinc
 is stalled, and the commands that would force the termination of its nodes.
 
 For an EC2NodeClass that was deleted while nodes use it, show what blocks its deletion, and
-the commit that moves these nodes to a copy of it.`,
+the commit that moves these nodes to a copy of it.
+
+For another definition, show what its removal waits for, or why it is not Ready.`,
 		Example: `  plumbline why ip-10-0-0-1.eu-west-1.compute.internal
   plumbline why general-x7k2p
   plumbline why i-0123456789abcdef0 -o json
@@ -65,6 +67,9 @@ the commit that moves these nodes to a copy of it.`,
 		}
 		if pool, named := poolNamed(args[0]); named {
 			return whyPool(cmd.Context(), c, pool, cmd.OutOrStdout(), output)
+		}
+		if ref, err := refOfArgument(args[0]); err == nil {
+			return whyDefinition(cmd.Context(), c, ref, cmd.OutOrStdout(), output)
 		}
 		report, err := whyOf(cmd.Context(), c, withoutKind(args[0]))
 		if err != nil {

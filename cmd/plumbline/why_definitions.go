@@ -113,3 +113,39 @@ func printPool(out io.Writer, r summary.PoolRemoval, now time.Time) {
 		fmt.Fprintf(out, "at your own risk   %s, %s: %s (%s)\n", g.Node, g.Cause, g.Command, g.Risk)
 	}
 }
+
+// definitionReport is the state of a definition that owns no nodes.
+type definitionReport struct {
+	Object string `json:"object"`
+	// State is Ready, why it is not, or what its removal waits for.
+	State string `json:"state"`
+	// NodeSync removes it; empty if none does.
+	NodeSync string `json:"nodeSync,omitempty"`
+}
+
+// whyDefinition prints what the removal of a definition waits for, or why the definition is not Ready.
+func whyDefinition(ctx context.Context, c *clusterAccess, ref render.Ref, out io.Writer, output *format) error {
+	syncs, err := nodeSyncs(ctx, c)
+	if err != nil {
+		return err
+	}
+	report := definitionReport{Object: ref.String()}
+	for i := range syncs {
+		for _, r := range syncs[i].Status.Removals {
+			if plan.RefOf(r) == ref {
+				report.NodeSync, report.State = syncs[i].Name, fmt.Sprintf("being removed by nodesync/%s: %s: %s", syncs[i].Name, summary.PhaseWord(r), r.Message)
+			}
+		}
+	}
+	if report.NodeSync == "" {
+		object := ref.Empty()
+		if err := c.Get(ctx, ref.Key(), object); err != nil {
+			return explain(err, "read "+ref.String())
+		}
+		report.State = stateOfDefinition(object, nil)
+	}
+	return output.write(out, report, func(out io.Writer) error {
+		fmt.Fprintf(&display.Visible{Writer: out}, "%s: %s\n", report.Object, report.State)
+		return nil
+	})
+}

@@ -196,7 +196,7 @@ func (a *applier) listExisting(ctx context.Context, kind render.Kind, begun map[
 	}
 	taken := make(existing, len(list.Items))
 	for i := range list.Items {
-		taken[list.Items[i].Name] = true
+		taken[render.RefTo(kind.GVK.Kind, &list.Items[i]).Name] = true
 	}
 	return taken
 }
@@ -360,6 +360,9 @@ func named(like *unstructured.Unstructured) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	object.SetGroupVersionKind(like.GroupVersionKind())
 	object.SetName(like.GetName())
+	if namespace := like.GetNamespace(); namespace != "" {
+		object.SetNamespace(namespace)
+	}
 	return object
 }
 

@@ -381,3 +381,27 @@ func TestOfManyArrivalsNoneIsTakenFromAnother(t *testing.T) {
 		t.Errorf("the second wrote %d of %d", len(result.Written), len(second.Changes))
 	}
 }
+
+// TestOverlaysAndBuffersAreApplied: overlays before the pools, and buffers after them, each in its namespace. Nothing is
+// left to write then.
+func TestOverlaysAndBuffersAreApplied(t *testing.T) {
+	overlay := "apiVersion: karpenter.sh/v1alpha1\nkind: NodeOverlay\nmetadata: {name: prefer}\nspec: {requirements: [], price: \"1\"}\n"
+	buffer := "apiVersion: autoscaling.x-k8s.io/v1beta1\nkind: CapacityBuffer\nmetadata: {name: headroom, namespace: shop}\nspec: {podTemplateRef: {name: web}, replicas: 2}\n"
+	c := newCluster(t)
+	result := c.sync(t, buffer, pool, overlay, class)
+	if err := result.Err(); err != nil {
+		t.Fatal(err)
+	}
+	var written []string
+	for _, w := range result.Written {
+		written = append(written, w.Ref.String())
+	}
+	want := []string{"EC2NodeClass/default", "NodeOverlay/prefer", "NodePool/general", "CapacityBuffer/shop/headroom"}
+	if diff := cmp.Diff(want, written); diff != "" {
+		t.Errorf("written (-want +got):\n%s", diff)
+	}
+	if live := c.Object(render.Ref{Kind: render.CapacityBuffer, Name: "shop/headroom"}); live == nil || live.GetNamespace() != "shop" || live.GetName() != "headroom" {
+		t.Errorf("the buffer is %v", live)
+	}
+	c.settled(t, buffer, pool, overlay, class)
+}

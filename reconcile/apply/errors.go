@@ -230,10 +230,18 @@ func classify(ref render.Ref, err error) error {
 		return &StaleError{Ref: ref, Err: err}
 	case apierrors.IsInvalid(err):
 		return &InvalidError{Ref: ref, Problems: problems(err), Err: err}
+	case isAbout(err, "namespaces"):
+		return fmt.Errorf("apply %s: its namespace does not exist: create it, or correct metadata.namespace: %w", ref, err)
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return &NotServedError{Ref: ref, Err: err}
 	}
 	return fmt.Errorf("apply %s: %w", ref, err)
+}
+
+// isAbout reports whether an object of a resource, and not the written one, does not exist.
+func isAbout(err error, resource string) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == resource
 }
 
 func conflict(ref render.Ref, causes []metav1.StatusCause) *ConflictError {

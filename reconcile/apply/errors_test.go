@@ -96,6 +96,9 @@ func TestAnswersBecomeTypedErrors(t *testing.T) {
 			var e *apply.NotServedError
 			return errors.As(err, &e)
 		}},
+		"its namespace is missing": {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "shop"), func(err error) bool {
+			return !errors.As(err, new(*apply.NotServedError)) && strings.Contains(err.Error(), "its namespace does not exist: create it, or correct metadata.namespace")
+		}},
 		"anything else": {timeout, func(err error) bool { return errors.Is(err, timeout) }},
 	}
 	for name, test := range tests {

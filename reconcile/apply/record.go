@@ -305,14 +305,14 @@ func find(ctx context.Context, reader client.Reader, name string, entries []Reco
 			return fmt.Errorf("list the %ss that are missing: %w", name, err)
 		}
 		for i := range list.Items {
-			found[render.Ref{Kind: name, Name: list.Items[i].Name}] = list.Items[i].UID
+			found[render.RefTo(name, &list.Items[i])] = list.Items[i].UID
 		}
 		return nil
 	}
 	for _, e := range entries {
 		object := &metav1.PartialObjectMetadata{}
 		object.SetGroupVersionKind(kind.GVK)
-		err := reader.Get(ctx, types.NamespacedName{Name: e.Ref.Name}, object)
+		err := reader.Get(ctx, e.Ref.Key(), object)
 		if err != nil && !absent(err) {
 			return fmt.Errorf("check whether %s is missing: %w", e.Ref, err)
 		}

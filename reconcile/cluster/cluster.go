@@ -34,6 +34,8 @@ type View struct {
 	Definitions *Definitions
 	// Memory contains what earlier reconciles have read.
 	Memory *Memory
+	// Refusals are the watches behind Cached that the API server rejects; nil if Cached is no cache.
+	Refusals *Refusals
 
 	established *Readiness
 	controllers map[string][]appsv1.Deployment
@@ -92,7 +94,7 @@ type Clients struct {
 
 // View returns the cluster as one reconcile sees it.
 func (c Clients) View(definitions *Definitions, memory *Memory) *View {
-	return &View{Cached: c.Client, Uncached: c.Uncached, Definitions: definitions, Memory: memory}
+	return &View{Cached: c.Client, Uncached: c.Uncached, Definitions: definitions, Memory: memory, Refusals: c.Refusals}
 }
 
 // Live returns the live objects of Karpenter's kinds from the watch cache; live.Served reports whether their CRDs are
@@ -102,7 +104,19 @@ func (v *View) Live(ctx context.Context) (live plan.Live, err error) {
 	if err != nil || !established.Ready {
 		return plan.Live{Objects: map[render.Ref]*plan.Object{}}, err
 	}
-	live, err = v.Definitions.Live(ctx, v.Cached)
+	kinds, err := v.kinds(ctx)
+	if err != nil {
+		return live, err
+	}
+	live, err = v.Definitions.Live(ctx, v.Cached, kinds)
+	for _, kind := range render.Kinds() {
+		if refused := v.Refusals.Of(kind); refused != nil && kind.Optional() {
+			if live.Unreadable == nil {
+				live.Unreadable = map[string]error{}
+			}
+			live.Unreadable[kind.GVK.Kind] = refused
+		}
+	}
 	live.Served = true
 	return live, err
 }

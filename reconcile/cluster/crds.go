@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,13 +22,18 @@ import (
 // NodeClaimCRD is the CRD of NodeClaims, which Karpenter creates from definitions. Git never contains any.
 const NodeClaimCRD = "nodeclaims.karpenter.sh"
 
-// CRDNames returns the CRDs of all kinds of definitions, and of NodeClaims.
+// CRDNames returns the CRDs that every supported version of Karpenter has: those of NodeClaims and of the kinds of
+// definitions that are not optional.
 func CRDNames() []string {
 	var names []string
-	for _, kind := range Kinds() {
+	for _, kind := range required() {
 		names = append(names, kind.CRD)
 	}
 	return names
+}
+
+func required() []render.Kind {
+	return slices.DeleteFunc(Kinds(), render.Kind.Optional)
 }
 
 // Kinds returns the kinds of definitions, and NodeClaims, each with its CRD.
@@ -36,7 +42,7 @@ func Kinds() []render.Kind {
 	return append([]render.Kind{claims}, render.Kinds()...)
 }
 
-// Established reports whether all of Kinds are served.
+// Established reports whether all of Kinds are served, except optional ones.
 func (v *View) Established(ctx context.Context) (Readiness, error) {
 	if v.established != nil {
 		return *v.established, nil
@@ -49,7 +55,7 @@ func (v *View) Established(ctx context.Context) (Readiness, error) {
 }
 
 func (v *View) readEstablished(ctx context.Context) (Readiness, error) {
-	for _, kind := range Kinds() {
+	for _, kind := range required() {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		err := v.Cached.Get(ctx, client.ObjectKey{Name: kind.CRD}, crd)
 		if apierrors.IsNotFound(err) {
@@ -63,6 +69,39 @@ func (v *View) readEstablished(ctx context.Context) (Readiness, error) {
 		}
 	}
 	return Readiness{Ready: true}, nil
+}
+
+// kinds returns the kinds of definitions that can be read from the cache: without the optional ones that are not
+// served, or whose watch the API server rejects, because the cache would block.
+func (v *View) kinds(ctx context.Context) ([]render.Kind, error) {
+	var found []render.Kind
+	for _, kind := range render.Kinds() {
+		if !kind.Optional() {
+			found = append(found, kind)
+			continue
+		}
+		served, err := v.Serves(ctx, kind)
+		if err != nil {
+			return nil, err
+		}
+		if served && v.Refusals.Of(kind) == nil {
+			found = append(found, kind)
+		}
+	}
+	return found, nil
+}
+
+// Serves reports whether the CRD of a kind exists and serves it.
+func (v *View) Serves(ctx context.Context, kind render.Kind) (bool, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	err := v.Cached.Get(ctx, client.ObjectKey{Name: kind.CRD}, crd)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read crd %s: %w", kind.CRD, err)
+	}
+	return Serves(crd, kind.GVK).Ready, nil
 }
 
 // MissingCRDs returns those of CRDNames that do not exist, read without the cache.
@@ -104,6 +143,18 @@ func readCRDs(ctx context.Context, reader client.Reader, names []string) ([]*api
 		found = append(found, crd)
 	}
 	return found, nil
+}
+
+// AbsentCRDs returns the CRDs of definitions that are not among some CRDs, without those of optional kinds.
+func AbsentCRDs(crds []*apiextensionsv1.CustomResourceDefinition) []string {
+	var absent []string
+	for _, kind := range render.Kinds() {
+		exists := slices.ContainsFunc(crds, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.Name == kind.CRD })
+		if !exists && !kind.Optional() {
+			absent = append(absent, kind.CRD)
+		}
+	}
+	return absent
 }
 
 // Generations returns the same text for CRDs with the same schemas.

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,15 +38,31 @@ type Definitions struct {
 // keeps its fields alive, so that nothing else can reuse the address.
 type fields = unsafe.Pointer
 
-// read lists the definitions of all kinds, by name. A nil Definitions remembers nothing.
-func (d *Definitions) read(ctx context.Context, reader client.Reader) (map[render.Ref]*plan.Object, error) {
+// read lists the definitions of some kinds, by name. unreadable are the optional kinds that the reader's user may not
+// list. A nil Definitions remembers nothing.
+func (d *Definitions) read(ctx context.Context, reader client.Reader, kinds []render.Kind) (objects map[render.Ref]*plan.Object, unreadable map[string]error, err error) {
 	known := d.last()
-	next, objects := make(map[fields]*plan.Object, len(known)), make(map[render.Ref]*plan.Object, len(known))
-	for _, kind := range render.Kinds() {
+	next := make(map[fields]*plan.Object, len(known))
+	objects = make(map[render.Ref]*plan.Object, len(known))
+	for _, kind := range kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GVK)
-		if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("read the %ss: %w", kind.GVK.Kind, err)
+		err := reader.List(ctx, list, client.UnsafeDisableDeepCopy)
+		if kind.Optional() && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)) {
+			continue
+		}
+		if err != nil {
+			err = fmt.Errorf("read the %ss: %w", kind.GVK.Kind, err)
+		}
+		if kind.Optional() && apierrors.IsForbidden(err) {
+			if unreadable == nil {
+				unreadable = map[string]error{}
+			}
+			unreadable[kind.GVK.Kind] = err
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
 		}
 		for i := range list.Items {
 			at := fields(reflect.ValueOf(list.Items[i].Object).UnsafePointer())
@@ -53,11 +71,11 @@ func (d *Definitions) read(ctx context.Context, reader client.Reader) (map[rende
 				// Not a pointer into the list, which would keep the whole list alive.
 				object = plan.NewObject(&unstructured.Unstructured{Object: list.Items[i].Object})
 			}
-			next[at], objects[render.Ref{Kind: kind.GVK.Kind, Name: object.GetName()}] = object, object
+			next[at], objects[render.RefTo(kind.GVK.Kind, object)] = object, object
 		}
 	}
 	d.keep(next)
-	return objects, nil
+	return objects, unreadable, nil
 }
 
 func (d *Definitions) last() map[fields]*plan.Object {
@@ -80,13 +98,13 @@ func (d *Definitions) keep(next map[fields]*plan.Object) {
 
 // Live is like Definitions.Live, for callers that read only once.
 func Live(ctx context.Context, reader client.Reader) (plan.Live, error) {
-	return (*Definitions)(nil).Live(ctx, reader)
+	return (*Definitions)(nil).Live(ctx, reader, render.Kinds())
 }
 
-// Live reads the live objects: all definitions, of any owner, and the NodeClaims. The CRDs must be served. The objects
-// belong to the cache and must not be changed.
-func (d *Definitions) Live(ctx context.Context, reader client.Reader) (live plan.Live, err error) {
-	if live.Objects, err = d.read(ctx, reader); err != nil {
+// Live reads the live objects: all definitions of some kinds, of any owner, and the NodeClaims. The CRDs must be
+// served, except those of optional kinds. The objects belong to the cache and must not be changed.
+func (d *Definitions) Live(ctx context.Context, reader client.Reader, kinds []render.Kind) (live plan.Live, err error) {
+	if live.Objects, live.Unreadable, err = d.read(ctx, reader, kinds); err != nil {
 		return live, err
 	}
 	claims := &karpv1.NodeClaimList{}

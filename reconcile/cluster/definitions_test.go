@@ -10,10 +10,13 @@ import (
 	"github.com/awslabs/operatorpkg/status"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,6 +69,56 @@ func TestLive(t *testing.T) {
 	}}
 	if diff := cmp.Diff(want, live.NodeClaims); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestLiveWithoutOptionalKinds: a version of Karpenter may not serve them. Objects of one that is served are read, each
+// by its namespace and name.
+func TestLiveWithoutOptionalKinds(t *testing.T) {
+	var read []string
+	serves := map[string]bool{}
+	funcs := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		kind := list.GetObjectKind().GroupVersionKind()
+		if known, _ := render.KindOf(kind.Kind); known.Optional() {
+			read = append(read, kind.Kind)
+			if !serves[kind.Kind] {
+				return &meta.NoKindMatchError{GroupKind: kind.GroupKind()}
+			}
+		}
+		return c.List(ctx, list, opts...)
+	}}
+	buffer := render.Ref{Kind: render.CapacityBuffer, Name: "shop/headroom"}
+	reader := fakeCluster(t).WithObjects(buffer.Empty()).WithInterceptorFuncs(funcs).Build()
+	live, err := cluster.Live(t.Context(), reader)
+	if err != nil || len(live.Objects) != 2 || len(read) != 2 {
+		t.Fatalf("%d objects, read %v: %v", len(live.Objects), read, err)
+	}
+	serves[render.CapacityBuffer] = true
+	if live, err = cluster.Live(t.Context(), reader); err != nil || live.Objects[buffer] == nil {
+		t.Errorf("objects %v: %v", live.Objects, err)
+	}
+}
+
+// TestAnOptionalKindThatMayNotBeRead: a user with a role of an older version can plan a Set without objects of that
+// kind, and no other one.
+func TestAnOptionalKindThatMayNotBeRead(t *testing.T) {
+	funcs := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		if list.GetObjectKind().GroupVersionKind().Kind == render.NodeOverlay {
+			return apierrors.NewForbidden(schema.GroupResource{Group: "karpenter.sh", Resource: "nodeoverlays"}, "", errors.New("no role"))
+		}
+		return c.List(ctx, list, opts...)
+	}}
+	live, err := cluster.Live(t.Context(), fakeCluster(t).WithInterceptorFuncs(funcs).Build())
+	if err != nil || len(live.Objects) != 2 || len(live.Unreadable) != 1 {
+		t.Fatalf("%d objects, unreadable %v: %v", len(live.Objects), live.Unreadable, err)
+	}
+	for kind, fails := range map[string]bool{render.NodeOverlay: true, render.NodePool: false} {
+		ref := render.Ref{Kind: kind, Name: "a"}
+		set := &render.Set{Objects: []render.Object{{Ref: ref, Desired: ref.Empty(), Defaulted: ref.Empty()}}}
+		_, err := plan.Make(t.Context(), set, live, plan.Policy{Offline: true}, nil)
+		if (err != nil) != fails || fails && !apierrors.IsForbidden(err) {
+			t.Errorf("%s: %v", kind, err)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -109,15 +110,18 @@ func deadlineExceeded(d *appsv1.Deployment) bool {
 	return false
 }
 
-// Ready reports whether a NodePool or EC2NodeClass is Ready at its newest generation. Karpenter's Ready counts only if
-// its observedGeneration is the object's (sigs.k8s.io/karpenter, github.com/awslabs/operatorpkg/status).
+// Ready reports whether a definition is Ready at its newest generation. Karpenter's Ready counts only if its
+// observedGeneration is the object's (sigs.k8s.io/karpenter, github.com/awslabs/operatorpkg/status). An object of an
+// optional kind is Ready until Karpenter reports otherwise: it reports nothing while the kind's feature gate is off.
 func Ready(obj *plan.Object) Readiness {
-	name := func() string { return obj.GetKind() + "/" + obj.GetName() } // not needed for the thousands that are Ready
+	name := func() string { return render.RefOf(obj.Unstructured).String() } // not needed for the thousands that are Ready
 	if obj.GetDeletionTimestamp() != nil {
 		return Readiness{Message: name() + " is being deleted"}
 	}
-	ready, found := condition(obj, readyCondition)
+	ready, found := condition(obj, readyConditionOf(obj.GetKind()))
 	switch {
+	case !found && optional(obj):
+		return Readiness{Ready: true}
 	case !found:
 		return Readiness{Message: name() + " has no Ready condition yet"}
 	case ready.ObservedGeneration < obj.GetGeneration():
@@ -127,6 +131,11 @@ func Ready(obj *plan.Object) Readiness {
 		return Readiness{Message: fmt.Sprintf("%s is not Ready: %s", name(), cmp.Or(why, "its controller gives no reason")) + causes(obj)}
 	}
 	return Readiness{Ready: true}
+}
+
+func optional(obj *plan.Object) bool {
+	kind, _ := render.KindOf(obj.GetKind())
+	return kind.Optional()
 }
 
 // Registers reports whether the nodes of a NodePool register; it is false only if Karpenter reports that they do not.
@@ -144,7 +153,7 @@ func Registers(pool *plan.Object) Readiness {
 func causes(obj *plan.Object) string {
 	var all []string
 	for _, c := range obj.Conditions() {
-		if c.Type != readyCondition && c.Status == metav1.ConditionFalse && c.Message != "" {
+		if c.Type != readyConditionOf(obj.GetKind()) && c.Type != v1beta1.ProvisioningCondition && c.Status == metav1.ConditionFalse && c.Message != "" {
 			all = append(all, fmt.Sprintf("; %s: %s: %s", c.Type, c.Reason, Stable(c.Message)))
 		}
 	}
@@ -155,7 +164,7 @@ func causes(obj *plan.Object) string {
 // Unexplained reports whether no condition of an object that is not Ready has a reason: its controller has met an error
 // that it does not report there, or has not reported yet.
 func Unexplained(obj *plan.Object) bool {
-	ready, _ := condition(obj, readyCondition)
+	ready, _ := condition(obj, readyConditionOf(obj.GetKind()))
 	return obj.GetDeletionTimestamp() == nil && ready.Status != metav1.ConditionFalse && causes(obj) == ""
 }
 
@@ -176,7 +185,7 @@ func NotReadySince(object *unstructured.Unstructured) time.Time {
 	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, item := range list {
 		fields, _ := item.(map[string]any)
-		if kind, _, _ := unstructured.NestedString(fields, "type"); kind != readyCondition {
+		if kind, _, _ := unstructured.NestedString(fields, "type"); kind != readyConditionOf(object.GetKind()) {
 			continue
 		}
 		text, _, _ := unstructured.NestedString(fields, "lastTransitionTime")
@@ -195,6 +204,16 @@ func NotReadySince(object *unstructured.Unstructured) time.Time {
 
 // readyCondition is the type of the condition that sums up all others.
 const readyCondition = "Ready"
+
+// readyConditionOf returns the type of the condition that reports whether Karpenter can use an object of a kind. A
+// CapacityBuffer has no Ready condition, and whether its pods have capacity at the moment is not a matter of its
+// definition.
+func readyConditionOf(kind string) string {
+	if kind == render.CapacityBuffer {
+		return v1beta1.ReadyForProvisioningCondition
+	}
+	return readyCondition
+}
 
 func condition(obj *plan.Object, kind string) (metav1.Condition, bool) {
 	for _, c := range obj.Conditions() {

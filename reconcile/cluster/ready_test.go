@@ -239,3 +239,38 @@ func TestNotReadySince(t *testing.T) {
 		}
 	}
 }
+
+// TestOptionalKindsAreReadyUntilKarpenterSaysOtherwise: it reports nothing while their feature gate is off.
+func TestOptionalKindsAreReadyUntilKarpenterSaysOtherwise(t *testing.T) {
+	condition := func(kind, status, reason string) map[string]any {
+		return map[string]any{"type": kind, "status": status, "observedGeneration": int64(2), "reason": reason, "message": "because"}
+	}
+	for name, c := range map[string]struct {
+		ref        render.Ref
+		conditions []any
+		want       string
+	}{
+		"an overlay, gate off":           {ref: render.Ref{Kind: render.NodeOverlay, Name: "a"}},
+		"an overlay":                     {ref: render.Ref{Kind: render.NodeOverlay, Name: "a"}, conditions: []any{condition("Ready", "True", "Ready")}},
+		"an overlay in conflict":         {render.Ref{Kind: render.NodeOverlay, Name: "a"}, []any{condition("Ready", "False", "UnhealthyDependents"), condition("ValidationSucceeded", "False", "Conflict")}, "NodeOverlay/a is not Ready: UnhealthyDependents: because; ValidationSucceeded: Conflict: because"},
+		"a buffer, gate off":             {ref: render.Ref{Kind: render.CapacityBuffer, Name: "shop/a"}},
+		"a buffer that needs nodes":      {ref: render.Ref{Kind: render.CapacityBuffer, Name: "shop/a"}, conditions: []any{condition("ReadyForProvisioning", "True", "Resolved"), condition("Provisioning", "False", "RequiresNewCapacity")}},
+		"a buffer without a PodTemplate": {render.Ref{Kind: render.CapacityBuffer, Name: "shop/a"}, []any{condition("ReadyForProvisioning", "False", "PodTemplateNotFound"), condition("Provisioning", "False", "NotReadyForProvisioning")}, "CapacityBuffer/shop/a is not Ready: PodTemplateNotFound: because"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := c.ref.Empty()
+			object.SetGeneration(2)
+			object.Object["status"] = map[string]any{"conditions": c.conditions, "replicas": int64(3)}
+			if diff := cmp.Diff(cluster.Readiness{Ready: c.want == "", Message: c.want}, cluster.Ready(plan.NewObject(object))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			trimmed := kept(t, object)
+			if diff := cmp.Diff(cluster.Readiness{Ready: c.want == "", Message: c.want}, cluster.Ready(plan.NewObject(trimmed))); diff != "" {
+				t.Errorf("in the cache (-want +got):\n%s", diff)
+			}
+			if replicas, _, _ := unstructured.NestedInt64(trimmed.Object, "status", "replicas"); replicas != 3 {
+				t.Errorf("the cache keeps %d replicas", replicas)
+			}
+		})
+	}
+}

@@ -10,6 +10,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Refusals are the watches that the API server rejects, or cannot serve because a conversion fails. A cache whose watch
@@ -53,12 +55,12 @@ func (r *Refusals) Note(reflector Reflector, err error) {
 // Err returns which watches are rejected; nil if none is. A watch whose cache has advanced since is no longer rejected:
 // no callback reports that.
 func (r *Refusals) Err() error {
-	_, err := r.Apart("")
+	_, err := r.Apart()
 	return err
 }
 
-// Apart is like Err, but separates the watches of one type, given by its description, from all others.
-func (r *Refusals) Apart(description string) (of, others error) {
+// Apart is like Err, but separates the watches of some types, given by their descriptions, from all others.
+func (r *Refusals) Apart(descriptions ...string) (of, others error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var errs []error
@@ -68,7 +70,7 @@ func (r *Refusals) Apart(description string) (of, others error) {
 			continue
 		}
 		err := fmt.Errorf("watch %s: %w", reflector.TypeDescription(), watch.err)
-		if reflector.TypeDescription() == description {
+		if slices.Contains(descriptions, reflector.TypeDescription()) {
 			of = errors.Join(of, err)
 			continue
 		}
@@ -77,6 +79,20 @@ func (r *Refusals) Apart(description string) (of, others error) {
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return of, errors.Join(errs...)
 }
+
+// Of returns why the API server rejects the watch of a kind of definitions; nil if it does not. A nil Refusals has
+// none.
+func (r *Refusals) Of(kind render.Kind) error {
+	if r == nil {
+		return nil
+	}
+	of, _ := r.Apart(TypeOf(kind))
+	return of
+}
+
+// TypeOf returns how a watch of a kind of definitions describes its type (NewReflectorWithOptions in client-go
+// tools/cache/reflector.go).
+func TypeOf(kind render.Kind) string { return kind.GVK.String() }
 
 // Forget drops the watches of one type: they have stopped, so their caches no longer advance.
 func (r *Refusals) Forget(description string) {

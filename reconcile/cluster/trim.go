@@ -125,7 +125,8 @@ func trimDefinition(full *unstructured.Unstructured) (any, error) {
 }
 
 // trimStatus keeps the Ready condition in a status, the conditions that say why it is not True, a NodePool's usage of
-// its limited resources, and what Karpenter has resolved for the selectors of an EC2NodeClass, and for which generation.
+// its limited resources, what Karpenter has resolved for the selectors of an EC2NodeClass, and for which generation, and
+// the number of a CapacityBuffer's pods.
 func trimStatus(obj *unstructured.Unstructured) {
 	var kept []any
 	if value, _, err := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions"); err == nil {
@@ -133,7 +134,7 @@ func trimStatus(obj *unstructured.Unstructured) {
 		for _, c := range conditions {
 			fields, ok := c.(map[string]any)
 			kind, isFalse := fields["type"], fields["status"] == string(metav1.ConditionFalse)
-			if ok && (kind == readyCondition || isFalse || slices.Contains(resolvedConditions, kind)) {
+			if ok && (kind == readyConditionOf(obj.GetKind()) || isFalse || slices.Contains(resolvedConditions, kind)) {
 				fields = maps.Clone(fields)
 				delete(fields, "lastTransitionTime")
 				kept = append(kept, fields)
@@ -146,6 +147,9 @@ func trimStatus(obj *unstructured.Unstructured) {
 	}
 	if used := limited(obj); used != nil {
 		status["resources"] = used
+	}
+	if replicas, found, err := unstructured.NestedInt64(obj.Object, "status", "replicas"); err == nil && found {
+		status["replicas"] = replicas
 	}
 	if amis := amisOf(obj); amis != nil {
 		status["amis"] = amis

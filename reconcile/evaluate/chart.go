@@ -231,16 +231,13 @@ func (s *DesiredStep) readCRDs(ctx context.Context, read func(context.Context, [
 		names = append(names, kind.CRD)
 	}
 	crds, err := read(ctx, names)
-	if err != nil || len(crds) == len(names) {
-		return crds, err
+	if err != nil {
+		return nil, err
 	}
-	for _, name := range names {
-		if !slices.ContainsFunc(crds, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.Name == name }) {
-			err = s.missingCRD(name)
-			break
-		}
+	if absent := cluster.AbsentCRDs(crds); len(absent) > 0 {
+		return nil, fault.Waits(s.missingCRD(absent[0]))
 	}
-	return nil, fault.Waits(err)
+	return crds, nil
 }
 
 // missingCRD says who installs a CRD that does not exist.

@@ -57,7 +57,11 @@ func (s *DesiredStep) makeSet(ctx context.Context) error {
 	}
 	s.Set, s.Memory.Set = set, set
 	s.Memory.renderedBy = key
-	return nil
+	off, err := s.SwitchedOff(ctx)
+	for _, warning := range off {
+		s.Warn(v1alpha1.ReasonWarning, warning)
+	}
+	return err
 }
 
 // renderKey returns what a Set is rendered with.

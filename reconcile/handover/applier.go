@@ -59,7 +59,7 @@ func kustomization(object *unstructured.Unstructured) Applier {
 		fields, _ := entry.(map[string]any)
 		id, _ := fields["id"].(string)
 		if parts := strings.Split(id, "_"); len(parts) == 4 { // namespace_name_group_kind
-			a.list(parts[2], parts[3], parts[1])
+			a.list(parts[2], parts[3], parts[0], parts[1])
 		}
 	}
 	suspended, _, _ := unstructured.NestedBool(object.Object, "spec", "suspend")
@@ -94,8 +94,11 @@ func (a *Applier) nested(other string) bool {
 }
 
 // list records a definition.
-func (a *Applier) list(group, kind, name string) {
+func (a *Applier) list(group, kind, namespace, name string) {
 	if known, ok := render.KindOf(kind); ok && known.GVK.Group == group {
+		if known.Namespaced {
+			name = namespace + "/" + name
+		}
 		a.lists[render.Ref{Kind: kind, Name: name}] = true
 	}
 }
@@ -125,9 +128,10 @@ func application(object *unstructured.Unstructured) Applier {
 		fields, _ := resource.(map[string]any)
 		group, _ := fields["group"].(string)
 		kind, _ := fields["kind"].(string)
+		namespace, _ := fields["namespace"].(string)
 		name, _ := fields["name"].(string)
 		if pruned, _ := fields["requiresPruning"].(bool); !pruned {
-			a.list(group, kind, name)
+			a.list(group, kind, namespace, name)
 		}
 	}
 	_, automated, _ := unstructured.NestedMap(object.Object, "spec", "syncPolicy", "automated")

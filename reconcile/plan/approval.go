@@ -171,9 +171,12 @@ func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
 			continue
 		}
 		touched := len(c.touched) + c.unnamed
-		if c.Effect == EffectReplace {
+		switch c.Effect {
+		case EffectReplace:
 			a.Replaced += touched
-		} else {
+		case EffectConsolidate:
+			a.Consolidated, touched = a.Consolidated+touched, 0
+		case EffectNone, EffectDrain, EffectBlocked:
 			a.Drained += touched
 		}
 		a.Consolidated += len(c.consolidated)
@@ -188,7 +191,12 @@ func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
 		if !approvableHolds(c.Holds) {
 			continue
 		}
-		a.Drained, a.Left = a.Drained+c.Nodes, a.Left+c.Leaves
+		if c.UpTo {
+			a.Consolidated += c.Nodes
+		} else {
+			a.Drained += c.Nodes
+		}
+		a.Left += c.Leaves
 		w := m.removed(c)
 		w.Held, w.Reasons, w.Pods = "", reasonsOf(c.Holds), c.pods
 		a.Pods += pending(c.pods)

@@ -120,6 +120,9 @@ func (m *maker) removed(c *Candidate) write {
 	for _, claim := range m.claims()[c.Ref] {
 		d.Nodes = append(d.Nodes, claim.UID)
 	}
+	if c.UpTo && !c.Orphan {
+		d.Effect, d.Unnamed, d.UpTo = EffectConsolidate, c.Nodes, true
+	}
 	return d.sorted()
 }
 

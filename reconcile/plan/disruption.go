@@ -97,8 +97,9 @@ func (m *maker) withRecent(d disruption, group []share) disruption {
 		return sum
 	}
 	within := m.spanOfShares(group)
-	sum.moreDrained[ofRemovedPools] = m.removedNodes(within)
-	sum.recent = sum.moreDrained[ofRemovedPools] > 0
+	removed := m.removedNodes(within)
+	sum.moreDrained[ofRemovedPools] += removed
+	sum.recent = removed > 0
 	for pool, nodes := range m.recentTerminations(within) {
 		sum.moreDrained[pool] += nodes
 		sum.recent = true
@@ -106,7 +107,7 @@ func (m *maker) withRecent(d disruption, group []share) disruption {
 	return sum
 }
 
-// ofRemovedPools stands for deleted NodePools in maps by pool name.
+// ofRemovedPools stands for deleted NodePools in maps by pool name, and for nodes whose NodePool is unknown.
 const ofRemovedPools = ""
 
 // spanOfShares returns the period of removals and Changes of one revision. For a Change that was held before, it has no
@@ -344,8 +345,8 @@ func (d disruption) add(s share) {
 	for _, uid := range s.claims {
 		claims[uid] = true
 	}
-	if s.more > 0 { // only a NodePool has these
-		more[s.ref.Name] += s.more
+	if s.more > 0 {
+		more[s.pool()] += s.more
 	}
 	for _, uid := range s.terminated {
 		d.drained[uid] = true
@@ -403,6 +404,24 @@ type share struct {
 	hold func(reason, message string)
 }
 
+// pool returns the NodePool of the nodes that cannot be identified: that of the object, unless it is a CapacityBuffer,
+// which any NodePool may have nodes for.
+func (s share) pool() string {
+	if s.ref.Kind == render.CapacityBuffer {
+		return ofRemovedPools
+	}
+	return s.ref.Name
+}
+
+// shareOfRemoval returns what the removal of a candidate does to nodes; false if nothing.
+func (m *maker) shareOfRemoval(c *Candidate) (s share, disrupts bool) {
+	s = share{ref: c.Ref, claims: uids(m.claims()[c.Ref]), hold: c.holdUnlessApproved, removal: c}
+	if c.Ref.Kind == render.CapacityBuffer {
+		s.claims, s.more = nil, c.Nodes
+	}
+	return s, !c.Terminating && !c.Orphan && len(s.claims)+s.more > 0
+}
+
 // shareOfChange returns what a Change does to nodes.
 func shareOfChange(c *Change, hold func(reason, message string)) share {
 	return share{
@@ -419,11 +438,10 @@ func (m *maker) shares(p *Plan) [][]share {
 	var fresh []share
 	for i := range p.Removals {
 		c := &p.Removals[i]
-		claims := m.claims()[c.Ref]
-		if !c.drains() || len(claims) == 0 {
+		s, disrupts := m.shareOfRemoval(c)
+		if c.Held || c.Ref.Kind == render.EC2NodeClass || !disrupts {
 			continue
 		}
-		s := share{ref: c.Ref, claims: uids(claims), hold: c.holdUnlessApproved, removal: c}
 		if c.approved.covers(ReasonMaxDisruptedNodes) {
 			s.hold = nil
 		}
@@ -454,11 +472,6 @@ func (m *maker) shares(p *Plan) [][]share {
 		groups = append(groups, fresh)
 	}
 	return groups
-}
-
-// drains reports whether the removal of a candidate starts, or continues, to terminate nodes.
-func (c *Candidate) drains() bool {
-	return c.Ref.Kind == render.NodePool && !c.Held && !c.Terminating && !c.Orphan
 }
 
 func uids(claims []*NodeClaim) []types.UID {

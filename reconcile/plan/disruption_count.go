@@ -153,7 +153,7 @@ func (m *maker) poolsOf(s share) []string {
 	ofEach := m.poolOfEach()
 	var found []string
 	if s.more > 0 {
-		found = append(found, s.ref.Name)
+		found = append(found, s.pool())
 	}
 	for _, uid := range s.claims {
 		found = append(found, ofEach[uid])
@@ -380,5 +380,5 @@ func (m *maker) poolOfEach() map[types.UID]string {
 // disrupts reports whether the share includes nodes of a NodePool.
 func (s share) disrupts(pool string, pools map[types.UID]string) bool {
 	of := func(uid types.UID) bool { return pools[uid] == pool }
-	return s.more > 0 && s.ref.Name == pool || slices.ContainsFunc(s.claims, of) || slices.ContainsFunc(s.terminated, of)
+	return s.more > 0 && s.ref == poolRefOf(pool) || slices.ContainsFunc(s.claims, of) || slices.ContainsFunc(s.terminated, of)
 }

@@ -120,6 +120,14 @@ func (m *maker) effect(change *Change, found *compared) {
 		change.Effect = EffectBlocked
 		return
 	}
+	switch change.Ref.Kind {
+	case render.NodeOverlay:
+		m.warnOfOverlay(change)
+		return
+	case render.CapacityBuffer:
+		m.effectOfBuffer(change)
+		return
+	}
 	claims := m.claims()[change.Ref]
 	if change.Live == nil || len(claims) == 0 {
 		return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -190,7 +191,7 @@ func (f *fleet) Get(context.Context, client.ObjectKey, client.Object, ...client.
 // plan does what the daemon does for a commit: it reads its cache, and makes the Plan.
 func (f *fleet) plan(t testing.TB, read *cluster.Definitions, memo plan.Memo, policies ...v1alpha1.Policy) *plan.Plan {
 	t.Helper()
-	live, err := read.Live(t.Context(), f)
+	live, err := read.Live(t.Context(), f, slices.DeleteFunc(render.Kinds(), render.Kind.Optional))
 	if err != nil {
 		t.Fatal(err)
 	}

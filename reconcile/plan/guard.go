@@ -396,13 +396,13 @@ func (m *maker) checkHeld(p *Plan, d disruption) {
 func (m *maker) heldShares(p *Plan) (held, approved []share) {
 	for i := range p.Removals {
 		c := &p.Removals[i]
-		claims := m.claims()[c.Ref]
-		switch {
-		case c.Orphan || c.Terminating || len(claims) == 0:
+		switch s, disrupts := m.shareOfRemoval(c); {
+		case !disrupts:
 		case c.Held && approvableHolds(c.Holds):
-			held = append(held, share{ref: c.Ref, claims: uids(claims), hold: c.holdUnlessApproved, removal: c})
+			held = append(held, s)
 		case !c.Held && c.approved.covers(ReasonMaxDisruptedNodes):
-			approved = append(approved, share{ref: c.Ref, claims: uids(claims), hold: c.holdUnlessApproved})
+			s.removal, s.more = nil, 0
+			approved = append(approved, s)
 		}
 	}
 	for i := range p.Changes {

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -23,6 +24,9 @@ import (
 type Live struct {
 	// Objects are all objects of our kinds, of any owner, with their managedFields.
 	Objects map[render.Ref]*Object
+	// Unreadable are the optional kinds whose objects may not be read, and why: a Plan of one of their objects would be
+	// wrong.
+	Unreadable map[string]error
 	// Served reports whether the API server serves Karpenter's kinds, so that Objects is complete.
 	Served     bool
 	NodeClaims []NodeClaim
@@ -154,6 +158,19 @@ func (l Live) recorded(object *unstructured.Unstructured) bool {
 
 // object returns the live object of a Ref; nil if there is none.
 func (l Live) object(ref render.Ref) *Object { return l.Objects[ref] }
+
+// readable returns why a Set cannot be compared: it has objects of a kind that may not be read; nil if it can.
+func (l Live) readable(set *render.Set) error {
+	if len(l.Unreadable) == 0 {
+		return nil
+	}
+	for i := range set.Objects {
+		if err := l.Unreadable[set.Objects[i].Ref.Kind]; err != nil {
+			return fmt.Errorf("plan %s: %w", set.Objects[i].Ref, err)
+		}
+	}
+	return nil
+}
 
 // OfKind returns the live objects of a kind, of any owner, by name.
 func (l Live) OfKind(kind string) []*unstructured.Unstructured {

@@ -87,7 +87,7 @@ type template struct {
 func (m Match) Outdated(definitions []*Object) (found Matched) {
 	ours := map[render.Ref]*Object{}
 	for _, object := range definitions {
-		ours[render.Ref{Kind: object.GetKind(), Name: object.GetName()}] = object
+		ours[render.RefTo(object.GetKind(), object)] = object
 	}
 	// Only definitions that have NodeClaims are read, each once, and looked up once for all NodeClaims of a pool and
 	// its class.

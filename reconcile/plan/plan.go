@@ -269,6 +269,9 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		if set == nil || len(set.Objects) == 0 {
 			return nil, errEmpty
 		}
+		if err := live.readable(set); err != nil {
+			return nil, err
+		}
 		p.Revision, m.revision = set.Revision, set.Revision
 		if err := m.change(ctx, set, p); err != nil {
 			return nil, err
@@ -289,6 +292,7 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 			return nil, ctx.Err()
 		}
 		m.noteTargets(p)
+		p.Warnings = append(p.Warnings, m.noteOverlays(p)...)
 		m.holdIntolerant(p)
 		m.checkNodes(p)
 		m.holdUnschedulable(p)
@@ -529,7 +533,7 @@ func changeDocument(c *Change, named map[types.UID]planjson.NodeClaim) planjson.
 
 func removalDocument(c Candidate, object *Object, ofPool map[string][]planjson.NodeClaim) planjson.Removal {
 	d := planjson.Removal{
-		Object: c.Ref.String(), Kind: c.Ref.Kind, Name: c.Ref.Name, MovesTo: c.MovesTo, Nodes: c.Nodes, Orphan: c.Orphan, Leaves: c.Leaves,
+		Object: c.Ref.String(), Kind: c.Ref.Kind, Name: c.Ref.Name, MovesTo: c.MovesTo, Nodes: c.Nodes, UpTo: c.UpTo && c.Nodes > 0, Orphan: c.Orphan, Leaves: c.Leaves,
 		Recorded: c.Recorded, Terminating: c.Terminating, Held: c.Held, Queued: c.Queued, Reason: c.Reason, Message: c.Message,
 	}
 	if object != nil && object.GetUID() == c.UID {
@@ -568,6 +572,10 @@ func (p *Plan) totals(live Live) planjson.Totals {
 	for _, c := range p.Removals {
 		if c.Ref.Kind == render.NodePool && !c.Held && !c.Orphan {
 			leaving[c.Ref.Name] = true
+		}
+		if c.UpTo && c.Nodes > 0 && !c.Held && !c.Orphan {
+			d.moreDrained[ofRemovedPools] += c.Nodes
+			t.UpTo = true
 		}
 	}
 	t.RemovedPools = len(leaving)

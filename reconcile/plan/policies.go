@@ -173,6 +173,8 @@ type Policy struct {
 	Deleting bool
 	// Offline reports whether there is no cluster to compare with.
 	Offline bool
+	// Ignored are the kinds that Karpenter ignores because their feature gate is off.
+	Ignored map[string]bool
 	// Hosts are the pods of Karpenter's controller and of plumbline that run on nodes of a NodePool.
 	Hosts []Host
 	// DaemonSets are those that nodes need until their last pod has terminated.

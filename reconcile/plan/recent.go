@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -155,7 +156,7 @@ func (c *Candidate) queue(behind []string) {
 
 // terminates returns how many nodes a Change lets Karpenter terminate without a replacement.
 func (c *Change) terminates() int {
-	if c.Effect == EffectDrain {
+	if c.Effect == EffectDrain || c.Ref.Kind == render.CapacityBuffer {
 		return len(c.consolidated) + c.Nodes
 	}
 	return len(c.consolidated) + len(c.expiring)
@@ -182,6 +183,15 @@ func RecordTerminations(recent []v1alpha1.RecentTermination, revision string, du
 		recent[again].At, recent[again].Nodes = now, max(recent[again].Nodes, int32(c.terminates()))
 	}
 	return recent
+}
+
+// RecordReleased returns status.recentTerminations plus the removal of a CapacityBuffer that the guard allows.
+func RecordReleased(recent []v1alpha1.RecentTermination, c Candidate, now metav1.Time) []v1alpha1.RecentTermination {
+	recorded := slices.ContainsFunc(recent, func(r v1alpha1.RecentTermination) bool { return r.UID == c.UID && r.Revision == c.Revision })
+	if recorded || !c.UpTo || c.Nodes == 0 || c.Held || c.Queued || c.Orphan {
+		return recent
+	}
+	return append(slices.Clone(recent), v1alpha1.RecentTermination{Name: c.Ref.Name, UID: c.UID, Revision: c.Revision, At: now, Nodes: int32(c.Nodes)})
 }
 
 // TerminationsOf returns status.recentTerminations of a NodeSync, plus those that other NodeSyncs recorded for
@@ -212,7 +222,9 @@ func (m *maker) recentTerminations(s span) map[string]int {
 	}
 	let, names := map[types.UID]int{}, map[types.UID]string{}
 	for _, r := range m.live.RecentTerminations {
-		if s.has(r.At.Time) && !m.stillToWrite(r) {
+		record, open := m.live.removal(r.UID)
+		counted := open && record.Revision == r.Revision // as a candidate
+		if s.has(r.At.Time) && !counted && !m.stillToWrite(r) {
 			let[r.UID] += int(r.Nodes)
 			names[r.UID] = r.Name
 		}
@@ -235,7 +247,11 @@ func (m *maker) recentTerminations(s span) map[string]int {
 // stillToWrite reports whether the Plan contains the Change of a record, because it was not written: it counts by
 // itself.
 func (m *maker) stillToWrite(r v1alpha1.RecentTermination) bool {
-	change, ok := m.changes[poolRefOf(r.Name)]
+	ref := poolRefOf(r.Name)
+	if strings.Contains(r.Name, "/") {
+		ref.Kind = render.CapacityBuffer
+	}
+	change, ok := m.changes[ref]
 	return ok && r.Revision == m.revision && change.terminates() > 0
 }
 

@@ -36,8 +36,10 @@ type Candidate struct {
 	Queued bool
 	// Approved is the digest of the held part that was approved; empty if there is none.
 	Approved string
-	// Nodes is the number of a NodePool's NodeClaims, which are removed with it.
+	// Nodes is the number of a NodePool's NodeClaims, which are removed with it. For a CapacityBuffer it is how many
+	// nodes Karpenter may consolidate at most once the buffer is gone, and UpTo is true.
 	Nodes int
+	UpTo  bool
 	// Orphan reports whether the object is orphaned instead: Leaves NodeClaims then keep running, and none is removed.
 	// Keeper is another reason to keep the object, as a clause whose subject is the object.
 	Orphan bool
@@ -90,6 +92,8 @@ func (m *maker) candidates(revision string) []Candidate {
 		c.Keeper = keptBecause(object)
 		c.Orphan = (m.policy.Orphans || c.Keeper != "") && !m.policy.Deleting && owned && !c.Terminating
 		switch nodes := len(m.claims()[ref]); {
+		case ref.Kind == render.CapacityBuffer && !c.Orphan:
+			c.Nodes, c.UpTo = m.releasedBy(object.Unstructured), true
 		case ref.Kind != render.NodePool:
 		case c.Orphan:
 			c.Leaves = nodes

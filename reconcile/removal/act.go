@@ -18,6 +18,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -194,11 +195,7 @@ func (d *drive) recordWrite(it *item, a Action) {
 }
 
 func (it *item) object() *unstructured.Unstructured {
-	kind, _ := render.KindOf(it.before.Kind)
-	object := &unstructured.Unstructured{Object: map[string]any{}}
-	object.SetGroupVersionKind(kind.GVK)
-	object.SetName(it.before.Name)
-	return object
+	return plan.RefOf(it.before).Empty()
 }
 
 // dropConflicts drops errors that only report a conflict with another client: the next reconcile, a moment later, sees

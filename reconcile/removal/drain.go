@@ -97,7 +97,9 @@ func (s *Step) leftBeside(ctx context.Context, missing []string) (string, error)
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GVK.GroupVersion().WithKind(kind.GVK.Kind + "List"))
 		err := s.Nodes.Uncached.List(ctx, list)
-		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		if served := !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err); !served && kind.Optional() {
+			continue
+		} else if !served {
 			return "an object of CRD " + kind.CRD + " possibly", nil
 		}
 		if err != nil {
@@ -119,7 +121,7 @@ func (s *Step) mayBeOurs(kind render.Kind, object metav1.Object) bool {
 	if kind.CRD == cluster.NodeClaimCRD {
 		return !applied.Exists() || applied.Record.Pools[object.GetLabels()[karpv1.NodePoolLabelKey]]
 	}
-	ref := render.Ref{Kind: kind.GVK.Kind, Name: object.GetName()}
+	ref := render.RefTo(kind.GVK.Kind, object)
 	return s.owner().Owns(object) || applied.Record.Objects[ref] == object.GetUID()
 }
 

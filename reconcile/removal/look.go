@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -82,18 +81,18 @@ func (l *look) readObjects(ctx context.Context, kind render.Kind, names []string
 	if len(names) >= manyObjects {
 		list, err := l.list(ctx, kind)
 		for i := range list {
-			l.objects[render.Ref{Kind: kind.GVK.Kind, Name: list[i].GetName()}] = &list[i]
+			l.objects[render.RefTo(kind.GVK.Kind, &list[i])] = &list[i]
 		}
 		return err
 	}
 	found := make([]*unstructured.Unstructured, len(names))
 	err := workers.Each(getsAtOnce, len(names), func(i int) error {
-		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(kind.GVK)
-		switch err := l.reader.Get(ctx, types.NamespacedName{Name: names[i]}, object); {
+		ref := render.Ref{Kind: kind.GVK.Kind, Name: names[i]}
+		object := ref.Empty()
+		switch err := l.reader.Get(ctx, ref.Key(), object); {
 		case absent(err):
 		case err != nil:
-			return fmt.Errorf("read %s/%s: %w", kind.GVK.Kind, names[i], err)
+			return fmt.Errorf("read %s: %w", ref, err)
 		default:
 			found[i] = object
 		}
@@ -258,8 +257,8 @@ func absences(before map[string]Absence, noted map[string]Seen, shown map[string
 	return after
 }
 
-// leavingClass handles a class that is gone, or that another client has deleted.
-func leavingClass(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+// leaving handles an object that is gone, or that another client has deleted.
+func leaving(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	switch {
 	case !o.Exists:
 		return gone(o), false
@@ -324,6 +323,12 @@ func awaitLeader(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 // that references the class.
 func classGates(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	return closed(limitPhase(r.Phase, v1alpha1.RemovalDraining), 0, o.controller(), o.cloud(), o.arrivals())
+}
+
+// deletionGates wait for the turn, the grace period and the window of an object that owns no nodes, and for arrivals,
+// which may include its replacement.
+func deletionGates(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	return closed(limitPhase(r.Phase, v1alpha1.RemovalPacing), 0, o.queue(), o.arrivals(), o.grace(), o.window())
 }
 
 // relabelledClaimSeparator separates the text about NodeClaims from the text about instances.

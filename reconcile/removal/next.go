@@ -48,9 +48,12 @@ const (
 // changed.
 func Next(r v1alpha1.Removal, o Observation, now time.Time, stallAfter time.Duration) (v1alpha1.Removal, []Action) {
 	var s step
-	if r.Kind == render.EC2NodeClass {
-		s = first(r, o, now, held, recording, awaitDeletion, pauseForOtherNodeSync, leavingClass, referenced, classGates, awaitLeader, deleting)
-	} else {
+	switch r.Kind {
+	case render.EC2NodeClass:
+		s = first(r, o, now, held, recording, awaitDeletion, pauseForOtherNodeSync, leaving, referenced, classGates, awaitLeader, deleting)
+	case render.NodeOverlay, render.CapacityBuffer: // they own no nodes, so there is nothing to pace
+		s = first(r, o, now, held, recording, awaitDeletion, pauseForOtherNodeSync, leaving, deletionGates, deleting)
+	default:
 		s = first(r, o, now, held, recording, awaitDeletion, pauseForOtherNodeSync, checkGates, growing, draining, scaling, skipWhileDrained, verifying, keepPool, deleting)
 	}
 	return s.kept(r, now, stallAfter), s.actions
@@ -332,6 +335,9 @@ func deleting(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 		return o.terminating(), false
 	}
 	s := step{phase: limitPhase(r.Phase, v1alpha1.RemovalVerifyingCloud), reason: ReasonDeleting, message: ownsNothing, remaining: 0}
+	if r.Kind == render.NodeOverlay || r.Kind == render.CapacityBuffer {
+		s.message = "deleting"
+	}
 	if o.EC2 != nil {
 		s.phase = v1alpha1.RemovalVerifyingCloud
 	}

@@ -70,9 +70,10 @@ func (d *drive) observeOne(it *item, l *look) {
 			}
 		}
 		it.seen.Waits = d.waits(it.seen.ReferencedBy)
-		return
 	}
-	it.seeClaims(l.claims[it.before.Name])
+	if it.before.Kind == render.NodePool {
+		it.seeClaims(l.claims[it.before.Name])
+	}
 }
 
 // seeBudgets observes what the disruption budgets of a pool allow, whether they must still be recorded, and whether the

@@ -158,13 +158,11 @@ func restrainedUnlabelled(ctx context.Context, reader client.Reader, sync *v1alp
 	}
 	var found []*unstructured.Unstructured
 	for uid, ref := range removed {
-		kind, known := render.KindOf(ref.Kind)
-		if !known || ref.Kind != render.NodePool {
+		if ref.Kind != render.NodePool {
 			continue // only the growth of a pool is ever stopped
 		}
-		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(kind.GVK)
-		err := reader.Get(ctx, types.NamespacedName{Name: ref.Name}, object)
+		object := ref.Empty()
+		err := reader.Get(ctx, ref.Key(), object)
 		switch {
 		case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 			continue
@@ -184,10 +182,7 @@ func (w World) release(ctx context.Context, r Release) (released bool, err error
 	if err := w.StillLeader(ctx); err != nil {
 		return false, fmt.Errorf("release %s/%s: %w", r.Kind, r.Name, err)
 	}
-	kind, _ := render.KindOf(r.Kind)
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(kind.GVK)
-	object.SetName(r.Name)
+	object := render.Ref{Kind: r.Kind, Name: r.Name}.Empty()
 	body, err := r.body()
 	if err != nil {
 		return false, err
@@ -205,10 +200,9 @@ func (w World) release(ctx context.Context, r Release) (released bool, err error
 // changed reports whether an object differs from the version that a release has seen: the API server returns the same
 // error for a failed test of a JSON patch as for an invalid object.
 func (w World) changed(ctx context.Context, r Release) bool {
-	kind, _ := render.KindOf(r.Kind)
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(kind.GVK)
-	if err := w.Live.Get(ctx, types.NamespacedName{Name: r.Name}, object); err != nil {
+	ref := render.Ref{Kind: r.Kind, Name: r.Name}
+	object := ref.Empty()
+	if err := w.Live.Get(ctx, ref.Key(), object); err != nil {
 		return apierrors.IsNotFound(err)
 	}
 	return object.GetUID() != r.UID || object.GetResourceVersion() != r.ResourceVersion
@@ -273,7 +267,7 @@ func Restores(pools []*unstructured.Unstructured, growth map[types.UID]Growth, b
 
 // releaseOf returns a Release of the object in the version that was seen.
 func releaseOf(object *unstructured.Unstructured) Release {
-	r := Release{Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(), Manager: v1alpha1.FieldManager}
+	r := Release{Kind: object.GetKind(), Name: render.RefOf(object).Name, UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(), Manager: v1alpha1.FieldManager}
 	r.Patch = []Operation{
 		{Op: "test", Path: "/metadata/uid", Value: string(r.UID)},
 		{Op: "test", Path: "/metadata/resourceVersion", Value: r.ResourceVersion},

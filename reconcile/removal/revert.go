@@ -172,6 +172,9 @@ func (s *Step) recordRecent() {
 	period := s.Sync.Spec.Guard.GetRemovalPeriod()
 	for _, c := range s.Plan.Removals {
 		i := slices.IndexFunc(status.Removals, func(r v1alpha1.Removal) bool { return r.UID == c.UID })
+		if period > 0 && i >= 0 {
+			status.RecentTerminations = plan.RecordReleased(status.RecentTerminations, c, now)
+		}
 		if period <= 0 || i < 0 || c.Held || c.Queued || c.Orphan || c.Ref.Kind != render.NodePool {
 			continue
 		}

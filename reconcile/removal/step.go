@@ -309,7 +309,10 @@ func (s *Step) recordCandidates() {
 		removal := v1alpha1.Removal{
 			Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Revision: c.Revision,
 			RecordedAt: now, Phase: v1alpha1.RemovalPacing, Since: now, LastProgress: now,
-			MovesTo: c.MovesTo, Remaining: int32(c.Nodes), Reason: c.Reason, Message: c.Message, Reasons: holdReasons(c),
+			MovesTo: c.MovesTo, Reason: c.Reason, Message: c.Message, Reasons: holdReasons(c),
+		}
+		if !c.UpTo { // otherwise its nodes are not removed with it
+			removal.Remaining = int32(c.Nodes)
 		}
 		if live := s.Live.Objects[c.Ref]; live != nil && live.GetUID() == c.UID {
 			removal.Definition = plan.Definition(live.Unstructured)

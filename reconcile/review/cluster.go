@@ -13,6 +13,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
@@ -64,13 +65,13 @@ func (p *preview) withoutCharts(ctx context.Context, ev evaluate.Evaluation, err
 	if err != nil {
 		return ev, &readError{err}
 	}
-	if len(live) < len(names) || p.versionChanges(ev) != "" {
+	if len(cluster.AbsentCRDs(live)) > 0 || p.versionChanges(ev) != "" {
 		var known []*apiextensionsv1.CustomResourceDefinition
 		if known, err = p.CRDs(ev.Desired.Karpenter.Version); err == nil {
 			live = known
 		}
 	}
-	if len(live) < len(names) {
+	if len(cluster.AbsentCRDs(live)) > 0 {
 		return ev, &readError{errors.Join(errors.New("no CRDs to check the definitions against: give those of the version in Git with --crds DIR"), err)}
 	}
 	ev.Desired.Schema, err = schema.New(live)

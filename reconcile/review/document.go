@@ -55,6 +55,7 @@ func TallyOf(p planjson.Plan) Tally {
 			t.Actions[plan.Hold]++
 			continue
 		}
+		t.UpTo = t.UpTo || removal.UpTo
 		if t.Nodes += removal.Nodes; len(removal.MovesTo) > 0 {
 			t.Moved++
 		} else {

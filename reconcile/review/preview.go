@@ -54,6 +54,8 @@ type Tools struct {
 	// Nodes is the API server of the managed cluster, and CachedNodes its watch cache; nil if that is the NodeSync's
 	// own cluster.
 	Nodes, CachedNodes client.Reader
+	// Refusals are the watches behind CachedNodes that the API server rejects; nil if it is no cache.
+	Refusals *cluster.Refusals
 	// Cached is the daemon's watch cache, and Definitions what reconciles share of it; nil without a daemon, so that
 	// everything is read with Client.
 	Cached      client.Reader
@@ -124,7 +126,7 @@ func (s *Step) Make(ctx context.Context) (*Preview, error) {
 	in.CachedNodes = cmp.Or(in.CachedNodes, in.Nodes)
 	p := preview{
 		Step: &in, sync: s.Sync.DeepCopy(), out: &Preview{Removal: s.Sync.Spec.Removal},
-		view: &cluster.View{Cached: in.CachedNodes, Uncached: in.Nodes, Definitions: in.Definitions, Memory: &cluster.Memory{}},
+		view: &cluster.View{Cached: in.CachedNodes, Uncached: in.Nodes, Definitions: in.Definitions, Memory: &cluster.Memory{}, Refusals: in.Refusals},
 	}
 	ev, err := p.evaluate(ctx)
 	if err != nil {
@@ -142,6 +144,13 @@ func (s *Step) Make(ctx context.Context) (*Preview, error) {
 	p.warnOfInstanceTypes(ctx, ev)
 	if ev.Desired.Set != nil {
 		for _, words := range rollout.SwitchedOff(rollout.Pools(ev.Desired.Set, nil), ev.Desired.Values.Merged) {
+			p.warn("%s", words)
+		}
+		off, err := p.inputs().DesiredStep(ev).SwitchedOff(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("find Karpenter's feature gates: %w", err)
+		}
+		for _, words := range off {
 			p.warn("%s", words)
 		}
 	}

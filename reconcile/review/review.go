@@ -196,7 +196,7 @@ func (r *Review) waits() []string {
 			wait("removal of "+c.Ref.String(), c.Nodes, strings.TrimPrefix(c.Message, "queued: "))
 			continue
 		}
-		if c := &p.Removals[i]; p.Frozen.Message != "" && c.Ref.Kind == render.NodePool && !c.Held && !c.Recorded {
+		if c := &p.Removals[i]; p.Frozen.Message != "" && (c.Ref.Kind == render.NodePool || c.UpTo) && !c.Held && !c.Recorded {
 			wait("removal of "+c.Ref.String(), c.Nodes, p.Frozen.Message)
 		}
 	}
@@ -354,6 +354,9 @@ func poolsOf(in Input) []pool {
 		if c := &in.Plan.Changes[i]; c.Consolidates() > 0 && c.Err == nil {
 			found = append(found, consolidated(c, in))
 		}
+		if c := &in.Plan.Changes[i]; c.Ref.Kind == render.CapacityBuffer && c.Effect == plan.EffectConsolidate && c.Err == nil {
+			found = append(found, released(c.Ref, c.Nodes, c.Action))
+		}
 	}
 	ends := map[string]plan.PoolPace{}
 	for _, pace := range plan.RemovalPaces(in.Plan.Removals, in.Removal) {
@@ -361,15 +364,18 @@ func poolsOf(in Input) []pool {
 	}
 	for i := range in.Plan.Removals {
 		c := &in.Plan.Removals[i]
-		if c.Ref.Kind != render.NodePool || c.Nodes == 0 {
-			continue
-		}
 		action := plan.Action("")
 		switch {
 		case c.Held:
 			action = plan.Hold
 		case c.Queued, in.Plan.Frozen.Message != "":
 			action = plan.Wait
+		}
+		if c.UpTo && c.Nodes > 0 {
+			found = append(found, released(c.Ref, c.Nodes, action))
+		}
+		if c.Ref.Kind != render.NodePool || c.Nodes == 0 {
+			continue
 		}
 		p := pool{Name: c.Ref.Name, Nodes: fmt.Sprintf("%d of %d", c.Nodes, c.Nodes), Effect: stays(action, plan.EffectDrain), Reason: cmp.Or(c.Reason, Left(c.MovesTo)), count: c.Nodes, to: c.MovesTo}
 		if pace, is := ends[p.Name]; is {
@@ -392,6 +398,14 @@ func consolidated(c *plan.Change, in Input) pool {
 	return pool{
 		Name: c.Ref.Name, Nodes: fmt.Sprintf("up to %d of %d", c.Consolidates(), of), Effect: stays(c.Action, plan.EffectConsolidate),
 		Reason: "empty or underused", count: c.Consolidates(),
+	}
+}
+
+// released is the row of a CapacityBuffer that keeps less capacity free.
+func released(buffer render.Ref, nodes int, action plan.Action) pool {
+	return pool{
+		Name: buffer.String(), Nodes: fmt.Sprintf("up to %d", nodes), Effect: stays(action, plan.EffectConsolidate),
+		Reason: "capacity is no longer reserved", count: nodes,
 	}
 }
 

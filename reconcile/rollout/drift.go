@@ -33,7 +33,7 @@ func poolsOf(ref render.Ref, claims []plan.NodeClaim) []string {
 	}
 	var pools []string
 	for i := range claims {
-		if claims[i].Class == ref.Name {
+		if ref.Kind == render.EC2NodeClass && claims[i].Class == ref.Name {
 			pools = append(pools, claims[i].Pool)
 		}
 	}

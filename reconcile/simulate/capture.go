@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -246,15 +245,6 @@ func (r *reading) pod(pod *corev1.Pod) corev1.Pod {
 	return trimmed
 }
 
-// definitionKinds returns the kinds that scheduling reads. Not every version of the CRDs contains overlays.
-func definitionKinds() []schema.GroupVersionKind {
-	var kinds []schema.GroupVersionKind
-	for _, kind := range render.Kinds() {
-		kinds = append(kinds, kind.GVK)
-	}
-	return append(kinds, schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1alpha1", Kind: "NodeOverlay"})
-}
-
 type reading struct {
 	reader client.Reader
 	into   *Capture
@@ -267,7 +257,7 @@ func newReading(reader client.Reader, now time.Time) *reading {
 }
 
 func (r *reading) allDefinitions(ctx context.Context) error {
-	for _, kind := range definitionKinds() {
+	for _, kind := range render.Kinds() {
 		if err := r.definitions(ctx, kind); err != nil {
 			return err
 		}
@@ -275,16 +265,16 @@ func (r *reading) allDefinitions(ctx context.Context) error {
 	return nil
 }
 
-func (r *reading) definitions(ctx context.Context, kind schema.GroupVersionKind) error {
+func (r *reading) definitions(ctx context.Context, kind render.Kind) error {
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind)
+	list.SetGroupVersionKind(kind.GVK)
 	err := read(ctx, r, list, func(l *unstructured.UnstructuredList) []unstructured.Unstructured { return l.Items },
 		all(func(o *unstructured.Unstructured) map[string]any { return trimDefinition(o) }), &r.into.Definitions)
-	switch optional := kind.Kind == "NodeOverlay"; {
-	case optional && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)):
+	switch {
+	case kind.Optional() && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)):
 		return nil
-	case optional:
-		return r.may("nodeoverlays.karpenter.sh", "NodeOverlays", err)
+	case kind.Optional():
+		return r.may(kind.CRD, kind.GVK.Kind+"s", err)
 	}
 	return must(err)
 }

@@ -229,7 +229,8 @@ func describeVerified(v v1alpha1.VerifiedRevision) string {
 	return fmt.Sprintf("verified signature of %s: signed with %s", what, v.Signer)
 }
 
-// Stages returns how far each Stage of a Set has come; nil without a Set.
+// Stages returns how far each Stage of a Set has come; nil without a Set. Stages of optional kinds are left out if the
+// Set has no such object.
 func Stages(set *render.Set, crds, controller cluster.Readiness, definitions cluster.ByRef) []Stage {
 	if set == nil {
 		return nil
@@ -237,12 +238,14 @@ func Stages(set *render.Set, crds, controller cluster.Readiness, definitions clu
 	stage := func(name render.Stage, r cluster.Readiness) Stage {
 		return Stage{Name: name, Ready: r.Ready, Message: r.Message}
 	}
-	return []Stage{
-		stage(render.StageCRDs, crds),
-		stage(render.StageController, controller),
-		stage(render.StageNodeClasses, definitions.Of(set, render.EC2NodeClass)),
-		stage(render.StageNodePools, definitions.Of(set, render.NodePool)),
+	stages := []Stage{stage(render.StageCRDs, crds), stage(render.StageController, controller)}
+	for _, kind := range render.Kinds() {
+		has := func(o render.Object) bool { return o.Ref.Kind == kind.GVK.Kind }
+		if !kind.Optional() || slices.ContainsFunc(set.Objects, has) {
+			stages = append(stages, stage(kind.Stage, definitions.Of(set, kind.GVK.Kind)))
+		}
 	}
+	return stages
 }
 
 // listStages converts them for the status. If none was checked, they keep what they had.

@@ -93,7 +93,7 @@ func (r *remembered) add(secrets []string, hide func(...string) redact.Redactor)
 }
 
 // named matches what may be a definition, as messages name it.
-var named = regexp.MustCompile(`(?:NodePool|EC2NodeClass)/[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?`)
+var named = regexp.MustCompile(`(?:NodePool|EC2NodeClass|NodeOverlay|CapacityBuffer/[-a-z0-9]+)/[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?`)
 
 // hide removes all of them from a message, and escapes invisible characters. The names of definitions are public, and
 // stay whatever they contain: hiding a part of one would confirm that a Secret contains it.

@@ -100,6 +100,9 @@ func nextOfRemoval(sync *v1alpha1.NodeSync) string {
 		if r.Queued() {
 			return "starts the removal of " + of + " once the removals that it waits for are complete"
 		}
+		if r.Reason == plan.ReasonFrozen && r.Kind != render.NodePool {
+			return "deletes " + of + " when spec.guard allows it: `plumbline calendar` lists when"
+		}
 		if r.Reason == plan.ReasonFrozen {
 			return "terminates the NodeClaims of " + of + " when spec.guard allows it: `plumbline calendar` lists when"
 		}
@@ -108,6 +111,8 @@ func nextOfRemoval(sync *v1alpha1.NodeSync) string {
 			continue
 		case sync.KeepsDefinitions() && r.Phase == v1alpha1.RemovalVerifyingCloud:
 			return "keeps " + of + " without nodes once EC2 reports that every instance is terminated"
+		case r.Kind != render.NodePool && r.Phase == v1alpha1.RemovalPacing:
+			return "deletes " + of + " once removal.grace is over and everything that the commit adds is applied"
 		}
 		switch r.Phase {
 		case v1alpha1.RemovalPacing:

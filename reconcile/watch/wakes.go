@@ -71,7 +71,7 @@ func (w Wakes) OnApproval(ctx context.Context, obj client.Object) []ctrlreconcil
 // OnDefinition enqueues the NodeSync that owns a definition, those with an entry of its name in Git, those that wait
 // for another one to take an object over, and those that wait until the object that it references is unused.
 func (w Wakes) OnDefinition(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
-	ref := render.Ref{Kind: obj.GetObjectKind().GroupVersionKind().Kind, Name: obj.GetName()}
+	ref := render.RefTo(obj.GetObjectKind().GroupVersionKind().Kind, obj)
 	named := reference(ref, obj)
 	return w.where(ctx, func(sync *v1alpha1.NodeSync) bool {
 		name := client.ObjectKeyFromObject(sync)

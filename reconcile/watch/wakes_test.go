@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade/installtest"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // approvalCRD is the CRD of Approvals, Established.
@@ -112,3 +114,47 @@ type claimReflector struct{}
 
 func (claimReflector) LastSyncResourceVersion() string { return "" }
 func (claimReflector) TypeDescription() string         { return "*v1.NodeClaim" }
+
+// overlayReflector fills the cache of NodeOverlays.
+type overlayReflector struct{ version string }
+
+func (r *overlayReflector) LastSyncResourceVersion() string { return r.version }
+func (r *overlayReflector) TypeDescription() string         { return "karpenter.sh/v1alpha1, Kind=NodeOverlay" }
+
+// TestAnOptionalKindIsWatchedWhileItIsServed: no reconcile waits for its CRD, nor for a watch that the roles of an older
+// version do not allow.
+func TestAnOptionalKindIsWatchedWhileItIsServed(t *testing.T) {
+	b := newBed(t, served()...)
+	listens := func(what string, begun, ended int) {
+		t.Helper()
+		if filled, err := b.Listen(t.Context()); !filled || err != nil || len(b.cache.Begun) != begun || len(b.cache.Ended) != ended {
+			t.Errorf("%s: filled %t, error %v, begun: %v, ended: %v", what, filled, err, b.cache.Begun, b.cache.Ended)
+		}
+	}
+	listens("without its CRD", always+3, 0)
+	crd := installtest.Served("nodeoverlays.karpenter.sh")
+	if err := b.objects.Create(t.Context(), crd); err != nil {
+		t.Fatal(err)
+	}
+	b.cache.Unlisted["NodeOverlay"] = true
+	listens("which discovery does not list yet", always+3, 0)
+	delete(b.cache.Unlisted, "NodeOverlay")
+	b.cache.Empty["NodeOverlay"] = true
+	if filled, err := b.Listen(t.Context()); filled || err != nil {
+		t.Errorf("not synced: filled %t, error %v", filled, err)
+	}
+	overlays, _ := render.KindOf(render.NodeOverlay)
+	refused := &overlayReflector{}
+	b.Refusals.Note(refused, apierrors.NewForbidden(overlays.GVR.GroupResource(), "", errors.New("no role")))
+	listens("refused", always+4, 0)
+	if b.Refusals.Of(overlays) == nil {
+		t.Error("it is not refused")
+	}
+	refused.version = "7"
+	delete(b.cache.Empty, "NodeOverlay")
+	listens("allowed", always+4, 0)
+	if err := b.objects.Delete(t.Context(), crd); err != nil {
+		t.Fatal(err)
+	}
+	listens("no longer served", always+4, 1)
+}

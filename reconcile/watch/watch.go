@@ -54,6 +54,8 @@ type Watches struct {
 	// the main chart, karpenter those of Karpenter's kinds, labelled those of objects with chart values, approvals that
 	// of Approvals, and home that of the CRDs in a separate home cluster.
 	always, charted, karpenter, labelled, approvals, home bool
+	// optional reports which watches of optional kinds have started, by the CRD of the kind.
+	optional map[string]*bool
 	// wanted reports whether a plumbline.yaml references an object with chart values.
 	wanted bool
 	// missingSince is when discovery was first found not to list Karpenter's kinds although their CRDs are Established.
@@ -77,14 +79,15 @@ type watched struct {
 const Filling = 20 * time.Millisecond
 
 // Listen starts the watches that can start, and reports whether the started ones are synced: with an empty cache, every
-// object would look deleted. A watch that is rejected never syncs and is an error, except that of Approvals.
+// object would look deleted. A watch that is rejected never syncs and is an error, except those of Approvals and of
+// optional kinds: a new daemon may run with the roles of an older version.
 func (w *Watches) Listen(ctx context.Context) (filled bool, err error) {
 	if w == nil {
 		return true, nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, err := w.Refusals.Apart(approvalType); err != nil {
+	if _, err := w.Refusals.Apart(mayBeRefused()...); err != nil {
 		return false, err
 	}
 	if err := w.begin(&w.always, w.Nodes, w.kubernetes()); err != nil {
@@ -114,7 +117,10 @@ func (w *Watches) listenToDefinitions(ctx context.Context) (filled bool, err err
 		return false, err
 	}
 	if !established.Ready {
-		return true, w.end(ctx, &w.karpenter, w.Nodes, w.definitions())
+		if err := w.end(ctx, &w.karpenter, w.Nodes, w.definitions()); err != nil {
+			return false, err
+		}
+		return w.listenToOptional(ctx)
 	}
 	if discovered, err := w.discovered(); err != nil || !discovered {
 		return false, err
@@ -122,7 +128,67 @@ func (w *Watches) listenToDefinitions(ctx context.Context) (filled bool, err err
 	if err := w.begin(&w.karpenter, w.Nodes, w.definitions()); err != nil {
 		return false, err
 	}
-	return w.Nodes.filled(ctx, w.definitions())
+	if filled, err := w.Nodes.filled(ctx, w.definitions()); err != nil || !filled {
+		return false, err
+	}
+	return w.listenToOptional(ctx)
+}
+
+// listenToOptional starts the watch of each optional kind whose CRD is served, and stops those whose CRD no longer is.
+func (w *Watches) listenToOptional(ctx context.Context) (filled bool, err error) {
+	for _, kind := range render.Kinds() {
+		if !kind.Optional() {
+			continue
+		}
+		if filled, err = w.listenToKind(ctx, kind); err != nil || !filled {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// listenToKind starts or stops the watch of one optional kind. A rejected watch never syncs, and nothing waits for it.
+func (w *Watches) listenToKind(ctx context.Context, kind render.Kind) (filled bool, err error) {
+	begun := w.optional[kind.CRD]
+	if begun == nil {
+		begun = new(bool)
+		if w.optional == nil {
+			w.optional = map[string]*bool{}
+		}
+		w.optional[kind.CRD] = begun
+	}
+	all := []watched{w.definition(kind)}
+	served, err := (&cluster.View{Cached: w.Nodes.Cache}).Serves(ctx, kind)
+	if err != nil {
+		return false, err
+	}
+	if !served {
+		w.Refusals.Forget(cluster.TypeOf(kind))
+		return true, w.end(ctx, begun, w.Nodes, all)
+	}
+	if !*begun {
+		if unlisted, err := w.unlisted(w.Nodes, all[0].object); unlisted != nil || err != nil {
+			return true, err
+		}
+	}
+	if err := w.begin(begun, w.Nodes, all); err != nil {
+		return false, err
+	}
+	if w.Refusals.Of(kind) != nil {
+		return true, nil
+	}
+	return w.Nodes.filled(ctx, all)
+}
+
+// mayBeRefused returns the types of the watches that the API server may reject without an error.
+func mayBeRefused() []string {
+	types := []string{approvalType}
+	for _, kind := range render.Kinds() {
+		if kind.Optional() {
+			types = append(types, cluster.TypeOf(kind))
+		}
+	}
+	return types
 }
 
 // Took records how long a reconcile took: under a steady stream of events, the next one waits in proportion to that.
@@ -213,13 +279,20 @@ func (w *Watches) WatchesLabelled(ctx context.Context) (bool, error) {
 	return w.Home.filled(ctx, w.labelledObjects())
 }
 
-// definitions returns the watches that need Karpenter's CRDs to be served.
+// definition returns the watch of a kind of definitions.
+func (w *Watches) definition(kind render.Kind) watched {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind.GVK)
+	return watched{object, w.Wakes.OnDefinition, []predicate.Predicate{cluster.DefinitionChanged()}}
+}
+
+// definitions returns the watches that need Karpenter's CRDs to be served, without those of optional kinds.
 func (w *Watches) definitions() []watched {
 	var all []watched
 	for _, kind := range render.Kinds() {
-		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(kind.GVK)
-		all = append(all, watched{object, w.Wakes.OnDefinition, []predicate.Predicate{cluster.DefinitionChanged()}})
+		if !kind.Optional() {
+			all = append(all, w.definition(kind))
+		}
 	}
 	return append(all, watched{&karpv1.NodeClaim{}, w.Wakes.OnNodeClaim, []predicate.Predicate{cluster.NotifyClaims(w.Wakes.ClaimEvents), cluster.NodeClaimChanged()}})
 }

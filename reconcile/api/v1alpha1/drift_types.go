@@ -9,7 +9,7 @@ import (
 
 // DriftedObject is a definition that another client has changed or deleted.
 type DriftedObject struct {
-	// Kind of the object: NodePool or EC2NodeClass.
+	// Kind of the object: NodePool, EC2NodeClass, NodeOverlay or CapacityBuffer.
 	Kind string `json:"kind"`
 	// Name of the object.
 	Name string `json:"name"`

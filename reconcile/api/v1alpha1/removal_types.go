@@ -42,8 +42,9 @@ func (r *Removal) Started() bool {
 	return r.Phase != RemovalHeld && r.Phase != RemovalPacing && r.Phase != RemovalGone
 }
 
-// Queued reports whether a removal waits for earlier ones to complete, and then starts by itself.
-func (r *Removal) Queued() bool { return r.Kind == "NodePool" && r.Reason == ReasonQueued }
+// Queued reports whether a removal waits for earlier ones to complete, and then starts by itself. A class that its
+// NodePool still references has that reason, too.
+func (r *Removal) Queued() bool { return r.Kind != "EC2NodeClass" && r.Reason == ReasonQueued }
 
 // defaultMaxUnavailable is the CRD's default, for a NodeSync that was created before it existed.
 const defaultMaxUnavailable = "10%"

@@ -173,8 +173,8 @@ type NodeSyncStatus struct {
 
 // StageStatus is the progress of one Stage.
 type StageStatus struct {
-	// Name is CRDs, Controller, NodeClasses or NodePools.
-	// +kubebuilder:validation:Enum=CRDs;Controller;NodeClasses;NodePools
+	// Name is CRDs, Controller, NodeClasses, NodeOverlays, NodePools or CapacityBuffers.
+	// +kubebuilder:validation:Enum=CRDs;Controller;NodeClasses;NodeOverlays;NodePools;CapacityBuffers
 	Name string `json:"name"`
 	// State is Waiting or Done.
 	State StageState `json:"state"`
@@ -249,7 +249,7 @@ type RecentRemoval struct {
 // replicas, consolidation, or a shorter expireAfter. It counts for guard.maxDisruptedNodes when a later commit is
 // evaluated.
 type RecentTermination struct {
-	// Name and UID of the NodePool.
+	// Name and UID of the NodePool, or of the CapacityBuffer as namespace/name.
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid"`
 	// Revision of the change.
@@ -262,9 +262,9 @@ type RecentTermination struct {
 
 // Removal records one entry that is being removed. It is written before anything is done.
 type Removal struct {
-	// Kind of the object: NodePool or EC2NodeClass.
+	// Kind of the object: NodePool, EC2NodeClass, NodeOverlay or CapacityBuffer.
 	Kind string `json:"kind"`
-	// Name of the object.
+	// Name of the object; of a CapacityBuffer its namespace and name, as namespace/name.
 	Name string `json:"name"`
 	// UID of the object. Another object of the same name is another entry.
 	UID types.UID `json:"uid"`

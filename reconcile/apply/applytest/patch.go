@@ -29,7 +29,7 @@ func (s *Server) Patch(_ context.Context, object client.Object, patch client.Pat
 	if err != nil {
 		return err
 	}
-	ref := render.Ref{Kind: object.GetObjectKind().GroupVersionKind().Kind, Name: object.GetName()}
+	ref := render.RefTo(object.GetObjectKind().GroupVersionKind().Kind, object)
 	write := Write{Ref: ref, Type: patch.Type(), Manager: opts.FieldManager, Force: opts.Force != nil && *opts.Force}
 
 	s.mu.Lock()
@@ -65,7 +65,7 @@ func (s *Server) Get(_ context.Context, key client.ObjectKey, object client.Obje
 	if !ok {
 		return fmt.Errorf("get a %T: definitions are unstructured here", object)
 	}
-	ref := render.Ref{Kind: object.GetObjectKind().GroupVersionKind().Kind, Name: key.Name}
+	ref := render.RefTo(object.GetObjectKind().GroupVersionKind().Kind, &metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name})
 	live := s.Object(ref)
 	if live == nil {
 		return apierrors.NewNotFound(s.resource(Write{Ref: ref}), key.Name)
@@ -83,7 +83,7 @@ func (s *Server) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 	kind := strings.TrimSuffix(list.GetObjectKind().GroupVersionKind().Kind, "List")
 	for ref := range s.Objects() {
 		if ref.Kind == kind {
-			into.Items = append(into.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: ref.Name}})
+			into.Items = append(into.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Key().Namespace, Name: ref.Key().Name}})
 		}
 	}
 	return nil

@@ -31,6 +31,7 @@ func (s *Server) FieldSet(object *unstructured.Unstructured) (*fieldpath.Set, er
 		fieldpath.MakePathOrDie("apiVersion"),
 		fieldpath.MakePathOrDie("kind"),
 		fieldpath.MakePathOrDie("metadata", "name"),
+		fieldpath.MakePathOrDie("metadata", "namespace"),
 	)), nil
 }
 
@@ -62,7 +63,7 @@ func (s *Server) Rendered(t TB, desired *unstructured.Unstructured) render.Objec
 	}
 	defaulted := desired.DeepCopy()
 	d.defaulted(defaulted)
-	ref := render.Ref{Kind: desired.GetKind(), Name: desired.GetName()}
+	ref := render.RefOf(desired)
 	return render.Object{
 		Ref:       ref,
 		Origin:    render.Origin{File: "nodes/" + ref.Name + ".yaml", Line: 1},

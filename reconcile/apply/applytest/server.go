@@ -109,7 +109,7 @@ func (s *Server) Edit(t TB, ref render.Ref, manager string, change func(*unstruc
 func (s *Server) Put(object *unstructured.Unstructured) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.objects[render.Ref{Kind: object.GetKind(), Name: object.GetName()}] = object
+	s.objects[render.RefOf(object)] = object
 }
 
 // Terminate marks an object as deleted, as if a finalizer kept it.
@@ -134,10 +134,7 @@ func (s *Server) live(ref render.Ref) *unstructured.Unstructured {
 	if object, ok := s.objects[ref]; ok {
 		return object.DeepCopy()
 	}
-	object := &unstructured.Unstructured{Object: map[string]any{}}
-	object.SetGroupVersionKind(s.definitions[ref.Kind].kind.GVK)
-	object.SetName(ref.Name)
-	return object
+	return ref.Empty()
 }
 
 // store stores an object. If only the times of its managers differ, it is not a write, and the resourceVersion stays

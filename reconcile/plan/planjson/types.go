@@ -89,8 +89,10 @@ type Removal struct {
 	// MovesTo are the names of the similar objects in Git that replace it, of the same kind: it was renamed, split,
 	// merged or given another class. Empty if there are none. It is still a removal.
 	MovesTo []string `json:"movesTo,omitempty"`
-	// Nodes is how many nodes are terminated with it.
-	Nodes int `json:"nodes"`
+	// Nodes is how many nodes are terminated with it. If UpTo, it is how many Karpenter may consolidate at most without
+	// it: it is a CapacityBuffer, which keeps capacity free.
+	Nodes int  `json:"nodes"`
+	UpTo  bool `json:"upTo,omitempty"`
 	// NodeClaims are these nodes.
 	NodeClaims []NodeClaim `json:"nodeClaims,omitempty"`
 	// Orphan reports whether it is orphaned instead (spec.removal.strategy), and Leaves is how many nodes are then no

@@ -107,7 +107,7 @@ func Make(sync *v1alpha1.NodeSync, downTo Level, c Cluster) (*Plan, error) {
 }
 
 func (p *Plan) add(object *unstructured.Unstructured, claims []karpv1.NodeClaim) {
-	leaves := Object{Kind: object.GetKind(), Name: object.GetName()}
+	leaves := Object{Kind: object.GetKind(), Name: render.RefOf(object).Name}
 	for i := range claims {
 		if leaves.Kind == render.NodePool && poolOf(&claims[i]) == leaves.Name {
 			p.count(&leaves, &claims[i])
@@ -143,7 +143,7 @@ func (p *Plan) keep(object *unstructured.Unstructured) {
 
 // named returns the name of an object, with the NodeSync that owns it.
 func named(object *unstructured.Unstructured) string {
-	words := object.GetKind() + "/" + object.GetName()
+	words := render.RefOf(object).String()
 	if of := object.GetLabels()[v1alpha1.OwnerLabel]; of != "" {
 		words += " of NodeSync " + cmp.Or(object.GetAnnotations()[v1alpha1.OwnerLabel], of)
 	}

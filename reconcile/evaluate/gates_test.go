@@ -1,0 +1,115 @@
+package evaluate
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// chartWith returns a main chart with these default values.
+func chartWith(t *testing.T, values string) *charts.Charts {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"Chart.yaml": "apiVersion: v2\nname: karpenter\nversion: 1.14.1\n", "values.yaml": values} {
+		if err := os.MkdirAll(filepath.Join(dir, "karpenter"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "karpenter", name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := charts.FromFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// controllerWith returns a cluster whose controller has these feature gates; none if it has no controller.
+func controllerWith(t *testing.T, gates string) *cluster.View {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := appsv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme)
+	if gates != "" {
+		c = c.WithObjects(&appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter", Labels: cluster.ControllerLabels()},
+			Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
+				{Name: "controller", Image: "karpenter:1.14.1", Env: []corev1.EnvVar{{Name: "FEATURE_GATES", Value: gates}}},
+			}}}},
+		})
+	}
+	built := c.Build()
+	return &cluster.View{Cached: built, Uncached: built, Memory: &cluster.Memory{}}
+}
+
+// TestDefinitionsThatKarpenterIgnores: by the values that plumbline installs the chart with, or by the controller's
+// environment if another tool installs it, or if the charts are not changed.
+func TestDefinitionsThatKarpenterIgnores(t *testing.T) {
+	const off = "NodeOverlay/prefer has no effect: Karpenter's feature gate NodeOverlay is off: set settings.featureGates.nodeOverlay: true in the chart's values"
+	gate := func(on bool) map[string]any {
+		return map[string]any{"settings": map[string]any{"featureGates": map[string]any{"nodeOverlay": on}}}
+	}
+	for name, c := range map[string]struct {
+		management  render.Management
+		values      map[string]any
+		defaults    string
+		controller  string
+		notUpgraded error
+		unused      bool
+		want        []string
+	}{
+		"Git has none":                   {values: gate(false), unused: true},
+		"Git turns it on":                {values: gate(true), defaults: "settings: {featureGates: {nodeOverlay: false}}\n"},
+		"Git turns it off":               {values: gate(false), defaults: "settings: {featureGates: {nodeOverlay: true}}\n", want: []string{off}},
+		"off by default":                 {defaults: "settings: {featureGates: {nodeOverlay: false}}\n", controller: "NodeOverlay=true", want: []string{off}},
+		"on by default":                  {defaults: "settings: {featureGates: {nodeOverlay: true}}\n"},
+		"a version without it":           {defaults: "replicas: 2\n", want: []string{off}},
+		"on, in a change not made":       {values: gate(true), controller: "NodeRepair=false,NodeOverlay=false", notUpgraded: os.ErrInvalid, want: []string{off}},
+		"of another tool, on":            {management: render.External, values: gate(false), controller: "NodeOverlay=true"},
+		"of another tool, off":           {management: render.External, controller: "NodeOverlay=false", want: []string{off}},
+		"of another tool, unknown":       {management: render.External, controller: "NodeRepair=false"},
+		"of another tool, no controller": {management: render.External},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "a"}}}}
+			if !c.unused {
+				set.Objects = append(set.Objects, render.Object{Ref: render.Ref{Kind: render.NodeOverlay, Name: "prefer"}})
+			}
+			if c.management == "" {
+				c.management = render.Managed
+			}
+			s := &DesiredStep{
+				Desired:     &Desired{Karpenter: &render.Karpenter{Management: c.management, Namespace: "kube-system"}, Set: set, Values: charts.Values{Merged: c.values}},
+				View:        controllerWith(t, c.controller),
+				NotUpgraded: c.notUpgraded,
+			}
+			if c.defaults != "" {
+				s.Charts = chartWith(t, c.defaults)
+			}
+			if s.Charts == nil && c.management == render.Managed {
+				s.Charts = chartWith(t, "{}\n")
+			}
+			got, err := s.SwitchedOff(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
