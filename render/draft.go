@@ -452,7 +452,7 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 			invalid = append(invalid, problem{err.Field, fieldMessage(made.Ref, err)})
 		}
 		if kind.Optional() { // its checks explain what its schema refuses by a pattern
-			invalid = besides(invalid, problems)
+			invalid = withoutUnknownFields(invalid, problems)
 		}
 		problems = append(problems, invalid...)
 	}
