@@ -270,14 +270,16 @@ func (r *Rollouts) wroteDefinition(ctx context.Context, c *plan.NodeClaim, writt
 			at = r.writtenAt(ctx, ref)
 			written[ref] = at
 		}
-		if !at.IsZero() && at.Before(r.Memory.began) && c.Created.Sub(at).Abs() < cacheLag {
+		// The API server's times are in whole seconds: this daemon has written what is of the same one.
+		if !at.IsZero() && at.Before(r.Memory.began.Truncate(time.Second)) && c.Created.Sub(at).Abs() < cacheLag {
 			return true
 		}
 	}
 	return false
 }
 
-// writtenAt returns when plumbline last changed a definition; zero if that cannot be read. The cache omits it.
+// writtenAt returns when plumbline last changed a definition; zero if it has not since it created the definition, or if
+// that cannot be read. The cache omits it.
 func (r *Rollouts) writtenAt(ctx context.Context, ref render.Ref) time.Time {
 	kind, _ := render.KindOf(ref.Kind)
 	object := &metav1.PartialObjectMetadata{}
@@ -287,6 +289,9 @@ func (r *Rollouts) writtenAt(ctx context.Context, ref render.Ref) time.Time {
 	}
 	for _, entry := range object.ManagedFields {
 		if entry.Manager == v1alpha1.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Time != nil {
+			if created := object.GetCreationTimestamp(); entry.Time.Equal(&created) {
+				return time.Time{} // nothing can have been launched from an earlier definition
+			}
 			return entry.Time.Time
 		}
 	}

@@ -73,13 +73,15 @@ func TestANodeThatComesAsItsPoolIsWritten(t *testing.T) {
 type managed struct {
 	client.Reader
 
-	by  []metav1.ManagedFieldsEntry
-	err error
+	by      []metav1.ManagedFieldsEntry
+	created time.Time
+	err     error
 }
 
 func (m *managed) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	if key.Name == "a" && object.GetObjectKind().GroupVersionKind().Kind == render.NodePool {
 		object.SetManagedFields(m.by)
+		object.SetCreationTimestamp(metav1.Time{Time: m.created})
 	}
 	return m.err
 }
@@ -87,7 +89,7 @@ func (m *managed) Get(_ context.Context, key client.ObjectKey, object client.Obj
 // TestADaemonThatDiesAsItWrites shows that, after a kill, the next daemon does not report that no commit has outdated a
 // node that was launched at that moment.
 func TestADaemonThatDiesAsItWrites(t *testing.T) {
-	began := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	began := time.Date(2026, 11, 24, 12, 0, 0, 500_000_000, time.UTC)
 	written := func(manager string, at time.Time) []metav1.ManagedFieldsEntry {
 		return []metav1.ManagedFieldsEntry{
 			{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, Time: &metav1.Time{Time: began.Add(-10 * time.Second)}},
@@ -99,14 +101,16 @@ func TestADaemonThatDiesAsItWrites(t *testing.T) {
 		created time.Time
 		want    string
 	}{
-		"it came as that was written":   {managed{by: written("plumbline", began.Add(-10*time.Second))}, began.Add(-9 * time.Second), "main@sha1:2"},
-		"just before":                   {managed{by: written("plumbline", began.Add(-10*time.Second))}, began.Add(-11 * time.Second), "main@sha1:2"},
-		"long before":                   {managed{by: written("plumbline", began.Add(-10*time.Second))}, began.Add(-2 * time.Minute), ""},
-		"another wrote it":              {managed{by: written("kubectl", began.Add(-10*time.Second))}, began.Add(-9 * time.Second), ""},
-		"this daemon wrote it":          {managed{by: written("plumbline", began.Add(time.Second))}, began.Add(2 * time.Second), ""},
-		"nobody knows who wrote it":     {managed{}, began.Add(-9 * time.Second), ""},
-		"it cannot be read":             {managed{by: written("plumbline", began.Add(-10*time.Second)), err: errors.New("refused")}, began.Add(-9 * time.Second), ""},
-		"it was written, and long over": {managed{by: written("plumbline", began.Add(-time.Hour))}, began.Add(-time.Hour), ""},
+		"it came as that was written":       {managed{by: written("plumbline", began.Add(-10*time.Second))}, began.Add(-9 * time.Second), "main@sha1:2"},
+		"just before":                       {managed{by: written("plumbline", began.Add(-10*time.Second))}, began.Add(-11 * time.Second), "main@sha1:2"},
+		"long before":                       {managed{by: written("plumbline", began.Add(-10*time.Second))}, began.Add(-2 * time.Minute), ""},
+		"another wrote it":                  {managed{by: written("kubectl", began.Add(-10*time.Second))}, began.Add(-9 * time.Second), ""},
+		"this daemon wrote it":              {managed{by: written("plumbline", began.Add(time.Second))}, began.Add(2 * time.Second), ""},
+		"in the second in which it started": {managed{by: written("plumbline", began.Truncate(time.Second))}, began.Add(2 * time.Second), ""},
+		"it was created so":                 {managed{by: written("plumbline", began.Add(-10*time.Second)), created: began.Add(-10 * time.Second)}, began.Add(-9 * time.Second), ""},
+		"nobody knows who wrote it":         {managed{}, began.Add(-9 * time.Second), ""},
+		"it cannot be read":                 {managed{by: written("plumbline", began.Add(-10*time.Second)), err: errors.New("refused")}, began.Add(-9 * time.Second), ""},
+		"it was written, and long over":     {managed{by: written("plumbline", began.Add(-time.Hour))}, began.Add(-time.Hour), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			memory := &rollout.Memory{}
