@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -206,6 +207,28 @@ func TestPacesInTime(t *testing.T) {
 				t.Errorf("%+v, want %s", paces, test.want)
 			}
 		})
+	}
+}
+
+// TestPacesOfALargeCluster: Karpenter decides on one node of a dynamic pool after another, whatever the budgets allow.
+// Whether that takes longer than the rounds depends on the number of nodes in the cluster.
+func TestPacesOfALargeCluster(t *testing.T) {
+	for name, test := range map[string]struct {
+		pace plan.PoolPace
+		want string
+	}{
+		"large":  {plan.PoolPace{Nodes: 1000, Of: 5000, Decision: plan.Decision(5000)}, "1 round, ~22m at least (Karpenter decides on one node after another, whatever the budgets allow: kubernetes-sigs/karpenter#3197 measured 17 in an hour with 5,000 nodes)"},
+		"small":  {plan.PoolPace{Nodes: 100, Of: 100, Decision: plan.Decision(100)}, "1 round, ~1m at least (each round launches and drains nodes; the fastest launch took 1m)"},
+		"static": {plan.PoolPace{Nodes: 1000, Of: 5000}, "1 round, ~1m at least (each round launches and drains nodes; the fastest launch took 1m)"},
+	} {
+		test.pace.Pool, test.pace.Launch, test.pace.Allowed = "a", time.Minute, plan.Allowed{Now: 2100}
+		if got := test.pace.Words(time.Now()); !strings.HasSuffix(got, test.want) {
+			t.Errorf("%s: %s\nwant %s", name, got, test.want)
+		}
+	}
+	closed := plan.PoolPace{Pool: "a", Nodes: 1000, Of: 5000, Decision: plan.Decision(5000)}
+	if got := closed.AtLeast(); got != 0 {
+		t.Errorf("without a budget: %s", got)
 	}
 }
 

@@ -276,3 +276,70 @@ func (c Calendar) Periods(from, to time.Time) []CalendarPeriod {
 func samePeriod(a, b CalendarPeriod) bool {
 	return a.Open == b.Open && a.By == b.By && a.Reason == b.Reason
 }
+
+// Openings returns the periods within the next 30 days in which both the disruption budgets of a NodePool, for this many
+// nodes, and the calendar let Karpenter replace nodes; nil if they always do, or if neither changes in a way that can be
+// searched. The last period is cut off.
+func (c Calendar) Openings(budgets *Object, nodes int, now time.Time) []Window {
+	ofBudgets := Windows(budgets, nodes, now)
+	if len(c.windows)+len(c.freezes) == 0 {
+		return ofBudgets
+	}
+	ofGuard := c.openings(now, now.Add(listPeriod))
+	switch {
+	case ofGuard == nil:
+		return ofBudgets
+	case ofBudgets == nil:
+		return ofGuard
+	}
+	return overlaps(ofBudgets, ofGuard)
+}
+
+// openings returns the open periods between two times; nil if the calendar is open all the time, or if it changes too
+// often.
+func (c Calendar) openings(from, to time.Time) []Window {
+	found, at := []Window{}, from
+	for range maxHits {
+		until := c.nextChange(at)
+		if until.IsZero() || until.After(to) {
+			until = to
+		}
+		if c.closedBy(at).By == "" {
+			if last := len(found) - 1; last >= 0 && found[last].To.Equal(at) {
+				found[last].To = until
+			} else {
+				found = append(found, Window{From: at, To: until})
+			}
+		}
+		if at = until; !at.Before(to) {
+			if len(found) == 1 && found[0].From.Equal(from) && found[0].To.Equal(to) {
+				return nil
+			}
+			return found
+		}
+	}
+	return nil
+}
+
+// overlaps returns the periods that are in both lists, each sorted and without overlaps. AtATime is that of the first.
+func overlaps(a, b []Window) []Window {
+	found := []Window{}
+	for len(a) > 0 && len(b) > 0 {
+		w := Window{From: a[0].From, To: a[0].To, AtATime: a[0].AtATime}
+		if b[0].From.After(w.From) {
+			w.From = b[0].From
+		}
+		if b[0].To.Before(w.To) {
+			w.To = b[0].To
+		}
+		if w.From.Before(w.To) {
+			found = append(found, w)
+		}
+		if a[0].To.Before(b[0].To) {
+			a = a[1:]
+		} else {
+			b = b[1:]
+		}
+	}
+	return found
+}

@@ -226,3 +226,45 @@ func TestCloses(t *testing.T) {
 		t.Errorf("before a freeze it closes at %s", got)
 	}
 }
+
+// TestOpenings: nodes of a pool may be replaced when both its disruption budgets and the calendar allow it.
+// 2026-11-25 is a Wednesday.
+func TestOpenings(t *testing.T) {
+	now := at(t, "11-25 12:00")
+	always, nights := "[{nodes: 10%}]", `[{nodes: "0", schedule: "0 6 * * *", duration: 18h}, {nodes: 10%}]` // from 00:00 to 06:00
+	for name, c := range map[string]struct {
+		budgets string
+		guard   v1alpha1.Guard
+		first   []string
+		count   int
+	}{
+		"always":                        {budgets: always},
+		"by budgets":                    {budgets: nights, first: []string{"11-26 00:00", "11-26 06:00"}, count: 30},
+		"by the calendar":               {budgets: always, guard: v1alpha1.Guard{Windows: []v1alpha1.GuardWindow{nightly("")}}, first: []string{"11-25 22:00", "11-26 04:00"}, count: 22},
+		"by both":                       {budgets: nights, guard: v1alpha1.Guard{Windows: []v1alpha1.GuardWindow{nightly("")}}, first: []string{"11-26 00:00", "11-26 04:00"}, count: 22},
+		"by a freeze":                   {budgets: always, guard: v1alpha1.Guard{Freeze: []v1alpha1.GuardFreeze{christmas("")}}, first: []string{"11-25 12:00", "12-20 00:00"}, count: 1},
+		"a freeze that is far":          {budgets: always, guard: v1alpha1.Guard{Freeze: []v1alpha1.GuardFreeze{{From: "2027-05-01", To: "2027-05-02"}}}},
+		"a window that opens too often": {budgets: always, guard: v1alpha1.Guard{Windows: []v1alpha1.GuardWindow{{Schedule: "*/2 * * * *", Duration: metav1.Duration{Duration: time.Minute}}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			days, err := plan.CalendarOf(c.guard, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cluster := newCluster(t)
+			cluster.have(t, owner, class("default"), pool("a", "default", "disruption: {consolidateAfter: 0s, budgets: "+c.budgets+"}"))
+			found := days.Openings(plan.NewObject(cluster.Object(poolRef("a"))), 10, now)
+			if len(found) != c.count {
+				t.Fatalf("%d periods, want %d: %v", len(found), c.count, found)
+			}
+			if len(c.first) > 0 && (!found[0].From.Equal(at(t, c.first[0])) || !found[0].To.Equal(at(t, c.first[1]))) {
+				t.Errorf("the first is from %s to %s, want %v", found[0].From, found[0].To, c.first)
+			}
+			for _, w := range found {
+				if open := days.At(w.From).By == "" && days.At(w.To.Add(-time.Second)).By == ""; !open {
+					t.Errorf("closed from %s to %s", w.From, w.To)
+				}
+			}
+		})
+	}
+}

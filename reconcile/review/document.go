@@ -79,7 +79,8 @@ type Pace struct {
 	// Rounds is the minimum number of rounds, and From when the first can start, if that is later than now.
 	Rounds int `json:"rounds"`
 	// UpTo reports whether Nodes and Rounds are maximums, because AWS decides which nodes are outdated. AtLeast is the
-	// approximate minimum duration of the rounds, from the fastest launch of the pool's nodes; 0 if unknown.
+	// approximate minimum duration, from the rounds and the fastest launch of the pool's nodes, or from the number of
+	// Karpenter's decisions in a large cluster; 0 if unknown.
 	UpTo    bool       `json:"upTo,omitempty"`
 	AtLeast int        `json:"atLeastSeconds,omitempty"`
 	From    *time.Time `json:"from,omitempty"`
