@@ -119,6 +119,13 @@ var cases = map[string][]struct {
 		{"stopped", `plumbline_rollout_braked` + ofOwn + `, pool="general", reason="FailedLaunches"} 1x30`, 5 * time.Minute, []string{"a rollout of " + prod + " is stopped in NodePool general"}},
 		{"resumed", `plumbline_rollout_braked` + ofOwn + `, pool="general", reason="FailedLaunches"} 1x3 _x60`, 30 * time.Minute, nil},
 	},
+	"PlumblineRolloutLate": {
+		{"it will take too long", `plumbline_rollout_late` + ofOwn + `} 0x10 1x60`, 30 * time.Minute, []string{"a rollout of " + prod + " exceeds its timeout, or is expected to"}},
+		{"the leader changes", `plumbline_rollout_late` + ofOwn + `} 1x10 _x50
+			plumbline_rollout_late{namespace="plumbline-system", name="prod", pod="b"} _x10 1x50`, 30 * time.Minute, []string{"a rollout of " + prod + " exceeds its timeout, or is expected to"}},
+		{"in time", `plumbline_rollout_late` + ofOwn + `} 0x60`, 30 * time.Minute, nil},
+		{"it was for a moment", `plumbline_rollout_late` + ofOwn + `} 0x10 1x3 0x60`, 30 * time.Minute, nil},
+	},
 	"PlumblineRemovalSlow": {
 		{"for long", `plumbline_removals_in_progress` + ofOwn + `} 1x900
 			plumbline_removals` + ofOwn + `, phase="Draining"} 1x900`, 13 * time.Hour, []string{"removals of " + prod + " have been in progress for 12 hours"}},

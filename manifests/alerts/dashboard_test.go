@@ -114,6 +114,7 @@ plumbline_volume_attachments_left{namespace="plumbline-system", name="prod"} 0x6
 plumbline_resources_left{namespace="plumbline-system", name="prod"} 0x60
 plumbline_deletion_unguarded{namespace="plumbline-system", name="prod"} 0x60
 plumbline_rollout_braked{namespace="plumbline-system", name="prod", pool="general", reason="FailedLaunches"} 1x60
+plumbline_rollout_late{namespace="plumbline-system", name="prod"} 0x60
 plumbline_held_changes{namespace="plumbline-system", name="prod"} 1x60
 plumbline_stall_age_seconds{namespace="plumbline-system", name="prod"} 0x60
 plumbline_outdated_nodes{namespace="plumbline-system", name="prod"} 2x60

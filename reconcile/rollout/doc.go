@@ -4,6 +4,9 @@
 // pools that get no nodes; SeeDrift finds nodes that drift after a change of Karpenter that was not expected to replace
 // them. These only report.
 //
+// Measure and Estimate are pure: from the numbers of each look, recorded in the rollout, they compute how fast nodes
+// are replaced, when the rollout is expected to be complete, what limits it, and whether it will exceed its timeout.
+//
 // Next and BrakeStep are the brake: a disruption budget of 0 nodes for the reason Drifted, which keeps Karpenter from
 // replacing more nodes of a NodePool. It does not stop nodes that are being launched, consolidation, expiry,
 // interruption, repair or removals. Next is pure: it computes the new status from the rollout, the launches and the

@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
@@ -130,6 +131,9 @@ func (r *Rollouts) notMarked(claims []*plan.NodeClaim) string {
 	for _, c := range claims {
 		if reasons := r.Memory.expected[c.UID]; len(reasons) > 0 && !c.Drifted {
 			n++
+			if !r.Memory.compared.IsZero() {
+				r.limit(c.Pool, v1alpha1.LimitKarpenter)
+			}
 			for _, reason := range reasons {
 				why[reason] = true
 			}

@@ -331,19 +331,26 @@ const slowDrain = 2 * time.Minute
 func (r *Rollouts) blockedDraining(ctx context.Context, of v1alpha1.Rollout, ending []*plan.NodeClaim) string {
 	m := r.Memory
 	if m.blockedDrains != nil && !slices.ContainsFunc(ending, func(c *plan.NodeClaim) bool { return m.blockedDrains[c.UID] }) {
-		m.blockedDrains, m.blocked = nil, ""
+		m.blockedDrains, m.blocked, m.lasts = nil, "", false
 	}
 	if len(ending) == 0 {
 		return ""
 	}
-	return r.blocked(of, m.blockedDrains != nil, func() (words string) {
-		words, m.blockedDrains = r.diagnose(ctx, ending)
-		return words
+	words := r.blocked(of, m.blockedDrains != nil, func() (words string, lasts bool) {
+		words, m.blockedDrains, lasts = r.diagnose(ctx, ending)
+		return words, lasts
 	})
+	for _, c := range ending {
+		if m.lasts && m.blockedDrains[c.UID] {
+			r.limit(c.Pool, v1alpha1.LimitPods)
+		}
+	}
+	return words
 }
 
-// diagnose finds out what blocks the nodes that have been draining for longest, and which nodes these are.
-func (r *Rollouts) diagnose(ctx context.Context, ending []*plan.NodeClaim) (words string, hanging map[types.UID]bool) {
+// diagnose finds out what blocks the nodes that have been draining for longest, and which nodes these are. lasts reports
+// whether any of that does not pass by itself.
+func (r *Rollouts) diagnose(ctx context.Context, ending []*plan.NodeClaim) (words string, hanging map[types.UID]bool, lasts bool) {
 	slices.SortFunc(ending, func(a, b *plan.NodeClaim) int {
 		return cmp.Or(a.Deleted.Compare(b.Deleted), cmp.Compare(a.Name, b.Name))
 	})
@@ -358,14 +365,15 @@ func (r *Rollouts) diagnose(ctx context.Context, ending []*plan.NodeClaim) (word
 		oldest[c.Name], nodes, failures = c, append(nodes, n), append(failures, err)
 	}
 	if len(nodes) == 0 {
-		return "", nil
+		return "", nil, false
 	}
 	found, err := r.blockerLook().At(ctx, nodes)
 	var all []string
 	for i := range found.Nodes {
 		n := &found.Nodes[i]
 		c := oldest[n.Claim]
-		if what := keeps(n, found, !r.Now.Before(c.Deleted.Add(slowDrain))); what != "" {
+		if what, passes := keeps(n, found, !r.Now.Before(c.Deleted.Add(slowDrain))); what != "" {
+			lasts = lasts || !passes
 			all = append(all, fmt.Sprintf("%s (node %s, NodeClaim/%s)", what, n.Title(), n.Claim))
 			if hanging == nil {
 				hanging = map[types.UID]bool{}
@@ -374,17 +382,18 @@ func (r *Rollouts) diagnose(ctx context.Context, ending []*plan.NodeClaim) (word
 		}
 	}
 	if len(all) > 0 {
-		return blocker.WaitsMessage(all), hanging
+		return blocker.WaitsMessage(all), hanging, lasts
 	}
 	if err = errors.Join(append(failures, err)...); err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n")
-		return fmt.Sprintf("read what keeps NodeClaim/%s: %s", nodes[0].Claim, first), nil
+		return fmt.Sprintf("read what keeps NodeClaim/%s: %s", nodes[0].Claim, first), nil, false
 	}
-	return "", nil
+	return "", nil, false
 }
 
-// keeps returns what blocks a node; it omits what each drain waits for, unless the drain is slow.
-func keeps(n *blocker.Node, e blocker.Evidence, slow bool) string {
+// keeps returns what blocks a node, and whether that passes by itself; it omits what each drain waits for, unless the
+// drain is slow.
+func keeps(n *blocker.Node, e blocker.Evidence, slow bool) (what string, passes bool) {
 	var words, passing []string
 	for _, c := range n.Causes(e) {
 		if c.Passing {
@@ -394,9 +403,9 @@ func keeps(n *blocker.Node, e blocker.Evidence, slow bool) string {
 		}
 	}
 	if len(words) == 0 && slow {
-		words = passing
+		return finding.Few(passing, " and "), true
 	}
-	return finding.Few(words, " and ")
+	return finding.Few(words, " and "), false
 }
 
 // nodeOf returns the node of a NodeClaim, with its conditions if they can be read.

@@ -50,14 +50,17 @@ type Memory struct {
 	// withoutClaims contains the last written definitions without NodeClaims, and began is when the first look was.
 	withoutClaims withoutClaims
 	began         time.Time
-	// asked is when Karpenter's events, or what blocks draining nodes, were last queried, and blocked is the result.
-	// blockedDrains are the draining NodeClaims that it is about.
+	// asked is when Karpenter's events, or what blocks draining nodes, were last queried, and blocked is the result;
+	// lasts reports whether it does not pass by itself. blockedDrains are the draining NodeClaims that it is about.
 	asked         time.Time
 	blocked       string
+	lasts         bool
 	blockedDrains map[types.UID]bool
 	// askedEarly is when Karpenter's events were read before the rollout was quiet, and early is the result.
 	askedEarly time.Time
 	early      string
+	// openings are when nodes of NodePools may be replaced.
+	openings map[string]openings
 	// instances are EC2's answers about instances.
 	instances instanceMemory
 	// remembered are the nodes that a commit has outdated.
@@ -104,6 +107,20 @@ type Rollouts struct {
 	Unknown  bool
 	// Restored are nodes that Look has found to be no longer outdated.
 	Restored Restored
+
+	// outdated are the nodes that Look has found not to match. limits is what keeps nodes of NodePools from being
+	// replaced, and does not pass by itself. away reports that Karpenter's controller is not ready.
+	outdated []plan.Outdated
+	limits   map[string]v1alpha1.RolloutLimit
+	away     bool
+}
+
+// limit records what keeps the nodes of a NodePool from being replaced.
+func (r *Rollouts) limit(pool string, by v1alpha1.RolloutLimit) {
+	if r.limits == nil {
+		r.limits = map[string]v1alpha1.RolloutLimit{}
+	}
+	r.limits[pool] = by
 }
 
 // Begin records the rollout that the Changes start, before they are written, and reports whether they do.
@@ -137,7 +154,7 @@ func (r *Rollouts) See(ctx context.Context, ready bool) *v1alpha1.Rollout {
 }
 
 func (r *Rollouts) unseen() *v1alpha1.Rollout {
-	r.Unknown = true
+	r.Unknown, r.away = true, true
 	if r.Before == nil {
 		return nil
 	}
@@ -168,7 +185,7 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 		Pools: changedPools(r.Changes, r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now, Expected: len(r.Memory.expected) > 0, Settled: settled, Unrecalled: r.Memory.unrecalled, Late: late, LateFrom: from,
 	})
 	r.Outdated, r.Unknown = outdatedPools(next, matched.Outdated), len(matched.Unresolved)+len(matched.Unknown) > 0
-	r.Memory.looked = true
+	r.Memory.looked, r.outdated = true, matched.Outdated
 	if r.Memory.unrecalled == 0 {
 		r.Memory.instances.forget(matched.Outdated)
 	}
@@ -267,10 +284,11 @@ func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claims 
 		}
 		return words
 	})
-	return cmp.Or(early, r.blocked(of, false, func() string {
-		words, _ := r.reported(ctx, of, claims)
-		return words
-	}))
+	words := cmp.Or(early, r.blocked(of, false, func() (words string, lasts bool) { return r.reported(ctx, of, claims) }))
+	if early != "" || words != "" && r.Memory.lasts {
+		r.limit(claims[0].Pool, v1alpha1.LimitPods)
+	}
+	return words
 }
 
 // queryEarly queries what blocks the nodes of a rollout whose last progress is more recent than quiet.
@@ -348,17 +366,17 @@ const clocksDiffer = time.Minute
 
 // blocked returns what blocks nodes. It queries this once the rollout makes no progress, or if goesOn, and then
 // repeatedly, less often the longer it lasts: no watch reports budgets, and `plumbline why` reads them at once.
-func (r *Rollouts) blocked(of v1alpha1.Rollout, goesOn bool, ask func() string) string {
+func (r *Rollouts) blocked(of v1alpha1.Rollout, goesOn bool, ask func() (words string, lasts bool)) string {
 	m := r.Memory
 	if asks := of.LastProgress.Add(eventsAfter); !goesOn && r.Now.Before(asks) {
 		r.WakeBy(asks)
-		m.blocked = ""
+		m.blocked, m.lasts = "", false
 		return ""
 	}
 	every := blocker.ReadAgain(r.Now.Sub(of.LastProgress.Time))
 	if finding.Due(r.Now, m.asked, every) {
 		m.asked = r.Now
-		m.blocked = ask()
+		m.blocked, m.lasts = ask()
 	}
 	r.WakeBy(m.asked.Add(every))
 	return m.blocked

@@ -57,7 +57,7 @@ func (m *Meter) measure(s *Step) {
 	l.orphaned, l.attached, l.left = leftBehind(s.Sync.Status.Instances)
 	l.terminating = s.Sync.Status.StalledTerminations
 	if r := s.Sync.Status.Rollout; r != nil {
-		l.outdated = r.Outdated
+		l.outdated, l.late = r.Outdated, s.rolloutTimedOut() || s.late() != ""
 	}
 	l.unmanaged = s.Sync.Status.OrphanedNodes
 	l.unguarded = conditions.IsTrue(s.Sync, v1alpha1.DeletionUnguardedCondition)
@@ -196,6 +196,8 @@ type Meter struct {
 	held, inProgress *prometheus.Desc
 	// braked is 1 for a pool whose rollout is stopped, and unguarded while the deletion guard is missing or altered.
 	braked, unguarded *prometheus.Desc
+	// late is 1 for a NodeSync whose rollout takes longer than its timeout, or is expected to.
+	late *prometheus.Desc
 	// stuck is 1 for a NodeSync whose commit statuses cannot be queued.
 	stuck *prometheus.GaugeVec
 
@@ -227,6 +229,8 @@ type gauges struct {
 	// braked are the pools whose rollout is stopped, with the reason.
 	braked    map[string]v1alpha1.BrakeReason
 	unguarded bool
+	// late reports whether the rollout takes longer than its timeout, or is expected to.
+	late bool
 	// stalled is since when something waits for a person; zero if nothing does.
 	stalled time.Time
 }
@@ -265,6 +269,7 @@ func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]repor
 		drift:       prometheus.NewDesc("plumbline_drift", "1 for an object that another client has changed or deleted, while it is not as Git says, and for an EC2 instance (kind Instance) that is not what its definitions and NodeClaim say.", append(ofSync, "kind", "object"), nil),
 		outdated:    prometheus.NewDesc("plumbline_outdated_nodes", "Nodes of a NodeSync's pools that do not match their definitions.", ofSync, nil),
 		braked:      prometheus.NewDesc("plumbline_rollout_braked", "1 for a NodePool in which plumbline has stopped the replacement of nodes, by the reason.", append(ofSync, "pool", "reason"), nil),
+		late:        prometheus.NewDesc("plumbline_rollout_late", "1 while the rollout of a NodeSync takes longer than spec.rollout.timeout, or is expected to.", ofSync, nil),
 		unguarded:   prometheus.NewDesc("plumbline_deletion_unguarded", "1 while a policy of the deletion guard, or its binding, is missing or altered.", ofSync, nil),
 		removing:    prometheus.NewDesc("plumbline_removal_nodes", "Nodes that a NodeSync's removals have left, by the removals' phase.", append(ofSync, "phase"), nil),
 		orphaned:    prometheus.NewDesc("plumbline_orphaned_instances", "EC2 instances in a NodeSync's pools for which no NodeClaim exists.", ofSync, nil),
@@ -294,6 +299,7 @@ func (m *Meter) Describe(to chan<- *prometheus.Desc) {
 	to <- m.drift
 	to <- m.outdated
 	to <- m.braked
+	to <- m.late
 	to <- m.unguarded
 	to <- m.removing
 	to <- m.orphaned
@@ -331,6 +337,7 @@ func (m *Meter) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(m.terminating, prometheus.GaugeValue, float64(l.terminating), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.unguarded, prometheus.GaugeValue, bit(l.unguarded), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.stall, prometheus.GaugeValue, age(now, l.stalled), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.late, prometheus.GaugeValue, bit(l.late), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.outdated, prometheus.GaugeValue, float64(l.outdated), name.Namespace, name.Name)
 		for pool, reason := range l.braked {
 			to <- prometheus.MustNewConstMetric(m.braked, prometheus.GaugeValue, 1, name.Namespace, name.Name, pool, string(reason))

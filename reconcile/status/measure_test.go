@@ -97,6 +97,10 @@ func TestMeasuresOfAStatus(t *testing.T) {
 		"pools left to themselves":           {func(n *v1alpha1.NodeSync) { n.Status.OrphanedNodes = 6 }, map[string]float64{"orphaned_nodes": 6}},
 		"terminations that are stalled":      {func(n *v1alpha1.NodeSync) { n.Status.StalledTerminations = 7 }, map[string]float64{"terminations_stalled": 7}},
 		"outdated nodes":                     {func(n *v1alpha1.NodeSync) { n.Status.Rollout = &v1alpha1.Rollout{Nodes: 9, Outdated: 8} }, map[string]float64{"outdated_nodes": 8}},
+		"a rollout that will take too long": {func(n *v1alpha1.NodeSync) {
+			n.Spec.Rollout.Timeout = &metav1.Duration{Duration: time.Hour}
+			n.Status.Rollout = &v1alpha1.Rollout{Since: at, Nodes: 9, Outdated: 8, Estimate: &v1alpha1.RolloutEstimate{ExceedsSince: &at}}
+		}, map[string]float64{"outdated_nodes": 8, "rollout_late": 1}},
 		"no deletion guard": {func(n *v1alpha1.NodeSync) {
 			conditions.MarkTrue(n, v1alpha1.DeletionUnguardedCondition, "PolicyMissing", "gone")
 		}, map[string]float64{"deletion_unguarded": 1}},

@@ -29,6 +29,11 @@ func (s *Step) setRolledOut() {
 	switch reason := s.rolloutReason(); reason {
 	case "":
 		conditions.MarkTrue(s.Sync, v1alpha1.RolledOutCondition, v1alpha1.ReasonSucceeded, "each node matches its definitions")
+	case v1alpha1.ReasonRolloutLate:
+		conditions.MarkFalse(s.Sync, v1alpha1.RolledOutCondition, reason, "%s", finding.Bounded(s.rolloutBrief(), MaxMessage))
+		if conditions.GetReason(s.Before, v1alpha1.RolledOutCondition) != reason {
+			s.Warn(reason, s.rolloutBrief())
+		}
 	case v1alpha1.ReasonRollingOut:
 		conditions.MarkFalse(s.Sync, v1alpha1.RolledOutCondition, reason, "%s", finding.Bounded(s.rolloutWords(), MaxMessage))
 	default:
@@ -49,6 +54,8 @@ func (s *Step) rolloutReason() string {
 		return v1alpha1.ReasonRolloutFailing
 	case s.rolloutTimedOut():
 		return v1alpha1.ReasonRolloutTimedOut
+	case s.late() != "":
+		return v1alpha1.ReasonRolloutLate
 	}
 	return v1alpha1.ReasonRollingOut
 }
@@ -58,6 +65,15 @@ func (s *Step) rolloutReason() string {
 func (s *Step) rolloutTimedOut() bool {
 	r, limit := s.Sync.Status.Rollout, s.Sync.Spec.Rollout.Timeout
 	return r != nil && limit != nil && (r.Outdated > 0 || len(r.StaticPools) > 0) && !s.Began.Before(r.Since.Add(limit.Duration))
+}
+
+// late describes that the rollout is expected to take longer than spec.rollout.timeout, before it does; empty if it is
+// not.
+func (s *Step) late() string {
+	if s.Sync.Status.Rollout == nil || s.Sync.Spec.Rollout.Timeout == nil || s.rolloutTimedOut() {
+		return ""
+	}
+	return rollout.Late(rollout.Awaits(*s.Sync.Status.Rollout, s.Sync.Status.PoolRollouts))
 }
 
 // braked reports whether the rollout is stopped in a pool.
@@ -73,7 +89,7 @@ func (s *Step) rolloutBrief() string {
 	if words := rollout.BrakeWords(s.Sync.Status.PoolRollouts); words != "" {
 		return "rollout " + words
 	}
-	words := "rolling out: " + s.rolloutWords()
+	words := cmp.Or(s.late(), "rolling out: "+s.rolloutWords())
 	if s.rolloutTimedOut() {
 		words = "not rolled out within " + s.Sync.Spec.Rollout.Timeout.Duration.String() + ": " + s.rolloutWords()
 	}
@@ -97,10 +113,11 @@ func (s *Step) withRollout(v Verdict) Verdict {
 	return v
 }
 
-// rolloutFails reports whether a rollout fails, is stopped, or takes too long.
+// rolloutFails reports whether a rollout fails, is stopped, or takes too long. One that is expected to take too long
+// does not fail yet.
 func (s *Step) rolloutFails() bool {
 	reason := s.rolloutReason()
-	return reason != "" && reason != v1alpha1.ReasonRollingOut
+	return reason != "" && reason != v1alpha1.ReasonRollingOut && reason != v1alpha1.ReasonRolloutLate
 }
 
 // olderThatFail returns the commits that have started the failing rollouts; none if this one has started one of them,
@@ -187,6 +204,9 @@ func (s *Step) pacedText(v Verdict) string {
 		return text
 	}
 	last, waits := &s.Memory.counted, rollout.Awaits(*r, s.Sync.Status.PoolRollouts).Message
+	if s.late() != "" {
+		waits = v1alpha1.ReasonRolloutLate + waits
+	}
 	if last.commit != s.Commit || last.waits != waits || finding.Due(s.Began, last.at, rolloutEvery) {
 		*last = counted{commit: s.Commit, text: text, waits: waits, at: s.Began}
 	}

@@ -82,6 +82,47 @@ func TestTheCommitNamesWhatKeepsADrain(t *testing.T) {
 	}
 }
 
+// TestTheCommitReportsThatItWillTakeTooLong as soon as that is expected: it stays pending, the condition has its own reason,
+// one event is sent, and the failure follows when the time is over.
+func TestTheCommitReportsThatItWillTakeTooLong(t *testing.T) {
+	since := metav1.Unix(20, 0)
+	of := v1alpha1.Rollout{
+		Revision: "main@sha1:a", Nodes: 40, Outdated: 31, Draining: 2, Message: "waits for PodDisruptionBudget web/web",
+		Estimate: &v1alpha1.RolloutEstimate{LimitedBy: v1alpha1.LimitPods, Pool: "general", ExceedsSince: &since, ExceedsBy: &metav1.Duration{Duration: 48 * time.Hour}},
+	}
+	const late = "will exceed rollout.timeout by 2d: 31 of 40 nodes wait for PodDisruptionBudget web/web"
+	before := &v1alpha1.NodeSync{}
+	for _, c := range []struct {
+		at     int64
+		want   report.State
+		text   string
+		reason string
+		events int
+	}{
+		{30, report.Pending, late, v1alpha1.ReasonRolloutLate, 1},
+		{40, report.Pending, late, v1alpha1.ReasonRolloutLate, 0},
+		{60, report.Failure, "not rolled out within 1m0s: 9 of 40 nodes replaced, 2 draining: waits for PodDisruptionBudget web/web", v1alpha1.ReasonRolloutTimedOut, 0},
+	} {
+		s := rolling(c.at, time.Minute, of)
+		s.SawRollout, s.Before = true, before
+		if v := s.withRollout(Verdict{Class: Done}); v.CommitState() != c.want || v.CommitText() != c.text {
+			t.Errorf("at %d: %s %q", c.at, v.CommitState(), v.CommitText())
+		}
+		s.setRolledOut()
+		if got := conditions.Get(s.Sync, v1alpha1.RolledOutCondition); got.Reason != c.reason || got.Message != c.text {
+			t.Errorf("at %d the condition: %s %s", c.at, got.Reason, got.Message)
+		}
+		if len(s.Notes) != c.events {
+			t.Errorf("at %d: events %v", c.at, s.Notes)
+		}
+		before = s.Sync
+	}
+	withoutTimeout := rolling(30, 0, of)
+	if v := withoutTimeout.withRollout(Verdict{Class: Done}); !strings.HasPrefix(v.CommitText(), "rolling out: ") {
+		t.Errorf("without a timeout: %q", v.CommitText())
+	}
+}
+
 // TestTheCommitWaitsForStaticPools, although they have nodes already, and reports what blocks the others.
 func TestTheCommitWaitsForStaticPools(t *testing.T) {
 	s := rolling(1, 0, v1alpha1.Rollout{Revision: "main@sha1:a", StaticPools: []v1alpha1.StaticPool{{Pool: "st", Ready: 2, Replicas: 6}}, Message: "NodePool/st launches no node: Unauthorized"})

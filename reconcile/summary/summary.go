@@ -163,6 +163,9 @@ func (s Status) Lines() []Line {
 	}
 	if s.Rollout != nil {
 		lines = append(lines, Line{"rollout", s.RolloutMessage(), &s.Rollout.Since})
+		if words := rollout.Expected(*s.Rollout); words != "" {
+			lines = append(lines, Line{About: "estimate", Text: OneLine(words)})
+		}
 	}
 	if words := rollout.BrakeWords(s.PoolRollouts); words != "" {
 		lines = append(lines, Line{"brake", OneLine(words), nil})
@@ -196,7 +199,8 @@ func (s Status) RolloutMessage() string {
 	if s.Rollout == nil {
 		return ""
 	}
-	return OneLine(rollout.Words(rollout.Awaits(*s.Rollout, s.PoolRollouts)))
+	r := rollout.Awaits(*s.Rollout, s.PoolRollouts)
+	return OneLine(cmp.Or(rollout.Late(r), rollout.Words(r)))
 }
 
 // before puts a word before a text; empty if the text is.

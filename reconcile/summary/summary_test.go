@@ -26,6 +26,7 @@ func TestTheStateIsOfReadyAndRolledOut(t *testing.T) {
 	}{
 		"each node matches":         {want: summary.InSync, headline: "in sync", says: "applied"},
 		"it rolls out":              {rolledOut: v1alpha1.ReasonRollingOut, want: summary.RollingOut, headline: "rolling out: 0 of 2 nodes replaced", says: "rolling out: of nodes"},
+		"it will take too long":     {rolledOut: v1alpha1.ReasonRolloutLate, want: summary.RollingOut, headline: "rolling out: 0 of 2 nodes replaced", says: "rolling out: of nodes"},
 		"it is stopped":             {rolledOut: v1alpha1.ReasonRolloutBraked, pools: failed, want: summary.RolloutStopped, headline: "rollout stopped: 0 of 2 nodes replaced", says: "of nodes"},
 		"it is held":                {rolledOut: v1alpha1.ReasonRolloutBraked, pools: held, want: summary.RolloutHeld, headline: "rollout held: 0 of 2 nodes replaced", says: "of nodes"},
 		"it takes too long":         {rolledOut: v1alpha1.ReasonRolloutTimedOut, want: summary.RolloutFailing, headline: "rollout failing: 0 of 2 nodes replaced", says: "of nodes"},
@@ -107,6 +108,28 @@ func TestMissingNodesAreNotInSync(t *testing.T) {
 		}
 		if ofLaunches := c.want == summary.LaunchFailing || c.want == summary.RolloutFailing; ofLaunches && (summary.Since(sync) == nil || !summary.Since(sync).Equal(&at)) {
 			t.Errorf("%s: since %v", name, summary.Since(sync))
+		}
+	}
+}
+
+// TestTheRolloutHasAnEstimate shows when it is expected to be complete, and first of all that this is too late.
+func TestTheRolloutHasAnEstimate(t *testing.T) {
+	at := metav1.Unix(1_800_000_000, 0)
+	sync := &v1alpha1.NodeSync{}
+	sync.Status.Rollout = &v1alpha1.Rollout{
+		Nodes: 3, Outdated: 2, Message: "waits for a budget",
+		Estimate: &v1alpha1.RolloutEstimate{EndsAt: &at, Pool: "a", LimitedBy: v1alpha1.LimitBudgets, ExceedsSince: &at},
+	}
+	got := map[string]string{}
+	for _, line := range summary.Of(sync).Lines() {
+		got[line.About] = line.Text
+	}
+	for about, want := range map[string]string{
+		"rollout":  "will exceed rollout.timeout: 2 of 3 nodes wait for a budget",
+		"estimate": "complete about Fri 15 Jan 08:00 UTC; limited by disruption budgets of NodePool/a",
+	} {
+		if got[about] != want {
+			t.Errorf("%s: %q, want %q", about, got[about], want)
 		}
 	}
 }

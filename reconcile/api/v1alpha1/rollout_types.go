@@ -11,7 +11,8 @@ import (
 // RolloutPolicy is how the replacement of nodes that a commit has outdated is supervised.
 type RolloutPolicy struct {
 	// Timeout is how long it may take until its commit status is a failure. It does not stop the rollout. Default:
-	// none, as the windows of disruption budgets may be a week apart.
+	// none, as the windows of disruption budgets may be a week apart. status.rollout.estimate reports beforehand that
+	// it is expected to take longer.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="must be at least 1s"
@@ -162,7 +163,84 @@ type Rollout struct {
 	// Message says what it waits for.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// Paces are how fast the nodes of each NodePool have been replaced: of the 30 NodePools with the most outdated
+	// nodes, by name.
+	// +listType=map
+	// +listMapKey=pool
+	// +optional
+	Paces []RolloutPace `json:"paces,omitempty"`
+	// Estimate is when the rollout is expected to be complete, and what limits it. Nil while nothing indicates either.
+	// +optional
+	Estimate *RolloutEstimate `json:"estimate,omitempty"`
 }
+
+// RolloutPace is how fast the outdated nodes of a NodePool have been replaced. The time in which none could be replaced
+// does not count: outside of windows, while the rollout is stopped, or while Karpenter's controller is not ready.
+type RolloutPace struct {
+	// Pool is the NodePool.
+	Pool string `json:"pool" redact:"-"`
+	// Since is when its nodes were found to be outdated.
+	Since metav1.Time `json:"since"`
+	// Nodes is how many have been outdated since then, and Outdated how many of them still are.
+	Nodes    int32 `json:"nodes"`
+	Outdated int32 `json:"outdated"`
+	// AtATime is the most that Karpenter was replacing at a time.
+	// +optional
+	AtATime int32 `json:"atATime,omitempty"`
+	// TookSeconds is how long it took until the newest one was replaced.
+	// +optional
+	TookSeconds int64 `json:"tookSeconds,omitempty"`
+	// ClosedSince is since when none can be replaced; nil if one can. ClosedSeconds is how long that lasted before.
+	// +optional
+	ClosedSince *metav1.Time `json:"closedSince,omitempty"`
+	// +optional
+	ClosedSeconds int64 `json:"closedSeconds,omitempty"`
+}
+
+// RolloutEstimate is when a rollout is expected to be complete. It changes in large steps only.
+type RolloutEstimate struct {
+	// EndsAt is the expected time. Nil if it is unknown, for example because nodes wait for something that does not
+	// pass by itself.
+	// +optional
+	EndsAt *metav1.Time `json:"endsAt,omitempty"`
+	// AtLeast reports whether EndsAt is the earliest possible time: too few nodes have been replaced to measure how
+	// fast they are.
+	// +optional
+	AtLeast bool `json:"atLeast,omitempty"`
+	// LimitedBy is what limits the NodePool that is expected to be complete last: Budgets, Windows, Pods, Launches,
+	// Stopped or Karpenter. Empty if all of its nodes are being replaced, or if that is unknown.
+	// +optional
+	LimitedBy RolloutLimit `json:"limitedBy,omitempty"`
+	// Pool is that NodePool.
+	// +optional
+	Pool string `json:"pool,omitempty" redact:"-"`
+	// ExceedsSince is since when the rollout is expected to take longer than spec.rollout.timeout; nil if it is not.
+	// +optional
+	ExceedsSince *metav1.Time `json:"exceedsSince,omitempty"`
+	// ExceedsBy is by how much longer, rounded up; nil if unknown.
+	// +optional
+	ExceedsBy *metav1.Duration `json:"exceedsBy,omitempty"`
+}
+
+// RolloutLimit is what limits how fast nodes are replaced.
+// +kubebuilder:validation:Enum=Budgets;Windows;Pods;Launches;Stopped;Karpenter
+type RolloutLimit string
+
+// The values of RolloutLimit.
+const (
+	// LimitBudgets: as many nodes are replaced as the disruption budgets allow, or they allow none.
+	LimitBudgets RolloutLimit = "Budgets"
+	// LimitWindows: nodes are replaced only in windows of disruption budgets or of spec.guard.
+	LimitWindows RolloutLimit = "Windows"
+	// LimitPods: pods keep nodes from being drained.
+	LimitPods RolloutLimit = "Pods"
+	// LimitLaunches: Karpenter launches no replacements.
+	LimitLaunches RolloutLimit = "Launches"
+	// LimitStopped: plumbline has stopped the rollout in the NodePool.
+	LimitStopped RolloutLimit = "Stopped"
+	// LimitKarpenter: Karpenter replaces fewer nodes at a time than the disruption budgets allow, or none.
+	LimitKarpenter RolloutLimit = "Karpenter"
+)
 
 // StaticPool is a static NodePool and the number of its nodes.
 type StaticPool struct {
