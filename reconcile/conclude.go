@@ -105,6 +105,7 @@ func (r *reconciliation) found(out *outcome) status.Found {
 	}
 	if k := r.sync.Status.Karpenter; k != nil {
 		found.Support = supportOf(k.Version, r.now)
+		found.Defects, found.SawDefects = upgrade.Defects(k.Version, git.Set), git.Set != nil
 	}
 	if git.Set != nil {
 		found.Missing = rollout.Missing(rollout.Pools(git.Set, ev.Live.Objects), rollout.Present(ev.Live.NodeClaims, out.Nodes.Lost))

@@ -38,8 +38,9 @@ func newUpgradeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command
 		Long: `Print the upgrade path from the version in the plumbline.yaml of a folder to another
 version. The path lists the versions that Karpenter cannot skip. For each hop it lists the
 requirements (Kubernetes version, IAM, chart values that were removed, manual steps) and the
-effect on nodes. PATH is the current folder by default. With --from no folder is read,
-and removed chart values are listed whether you use them or not.
+effect on nodes. It also prints the known defects of a version that leave nodes or launch
+none, with the version that fixes them. PATH is the current folder by default. With --from no
+folder is read, and removed chart values are listed whether you use them or not.
 
 Without --to, the target is the newest version of a channel: latest, or lts for the line with
 long-term support. The command lists both, with their end of support and the Kubernetes
@@ -217,6 +218,8 @@ type upgradeReport struct {
 	From string      `json:"from"`
 	To   string      `json:"to"`
 	Hops []hopReport `json:"hops"`
+	// Defects are the known ones of From.
+	Defects []karpenter.Defect `json:"defects,omitempty"`
 	// Written is the version that was written into plumbline.yaml.
 	Written string `json:"written,omitempty"`
 	// Support is for how long upstream supports From; nil if unknown.
@@ -263,7 +266,13 @@ func newUpgradeReport(from, to string, values map[string]any) (*upgradeReport, e
 		return nil, err
 	}
 	report := &upgradeReport{From: from, To: to, Hops: []hopReport{}}
+	if report.Defects, err = karpenter.Defects(from, true); err != nil {
+		return nil, err
+	}
 	for _, hop := range hops {
+		if err := noteDefects(&hop); err != nil {
+			return nil, err
+		}
 		if values != nil {
 			if hop.Settings, err = karpenter.Gone(values, hop.From, hop.To); err != nil {
 				return nil, err
@@ -274,10 +283,22 @@ func newUpgradeReport(from, to string, values map[string]any) (*upgradeReport, e
 	return report, report.choose()
 }
 
+// noteDefects adds the known defects of the version that a hop leads to.
+func noteDefects(hop *karpenter.Hop) error {
+	defects, err := karpenter.Defects(hop.To, true)
+	for _, d := range defects {
+		hop.Notes = append(hop.Notes, fmt.Sprintf("known defect of %s: %s", hop.To, d))
+	}
+	return err
+}
+
 // print prints the path as text.
 func (r *upgradeReport) print(out io.Writer) error {
 	if r.Support != nil {
 		fmt.Fprintf(out, "%-8s%s: %s\n", "version", r.From, r.Support)
+	}
+	for _, defect := range r.Defects {
+		fmt.Fprintf(out, "%-8s%s\n", "defect", defect)
 	}
 	printChannels(out, r.Channels, r.LTSOrKubernetes)
 	fmt.Fprintln(out)

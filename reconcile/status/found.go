@@ -90,6 +90,10 @@ type Found struct {
 	Support *Support
 	// RepeatedReverts describes what the charts created and another client keeps changing.
 	RepeatedReverts string
+	// Defects describe the known defects of Karpenter's version that concern what Git has; empty if there are none.
+	// SawDefects reports that they were looked for.
+	Defects    string
+	SawDefects bool
 	// Drifts are the objects that another client has changed or deleted; nil if the reconcile did not check.
 	Drifts []Drift
 	// Instances are the EC2 instances that differ from their definitions and NodeClaims; nil if unknown.
@@ -413,6 +417,14 @@ func (s *Step) setKarpenterUnsupported() {
 		if !sameText(conditions.Get(s.Before, kind), conditions.Get(s.Sync, kind)) {
 			s.Event(v1alpha1.ReasonSupportEnds, s.Support.Message)
 		}
+	}
+}
+
+// setKarpenterDefect reports known defects of Karpenter's version, while it runs in that version. A reconcile that did not
+// check it keeps what was reported.
+func (s *Step) setKarpenterDefect() {
+	if s.SawDefects {
+		s.setTrouble(v1alpha1.KarpenterDefectCondition, v1alpha1.ReasonKnownDefect, s.Defects)
 	}
 }
 

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -286,6 +287,32 @@ func TestOrphansAreReported(t *testing.T) {
 		message := conditions.GetMessage(sync, v1alpha1.OrphanedCondition)
 		if sync.Status.OrphanedNodes != c.nodes || event != c.event || !strings.Contains(message, c.says) || c.says == "" && message != "" {
 			t.Errorf("look %d: %d nodes, event %q: %s", i+1, sync.Status.OrphanedNodes, event, message)
+		}
+	}
+}
+
+// TestAKnownDefectIsACondition while Karpenter runs in that version, with one event. A reconcile that did not check it
+// keeps what was reported.
+func TestAKnownDefectIsACondition(t *testing.T) {
+	sync := &v1alpha1.NodeSync{}
+	for _, c := range []struct {
+		found  Found
+		status string
+		events int
+	}{
+		{Found{Defects: "Karpenter 1.14.1 has a known defect", SawDefects: true}, "True KnownDefect Karpenter 1.14.1 has a known defect", 1},
+		{Found{Defects: "Karpenter 1.14.1 has a known defect", SawDefects: true}, "True KnownDefect Karpenter 1.14.1 has a known defect", 0},
+		{Found{}, "True KnownDefect Karpenter 1.14.1 has a known defect", 0},
+		{Found{SawDefects: true}, "", 0},
+	} {
+		s := &Step{Found: c.found, Sync: sync, Before: sync.DeepCopy()}
+		s.setKarpenterDefect()
+		got := ""
+		if is := conditions.Get(sync, v1alpha1.KarpenterDefectCondition); is != nil {
+			got = fmt.Sprintf("%s %s %s", is.Status, is.Reason, is.Message)
+		}
+		if got != c.status || len(s.Notes) != c.events {
+			t.Errorf("%q, events %v; want %q, %d", got, s.Notes, c.status, c.events)
 		}
 	}
 }

@@ -59,6 +59,7 @@ type Status struct {
 	Unguarded       string                    `json:"deletionUnguarded,omitempty"`
 	ChartsUnguarded string                    `json:"chartsUnguarded,omitempty"`
 	Denied          string                    `json:"karpenterDenied,omitempty"`
+	Defect          string                    `json:"karpenterDefect,omitempty"`
 	Volumes         string                    `json:"volumesLeft,omitempty"`
 	Left            string                    `json:"resourcesLeft,omitempty"`
 	Rescued         string                    `json:"nodeClassRescued,omitempty"`
@@ -110,6 +111,7 @@ func Of(sync *v1alpha1.NodeSync) Status {
 	status.ChartsUnguarded = conditions.GetMessage(sync, v1alpha1.ChartsUnguardedCondition)
 	status.Support = conditions.GetMessage(sync, v1alpha1.KarpenterUnsupportedCondition)
 	status.Denied = conditions.GetMessage(sync, v1alpha1.KarpenterDeniedCondition)
+	status.Defect = conditions.GetMessage(sync, v1alpha1.KarpenterDefectCondition)
 	status.Unguarded = conditions.GetMessage(sync, v1alpha1.DeletionUnguardedCondition)
 	status.Volumes = conditions.GetMessage(sync, v1alpha1.VolumesLeftCondition)
 	status.Left = conditions.GetMessage(sync, v1alpha1.ResourcesLeftCondition)
@@ -180,6 +182,7 @@ func (s Status) Lines() []Line {
 		{About: "policies", Text: s.ChartsUnguarded},
 		{About: "denied", Text: s.Denied},
 		{About: "support", Text: s.Support},
+		{About: "defect", Text: s.Defect},
 		{About: "volumes", Text: s.Volumes},
 		{About: "aws", Text: s.Left},
 		{About: "class", Text: s.Rescued},

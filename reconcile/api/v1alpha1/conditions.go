@@ -111,6 +111,8 @@ const (
 	// KarpenterUnsupportedCondition is True while upstream no longer supports the version of Karpenter that is in force,
 	// and False in the last 60 days of its support.
 	KarpenterUnsupportedCondition = "KarpenterUnsupported"
+	// KarpenterDefectCondition is True while Karpenter runs in a version with a known defect in what the NodeSync uses.
+	KarpenterDefectCondition = "KarpenterDefect"
 )
 
 // Reasons of the Ready condition.
@@ -168,6 +170,7 @@ const (
 	ReasonChartPoliciesAltered = "ChartPoliciesAltered"
 	ReasonChartPoliciesUnknown = "ChartPoliciesUnknown"
 	ReasonFinalizerDenied      = "FinalizerDenied"
+	ReasonKnownDefect          = "KnownDefect"
 	ReasonFinalizerUnknown     = "FinalizerUnknown"
 	ReasonSupportEnded         = "SupportEnded"
 	ReasonSupportEnds          = "SupportEnds"
