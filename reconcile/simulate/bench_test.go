@@ -14,11 +14,12 @@ import (
 
 var (
 	largeClaims = flag.Int("claims", 10_000, "number of NodeClaims of a large cluster, with five pods each")
+	largeWhole  = flag.Bool("whole", false, "whether Karpenter's own simulation gets all nodes and instance types")
 	largeInto   = flag.String("into", "", "folder into which TestWriteLarge writes snapshot.json.gz, and the repository in fleet")
 )
 
 // BenchmarkSimulate simulates a commit that replaces a tenth of the nodes of a large cluster. BenchmarkKarpenter is the
-// part of it that is one call of Karpenter's own simulation.
+// part of it that is one call of Karpenter's own simulation; with -whole, that call with all nodes and instance types.
 func BenchmarkSimulate(b *testing.B) {
 	l := newLarge(b, *largeClaims)
 	o, err := offers.New(b.Context(), l.capture.Catalog, offers.Defaults())
@@ -44,7 +45,7 @@ func BenchmarkKarpenter(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		b.StopTimer()
-		simulate, err := simulate.Karpenter(b.Context(), l.capture, l.commit, o)
+		simulate, err := simulate.Karpenter(b.Context(), l.capture, l.commit, o, *largeWhole)
 		if err != nil {
 			b.Fatal(err)
 		}

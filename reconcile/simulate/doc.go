@@ -12,6 +12,11 @@
 // (disruption.SimulateScheduling). All nodes that the commit touches are assumed to terminate at once, whereas
 // Karpenter terminates them within its budgets.
 //
+// Karpenter's simulation takes time in proportion to the pods that move, times the nodes and instance types. Run leaves
+// out the nodes to which none of these pods can be scheduled (relevantPart), and serves one instance type for all those
+// that the scheduler cannot distinguish (alike). The result is the same: a property test compares it with that of the
+// whole.
+//
 // A LandingChecker finds out whether the pods of removed pools can be scheduled elsewhere, before the first of their
 // nodes is terminated. It works in the background: it reads the cluster past the cache, queries EC2 for its instance
 // types twice a day, and simulates in a child process with limited memory and time. For a large cluster, it simulates

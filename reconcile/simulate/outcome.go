@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
 	karpscheduling "sigs.k8s.io/karpenter/pkg/scheduling"
 )
@@ -200,6 +201,8 @@ func (s *simulation) launches(last []*scheduling.NodeClaim) {
 func newNodes(claim *scheduling.NodeClaim) *NewNodes {
 	n := &NewNodes{Pool: claim.NodePoolName, Count: 1, Pods: len(claim.Pods)}
 	capacity, zones := map[string]bool{}, map[string]bool{}
+	// Sorted by name first, so that instance types of equal prices are in the same order on each node.
+	slices.SortFunc(claim.InstanceTypeOptions, func(a, b *cloudprovider.InstanceType) int { return cmp.Compare(a.Name, b.Name) })
 	for _, t := range claim.InstanceTypeOptions.OrderByPrice(claim.Requirements) {
 		offered := t.Offerings.Available().Compatible(claim.Requirements)
 		if len(offered) == 0 {

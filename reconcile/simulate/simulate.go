@@ -45,15 +45,20 @@ import (
 // Lands, repeats the simulation with the new nodes as the smallest possible ones, until every pod is scheduled, or a
 // round launches no node.
 func Run(ctx context.Context, c *Capture, commit Commit, offers Offers) (*Outcome, error) {
+	return run(ctx, c, commit, offers, relevantPart)
+}
+
+// run is Run with the part of each Capture that is simulated.
+func run(ctx context.Context, c *Capture, commit Commit, offers Offers, of parting) (*Outcome, error) {
 	ctx = with(ctx, c.Settings)
 	if err := observe(ctx, c, offers); err != nil {
 		return nil, err
 	}
-	before, err := newWorld(ctx, c, c.Definitions, offers, nil)
+	before, err := newWorld(ctx, c, c.Definitions, offers, nil, of)
 	if err != nil {
 		return nil, fmt.Errorf("the cluster as it is: %w", err)
 	}
-	s := &simulation{capture: c, commit: commit, before: before, fresh: map[string]*NewNodes{}}
+	s := &simulation{capture: c, commit: commit, of: of, before: before, fresh: map[string]*NewNodes{}}
 	if err := s.land(ctx, offers); err != nil {
 		return nil, err
 	}
@@ -69,7 +74,7 @@ func Run(ctx context.Context, c *Capture, commit Commit, offers Offers) (*Outcom
 // land simulates the cluster after the commit.
 func (s *simulation) land(ctx context.Context, offers Offers) (err error) {
 	definitions, unknown, notes := ready(s.capture.Definitions, s.commit.Definitions)
-	if s.after, err = newWorld(ctx, s.capture, definitions, offers, s.commit.Touched); err != nil {
+	if s.after, err = newWorld(ctx, s.capture, definitions, offers, s.commit.Touched, s.of); err != nil {
 		return fmt.Errorf("the cluster after the commit: %w", err)
 	}
 	s.out = &Outcome{}
@@ -85,6 +90,7 @@ func (s *simulation) land(ctx context.Context, offers Offers) (err error) {
 type simulation struct {
 	capture *Capture
 	commit  Commit
+	of      parting
 	// before is nil if it is not needed.
 	before, after *world
 	out           *Outcome
@@ -105,7 +111,7 @@ func (s *simulation) repeat(ctx context.Context, offers Offers) error {
 			s.out.Nowhere = nil
 			break
 		}
-		next := &simulation{capture: last.launched(), commit: s.commit, before: s.before, fresh: s.fresh}
+		next := &simulation{capture: last.launched(), commit: s.commit, of: s.of, before: s.before, fresh: s.fresh}
 		if err := next.land(ctx, offers); err != nil {
 			return err
 		}
@@ -280,13 +286,15 @@ type world struct {
 	clock    *clocktesting.FakeClock
 	recorder *recorder
 	bare     *provider
+	// alike serves the instance types to the scheduler; nil if it gets all of them.
+	alike *alike
 }
 
-// newWorld loads a Capture into Karpenter's own cluster state. Nodes of touched NodeClaims are marked for deletion,
-// which is how Karpenter treats those of a deleted pool.
-func newWorld(ctx context.Context, c *Capture, definitions []map[string]any, offers Offers, touched map[types.UID]bool) (*world, error) {
-	under := *c
-	under.Definitions = definitions
+// newWorld loads the part of a Capture into Karpenter's own cluster state that decides where pods are scheduled. Nodes
+// of touched NodeClaims are marked for deletion, which is how Karpenter treats those of a deleted pool.
+func newWorld(ctx context.Context, c *Capture, definitions []map[string]any, offers Offers, touched map[types.UID]bool, of parting) (*world, error) {
+	p, under := of(c, touched), *c
+	under.Definitions, under.Budgets = p.limits(definitions), p.budgets(c.Budgets)
 	served, err := NewCaptureClient(&under)
 	if err != nil {
 		return nil, err
@@ -296,8 +304,13 @@ func newWorld(ctx context.Context, c *Capture, definitions []map[string]any, off
 	store := nodeoverlay.NewInstanceTypeStore()
 	w.cloud = overlay.Decorate(bare, served, store)
 	w.cluster = state.NewCluster(w.clock, served, w.cloud)
-	if err := w.fill(ctx, c, touched); err != nil {
+	if err := w.fill(ctx, c, touched, p.without); err != nil {
 		return nil, err
+	}
+	if !p.whole {
+		if w.alike, err = w.newAlike(ctx, c, p.moving); err != nil {
+			return nil, err
+		}
 	}
 	if c.Settings.NodeOverlay {
 		// A pool whose class is unknown results in an error, but the others are evaluated anyway.
@@ -306,9 +319,12 @@ func newWorld(ctx context.Context, c *Capture, definitions []map[string]any, off
 	return w, nil
 }
 
-func (w *world) fill(ctx context.Context, c *Capture, touched map[types.UID]bool) error {
+func (w *world) fill(ctx context.Context, c *Capture, touched map[types.UID]bool, without map[string]bool) error {
 	var ending []string
 	for i := range c.NodeClaims {
+		if without[c.NodeClaims[i].Status.ProviderID] {
+			continue
+		}
 		claim := c.NodeClaims[i].DeepCopy()
 		w.cluster.UpdateNodeClaim(claim)
 		if touched[claim.UID] && claim.Status.ProviderID != "" {
@@ -316,6 +332,9 @@ func (w *world) fill(ctx context.Context, c *Capture, touched map[types.UID]bool
 		}
 	}
 	for i := range c.Nodes {
+		if without[c.Nodes[i].Spec.ProviderID] {
+			continue
+		}
 		if err := w.cluster.UpdateNode(ctx, c.Nodes[i].DeepCopy()); err != nil {
 			return fmt.Errorf("node %s: %w", c.Nodes[i].Name, err)
 		}
@@ -342,8 +361,16 @@ func (w *world) fill(ctx context.Context, c *Capture, touched map[types.UID]bool
 // schedule runs Karpenter's simulation. The terminated nodes are marked for deletion rather than candidates: Karpenter
 // omits a candidate that a PodDisruptionBudget currently blocks.
 func (w *world) schedule(ctx context.Context) (scheduling.Results, error) {
-	provisioner := provisioning.NewProvisioner(w.client, w.recorder, w.cloud, w.cluster, w.clock, nil, nil)
-	return disruption.SimulateScheduling(ctx, w.client, w.cluster, provisioner, w.clock, w.recorder, nil)
+	cloud := w.cloud
+	if w.alike != nil {
+		cloud = w.alike
+	}
+	provisioner := provisioning.NewProvisioner(w.client, w.recorder, cloud, w.cluster, w.clock, nil, nil)
+	results, err := disruption.SimulateScheduling(ctx, w.client, w.cluster, provisioner, w.clock, w.recorder, nil)
+	if err != nil || w.alike == nil {
+		return results, err
+	}
+	return w.alike.expand(ctx, results), nil
 }
 
 // observe makes the offers learn the memory of instance types from running nodes.
@@ -517,7 +544,7 @@ func Lands(ctx context.Context, c *Capture, commit Commit, offers Offers) (*Outc
 		return nil, err
 	}
 	for round := 1; ; round++ {
-		s := &simulation{capture: c, commit: commit}
+		s := &simulation{capture: c, commit: commit, of: relevantPart}
 		s.commit.Definitions = room.within(commit.Definitions)
 		if err := s.land(ctx, offers); err != nil {
 			return nil, err

@@ -89,8 +89,8 @@ func middlePlan(plans []Planned) Planned {
 	return m
 }
 
-// whatIf runs `plumbline plan --what-if` with a snapshot file, and separately the one call of Karpenter's simulation in
-// it.
+// whatIf runs `plumbline plan --what-if` with a snapshot file, and separately one call of Karpenter's simulation with
+// the whole cluster.
 func (g *ground) whatIf(ctx context.Context) (*WhatIf, error) {
 	program, err := g.compile(ctx, "simulate")
 	if err != nil {
@@ -119,7 +119,7 @@ func (g *ground) whatIf(ctx context.Context) (*WhatIf, error) {
 		return nil, err
 	}
 	g.line.Say("Karpenter's own simulation")
-	simulation, err := g.product(ctx, "simulate", program, "-test.run=^$", "-test.bench=^BenchmarkKarpenter$", "-test.benchtime=1x", g.claims())
+	simulation, err := g.product(ctx, "simulate", program, "-test.run=^$", "-test.bench=^BenchmarkKarpenter$", "-test.benchtime=1x", "-whole", g.claims())
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ type WhatIf struct {
 	Wall, CPU               time.Duration
 	// Peak is the maximum memory of the process, in bytes.
 	Peak int64
-	// Own and OwnCPU are for the one call of Karpenter's simulation in it.
+	// Own and OwnCPU are for one call of Karpenter's simulation with all nodes and instance types.
 	Own, OwnCPU time.Duration
 }
 
@@ -35,6 +35,9 @@ func (p Planned) line() string {
 }
 
 func (w *WhatIf) line() string {
-	return fmt.Sprintf("what-if of %d NodeClaims and %d pods off a file, %d nodes with %d pods end: %s, CPU %s, %d MB at its peak; Karpenter's own simulation in it %s, CPU %s: ÷ Karpenter %.2f",
-		w.Claims, 5*w.Claims, w.Ending, w.Leaving, seconds(w.Wall), seconds(w.CPU), w.Peak/1e6, seconds(w.Own), seconds(w.OwnCPU), w.CPU.Seconds()/w.OwnCPU.Seconds())
+	const limit, peakLimit = 10 * time.Second, 1_000_000_000
+	return fmt.Sprintf("what-if of %d NodeClaims and %d pods off a file, %d nodes with %d pods end: %s, bar %s %s, CPU %s; %d MB at its peak, bar %d MB %s; "+
+		"Karpenter's own simulation of the whole cluster %s, CPU %s: ÷ Karpenter %.2f",
+		w.Claims, 5*w.Claims, w.Ending, w.Leaving, seconds(w.Wall), seconds(limit), verdict(w.Wall < limit), seconds(w.CPU),
+		w.Peak/1e6, peakLimit/1_000_000, verdict(w.Peak < peakLimit), seconds(w.Own), seconds(w.OwnCPU), w.CPU.Seconds()/w.OwnCPU.Seconds())
 }
