@@ -471,7 +471,8 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	return made, problems
 }
 
-// onOtherFields drops those of the problems that are in a field of the others: the value of a field with an unknown variable is unknown, too.
+// onOtherFields drops those of the problems that are in a field of the others: the value of a field with an unknown
+// variable is unknown, too.
 func onOtherFields(problems, others []problem) []problem {
 	within := func(path, of string) bool {
 		rest, is := strings.CutPrefix(path, of)
