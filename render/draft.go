@@ -432,7 +432,7 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	namespaced := dropNamespace(kind, content)
 	problems := slices.Concat(checkMetadata(kind, content), checkCharacters(kind, content), checkQuantities(kind, content))
 	if len(problems) > 0 {
-		return Object{}, append(unknown, withoutUnknownFields(problems, unknown)...)
+		return Object{}, append(unknown, onOtherFields(problems, unknown)...)
 	}
 	desired := &unstructured.Unstructured{Object: content}
 	made := Object{
@@ -452,12 +452,12 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 			invalid = append(invalid, problem{err.Field, fieldMessage(made.Ref, err)})
 		}
 		if kind.Optional() { // its checks explain what its schema refuses by a pattern
-			invalid = withoutUnknownFields(invalid, problems)
+			invalid = onOtherFields(invalid, problems)
 		}
 		problems = append(problems, invalid...)
 	}
 	if len(unknown) > 0 {
-		return Object{}, append(unknown, withoutUnknownFields(problems, unknown)...)
+		return Object{}, append(unknown, onOtherFields(problems, unknown)...)
 	}
 	var unignored []problem
 	made.Ignored, unignored = m.ignored(ctx, made)
@@ -471,14 +471,15 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	return made, problems
 }
 
-// withoutUnknownFields drops the problems of fields with unknown variables: the value of such a field is unknown, too.
-func withoutUnknownFields(problems, unknown []problem) []problem {
+// onOtherFields drops those of the problems that are in a field of the others: the value of a field with an unknown
+// variable is unknown, too.
+func onOtherFields(problems, others []problem) []problem {
 	within := func(path, of string) bool {
 		rest, is := strings.CutPrefix(path, of)
 		return is && (rest == "" || rest[0] == '.' || rest[0] == '[')
 	}
 	return slices.DeleteFunc(problems, func(p problem) bool {
-		return slices.ContainsFunc(unknown, func(u problem) bool { return p.path == "" || within(p.path, u.path) || within(u.path, p.path) })
+		return slices.ContainsFunc(others, func(u problem) bool { return p.path == "" || within(p.path, u.path) || within(u.path, p.path) })
 	})
 }
 

@@ -20,8 +20,8 @@ func newDiffCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff PATH|NODESYNC",
 		Short: "Show the objects that a folder or a NodeSync would change, as a diff",
-		Long: `Show each NodePool and EC2NodeClass that would change as a unified diff, and
-change nothing. It makes the same comparison as ` + "`plumbline plan`" + ` compares: a PATH with nothing,
+		Long: `Show each definition (NodePool, EC2NodeClass, NodeOverlay or CapacityBuffer) that would change
+as a unified diff, and change nothing. It makes the same comparison as ` + "`plumbline plan`" + ` compares: a PATH with nothing,
 with --against NODESYNC with that NodeSync's cluster; the name of a NodeSync has
 what its source has now compared with its cluster. Values that are equal and only
 written in another way (100 and 100000m) are no difference.

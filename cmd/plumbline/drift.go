@@ -30,7 +30,7 @@ func newDriftCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 		Short: "List differences from Git that no commit explains, and outdated nodes",
 		Long: `Print four tables.
 
-  objects       NodePools and EC2NodeClasses that another client has changed or deleted: the
+  objects       definitions that another client has changed or deleted, NodePools for example: the
                 fields, Git's value and the value found, the field managers, and whether
                 plumbline has corrected them. Corrections are listed for a day.
   nodes         nodes that Karpenter has found drifted and will replace, with its reason. If no

@@ -35,8 +35,8 @@ func newOwnersCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command 
 	cmd := &cobra.Command{
 		Use:   "owners",
 		Short: "Show who applies NodePools, EC2NodeClasses, NodeSyncs and Karpenter",
-		Long: `Show which NodeSync owns each NodePool and EC2NodeClass of the cluster, and which other
-tools apply it: Flux, Argo CD, a Helm release, Terraform. The same is shown for NodeSyncs
+		Long: `Show which NodeSync owns each definition (NodePool, EC2NodeClass, NodeOverlay or
+CapacityBuffer) of the cluster, and which other tools apply it: Flux, Argo CD, a Helm release, Terraform. The same is shown for NodeSyncs
 and for Karpenter's CRDs and controller. plumbline recognizes the tools by labels,
 annotations and metadata.managedFields. The command only reads.
 

@@ -289,7 +289,7 @@ func (t *teardownCommand) continueCommand() string {
 
 const teardownHelp = `Show what a NodeSync owns, and after a confirmation delete it with onDelete: Drain. The
 daemon deletes its NodeClaims, verifies in EC2 that the instances are terminated, and deletes
-its NodePools and EC2NodeClasses. The guard does not apply. PodDisruptionBudgets are
+its definitions: NodePools, EC2NodeClasses, NodeOverlays, CapacityBuffers. The guard does not apply. PodDisruptionBudgets are
 respected, and nothing is forced. When the NodeSync is deleted, the command queries AWS
 with your credentials for leftovers, like
 ` + "`plumbline verify`" + `. Resources of other NodePools and EC2NodeClasses
