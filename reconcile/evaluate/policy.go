@@ -323,6 +323,7 @@ func (s *PlanStep) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v
 	policy.Unasked = s.orderPending(doubt)
 	policy.BranchReset, policy.HistoryUnknown = is(doubt, v1alpha1.ReasonOlderRevision), is(doubt, v1alpha1.ReasonHistoryUnknown)
 	policy.StatusOlder = s.statusIsOlder(doubt)
+	policy.NewRevision = policy.NewRevision || policy.StatusOlder // what an older status has as applied may be older, too
 	var again time.Time
 	if policy.DaemonSets, again = s.DaemonSets(ctx, s.Live.NodeClaims); !again.IsZero() {
 		s.WakeBy(again)

@@ -40,6 +40,11 @@ type NodeSyncStatus struct {
 	// unchanged, differences from Git are drift, even after further commits.
 	// +optional
 	LastAppliedInputs string `json:"lastAppliedInputs,omitempty"`
+	// PartlyAppliedInputs is a fingerprint of other files and values of which something was written since, or is about
+	// to be. It is cleared when a revision is applied completely. Until then, LastAppliedInputs does not show which
+	// differences from Git are drift.
+	// +optional
+	PartlyAppliedInputs string `json:"partlyAppliedInputs,omitempty"`
 
 	// Artifacts are the newest artifact of the Flux source, and those of the revisions above: their timestamps show
 	// which of two is older. Empty if the source is Git.
