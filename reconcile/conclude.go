@@ -48,19 +48,26 @@ func (r *reconciliation) conclude(ctx context.Context, out outcome) (ctrl.Result
 	return r.conclusion(&out).Conclude(ctx)
 }
 
-// announce reports that many changes are about to be written, and records a rollout that starts and nodes that
-// Karpenter may terminate.
-func (r *reconciliation) announce(ctx context.Context, d done) (done, error) {
+// announce reports that many changes are about to be written, and records a rollout that starts, nodes that Karpenter
+// may terminate, and that the last applied inputs are no longer all that was written.
+func (r *reconciliation) announce(ctx context.Context, d done) (_ done, err error) {
 	work := r.changesStep(&d)
 	writes := work.Writes()
-	begun := writes > 0 && r.rollouts(&d).Begin(&r.sync.Status)
-	if recorded := writes > 0 && r.recordTerminations(d.evaluation.revision.Snapshot.Revision, work.Due()); !begun && !recorded && !status.Many(writes) {
+	if writes == 0 {
 		return d, nil
 	}
-	r.notePartlyApplied(d.evaluation)
+	r.notePartlyAppliedInputs(d.evaluation)
+	begun := r.rollouts(&d).Begin(&r.sync.Status)
+	recorded := r.recordTerminations(d.evaluation.revision.Snapshot.Revision, work.Due())
 	conclusion := r.conclusion(&outcome{done: d})
-	conclusion.Applying = writes
-	err := conclusion.Announce(ctx)
+	switch {
+	case begun || recorded || status.Many(writes):
+		r.notePartlyApplied(d.evaluation)
+		conclusion.Applying = writes
+		err = conclusion.Announce(ctx)
+	case r.before.Status.PartlyAppliedInputs == "":
+		err = conclusion.RecordInputs(ctx)
+	}
 	d.Work.Stored, d.Work.Saves = conclusion.Stored, conclusion.Saves
 	return d, err
 }

@@ -152,7 +152,7 @@ func (r *reconciliation) applyPlan(ctx context.Context, d done) (done, error) {
 	switch {
 	case result.Whole:
 		r.sync.Status.LastAppliedRevision, r.sync.Status.LastAppliedInputs = d.evaluation.revision.Snapshot.Revision, d.evaluation.Desired.Set.Fingerprint()
-		r.sync.Status.PartlyAppliedRevision = ""
+		r.sync.Status.PartlyAppliedRevision, r.sync.Status.PartlyAppliedInputs = "", ""
 	case len(result.Written) > 0:
 		r.notePartlyApplied(d.evaluation)
 	}
@@ -162,8 +162,19 @@ func (r *reconciliation) applyPlan(ctx context.Context, d done) (done, error) {
 // notePartlyApplied records that something of this revision was or will be written: what an older HEAD does not contain
 // was not removed from Git.
 func (r *reconciliation) notePartlyApplied(ev evaluation) {
+	r.notePartlyAppliedInputs(ev)
 	if ev.Plan.Doubt == nil {
 		r.sync.Status.PartlyAppliedRevision = r.revisionOf(ev.revision)
+	}
+}
+
+// notePartlyAppliedInputs records that something of other inputs than the last applied ones was or will be written, even
+// if HEAD is older: restoring what was applied last is not drift correction from then on. A drift correction records
+// nothing.
+func (r *reconciliation) notePartlyAppliedInputs(ev evaluation) {
+	status := &r.sync.Status
+	if inputs := ev.Desired.Set.Fingerprint(); status.LastAppliedInputs != "" && status.LastAppliedInputs != inputs {
+		status.PartlyAppliedInputs = inputs
 	}
 }
 

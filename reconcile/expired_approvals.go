@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -49,7 +50,8 @@ func (e *ExpiredApprovals) Start(ctx context.Context) error {
 	}
 }
 
-// delete deletes the expired Approvals of the namespace, if it has no NodeSync.
+// delete deletes the expired Approvals of the namespace, if it has no NodeSync. The error is the first; those that cannot
+// be deleted keep no others.
 func (e *ExpiredApprovals) delete(ctx context.Context) error {
 	syncs := &v1alpha1.NodeSyncList{}
 	if err := e.Cached.List(ctx, syncs, client.InNamespace(e.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -58,6 +60,7 @@ func (e *ExpiredApprovals) delete(ctx context.Context) error {
 	if len(syncs.Items) > 0 {
 		return nil
 	}
+	var failed error
 	for from := ""; ; {
 		page := &v1alpha1.ApprovalList{}
 		err := e.Uncached.List(ctx, page, client.InNamespace(e.Namespace), client.Limit(expiresAtOnce), client.Continue(from))
@@ -68,8 +71,9 @@ func (e *ExpiredApprovals) delete(ctx context.Context) error {
 			return fmt.Errorf("read the Approvals: %w", err)
 		}
 		_, err = evaluate.DeleteExpired(ctx, e.Writer, approval.Expired(page.Items, e.Now()))
-		if from = page.Continue; err != nil || from == "" {
-			return err
+		if failed = cmp.Or(failed, err); page.Continue == "" || ctx.Err() != nil {
+			return failed
 		}
+		from = page.Continue
 	}
 }

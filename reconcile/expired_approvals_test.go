@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,12 +33,15 @@ func TestExpiredApprovalsWithoutNodeSyncs(t *testing.T) {
 	for name, c := range map[string]struct {
 		sync    client.Object
 		listErr error
-		left    []string
-		err     string
+		// denied is the name of an Approval that cannot be deleted.
+		denied string
+		left   []string
+		err    string
 	}{
 		"no NodeSync":                     {left: []string{"other/old", "plumbline/new"}},
 		"a NodeSync":                      {sync: &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline", Name: "prod"}}, left: []string{"other/old", "plumbline/new", "plumbline/old-0", "plumbline/old-1"}},
 		"a NodeSync in another namespace": {sync: &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "prod"}}, left: []string{"other/old", "plumbline/new"}},
+		"one cannot be deleted":           {denied: "old-0", left: []string{"other/old", "plumbline/new", "plumbline/old-0"}, err: "delete Approval old-0, which has expired: denied"},
 		"the CRD is not installed":        {listErr: &meta.NoKindMatchError{}, left: []string{"other/old", "plumbline/new", "plumbline/old-0", "plumbline/old-1"}},
 		"they cannot be read":             {listErr: errors.New("denied"), left: []string{"other/old", "plumbline/new", "plumbline/old-0", "plumbline/old-1"}, err: "read the Approvals: denied"},
 	} {
@@ -59,10 +63,18 @@ func TestExpiredApprovalsWithoutNodeSyncs(t *testing.T) {
 					if c.listErr != nil {
 						return c.listErr
 					}
-					return of.List(ctx, l, opts...)
+					return onePage(ctx, of, l.(*v1alpha1.ApprovalList), opts)
 				},
 			})
-			e := &ExpiredApprovals{Cached: server, Uncached: uncached, Writer: server, Namespace: "plumbline", Now: func() time.Time { return now }}
+			writer := interceptor.NewClient(server, interceptor.Funcs{
+				Delete: func(ctx context.Context, of client.WithWatch, object client.Object, opts ...client.DeleteOption) error {
+					if object.GetName() == c.denied {
+						return errors.New("denied")
+					}
+					return of.Delete(ctx, object, opts...)
+				},
+			})
+			e := &ExpiredApprovals{Cached: server, Uncached: uncached, Writer: writer, Namespace: "plumbline", Now: func() time.Time { return now }}
 			if err := e.delete(t.Context()); (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%v, want %q", err, c.err)
 			}
@@ -78,4 +90,17 @@ func TestExpiredApprovalsWithoutNodeSyncs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// onePage lists a page with one Approval, after the one that the last page ended with.
+func onePage(ctx context.Context, c client.Reader, list *v1alpha1.ApprovalList, opts []client.ListOption) error {
+	of := (&client.ListOptions{}).ApplyOptions(opts)
+	if err := c.List(ctx, list, client.InNamespace(of.Namespace)); err != nil {
+		return err
+	}
+	list.Items = slices.DeleteFunc(list.Items, func(a v1alpha1.Approval) bool { return a.Name <= of.Continue })
+	if len(list.Items) > 1 {
+		list.Items, list.Continue = list.Items[:1], list.Items[0].Name
+	}
+	return nil
 }

@@ -113,6 +113,30 @@ func TestRemovalsThatCannotBeRecordedDoNotBegin(t *testing.T) {
 	}
 }
 
+// TestWhatIsRecordedBeforeAWriteStays shows that a minimal status does not lose the record that something of other
+// inputs was written.
+func TestWhatIsRecordedBeforeAWriteStays(t *testing.T) {
+	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
+		n.Status.LastAppliedRevision, n.Status.LastAppliedInputs = "main@sha1:0", "1"
+	}))
+	p := b.pass()
+	p.sync.Status.LastAttemptedRevision, p.sync.Status.PartlyAppliedInputs = "main@sha1:1", "2"
+	conclusion := p.conclusion()
+	if err := conclusion.RecordInputs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.read().Status; got.PartlyAppliedInputs != "2" || got.LastAttemptedRevision != "" {
+		t.Errorf("before the write: %+v", got)
+	}
+	p.did = conclusion.Work
+	p.sync.Status.LastAppliedRevision, p.sync.Status.LastAppliedInputs, p.sync.Status.PartlyAppliedInputs = "main@sha1:1", "2", ""
+	b.refuses(3000, refusals()["etcd"])
+	b.concluded(p, poolsLeaving(100, v1alpha1.RemovalPacing, 1, "why"))
+	if got := b.read().Status; got.LastAppliedRevision != "main@sha1:0" || got.LastAppliedInputs != "1" || got.PartlyAppliedInputs != "2" {
+		t.Errorf("applied %s of %q, and partly %q", got.LastAppliedRevision, got.LastAppliedInputs, got.PartlyAppliedInputs)
+	}
+}
+
 // TestWhatAPassGoesByIsStored shows that a minimal status keeps this: a rollout that is stopped stays stopped, used
 // approvals stay used, and no notification is sent twice.
 func TestWhatAPassGoesByIsStored(t *testing.T) {

@@ -46,6 +46,22 @@ func TestChartsWaitForTheHistory(t *testing.T) {
 	}
 }
 
+// TestAnOlderStatusDoesNotShowDrift shows that what a status has as applied shows which differences are drift only if no
+// newer revision was applied.
+func TestAnOlderStatusDoesNotShowDrift(t *testing.T) {
+	for recorded, isNew := range map[string]bool{"main@sha1:old": false, "main@sha1:newer": true} {
+		s := planStep(nodeSync(func(n *v1alpha1.NodeSync) {
+			n.Status.LastAppliedRevision, n.Status.LastAppliedInputs = "main@sha1:old", "1"
+		}))
+		s.Snapshot, s.Set, s.Recorded = &render.Snapshot{Revision: "main@sha1:old", Commit: "old"}, &render.Set{Sum: "1"}, recorded
+		s.Order = func(string) source.Order { return source.OrderUnknown }
+		policy, err := s.policy(t.Context(), nil, s.Doubt())
+		if err != nil || policy.NewRevision != isNew {
+			t.Errorf("%s is recorded: new %t, %v", recorded, policy.NewRevision, err)
+		}
+	}
+}
+
 // TestALostRecordIsADoubt shows this, in addition to the doubts from the status.
 func TestALostRecordIsADoubt(t *testing.T) {
 	for name, c := range map[string]struct {

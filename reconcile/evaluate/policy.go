@@ -125,6 +125,8 @@ type PlanMemory struct {
 	ordered ordered
 	// loads is the last result of Loads.
 	loads loads
+	// expired is the name of the expired Approval that a reconcile tried last to delete.
+	expired string
 }
 
 // Fetched records when the fetch began that found another commit.
@@ -322,6 +324,7 @@ func (s *PlanStep) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v
 	policy.Unasked = s.orderPending(doubt)
 	policy.BranchReset, policy.HistoryUnknown = is(doubt, v1alpha1.ReasonOlderRevision), is(doubt, v1alpha1.ReasonHistoryUnknown)
 	policy.StatusOlder = s.statusIsOlder(doubt)
+	policy.NewRevision = policy.NewRevision || policy.StatusOlder // what an older status has as applied may be older, too
 	var again time.Time
 	if policy.DaemonSets, again = s.DaemonSets(ctx, s.Live.NodeClaims); !again.IsZero() {
 		s.WakeBy(again)
@@ -485,10 +488,19 @@ func ReadProof(ctx context.Context, c client.Reader) (approval.Proof, error) {
 // follows in the reconcile waits meanwhile.
 const maxExpired = 50
 
-// expireApprovals deletes the Approvals that have expired, of whichever NodeSync: one that does not exist any more deletes none.
+// expireApprovals deletes the Approvals that have expired, of whichever NodeSync: one that does not exist any more
+// deletes none. It continues after the last one that it tried, so that those that cannot be deleted keep no others.
 func (s *PlanStep) expireApprovals(ctx context.Context, all []v1alpha1.Approval) error {
 	expired := approval.Expired(all, s.Now)
-	deleted, failed := DeleteExpired(ctx, s.Expire, expired[:min(len(expired), maxExpired)])
+	if len(expired) == 0 {
+		return nil
+	}
+	slices.SortFunc(expired, func(a, b v1alpha1.Approval) int { return strings.Compare(a.Name, b.Name) })
+	first := slices.IndexFunc(expired, func(a v1alpha1.Approval) bool { return a.Name > s.Memory.expired })
+	expired = slices.Concat(expired[max(first, 0):], expired[:max(first, 0)])
+	some := expired[:min(len(expired), maxExpired)]
+	s.Memory.expired = some[len(some)-1].Name
+	deleted, failed := DeleteExpired(ctx, s.Expire, some)
 	switch {
 	case failed == nil:
 	case ctx.Err() != nil:

@@ -252,7 +252,6 @@ func (m *maker) approve(candidates []Candidate) {
 	if len(m.policy.Approved) == 0 {
 		return
 	}
-	terms := m.terms()
 	now := map[approval]int32{}
 	note := func(e v1alpha1.ApprovedEntry) { now[object(e)] = e.Nodes }
 	for ref := range m.changes {
@@ -263,7 +262,7 @@ func (m *maker) approve(candidates []Candidate) {
 		note(candidates[i].entryOf())
 	}
 	for _, a := range m.policy.Approved {
-		if a.WeighedBy == terms && !outgrown(a, now) {
+		if a.WeighedBy == m.terms && !outgrown(a, now) {
 			m.inForce = append(m.inForce, a)
 		}
 	}

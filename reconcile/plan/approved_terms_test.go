@@ -25,14 +25,24 @@ func TestApprovedOnTheTermsThatWereShown(t *testing.T) {
 		"one policy more": {then: func(c *drawnCluster) {
 			c.policy.Policies = []v1alpha1.Policy{{Name: "p", Expression: "removal.name != 'z'", Action: v1alpha1.PolicyHold}}
 		}},
-		"another Karpenter":            {then: func(c *drawnCluster) { c.policy.Karpenter = &render.Karpenter{Version: "1.15.0"} }},
+		"another Karpenter": {then: func(c *drawnCluster) { c.policy.Karpenter = &render.Karpenter{Version: "1.15.0"} }},
+		"another file of values": {then: func(c *drawnCluster) {
+			c.policy.FileValues = []map[string]any{{"replicas": 1}}
+		}},
+		"another file without values": {then: func(c *drawnCluster) {
+			c.policy.Karpenter.ValuesFiles = []string{"values.yaml"}
+			c.policy.FileValues = []map[string]any{{}}
+		}, b: true, c: true},
+		"another file of the charts":   {then: func(c *drawnCluster) { c.inputs["prod/charts/karpenter/values.yaml"] = "2" }},
+		"another file of the nodes":    {then: func(c *drawnCluster) { c.inputs["prod/nodes/pool.yaml"] = "2" }, b: true, c: true},
 		"recorded by an older version": {then: func(c *drawnCluster) { c.policy.Approved[0].WeighedBy = "" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
 			c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), strings.Replace(pool("c", "default"), "spot", "on-demand", 1))
 			git := []string{class("default"), pool("a", "default"), pool("b2", "default")}
-			c.policy.Karpenter = &render.Karpenter{Version: "1.14.1"}
+			c.policy.Karpenter, c.policy.ConfigFile = &render.Karpenter{Version: "1.14.1", Repository: "./charts"}, "prod/plumbline.yaml"
+			c.inputs = render.Inputs{"prod/charts/karpenter/values.yaml": "1", "prod/nodes/pool.yaml": "1"}
 			held := c.plan(t, git...)
 			approve(c, held)
 			left := func() int { return len(c.plan(t, git...).LeftOf(c.policy.Approved)) }

@@ -57,6 +57,7 @@ type drawnCluster struct {
 	*applytest.Server
 	policy plan.Policy
 	live   plan.Live
+	inputs render.Inputs
 }
 
 func newCluster(t *testing.T) *drawnCluster {
@@ -110,7 +111,7 @@ func (c *drawnCluster) removal(ref render.Ref, phase v1alpha1.RemovalPhase, revi
 
 func (c *drawnCluster) set(t *testing.T, definitions ...string) *render.Set {
 	t.Helper()
-	set := &render.Set{Revision: "main@sha1:new"}
+	set := &render.Set{Revision: "main@sha1:new", Inputs: c.inputs}
 	for _, text := range definitions {
 		set.Objects = append(set.Objects, c.Definition(t, text))
 	}

@@ -174,16 +174,10 @@ func (t *texts) object() json.RawMessage {
 	return t.json
 }
 
-// defined is a digest of all that people are shown of it: its Definition, or one that covers its labels and annotations as well, which
-// policies read. The owner's label is none of these.
+// defined returns a digest of all that people are shown of it: its spec, and its labels and annotations, which policies
+// read.
 func (t *texts) defined() string {
-	t.spec.Do(func() {
-		t.definition = Definition(t.of)
-		if labels, annotations := t.of.GetLabels(), t.of.GetAnnotations(); len(labels)+len(annotations) > 0 {
-			sum := sha256.Sum256([]byte(canonical([]any{t.definition, labels, annotations})))
-			t.definition = hex.EncodeToString(sum[:])
-		}
-	})
+	t.spec.Do(func() { t.definition = definition(t.of, t.of.GetLabels(), t.of.GetAnnotations()) })
 	return t.definition
 }
 

@@ -89,24 +89,20 @@ func (m *maker) weighedBy(set *render.Set) sum {
 	all := sum{Writes: []write{}, Guard: m.policy.Guard, Policies: m.policy.Policies, Released: m.policy.Released}
 	if k := m.policy.Karpenter; k != nil {
 		config := *k
-		config.Approve, config.Nodes, config.IgnoreKinds, config.Substitute = nil, nil, nil, nil
+		config.Approve, config.Nodes, config.IgnoreKinds, config.Substitute, config.ValuesFiles = nil, nil, nil, nil, nil
 		all.Karpenter = &config
-		if set == nil {
-			return all
-		}
-		config.ValuesFiles = nil
 		all.Values = slices.DeleteFunc(slices.Clone(m.policy.FileValues), func(values map[string]any) bool { return len(values) == 0 })
-		if strings.HasPrefix(k.Repository, ".") {
+		if set != nil && strings.HasPrefix(k.Repository, ".") {
 			all.Inputs = set.ChartsFingerprint(k, m.policy.ConfigFile)
 		}
 	}
 	return all
 }
 
-// terms hashes the rules without the files, and without explicit releases: an approval counts as long as this hash is
-// the same.
-func (m *maker) terms() string {
-	all := m.weighedBy(nil)
+// termsOf hashes what a Plan is weighed by, without explicit releases: an approval counts as long as this hash is the
+// same.
+func (m *maker) termsOf(set *render.Set) string {
+	all := m.weighedBy(set)
 	all.Released = nil
 	return all.digest()
 }

@@ -257,7 +257,8 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 	if set != nil {
 		m.rescued = set.Rescues
 	}
-	p.WeighedBy = m.terms()
+	m.terms = m.termsOf(set)
+	p.WeighedBy = m.terms
 	err := m.compile()
 	if err != nil {
 		return nil, err
@@ -325,7 +326,9 @@ type maker struct {
 	memo Memo
 	// most is how many nodes of a NodePool may be replaced at one time, for the NodePools that needed it.
 	most map[string]atOnce
-	// inForce are the approvals that were given under the same terms and that still cover the Plan.
+	// terms is a hash of the rules that the Plan is weighed by, and inForce are the approvals that were given under the
+	// same rules and that still cover the Plan.
+	terms   string
 	inForce []v1alpha1.ApprovedPlan
 	// rules are the policies, compiled.
 	rules *CompiledPolicies

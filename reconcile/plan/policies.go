@@ -132,8 +132,8 @@ type Policy struct {
 	// Applied are the definitions, with the schema's defaults, as each was last found or written in the cluster. A
 	// difference from one that Git has not changed since is drift. For objects without an entry, NewRevision decides.
 	Applied map[render.Ref]*unstructured.Unstructured
-	// NewRevision reports whether the Set's revision has never been fully applied. A difference from a fully applied
-	// revision is drift.
+	// NewRevision reports whether the Set's revision has never been fully applied, or something of another revision was
+	// written since. Otherwise, a difference from it is drift.
 	NewRevision bool
 	// StatusLost reports whether the status records no applied revision, so that it is unknown whether an object was
 	// removed from Git.
@@ -255,7 +255,7 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 		Drift:       sync.Spec.Drift,
 		Guard:       sync.Spec.Guard,
 		Policies:    sync.Spec.Policies,
-		NewRevision: set == nil || isNew(sync, set),
+		NewRevision: set == nil || isNew(&sync.Status, set),
 		StatusLost:  sync.Status.LastAppliedRevision == "",
 		Emergency:   sync.Annotations[v1alpha1.EmergencyAnnotation],
 		Released:    released(sync),
@@ -276,11 +276,8 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 	return policy
 }
 
-// isNew reports whether a Set has other inputs than the last applied one. A status that predates recorded inputs
-// compares the revision.
-func isNew(sync *v1alpha1.NodeSync, set *render.Set) bool {
-	if sync.Status.LastAppliedInputs == "" {
-		return sync.Status.LastAppliedRevision != set.Revision
-	}
-	return sync.Status.LastAppliedInputs != set.Fingerprint()
+// isNew reports whether a Set has other inputs than the last applied one, or something of other inputs was written
+// since: the live objects may then be as another commit defined them, and restoring them is not drift correction.
+func isNew(status *v1alpha1.NodeSyncStatus, set *render.Set) bool {
+	return status.PartlyAppliedInputs != "" || status.LastAppliedInputs != set.Fingerprint()
 }

@@ -3,10 +3,12 @@ package plan_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -138,6 +140,55 @@ func TestAPolicyIsAskedAboutWhatComesBackChanged(t *testing.T) {
 		p := c.plan(t, class("default"), pool("a", "default"), taints("b"), pool("c", "default"))
 		if len(p.Changes) != 1 || p.Changes[0].Action != plan.Hold || p.Changes[0].Reason != plan.ReasonPolicy {
 			t.Errorf("%s: %v", phase, script(p))
+		}
+	}
+}
+
+// TestAPolicyIsAskedAboutWhatComesBackWithOtherLabels: this holds for labels and annotations, too, which policies read.
+// Those that other clients have added do not count.
+func TestAPolicyIsAskedAboutWhatComesBackWithOtherLabels(t *testing.T) {
+	with := func(metadata string) string {
+		return strings.Replace(pool("b", "default"), "{name: b}", "{name: b, "+metadata+"}", 1)
+	}
+	for name, test := range map[string]struct {
+		was, comes string
+		asks       bool
+	}{
+		"as it was":                 {was: pool("b", "default"), comes: pool("b", "default")},
+		"with the same":             {was: with("labels: {team: a}, annotations: {n: x}"), comes: with("labels: {team: a}, annotations: {n: x}")},
+		"with another label":        {was: with("labels: {team: a}"), comes: with("labels: {team: b}"), asks: true},
+		"with a label":              {was: pool("b", "default"), comes: with("labels: {team: b}"), asks: true},
+		"without its label":         {was: with("labels: {team: a}"), comes: pool("b", "default"), asks: true},
+		"with another annotation":   {was: with("annotations: {n: x}"), comes: with("annotations: {n: y}"), asks: true},
+		"with it as the other kind": {was: with("annotations: {n: x}"), comes: with("labels: {n: x}"), asks: true},
+	} {
+		for _, action := range []v1alpha1.PolicyAction{v1alpha1.PolicyHold, v1alpha1.PolicyDeny} {
+			t.Run(name+", "+string(action), func(t *testing.T) {
+				c := governed(t, action, "change.name != 'b'")
+				c.have(t, owner, test.was)
+				c.Edit(t, poolRef("b"), "karpenter", func(o *unstructured.Unstructured) {
+					annotations := maps.Clone(o.GetAnnotations())
+					if annotations == nil {
+						annotations = map[string]string{}
+					}
+					annotations["example.com/seen"] = "1"
+					o.SetAnnotations(annotations)
+				})
+				c.removal(poolRef("b"), v1alpha1.RemovalPacing, "main@sha1:old")
+				live := c.live
+				live.Objects = plan.NewObjects(c.Objects())
+				p, err := plan.Make(t.Context(), c.set(t, class("default"), pool("a", "default"), test.comes, pool("c", "default")), live, c.policy, c)
+				if err != nil || len(p.Changes) != 1 {
+					t.Fatalf("%v, %v", script(p), err)
+				}
+				held := p.Changes[0].Action == plan.Hold
+				if action == v1alpha1.PolicyDeny {
+					held = p.Refused != nil
+				}
+				if held != test.asks || p.Changes[0].Restores == test.asks {
+					t.Errorf("%v, refused: %v", script(p), p.Refused)
+				}
+			})
 		}
 	}
 }

@@ -306,10 +306,32 @@ func (p Policy) howToRelease(uid types.UID) string {
 	return fmt.Sprintf("annotate the NodeSync with %s=%s", v1alpha1.RemoveAnnotation, uid)
 }
 
-// Definition returns a digest of an object's spec. Both a live object and render.Object's Defaulted contain the CRD's
-// defaults.
-func Definition(object *unstructured.Unstructured) string {
+// Definition returns a digest of what Git can define of a live object: its spec, and the labels and annotations that
+// plumbline has applied, except the owner's. It is empty if the managedFields cannot be read.
+func Definition(live *unstructured.Unstructured) string {
+	entries, err := managed(live)
+	if err != nil {
+		return ""
+	}
+	set := appliedBy(entries, v1alpha1.FieldManager)
+	of := func(kind string, marks map[string]string) map[string]string {
+		maps.DeleteFunc(marks, func(key, _ string) bool {
+			return key == v1alpha1.OwnerLabel || set == nil || !touches(set, []string{"metadata", kind, key})
+		})
+		return marks
+	}
+	return definition(live, of("labels", live.GetLabels()), of("annotations", live.GetAnnotations()))
+}
+
+// definition returns a digest of the spec of an object, and of labels and annotations. Both a live object and
+// render.Object's Defaulted contain the CRD's defaults.
+func definition(object *unstructured.Unstructured, labels, annotations map[string]string) string {
 	sum := sha256.Sum256([]byte(canonical(object.Object["spec"])))
+	spec := hex.EncodeToString(sum[:])
+	if len(labels)+len(annotations) == 0 {
+		return spec
+	}
+	sum = sha256.Sum256([]byte(canonical([]any{spec, labels, annotations})))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -318,7 +340,8 @@ func Definition(object *unstructured.Unstructured) string {
 // that adds another pool with its name would bypass guard and policies.
 func (m *maker) asRecorded(change *Change) bool {
 	record, recorded := m.live.removal(change.Live.GetUID())
-	return recorded && record.Definition != "" && record.Definition == Definition(change.Object.Defaulted)
+	git := change.Object.Defaulted
+	return recorded && record.Definition != "" && record.Definition == definition(git, git.GetLabels(), git.GetAnnotations())
 }
 
 // onlyTheBrake reports whether the brake is removed from a NodePool and nothing else changes.

@@ -162,9 +162,21 @@ func (s *Step) Announce(ctx context.Context) error {
 	s.SawRollout = s.Sync.Status.Rollout != nil // a rollout that starts is recorded
 	s.setConditions(s.Verdict())
 	s.report(ctx)
-	err := s.writeStatus(ctx)
+	return notDenied(s.writeStatus(ctx))
+}
+
+// RecordInputs writes only PartlyAppliedInputs, if it has changed. For a few changes, which are written at once, the rest
+// of the status stays as it is until the conclusion. The errors are those of Announce.
+func (s *Step) RecordInputs(ctx context.Context) error {
+	status := s.stored().Status.DeepCopy()
+	status.PartlyAppliedInputs = s.Sync.Status.PartlyAppliedInputs
+	return notDenied(s.storeStatus(ctx, status))
+}
+
+// notDenied returns an error, unless the API server denies the status: the conclusion reports that.
+func notDenied(err error) error {
 	if denied(err) {
-		return nil // the conclusion reports it
+		return nil
 	}
 	return err
 }
@@ -238,7 +250,11 @@ func (s *Step) save(ctx context.Context) error {
 
 // writeStatus writes the status if it has changed.
 func (s *Step) writeStatus(ctx context.Context) error {
-	status := s.Sync.Status.DeepCopy()
+	return s.storeStatus(ctx, s.Sync.Status.DeepCopy())
+}
+
+// storeStatus writes a status if it is not the one that is stored.
+func (s *Step) storeStatus(ctx context.Context, status *v1alpha1.NodeSyncStatus) error {
 	if equality.Semantic.DeepEqual(&s.stored().Status, status) {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -260,6 +261,7 @@ func (s *Step) saveMinimalStatus(ctx context.Context, refused error) error {
 		s.Sync.Status.RecentRemovals = s.Before.Status.RecentRemovals
 		// What is not recorded stays in doubt if it was.
 		s.Sync.Status.LastAppliedRevision, s.Sync.Status.LastAppliedInputs = s.Before.Status.LastAppliedRevision, s.Before.Status.LastAppliedInputs
+		s.Sync.Status.PartlyAppliedInputs = cmp.Or(whole.PartlyAppliedInputs, s.stored().Status.PartlyAppliedInputs)
 		s.Sync.Status.Withheld, s.Sync.Status.Held = s.Before.Status.Withheld, nil
 		err = s.writeStatus(ctx)
 	}
@@ -285,6 +287,7 @@ func (s *Step) minimalStatus(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.
 		LastAppliedRevision:    whole.LastAppliedRevision,
 		PartlyAppliedRevision:  whole.PartlyAppliedRevision,
 		LastAppliedInputs:      whole.LastAppliedInputs,
+		PartlyAppliedInputs:    whole.PartlyAppliedInputs,
 		Artifacts:              whole.Artifacts,
 		Withheld:               whole.Withheld,
 		UsedReleases:           whole.UsedReleases,

@@ -40,6 +40,11 @@ type NodeSyncStatus struct {
 	// unchanged, differences from Git are drift, even after further commits.
 	// +optional
 	LastAppliedInputs string `json:"lastAppliedInputs,omitempty"`
+	// PartlyAppliedInputs is a fingerprint of other files and values of which something was written since, or is about
+	// to be. It is cleared when a revision is applied completely. Until then, LastAppliedInputs does not show which
+	// differences from Git are drift.
+	// +optional
+	PartlyAppliedInputs string `json:"partlyAppliedInputs,omitempty"`
 
 	// Artifacts are the newest artifact of the Flux source, and those of the revisions above: their timestamps show
 	// which of two is older. Empty if the source is Git.
@@ -279,8 +284,8 @@ type Removal struct {
 	Since metav1.Time `json:"since"`
 	// LastProgress is when this removal last made progress. Stalls are counted from here.
 	LastProgress metav1.Time `json:"lastProgress"`
-	// Definition is a digest of the object's spec when the removal was recorded: if the entry returns to Git with
-	// exactly that spec, nothing is new.
+	// Definition is a digest of the object when the removal was recorded: of its spec, and of the labels and annotations
+	// from Git. If the entry returns to Git with exactly these, nothing is new.
 	// +optional
 	Definition string `json:"definition,omitempty"`
 	// MovesTo are the names of the near-equal entries in Git, of the same kind, that replace it: its nodes move there.

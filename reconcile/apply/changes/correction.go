@@ -175,6 +175,11 @@ func (s *Step) noteForms() {
 		delete(behind, w.Ref)
 	}
 	s.Memory.forms = s.Memory.forms.next(s.Set, behind)
+	for _, f := range s.applied.Failed {
+		if behind[f.Ref] { // it may have been written, with or without changes by the cluster
+			delete(s.Memory.forms.of, f.Ref)
+		}
+	}
 }
 
 // next returns the forms after a reconcile of a Set, of which some are behind.

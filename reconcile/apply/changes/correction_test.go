@@ -171,10 +171,10 @@ func TestWhatIsMutatedIsNotWrittenAgainAndAgain(t *testing.T) {
 }
 
 // TestFormsThatStand: a definition is recorded once it is in the cluster, and stays recorded while another client
-// changes it.
+// changes it. If a commit's write of it fails, it is unknown in which form it is.
 func TestFormsThatStand(t *testing.T) {
 	set := &render.Set{}
-	for _, name := range []string{"clean", "written", "failed", "edited", "held"} {
+	for _, name := range []string{"clean", "written", "new", "failed", "unreverted", "edited", "held"} {
 		set.Objects = append(set.Objects, render.Object{Ref: render.Ref{Kind: render.NodePool, Name: name}, Defaulted: &unstructured.Unstructured{}})
 	}
 	s := &Step{Set: set, Memory: &Memory{}}
@@ -183,23 +183,26 @@ func TestFormsThatStand(t *testing.T) {
 	}
 	ref := func(name string) render.Ref { return render.Ref{Kind: render.NodePool, Name: name} }
 	before := &unstructured.Unstructured{}
-	s.Memory.forms.of = map[render.Ref]*unstructured.Unstructured{ref("held"): before, ref("gone"): before}
+	s.Memory.forms.of = map[render.Ref]*unstructured.Unstructured{ref("held"): before, ref("failed"): before, ref("unreverted"): before, ref("gone"): before}
 	s.Plan = &plan.Plan{Changes: []plan.Change{
 		{Ref: ref("written"), Action: plan.Update},
-		{Ref: ref("failed"), Action: plan.Create},
+		{Ref: ref("new"), Action: plan.Create},
+		{Ref: ref("failed"), Action: plan.Update},
+		{Ref: ref("unreverted"), Action: plan.Update, Drift: true},
 		{Ref: ref("edited"), Action: plan.Drifted, Drift: true},
 		{Ref: ref("held"), Action: plan.Hold},
 	}}
 	s.applied.Written = []apply.Written{{Ref: ref("written")}}
+	s.applied.Failed = []apply.Failure{{Ref: ref("failed")}, {Ref: ref("unreverted")}}
 	s.noteForms()
 	want := map[render.Ref]*unstructured.Unstructured{
-		ref("clean"): at("clean"), ref("written"): at("written"), ref("edited"): at("edited"), ref("held"): before,
+		ref("clean"): at("clean"), ref("written"): at("written"), ref("unreverted"): at("unreverted"), ref("edited"): at("edited"), ref("held"): before,
 	}
 	if !maps.Equal(want, s.Memory.forms.of) {
 		t.Errorf("forms are %v, want %v", s.Memory.forms.of, want)
 	}
-	s.Plan = &plan.Plan{Changes: []plan.Change{{Ref: ref("clean"), Action: plan.Update}, {Ref: ref("failed"), Action: plan.Create}}}
-	s.applied.Written = nil
+	s.Plan = &plan.Plan{Changes: []plan.Change{{Ref: ref("clean"), Action: plan.Update}, {Ref: ref("new"), Action: plan.Create}, {Ref: ref("failed"), Action: plan.Update}}}
+	s.applied.Written, s.applied.Failed = nil, nil
 	s.noteForms()
 	want[ref("held")] = at("held")
 	if !maps.Equal(want, s.Memory.forms.of) {
