@@ -462,24 +462,28 @@ func InForce(live Live, policy Policy, now time.Time) (*render.Set, *Plan, error
 		if leaves || !policy.Owner.Owns(object) {
 			continue
 		}
-		is, err := withoutBrake(object.Unstructured)
+		is, err := AsInGit(ref, object)
 		if err != nil {
-			return nil, nil, fmt.Errorf("read %s: %w", ref, err)
+			return nil, nil, err
 		}
-		set.Objects = append(set.Objects, render.Object{Ref: ref, Desired: is, Defaulted: is})
+		set.Objects = append(set.Objects, is)
 	}
 	slices.SortFunc(set.Objects, func(a, b render.Object) int { return cmp.Compare(a.Ref.String(), b.Ref.String()) })
 	return set, &Plan{Frozen: frozen}, nil
 }
 
-// withoutBrake returns a live object without the brake.
-func withoutBrake(live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	entries, err := managed(live)
-	if err != nil || !brakes(entries) {
-		return live, err
+// AsInGit returns a live object as one of a Set: the brake is left out.
+func AsInGit(ref render.Ref, live *Object) (render.Object, error) {
+	object := live.Unstructured
+	entries, err := managed(object)
+	if err == nil && brakes(entries) {
+		object = object.DeepCopy()
+		err = unstructured.SetNestedSlice(object.Object, WithoutBrake(object), budgetsPath...)
 	}
-	object := live.DeepCopy()
-	return object, unstructured.SetNestedSlice(object.Object, WithoutBrake(live), budgetsPath...)
+	if err != nil {
+		return render.Object{}, fmt.Errorf("read %s: %w", ref, err)
+	}
+	return render.Object{Ref: ref, Desired: object, Defaulted: object}, nil
 }
 
 // Document returns the Plan as JSON data, with the nodes that it was made for.

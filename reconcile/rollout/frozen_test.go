@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
@@ -79,6 +82,53 @@ func TestARevertPassesAFreeze(t *testing.T) {
 				t.Errorf("status %+v", got)
 			}
 		})
+	}
+}
+
+// TestAPoolThatIsRemovedIsBraked shows that a pool, whose removal from Git has not started, is braked with the budgets
+// that it has, and that these are restored by the brake itself: no Change does.
+func TestAPoolThatIsRemovedIsBraked(t *testing.T) {
+	w := newWorld(t)
+	ref := render.Ref{Kind: render.NodePool, Name: "general"}
+	pool := w.live[ref]
+	w.commit(classYAML)
+	w.live[ref] = pool
+	if w.pass(true); len(w.sync.Status.PoolRollouts) > 0 {
+		t.Fatalf("its removal has started, and it is %+v", w.sync.Status.PoolRollouts)
+	}
+	w.frozen, w.leaving = plan.Frozen{Message: "not now"}, []*plan.Object{plan.NewObject(pool)}
+	w.pass(true)
+	w.pass(true)
+	if len(w.applied) != 1 || !strings.Contains(w.applied[0], "- nodes: 10%\n") || !strings.Contains(w.applied[0], `- nodes: "0"`) {
+		t.Fatalf("applied %q", w.applied)
+	}
+	braked := pool.DeepCopy()
+	err := unstructured.SetNestedSlice(braked.Object, []any{map[string]any{"nodes": "10%"}, map[string]any{"nodes": "0", "reasons": []any{"Drifted"}}}, "spec", "disruption", "budgets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	braked.SetManagedFields([]metav1.ManagedFieldsEntry{{
+		Manager: v1alpha1.BrakeFieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:disruption":{"f:budgets":{}}}}`),
+	}})
+	w.live[ref], w.leaving = braked, []*plan.Object{plan.NewObject(braked)}
+	if w.pass(true); len(w.applied) != 1 {
+		t.Fatalf("it is braked, and again applied: %q", w.applied)
+	}
+	w.frozen = plan.Frozen{}
+	if w.pass(true); len(w.applied) != 1 {
+		t.Fatalf("restored before it is recorded: %q", w.applied)
+	}
+	w.inForce = true
+	if w.pass(true); len(w.applied) != 1 {
+		t.Fatalf("restored although it is unknown what Git wants: %q", w.applied)
+	}
+	w.inForce = false
+	if w.pass(true); len(w.applied) != 2 || !strings.Contains(w.applied[1], "plumbline-brake force=true") || !strings.Contains(w.applied[1], "- nodes: 10%\n") || strings.Contains(w.applied[1], "Drifted") {
+		t.Fatalf("applied %q", w.applied)
+	}
+	w.live[ref], w.leaving = pool, []*plan.Object{plan.NewObject(pool)}
+	if w.pass(true); len(w.applied) != 2 {
+		t.Errorf("restored again: %q", w.applied)
 	}
 }
 
