@@ -11,6 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/deletion"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
@@ -48,13 +49,14 @@ func (r *reconciliation) conclude(ctx context.Context, out outcome) (ctrl.Result
 	return r.conclusion(&out).Conclude(ctx)
 }
 
-// announce reports that many changes are about to be written, and records a rollout that starts and nodes that
-// Karpenter may terminate.
+// announce reports that many changes are about to be written, and records a rollout that starts, nodes that Karpenter
+// may terminate, and reverts during a freeze.
 func (r *reconciliation) announce(ctx context.Context, d done) (done, error) {
 	work := r.changesStep(&d)
 	writes := work.Writes()
 	begun := writes > 0 && r.rollouts(&d).Begin(&r.sync.Status)
-	if recorded := writes > 0 && r.recordTerminations(d.evaluation.revision.Snapshot.Revision, work.Due()); !begun && !recorded && !status.Many(writes) {
+	recorded := writes > 0 && r.recordTerminations(d.evaluation.revision.Snapshot.Revision, work.Due())
+	if reverts := writes > 0 && r.recordReverts(d.evaluation.Plan.Reverted); !begun && !recorded && !reverts && !status.Many(writes) {
 		return d, nil
 	}
 	r.notePartlyApplied(d.evaluation)
@@ -73,6 +75,14 @@ func (r *reconciliation) recordTerminations(revision string, due []plan.Change) 
 		r.sync.Status.RecentTerminations = plan.RecordTerminations(before, revision, due, metav1.NewTime(r.now.Truncate(time.Second)))
 	}
 	return !slices.Equal(before, r.sync.Status.RecentTerminations)
+}
+
+// recordReverts records which NodePools the changes that are about to be written revert during a freeze: the next change
+// of these is no revert, whatever becomes of this reconcile.
+func (r *reconciliation) recordReverts(reverted []v1alpha1.RevertedPool) (recorded bool) {
+	before := r.sync.Status.RevertedPools
+	r.sync.Status.RevertedPools = reverted
+	return !slices.Equal(before, reverted)
 }
 
 // conclusion returns the step that concludes an outcome.

@@ -7,8 +7,11 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/awslabs/operatorpkg/status"
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
@@ -46,6 +49,95 @@ func (m *mirror) freeze(on bool) {
 			n.Spec.Guard.Freeze = []v1alpha1.GuardFreeze{{From: "2000-01-01", To: "2999-12-31", Reason: "audit"}}
 		}
 	})
+}
+
+// runs sets the nodes of pool a: each with its capacity type, of which one drifts.
+func (m *mirror) runs(drifted string, capacities ...string) {
+	m.t.Helper()
+	for i, capacity := range capacities {
+		claim := claimOf("a", m.livePool().GetUID(), i)
+		_ = m.client.Delete(m.t.Context(), claim.DeepCopy())
+		claim.Labels["karpenter.sh/capacity-type"], claim.Status.NodeName, claim.Status.ProviderID = capacity, "ip-"+claim.Name, "aws:///a/i-"+claim.Name
+		if capacity == drifted {
+			claim.Status.Conditions = []status.Condition{{
+				Type: karpv1.ConditionTypeDrifted, Status: metav1.ConditionTrue, Reason: "RequirementsDrifted", LastTransitionTime: metav1.NewTime(m.clock.now()),
+			}}
+		}
+		if err := m.client.Create(m.t.Context(), claim); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+// killed runs reconciles of a commit that are killed before they save the status.
+func (m *mirror) killed(files fstest.MapFS) {
+	m.t.Helper()
+	m.source.files, m.source.orders = files, nil
+	m.clock.forward(m.read().Spec.Interval.Duration)
+	for range 6 {
+		m.clock.forward(time.Second)
+		m.pass().take(m.t.Context(), nil)
+	}
+}
+
+// TestNoCommitsPassAFreeze shows that a change that a freeze has stopped, and that was reverted during it, waits for the
+// end of the freeze, whatever else happens between.
+func TestNoCommitsPassAFreeze(t *testing.T) {
+	const spot = "{key: karpenter.sh/capacity-type, operator: In, values: [spot]}"
+	const onDemand = "{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}"
+	for name, between := range map[string]func(m *mirror, revert fstest.MapFS){
+		"nothing else": func(*mirror, fstest.MapFS) {},
+		"a change that outdates no node": func(m *mirror, _ fstest.MapFS) {
+			m.passes(m.with(map[string]string{"pool.yaml": poolText("a", "default", spot+", {key: kubernetes.io/arch, operator: Exists}")}))
+		},
+		"the removal of the pool, which is held": func(m *mirror, _ fstest.MapFS) {
+			m.passes(m.with(map[string]string{"pool.yaml": "", "b.yaml": poolText("b", "default", spot)}))
+		},
+		"the end of the rollout": func(m *mirror, revert fstest.MapFS) {
+			m.runs("", "spot", "spot", "spot", "spot")
+			m.passes(revert)
+			m.runs("on-demand", "spot", "spot", "on-demand", "on-demand")
+		},
+		"a restart": func(m *mirror, revert fstest.MapFS) {
+			m.forget(m.pass().name())
+			m.passes(revert)
+		},
+	} {
+		for _, killed := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				m := newFreezing(t)
+				m.runs("", "spot", "spot")
+				m.passes(m.before)
+				change, revert := m.with(map[string]string{"pool.yaml": poolText("a", "default", onDemand)}), m.before
+				m.passes(change)
+				m.runs("spot", "spot", "spot", "on-demand", "on-demand")
+				m.freeze(true)
+				if m.passes(change); !strings.Contains(m.budgets(), "Drifted") || !m.is("on-demand") {
+					t.Fatalf("the rollout is not stopped: %s", m.budgets())
+				}
+				if killed {
+					m.killed(revert)
+				} else {
+					m.passes(revert)
+				}
+				if !m.is("spot") {
+					t.Fatal("the revert waits")
+				}
+				m.runs("on-demand", "spot", "spot", "on-demand", "on-demand")
+				if m.passes(revert); strings.Contains(m.budgets(), "Drifted") {
+					t.Errorf("the rollout of the revert waits: %s", m.budgets())
+				}
+				between(m, revert)
+				if m.passes(change); m.is("on-demand") {
+					t.Error("the stopped change has passed the freeze")
+				}
+				m.freeze(false)
+				if m.passes(change); !m.is("on-demand") || len(m.read().Status.RevertedPools) > 0 {
+					t.Errorf("after the freeze it waits; reverted: %+v", m.read().Status.RevertedPools)
+				}
+			})
+		}
+	}
 }
 
 // TestTheBrakeOfAPoolThatIsRemoved shows that a pool whose removal is held is braked like any other, that it keeps its

@@ -207,6 +207,7 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 	if !ev.Live.Served {
 		return d, r.before.Status.PoolRollouts
 	}
+	r.sync.Status.RevertedPools = ev.Plan.Reverted
 	look := r.rollouts(&d)
 	d.Nodes.Rollout = look.See(ctx, d.Charts.Controller.Ready)
 	d.Nodes.Restored = look.Restored

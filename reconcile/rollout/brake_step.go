@@ -169,17 +169,24 @@ func (s *BrakeStep) candidates() []*plan.Object {
 	return found
 }
 
-// pools returns those in which the rollout has nodes, or may have.
+// pools returns those in which the rollout has nodes, or may have, or will have once a class is reverted.
 func (s *BrakeStep) pools() []BrakePool {
+	first := map[string]bool{}
+	for i := range s.Changes {
+		for _, pool := range s.Changes[i].BrakesFirst {
+			first[pool] = true
+		}
+	}
+	reverted := s.reverted()
 	var pools []BrakePool
 	for _, live := range s.candidates() {
 		name := live.GetName()
 		reasons, known := s.Outdated[name]
-		known = known || s.Unknown && entryOf(s.Sync.Status.PoolRollouts, name) != nil
+		known = known || first[name] || s.Unknown && entryOf(s.Sync.Status.PoolRollouts, name) != nil
 		if !known {
 			continue
 		}
-		pool := BrakePool{Name: name, Definition: plan.MadeBy(live, s.Live.Objects), Edited: s.InForce || plan.MadeByEdited(live, s.Changes), Reverted: s.reverted(live), Unhealthy: !cluster.Registers(live).Ready, Uncommitted: strings.Join(reasons, ", ")}
+		pool := BrakePool{Name: name, Definition: plan.MadeBy(live, s.Live.Objects), Edited: s.InForce || plan.MadeByEdited(live, s.Changes), Reverted: len(reasons) == 0 && reverted(live), Unhealthy: !cluster.Registers(live).Ready, Uncommitted: strings.Join(reasons, ", ")}
 		if s.Rollout.Changes(name) || len(reasons) == 0 {
 			pool.Revision, pool.From = s.Rollout.Revision, s.Rollout.From
 		}
@@ -292,11 +299,19 @@ func (s *BrakeStep) withoutRoom(pool string) string {
 	return ""
 }
 
-// reverted reports whether the definition of a NodePool's nodes is reverted from what is being rolled out there: a
-// class may be reverted for the nodes of another NodePool. A revert that the API server denies reverts nothing.
-func (s *BrakeStep) reverted(pool *plan.Object) bool {
-	of := []render.Ref{{Kind: render.NodePool, Name: pool.GetName()}, plan.ClassOf(pool)}
-	return slices.ContainsFunc(s.Changes, func(c plan.Change) bool {
-		return s.Written[c.Ref] && slices.Contains(of, c.Ref) && slices.Contains(c.Reverts, pool.GetName())
-	})
+// reverted returns a function that reports whether a NodePool was reverted during this freeze and its nodes are made
+// from that definition, which is still Git's. A revert that the API server denies reverts nothing.
+func (s *BrakeStep) reverted() func(pool *plan.Object) bool {
+	recorded := map[string]string{}
+	for _, r := range s.Sync.Status.RevertedPools {
+		recorded[r.Pool] = r.Definition
+	}
+	if len(recorded) == 0 || s.InForce {
+		return func(*plan.Object) bool { return false }
+	}
+	git := plan.MadeByGit(s.Set.Objects, s.Live.Objects)
+	return func(pool *plan.Object) bool {
+		definition, is := recorded[pool.GetName()]
+		return is && definition == git(pool.GetName()) && !plan.MadeByUnwritten(pool, s.Changes, s.Written)
+	}
 }

@@ -282,6 +282,7 @@ func kept() []string {
 		"Karpenter",
 		"Rollout",
 		"PoolRollouts",
+		"RevertedPools",
 		"LaunchFailing",
 		"Removals",
 		"RecentRemovals",
