@@ -11,6 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/deletion"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
@@ -49,7 +50,7 @@ func (r *reconciliation) conclude(ctx context.Context, out outcome) (ctrl.Result
 }
 
 // announce reports that many changes are about to be written, and records a rollout that starts, nodes that Karpenter
-// may terminate, and that the last applied inputs are no longer all that was written.
+// may terminate, reverts during a freeze, and that the last applied inputs are no longer all that was written.
 func (r *reconciliation) announce(ctx context.Context, d done) (_ done, err error) {
 	work := r.changesStep(&d)
 	writes := work.Writes()
@@ -59,9 +60,10 @@ func (r *reconciliation) announce(ctx context.Context, d done) (_ done, err erro
 	r.notePartlyAppliedInputs(d.evaluation)
 	begun := r.rollouts(&d).Begin(&r.sync.Status)
 	recorded := r.recordTerminations(d.evaluation.revision.Snapshot.Revision, work.Due())
+	reverts := r.recordReverts(d.evaluation.Plan.Reverted)
 	conclusion := r.conclusion(&outcome{done: d})
 	switch {
-	case begun || recorded || status.Many(writes):
+	case begun || recorded || reverts || status.Many(writes):
 		r.notePartlyApplied(d.evaluation)
 		conclusion.Applying = writes
 		err = conclusion.Announce(ctx)
@@ -80,6 +82,14 @@ func (r *reconciliation) recordTerminations(revision string, due []plan.Change) 
 		r.sync.Status.RecentTerminations = plan.RecordTerminations(before, revision, due, metav1.NewTime(r.now.Truncate(time.Second)))
 	}
 	return !slices.Equal(before, r.sync.Status.RecentTerminations)
+}
+
+// recordReverts records which NodePools the changes that are about to be written revert during a freeze: the next change
+// of these is no revert, whatever becomes of this reconcile.
+func (r *reconciliation) recordReverts(reverted []v1alpha1.RevertedPool) (recorded bool) {
+	before := r.sync.Status.RevertedPools
+	r.sync.Status.RevertedPools = reverted
+	return !slices.Equal(before, reverted)
 }
 
 // conclusion returns the step that concludes an outcome.

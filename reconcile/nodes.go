@@ -207,6 +207,7 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 	if !ev.Live.Served {
 		return d, r.before.Status.PoolRollouts
 	}
+	r.sync.Status.RevertedPools = ev.Plan.Reverted
 	look := r.rollouts(&d)
 	d.Nodes.Rollout = look.See(ctx, d.Charts.Controller.Ready)
 	d.Nodes.Restored = look.Restored
@@ -214,7 +215,7 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 	dial := verifiedCloud(d.account(), r.cloud())
 	stop := rollout.BrakeStep{
 		Writer: r.Cluster.Client, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants, Launches: r.Cluster.Launches, Gate: r.chartStep(*ev).On, Holds: &r.memory.holds,
-		Sync: r.sync, Set: ev.Desired.Set, Live: ev.Live, Changes: ev.Plan.Changes, Written: d.Work.Refs(),
+		Sync: r.sync, Set: ev.Desired.Set, Live: ev.Live, Leaving: look.Leaving, Changes: ev.Plan.Changes, Written: d.Work.Refs(),
 		Rollout: d.Nodes.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Frozen: ev.Plan.Frozen, InForce: inForce, Now: r.now,
 		EC2: func(ctx context.Context, region string) (rollout.Instances, error) { return dial(ctx, region) },
 	}
@@ -243,7 +244,7 @@ func (r *reconciliation) rollouts(d *done) *rollout.Rollouts {
 	_, region := ev.Desired.Cluster(r.sync.Status.Karpenter)
 	dial := verifiedCloud(d.account(), r.cloud())
 	return &rollout.Rollouts{
-		Live: live, Pools: rollout.Pools(set, live.Objects), Lost: d.Nodes.Lost, Leaving: leavingPools(r.sync.Status.Removals, live.Objects), Classes: rollout.Classes(set, live.Objects), Events: r.Cluster.Uncached,
+		Live: live, Pools: rollout.Pools(set, live.Objects), Lost: d.Nodes.Lost, Leaving: r.leavingPools(ev), Classes: rollout.Classes(set, live.Objects), Events: r.Cluster.Uncached,
 		CABundle: r.Cluster.CABundle(), DaemonSets: r.daemonSets,
 		Before: r.sync.Status.Rollout, Reported: r.before.Status.Rollout, Changes: ev.Plan.Changes, Revision: r.revisionOf(ev.revision), Applied: r.before.Status.LastAppliedRevision,
 		Now: r.now, LaunchFailures: d.Nodes.LaunchFailures, Memory: &r.memory.rollout,
@@ -251,14 +252,22 @@ func (r *reconciliation) rollouts(d *done) *rollout.Rollouts {
 	}
 }
 
-// leavingPools returns the NodePools whose removal is recorded and has not started.
-func leavingPools(removals []v1alpha1.Removal, live map[render.Ref]*plan.Object) []*plan.Object {
+// leavingPools returns the NodePools whose removal has not started, or is not even recorded.
+func (r *reconciliation) leavingPools(ev *evaluation) []*plan.Object {
 	var found []*plan.Object
-	for i := range removals {
-		r := &removals[i]
-		pool := live[plan.RefOf(*r)]
-		if r.Kind == render.NodePool && pool != nil && pool.GetUID() == r.UID && !r.Started() && r.Reason != removal.ReasonNodeClaimsLeaving {
+	add := func(ref render.Ref, uid types.UID) {
+		if pool := ev.Live.Objects[ref]; ref.Kind == render.NodePool && pool != nil && pool.GetUID() == uid {
 			found = append(found, pool)
+		}
+	}
+	for i := range r.sync.Status.Removals {
+		if leaves := &r.sync.Status.Removals[i]; !leaves.Started() && leaves.Reason != removal.ReasonNodeClaimsLeaving {
+			add(plan.RefOf(*leaves), leaves.UID)
+		}
+	}
+	for _, c := range ev.Plan.Removals {
+		if !c.Recorded && !c.Orphan && !c.Terminating {
+			add(c.Ref, c.UID)
 		}
 	}
 	return found

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -95,6 +96,12 @@ func BudgetsOf(pool *unstructured.Unstructured) []any {
 	return budgets
 }
 
+// isBraked reports whether the brake of a NodePool is recorded and set: Karpenter replaces none of its nodes for drift.
+func (m *maker) isBraked(pool string) bool {
+	live := m.live.object(render.Ref{Kind: render.NodePool, Name: pool}).content()
+	return live != nil && m.policy.Braked[pool] && len(WithoutBrake(live)) < len(BudgetsOf(live))
+}
+
 // BudgetsAppliedBy reports whether a field manager has applied the disruption budgets of a live NodePool.
 func BudgetsAppliedBy(live *unstructured.Unstructured, manager string) bool {
 	entries, err := managed(live)
@@ -141,6 +148,13 @@ func MadeBy(pool *Object, live map[render.Ref]*Object) string {
 	if known := pool.madeBy.Load(); known != nil && known.class == class {
 		return known.hash
 	}
+	found := &madeBy{class, hashOfNodes(pool.Unstructured, class.content())}
+	pool.madeBy.Store(found)
+	return found.hash
+}
+
+// hashOfNodes returns a hash of what determines the nodes of a NodePool; class is nil if there is none.
+func hashOfNodes(pool, class *unstructured.Unstructured) string {
 	template, _, _ := unstructured.NestedFieldNoCopy(pool.Object, "spec", "template")
 	var spec any
 	if class != nil {
@@ -151,9 +165,25 @@ func MadeBy(pool *Object, live map[render.Ref]*Object) string {
 		return "" // impossible for an object that was decoded from JSON
 	}
 	sum := sha256.Sum256(text)
-	found := &madeBy{class, hex.EncodeToString(sum[:8])}
-	pool.madeBy.Store(found)
-	return found.hash
+	return hex.EncodeToString(sum[:8])
+}
+
+// MadeByGit returns a function that returns a hash of what determines the nodes of a NodePool, by name, once these
+// objects of Git are applied; an object that is not in Git stays as it is. It is empty for a NodePool that does not exist.
+// It differs from MadeBy, even if nothing is left to apply, where the cluster adds fields to live objects.
+func MadeByGit(objects []render.Object, live map[render.Ref]*Object) func(pool string) string {
+	git := make(map[render.Ref]*unstructured.Unstructured, len(objects))
+	for i := range objects {
+		git[objects[i].Ref] = objects[i].Defaulted
+	}
+	of := func(ref render.Ref) *unstructured.Unstructured { return cmp.Or(git[ref], live[ref].content()) }
+	return func(name string) string {
+		pool := of(render.Ref{Kind: render.NodePool, Name: name})
+		if pool == nil {
+			return ""
+		}
+		return hashOfNodes(pool, of(classOf(pool)))
+	}
 }
 
 // madeBy caches the hash for a NodePool with this EC2NodeClass; class is nil if it references none that exists.
@@ -163,7 +193,9 @@ type madeBy struct {
 }
 
 // ClassOf returns the EC2NodeClass that a NodePool references.
-func ClassOf(pool *Object) render.Ref {
+func ClassOf(pool *Object) render.Ref { return classOf(pool.Unstructured) }
+
+func classOf(pool *unstructured.Unstructured) render.Ref {
 	name, _, _ := unstructured.NestedString(pool.Object, "spec", "template", "spec", "nodeClassRef", "name")
 	return render.Ref{Kind: render.EC2NodeClass, Name: name}
 }
@@ -171,18 +203,34 @@ func ClassOf(pool *Object) render.Ref {
 // MadeByEdited reports whether another client has changed what determines the nodes of a NodePool. That is corrected,
 // or stays because of spec.drift, but no commit has done it.
 func MadeByEdited(pool *Object, changes []Change) bool {
+	return changesNodes(pool, changes, func(c *Change) []Field { return c.Edited })
+}
+
+// MadeByUnwritten reports whether a Change of what determines the nodes of a NodePool is not written.
+func MadeByUnwritten(pool *Object, changes []Change, written map[render.Ref]bool) bool {
+	return changesNodes(pool, changes, func(c *Change) []Field {
+		if written[c.Ref] {
+			return nil
+		}
+		return c.Fields
+	})
+}
+
+// changesNodes reports whether fields of Changes determine the nodes of a NodePool.
+func changesNodes(pool *Object, changes []Change, of func(*Change) []Field) bool {
 	class := ClassOf(pool)
 	for i := range changes { // runs for each of thousands of pools, over as many changes
 		c, below := &changes[i], "spec"
+		fields := of(c)
 		switch {
-		case len(c.Edited) == 0:
+		case len(fields) == 0:
 			continue
 		case c.Ref == render.Ref{Kind: render.NodePool, Name: pool.GetName()}:
 			below = "spec.template"
 		case c.Ref != class:
 			continue
 		}
-		if slices.ContainsFunc(c.Edited, func(f Field) bool { return f.Path == below || strings.HasPrefix(f.Path, below+".") }) {
+		if slices.ContainsFunc(fields, func(f Field) bool { return f.Path == below || strings.HasPrefix(f.Path, below+".") }) {
 			return true
 		}
 	}

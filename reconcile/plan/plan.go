@@ -61,6 +61,9 @@ type Plan struct {
 	Landing Landing
 	// Frozen is why removals, and Changes that terminate or replace nodes, wait.
 	Frozen Frozen
+	// Reverted are the NodePools that were reverted during this freeze, and those that the Changes revert, by name; nil if
+	// there is no freeze. They must be recorded before the Changes are written.
+	Reverted []v1alpha1.RevertedPool
 	// Approvable is what is held and people may approve; nil if nothing is.
 	Approvable *Approvable
 	// Digest identifies what would be done: equal Digests mean equal writes.
@@ -108,6 +111,9 @@ type Change struct {
 	// Reverts are the NodePools in which a change during a freeze reverts one that is being rolled out, and keeps at least
 	// as many nodes as it replaces, sorted; nil if there are none.
 	Reverts []string
+	// BrakesFirst are the other NodePools in which such a change would replace nodes, sorted: it waits until plumbline has
+	// stopped replacements there.
+	BrakesFirst []string
 	// Force reports whether the object is applied over other managers' fields.
 	Force  bool
 	Effect Effect
@@ -459,30 +465,37 @@ func InForce(live Live, policy Policy, now time.Time) (*render.Set, *Plan, error
 	if err != nil {
 		return nil, nil, err
 	}
-	set := &render.Set{}
+	set, p := &render.Set{}, &Plan{Frozen: frozen}
+	if frozen.Message != "" {
+		p.Reverted = policy.Reverted
+	}
 	for ref, object := range live.Objects {
 		leaves := slices.ContainsFunc(live.Removals, func(r v1alpha1.Removal) bool { return r.Kind == ref.Kind && r.Name == ref.Name })
 		if leaves || !policy.Owner.Owns(object) {
 			continue
 		}
-		is, err := withoutBrake(object.Unstructured)
+		is, err := AsInGit(ref, object)
 		if err != nil {
-			return nil, nil, fmt.Errorf("read %s: %w", ref, err)
+			return nil, nil, err
 		}
-		set.Objects = append(set.Objects, render.Object{Ref: ref, Desired: is, Defaulted: is})
+		set.Objects = append(set.Objects, is)
 	}
 	slices.SortFunc(set.Objects, func(a, b render.Object) int { return cmp.Compare(a.Ref.String(), b.Ref.String()) })
-	return set, &Plan{Frozen: frozen}, nil
+	return set, p, nil
 }
 
-// withoutBrake returns a live object without the brake.
-func withoutBrake(live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	entries, err := managed(live)
-	if err != nil || !brakes(entries) {
-		return live, err
+// AsInGit returns a live object as one of a Set: the brake is left out.
+func AsInGit(ref render.Ref, live *Object) (render.Object, error) {
+	object := live.Unstructured
+	entries, err := managed(object)
+	if err == nil && brakes(entries) {
+		object = object.DeepCopy()
+		err = unstructured.SetNestedSlice(object.Object, WithoutBrake(object), budgetsPath...)
 	}
-	object := live.DeepCopy()
-	return object, unstructured.SetNestedSlice(object.Object, WithoutBrake(live), budgetsPath...)
+	if err != nil {
+		return render.Object{}, fmt.Errorf("read %s: %w", ref, err)
+	}
+	return render.Object{Ref: ref, Desired: object, Defaulted: object}, nil
 }
 
 // Document returns the Plan as JSON data, with the nodes that it was made for.

@@ -156,8 +156,8 @@ type Policy struct {
 	Brakes bool
 	// Braked are the NodePools, by name, whose rollout is stopped.
 	Braked map[string]bool
-	// Reverting are the NodePools, by name, that roll out a revert during a freeze.
-	Reverting map[string]bool
+	// Reverted are the NodePools that were reverted during this freeze.
+	Reverted []v1alpha1.RevertedPool
 	// Emergency is the annotation that temporarily overrides windows and freezes; empty if there is none.
 	Emergency string
 	// Released are the UIDs of removals that a person has released explicitly.
@@ -265,7 +265,7 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 		Orphans:     sync.Spec.Removal.Strategy == v1alpha1.RemovalOrphan,
 		Brakes:      sync.Spec.Rollout.OnFailure != v1alpha1.RolloutReport,
 		Braked:      sync.Status.BrakedPools(),
-		Reverting:   sync.Status.RevertingPools(),
+		Reverted:    sync.Status.RevertedPools,
 		ConfigFile:  render.ConfigFile(sync.Spec.Path),
 	}
 	for i := range all {

@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // ReasonFrozen is the reason of what waits for spec.guard.windows, or until a freeze is over.
@@ -90,48 +93,117 @@ func (m *maker) waitForWindow(p *Plan) {
 	if p.Frozen.Message == "" {
 		return
 	}
+	reverted := newReverted(m)
 	for i := range p.Changes {
 		c := &p.Changes[i]
 		if !proceedsAndCounts(c) {
 			continue
 		}
-		if c.Reverts = m.reverts(c); c.Reverts != nil {
-			continue
+		message := p.Frozen.Message
+		if pools, others := m.reverts(c, reverted); pools != nil {
+			others = slices.DeleteFunc(others, m.isBraked)
+			if len(others) == 0 {
+				c.Reverts = pools
+				reverted.add(pools)
+				continue
+			}
+			c.BrakesFirst = others
+			message += fmt.Sprintf("; %s is reverted once plumbline has stopped the rollout in %s, where that would replace more nodes than it keeps", c.Ref, poolNames(others))
 		}
 		c.Action, c.Reason, c.WaitsFor = Wait, ReasonFrozen, awaitsWindow
-		c.Message = p.Frozen.Message
+		c.Message = message
 		if len(c.Editors) > 0 {
 			c.Message += fmt.Sprintf("; until then the edits by %s to %s are not reverted", strings.Join(c.Editors, ", "), c.Ref)
 		}
 	}
+	p.Reverted = reverted.list()
 }
 
-// reverts returns the NodePools in which a Change reverts one that Karpenter is rolling out: it keeps at least as many
-// nodes, which Karpenter has not replaced yet, as it replaces. Otherwise a single node that is left of an earlier
+// reverted are the NodePools that were reverted during this freeze, by name.
+type reverted struct {
+	pools map[string]v1alpha1.RevertedPool
+	// live and git return the hash of what determines the nodes of a NodePool, now and once Git is applied.
+	live, git func(pool string) string
+}
+
+func newReverted(m *maker) reverted {
+	r := reverted{pools: map[string]v1alpha1.RevertedPool{}, git: MadeByGit(m.objects, m.live.Objects)}
+	r.live = func(pool string) string {
+		if live := m.live.object(render.Ref{Kind: render.NodePool, Name: pool}); live != nil {
+			return MadeBy(live, m.live.Objects)
+		}
+		return ""
+	}
+	for _, p := range m.policy.Reverted {
+		r.pools[p.Pool] = p
+	}
+	return r
+}
+
+// forbids reports whether a NodePool was reverted to another definition than Git's. A revert that could not be written
+// forbids nothing.
+func (r reverted) forbids(pool string) bool {
+	p, is := r.pools[pool]
+	return is && p.Definition != r.git(pool) && p.From != r.live(pool)
+}
+
+// add adds NodePools that are about to be reverted. A revert that is written once more stays as it was recorded.
+func (r reverted) add(pools []string) {
+	for _, pool := range pools {
+		if git := r.git(pool); r.pools[pool].Definition != git {
+			r.pools[pool] = v1alpha1.RevertedPool{Pool: pool, From: r.live(pool), Definition: git}
+		}
+	}
+}
+
+// list returns the NodePools, by name; nil if there are none.
+func (r reverted) list() []v1alpha1.RevertedPool {
+	return slices.SortedFunc(maps.Values(r.pools), func(a, b v1alpha1.RevertedPool) int { return cmp.Compare(a.Pool, b.Pool) })
+}
+
+// reverts returns the NodePools in which a Change reverts one that Karpenter is rolling out, and the others in which it
+// would replace nodes: these must be braked first. pools is nil if the Change is no revert: one that keeps at least as
+// many nodes, which Karpenter has not replaced yet, as it replaces. Otherwise a single node that is left of an earlier
 // definition would let that definition pass any freeze. Another pool of the same class may have a rollout of its own,
 // which is not reverted. A revert of a revert is none, during one freeze: it is the change that the freeze has stopped.
-func (m *maker) reverts(c *Change) []string {
+func (m *maker) reverts(c *Change, before reverted) (pools, others []string) {
 	if c.UpTo {
-		return nil
+		return nil, nil
 	}
 	kept, replaced, touched := map[string]int{}, map[string]int{}, sets.New(c.touched...)
+	surplus := 0
 	for _, n := range m.claims()[c.Ref] {
 		switch {
 		case n.Deleting: // it is replaced in any case
 		case touched.Has(n.UID):
 			replaced[n.Pool]++
+			surplus--
 		case n.Drifted && slices.Contains(c.DriftReasons, n.DriftReason):
 			kept[n.Pool]++
+			surplus++
 		}
 	}
-	var pools []string
-	for pool := range kept {
-		if kept[pool] >= replaced[pool] && !m.policy.Reverting[pool] {
+	affected := slices.Sorted(maps.Keys(sets.KeySet(kept).Union(sets.KeySet(replaced))))
+	if surplus < 0 || slices.ContainsFunc(affected, before.forbids) {
+		return nil, nil
+	}
+	for _, pool := range affected {
+		if kept[pool] >= replaced[pool] {
 			pools = append(pools, pool)
+		} else {
+			others = append(others, pool)
 		}
 	}
-	slices.Sort(pools)
-	return pools
+	return pools, others
+}
+
+// poolNames lists NodePools for a message.
+func poolNames(pools []string) string {
+	names := make([]string, 0, len(pools))
+	for _, pool := range pools {
+		names = append(names, render.NodePool+"/"+pool)
+	}
+	return someOf(names)
 }
 
 // horizon limits how far ahead windows of disruption budgets are searched, maxHits how many times of one schedule and

@@ -153,9 +153,9 @@ func TestARevertDoesNotWait(t *testing.T) {
 		// leaving reports whether one of the others is being deleted: it does not stay.
 		leaving bool
 		braked  bool
-		// entry is the recorded rollout of the pool.
-		entry v1alpha1.PoolRollout
-		want  string
+		// reverted is what was reverted during the freeze.
+		reverted v1alpha1.RevertedPool
+		want     string
 	}{
 		"amid the rollout":               {rolled: 2, want: "Update"},
 		"amid one that the freeze stops": {rolled: 2, braked: true, want: "Update"},
@@ -163,30 +163,20 @@ func TestARevertDoesNotWait(t *testing.T) {
 		"one node is left":               {rolled: 4, want: "Wait"},
 		"as many as it keeps":            {rolled: 2, leaving: true, want: "Update"},
 		"after it":                       {rolled: 5, want: "Wait"},
-		"of a revert":                    {rolled: 2, entry: v1alpha1.PoolRollout{Pool: "a", DespiteFreeze: true}, want: "Wait"},
-		"of one in another pool":         {rolled: 2, entry: v1alpha1.PoolRollout{Pool: "b", DespiteFreeze: true}, want: "Update"},
-		"a revert that is not written":   {rolled: 2, entry: v1alpha1.PoolRollout{Pool: "a", DespiteFreeze: true, Reverting: true}, want: "Update"},
-		"of what a person has resumed":   {rolled: 2, entry: v1alpha1.PoolRollout{Pool: "a", DespiteFreeze: true, ResumedAt: &metav1.Time{}}, want: "Update"},
+		"of a revert":                    {rolled: 2, reverted: v1alpha1.RevertedPool{Pool: "a", From: "0", Definition: "1"}, want: "Wait"},
+		"of one in another pool":         {rolled: 2, reverted: v1alpha1.RevertedPool{Pool: "b", From: "0", Definition: "1"}, want: "Update"},
+		"the same revert again":          {rolled: 2, reverted: v1alpha1.RevertedPool{Pool: "a", From: "0", Definition: "git"}, want: "Update"},
+		"another that was not written":   {rolled: 2, reverted: v1alpha1.RevertedPool{Pool: "a", From: "live", Definition: "1"}, want: "Update"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
 			inFreeze(c)
 			c.policy.CABundle = bundle
-			status := v1alpha1.NodeSyncStatus{PoolRollouts: []v1alpha1.PoolRollout{test.entry}}
-			c.policy.Reverting = status.RevertingPools()
 			c.have(t, owner, class("default"), tainted("a"))
 			c.Edit(t, poolRef("a"), "karpenter", func(o *unstructured.Unstructured) { o.SetAnnotations(c.notes(t, tainted("a"))) })
 			if test.braked {
 				c.policy.Braked = map[string]bool{"a": true}
-				brake := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"disruption": map[string]any{"budgets": []any{
-					map[string]any{"nodes": "10%"}, map[string]any{"nodes": "0", "reasons": []any{"Drifted"}},
-				}}}}}
-				live := c.Object(poolRef("a"))
-				brake.SetGroupVersionKind(live.GroupVersionKind())
-				brake.SetName(live.GetName())
-				if err := c.ApplyAs(t.Context(), brake, v1alpha1.BrakeFieldManager, true); err != nil {
-					t.Fatal(err)
-				}
+				c.brake(t, "a")
 			}
 			c.live.NodeClaims = claims("a", 5)
 			for i := range c.live.NodeClaims {
@@ -197,9 +187,34 @@ func TestARevertDoesNotWait(t *testing.T) {
 				n.Deleting = test.leaving && i == 4
 				n.Hashes = plan.HashesOf(c.notes(t, made))
 			}
+			live := plan.NewObjects(map[render.Ref]*unstructured.Unstructured{poolRef("a"): c.Object(poolRef("a")), classRef("default"): c.Object(classRef("default"))})
+			now := plan.MadeBy(live[poolRef("a")], live)
+			git := plan.MadeByGit([]render.Object{c.Definition(t, class("default")), c.Definition(t, pool("a", "default"))}, live)("a")
+			if test.reverted.Pool != "" {
+				if test.reverted.Definition == "git" {
+					test.reverted.Definition = git
+				}
+				if test.reverted.From == "live" {
+					test.reverted.From = now
+				}
+				c.policy.Reverted = []v1alpha1.RevertedPool{test.reverted}
+			}
 			made := c.plan(t, class("default"), pool("a", "default"))
 			if len(made.Changes) != 1 || string(made.Changes[0].Action) != test.want || made.Changes[0].Nodes != test.rolled {
 				t.Errorf("plan: %v", script(made))
+			}
+			recorded := v1alpha1.RevertedPool{Pool: "a", From: now, Definition: git}
+			switch is := slices.Contains(made.Reverted, recorded); {
+			case test.want == "Wait" || test.reverted.Definition == git:
+				if !slices.Equal(made.Reverted, c.policy.Reverted) {
+					t.Errorf("reverted %+v, want %+v", made.Reverted, c.policy.Reverted)
+				}
+			case !is:
+				t.Errorf("reverted %+v, want %+v in it", made.Reverted, recorded)
+			}
+			c.policy.Now = c.policy.Now.Add(10 * time.Hour)
+			if made = c.plan(t, class("default"), pool("a", "default")); made.Frozen.Message != "" || made.Reverted != nil {
+				t.Errorf("after the freeze: %+v", made.Reverted)
 			}
 		})
 	}
@@ -236,5 +251,90 @@ func TestARevertOfAClassIsOneOfItsPools(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"a"}, made.Changes[0].Reverts); diff != "" {
 		t.Errorf("reverts in (-want +got):\n%s", diff)
+	}
+}
+
+// TestARevertOfAClassBrakesItsOtherPools shows that a class, whose revert would replace more nodes of one pool than it
+// keeps, waits until the rollout of that pool is stopped, and for the end of the freeze if it would replace more nodes of
+// all its pools than it keeps, or if one of them was reverted before.
+func TestARevertOfAClassBrakesItsOtherPools(t *testing.T) {
+	for name, test := range map[string]struct {
+		// rolled is how many of 4 nodes each of pools a and b have already been replaced.
+		rolled map[string]int
+		// braked are the pools whose brake is recorded, and set those of which it is also set.
+		braked, set []string
+		reverted    []v1alpha1.RevertedPool
+		action      plan.Action
+		reverts     []string
+		first       []string
+	}{
+		"it keeps more in both":                    {rolled: map[string]int{"a": 1, "b": 2}, action: plan.Update, reverts: []string{"a", "b"}},
+		"it replaces more in one":                  {rolled: map[string]int{"a": 1, "b": 3}, action: plan.Wait, first: []string{"b"}},
+		"the brake of that one is only recorded":   {rolled: map[string]int{"a": 1, "b": 3}, braked: []string{"b"}, action: plan.Wait, first: []string{"b"}},
+		"the brake of that one is set":             {rolled: map[string]int{"a": 1, "b": 3}, braked: []string{"b"}, set: []string{"b"}, action: plan.Update, reverts: []string{"a"}},
+		"a brake that is not recorded":             {rolled: map[string]int{"a": 1, "b": 3}, set: []string{"b"}, action: plan.Wait, first: []string{"b"}},
+		"it replaces more in all":                  {rolled: map[string]int{"a": 2, "b": 3}, braked: []string{"b"}, set: []string{"b"}, action: plan.Wait},
+		"one was reverted before":                  {rolled: map[string]int{"a": 1, "b": 2}, reverted: []v1alpha1.RevertedPool{{Pool: "b", From: "0", Definition: "1"}}, action: plan.Wait},
+		"one that it does not affect was reverted": {rolled: map[string]int{"a": 1, "b": 2}, reverted: []v1alpha1.RevertedPool{{Pool: "c", From: "0", Definition: "1"}}, action: plan.Update, reverts: []string{"a", "b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			inFreeze(c)
+			c.policy.CABundle, c.policy.Reverted, c.policy.Braked = bundle, test.reverted, map[string]bool{}
+			changed := class("default", "detailedMonitoring: true")
+			c.have(t, owner, changed, pool("a", "default"), pool("b", "default"))
+			for ref, text := range map[render.Ref]string{classRef("default"): changed, poolRef("a"): pool("a", "default"), poolRef("b"): pool("b", "default")} {
+				c.Edit(t, ref, "karpenter", func(o *unstructured.Unstructured) { o.SetAnnotations(c.notes(t, text)) })
+			}
+			for _, name := range test.braked {
+				c.policy.Braked[name] = true
+			}
+			for _, name := range test.set {
+				c.brake(t, name)
+			}
+			c.live.NodeClaims = slices.Concat(claims("a", 4), claims("b", 4))
+			for i := range c.live.NodeClaims {
+				n, from := &c.live.NodeClaims[i], changed
+				if i%4 >= test.rolled[n.Pool] {
+					n.Drifted, n.DriftReason, from = true, "NodeClassDrift", class("default")
+				}
+				notes := c.notes(t, pool(n.Pool, "default"))
+				maps.Copy(notes, c.notes(t, from))
+				n.Hashes = plan.HashesOf(notes)
+			}
+			made := c.plan(t, class("default"), pool("a", "default"), pool("b", "default"))
+			at := slices.IndexFunc(made.Changes, func(c plan.Change) bool { return c.Ref == classRef("default") })
+			if at < 0 {
+				t.Fatalf("plan: %v", script(made))
+			}
+			got := made.Changes[at]
+			if diff := cmp.Diff([]any{test.action, test.reverts, test.first}, []any{got.Action, got.Reverts, got.BrakesFirst}); diff != "" {
+				t.Errorf("action, reverts and the pools to brake first (-want +got):\n%s", diff)
+			}
+			if says := strings.Contains(got.Message, "EC2NodeClass/default is reverted once plumbline has stopped the rollout in NodePool/b"); says != (test.first != nil) {
+				t.Errorf("it says %q", got.Message)
+			}
+			for _, name := range test.reverts {
+				if !slices.ContainsFunc(made.Reverted, func(r v1alpha1.RevertedPool) bool { return r.Pool == name && r.From != "" && r.Definition != "" }) {
+					t.Errorf("NodePool/%s is not recorded: %+v", name, made.Reverted)
+				}
+			}
+			if want := len(test.reverts) + len(test.reverted); len(made.Reverted) != want {
+				t.Errorf("%d NodePools are recorded, want %d: %+v", len(made.Reverted), want, made.Reverted)
+			}
+		})
+	}
+}
+
+// brake sets the brake of a NodePool.
+func (c *drawnCluster) brake(t *testing.T, pool string) {
+	t.Helper()
+	brake := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"disruption": map[string]any{"budgets": []any{
+		map[string]any{"nodes": "10%"}, map[string]any{"nodes": "0", "reasons": []any{"Drifted"}},
+	}}}}}
+	brake.SetGroupVersionKind(c.Object(poolRef(pool)).GroupVersionKind())
+	brake.SetName(pool)
+	if err := c.ApplyAs(t.Context(), brake, v1alpha1.BrakeFieldManager, true); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -42,6 +42,9 @@ type BrakeStep struct {
 	Sync *v1alpha1.NodeSync
 	Set  *render.Set
 	Live plan.Live
+	// Leaving are NodePools that were removed from Git and whose removal has not started: Karpenter still replaces their
+	// nodes, and their budgets are those in the cluster.
+	Leaving []*plan.Object
 	// Changes are those of the Plan, and Written are the definitions that this reconcile has written.
 	Changes []plan.Change
 	Written map[render.Ref]bool
@@ -90,9 +93,11 @@ func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 		was := entryOf(before, e.Pool)
 		switch recorded := was != nil && was.BrakedAt != nil; {
 		case e.BrakedAt != nil && recorded && was.BrakedAt.Equal(e.BrakedAt):
-			s.hold(ctx, e)
+			s.try(ctx, e, s.brake)
 		case e.BrakedAt != nil || recorded:
 			s.WakeBy(s.Now) // the brake is set once it is recorded
+		default:
+			s.try(ctx, e, s.unbrake)
 		}
 	}
 	return next
@@ -102,11 +107,11 @@ func (s *BrakeStep) secrets() Secrets {
 	return Secrets{Reader: s.Secrets, Grants: s.Grants, NodeSync: client.ObjectKeyFromObject(s.Sync)}
 }
 
-// hold brakes a pool whose brake is recorded in the status.
-func (s *BrakeStep) hold(ctx context.Context, e *v1alpha1.PoolRollout) {
+// try sets, or removes, the brake of a pool as it is recorded in the status.
+func (s *BrakeStep) try(ctx context.Context, e *v1alpha1.PoolRollout, write func(context.Context, v1alpha1.PoolRollout) error) {
 	was := e.Failure
 	e.Failure = ""
-	err := s.brake(ctx, *e)
+	err := write(ctx, *e)
 	if err == nil {
 		return
 	}
@@ -117,18 +122,71 @@ func (s *BrakeStep) hold(ctx context.Context, e *v1alpha1.PoolRollout) {
 	s.WakeBy(s.Now.Add(s.Sync.GetRetryInterval()))
 }
 
-// pools returns those of Git in which the rollout has nodes, or may have.
+// unbrake restores the budgets of a pool that was removed from Git and whose brake has ended: no Change does.
+func (s *BrakeStep) unbrake(ctx context.Context, e v1alpha1.PoolRollout) error {
+	live := s.leaving(e.Pool)
+	if live == nil || s.InForce {
+		return nil
+	}
+	without, err := plan.AsInGit(render.Ref{Kind: render.NodePool, Name: e.Pool}, live)
+	if err != nil {
+		return err
+	}
+	budgets := plan.BudgetsOf(without.Defaulted)
+	if len(budgets) == len(plan.BudgetsOf(live.Unstructured)) {
+		return nil
+	}
+	return s.writeBudgets(ctx, live, budgets, "resume the rollout")
+}
+
+// leaving returns a NodePool that was removed from Git and whose removal has not started; nil if it is none.
+func (s *BrakeStep) leaving(pool string) *plan.Object {
+	if at := slices.IndexFunc(s.Leaving, func(o *plan.Object) bool { return o.GetName() == pool }); at >= 0 && s.inGit(pool) < 0 {
+		return s.Leaving[at]
+	}
+	return nil
+}
+
+// inGit returns the index of a NodePool in the Set; negative if it is not in Git.
+func (s *BrakeStep) inGit(pool string) int {
+	ref := render.Ref{Kind: render.NodePool, Name: pool}
+	return slices.IndexFunc(s.Set.Objects, func(o render.Object) bool { return o.Ref == ref })
+}
+
+// candidates returns the live NodePools of Git, and those that were removed from it and whose removal has not started.
+func (s *BrakeStep) candidates() []*plan.Object {
+	var found []*plan.Object
+	for i := range s.Set.Objects {
+		if live := s.Live.Objects[s.Set.Objects[i].Ref]; live != nil && s.Set.Objects[i].Ref.Kind == render.NodePool {
+			found = append(found, live)
+		}
+	}
+	for _, live := range s.Leaving {
+		if s.leaving(live.GetName()) != nil {
+			found = append(found, live)
+		}
+	}
+	return found
+}
+
+// pools returns those in which the rollout has nodes, or may have, or will have once a class is reverted.
 func (s *BrakeStep) pools() []BrakePool {
+	first := map[string]bool{}
+	for i := range s.Changes {
+		for _, pool := range s.Changes[i].BrakesFirst {
+			first[pool] = true
+		}
+	}
+	reverted := s.reverted()
 	var pools []BrakePool
-	for _, object := range s.Set.Objects {
-		name := object.Ref.Name
+	for _, live := range s.candidates() {
+		name := live.GetName()
 		reasons, known := s.Outdated[name]
-		known = known || s.Unknown && entryOf(s.Sync.Status.PoolRollouts, name) != nil
-		live := s.Live.Objects[object.Ref]
-		if object.Ref.Kind != render.NodePool || !known || live == nil {
+		known = known || first[name] || s.Unknown && entryOf(s.Sync.Status.PoolRollouts, name) != nil
+		if !known {
 			continue
 		}
-		pool := BrakePool{Name: name, Definition: plan.MadeBy(live, s.Live.Objects), Edited: s.InForce || plan.MadeByEdited(live, s.Changes), Reverted: s.reverted(live), Unhealthy: !cluster.Registers(live).Ready, Uncommitted: strings.Join(reasons, ", ")}
+		pool := BrakePool{Name: name, Definition: plan.MadeBy(live, s.Live.Objects), Edited: s.InForce || plan.MadeByEdited(live, s.Changes), Reverted: len(reasons) == 0 && reverted(live), Unhealthy: !cluster.Registers(live).Ready, Uncommitted: strings.Join(reasons, ", ")}
 		if s.Rollout.Changes(name) || len(reasons) == 0 {
 			pool.Revision, pool.From = s.Rollout.Revision, s.Rollout.From
 		}
@@ -163,15 +221,21 @@ func (s *BrakeStep) edited(live *unstructured.Unstructured) error {
 	return err
 }
 
-// brake sets the disruption budgets of a pool to Git's with the brake.
-func (s *BrakeStep) brake(ctx context.Context, e v1alpha1.PoolRollout) error {
+// brake sets the disruption budgets of a pool to Git's with the brake; to its own with the brake if it was removed from
+// Git.
+func (s *BrakeStep) brake(ctx context.Context, e v1alpha1.PoolRollout) (err error) {
 	ref := render.Ref{Kind: render.NodePool, Name: e.Pool}
 	live := s.Live.Objects[ref]
-	at := slices.IndexFunc(s.Set.Objects, func(o render.Object) bool { return o.Ref == ref })
-	if live == nil || at < 0 || live.GetDeletionTimestamp() != nil || !plan.OwnerOf(s.Sync.Namespace, s.Sync.Name).Owns(live) {
+	if live == nil || live.GetDeletionTimestamp() != nil || !plan.OwnerOf(s.Sync.Namespace, s.Sync.Name).Owns(live) {
 		return nil // there is no brake to set
 	}
-	budgets, err := plan.Braked(s.Set.Objects[at])
+	var object render.Object
+	if at := s.inGit(e.Pool); at >= 0 {
+		object = s.Set.Objects[at]
+	} else if object, err = plan.AsInGit(ref, live); err != nil {
+		return err
+	}
+	budgets, err := plan.Braked(object)
 	if err != nil {
 		return err
 	}
@@ -182,18 +246,26 @@ func (s *BrakeStep) brake(ctx context.Context, e v1alpha1.PoolRollout) error {
 	if err := s.edited(live.Unstructured); err != nil {
 		return err
 	}
-	if err := s.StillLeader(ctx); err != nil {
-		return fmt.Errorf("stop the rollout in %s: %w", ref, err)
-	}
-	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"disruption": map[string]any{"budgets": budgets}}}}
-	object.SetGroupVersionKind(live.GroupVersionKind())
-	object.SetName(e.Pool)
-	object.SetUID(live.GetUID()) // another object of the same name is neither created nor changed
-	err = s.Writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.BrakeFieldManager), client.ForceOwnership)
-	if err != nil {
-		return fmt.Errorf("stop the rollout in %s by a disruption budget: %w", ref, err)
+	if err := s.writeBudgets(ctx, live, budgets, "stop the rollout"); err != nil {
+		return err
 	}
 	s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonBraking, fmt.Sprintf("%s has a disruption budget of 0 nodes for the reason Drifted", ref))
+	return nil
+}
+
+// writeBudgets applies the disruption budgets of a NodePool as the manager of the brake. purpose is for the error.
+func (s *BrakeStep) writeBudgets(ctx context.Context, live *plan.Object, budgets []any, purpose string) error {
+	err := s.StillLeader(ctx)
+	if err == nil {
+		object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"disruption": map[string]any{"budgets": budgets}}}}
+		object.SetGroupVersionKind(live.GroupVersionKind())
+		object.SetName(live.GetName())
+		object.SetUID(live.GetUID()) // another object of the same name is neither created nor changed
+		err = s.Writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.BrakeFieldManager), client.ForceOwnership)
+	}
+	if err != nil {
+		return fmt.Errorf("%s in NodePool/%s: %w", purpose, live.GetName(), err)
+	}
 	return nil
 }
 
@@ -227,11 +299,19 @@ func (s *BrakeStep) withoutRoom(pool string) string {
 	return ""
 }
 
-// reverted reports whether the definition of a NodePool's nodes is reverted from what is being rolled out there: a
-// class may be reverted for the nodes of another NodePool. A revert that the API server denies reverts nothing.
-func (s *BrakeStep) reverted(pool *plan.Object) bool {
-	of := []render.Ref{{Kind: render.NodePool, Name: pool.GetName()}, plan.ClassOf(pool)}
-	return slices.ContainsFunc(s.Changes, func(c plan.Change) bool {
-		return s.Written[c.Ref] && slices.Contains(of, c.Ref) && slices.Contains(c.Reverts, pool.GetName())
-	})
+// reverted returns a function that reports whether a NodePool was reverted during this freeze and its nodes are made
+// from that definition, which is still Git's. A revert that the API server denies reverts nothing.
+func (s *BrakeStep) reverted() func(pool *plan.Object) bool {
+	recorded := map[string]string{}
+	for _, r := range s.Sync.Status.RevertedPools {
+		recorded[r.Pool] = r.Definition
+	}
+	if len(recorded) == 0 || s.InForce {
+		return func(*plan.Object) bool { return false }
+	}
+	git := plan.MadeByGit(s.Set.Objects, s.Live.Objects)
+	return func(pool *plan.Object) bool {
+		definition, is := recorded[pool.GetName()]
+		return is && definition == git(pool.GetName()) && !plan.MadeByUnwritten(pool, s.Changes, s.Written)
+	}
 }

@@ -64,6 +64,7 @@ type world struct {
 	changes  []plan.Change
 	written  map[render.Ref]bool
 	frozen   plan.Frozen
+	leaving  []*plan.Object
 	// reasons are those of the nodes of general that no commit has outdated.
 	reasons []string
 	inForce bool
@@ -123,7 +124,7 @@ func (w *world) pass(saved bool) rollout.BrakeStep {
 	}).Build()
 	s := rollout.BrakeStep{
 		Writer: writer, StillLeader: func(context.Context) error { return w.lease }, Launches: w.launches, Sync: w.sync, Set: w.set,
-		Live: plan.Live{Objects: plan.NewObjects(w.live), NodeClaims: w.claims}, Changes: w.changes, Written: w.written, Gate: w.gate,
+		Live: plan.Live{Objects: plan.NewObjects(w.live), NodeClaims: w.claims}, Leaving: w.leaving, Changes: w.changes, Written: w.written, Gate: w.gate,
 		Rollout: w.rollout, Outdated: map[string][]string{"general": w.reasons}, Frozen: w.frozen, InForce: w.inForce, Now: w.now, Holds: &w.holds,
 	}
 	if w.ec2 != nil {

@@ -1,8 +1,13 @@
 package rollout_test
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -51,34 +56,124 @@ func TestAFreezeStopsARollout(t *testing.T) {
 	}
 }
 
-// TestARevertPassesAFreeze shows this for the template and the class.
+// TestARevertPassesAFreeze shows that the rollout of a definition continues that a commit has reverted during the freeze,
+// whatever else was recorded about the pool, once the revert is written and while Git still has it.
 func TestARevertPassesAFreeze(t *testing.T) {
+	template := plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "general"}, Fields: []plan.Field{{Path: "spec.template.metadata.labels"}}}
+	limits := plan.Change{Ref: template.Ref, Fields: []plan.Field{{Path: "spec.limits.cpu"}}}
+	class := plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Fields: []plan.Field{{Path: "spec.role"}}}
+	other := plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "other"}, Fields: []plan.Field{{Path: "spec.role"}}}
 	for name, c := range map[string]struct {
-		change plan.Change
-		// denied reports whether the API server denies its write.
-		denied bool
+		// pool and definition are those of the record; empty if there is none, and if it is Git's.
+		pool, definition string
+		change           plan.Change
+		written          bool
+		// reason is why a node is outdated that no commit has outdated.
+		reason string
 		passes bool
 	}{
-		"the template": {plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "general"}, Reverts: []string{"general"}}, false, true},
-		"its class":    {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Reverts: []string{"general"}}, false, true},
-		"its class, for the nodes of another pool": {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Reverts: []string{"other"}}, false, false},
-		"another class":              {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "other"}, Reverts: []string{"general"}}, false, false},
-		"another change":             {plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "general"}}, false, false},
-		"its class, which is denied": {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Reverts: []string{"general"}}, true, false},
-		"nothing of that":            {},
+		"it is written":                 {pool: "general", change: template, written: true, passes: true},
+		"it was written":                {pool: "general", passes: true},
+		"it is not written":             {pool: "general", change: template},
+		"its class is not written":      {pool: "general", change: class},
+		"its limits are not written":    {pool: "general", change: limits, passes: true},
+		"another class is not written":  {pool: "general", change: other, passes: true},
+		"another definition":            {pool: "general", definition: "0"},
+		"another pool":                  {pool: "other"},
+		"nodes that no commit outdated": {pool: "general", reason: "AMIDrift"},
+		"no revert":                     {change: template, written: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.frozen = plan.Frozen{Message: "not now"}
 			w.pass(true)
-			w.changes, w.written = []plan.Change{c.change}, map[render.Ref]bool{c.change.Ref: !c.denied}
-			w.pass(true)
-			w.changes, w.written = nil, nil
+			if c.pool != "" {
+				git := plan.MadeByGit(w.set.Objects, plan.NewObjects(w.live))("general")
+				w.sync.Status.RevertedPools = []v1alpha1.RevertedPool{{Pool: c.pool, Definition: cmp.Or(c.definition, git)}}
+			}
+			w.changes, w.written = []plan.Change{c.change}, map[render.Ref]bool{c.change.Ref: c.written}
+			if c.reason != "" {
+				w.reasons = []string{c.reason}
+			}
+			w.sync.Status.PoolRollouts = nil // lost, as when the pool was removed from Git for a commit
 			w.pass(true)
 			if got := w.sync.Status.PoolRollouts[0]; got.BrakedAt == nil != c.passes || got.DespiteFreeze != c.passes {
 				t.Errorf("status %+v", got)
 			}
 		})
+	}
+}
+
+// TestAPoolThatIsRemovedIsBraked shows that a pool, whose removal from Git has not started, is braked with the budgets
+// that it has, and that these are restored by the brake itself: no Change does.
+func TestAPoolThatIsRemovedIsBraked(t *testing.T) {
+	w := newWorld(t)
+	ref := render.Ref{Kind: render.NodePool, Name: "general"}
+	pool := w.live[ref]
+	w.commit(classYAML)
+	w.live[ref] = pool
+	if w.pass(true); len(w.sync.Status.PoolRollouts) > 0 {
+		t.Fatalf("its removal has started, and it is %+v", w.sync.Status.PoolRollouts)
+	}
+	w.frozen, w.leaving = plan.Frozen{Message: "not now"}, []*plan.Object{plan.NewObject(pool)}
+	w.pass(true)
+	w.pass(true)
+	if len(w.applied) != 1 || !strings.Contains(w.applied[0], "- nodes: 10%\n") || !strings.Contains(w.applied[0], `- nodes: "0"`) {
+		t.Fatalf("applied %q", w.applied)
+	}
+	braked := pool.DeepCopy()
+	err := unstructured.SetNestedSlice(braked.Object, []any{map[string]any{"nodes": "10%"}, map[string]any{"nodes": "0", "reasons": []any{"Drifted"}}}, "spec", "disruption", "budgets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	braked.SetManagedFields([]metav1.ManagedFieldsEntry{{
+		Manager: v1alpha1.BrakeFieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:disruption":{"f:budgets":{}}}}`),
+	}})
+	w.live[ref], w.leaving = braked, []*plan.Object{plan.NewObject(braked)}
+	if w.pass(true); len(w.applied) != 1 {
+		t.Fatalf("it is braked, and again applied: %q", w.applied)
+	}
+	w.frozen = plan.Frozen{}
+	if w.pass(true); len(w.applied) != 1 {
+		t.Fatalf("restored before it is recorded: %q", w.applied)
+	}
+	w.inForce = true
+	if w.pass(true); len(w.applied) != 1 {
+		t.Fatalf("restored although it is unknown what Git wants: %q", w.applied)
+	}
+	w.inForce = false
+	if w.pass(true); len(w.applied) != 2 || !strings.Contains(w.applied[1], "plumbline-brake force=true") || !strings.Contains(w.applied[1], "- nodes: 10%\n") || strings.Contains(w.applied[1], "Drifted") {
+		t.Fatalf("applied %q", w.applied)
+	}
+	w.live[ref], w.leaving = pool, []*plan.Object{plan.NewObject(pool)}
+	if w.pass(true); len(w.applied) != 2 {
+		t.Errorf("restored again: %q", w.applied)
+	}
+}
+
+// TestAPoolIsBrakedBeforeItsClassIsReverted although none of its nodes is outdated yet.
+func TestAPoolIsBrakedBeforeItsClassIsReverted(t *testing.T) {
+	w := newWorld(t)
+	w.commit(classYAML, poolYAML, strings.ReplaceAll(poolYAML, "general", "other"))
+	w.frozen = plan.Frozen{Message: "not now"}
+	for _, first := range []bool{false, true, true, false} {
+		w.changes, w.applied = nil, nil
+		if first {
+			w.changes = []plan.Change{{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Action: plan.Wait, BrakesFirst: []string{"other"}}}
+		}
+		w.pass(true)
+		if is := w.sync.Status.BrakedPools()["other"]; is != first {
+			t.Errorf("its class waits for it: %t, braked: %t", first, is)
+		}
+	}
+	w.changes = []plan.Change{{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Action: plan.Wait, BrakesFirst: []string{"other"}}}
+	w.pass(true)
+	if slices.ContainsFunc(w.applied, func(text string) bool { return strings.Contains(text, "name: other") }) {
+		t.Errorf("applied before it is recorded: %q", w.applied)
+	}
+	w.pass(true)
+	if !slices.ContainsFunc(w.applied, func(text string) bool { return strings.Contains(text, "name: other") }) {
+		t.Errorf("applied %q", w.applied)
 	}
 }
 

@@ -32,8 +32,7 @@ type BrakePool struct {
 	// has joined.
 	Launches []cluster.Join
 	Joined   metav1.Time
-	// Reverted reports whether this reconcile has reverted its definition from one that is being rolled out. Definition
-	// may still be the previous one: the cache lags.
+	// Reverted reports whether only the revert of its definition, during a freeze, has outdated its nodes.
 	Reverted bool
 	// Unhealthy reports whether Karpenter reports that the nodes of the pool do not register.
 	Unhealthy bool
@@ -103,15 +102,8 @@ func (s BrakeSeen) begin(before *v1alpha1.PoolRollout, pool BrakePool) v1alpha1.
 	default:
 		e = *before
 	}
-	e.DespiteFreeze, e.Reverting = s.despiteFreeze(*cmp.Or(before, &v1alpha1.PoolRollout{}), pool, changed, resumed)
+	e.DespiteFreeze = s.Frozen != "" && (resumed || pool.Reverted || before != nil && before.DespiteFreeze && !changed)
 	return e
-}
-
-// despiteFreeze reports whether a pool goes on in a freeze, and whether that is because of a revert whose write the watch
-// may not show yet. changed reports whether its definition is another one, and resumed whether a person has resumed it.
-func (s BrakeSeen) despiteFreeze(before v1alpha1.PoolRollout, pool BrakePool, changed, resumed bool) (despite, reverting bool) {
-	despite = s.Frozen != "" && (resumed || pool.Reverted || before.DespiteFreeze && (!changed || before.Reverting))
-	return despite, despite && !changed && (pool.Reverted || before.Reverting)
 }
 
 // next returns the new state of one pool.

@@ -107,18 +107,18 @@ func TestNext(t *testing.T) {
 		"a freeze, and a commit that touches it":        {looks: []look{{minute: 1, pool: pool("1"), frozen: "audit", want: "braked 1"}, {minute: 2, pool: pool("2"), frozen: "audit", want: "braked 2"}}},
 		"a freeze, and a revert, until it is over": {looks: []look{
 			{minute: 1, pool: pool("1"), frozen: "audit", want: "braked 1"},
-			{minute: 2, pool: reverted(pool("1")), frozen: "audit", want: "despite"},
+			{minute: 2, pool: reverted(pool("2")), frozen: "audit", want: "despite"},
 			{minute: 3, pool: pool("2"), frozen: "audit", want: "despite"},
 			{minute: 4, pool: pool("2")},
 			{minute: 5, pool: pool("2"), frozen: "audit", want: "braked 5"},
 		}},
 		"a freeze, a revert, and another change": {looks: []look{
 			{minute: 1, pool: pool("1"), frozen: "audit", want: "braked 1"},
-			{minute: 2, pool: reverted(pool("1")), frozen: "audit", want: "despite"},
-			{minute: 3, pool: pool("1"), frozen: "audit", want: "despite"}, // the cache does not have it yet
+			{minute: 2, pool: reverted(pool("1")), frozen: "audit", want: "despite"}, // the cache does not have it yet
+			{minute: 3, pool: reverted(pool("2")), frozen: "audit", want: "despite"},
 			{minute: 4, pool: pool("2"), frozen: "audit", want: "despite"},
-			{minute: 5, pool: pool("2"), frozen: "audit", want: "despite"},
-			{minute: 6, pool: pool("3"), frozen: "audit", want: "braked 6"},
+			{minute: 5, pool: pool("3"), frozen: "audit", want: "braked 5"},
+			{minute: 6, pool: reverted(pool("2")), frozen: "audit", want: "despite"},
 		}},
 		"a freeze, a person resumes it, and it is changed": {looks: []look{
 			{minute: 1, pool: pool("1"), frozen: "audit", want: "braked 1"},
@@ -129,7 +129,7 @@ func TestNext(t *testing.T) {
 			{minute: 1, pool: pool("1"), frozen: "audit", want: "braked 1"},
 			{minute: 2, pool: pool("1"), frozen: "audit", resumed: "2026-03-01T12:01:00Z", want: "resumed 2 despite"},
 			{minute: 3, pool: reverted(pool("1")), frozen: "audit", want: "resumed 2 despite"},
-			{minute: 4, pool: pool("2"), frozen: "audit", want: "despite"},
+			{minute: 4, pool: reverted(pool("2")), frozen: "audit", want: "despite"},
 			{minute: 5, pool: pool("3"), frozen: "audit", want: "braked 5"},
 		}},
 		"a freeze, and a person resumes it": {looks: []look{

@@ -299,6 +299,7 @@ func (s *Step) minimalStatus(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.
 		Karpenter:              whole.Karpenter,
 		Rollout:                whole.Rollout,
 		PoolRollouts:           whole.PoolRollouts,
+		RevertedPools:          whole.RevertedPools,
 		LaunchFailing:          whole.LaunchFailing,
 		Removals:               slices.Clone(removals),
 		RecentRemovals:         whole.RecentRemovals,

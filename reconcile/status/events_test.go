@@ -284,6 +284,7 @@ func kept() []string {
 		"Karpenter",
 		"Rollout",
 		"PoolRollouts",
+		"RevertedPools",
 		"LaunchFailing",
 		"Removals",
 		"RecentRemovals",

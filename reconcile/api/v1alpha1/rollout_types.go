@@ -343,12 +343,20 @@ type PoolRollout struct {
 	// changes again.
 	// +optional
 	DespiteFreeze bool `json:"despiteFreeze,omitempty"`
-	// Reverting reports whether its definition is about to change to the reverted one, for which DespiteFreeze is true.
-	// +optional
-	Reverting bool `json:"reverting,omitempty"`
 	// Proposal is the pull request that takes back what has failed, with onFailure BrakeAndPropose.
 	// +optional
 	Proposal *RevertProposal `json:"proposal,omitempty"`
+}
+
+// RevertedPool is a NodePool whose definition was reverted during a freeze.
+type RevertedPool struct {
+	// Pool is the NodePool.
+	Pool string `json:"pool" redact:"-"`
+	// From is a hash of what defined its nodes before the revert, as in PoolRollout. While it still does, the revert was
+	// not written, and another one may replace it.
+	From string `json:"from" redact:"-"`
+	// Definition is a hash of what defines its nodes in Git after the revert.
+	Definition string `json:"definition" redact:"-"`
 }
 
 // RevertProposal is a pull request that restores definitions of an earlier revision.

@@ -108,6 +108,14 @@ type NodeSyncStatus struct {
 	// +optional
 	PoolRollouts []PoolRollout `json:"poolRollouts,omitempty"`
 
+	// RevertedPools are the NodePools whose definition a commit has reverted while spec.guard.windows and freeze let no
+	// node be replaced, by name. Until nodes may be replaced again, no other change of them counts as a revert: each is
+	// written before the revert.
+	// +listType=map
+	// +listMapKey=pool
+	// +optional
+	RevertedPools []RevertedPool `json:"revertedPools,omitempty"`
+
 	// LaunchFailing are the NodePools that get no nodes, by name, as in the condition LaunchFailing. After a restart
 	// the daemon uses them until Karpenter has had the time to try again.
 	// +listType=map
@@ -369,17 +377,6 @@ func (s *NodeSyncStatus) BrakedPools() map[string]bool {
 		}
 	}
 	return braked
-}
-
-// RevertingPools returns the NodePools that roll out a revert during a freeze. What a person has resumed is no revert.
-func (s *NodeSyncStatus) RevertingPools() map[string]bool {
-	turned := map[string]bool{}
-	for i := range s.PoolRollouts {
-		if e := &s.PoolRollouts[i]; e.DespiteFreeze && !e.Reverting && e.ResumedAt == nil {
-			turned[e.Pool] = true
-		}
-	}
-	return turned
 }
 
 // BreakGlass is a command that terminates a node in spite of what blocks it, and its risk. Only a person runs it.
