@@ -14,7 +14,7 @@ import (
 )
 
 // released are versions whose charts the module proxy has.
-var released = []string{"1.0.8", "1.3.3", "1.6.3", "1.8.6", "1.12.1", "1.14.1"}
+var released = []string{"1.0.8", "1.3.3", "1.6.3", "1.8.6", "1.12.1", "1.14.1", "1.14.3"}
 
 // chartValues returns the defaults of a version's main chart, from Go's module cache, outside of every module.
 func chartValues(t *testing.T, version string) map[string]any {
