@@ -35,15 +35,16 @@ func TestUpgrade(t *testing.T) {
 		args []string
 		code int
 	}{
-		"none":         {[]string{at(t, "1.14.3", "")}, exitDone},
+		"none":         {[]string{at(t, "1.15.0", "")}, exitDone},
 		"one-hop":      {[]string{at(t, "1.8.6", values), "--to", "1.12.1"}, exitChanges},
 		"over-a-gate":  {[]string{at(t, "1.0.3", values)}, exitChanges},
 		"the-long-way": {[]string{"--from", "0.31.4"}, exitChanges},
-		"not-known":    {[]string{at(t, "1.14.3", ""), "--to", "1.20.0"}, exitChanges},
+		"from-the-lts": {[]string{at(t, "1.14.3", "")}, exitChanges},
+		"not-known":    {[]string{at(t, "1.15.0", ""), "--to", "1.20.0"}, exitChanges},
 		"back":         {[]string{at(t, "1.14.3", ""), "--to", "1.8.6"}, exitChanges},
 		"lts":          {[]string{at(t, "1.9.3", ""), "--channel", "lts"}, exitChanges},
 		"fork":         {[]string{at(t, "1.14.3", ""), "--to", "1.14.3+acme.3"}, exitChanges},
-		"from-a-fork":  {[]string{"--from", "1.14.3+acme.3"}, exitChanges},
+		"from-a-fork":  {[]string{"--from", "1.14.3+acme.3", "--to", "1.14.3"}, exitChanges},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -245,8 +245,8 @@ func TestCheckTested(t *testing.T) {
 		accepted              []string
 		want                  []string
 	}{
-		"known":                         {kubernetes: "v1.36.3", karpenter: newest},
-		"a patch of the newest":         {kubernetes: "1.36", karpenter: "1.14.9"},
+		"known":                         {kubernetes: "v1.37.2", karpenter: newest},
+		"a patch of the newest":         {kubernetes: "1.37", karpenter: "1.15.9"},
 		"an older karpenter":            {kubernetes: "1.36", karpenter: "1.8.6"},
 		"kubernetes":                    {kubernetes: "v1.99.0-eks-1", karpenter: newest, want: []string{"kubernetes 1.99"}},
 		"kubernetes, accepted":          {kubernetes: "v1.99.0-eks-1", karpenter: newest, accepted: []string{"kubernetes 1.99"}},

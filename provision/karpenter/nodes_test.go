@@ -70,12 +70,16 @@ func TestEffects(t *testing.T) {
 		names    string // the class that the pool references
 		want     Effect
 	}{
-		"the same hash":         {from: "1.12.1", to: "1.14.3", class: pinned},
-		"another hash":          {from: "1.8.6", to: "1.14.3", class: pinned, want: Effect{Annotated: true}},
-		"back":                  {from: "1.14.3", to: "1.8.6", class: pinned, want: Effect{Annotated: true}},
-		"the newest AMI":        {from: "1.8.6", to: "1.14.3", class: "{amiSelectorTerms: [{id: ami-1}, {alias: al2023@latest}]}", want: Effect{Annotated: true, Outlook: follows}},
-		"no class to see":       {from: "1.8.6", to: "1.14.3", class: pinned, names: "absent", want: Effect{Annotated: true, Outlook: unknown("EC2NodeClass absent, which it names, is not there to look at")}},
-		"a version to come":     {from: "1.14.3", to: "1.15.0", class: pinned, want: Effect{Outlook: unknown("this plumbline knows versions up to 1.14.3, and not what 1.15.0 hashes")}},
+		"the same hash":     {from: "1.12.1", to: "1.14.3", class: pinned},
+		"another hash":      {from: "1.8.6", to: "1.14.3", class: pinned, want: Effect{Annotated: true}},
+		"back":              {from: "1.14.3", to: "1.8.6", class: pinned, want: Effect{Annotated: true}},
+		"the newest AMI":    {from: "1.8.6", to: "1.14.3", class: "{amiSelectorTerms: [{id: ami-1}, {alias: al2023@latest}]}", want: Effect{Annotated: true, Outlook: follows}},
+		"no class to see":   {from: "1.8.6", to: "1.14.3", class: pinned, names: "absent", want: Effect{Annotated: true, Outlook: unknown("EC2NodeClass absent, which it names, is not there to look at")}},
+		"a version to come": {from: "1.14.3", to: "1.16.0", class: pinned, want: Effect{Outlook: unknown("this plumbline knows versions up to 1.15.0, and not what 1.16.0 hashes")}},
+		"an open kubelet map": {
+			from: "1.14.3", to: "1.15.0", old: crds(t, "1.14.3"), new: crds(t, "1.15.0"),
+			class: "{amiSelectorTerms: [{alias: al2023@v20260101}], kubelet: {maxPods: 40, evictionHard: {memory.available: 5%}}}", want: Effect{Annotated: true},
+		},
 		"a default of class":    {from: "1.8.6", to: "1.14.3", class: pinned, new: withDefault(t, crds(t, "1.14.3"), "EC2NodeClass", "2", "spec", "metadataOptions", "httpPutResponseHopLimit"), want: replaced("EC2NodeClass latest leaves out spec.metadataOptions.httpPutResponseHopLimit, which the new CRD fills in otherwise")},
 		"written in the object": {from: "1.8.6", to: "1.14.3", class: "{metadataOptions: {httpPutResponseHopLimit: 1}}", new: withDefault(t, crds(t, "1.14.3"), "EC2NodeClass", "2", "spec", "metadataOptions", "httpPutResponseHopLimit"), want: Effect{Annotated: true}},
 		"a default of pool":     {from: "1.8.6", to: "1.14.3", class: pinned, new: withDefault(t, crds(t, "1.14.3"), "NodePool", `"1h"`, "spec", "template", "spec", "expireAfter"), want: replaced("NodePool workers leaves out spec.template.spec.expireAfter, which the new CRD fills in otherwise")},

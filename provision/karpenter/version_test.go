@@ -49,6 +49,7 @@ func TestTablesAreInOrder(t *testing.T) {
 	inOrder("kubernetes", column(kubernetes))
 	inOrder("permissions", column(permissions))
 	inOrder("changes", column(changes))
+	inOrder("metrics", column(metrics))
 	inOrder("NodePool hash", column(nodePoolHash))
 	inOrder("EC2NodeClass hash", column(ec2NodeClassHash))
 	var since, least []string
@@ -68,6 +69,15 @@ func column[T any](table []row[T]) []string {
 		since = append(since, r.since)
 	}
 	return since
+}
+
+// contents returns what a table contains, in its order.
+func contents[T any](table []row[T]) []T {
+	var all []T
+	for _, r := range table {
+		all = append(all, r.is)
+	}
+	return all
 }
 
 // TestOtherRelease: another build of a version is not another release, nor is an invalid version.
@@ -96,14 +106,15 @@ func TestCheckKubernetes(t *testing.T) {
 		"a backport":                 {"1.34", "1.6.6", ""},
 		"a minor without it":         {"1.34", "1.7.0", "karpenter 1.7.0 knows kubernetes 1.26 to 1.33, and the cluster's is 1.34: set version 1.7.4 or later in plumbline.yaml"},
 		"far past the newest":        {"1.36", "1.0.8", "karpenter 1.0.8 knows kubernetes 1.25 to 1.31, and the cluster's is 1.36: set version 1.13.0 or later in plumbline.yaml"},
-		"newer than all: untested":   {"1.37", "1.14.3", ""},
+		"newer than all: untested":   {"1.38", "1.15.0", ""},
+		"one that an LTS never gets": {"1.37", "1.14.3", "karpenter 1.14.3 knows kubernetes 1.26 to 1.36, and the cluster's is 1.37: set version 1.15.0 or later in plumbline.yaml"},
 		"too old":                    {"1.25", "1.14.3", "karpenter 1.14.3 knows kubernetes 1.26 to 1.36, and the cluster's is 1.25: upgrade kubernetes to 1.26 first"},
 		"a patch that came too late": {"1.31", "1.0.4", "karpenter 1.0.4 knows kubernetes 1.25 to 1.30, and the cluster's is 1.31: set version 1.0.5 or later in plumbline.yaml"},
-		"newer than the tables":      {"1.40", "1.15.0", ""},
+		"newer than the tables":      {"1.40", "1.16.0", ""},
 		"older than the tables":      {"1.40", "0.20.0", ""},
-		"a patch of the newest":      {"1.37", "1.14.9", ""},
+		"a patch of the newest":      {"1.37", "1.15.9", ""},
 		"no version of Kubernetes":   {"main", "1.14.3", `version of kubernetes is "main", and should begin with 1. and a minor number`},
-		"no version of Karpenter":    {"1.33", "1.14", `version of karpenter is "1.14": give one full version such as 1.14.3, without a range`},
+		"no version of Karpenter":    {"1.33", "1.14", `version of karpenter is "1.14": give one full version such as 1.15.0, without a range`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -188,8 +199,8 @@ func TestPath(t *testing.T) {
 func TestPathRefused(t *testing.T) {
 	cases := map[string]struct{ from, to, says string }{
 		"back past what is managed": {"1.14.3", "0.37.7", "karpenter 1.14.3 cannot be taken back to 0.37.7: plumbline manages karpenter 1.0.0 and later"},
-		"no version":                {"1.14.3", "newest", `version of karpenter is "newest": give one full version such as 1.14.3, without a range`},
-		"from no version":           {"1.x", "1.14.3", `version of karpenter is "1.x": give one full version such as 1.14.3, without a range`},
+		"no version":                {"1.14.3", "newest", `version of karpenter is "newest": give one full version such as 1.15.0, without a range`},
+		"from no version":           {"1.x", "1.14.3", `version of karpenter is "1.x": give one full version such as 1.15.0, without a range`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +221,21 @@ func TestHop(t *testing.T) {
 		from, to string
 		want     Hop
 	}{
-		"the last known step": {"1.12.1", "1.14.3", Hop{
+		"the last known step": {"1.14.3", "1.15.0", Hop{
+			Kubernetes:  Kubernetes{26, 37},
+			Permissions: []Permission{{"ec2:RebootInstances", "1.15.0", "settings.awsFeatureGates.rebootForRepair, under the tags that ec2:TerminateInstances requires"}},
+			Hashes:      []HashChange{{"EC2NodeClass", "v5", "v6"}},
+			Breaking: []string{
+				"since 1.15.0 with the feature gate nodeRepair, unhealthy nodes are replaced within the disruption budgets, before drifted ones: a budget of 0 stops repair, unless its reasons leave out Unhealthy; settings.legacyNodeRepair keeps the old controller",
+				"since 1.15.0 the API server does not check the fields of spec.kubelet any more: with an unknown field, or one that the AMI family does not apply (podsPerCore with Bottlerocket, a second clusterDNS without AL2023), an EC2NodeClass is not Ready, and launches no node",
+			},
+			Metrics: contents(metrics),
+			Notes: []string{
+				"since 1.15.0 spec.disruption.consolidateAfter is optional in NodePools, 0s by default",
+			},
+		}},
+		"within the LTS": {"1.14.1", "1.14.3", Hop{Kubernetes: Kubernetes{26, 36}}},
+		"a step before that": {"1.12.1", "1.14.3", Hop{
 			Kubernetes: Kubernetes{26, 36},
 			Notes:      []string{"since 1.14.0 karpenter-crd adds a fifth CRD, capacitybuffers.autoscaling.x-k8s.io"},
 		}},
@@ -237,8 +262,8 @@ func TestHop(t *testing.T) {
 			Notes:       []string{"since 1.7.0 new instance profiles have the path /karpenter/{region}/{cluster}/{uid}/: a policy that names them by path must allow it"},
 		}},
 		"a patch": {"1.8.0", "1.8.6", Hop{Kubernetes: Kubernetes{26, 34}}},
-		"not known": {"1.14.3", "1.17.0", Hop{
-			Notes: []string{"newer than 1.14.3, the newest that this plumbline knows: read its upgrade guide for what else it needs"},
+		"not known": {"1.15.0", "1.17.0", Hop{
+			Notes: []string{"newer than 1.15.0, the newest that this plumbline knows: read its upgrade guide for what else it needs"},
 		}},
 		"back": {"1.14.3", "1.8.6", Hop{
 			Kubernetes: Kubernetes{26, 34},
