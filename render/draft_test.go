@@ -102,10 +102,10 @@ func TestReadKarpenterRefuses(t *testing.T) {
 		"approved for years": {head + "approve: [" + strings.Repeat("sha256:"+strings.Repeat("a", 64)+", ", 1000) + "]\n", []string{
 			`a/plumbline.yaml:7: approve has 1000 digests, but at most 100 are allowed: remove those of what was done`,
 		}},
-		"untested": {head + "acceptUntested: [karpenter 1.15.0, karpenter 1.14.0+acme.3, kubernetes 1.37, 1.15.0, k8s 1.37, karpenter 1.15]\n", []string{
-			`a/plumbline.yaml:7: acceptUntested entry "1.15.0" names no version: write karpenter 1.15.0 or kubernetes 1.37, as the message of what is held does`,
-			`a/plumbline.yaml:7: acceptUntested entry "k8s 1.37" names no version: write karpenter 1.15.0 or kubernetes 1.37, as the message of what is held does`,
-			`a/plumbline.yaml:7: acceptUntested entry "karpenter 1.15" names no version: write karpenter 1.15.0 or kubernetes 1.37, as the message of what is held does`,
+		"untested": {head + "acceptUntested: [karpenter 1.16.0, karpenter 1.14.0+acme.3, kubernetes 1.38, 1.16.0, k8s 1.38, karpenter 1.16]\n", []string{
+			`a/plumbline.yaml:7: acceptUntested entry "1.16.0" names no version: write karpenter 1.16.0 or kubernetes 1.38, as the message of what is held does`,
+			`a/plumbline.yaml:7: acceptUntested entry "k8s 1.38" names no version: write karpenter 1.16.0 or kubernetes 1.38, as the message of what is held does`,
+			`a/plumbline.yaml:7: acceptUntested entry "karpenter 1.16" names no version: write karpenter 1.16.0 or kubernetes 1.38, as the message of what is held does`,
 		}},
 		"ignored, of somebody else": {head + "management: External\nignoreDifferences: [{kind: Role, managedFieldsManagers: [a]}]\n", []string{"a/plumbline.yaml:8: ignoreDifferences cannot be given with management External"}},
 		"namespace":                 {head + "namespace: Kube_System\n", []string{`a/plumbline.yaml:7: namespace "Kube_System"`}},

@@ -37,7 +37,7 @@ type Karpenter struct {
 	// Adopt reports whether to adopt what another tool has installed of Karpenter. Default: it is refused.
 	Adopt bool `json:"adopt,omitempty"`
 	// AcceptUntested are versions newer than those plumbline knows, and forks of Karpenter, that may be installed, or run
-	// on, anyway: "karpenter 1.15.0", "karpenter 1.14.0+acme.3", "kubernetes 1.37". Default: such a change of the charts is
+	// on, anyway: "karpenter 1.16.0", "karpenter 1.14.0+acme.3", "kubernetes 1.38". Default: such a change of the charts is
 	// held.
 	AcceptUntested []string `json:"acceptUntested,omitempty"`
 	// Namespace of the controller. Default: kube-system.
@@ -331,7 +331,7 @@ func (k *Karpenter) checkManagement() []problem {
 	switch k.Management {
 	case Managed:
 		if _, err := semver.StrictNewVersion(k.Version); err != nil {
-			found = append(found, problem{"version", fmt.Sprintf("version is %q: give one full version such as 1.14.1, without a v and without a range", k.Version)})
+			found = append(found, problem{"version", fmt.Sprintf("version is %q: give one full version such as 1.14.3, without a v and without a range", k.Version)})
 		}
 	case External:
 		found = append(found, k.checkExternal()...)
@@ -346,7 +346,7 @@ func (k *Karpenter) checkExternal() []problem {
 	var found []problem
 	if k.Version != "" {
 		if _, err := semver.StrictNewVersion(k.Version); err != nil {
-			found = append(found, problem{"version", fmt.Sprintf("version is %q: give the one full version to wait for, such as 1.14.1, or leave it out", k.Version)})
+			found = append(found, problem{"version", fmt.Sprintf("version is %q: give the one full version to wait for, such as 1.14.3, or leave it out", k.Version)})
 		}
 	} else {
 		for _, set := range []struct {
@@ -414,7 +414,7 @@ func (k *Karpenter) checkUntested() []problem {
 		if !untested.MatchString(entry) {
 			found = append(found, problem{
 				fmt.Sprintf("acceptUntested[%d]", i),
-				fmt.Sprintf("acceptUntested entry %q names no version: write karpenter 1.15.0 or kubernetes 1.37, as the message of what is held does", entry),
+				fmt.Sprintf("acceptUntested entry %q names no version: write karpenter 1.16.0 or kubernetes 1.38, as the message of what is held does", entry),
 			})
 		}
 	}

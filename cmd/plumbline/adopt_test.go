@@ -48,7 +48,7 @@ func theirs(namespace, version string, labels map[string]any) map[string]any {
 // TestAdopt: it prints what is installed and what plumbline.yaml must contain, and writes the latter with --write. It
 // only reads the cluster.
 func TestAdopt(t *testing.T) {
-	const git = "# ours\napiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\ncluster: {name: prod-eu, region: eu-west-1}\nversion: 1.14.1 # the newest\n"
+	const git = "# ours\napiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\ncluster: {name: prod-eu, region: eu-west-1}\nversion: 1.14.3 # the newest\n"
 	flux := map[string]any{"helm.toolkit.fluxcd.io/name": "karpenter", "helm.toolkit.fluxcd.io/namespace": "flux-system"}
 	cases := map[string]struct {
 		git   string
@@ -60,24 +60,24 @@ func TestAdopt(t *testing.T) {
 	}{
 		"nothing": {git: git, code: exitDone, says: []string{"no other tool has installed anything of Karpenter here"}},
 		"as Git has it": {
-			git: git, there: theirs("kube-system", "1.14.1", nil), code: exitChanges,
+			git: git, there: theirs("kube-system", "1.14.3", nil), code: exitChanges,
 			says:    []string{"Helm release kube-system/karpenter-crd", "Helm release kube-system/karpenter ", "revision 1", "adopt: true"},
 			written: git + "adopt: true\n",
 		},
 		"an older one": {
 			git: git, there: theirs("kube-system", "1.12.1", nil), code: exitChanges,
-			says: []string{"changes Karpenter from 1.12.1 to 1.14.1"}, written: git + "adopt: true\n",
+			says: []string{"changes Karpenter from 1.12.1 to 1.14.3"}, written: git + "adopt: true\n",
 		},
 		"one that cannot be skipped from": {
 			git: git, there: theirs("kube-system", "1.0.1", nil), code: exitChanges,
-			says: []string{"version: 1.0.1"}, written: strings.Replace(git, "1.14.1", "1.0.1", 1) + "adopt: true\n",
+			says: []string{"version: 1.0.1"}, written: strings.Replace(git, "1.14.3", "1.0.1", 1) + "adopt: true\n",
 		},
 		"elsewhere": {
-			git: git, there: theirs("karpenter", "1.14.1", nil), code: exitChanges,
+			git: git, there: theirs("karpenter", "1.14.3", nil), code: exitChanges,
 			says: []string{"Helm release karpenter/karpenter", "namespace: karpenter"}, written: git + "adopt: true\nnamespace: karpenter\n",
 		},
-		"not asked for": {git: git + "adopt: false\n", there: theirs("kube-system", "1.14.1", nil), code: exitChanges, written: git + "adopt: true\n"},
-		"Flux":          {git: git, there: theirs("kube-system", "1.14.1", flux), code: exitFailed, says: []string{"Not adopted: Flux's HelmRelease flux-system/karpenter reconciles"}},
+		"not asked for": {git: git + "adopt: false\n", there: theirs("kube-system", "1.14.3", nil), code: exitChanges, written: git + "adopt: true\n"},
+		"Flux":          {git: git, there: theirs("kube-system", "1.14.3", flux), code: exitFailed, says: []string{"Not adopted: Flux's HelmRelease flux-system/karpenter reconciles"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -128,11 +128,11 @@ func TestPlanShowsWhatIsTakenOver(t *testing.T) {
 		code      int
 		says      string
 	}{
-		"asked for":         {adopt: true, there: theirs("kube-system", "1.14.1", nil), code: exitChanges, says: "Adopted at version 1.14.1"},
-		"not asked for":     {there: theirs("kube-system", "1.14.1", nil), code: exitFailed, says: "Refused until plumbline.yaml contains\nadopt: true"},
-		"Flux":              {adopt: true, there: theirs("kube-system", "1.14.1", flux), code: exitFailed, says: "Refused: Flux's HelmRelease flux-system/karpenter"},
+		"asked for":         {adopt: true, there: theirs("kube-system", "1.14.3", nil), code: exitChanges, says: "Adopted at version 1.14.3"},
+		"not asked for":     {there: theirs("kube-system", "1.14.3", nil), code: exitFailed, says: "Refused until plumbline.yaml contains\nadopt: true"},
+		"Flux":              {adopt: true, there: theirs("kube-system", "1.14.3", flux), code: exitFailed, says: "Refused: Flux's HelmRelease flux-system/karpenter"},
 		"nothing":           {adopt: true, code: exitDone},
-		"ours by now":       {installed: true, there: theirs("kube-system", "1.14.1", nil), code: exitDone},
+		"ours by now":       {installed: true, there: theirs("kube-system", "1.14.3", nil), code: exitDone},
 		"may not be looked": {adopt: true, there: nil, code: exitDone, says: "warning: unknown whether Karpenter is installed already"},
 	}
 	for name, c := range cases {
@@ -140,7 +140,7 @@ func TestPlanShowsWhatIsTakenOver(t *testing.T) {
 			sync := nodeSync("prod")
 			sync.Status.Karpenter = nil
 			if c.installed {
-				sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Management: "Managed", Namespace: "kube-system", Version: "1.14.1", Identity: "i"}
+				sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Management: "Managed", Namespace: "kube-system", Version: "1.14.3", Identity: "i"}
 			}
 			s, kubeconfig := serve(t, sync)
 			for path, object := range c.there {
@@ -155,7 +155,7 @@ func TestPlanShowsWhatIsTakenOver(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			adoption, warning := adoptionOf(t.Context(), reached, sync, &render.Karpenter{Management: render.Managed, Namespace: "kube-system", Version: "1.14.1", Adopt: c.adopt})
+			adoption, warning := adoptionOf(t.Context(), reached, sync, &render.Karpenter{Management: render.Managed, Namespace: "kube-system", Version: "1.14.3", Adopt: c.adopt})
 			made := &planned{Plan: &plan.Plan{}, adoption: adoption}
 			if warning != "" {
 				made.Warnings = []string{warning}

@@ -25,7 +25,7 @@ func TestAnotherVersion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("DOCKER_CONFIG", t.TempDir())
 			got := plumbline(t, c.command, folder(t, map[string]string{
-				"plumbline.yaml": strings.Replace(karpenterYAML, "1.14.1", "1.13.0", 1) + "repository: " + chartsWith(t, c.crd) + "\n", "a.yaml": classYAML,
+				"plumbline.yaml": strings.Replace(karpenterYAML, "1.14.3", "1.13.0", 1) + "repository: " + chartsWith(t, c.crd) + "\n", "a.yaml": classYAML,
 			}))
 			if said := got.out + got.err; got.code != c.code || !strings.Contains(said, c.says) || c.says == "" && strings.Contains(said, "warning") {
 				t.Errorf("code %d, says %s", got.code, said)

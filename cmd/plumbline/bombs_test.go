@@ -111,9 +111,9 @@ func patterns(dir string) error {
 	root := filepath.Dir(dir)
 	for name, text := range map[string]string{
 		"plumbline.yaml":                              karpenterYAML + "repository: ./charts\n",
-		"charts/karpenter-crd/Chart.yaml":             "apiVersion: v2\nname: karpenter-crd\nversion: 1.14.1\n",
+		"charts/karpenter-crd/Chart.yaml":             "apiVersion: v2\nname: karpenter-crd\nversion: 1.14.3\n",
 		"charts/karpenter-crd/templates/classes.yaml": crd,
-		"charts/karpenter/Chart.yaml":                 "apiVersion: v2\nname: karpenter\nversion: 1.14.1\n",
+		"charts/karpenter/Chart.yaml":                 "apiVersion: v2\nname: karpenter\nversion: 1.14.3\n",
 	} {
 		file := filepath.Join(root, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {

@@ -98,7 +98,7 @@ func folder(t *testing.T, files map[string]string) string {
 }
 
 const (
-	karpenterYAML = "apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\ncluster: {name: a, region: eu-west-1}\nversion: 1.14.1\n"
+	karpenterYAML = "apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\ncluster: {name: a, region: eu-west-1}\nversion: 1.14.3\n"
 	classYAML     = `apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass
 metadata: {name: default}
@@ -179,7 +179,7 @@ spec:
 
 // TestGivenCRDs: --crds replaces the CRDs of a version that is not embedded.
 func TestGivenCRDs(t *testing.T) {
-	dir := folder(t, map[string]string{"plumbline.yaml": strings.Replace(karpenterYAML, "1.14.1", "1.13.0", 1), "a.yaml": classYAML})
+	dir := folder(t, map[string]string{"plumbline.yaml": strings.Replace(karpenterYAML, "1.14.3", "1.13.0", 1), "a.yaml": classYAML})
 	crds := folder(t, map[string]string{"ec2nodeclasses.yaml": looseCRD})
 	if got := plumbline(t, "render", dir, "--crds", crds); got.code != exitDone {
 		t.Errorf("code %d, says %s", got.code, got.err)
@@ -195,7 +195,7 @@ func TestGivenCRDs(t *testing.T) {
 
 // TestVendoredCRDs: charts in the checkout provide the CRDs of their version, as in the cluster.
 func TestVendoredCRDs(t *testing.T) {
-	vendored := strings.Replace(karpenterYAML, "1.14.1", "1.13.0", 1) + "repository: ./charts\n"
+	vendored := strings.Replace(karpenterYAML, "1.14.3", "1.13.0", 1) + "repository: ./charts\n"
 	with := func(template string) string {
 		dir := folder(t, map[string]string{"plumbline.yaml": vendored, "a.yaml": classYAML})
 		for name, text := range map[string]string{

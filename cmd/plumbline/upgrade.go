@@ -37,10 +37,11 @@ func newUpgradeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command
 		Short: "Print the upgrade path to another version of Karpenter",
 		Long: `Print the upgrade path from the version in the plumbline.yaml of a folder to another
 version. The path lists the versions that Karpenter cannot skip. For each hop it lists the
-requirements (Kubernetes version, IAM, chart values that were removed, manual steps) and the
-effect on nodes. It also prints the known defects of a version that leave nodes or launch
-none, with the version that fixes them. PATH is the current folder by default. With --from no
-folder is read, and removed chart values are listed whether you use them or not.
+requirements (Kubernetes version, IAM, chart values that were removed, manual steps), the
+effect on nodes, breaking changes and changed metrics. It also prints the known defects of a
+version that leave nodes or launch none, with the version that fixes them. PATH is the current
+folder by default. With --from no folder is read, and removed chart values are listed whether
+you use them or not.
 
 Without --to, the target is the newest version of a channel: latest, or lts for the line with
 long-term support. The command lists both, with their end of support and the Kubernetes
@@ -317,6 +318,8 @@ func (r *upgradeReport) print(out io.Writer) error {
 		printNeeds(out, "values", hop.Settings)
 		printNeeds(out, "nodes", hop.Hashes)
 		printNeeds(out, "pools", hop.Pools)
+		printNeeds(out, "breaking", hop.Breaking)
+		printNeeds(out, "metrics", hop.Metrics)
 		printNeeds(out, "note", hop.Notes)
 	}
 	if r.Written != "" {

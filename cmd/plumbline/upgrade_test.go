@@ -26,7 +26,7 @@ import (
 // at creates a folder whose plumbline.yaml contains a version.
 func at(t *testing.T, version, rest string) string {
 	t.Helper()
-	return folder(t, map[string]string{"plumbline.yaml": strings.Replace(karpenterYAML, "version: 1.14.1", "version: "+version, 1) + rest})
+	return folder(t, map[string]string{"plumbline.yaml": strings.Replace(karpenterYAML, "version: 1.14.3", "version: "+version, 1) + rest})
 }
 
 func TestUpgrade(t *testing.T) {
@@ -35,15 +35,16 @@ func TestUpgrade(t *testing.T) {
 		args []string
 		code int
 	}{
-		"none":         {[]string{at(t, "1.14.1", "")}, exitDone},
+		"none":         {[]string{at(t, "1.15.0", "")}, exitDone},
 		"one-hop":      {[]string{at(t, "1.8.6", values), "--to", "1.12.1"}, exitChanges},
 		"over-a-gate":  {[]string{at(t, "1.0.3", values)}, exitChanges},
 		"the-long-way": {[]string{"--from", "0.31.4"}, exitChanges},
-		"not-known":    {[]string{at(t, "1.14.1", ""), "--to", "1.20.0"}, exitChanges},
-		"back":         {[]string{at(t, "1.14.1", ""), "--to", "1.8.6"}, exitChanges},
+		"from-the-lts": {[]string{at(t, "1.14.3", "")}, exitChanges},
+		"not-known":    {[]string{at(t, "1.15.0", ""), "--to", "1.20.0"}, exitChanges},
+		"back":         {[]string{at(t, "1.14.3", ""), "--to", "1.8.6"}, exitChanges},
 		"lts":          {[]string{at(t, "1.9.3", ""), "--channel", "lts"}, exitChanges},
-		"fork":         {[]string{at(t, "1.14.1", ""), "--to", "1.14.1+acme.3"}, exitChanges},
-		"from-a-fork":  {[]string{"--from", "1.14.1+acme.3"}, exitChanges},
+		"fork":         {[]string{at(t, "1.14.3", ""), "--to", "1.14.3+acme.3"}, exitChanges},
+		"from-a-fork":  {[]string{"--from", "1.14.3+acme.3", "--to", "1.14.3"}, exitChanges},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +61,7 @@ func TestUpgrade(t *testing.T) {
 // as unknown.
 func TestValuesOfAFolder(t *testing.T) {
 	files := map[string]string{
-		"plumbline.yaml": strings.Replace(karpenterYAML, "version: 1.14.1", "version: 1.0.3", 1) +
+		"plumbline.yaml": strings.Replace(karpenterYAML, "version: 1.14.3", "version: 1.0.3", 1) +
 			"valuesFrom: [{kind: Secret, name: s}]\nvaluesFiles: [./v.yaml]\nvalues: {replicas: 1}\n",
 		"v.yaml": "webhook: {enabled: false}\n",
 	}
@@ -147,11 +148,11 @@ func TestUpgradeWrites(t *testing.T) {
 	}
 	text := string(want)
 	for _, step := range []struct{ was, is, says string }{
-		{"1.0.3", "1.0.14", "written: version 1.0.14\ncommit it, and after it has succeeded, upgrade to 1.14.1 again\n"},
-		{"1.0.14", "1.14.1", "written: version 1.14.1\n"},
-		{"1.14.1", "1.14.1", "nothing to do: the version is 1.14.1\n"},
+		{"1.0.3", "1.0.14", "written: version 1.0.14\ncommit it, and after it has succeeded, upgrade to 1.14.3 again\n"},
+		{"1.0.14", "1.14.3", "written: version 1.14.3\n"},
+		{"1.14.3", "1.14.3", "nothing to do: the version is 1.14.3\n"},
 	} {
-		got := plumbline(t, "upgrade", dir, "--to", "1.14.1", "--write")
+		got := plumbline(t, "upgrade", dir, "--to", "1.14.3", "--write")
 		if got.code != exitDone || got.err != "" || !strings.HasSuffix(got.out, step.says) {
 			t.Errorf("to %s: code %d, says %s, prints %s", step.is, got.code, got.err, got.out)
 		}
@@ -170,17 +171,17 @@ func TestUpgradeWrites(t *testing.T) {
 }
 
 func TestUpgradeRefuses(t *testing.T) {
-	external := strings.Replace(karpenterYAML, "version: 1.14.1", "management: External", 1)
+	external := strings.Replace(karpenterYAML, "version: 1.14.3", "management: External", 1)
 	cases := map[string]struct {
 		yaml, to string
 		says     string
 	}{
-		"back too far":       {karpenterYAML, "0.37.7", "karpenter 1.14.1 cannot be taken back to 0.37.7: plumbline manages karpenter 1.0.0 and later"},
+		"back too far":       {karpenterYAML, "0.37.7", "karpenter 1.14.3 cannot be taken back to 0.37.7: plumbline manages karpenter 1.0.0 and later"},
 		"no version":         {karpenterYAML, "1.x", `version of karpenter is "1.x": give one full version`},
-		"someone else's":     {external, "1.14.1", "management is External"},
-		"a broken file":      {karpenterYAML + "chart: x\n", "1.14.1", "plumbline.yaml:5: "},
+		"someone else's":     {external, "1.14.3", "management is External"},
+		"a broken file":      {karpenterYAML + "chart: x\n", "1.14.3", "plumbline.yaml:5: "},
 		"not to be edited":   {strings.Replace(karpenterYAML, "version: ", "version: &a ", 1), "1.12.1", "change it by hand"},
-		"a file that is not": {"", "1.14.1", "it holds 0 documents"},
+		"a file that is not": {"", "1.14.3", "it holds 0 documents"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -213,8 +214,8 @@ func TestUpgradeGoesBackOnlyWhenAsked(t *testing.T) {
 	if got.code != exitFailed || !strings.Contains(got.err, "the newest version of channel lts that this plumbline knows: choose the target with --to VERSION") {
 		t.Errorf("with --channel: code %d, %q", got.code, got.err)
 	}
-	got = plumbline(t, "upgrade", folder, "--write", "--to", "1.14.1")
-	if after, err := os.ReadFile(file); err != nil || !strings.Contains(string(after), "version: 1.14.1") || got.code != exitDone {
+	got = plumbline(t, "upgrade", folder, "--write", "--to", "1.14.3")
+	if after, err := os.ReadFile(file); err != nil || !strings.Contains(string(after), "version: 1.14.3") || got.code != exitDone {
 		t.Errorf("with --to: code %d, %q; the file (%v):\n%s", got.code, got.err, err, after)
 	}
 }
@@ -267,11 +268,11 @@ func TestForecastUpgrade(t *testing.T) {
 		want         map[string]string // by pool; nil: no upgrade
 		refused      string
 	}{
-		"another hash":       {inForce: "1.8.6", git: "1.14.1", want: map[string]string{"on-newest": latest, "on-pinned": "annotated again, not replaced"}},
-		"the same hash":      {inForce: "1.12.1", git: "1.14.1", want: map[string]string{"on-newest": latest, "on-pinned": "untouched"}},
-		"a hop is skipped":   {inForce: "1.0.1", git: "1.14.1", want: map[string]string{"on-newest": latest, "on-pinned": "annotated again, not replaced"}, refused: "set version 1.0.14"},
-		"the version stays":  {inForce: "1.14.1", git: "1.14.1"},
-		"nothing in force":   {git: "1.14.1"},
+		"another hash":       {inForce: "1.8.6", git: "1.14.3", want: map[string]string{"on-newest": latest, "on-pinned": "annotated again, not replaced"}},
+		"the same hash":      {inForce: "1.12.1", git: "1.14.3", want: map[string]string{"on-newest": latest, "on-pinned": "untouched"}},
+		"a hop is skipped":   {inForce: "1.0.1", git: "1.14.3", want: map[string]string{"on-newest": latest, "on-pinned": "annotated again, not replaced"}, refused: "set version 1.0.14"},
+		"the version stays":  {inForce: "1.14.3", git: "1.14.3"},
+		"nothing in force":   {git: "1.14.3"},
 		"somebody else's is": {inForce: "1.8.6", external: true},
 	}
 	for name, c := range cases {
@@ -309,7 +310,7 @@ func TestForecastUpgrade(t *testing.T) {
 // changes.
 func TestForecastPrints(t *testing.T) {
 	sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{Karpenter: &v1alpha1.KarpenterStatus{Version: "1.8.6"}}}
-	seen := &review.Preview{Live: fleet(), Desired: evaluate.Desired{Karpenter: &render.Karpenter{Version: "1.14.1", Management: render.Managed}}}
+	seen := &review.Preview{Live: fleet(), Desired: evaluate.Desired{Karpenter: &render.Karpenter{Version: "1.14.3", Management: render.Managed}}}
 	forecast, err := forecastUpgrade(t.Context(), embeddedCluster(t), sync, seen, embeddedTarget)
 	if err != nil {
 		t.Fatal(err)

@@ -1,17 +1,18 @@
 // Command generate writes the roles that let plumbline grant Karpenter its permissions: a copy of every rule in
-// Karpenter's chart, from the Go module that plumbline is built with. It also writes the policies that restrict these
+// Karpenter's newest chart, which has those of the older ones. It also writes the policies that restrict these
 // permissions to the charts' own objects, and plumbline's own Helm chart, from the kustomize base.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
 )
 
 const karpenterModule = "github.com/aws/karpenter-provider-aws"
@@ -47,12 +48,18 @@ func generate(paths []string) error {
 
 // render returns the file's text.
 func render() ([]byte, error) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", karpenterModule).Output()
+	cmd := exec.Command("go", "mod", "download", "-json", karpenterModule+"@v"+karpenter.Newest())
+	cmd.Dir = os.TempDir() // outside of every module
+	cmd.Env = append(cmd.Environ(), "GOWORK=off")
+	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("find module %s: %w", karpenterModule, err)
+		return nil, fmt.Errorf("download %s: %w: %s", karpenterModule, err, out)
 	}
-	dir, version, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
-	found, err := charts.FromFolder(filepath.Join(dir, "charts"))
+	var module struct{ Dir, Version string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		return nil, fmt.Errorf("download %s: %w", karpenterModule, err)
+	}
+	found, err := charts.FromFolder(filepath.Join(module.Dir, "charts"))
 	if err != nil {
 		return nil, err
 	}
@@ -64,5 +71,5 @@ func render() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rules.yaml(karpenterModule + " " + version)
+	return rules.yaml(karpenterModule + " " + module.Version)
 }

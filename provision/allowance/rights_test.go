@@ -151,12 +151,12 @@ func TestCRDsOfChartsInGit(t *testing.T) {
 	}
 }
 
-// TestGatesThatTerminateNodes: enabling a feature gate with which Karpenter terminates more nodes requires the
+// TestClosedGates: enabling a feature gate with which Karpenter terminates more nodes, or gets more rights, requires the
 // NodeSync's permission, however a commit does it; disabling one does not, nor do the other gates.
-func TestGatesThatTerminateNodes(t *testing.T) {
+func TestClosedGates(t *testing.T) {
 	for gate, isClosed := range map[string]bool{
 		"NodeRepair": true, "SpotToSpotConsolidation": true, "TerminateFirstDrift": true, "TerminateFirstRepair": true,
-		"StaticCapacity": false, "NodeOverlay": false, "ReservedCapacity": false,
+		"PodDeletionCostManagement": true, "StaticCapacity": false, "NodeOverlay": false, "ReservedCapacity": false,
 	} {
 		path := "settings.featureGates." + strings.ToLower(gate[:1]) + gate[1:]
 		value := fmt.Sprintf("settings: {featureGates: {%s: %%s}}", strings.ToLower(gate[:1])+gate[1:])

@@ -63,15 +63,14 @@ var open = map[string]shape{
 	"settings.subnetRefreshInterval":            duration,
 	"settings.securityGroupRefreshInterval":     duration,
 
-	"settings.featureGates.nodeOverlay":               flag,
-	"settings.featureGates.reservedCapacity":          flag,
-	"settings.featureGates.staticCapacity":            flag,
-	"settings.featureGates.capacityBuffer":            flag,
-	"settings.featureGates.podDeletionCostManagement": flag,
-	"settings.awsFeatureGates.nodeClassCEL":           flag,
-	"settings.awsFeatureGates.draNVIDIAGPU":           flag,
-	"settings.awsFeatureGates.draEFA":                 flag,
-	"settings.awsFeatureGates.rebootForRepair":        flag,
+	"settings.featureGates.nodeOverlay":        flag,
+	"settings.featureGates.reservedCapacity":   flag,
+	"settings.featureGates.staticCapacity":     flag,
+	"settings.featureGates.capacityBuffer":     flag,
+	"settings.awsFeatureGates.nodeClassCEL":    flag,
+	"settings.awsFeatureGates.draNVIDIAGPU":    flag,
+	"settings.awsFeatureGates.draEFA":          flag,
+	"settings.awsFeatureGates.rebootForRepair": flag,
 
 	// The variables of the controller: from core's and the provider's options.go, and those of Go's runtime and the AWS
 	// SDK that name no other host and no identity.
@@ -86,6 +85,7 @@ var open = map[string]shape{
 	"controller.env[GOMAXPROCS]":                          whole,
 	"controller.env[GOMEMLIMIT]":                          word,
 	"controller.env[AMI_REFRESH_INTERVAL]":                duration,
+	"controller.env[AWS_FEATURE_GATES]":                   gates,
 	"controller.env[BATCH_IDLE_DURATION]":                 duration,
 	"controller.env[BATCH_MAX_DURATION]":                  duration,
 	"controller.env[CLUSTER_ENDPOINT]":                    endpoint,
@@ -102,6 +102,7 @@ var open = map[string]shape{
 	"controller.env[ISOLATED_VPC]":                        flag,
 	"controller.env[KUBE_CLIENT_BURST]":                   whole,
 	"controller.env[KUBE_CLIENT_QPS]":                     whole,
+	"controller.env[LEGACY_NODE_REPAIR]":                  flag,
 	"controller.env[LOG_ERROR_OUTPUT_PATHS]":              output,
 	"controller.env[LOG_LEVEL]":                           oneOf("debug", "info", "error"),
 	"controller.env[LOG_OUTPUT_PATHS]":                    output,
@@ -139,6 +140,7 @@ const (
 	whyMarks      = "makes other programs in the cluster act on the object"
 	whyReplaces   = "is in Karpenter's hash of each EC2NodeClass, so that another one replaces every node, which no plan and no guard weighs"
 	whyTerminates = "makes Karpenter terminate nodes that it keeps without it, or terminate them before they are replaced, which no plan and no guard weighs"
+	whyPatches    = "makes the chart grant the controller to patch every pod, which additionalClusterRoleRules has to allow, too"
 	whyScrape     = "changes where Prometheus sends its requests, and its token with them"
 )
 
@@ -201,6 +203,8 @@ var closed = map[string]limit{
 	"settings.featureGates.spotToSpotConsolidation": {why: whyTerminates, harmless: gateOff},
 	"settings.featureGates.terminateFirstDrift":     {why: whyTerminates, harmless: gateOff},
 	"settings.featureGates.terminateFirstRepair":    {why: whyTerminates, harmless: gateOff},
+
+	"settings.featureGates.podDeletionCostManagement": {why: whyPatches, harmless: gateOff},
 }
 
 // loosening is a word of an open value with which Karpenter consolidates nodes that it would otherwise keep, and the

@@ -398,7 +398,7 @@ func plain(schema *apiextensionsv1.CustomResourceValidation) any {
 // UntestedError reports that a change leads to a version that is newer than the tables, or to a fork: nothing is known
 // about whether it works.
 type UntestedError struct {
-	// Names are what to accept in plumbline.yaml, such as "karpenter 1.15.0" or "karpenter 1.14.0+acme.3".
+	// Names are what to accept in plumbline.yaml, such as "karpenter 1.16.0" or "karpenter 1.14.0+acme.3".
 	Names []string
 	// Unknown describes what is unknown about each.
 	Unknown []string
@@ -456,17 +456,76 @@ func newestMinor() int {
 	return most
 }
 
-// changes are changes in a version's own behaviour that a person should know about in advance: KPA
+// change is a change in a version's own behaviour.
+type change struct {
+	text string
+	// breaking reports whether a person has to act or decide before the upgrade.
+	breaking bool
+}
+
+// changes are those that a person should know about in advance: KPA
 // website/content/en/docs/upgrading/upgrade-guide.md at 1.14.1, and the defaults in charts/karpenter/values.yaml of the
-// tags.
-var changes = []row[string]{
-	{"0.33.0", "the feature gate drift is on by default: nodes that differ from their NodePool are replaced"},
-	{"0.34.0", "disruption budgets hold, 10% of a NodePool's nodes at a time by default"},
-	{"0.34.0", "dnsPolicy of the controller is ClusterFirst: where Karpenter's nodes run the cluster's DNS, set it to Default"},
-	{"1.0.0", "two replicas need two zones, or nodes: topologySpreadConstraints are required by default"},
-	{"1.0.0", "the metrics port is 8080 by default, and metrics have other names"},
-	{"1.6.0", "the feature gate reservedCapacity is on by default: open capacity reservations are used only where an EC2NodeClass has capacityReservationSelectorTerms"},
-	{"1.7.0", "new instance profiles have the path /karpenter/{region}/{cluster}/{uid}/: a policy that names them by path must allow it"},
-	{"1.10.0", "interruptible capacity reservations need one more EventBridge rule: EC2 Capacity Reservation Instance Interruption Warning"},
-	{"1.14.0", "karpenter-crd adds a fifth CRD, capacitybuffers.autoscaling.x-k8s.io"},
+// tags. Those of 1.15.0 are from the sources: KPA pkg/apis/v1/kubeletconfiguration_validation.go,
+// pkg/controllers/nodeclass/validation.go and the settings in charts/karpenter, KC pkg/controllers/disruption/repair.go
+// and pkg/apis/v1/nodepool.go.
+var changes = []row[change]{
+	{"0.33.0", change{text: "the feature gate drift is on by default: nodes that differ from their NodePool are replaced"}},
+	{"0.34.0", change{text: "disruption budgets hold, 10% of a NodePool's nodes at a time by default"}},
+	{"0.34.0", change{text: "dnsPolicy of the controller is ClusterFirst: where Karpenter's nodes run the cluster's DNS, set it to Default"}},
+	{"1.0.0", change{text: "two replicas need two zones, or nodes: topologySpreadConstraints are required by default"}},
+	{"1.0.0", change{text: "the metrics port is 8080 by default, and metrics have other names"}},
+	{"1.6.0", change{text: "the feature gate reservedCapacity is on by default: open capacity reservations are used only where an EC2NodeClass has capacityReservationSelectorTerms"}},
+	{"1.7.0", change{text: "new instance profiles have the path /karpenter/{region}/{cluster}/{uid}/: a policy that names them by path must allow it"}},
+	{"1.10.0", change{text: "interruptible capacity reservations need one more EventBridge rule: EC2 Capacity Reservation Instance Interruption Warning"}},
+	{"1.14.0", change{text: "karpenter-crd adds a fifth CRD, capacitybuffers.autoscaling.x-k8s.io"}},
+	{"1.15.0", change{breaking: true, text: "with the feature gate nodeRepair, unhealthy nodes are replaced within the disruption budgets, before drifted ones: " +
+		"a budget of 0 stops repair, unless its reasons leave out Unhealthy; settings.legacyNodeRepair keeps the old controller"}},
+	{"1.15.0", change{breaking: true, text: "the API server does not check the fields of spec.kubelet any more: with an unknown field, or one that the AMI " +
+		"family does not apply (podsPerCore with Bottlerocket, a second clusterDNS without AL2023), an EC2NodeClass is not Ready, and launches no node"}},
+	{"1.15.0", change{text: "spec.disruption.consolidateAfter is optional in NodePools, 0s by default"}},
+}
+
+// MetricChange is a metric of the controller that has more labels, or more values of a label, than before.
+type MetricChange struct {
+	Metric string `json:"metric"`
+	// Since is the first version with the change.
+	Since string `json:"since"`
+	// Labels are added to it.
+	Labels []string `json:"labels,omitempty"`
+	// Values are new, as label=value.
+	Values []string `json:"values,omitempty"`
+}
+
+// String describes what is added.
+func (m MetricChange) String() string {
+	if len(m.Labels) > 0 {
+		return fmt.Sprintf("%s has more labels since %s: %s", m.Metric, m.Since, strings.Join(m.Labels, ", "))
+	}
+	return fmt.Sprintf("%s has more values since %s: %s", m.Metric, m.Since, strings.Join(m.Values, ", "))
+}
+
+// metrics are those whose labels changed: the definitions of metrics in KC at each tag, compared. Queries that join or
+// group by all labels have other results; the others stay as they are. The 1.0 names are in changes.
+var metrics = metricRows(
+	// pkg/metrics/metrics.go
+	MetricChange{Metric: "karpenter_nodeclaims_disrupted_total", Since: "1.15.0", Labels: []string{"consolidation_policy", "termination_mode"}},
+	// pkg/controllers/disruption/metrics.go and types.go; before in pkg/controllers/node/health/metrics.go
+	MetricChange{Metric: "karpenter_nodeclaims_unhealthy_disrupted_total", Since: "1.15.0", Labels: []string{"termination_mode"}},
+	MetricChange{Metric: "karpenter_voluntary_disruption_decisions_total", Since: "1.15.0", Values: []string{"decision=terminate-first", "decision=reboot"}},
+	// pkg/cloudprovider/metrics/cloudprovider.go
+	MetricChange{Metric: "karpenter_cloudprovider_errors_total", Since: "1.15.0", Labels: []string{"nodepool"}},
+	// pkg/controllers/metrics/pod/controller.go
+	MetricChange{Metric: "karpenter_pods_bound_duration_seconds", Since: "1.15.0", Labels: []string{"dynamic_resources"}},
+	MetricChange{Metric: "karpenter_pods_unbound_time_seconds", Since: "1.15.0", Labels: []string{"dynamic_resources"}},
+	MetricChange{Metric: "karpenter_pods_provisioning_bound_duration_seconds", Since: "1.15.0", Labels: []string{"dynamic_resources"}},
+	MetricChange{Metric: "karpenter_pods_provisioning_unbound_time_seconds", Since: "1.15.0", Labels: []string{"dynamic_resources"}},
+)
+
+// metricRows builds the table from each MetricChange's Since.
+func metricRows(all ...MetricChange) []row[MetricChange] {
+	rows := make([]row[MetricChange], 0, len(all))
+	for _, m := range all {
+		rows = append(rows, row[MetricChange]{since: m.Since, is: m})
+	}
+	return rows
 }

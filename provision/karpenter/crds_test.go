@@ -62,8 +62,8 @@ func TestMigrations(t *testing.T) {
 			nil,
 		},
 		"1.0 to 1.1, migrated": {installed(crds(t, "1.0.8")), crds(t, "1.3.3"), nil, nil},
-		"1.8 to 1.14":          {installed(crds(t, "1.8.6")), crds(t, "1.14.1"), nil, nil},
-		"back to 1.8":          {installed(crds(t, "1.14.1")), crds(t, "1.8.6"), nil, nil},
+		"1.8 to 1.14":          {installed(crds(t, "1.8.6")), crds(t, "1.14.3"), nil, nil},
+		"back to 1.8":          {installed(crds(t, "1.14.3")), crds(t, "1.8.6"), nil, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestWayBack(t *testing.T) {
 		"a new kind":        {crdList{crd("a", "v1")}, crdList{crd("a", "v1"), crd("b", "v1")}, crdList{crd("a", "v1")}, nil},
 		"does not live":     {nil, crdList{crd("a", "v2")}, crdList{crd("a", "v1")}, nil},
 		"left as it is":     {crdList{crd("a", "v1")}, nil, crdList{crd("a", "v1")}, nil},
-		"1.8 from 1.14":     {crds(t, "1.8.6"), crds(t, "1.14.1"), crds(t, "1.8.6"), nil},
+		"1.8 from 1.14":     {crds(t, "1.8.6"), crds(t, "1.14.3"), crds(t, "1.8.6"), nil},
 		"1.0 from 1.3":      {crds(t, "1.0.8"), crds(t, "1.3.3"), crds(t, "1.0.8"), nil},
 	}
 	for name, c := range cases {
@@ -130,27 +130,27 @@ func TestUnknown(t *testing.T) {
 		version, values string
 		want            []string
 	}{
-		"none":                  {"1.14.1", ``, nil},
-		"usual ones":            {"1.14.1", "replicas: 1\nsettings: {clusterName: a, interruptionQueue: a, featureGates: {nodeRepair: true}}\nlogLevel: debug\n", nil},
-		"free maps":             {"1.14.1", "additionalAnnotations: {a: b}\nadditionalLabels: {a: b}\npodLabels: {a: b}\npodAnnotations: {a: b}\nserviceAccount: {annotations: {eks.amazonaws.com/role-arn: x}}\ncontroller: {resources: {requests: {cpu: 1}}}\ndnsConfig: {options: [{name: ndots}]}\nserviceMonitor: {endpointConfig: {interval: 1m}}\n", nil},
-		"free lists":            {"1.14.1", "tolerations: [{operator: Exists}]\nextraVolumes: [{name: a}]\ncontroller: {env: [{name: A, value: b}], envFrom: [{secretRef: {name: a}}]}\ntopologySpreadConstraints: []\nimagePullSecrets: [{name: a}]\n", nil},
-		"handed on as they are": {"1.14.1", "nodeSelector: {role: system}\naffinity: {podAffinity: {}}\nstrategy: {type: Recreate, rollingUpdate: null}\npodSecurityContext: {runAsUser: 1}\ncontroller: {securityContext: {runAsNonRoot: true}}\n", nil},
-		"null by default":       {"1.14.1", "terminationGracePeriodSeconds: 30\nserviceMonitor: {sampleLimit: 5}\n", nil},
-		"a list as a map":       {"1.14.1", "initContainers: [{name: a}]\n", nil},
-		"helm's own":            {"1.14.1", "global: {imageRegistry: a}\n", nil},
-		"a letter":              {"1.14.1", "setings: {clusterName: a}\n", []string{"setings: the chart has no such value; did you mean settings?"}},
-		"a letter, inside":      {"1.14.1", "settings: {interuptionQueue: a}\n", []string{"settings.interuptionQueue: the chart has no such value; did you mean settings.interruptionQueue?"}},
-		"another place":         {"1.14.1", "clusterName: a\nresources: {}\n", []string{"clusterName: the chart has no such value; did you mean settings.clusterName?", "resources: the chart has no such value; did you mean controller.resources?"}},
-		"another case":          {"1.14.1", "settings: {clustername: a}\n", []string{"settings.clustername: the chart has no such value; did you mean settings.clusterName?"}},
-		"two places":            {"1.14.1", "port: 1\n", []string{"port: the chart has no such value"}},
-		"nothing near":          {"1.14.1", "istio: {enabled: true}\npodDisruptionBudget: {minAvailable: 1}\n", []string{"istio: the chart has no such value", "podDisruptionBudget.minAvailable: the chart has no such value"}},
-		"a map for one value":   {"1.14.1", "settings: {interruptionQueue: {name: a}}\n", []string{"settings.interruptionQueue.name: the chart has no such value"}},
-		"renamed":               {"1.14.1", "settings: {aws: {clusterName: a, interruptionQueueName: b, enablePodENI: true}}\n", []string{"settings.aws.clusterName: the chart has no such value; did you mean settings.clusterName?", "settings.aws.enablePodENI is gone since 0.33.0: it is always on", "settings.aws.interruptionQueueName: the chart has no such value; did you mean settings.interruptionQueue?"}},
-		"renamed twice":         {"1.14.1", "controller: {outputPaths: [stdout]}\n", []string{"controller.outputPaths: the chart has no such value; did you mean logOutputPaths?"}},
-		"webhooks, of old":      {"1.14.1", "webhook: {enabled: false, metrics: {port: 1}}\n", []string{"webhook.enabled is gone since 1.1.0: the controller has no webhooks any more", "webhook.metrics.port is gone since 1.1.0: the controller has no webhooks any more"}},
+		"none":                  {"1.14.3", ``, nil},
+		"usual ones":            {"1.14.3", "replicas: 1\nsettings: {clusterName: a, interruptionQueue: a, featureGates: {nodeRepair: true}}\nlogLevel: debug\n", nil},
+		"free maps":             {"1.14.3", "additionalAnnotations: {a: b}\nadditionalLabels: {a: b}\npodLabels: {a: b}\npodAnnotations: {a: b}\nserviceAccount: {annotations: {eks.amazonaws.com/role-arn: x}}\ncontroller: {resources: {requests: {cpu: 1}}}\ndnsConfig: {options: [{name: ndots}]}\nserviceMonitor: {endpointConfig: {interval: 1m}}\n", nil},
+		"free lists":            {"1.14.3", "tolerations: [{operator: Exists}]\nextraVolumes: [{name: a}]\ncontroller: {env: [{name: A, value: b}], envFrom: [{secretRef: {name: a}}]}\ntopologySpreadConstraints: []\nimagePullSecrets: [{name: a}]\n", nil},
+		"handed on as they are": {"1.14.3", "nodeSelector: {role: system}\naffinity: {podAffinity: {}}\nstrategy: {type: Recreate, rollingUpdate: null}\npodSecurityContext: {runAsUser: 1}\ncontroller: {securityContext: {runAsNonRoot: true}}\n", nil},
+		"null by default":       {"1.14.3", "terminationGracePeriodSeconds: 30\nserviceMonitor: {sampleLimit: 5}\n", nil},
+		"a list as a map":       {"1.14.3", "initContainers: [{name: a}]\n", nil},
+		"helm's own":            {"1.14.3", "global: {imageRegistry: a}\n", nil},
+		"a letter":              {"1.14.3", "setings: {clusterName: a}\n", []string{"setings: the chart has no such value; did you mean settings?"}},
+		"a letter, inside":      {"1.14.3", "settings: {interuptionQueue: a}\n", []string{"settings.interuptionQueue: the chart has no such value; did you mean settings.interruptionQueue?"}},
+		"another place":         {"1.14.3", "clusterName: a\nresources: {}\n", []string{"clusterName: the chart has no such value; did you mean settings.clusterName?", "resources: the chart has no such value; did you mean controller.resources?"}},
+		"another case":          {"1.14.3", "settings: {clustername: a}\n", []string{"settings.clustername: the chart has no such value; did you mean settings.clusterName?"}},
+		"two places":            {"1.14.3", "port: 1\n", []string{"port: the chart has no such value"}},
+		"nothing near":          {"1.14.3", "istio: {enabled: true}\npodDisruptionBudget: {minAvailable: 1}\n", []string{"istio: the chart has no such value", "podDisruptionBudget.minAvailable: the chart has no such value"}},
+		"a map for one value":   {"1.14.3", "settings: {interruptionQueue: {name: a}}\n", []string{"settings.interruptionQueue.name: the chart has no such value"}},
+		"renamed":               {"1.14.3", "settings: {aws: {clusterName: a, interruptionQueueName: b, enablePodENI: true}}\n", []string{"settings.aws.clusterName: the chart has no such value; did you mean settings.clusterName?", "settings.aws.enablePodENI is gone since 0.33.0: it is always on", "settings.aws.interruptionQueueName: the chart has no such value; did you mean settings.interruptionQueue?"}},
+		"renamed twice":         {"1.14.3", "controller: {outputPaths: [stdout]}\n", []string{"controller.outputPaths: the chart has no such value; did you mean logOutputPaths?"}},
+		"webhooks, of old":      {"1.14.3", "webhook: {enabled: false, metrics: {port: 1}}\n", []string{"webhook.enabled is gone since 1.1.0: the controller has no webhooks any more", "webhook.metrics.port is gone since 1.1.0: the controller has no webhooks any more"}},
 		"webhooks, then":        {"1.0.8", "webhook: {enabled: false, metrics: {port: 1}}\n", nil},
 		"a gate to come":        {"1.6.3", "settings: {featureGates: {nodeOverlay: true, reservedCapacity: false}}\n", []string{"settings.featureGates.nodeOverlay: the chart has no such value"}},
-		"a gate that has come":  {"1.14.1", "settings: {featureGates: {nodeOverlay: true}}\n", nil},
+		"a gate that has come":  {"1.14.3", "settings: {featureGates: {nodeOverlay: true}}\n", nil},
 		"a setting to come":     {"1.0.8", "settings: {eksControlPlane: true, preferencePolicy: Ignore}\n", []string{"settings.eksControlPlane: the chart has no such value", "settings.preferencePolicy: the chart has no such value"}},
 		"drift":                 {"1.0.8", "settings: {featureGates: {drift: true}}\n", []string{"settings.featureGates.drift is gone since 1.0.0: drift is always on"}},
 	}
@@ -172,13 +172,13 @@ func TestGone(t *testing.T) {
 		values, from, to string
 		want             []string
 	}{
-		"none used":     {"replicas: 1\n", "1.0.8", "1.14.1", nil},
-		"used":          {"webhook: {enabled: true}\n", "1.0.8", "1.14.1", []string{"webhook.enabled is gone since 1.1.0: the controller has no webhooks any more"}},
-		"gone before":   {"webhook: {enabled: true}\n", "1.1.0", "1.14.1", nil},
+		"none used":     {"replicas: 1\n", "1.0.8", "1.14.3", nil},
+		"used":          {"webhook: {enabled: true}\n", "1.0.8", "1.14.3", []string{"webhook.enabled is gone since 1.1.0: the controller has no webhooks any more"}},
+		"gone before":   {"webhook: {enabled: true}\n", "1.1.0", "1.14.3", nil},
 		"not gone yet":  {"webhook: {enabled: true}\n", "1.0.3", "1.0.8", nil},
 		"renamed":       {"settings: {aws: {clusterName: a}}\n", "0.32.0", "0.37.7", []string{"settings.aws.clusterName is settings.clusterName since 0.33.0"}},
 		"a variable":    {"controller: {env: [{name: A}, {name: DISABLE_WEBHOOK, value: 'true'}]}\n", "1.0.8", "1.1.0", []string{"controller.env[DISABLE_WEBHOOK] is gone since 1.1.0: the controller has no webhooks any more"}},
-		"of other form": {"webhook: yes\ncontroller: [1]\nsettings: null\n", "0.27.0", "1.14.1", nil},
+		"of other form": {"webhook: yes\ncontroller: [1]\nsettings: null\n", "0.27.0", "1.14.3", nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -245,8 +245,8 @@ func TestCheckTested(t *testing.T) {
 		accepted              []string
 		want                  []string
 	}{
-		"known":                         {kubernetes: "v1.36.3", karpenter: newest},
-		"a patch of the newest":         {kubernetes: "1.36", karpenter: "1.14.9"},
+		"known":                         {kubernetes: "v1.37.2", karpenter: newest},
+		"a patch of the newest":         {kubernetes: "1.37", karpenter: "1.15.9"},
 		"an older karpenter":            {kubernetes: "1.36", karpenter: "1.8.6"},
 		"kubernetes":                    {kubernetes: "v1.99.0-eks-1", karpenter: newest, want: []string{"kubernetes 1.99"}},
 		"kubernetes, accepted":          {kubernetes: "v1.99.0-eks-1", karpenter: newest, accepted: []string{"kubernetes 1.99"}},

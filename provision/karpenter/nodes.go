@@ -156,6 +156,7 @@ var ec2NodeClassHash = []row[string]{
 	{"1.0.0", "v3"},
 	{"1.1.0", "v4"},
 	{"1.12.0", "v5"},
+	{"1.15.0", "v6"},
 }
 
 // hashChanges returns those of a hop; none if the tables do not contain a version.
@@ -395,6 +396,8 @@ var permissions = permissionRows(
 	Permission{"ec2:DescribePlacementGroups", "1.11.0", "placement groups"},
 	Permission{"ec2:DescribeInstanceStatus", "1.12.0", ""},
 	Permission{"arc-zonal-shift:GetManagedResource", "1.12.0", "settings.enableZonalShift"},
+	// Reboot in KPA pkg/cloudprovider/cloudprovider.go at 1.15.0; the policy has it beside ec2:TerminateInstances.
+	Permission{"ec2:RebootInstances", "1.15.0", "settings.awsFeatureGates.rebootForRepair, under the tags that ec2:TerminateInstances requires"},
 )
 
 // permissionRows builds the table from each Permission's Since.

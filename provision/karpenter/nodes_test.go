@@ -70,19 +70,23 @@ func TestEffects(t *testing.T) {
 		names    string // the class that the pool references
 		want     Effect
 	}{
-		"the same hash":         {from: "1.12.1", to: "1.14.1", class: pinned},
-		"another hash":          {from: "1.8.6", to: "1.14.1", class: pinned, want: Effect{Annotated: true}},
-		"back":                  {from: "1.14.1", to: "1.8.6", class: pinned, want: Effect{Annotated: true}},
-		"the newest AMI":        {from: "1.8.6", to: "1.14.1", class: "{amiSelectorTerms: [{id: ami-1}, {alias: al2023@latest}]}", want: Effect{Annotated: true, Outlook: follows}},
-		"no class to see":       {from: "1.8.6", to: "1.14.1", class: pinned, names: "absent", want: Effect{Annotated: true, Outlook: unknown("EC2NodeClass absent, which it names, is not there to look at")}},
-		"a version to come":     {from: "1.14.1", to: "1.15.0", class: pinned, want: Effect{Outlook: unknown("this plumbline knows versions up to 1.14.1, and not what 1.15.0 hashes")}},
-		"a default of class":    {from: "1.8.6", to: "1.14.1", class: pinned, new: withDefault(t, crds(t, "1.14.1"), "EC2NodeClass", "2", "spec", "metadataOptions", "httpPutResponseHopLimit"), want: replaced("EC2NodeClass latest leaves out spec.metadataOptions.httpPutResponseHopLimit, which the new CRD fills in otherwise")},
-		"written in the object": {from: "1.8.6", to: "1.14.1", class: "{metadataOptions: {httpPutResponseHopLimit: 1}}", new: withDefault(t, crds(t, "1.14.1"), "EC2NodeClass", "2", "spec", "metadataOptions", "httpPutResponseHopLimit"), want: Effect{Annotated: true}},
-		"a default of pool":     {from: "1.8.6", to: "1.14.1", class: pinned, new: withDefault(t, crds(t, "1.14.1"), "NodePool", `"1h"`, "spec", "template", "spec", "expireAfter"), want: replaced("NodePool workers leaves out spec.template.spec.expireAfter, which the new CRD fills in otherwise")},
-		"given in the pool":     {from: "1.8.6", to: "1.14.1", class: pinned, pool: ", expireAfter: 720h", new: withDefault(t, crds(t, "1.14.1"), "NodePool", `"1h"`, "spec", "template", "spec", "expireAfter"), want: Effect{Annotated: true}},
-		"outside the template":  {from: "1.8.6", to: "1.14.1", class: pinned, new: withDefault(t, crds(t, "1.14.1"), "NodePool", "10", "spec", "weight"), want: Effect{Annotated: true}},
-		"a default that is new": {from: "1.8.6", to: "1.14.1", class: pinned, new: withDefault(t, crds(t, "1.14.1"), "EC2NodeClass", `"RAID0"`, "spec", "instanceStorePolicy"), want: replaced("EC2NodeClass latest leaves out spec.instanceStorePolicy, which the new CRD fills in otherwise")},
-		"no CRD to compare": {from: "1.8.6", to: "1.14.1", class: pinned, old: crdList{}, want: Effect{Annotated: true, Outlook: Outlook{Unknown: []string{
+		"the same hash":     {from: "1.12.1", to: "1.14.3", class: pinned},
+		"another hash":      {from: "1.8.6", to: "1.14.3", class: pinned, want: Effect{Annotated: true}},
+		"back":              {from: "1.14.3", to: "1.8.6", class: pinned, want: Effect{Annotated: true}},
+		"the newest AMI":    {from: "1.8.6", to: "1.14.3", class: "{amiSelectorTerms: [{id: ami-1}, {alias: al2023@latest}]}", want: Effect{Annotated: true, Outlook: follows}},
+		"no class to see":   {from: "1.8.6", to: "1.14.3", class: pinned, names: "absent", want: Effect{Annotated: true, Outlook: unknown("EC2NodeClass absent, which it names, is not there to look at")}},
+		"a version to come": {from: "1.14.3", to: "1.16.0", class: pinned, want: Effect{Outlook: unknown("this plumbline knows versions up to 1.15.0, and not what 1.16.0 hashes")}},
+		"an open kubelet map": {
+			from: "1.14.3", to: "1.15.0", old: crds(t, "1.14.3"), new: crds(t, "1.15.0"),
+			class: "{amiSelectorTerms: [{alias: al2023@v20260101}], kubelet: {maxPods: 40, evictionHard: {memory.available: 5%}}}", want: Effect{Annotated: true},
+		},
+		"a default of class":    {from: "1.8.6", to: "1.14.3", class: pinned, new: withDefault(t, crds(t, "1.14.3"), "EC2NodeClass", "2", "spec", "metadataOptions", "httpPutResponseHopLimit"), want: replaced("EC2NodeClass latest leaves out spec.metadataOptions.httpPutResponseHopLimit, which the new CRD fills in otherwise")},
+		"written in the object": {from: "1.8.6", to: "1.14.3", class: "{metadataOptions: {httpPutResponseHopLimit: 1}}", new: withDefault(t, crds(t, "1.14.3"), "EC2NodeClass", "2", "spec", "metadataOptions", "httpPutResponseHopLimit"), want: Effect{Annotated: true}},
+		"a default of pool":     {from: "1.8.6", to: "1.14.3", class: pinned, new: withDefault(t, crds(t, "1.14.3"), "NodePool", `"1h"`, "spec", "template", "spec", "expireAfter"), want: replaced("NodePool workers leaves out spec.template.spec.expireAfter, which the new CRD fills in otherwise")},
+		"given in the pool":     {from: "1.8.6", to: "1.14.3", class: pinned, pool: ", expireAfter: 720h", new: withDefault(t, crds(t, "1.14.3"), "NodePool", `"1h"`, "spec", "template", "spec", "expireAfter"), want: Effect{Annotated: true}},
+		"outside the template":  {from: "1.8.6", to: "1.14.3", class: pinned, new: withDefault(t, crds(t, "1.14.3"), "NodePool", "10", "spec", "weight"), want: Effect{Annotated: true}},
+		"a default that is new": {from: "1.8.6", to: "1.14.3", class: pinned, new: withDefault(t, crds(t, "1.14.3"), "EC2NodeClass", `"RAID0"`, "spec", "instanceStorePolicy"), want: replaced("EC2NodeClass latest leaves out spec.instanceStorePolicy, which the new CRD fills in otherwise")},
+		"no CRD to compare": {from: "1.8.6", to: "1.14.3", class: pinned, old: crdList{}, want: Effect{Annotated: true, Outlook: Outlook{Unknown: []string{
 			"the defaults of NodePool workers by the old CRDs: no CRD defines NodePool in karpenter.sh/v1",
 			"the defaults of EC2NodeClass latest by the old CRDs: no CRD defines EC2NodeClass in karpenter.k8s.aws/v1",
 		}}}},
@@ -93,7 +97,7 @@ func TestEffects(t *testing.T) {
 				c.old = crds(t, "1.8.6")
 			}
 			if c.new == nil {
-				c.new = crds(t, "1.14.1")
+				c.new = crds(t, "1.14.3")
 			}
 			if c.names == "" {
 				c.names = "latest"
@@ -120,7 +124,7 @@ func TestEffects(t *testing.T) {
 // TestEffectsEachPool: the reasons of a class are reported for the pools that reference it, and for no others.
 func TestEffectsEachPool(t *testing.T) {
 	got, err := Effects(Upgrade{
-		From: "1.8.6", To: "1.14.1", Old: crds(t, "1.8.6"), New: crds(t, "1.14.1"),
+		From: "1.8.6", To: "1.14.3", Old: crds(t, "1.8.6"), New: crds(t, "1.14.3"),
 		Classes: []*unstructured.Unstructured{class(t, "a", "{amiSelectorTerms: [{alias: al2023@latest}]}"), class(t, "b", "{amiSelectorTerms: [{alias: al2023@v1}]}")},
 		Pools:   []*unstructured.Unstructured{pool(t, "first", "a", ""), pool(t, "second", "b", ""), pool(t, "third", "a", "")},
 	})
@@ -136,7 +140,7 @@ func TestEffectsEachPool(t *testing.T) {
 	if diff := cmp.Diff([]string{"first", "third"}, may); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := Effects(Upgrade{From: "1", To: "1.14.1"}); err == nil {
+	if _, err := Effects(Upgrade{From: "1", To: "1.14.3"}); err == nil {
 		t.Error("no version, and no error")
 	}
 }

@@ -1,6 +1,7 @@
 package karpenter
 
 import (
+	"cmp"
 	"encoding/json"
 	"io/fs"
 	"os"
@@ -17,7 +18,7 @@ import (
 )
 
 // real are versions whose sources the module proxy has.
-var real = []string{"1.0.8", "1.3.3", "1.6.3", "1.8.6", "1.12.1", "1.14.1"}
+var real = []string{"1.0.8", "1.3.3", "1.6.3", "1.8.6", "1.12.1", "1.14.1", "1.14.3", "1.15.0"}
 
 // folders caches the folders of modules.
 var folders sync.Map
@@ -120,7 +121,7 @@ func TestTablesAsTheSourcesSay(t *testing.T) {
 
 // TestNodePoolHashAsTheSourcesSay: the NodePool is the core's, which has separate versions.
 func TestNodePoolHashAsTheSourcesSay(t *testing.T) {
-	for version, core := range map[string]string{"1.0.8": "1.0.5", "1.6.3": "1.6.2", "1.8.6": "1.8.2", "1.12.1": "1.12.0", "1.14.1": "1.14.1"} {
+	for version, core := range map[string]string{"1.0.8": "1.0.5", "1.6.3": "1.6.2", "1.8.6": "1.8.2", "1.12.1": "1.12.0", "1.14.1": "1.14.1", "1.14.3": "1.14.3", "1.15.0": "1.15.0"} {
 		want := match(t, `NodePoolHashVersion = "(v\d+)"`, read(t, module(t, "sigs.k8s.io/karpenter@v"+core), "pkg/apis/v1/nodepool.go"))
 		if got, _ := at(nodePoolHash, mustParse(t, version)); got != want {
 			t.Errorf("%s: hash of NodePool %s, want %s", version, got, want)
@@ -139,6 +140,7 @@ func TestPermissionsAsTheSourcesSay(t *testing.T) {
 			"ec2:DescribePlacementGroups":        "DescribePlacementGroups(",
 			"ec2:DescribeInstanceStatus":         "DescribeInstanceStatus(",
 			"arc-zonal-shift:GetManagedResource": "GetManagedResource(",
+			"ec2:RebootInstances":                "RebootInstances(",
 		} {
 			due := !mustParse(t, version).LessThan(mustParse(t, since(t, action)))
 			if action == "ec2:DescribeCapacityReservations" {
@@ -214,4 +216,45 @@ func nest(keys []string, value any) map[string]any {
 	}
 	made, _ := value.(map[string]any)
 	return made
+}
+
+// TestMetricsAsTheSourcesSay: the constructor of each metric has the added labels from the table's version on, and not
+// before.
+func TestMetricsAsTheSourcesSay(t *testing.T) {
+	// identifiers are what the sources call the labels and values.
+	identifiers := map[string]string{
+		"consolidation_policy": "ConsolidationPolicy", "termination_mode": "TerminationMode", "nodepool": "NodePool",
+		"dynamic_resources": "podDynamicResourcesLabel", "decision=terminate-first": "TerminateFirstDecision", "decision=reboot": "RebootDecision",
+	}
+	files := map[string]string{
+		"karpenter_nodeclaims_disrupted_total": "pkg/metrics/metrics.go", "karpenter_nodeclaims_unhealthy_disrupted_total": "pkg/controllers/disruption/metrics.go",
+		"karpenter_voluntary_disruption_decisions_total": "pkg/controllers/disruption/types.go", "karpenter_cloudprovider_errors_total": "pkg/cloudprovider/metrics/cloudprovider.go",
+	}
+	before := map[string]string{"karpenter_nodeclaims_unhealthy_disrupted_total": "pkg/controllers/node/health/metrics.go"}
+	for _, r := range metrics {
+		file := cmp.Or(files[r.is.Metric], "pkg/controllers/metrics/pod/controller.go")
+		was := definition(t, "1.14.3", cmp.Or(before[r.is.Metric], file), r.is)
+		is := definition(t, r.since, file, r.is)
+		for _, added := range slices.Concat(r.is.Labels, r.is.Values) {
+			if id := identifiers[added]; id == "" || strings.Contains(was, id) || !strings.Contains(is, id) {
+				t.Errorf("%s: %q: in 1.14.3 %t, in %s %t", r.is.Metric, added, strings.Contains(was, id), r.since, strings.Contains(is, id))
+			}
+		}
+	}
+}
+
+// definition returns the text that defines a metric of the core, or the file if only values of a label were added.
+func definition(t *testing.T, core, file string, m MetricChange) string {
+	t.Helper()
+	text := read(t, module(t, "sigs.k8s.io/karpenter@v"+core), file)
+	if len(m.Labels) == 0 {
+		return text
+	}
+	for _, subsystem := range []string{"nodeclaims_", "cloudprovider_", "pods_"} {
+		if name, ok := strings.CutPrefix(m.Metric, "karpenter_"+subsystem); ok {
+			return match(t, `(?s)Name:\s+"`+name+`",(.*?)\n\t*\)`, text)
+		}
+	}
+	t.Fatalf("%s: unknown subsystem", m.Metric)
+	return ""
 }

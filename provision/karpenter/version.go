@@ -11,7 +11,7 @@ import (
 )
 
 // newest is the newest version whose sources the tables were read from.
-const newest = "1.14.1"
+const newest = "1.15.0"
 
 // Newer reports whether a version is newer than another; false if either is invalid.
 func Newer(version, than string) bool {
@@ -191,6 +191,7 @@ var kubernetes = []row[Kubernetes]{
 	{"1.7.4", Kubernetes{26, 34}},
 	{"1.9.0", Kubernetes{26, 35}},
 	{"1.13.0", Kubernetes{26, 36}},
+	{"1.15.0", Kubernetes{26, 37}},
 }
 
 // KubernetesOf returns the versions of Kubernetes that a version of Karpenter supports. It is the zero range for
@@ -326,7 +327,11 @@ type Hop struct {
 	Settings []Setting `json:"settings,omitempty"`
 	// Hashes are the hash versions that change.
 	Hashes []HashChange `json:"hashes,omitempty"`
-	// Notes are changes in behaviour.
+	// Breaking are changes in behaviour to act on, or to decide about, before the hop.
+	Breaking []string `json:"breaking,omitempty"`
+	// Metrics are the controller's metrics that change, and with them dashboards and alerts.
+	Metrics []MetricChange `json:"metrics,omitempty"`
+	// Notes are other changes in behaviour.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -431,8 +436,16 @@ func newHop(from, to *semver.Version) Hop {
 	}
 	hop.Settings = settingsGone(from, to)
 	hop.Hashes = hashChanges(from, to)
+	for _, r := range between(metrics, from, to) {
+		hop.Metrics = append(hop.Metrics, r.is)
+	}
 	for _, r := range between(changes, from, to) {
-		hop.Notes = append(hop.Notes, fmt.Sprintf("since %s %s", r.since, r.is))
+		text := fmt.Sprintf("since %s %s", r.since, r.is.text)
+		if r.is.breaking {
+			hop.Breaking = append(hop.Breaking, text)
+		} else {
+			hop.Notes = append(hop.Notes, text)
+		}
 	}
 	return hop
 }

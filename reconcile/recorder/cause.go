@@ -112,6 +112,7 @@ var rules = []rule{
 	{Drifted, "karpenter pkg/controllers/disruption/queue.go: markDisrupted, drift.go and staticdrift.go", disrupted(Drifted)},
 	{Empty, "karpenter pkg/controllers/disruption/queue.go: markDisrupted, emptiness.go", disrupted(Empty)},
 	{Underutilized, "karpenter pkg/controllers/disruption/queue.go: markDisrupted, singlenodeconsolidation.go and multinodeconsolidation.go", disrupted(Underutilized)},
+	{Unhealthy, "karpenter 1.15.0 pkg/controllers/disruption/queue.go: markDisrupted, repair.go", disrupted(Unhealthy)},
 	{Unknown, "karpenter pkg/controllers/disruption/queue.go: a reason of another release", func(f Facts) (string, bool) { return f.DisruptionReason, f.DisruptionReason != "" }},
 	{Removed, "reconcile/removal/act.go", func(f Facts) (string, bool) { return "", f.Removing != "" }},
 	{PoolDeleted, "kube-controller-manager's garbage collector, by ownerReference", func(f Facts) (string, bool) { return "", f.PoolGone }},

@@ -62,6 +62,7 @@ func TestJudge(t *testing.T) {
 		"outdated, by no commit":    {drained(drift, func(f *Facts) { f.DriftInputs = "NodePoolDrifted: hash 1 → 2" }), Drifted, "NodePoolDrifted: hash 1 → 2"},
 		"outdated, not disrupted":   {drained(func(f *Facts) { f.DriftReason = "AMIDrift" }), ByHand, ""},
 		"empty":                     {drained(func(f *Facts) { f.DisruptionReason = "Empty" }), Empty, ""},
+		"repaired within budgets":   {drained(func(f *Facts) { f.DisruptionReason = "Unhealthy" }), Unhealthy, ""},
 		"underutilized":             {drained(func(f *Facts) { f.DisruptionReason = "Underutilized" }), Underutilized, ""},
 		"a reason of later":         {drained(func(f *Facts) { f.DisruptionReason = "Cramped" }), Unknown, "Cramped"},
 		"expired":                   {drained(func(f *Facts) { f.ExpireAfter = time.Hour }), Expired, "expireAfter 1h0m0s"},

@@ -146,7 +146,7 @@ func (l *layout) below(key string) *layout {
 }
 
 // EmbeddedVersion is the version of Karpenter whose CRDs are linked in.
-const EmbeddedVersion = "1.14.1"
+const EmbeddedVersion = "1.14.3"
 
 // Embedded returns the CRDs that are linked in, for use without a registry, and their version. The AWS provider's come
 // first: its NodePool has more rules than the core's of the same name.

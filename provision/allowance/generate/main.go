@@ -25,7 +25,7 @@ import (
 
 // released are versions of all minor releases since 1.1, the first without webhooks: earlier charts need permissions
 // for Secrets and CRDs.
-var released = []string{"1.3.3", "1.6.3", "1.8.6", "1.12.1", karpenter.Newest()}
+var released = []string{"1.3.3", "1.6.3", "1.8.6", "1.12.1", "1.14.1", "1.14.3", karpenter.Newest()}
 
 func main() {
 	if len(os.Args) != 2 {

@@ -84,7 +84,7 @@ func (k karpenterScope) nodeLifecycle() []object {
 		permit(append(launching, "ec2:CreateLaunchTemplate"), made, k.tagged("aws:RequestTag")...),
 		permit([]string{"ec2:CreateTags"}, made, created...),
 		retagged,
-		permit([]string{"ec2:TerminateInstances", "ec2:DeleteLaunchTemplate"}, k.ofKinds("instance", "launch-template"), k.tagged("aws:ResourceTag")...),
+		permit([]string{"ec2:TerminateInstances", "ec2:RebootInstances", "ec2:DeleteLaunchTemplate"}, k.ofKinds("instance", "launch-template"), k.tagged("aws:ResourceTag")...),
 	}
 }
 

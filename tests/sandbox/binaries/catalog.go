@@ -47,7 +47,7 @@ const ActRunner Name = "act-runner"
 const (
 	KubernetesVersion          = "1.36.3"
 	GiteaVersion               = "1.26.0"
-	KarpenterVersion           = "1.14.1" // unless KarpenterOf specifies another
+	KarpenterVersion           = "1.14.3" // unless KarpenterOf specifies another
 	SourceControllerVersion    = "1.9.6"
 	KustomizeControllerVersion = "1.9.5"
 	HelmControllerVersion      = "1.6.1" // the newest that needs no fork of Helm

@@ -63,7 +63,7 @@ func get(t *testing.T, r *Registry, path string) (int, []byte) {
 func pull(t *testing.T, r *Registry, name string) (manifest, map[string]string) {
 	t.Helper()
 
-	status, body := get(t, r, "/v2/karpenter/"+name+"/manifests/1.14.1")
+	status, body := get(t, r, "/v2/karpenter/"+name+"/manifests/1.14.3")
 	if status != http.StatusOK {
 		t.Fatalf("manifest of %s: status %d: %s", name, status, body)
 	}
@@ -123,8 +123,8 @@ func TestServeGivesBothChartsAsReleased(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		if meta.Version != "1.14.1" || meta.AppVersion != "1.14.1" {
-			t.Errorf("version %q, appVersion %q, want 1.14.1", meta.Version, meta.AppVersion)
+		if meta.Version != "1.14.3" || meta.AppVersion != "1.14.3" {
+			t.Errorf("version %q, appVersion %q, want 1.14.3", meta.Version, meta.AppVersion)
 		}
 	}
 
@@ -135,7 +135,7 @@ func TestServeGivesBothChartsAsReleased(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if got := values.Controller.Image; got.Tag != "1.14.1" || got.Digest != imageDigest("1.14.1") {
+	if got := values.Controller.Image; got.Tag != "1.14.3" || got.Digest != imageDigest("1.14.3") {
 		t.Errorf("controller.image %+v", got)
 	}
 
@@ -178,17 +178,17 @@ func TestInjectedFaultsEnd(t *testing.T) {
 	r := serve(t)
 	remove := r.Inject(Fault{Path: "/karpenter-crd/manifests/", Status: http.StatusServiceUnavailable})
 
-	if status, _ := get(t, r, "/v2/karpenter/karpenter-crd/manifests/1.14.1"); status != http.StatusServiceUnavailable {
+	if status, _ := get(t, r, "/v2/karpenter/karpenter-crd/manifests/1.14.3"); status != http.StatusServiceUnavailable {
 		t.Errorf("status %d with the fault, want 503", status)
 	}
 
-	if status, _ := get(t, r, "/v2/karpenter/karpenter/manifests/1.14.1"); status != http.StatusOK {
+	if status, _ := get(t, r, "/v2/karpenter/karpenter/manifests/1.14.3"); status != http.StatusOK {
 		t.Errorf("status %d for the other chart, want 200", status)
 	}
 
 	remove()
 
-	if status, _ := get(t, r, "/v2/karpenter/karpenter-crd/manifests/1.14.1"); status != http.StatusOK {
+	if status, _ := get(t, r, "/v2/karpenter/karpenter-crd/manifests/1.14.3"); status != http.StatusOK {
 		t.Errorf("status %d after the fault, want 200", status)
 	}
 
@@ -196,7 +196,7 @@ func TestInjectedFaultsEnd(t *testing.T) {
 		t.Errorf("status %d for a version that does not exist, want 404", status)
 	}
 
-	want := Request{Method: http.MethodGet, Path: "/v2/karpenter/karpenter-crd/manifests/1.14.1", Status: http.StatusServiceUnavailable}
+	want := Request{Method: http.MethodGet, Path: "/v2/karpenter/karpenter-crd/manifests/1.14.3", Status: http.StatusServiceUnavailable}
 	if !slices.Contains(r.Requests(), want) {
 		t.Errorf("requests %v lack %v", r.Requests(), want)
 	}

@@ -54,7 +54,7 @@ func TestEachReleaseIsServedOnDemand(t *testing.T) {
 		t.Errorf("packaged before anyone has asked: %v", got)
 	}
 
-	cases := map[string]int{"1.0.8": 3, "1.3.3": 3, "1.6.3": 3, "1.8.6": 4, "1.12.1": 4, "1.14.1": 5}
+	cases := map[string]int{"1.0.8": 3, "1.3.3": 3, "1.6.3": 3, "1.8.6": 4, "1.12.1": 4, "1.14.1": 5, "1.14.3": 5, "1.15.0": 5}
 	for version, want := range cases {
 		t.Run(version, func(t *testing.T) {
 			crds, main := pullAt(t, r, CRDChart, version), pullAt(t, r, MainChart, version)
@@ -116,16 +116,16 @@ func TestLies(t *testing.T) {
 		want string
 	}{
 		"another version in Chart.yaml": {
-			Lie{Chart: CRDChart, Version: "1.14.1", Tag: "1.15.0", Says: "1.14.0"}, "Chart.yaml", "version: 1.14.0\n",
+			Lie{Chart: CRDChart, Version: "1.14.1", Tag: "1.16.0", Says: "1.14.0"}, "Chart.yaml", "version: 1.14.0\n",
 		},
 		"the version that it is served as": {
-			Lie{Chart: MainChart, Version: "1.14.1", Tag: "1.15.1"}, "Chart.yaml", "version: 1.15.1\n",
+			Lie{Chart: MainChart, Version: "1.14.1", Tag: "1.16.1"}, "Chart.yaml", "version: 1.16.1\n",
 		},
 		"an image that nobody has": {
-			Lie{Chart: MainChart, Version: "1.14.1", Tag: "1.15.2", Image: "1.15.2"}, "values.yaml", "tag: 1.15.2\n",
+			Lie{Chart: MainChart, Version: "1.14.1", Tag: "1.16.2", Image: "1.16.2"}, "values.yaml", "tag: 1.16.2\n",
 		},
 		"the image of its origin": {
-			Lie{Chart: MainChart, Version: "1.14.1", Tag: "1.15.3"}, "values.yaml", "tag: 1.14.1\n",
+			Lie{Chart: MainChart, Version: "1.14.1", Tag: "1.16.3"}, "values.yaml", "tag: 1.14.1\n",
 		},
 		"a foreign file in a release": {
 			Lie{Chart: CRDChart, Version: "1.12.1", Tag: "1.12.1", Files: map[string][]byte{"templates/foreign.yaml": []byte("kind: X\n")}},
@@ -168,12 +168,12 @@ func TestALieLeavesFilesOut(t *testing.T) {
 	r := serve(t)
 	const file = "templates/karpenter.sh_nodepools.yaml"
 
-	_, err := r.Publish(t.Context(), Lie{Chart: CRDChart, Version: "1.14.1", Tag: "1.15.4", Files: map[string][]byte{file: nil}})
+	_, err := r.Publish(t.Context(), Lie{Chart: CRDChart, Version: "1.14.1", Tag: "1.16.4", Files: map[string][]byte{file: nil}})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	if _, ok := pullAt(t, r, CRDChart, "1.15.4")["karpenter-crd/"+file]; ok {
+	if _, ok := pullAt(t, r, CRDChart, "1.16.4")["karpenter-crd/"+file]; ok {
 		t.Errorf("%s is in the chart", file)
 	}
 }
