@@ -79,17 +79,24 @@ func releasedChunks(before, after *unstructured.Unstructured) int {
 	return max(0, now-replicas)
 }
 
-// chunksOf returns how many placeholder pods Karpenter has for a CapacityBuffer, or, before it has reported that, at
-// most creates for it.
+// chunksOf returns how many placeholder pods Karpenter has for a CapacityBuffer, or is about to have: its status may be
+// older than its spec. With spec.limits, which may allow fewer, its status counts.
 func chunksOf(buffer *unstructured.Unstructured) int {
-	if chunks, found, err := unstructured.NestedInt64(buffer.Object, "status", "replicas"); err == nil && found {
+	chunks, found, err := unstructured.NestedInt64(buffer.Object, "status", "replicas")
+	reported := err == nil && found
+	replicas, given := replicasOf(buffer)
+	switch {
+	case !given || specField(buffer, "percentage") != nil:
+		if !reported {
+			return unknownChunks
+		}
+		return int(chunks)
+	case !reported:
+		return replicas
+	case specField(buffer, "limits") != nil:
 		return int(chunks)
 	}
-	replicas, given := replicasOf(buffer)
-	if !given || specField(buffer, "percentage") != nil {
-		return unknownChunks
-	}
-	return replicas
+	return max(int(chunks), replicas)
 }
 
 // replicasOf returns spec.replicas.

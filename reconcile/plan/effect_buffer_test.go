@@ -34,6 +34,7 @@ func TestWhatABufferReleases(t *testing.T) {
 	}{
 		"it is removed":                      {before: []string{template, "replicas: 3"}, chunks: 3, want: 3},
 		"and Karpenter has not seen it":      {before: []string{template, "replicas: 3"}, want: 3},
+		"and Karpenter has not counted all":  {before: []string{template, "replicas: 3"}, chunks: 1, want: 3},
 		"and limits allow fewer pods":        {before: []string{template, "replicas: 3", "limits: {cpu: 1}"}, chunks: 1, want: 1},
 		"and it has more pods than nodes":    {before: []string{template, "replicas: 30"}, chunks: 30, want: 8},
 		"and the number of pods is unknown":  {before: []string{scaled, "percentage: 20"}, want: 8},

@@ -47,6 +47,7 @@ var kinds = map[string]schema.GroupVersionResource{
 	"nodesync":     {Group: "plumbline.dev", Version: "v1alpha1", Resource: "nodesyncs"},
 	"nodepool":     {Group: "karpenter.sh", Version: "v1", Resource: "nodepools"},
 	"nodeclaim":    {Group: "karpenter.sh", Version: "v1", Resource: "nodeclaims"},
+	"nodeoverlay":  {Group: "karpenter.sh", Version: "v1alpha1", Resource: "nodeoverlays"},
 	"ec2nodeclass": {Group: "karpenter.k8s.aws", Version: "v1", Resource: "ec2nodeclasses"},
 	"crd":          {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 	"node":         {Version: "v1", Resource: "nodes"},
