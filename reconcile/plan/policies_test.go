@@ -155,12 +155,12 @@ func TestAPolicyIsAskedAboutWhatComesBackWithOtherLabels(t *testing.T) {
 		asks       bool
 	}{
 		"as it was":                 {was: pool("b", "default"), comes: pool("b", "default")},
-		"with the same":             {was: with("labels: {team: a}, annotations: {n: x}"), comes: with("labels: {team: a}, annotations: {n: x}")},
+		"with the same":             {was: with("labels: {team: a}, annotations: {note: x}"), comes: with("labels: {team: a}, annotations: {note: x}")},
 		"with another label":        {was: with("labels: {team: a}"), comes: with("labels: {team: b}"), asks: true},
 		"with a label":              {was: pool("b", "default"), comes: with("labels: {team: b}"), asks: true},
 		"without its label":         {was: with("labels: {team: a}"), comes: pool("b", "default"), asks: true},
-		"with another annotation":   {was: with("annotations: {n: x}"), comes: with("annotations: {n: y}"), asks: true},
-		"with it as the other kind": {was: with("annotations: {n: x}"), comes: with("labels: {n: x}"), asks: true},
+		"with another annotation":   {was: with("annotations: {note: x}"), comes: with("annotations: {note: y1}"), asks: true},
+		"with it as the other kind": {was: with("annotations: {note: x}"), comes: with("labels: {note: x}"), asks: true},
 	} {
 		for _, action := range []v1alpha1.PolicyAction{v1alpha1.PolicyHold, v1alpha1.PolicyDeny} {
 			t.Run(name+", "+string(action), func(t *testing.T) {
@@ -178,8 +178,11 @@ func TestAPolicyIsAskedAboutWhatComesBackWithOtherLabels(t *testing.T) {
 				live := c.live
 				live.Objects = plan.NewObjects(c.Objects())
 				p, err := plan.Make(t.Context(), c.set(t, class("default"), pool("a", "default"), test.comes, pool("c", "default")), live, c.policy, c)
-				if err != nil || len(p.Changes) != 1 {
-					t.Fatalf("%v, %v", script(p), err)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(p.Changes) != 1 {
+					t.Fatal(script(p))
 				}
 				held := p.Changes[0].Action == plan.Hold
 				if action == v1alpha1.PolicyDeny {
