@@ -60,13 +60,13 @@ func TestExact(t *testing.T) {
 		want Counts
 		ok   bool
 	}{
-		"as many as wanted":      {Row{Writes: 1, Patches: 2}, oneObject, true},
+		"as many as wanted":      {Row{Writes: 1, Patches: 3}, oneObject, true},
 		"one write too many":     {Row{Writes: 2}, oneObject, false},
 		"none for one":           {Row{}, oneObject, false},
 		"one for none":           {Row{Writes: 1}, nothing, false},
 		"a refused one":          {Row{Writes: 1, Refused: 1}, oneObject, false},
 		"one that is only tried": {Row{Writes: 1, DryRuns: 1}, oneObject, false},
-		"one patch too many":     {Row{Writes: 1, Patches: 3}, oneObject, false},
+		"one patch too many":     {Row{Writes: 1, Patches: 4}, oneObject, false},
 		"one event too many":     {Row{Writes: 1, Events: 2}, oneObject, false},
 		"a LIST":                 {Row{Writes: 1, Lists: 1}, oneObject, false},
 		"a GET that is free":     {Row{Writes: 1, Reads: 3}, oneObject, true},

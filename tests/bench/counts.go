@@ -27,8 +27,9 @@ func wakes(d time.Duration) int { return 8 + int(d/time.Second) }
 func counted(ends int, d time.Duration) int { return min(ends, 100+20*int(d/time.Second+1)) }
 
 var (
-	// oneObject is the maximum cost of a change of one object.
-	oneObject = Counts{Writes: 1, Patches: 2, Events: 1, Lists: 0, Reads: free}
+	// oneObject is the maximum cost of a change of one object. The status is patched before the write, after it, and when
+	// the commit status was posted.
+	oneObject = Counts{Writes: 1, Patches: 3, Events: 1, Lists: 0, Reads: free}
 	// nothing is the maximum cost of a commit outside the inputs: recording that HEAD matches, and that its commit
 	// status was posted.
 	nothing = Counts{Patches: 2, Lists: 0, Reads: 0}
