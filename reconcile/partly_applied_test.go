@@ -28,7 +28,7 @@ func newPartly(t *testing.T) *partly {
 	t.Helper()
 	p := &partly{mirror: newMirror(t)}
 	commit := func(s, z string) fstest.MapFS {
-		files := maps.Clone(p.mirror.before)
+		files := maps.Clone(p.before)
 		delete(files, "prod/nodes/pool.yaml")
 		files["prod/nodes/z.yaml"] = &fstest.MapFile{Data: []byte(spotPool("z") + z)}
 		if s != "" {

@@ -134,7 +134,7 @@ func (p *pass) verifyCloud(ctx context.Context) error {
 }
 
 func (p *pass) seeCollision(ctx context.Context) error {
-	return p.does(ctx, observeStep(p.reconciliation.observeCollision))
+	return p.does(ctx, observeStep(p.observeCollision))
 }
 
 func (p *pass) resolveCharts(ctx context.Context) error {
@@ -187,19 +187,19 @@ func (p *pass) applyPlan(ctx context.Context) error { return p.does(ctx, p.recon
 func (p *pass) observe(ctx context.Context) error { return p.does(ctx, p.observeReady) }
 
 func (p *pass) seeLaunches(ctx context.Context) error {
-	return p.does(ctx, p.reconciliation.observeLaunches)
+	return p.does(ctx, p.observeLaunches)
 }
 
 func (p *pass) seeNodeDrift(ctx context.Context) error {
-	return p.does(ctx, p.reconciliation.observeNodeDrift)
+	return p.does(ctx, p.observeNodeDrift)
 }
 
 func (p *pass) seeInstances(ctx context.Context) error {
-	return p.does(ctx, p.reconciliation.observeInstances)
+	return p.does(ctx, p.observeInstances)
 }
 
 func (p *pass) seeTerminations(ctx context.Context) error {
-	return p.does(ctx, p.reconciliation.observeTerminations)
+	return p.does(ctx, p.observeTerminations)
 }
 
 func (p *pass) removes(do removing) func(context.Context) error {
@@ -260,7 +260,7 @@ func (p *pass) take(ctx context.Context, unheard error) {
 
 // seeHeartbeat checks whether the controller renews its lease.
 func (p *pass) seeHeartbeat(ctx context.Context) {
-	_ = p.does(ctx, func(ctx context.Context, d done) (done, error) { return p.reconciliation.observeHeartbeat(ctx, d), nil })
+	_ = p.does(ctx, func(ctx context.Context, d done) (done, error) { return p.observeHeartbeat(ctx, d), nil })
 }
 
 // attempts runs all phases.

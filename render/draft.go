@@ -447,10 +447,7 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	problems = append(checkDefinition(made), checkForms(made, region)...)
 	if m.validator != nil {
 		m.validator.Default(made.Defaulted)
-		var invalid []problem
-		for _, err := range m.validator.Validate(ctx, desired) {
-			invalid = append(invalid, problem{err.Field, fieldMessage(made.Ref, err)})
-		}
+		invalid := m.violations(ctx, made.Ref, desired)
 		if kind.Optional() { // its checks explain what its schema refuses by a pattern
 			invalid = onOtherFields(invalid, problems)
 		}
@@ -469,6 +466,15 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 		problems = checkRuntime(ctx, made)
 	}
 	return made, problems
+}
+
+// violations returns how an object violates the schema of its CRD.
+func (m *maker) violations(ctx context.Context, ref Ref, desired *unstructured.Unstructured) []problem {
+	var invalid []problem
+	for _, err := range m.validator.Validate(ctx, desired) {
+		invalid = append(invalid, problem{err.Field, fieldMessage(ref, err)})
+	}
+	return invalid
 }
 
 // onOtherFields drops those of the problems that are in a field of the others: the value of a field with an unknown

@@ -97,7 +97,8 @@ func TestIgnoredKinds(t *testing.T) {
 			[]string{"left to other tools by ignoreKinds: Deployment/web, Deployment/web, Deployment/web, Deployment/web, Deployment/web and 2 more"},
 		},
 		"a definition that owns no nodes": {
-			"[NodeOverlay, CapacityBuffer]", map[string]string{"o.yaml": overlay("price: \"1\"")},
+			"[NodeOverlay, CapacityBuffer]",
+			map[string]string{"o.yaml": overlay("price: \"1\"")},
 			[]string{"left to other tools by ignoreKinds: NodeOverlay/cheap"},
 		},
 	} {

@@ -43,7 +43,8 @@ func (r Ref) Empty() *unstructured.Unstructured {
 func RefTo(kind string, object interface {
 	GetNamespace() string
 	GetName() string
-}) Ref {
+},
+) Ref {
 	if namespace := object.GetNamespace(); namespace != "" {
 		if of, _ := KindOf(kind); of.Namespaced {
 			return Ref{Kind: kind, Name: namespace + "/" + object.GetName()}

@@ -70,20 +70,7 @@ Karpenter must be upgraded first, nodes are replaced, or an alias is not availab
 		ValidArgsFunction: onlyFolders,
 	}
 	output := addOutput(cmd)
-	cmd.Flags().StringVar(&o.to, "to", "", "target version; default: the newest one of --channel that this plumbline knows")
-	cmd.Flags().StringVar(&o.channel, "channel", karpenter.ChannelLatest, "channel of the target version: latest, or lts (long-term support)")
-	cmd.Flags().StringVar(&o.from, "from", "", "current version, instead of the one in a folder")
-	cmd.Flags().BoolVar(&o.write, "write", false, "write the version of the next hop into plumbline.yaml")
-	cmd.Flags().StringVar(&o.against, "against", "", "show what happens to the nodes in the cluster of this NodeSync")
-	cmd.Flags().StringVar(&o.kubernetes, "kubernetes", "", "forecast an upgrade of the control plane to this version, such as 1.37")
-	for _, pair := range [][]string{
-		{"from", "write"}, {"from", "against"}, {"to", "channel"}, {"kubernetes", "to"}, {"kubernetes", "channel"}, {"kubernetes", "write"},
-	} {
-		cmd.MarkFlagsMutuallyExclusive(pair...)
-	}
-	// The flag exists: it is added a few lines above.
-	_ = cmd.RegisterFlagCompletionFunc("channel",
-		cobra.FixedCompletions([]string{karpenter.ChannelLatest, karpenter.ChannelLTS}, cobra.ShellCompDirectiveNoFileComp))
+	o.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.kubernetes != "" {
 			return o.runKubernetes(cmd, kubeconfig, *output, args)
@@ -101,6 +88,24 @@ Karpenter must be upgraded first, nodes are replaced, or an alias is not availab
 		return nil
 	}
 	return cmd
+}
+
+// addFlags adds the flags of the command to it.
+func (o *upgradeOptions) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.to, "to", "", "target version; default: the newest one of --channel that this plumbline knows")
+	cmd.Flags().StringVar(&o.channel, "channel", karpenter.ChannelLatest, "channel of the target version: latest, or lts (long-term support)")
+	cmd.Flags().StringVar(&o.from, "from", "", "current version, instead of the one in a folder")
+	cmd.Flags().BoolVar(&o.write, "write", false, "write the version of the next hop into plumbline.yaml")
+	cmd.Flags().StringVar(&o.against, "against", "", "show what happens to the nodes in the cluster of this NodeSync")
+	cmd.Flags().StringVar(&o.kubernetes, "kubernetes", "", "forecast an upgrade of the control plane to this version, such as 1.37")
+	for _, pair := range [][]string{
+		{"from", "write"}, {"from", "against"}, {"to", "channel"}, {"kubernetes", "to"}, {"kubernetes", "channel"}, {"kubernetes", "write"},
+	} {
+		cmd.MarkFlagsMutuallyExclusive(pair...)
+	}
+	// The flag exists: it is added a few lines above.
+	_ = cmd.RegisterFlagCompletionFunc("channel",
+		cobra.FixedCompletions([]string{karpenter.ChannelLatest, karpenter.ChannelLTS}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // make finds the upgrade path, and takes its first step with --write.

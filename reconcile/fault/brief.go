@@ -344,13 +344,7 @@ func briefsOfCharts() []shortener {
 			return Brief{What: fmt.Sprintf("chart %s %s has digest %s, and digests.%s in plumbline.yaml pins %s", e.Chart, e.Ref.Version, shortDigest(e.Found), e.Chart, shortDigest(e.Pinned))}
 		}),
 		of(moved),
-		of(func(e *karpenter.UntestedError) Brief {
-			what := "is not tested with this plumbline: use a newer one, or set acceptUntested"
-			if e.Fork {
-				what = "is not a release of upstream: use one, or set acceptUntested"
-			}
-			return Brief{What: strings.Join(e.Names, ", ") + " " + what, Cause: firstOf(e.Unknown)}
-		}),
+		of(untested),
 		of(heavy),
 		of(func(e *charts.MalformedError) Brief {
 			return Brief{What: fmt.Sprintf("chart %s %s cannot be used", e.Chart, e.Version), Cause: e.Err.Error()}
@@ -383,6 +377,14 @@ func briefsOfCharts() []shortener {
 			return Brief{What: fmt.Sprintf("chart %s %s has CRDs that are not Karpenter's: %s", charts.CRDChart, e.Version, firstOf(e.Names))}
 		}),
 	}
+}
+
+func untested(e *karpenter.UntestedError) Brief {
+	what := "is not tested with this plumbline: use a newer one, or set acceptUntested"
+	if e.Fork {
+		what = "is not a release of upstream: use one, or set acceptUntested"
+	}
+	return Brief{What: strings.Join(e.Names, ", ") + " " + what, Cause: firstOf(e.Unknown)}
 }
 
 func moved(e *charts.MovedError) Brief {

@@ -170,17 +170,7 @@ func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
 		if c.Action != Hold || !approvableHolds(c.Holds) {
 			continue
 		}
-		touched := len(c.touched) + c.unnamed
-		switch c.Effect {
-		case EffectReplace:
-			a.Replaced += touched
-		case EffectConsolidate:
-			a.Consolidated, touched = a.Consolidated+touched, 0
-		case EffectNone, EffectDrain, EffectBlocked:
-			a.Drained += touched
-		}
-		a.Consolidated += len(c.consolidated)
-		a.UpTo = a.UpTo || c.UpTo && touched > 0
+		a.addNodesOf(c)
 		w := changed(c)
 		w.Object, w.Held, w.Reasons = c.objectTexts().object(), "", reasonsOf(c.Holds)
 		a.Entries, writes = append(a.Entries, c.entryOf()), append(writes, w)
@@ -217,6 +207,21 @@ func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
 	}
 	a.Outcome = all.digest()
 	return a
+}
+
+// addNodesOf adds the nodes that a held Change would disrupt.
+func (a *Approvable) addNodesOf(c *Change) {
+	touched := len(c.touched) + c.unnamed
+	switch c.Effect {
+	case EffectReplace:
+		a.Replaced += touched
+	case EffectConsolidate:
+		a.Consolidated, touched = a.Consolidated+touched, 0
+	case EffectNone, EffectDrain, EffectBlocked:
+		a.Drained += touched
+	}
+	a.Consolidated += len(c.consolidated)
+	a.UpTo = a.UpTo || c.UpTo && touched > 0
 }
 
 func (s sum) digest() string {

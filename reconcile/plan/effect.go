@@ -139,14 +139,7 @@ func (m *maker) effect(change *Change, found *compared) {
 	if m.live.Fork != "" {
 		e = ofFork(e, change, m.live.Fork)
 	}
-	if change.Action.Writes() {
-		switch of := e.(type) {
-		case classEdit:
-			change.question = of.question(change.Ref, claims)
-		case poolEdit:
-			change.loads = of.question(claims, m.policy.Now)
-		}
-	}
+	m.setQuestions(change, e, claims)
 	i := e.impact(claims, m.knownOf(change.Ref, e, claims))
 	change.Effect, change.Nodes, change.UpTo = i.effect, len(i.claims)+i.unnamed, i.upTo
 	change.Unavailable = strings.Join(i.unavailable, "; ")
@@ -161,6 +154,19 @@ func (m *maker) effect(change *Change, found *compared) {
 	change.consolidates(i.consolidated)
 	for _, c := range i.expiring {
 		change.expiring = append(change.expiring, c.UID)
+	}
+}
+
+// setQuestions sets what must be looked up to determine the effect of a Change that is written.
+func (m *maker) setQuestions(change *Change, of edit, claims []*NodeClaim) {
+	if !change.Action.Writes() {
+		return
+	}
+	switch of := of.(type) {
+	case classEdit:
+		change.question = of.question(change.Ref, claims)
+	case poolEdit:
+		change.loads = of.question(claims, m.policy.Now)
 	}
 }
 

@@ -37,12 +37,7 @@ func (m *maker) noteOverlays(p *Plan) (removed []string) {
 		if !pricesDiffer(before, after) {
 			return ""
 		}
-		nodes, names := 0, []string{}
-		for _, s := range sources() {
-			if selects(before, s) || selects(after, s) {
-				nodes, names = nodes+s.nodes, append(names, poolRefOf(s.name).String())
-			}
-		}
+		nodes, names := selectedBy(before, after, sources())
 		if nodes == 0 {
 			return ""
 		}
@@ -62,6 +57,16 @@ func (m *maker) noteOverlays(p *Plan) (removed []string) {
 		}
 	}
 	return slices.DeleteFunc(removed, func(words string) bool { return words == "" })
+}
+
+// selectedBy returns the number of nodes and the NodePools that either version of a NodeOverlay may apply to.
+func selectedBy(before, after *unstructured.Unstructured, sources []source) (nodes int, pools []string) {
+	for _, s := range sources {
+		if selects(before, s) || selects(after, s) {
+			nodes, pools = nodes+s.nodes, append(pools, poolRefOf(s.name).String())
+		}
+	}
+	return nodes, pools
 }
 
 // pricesDiffer reports whether two versions of a NodeOverlay, of which one may be nil, result in different prices.

@@ -586,10 +586,13 @@ func (p *Plan) totals(live Live) planjson.Totals {
 	}
 	leaving := map[string]bool{}
 	for _, c := range p.Removals {
-		if c.Ref.Kind == render.NodePool && !c.Held && !c.Orphan {
+		if !c.removable() {
+			continue
+		}
+		if c.Ref.Kind == render.NodePool {
 			leaving[c.Ref.Name] = true
 		}
-		if c.UpTo && c.Nodes > 0 && !c.Held && !c.Orphan {
+		if c.UpTo && c.Nodes > 0 {
 			d.moreDrained[ofRemovedPools] += c.Nodes
 			t.UpTo = true
 		}
@@ -603,6 +606,9 @@ func (p *Plan) totals(live Live) planjson.Totals {
 	t.DisruptedNodes = d.total()
 	return t
 }
+
+// removable reports whether the object is removed rather than held or orphaned.
+func (c *Candidate) removable() bool { return !c.Held && !c.Orphan }
 
 func nodeClaim(c *NodeClaim) planjson.NodeClaim {
 	labels := c.Labels.Map()

@@ -91,15 +91,7 @@ func (m *maker) candidates(revision string) []Candidate {
 		c := Candidate{Ref: ref, UID: object.GetUID(), Revision: revision, Terminating: terminating(object), taken: !owned}
 		c.Keeper = keptBecause(object)
 		c.Orphan = (m.policy.Orphans || c.Keeper != "") && !m.policy.Deleting && owned && !c.Terminating
-		switch nodes := len(m.claims()[ref]); {
-		case ref.Kind == render.CapacityBuffer && !c.Orphan:
-			c.Nodes, c.UpTo = m.releasedBy(object.Unstructured), true
-		case ref.Kind != render.NodePool:
-		case c.Orphan:
-			c.Leaves = nodes
-		default:
-			c.Nodes = nodes
-		}
+		m.countNodes(&c, object)
 		if m.recorded(&c) {
 			found = append(found, c)
 		}
@@ -126,6 +118,19 @@ func (m *maker) candidates(revision string) []Candidate {
 	m.approve(found)
 	m.checkRemovals(found, revision)
 	return found
+}
+
+// countNodes sets how many nodes the removal of a live object affects, or leaves running.
+func (m *maker) countNodes(c *Candidate, object *Object) {
+	switch nodes := len(m.claims()[c.Ref]); {
+	case c.Ref.Kind == render.CapacityBuffer && !c.Orphan:
+		c.Nodes, c.UpTo = m.releasedBy(object.Unstructured), true
+	case c.Ref.Kind != render.NodePool:
+	case c.Orphan:
+		c.Leaves = nodes
+	default:
+		c.Nodes = nodes
+	}
 }
 
 // isKept reports whether an object is not removed, whether the NodeSync owns it or not.

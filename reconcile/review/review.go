@@ -349,7 +349,9 @@ func poolsOf(in Input) []pool {
 	found := append(append(replaced(in, ""), replaced(in, plan.Hold)...), replaced(in, plan.Wait)...)
 	for i := range in.Plan.Changes {
 		if c := &in.Plan.Changes[i]; c.Effect == plan.EffectDrain {
-			found = append(found, pool{Name: c.Ref.Name, Nodes: fmt.Sprint(c.Nodes), Effect: stays(c.Action, plan.EffectDrain), Reason: c.Reason, count: c.Nodes})
+			found = append(found, pool{
+				Name: c.Ref.Name, Nodes: fmt.Sprint(c.Nodes), Effect: stays(c.Action, plan.EffectDrain), Reason: c.Reason, count: c.Nodes,
+			})
 		}
 		if c := &in.Plan.Changes[i]; c.Consolidates() > 0 && c.Err == nil {
 			found = append(found, consolidated(c, in))
@@ -358,6 +360,14 @@ func poolsOf(in Input) []pool {
 			found = append(found, released(c.Ref, c.Nodes, c.Action))
 		}
 	}
+	found = append(found, removedPools(in)...)
+	slices.SortStableFunc(found, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
+	return found
+}
+
+// removedPools returns the rows of the NodePools and CapacityBuffers that a Plan removes and that have nodes.
+func removedPools(in Input) []pool {
+	var found []pool
 	ends := map[string]plan.PoolPace{}
 	for _, pace := range plan.RemovalPaces(in.Plan.Removals, in.Removal) {
 		ends[pace.Pool] = pace
@@ -377,13 +387,15 @@ func poolsOf(in Input) []pool {
 		if c.Ref.Kind != render.NodePool || c.Nodes == 0 {
 			continue
 		}
-		p := pool{Name: c.Ref.Name, Nodes: fmt.Sprintf("%d of %d", c.Nodes, c.Nodes), Effect: stays(action, plan.EffectDrain), Reason: cmp.Or(c.Reason, Left(c.MovesTo)), count: c.Nodes, to: c.MovesTo}
+		p := pool{
+			Name: c.Ref.Name, Nodes: fmt.Sprintf("%d of %d", c.Nodes, c.Nodes), Effect: stays(action, plan.EffectDrain),
+			Reason: cmp.Or(c.Reason, Left(c.MovesTo)), count: c.Nodes, to: c.MovesTo,
+		}
 		if pace, is := ends[p.Name]; is {
 			p.AtLeast, p.pace = pace.LowerBound(), pace
 		}
 		found = append(found, p)
 	}
-	slices.SortStableFunc(found, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
 	return found
 }
 

@@ -115,13 +115,18 @@ func observedNodes(c *Capture, touched map[types.UID]bool) observed {
 			found.terminating[n.Node.Name] = true
 		}
 		unique := id != "" && same[id] == 1 && same[host(n.Node)] == 1
-		known := n.Managed() || n.Node.Labels[karpv1.NodePoolLabelKey] == ""
-		if unique && known && n.Registered() && n.Initialized() && !found.terminating[n.Node.Name] {
+		if unique && isInitialized(n) && !found.terminating[n.Node.Name] {
 			found.settled = append(found.settled, n)
 		}
 	}
 	delete(found.terminating, "")
 	return found
+}
+
+// isInitialized reports whether a node is registered and initialized, and has its NodeClaim if it belongs to a NodePool.
+func isInitialized(n *state.StateNode) bool {
+	known := n.Managed() || n.Node.Labels[karpv1.NodePoolLabelKey] == ""
+	return known && n.Registered() && n.Initialized()
 }
 
 // demand is what pods that move require of a node that exists.

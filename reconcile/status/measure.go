@@ -28,23 +28,15 @@ func (m *Meter) measure(s *Step) {
 	for _, t := range s.Durations {
 		m.steps.WithLabelValues(string(t.Step)).Observe(t.Duration.Seconds())
 	}
-	for _, w := range s.Written {
-		m.writes.WithLabelValues(w.Ref.Kind, strings.ToLower(string(w.Action))).Add(float64(w.Requests))
-	}
-	for _, write := range s.Removed {
-		if _, nothing := write.Action.(removal.Reverted); nothing {
-			continue
-		}
-		m.writes.WithLabelValues(written(write)).Inc()
-	}
-	if s.Saves > 0 {
-		m.writes.WithLabelValues(v1alpha1.NodeSyncKind, "patch").Add(float64(s.Saves))
-	}
+	m.countWrites(s)
 	if s.Finished {
 		m.forget(s.name())
 		return
 	}
-	l := gauges{phases: map[v1alpha1.RemovalPhase]int{}, nodes: map[v1alpha1.RemovalPhase]int32{}, braked: map[string]v1alpha1.BrakeReason{}, stalled: stalledSince(s.Sync), drifted: drifted(&s.Sync.Status)}
+	l := gauges{
+		phases: map[v1alpha1.RemovalPhase]int{}, nodes: map[v1alpha1.RemovalPhase]int32{}, braked: map[string]v1alpha1.BrakeReason{},
+		stalled: stalledSince(s.Sync), drifted: drifted(&s.Sync.Status),
+	}
 	for _, r := range filter(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return !r.Drained() }) {
 		l.phases[r.Phase]++
 		if r.Kind == render.NodePool { // a class is counted by what refers to it
@@ -71,6 +63,22 @@ func (m *Meter) measure(s *Step) {
 	defer m.mu.Unlock()
 	l.held = s.heldChanges(m.syncs[s.name()].held)
 	m.syncs[s.name()] = l
+}
+
+// countWrites counts the writes of a reconcile to the cluster.
+func (m *Meter) countWrites(s *Step) {
+	for _, w := range s.Written {
+		m.writes.WithLabelValues(w.Ref.Kind, strings.ToLower(string(w.Action))).Add(float64(w.Requests))
+	}
+	for _, write := range s.Removed {
+		if _, nothing := write.Action.(removal.Reverted); nothing {
+			continue
+		}
+		m.writes.WithLabelValues(written(write)).Inc()
+	}
+	if s.Saves > 0 {
+		m.writes.WithLabelValues(v1alpha1.NodeSyncKind, "patch").Add(float64(s.Saves))
+	}
 }
 
 // inProgress reports whether a removal proceeds: neither it nor the NodePool that it waits for is held, and it has not

@@ -111,22 +111,32 @@ func nextOfRemoval(sync *v1alpha1.NodeSync) string {
 			continue
 		case sync.KeepsDefinitions() && r.Phase == v1alpha1.RemovalVerifyingCloud:
 			return "keeps " + of + " without nodes once EC2 reports that every instance is terminated"
-		case r.Kind != render.NodePool && r.Phase == v1alpha1.RemovalPacing:
-			return "deletes " + of + " once removal.grace is over and everything that the commit adds is applied"
 		}
-		switch r.Phase {
-		case v1alpha1.RemovalPacing:
-			return "terminates the NodeClaims of " + of + " once everything that the commit adds is Ready, Karpenter runs and EC2 answers"
-		case v1alpha1.RemovalDraining:
-			return "queries EC2 for the instances of " + of + " once its nodes are drained"
-		case v1alpha1.RemovalVerifyingCloud:
-			return "deletes " + of + " once EC2 reports that every instance is terminated"
-		case v1alpha1.RemovalFinalizing:
-			return "completes once the object " + of + " is gone"
-		case v1alpha1.RemovalHeld, v1alpha1.RemovalGone:
+		if next := nextOfPhase(&r); next != "" {
+			return next
 		}
 	}
 	return "continues by itself"
+}
+
+// nextOfPhase describes what ends the phase of a removal; empty if it is not in progress.
+func nextOfPhase(r *v1alpha1.Removal) string {
+	of := r.Kind + "/" + r.Name
+	switch r.Phase {
+	case v1alpha1.RemovalPacing:
+		if r.Kind != render.NodePool {
+			return "deletes " + of + " once removal.grace is over and everything that the commit adds is applied"
+		}
+		return "terminates the NodeClaims of " + of + " once everything that the commit adds is Ready, Karpenter runs and EC2 answers"
+	case v1alpha1.RemovalDraining:
+		return "queries EC2 for the instances of " + of + " once its nodes are drained"
+	case v1alpha1.RemovalVerifyingCloud:
+		return "deletes " + of + " once EC2 reports that every instance is terminated"
+	case v1alpha1.RemovalFinalizing:
+		return "completes once the object " + of + " is gone"
+	case v1alpha1.RemovalHeld, v1alpha1.RemovalGone:
+	}
+	return ""
 }
 
 func atDrift(sync *v1alpha1.NodeSync) string {

@@ -174,11 +174,14 @@ func (w *Watches) listenToKind(ctx context.Context, kind render.Kind) (filled bo
 	if err := w.begin(begun, w.Nodes, all); err != nil {
 		return false, err
 	}
-	if w.Refusals.Of(kind) != nil {
+	if w.refused(kind) {
 		return true, nil
 	}
 	return w.Nodes.filled(ctx, all)
 }
+
+// refused reports whether the API server rejects the watch of a kind.
+func (w *Watches) refused(kind render.Kind) bool { return w.Refusals.Of(kind) != nil }
 
 // mayBeRefused returns the types of the watches that the API server may reject without an error.
 func mayBeRefused() []string {

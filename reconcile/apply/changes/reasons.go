@@ -63,11 +63,11 @@ type Waiting struct {
 func (r *Reasons) Explain(w Waiting, log func() string) {
 	next := map[render.Ref]reason{}
 	due := false
-	for ref, ready := range w.Ready {
-		object := w.Live.Objects[ref]
-		if ready.Ready || ref.Kind != render.EC2NodeClass || object == nil || !cluster.Unexplained(object) && !cluster.MatchesNothing(object) {
+	for ref := range w.Ready {
+		if !w.mayStayNotReady(ref) {
 			continue
 		}
+		object := w.Live.Objects[ref]
 		known := r.of[ref]
 		if known.uid != object.GetUID() || known.generation != object.GetGeneration() {
 			known = reason{uid: object.GetUID(), generation: object.GetGeneration(), seen: w.Now}
@@ -97,6 +97,15 @@ func (r *Reasons) Explain(w Waiting, log func() string) {
 		r.readLog(log(), w.Since)
 	}
 	r.addToMessages(w)
+}
+
+// mayStayNotReady reports whether a definition is an EC2NodeClass that is not Ready and may not become so by itself.
+func (w *Waiting) mayStayNotReady(ref render.Ref) bool {
+	object := w.Live.Objects[ref]
+	if w.Ready[ref].Ready || ref.Kind != render.EC2NodeClass || object == nil {
+		return false
+	}
+	return cluster.Unexplained(object) || cluster.MatchesNothing(object)
 }
 
 // readLog records the newest errors of a log.
