@@ -203,11 +203,11 @@ func (p *pass) seeTerminations(ctx context.Context) error {
 }
 
 func (p *pass) removes(do removing) func(context.Context) error {
-	return func(ctx context.Context) error { return p.does(ctx, p.reconciliation.runRemovalStep(do)) }
+	return func(ctx context.Context) error { return p.does(ctx, p.runRemovalStep(do)) }
 }
 
 func (p *pass) removesServed(do removing) func(context.Context) error {
-	return func(ctx context.Context) error { return p.does(ctx, p.reconciliation.runServedRemovalStep(do)) }
+	return func(ctx context.Context) error { return p.does(ctx, p.runServedRemovalStep(do)) }
 }
 
 func (p *pass) chartStep() *upgrade.Step {
