@@ -250,9 +250,14 @@ const maxTurns = 300_000
 
 // Periods returns consecutive periods between two times. The first and the last are cut off.
 func (c Calendar) Periods(from, to time.Time) []CalendarPeriod {
-	var found []CalendarPeriod
+	found, _ := c.periods(from, to, maxTurns)
+	return found
+}
+
+// periods returns Periods of a number of turns at most; whole reports whether they reach to.
+func (c Calendar) periods(from, to time.Time, turns int) (found []CalendarPeriod, whole bool) {
 	at := from
-	for range maxTurns {
+	for range turns {
 		if !at.Before(to) {
 			break
 		}
@@ -269,7 +274,7 @@ func (c Calendar) Periods(from, to time.Time) []CalendarPeriod {
 		}
 		at = until
 	}
-	return found
+	return found, !at.Before(to)
 }
 
 // samePeriod reports whether one period continues in the next.
@@ -298,27 +303,22 @@ func (c Calendar) Openings(budgets *Object, nodes int, now time.Time) []Window {
 // openings returns the open periods between two times; nil if the calendar is open all the time, or if it changes too
 // often.
 func (c Calendar) openings(from, to time.Time) []Window {
-	found, at := []Window{}, from
-	for range maxHits {
-		until := c.nextChange(at)
-		if until.IsZero() || until.After(to) {
-			until = to
-		}
-		if c.closedBy(at).By == "" {
-			if last := len(found) - 1; last >= 0 && found[last].To.Equal(at) {
-				found[last].To = until
-			} else {
-				found = append(found, Window{From: at, To: until})
-			}
-		}
-		if at = until; !at.Before(to) {
-			if len(found) == 1 && found[0].From.Equal(from) && found[0].To.Equal(to) {
-				return nil
-			}
-			return found
+	periods, whole := c.periods(from, to, maxHits)
+	if !whole {
+		return nil
+	}
+	found := []Window{}
+	for _, p := range periods {
+		if last := len(found) - 1; p.Open && last >= 0 && found[last].To.Equal(p.From) {
+			found[last].To = p.To
+		} else if p.Open {
+			found = append(found, Window{From: p.From, To: p.To})
 		}
 	}
-	return nil
+	if len(found) == 1 && found[0].From.Equal(from) && found[0].To.Equal(to) {
+		return nil
+	}
+	return found
 }
 
 // overlaps returns the periods that are in both lists, each sorted and without overlaps. AtATime is that of the first.
