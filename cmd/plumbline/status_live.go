@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -148,7 +146,8 @@ func (n *changeSignal) followKind(ctx context.Context, c *clusterAccess, kind sc
 	for ctx.Err() == nil {
 		pause := restartPause
 		events, err := c.Watch(ctx, list, options...)
-		if n.refuse(kind.Kind+"s", err != nil && !unservedOptional(kind.Kind, err)); err != nil {
+		of, _ := render.KindOf(kind.Kind) // a NodeSync has none, and is not optional
+		if n.refuse(kind.Kind+"s", err != nil && !sees.Unserved(of, err)); err != nil {
 			pause = refusedEvery
 		} else {
 			for range events.ResultChan() {
@@ -164,13 +163,6 @@ func (n *changeSignal) followKind(ctx context.Context, c *clusterAccess, kind sc
 		wait.Stop()
 		n.signal()
 	}
-}
-
-// unservedOptional reports whether an error means that the API server does not serve a kind that not every version of
-// Karpenter has.
-func unservedOptional(kind string, err error) bool {
-	of, known := render.KindOf(kind)
-	return known && of.Optional() && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err))
 }
 
 // leaderCheck knows whether a daemon leads, which takes some seconds to find out.

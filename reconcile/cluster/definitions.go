@@ -38,6 +38,12 @@ type Definitions struct {
 // keeps its fields alive, so that nothing else can reuse the address.
 type fields = unsafe.Pointer
 
+// Unserved reports whether an error means that the API server does not serve an optional kind, which not every version of
+// Karpenter has.
+func Unserved(kind render.Kind, err error) bool {
+	return kind.Optional() && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err))
+}
+
 // read lists the definitions of some kinds, by name. unreadable are the optional kinds that the reader's user may not
 // list. A nil Definitions remembers nothing.
 func (d *Definitions) read(ctx context.Context, reader client.Reader, kinds []render.Kind) (objects map[render.Ref]*plan.Object, unreadable map[string]error, err error) {
@@ -48,7 +54,7 @@ func (d *Definitions) read(ctx context.Context, reader client.Reader, kinds []re
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GVK)
 		err := reader.List(ctx, list, client.UnsafeDisableDeepCopy)
-		if kind.Optional() && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)) {
+		if Unserved(kind, err) {
 			continue
 		}
 		if err != nil {
