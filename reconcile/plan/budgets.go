@@ -162,11 +162,15 @@ type PoolPace struct {
 // Rounds returns the minimum number of rounds, each as long as a launch and a drain, in which the nodes can be
 // replaced; 0 if the budgets allow none, or no replacement can be launched.
 func (p PoolPace) Rounds() int {
-	at := cmp.Or(p.Allowed.Now, p.Allowed.Next)
-	if at == 0 {
+	return Rounds(p.Nodes, cmp.Or(p.Allowed.Now, p.Allowed.Next))
+}
+
+// Rounds returns in how many rounds nodes are replaced, this many at a time; 0 if none may be.
+func Rounds(nodes, atATime int) int {
+	if atATime == 0 {
 		return 0
 	}
-	return (p.Nodes + at - 1) / at
+	return (nodes + atATime - 1) / atATime
 }
 
 // decisionPerNode is about how long Karpenter takes at least to decide which node it replaces next, for each node of the
@@ -182,13 +186,22 @@ const decisionPerNode = 27 * time.Second / 5000 / 20
 // this many nodes. It does not depend on the disruption budgets.
 func Decision(nodes int) time.Duration { return time.Duration(nodes) * decisionPerNode }
 
-// decisions returns about how long Karpenter takes at least to decide on all nodes; 0 if that is less than a minute, or
-// if it decides on all at once.
-func (p PoolPace) decisions() time.Duration {
-	if took := time.Duration(p.Nodes) * p.Decision; took >= time.Minute && p.Rounds() > 0 {
+// Decisions returns about how long Karpenter takes at least to decide on nodes one after another; 0 if that is less than
+// a minute.
+func Decisions(nodes int, each time.Duration) time.Duration {
+	if took := time.Duration(nodes) * each; took >= time.Minute {
 		return took
 	}
 	return 0
+}
+
+// decisions returns about how long Karpenter takes at least to decide on all nodes; 0 if that is less than a minute, or
+// if it decides on all at once.
+func (p PoolPace) decisions() time.Duration {
+	if p.Rounds() == 0 {
+		return 0
+	}
+	return Decisions(p.Nodes, p.Decision)
 }
 
 // byDecisions reports whether Karpenter's decisions take longer than the rounds.
@@ -279,7 +292,7 @@ func Paces(changes []Change, live Live, unlaunchable []string, now time.Time) []
 	for _, pace := range paces {
 		object := cmp.Or(budgets[pace.Pool], live.object(render.Ref{Kind: render.NodePool, Name: pace.Pool}))
 		if pace.Nodes > 0 && object != nil {
-			if _, static, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "replicas"); !static {
+			if !IsStatic(object.Unstructured) {
 				pace.Decision = Decision(len(live.NodeClaims))
 			}
 			if pace.Unlaunchable = slices.Contains(unlaunchable, pace.Pool); !pace.Unlaunchable {
@@ -324,10 +337,16 @@ func pacesOf(live Live) (paces map[string]*PoolPace, pools map[types.UID]*PoolPa
 	return paces, pools
 }
 
+// IsStatic reports whether a NodePool is static: it has a fixed number of nodes.
+func IsStatic(pool *unstructured.Unstructured) bool {
+	_, static, _ := unstructured.NestedFieldNoCopy(pool.Object, "spec", "replicas")
+	return static
+}
+
 // MayGrow reports whether a NodePool launches nodes for pods, according to its spec: a static one has a fixed number of
 // nodes, and a limit of 0 allows none (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go).
 func MayGrow(pool *unstructured.Unstructured) bool {
-	if _, static, _ := unstructured.NestedFieldNoCopy(pool.Object, "spec", "replicas"); static {
+	if IsStatic(pool) {
 		return false
 	}
 	for _, limit := range quantities(pool, "spec", "limits") {

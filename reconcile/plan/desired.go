@@ -98,9 +98,7 @@ func classField(field string) func(desired, live *unstructured.Unstructured) str
 }
 
 func staticOrDynamic(desired, live *unstructured.Unstructured) string {
-	_, wanted, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
-	_, was, _ := unstructured.NestedFieldNoCopy(live.Object, "spec", "replicas")
-	switch {
+	switch wanted, was := IsStatic(desired), IsStatic(live); {
 	case wanted && !was:
 		return "a dynamic NodePool cannot become static (spec.replicas)"
 	case was && !wanted:

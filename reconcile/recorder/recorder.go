@@ -269,8 +269,7 @@ func (r *Recorder) readPools(ctx context.Context) error {
 	pools, known := make(map[string]pool, len(list.Items)), make(map[string]bool, len(list.Items))
 	for i := range list.Items {
 		object := &list.Items[i]
-		p := pool{uid: object.GetUID(), ends: object.GetDeletionTimestamp() != nil}
-		_, p.static, _ = unstructured.NestedFieldNoCopy(object.Object, "spec", "replicas")
+		p := pool{uid: object.GetUID(), ends: object.GetDeletionTimestamp() != nil, static: plan.IsStatic(object)}
 		p.sync = ownerOf(object, syncs.Items)
 		if p.sync != nil {
 			p.of = owner{client.ObjectKeyFromObject(p.sync), p.sync.UID}

@@ -288,10 +288,8 @@ func (s *BrakeStep) terminatesFirst(ctx context.Context, pool string) (words str
 
 // withoutRoom describes the nodes of a pool beside which there may be no room for a replacement.
 func (s *BrakeStep) withoutRoom(pool string) string {
-	if live := s.Live.Objects[render.Ref{Kind: render.NodePool, Name: pool}]; live != nil {
-		if _, static, _ := unstructured.NestedFieldNoCopy(live.Object, "spec", "replicas"); static {
-			return "a node of a static pool at its limit"
-		}
+	if live := s.Live.Objects[render.Ref{Kind: render.NodePool, Name: pool}]; live != nil && plan.IsStatic(live.Unstructured) {
+		return "a node of a static pool at its limit"
 	}
 	if len(s.Live.Reserved(pool)) > 0 {
 		return "a node of a full capacity reservation"

@@ -147,19 +147,11 @@ func (s PaceSeen) least() time.Duration { return max(s.rounds(), s.decisions()) 
 
 // rounds returns how long it takes to launch the replacements, as many at a time as the budgets allow.
 func (s PaceSeen) rounds() time.Duration {
-	if s.AtATime == 0 {
-		return 0
-	}
-	return time.Duration((s.Outdated+s.AtATime-1)/s.AtATime) * s.Launch
+	return time.Duration(plan.Rounds(s.Outdated, s.AtATime)) * s.Launch
 }
 
 // decisions returns how long Karpenter takes to decide on each node; 0 if that is less than a minute.
-func (s PaceSeen) decisions() time.Duration {
-	if took := time.Duration(s.Outdated) * s.Decision; took >= time.Minute {
-		return took
-	}
-	return 0
-}
+func (s PaceSeen) decisions() time.Duration { return plan.Decisions(s.Outdated, s.Decision) }
 
 // limit returns what limits the pace of a NodePool that is complete at a time; zero if that is unknown.
 func (s PaceSeen) limit(p v1alpha1.RolloutPace, measured bool, ends time.Time) v1alpha1.RolloutLimit {

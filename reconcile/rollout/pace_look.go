@@ -79,7 +79,7 @@ func (r *Rollouts) pace(s *PaceSeen, nodes int, state *v1alpha1.PoolRollout, cal
 	if pool == nil {
 		return // Karpenter drains all nodes of a deleted NodePool
 	}
-	if !static(pool) {
+	if !plan.IsStatic(pool.Unstructured) {
 		s.Decision = plan.Decision(len(r.Live.NodeClaims))
 	}
 	switch braked := state != nil && state.BrakedAt != nil && state.Failure == ""; {
@@ -141,10 +141,4 @@ func (r *Rollouts) openings(pool *plan.Object, nodes int, calendar plan.Calendar
 		m.openings[name] = openings{version: pool.GetResourceVersion(), at: r.Now, open: calendar.Openings(pool, nodes, r.Now)}
 	}
 	return m.openings[name].open
-}
-
-// static reports whether a NodePool is static.
-func static(pool *plan.Object) bool {
-	_, is := replicasOf(pool.Unstructured)
-	return is
 }

@@ -3,10 +3,9 @@ package upgrade
 import (
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -18,10 +17,7 @@ func Defects(version string, set *render.Set) string {
 	}
 	var static []string
 	for _, object := range set.Objects {
-		if object.Ref.Kind != render.NodePool || object.Defaulted == nil {
-			continue
-		}
-		if _, is, _ := unstructured.NestedFieldNoCopy(object.Defaulted.Object, "spec", "replicas"); is {
+		if object.Ref.Kind == render.NodePool && object.Defaulted != nil && plan.IsStatic(object.Defaulted) {
 			static = append(static, object.Ref.Name)
 		}
 	}
