@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -40,11 +41,7 @@ func (r Ref) Empty() *unstructured.Unstructured {
 }
 
 // RefTo returns the Ref of an object of a kind. The namespace of a cluster-scoped one does not count.
-func RefTo(kind string, object interface {
-	GetNamespace() string
-	GetName() string
-},
-) Ref {
+func RefTo(kind string, object metav1.Object) Ref {
 	if namespace := object.GetNamespace(); namespace != "" {
 		if of, _ := KindOf(kind); of.Namespaced {
 			return Ref{Kind: kind, Name: namespace + "/" + object.GetName()}

@@ -25,7 +25,7 @@ func (s *DesiredStep) SwitchedOff(ctx context.Context) ([]string, error) {
 				names = append(names, ref.String())
 			}
 		}
-		if kind.Gate == "" || len(names) == 0 {
+		if !kind.Optional() || len(names) == 0 {
 			continue
 		}
 		off, err := s.gateOff(ctx, kind)

@@ -127,19 +127,20 @@ func (r *Rollouts) stillExpected(ctx context.Context) map[types.UID][]string {
 // notMarked names the NodeClaims that Karpenter has not found to be outdated within the time that it needs; empty if it
 // has found all, or still has time.
 func (r *Rollouts) notMarked(claims []*plan.NodeClaim) string {
+	if r.Memory.compared.IsZero() {
+		return ""
+	}
 	n, why := 0, map[string]bool{}
 	for _, c := range claims {
 		if reasons := r.Memory.expected[c.UID]; len(reasons) > 0 && !c.Drifted {
 			n++
-			if !r.Memory.compared.IsZero() {
-				r.limit(c.Pool, v1alpha1.LimitKarpenter)
-			}
+			r.limit(c.Pool, v1alpha1.LimitKarpenter)
 			for _, reason := range reasons {
 				why[reason] = true
 			}
 		}
 	}
-	if n == 0 || r.Memory.compared.IsZero() {
+	if n == 0 {
 		return ""
 	}
 	return fmt.Sprintf("EC2 reports that %s outdated (%s), but Karpenter has not marked %s as drifted: its log says which query of AWS fails",

@@ -108,7 +108,7 @@ func TestADaemonThatDiesAsItWrites(t *testing.T) {
 		"this daemon wrote it":              {managed{by: written("plumbline", began.Add(time.Second))}, began.Add(2 * time.Second), ""},
 		"in the second in which it started": {managed{by: written("plumbline", began.Truncate(time.Second))}, began.Add(2 * time.Second), ""},
 		"it was created so":                 {managed{by: written("plumbline", began.Add(-10*time.Second)), created: began.Add(-10 * time.Second)}, began.Add(-9 * time.Second), ""},
-		"nobody knows who wrote it":         {managed{}, began.Add(-9 * time.Second), ""},
+		"it is unknown who wrote it":        {managed{}, began.Add(-9 * time.Second), ""},
 		"it cannot be read":                 {managed{by: written("plumbline", began.Add(-10*time.Second)), err: errors.New("refused")}, began.Add(-9 * time.Second), ""},
 		"it was written, and long over":     {managed{by: written("plumbline", began.Add(-time.Hour))}, began.Add(-time.Hour), ""},
 	} {
