@@ -22,7 +22,7 @@ const taintsOf = ` spec.template.spec.taints:→[{"effect":"NoSchedule","key":"a
 
 // budgeted is a NodePool with disruption budgets, in YAML, and with a taint if it is the one after the commit.
 func budgeted(name, budgets string, after bool) string {
-	disruption := "disruption: {consolidateAfter: 0s, budgets: " + budgets + "}"
+	disruption := "disruption: {consolidateAfter: Never, budgets: " + budgets + "}"
 	if after {
 		return tainted(name, disruption)
 	}
@@ -188,7 +188,7 @@ func TestNodesThatEarlierCommitsOutdatedCount(t *testing.T) {
 		}, want: []string{goes}},
 		"they are terminating, and count once": {budgets: all, given: func(c *drawnCluster) { terminates(c, 8); c.limit(16) }, want: []string{goes}},
 		"the commit reverts what outdated them": {
-			budgets: all, git: tainted("a", "disruption: {consolidateAfter: 0s, budgets: "+all+"}"), given: func(c *drawnCluster) { c.madeBy(t, c.live.NodeClaims[:8], tainted("a")) },
+			budgets: all, git: tainted("a", "disruption: {consolidateAfter: Never, budgets: "+all+"}"), given: func(c *drawnCluster) { c.madeBy(t, c.live.NodeClaims[:8], tainted("a")) },
 			want: []string{"Update NodePool/a Differs" + taintsOf, goes},
 		},
 	} {

@@ -149,9 +149,9 @@ func TestGuardOfNodes(t *testing.T) {
 			nodes: slices.Concat(claims("a", 4, drifted), claims("b", 4)), git: []string{withBudget("a", "50%"), pool("b", "default"), pool("c", "default")},
 			want: []string{`Update NodePool/a Differs spec.disruption.budgets[0].nodes:10%→50% replaces 2`},
 		},
-		"budgets that free none": {
+		"budgets that let Karpenter consolidate more": {
 			nodes: slices.Concat(claims("a", 4), claims("b", 4)), git: []string{withBudget("a", "100%"), pool("b", "default"), pool("c", "default")},
-			want: []string{`Update NodePool/a Differs spec.disruption.budgets[0].nodes:10%→100%`},
+			want: []string{`Hold NodePool/a MaxDisruptedNodes spec.disruption.budgets[0].nodes:10%→100% consolidates up to 4`},
 		},
 		"narrower budgets": {
 			nodes: claims("a", 4, drifted), git: []string{withBudget("a", "0"), pool("b", "default"), pool("c", "default")},

@@ -39,7 +39,7 @@ func TestWhatABufferReleases(t *testing.T) {
 		"and it has more pods than nodes":    {before: []string{template, "replicas: 30"}, chunks: 30, want: 8},
 		"and the number of pods is unknown":  {before: []string{scaled, "percentage: 20"}, want: 8},
 		"and its feature gate is off":        {before: []string{template, "replicas: 3"}, chunks: 3, given: func(c *drawnCluster) { c.policy.Ignored = map[string]bool{render.CapacityBuffer: true} }},
-		"and some nodes are not initialized": {before: []string{template, "replicas: 30"}, chunks: 30, given: func(c *drawnCluster) { c.live.NodeClaims[0].Initialized = false }, want: 7},
+		"and some nodes are not initialized": {before: []string{template, "replicas: 30"}, chunks: 30, given: func(c *drawnCluster) { c.live.NodeClaims[0].Initialized = false }, want: 8},
 		"it is lowered":                      {before: []string{template, "replicas: 3"}, after: []string{template, "replicas: 1"}, chunks: 3, want: 2},
 		"it is lowered above its limits":     {before: []string{template, "replicas: 9", "limits: {cpu: 1}"}, after: []string{template, "replicas: 4", "limits: {cpu: 1}"}, chunks: 2},
 		"it is raised":                       {before: []string{template, "replicas: 3"}, after: []string{template, "replicas: 5"}, chunks: 3},

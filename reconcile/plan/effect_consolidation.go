@@ -103,9 +103,10 @@ func (c consolidation) newlyAllows(before consolidation, load Load, now time.Tim
 	return load.PodEvent.IsZero() || now.Sub(load.PodEvent) < before.wait
 }
 
-// consolidatable returns the NodeClaims that Karpenter considers: initialized ones that are not terminating.
+// consolidatable returns the NodeClaims that are not terminating. Karpenter considers a node once it is initialized, and
+// then by the definition of that time, so one that is not initialized yet counts.
 func consolidatable(claims []*NodeClaim) []*NodeClaim {
-	return slices.DeleteFunc(slices.Clone(claims), func(c *NodeClaim) bool { return !c.Initialized || c.Deleting })
+	return slices.DeleteFunc(slices.Clone(claims), func(c *NodeClaim) bool { return c.Deleting })
 }
 
 // consolidated returns the NodeClaims that Karpenter may consolidate after the change but not before, without those

@@ -37,7 +37,7 @@ func TestWhatKarpenterMayConsolidateCounts(t *testing.T) {
 		asks bool
 	}{
 		"consolidateAfter from Never":             {before: used + ", " + never, after: used + ", " + soon, want: 8},
-		"and nodes that are not initialized":      {before: used + ", " + never, after: used + ", " + soon, given: func(c *drawnCluster) { c.live.NodeClaims[0].Initialized = false }, want: 7},
+		"and nodes that are not initialized yet":  {before: used + ", " + never, after: used + ", " + soon, given: func(c *drawnCluster) { c.live.NodeClaims[0].Initialized = false }, want: 8},
 		"and nodes that are terminating":          {before: used + ", " + never, after: used + ", " + soon, given: func(c *drawnCluster) { disrupted(&c.live.NodeClaims[0]) }, want: 7},
 		"empty nodes only":                        {before: empty + ", " + never, after: empty + ", " + soon, loads: evenIs(idle, busy), want: 4, asks: true},
 		"empty nodes only, which nobody can tell": {before: empty + ", " + never, after: empty + ", " + soon, want: 8, asks: true},

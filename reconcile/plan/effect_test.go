@@ -83,7 +83,7 @@ spec:
 		"requirements that all nodes fit": {
 			before: []string{class("default"), fits("amd64")},
 			after:  []string{class("default"), fits("amd64, arm64")},
-			want:   map[string]int{"NodePool/general None": 0},
+			want:   map[string]int{"NodePool/general Consolidate up to": 1},
 		},
 		"expireAfter": {
 			before: []string{class("default"), lives("expireAfter: 720h")},
@@ -240,13 +240,13 @@ func TestWhatAChangeSaysBesideItsEffect(t *testing.T) {
 		"limits that were below":     {before: `limits: {cpu: "11"}`, after: `limits: {cpu: "10"}`},
 		"limits raised, still below": {before: `limits: {cpu: "20"}`, after: `limits: {cpu: "5"}`, warnings: []string{"NodePool/a: limits.cpu 5 is below the current usage of 12"}},
 		"budgets that allow none":    {after: budgets(`{nodes: "0"}`), warnings: []string{"NodePool/a: its disruption budgets allow Karpenter to replace none of its 3 nodes for drift within 31 days"}},
-		"a window that comes":        {after: budgets(`{nodes: "0", schedule: "0 0 * * 0-5", duration: 24h}, {nodes: "2"}`)},
+		"a window that comes":        {after: budgets(`{nodes: "0", schedule: "0 0 * * 0-5", duration: 24h}, {nodes: "2"}`), notes: []string{"NodePool/a: Karpenter may consolidate up to 2 nodes more than before"}},
 		"a window of no day":         {after: budgets(`{nodes: "0", schedule: "0 0 * * *", duration: 24h}, {nodes: "2"}`), warnings: []string{"NodePool/a: its disruption budgets allow Karpenter to replace none"}},
 		"a day that never comes":     {after: budgets(`{nodes: "0", schedule: "0 0 30 2 *", duration: 24h}, {nodes: "2"}`), warnings: []string{"NodePool/a: the schedule \"0 0 30 2 *\" of a disruption budget never matches, and Karpenter treats such a budget as always active"}},
 		"budgets that allowed none":  {before: budgets(`{nodes: "0"}`), after: budgets(`{nodes: "0"}`) + "\n  weight: 7", notes: []string{"NodePool/a: weight 0 to 7"}},
 		"consolidateAfter":           {before: disruption("consolidateAfter: 30s"), after: disruption("consolidateAfter: 1h"), notes: []string{"NodePool/a: consolidateAfter 30s to 1h: the time that Karpenter waits"}},
 		"no consolidation":           {before: disruption("consolidateAfter: 30s"), after: disruption("consolidateAfter: Never"), notes: []string{"NodePool/a: consolidateAfter 30s to Never: Karpenter no longer consolidates its nodes"}},
-		"consolidationPolicy":        {before: disruption("consolidateAfter: 0s, consolidationPolicy: WhenEmpty"), after: disruption("consolidateAfter: 0s, consolidationPolicy: WhenEmptyOrUnderutilized"), notes: []string{"NodePool/a: consolidationPolicy WhenEmpty to WhenEmptyOrUnderutilized"}},
+		"consolidationPolicy":        {before: disruption("consolidateAfter: 0s, consolidationPolicy: WhenEmpty"), after: disruption("consolidateAfter: 0s, consolidationPolicy: WhenEmptyOrUnderutilized"), notes: []string{"NodePool/a: consolidationPolicy WhenEmpty to WhenEmptyOrUnderutilized", "NodePool/a: Karpenter may consolidate up to 3 nodes more than before"}},
 		"weight":                     {before: "weight: 10", after: "weight: 90", notes: []string{"NodePool/a: weight 10 to 90"}},
 	} {
 		t.Run(name, func(t *testing.T) {
