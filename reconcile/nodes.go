@@ -209,18 +209,18 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 	}
 	r.sync.Status.RevertedPools = ev.Plan.Reverted
 	look := r.rollouts(&d)
-	d.Nodes.Rollout = look.See(ctx, d.Charts.Controller.Ready)
-	d.Nodes.Restored = look.Restored
+	looked := look.See(ctx, d.Charts.Controller.Ready)
+	d.Nodes.Rollout, d.Nodes.Restored = looked.Rollout, looked.Restored
 	d.Nodes.SawRollout = d.Charts.Controller.Ready || d.Nodes.Rollout != nil
 	dial := verifiedCloud(d.account(), r.cloud())
 	stop := rollout.BrakeStep{
 		Writer: r.Cluster.Client, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants, Launches: r.Cluster.Launches, Gate: r.chartStep(*ev).On, Holds: &r.memory.holds,
 		Sync: r.sync, Set: ev.Desired.Set, Live: ev.Live, Leaving: look.Leaving, Changes: ev.Plan.Changes, Written: d.Work.Refs(),
-		Rollout: d.Nodes.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Frozen: ev.Plan.Frozen, InForce: inForce, Now: r.now,
+		Rollout: d.Nodes.Rollout, Outdated: looked.Outdated, Unknown: looked.Unknown, Frozen: ev.Plan.Frozen, InForce: inForce, Now: r.now,
 		EC2: func(ctx context.Context, region string) (rollout.Instances, error) { return dial(ctx, region) },
 	}
 	pools := stop.Run(ctx)
-	look.Pace(d.Nodes.Rollout, pools, r.sync.Spec)
+	look.Pace(looked, pools, r.sync.Spec)
 	d.Join(look.Findings)
 	d.Join(stop.Findings)
 	return d, pools

@@ -12,7 +12,6 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
@@ -125,26 +124,26 @@ func (r *Rollouts) stillExpected(ctx context.Context) map[types.UID][]string {
 }
 
 // notMarked names the NodeClaims that Karpenter has not found to be outdated within the time that it needs; empty if it
-// has found all, or still has time.
-func (r *Rollouts) notMarked(claims []*plan.NodeClaim) string {
+// has found all, or still has time. pools are their NodePools.
+func (r *Rollouts) notMarked(claims []*plan.NodeClaim) (words string, pools []string) {
 	if r.Memory.compared.IsZero() {
-		return ""
+		return "", nil
 	}
-	n, why := 0, map[string]bool{}
+	why := map[string]bool{}
 	for _, c := range claims {
 		if reasons := r.Memory.expected[c.UID]; len(reasons) > 0 && !c.Drifted {
-			n++
-			r.limit(c.Pool, v1alpha1.LimitKarpenter)
+			pools = append(pools, c.Pool)
 			for _, reason := range reasons {
 				why[reason] = true
 			}
 		}
 	}
+	n := len(pools)
 	if n == 0 {
-		return ""
+		return "", nil
 	}
 	return fmt.Sprintf("EC2 reports that %s outdated (%s), but Karpenter has not marked %s as drifted: its log says which query of AWS fails",
-		english.Plural(n, "node is", "nodes are"), strings.Join(slices.Sorted(maps.Keys(why)), ", "), english.PluralWord(n, "it", "them"))
+		english.Plural(n, "node is", "nodes are"), strings.Join(slices.Sorted(maps.Keys(why)), ", "), english.PluralWord(n, "it", "them")), pools
 }
 
 // mustRecall reports whether it is unknown, after a restart, which NodeClaims AWS had reported as outdated.

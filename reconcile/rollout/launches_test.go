@@ -51,7 +51,7 @@ func TestANodeThatComesAsItsPoolIsWritten(t *testing.T) {
 					Live: plan.Live{Objects: map[render.Ref]*plan.Object{ref: of.Live}, NodeClaims: claims}, Pools: []rollout.Pool{of}, Changes: changes,
 					Revision: "main@sha1:2", Applied: "main@sha1:1", Now: at, Memory: memory, Events: &spoken{},
 				}
-				return r.Look(t.Context())
+				return r.Look(t.Context()).Rollout
 			}
 			if got := look(now, []plan.Change{c.change}, c.before...); got != nil {
 				t.Fatalf("no node is touched: %+v", got)
@@ -120,7 +120,7 @@ func TestADaemonThatDiesAsItWrites(t *testing.T) {
 					Live: plan.Live{Objects: map[render.Ref]*plan.Object{{Kind: render.NodePool, Name: "a"}: of.Live}, NodeClaims: claims}, Pools: []rollout.Pool{of},
 					Revision: "main@sha1:2", Applied: "main@sha1:1", Now: at, Memory: memory, Events: &c.reads,
 				}
-				return r.Look(t.Context())
+				return r.Look(t.Context()).Rollout
 			}
 			if got := look(began); got != nil {
 				t.Fatalf("no node is touched: %+v", got)

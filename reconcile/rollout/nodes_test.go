@@ -69,7 +69,7 @@ func TestInputsThatOnlyEC2Knows(t *testing.T) {
 			Live: live, Pools: []rollout.Pool{pool("a"), pool("b")}, Classes: []*plan.Object{live.Objects[render.Ref{Kind: render.EC2NodeClass, Name: "default"}]},
 			EC2: func(context.Context) (rollout.EC2, error) { return ec2, nil }, Before: before, Reported: before, Now: now.Add(after), Memory: memory, Events: &spoken{},
 		}
-		before = r.Look(t.Context())
+		before = r.Look(t.Context()).Rollout
 		return r
 	}
 	wants := func(asked int, want string) {
@@ -113,7 +113,7 @@ func TestACommitsRolloutHasNoInputs(t *testing.T) {
 		Live: live, Pools: []rollout.Pool{pool("a")}, EC2: func(context.Context) (rollout.EC2, error) { return ec2, nil },
 		Before: before, Reported: before, Now: time.Now(), Memory: &rollout.Memory{}, Events: &spoken{},
 	}
-	if got := r.Look(t.Context()); got == nil || got.Inputs != nil || ec2.asked != 0 {
+	if got := r.Look(t.Context()).Rollout; got == nil || got.Inputs != nil || ec2.asked != 0 {
 		t.Errorf("asked %d times: %+v", ec2.asked, got)
 	}
 }

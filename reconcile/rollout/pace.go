@@ -303,7 +303,7 @@ func Estimate(
 		next.AtLeast = slices.ContainsFunc(all, func(e expected) bool { return e.atLeast || e.ends.IsZero() })
 		next.EndsAt = steadyTime(before, latest.ends, now)
 	}
-	again = compare(next, before, all, limit, now)
+	next.ExceedsSince, next.ExceedsBy, again = compare(before, all, next.EndsAt, limit, now)
 	if next.EndsAt == nil && next.LimitedBy == "" && next.ExceedsSince == nil {
 		return nil, again
 	}
@@ -333,11 +333,14 @@ func negligible(difference, of time.Duration) bool {
 	return difference.Abs() <= max(steadyFor, of/steadyShare)
 }
 
-// compare sets whether an estimate exceeds the timeout, and by how much.
-func compare(next, before *v1alpha1.RolloutEstimate, all []expected, limit Limit, now time.Time) (again time.Time) {
+// compare returns since when a rollout is expected to exceed the timeout, and by how much; nil if it is not, or if that is
+// unknown. endsAt is when it is expected to be complete, nil if that is unknown. again is as of Estimate.
+func compare(
+	before *v1alpha1.RolloutEstimate, all []expected, endsAt *metav1.Time, limit Limit, now time.Time,
+) (since *metav1.Time, by *metav1.Duration, again time.Time) {
 	deadline, latest := limit.deadline(now), time.Time{}
 	if deadline.IsZero() {
-		return time.Time{}
+		return nil, nil, time.Time{}
 	}
 	for _, e := range all {
 		if e.ends.After(latest) { // of those that are known
@@ -354,17 +357,16 @@ func compare(next, before *v1alpha1.RolloutEstimate, all []expected, limit Limit
 		}
 	}
 	if !exceeds {
-		return again
+		return nil, nil, again
 	}
-	since := metav1.NewTime(now).Rfc3339Copy()
-	if next.ExceedsSince = &since; already {
-		next.ExceedsSince = before.ExceedsSince.DeepCopy()
+	at := metav1.NewTime(now).Rfc3339Copy()
+	if since = &at; already {
+		since = before.ExceedsSince.DeepCopy()
 	}
-	if next.EndsAt != nil {
-		latest = next.EndsAt.Time
+	if endsAt != nil {
+		latest = endsAt.Time
 	}
-	next.ExceedsBy = exceededBy(before, latest.Sub(deadline))
-	return again
+	return since, exceededBy(before, latest.Sub(deadline)), again
 }
 
 // exceeds reports whether a NodePool is expected to be complete after a deadline; already reports whether that was

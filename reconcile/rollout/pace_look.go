@@ -11,9 +11,10 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Pace records in the rollout of the last look how fast its nodes have been replaced, and when it is expected to be
-// complete; of is nil if there is none. pools are the states of its NodePools, with the brakes of this reconcile.
-func (r *Rollouts) Pace(of *v1alpha1.Rollout, pools []v1alpha1.PoolRollout, spec v1alpha1.NodeSyncSpec) {
+// Pace records in the rollout of a look, if there is one, how fast its nodes have been replaced, and when it is expected
+// to be complete. pools are the states of its NodePools, with the brakes of this reconcile.
+func (r *Rollouts) Pace(looked Looked, pools []v1alpha1.PoolRollout, spec v1alpha1.NodeSyncSpec) {
+	of := looked.Rollout
 	if of == nil {
 		r.Memory.openings = nil
 		return
@@ -22,7 +23,7 @@ func (r *Rollouts) Pace(of *v1alpha1.Rollout, pools []v1alpha1.PoolRollout, spec
 	if err != nil {
 		calendar = plan.Calendar{} // the Plan is refused for it
 	}
-	seen := r.paces(of.Paces, pools, calendar)
+	seen := r.paces(looked, pools, calendar)
 	of.Paces = Measure(of.Paces, seen, r.Now)
 	limit := Limit{Since: of.Since.Time}
 	if spec.Rollout.Timeout != nil {
@@ -34,18 +35,18 @@ func (r *Rollouts) Pace(of *v1alpha1.Rollout, pools []v1alpha1.PoolRollout, spec
 	}
 }
 
-// paces returns what the last look shows of each NodePool with outdated nodes, by name. Without Karpenter's controller,
-// nothing is known but what was recorded before.
-func (r *Rollouts) paces(before []v1alpha1.RolloutPace, pools []v1alpha1.PoolRollout, calendar plan.Calendar) []PaceSeen {
+// paces returns what a look shows of each NodePool with outdated nodes, by name. Without Karpenter's controller, nothing
+// is known but what was recorded before.
+func (r *Rollouts) paces(looked Looked, pools []v1alpha1.PoolRollout, calendar plan.Calendar) []PaceSeen {
 	var seen []PaceSeen
-	if r.away {
-		for _, p := range before {
+	if looked.away {
+		for _, p := range looked.Rollout.Paces {
 			seen = append(seen, PaceSeen{Pool: p.Pool, Outdated: int(p.Outdated), Blocked: v1alpha1.LimitKarpenter})
 		}
 		return seen
 	}
 	at := map[string]int{}
-	for _, o := range r.outdated {
+	for _, o := range looked.nodes {
 		i, known := at[o.Claim.Pool]
 		if !known {
 			i, at[o.Claim.Pool] = len(seen), len(seen)
@@ -65,19 +66,21 @@ func (r *Rollouts) paces(before []v1alpha1.RolloutPace, pools []v1alpha1.PoolRol
 		}
 	}
 	guard := calendar.At(r.Now)
-	for i := range seen {
-		r.pace(&seen[i], nodes[seen[i].Pool], entryOf(pools, seen[i].Pool), calendar, guard)
+	for i, s := range seen {
+		seen[i] = r.pace(s, nodes[s.Pool], looked.limits[s.Pool], entryOf(pools, s.Pool), calendar, guard)
 	}
 	slices.SortFunc(seen, func(a, b PaceSeen) int { return cmp.Compare(a.Pool, b.Pool) })
 	return seen
 }
 
-// pace adds what limits the replacement of a NodePool's nodes; state is nil if nothing is known of a brake there, and
-// guard is whether the calendar is closed now.
-func (r *Rollouts) pace(s *PaceSeen, nodes int, state *v1alpha1.PoolRollout, calendar plan.Calendar, guard plan.Closed) {
+// pace returns s with what limits the replacement of a NodePool's nodes: limit, its budgets, the brake and the calendar.
+// state is nil if nothing is known of a brake there, and guard is whether the calendar is closed now.
+func (r *Rollouts) pace(
+	s PaceSeen, nodes int, limit v1alpha1.RolloutLimit, state *v1alpha1.PoolRollout, calendar plan.Calendar, guard plan.Closed,
+) PaceSeen {
 	pool := r.Live.Objects[render.Ref{Kind: render.NodePool, Name: s.Pool}]
 	if pool == nil {
-		return // Karpenter drains all nodes of a deleted NodePool
+		return s // Karpenter drains all nodes of a deleted NodePool
 	}
 	if !plan.IsStatic(pool.Unstructured) {
 		s.Decision = plan.Decision(len(r.Live.NodeClaims))
@@ -85,7 +88,7 @@ func (r *Rollouts) pace(s *PaceSeen, nodes int, state *v1alpha1.PoolRollout, cal
 	switch braked := state != nil && state.BrakedAt != nil && state.Failure == ""; {
 	case braked && !frozen(*state):
 		s.Blocked = v1alpha1.LimitStopped
-		return
+		return s
 	case braked:
 		s.Closed, s.Opens = true, guard.Until
 		pool = r.unbraked(pool)
@@ -96,17 +99,18 @@ func (r *Rollouts) pace(s *PaceSeen, nodes int, state *v1alpha1.PoolRollout, cal
 	switch s.AtATime = cmp.Or(allowed.Now, allowed.Next); {
 	case allowed.Unreadable, s.AtATime == 0 && !allowed.Partly:
 		s.Blocked = v1alpha1.LimitBudgets
-		return
+		return s
 	case allowed.Now == 0:
 		s.Closed = true
 		if allowed.At.After(s.Opens) {
 			s.Opens = allowed.At
 		}
 	}
-	s.Open, s.Blocked = r.openings(pool, nodes, calendar), r.limits[s.Pool]
+	s.Open, s.Blocked = r.openings(pool, nodes, calendar), limit
 	if s.Outdated > s.Replacing && r.launchesFail(s.Pool) {
 		s.Blocked = v1alpha1.LimitLaunches
 	}
+	return s
 }
 
 // unbraked returns a NodePool as it is in Git: the brake is one of the live budgets.

@@ -80,8 +80,9 @@ func TestALookEstimates(t *testing.T) {
 				Live:  plan.Live{Objects: map[render.Ref]*plan.Object{{Kind: render.NodePool, Name: "a"}: live.Live}, NodeClaims: claims},
 				Pools: []rollout.Pool{live}, Events: &c.events, Before: before, Reported: before, LaunchFailures: c.launches, Now: now, Memory: &rollout.Memory{},
 			}
-			got := r.See(t.Context(), !c.away)
-			r.Pace(got, c.pools, v1alpha1.NodeSyncSpec{Guard: c.guard})
+			looked := r.See(t.Context(), !c.away)
+			r.Pace(looked, c.pools, v1alpha1.NodeSyncSpec{Guard: c.guard})
+			got := looked.Rollout
 			if diff := cmp.Diff(c.want, got.Estimate); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -103,8 +104,9 @@ func TestALookMeasures(t *testing.T) {
 			Live:  plan.Live{Objects: map[render.Ref]*plan.Object{{Kind: render.NodePool, Name: "a"}: live.Live}, NodeClaims: claims},
 			Pools: []rollout.Pool{live}, Events: &spoken{}, Before: before, Reported: before, Now: start.Add(time.Duration(i) * 10 * time.Minute), Memory: memory,
 		}
-		before = r.See(t.Context(), true)
-		r.Pace(before, nil, spec)
+		looked := r.See(t.Context(), true)
+		r.Pace(looked, nil, spec)
+		before = looked.Rollout
 	}
 	want := []v1alpha1.RolloutPace{{Pool: "a", Since: metav1.NewTime(start).Rfc3339Copy(), Nodes: 5, Outdated: 4, AtATime: 1, TookSeconds: 1200}}
 	if diff := cmp.Diff(want, before.Paces); diff != "" {

@@ -156,8 +156,8 @@ func (w *rolledWorld) look(line string) {
 		change.Effect, change.Nodes, change.UpTo, change.DriftReasons = plan.EffectReplace, 1, true, []string{"SubnetDrift"}
 		r.Changes = []plan.Change{change}
 	}
-	w.rollout = r.Look(w.t.Context())
-	w.restored = r.Restored
+	looked := r.Look(w.t.Context())
+	w.rollout, w.restored = looked.Rollout, looked.Restored
 }
 
 // made returns a NodePool of a generation.

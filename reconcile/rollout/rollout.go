@@ -327,25 +327,26 @@ func excess(pools []Pool, claims []plan.NodeClaim, outdated []plan.Outdated) int
 const slowDrain = 2 * time.Minute
 
 // blockedDraining returns what blocks draining nodes, once the rollout makes no progress; empty if nothing is
-// known to. While such a node exists it remains in the message, whatever other nodes do, and is diagnosed again.
-func (r *Rollouts) blockedDraining(ctx context.Context, of v1alpha1.Rollout, ending []*plan.NodeClaim) string {
+// known to. While such a node exists it remains in the message, whatever other nodes do, and is diagnosed again. lasting
+// are the NodePools of nodes whose cause does not pass by itself.
+func (r *Rollouts) blockedDraining(ctx context.Context, of v1alpha1.Rollout, ending []*plan.NodeClaim) (words string, lasting []string) {
 	m := r.Memory
 	if m.blockedDrains != nil && !slices.ContainsFunc(ending, func(c *plan.NodeClaim) bool { return m.blockedDrains[c.UID] }) {
 		m.blockedDrains, m.blocked, m.lasts = nil, "", false
 	}
 	if len(ending) == 0 {
-		return ""
+		return "", nil
 	}
-	words := r.blocked(of, m.blockedDrains != nil, func() (words string, lasts bool) {
+	words = r.blocked(of, m.blockedDrains != nil, func() (words string, lasts bool) {
 		words, m.blockedDrains, lasts = r.diagnose(ctx, ending)
 		return words, lasts
 	})
 	for _, c := range ending {
 		if m.lasts && m.blockedDrains[c.UID] {
-			r.limit(c.Pool, v1alpha1.LimitPods)
+			lasting = append(lasting, c.Pool)
 		}
 	}
-	return words
+	return words, lasting
 }
 
 // diagnose finds out what blocks the nodes that have been draining for longest, and which nodes these are. lasts reports

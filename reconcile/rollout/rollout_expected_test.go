@@ -78,7 +78,7 @@ func TestNodesThatAWSSaysAreOutdatedCount(t *testing.T) {
 		}
 		r.Begin(&status)
 		r.Before = status.Rollout
-		status.Rollout = r.Look(t.Context())
+		status.Rollout = r.Look(t.Context()).Rollout
 		return status.Rollout
 	}
 	if got := look(0, made.Changes, one, two); got == nil || got.Outdated != 1 || got.SettlesAt == nil {
@@ -165,7 +165,7 @@ func TestARevertOfSelectors(t *testing.T) {
 			}
 			r.Begin(&status)
 			r.Before = status.Rollout
-			status.Rollout = r.Look(t.Context())
+			status.Rollout = r.Look(t.Context()).Rollout
 		}
 		look(0, "main@sha1:2", made.Changes, false)
 		look(time.Second, "main@sha1:2", nil, c.drifts)
@@ -211,7 +211,7 @@ func TestANodeThatMatchesAgainIsNotOfTheRollout(t *testing.T) {
 		r := rollout.Rollouts{
 			Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{pool("a")}, Before: before, Reported: before, Changes: c.changes, Revision: "main@sha1:3", Now: now.Add(time.Duration(i) * time.Second), Memory: memory, Events: &spoken{},
 		}
-		before = r.Look(t.Context())
+		before = r.Look(t.Context()).Rollout
 		if got := fmt.Sprintf("%d of %d", before.Nodes-before.Outdated, before.Nodes); got != c.want {
 			t.Errorf("look %d: %s, want %s", i+1, got, c.want)
 		}
@@ -286,7 +286,7 @@ func (u *unmarked) look(what string, after time.Duration, changes []plan.Change,
 	}
 	r.Begin(&u.status)
 	r.Before = u.status.Rollout
-	u.status.Rollout = r.Look(u.Context())
+	u.status.Rollout = r.Look(u.Context()).Rollout
 	got := "over"
 	if u.status.Rollout != nil {
 		got = rollout.Replaced(*u.status.Rollout)

@@ -100,27 +100,33 @@ type Rollouts struct {
 	// LaunchFailures are the pools that get no nodes, and therefore no replacements.
 	LaunchFailures []LaunchFailure
 	Memory         *Memory
-
-	// Outdated are the NodePools in which Look has found nodes that do not match, each with Karpenter's reasons for the
-	// nodes that no commit has outdated; Unknown reports that there may be other pools.
-	Outdated map[string][]string
-	Unknown  bool
-	// Restored are nodes that Look has found to be no longer outdated.
-	Restored Restored
-
-	// outdated are the nodes that Look has found not to match. limits is what keeps nodes of NodePools from being
-	// replaced, and does not pass by itself. away reports that Karpenter's controller is not ready.
-	outdated []plan.Outdated
-	limits   map[string]v1alpha1.RolloutLimit
-	away     bool
 }
 
-// limit records what keeps the nodes of a NodePool from being replaced.
-func (r *Rollouts) limit(pool string, by v1alpha1.RolloutLimit) {
-	if r.limits == nil {
-		r.limits = map[string]v1alpha1.RolloutLimit{}
+// Looked is the result of a look.
+type Looked struct {
+	// Rollout is how far the rollout has come, and what it waits for; nil if each node matches.
+	Rollout *v1alpha1.Rollout
+	// Outdated are the NodePools with nodes that do not match, each with Karpenter's reasons for the nodes that no commit
+	// has outdated; Unknown reports that there may be other pools.
+	Outdated map[string][]string
+	Unknown  bool
+	// Restored are nodes that are no longer outdated.
+	Restored Restored
+
+	// nodes are the nodes that do not match, and limits is what keeps nodes from being replaced. away reports that
+	// Karpenter's controller is not ready.
+	nodes  []plan.Outdated
+	limits limits
+	away   bool
+}
+
+// limits is what keeps the nodes of NodePools, by name, from being replaced, and does not pass by itself.
+type limits map[string]v1alpha1.RolloutLimit
+
+func (l limits) add(by v1alpha1.RolloutLimit, pools ...string) {
+	for _, pool := range pools {
+		l[pool] = by
 	}
-	r.limits[pool] = by
 }
 
 // Begin records the rollout that the Changes start, before they are written, and reports whether they do.
@@ -146,17 +152,17 @@ func (r *Rollouts) Begin(status *v1alpha1.NodeSyncStatus) bool {
 
 // See is Look while Karpenter's controller is ready. Otherwise it checks no node, and gives Karpenter the full time
 // once it is ready again.
-func (r *Rollouts) See(ctx context.Context, ready bool) *v1alpha1.Rollout {
+func (r *Rollouts) See(ctx context.Context, ready bool) Looked {
 	if ready {
 		return r.Look(ctx)
 	}
 	return r.unseen()
 }
 
-func (r *Rollouts) unseen() *v1alpha1.Rollout {
-	r.Unknown, r.away = true, true
+func (r *Rollouts) unseen() Looked {
+	looked := Looked{Unknown: true, away: true}
 	if r.Before == nil {
-		return nil
+		return looked
 	}
 	next := r.Before.DeepCopy()
 	next.Message = "Karpenter's controller is not ready"
@@ -164,11 +170,12 @@ func (r *Rollouts) unseen() *v1alpha1.Rollout {
 		until := metav1.NewTime(r.Now.Add(Settles)).Rfc3339Copy()
 		next.SettlesAt = &until
 	}
-	return next
+	looked.Rollout = next
+	return looked
 }
 
-// Look finds how far the rollout has come, and what it waits for; nil if each node matches.
-func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
+// Look finds how far the rollout has come, and what it waits for.
+func (r *Rollouts) Look(ctx context.Context) Looked {
 	changes := OutdatedBy(r.Changes)
 	r.noteWithoutClaims()
 	exact := r.Before != nil || changes.Any() || r.Memory.withoutClaims.fresh(r.Now)
@@ -184,13 +191,16 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated), Short: short, Full: full,
 		Pools: changedPools(r.Changes, r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now, Expected: len(r.Memory.expected) > 0, Settled: settled, Unrecalled: r.Memory.unrecalled, Late: late, LateFrom: from,
 	})
-	r.Outdated, r.Unknown = outdatedPools(next, matched.Outdated), len(matched.Unresolved)+len(matched.Unknown) > 0
-	r.Memory.looked, r.outdated = true, matched.Outdated
+	looked := Looked{
+		Rollout: next, Outdated: outdatedPools(next, matched.Outdated), Unknown: len(matched.Unresolved)+len(matched.Unknown) > 0,
+		nodes: matched.Outdated,
+	}
+	r.Memory.looked = true
 	if r.Memory.unrecalled == 0 {
 		r.Memory.instances.forget(matched.Outdated)
 	}
-	r.Restored = r.Memory.remembered.follow(r, next, matched.Outdated)
-	if next != nil && !r.Unknown && !changes.Any() {
+	looked.Restored = r.Memory.remembered.follow(r, next, matched.Outdated)
+	if next != nil && !looked.Unknown && !changes.Any() {
 		r.Memory.remembered.recount(next, matched.Outdated, r.notDeleting())
 	}
 	if next != nil {
@@ -198,7 +208,7 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	}
 	r.announce(next)
 	if next != nil {
-		next.Message = r.waits(ctx, *next, matched)
+		next.Message, looked.limits = r.waits(ctx, *next, matched)
 		if len(next.StaticPools) > 0 {
 			r.WakeBy(nextCheck(*next, r.Now))
 		}
@@ -206,7 +216,7 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 			r.WakeBy(next.SettlesAt.Time)
 		}
 	}
-	return next
+	return looked
 }
 
 // outdatedPools returns the NodePools of outdated nodes, each with Karpenter's reasons for those that no commit has
@@ -244,8 +254,8 @@ func (r *Rollouts) matching(exact bool) plan.Match {
 }
 
 // waits describes what a rollout waits for: what blocks the nodes that must still be replaced, and those that drain. It
-// is empty if nodes drain normally, or are about to.
-func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.Matched) string {
+// is empty if nodes drain normally, or are about to. limited are the NodePools in which that does not pass by itself.
+func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.Matched) (words string, limited limits) {
 	staying := map[string]int{}
 	var next, ending []*plan.NodeClaim
 	for _, o := range matched.Outdated {
@@ -256,27 +266,35 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 		staying[o.Claim.Pool]++
 		next = append(next, o.Claim)
 	}
-	hangs := r.blockedDraining(ctx, of, ending)
+	limited = limits{}
+	hangs, pools := r.blockedDraining(ctx, of, ending)
+	limited.add(v1alpha1.LimitPods, pools...)
 	if len(staying) == 0 {
-		return cmp.Or(blocker.JoinWaits(r.whyNotLaunched(of), hangs), r.whyNotTerminated(ctx), r.unanswered(of, matched))
+		return cmp.Or(blocker.JoinWaits(r.whyNotLaunched(of), hangs), r.whyNotTerminated(ctx), r.unanswered(of, matched)), limited
 	}
 	if words := r.closed(staying, hangs != ""); words != "" {
-		return blocker.JoinWaits(words, hangs)
+		return blocker.JoinWaits(words, hangs), limited
 	}
 	for _, l := range r.LaunchFailures {
 		if staying[l.Pool] > 0 {
-			return blocker.JoinWaits(fmt.Sprintf("NodePool/%s launches no replacements: %s", l.Pool, l.Why), hangs)
+			return blocker.JoinWaits(fmt.Sprintf("NodePool/%s launches no replacements: %s", l.Pool, l.Why), hangs), limited
 		}
 	}
 	if len(ending) > 0 {
-		return hangs
+		return hangs, limited
 	}
-	return cmp.Or(r.undisrupted(ctx, of, next), r.notMarked(next))
+	words, lasts := r.undisrupted(ctx, of, next)
+	if lasts {
+		limited.add(v1alpha1.LimitPods, next[0].Pool)
+	}
+	unmarked, pools := r.notMarked(next)
+	limited.add(v1alpha1.LimitKarpenter, pools...)
+	return cmp.Or(words, unmarked), limited
 }
 
 // undisrupted returns why Karpenter does not start to replace nodes: its event on the first of them, once the rollout
-// makes no progress. A cause that does not pass by itself is reported as soon as Karpenter reports it.
-func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claims []*plan.NodeClaim) string {
+// makes no progress. A cause that does not pass by itself (lasts) is reported as soon as Karpenter reports it.
+func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claims []*plan.NodeClaim) (words string, lasts bool) {
 	early := r.queryEarly(of, func() string {
 		words, lasts := r.reported(ctx, of, claims)
 		if !lasts {
@@ -284,11 +302,8 @@ func (r *Rollouts) undisrupted(ctx context.Context, of v1alpha1.Rollout, claims 
 		}
 		return words
 	})
-	words := cmp.Or(early, r.blocked(of, false, func() (words string, lasts bool) { return r.reported(ctx, of, claims) }))
-	if early != "" || words != "" && r.Memory.lasts {
-		r.limit(claims[0].Pool, v1alpha1.LimitPods)
-	}
-	return words
+	words = cmp.Or(early, r.blocked(of, false, func() (words string, lasts bool) { return r.reported(ctx, of, claims) }))
+	return words, early != "" || words != "" && r.Memory.lasts
 }
 
 // queryEarly queries what blocks the nodes of a rollout whose last progress is more recent than quiet.

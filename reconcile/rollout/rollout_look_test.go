@@ -91,7 +91,7 @@ func TestWhatARolloutWaitsFor(t *testing.T) {
 			}
 			for pass := range 2 { // within a minute Karpenter's events are read once
 				r := rollout.Rollouts{Live: live, Pools: c.pools, Events: &c.events, Before: before, Reported: before, LaunchFailures: c.launchFailures, Now: now.Add(time.Duration(pass) * time.Second), Memory: memory}
-				got := r.Look(t.Context())
+				got := r.Look(t.Context()).Rollout
 				if got == nil || got.Message != c.want {
 					t.Fatalf("pass %d: %+v", pass, got)
 				}
@@ -139,7 +139,7 @@ func TestACauseThatAppearsLaterIsReadSoon(t *testing.T) {
 			events.events[i].LastTimestamp = metav1.NewTime(now)
 		}
 		r := rollout.Rollouts{Live: live, Pools: []rollout.Pool{pool("a", map[string]any{"nodes": "1"})}, Events: events, Before: before, Reported: before, Now: now, Memory: memory}
-		if got := r.Look(t.Context()); got == nil || got.Message != c.want || events.asked != c.asked {
+		if got := r.Look(t.Context()).Rollout; got == nil || got.Message != c.want || events.asked != c.asked {
 			t.Errorf("after %s, events read %d times: %+v", c.at, events.asked, got)
 		}
 	}
@@ -175,7 +175,7 @@ func TestACauseThatLastsIsReportedAtOnce(t *testing.T) {
 					events.events = []corev1.Event{event(l.event)}
 				}
 				r := rollout.Rollouts{Live: live, Pools: []rollout.Pool{pool("a", map[string]any{"nodes": "1"})}, Events: events, Before: before, Reported: before, Now: start.Add(l.at), Memory: memory}
-				if got := r.Look(t.Context()); got.Message != l.want || events.asked != l.asked {
+				if got := r.Look(t.Context()).Rollout; got.Message != l.want || events.asked != l.asked {
 					t.Errorf("after %s: %q, read %d times, want %q, %d times", l.at, got.Message, events.asked, l.want, l.asked)
 				}
 				if l.at < 27*time.Second && r.WakeAt.After(r.Now.Add(3*time.Second)) {
@@ -194,7 +194,7 @@ func TestARolloutIsToldOnce(t *testing.T) {
 	var told []string
 	for i, claims := range [][]plan.NodeClaim{nil, {drifted("1", "a", false)}, {drifted("1", "a", true)}, nil, nil} {
 		r := rollout.Rollouts{Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{pool("a")}, Before: said, Reported: said, Now: now.Add(time.Duration(i) * time.Second), Memory: memory, Events: &spoken{}}
-		said = r.Look(t.Context())
+		said = r.Look(t.Context()).Rollout
 		for _, note := range r.Notes {
 			told = append(told, note.Reason+": "+note.Message)
 		}
@@ -211,7 +211,7 @@ func TestNothingIsKnownWithoutKarpenter(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	look := func(before *v1alpha1.Rollout) *v1alpha1.Rollout {
 		r := rollout.Rollouts{Before: before, Reported: before, Now: now, Memory: &rollout.Memory{}}
-		return r.See(t.Context(), false)
+		return r.See(t.Context(), false).Rollout
 	}
 	if got := look(nil); got != nil {
 		t.Errorf("none: %+v", got)
@@ -241,7 +241,7 @@ func TestAClassCountsTheNodesOfOtherNodeSyncs(t *testing.T) {
 		NodeClaims: []plan.NodeClaim{claim("1", "AMIDrift"), claim("2", "NodePoolDrifted"), drifted("3", "else", false)},
 	}
 	r := rollout.Rollouts{Live: live, Classes: []*plan.Object{class}, Now: time.Now(), Memory: &rollout.Memory{}, Events: &spoken{}}
-	if got := r.Look(t.Context()); got == nil || got.Outdated != 1 || strings.Join(got.Reasons, " ") != "AMIDrift" {
+	if got := r.Look(t.Context()).Rollout; got == nil || got.Outdated != 1 || strings.Join(got.Reasons, " ") != "AMIDrift" {
 		t.Errorf("%+v", got)
 	}
 }

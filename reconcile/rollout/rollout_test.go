@@ -320,7 +320,7 @@ func (d *drains) look(later time.Duration) string {
 		EC2:    func(context.Context) (rollout.EC2, error) { return &shows{}, nil },
 		Before: d.rollout, Reported: d.rollout, Now: d.now, Memory: d.memory,
 	}
-	d.rollout, d.wake = r.Look(d.t.Context()), r.WakeAt
+	d.rollout, d.wake = r.Look(d.t.Context()).Rollout, r.WakeAt
 	if !d.wake.IsZero() && !d.wake.After(d.now) {
 		d.t.Errorf("it asks for a look at %s, which is past", d.wake)
 	}

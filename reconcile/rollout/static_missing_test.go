@@ -116,7 +116,7 @@ func TestALostNodeIsNotReady(t *testing.T) {
 		}
 		r.Begin(&status)
 		r.Before = status.Rollout
-		if status.Rollout = r.Look(t.Context()); status.Rollout == nil {
+		if status.Rollout = r.Look(t.Context()).Rollout; status.Rollout == nil {
 			return ""
 		}
 		return rollout.Words(*status.Rollout)

@@ -160,7 +160,7 @@ func TestStaticPoolsAreFilled(t *testing.T) {
 				t.Errorf("it begins before the write: %t, want %t: %+v", begins, c.begins, status.Rollout)
 			}
 			r.Before = status.Rollout
-			got := r.Look(t.Context())
+			got := r.Look(t.Context()).Rollout
 			words := "none"
 			if got != nil {
 				words = got.Revision + ": " + rollout.Words(*got)
@@ -191,7 +191,7 @@ func TestStaticPoolsAreToldOnce(t *testing.T) {
 			r.Begin(status)
 			r.Before = status.Rollout
 		}
-		said = r.Look(t.Context())
+		said = r.Look(t.Context()).Rollout
 		for _, note := range r.Notes {
 			told = append(told, note.Reason+": "+note.Message)
 		}
@@ -286,7 +286,7 @@ func TestAStaticPoolThatIsToHaveFewer(t *testing.T) {
 		if i == 0 {
 			r.Changes = []plan.Change{change}
 		}
-		before = r.Look(t.Context())
+		before = r.Look(t.Context()).Rollout
 		words := "none"
 		if before != nil {
 			words = before.Revision + ": " + rollout.Words(*before)
@@ -351,7 +351,7 @@ func TestFewerReplicasWithoutTheGate(t *testing.T) {
 			Live: plan.Live{NodeClaims: claims}, Pools: []rollout.Pool{static("st", 1, nil)}, Before: before, Reported: before, Revision: "a", Now: now, Memory: &rollout.Memory{}, Events: &spoken{},
 			Off: func(_ context.Context, gate string) (bool, error) { return off && gate == rollout.StaticGate, nil },
 		}
-		if got := r.Look(t.Context()); got == nil || got.Outdated != 2 || !strings.HasPrefix(got.Message, want) || want == "" && got.Message != "" {
+		if got := r.Look(t.Context()).Rollout; got == nil || got.Outdated != 2 || !strings.HasPrefix(got.Message, want) || want == "" && got.Message != "" {
 			t.Errorf("off %t: %+v", off, got)
 		}
 	}

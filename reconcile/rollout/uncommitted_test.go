@@ -79,7 +79,8 @@ func TestNodesThatNoCommitHasOutdatedBesideARollout(t *testing.T) {
 				}
 				r.Begin(&status)
 				r.Before = status.Rollout
-				status.Rollout = r.Look(t.Context())
+				looked := r.Look(t.Context())
+				status.Rollout = looked.Rollout
 				if l.over && status.Rollout == nil {
 					continue
 				}
@@ -87,7 +88,7 @@ func TestNodesThatNoCommitHasOutdatedBesideARollout(t *testing.T) {
 					t.Fatalf("look %d: %+v, want revision %q", i+1, got, l.revision)
 				}
 				var uncommitted []string
-				for pool, reasons := range r.Outdated {
+				for pool, reasons := range looked.Outdated {
 					if len(reasons) > 0 {
 						uncommitted = append(uncommitted, pool)
 					}
