@@ -395,21 +395,21 @@ func plain(schema *apiextensionsv1.CustomResourceValidation) any {
 	return fields
 }
 
-// UntestedError reports that a change leads to a version that is newer than the tables, or to a fork: nothing is known
-// about whether it works.
+// UntestedError reports that a change leads to a version that is newer than the tables, or that is no release of
+// upstream: nothing is known about whether it works.
 type UntestedError struct {
 	// Names are what to accept in plumbline.yaml, such as "karpenter 1.16.0" or "karpenter 1.14.0+acme.3".
 	Names []string
 	// Unknown describes what is unknown about each.
 	Unknown []string
-	// Fork reports whether the only one is a fork, which no newer plumbline knows.
-	Fork bool
+	// Unreleased reports whether the only one is no release of upstream: no newer plumbline knows it.
+	Unreleased bool
 }
 
 // Error names what is unknown, and the line that accepts it.
 func (e *UntestedError) Error() string {
 	instead := "use a newer plumbline"
-	if e.Fork {
+	if e.Unreleased {
 		instead = "use a release"
 	}
 	return fmt.Sprintf("%s; %s, or accept it in plumbline.yaml: acceptUntested: [%s]",
@@ -435,10 +435,10 @@ func CheckTested(kubernetesVersion, karpenter string, accepted []string) error {
 	}
 	if unknown := unknownOf(v); unknown != "" {
 		add("karpenter "+v.String(), unknown)
-		found.Fork = isFork(v)
+		found.Unreleased = !isRelease(v)
 	}
 	if most := newestMinor(); minor > most {
-		found.Fork = false
+		found.Unreleased = false
 		add(fmt.Sprintf("kubernetes 1.%d", minor), fmt.Sprintf("the cluster's kubernetes 1.%d is newer than 1.%d, the newest that this plumbline knows: whether karpenter %s works with it is unknown", minor, most, v))
 	}
 	if len(found.Names) == 0 {

@@ -272,8 +272,8 @@ func TestCheckTested(t *testing.T) {
 			var names []string
 			if untested != nil {
 				names = untested.Names
-				if untested.Fork != (len(names) == 1 && strings.Contains(names[0], "+")) || untested.Fork == strings.Contains(err.Error(), "use a newer plumbline") {
-					t.Errorf("a fork: %t: %v", untested.Fork, err)
+				if untested.Unreleased != (len(names) == 1 && strings.Contains(names[0], "+")) || untested.Unreleased == strings.Contains(err.Error(), "use a newer plumbline") {
+					t.Errorf("unreleased: %t: %v", untested.Unreleased, err)
 				}
 				if line := "acceptUntested: [" + strings.Join(names, ", ") + "]"; !strings.Contains(err.Error(), line) {
 					t.Errorf("%q does not say %q", err, line)

@@ -39,11 +39,11 @@ var defects = []Defect{
 	},
 }
 
-// Defects returns the known defects of a version; those of static NodePools only if static. It returns none for a fork,
-// whose version has build metadata: it may have fixed them. Errors: *VersionError.
+// Defects returns the known defects of a version; those of static NodePools only if static. It returns none for a fork
+// (IsFork), which may have fixed them. Errors: *VersionError.
 func Defects(version string, static bool) ([]Defect, error) {
 	v, err := parse(version)
-	if err != nil || v.Metadata() != "" {
+	if err != nil || isFork(v) {
 		return nil, err
 	}
 	var found []Defect

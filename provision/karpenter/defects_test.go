@@ -20,6 +20,8 @@ func TestDefects(t *testing.T) {
 		"1.14.1":        {static: []string{wedges}},
 		"1.14.2":        {static: []string{wedges}},
 		"1.14.2+acme.1": {},
+		"1.14.1-acme.3": {},
+		"1.14.0-rc.1":   {dynamic: []string{leaks}, static: []string{leaks}},
 		"1.14.3":        {},
 		"1.15.0":        {},
 	} {

@@ -9,7 +9,8 @@ import (
 
 func TestIsFork(t *testing.T) {
 	for version, want := range map[string]bool{
-		"1.14.0": false, "v1.14.0": false, "1.14.0+acme.3": true, "1.14.0-acme.3": true, "1.15.0-rc.1": true, "1.99.0": false, "latest": false, "": false,
+		"1.14.0": false, "v1.14.0": false, "1.99.0": false, "1.14.0+acme.3": true, "1.14.1-acme.3": true,
+		"1.14.0-rc.1": false, "1.15.0-rc1": false, "1.14.0-rc.1+acme.3": true, "1.14.0-rc.acme": true, "latest": false, "": false,
 	} {
 		if got := IsFork(version); got != want {
 			t.Errorf("%q: %t", version, got)

@@ -96,7 +96,7 @@ func Effects(u Upgrade) ([]Effect, error) {
 // unknownHash returns an unknown if the tables do not contain what a version hashes.
 func unknownHash(from, to *semver.Version) Outlook {
 	for _, v := range []*semver.Version{from, to} {
-		if isFork(v) {
+		if !isRelease(v) {
 			return unknown("%s is not a release of upstream, and what it hashes is unknown", v)
 		}
 		if !known(v) {

@@ -93,14 +93,14 @@ func (s Support) String() string {
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
 // SupportOf returns for how long upstream supports a version. known is false for a version whose minor version is not in
-// the tables, and for a fork. Errors: *VersionError.
+// the tables, and for a fork or a release candidate. Errors: *VersionError.
 func SupportOf(version string) (s Support, known bool, err error) {
 	v, err := parse(version)
 	if err != nil {
 		return Support{}, false, err
 	}
 	for i, r := range releases {
-		if first := semver.MustParse(r.since); !isFork(v) && first.Major() == v.Major() && first.Minor() == v.Minor() {
+		if first := semver.MustParse(r.since); isRelease(v) && first.Major() == v.Major() && first.Minor() == v.Minor() {
 			return supportOf(i), true, nil
 		}
 	}

@@ -345,7 +345,7 @@ type DowngradeError struct {
 
 // Error names the oldest possible version.
 func (e *DowngradeError) Error() string {
-	return fmt.Sprintf("karpenter %s cannot be taken back to %s: plumbline manages karpenter %s and later", e.From, e.To, minManaged)
+	return fmt.Sprintf("karpenter %s cannot be downgraded to %s: plumbline manages karpenter %s and later", e.From, e.To, minManaged)
 }
 
 // SkippedHopError reports that an upgrade skips a version that it must stop at.
@@ -416,12 +416,12 @@ func stops(from, to *semver.Version) []*semver.Version {
 // newHop fills in what an upgrade requires.
 func newHop(from, to *semver.Version) Hop {
 	hop := Hop{From: from.String(), To: to.String()}
-	if isFork(from) {
+	if !isRelease(from) {
 		hop.Notes = append(hop.Notes, fmt.Sprintf("%s is not a release of upstream: "+
 			"what it hashes, and therefore which nodes are replaced, is unknown", from))
 	}
 	switch {
-	case isFork(to):
+	case !isRelease(to):
 		hop.Notes = append(hop.Notes, unknownOf(to))
 	case known(to):
 		hop.Kubernetes, _ = at(kubernetes, to)
@@ -456,7 +456,7 @@ func newDowngrade(from, to *semver.Version) Hop {
 		"no CRD loses a version that status.storedVersions lists, and every object passes the older schema: both are checked before anything moves",
 		"values and fields that are newer than " + to.String() + " are out of the repository",
 	}}
-	if isFork(to) {
+	if !isRelease(to) {
 		hop.Notes = append(hop.Notes, unknownOf(to))
 	} else {
 		hop.Kubernetes, _ = at(kubernetes, to)

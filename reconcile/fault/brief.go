@@ -381,7 +381,7 @@ func briefsOfCharts() []shortener {
 
 func untested(e *karpenter.UntestedError) Brief {
 	what := "is not tested with this plumbline: use a newer one, or set acceptUntested"
-	if e.Fork {
+	if e.Unreleased {
 		what = "is not a release of upstream: use one, or set acceptUntested"
 	}
 	return Brief{What: strings.Join(e.Names, ", ") + " " + what, Cause: firstOf(e.Unknown)}

@@ -61,8 +61,8 @@ func (l Live) With(status *v1alpha1.NodeSyncStatus) Live {
 	return l
 }
 
-// ForkOf returns the version of Karpenter that is in force, or whose controller is being rolled out, if it is not one of
-// upstream's releases; otherwise empty. k may be nil.
+// ForkOf returns the version of Karpenter that is in force, or whose controller is being rolled out, if it is a fork;
+// otherwise empty. k may be nil.
 func ForkOf(k *v1alpha1.KarpenterStatus) string {
 	if k == nil {
 		return ""
