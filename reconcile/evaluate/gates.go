@@ -17,27 +17,39 @@ import (
 // SwitchedOff returns a sentence for each kind whose definitions in Git have no effect, because Karpenter's feature
 // gate for the kind is off. No condition reports it: Karpenter does not read the objects.
 func (s *DesiredStep) SwitchedOff(ctx context.Context) ([]string, error) {
+	names := map[string][]string{}
+	for i := range s.Set.Objects {
+		ref := s.Set.Objects[i].Ref
+		names[ref.Kind] = append(names[ref.Kind], ref.String())
+	}
+	ignored, err := s.ignored(ctx, func(kind string) bool { return len(names[kind]) > 0 })
+	if err != nil {
+		return nil, err
+	}
 	var sentences []string
 	for _, kind := range render.Kinds() {
-		var names []string
-		for i := range s.Set.Objects {
-			if ref := s.Set.Objects[i].Ref; ref.Kind == kind.GVK.Kind {
-				names = append(names, ref.String())
-			}
+		if of := names[kind.GVK.Kind]; ignored[kind.GVK.Kind] {
+			sentences = append(sentences, fmt.Sprintf("%s %s no effect: Karpenter's feature gate %s is off: set %s: true in the chart's values",
+				finding.Some(of), english.PluralWord(len(of), "has", "have"), kind.Gate, strings.Join(kind.GateValue(), ".")))
 		}
-		if !kind.Optional() || len(names) == 0 {
+	}
+	return sentences, nil
+}
+
+// ignored returns which of the kinds that are used Karpenter ignores, because their feature gate is off.
+func (s *DesiredStep) ignored(ctx context.Context, used func(kind string) bool) (map[string]bool, error) {
+	ignored := map[string]bool{}
+	for _, kind := range render.Kinds() {
+		if !kind.Optional() || !used(kind.GVK.Kind) {
 			continue
 		}
 		off, err := s.gateOff(ctx, kind)
 		if err != nil {
 			return nil, err
 		}
-		if off {
-			sentences = append(sentences, fmt.Sprintf("%s %s no effect: Karpenter's feature gate %s is off: set %s: true in the chart's values",
-				finding.Some(names), english.PluralWord(len(names), "has", "have"), kind.Gate, strings.Join(kind.GateValue(), ".")))
-		}
+		ignored[kind.GVK.Kind] = off
 	}
-	return sentences, nil
+	return ignored, nil
 }
 
 // gateOff reports whether the feature gate of a kind is off, by the values with which plumbline installs the chart. If

@@ -99,8 +99,8 @@ type PlanStep struct {
 	// Order compares HEAD to a commit using the cached history; FindOrder queries the Git host.
 	Order     func(commit string) source.Order
 	FindOrder func(ctx context.Context, commit string) (source.Order, error)
-	// GateOff reports whether Karpenter's feature gate for a kind is off, so that it ignores the objects of that kind.
-	GateOff func(ctx context.Context, kind render.Kind) (bool, error)
+	// Ignored returns which of the kinds that are used Karpenter ignores, because their feature gate is off.
+	Ignored func(ctx context.Context, used func(kind string) bool) (map[string]bool, error)
 	// ChangesCharts reports whether Karpenter's charts would change.
 	ChangesCharts func() bool
 	// Read fetches the source of a suspended NodeSync, no older than a time, and verifies it.
@@ -330,28 +330,19 @@ func (s *PlanStep) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v
 		s.WakeBy(again)
 	}
 	var err error
-	if policy.Ignored, err = s.ignored(ctx); err != nil {
-		return policy, err
+	if s.Karpenter != nil {
+		if policy.Ignored, err = s.Ignored(ctx, s.uses); err != nil {
+			return policy, err
+		}
 	}
 	policy.Hosts, err = s.Hosts(ctx, s.Live.NodeClaims)
 	return policy, err
 }
 
-// ignored returns the kinds that Karpenter ignores because their feature gate is off.
-func (s *PlanStep) ignored(ctx context.Context) (map[string]bool, error) {
-	ignored := map[string]bool{}
-	for _, kind := range render.Kinds() {
-		uses := func(o render.Object) bool { return o.Ref.Kind == kind.GVK.Kind }
-		if !kind.Optional() || s.GateOff == nil || s.Karpenter == nil || len(s.Live.OfKind(kind.GVK.Kind)) == 0 && (s.Set == nil || !slices.ContainsFunc(s.Set.Objects, uses)) {
-			continue
-		}
-		off, err := s.GateOff(ctx, kind)
-		if err != nil {
-			return nil, err
-		}
-		ignored[kind.GVK.Kind] = off
-	}
-	return ignored, nil
+// uses reports whether Git or the cluster has objects of a kind.
+func (s *PlanStep) uses(kind string) bool {
+	inGit := func(o render.Object) bool { return o.Ref.Kind == kind }
+	return len(s.Live.OfKind(kind)) > 0 || s.Set != nil && slices.ContainsFunc(s.Set.Objects, inGit)
 }
 
 func (s *PlanStep) name() types.NamespacedName { return client.ObjectKeyFromObject(s.Sync) }
