@@ -1,13 +1,18 @@
 package reconcile
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -125,6 +130,43 @@ func TestTerminationsAreRecordedBeforeTheyAreWritten(t *testing.T) {
 			}
 			if got := b.read().Status.RecentTerminations; len(got) != c.want || c.want > 0 && (got[0].Nodes != 3 || got[0].Revision != p.snapshot.Revision) {
 				t.Errorf("status has %+v", got)
+			}
+		})
+	}
+}
+
+// TestDisruptionsWaitForTheirRecord shows that changes that disrupt nodes wait while the API server denies the status,
+// which records them first. A status that is only too long is recorded without its messages.
+func TestDisruptionsWaitForTheirRecord(t *testing.T) {
+	for name, c := range map[string]struct {
+		refused error
+		longer  int // than so many bytes
+		want    []string
+	}{
+		"it is recorded":  {want: []string{"pool-0", "pool-1"}},
+		"it is denied":    {refused: apierrors.NewForbidden(schema.GroupResource{Resource: "nodesyncs"}, "prod", errors.New("no")), want: []string{"pool-1"}},
+		"it is too long":  {refused: refusals()["etcd"], longer: 3000, want: []string{"pool-0", "pool-1"}},
+		"even the record": {refused: refusals()["etcd"], want: []string{"pool-1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(readyBefore))
+			p := b.writing(plan.Update, 2)
+			p.plan.Changes[0].Effect, p.plan.Changes[0].Nodes = plan.EffectReplace, 3
+			p.sync.Status.Stages = []v1alpha1.StageStatus{{Message: strings.Repeat("long ", 1000)}}
+			if c.refused != nil {
+				b.refuses(c.longer, c.refused)
+			}
+			d, err := p.reconciliation.announce(t.Context(), p.outcome().done)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var due []string
+			for _, change := range p.reconciliation.changesStep(&d).Due() {
+				due = append(due, change.Ref.Name)
+			}
+			recorded := b.read().Status.Rollout != nil
+			if diff := cmp.Diff(c.want, due); diff != "" || recorded != (len(c.want) == 2) {
+				t.Errorf("recorded: %t, due (-want +got):\n%s", recorded, diff)
 			}
 		})
 	}

@@ -62,14 +62,16 @@ func (r *reconciliation) announce(ctx context.Context, d done) (_ done, err erro
 	recorded := r.recordTerminations(d.evaluation.revision.Snapshot.Revision, work.Due())
 	reverts := r.recordReverts(d.evaluation.Plan.Reverted)
 	conclusion := r.conclusion(&outcome{done: d})
+	stored := true
 	switch {
 	case begun || recorded || reverts || status.Many(writes):
 		r.notePartlyApplied(d.evaluation)
 		conclusion.Applying = writes
-		err = conclusion.Announce(ctx)
+		stored, err = conclusion.Announce(ctx)
 	case r.before.Status.PartlyAppliedInputs == "":
-		err = conclusion.RecordInputs(ctx)
+		stored, err = conclusion.Record(ctx)
 	}
+	d.Unrecorded = !stored
 	d.Work.Stored, d.Work.Saves = conclusion.Stored, conclusion.Saves
 	return d, err
 }

@@ -25,6 +25,8 @@ type done struct {
 	// Charts are how far the CRDs and the controller are.
 	Charts upgrade.Installed
 
+	// Unrecorded reports that the API server denies the status in which the changes are recorded before they are written.
+	Unrecorded bool
 	// Work is what was written. Its Durations are the trace of the reconcile, and added by the conclusion.
 	Work status.Work
 	// Unwritten joins the errors of definitions that could not be written.
@@ -184,7 +186,7 @@ func (r *reconciliation) changesStep(d *done) *changes.Step {
 	return &changes.Step{
 		Tools: changes.Tools{Client: r.Cluster.Client, Uncached: r.Cluster.Uncached, Arrivals: &r.arrivals, StillLeader: r.Settings.StillLeader},
 		Owner: plan.OwnerOf(r.sync.Namespace, r.sync.Name), Plan: ev.Plan.Plan, Set: ev.Desired.Set, Live: ev.Live,
-		CRDs: d.Charts.CRDs, Controller: d.Charts.Controller, Changing: d.Charts.Changing,
+		CRDs: d.Charts.CRDs, Controller: d.Charts.Controller, Changing: d.Charts.Changing, Unrecorded: d.Unrecorded,
 		Memory: &r.memory.changes,
 		Now:    r.now, Timeout: r.sync.GetTimeout(), Retry: r.sync.GetRetryInterval(), StallAfter: r.sync.GetStallAfter(), Requested: r.requestedByPerson(),
 	}

@@ -122,8 +122,8 @@ func TestWhatIsRecordedBeforeAWriteStays(t *testing.T) {
 	p := b.pass()
 	p.sync.Status.LastAttemptedRevision, p.sync.Status.PartlyAppliedInputs = "main@sha1:1", "2"
 	conclusion := p.conclusion()
-	if err := conclusion.RecordInputs(t.Context()); err != nil {
-		t.Fatal(err)
+	if recorded, err := conclusion.Record(t.Context()); !recorded || err != nil {
+		t.Fatal(recorded, err)
 	}
 	if got := b.read().Status; got.PartlyAppliedInputs != "2" || got.LastAttemptedRevision != "" {
 		t.Errorf("before the write: %+v", got)

@@ -162,6 +162,13 @@ func (c *Change) terminates() int {
 	return len(c.consolidated) + len(c.expiring)
 }
 
+// Disrupts reports whether Karpenter replaces or terminates nodes because of the Change, or may. A Change that only
+// restores what was applied before does not count.
+func (c *Change) Disrupts() bool {
+	replaces := c.Nodes > 0 && (c.Effect == EffectReplace || c.Effect == EffectDrain)
+	return !c.Restores && (replaces || c.terminates() > 0)
+}
+
 // RecordTerminations returns status.recentTerminations plus the Changes that are about to be written. A Change that is
 // written again, because it failed, has one record.
 func RecordTerminations(recent []v1alpha1.RecentTermination, revision string, due []Change, now metav1.Time) []v1alpha1.RecentTermination {

@@ -155,30 +155,34 @@ const manyWrites = 8
 func Many(writes int) bool { return writes > manyWrites }
 
 // Announce writes what a reconcile is about to do, if that takes long: until then, the status would still report Ready
-// for the previous revision. The conclusion overwrites it. The error is the API server's; a conflict means that the
-// reconcile uses an outdated NodeSync.
-func (s *Step) Announce(ctx context.Context) error {
+// for the previous revision. The conclusion overwrites it. The results are those of Record.
+func (s *Step) Announce(ctx context.Context) (recorded bool, err error) {
 	s.Redact()
 	s.SawRollout = s.Sync.Status.Rollout != nil // a rollout that starts is recorded
 	s.setConditions(s.Verdict())
 	s.report(ctx)
-	return notDenied(s.writeStatus(ctx))
-}
-
-// RecordInputs writes only PartlyAppliedInputs, if it has changed. For a few changes, which are written at once, the rest
-// of the status stays as it is until the conclusion. The errors are those of Announce.
-func (s *Step) RecordInputs(ctx context.Context) error {
-	status := s.stored().Status.DeepCopy()
-	status.PartlyAppliedInputs = s.Sync.Status.PartlyAppliedInputs
-	return notDenied(s.storeStatus(ctx, status))
-}
-
-// notDenied returns an error, unless the API server denies the status: the conclusion reports that.
-func notDenied(err error) error {
-	if denied(err) {
-		return nil
+	if err = s.writeStatus(ctx); fault.Unstorable(err) { // it may only be too long
+		return s.Record(ctx)
 	}
-	return err
+	return isRecorded(err)
+}
+
+// Record writes only what must be in the status before the changes are written: that they may be applied partly, and
+// which nodes they let Karpenter replace or terminate. The rest of the status stays as it is until the conclusion.
+// recorded is false if the API server denies that, which the conclusion reports. The error is the API server's; a
+// conflict means that the reconcile uses an outdated NodeSync.
+func (s *Step) Record(ctx context.Context) (recorded bool, err error) {
+	status, next := s.stored().Status.DeepCopy(), &s.Sync.Status
+	status.PartlyAppliedRevision, status.PartlyAppliedInputs = next.PartlyAppliedRevision, next.PartlyAppliedInputs
+	status.Rollout, status.RecentTerminations, status.RevertedPools = next.Rollout, next.RecentTerminations, next.RevertedPools
+	return isRecorded(s.storeStatus(ctx, status))
+}
+
+func isRecorded(err error) (bool, error) {
+	if denied(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // The longest messages in a status, in bytes. The API server allows 32,768 for a condition, and etcd 1.5 MB for the

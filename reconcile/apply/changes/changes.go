@@ -53,7 +53,10 @@ type Step struct {
 	// changed.
 	CRDs, Controller cluster.Readiness
 	Changing         bool
-	Memory           *Memory
+	// Unrecorded reports that the API server denies the record of the Changes in the status: those that disrupt nodes wait
+	// for it (docs/decisions/0002).
+	Unrecorded bool
+	Memory     *Memory
 
 	Now time.Time
 	// Timeout limits the duration of all writes together, and Retry is how long an object that something in the cluster
@@ -132,7 +135,7 @@ func (s *Step) Run(ctx context.Context) Result {
 func (s *Step) Due() []plan.Change {
 	return slices.DeleteFunc(slices.Clone(s.Plan.Changes), func(c plan.Change) bool {
 		_, _, waits := s.referencesUnreadyClass(c)
-		return waits || !s.Controller.Ready && c.Action == plan.Create || s.stillMutated(c) != nil || s.correctionPaused(c) != nil
+		return waits || s.Unrecorded && c.Disrupts() || !s.Controller.Ready && c.Action == plan.Create || s.stillMutated(c) != nil || s.correctionPaused(c) != nil
 	})
 }
 
@@ -169,6 +172,8 @@ func (s *Step) noteUnwritten() (drifted []render.Ref, held []plan.Change) {
 		case plan.Update, plan.Adopt, plan.TakeBack:
 			if class, message, waits := s.referencesUnreadyClass(c); waits {
 				s.Wait(class.String(), message)
+			} else if s.Unrecorded && c.Disrupts() {
+				s.Wait("the status", c.Ref.String()+" is applied once the API server stores the status, which records first that nodes are disrupted")
 			}
 		case plan.None, plan.Conflict, plan.Refuse:
 		}

@@ -112,6 +112,29 @@ func TestWhatWaitsForTheCharts(t *testing.T) {
 	}
 }
 
+// TestWhatIsNotRecordedDisruptsNoNode: while the API server denies the record of the Changes, those that disrupt nodes
+// wait. What restores the applied definition does not.
+func TestWhatIsNotRecordedDisruptsNoNode(t *testing.T) {
+	api := &server{}
+	s := newStep(api,
+		plan.Change{Ref: pool("restored"), Action: plan.TakeBack, Restores: true, Effect: plan.EffectReplace, Nodes: 2},
+		plan.Change{Ref: pool("replaced"), Action: plan.Update, Effect: plan.EffectReplace, Nodes: 2},
+		plan.Change{Ref: pool("scaled"), Action: plan.Update, Effect: plan.EffectDrain, Nodes: 1},
+		plan.Change{Ref: pool("limited"), Action: plan.Update, Effect: plan.EffectNone},
+	)
+	s.Unrecorded = true
+	result := s.Run(t.Context())
+	slices.Sort(api.written)
+	if diff := cmp.Diff([]string{"limited", "restored"}, api.written); diff != "" || result.Whole {
+		t.Errorf("whole: %t, written (-want +got):\n%s", result.Whole, diff)
+	}
+	const why = " is applied once the API server stores the status, which records first that nodes are disrupted"
+	want := []finding.Wait{{On: "the status", Message: "NodePool/replaced" + why}, {On: "the status", Message: "NodePool/scaled" + why}}
+	if diff := cmp.Diff(want, s.Waits); diff != "" {
+		t.Errorf("waits (-want +got):\n%s", diff)
+	}
+}
+
 // TestWhatIsReported for each Change: whose edit was corrected, what is held or only reported, and what could not be
 // written. A superseded write is retried soon.
 func TestWhatIsReported(t *testing.T) {
