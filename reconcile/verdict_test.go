@@ -79,6 +79,7 @@ func TestVerdict(t *testing.T) {
 
 		"an error before what is held":       {[]found{removals(v1alpha1.RemovalHeld), stopped(t, errors.New("odd"))}, "Failed", "odd", inProgress, report.Failure},
 		"what is held before what is waited": {[]found{removals(v1alpha1.RemovalHeld), waits}, "Held", "held", failed, report.Failure},
+		"what is in Git again is not held":   {[]found{removals(v1alpha1.RemovalHeld), func(p *pass) { p.sync.Status.Removals[0].Reason = v1alpha1.ReasonReturned }, waits}, "Waiting", "waiting for Controller", inProgress, report.Pending},
 		"what is waited before a removal":    {[]found{removals(v1alpha1.RemovalDraining), waits}, "Waiting", "waiting for Controller", inProgress, report.Pending},
 	}
 	for name, c := range cases {

@@ -212,7 +212,7 @@ func (show columns) fit(width int) []column {
 func removals(sync *v1alpha1.NodeSync) any {
 	held := 0
 	for i := range sync.Status.Removals {
-		if sync.Status.Removals[i].Phase == v1alpha1.RemovalHeld {
+		if sync.Status.Removals[i].Held() {
 			held++
 		}
 	}

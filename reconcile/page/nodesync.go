@@ -144,7 +144,7 @@ func (n *nodeSync) addRemovals(all []v1alpha1.Removal, grace time.Duration, q qu
 			row.Says = summary.WaitsFor(r, grace, now)
 		}
 		n.Removals = append(n.Removals, row)
-		if r.Phase == v1alpha1.RemovalHeld {
+		if r.Held() {
 			n.Held = append(n.Held, row)
 		}
 	}
@@ -155,7 +155,7 @@ func withheld(w *v1alpha1.Withheld) string {
 	if w == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s: it is in doubt that a person took out of Git what %s lacks", w.Reason, render.ShortRevision(w.Revision))
+	return fmt.Sprintf("%s: it is unclear whether a person removed from Git what %s does not contain", w.Reason, render.ShortRevision(w.Revision))
 }
 
 func rolloutOf(r v1alpha1.Rollout, now time.Time) *rolloutView {

@@ -23,7 +23,7 @@ const (
 	ReasonDiffers      = "Differs"
 	ReasonOwnership    = "Ownership"
 	ReasonUnowned      = "Unowned"
-	ReasonReturned     = "Returned"
+	ReasonReturned     = v1alpha1.ReasonReturned
 	ReasonBrakeEnds    = "BrakeEnds"
 	ReasonTerminating  = "Terminating"
 	ReasonRecreated    = "Recreated"

@@ -14,8 +14,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// endReverted ends the removals of entries that are in Git again. If the object is not written yet, the removal keeps
-// its record and is not driven.
+// endReverted ends the removals of entries that are in Git again. If the object is not written yet, because its change is
+// held or waits, the removal keeps its record and is not driven: what it was held or stalled for no longer applies.
 func (s *Step) endReverted(ctx context.Context, pace Pace) ([]Write, error) {
 	pending := map[render.Ref]bool{}
 	for _, c := range s.Plan.Changes {
@@ -27,6 +27,7 @@ func (s *Step) endReverted(ctx context.Context, pace Pace) ([]Write, error) {
 	var back []v1alpha1.Removal
 	for _, r := range s.Plan.Returned {
 		if pending[plan.RefOf(r)] {
+			s.noteReturned(r.UID)
 			continue
 		}
 		back = append(back, r)
@@ -54,6 +55,16 @@ func (s *Step) endReverted(ctx context.Context, pace Pace) ([]Write, error) {
 		return true
 	})
 	return reverted, nil
+}
+
+// noteReturned records why a removal does not continue.
+func (s *Step) noteReturned(uid types.UID) {
+	for i := range s.Sync.Status.Removals {
+		if r := &s.Sync.Status.Removals[i]; r.UID == uid {
+			r.Reason, r.Reasons, r.Stalled = v1alpha1.ReasonReturned, nil, nil
+			r.Message = fmt.Sprintf("%s is in Git again: its removal is reverted once its change is applied", plan.RefOf(*r))
+		}
+	}
 }
 
 // restore restores growth and disruption budgets of NodePools that are in Git but whose changes are held or wait for a

@@ -71,11 +71,19 @@ func TestWhatIsHeldGetsItsGrowthBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := b.step(general)
-	open := v1alpha1.Removal{Kind: general.Kind, Name: general.Name, UID: "p1", Revision: "main@sha1:a", Phase: v1alpha1.RemovalDraining}
+	open := v1alpha1.Removal{
+		Kind: general.Kind, Name: general.Name, UID: "p1", Revision: "main@sha1:a", Phase: v1alpha1.RemovalDraining,
+		Reason: ReasonNodeClaimsLeaving, Message: "node a waits for pod b", Stalled: new(metav1.Now()),
+	}
 	s.Sync.Status.Removals = []v1alpha1.Removal{open}
 	s.Plan = &plan.Plan{Returned: []v1alpha1.Removal{open}, Changes: []plan.Change{{Ref: general, Action: plan.Hold, Live: b.livePool()}}}
-	if _, err := s.Run(t.Context()); err != nil || len(s.Sync.Status.Removals) != 1 {
-		t.Errorf("removals %+v, error %v", s.Sync.Status.Removals, err)
+	if _, err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	open.Reason, open.Stalled = v1alpha1.ReasonReturned, nil
+	open.Message = "NodePool/general is in Git again: its removal is reverted once its change is applied"
+	if diff := cmp.Diff([]v1alpha1.Removal{open}, s.Sync.Status.Removals); diff != "" {
+		t.Errorf("removals (-want +got):\n%s", diff)
 	}
 	after := b.livePool()
 	if cpu, _, _ := unstructured.NestedString(after.Object, "spec", "limits", "cpu"); cpu != "100" || after.GetLabels()[v1alpha1.OwnerLabel] == "" {

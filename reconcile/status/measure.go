@@ -37,7 +37,7 @@ func (m *Meter) measure(s *Step) {
 		phases: map[v1alpha1.RemovalPhase]int{}, nodes: map[v1alpha1.RemovalPhase]int32{}, braked: map[string]v1alpha1.BrakeReason{},
 		stalled: stalledSince(s.Sync), drifted: drifted(&s.Sync.Status),
 	}
-	for _, r := range filter(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return !r.Drained() }) {
+	for _, r := range filter(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return !r.Drained() && !r.Returned() }) {
 		l.phases[r.Phase]++
 		if r.Kind == render.NodePool { // a class is counted by what refers to it
 			l.nodes[r.Phase] += r.Remaining

@@ -22,7 +22,7 @@ func stalled(removals []v1alpha1.Removal) []v1alpha1.Removal {
 }
 
 func heldRemovals(removals []v1alpha1.Removal) []v1alpha1.Removal {
-	return filter(removals, func(r v1alpha1.Removal) bool { return r.Phase == v1alpha1.RemovalHeld })
+	return filter(removals, func(r v1alpha1.Removal) bool { return r.Held() })
 }
 
 func filter(removals []v1alpha1.Removal, keep func(v1alpha1.Removal) bool) []v1alpha1.Removal {

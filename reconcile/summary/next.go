@@ -94,6 +94,9 @@ func nextOfDeletion(sync *v1alpha1.NodeSync) string {
 func nextOfRemoval(sync *v1alpha1.NodeSync) string {
 	for _, r := range sync.Status.Removals {
 		of := r.Kind + "/" + r.Name
+		if r.Returned() {
+			return "reverts the removal of " + of + " once its change in Git is applied"
+		}
 		if r.Kind == render.EC2NodeClass && r.Phase != v1alpha1.RemovalHeld && r.Phase != v1alpha1.RemovalGone {
 			return "deletes " + of + " once no NodePool and no NodeClaim names it"
 		}

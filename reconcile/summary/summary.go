@@ -293,8 +293,8 @@ func PhaseWord(r v1alpha1.Removal) string {
 		return v1alpha1.ReasonDrained
 	case r.Stalled != nil:
 		return string(r.Phase) + ", Stalled"
-	case r.Queued():
-		return v1alpha1.ReasonQueued
+	case r.Queued(), r.Returned():
+		return r.Reason
 	}
 	return string(r.Phase)
 }

@@ -29,6 +29,9 @@ const (
 // complete.
 const ReasonQueued = "Queued"
 
+// ReasonReturned is the reason of a removal whose entry is in Git again, while the change that reverts it waits or is held.
+const ReasonReturned = "Returned"
+
 // ReasonGrace is the reason of a removal that is recorded and starts once spec.removal.grace is over.
 const ReasonGrace = "Grace"
 
@@ -45,6 +48,12 @@ func (r *Removal) Started() bool {
 // Queued reports whether a removal waits for earlier ones to complete, and then starts by itself. A class that its
 // NodePool still references has that reason, too.
 func (r *Removal) Queued() bool { return r.Kind != "EC2NodeClass" && r.Reason == ReasonQueued }
+
+// Returned reports whether the entry of a removal is in Git again: the removal does not continue.
+func (r *Removal) Returned() bool { return r.Reason == ReasonReturned }
+
+// Held reports whether a removal waits for an approval.
+func (r *Removal) Held() bool { return r.Phase == RemovalHeld && !r.Returned() }
 
 // defaultMaxUnavailable is the CRD's default, for a NodeSync that was created before it existed.
 const defaultMaxUnavailable = "10%"
