@@ -10,7 +10,7 @@ import (
 func TestLinesAreThoseThatShow(t *testing.T) {
 	const (
 		hidden = "# nothing\u2028a: b\n"
-		why    = "it has the character U+2028, which ends a line for YAML and may not show as one in a review: take it out"
+		why    = "it has the character U+2028, which ends a line for YAML and may not show as one in a review: remove it"
 		built  = "namePrefix: my-\nresources: [b.yaml]\npatches: [{path: p.yaml, target: {kind: NodePool}}]\n"
 		patch  = "- {op: add, path: /spec/weight, value: 1}\n"
 	)

@@ -56,7 +56,7 @@ func TestIgnoredDifferencesRefused(t *testing.T) {
 		"/metadata/annotations/plumbline.dev~1ignore-differences": "it is plumbline's own",
 		"/spec/weight, /spec/limits/cpu":                          "/spec/limits/cpu: it cannot be ignored: a removal stops the growth",
 		"/spec/limits":                                            "/spec/limits: it cannot be ignored, for it contains /spec/limits/cpu (a removal",
-		"/spec/replicas":                                          "/spec/replicas: it cannot be ignored: a removal ends the nodes",
+		"/spec/replicas":                                          "/spec/replicas: it cannot be ignored: a removal terminates the nodes",
 		"/spec/disruption":                                        "/spec/disruption: it cannot be ignored, for it contains /spec/disruption/budgets (",
 		"/spec/disruption/budgets/0":                              "/spec/disruption/budgets/0: it cannot be ignored: plumbline stops a failing rollout",
 		"/spec/template":                                          "/spec/template: it cannot be ignored, for it contains /spec/template/spec/nodeClassRef",
@@ -85,21 +85,21 @@ func TestIgnoredKinds(t *testing.T) {
 		files map[string]string
 		want  []string
 	}{
-		"a file":                    {"[Deployment]", map[string]string{"web.yaml": web}, []string{"left to other tools by ignoreKinds: Deployment/web"}},
-		"a document":                {"[Deployment]", map[string]string{"a.yaml": pool("a") + "---\n" + web}, []string{"left to other tools by ignoreKinds: Deployment/web"}},
-		"with its group":            {"[Deployment.apps]", map[string]string{"web.yaml": web}, []string{"left to other tools by ignoreKinds: Deployment/web"}},
-		"of a build":                {"[Deployment]", map[string]string{"kustomization.yaml": "resources: [a.yaml, web.yaml]\n", "web.yaml": web}, []string{"left to other tools by ignoreKinds: Deployment/web"}},
-		"another kind of that name": {"[Deployment]", map[string]string{"web.yaml": strings.Replace(web, "apps/v1", "example.com/v1", 1)}, []string{"left to other tools by ignoreKinds: Deployment/web"}},
+		"a file":                    {"[Deployment]", map[string]string{"web.yaml": web}, []string{"ignored by ignoreKinds: Deployment/web"}},
+		"a document":                {"[Deployment]", map[string]string{"a.yaml": pool("a") + "---\n" + web}, []string{"ignored by ignoreKinds: Deployment/web"}},
+		"with its group":            {"[Deployment.apps]", map[string]string{"web.yaml": web}, []string{"ignored by ignoreKinds: Deployment/web"}},
+		"of a build":                {"[Deployment]", map[string]string{"kustomization.yaml": "resources: [a.yaml, web.yaml]\n", "web.yaml": web}, []string{"ignored by ignoreKinds: Deployment/web"}},
+		"another kind of that name": {"[Deployment]", map[string]string{"web.yaml": strings.Replace(web, "apps/v1", "example.com/v1", 1)}, []string{"ignored by ignoreKinds: Deployment/web"}},
 		"none is there":             {"[Deployment]", nil, []string{}},
 		"many": {
 			"[Deployment]",
 			map[string]string{"web.yaml": strings.Repeat("---\n"+web, 7)},
-			[]string{"left to other tools by ignoreKinds: Deployment/web, Deployment/web, Deployment/web, Deployment/web, Deployment/web and 2 more"},
+			[]string{"ignored by ignoreKinds: Deployment/web, Deployment/web, Deployment/web, Deployment/web, Deployment/web and 2 more"},
 		},
 		"a definition that owns no nodes": {
 			"[NodeOverlay, CapacityBuffer]",
 			map[string]string{"o.yaml": overlay("price: \"1\"")},
-			[]string{"left to other tools by ignoreKinds: NodeOverlay/cheap"},
+			[]string{"ignored by ignoreKinds: NodeOverlay/cheap"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -365,9 +365,9 @@ func (d *drawn) ReadFile(name string) ([]byte, error) {
 func (d *drawn) checkOtherFile(name string, data []byte) {
 	switch {
 	case d.kustomization.IsPatch(name) && (isEmptied(data) || isNull(name, data)):
-		d.errs = append(d.errs, Error{File: name, Message: "the patch is empty, and what it set would be taken back: restore its text, or take it out of the kustomization"})
+		d.errs = append(d.errs, Error{File: name, Message: "the patch is empty, and what it set would be reverted: restore its text, or remove it from the kustomization"})
 	case d.kustomization.IsPatch(name) && onlyComments(data):
-		d.warnings = append(d.warnings, redact.VisibleName(name)+": the patch has only comments or empty documents: what it set counts as removed; take it out of the kustomization if that is meant")
+		d.warnings = append(d.warnings, redact.VisibleName(name)+": the patch has only comments or empty documents: what it set counts as removed; remove it from the kustomization if that is meant")
 	case !kustomize.IsKustomization(name):
 		if why := kustomize.WhyReserved(data); why != "" {
 			d.errs = append(d.errs, Error{File: name, Message: why})

@@ -153,7 +153,7 @@ func TestAnEmptiedFileIsRefused(t *testing.T) {
 		"a list of pools without any":              {"", strings.Replace(list, "List", "NodePoolList", 1), hollow(1, "the NodePoolList has no items")},
 		"a list without items, listed":             {"resources: [b.yaml]\n", list, hollow(1, "the List has no items")},
 		"a list without items, built":              {"namePrefix: my-\nresources: [b.yaml]\n", list, hollow(1, "the List has no items")},
-		"a patch that is null":                     {"resources: [../base]\npatches: [{path: b.yaml}]\n", "null\n", []string{"x/b.yaml: the patch is empty, and what it set would be taken back: restore its text, or take it out of the kustomization"}},
+		"a patch that is null":                     {"resources: [../base]\npatches: [{path: b.yaml}]\n", "null\n", []string{"x/b.yaml: the patch is empty, and what it set would be reverted: restore its text, or remove it from the kustomization"}},
 		"no bytes":                                 {"", "", []string{empty}},
 		"blanks":                                   {"", " \n\t\n", []string{empty}},
 		"a byte order mark":                        {"", "\ufeff\n", []string{empty}},
@@ -253,7 +253,7 @@ func TestAnEmptiedPatch(t *testing.T) {
 			"c/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\npatches: [{path: p.yaml}]\n", "c/p.yaml": patch,
 		}
 	}
-	const why = "the patch is empty, and what it set would be taken back: restore its text, or take it out of the kustomization"
+	const why = "the patch is empty, and what it set would be reverted: restore its text, or remove it from the kustomization"
 	for name, tc := range map[string]struct{ kustomization, text, want string }{
 		"no bytes":       {patched, "", "x/p.yaml: " + why},
 		"blanks":         {patched, " \n", "x/p.yaml: " + why},
@@ -268,7 +268,7 @@ func TestAnEmptiedPatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"x/p.yaml: the patch has only comments or empty documents: what it set counts as removed; take it out of the kustomization if that is meant"}
+	want := []string{"x/p.yaml: the patch has only comments or empty documents: what it set counts as removed; remove it from the kustomization if that is meant"}
 	if diff := cmp.Diff(want, set.Warnings); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -276,7 +276,7 @@ func TestAnEmptiedPatch(t *testing.T) {
 
 // TestNobodyForgesAnOrigin: the file in messages is the one that contains the object.
 func TestNobodyForgesAnOrigin(t *testing.T) {
-	const why = "it sets the annotation config.kubernetes.io/origin, by which kustomize says where an object is from: take it out"
+	const why = "it sets the annotation config.kubernetes.io/origin, in which kustomize records where an object is from: remove it"
 	for name, tc := range map[string]struct{ kustomization, patch, at string }{
 		"for all":       {kustomization: "resources: [b.yaml]\ncommonAnnotations: {config.kubernetes.io/origin: \"path: c.yaml\"}\n", at: "x/kustomization.yaml:2: commonAnnotations: "},
 		"by a patch":    {kustomization: "resources: [b.yaml]\npatches: [{path: p.yaml}]\n", patch: "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: b, annotations: {\"config.kubernetes.io\\u002forigin\": \"path: c.yaml\"}}\n", at: "x/p.yaml: "},
@@ -306,7 +306,7 @@ func TestNobodyForgesAnOrigin(t *testing.T) {
 // TestDefinitionsThatAKustomizationLeavesOut: anything outside of a definition's file that sets kustomize's annotation
 // on it is refused where it is set.
 func TestDefinitionsThatAKustomizationLeavesOut(t *testing.T) {
-	const why = "it sets the annotation config.kubernetes.io/local-config, by which kustomize leaves definitions out, and their nodes would be drained: take it out, or the definitions"
+	const why = "it sets the annotation config.kubernetes.io/local-config, by which kustomize leaves definitions out, and their nodes would be drained: remove it, or the definitions"
 	const merge = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: b, annotations: {config.kubernetes.io/local-config: \"true\"}}\n"
 	const pointer = "- op: add\n  path: /metadata/annotations\n  value: {}\n- op: add\n  path: /metadata/annotations/config.kubernetes.io~1local-config\n  value: \"true\"\n"
 	for name, tc := range map[string]struct {

@@ -181,10 +181,10 @@ func (t *teardownCommand) begin(ctx context.Context, sync *v1alpha1.NodeSync, le
 		return err
 	}
 	if leaves.WithoutDaemon == "" {
-		t.show.sentence("the daemon ends its nodes; Ctrl-C ends the watching and not the teardown")
+		t.show.sentence("the daemon terminates its nodes; Ctrl-C stops the watching and not the teardown")
 		return nil
 	}
-	t.show.sentence("this command ends its nodes; Ctrl-C stops that, and the same command goes on")
+	t.show.sentence("this command terminates its nodes; Ctrl-C stops that, and the same command continues")
 	return t.startStandIn(ctx, sync, false)
 }
 
@@ -251,12 +251,12 @@ func (t *teardownCommand) withInstructions(ctx context.Context, err error) error
 // howToContinue returns what happens to actions in progress, and how to continue.
 func (t *teardownCommand) howToContinue() string {
 	if t.gone {
-		return "what EC2 is ending ends. To go on:\n  " + t.continueCommand()
+		return "EC2 terminates the instances that it is terminating. To continue:\n  " + t.continueCommand()
 	}
 	if t.standIn != nil {
-		return "the lease is released, and what was begun waits for a daemon or for this command. To go on:\n  " + t.continueCommand()
+		return "the lease is released, and removals in progress wait for a daemon or for this command. To continue:\n  " + t.continueCommand()
 	}
-	return "what was begun goes on. To go on watching:\n  " + t.continueCommand()
+	return "removals in progress continue. To continue watching:\n  " + t.continueCommand()
 }
 
 // continueCommand returns the command that continues from wherever this one has stopped.

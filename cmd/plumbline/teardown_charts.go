@@ -262,7 +262,7 @@ func (t *teardownCommand) waitUntilDone(ctx context.Context, done string, what f
 			t.show.sentence(done)
 			return nil
 		case !t.v.now().Before(t.until):
-			return &exitError{code: exitStalled, message: fmt.Sprintf("after %s: %s. To go on:\n  %s", short(t.timeout), waits, t.continueCommand())}
+			return &exitError{code: exitStalled, message: fmt.Sprintf("after %s: %s. To continue:\n  %s", short(t.timeout), waits, t.continueCommand())}
 		case waits != said:
 			said = waits
 			t.show.sentence(waits)

@@ -100,7 +100,7 @@ func (t *teardownCommand) awaitController(ctx context.Context, sync *v1alpha1.No
 		return "waiting for Karpenter's controller: " + t.cause(ctx, gone) + t.notReadyMessage(ctx, sync), nil
 	})
 	if errors.Is(err, errNotStarted) {
-		t.show.sentence("Karpenter's controller does not run: no node is drained, and --terminate ends its instances")
+		t.show.sentence("Karpenter's controller does not run: no node is drained, and --terminate terminates its instances")
 		return nil
 	}
 	return err

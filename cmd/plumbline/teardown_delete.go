@@ -126,7 +126,7 @@ func (t *teardownCommand) deleteResources(ctx context.Context, run *deletionRun,
 // printDeletions prints what will be deleted, and what will not.
 func (t *teardownCommand) printDeletions(e leftover.Deletion, answers []cloud.Answer) {
 	if all := slices.Concat(e.Delete, e.Terminating); len(all) > 0 {
-		t.show.sentence("ends in AWS: " + leftover.Listed(all))
+		t.show.sentence("deletes in AWS: " + leftover.Listed(all))
 		t.printAttached(answers, all)
 	}
 	t.printSpared(e)
@@ -302,9 +302,9 @@ func (t *teardownCommand) terminateShown(ctx context.Context, sync *v1alpha1.Nod
 	for _, one := range shown[:min(len(shown), screenful)] {
 		t.show.sentence(teardown.StrandedWords(one))
 	}
-	t.show.sentence("--terminate ends " + english.Plural(len(shown), "instance", "") + " with your AWS rights; pods that are on them end with them")
+	t.show.sentence("--terminate terminates " + english.Plural(len(shown), "instance", "") + " with your AWS rights, and the pods on them")
 	asked := t.v.now()
-	switch err := t.confirm(ctx, "these instances end for good", t.v.cluster); {
+	switch err := t.confirm(ctx, "these instances are terminated", t.v.cluster); {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, errUnconfirmed):

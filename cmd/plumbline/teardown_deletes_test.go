@@ -202,7 +202,7 @@ func TestTeardownEnds(t *testing.T) {
 		says    []string
 	}{
 		"the time is over": {"1s", func(*apiServer, func()) {}, exitStalled, []string{"nodesync/prod is not gone after 1s", again}},
-		"Ctrl-C":           {"1h", func(_ *apiServer, stop func()) { stop() }, exitFailed, []string{"stopped; what was begun goes on", again}},
+		"Ctrl-C":           {"1h", func(_ *apiServer, stop func()) { stop() }, exitFailed, []string{"stopped; removals in progress continue", again}},
 		"it is kept by Orphan": {"1h", func(s *apiServer, _ func()) {
 			s.objects[syncPath+"prod"].(*v1alpha1.NodeSync).Spec.OnDelete = v1alpha1.OnDeleteOrphan
 		}, exitFailed, []string{"another client set onDelete: Orphan on nodesync/prod"}},

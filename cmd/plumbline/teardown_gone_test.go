@@ -76,7 +76,7 @@ func TestClusterGone(t *testing.T) {
 		says  []string
 	}{
 		"nothing asked for": {nil, nil, exitStalled, []string{"--terminate would end 1 instance (i-0a1)", "--sweep would delete 1 volume (vol-1)", "volume vol-2 stays: it has a tag of cluster stage, too", "left in AWS: "}},
-		"--terminate":       {[]string{"--terminate", "--yes"}, []string{"i-0a1"}, exitDone, []string{"ends in AWS: 1 instance (i-0a1)", "instance i-0a1 is being terminated"}},
+		"--terminate":       {[]string{"--terminate", "--yes"}, []string{"i-0a1"}, exitDone, []string{"deletes in AWS: 1 instance (i-0a1)", "instance i-0a1 is being terminated"}},
 		"--sweep":           {[]string{"--sweep", "--yes"}, []string{"vol-1"}, exitDone, []string{"volume vol-1 is deleted"}},
 		"both":              {[]string{"--terminate", "--sweep", "--yes"}, []string{"i-0a1", "vol-1"}, exitDone, nil},
 		"not confirmed":     {[]string{"--terminate"}, nil, exitFailed, []string{"confirm with --yes"}},

@@ -305,7 +305,7 @@ func printTeardown(out io.Writer, l *teardown.Plan) {
 		if l.As != "" {
 			as = ", as " + l.As + ", which the deletion guard lets delete"
 		}
-		fmt.Fprintf(out, "%s: this command takes the lease and ends the nodes itself%s\n", l.WithoutDaemon, as)
+		fmt.Fprintf(out, "%s: this command takes the lease and terminates the nodes itself%s\n", l.WithoutDaemon, as)
 	}
 	if l.DownTo.Keeps() {
 		fmt.Fprintf(out, "the NodePools stay and make no node, until `plumbline resume %s -n %s`\n", l.NodeSync, l.Namespace)
@@ -316,6 +316,6 @@ func printTeardown(out io.Writer, l *teardown.Plan) {
 			fmt.Fprintf(out, "%s, which is suspended first\n", applier)
 			continue
 		}
-		fmt.Fprintf(out, "%s, which may create it again: take it out there first, or suspend that, by --suspend-appliers\n", applier)
+		fmt.Fprintf(out, "%s, which may recreate it: remove it there first, or suspend that client with --suspend-appliers\n", applier)
 	}
 }

@@ -217,7 +217,7 @@ func TestTeardownIsWatched(t *testing.T) {
 		}
 	}
 	got = teardownWith(ctx, t, aws, "prod", "--kubeconfig", kubeconfig)
-	if got.code != exitFailed || !strings.Contains(got.err, "stopped; what was begun goes on") {
+	if got.code != exitFailed || !strings.Contains(got.err, "stopped; removals in progress continue") {
 		t.Errorf("stopped: code %d: %s", got.code, got.err)
 	}
 }

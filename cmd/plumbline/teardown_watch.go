@@ -79,10 +79,10 @@ func (t *teardownCommand) awaitDaemon(ctx context.Context, sync *v1alpha1.NodeSy
 		err = t.startStandIn(ctx, sync, false)
 	}
 	if err != nil {
-		t.show.sentence(fmt.Sprintf("%s; it goes on as soon as one does: %v", why, err))
+		t.show.sentence(fmt.Sprintf("%s; it continues as soon as one does: %v", why, err))
 		return
 	}
-	t.show.sentence(why + "; this command ends the nodes now")
+	t.show.sentence(why + "; this command terminates the nodes now")
 }
 
 // reread reads the NodeSync again; nil if it is gone.

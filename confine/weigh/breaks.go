@@ -24,7 +24,7 @@ func Breaks(data []byte) error {
 		}
 		return &Error{
 			Line:    1 + strings.Count(text[:at], "\n"),
-			Message: fmt.Sprintf("it has the character %U, which ends a line for YAML and may not show as one in a review: take it out", c),
+			Message: fmt.Sprintf("it has the character %U, which ends a line for YAML and may not show as one in a review: remove it", c),
 		}
 	}
 	return nil

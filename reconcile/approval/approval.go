@@ -171,7 +171,7 @@ func InGit(held *v1alpha1.HeldPlan, guard v1alpha1.Guard, digests, used []string
 		held.Message = "the list approve in " + render.FileName + " has other digests"
 		return false
 	case slices.Contains(used, held.Digest):
-		held.Message = "approve in " + render.FileName + " has this digest, which was used already: take it out, and add it again in a later push to approve it once more"
+		held.Message = "approve in " + render.FileName + " has this digest, which was used already: remove it, and add it again in a later push to approve it once more"
 		return false
 	}
 	held.Approvers, held.Message = []string{render.FileName + " of " + render.ShortRevision(revision)}, ""

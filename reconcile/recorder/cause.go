@@ -131,7 +131,7 @@ var rules = []rule{
 		return "its EC2 instance no longer existed before the node was drained" + inBrackets(f.EC2.Code), f.Node != "" && !f.InstanceTerminating.IsZero() && f.Drained.IsZero() && !f.Missed && !f.nodeGoneWhileRunning()
 	}},
 	{InstanceGone, "EC2: StateTransitionReason, https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-instances-termination.html", endedBefore},
-	{Unknown, "what cannot be told", ambiguous},
+	{Unknown, "several causes are possible", ambiguous},
 	{ByHand, "karpenter pkg/controllers/nodeclaim/lifecycle/controller.go: finalize sets InstanceTerminating before it removes its finalizer", func(f Facts) (string, bool) {
 		return "its finalizer was removed: the instance may still run", !f.Gone.IsZero() && f.Instance != "" && f.InstanceTerminating.IsZero()
 	}},

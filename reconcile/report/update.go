@@ -96,7 +96,7 @@ func (l *Ledger) record(s Update) {
 
 // continuesPrefix starts the status of a commit that continues while a newer one is refused. It does not mention nodes:
 // that would become stale.
-const continuesPrefix = "goes on under "
+const continuesPrefix = "continues under "
 
 // fetchedTogether maps each commit to the commit that a reconcile has rendered and that it was fetched with; a rendered
 // commit maps to itself. Commits fetched together share one result. It omits those that were fetched with the newest

@@ -411,7 +411,7 @@ func TestACommitThatIsRefused(t *testing.T) {
 			refused := told("c", Failure, "broken", "", "", commits...)
 			refused.Refused = true
 			s.with(refused)
-			s.posts("c failure broken", "b pending goes on under c: see plumbline status")
+			s.posts("c failure broken", "b pending continues under c: see plumbline status")
 			s.with(refused)
 			s.posts()
 			mirror := onGitea
@@ -513,7 +513,7 @@ func TestARefusedCommitUponSomeThatCameTogether(t *testing.T) {
 	broken := told("e", Failure, "not YAML", "", "", "e", "d")
 	broken.Refused = true
 	s.with(broken)
-	const goes = " pending goes on under e: see plumbline status"
+	const goes = " pending continues under e: see plumbline status"
 	s.posts("e failure not YAML", "d failure superseded by e: not YAML", "c"+goes, "b"+goes)
 	broken.Ended = map[string]Word{"c": {State: Success, Description: "each node matches"}}
 	s.with(broken)

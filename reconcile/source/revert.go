@@ -401,7 +401,7 @@ func (g *graft) keepFiles(ctx context.Context, take files, most int64) error {
 			return err
 		}
 		if left -= size; left < 0 {
-			return &LimitError{What: "what is taken back", Limit: most}
+			return &LimitError{What: "what is reverted", Limit: most}
 		}
 		data, err := g.store.blob(file.Hash)
 		if err != nil {

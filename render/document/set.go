@@ -74,7 +74,7 @@ type edit struct {
 // field replaces the value at keys in a map, or adds it.
 func (e edit) field(node *yaml.Node, keys []string) ([]byte, error) {
 	if node.Kind != yaml.MappingNode {
-		return nil, &Error{Line: node.Line, Message: fmt.Sprintf("what %s stands in is not a map", keys[0])}
+		return nil, &Error{Line: node.Line, Message: fmt.Sprintf("the parent of %s is not a map", keys[0])}
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		if node.Content[i].Value != keys[0] {
@@ -183,7 +183,7 @@ func Unset(data []byte, keys ...string) ([]byte, error) {
 		ok = err == nil && reflect.DeepEqual(after, removeField(before, keys[:last+1]))
 	}
 	if !ok {
-		return nil, &Error{Line: found[last].key.Line, Message: fmt.Sprintf("%s cannot be taken out of a text of this form: take it out by hand", strings.Join(keys, "."))}
+		return nil, &Error{Line: found[last].key.Line, Message: fmt.Sprintf("%s cannot be removed from a text of this form: remove it by hand", strings.Join(keys, "."))}
 	}
 	return edited, nil
 }

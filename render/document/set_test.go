@@ -56,7 +56,7 @@ func TestSetRefuses(t *testing.T) {
 		"two documents":  {"a: 1\n---\na: 1\n", []string{"a"}, "2 documents"},
 		"a list":         {"- a\n", []string{"a"}, "not a map"},
 		"a map":          {"a: {b: 1}\n", []string{"a"}, "a is not written as plain text"},
-		"below a text":   {"a: b\n", []string{"a", "b"}, "what b stands in is not a map"},
+		"below a text":   {"a: b\n", []string{"a", "b"}, "the parent of b is not a map"},
 		"many lines":     {"a: |\n  b\n", []string{"a"}, "a is not written as plain text"},
 		"an anchor":      {"a: &x b\nc: *x\n", []string{"a"}, "a is not written as plain text"},
 		"a folded plain": {"a: b\n  c\n", []string{"a"}, "a is not written as plain text"},

@@ -237,8 +237,8 @@ const originAnnotation = "config.kubernetes.io/origin"
 
 // reserved are annotations that control a build, and why no field that changes objects may set them.
 var reserved = []struct{ name, why string }{
-	{LocalAnnotation, "it sets the annotation " + LocalAnnotation + ", by which kustomize leaves definitions out, and their nodes would be drained: take it out, or the definitions"},
-	{originAnnotation, "it sets the annotation " + originAnnotation + ", by which kustomize says where an object is from: take it out"},
+	{LocalAnnotation, "it sets the annotation " + LocalAnnotation + ", by which kustomize leaves definitions out, and their nodes would be drained: remove it, or the definitions"},
+	{originAnnotation, "it sets the annotation " + originAnnotation + ", in which kustomize records where an object is from: remove it"},
 }
 
 // WhyReserved returns why a patch, or the text of replacements, is refused: it contains a reserved annotation, in any

@@ -378,7 +378,7 @@ type ReconciledError struct {
 // Error names the owner.
 func (e *ReconciledError) Error() string {
 	return fmt.Sprintf("%s reconciles %s, which is left unchanged: set management: External in plumbline.yaml to leave the charts to it, "+
-		"or make it release them first, without deleting anything, and set adopt: true; NodePools that it applies are handed over with %s, or left to it by taking them out of Git",
+		"or make it release them first, without deleting anything, and set adopt: true; NodePools that it applies are handed over with %s, or stay with it if you remove them from Git",
 		e.Owner, strings.Join(e.Objects, ", "), e.handOver())
 }
 

@@ -39,7 +39,7 @@ var errNoParameter = errors.New("the answer has no parameter")
 type EmptyError struct{ What, Field, Class string }
 
 func (e *EmptyError) Error() string {
-	return fmt.Sprintf("AWS has no %s that %s of EC2NodeClass/%s matches: Karpenter launches no node by it, and which nodes it replaces once there is one cannot be told", e.What, e.Field, e.Class)
+	return fmt.Sprintf("AWS has no %s that %s of EC2NodeClass/%s matches: Karpenter launches no node by it, and which nodes it replaces once there is one is unknown", e.What, e.Field, e.Class)
 }
 
 // UnsupportedError means that Karpenter does not resolve the alias of a class for the Kubernetes version: it sets

@@ -338,7 +338,7 @@ type PoolRollout struct {
 	// ResumedAt is when a person has resumed it.
 	// +optional
 	ResumedAt *metav1.Time `json:"resumedAt,omitempty"`
-	// DespiteFreeze reports whether it goes on while spec.guard.windows and freeze let no node be replaced:
+	// DespiteFreeze reports whether it continues while spec.guard.windows and freeze let no node be replaced:
 	// its definition was reverted amid that, or a person has resumed it. It ends with the freeze, or when its definition
 	// changes again.
 	// +optional

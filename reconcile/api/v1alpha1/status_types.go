@@ -59,7 +59,7 @@ type NodeSyncStatus struct {
 	Withheld *Withheld `json:"withheld,omitempty"`
 
 	// UsedReleases are the UIDs in the annotation plumbline.dev/remove that no longer release anything, because Git
-	// contained the object since. A UID counts again after it was taken out of the annotation.
+	// contained the object since. A UID counts again after it was removed from the annotation.
 	// +optional
 	UsedReleases []types.UID `json:"usedReleases,omitempty"`
 
