@@ -54,7 +54,8 @@ func Of(cluster Cluster, values map[string]any, at string) []*Error {
 	f.setting("settings.region", settings["region"], known["AWS_REGION"])
 	f.setting("settings.interruptionQueue", settings["interruptionQueue"], known["INTERRUPTION_QUEUE"])
 	annotations := inner(inner(values, "serviceAccount"), "annotations")
-	f.setting("serviceAccount.annotations."+RoleAnnotation, annotations[RoleAnnotation], field{"cluster.controllerRole", cluster.ControllerRole, whyElse})
+	f.setting("serviceAccount.annotations."+RoleAnnotation, annotations[RoleAnnotation],
+		field{"cluster.controllerRole", cluster.ControllerRole, whyElse})
 	env, _ := inner(values, "controller")["env"].([]any)
 	for i, one := range env {
 		variable, _ := one.(map[string]any)

@@ -113,7 +113,8 @@ func (r *reconciliation) found(out *outcome) status.Found {
 	found := status.Found{
 		Findings:  join(rev.Findings, obs.Findings, ev.Findings, out.Findings),
 		Suspended: out.mode == suspended, Elsewhere: out.mode == otherNamespace, Finished: out.finished,
-		Fault: out.fault, Unfetched: rev.Unfetched, Unverified: rev.Unverified, Unpulled: git.Unpulled, Unkept: out.Charts.Unkept, Unwritten: out.Unwritten,
+		Fault: out.fault, Unfetched: rev.Unfetched, Unverified: rev.Unverified, Unpulled: git.Unpulled, Unkept: out.Charts.Unkept,
+		Unwritten:     out.Unwritten,
 		CloudVerified: verified(out.account()), Collision: obs.Collision, SawAccount: obs.SawCollision, Unserved: obs.Unserved,
 		Stages: status.Stages(git.Set, out.Charts.CRDs, out.Charts.Controller, out.Ready), RepeatedReverts: survey.Drifts(out.Charts.Paused),
 		Orphaned: removals.Orphaned(), Appliers: removals.Appliers(), Guard: out.guard, Denial: out.denial,

@@ -15,7 +15,8 @@ import (
 // manages; or, with onDelete: Orphan, leaves everything as it is. Git is not read.
 func (r *reconciliation) drainOrDelete(ctx context.Context) (done, error) {
 	if !r.sync.DrainsNodes() {
-		return step.All(ctx, r.trace, done{}, []step.Of[done]{{Name: step.See, Do: r.readLive}, {Name: step.Orphan, Do: r.runRemovalStep((*removal.Step).Orphan)}})
+		return step.All(ctx, r.trace, done{},
+			[]step.Of[done]{{Name: step.See, Do: r.readLive}, {Name: step.Orphan, Do: r.runRemovalStep((*removal.Step).Orphan)}})
 	}
 	return step.All(ctx, r.trace, done{}, []step.Of[done]{
 		{Name: step.Drainable, Do: r.runRemovalStep((*removal.Step).Drainable)},

@@ -44,7 +44,9 @@ func (r *reconciliation) evaluateInForce(ctx context.Context, ev evaluation, why
 }
 
 // continueEvaluation continues an evaluation.
-func (r *reconciliation) continueEvaluation(ctx context.Context, ev evaluation, do func(context.Context, evaluate.Inputs, evaluate.Evaluation) (evaluate.Evaluation, error)) (_ evaluation, err error) {
+func (r *reconciliation) continueEvaluation(
+	ctx context.Context, ev evaluation, do func(context.Context, evaluate.Inputs, evaluate.Evaluation) (evaluate.Evaluation, error),
+) (_ evaluation, err error) {
 	ev.Evaluation, err = do(ctx, r.inputs(ev), ev.Evaluation)
 	return ev, err
 }
@@ -81,7 +83,8 @@ func (r *reconciliation) planning(rev revision, obs observed) evaluate.PlanStep 
 	branch, retry := r.sourceStep(), r.sync.GetRetryInterval()
 	return evaluate.PlanStep{
 		PlanTools: evaluate.PlanTools{
-			Cached: r.Client, Uncached: r.Uncached, Expire: r.Client, ServesApprovals: r.watches.ServesApprovals, Registry: &r.registry, Namespace: r.Settings.Namespace, Reconciles: r.Settings.Reconciles, Confine: r.Confine,
+			Cached: r.Client, Uncached: r.Uncached, Expire: r.Client, ServesApprovals: r.watches.ServesApprovals, Registry: &r.registry,
+			Namespace: r.Settings.Namespace, Reconciles: r.Settings.Reconciles, Confine: r.Confine,
 			CABundle: r.Cluster.CABundle(), Fetch: r.fetchFor, Enqueue: r.Enqueue,
 		},
 		Sync: r.sync, Before: r.before.Status, Snapshot: cmp.Or(rev.Snapshot, last), Applied: r.memory.changes.Forms(), Memory: &r.memory.policy,
@@ -92,15 +95,18 @@ func (r *reconciliation) planning(rev revision, obs observed) evaluate.PlanStep 
 		Ask:        r.resolves(obs.Account),
 		Loads:      cluster.Loads(r.view.Uncached),
 		DaemonSets: r.daemonSets,
-		Landing:    r.memory.landing.For(r.Cluster.Landing, r.now, r.sync.GetAnnotations()[meta.ReconcileRequestAnnotation], func() { r.Enqueue(r.name()) }),
-		Order:      branch.Order, FindOrder: branch.FindOrder, Read: branch.Read,
+		Landing: r.memory.landing.For(r.Cluster.Landing, r.now, r.sync.GetAnnotations()[meta.ReconcileRequestAnnotation],
+			func() { r.Enqueue(r.name()) }),
+		Order: branch.Order, FindOrder: branch.FindOrder, Read: branch.Read,
 	}
 }
 
 // charts returns the step for Karpenter's charts.
 func (r *reconciliation) charts(rev revision) upgrade.Step {
 	return upgrade.Step{
-		Tools:  upgrade.Tools{Client: r.Cluster.Client, Helm: r.Cluster.Helm, Logs: r.Cluster.Logs, Schemas: &r.schemas, StillLeader: r.Settings.StillLeader},
+		Tools: upgrade.Tools{
+			Client: r.Cluster.Client, Helm: r.Cluster.Helm, Logs: r.Cluster.Logs, Schemas: &r.schemas, StillLeader: r.Settings.StillLeader,
+		},
 		Wanted: upgrade.Wanted{Revision: r.revisionOf(rev)},
 		Sync:   r.sync, View: r.view, Memory: &r.memory.install,
 		Now: r.now, Timeout: r.sync.GetTimeout(), Retry: r.sync.GetRetryInterval(), Requested: r.requestedByPerson(),

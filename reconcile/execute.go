@@ -112,7 +112,9 @@ func (r *reconciliation) installCharts(ctx context.Context, ev evaluation) (done
 }
 
 // runChartStep runs one step of the charts: it installs them as in Git, or checks the release that is installed.
-func (r *reconciliation) runChartStep(ctx context.Context, d done, do func(*upgrade.Step, context.Context) (upgrade.Installed, error)) (_ done, err error) {
+func (r *reconciliation) runChartStep(
+	ctx context.Context, d done, do func(*upgrade.Step, context.Context) (upgrade.Installed, error),
+) (_ done, err error) {
 	work := r.chartStep(d.evaluation)
 	work.Confirm = func(ctx context.Context) (err error) {
 		d, err = r.confirmAccount(ctx, d)
@@ -188,7 +190,8 @@ func (r *reconciliation) changesStep(d *done) *changes.Step {
 		Owner: plan.OwnerOf(r.sync.Namespace, r.sync.Name), Plan: ev.Plan.Plan, Set: ev.Desired.Set, Live: ev.Live,
 		CRDs: d.Charts.CRDs, Controller: d.Charts.Controller, Changing: d.Charts.Changing, Unrecorded: d.Unrecorded,
 		Memory: &r.memory.changes,
-		Now:    r.now, Timeout: r.sync.GetTimeout(), Retry: r.sync.GetRetryInterval(), StallAfter: r.sync.GetStallAfter(), Requested: r.requestedByPerson(),
+		Now:    r.now, Timeout: r.sync.GetTimeout(), Retry: r.sync.GetRetryInterval(), StallAfter: r.sync.GetStallAfter(),
+		Requested: r.requestedByPerson(),
 	}
 }
 

@@ -194,8 +194,11 @@ func (r *reconciliation) observeRollout(ctx context.Context, d done) (done, erro
 	d, pools := r.brake(ctx, d, false)
 	cluster, _ := git.Cluster(r.sync.Status.Karpenter)
 	d.Nodes.PoolRollouts = r.memory.proposals.See(ctx, rollout.ProposalLook{
-		ProposalTools: rollout.ProposalTools{Revert: r.sourceStep().Revert, Hosts: &report.Hosts{Now: r.Settings.Now}, Confine: r.Confine, Secret: r.readSecret, Grants: r.Settings.Grants, StillLeader: r.Settings.StillLeader},
-		Sync:          r.sync, Recorded: r.before.Status.PoolRollouts, Pools: pools, Cluster: cluster, Inputs: git.Set.Inputs, Now: r.now,
+		ProposalTools: rollout.ProposalTools{
+			Revert: r.sourceStep().Revert, Hosts: &report.Hosts{Now: r.Settings.Now}, Confine: r.Confine, Secret: r.readSecret,
+			Grants: r.Settings.Grants, StillLeader: r.Settings.StillLeader,
+		},
+		Sync: r.sync, Recorded: r.before.Status.PoolRollouts, Pools: pools, Cluster: cluster, Inputs: git.Set.Inputs, Now: r.now,
 	}, &d.Findings)
 	return d, nil
 }
@@ -214,7 +217,8 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 	d.Nodes.SawRollout = d.Charts.Controller.Ready || d.Nodes.Rollout != nil
 	dial := verifiedCloud(d.account(), r.cloud())
 	stop := rollout.BrakeStep{
-		Writer: r.Cluster.Client, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants, Launches: r.Cluster.Launches, Gate: r.chartStep(*ev).On, Holds: &r.memory.holds,
+		Writer: r.Cluster.Client, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants,
+		Launches: r.Cluster.Launches, Gate: r.chartStep(*ev).On, Holds: &r.memory.holds,
 		Sync: r.sync, Set: ev.Desired.Set, Live: ev.Live, Leaving: look.Leaving, Changes: ev.Plan.Changes, Written: d.Work.Refs(),
 		Rollout: d.Nodes.Rollout, Outdated: looked.Outdated, Unknown: looked.Unknown, Frozen: ev.Plan.Frozen, InForce: inForce, Now: r.now,
 		EC2: func(ctx context.Context, region string) (rollout.Instances, error) { return dial(ctx, region) },
@@ -244,10 +248,12 @@ func (r *reconciliation) rollouts(d *done) *rollout.Rollouts {
 	_, region := ev.Desired.Cluster(r.sync.Status.Karpenter)
 	dial := verifiedCloud(d.account(), r.cloud())
 	return &rollout.Rollouts{
-		Live: live, Pools: rollout.Pools(set, live.Objects), Lost: d.Nodes.Lost, Leaving: r.leavingPools(ev), Classes: rollout.Classes(set, live.Objects), Events: r.Cluster.Uncached,
+		Live: live, Pools: rollout.Pools(set, live.Objects), Lost: d.Nodes.Lost, Leaving: r.leavingPools(ev),
+		Classes: rollout.Classes(set, live.Objects), Events: r.Cluster.Uncached,
 		CABundle: r.Cluster.CABundle(), DaemonSets: r.daemonSets,
-		Before: r.sync.Status.Rollout, Reported: r.before.Status.Rollout, Changes: ev.Plan.Changes, Revision: r.revisionOf(ev.revision), Applied: r.before.Status.LastAppliedRevision,
-		Now: r.now, LaunchFailures: d.Nodes.LaunchFailures, Memory: &r.memory.rollout,
+		Before: r.sync.Status.Rollout, Reported: r.before.Status.Rollout, Changes: ev.Plan.Changes, Revision: r.revisionOf(ev.revision),
+		Applied: r.before.Status.LastAppliedRevision,
+		Now:     r.now, LaunchFailures: d.Nodes.LaunchFailures, Memory: &r.memory.rollout,
 		EC2: func(ctx context.Context) (rollout.EC2, error) { return dial(ctx, region) }, Off: r.chartStep(*ev).Off,
 	}
 }
@@ -278,7 +284,8 @@ func (r *reconciliation) observeInstances(ctx context.Context, d done) (done, er
 	ev := &d.evaluation
 	cluster, region := ev.Desired.Cluster(r.sync.Status.Karpenter)
 	d.Nodes.Instances = r.memory.instances.See(ctx, account.InstanceLook{
-		Cloud: func(ctx context.Context) (account.InstanceCloud, error) { return r.cloud()(ctx, region) }, Reader: r.Cluster.Uncached, Cluster: cluster, Unverified: account.Unverified(d.account()),
+		Cloud: func(ctx context.Context) (account.InstanceCloud, error) { return r.cloud()(ctx, region) }, Reader: r.Cluster.Uncached,
+		Cluster: cluster, Unverified: account.Unverified(d.account()),
 		Set: ev.Desired.Set, Live: ev.Live, Rolling: d.Nodes.Rollout != nil, Removals: len(r.sync.Status.Removals), Urgent: r.memory.terminations.NeedsInstances(),
 		Before: r.before.Status.Instances, Now: r.now, Every: r.Settings.CompareInstances,
 	}, &d.Findings)

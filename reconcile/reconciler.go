@@ -153,7 +153,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, nodes ctrlcluster.Cluste
 
 // wakes returns what finds the NodeSyncs that an event concerns.
 func (r *Reconciler) wakes() watch.Wakes {
-	return watch.Wakes{Cached: r.Client, Namespace: r.Settings.Namespace, Launches: r.Cluster.Launches, ClaimEvents: r.Cluster.ClaimEvents, Interests: &r.registry}
+	return watch.Wakes{
+		Cached: r.Client, Namespace: r.Settings.Namespace, Launches: r.Cluster.Launches, ClaimEvents: r.Cluster.ClaimEvents,
+		Interests: &r.registry,
+	}
 }
 
 // Serves reports whether NodePools and NodeClaims are watched, and can be read from the cache.

@@ -53,7 +53,8 @@ func unseen(r rune) bool {
 	if r < unicode.MaxASCII { // most are, and the tables are slow
 		return r < ' '
 	}
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) && r != emoji || r == blankBraille
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector,
+		unicode.Other_Default_Ignorable_Code_Point) && r != emoji || r == blankBraille
 }
 
 func writtenOut(text string, which func(rune) bool, as func(rune) string) string {

@@ -24,11 +24,16 @@ func checkBuffer(object Object) []problem {
 	}
 	var found []problem
 	if group, _ := scalable["apiGroup"].(string); group != "" && group != "apps" {
-		found = append(found, problem{"spec.scalableRef.apiGroup", fmt.Sprintf("%s: spec.scalableRef.apiGroup is %s, and Karpenter supports only apps", object.Ref, group)})
+		found = append(found, problem{
+			"spec.scalableRef.apiGroup", fmt.Sprintf("%s: spec.scalableRef.apiGroup is %s, and Karpenter supports only apps", object.Ref, group),
+		})
 	}
 	kinds := []string{v1beta1.KindDeployment, v1beta1.KindStatefulSet, v1beta1.KindReplicaSet}
 	if kind, _ := scalable["kind"].(string); kind != "" && !slices.Contains(kinds, kind) {
-		found = append(found, problem{"spec.scalableRef.kind", fmt.Sprintf("%s: spec.scalableRef.kind is %s, and Karpenter supports only %s", object.Ref, kind, strings.Join(kinds, ", "))})
+		found = append(found, problem{
+			"spec.scalableRef.kind",
+			fmt.Sprintf("%s: spec.scalableRef.kind is %s, and Karpenter supports only %s", object.Ref, kind, strings.Join(kinds, ", ")),
+		})
 	}
 	return found
 }

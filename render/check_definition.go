@@ -135,7 +135,8 @@ func checkAliases(object Object) []problem {
 		switch form, known := pinned()[family]; {
 		case strings.Count(alias, "@") > 1:
 			found = append(found, problem{
-				at, fmt.Sprintf("%s: alias %q has more than one @, on which Karpenter's controller ends itself: write family@version", object.Ref, alias),
+				at,
+				fmt.Sprintf("%s: alias %q has more than one @, on which Karpenter's controller ends itself: write family@version", object.Ref, alias),
 			})
 		case known && version != "" && version != "latest" && !form.fits(version):
 			found = append(found, problem{
@@ -163,7 +164,10 @@ func checkClassRef(object Object) []problem {
 		return []problem{{at, fmt.Sprintf(
 			"%s is a pool of EKS Auto Mode (nodeClassRef.group %s), whose nodes AWS manages without Karpenter's charts: leave it to the tool that applies the rest, or name an EC2NodeClass", object.Ref, autoMode)}}
 	}
-	return []problem{{at, fmt.Sprintf("%s: nodeClassRef.group is %s, and the EC2NodeClasses of Karpenter on AWS are of %s", object.Ref, group, own.GVK.Group)}}
+	return []problem{{
+		at,
+		fmt.Sprintf("%s: nodeClassRef.group is %s, and the EC2NodeClasses of Karpenter on AWS are of %s", object.Ref, group, own.GVK.Group),
+	}}
 }
 
 // checkSchedules parses the schedules of budgets as Karpenter does (Budget.IsActive in karpenter
@@ -199,7 +203,8 @@ func checkRequirements(object Object, path string) []problem {
 		if !slices.ContainsFunc(values, func(v string) bool { return slices.Contains(known, v) }) {
 			found = append(found, problem{
 				fmt.Sprintf("%s[%d].values", path, i),
-				fmt.Sprintf("%s: no instance type has %s in [%s]: the known values are %s", object.Ref, key, strings.Join(values, ", "), strings.Join(known, ", ")),
+				fmt.Sprintf("%s: no instance type has %s in [%s]: the known values are %s",
+					object.Ref, key, strings.Join(values, ", "), strings.Join(known, ", ")),
 			})
 		}
 	}

@@ -124,7 +124,8 @@ func checkLimits(object Object) []problem {
 		if err != nil || limit.IsZero() || limit.Cmp(smallest) >= 0 {
 			continue
 		}
-		found = append(found, problem{at, fmt.Sprintf("%s: no node could be launched: spec.limits.%s is %s, and %s", object.Ref, name, limit.String(), why)})
+		found = append(found,
+			problem{at, fmt.Sprintf("%s: no node could be launched: spec.limits.%s is %s, and %s", object.Ref, name, limit.String(), why)})
 	}
 	return found
 }
@@ -293,7 +294,10 @@ func unlaunchable(objects []Object) Errors {
 			continue
 		}
 		if why := mismatch(requirementsOf(objects[i].Desired), name, class); why != "" {
-			errs = append(errs, Error{File: objects[i].Origin.File, Line: objects[i].Origin.Line, Message: fmt.Sprintf("%s: no node could be launched: %s", objects[i].Ref, why)})
+			errs = append(errs, Error{
+				File: objects[i].Origin.File, Line: objects[i].Origin.Line,
+				Message: fmt.Sprintf("%s: no node could be launched: %s", objects[i].Ref, why),
+			})
 		}
 	}
 	return errs
@@ -310,9 +314,11 @@ func mismatch(requirements []map[string]any, name string, class *unstructured.Un
 	}
 	switch {
 	case family != "" && family != "custom" && !allows("kubernetes.io/os", system):
-		return fmt.Sprintf("its requirements on kubernetes.io/os do not allow %s, which the AMIs of EC2NodeClass/%s run (%s)", system, name, family)
+		return fmt.Sprintf("its requirements on kubernetes.io/os do not allow %s, which the AMIs of EC2NodeClass/%s run (%s)",
+			system, name, family)
 	case !allows(capacityType, "on-demand") && !allows(capacityType, "spot") && len(list(class, "spec", "capacityReservationSelectorTerms")) == 0:
-		return fmt.Sprintf("its requirements on %s allow only reserved, and EC2NodeClass/%s has no capacityReservationSelectorTerms", capacityType, name)
+		return fmt.Sprintf("its requirements on %s allow only reserved, and EC2NodeClass/%s has no capacityReservationSelectorTerms",
+			capacityType, name)
 	}
 	return ""
 }

@@ -49,7 +49,10 @@ func checkRuntime(ctx context.Context, object Object) []problem {
 	for i, r := range overlay.Spec.Requirements {
 		err := karpv1.ValidateRequirement(ctx, karpv1.NodeSelectorRequirementWithMinValues{Key: r.Key, Operator: r.Operator, Values: r.Values})
 		if err != nil {
-			found = append(found, problem{fmt.Sprintf("spec.requirements[%d]", i), fmt.Sprintf("%s: spec.requirements[%d]: %s", object.Ref, i, strings.ReplaceAll(err.Error(), "\n", "; "))})
+			found = append(found, problem{
+				fmt.Sprintf("spec.requirements[%d]", i),
+				fmt.Sprintf("%s: spec.requirements[%d]: %s", object.Ref, i, strings.ReplaceAll(err.Error(), "\n", "; ")),
+			})
 		}
 	}
 	for name := range overlay.Spec.Capacity {

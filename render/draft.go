@@ -181,7 +181,8 @@ func (r *run) build(ctx context.Context, files *tree, folder string) ([]draft, r
 		said.warnings = []string{withoutObject(found.kustomization.File())}
 	}
 	said.ignore(ignored)
-	errs := append(refuseLocal(local), seen.refuseChanged(local, "has the annotation "+kustomize.LocalAnnotation+", by which kustomize leaves it out")...)
+	errs := append(refuseLocal(local),
+		seen.refuseChanged(local, "has the annotation "+kustomize.LocalAnnotation+", by which kustomize leaves it out")...)
 	return drafts, said, append(errs, seen.refuseChanged(ignored, "is passed over by ignoreKinds")...), nil
 }
 
@@ -327,7 +328,8 @@ func textsOnly(doc document.Document) []problem {
 	for name, value := range entries {
 		if _, ok := value.(string); !ok {
 			text, _ := json.Marshal(value) // a value that was parsed from YAML can always be encoded
-			problems = append(problems, problem{"substitute." + name, fmt.Sprintf("substitute.%s must be text: write '%s' in quotes", name, excerpt(string(text)))})
+			problems = append(problems,
+				problem{"substitute." + name, fmt.Sprintf("substitute.%s must be text: write '%s' in quotes", name, excerpt(string(text)))})
 		}
 	}
 	return problems
@@ -398,7 +400,8 @@ func (m *maker) object(ctx context.Context, d draft) (Object, Errors) {
 		errs = append(errs, Error{File: d.origin.File, Line: d.lineOf(p.path), Message: p.message})
 	}
 	if more := len(problems) - maxListed; more > 0 {
-		errs = append(errs, Error{File: d.origin.File, Line: errs[maxListed-1].Line, Message: shortlist.More("", more) + " mistakes in this object"})
+		errs = append(errs,
+			Error{File: d.origin.File, Line: errs[maxListed-1].Line, Message: shortlist.More("", more) + " mistakes in this object"})
 	}
 	return made, errs
 }

@@ -137,9 +137,11 @@ func (k *Karpenter) checkIgnoredKinds() []problem {
 		kind, group, grouped := strings.Cut(entry, ".") // as kubectl writes it
 		switch {
 		case !kindName.MatchString(kind), grouped && len(validation.IsDNS1123Subdomain(group)) > 0:
-			found = append(found, problem{at, fmt.Sprintf("%s is %q: give a kind, such as Deployment, or with its group, Deployment.apps", at, entry)})
+			found = append(found,
+				problem{at, fmt.Sprintf("%s is %q: give a kind, such as Deployment, or with its group, Deployment.apps", at, entry)})
 		case namesDefinition(kind):
-			found = append(found, problem{at, fmt.Sprintf("%s is %q: definitions of nodes cannot be ignored, as each that is left out counts as removed", at, entry)})
+			found = append(found,
+				problem{at, fmt.Sprintf("%s is %q: definitions of nodes cannot be ignored, as each that is left out counts as removed", at, entry)})
 		}
 	}
 	return found

@@ -202,7 +202,8 @@ func (k *Karpenter) ReadValues(files *Files, name string) ([]map[string]any, err
 	for i, file := range k.valuesFiles(folder) {
 		data, err := files.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, Error{File: path.Join(folder, FileName), Message: fmt.Sprintf("valuesFiles entry %q is not in the repository", k.ValuesFiles[i])})
+			errs = append(errs,
+				Error{File: path.Join(folder, FileName), Message: fmt.Sprintf("valuesFiles entry %q is not in the repository", k.ValuesFiles[i])})
 			continue
 		}
 		if err != nil {
@@ -226,7 +227,9 @@ func (k *Karpenter) decodeValues(file string, data []byte) (map[string]any, Erro
 	case len(documents) == 0:
 		return nil, nil // an empty file has no values, as with Helm
 	case len(documents) > 1:
-		return nil, Errors{{File: file, Line: documents[1].Line, Message: fmt.Sprintf("it holds %d documents, but must hold one", len(documents))}}
+		return nil, Errors{{
+			File: file, Line: documents[1].Line, Message: fmt.Sprintf("it holds %d documents, but must hold one", len(documents)),
+		}}
 	}
 	doc := documents[0]
 	whole, err := doc.WithNulls()
@@ -331,7 +334,8 @@ func (k *Karpenter) checkManagement() []problem {
 	switch k.Management {
 	case Managed:
 		if _, err := semver.StrictNewVersion(k.Version); err != nil {
-			found = append(found, problem{"version", fmt.Sprintf("version is %q: give one full version such as 1.14.3, without a v and without a range", k.Version)})
+			found = append(found,
+				problem{"version", fmt.Sprintf("version is %q: give one full version such as 1.14.3, without a v and without a range", k.Version)})
 		}
 	case External:
 		found = append(found, k.checkExternal()...)
@@ -346,7 +350,8 @@ func (k *Karpenter) checkExternal() []problem {
 	var found []problem
 	if k.Version != "" {
 		if _, err := semver.StrictNewVersion(k.Version); err != nil {
-			found = append(found, problem{"version", fmt.Sprintf("version is %q: give the one full version to wait for, such as 1.14.3, or leave it out", k.Version)})
+			found = append(found,
+				problem{"version", fmt.Sprintf("version is %q: give the one full version to wait for, such as 1.14.3, or leave it out", k.Version)})
 		}
 	} else {
 		for _, set := range []struct {
@@ -354,7 +359,8 @@ func (k *Karpenter) checkExternal() []problem {
 			given bool
 		}{{"repository", k.Repository != ""}, {"digests", k.Digests != Digests{}}} {
 			if set.given {
-				found = append(found, problem{set.field, fmt.Sprintf("%s is for charts, and management External without a version looks at none", set.field)})
+				found = append(found,
+					problem{set.field, fmt.Sprintf("%s is for charts, and management External without a version looks at none", set.field)})
 			}
 		}
 	}
@@ -374,7 +380,8 @@ func (k *Karpenter) checkExternal() []problem {
 		{"cluster.controllerRole", k.Cluster.ControllerRole != ""},
 	} {
 		if set.given {
-			found = append(found, problem{set.field, set.field + " cannot be given with management External: the tool that installs Karpenter decides it"})
+			found = append(found,
+				problem{set.field, set.field + " cannot be given with management External: the tool that installs Karpenter decides it"})
 		}
 	}
 	return found
@@ -391,7 +398,8 @@ func (k *Karpenter) checkCharts(folder string) []problem {
 	var found []problem
 	for _, pin := range []struct{ chart, digest string }{{"karpenter-crd", k.Digests.CRD}, {"karpenter", k.Digests.Controller}} {
 		if pin.digest != "" && !sha256Digest.MatchString(pin.digest) {
-			found = append(found, problem{"digests." + pin.chart, fmt.Sprintf("digests.%s is %q, but must be sha256: and 64 hexadecimal digits", pin.chart, pin.digest)})
+			found = append(found,
+				problem{"digests." + pin.chart, fmt.Sprintf("digests.%s is %q, but must be sha256: and 64 hexadecimal digits", pin.chart, pin.digest)})
 		}
 	}
 	place, isPath := k.chartFolder(folder)
@@ -414,7 +422,8 @@ func (k *Karpenter) checkUntested() []problem {
 		if !untested.MatchString(entry) {
 			found = append(found, problem{
 				fmt.Sprintf("acceptUntested[%d]", i),
-				fmt.Sprintf("acceptUntested entry %q names no version: write karpenter 1.16.0 or kubernetes 1.38, as the message of what is held does", entry),
+				fmt.Sprintf("acceptUntested entry %q names no version: write karpenter 1.16.0 or kubernetes 1.38, as the message of what is held does",
+					entry),
 			})
 		}
 	}
@@ -458,10 +467,16 @@ func (k *Karpenter) checkSubstitute() []problem {
 func (k *Karpenter) checkCluster() []problem {
 	var found []problem
 	if queue := k.Cluster.InterruptionQueue; queue != "" && !queueName.MatchString(queue) {
-		found = append(found, problem{"cluster.interruptionQueue", fmt.Sprintf("cluster.interruptionQueue is %q: give the name of an SQS queue, neither its URL nor its ARN", queue)})
+		found = append(found, problem{
+			"cluster.interruptionQueue",
+			fmt.Sprintf("cluster.interruptionQueue is %q: give the name of an SQS queue, neither its URL nor its ARN", queue),
+		})
 	}
 	if role := k.Cluster.ControllerRole; role != "" && !roleARN.MatchString(role) {
-		found = append(found, problem{"cluster.controllerRole", fmt.Sprintf("cluster.controllerRole is %q: give the ARN of an IAM role, arn:aws:iam::<account>:role/<name>", role)})
+		found = append(found, problem{
+			"cluster.controllerRole",
+			fmt.Sprintf("cluster.controllerRole is %q: give the ARN of an IAM role, arn:aws:iam::<account>:role/<name>", role),
+		})
 	}
 	return found
 }
@@ -491,13 +506,18 @@ func (k *Karpenter) checkValuesFrom() []problem {
 	for i, from := range k.ValuesFrom {
 		at := fmt.Sprintf("valuesFrom[%d]", i)
 		if from.Kind != FromConfigMap && from.Kind != FromSecret {
-			found = append(found, problem{at + ".kind", fmt.Sprintf("%s.kind is %q, but must be %s or %s", at, from.Kind, FromConfigMap, FromSecret)})
+			found = append(found,
+				problem{at + ".kind", fmt.Sprintf("%s.kind is %q, but must be %s or %s", at, from.Kind, FromConfigMap, FromSecret)})
 		}
 		if len(validation.IsDNS1123Subdomain(from.Name)) > 0 {
-			found = append(found, problem{at + ".name", fmt.Sprintf("%s.name is %q: give the name of a %s in the NodeSync's namespace", at, from.Name, from.Kind)})
+			found = append(found,
+				problem{at + ".name", fmt.Sprintf("%s.name is %q: give the name of a %s in the NodeSync's namespace", at, from.Name, from.Kind)})
 		}
 		if strings.ContainsAny(from.TargetPath, ",=") {
-			found = append(found, problem{at + ".targetPath", fmt.Sprintf("%s.targetPath is %q: give the path of one value, without a comma or an equals sign", at, from.TargetPath)})
+			found = append(found, problem{
+				at + ".targetPath",
+				fmt.Sprintf("%s.targetPath is %q: give the path of one value, without a comma or an equals sign", at, from.TargetPath),
+			})
 		}
 		if from.Kind == FromSecret && strings.HasSuffix(strings.ReplaceAll(from.TargetPath, `\`, ""), "].name") {
 			found = append(found, problem{at + ".targetPath", fmt.Sprintf("%s.targetPath is %q: a Secret gives no element of a list its name, by which messages call it: write the name in Git, and take the value from the Secret", at, from.TargetPath)})
@@ -522,7 +542,10 @@ func (k *Karpenter) checkValuesFiles(folder string) []problem {
 			continue
 		}
 		if entry == "" || path.IsAbs(entry) || name == ".." || strings.HasPrefix(name, "../") {
-			found = append(found, problem{fmt.Sprintf("valuesFiles[%d]", i), fmt.Sprintf("valuesFiles entry %q leads out of the Git repository: give a path from this folder", entry)})
+			found = append(found, problem{
+				fmt.Sprintf("valuesFiles[%d]", i),
+				fmt.Sprintf("valuesFiles entry %q leads out of the Git repository: give a path from this folder", entry),
+			})
 		}
 	}
 	return found
@@ -560,7 +583,9 @@ func NamesDigest(typed, digest string) bool {
 // checkApprove accepts only complete digests: a prefix can match two plans.
 func (k *Karpenter) checkApprove() []problem {
 	if n := len(k.Approve); n > maxApprove {
-		return []problem{{"approve", fmt.Sprintf("approve has %d digests, but at most %d are allowed: remove those of what was done", n, maxApprove)}}
+		return []problem{{
+			"approve", fmt.Sprintf("approve has %d digests, but at most %d are allowed: remove those of what was done", n, maxApprove),
+		}}
 	}
 	var found []problem
 	for i, digest := range k.Approve {
@@ -588,7 +613,9 @@ func (k *Karpenter) checkIgnored() []problem {
 	for n, i := range k.IgnoreDifferences {
 		at := fmt.Sprintf("ignoreDifferences[%d]", n)
 		if !slices.Contains(ignorable(), i.Kind) {
-			found = append(found, problem{at + ".kind", fmt.Sprintf("%s.kind is %q, and the charts make none: give one of %s", at, i.Kind, strings.Join(ignorable(), ", "))})
+			found = append(found, problem{
+				at + ".kind", fmt.Sprintf("%s.kind is %q, and the charts make none: give one of %s", at, i.Kind, strings.Join(ignorable(), ", ")),
+			})
 		}
 		if len(i.JSONPointers)+len(i.ManagedFieldsManagers) == 0 {
 			found = append(found, problem{at, fmt.Sprintf("%s ignores nothing: give jsonPointers, managedFieldsManagers or both", at)})
@@ -597,14 +624,19 @@ func (k *Karpenter) checkIgnored() []problem {
 			field := fmt.Sprintf("%s.jsonPointers[%d]", at, m)
 			switch {
 			case !leadsToField(pointer):
-				found = append(found, problem{field, fmt.Sprintf("%s is %q: give the path of a field, such as /spec/template/spec/tolerations", field, pointer)})
+				found = append(found,
+					problem{field, fmt.Sprintf("%s is %q: give the path of a field, such as /spec/template/spec/tolerations", field, pointer)})
 			case i.Kind == "CustomResourceDefinition" && strings.HasPrefix(pointer, "/spec/versions"):
-				found = append(found, problem{field, fmt.Sprintf("%s is %q: a CRD whose schema is not the chart's does not fit its controller", field, pointer)})
+				found = append(found,
+					problem{field, fmt.Sprintf("%s is %q: a CRD whose schema is not the chart's does not fit its controller", field, pointer)})
 			}
 		}
 		for m, manager := range i.ManagedFieldsManagers {
 			if manager == "" {
-				found = append(found, problem{fmt.Sprintf("%s.managedFieldsManagers[%d]", at, m), fmt.Sprintf("%s.managedFieldsManagers[%d] is empty: give the name of a field manager", at, m)})
+				found = append(found, problem{
+					fmt.Sprintf("%s.managedFieldsManagers[%d]", at, m),
+					fmt.Sprintf("%s.managedFieldsManagers[%d] is empty: give the name of a field manager", at, m),
+				})
 			}
 		}
 	}

@@ -32,7 +32,10 @@ type Limits struct {
 // DefaultLimits are far beyond any fleet, and within the Deployment's resources: 20,000 files, 64 MiB, 2,000,000
 // values, 15,000 objects with 16 MiB of text, a minute of work.
 func DefaultLimits() Limits {
-	return Limits{FileBytes: 1 << 20, TotalBytes: 64 << 20, Files: 20_000, Folders: 20_000, Values: 2_000_000, Objects: 15_000, ObjectValues: 10_000, Text: 16 << 20, Work: time.Minute, Depth: 32}
+	return Limits{
+		FileBytes: 1 << 20, TotalBytes: 64 << 20, Files: 20_000, Folders: 20_000, Values: 2_000_000, Objects: 15_000, ObjectValues: 10_000,
+		Text: 16 << 20, Work: time.Minute, Depth: 32,
+	}
 }
 
 // errLimit is wrapped by every error of a limit that aborts the render.

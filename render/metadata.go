@@ -102,13 +102,19 @@ func checkMetadata(kind Kind, object map[string]any) []problem {
 func checkTemplate(object map[string]any) (found []problem) {
 	for _, of := range []string{"labels", "annotations"} {
 		if _, given, _ := unstructured.NestedFieldNoCopy(object, "spec", "template", "metadata", of, leavingKey); given {
-			found = append(found, problem{"spec.template.metadata." + of + "[" + leavingKey + "]", leavingKey + " is plumbline's to write, onto the template of a NodePool that is removed: leave it out"})
+			found = append(found, problem{
+				"spec.template.metadata." + of + "[" + leavingKey + "]",
+				leavingKey + " is plumbline's to write, onto the template of a NodePool that is removed: leave it out",
+			})
 		}
 	}
 	template, _, _ := unstructured.NestedMap(object, "spec", "template", "metadata", "annotations")
 	for _, key := range slices.Sorted(maps.Keys(template)) {
 		if isWrittenByKarpenter(key) {
-			found = append(found, problem{"spec.template.metadata.annotations[" + key + "]", "the annotation " + key + " is Karpenter's to write onto NodeClaims: leave it out"})
+			found = append(found, problem{
+				"spec.template.metadata.annotations[" + key + "]",
+				"the annotation " + key + " is Karpenter's to write onto NodeClaims: leave it out",
+			})
 		}
 	}
 	return found

@@ -37,7 +37,10 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 		return last.set, nil
 	}
 	r = s.run(snap, of, k, v, before)
-	w := &walk{tree: r.tree, root: folder, charts: of.charts, values: of.files, taken: make(map[source]bool, len(before)), walked: map[string]bool{}, snap: snap, before: listings, after: map[string]listing{}}
+	w := &walk{
+		tree: r.tree, root: folder, charts: of.charts, values: of.files, taken: make(map[source]bool, len(before)), walked: map[string]bool{},
+		snap: snap, before: listings, after: map[string]listing{},
+	}
 	r.listings = w.after
 	sources, err := r.sources(ctx, w, k.Nodes)
 	if err != nil {
@@ -244,7 +247,10 @@ func (r *run) conclude(name string) (*Set, error) {
 	case len(r.objects) == 0:
 		return nil, &EmptyError{Path: name}
 	default:
-		return &Set{Revision: r.snap.Revision, Commit: r.snap.Commit, Objects: r.objects, Inputs: r.tree.inputs, Warnings: warningsOn(r.remarks, r.objects)}, nil
+		return &Set{
+			Revision: r.snap.Revision, Commit: r.snap.Commit, Objects: r.objects, Inputs: r.tree.inputs,
+			Warnings: warningsOn(r.remarks, r.objects),
+		}, nil
 	}
 }
 

@@ -127,7 +127,8 @@ func (w *walk) child(name string, entry fs.DirEntry, depth int) error {
 	switch {
 	case isSubmodule(entry):
 		// It is not skipped: definitions that were moved into it would look removed.
-		w.fail(name, "it is a submodule, which is not fetched: put its files into this repository, or list under nodes the folders that have definitions")
+		w.fail(name,
+			"it is a submodule, which is not fetched: put its files into this repository, or list under nodes the folders that have definitions")
 	case folder && name == w.charts:
 	case folder:
 		return w.folder(name, depth+1)
@@ -141,7 +142,8 @@ func (w *walk) child(name string, entry fs.DirEntry, depth int) error {
 func (w *walk) file(name string) {
 	switch {
 	case !isDefinition(name) && isDefinition(shown(name)):
-		w.fail(redact.VisibleName(name), "its name has characters that are not seen, and with them it is no name of a definition: rename it, or remove it")
+		w.fail(redact.VisibleName(name),
+			"its name has characters that are not seen, and with them it is no name of a definition: rename it, or remove it")
 	case !isDefinition(name), slices.Contains(w.values, name):
 	case path.Base(name) == FileName && path.Dir(name) == w.root:
 	case path.Base(name) == FileName:
@@ -365,7 +367,9 @@ func (d *drawn) ReadFile(name string) ([]byte, error) {
 func (d *drawn) checkOtherFile(name string, data []byte) {
 	switch {
 	case d.kustomization.IsPatch(name) && (isEmptied(data) || isNull(name, data)):
-		d.errs = append(d.errs, Error{File: name, Message: "the patch is empty, and what it set would be reverted: restore its text, or remove it from the kustomization"})
+		d.errs = append(d.errs, Error{
+			File: name, Message: "the patch is empty, and what it set would be reverted: restore its text, or remove it from the kustomization",
+		})
 	case d.kustomization.IsPatch(name) && onlyComments(data):
 		d.warnings = append(d.warnings, redact.VisibleName(name)+": the patch has only comments or empty documents: what it set counts as removed; remove it from the kustomization if that is meant")
 	case !kustomize.IsKustomization(name):

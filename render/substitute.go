@@ -126,7 +126,8 @@ func (s *substitution) typed(at *field.Path, text, name, wanted string) any {
 	if err == nil && len(documents) == 1 && isOfType(documents[0].Value, wanted) {
 		return documents[0].Value
 	}
-	s.complain(at, "%s must be of type %s, and ${%s} is %q under substitute in %s: correct it there", at, wanted, name, excerpt(value), FileName)
+	s.complain(at, "%s must be of type %s, and ${%s} is %q under substitute in %s: correct it there",
+		at, wanted, name, excerpt(value), FileName)
 	return nil
 }
 

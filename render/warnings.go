@@ -177,7 +177,10 @@ func isEmptied(data []byte) bool {
 }
 
 func emptied(name string) Error {
-	return Error{File: name, Message: "the file is empty, and its definitions would be removed with their nodes: restore its text, or delete the file to remove them"}
+	return Error{
+		File:    name,
+		Message: "the file is empty, and its definitions would be removed with their nodes: restore its text, or delete the file to remove them",
+	}
 }
 
 // refuseEmpty refuses documents that are null, and lists without items: a failed template or export leaves these.

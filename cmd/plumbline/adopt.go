@@ -121,7 +121,9 @@ func (o *adoptOptions) adopt(ctx context.Context, kubeconfig *genericclioptions.
 
 // surveyFor surveys the cluster for the Karpenter section of plumbline.yaml.
 func surveyFor(ctx context.Context, c *clusterAccess, git *render.Karpenter) (*upgrade.Adoption, error) {
-	installer, err := release.NewInstaller(release.InstallerOptions{Config: c.config, Logger: logr.FromContextOrDiscard(ctx), Confine: confined(ctx)})
+	installer, err := release.NewInstaller(release.InstallerOptions{
+		Config: c.config, Logger: logr.FromContextOrDiscard(ctx), Confine: confined(ctx),
+	})
 	if err != nil {
 		return nil, err
 	}

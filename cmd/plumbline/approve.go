@@ -101,10 +101,14 @@ func (c *clusterAccess) approve(cmd *cobra.Command, name string, o *approveOptio
 	}
 	printHeld(cmd.OutOrStdout(), sync)
 	if o.digest == "" && terminalOf(cmd) == nil {
-		return &exitError{code: exitHeld, message: "nothing was approved: the input is no terminal to confirm on; in a script: " + approval.Command(sync, held.Digest) + " --yes"}
+		return &exitError{
+			code:    exitHeld,
+			message: "nothing was approved: the input is no terminal to confirm on; in a script: " + approval.Command(sync, held.Digest) + " --yes",
+		}
 	}
 	if o.digest != "" && !render.NamesDigest(o.digest, held.Digest) {
-		return fmt.Errorf("%s is not the digest of what %s holds now, which is shown above; to approve that: %s", o.digest, nodeSyncWord(sync.Name), approval.Command(sync, held.Digest))
+		return fmt.Errorf("%s is not the digest of what %s holds now, which is shown above; to approve that: %s",
+			o.digest, nodeSyncWord(sync.Name), approval.Command(sync, held.Digest))
 	}
 	if strings.HasPrefix(held.Message, approval.Nothing) {
 		return errors.New(held.Message)
@@ -238,7 +242,8 @@ func (c *clusterAccess) createApproval(ctx context.Context, sync *v1alpha1.NodeS
 	created := &v1alpha1.Approval{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, GenerateName: sync.Name + "-"},
 		Spec: v1alpha1.ApprovalSpec{
-			NodeSync: sync.Name, UID: sync.UID, Digest: sync.Status.Held.Digest, Author: author, AuthorUID: user.UID, AuthorExtra: authorExtra(user.Extra), Reason: o.reason,
+			NodeSync: sync.Name, UID: sync.UID, Digest: sync.Status.Held.Digest, Author: author, AuthorUID: user.UID,
+			AuthorExtra: authorExtra(user.Extra), Reason: o.reason,
 			ExpiresAt: metav1.NewTime(time.Now().Add(o.expires).Truncate(time.Second)),
 		},
 	}
@@ -281,7 +286,10 @@ func (c *clusterAccess) waitApproved(cmd *cobra.Command, before *v1alpha1.NodeSy
 		return counted(sync, made)
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &exitError{code: exitStalled, message: fmt.Sprintf("%s: the daemon has not counted the Approval after %s; see its log: plumbline logs", name, short(timeout))}
+		return &exitError{
+			code:    exitStalled,
+			message: fmt.Sprintf("%s: the daemon has not counted the Approval after %s; see its log: plumbline logs", name, short(timeout)),
+		}
 	}
 	return err
 }
@@ -296,7 +304,10 @@ func counted(sync *v1alpha1.NodeSync, made *v1alpha1.Approval) (bool, error) {
 	case strings.Contains(held.Message, made.Name):
 		return false, errors.New(held.Message)
 	case slices.Contains(held.Approvers, made.Spec.Author):
-		return false, &exitError{code: exitHeld, message: fmt.Sprintf("%s: %d of %d have approved: %s", name, len(held.Approvers), held.Needed, strings.Join(held.Approvers, ", "))}
+		return false, &exitError{
+			code:    exitHeld,
+			message: fmt.Sprintf("%s: %d of %d have approved: %s", name, len(held.Approvers), held.Needed, strings.Join(held.Approvers, ", ")),
+		}
 	}
 	return false, nil
 }
@@ -308,7 +319,8 @@ func approvalOf(sync *v1alpha1.NodeSync, made *plan.Plan) (digest, how string) {
 	if held == nil {
 		return "", ""
 	}
-	return held.Digest, fmt.Sprintf("held, once the daemon has this commit: %s; to approve just that: %s", held.Summary, approval.Command(sync, held.Digest))
+	return held.Digest, fmt.Sprintf("held, once the daemon has this commit: %s; to approve just that: %s",
+		held.Summary, approval.Command(sync, held.Digest))
 }
 
 // errUnconfirmed is returned if the user does not confirm.

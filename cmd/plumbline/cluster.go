@@ -55,7 +55,8 @@ func connect(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags) (*c
 		return nil, fmt.Errorf("find the cluster (--kubeconfig, --context): %w", err)
 	}
 	if raw, err := loader.RawConfig(); err == nil && len(raw.Clusters) == 0 && config.Host == defaultServer {
-		return nil, fmt.Errorf("%w: looked for %s; give one with --kubeconfig or KUBECONFIG", errNoKubeconfig, strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "))
+		return nil, fmt.Errorf("%w: looked for %s; give one with --kubeconfig or KUBECONFIG",
+			errNoKubeconfig, strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "))
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
@@ -139,7 +140,8 @@ func hasCluster(folder string) error {
 		return nil
 	}
 	if found := clustersBelow(folder); len(found) > 0 {
-		return fmt.Errorf("%s contains no %s; these folders do: %s; give the folder of one cluster", folder, render.FileName, strings.Join(found, ", "))
+		return fmt.Errorf("%s contains no %s; these folders do: %s; give the folder of one cluster",
+			folder, render.FileName, strings.Join(found, ", "))
 	}
 	return fmt.Errorf("neither %s nor a folder below it contains %s: give the folder of a cluster, or create the file (docs/reference/plumbline-yaml.md)", folder, render.FileName)
 }
@@ -222,7 +224,8 @@ func refOfArgument(arg string) (render.Ref, error) {
 	kind, name, _ := strings.Cut(arg, "/")
 	for _, known := range render.Kinds() {
 		singular := strings.ToLower(known.GVK.Kind)
-		if names := []string{singular, known.GVR.Resource, singular + "." + known.GVK.Group, known.CRD}; name != "" && slices.Contains(names, strings.ToLower(kind)) {
+		if names := []string{singular, known.GVR.Resource, singular + "." + known.GVK.Group, known.CRD}; name != "" &&
+			slices.Contains(names, strings.ToLower(kind)) {
 			return render.Ref{Kind: known.GVK.Kind, Name: name}, nil
 		}
 	}
@@ -303,7 +306,9 @@ func definitionsOf(ctx context.Context, c client.Reader, kind render.Kind) ([]un
 }
 
 // poolsWithClaims reads the pools that a NodeSync owns, and the NodeClaims of all pools, by pool.
-func poolsWithClaims(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (pools []*unstructured.Unstructured, claims map[string][]*karpv1.NodeClaim, err error) {
+func poolsWithClaims(
+	ctx context.Context, c client.Client, sync *v1alpha1.NodeSync,
+) (pools []*unstructured.Unstructured, claims map[string][]*karpv1.NodeClaim, err error) {
 	kind, _ := render.KindOf(render.NodePool)
 	objects, err := definitionsOf(ctx, c, kind)
 	if err != nil {

@@ -40,7 +40,9 @@ func completeNodeSyncs(kubeconfig *genericclioptions.ConfigFlags, most int) cobr
 }
 
 // completePools completes the names of the NodePools that pools returns for the arguments.
-func completePools(kubeconfig *genericclioptions.ConfigFlags, pools func(context.Context, *clusterAccess, []string) ([]string, error)) cobra.CompletionFunc {
+func completePools(
+	kubeconfig *genericclioptions.ConfigFlags, pools func(context.Context, *clusterAccess, []string) ([]string, error),
+) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		c, err := connect(cmd.Context(), kubeconfig)
 		if err != nil {

@@ -20,7 +20,9 @@ import (
 )
 
 // crdsOf returns the CRDs of the version in Git: those that this program was built with, or those of its chart.
-func crdsOf(ctx context.Context, git *render.Karpenter, path string, files *render.Snapshot) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+func crdsOf(
+	ctx context.Context, git *render.Karpenter, path string, files *render.Snapshot,
+) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	if git.Version == schema.EmbeddedVersion {
 		embedded, _, err := schema.Embedded()
 		return embedded, err
@@ -37,7 +39,9 @@ func crdsOf(ctx context.Context, git *render.Karpenter, path string, files *rend
 }
 
 // chartCRDs returns the CRDs of the chart of the version in Git.
-func chartCRDs(ctx context.Context, git *render.Karpenter, repository string, access charts.Access) (crds []*apiextensionsv1.CustomResourceDefinition, err error) {
+func chartCRDs(
+	ctx context.Context, git *render.Karpenter, repository string, access charts.Access,
+) (crds []*apiextensionsv1.CustomResourceDefinition, err error) {
 	err = withChart(ctx, git, repository, access, func(pulled *charts.Charts) (err error) {
 		crds, err = pulled.CRDs(ctx)
 		return err
@@ -65,7 +69,9 @@ func withChart(ctx context.Context, git *render.Karpenter, repository string, ac
 // offlineCRDs returns the CRDs in the given folder, if there is one; otherwise those of the charts in the checkout, as
 // the daemon would use them; otherwise those that this program was built with. version is the version that they belong
 // to; those of a given folder count as the version in Git.
-func (d *onDisk) offlineCRDs(ctx context.Context, given string) (crds []*apiextensionsv1.CustomResourceDefinition, version string, err error) {
+func (d *onDisk) offlineCRDs(ctx context.Context, given string) (
+	crds []*apiextensionsv1.CustomResourceDefinition, version string, err error,
+) {
 	git := d.karpenter
 	if given != "" {
 		crds, err = crdsInFolder(given)
@@ -91,7 +97,9 @@ const pullTime = 30 * time.Second
 
 // pullCRDs returns the CRDs of the chart of the version in Git. If the chart is unavailable, it returns the known ones,
 // and the reason in unavailable.
-func (d *onDisk) pullCRDs(ctx context.Context, known []*apiextensionsv1.CustomResourceDefinition) (crds []*apiextensionsv1.CustomResourceDefinition, version string, unavailable, err error) {
+func (d *onDisk) pullCRDs(
+	ctx context.Context, known []*apiextensionsv1.CustomResourceDefinition,
+) (crds []*apiextensionsv1.CustomResourceDefinition, version string, unavailable, err error) {
 	limited, stop := context.WithTimeout(ctx, pullTime)
 	defer stop()
 	crds, err = crdsOf(limited, d.karpenter, d.name, d.snapshot)
@@ -173,7 +181,8 @@ func renderFolder(ctx context.Context, folder, crds string, pull bool) (*rendere
 		checks = nil // the checks of another version would reject valid fields
 		r.unchecked = noCRDsOffline(r.unvalidated, unavailable)
 	}
-	r.set, err = render.Render(ctx, *at.snapshot, at.name, at.karpenter, checks, render.WithInputs(at.files.Inputs()), render.WithConfinement(confined(ctx)))
+	r.set, err = render.Render(ctx, *at.snapshot, at.name, at.karpenter, checks, render.WithInputs(at.files.Inputs()),
+		render.WithConfinement(confined(ctx)))
 	if err != nil {
 		return nil, err
 	}

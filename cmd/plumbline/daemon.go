@@ -174,7 +174,9 @@ func (d *daemon) run(ctx context.Context, concurrent int) error {
 
 // election returns the lease that the manager uses for leader election, and a function that checks whether this process
 // holds it.
-func election(config *rest.Config, seen *leaseSeen, o *runOptions) (lease resourcelock.Interface, leading func(context.Context) error, err error) {
+func election(
+	config *rest.Config, seen *leaseSeen, o *runOptions,
+) (lease resourcelock.Interface, leading func(context.Context) error, err error) {
 	identity, err := newIdentity()
 	if err != nil {
 		return nil, nil, err
@@ -266,7 +268,10 @@ func registerMetrics(reports *report.Queue) (*metrics.Recorder, *status.Meter, e
 	return gauges, meter, nil
 }
 
-func newReconciler(mgr ctrl.Manager, managed reconcile.Cluster, leading func(context.Context) error, reports *report.Queue, runner *confine.Runner, o *runOptions) (*reconcile.Reconciler, error) {
+func newReconciler(
+	mgr ctrl.Manager, managed reconcile.Cluster, leading func(context.Context) error, reports *report.Queue, runner *confine.Runner,
+	o *runOptions,
+) (*reconcile.Reconciler, error) {
 	recorder, err := newEventRecorder(mgr, o.eventsAddr)
 	if err != nil {
 		return nil, err
@@ -301,7 +306,10 @@ func newReconciler(mgr ctrl.Manager, managed reconcile.Cluster, leading func(con
 }
 
 // newCluster returns the cluster whose nodes are managed: the one that contains the NodeSyncs.
-func newCluster(mgr ctrl.Manager, config *rest.Config, leading func(context.Context) error, refusals *cluster.Refusals, runner *confine.Runner, o *runOptions) (reconcile.Cluster, error) {
+func newCluster(
+	mgr ctrl.Manager, config *rest.Config, leading func(context.Context) error, refusals *cluster.Refusals, runner *confine.Runner,
+	o *runOptions,
+) (reconcile.Cluster, error) {
 	installer, err := release.NewInstaller(release.InstallerOptions{
 		Config:      config,
 		StillLeader: leading,
@@ -324,8 +332,10 @@ func newCluster(mgr ctrl.Manager, config *rest.Config, leading func(context.Cont
 		return cloud.New(ctx, cloud.Options{Region: region, UserAgent: config.UserAgent})
 	}}
 	return reconcile.Cluster{
-		Clients: cluster.Clients{Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(), Refusals: refusals, Launches: &cluster.Launches{Now: time.Now}},
-		Helm:    installer, Logs: logs, Clouds: clouds, Landing: simulator(mgr.GetAPIReader(), o.karpenterNamespaces, runner, clouds),
+		Clients: cluster.Clients{
+			Client: mgr.GetClient(), Uncached: mgr.GetAPIReader(), Refusals: refusals, Launches: &cluster.Launches{Now: time.Now},
+		},
+		Helm: installer, Logs: logs, Clouds: clouds, Landing: simulator(mgr.GetAPIReader(), o.karpenterNamespaces, runner, clouds),
 		DeletionGuard: o.guards(), KarpenterNamespaces: o.karpenterNamespaces, CertificateAuthority: authority,
 	}, nil
 }
@@ -370,7 +380,9 @@ const (
 
 // newBroadcaster returns a broadcaster that sends events to the API server.
 func newBroadcaster() record.EventBroadcaster {
-	return record.NewBroadcasterWithCorrelatorOptions(record.CorrelatorOptions{BurstSize: burstOfEvents, QPS: eventsPerSecond, MaxEvents: similarEvents})
+	return record.NewBroadcasterWithCorrelatorOptions(record.CorrelatorOptions{
+		BurstSize: burstOfEvents, QPS: eventsPerSecond, MaxEvents: similarEvents,
+	})
 }
 
 // addBeside adds the background tasks: they post commit statuses, record terminated nodes,
@@ -386,7 +398,8 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 	})
 	d.reconciler.Cluster.ClaimEvents = ended
 	for what, runs := range map[string]manager.Runnable{
-		"posts commit statuses": newDeliverer(d.mgr, d.reconciler, d.reports), "records ended nodes": ended, "releases memory": &releaser{elected: d.mgr.Elected()},
+		"posts commit statuses": newDeliverer(d.mgr, d.reconciler, d.reports), "records ended nodes": ended,
+		"releases memory": &releaser{elected: d.mgr.Elected()},
 		"keeps what a restart need not do once more": fetchedSaver{d.git},
 		"deletes expired Approvals": &reconcile.ExpiredApprovals{
 			Cached: d.mgr.GetClient(), Uncached: d.mgr.GetAPIReader(), Writer: d.mgr.GetClient(),
@@ -402,12 +415,15 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 
 // newFollower returns a Follower that reports on pull requests what they would do, using the reconciler's dependencies.
 // The charts of pull requests have a store of their own, so that they evict none that a NodeSync needs.
-func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *report.Queue, space *source.Space, o *runOptions) *pulls.Follower {
+func newFollower(
+	mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *report.Queue, space *source.Space, o *runOptions,
+) *pulls.Follower {
 	schemas, definitions := reconciler.Shared()
 	settings, managed := reconciler.Settings, reconciler.Cluster
 	// Pull requests, including those from forks, use at most half of the space, so that NodeSyncs can always fetch.
 	git := source.NewGit(source.Options{
-		Dir: filepath.Join(o.cacheDir, "git-of-pull-requests"), MaxBytes: o.storeLimit / 2, Space: &source.Space{Limit: o.storeLimit / 2, Of: space},
+		Dir: filepath.Join(o.cacheDir, "git-of-pull-requests"), MaxBytes: o.storeLimit / 2,
+		Space:   &source.Space{Limit: o.storeLimit / 2, Of: space},
 		OnFetch: func(s source.FetchStats) { reconciler.Meter.Fetched(s.Received) },
 	})
 	return pulls.New(pulls.Options{
@@ -453,7 +469,9 @@ func simulator(uncached client.Reader, namespaces []string, runner *confine.Runn
 }
 
 // addPage serves the page, on every replica: one that does not lead names the leader.
-func addPage(ctx context.Context, mgr ctrl.Manager, reconciler *reconcile.Reconciler, ended *recorder.Recorder, seen *leaseSeen, o *runOptions) error {
+func addPage(
+	ctx context.Context, mgr ctrl.Manager, reconciler *reconcile.Reconciler, ended *recorder.Recorder, seen *leaseSeen, o *runOptions,
+) error {
 	host, err := page.CheckURL(o.pageURL)
 	if err != nil || o.pageAddr == "0" {
 		return err

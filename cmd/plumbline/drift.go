@@ -149,7 +149,8 @@ func uncompared(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) s
 				orNone(render.ShortRevision(status.Attempted)), sync.Name)
 		}
 		if status.Reason == v1alpha1.ReasonSourceFailed {
-			return fmt.Sprintf("Git is unreachable, and may have a newer commit than %s: %s", orNone(render.ShortRevision(status.Applied)), oneLine(status.Message))
+			return fmt.Sprintf("Git is unreachable, and may have a newer commit than %s: %s",
+				orNone(render.ShortRevision(status.Applied)), oneLine(status.Message))
 		}
 	}
 	return ""
@@ -157,7 +158,8 @@ func uncompared(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) s
 
 // drifts reports whether anything differs now.
 func (r driftReport) drifts() bool {
-	return len(r.Nodes) > 0 || r.outdates() || len(r.Instances)+len(r.Terminations)+len(r.Missing) > 0 || slices.ContainsFunc(r.Objects, func(o v1alpha1.DriftedObject) bool { return o.CorrectedAt == nil })
+	return len(r.Nodes) > 0 || r.outdates() || len(r.Instances)+len(r.Terminations)+len(r.Missing) > 0 ||
+		slices.ContainsFunc(r.Objects, func(o v1alpha1.DriftedObject) bool { return o.CorrectedAt == nil })
 }
 
 // outdates reports whether plumbline has found nodes that do not match, though Karpenter may not have yet.
@@ -183,7 +185,8 @@ func (r driftReport) print(out io.Writer, markdown bool) {
 	}
 	tables := r.tables(out)
 	if len(tables) == 0 && r.Uncompared == "" && !r.outdates() {
-		fmt.Fprintf(out, "no drift: no other client has changed the definitions of nodesync/%s, and Karpenter has found no drifted node\n", r.Name)
+		fmt.Fprintf(out, "no drift: no other client has changed the definitions of nodesync/%s, and Karpenter has found no drifted node\n",
+			r.Name)
 	}
 	for i, t := range tables {
 		if i > 0 {

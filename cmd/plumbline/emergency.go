@@ -93,7 +93,9 @@ func (c *clusterAccess) declareEmergency(ctx context.Context, name, end, reason 
 		return "", explain(err, "ask the API server who you are")
 	}
 	author = who.Status.UserInfo.Username
-	annotations := map[string]any{v1alpha1.EmergencyAnnotation: end, v1alpha1.EmergencyByAnnotation: author, v1alpha1.EmergencyReasonAnnotation: nil}
+	annotations := map[string]any{
+		v1alpha1.EmergencyAnnotation: end, v1alpha1.EmergencyByAnnotation: author, v1alpha1.EmergencyReasonAnnotation: nil,
+	}
 	if reason != "" {
 		annotations[v1alpha1.EmergencyReasonAnnotation] = reason
 	}

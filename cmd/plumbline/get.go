@@ -73,7 +73,9 @@ running and prints each change: on a terminal the whole list, in a pipe one line
 var listKind = v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind + "List")
 
 // listNodeSyncs reads the named NodeSyncs, or all of the namespace, or of all namespaces.
-func listNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, all bool, names []string) (*v1alpha1.NodeSyncList, error) {
+func listNodeSyncs(
+	cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, all bool, names []string,
+) (*v1alpha1.NodeSyncList, error) {
 	c, err := connect(cmd.Context(), kubeconfig)
 	if err != nil {
 		return nil, err
@@ -202,7 +204,8 @@ func (show columns) fit(width int) []column {
 		all = append([]column{{"NAMESPACE", 0, func(n *v1alpha1.NodeSync) any { return n.Namespace }}}, all...)
 	}
 	if show.wide {
-		all = append(all, column{"URL", 0, func(n *v1alpha1.NodeSync) any { return n.Spec.Source.Address() }}, column{"PATH", 0, func(n *v1alpha1.NodeSync) any { return n.Spec.Path }})
+		all = append(all, column{"URL", 0, func(n *v1alpha1.NodeSync) any { return n.Spec.Source.Address() }},
+			column{"PATH", 0, func(n *v1alpha1.NodeSync) any { return n.Spec.Path }})
 	}
 	all = append(all, column{"STATUS", 0, func(n *v1alpha1.NodeSync) any { return summary.Message(n) }})
 	return slices.DeleteFunc(all, func(c column) bool { return width > 0 && width < c.least })

@@ -345,8 +345,10 @@ func (h *handoverRun) takeStep(ctx context.Context, r *handover.Report) (did str
 // stepWords describes each step in the table.
 func stepWords(o *handover.Handed) string {
 	word := map[handover.Step]string{
-		handover.Mark: "1 of 5: annotate it, so that it is kept", handover.Move: "2 of 5: move its file", handover.LetGo: "3 of 5: wait for the change of owner",
-		handover.Release: "4 of 5: remove the other tool's labels and fields", handover.Unmark: "5 of 5: remove the annotation", handover.Done: "done",
+		handover.Mark: "1 of 5: annotate it, so that it is kept", handover.Move: "2 of 5: move its file",
+		handover.LetGo:   "3 of 5: wait for the change of owner",
+		handover.Release: "4 of 5: remove the other tool's labels and fields", handover.Unmark: "5 of 5: remove the annotation",
+		handover.Done: "done",
 	}[o.Step]
 	if o.Waits && o.Step != handover.LetGo {
 		word += " (committed)"

@@ -193,7 +193,10 @@ func (r *historyReport) print(out io.Writer, wide bool) {
 }
 
 func (e terminatedNode) row(wide bool) []any {
-	row := []any{summary.Gone(e.Record, time.Now()), redact.Visible(e.NodeClaim), redact.Visible(e.Pool), summary.Cause(e.Record), render.ShortRevision(e.Revision)}
+	row := []any{
+		summary.Gone(e.Record, time.Now()), redact.Visible(e.NodeClaim), redact.Visible(e.Pool), summary.Cause(e.Record),
+		render.ShortRevision(e.Revision),
+	}
 	if wide {
 		lasted := metav1.Duration{Duration: e.End().Sub(e.Created.Time)}
 		pods := ""
@@ -467,7 +470,10 @@ func (l logLine) of() string {
 }
 
 // known lists the fields that are printed separately, or that only tell where a line comes from.
-var known = []string{"ts", "level", "msg", "logger", "controller", "controllerGroup", "controllerKind", "NodeSync", "namespace", "name", "reconcileID", "object", "type"}
+var known = []string{
+	"ts", "level", "msg", "logger", "controller", "controllerGroup", "controllerKind", "NodeSync", "namespace", "name", "reconcileID",
+	"object", "type",
+}
 
 // words returns the line in readable form.
 func (l logLine) words(raw bool) string {

@@ -146,7 +146,9 @@ func (r releaseOld) Start(ctx context.Context) error {
 			ctrl.Log.V(1).Info("whether an old lease is left is unknown", "error", err.Error())
 		case last != nil && found.HolderIdentity == last.HolderIdentity && found.RenewTime.Equal(&last.RenewTime):
 			now := metav1.Now()
-			released := resourcelock.LeaderElectionRecord{LeaderTransitions: found.LeaderTransitions, LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now}
+			released := resourcelock.LeaderElectionRecord{
+				LeaderTransitions: found.LeaderTransitions, LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now,
+			}
 			if err := r.lease.Update(ctx, released); err != nil {
 				ctrl.Log.V(1).Info("the old lease is not released", "error", err.Error())
 			}
@@ -195,7 +197,8 @@ func leaderMissing(ctx context.Context, c client.Reader, namespace string, now f
 		return ""
 	}
 	holder := *first.Spec.HolderIdentity
-	if lasts := time.Duration(ptr.Deref(first.Spec.LeaseDurationSeconds, 0)) * time.Second; lasts > leaseDuration && renewedWithin(first, now(), lasts) {
+	if lasts := time.Duration(ptr.Deref(first.Spec.LeaseDurationSeconds, 0)) * time.Second; lasts > leaseDuration &&
+		renewedWithin(first, now(), lasts) {
 		return fmt.Sprintf("no daemon leads: %[3]s does not renew lease %[1]s/%[2]s, which keeps others from leading for %[4]s; if %[3]s no longer runs: kubectl delete lease %[2]s -n %[1]s", namespace, leaseName, holder, short(lasts))
 	}
 	return fmt.Sprintf("no daemon leads: lease %s/%s of %s %s", namespace, leaseName, holder, renewed(first, now()))

@@ -304,7 +304,8 @@ func printUsageOnError(cmd *cobra.Command) {
 // withoutClusterFlags returns the usage template of a command that does not access a cluster: it omits kubectl's flags, which
 // the root command defines.
 func withoutClusterFlags(usage string) string {
-	before, after, _ := strings.Cut(strings.ReplaceAll(usage, ".LocalFlags.", ".LocalNonPersistentFlags."), "{{if .HasAvailableInheritedFlags}}")
+	before, after, _ := strings.Cut(strings.ReplaceAll(usage, ".LocalFlags.", ".LocalNonPersistentFlags."),
+		"{{if .HasAvailableInheritedFlags}}")
 	_, after, _ = strings.Cut(after, "{{end}}")
 	return before + after
 }

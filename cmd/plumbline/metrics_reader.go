@@ -65,7 +65,8 @@ func (r *reviewer) review(ctx context.Context, request *http.Request) (int, erro
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return http.StatusUnauthorized, nil
 	}
-	who, err := r.tokens.Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	who, err := r.tokens.Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}},
+		metav1.CreateOptions{})
 	if err != nil {
 		return http.StatusServiceUnavailable, fmt.Errorf("create a TokenReview: %w", err)
 	}

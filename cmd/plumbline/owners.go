@@ -174,7 +174,8 @@ func conflictOptions(object string, of owners.Owner) []string {
 	if tool, ok := map[string]string{"Kustomization": "flux", "Application": "argocd"}[of.Kind]; ok {
 		return []string{
 			fmt.Sprintf("hand it over to plumbline: plumbline adopt --from %s %s", tool, object),
-			fmt.Sprintf("leave it to %s: plumbline adopt --from %s --back %s; or all of them: delete the NodeSync with onDelete: Orphan", of.Tool, tool, object),
+			fmt.Sprintf("leave it to %s: plumbline adopt --from %s --back %s; or all of them: delete the NodeSync with onDelete: Orphan",
+				of.Tool, tool, object),
 			fmt.Sprintf("if %s installs Karpenter's charts as well, set management: External in plumbline.yaml", of.Tool),
 		}
 	}

@@ -105,9 +105,11 @@ Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 
 // addFlags adds the flags that select what to compare.
 func (o *planOptions) addFlags(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags) {
-	cmd.Flags().StringVar(&o.crds, "crds", "", "folder with the CRDs of the version in Git, where it is not "+embeddedVersion()+" and its charts are out of reach")
+	cmd.Flags().StringVar(&o.crds, "crds", "",
+		"folder with the CRDs of the version in Git, where it is not "+embeddedVersion()+" and its charts are out of reach")
 	cmd.Flags().StringVar(&o.against, "against", "", "compare the folder with the cluster of this NodeSync")
-	cmd.Flags().BoolVar(&o.exitCode, "exit-code", true, "exit with code 2 if something would change and 3 if something is held; with =false only errors give a code above 0")
+	cmd.Flags().BoolVar(&o.exitCode, "exit-code", true,
+		"exit with code 2 if something would change and 3 if something is held; with =false only errors give a code above 0")
 	cmd.ValidArgsFunction = completeFolders(completeNodeSyncs(kubeconfig, 1))
 	// The flag exists: it is added a few lines above.
 	_ = cmd.RegisterFlagCompletionFunc("against", func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -218,7 +220,10 @@ type planReport struct {
 }
 
 func newPlanReport(p *planned) planReport {
-	r := planReport{Plan: p.Document(p.live), Offline: p.offline, Upgrade: p.upgrade, Adoption: p.adoption, Warnings: p.Warnings, Stopped: p.stopped, Waits: p.waits, Charts: p.charts, ChartsRefused: p.chartsRefused, Digest: p.Digest}
+	r := planReport{
+		Plan: p.Document(p.live), Offline: p.offline, Upgrade: p.upgrade, Adoption: p.adoption, Warnings: p.Warnings, Stopped: p.stopped,
+		Waits: p.waits, Charts: p.charts, ChartsRefused: p.chartsRefused, Digest: p.Digest,
+	}
 	r.Held, r.Refused = review.Counts(p.Plan)
 	for _, c := range p.Changes {
 		r.Warnings = append(r.Warnings, c.Warnings...)
@@ -410,7 +415,9 @@ func (p *planned) noInstanceType() []string {
 }
 
 // planCommit compares a commit with the cluster of a NodeSync.
-func (o *planOptions) planCommit(ctx context.Context, c *clusterAccess, sync *v1alpha1.NodeSync, snapshot *render.Snapshot) (*planned, error) {
+func (o *planOptions) planCommit(
+	ctx context.Context, c *clusterAccess, sync *v1alpha1.NodeSync, snapshot *render.Snapshot,
+) (*planned, error) {
 	dir, err := os.MkdirTemp("", "plumbline-charts-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the charts: %w", err)
@@ -520,7 +527,9 @@ func liveCRDs(ctx context.Context, c client.Client) ([]*apiextensionsv1.CustomRe
 
 // adoptionOf returns what other tools have installed of Karpenter, until plumbline has installed its charts; nil if there
 // is nothing. If the user may not read it, it returns a warning, and the rest of the plan remains.
-func adoptionOf(ctx context.Context, c *clusterAccess, sync *v1alpha1.NodeSync, git *render.Karpenter) (found *upgrade.Adoption, warning string) {
+func adoptionOf(
+	ctx context.Context, c *clusterAccess, sync *v1alpha1.NodeSync, git *render.Karpenter,
+) (found *upgrade.Adoption, warning string) {
 	if k := sync.Status.Karpenter; git == nil || git.Management != render.Managed || k != nil && k.Identity != "" {
 		return nil, ""
 	}

@@ -29,7 +29,8 @@ reports all errors at once, each with file and line.`,
 	output := addOutput(cmd)
 	*output = formatYAML
 	cmd.Flags().Lookup("output").DefValue = "yaml"
-	cmd.Flags().StringVar(&crds, "crds", "", "folder with the CRDs of the version in Git, where it is not "+embeddedVersion()+" and its charts are not in the repository")
+	cmd.Flags().StringVar(&crds, "crds", "",
+		"folder with the CRDs of the version in Git, where it is not "+embeddedVersion()+" and its charts are not in the repository")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r, err := renderFolder(cmd.Context(), args[0], crds, false)
 		if err != nil {

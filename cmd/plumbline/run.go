@@ -90,27 +90,39 @@ func (o *runOptions) guards() *deletion.Checker {
 }
 
 func (o *runOptions) bind(flags *pflag.FlagSet) {
-	flags.StringVar(&o.namespace, "watch-namespace", envOr("POD_NAMESPACE", "plumbline-system"), "namespace of the NodeSyncs and of the leader's Lease; default from $POD_NAMESPACE")
-	flags.StringVar(&o.podName, "pod-name", envOr("POD_NAME", ""), "name of the daemon's own Pod; default from $POD_NAME, empty outside a cluster")
-	flags.StringVar(&o.nodeName, "node-name", envOr("NODE_NAME", ""), "node that the daemon runs on; plumbline does not remove its NodePool; default from $NODE_NAME, empty outside a cluster")
-	flags.StringVar(&o.cacheDir, "cache-dir", filepath.Join(os.TempDir(), "plumbline"), "folder for Git stores and charts, used by one daemon at a time; it can be deleted safely and is then downloaded again")
+	flags.StringVar(&o.namespace, "watch-namespace", envOr("POD_NAMESPACE", "plumbline-system"),
+		"namespace of the NodeSyncs and of the leader's Lease; default from $POD_NAMESPACE")
+	flags.StringVar(&o.podName, "pod-name", envOr("POD_NAME", ""),
+		"name of the daemon's own Pod; default from $POD_NAME, empty outside a cluster")
+	flags.StringVar(&o.nodeName, "node-name", envOr("NODE_NAME", ""),
+		"node that the daemon runs on; plumbline does not remove its NodePool; default from $NODE_NAME, empty outside a cluster")
+	flags.StringVar(&o.cacheDir, "cache-dir", filepath.Join(os.TempDir(), "plumbline"),
+		"folder for Git stores and charts, used by one daemon at a time; it can be deleted safely and is then downloaded again")
 	flags.StringVar(&o.metricsAddr, "metrics-addr", ":8080", "address of /metrics; 0 disables it")
-	flags.BoolVar(&o.metricsAuth, "metrics-auth", true, "serve /metrics over HTTPS to clients whose token may get the non-resource URL /metrics; false serves it to everyone over plain HTTP")
+	flags.BoolVar(&o.metricsAuth, "metrics-auth", true,
+		"serve /metrics over HTTPS to clients whose token may get the non-resource URL /metrics; false serves it to everyone over plain HTTP")
 	flags.StringVar(&o.profilingAddr, "profiling-addr", "0", "loopback address of /debug/pprof, such as localhost:6060; 0 disables it")
 	flags.StringVar(&o.healthAddr, "health-addr", ":9440", "address of /healthz and /readyz; 0 disables them")
 	flags.StringVar(&o.eventsAddr, "events-addr", "", "URL of Flux's notification-controller to forward events to, such as http://notification-controller.flux-system.svc.cluster.local./; empty disables forwarding")
 	flags.StringVar(&o.webhookAddr, "webhook-addr", "0", "address of "+webhook.Path+", to which Git hosts send push webhooks; 0 disables it")
-	flags.StringVar(&o.webhookSecret, "webhook-secret", "plumbline-webhook", "Secret in the daemon's namespace whose key token authenticates webhooks; it can be created and changed while the daemon runs")
-	flags.IPNetSliceVar(&o.webhookProxies, "webhook-trusted-proxies", nil, "CIDRs of the proxies in front of the webhook that are trusted for X-Forwarded-For when rate limiting")
-	flags.StringVar(&o.pageAddr, "page-addr", "0", "loopback address of a page that shows the NodeSyncs, such as localhost:8090; 0 disables it")
-	flags.StringVar(&o.pageURL, "page-url", "", "URL at which users open that page, through a proxy or a forwarded port; commit statuses link to it")
+	flags.StringVar(&o.webhookSecret, "webhook-secret", "plumbline-webhook",
+		"Secret in the daemon's namespace whose key token authenticates webhooks; it can be created and changed while the daemon runs")
+	flags.IPNetSliceVar(&o.webhookProxies, "webhook-trusted-proxies", nil,
+		"CIDRs of the proxies in front of the webhook that are trusted for X-Forwarded-For when rate limiting")
+	flags.StringVar(&o.pageAddr, "page-addr", "0",
+		"loopback address of a page that shows the NodeSyncs, such as localhost:8090; 0 disables it")
+	flags.StringVar(&o.pageURL, "page-url", "",
+		"URL at which users open that page, through a proxy or a forwarded port; commit statuses link to it")
 	flags.IntVar(&o.concurrent, "concurrent", 4, "number of NodeSyncs reconciled at a time")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "elect a leader, so that several replicas can run")
-	flags.BoolVar(&o.anyHost, "secrets-for-any-host", false, "send the contents of a Secret without the annotation "+v1alpha1.HostsAnnotation+" to any host that a NodeSync names")
+	flags.BoolVar(&o.anyHost, "secrets-for-any-host", false,
+		"send the contents of a Secret without the annotation "+v1alpha1.HostsAnnotation+" to any host that a NodeSync names")
 	flags.DurationVar(&o.cloudInterval, "cloud-interval", 10*time.Second, "minimum time between two EC2 queries about removals")
-	flags.DurationVar(&o.compareInstances, "compare-instances", 10*time.Minute, "minimum time between two comparisons of EC2 instances with their definitions and NodeClaims; 0 disables them")
+	flags.DurationVar(&o.compareInstances, "compare-instances", 10*time.Minute,
+		"minimum time between two comparisons of EC2 instances with their definitions and NodeClaims; 0 disables them")
 	flags.BoolVar(&o.deletionGuard, "deletion-guard", true, "report if the policies that deny the deletion of objects managed by plumbline are missing or altered; set to false if you deliberately do not install them")
-	flags.StringSliceVar(&o.sourceNamespaces, "source-namespaces", nil, "namespaces, in addition to the daemon's own, whose Flux sources a NodeSync may follow (spec.source.sourceRef), such as flux-system")
+	flags.StringSliceVar(&o.sourceNamespaces, "source-namespaces", nil,
+		"namespaces, in addition to the daemon's own, whose Flux sources a NodeSync may follow (spec.source.sourceRef), such as flux-system")
 	flags.StringSliceVar(&o.karpenterNamespaces, "karpenter-namespaces", []string{"kube-system"}, "namespaces that Karpenter may run in: Deployments and the charts' objects are watched only there; empty for all, which needs a ClusterRole")
 	flags.Int64Var(&o.storeLimit, "git-store-limit", 1<<30, "maximum total size of all Git stores and Flux artifacts, without cached charts, in bytes; while one is replaced, disk usage can be twice as high")
 	o.log.BindFlags(flags)

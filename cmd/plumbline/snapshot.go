@@ -67,7 +67,8 @@ ec2:DescribeInstanceTypeOfferings). A what-if needs them to know which nodes cou
 		if err := os.WriteFile(file, packed.Bytes(), 0o600); err != nil {
 			return fmt.Errorf("write the snapshot: %w", err)
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s: %d nodes, %d pods, %s\n", redact.Visible(file), len(taken.Nodes), len(taken.Pods), humanize.IBytes(uint64(packed.Len())))
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: %d nodes, %d pods, %s\n",
+			redact.Visible(file), len(taken.Nodes), len(taken.Pods), humanize.IBytes(uint64(packed.Len())))
 		for _, unread := range taken.Unread {
 			fmt.Fprintln(cmd.OutOrStdout(), "not included: "+redact.Visible(unread))
 		}

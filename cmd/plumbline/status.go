@@ -236,7 +236,10 @@ func (r statusReport) printRemovals(out io.Writer) {
 	t := display.NewFittedTable(out, "REMOVAL", "PHASE", "LEFT", "AGE", "WAITS FOR")
 	rows := min(r.rows(), len(r.Removals))
 	for _, removal := range r.Removals[:rows] {
-		t.AppendRow([]any{plan.Moved(removal.Kind+"/"+removal.Name, removal.MovesTo), summary.PhaseWord(removal), removal.Remaining, summary.Age(removal.RecordedAt, r.now()), summary.WaitsFor(removal, r.RemovalGrace, r.now())})
+		t.AppendRow([]any{
+			plan.Moved(removal.Kind+"/"+removal.Name, removal.MovesTo), summary.PhaseWord(removal), removal.Remaining,
+			summary.Age(removal.RecordedAt, r.now()), summary.WaitsFor(removal, r.RemovalGrace, r.now()),
+		})
 	}
 	t.Render()
 	if more := shortlist.More("", len(r.Removals)-rows); more != "" {

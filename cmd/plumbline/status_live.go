@@ -55,7 +55,9 @@ func (c *clusterAccess) watchLive(cmd *cobra.Command, args []string, all bool) e
 }
 
 // follow draws the board immediately and with each tick, until the context is done.
-func (b *statusBoard) follow(ctx context.Context, c *clusterAccess, screen terminal, news *changeSignal, leader *leaderCheck, now time.Time, ticks <-chan time.Time) error {
+func (b *statusBoard) follow(
+	ctx context.Context, c *clusterAccess, screen terminal, news *changeSignal, leader *leaderCheck, now time.Time, ticks <-chan time.Time,
+) error {
 	if _, err := io.WriteString(screen, clearScreen); err != nil {
 		return err
 	}

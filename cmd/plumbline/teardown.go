@@ -368,7 +368,8 @@ func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verificatio
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
 	}
 	t, output := teardownCommand{v: v, kubeconfig: kubeconfig, startReconciles: stand, downTo: teardown.ToDefinitions}, formatText
-	cmd.Flags().VarP(formatFlag{&output, []string{string(formatText), string(formatJSON)}}, "output", "o", "how to print; json is one event a line")
+	cmd.Flags().VarP(formatFlag{&output, []string{string(formatText), string(formatJSON)}}, "output", "o",
+		"how to print; json is one event a line")
 	t.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if (t.v.cluster == "") != (t.v.region == "") {
@@ -403,8 +404,10 @@ func (t *teardownCommand) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.v.account, "account", "", "ID of the AWS account that the credentials must belong to")
 	cmd.Flags().BoolVar(&t.gone, "cluster-gone", false, "the cluster's API server no longer exists: query only AWS")
 	cmd.Flags().BoolVar(&t.terminate, "terminate", false, "terminate instances with your AWS permissions: those of a deleted cluster, or those that Karpenter drained and has not terminated for a minute")
-	cmd.Flags().BoolVar(&t.suspends, "suspend-appliers", false, "first suspend the Kustomizations, HelmReleases and Applications that apply the deleted objects and would create them again")
-	cmd.Flags().BoolVar(&t.sweep, "sweep", false, "delete leftovers that carry only this cluster's tags: unattached volumes and interfaces, launch templates, instance profiles")
+	cmd.Flags().BoolVar(&t.suspends, "suspend-appliers", false,
+		"first suspend the Kustomizations, HelmReleases and Applications that apply the deleted objects and would create them again")
+	cmd.Flags().BoolVar(&t.sweep, "sweep", false,
+		"delete leftovers that carry only this cluster's tags: unattached volumes and interfaces, launch templates, instance profiles")
 }
 
 // find reads the NodeSync and takes the cluster's names from it. It returns nil if there is none and the

@@ -67,7 +67,9 @@ func (t *teardownCommand) findCharts(ctx context.Context, sync *v1alpha1.NodeSyn
 // mayUninstall checks that the user may uninstall the releases. Each object is annotated before it is deleted, as the
 // deletion guard requires of everybody.
 func (t *teardownCommand) mayUninstall(ctx context.Context) (err error) {
-	t.charts.installer, err = release.NewInstaller(release.InstallerOptions{Config: rest.CopyConfig(t.c.config), Logger: logr.Discard(), Allow: allowDeletion})
+	t.charts.installer, err = release.NewInstaller(release.InstallerOptions{
+		Config: rest.CopyConfig(t.c.config), Logger: logr.Discard(), Allow: allowDeletion,
+	})
 	for _, name := range t.downTo.Releases() {
 		if err == nil {
 			err = t.charts.installer.Uninstallable(ctx, t.charts.namespace, name)
@@ -161,7 +163,9 @@ func (t *teardownCommand) neededBy(ctx context.Context, leaves *v1alpha1.NodeSyn
 }
 
 // objectsOf returns the objects of a CRD.
-func (t *teardownCommand) objectsOf(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) ([]unstructured.Unstructured, error) {
+func (t *teardownCommand) objectsOf(
+	ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition,
+) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	for _, version := range crd.Spec.Versions {
 		if version.Served {
@@ -262,7 +266,9 @@ func (t *teardownCommand) waitUntilDone(ctx context.Context, done string, what f
 			t.show.sentence(done)
 			return nil
 		case !t.v.now().Before(t.until):
-			return &exitError{code: exitStalled, message: fmt.Sprintf("after %s: %s. To continue:\n  %s", short(t.timeout), waits, t.continueCommand())}
+			return &exitError{
+				code: exitStalled, message: fmt.Sprintf("after %s: %s. To continue:\n  %s", short(t.timeout), waits, t.continueCommand()),
+			}
 		case waits != said:
 			said = waits
 			t.show.sentence(waits)

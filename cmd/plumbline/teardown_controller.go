@@ -241,7 +241,9 @@ func (t *teardownCommand) suspendAppliers(ctx context.Context, leaves *teardown.
 
 // findApplier reads the applying object. If only its name is known, as from Argo CD's label, it searches all
 // namespaces, and the name must be unique.
-func (t *teardownCommand) findApplier(ctx context.Context, kind schema.GroupVersionKind, by owners.Owner) (*unstructured.Unstructured, error) {
+func (t *teardownCommand) findApplier(
+	ctx context.Context, kind schema.GroupVersionKind, by owners.Owner,
+) (*unstructured.Unstructured, error) {
 	if by.Namespace != "" {
 		found := &unstructured.Unstructured{}
 		found.SetGroupVersionKind(kind)
@@ -256,7 +258,8 @@ func (t *teardownCommand) findApplier(ctx context.Context, kind schema.GroupVers
 		switch {
 		case list.Items[i].GetName() != by.Name:
 		case found != nil:
-			return nil, fmt.Errorf("there is one in %s and one in %s: suspend the right one yourself", found.GetNamespace(), list.Items[i].GetNamespace())
+			return nil, fmt.Errorf("there is one in %s and one in %s: suspend the right one yourself",
+				found.GetNamespace(), list.Items[i].GetNamespace())
 		default:
 			found = &list.Items[i]
 		}

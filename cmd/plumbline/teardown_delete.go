@@ -27,7 +27,8 @@ type deleter interface {
 
 // dialDeleter connects to AWS with the user's credentials.
 func dialDeleter(ctx context.Context, region string, points steppoint.Points) (deleter, error) {
-	return cloud.NewDeleter(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version, Timeout: time.Minute, Reached: points.Request})
+	return cloud.NewDeleter(ctx,
+		cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version, Timeout: time.Minute, Reached: points.Request})
 }
 
 // scope returns what the flags allow this command to delete in AWS for a cluster that no longer exists.
@@ -221,7 +222,9 @@ func (t *teardownCommand) sweepable(ctx context.Context) ([]cloud.Resource, erro
 
 // findStranded returns the instances of a NodeSync that Karpenter will not terminate in the current state, and the
 // number of NodeClaims that it is still terminating.
-func (t *teardownCommand) findStranded(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan) (found []removal.Stranded, busy int, err error) {
+func (t *teardownCommand) findStranded(
+	ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan,
+) (found []removal.Stranded, busy int, err error) {
 	sync, err = t.reread(ctx, sync)
 	if err != nil || sync == nil {
 		return nil, 0, err
@@ -293,12 +296,16 @@ func (t *teardownCommand) terminateDue(ctx context.Context, sync *v1alpha1.NodeS
 	if len(terminate) == 0 {
 		return nil
 	}
-	run := &deletionRun{scope: scope, allowed: t.v.sameCluster, progress: teardown.NewDeletion(terminate, func(one removal.Stranded) string { return one.ID })}
+	run := &deletionRun{
+		scope: scope, allowed: t.v.sameCluster, progress: teardown.NewDeletion(terminate, func(one removal.Stranded) string { return one.ID }),
+	}
 	return t.terminateShown(ctx, sync, l, run, terminate)
 }
 
 // terminateShown terminates the listed instances, after a confirmation, and unless Karpenter is terminating them.
-func (t *teardownCommand) terminateShown(ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan, run *deletionRun, shown []removal.Stranded) error {
+func (t *teardownCommand) terminateShown(
+	ctx context.Context, sync *v1alpha1.NodeSync, l *teardown.Plan, run *deletionRun, shown []removal.Stranded,
+) error {
 	for _, one := range shown[:min(len(shown), screenful)] {
 		t.show.sentence(teardown.StrandedWords(one))
 	}

@@ -184,7 +184,8 @@ func (c *clusterAccess) whereNamed(ctx context.Context, name string) (string, er
 func unreached(err error) bool {
 	var dial *net.OpError
 	var name *net.DNSError
-	return errors.As(err, &name) || errors.As(err, &dial) && dial.Op == "dial" || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
+	return errors.As(err, &name) || errors.As(err, &dial) && dial.Op == "dial" || errors.Is(err, os.ErrDeadlineExceeded) ||
+		errors.Is(err, context.DeadlineExceeded)
 }
 
 // appliedPools returns the NodePools that a NodeSync has applied, the UID of each by its name, unless their nodes are

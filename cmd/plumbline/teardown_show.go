@@ -290,7 +290,8 @@ func printTeardown(out io.Writer, l *teardown.Plan) {
 		t.AppendRow([]any{"NodeSync/" + l.NodeSync, ""})
 	}
 	t.Render()
-	fmt.Fprintf(out, "\n%s, %s, %s in EC2\n", english.Plural(l.NodeClaims, "NodeClaim", ""), english.Plural(l.Nodes, "Node", ""), english.Plural(l.Instances, "instance", ""))
+	fmt.Fprintf(out, "\n%s, %s, %s in EC2\n",
+		english.Plural(l.NodeClaims, "NodeClaim", ""), english.Plural(l.Nodes, "Node", ""), english.Plural(l.Instances, "instance", ""))
 	if l.Karpenter != "" {
 		fmt.Fprintf(out, "goes afterwards, once AWS has nothing left: %s\n", l.Karpenter)
 	}

@@ -124,7 +124,9 @@ type standIn struct {
 
 // startStandIn starts the reconciles; if installs is set, they first only install Karpenter's charts. It waits for the
 // lease.
-func startStandIn(ctx context.Context, config *rest.Config, sync *v1alpha1.NodeSync, installs bool, steps steppoint.Options) (*standIn, error) {
+func startStandIn(
+	ctx context.Context, config *rest.Config, sync *v1alpha1.NodeSync, installs bool, steps steppoint.Options,
+) (*standIn, error) {
 	logger.SetLogger(logr.Discard()) // the NodeSync's status contains what the reconciles report
 	dir, err := os.MkdirTemp("", "plumbline-teardown-")
 	if err != nil {

@@ -79,7 +79,10 @@ func treeOf(ctx context.Context, c client.Reader, sync *v1alpha1.NodeSync) (*tre
 			if !owner.Owns(object) {
 				continue
 			}
-			node := &treeNode{Name: render.RefTo(kind.GVK.Kind, object).String(), State: stateOfDefinition(object, sync.Status.Removals), Created: object.GetCreationTimestamp()}
+			node := &treeNode{
+				Name: render.RefTo(kind.GVK.Kind, object).String(), State: stateOfDefinition(object, sync.Status.Removals),
+				Created: object.GetCreationTimestamp(),
+			}
 			if kind.GVK.Kind == render.NodePool {
 				node.Children = claims[object.GetName()]
 			}

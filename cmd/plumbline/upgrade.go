@@ -379,7 +379,9 @@ func (p poolForecast) String() string {
 
 // forecastUpgrade returns what an upgrade does to nodes, if plumbline manages the version and it differs from the one in
 // the cluster; otherwise nil. known returns the CRDs of a version whose charts are unavailable.
-func forecastUpgrade(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, seen *review.Preview, known review.KnownCRDs) (*upgradeForecast, error) {
+func forecastUpgrade(
+	ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, seen *review.Preview, known review.KnownCRDs,
+) (*upgradeForecast, error) {
 	if seen.Karpenter == nil || !upgrades(sync, seen.Karpenter) {
 		return nil, nil
 	}

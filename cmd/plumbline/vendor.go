@@ -72,7 +72,10 @@ func (o *vendorOptions) vendor(ctx context.Context, folder string) (*vendorRepor
 	if err != nil {
 		return nil, err
 	}
-	report := &vendorReport{Version: karpenter.Version, Repository: repository, Folder: dir, File: filepath.Join(at.root, filepath.FromSlash(at.name), render.FileName)}
+	report := &vendorReport{
+		Version: karpenter.Version, Repository: repository, Folder: dir,
+		File: filepath.Join(at.root, filepath.FromSlash(at.name), render.FileName),
+	}
 	for _, one := range written {
 		report.Charts = append(report.Charts, vendoredChart{Chart: one.Chart, File: one.File, Digest: one.Digest})
 	}

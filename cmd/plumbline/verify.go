@@ -47,7 +47,10 @@ type remains interface {
 
 // byUser returns a verification that queries as the user.
 func byUser() verification {
-	return verification{dial: dialRemains, dialDeleter: dialDeleter, pause: gonePause, sweepAfter: sweepAfter, strandedAfter: teardown.StrandedAfter, now: time.Now}
+	return verification{
+		dial: dialRemains, dialDeleter: dialDeleter, pause: gonePause, sweepAfter: sweepAfter, strandedAfter: teardown.StrandedAfter,
+		now: time.Now,
+	}
 }
 
 // dialRemains connects with the user's credentials. A list of an account may have many pages.
@@ -236,7 +239,8 @@ func (v *verification) confirmed(ctx context.Context, aws remains) (account stri
 	}
 	if v.account != "" {
 		if who.Account != v.account {
-			return "", fmt.Errorf("the AWS credentials are for account %s, but the cluster is in %s: use credentials of that account (AWS_PROFILE)", who.Account, v.account)
+			return "", fmt.Errorf("the AWS credentials are for account %s, but the cluster is in %s: use credentials of that account (AWS_PROFILE)",
+				who.Account, v.account)
 		}
 		return who.Account, nil
 	}

@@ -60,7 +60,8 @@ func (c *clusterAccess) waitReconciled(cmd *cobra.Command, name, requested strin
 		}
 		last = sync
 		if is := summary.Resting(sync); is != "" {
-			return false, fmt.Errorf("%s was %s: nothing is reconciled until `plumbline resume %s -n %s`", nodeSyncWord(name), is, sync.Name, sync.Namespace)
+			return false, fmt.Errorf("%s was %s: nothing is reconciled until `plumbline resume %s -n %s`",
+				nodeSyncWord(name), is, sync.Name, sync.Namespace)
 		}
 		if sync.Status.LastHandledReconcileAt != requested {
 			if time.Since(began) > printUnhandledAfter {
@@ -124,7 +125,9 @@ func (c *contact) lost(err error, now time.Time) bool {
 }
 
 // notDone returns what was waited for when the time was over.
-func (c *clusterAccess) notDone(ctx context.Context, name string, last *v1alpha1.NodeSync, requested string, until waitFor, timeout time.Duration) string {
+func (c *clusterAccess) notDone(
+	ctx context.Context, name string, last *v1alpha1.NodeSync, requested string, until waitFor, timeout time.Duration,
+) string {
 	words := fmt.Sprintf("%s is not done after %s", nodeSyncWord(name), short(timeout.Round(time.Millisecond)))
 	if last == nil || last.Status.LastHandledReconcileAt != requested {
 		if why, _ := c.noDaemon(ctx, false); why != "" {
@@ -317,7 +320,8 @@ Exit codes: 0 done, or without --wait requested, 1 error, 3 held by the guard,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
 	}
-	cmd.Flags().Var(&until, "wait", "wait until the definitions are applied, or until the nodes are replaced as well; --wait is --wait=rollout")
+	cmd.Flags().Var(&until, "wait",
+		"wait until the definitions are applied, or until the nodes are replaced as well; --wait is --wait=rollout")
 	cmd.Flags().Lookup("wait").NoOptDefVal = string(waitForRollout)
 	_ = cmd.RegisterFlagCompletionFunc("wait", cobra.FixedCompletions([]string{string(waitForApplied), string(waitForRollout)}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	cmd.Flags().DurationVar(&timeout, "wait-timeout", 10*time.Minute, "longest time that --wait waits")

@@ -30,7 +30,8 @@ type whatIfOptions struct {
 
 func (o *whatIfOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.on, "what-if", false, "simulate with Karpenter's own scheduling where pods would go, and what nodes would cost")
-	cmd.Flags().StringVar(&o.snapshot, "snapshot", "", "compare the folder with this file, written by plumbline snapshot, instead of a cluster")
+	cmd.Flags().StringVar(&o.snapshot, "snapshot", "",
+		"compare the folder with this file, written by plumbline snapshot, instead of a cluster")
 }
 
 // check returns an error for missing or conflicting flags of a what-if.
@@ -73,7 +74,8 @@ func (o *planOptions) simulateCluster(ctx context.Context, c *clusterAccess, mad
 
 func (o *planOptions) outcome(ctx context.Context, made *plan.Plan, live plan.Live, taken *simulate.Capture) (*simulate.Outcome, error) {
 	if taken.Catalog == nil && !o.aws {
-		return nil, fmt.Errorf("the instance types of %s are unknown without AWS: add --aws, here or to plumbline snapshot", orUnknown(taken.Region()))
+		return nil, fmt.Errorf("the instance types of %s are unknown without AWS: add --aws, here or to plumbline snapshot",
+			orUnknown(taken.Region()))
 	}
 	if taken.Catalog == nil {
 		var err error
@@ -196,7 +198,8 @@ func (r *whatIfReport) lines(quote func(string) string) []string {
 		return fmt.Sprintf("%s on %s: %s", quote(b.Pod), quote(b.Node), quote(b.Why))
 	})...)
 	lines = append(lines, bulleted("pending pods that can be scheduled after this change:", r.Placed, quote)...)
-	lines = append(lines, bulleted("new nodes (EC2 Fleet chooses the type):", r.New, func(n simulate.NewNodes) string { return launched(quote, n) })...)
+	lines = append(lines,
+		bulleted("new nodes (EC2 Fleet chooses the type):", r.New, func(n simulate.NewNodes) string { return launched(quote, n) })...)
 	lines = append(lines, costs(r.Cost)...)
 	for _, note := range r.Notes {
 		lines = append(lines, "note: "+quote(note))
@@ -272,12 +275,15 @@ func launched(quote func(string) string, n simulate.NewNodes) string {
 
 // costs returns the list prices before and after.
 func costs(c simulate.Cost) []string {
-	lines := []string{fmt.Sprintf("hourly list prices (Karpenter %s): %.2f now, %.2f to %.2f afterwards", embeddedVersion(), c.Before, c.Lowest, c.Highest)}
+	lines := []string{fmt.Sprintf("hourly list prices (Karpenter %s): %.2f now, %.2f to %.2f afterwards",
+		embeddedVersion(), c.Before, c.Lowest, c.Highest)}
 	if c.PricesOf != "" {
-		lines = append(lines, fmt.Sprintf("  these are prices of %s, because the list has none for this region: use them only to compare", c.PricesOf))
+		lines = append(lines,
+			fmt.Sprintf("  these are prices of %s, because the list has none for this region: use them only to compare", c.PricesOf))
 	}
 	if c.Spot > 0 {
-		lines = append(lines, fmt.Sprintf("  %s counted at the on-demand price, because the list has no spot prices", english.Plural(c.Spot, "spot node is", "spot nodes are")))
+		lines = append(lines, fmt.Sprintf("  %s counted at the on-demand price, because the list has no spot prices",
+			english.Plural(c.Spot, "spot node is", "spot nodes are")))
 	}
 	if c.Unpriced > 0 {
 		lines = append(lines, fmt.Sprintf("  %s without a list price, not included in either sum", english.Plural(c.Unpriced, "node", "")))

@@ -183,7 +183,8 @@ func unrecorded(ctx context.Context, c *clusterAccess, name string, logs map[str
 			break // the rest of the answer does not depend on it
 		}
 		if slices.ContainsFunc(objects, func(o unstructured.Unstructured) bool { return o.GetName() == name }) {
-			return fmt.Errorf("%[1]s not found: no NodeClaim, Node or instance has this name; %[2]s/%[1]s has: plumbline why %[3]s/%[1]s", name, kind.GVK.Kind, strings.ToLower(kind.GVK.Kind))
+			return fmt.Errorf("%[1]s not found: no NodeClaim, Node or instance has this name; %[2]s/%[1]s has: plumbline why %[3]s/%[1]s",
+				name, kind.GVK.Kind, strings.ToLower(kind.GVK.Kind))
 		}
 	}
 	return errors.New(summary.NotRecorded(name, c.namespaceOfNodeSyncs(ctx), logs))
@@ -211,19 +212,23 @@ func printWhyState(out io.Writer, r *summary.NodeReport, paint display.Painter) 
 	name := redact.Visible(r.NodeClaim)
 	switch {
 	case r.State == summary.NodeTerminated && r.Late:
-		fmt.Fprintf(out, "NodeClaim/%s was terminated by %s: %s\n", name, formatTime(r.Gone), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
+		fmt.Fprintf(out, "NodeClaim/%s was terminated by %s: %s\n",
+			name, formatTime(r.Gone), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
 	case r.State == summary.NodeTerminated:
 		fmt.Fprintf(out, "NodeClaim/%s was terminated %s ago: %s\n", name, age(r.Gone), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
 	case r.State == summary.NodeTerminating && r.Cause != "":
-		fmt.Fprintf(out, "NodeClaim/%s has been terminating for %s: %s so far\n", name, age(r.Deleted), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
+		fmt.Fprintf(out, "NodeClaim/%s has been terminating for %s: %s so far\n",
+			name, age(r.Deleted), paint(summary.Cause(r.Record), colourOfCause(r.Cause)))
 	case r.State == summary.NodeTerminating:
 		fmt.Fprintf(out, "NodeClaim/%s has been terminating for %s: the cause is not recorded\n", name, age(r.Deleted))
 	case r.Outdated != "" && r.OutdatedSince.IsZero():
-		fmt.Fprintf(out, "NodeClaim/%s has run for %s, and is %s, which Karpenter has not detected yet: %s\n", name, age(r.Created), paint("outdated", text.FgYellow), redact.Visible(r.Outdated))
+		fmt.Fprintf(out, "NodeClaim/%s has run for %s, and is %s, which Karpenter has not detected yet: %s\n",
+			name, age(r.Created), paint("outdated", text.FgYellow), redact.Visible(r.Outdated))
 	case r.Unknown != "":
 		fmt.Fprintf(out, "NodeClaim/%s has run for %s; whether it is outdated is unknown: %s\n", name, age(r.Created), redact.Visible(r.Unknown))
 	case r.Outdated != "":
-		fmt.Fprintf(out, "NodeClaim/%s has run for %s, and has been %s for %s: %s\n", name, age(r.Created), paint("outdated", text.FgYellow), age(r.OutdatedSince), redact.Visible(r.Outdated))
+		fmt.Fprintf(out, "NodeClaim/%s has run for %s, and has been %s for %s: %s\n",
+			name, age(r.Created), paint("outdated", text.FgYellow), age(r.OutdatedSince), redact.Visible(r.Outdated))
 	default:
 		fmt.Fprintf(out, "NodeClaim/%s has run for %s, and is up to date\n", name, age(r.Created))
 	}

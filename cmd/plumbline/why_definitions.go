@@ -95,7 +95,8 @@ func whyPool(ctx context.Context, c *clusterAccess, name string, out io.Writer, 
 		if err == nil && !slices.ContainsFunc(pools, func(o unstructured.Unstructured) bool { return o.GetName() == name }) {
 			return fmt.Errorf("NodePool/%s not found", name)
 		}
-		return fmt.Errorf("no NodeSync in %s removes NodePool/%s or drains its nodes: run plumbline why NODE for one of its nodes", c.namespaceOfNodeSyncs(ctx), name)
+		return fmt.Errorf("no NodeSync in %s removes NodePool/%s or drains its nodes: run plumbline why NODE for one of its nodes",
+			c.namespaceOfNodeSyncs(ctx), name)
 	}
 	return output.write(out, removals[0], func(out io.Writer) error {
 		printPool(&display.Visible{Writer: out}, removals[0], time.Now())
@@ -104,7 +105,8 @@ func whyPool(ctx context.Context, c *clusterAccess, name string, out io.Writer, 
 }
 
 func printPool(out io.Writer, r summary.PoolRemoval, now time.Time) {
-	fmt.Fprintf(out, "%s is being removed by nodesync/%s: %s, %s\n\n", plan.Moved("NodePool/"+r.Name, r.MovesTo), r.NodeSync, summary.PhaseWord(r.Removal), english.Plural(int(r.Remaining), "node left", "nodes left"))
+	fmt.Fprintf(out, "%s is being removed by nodesync/%s: %s, %s\n\n", plan.Moved("NodePool/"+r.Name, r.MovesTo), r.NodeSync,
+		summary.PhaseWord(r.Removal), english.Plural(int(r.Remaining), "node left", "nodes left"))
 	fmt.Fprintf(out, "kept by     %s\n", summary.WaitsFor(r.Removal, r.Grace, now))
 	if r.Revision != "" {
 		fmt.Fprintf(out, "commit      %s, the first one without the pool\n", render.ShortRevision(r.Revision))
@@ -133,7 +135,8 @@ func whyDefinition(ctx context.Context, c *clusterAccess, ref render.Ref, out io
 	for i := range syncs {
 		for _, r := range syncs[i].Status.Removals {
 			if plan.RefOf(r) == ref {
-				report.NodeSync, report.State = syncs[i].Name, fmt.Sprintf("being removed by nodesync/%s: %s: %s", syncs[i].Name, summary.PhaseWord(r), r.Message)
+				report.NodeSync, report.State = syncs[i].Name, fmt.Sprintf("being removed by nodesync/%s: %s: %s",
+					syncs[i].Name, summary.PhaseWord(r), r.Message)
 			}
 		}
 	}

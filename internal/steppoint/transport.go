@@ -13,7 +13,9 @@ import (
 // transport adds a point before a change is sent and after its response.
 func (p Points) transport(next http.RoundTripper) http.RoundTripper {
 	prefixes := sets.NewString("api", "apis")
-	return &roundTripper{points: p, next: next, api: request.RequestInfoFactory{APIPrefixes: prefixes, GrouplessAPIPrefixes: sets.NewString("api")}}
+	return &roundTripper{
+		points: p, next: next, api: request.RequestInfoFactory{APIPrefixes: prefixes, GrouplessAPIPrefixes: sets.NewString("api")},
+	}
 }
 
 type roundTripper struct {
@@ -39,7 +41,8 @@ var beside = []string{"leases", "events"}
 
 // change returns "patch nodesyncs/status" for a request that changes something, and "" for any other.
 func (r *roundTripper) change(req *http.Request) string {
-	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, req.Method) || req.URL.Query().Has("dryRun") {
+	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, req.Method) ||
+		req.URL.Query().Has("dryRun") {
 		return ""
 	}
 	info, err := r.api.NewRequestInfo(req)

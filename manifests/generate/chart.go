@@ -150,7 +150,8 @@ func moved(field string) edit {
 		c.defaults[field] = strings.ReplaceAll(strings.TrimPrefix(block, indent), "\n"+indent, "\n")
 		by := fmt.Sprintf("%[1]s%[2]s: {{ .Values.%[2]s }}\n", indent, field)
 		if !scalar {
-			by = fmt.Sprintf("%[1]s{{- with .Values.%[2]s }}\n%[1]s%[2]s:\n%[1]s  {{- toYaml . | nindent %[3]d }}\n%[1]s{{- end }}\n", indent, field, len(indent)+2)
+			by = fmt.Sprintf("%[1]s{{- with .Values.%[2]s }}\n%[1]s%[2]s:\n%[1]s  {{- toYaml . | nindent %[3]d }}\n%[1]s{{- end }}\n",
+				indent, field, len(indent)+2)
 		}
 		return text[:at[0]] + by + text[end:], nil
 	}

@@ -22,7 +22,8 @@ var chartFiles = []chartFile{
 `),
 	}},
 	{from: "core/role.yaml", edits: []edit{
-		replaced(2, "  name: plumbline-karpenter\n  namespace: kube-system\n", "  name: plumbline-karpenter\n  namespace: {{ .Values.karpenterNamespace }}\n"),
+		replaced(2, "  name: plumbline-karpenter\n  namespace: kube-system\n",
+			"  name: plumbline-karpenter\n  namespace: {{ .Values.karpenterNamespace }}\n"),
 	}},
 	{from: "optional/sources.yaml", when: "range $namespace := .Values.sourceNamespaces", edits: []edit{
 		replaced(2, "  namespace: flux-system\n", "  namespace: {{ $namespace }}\n"),
@@ -52,7 +53,8 @@ var chartFiles = []chartFile{
 	{from: "core/disruptionbudget.yaml"},
 	{from: "core/service.yaml", edits: []edit{fromHere("---\n# For a Git host", ifWebhook)}},
 	{from: "rbac-charts/role.yaml", when: ifCharts, edits: []edit{
-		replaced(2, "  name: plumbline-charts\n  namespace: kube-system\n", "  name: plumbline-charts\n  namespace: {{ .Values.karpenterNamespace }}\n"),
+		replaced(2, "  name: plumbline-charts\n  namespace: kube-system\n",
+			"  name: plumbline-charts\n  namespace: {{ .Values.karpenterNamespace }}\n"),
 		atEnd(controllerRoles),
 	}},
 	{from: "optional/values.yaml", when: "if and .Values.charts.manage .Values.charts.valuesFrom"},
@@ -62,11 +64,13 @@ var chartFiles = []chartFile{
 	{from: "rbac-charts/karpenter.yaml", when: ifCharts, edits: []edit{
 		// The chart creates a Role for the cluster's DNS in kube-system, whatever namespace Karpenter itself is in.
 		replaced(2, "  namespace: kube-system\n", "  namespace: {{ $namespace }}\n"),
-		fromHere("---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\n", `range $namespace := uniq (list .Values.karpenterNamespace "kube-system")`),
+		fromHere("---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\n",
+			`range $namespace := uniq (list .Values.karpenterNamespace "kube-system")`),
 	}},
 	{from: "rbac-charts/policy.yaml", when: ifCharts, edits: []edit{
 		replaced(2, "'kube-system'", "'{{ .Values.karpenterNamespace }}'"),
-		replaced(2, "    - name: allowed\n      expression: >-\n        []\n", "    - name: allowed\n      expression: >-\n        {{ toJson .Values.charts.allowedValues }}\n"),
+		replaced(2, "    - name: allowed\n      expression: >-\n        []\n",
+			"    - name: allowed\n      expression: >-\n        {{ toJson .Values.charts.allowedValues }}\n"),
 	}},
 	{from: "rbac-charts/guard.yaml", when: ifGuardedCharts, edits: []edit{breakGlass(1)}},
 	{from: "guard/approvals.yaml"},
@@ -76,7 +80,8 @@ var chartFiles = []chartFile{
 	{from: "guard/definitions.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
 	{from: "guard/finalizers.yaml", when: ifGuard, edits: []edit{
 		breakGlass(1),
-		replaced(1, `["system:serviceaccount:kube-system:karpenter"]`, `{{ list (printf "system:serviceaccount:%s:%s" .Values.karpenterNamespace .Values.karpenterServiceAccount) | toJson }}`),
+		replaced(1, `["system:serviceaccount:kube-system:karpenter"]`,
+			`{{ list (printf "system:serviceaccount:%s:%s" .Values.karpenterNamespace .Values.karpenterServiceAccount) | toJson }}`),
 	}},
 	{from: "guard/crds.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
 	{from: "guard/namespaces.yaml", when: ifGuard, edits: []edit{

@@ -40,7 +40,8 @@ func renderPolicies() ([]byte, error) {
 	charted := allowance.FromCharts()
 	var out bytes.Buffer
 	err = parsed.Execute(&out, map[string]any{"Policies": []policy{
-		podPolicy(), metadataPolicy(), rolePolicy(charted), bindingPolicy(charted), objectPolicy(), identityPolicy(), crdPolicy(charted), secretPolicy(), handedOnPolicy(),
+		podPolicy(), metadataPolicy(), rolePolicy(charted), bindingPolicy(charted), objectPolicy(), identityPolicy(), crdPolicy(charted),
+		secretPolicy(), handedOnPolicy(),
 	}})
 	return out.Bytes(), err
 }

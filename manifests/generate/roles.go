@@ -45,7 +45,8 @@ func collect(objects []*unstructured.Unstructured) (*roles, error) {
 		}
 	}
 	if len(found.cluster) == 0 || len(found.namespace) == 0 {
-		return nil, fmt.Errorf("the chart renders %d ClusterRoles and %d Roles, and should render some of each", len(found.cluster), len(found.namespace))
+		return nil, fmt.Errorf("the chart renders %d ClusterRoles and %d Roles, and should render some of each",
+			len(found.cluster), len(found.namespace))
 	}
 	return found, nil
 }

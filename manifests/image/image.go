@@ -82,6 +82,8 @@ func makeImage(program []byte, platform v1.Platform, notes map[string]string, cr
 	}
 	config = config.DeepCopy()
 	config.OS, config.Architecture, config.Created = platform.OS, platform.Architecture, v1.Time{Time: created}
-	config.Config = v1.Config{User: user, Entrypoint: []string{"/plumbline"}, WorkingDir: "/", Labels: notes, Env: []string{"HOME=/home/nonroot"}}
+	config.Config = v1.Config{
+		User: user, Entrypoint: []string{"/plumbline"}, WorkingDir: "/", Labels: notes, Env: []string{"HOME=/home/nonroot"},
+	}
 	return mutate.ConfigFile(image, config)
 }

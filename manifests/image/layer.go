@@ -47,7 +47,9 @@ func layerOf(files []file, created time.Time) (v1.Layer, error) {
 	var text bytes.Buffer
 	packed := tar.NewWriter(&text)
 	for _, f := range files {
-		header := &tar.Header{Name: f.name, Typeflag: tar.TypeReg, Size: int64(len(f.text)), Mode: f.mode, Uid: f.owner, Gid: f.owner, ModTime: created}
+		header := &tar.Header{
+			Name: f.name, Typeflag: tar.TypeReg, Size: int64(len(f.text)), Mode: f.mode, Uid: f.owner, Gid: f.owner, ModTime: created,
+		}
 		if strings.HasSuffix(f.name, "/") {
 			header.Typeflag = tar.TypeDir
 		}

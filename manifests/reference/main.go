@@ -36,7 +36,10 @@ var pages = []page{
 			"`digest`, and how many parts are `held` and `refused`. As a JSON Schema: [plan.schema.json](plan.schema.json).",
 		write: write,
 	},
-	{file: "plan.schema.json", folder: "../reconcile/plan/planjson", root: "Plan", title: "Plan (plan.plumbline.dev/v1alpha1)", write: writeSchema},
+	{
+		file: "plan.schema.json", folder: "../reconcile/plan/planjson", root: "Plan", title: "Plan (plan.plumbline.dev/v1alpha1)",
+		write: writeSchema,
+	},
 }
 
 func main() {

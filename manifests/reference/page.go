@@ -10,7 +10,8 @@ import (
 var elsewhere = map[string]string{
 	"metav1.Duration": "duration, such as `1m30s`", "metav1.Time": "time", "intstr.IntOrString": "integer or percentage",
 	"metav1.Condition": "[Condition](https://pkg.go.dev/k8s.io/apimachinery/pkg/apis/meta/v1#Condition)",
-	"types.UID":        "string", "string": "string", "bool": "boolean", "int": "integer", "int32": "integer", "int64": "integer", "any": "any value",
+	"types.UID":        "string", "string": "string", "bool": "boolean", "int": "integer", "int32": "integer", "int64": "integer",
+	"any": "any value",
 }
 
 // write returns the text of a page: its root and each type that is used below it, in the order of use.
@@ -23,7 +24,8 @@ func write(p page) (string, error) {
 		return "", fmt.Errorf("%s has no type %s", p.folder, p.root)
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "<!-- Generated from the doc comments of %s: make generate. -->\n\n# %s\n\n%s\n", strings.TrimLeft(p.folder, "./"), p.title, p.text)
+	fmt.Fprintf(&text, "<!-- Generated from the doc comments of %s: make generate. -->\n\n# %s\n\n%s\n",
+		strings.TrimLeft(p.folder, "./"), p.title, p.text)
 	for queue, done := []string{p.root}, map[string]bool{p.root: true}; len(queue) > 0; queue = queue[1:] {
 		d := known[queue[0]]
 		fmt.Fprintf(&text, "\n## %s\n\n%s\n", d.name, strings.ReplaceAll(d.text, "<", "&lt;"))

@@ -40,7 +40,9 @@ func objectSchema(d *definition) map[string]any {
 			required = append(required, f.name)
 		}
 	}
-	return map[string]any{"type": "object", "description": strings.Join(strings.Fields(d.text), " "), "properties": properties, "required": required}
+	return map[string]any{
+		"type": "object", "description": strings.Join(strings.Fields(d.text), " "), "properties": properties, "required": required,
+	}
 }
 
 // schemaOf returns that of a field's type.

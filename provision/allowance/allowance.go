@@ -135,7 +135,8 @@ func (a Allowance) Check(r Request) []Refusal {
 	var found []Refusal
 	if !a.allowsRepository(r.Repository) {
 		found = append(found, Refusal{
-			What: "repository " + bare(r.Repository), Why: "is not one that this NodeSync takes charts from, which are " + strings.Join(a.repositories(), ", "),
+			What:  "repository " + bare(r.Repository),
+			Why:   "is not one that this NodeSync takes charts from, which are " + strings.Join(a.repositories(), ", "),
 			Field: fieldRepositories, Entry: bare(r.Repository),
 		})
 	}
@@ -144,7 +145,8 @@ func (a Allowance) Check(r Request) []Refusal {
 	}
 	if r.ControllerRole != "" && !slices.Contains(a.ControllerRoles, r.ControllerRole) {
 		found = append(found, Refusal{
-			What: "cluster.controllerRole " + r.ControllerRole, Why: "changes the identity that Karpenter has in AWS", Field: fieldControllerRoles, Entry: r.ControllerRole,
+			What: "cluster.controllerRole " + r.ControllerRole, Why: "changes the identity that Karpenter has in AWS",
+			Field: fieldControllerRoles, Entry: r.ControllerRole,
 		})
 	}
 	return found
@@ -166,10 +168,12 @@ func (a Allowance) CheckDigests(r Request, digests ...string) []Refusal {
 	for _, digest := range digests {
 		switch {
 		case len(a.Digests) > 0 && !slices.Contains(a.Digests, digest):
-			found = append(found, Refusal{What: "a chart with digest " + digest, Why: "is none of those that this NodeSync names", Field: fieldDigests, Entry: digest})
+			found = append(found,
+				Refusal{What: "a chart with digest " + digest, Why: "is none of those that this NodeSync names", Field: fieldDigests, Entry: digest})
 		case len(a.Digests) == 0 && r.Secrets && InGit(r.Repository):
 			found = append(found, Refusal{
-				What: "valuesFrom a Secret with charts in Git", Why: "would let everyone who can change the chart with digest " + digest + " read the Secret",
+				What:  "valuesFrom a Secret with charts in Git",
+				Why:   "would let everyone who can change the chart with digest " + digest + " read the Secret",
 				Field: fieldDigests, Entry: digest,
 			})
 		}

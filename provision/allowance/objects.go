@@ -121,7 +121,8 @@ func (c *check) unless(value, why string) {
 // known reports whether the object is one of the charts'.
 func (c *check) known() bool {
 	kind := c.object.GroupVersionKind().GroupKind()
-	why := c.charts.Foreign(Named{Kind: kind, Namespace: c.object.GetNamespace(), Name: c.object.GetName()}, c.rendered.Namespace, c.rendered.CRDs)
+	why := c.charts.Foreign(Named{Kind: kind, Namespace: c.object.GetNamespace(), Name: c.object.GetName()}, c.rendered.Namespace,
+		c.rendered.CRDs)
 	if why != "" {
 		c.refuse("%s", why)
 	}
@@ -221,7 +222,8 @@ func (c *check) service() error {
 		return err
 	}
 	spec := service.Spec
-	if spec.Type != "" && spec.Type != corev1.ServiceTypeClusterIP || len(spec.ExternalIPs) > 0 || spec.ExternalName != "" || spec.LoadBalancerIP != "" {
+	if spec.Type != "" && spec.Type != corev1.ServiceTypeClusterIP || len(spec.ExternalIPs) > 0 || spec.ExternalName != "" ||
+		spec.LoadBalancerIP != "" {
 		c.refuse("is reached from outside of the cluster")
 	}
 	if spec.Selector[nameLabel] != account {
@@ -428,7 +430,8 @@ func (c *check) image(reference string) {
 	case tag == "":
 		c.unless("controller.image.tag", "has no tag in its image, where the chart's version "+version+" should be")
 	case tag != version:
-		c.unless("controller.image.tag", fmt.Sprintf("runs another version than its chart's: the image's tag is %s, and the chart's version %s", tag, version))
+		c.unless("controller.image.tag",
+			fmt.Sprintf("runs another version than its chart's: the image's tag is %s, and the chart's version %s", tag, version))
 	}
 	if byDigest && c.rendered.InGit && c.allowance.Versions != "" {
 		c.found = append(c.found, Refusal{

@@ -65,7 +65,9 @@ func (c *check) number(spec *appsv1.DeploymentSpec) {
 }
 
 // levels are those of the library.
-var levels = map[Level]api.Level{"": api.LevelRestricted, Restricted: api.LevelRestricted, Baseline: api.LevelBaseline, Privileged: api.LevelPrivileged}
+var levels = map[Level]api.Level{
+	"": api.LevelRestricted, Restricted: api.LevelRestricted, Baseline: api.LevelBaseline, Privileged: api.LevelPrivileged,
+}
 
 // seccompSince is the first version of charts whose pods set a seccomp profile. Earlier ones meet the rest of the
 // restricted level.
@@ -268,12 +270,15 @@ const awsFeatureGates = "AWS_FEATURE_GATES"
 
 // leading are prefixes of variables that can send a Go program with the AWS SDK and client-go to another host, or give
 // it another identity.
-var leading = []string{"AWS_", "KUBERNETES_SERVICE_", "SSL_CERT_", "LD_", "GODEBUG", "KUBECONFIG", "HOME", "LEADER_ELECTION_", "ENABLE_PROFILING"}
+var leading = []string{
+	"AWS_", "KUBERNETES_SERVICE_", "SSL_CERT_", "LD_", "GODEBUG", "KUBECONFIG", "HOME", "LEADER_ELECTION_", "ENABLE_PROFILING",
+}
 
 // leads reports whether a variable of this name can do so.
 func leads(name string) bool {
 	upper := strings.ToUpper(name)
-	return slices.ContainsFunc(leading, func(prefix string) bool { return strings.HasPrefix(upper, prefix) }) || strings.HasSuffix(upper, "_PROXY")
+	return slices.ContainsFunc(leading, func(prefix string) bool { return strings.HasPrefix(upper, prefix) }) ||
+		strings.HasSuffix(upper, "_PROXY")
 }
 
 // deploymentRule is the rule for the spec of Karpenter's Deployment except its pods. It includes the API server's
@@ -292,7 +297,8 @@ var podRule = rule{fields: map[string]rule{
 		"fsGroup": {}, "fsGroupChangePolicy": {}, "runAsNonRoot": {}, "runAsUser": {}, "runAsGroup": {}, "supplementalGroups": {},
 		"seccompProfile": {fields: map[string]rule{"type": {}}},
 	}},
-	"hostNetwork": {level: true, oneOf: []string{"false"}}, "hostPID": {level: true, oneOf: []string{"false"}}, "hostIPC": {level: true, oneOf: []string{"false"}},
+	"hostNetwork": {level: true, oneOf: []string{"false"}}, "hostPID": {level: true, oneOf: []string{"false"}},
+	"hostIPC":           {level: true, oneOf: []string{"false"}},
 	"priorityClassName": {}, "terminationGracePeriodSeconds": {}, "schedulerName": {},
 	"dnsPolicy":    {oneOf: []string{"ClusterFirst", "ClusterFirstWithHostNet", "Default"}, opens: "dnsPolicy"},
 	"dnsConfig":    {fields: map[string]rule{"options": {}}, opens: "dnsConfig"},
@@ -309,7 +315,8 @@ var podRule = rule{fields: map[string]rule{
 // requests to any host.
 var probeRule = rule{fields: map[string]rule{
 	"httpGet":             {required: true, fields: map[string]rule{"path": {}, "port": {}, "scheme": {}}},
-	"initialDelaySeconds": {}, "timeoutSeconds": {}, "periodSeconds": {}, "successThreshold": {}, "failureThreshold": {}, "terminationGracePeriodSeconds": {},
+	"initialDelaySeconds": {}, "timeoutSeconds": {}, "periodSeconds": {}, "successThreshold": {}, "failureThreshold": {},
+	"terminationGracePeriodSeconds": {},
 }}
 
 // amountsRule allows amounts of what every node has, and no devices.
@@ -328,8 +335,9 @@ var containerRule = rule{fields: map[string]rule{
 		"limits": amountsRule("controller.resources.limits"), "requests": amountsRule("controller.resources.requests"),
 	}},
 	"terminationMessagePath": {oneOf: []string{messages}}, "terminationMessagePolicy": {oneOf: []string{"File"}},
-	"envFrom":      {empty: true, opens: "controller.envFrom"},
-	"volumeMounts": {empty: true, opens: "controller.extraVolumeMounts"}, "volumeDevices": {empty: true, opens: "controller.extraVolumeMounts"},
+	"envFrom":       {empty: true, opens: "controller.envFrom"},
+	"volumeMounts":  {empty: true, opens: "controller.extraVolumeMounts"},
+	"volumeDevices": {empty: true, opens: "controller.extraVolumeMounts"},
 	"securityContext": {level: true, opens: "controller.securityContext", fields: map[string]rule{
 		"allowPrivilegeEscalation": {}, "privileged": {}, "readOnlyRootFilesystem": {}, "runAsNonRoot": {}, "runAsUser": {}, "runAsGroup": {},
 		"capabilities":   {fields: map[string]rule{"add": {}, "drop": {}}},
@@ -373,7 +381,8 @@ func PodExpressions() []Expression {
 			update + "object.spec.all(f, f == 'template' || (f in oldObject.spec && object.spec[f] == oldObject.spec[f]))",
 		},
 		{
-			"Karpenter's pods must not have metadata other than labels and annotations", "object.spec.template.?metadata.orValue({}).all(f, f in ['labels', 'annotations', 'creationTimestamp'])",
+			"Karpenter's pods must not have metadata other than labels and annotations",
+			"object.spec.template.?metadata.orValue({}).all(f, f in ['labels', 'annotations', 'creationTimestamp'])",
 			update + "object.spec.template.?metadata == oldObject.spec.template.?metadata",
 		},
 		{
@@ -383,16 +392,26 @@ func PodExpressions() []Expression {
 		},
 		{
 			fmt.Sprintf("an update of Karpenter's Deployment must not create more than %d additional replicas", maxReplicas),
-			fmt.Sprintf("%s || string(object.spec.?strategy.?rollingUpdate.?maxSurge.orValue(0)).matches(r'^([0-9]|%d|[0-9]{1,2}%%|100%%)$')", opened("strategy"), maxReplicas),
+			fmt.Sprintf("%s || string(object.spec.?strategy.?rollingUpdate.?maxSurge.orValue(0)).matches(r'^([0-9]|%d|[0-9]{1,2}%%|100%%)$')",
+				opened("strategy"), maxReplicas),
 			update + "object.spec.?strategy == oldObject.spec.?strategy",
 		},
-		{"Karpenter's pods must not have fields other than those of its charts, except for values that the policy's variable allowed lists", podRule.expression("variables.pod", 0), unchanged},
-		{"Karpenter's pods must have only one container", opened("controller.sidecarContainer") + " || variables.pod.containers.size() == 1", unchanged},
+		{
+			"Karpenter's pods must not have fields other than those of its charts, except for values that the policy's variable allowed lists",
+			podRule.expression("variables.pod", 0), unchanged,
+		},
+		{
+			"Karpenter's pods must have only one container", opened("controller.sidecarContainer") + " || variables.pod.containers.size() == 1",
+			unchanged,
+		},
 		{
 			"Karpenter's container must run Karpenter's image, with a tag", opened("controller.image") + " || (variables.images.exists(i, " + container + ".image.startsWith(i + ':')) && " +
 				container + `.image.matches(r'^[^@]+:[A-Za-z0-9._-]+(@sha256:[0-9a-f]{64})?$'))`, unchanged,
 		},
-		{"Karpenter's environment variables must be those of its charts, and refer to this cluster and to AWS", container + ".?env.orValue([]).all(e, " + variableExpression("e") + ")", unchanged},
+		{
+			"Karpenter's environment variables must be those of its charts, and refer to this cluster and to AWS",
+			container + ".?env.orValue([]).all(e, " + variableExpression("e") + ")", unchanged,
+		},
 		{
 			"Karpenter's pods must not run on nodes that Karpenter manages", opened("affinity.nodeAffinity") +
 				" || [variables.pod.?affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution.?nodeSelectorTerms.orValue([])].all(terms, terms.size() > 0 && terms.all(t, " +
@@ -429,8 +448,10 @@ func CELPatterns() string {
 // variableExpression is cannotBeSet in CEL, for the variable e. The policy's variable patterns is CELPatterns.
 func variableExpression(e string) string {
 	value := e + ".?value.orValue('')"
-	leads := fmt.Sprintf("%s.exists(p, %[2]s.name.upperAscii().startsWith(p)) || %[2]s.name.upperAscii().endsWith('_PROXY')", celList(leading), e)
-	from := fmt.Sprintf("%[1]s.all(f, f in ['fieldRef', 'resourceFieldRef']) && (!has(%[1]s.fieldRef) || %[1]s.fieldRef.fieldPath == '%[2]s')", e+".valueFrom", ownNamespace)
+	leads := fmt.Sprintf("%s.exists(p, %[2]s.name.upperAscii().startsWith(p)) || %[2]s.name.upperAscii().endsWith('_PROXY')",
+		celList(leading), e)
+	from := fmt.Sprintf("%[1]s.all(f, f in ['fieldRef', 'resourceFieldRef']) && (!has(%[1]s.fieldRef) || %[1]s.fieldRef.fieldPath == '%[2]s')",
+		e+".valueFrom", ownNamespace)
 	return fmt.Sprintf("['*', 'controller', '%[1]s', '%[1]s[' + %[2]s.name + ']'].exists(p, p in variables.allowed) || ((%[2]s.name in variables.patterns || !(%[3]s)) && (has(%[2]s.valueFrom) ? (%[4]s) : "+
 		"(%[5]s == '' || (%[2]s.name in variables.patterns ? %[5]s.matches(variables.patterns[%[2]s.name]) : %[5]s.matches(r'^(?:%[6]s)$')))))",
 		environment, e, leads, from, value, plain.expression)

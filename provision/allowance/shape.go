@@ -175,15 +175,18 @@ func AnnotationExpressions() []Expression {
 	return []Expression{
 		{
 			"plumbline must not set annotations of Karpenter's ServiceAccount other than Helm's and its IAM role",
-			"variables.annotations.all(a, " + same + " || " + role + " || " + helm + " || " + accounts + ")", "request.kind.kind != 'ServiceAccount'",
+			"variables.annotations.all(a, " + same + " || " + role + " || " + helm + " || " + accounts + ")",
+			"request.kind.kind != 'ServiceAccount'",
 		},
 		{
 			"plumbline must not remove the annotations of Karpenter's ServiceAccount that EKS reads",
-			"variables.annotationsBefore.all(a, !a.startsWith('" + eksAnnotations + "') || " + role + " || a in variables.annotations || " + accounts + ")", "request.kind.kind != 'ServiceAccount'",
+			"variables.annotationsBefore.all(a, !a.startsWith('" + eksAnnotations + "') || " + role + " || a in variables.annotations || " + accounts + ")",
+			"request.kind.kind != 'ServiceAccount'",
 		},
 		{
 			"plumbline must not set annotations of Karpenter's Service other than Helm's and those for Prometheus",
-			"variables.annotations.all(a, " + same + " || a.startsWith('prometheus.io/') || " + helm + " || " + allowed("service.annotations", "additionalAnnotations") + ")", "request.kind.kind != 'Service'",
+			"variables.annotations.all(a, " + same + " || a.startsWith('prometheus.io/') || " + helm + " || " + allowed("service.annotations", "additionalAnnotations") + ")",
+			"request.kind.kind != 'Service'",
 		},
 	}
 }
@@ -263,7 +266,10 @@ func (c *check) markAllowed(these marks, key, value string) bool {
 
 // mark refuses one, and names the value that would allow it.
 func (c *check) mark(these marks, key string) {
-	r := Refusal{What: c.name(), Why: "has the " + these.word + " " + key + ", which no chart of Karpenter's sets: other programs in the cluster act on those"}
+	r := Refusal{
+		What: c.name(),
+		Why:  "has the " + these.word + " " + key + ", which no chart of Karpenter's sets: other programs in the cluster act on those",
+	}
 	if len(these.values) > 0 {
 		r.Field, r.Entry = fieldValues, join(these.values[0], key)
 	}
@@ -340,7 +346,8 @@ func (w *walk) shaped(at string, value any, wants shape) {
 	}
 	if list, isText := value.(string); isText && at == variableAt(featureGates) {
 		for _, path := range w.allowance.closedGates(list) {
-			w.found = append(w.found, Refusal{What: "values." + at, Why: "turns on " + path + ", which " + closed[path].why, Field: fieldValues, Entry: path})
+			w.found = append(w.found,
+				Refusal{What: "values." + at, Why: "turns on " + path + ", which " + closed[path].why, Field: fieldValues, Entry: path})
 		}
 	}
 }

@@ -133,7 +133,10 @@ func (o *folder) pull(_ context.Context, chart string, _ digest.Digest) (artifac
 		}
 		return o.readArchive(chart, name, info.Size())
 	}
-	return artifact{}, nil, &NotFoundError{Ref: o.ref, Chart: chart, Near: o.versionsOf(chart), Reason: "a folder of the repository: run plumbline vendor, and commit what it writes"}
+	return artifact{}, nil, &NotFoundError{
+		Ref: o.ref, Chart: chart, Near: o.versionsOf(chart),
+		Reason: "a folder of the repository: run plumbline vendor, and commit what it writes",
+	}
 }
 
 // readArchive reads an archive.
@@ -147,7 +150,8 @@ func (o *folder) readArchive(chart, name string, size int64) (artifact, []byte, 
 	}
 	// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md#the-pointer
 	if bytes.HasPrefix(archive, []byte("version https://git-lfs.github.com/")) {
-		return artifact{}, nil, o.malformed(chart, fmt.Errorf("%s is a pointer of Git LFS, which is not fetched: commit the archive itself", name))
+		return artifact{}, nil, o.malformed(chart,
+			fmt.Errorf("%s is a pointer of Git LFS, which is not fetched: commit the archive itself", name))
 	}
 	found := digest.FromBytes(archive)
 	return artifact{Manifest: found, Content: found}, archive, nil

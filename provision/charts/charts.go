@@ -155,7 +155,9 @@ func (c *Charts) CRDs(ctx context.Context) ([]*apiextensionsv1.CustomResourceDef
 			return nil, &MalformedError{Chart: CRDChart, Version: c.Version, Err: err}
 		}
 		if crd.Kind != crdKind {
-			return nil, &MalformedError{Chart: CRDChart, Version: c.Version, Err: fmt.Errorf("it renders a %s, and should render only CRDs", crd.Kind)}
+			return nil, &MalformedError{
+				Chart: CRDChart, Version: c.Version, Err: fmt.Errorf("it renders a %s, and should render only CRDs", crd.Kind),
+			}
 		}
 		crds = append(crds, crd)
 	}
@@ -259,7 +261,9 @@ func renderChart(loaded *chart.Chart, with Rendering) (Documents, *failure) {
 	}
 	cluster := with.Cluster.helm()
 	if wants := loaded.Metadata.KubeVersion; wants != "" && !chartutil.IsCompatibleRange(wants, cluster.KubeVersion.String()) {
-		return nil, &failure{Kind: failedVersion, Words: fmt.Sprintf("it is for Kubernetes %s, and the cluster has %s", wants, cluster.KubeVersion.String())}
+		return nil, &failure{
+			Kind: failedVersion, Words: fmt.Sprintf("it is for Kubernetes %s, and the cluster has %s", wants, cluster.KubeVersion.String()),
+		}
 	}
 	if err := chartutil.ProcessDependenciesWithMerge(loaded, with.Values); err != nil {
 		return nil, &failure{Kind: failedDependencies}

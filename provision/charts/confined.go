@@ -160,7 +160,8 @@ func encodeRendering(with Rendering) map[string]any {
 	}
 	return map[string]any{
 		"release": with.Release, "namespace": with.Namespace, "revision": with.Revision, "upgrade": with.Upgrade,
-		"values": with.Values, "version": with.Cluster.Version, "major": with.Cluster.Major, "minor": with.Cluster.Minor, "apis": apis, "hooks": with.SkipHooks,
+		"values": with.Values, "version": with.Cluster.Version, "major": with.Cluster.Major, "minor": with.Cluster.Minor, "apis": apis,
+		"hooks": with.SkipHooks,
 	}
 }
 

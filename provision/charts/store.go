@@ -119,7 +119,9 @@ func (s *Store) newOrigin(ref Ref, access Access, with *session) (origin, error)
 	case !ref.local():
 		return newIndex(ref, with, s.options.Confine)
 	case access.Files == nil:
-		return nil, &InvalidRefError{Ref: ref, Reason: fmt.Sprintf("repository %q is a path, and there is no checkout to read it from", ref.Repository)}
+		return nil, &InvalidRefError{
+			Ref: ref, Reason: fmt.Sprintf("repository %q is a path, and there is no checkout to read it from", ref.Repository),
+		}
 	}
 	return &folder{ref: ref, files: access.Files}, nil
 }
@@ -180,7 +182,9 @@ func mismatch(ref Ref, chart string, found, want digest.Digest) error {
 	case ref.requiredDigest(chart) != "":
 		return &MovedError{Ref: ref, Chart: chart, Found: found.String(), InForce: want.String()}
 	}
-	return &DigestError{Ref: ref, Chart: chart, Err: fmt.Errorf("it has digest %s and should have %s: %w", found, want, content.ErrMismatchedDigest)}
+	return &DigestError{
+		Ref: ref, Chart: chart, Err: fmt.Errorf("it has digest %s and should have %s: %w", found, want, content.ErrMismatchedDigest),
+	}
 }
 
 // markInForce records a version that is in force, so that it is never pruned. It makes its file the newest once per
@@ -206,7 +210,8 @@ func (s *Store) markInForce(ref Ref, pulled memo) {
 func (s *Store) cached(known artifact, ref Ref, chart string) bool {
 	_, err := s.blobs.read(known.Content)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.options.Logger.Info("a chart in the cache is damaged, pulling it again", "chart", chart, "version", ref.Version, "digest", known.Content, "reason", err.Error())
+		s.options.Logger.Info("a chart in the cache is damaged, pulling it again", "chart", chart, "version", ref.Version, "digest",
+			known.Content, "reason", err.Error())
 	}
 	return err == nil
 }

@@ -324,7 +324,9 @@ func SignersFromSecret(secret string, data map[string][]byte) (Signers, error) {
 		}
 		block, _ := pem.Decode(data[entry])
 		if block == nil || block.Type != "PUBLIC KEY" {
-			return Signers{}, &SecretError{Key: entry, Reason: "is not a public key in PEM form, as cosign generate-key-pair writes it to cosign.pub"}
+			return Signers{}, &SecretError{
+				Key: entry, Reason: "is not a public key in PEM form, as cosign generate-key-pair writes it to cosign.pub",
+			}
 		}
 		key, err := x509.ParsePKIXPublicKey(block.Bytes)
 		if err != nil {

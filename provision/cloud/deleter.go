@@ -140,7 +140,8 @@ func (e *Deleter) deleteProfile(ctx context.Context, cluster, name string) error
 	}
 	for i := range profile.Roles {
 		err := e.call(ctx, "iam:RemoveRoleFromInstanceProfile", func(ctx context.Context) error {
-			_, err := e.client.iam.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: aws.String(name), RoleName: profile.Roles[i].RoleName})
+			_, err := e.client.iam.RemoveRoleFromInstanceProfile(ctx,
+				&iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: aws.String(name), RoleName: profile.Roles[i].RoleName})
 			return err
 		})
 		if err != nil {

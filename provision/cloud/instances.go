@@ -171,7 +171,8 @@ func instanceOf(i *ec2types.Instance) Instance {
 	for _, group := range i.SecurityGroups {
 		instance.SecurityGroups = append(instance.SecurityGroups, aws.ToString(group.GroupId))
 	}
-	if to := i.CapacityReservationSpecification; to != nil && to.CapacityReservationPreference == ec2types.CapacityReservationPreferenceCapacityReservationsOnly && i.SpotInstanceRequestId == nil {
+	if to := i.CapacityReservationSpecification; to != nil &&
+		to.CapacityReservationPreference == ec2types.CapacityReservationPreferenceCapacityReservationsOnly && i.SpotInstanceRequestId == nil {
 		instance.Reservation = aws.ToString(i.CapacityReservationId)
 	}
 	instance.Tags, instance.Launched = map[string]string{}, aws.ToTime(i.LaunchTime)
@@ -392,7 +393,8 @@ func (c *Client) TerminationProtected(ctx context.Context, providerID string) (b
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	said, err := c.ec2.DescribeInstanceAttribute(ctx, &ec2.DescribeInstanceAttributeInput{InstanceId: &id, Attribute: ec2types.InstanceAttributeNameDisableApiTermination})
+	said, err := c.ec2.DescribeInstanceAttribute(ctx,
+		&ec2.DescribeInstanceAttributeInput{InstanceId: &id, Attribute: ec2types.InstanceAttributeNameDisableApiTermination})
 	if err != nil {
 		return false, c.named("ec2:DescribeInstanceAttribute", err)
 	}

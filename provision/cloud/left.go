@@ -133,7 +133,8 @@ func (c *Client) instancesLeft(ctx context.Context, q Query, found map[string]Re
 
 func (c *Client) volumesLeft(ctx context.Context, q Query, found map[string]Resource) error {
 	for _, one := range ofCluster(q.Cluster) {
-		pages := ec2.NewDescribeVolumesPaginator(c.ec2, &ec2.DescribeVolumesInput{Filters: []ec2types.Filter{one}, MaxResults: aws.Int32(pageSize)})
+		pages := ec2.NewDescribeVolumesPaginator(c.ec2,
+			&ec2.DescribeVolumesInput{Filters: []ec2types.Filter{one}, MaxResults: aws.Int32(pageSize)})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
@@ -149,7 +150,9 @@ func (c *Client) volumesLeft(ctx context.Context, q Query, found map[string]Reso
 }
 
 func volumeOf(v *ec2types.Volume) Resource {
-	volume := Resource{Kind: KindVolume, ID: aws.ToString(v.VolumeId), State: string(v.State), Zone: aws.ToString(v.AvailabilityZone), Tags: tagsOf(v.Tags)}
+	volume := Resource{
+		Kind: KindVolume, ID: aws.ToString(v.VolumeId), State: string(v.State), Zone: aws.ToString(v.AvailabilityZone), Tags: tagsOf(v.Tags),
+	}
 	for _, attachment := range v.Attachments {
 		volume.Instance = aws.ToString(attachment.InstanceId)
 	}
@@ -158,7 +161,8 @@ func volumeOf(v *ec2types.Volume) Resource {
 
 func (c *Client) interfacesLeft(ctx context.Context, q Query, found map[string]Resource) error {
 	for _, one := range append(ofCluster(q.Cluster), filter("tag:"+cniTag, q.Cluster)) {
-		pages := ec2.NewDescribeNetworkInterfacesPaginator(c.ec2, &ec2.DescribeNetworkInterfacesInput{Filters: []ec2types.Filter{one}, MaxResults: aws.Int32(pageSize)})
+		pages := ec2.NewDescribeNetworkInterfacesPaginator(c.ec2,
+			&ec2.DescribeNetworkInterfacesInput{Filters: []ec2types.Filter{one}, MaxResults: aws.Int32(pageSize)})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
@@ -217,7 +221,8 @@ func (c *Client) templatesLeft(ctx context.Context, q Query, found map[string]Re
 		{filter("tag:"+nameTag, q.Cluster), filter("launch-template-name", templateNames)},
 		{filter("tag:"+templateTag, q.Cluster)},
 	} {
-		pages := ec2.NewDescribeLaunchTemplatesPaginator(c.ec2, &ec2.DescribeLaunchTemplatesInput{Filters: filters, MaxResults: aws.Int32(templatesPage)})
+		pages := ec2.NewDescribeLaunchTemplatesPaginator(c.ec2,
+			&ec2.DescribeLaunchTemplatesInput{Filters: filters, MaxResults: aws.Int32(templatesPage)})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {

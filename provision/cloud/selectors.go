@@ -43,27 +43,34 @@ func newResolver(c *Client) *resolve.Resolver {
 }
 
 func (s selectors) DescribeImages(ctx context.Context, in *ec2.DescribeImagesInput) (*ec2.DescribeImagesOutput, error) {
-	return withTimeout(ctx, s.Client, "ec2:DescribeImages", func(ctx context.Context) (*ec2.DescribeImagesOutput, error) { return s.ec2.DescribeImages(ctx, in) })
+	return withTimeout(ctx, s.Client, "ec2:DescribeImages",
+		func(ctx context.Context) (*ec2.DescribeImagesOutput, error) { return s.ec2.DescribeImages(ctx, in) })
 }
 
 func (s selectors) DescribeSubnets(ctx context.Context, in *ec2.DescribeSubnetsInput) (*ec2.DescribeSubnetsOutput, error) {
-	return withTimeout(ctx, s.Client, "ec2:DescribeSubnets", func(ctx context.Context) (*ec2.DescribeSubnetsOutput, error) { return s.ec2.DescribeSubnets(ctx, in) })
+	return withTimeout(ctx, s.Client, "ec2:DescribeSubnets",
+		func(ctx context.Context) (*ec2.DescribeSubnetsOutput, error) { return s.ec2.DescribeSubnets(ctx, in) })
 }
 
-func (s selectors) DescribeSecurityGroups(ctx context.Context, in *ec2.DescribeSecurityGroupsInput) (*ec2.DescribeSecurityGroupsOutput, error) {
+func (s selectors) DescribeSecurityGroups(
+	ctx context.Context, in *ec2.DescribeSecurityGroupsInput,
+) (*ec2.DescribeSecurityGroupsOutput, error) {
 	return withTimeout(ctx, s.Client, "ec2:DescribeSecurityGroups", func(ctx context.Context) (*ec2.DescribeSecurityGroupsOutput, error) {
 		return s.ec2.DescribeSecurityGroups(ctx, in)
 	})
 }
 
-func (s selectors) DescribeCapacityReservations(ctx context.Context, in *ec2.DescribeCapacityReservationsInput) (*ec2.DescribeCapacityReservationsOutput, error) {
+func (s selectors) DescribeCapacityReservations(
+	ctx context.Context, in *ec2.DescribeCapacityReservationsInput,
+) (*ec2.DescribeCapacityReservationsOutput, error) {
 	return withTimeout(ctx, s.Client, "ec2:DescribeCapacityReservations", func(ctx context.Context) (*ec2.DescribeCapacityReservationsOutput, error) {
 		return s.ec2.DescribeCapacityReservations(ctx, in)
 	})
 }
 
 func (s selectors) GetParameter(ctx context.Context, in *ssm.GetParameterInput) (*ssm.GetParameterOutput, error) {
-	return withTimeout(ctx, s.Client, "ssm:GetParameter", func(ctx context.Context) (*ssm.GetParameterOutput, error) { return s.ssm.GetParameter(ctx, in) })
+	return withTimeout(ctx, s.Client, "ssm:GetParameter",
+		func(ctx context.Context) (*ssm.GetParameterOutput, error) { return s.ssm.GetParameter(ctx, in) })
 }
 
 // withTimeout makes a call within the timeout of one query, and gives an error its type.

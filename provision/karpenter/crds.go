@@ -475,7 +475,10 @@ var changes = []row[change]{
 	{"1.0.0", change{text: "two replicas need two zones, or nodes: topologySpreadConstraints are required by default"}},
 	{"1.0.0", change{text: "the metrics port is 8080 by default, and metrics have other names"}},
 	{"1.6.0", change{text: "the feature gate reservedCapacity is on by default: open capacity reservations are used only where an EC2NodeClass has capacityReservationSelectorTerms"}},
-	{"1.7.0", change{text: "new instance profiles have the path /karpenter/{region}/{cluster}/{uid}/: a policy that names them by path must allow it"}},
+	{
+		"1.7.0",
+		change{text: "new instance profiles have the path /karpenter/{region}/{cluster}/{uid}/: a policy that names them by path must allow it"},
+	},
 	{"1.10.0", change{text: "interruptible capacity reservations need one more EventBridge rule: EC2 Capacity Reservation Instance Interruption Warning"}},
 	{"1.14.0", change{text: "karpenter-crd adds a fifth CRD, capacitybuffers.autoscaling.x-k8s.io"}},
 	{"1.15.0", change{breaking: true, text: "with the feature gate nodeRepair, unhealthy nodes are replaced within the disruption budgets, before drifted ones: " +
@@ -508,10 +511,15 @@ func (m MetricChange) String() string {
 // group by all labels have other results; the others stay as they are. The 1.0 names are in changes.
 var metrics = metricRows(
 	// pkg/metrics/metrics.go
-	MetricChange{Metric: "karpenter_nodeclaims_disrupted_total", Since: "1.15.0", Labels: []string{"consolidation_policy", "termination_mode"}},
+	MetricChange{
+		Metric: "karpenter_nodeclaims_disrupted_total", Since: "1.15.0", Labels: []string{"consolidation_policy", "termination_mode"},
+	},
 	// pkg/controllers/disruption/metrics.go and types.go; before in pkg/controllers/node/health/metrics.go
 	MetricChange{Metric: "karpenter_nodeclaims_unhealthy_disrupted_total", Since: "1.15.0", Labels: []string{"termination_mode"}},
-	MetricChange{Metric: "karpenter_voluntary_disruption_decisions_total", Since: "1.15.0", Values: []string{"decision=terminate-first", "decision=reboot"}},
+	MetricChange{
+		Metric: "karpenter_voluntary_disruption_decisions_total", Since: "1.15.0",
+		Values: []string{"decision=terminate-first", "decision=reboot"},
+	},
 	// pkg/cloudprovider/metrics/cloudprovider.go
 	MetricChange{Metric: "karpenter_cloudprovider_errors_total", Since: "1.15.0", Labels: []string{"nodepool"}},
 	// pkg/controllers/metrics/pod/controller.go

@@ -389,7 +389,9 @@ func (p Permission) String() string {
 var permissions = permissionRows(
 	Permission{"ec2:CreateTags", "0.33.0", "on spot-instances-request"},
 	// v1-migration.md, step 8: the policy is scoped by the new tag.
-	Permission{"ec2:RunInstances", "1.0.0", "conditioned on the tag eks:eks-cluster-name, as ec2:CreateFleet and ec2:CreateLaunchTemplate are"},
+	Permission{
+		"ec2:RunInstances", "1.0.0", "conditioned on the tag eks:eks-cluster-name, as ec2:CreateFleet and ec2:CreateLaunchTemplate are",
+	},
 	// In the policy since 1.3; required by default since 1.6, which enabled the feature gate reservedCapacity.
 	Permission{"ec2:DescribeCapacityReservations", "1.6.0", "featureGates.reservedCapacity, on by default"},
 	Permission{"iam:ListInstanceProfiles", "1.7.0", ""},
@@ -397,7 +399,9 @@ var permissions = permissionRows(
 	Permission{"ec2:DescribeInstanceStatus", "1.12.0", ""},
 	Permission{"arc-zonal-shift:GetManagedResource", "1.12.0", "settings.enableZonalShift"},
 	// Reboot in KPA pkg/cloudprovider/cloudprovider.go at 1.15.0; the policy has it beside ec2:TerminateInstances.
-	Permission{"ec2:RebootInstances", "1.15.0", "settings.awsFeatureGates.rebootForRepair, under the tags that ec2:TerminateInstances requires"},
+	Permission{
+		"ec2:RebootInstances", "1.15.0", "settings.awsFeatureGates.rebootForRepair, under the tags that ec2:TerminateInstances requires",
+	},
 )
 
 // permissionRows builds the table from each Permission's Since.

@@ -305,9 +305,11 @@ func WayBack(live, next, old []*apiextensionsv1.CustomResourceDefinition) []Bloc
 		asks, stores := storageOf(before), storageOf(after)
 		switch {
 		case !slices.Contains(served(after), asks):
-			found = append(found, Blocker{CRD: before.Name, Reason: fmt.Sprintf("the old controller asks for %s, which the new one no longer serves", asks)})
+			found = append(found,
+				Blocker{CRD: before.Name, Reason: fmt.Sprintf("the old controller asks for %s, which the new one no longer serves", asks)})
 		case !slices.Contains(served(before), stores):
-			found = append(found, Blocker{CRD: before.Name, Reason: fmt.Sprintf("the new one stores objects as %s, which the old one does not serve", stores)})
+			found = append(found,
+				Blocker{CRD: before.Name, Reason: fmt.Sprintf("the new one stores objects as %s, which the old one does not serve", stores)})
 		}
 	}
 	return found
@@ -426,7 +428,8 @@ func newHop(from, to *semver.Version) Hop {
 	case known(to):
 		hop.Kubernetes, _ = at(kubernetes, to)
 	default:
-		hop.Notes = append(hop.Notes, fmt.Sprintf("newer than %s, the newest that this plumbline knows: read its upgrade guide for what else it needs", newest))
+		hop.Notes = append(hop.Notes,
+			fmt.Sprintf("newer than %s, the newest that this plumbline knows: read its upgrade guide for what else it needs", newest))
 	}
 	for i := lineOf(from) + 1; i <= lineOf(to); i++ {
 		hop.Before = append(hop.Before, lines[i].before...)

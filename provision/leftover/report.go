@@ -88,7 +88,8 @@ func (r Report) Misplaced() string {
 	if len(r.Elsewhere) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("nothing of cluster %s is in %s, but it has instance profiles for %s: check --region", r.Cluster, r.Region, strings.Join(r.Elsewhere, ", "))
+	return fmt.Sprintf("nothing of cluster %s is in %s, but it has instance profiles for %s: check --region",
+		r.Cluster, r.Region, strings.Join(r.Elsewhere, ", "))
 }
 
 // Instances returns how many instances are left.
@@ -158,7 +159,8 @@ func Explain(err error, policy string) string {
 	case errors.As(err, &denied) && denied.Explicit:
 		return denied.Error()
 	case errors.As(err, &denied):
-		return fmt.Sprintf("AWS denies %s: %s; allow %s to the credentials in use, as %s does", denied.Action, denied.Detail, denied.Action, policy)
+		return fmt.Sprintf("AWS denies %s: %s; allow %s to the credentials in use, as %s does",
+			denied.Action, denied.Detail, denied.Action, policy)
 	case errors.As(err, &credentials):
 		return fmt.Sprintf("AWS has not answered: %s; check AWS_PROFILE or the role of this pipeline", strings.SplitN(err.Error(), ";", 2)[0])
 	}

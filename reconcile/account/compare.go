@@ -101,7 +101,8 @@ func relabelled(c *plan.NodeClaim, pool string) string {
 	if c.Pool == "" {
 		label = "its NodeClaim has no label " + karpv1.NodePoolLabelKey
 	}
-	return fmt.Sprintf("%s, although NodePool/%s owns it: kubectl label nodeclaim %s %s=%s --overwrite", label, pool, c.Name, karpv1.NodePoolLabelKey, pool)
+	return fmt.Sprintf("%s, although NodePool/%s owns it: kubectl label nodeclaim %s %s=%s --overwrite",
+		label, pool, c.Name, karpv1.NodePoolLabelKey, pool)
 }
 
 // withoutClaim reports whether an instance without a NodeClaim runs for one of the NodeSync's pools, or for one that
@@ -231,9 +232,14 @@ func (q *question) nodes(ctx context.Context) ([]v1alpha1.DriftedInstance, error
 		}
 		switch {
 		case n.DeletionTimestamp != nil:
-			q.left = append(q.left, removal.LeftInstance{Kind: removal.Node, Name: n.Name, Pool: pool, Instance: id, ProviderID: providerID, Gone: gone[id], Since: n.DeletionTimestamp.Time})
+			q.left = append(q.left, removal.LeftInstance{
+				Kind: removal.Node, Name: n.Name, Pool: pool, Instance: id, ProviderID: providerID, Gone: gone[id], Since: n.DeletionTimestamp.Time,
+			})
 		case !runs[id]:
-			found = append(found, v1alpha1.DriftedInstance{ID: id, Pool: pool, Message: fmt.Sprintf("Node %s exists, but has neither a NodeClaim nor an EC2 instance: kubectl delete node %[1]s", n.Name)})
+			found = append(found, v1alpha1.DriftedInstance{
+				ID: id, Pool: pool,
+				Message: fmt.Sprintf("Node %s exists, but has neither a NodeClaim nor an EC2 instance: kubectl delete node %[1]s", n.Name),
+			})
 		}
 		return nil
 	})

@@ -236,8 +236,12 @@ type question struct {
 // appears meanwhile has not settled.
 func (l *InstanceLook) question() *question {
 	q := &question{
-		cloud: l.Cloud, cluster: l.Reader, query: cloud.Query{Cluster: l.Cluster, AllPools: true}, classes: map[string]*plan.Object{}, rolling: l.Rolling,
-		fleet: Fleet{Cluster: l.Cluster, Claims: l.Live.NodeClaims, Pools: map[string]bool{}, UIDs: map[types.UID]string{}, Others: map[string]bool{}, Classes: map[string]Class{}, Settled: l.Now.Add(-min(settlePeriod, l.Every))},
+		cloud: l.Cloud, cluster: l.Reader, query: cloud.Query{Cluster: l.Cluster, AllPools: true}, classes: map[string]*plan.Object{},
+		rolling: l.Rolling,
+		fleet: Fleet{
+			Cluster: l.Cluster, Claims: l.Live.NodeClaims, Pools: map[string]bool{}, UIDs: map[types.UID]string{}, Others: map[string]bool{},
+			Classes: map[string]Class{}, Settled: l.Now.Add(-min(settlePeriod, l.Every)),
+		},
 	}
 	for i := range l.Set.Objects {
 		ref := l.Set.Objects[i].Ref
@@ -312,7 +316,10 @@ func (q *question) compare(ctx context.Context) (*v1alpha1.InstanceDrift, error)
 		found[i].Message = finding.Bounded(found[i].Message, maxMessage)
 	}
 	failure := finding.Bounded(strings.Join(unasked, "; "), maxMessage)
-	return &v1alpha1.InstanceDrift{Failure: failure, Count: int32(len(found)), Instances: found, Orphaned: orphans, Volumes: q.volumes(ctx, aws), Left: q.findLeftBehind(ctx, aws)}, nil
+	return &v1alpha1.InstanceDrift{
+		Failure: failure, Count: int32(len(found)), Instances: found, Orphaned: orphans, Volumes: q.volumes(ctx, aws),
+		Left: q.findLeftBehind(ctx, aws),
+	}, nil
 }
 
 // unanswered returns why AWS has not answered; empty while the last answer stands for that of a busy AWS.
@@ -327,7 +334,9 @@ func (q *question) unanswered(err error) string {
 
 // groups returns the security groups that a class resolves to; nil if there are none, which Karpenter reports on the class. If they
 // are unresolved, words are what to report about it.
-func (q *question) groups(ctx context.Context, aws InstanceCloud, class *awsv1.EC2NodeClass) (found []string, unresolved bool, words string) {
+func (q *question) groups(
+	ctx context.Context, aws InstanceCloud, class *awsv1.EC2NodeClass,
+) (found []string, unresolved bool, words string) {
 	if q.rolling {
 		return nil, true, ""
 	}

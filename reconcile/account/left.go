@@ -71,8 +71,11 @@ func (q *question) findLeftBehind(ctx context.Context, aws InstanceCloud) *v1alp
 	}
 	left.Failure = finding.Bounded(unanswered(answers), maxMessage)
 	for _, found := range leftover.OfDeleted(slices.DeleteFunc(answers, func(a cloud.Answer) bool { return a.Err != nil }), q.living) {
-		owned := q.history.created(found) && (found.Kind != cloud.KindLaunchTemplate || !q.foreign()) || q.before[string(found.Kind)+"/"+found.ID].Owned
-		left.Resources = append(left.Resources, v1alpha1.LeftResource{Kind: string(found.Kind), ID: found.ID, Owned: owned, Message: finding.Bounded(leftBehindWords(found, owned), maxMessage)})
+		owned := q.history.created(found) && (found.Kind != cloud.KindLaunchTemplate || !q.foreign()) ||
+			q.before[string(found.Kind)+"/"+found.ID].Owned
+		left.Resources = append(left.Resources, v1alpha1.LeftResource{
+			Kind: string(found.Kind), ID: found.ID, Owned: owned, Message: finding.Bounded(leftBehindWords(found, owned), maxMessage),
+		})
 	}
 	return left
 }
@@ -111,7 +114,8 @@ func unanswered(answers []cloud.Answer) string {
 		}
 	}
 	if len(denies) > 0 {
-		words = append([]string{"AWS denies " + strings.Join(denies, ", ") + " to plumbline's role: allow it (see manifests/iam-policy.json)"}, words...)
+		words = append([]string{"AWS denies " + strings.Join(denies, ", ") + " to plumbline's role: allow it (see manifests/iam-policy.json)"},
+			words...)
 	}
 	return strings.Join(words, "; ")
 }
@@ -265,7 +269,8 @@ func ofAttachment(v *storagev1.VolumeAttachment) v1alpha1.LeftVolume {
 	if failed := v.Status.DetachError; failed != nil && failed.Message != "" {
 		does = "its driver failed to detach it: " + finding.Bounded(failed.Message, maxMessage/2)
 	}
-	left.Message = fmt.Sprintf("VolumeAttachment %s still attaches %s to node %s, which no longer exists: %s", v.Name, what, v.Spec.NodeName, does)
+	left.Message = fmt.Sprintf("VolumeAttachment %s still attaches %s to node %s, which no longer exists: %s",
+		v.Name, what, v.Spec.NodeName, does)
 	return left
 }
 

@@ -377,7 +377,9 @@ func appliedBy(object *unstructured.Unstructured, manager string) bool {
 
 // apply sends one server-side apply. A terminating object in the response is an error: the API server accepts such an
 // apply, but the object is deleted anyway.
-func (a *applier) apply(ctx context.Context, ref render.Ref, object *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
+func (a *applier) apply(
+	ctx context.Context, ref render.Ref, object *unstructured.Unstructured, manager string, force bool,
+) (*unstructured.Unstructured, error) {
 	if err := a.mayWrite(ctx, ref); err != nil {
 		return nil, err
 	}

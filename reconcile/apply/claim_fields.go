@@ -79,7 +79,9 @@ var errChanged = errors.New("another client changed it")
 // claimedEntries moves the spec fields of interactive managers into our entry, and the fields of any other manager at
 // the taken paths. Labels, annotations and ignored fields stay with their managers. (fluxcd/pkg/ssa moves whole
 // entries, including labels and annotations.)
-func claimedEntries(live *unstructured.Unstructured, taken, ignored [][]string) (entries []metav1.ManagedFieldsEntry, moved bool, err error) {
+func claimedEntries(
+	live *unstructured.Unstructured, taken, ignored [][]string,
+) (entries []metav1.ManagedFieldsEntry, moved bool, err error) {
 	ours := metav1.ManagedFieldsEntry{
 		Manager:    v1alpha1.FieldManager,
 		Operation:  metav1.ManagedFieldsOperationApply,

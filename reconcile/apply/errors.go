@@ -26,7 +26,8 @@ type ConflictError struct {
 
 // Error returns the managers and the fields.
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("apply %s: %s is owned by %s: plumbline compares it again, and applies the value in Git if the policy allows it", e.Ref, strings.Join(e.Fields, ", "), strings.Join(e.Managers, ", "))
+	return fmt.Sprintf("apply %s: %s is owned by %s: plumbline compares it again, and applies the value in Git if the policy allows it",
+		e.Ref, strings.Join(e.Fields, ", "), strings.Join(e.Managers, ", "))
 }
 
 // InvalidError reports that the API server, or a policy of the cluster, rejects the object.

@@ -27,7 +27,8 @@ func Publish(before *v1alpha1.HeldPlan, held *plan.Approvable, needed int32) *v1
 	}
 	if before != nil && held.Within(before) {
 		same := &v1alpha1.HeldPlan{
-			Digest: before.Digest, Outcome: before.Outcome, Summary: before.Summary, Nodes: before.Nodes, WeighedBy: before.WeighedBy, Entries: before.Entries, Needed: needed,
+			Digest: before.Digest, Outcome: before.Outcome, Summary: before.Summary, Nodes: before.Nodes, WeighedBy: before.WeighedBy,
+			Entries: before.Entries, Needed: needed,
 		}
 		if now, changed := held.Counted(before); changed {
 			same.Summary, same.Entries = now.Summary(), now.Entries
@@ -35,7 +36,8 @@ func Publish(before *v1alpha1.HeldPlan, held *plan.Approvable, needed int32) *v1
 		return same
 	}
 	return &v1alpha1.HeldPlan{
-		Digest: held.Digest, Outcome: held.Outcome, Summary: held.Summary(), Nodes: int32(held.Nodes()), WeighedBy: held.WeighedBy, Entries: held.Entries, Needed: needed,
+		Digest: held.Digest, Outcome: held.Outcome, Summary: held.Summary(), Nodes: int32(held.Nodes()), WeighedBy: held.WeighedBy,
+		Entries: held.Entries, Needed: needed,
 	}
 }
 
@@ -68,7 +70,8 @@ func MayCount(held *v1alpha1.HeldPlan, of []v1alpha1.Approval, used []types.UID,
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(of), func(a v1alpha1.Approval) bool {
-		return !render.NamesDigest(a.Spec.Digest, held.Digest) || !now.Before(ExpiresAt(&a)) || !a.DeletionTimestamp.IsZero() || slices.Contains(used, a.UID)
+		return !render.NamesDigest(a.Spec.Digest, held.Digest) || !now.Before(ExpiresAt(&a)) || !a.DeletionTimestamp.IsZero() ||
+			slices.Contains(used, a.UID)
 	})
 }
 
@@ -101,7 +104,8 @@ func Count(held *v1alpha1.HeldPlan, naming []v1alpha1.Approval, proof Proof, tru
 func Record(left []v1alpha1.ApprovedPlan, held *v1alpha1.HeldPlan, now time.Time) []v1alpha1.ApprovedPlan {
 	left = slices.DeleteFunc(slices.Clone(left), func(a v1alpha1.ApprovedPlan) bool { return a.Digest == held.Digest })
 	return append(left, v1alpha1.ApprovedPlan{
-		Digest: held.Digest, By: held.Approvers, At: metav1.NewTime(now.Truncate(time.Second)), WeighedBy: held.WeighedBy, Nodes: held.Nodes, Entries: held.Entries,
+		Digest: held.Digest, By: held.Approvers, At: metav1.NewTime(now.Truncate(time.Second)), WeighedBy: held.WeighedBy, Nodes: held.Nodes,
+		Entries: held.Entries,
 	})
 }
 

@@ -46,7 +46,8 @@ func (p principal) name(trusted []string) string {
 // principals groups Approvals by principal.
 func principals(of []*v1alpha1.Approval, trusted []string) []principal {
 	of = slices.SortedFunc(slices.Values(of), func(a, b *v1alpha1.Approval) int {
-		return cmp.Or(cmp.Compare(strings.ToLower(a.Spec.Author), strings.ToLower(b.Spec.Author)), cmp.Compare(a.Spec.Author, b.Spec.Author), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(strings.ToLower(a.Spec.Author), strings.ToLower(b.Spec.Author)), cmp.Compare(a.Spec.Author, b.Spec.Author),
+			cmp.Compare(a.Name, b.Name))
 	})
 	var all []principal
 	for _, a := range of {
@@ -239,10 +240,12 @@ func changedAt(object metav1.Object) time.Time {
 // enforces reports whether a policy checks the author of every Approval.
 func enforces(spec *admissionv1.ValidatingAdmissionPolicySpec) bool {
 	match := spec.MatchConstraints
-	if match == nil || spec.ParamKind != nil || len(spec.MatchConditions) > 0 || spec.FailurePolicy != nil && *spec.FailurePolicy != admissionv1.Fail {
+	if match == nil || spec.ParamKind != nil || len(spec.MatchConditions) > 0 ||
+		spec.FailurePolicy != nil && *spec.FailurePolicy != admissionv1.Fail {
 		return false
 	}
-	if len(match.ExcludeResourceRules) > 0 || selects(match.NamespaceSelector) || selects(match.ObjectSelector) || !slices.ContainsFunc(match.ResourceRules, approvals) {
+	if len(match.ExcludeResourceRules) > 0 || selects(match.NamespaceSelector) || selects(match.ObjectSelector) ||
+		!slices.ContainsFunc(match.ResourceRules, approvals) {
 		return false
 	}
 	for _, expression := range requiredExpressions {
@@ -261,7 +264,8 @@ func approvals(rule admissionv1.NamedRuleWithOperations) bool {
 	}
 	anyScope := rule.Scope == nil || *rule.Scope != admissionv1.ClusterScope
 	return len(rule.ResourceNames) == 0 && anyScope && does(admissionv1.Create) && does(admissionv1.Update) &&
-		has(rule.APIGroups, v1alpha1.GroupVersion.Group) && has(rule.APIVersions, v1alpha1.GroupVersion.Version) && has(rule.Resources, "approvals")
+		has(rule.APIGroups, v1alpha1.GroupVersion.Group) && has(rule.APIVersions, v1alpha1.GroupVersion.Version) &&
+		has(rule.Resources, "approvals")
 }
 
 // selects reports whether a selector excludes anything.
@@ -271,5 +275,6 @@ func selects(s *metav1.LabelSelector) bool {
 
 // binds reports whether a binding makes the policy deny, everywhere.
 func binds(spec *admissionv1.ValidatingAdmissionPolicyBindingSpec) bool {
-	return spec.PolicyName == PolicyName && spec.ParamRef == nil && spec.MatchResources == nil && slices.Contains(spec.ValidationActions, admissionv1.Deny)
+	return spec.PolicyName == PolicyName && spec.ParamRef == nil && spec.MatchResources == nil &&
+		slices.Contains(spec.ValidationActions, admissionv1.Deny)
 }

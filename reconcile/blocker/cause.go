@@ -179,7 +179,8 @@ func (n *Node) volumes(sets plan.DaemonSets) Cause {
 		volumes = append(volumes, "volume "+volume+" to be detached by "+v.Spec.Attacher)
 		for _, set := range sets.Intolerant() {
 			if slices.Contains(set.Drivers, v.Spec.Attacher) {
-				evicted[fmt.Sprintf("%s does not tolerate %s:NoSchedule, so none of its pods is left on the node to unmount the volume: %s", set, karpv1.DisruptedTaintKey, set.Patch())] = true
+				evicted[fmt.Sprintf("%s does not tolerate %s:NoSchedule, so none of its pods is left on the node to unmount the volume: %s",
+					set, karpv1.DisruptedTaintKey, set.Patch())] = true
 			}
 		}
 	}
@@ -330,7 +331,8 @@ func (n *Node) isOutdated(event *corev1.Event, e Evidence) bool {
 	if named := budgetNamed.FindStringSubmatch(event.Message); named != nil && !e.blocks(named[1], named[2]) {
 		return true
 	}
-	return !at.IsZero() && at.Before(n.Since) || n.Name != "" && strings.Contains(event.Message, noNode) || n.Initialized && strings.Contains(event.Message, uninitialized)
+	return !at.IsZero() && at.Before(n.Since) || n.Name != "" && strings.Contains(event.Message, noNode) ||
+		n.Initialized && strings.Contains(event.Message, uninitialized)
 }
 
 // blocks reports whether a PodDisruptionBudget allows no disruption.

@@ -36,7 +36,10 @@ func (n *Node) refused(e Evidence) Cause {
 	case n.Protection == Protected, logged != nil && logged[1] == notPermitted:
 		return Cause{Words: waits + "protects it from termination (disableApiTermination)", Kind: v1alpha1.CauseProtected}
 	case logged != nil && (logged[1] == unauthorized || strings.HasPrefix(logged[1], "AccessDenied")):
-		return Cause{Words: fmt.Sprintf("%srefuses Karpenter's role %s (%s)", waits, cmp.Or(actionOf(n.Logged), "ec2:TerminateInstances"), logged[1]), Kind: v1alpha1.CauseDenied}
+		return Cause{
+			Words: fmt.Sprintf("%srefuses Karpenter's role %s (%s)", waits, cmp.Or(actionOf(n.Logged), "ec2:TerminateInstances"), logged[1]),
+			Kind:  v1alpha1.CauseDenied,
+		}
 	case logged != nil:
 		return Cause{Words: fmt.Sprintf("%sreturns %s to Karpenter: %s", waits, logged[1], strings.TrimSuffix(logged[2], "."))}
 	case strings.Contains(n.Logged, zonalShift):
@@ -212,7 +215,8 @@ func BreakGlass(n *Node, c Cause) (v1alpha1.BreakGlass, bool) {
 // terminateNow returns the command that makes Karpenter terminate a node regardless of its pods and their budgets
 // (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle).
 func terminateNow(claim string) string {
-	return fmt.Sprintf("kubectl annotate nodeclaim %s --overwrite %s=$(date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ)", claim, karpv1.NodeClaimTerminationTimestampAnnotationKey)
+	return fmt.Sprintf("kubectl annotate nodeclaim %s --overwrite %s=$(date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ)",
+		claim, karpv1.NodeClaimTerminationTimestampAnnotationKey)
 }
 
 // RemoveFinalizers returns the command that removes all finalizers of an object, named as for kubectl: kind/name.

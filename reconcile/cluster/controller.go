@@ -24,7 +24,9 @@ type hosts struct {
 
 // PoolHosts returns those pods of Karpenter's controller, if it is installed, and of the daemon itself that run on
 // nodes of a NodePool, of any owner.
-func (v *View) PoolHosts(ctx context.Context, installed *v1alpha1.KarpenterStatus, own plan.Host, claims []plan.NodeClaim) ([]plan.Host, error) {
+func (v *View) PoolHosts(
+	ctx context.Context, installed *v1alpha1.KarpenterStatus, own plan.Host, claims []plan.NodeClaim,
+) ([]plan.Host, error) {
 	if len(claims) == 0 {
 		return nil, nil
 	}

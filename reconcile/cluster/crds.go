@@ -179,7 +179,9 @@ type daemonSets struct {
 // DaemonSets returns those that nodes need until their last pod has terminated. It reads them again if the result is
 // old, or earlier, after retry, if one is missing its toleration or they could not be read. If there are no nodes, it
 // reads nothing. again is when to call it again; zero if that can wait for the next reconcile.
-func (v *View) DaemonSets(ctx context.Context, claims []plan.NodeClaim, now time.Time, retry time.Duration) (found plan.DaemonSets, again time.Time) {
+func (v *View) DaemonSets(
+	ctx context.Context, claims []plan.NodeClaim, now time.Time, retry time.Duration,
+) (found plan.DaemonSets, again time.Time) {
 	if len(claims) == 0 {
 		return plan.DaemonSets{}, time.Time{}
 	}

@@ -46,7 +46,9 @@ func Unserved(kind render.Kind, err error) bool {
 
 // read lists the definitions of some kinds, by name. unreadable are the optional kinds that the reader's user may not
 // list. A nil Definitions remembers nothing.
-func (d *Definitions) read(ctx context.Context, reader client.Reader, kinds []render.Kind) (objects map[render.Ref]*plan.Object, unreadable map[string]error, err error) {
+func (d *Definitions) read(
+	ctx context.Context, reader client.Reader, kinds []render.Kind,
+) (objects map[render.Ref]*plan.Object, unreadable map[string]error, err error) {
 	known := d.last()
 	next := make(map[fields]*plan.Object, len(known))
 	objects = make(map[render.Ref]*plan.Object, len(known))

@@ -182,7 +182,8 @@ func deletedUnregistered(claim *karpv1.NodeClaim) bool {
 // note records a NodeClaim that is deleted without a registered node, and reports whether that is news.
 func (l *Launches) note(pool string, claim *karpv1.NodeClaim) (news bool) {
 	before, known := l.failed[pool]
-	if l.registered.supersede(pool, claim.CreationTimestamp, *claim.DeletionTimestamp) || known && (before.NodeClaim == claim.Name || claim.CreationTimestamp.Before(&before.made)) {
+	if l.registered.supersede(pool, claim.CreationTimestamp, *claim.DeletionTimestamp) ||
+		known && (before.NodeClaim == claim.Name || claim.CreationTimestamp.Before(&before.made)) {
 		return false
 	}
 	if l.failed == nil {
@@ -294,7 +295,9 @@ func trimEvent(obj any) (any, error) {
 		return obj, nil
 	}
 	trimMetadata(e)
-	return &corev1.Event{ObjectMeta: e.ObjectMeta, InvolvedObject: e.InvolvedObject, Reason: e.Reason, Message: e.Message, LastTimestamp: e.LastTimestamp}, nil
+	return &corev1.Event{
+		ObjectMeta: e.ObjectMeta, InvolvedObject: e.InvolvedObject, Reason: e.Reason, Message: e.Message, LastTimestamp: e.LastTimestamp,
+	}, nil
 }
 
 // SeeEvent processes an event, and reports whether it is news about its NodePool. A message of AWS or Karpenter about a
@@ -308,14 +311,18 @@ func (l *Launches) SeeEvent(e *corev1.Event) (news bool) {
 	pool := e.InvolvedObject.Name
 	before, known := l.failed[pool]
 	known = known && l.Now().Before(before.Until())
-	if known && (before.NodeClaim != "" || !before.At.Before(e.LastTimestamp.Time)) || !l.Now().Before(e.LastTimestamp.Add(FailedLaunchLasts)) ||
+	if known && (before.NodeClaim != "" || !before.At.Before(e.LastTimestamp.Time)) ||
+		!l.Now().Before(e.LastTimestamp.Add(FailedLaunchLasts)) ||
 		l.launched.supersede(pool, e.LastTimestamp, e.LastTimestamp) {
 		return false
 	}
 	if l.failed == nil {
 		l.failed = map[string]FailedLaunch{}
 	}
-	now := FailedLaunch{made: e.LastTimestamp, failed: e.LastTimestamp, At: e.LastTimestamp.Time, Words: "Karpenter finds no instance type for it: " + e.Message}
+	now := FailedLaunch{
+		made: e.LastTimestamp, failed: e.LastTimestamp, At: e.LastTimestamp.Time,
+		Words: "Karpenter finds no instance type for it: " + e.Message,
+	}
 	if known {
 		now.under = before.under
 	}

@@ -77,7 +77,8 @@ func RolledOut(d *appsv1.Deployment) Readiness {
 	case deadlineExceeded(d):
 		return Readiness{Message: name + ": rollout exceeded its progress deadline"}
 	case s.UpdatedReplicas < want, s.Replicas > s.UpdatedReplicas, s.AvailableReplicas < want:
-		return Readiness{Message: fmt.Sprintf("%s: %d of %d replicas updated and available", name, min(s.UpdatedReplicas, s.AvailableReplicas), want)}
+		return Readiness{Message: fmt.Sprintf("%s: %d of %d replicas updated and available",
+			name, min(s.UpdatedReplicas, s.AvailableReplicas), want)}
 	}
 	return Readiness{Ready: true}
 }
@@ -153,7 +154,8 @@ func Registers(pool *plan.Object) Readiness {
 func causes(obj *plan.Object) string {
 	var all []string
 	for _, c := range obj.Conditions() {
-		if c.Type != readyConditionOf(obj.GetKind()) && c.Type != v1beta1.ProvisioningCondition && c.Status == metav1.ConditionFalse && c.Message != "" {
+		if c.Type != readyConditionOf(obj.GetKind()) && c.Type != v1beta1.ProvisioningCondition && c.Status == metav1.ConditionFalse &&
+			c.Message != "" {
 			all = append(all, fmt.Sprintf("; %s: %s: %s", c.Type, c.Reason, Stable(c.Message)))
 		}
 	}

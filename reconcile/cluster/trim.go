@@ -318,7 +318,9 @@ func labelsOf(claim *karpv1.NodeClaim) plan.Labels {
 func progressConditions(conditions []status.Condition) []status.Condition {
 	var kept []status.Condition
 	for _, c := range conditions {
-		leaving := slices.Contains([]string{karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating}, c.Type)
+		leaving := slices.Contains([]string{
+			karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating,
+		}, c.Type)
 		drifted := c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue
 		drifted = drifted || c.Type == karpv1.ConditionTypeDisruptionReason && c.Status == metav1.ConditionTrue
 		if leaving || drifted || c.Type == karpv1.ConditionTypeLaunched && c.Status != metav1.ConditionTrue {

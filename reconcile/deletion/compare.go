@@ -127,7 +127,8 @@ func covers(want, live admissionv1.NamedRuleWithOperations) bool {
 	}
 	left := func(name string) bool { return !slices.Contains(live.ResourceNames, name) }
 	named := len(live.ResourceNames) == 0 || len(want.ResourceNames) > 0 && !slices.ContainsFunc(want.ResourceNames, left)
-	return named && *cmp.Or(want.Scope, &whole) == *cmp.Or(live.Scope, &whole) && same(operations(want.Operations), operations(live.Operations)) &&
+	return named && *cmp.Or(want.Scope, &whole) == *cmp.Or(live.Scope, &whole) &&
+		same(operations(want.Operations), operations(live.Operations)) &&
 		same(want.APIGroups, live.APIGroups) && same(want.APIVersions, live.APIVersions) && same(want.Resources, live.Resources)
 }
 

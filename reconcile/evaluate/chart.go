@@ -225,7 +225,9 @@ func (s *DesiredStep) resolveLive(ctx context.Context) error {
 
 // readCRDs reads the CRDs of the kinds that plumbline manages. A missing CRD is not an error: the tool that manages the
 // charts may not have installed it yet.
-func (s *DesiredStep) readCRDs(ctx context.Context, read func(context.Context, []string) ([]*apiextensionsv1.CustomResourceDefinition, error)) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+func (s *DesiredStep) readCRDs(
+	ctx context.Context, read func(context.Context, []string) ([]*apiextensionsv1.CustomResourceDefinition, error),
+) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var names []string
 	for _, kind := range render.Kinds() {
 		names = append(names, kind.CRD)
@@ -457,7 +459,9 @@ func AllowanceOf(sync *v1alpha1.NodeSync) allowance.Allowance {
 // CheckRequest refuses what plumbline.yaml requests of the charts and the NodeSync does not allow. No repository has
 // been contacted by then. It returns the values that no known chart has: whether this chart has them is checked later.
 // bundle is the cluster's certificate authorities, PEM in base64; empty if unknown.
-func CheckRequest(sync *v1alpha1.NodeSync, wanted *render.Karpenter, values charts.Values, bundle string) (unknown []allowance.Refusal, err error) {
+func CheckRequest(
+	sync *v1alpha1.NodeSync, wanted *render.Karpenter, values charts.Values, bundle string,
+) (unknown []allowance.Refusal, err error) {
 	allow := AllowanceOf(sync)
 	allow.CABundle = bundle
 	refusals := slices.Concat(

@@ -199,7 +199,9 @@ func inGit(k *render.Karpenter, files []map[string]any) []charts.Layer {
 // withoutPublicValues removes the values that plumbline.yaml also contains: messages need them.
 func (s *DesiredStep) withoutPublicValues(secrets []string) []string {
 	k := s.Karpenter
-	said := []string{k.Cluster.Name, k.Cluster.Region, k.Cluster.InterruptionQueue, k.Cluster.ControllerRole, k.Version, k.Namespace, k.Repository}
+	said := []string{
+		k.Cluster.Name, k.Cluster.Region, k.Cluster.InterruptionQueue, k.Cluster.ControllerRole, k.Version, k.Namespace, k.Repository,
+	}
 	return slices.DeleteFunc(slices.Clone(secrets), func(secret string) bool { return slices.Contains(said, secret) })
 }
 
@@ -294,7 +296,8 @@ func (s *DesiredStep) missingValues(ctx context.Context, from render.ValuesFrom,
 			return fmt.Errorf("look for %s: %w", from, err)
 		}
 		if err == nil {
-			message = fmt.Sprintf("it does not have the label that allows a commit to use it: kubectl label %s %s -n %s %s=true", from.Kind, from.Name, s.Sync.Namespace, v1alpha1.ValuesLabel)
+			message = fmt.Sprintf("it does not have the label that allows a commit to use it: kubectl label %s %s -n %s %s=true",
+				from.Kind, from.Name, s.Sync.Namespace, v1alpha1.ValuesLabel)
 		}
 	}
 	return fault.Waits(fmt.Errorf("values of %s: %s", from, message))

@@ -65,7 +65,8 @@ func (s *PlanStep) Doubt() *v1alpha1.Withheld {
 	if s.reviews() {
 		return s.inStatus()
 	}
-	if last := s.Sync.Status.LastVerified; last != nil && last.Newer != nil && render.CommitOf(last.Revision) == s.Snapshot.Commit && s.Before.LastAppliedRevision != "" {
+	if last := s.Sync.Status.LastVerified; last != nil && last.Newer != nil && render.CommitOf(last.Revision) == s.Snapshot.Commit &&
+		s.Before.LastAppliedRevision != "" {
 		// Its signed date is older.
 		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonOlderRevision, Revision: s.Snapshot.Revision, From: last.Newer.Revision}
 	}
@@ -144,7 +145,8 @@ func (s *PlanStep) orderPending(doubt *v1alpha1.Withheld) bool {
 // terminatesNodes reports whether a change of the Plan that terminates nodes is held because the order of HEAD and of
 // what was applied is unknown.
 func (p Planned) terminatesNodes() bool {
-	return slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action == plan.Hold && c.Reason == v1alpha1.ReasonHistoryUnknown })
+	return slices.ContainsFunc(p.Changes,
+		func(c plan.Change) bool { return c.Action == plan.Hold && c.Reason == v1alpha1.ReasonHistoryUnknown })
 }
 
 // is reports whether there is doubt, with this reason.

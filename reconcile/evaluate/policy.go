@@ -195,7 +195,8 @@ func (s *PlanStep) Make(ctx context.Context) (Planned, error) {
 		return Planned{}, err
 	}
 	for _, used := range planned.Used {
-		s.Event(v1alpha1.ReasonReleaseUsed, fmt.Sprintf("%s is in Git again: its release in the annotation %s no longer applies", used.Ref, v1alpha1.RemoveAnnotation))
+		s.Event(v1alpha1.ReasonReleaseUsed,
+			fmt.Sprintf("%s is in Git again: its release in the annotation %s no longer applies", used.Ref, v1alpha1.RemoveAnnotation))
 	}
 	for _, u := range planned.InUse {
 		if stalls := u.Since.Add(s.Sync.GetStallAfter()); s.Now.Before(stalls) {
@@ -299,7 +300,10 @@ func (s *PlanStep) awaitWindow(made *plan.Plan) {
 func holdsNodes(made *plan.Plan) bool {
 	return slices.ContainsFunc(made.Changes, func(c plan.Change) bool { return c.Action == plan.Hold }) ||
 		slices.ContainsFunc(made.Removals, func(c plan.Candidate) bool {
-			return slices.Contains([]string{plan.ReasonMaxDisruptedNodes, plan.ReasonMaxDisruptedNodesPerPool, plan.ReasonMaxReplacedNodes, plan.ReasonMaxRemovedPools, plan.ReasonPolicy}, c.Reason)
+			return slices.Contains([]string{
+				plan.ReasonMaxDisruptedNodes, plan.ReasonMaxDisruptedNodesPerPool, plan.ReasonMaxReplacedNodes, plan.ReasonMaxRemovedPools,
+				plan.ReasonPolicy,
+			}, c.Reason)
 		})
 }
 
@@ -432,7 +436,8 @@ func (s *PlanStep) approvesInGit(was *approvals) bool {
 // approved records that what is held was approved.
 func (s *PlanStep) approved(was *approvals) {
 	was.approved = approval.Record(was.approved, was.held, s.Now)
-	s.Event(v1alpha1.ReasonApproved, fmt.Sprintf("%s approved %s: %s", strings.Join(was.held.Approvers, ", "), render.ShownDigest(was.held.Digest), was.held.Summary))
+	s.Event(v1alpha1.ReasonApproved,
+		fmt.Sprintf("%s approved %s: %s", strings.Join(was.held.Approvers, ", "), render.ShownDigest(was.held.Digest), was.held.Summary))
 	s.WakeBy(s.Now)
 	was.held = nil
 }

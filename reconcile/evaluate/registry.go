@@ -66,7 +66,9 @@ func (r *Registry) Forget(name types.NamespacedName) {
 }
 
 // Remember records a NodeSync's newest Set. If it is new, it returns the NodeSyncs that wait for it.
-func (r *Registry) Remember(name types.NamespacedName, uid types.UID, set *render.Set, generation int64, at time.Time) (waiting []types.NamespacedName) {
+func (r *Registry) Remember(
+	name types.NamespacedName, uid types.UID, set *render.Set, generation int64, at time.Time,
+) (waiting []types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.entry(name, uid)

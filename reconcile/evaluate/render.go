@@ -76,7 +76,8 @@ func (s *DesiredStep) renderAll(ctx context.Context) (*render.Set, error) {
 			return nil, err
 		}
 	}
-	return render.Render(ctx, *s.Snapshot, s.Sync.Spec.Path, s.Karpenter, s.Schema, render.WithCache(&s.Memory.rendered), render.WithInputs(s.Files.Inputs()), render.WithConfinement(s.Confine))
+	return render.Render(ctx, *s.Snapshot, s.Sync.Spec.Path, s.Karpenter, s.Schema, render.WithCache(&s.Memory.rendered),
+		render.WithInputs(s.Files.Inputs()), render.WithConfinement(s.Confine))
 }
 
 // slow is a render that took too long, and when.

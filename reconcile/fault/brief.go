@@ -338,10 +338,13 @@ func briefsOfCharts() []shortener {
 		}),
 		of(func(e *charts.DigestError) Brief { return pulled(e.Chart, e.Ref, "does not match its digest", e.Err) }),
 		of(func(e *charts.UnsignedError) Brief {
-			return Brief{What: fmt.Sprintf("chart %s %s has no signature from a key in secret %s", e.Chart, e.Ref.Version, e.Secret), Cause: e.Reason}
+			return Brief{
+				What: fmt.Sprintf("chart %s %s has no signature from a key in secret %s", e.Chart, e.Ref.Version, e.Secret), Cause: e.Reason,
+			}
 		}),
 		of(func(e *charts.PinnedError) Brief {
-			return Brief{What: fmt.Sprintf("chart %s %s has digest %s, and digests.%s in plumbline.yaml pins %s", e.Chart, e.Ref.Version, shortDigest(e.Found), e.Chart, shortDigest(e.Pinned))}
+			return Brief{What: fmt.Sprintf("chart %s %s has digest %s, and digests.%s in plumbline.yaml pins %s",
+				e.Chart, e.Ref.Version, shortDigest(e.Found), e.Chart, shortDigest(e.Pinned))}
 		}),
 		of(moved),
 		of(untested),
@@ -388,7 +391,10 @@ func untested(e *karpenter.UntestedError) Brief {
 }
 
 func moved(e *charts.MovedError) Brief {
-	return Brief{What: fmt.Sprintf("the installed chart %s %s (%s) is no longer in the repository", e.Chart, e.Ref.Version, shortDigest(e.InForce)), Where: repository(e.Ref.Repository)}
+	return Brief{
+		What:  fmt.Sprintf("the installed chart %s %s (%s) is no longer in the repository", e.Chart, e.Ref.Version, shortDigest(e.InForce)),
+		Where: repository(e.Ref.Repository),
+	}
 }
 
 func heavy(e *schema.HeavyError) Brief {

@@ -185,7 +185,8 @@ func missingRule(message string) string {
 		if namespace != "" {
 			role = "a Role in namespace " + namespace
 		}
-		rules = append(rules, fmt.Sprintf("grant %s the rule {apiGroups: [%[3]q], resources: [%[4]q], verbs: [%[5]q]} in %[2]s", account(user), role, group, resource, verb))
+		rules = append(rules, fmt.Sprintf("grant %s the rule {apiGroups: [%[3]q], resources: [%[4]q], verbs: [%[5]q]} in %[2]s",
+			account(user), role, group, resource, verb))
 	}
 	slices.Sort(rules)
 	return strings.Join(slices.Compact(rules), "; ")

@@ -39,7 +39,8 @@ func (s *Step) Verify(ctx context.Context, snapshot *render.Snapshot) error {
 		return nil
 	}
 	failed := &s.Memory.unverified
-	if failed.err != nil && failed.of == wanted && failed.by == s.Memory.fetchedFor && !finding.Due(s.Now, failed.at, s.Sync.GetRetryInterval()) {
+	if failed.err != nil && failed.of == wanted && failed.by == s.Memory.fetchedFor &&
+		!finding.Due(s.Now, failed.at, s.Sync.GetRetryInterval()) {
 		s.WakeBy(failed.at.Add(s.Sync.GetRetryInterval()))
 		s.Unverified = failed.err
 		return failed.err
@@ -66,7 +67,9 @@ func (s *Step) toVerify(rules v1alpha1.GitVerification, snapshot *render.Snapsho
 	if rules.Mode == v1alpha1.VerifyTag {
 		object = snapshot.Tag
 	}
-	return v1alpha1.VerifiedRevision{Revision: snapshot.Revision, Object: object, URL: s.Sync.Spec.Source.Repository(), Mode: rules.Mode, Secret: rules.SecretRef.Name}
+	return v1alpha1.VerifiedRevision{
+		Revision: snapshot.Revision, Object: object, URL: s.Sync.Spec.Source.Repository(), Mode: rules.Mode, Secret: rules.SecretRef.Name,
+	}
 }
 
 // sameVerified reports whether the verified revision is the required one, by the same rules.
@@ -75,7 +78,9 @@ func sameVerified(known, wanted v1alpha1.VerifiedRevision) bool {
 		known.URL == wanted.URL && known.Mode == wanted.Mode && known.Secret == wanted.Secret
 }
 
-func (s *Step) verifyNow(ctx context.Context, rules v1alpha1.GitVerification, wanted v1alpha1.VerifiedRevision, commit string) (v1alpha1.VerifiedRevision, error) {
+func (s *Step) verifyNow(
+	ctx context.Context, rules v1alpha1.GitVerification, wanted v1alpha1.VerifiedRevision, commit string,
+) (v1alpha1.VerifiedRevision, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Sync.GetTimeout())
 	defer cancel()
 	keys, err := s.signers(ctx, rules.SecretRef.Name)
@@ -94,7 +99,8 @@ func (s *Step) verifyNow(ctx context.Context, rules v1alpha1.GitVerification, wa
 	found, err := s.Source.Verify(ctx, request, want)
 	var unknown *source.HistoryError
 	if errors.As(err, &unknown) {
-		err = fmt.Errorf("%w: to start over with a signed HEAD, set spec.source.git.verify.mode to HEAD until %s is True", err, v1alpha1.SourceVerifiedCondition)
+		err = fmt.Errorf("%w: to start over with a signed HEAD, set spec.source.git.verify.mode to HEAD until %s is True",
+			err, v1alpha1.SourceVerifiedCondition)
 	}
 	if err != nil {
 		return wanted, err

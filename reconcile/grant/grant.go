@@ -59,7 +59,9 @@ func CheckNodeSync(secret metav1.Object, nodeSync string) error {
 	if lists(secret, nodeSync) {
 		return nil
 	}
-	return &RefusedError{Secret: secret.GetName(), Reason: fmt.Sprintf("its annotation %s does not list NodeSync %s", v1alpha1.NodeSyncsAnnotation, nodeSync)}
+	return &RefusedError{
+		Secret: secret.GetName(), Reason: fmt.Sprintf("its annotation %s does not list NodeSync %s", v1alpha1.NodeSyncsAnnotation, nodeSync),
+	}
 }
 
 // lists reports whether a Secret allows a NodeSync: it lists the NodeSync, or has no list.

@@ -65,7 +65,9 @@ func (f Files) Unmark(folders []string, ref render.Ref, mark owners.Mark) (Files
 	}, mark)
 }
 
-func (f Files) annotate(folders []string, ref render.Ref, edit func(text []byte, value string) ([]byte, error), mark owners.Mark) (Files, error) {
+func (f Files) annotate(
+	folders []string, ref render.Ref, edit func(text []byte, value string) ([]byte, error), mark owners.Mark,
+) (Files, error) {
 	after := maps.Clone(f)
 	any := false
 	for _, folder := range folders {

@@ -138,7 +138,8 @@ func helmed(object *unstructured.Unstructured) bool { return owners.Of(object).K
 func appliedAnnotation(object *unstructured.Unstructured, key string) bool {
 	return slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 		_, applier := owners.Applier(entry.Manager)
-		return (applier || entry.Manager == v1alpha1.FieldManager) && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), fmt.Sprintf(`"f:%s"`, key))
+		return (applier || entry.Manager == v1alpha1.FieldManager) && entry.FieldsV1 != nil &&
+			strings.Contains(entry.FieldsV1.GetRawString(), fmt.Sprintf(`"f:%s"`, key))
 	})
 }
 
@@ -150,11 +151,13 @@ func (q Query) refuse(o *Handed) error {
 	case o.Live.GetDeletionTimestamp() != nil:
 		return fmt.Errorf("%s is terminating, which cannot be undone", o.Ref)
 	case labelled && owner != plan.OwnerOf(sync.Namespace, sync.Name):
-		return fmt.Errorf("%s belongs to NodeSync %s: set it with --nodesync, or move the file between the folders of the two NodeSyncs", o.Ref, owner)
+		return fmt.Errorf("%s belongs to NodeSync %s: set it with --nodesync, or move the file between the folders of the two NodeSyncs",
+			o.Ref, owner)
 	case !q.Back && sync.Spec.Adopt == v1alpha1.AdoptNever:
 		return fmt.Errorf("spec.adopt of nodesync/%s is Never, so it would adopt nothing: set it to IfIdentical", sync.Name)
 	case helmed(o.Live):
-		return fmt.Errorf("%s is part of the chart of %s: hand it over by hand, see docs/how-to/beside-flux-or-argo-cd.md", o.Ref, owners.Of(o.Live))
+		return fmt.Errorf("%s is part of the chart of %s: hand it over by hand, see docs/how-to/beside-flux-or-argo-cd.md",
+			o.Ref, owners.Of(o.Live))
 	case o.By == nil && q.Back:
 		return fmt.Errorf("no %[2]s applies %[1]s: set the one that gets it back with --owner [NAMESPACE/]NAME", o.Ref, o.owner.Kind)
 	case o.By == nil && !o.State.To.Applies:
@@ -399,7 +402,8 @@ func (r *Report) waitsFor(o *Handed) string {
 	case o.Step == Unmark:
 		return fmt.Sprintf("the annotation is removed from the file of %s: waiting for %s", o.Ref, to)
 	case r.Back && o.State.From.Applies && heldAsIs(sync, o.Ref):
-		return fmt.Sprintf("NodeSync %s/%s holds the removal of %s until people approve it: %s", sync.Namespace, sync.Name, o.Ref, approval.Command(sync, sync.Status.Held.Digest))
+		return fmt.Sprintf("NodeSync %s/%s holds the removal of %s until people approve it: %s",
+			sync.Namespace, sync.Name, o.Ref, approval.Command(sync, sync.Status.Held.Digest))
 	case r.Back && o.State.From.Applies, !r.Back && !o.State.To.Applies:
 		return fmt.Sprintf("the file of %s has moved: waiting for %s", o.Ref, ours)
 	}
@@ -442,7 +446,8 @@ func (r *Report) locate(o *Handed) error {
 	case len(having) > 1:
 		return fmt.Errorf("%s of %s is in more than one folder of its sources: %s; keep it in one", o.Ref, o.By, strings.Join(having, ", "))
 	case !ours:
-		return fmt.Errorf("%s of %s is in none of the folders of its sources in %s: %s; use a clone of the repository that contains it", o.Ref, o.By, r.Root, strings.Join(o.By.several, ", "))
+		return fmt.Errorf("%s of %s is in none of the folders of its sources in %s: %s; use a clone of the repository that contains it",
+			o.Ref, o.By, r.Root, strings.Join(o.By.several, ", "))
 	case r.Back:
 		return fmt.Errorf("%s has sources with several folders (%s): move the file of %s, unchanged and with the annotation, from %s to the right folder, then run this command again",
 			o.By, strings.Join(o.By.several, ", "), o.Ref, r.Sync.Spec.Path)
@@ -501,9 +506,12 @@ func (r *Report) describeNext(unpushed []string) error {
 		from, to := o.folders(r)
 		switch {
 		case r.Step() == Mark:
-			r.Next = append(r.Next, fmt.Sprintf("Annotate %s in %s, and push it:\n\n  metadata:\n    annotations:\n      %s: %s\n", o.Ref, folderWord(from), o.mark.Key, strings.Join(o.mark.Words, ",")))
+			r.Next = append(r.Next, fmt.Sprintf("Annotate %s in %s, and push it:\n\n  metadata:\n    annotations:\n      %s: %s\n",
+				o.Ref, folderWord(from), o.mark.Key, strings.Join(o.mark.Words, ",")))
 		case r.Step() == Move:
-			r.Next = append(r.Next, fmt.Sprintf("Move the file of %s, unchanged, from %s to %s in one commit, and push it.", o.Ref, folderWord(from), folderWord(to)), r.keepByHand(o))
+			r.Next = append(r.Next,
+				fmt.Sprintf("Move the file of %s, unchanged, from %s to %s in one commit, and push it.", o.Ref, folderWord(from), folderWord(to)),
+				r.keepByHand(o))
 		case r.Commits() && !o.inGit:
 		case r.Commits():
 			r.Next = append(r.Next, fmt.Sprintf("Remove the annotation %s from %s in %s, and push it.", o.mark.Key, o.Ref, folderWord(to)))

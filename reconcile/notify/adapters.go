@@ -71,9 +71,11 @@ func alertmanager(n Notice) any {
 		labels["cluster"] = n.Cluster
 	}
 	a := alert{
-		Labels:      labels,
-		Annotations: map[string]string{"summary": title(n) + ": " + n.Reason, "description": n.Message, "reason": n.Reason, "revision": n.Revision},
-		StartsAt:    n.Since.UTC(), EndsAt: n.At.Add(alertLasts).UTC(),
+		Labels: labels,
+		Annotations: map[string]string{
+			"summary": title(n) + ": " + n.Reason, "description": n.Message, "reason": n.Reason, "revision": n.Revision,
+		},
+		StartsAt: n.Since.UTC(), EndsAt: n.At.Add(alertLasts).UTC(),
 	}
 	if n.Of != "" {
 		a.EndsAt = n.At.UTC()

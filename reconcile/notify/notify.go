@@ -38,7 +38,8 @@ func subjects() []subject {
 
 // stalled returns Ready if it will not become True without a person: refused, held, or a stalled removal.
 func stalled(sync *v1alpha1.NodeSync) *metav1.Condition {
-	if ready := conditions.Get(sync, meta.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse && conditions.IsTrue(sync, meta.StalledCondition) {
+	if ready := conditions.Get(sync, meta.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse &&
+		conditions.IsTrue(sync, meta.StalledCondition) {
 		return ready
 	}
 	return nil
@@ -125,7 +126,10 @@ func (s subject) next(open *v1alpha1.Notified, before, after *v1alpha1.NodeSync,
 	case !ended:
 		return open, nil
 	case open != nil:
-		return nil, &Notice{Reason: Recovered, Of: open.Reason, Severity: v1alpha1.NotifyInfo, Message: open.Reason + " has ended: " + words, Since: open.Since.Time}
+		return nil, &Notice{
+			Reason: Recovered, Of: open.Reason, Severity: v1alpha1.NotifyInfo, Message: open.Reason + " has ended: " + words,
+			Since: open.Since.Time,
+		}
 	case s.name == v1alpha1.RolledOutCondition && conditions.IsFalse(before, s.name):
 		return nil, &Notice{Reason: RolledOut, Severity: v1alpha1.NotifyInfo, Message: words}
 	}

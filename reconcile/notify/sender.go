@@ -281,7 +281,9 @@ func open(ctx context.Context, reader client.Reader, grants grant.Policy, sync t
 		return credentials{}, fmt.Errorf("read secret %s: %w", name, err)
 	}
 	value := func(key string) string { return strings.TrimSpace(string(secret.Data[key])) }
-	c := credentials{Address: value("address"), Token: value("token"), Username: value("username"), Password: value("password"), CA: secret.Data["ca.crt"]}
+	c := credentials{
+		Address: value("address"), Token: value("token"), Username: value("username"), Password: value("password"), CA: secret.Data["ca.crt"],
+	}
 	at, err := url.Parse(c.Address)
 	if err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" {
 		return credentials{}, fmt.Errorf("the key address of secret %s is no URL of http or https", name)

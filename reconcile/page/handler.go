@@ -124,7 +124,8 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
 		h.answer(w)(h.writer.notice(http.StatusServiceUnavailable, notice{Heading: "Not ready yet", Text: "The watch caches are filling."}))
 	case err != nil:
 		h.Logger.Error(err, "make a page")
-		h.answer(w)(h.writer.notice(http.StatusServiceUnavailable, notice{Heading: "Not available", Text: "What the page shows cannot be read now; the daemon's log says why."}))
+		h.answer(w)(h.writer.notice(http.StatusServiceUnavailable,
+			notice{Heading: "Not available", Text: "What the page shows cannot be read now; the daemon's log says why."}))
 	default:
 		h.answer(w)(found, nil)
 	}
@@ -311,7 +312,10 @@ func (w *writer) styleHash() string {
 
 // page renders the requested page.
 func (w *writer) page(world *World, q query) (written, error) {
-	v := view{Title: "plumbline", Home: q.home(), Here: q.nodeSync, At: when{Words: world.Now.UTC().Format("15:04:05") + " UTC", Exact: world.Now.UTC().Format("2006-01-02T15:04:05Z")}}
+	v := view{
+		Title: "plumbline", Home: q.home(), Here: q.nodeSync,
+		At: when{Words: world.Now.UTC().Format("15:04:05") + " UTC", Exact: world.Now.UTC().Format("2006-01-02T15:04:05Z")},
+	}
 	v.Toggle = q.changed(func(q *query) { q.still = !q.still })
 	if !q.still {
 		v.Refresh = refreshSeconds
@@ -323,7 +327,10 @@ func (w *writer) page(world *World, q query) (written, error) {
 	sync := world.nodeSync(q.nodeSync)
 	if sync == nil {
 		v.Toggle, v.Title = "", "No NodeSync "+q.nodeSync
-		v.Body = notice{Heading: "No NodeSync " + q.nodeSync, Text: "There is none of this name in namespace " + w.namespace + ". The others are on the first page."}
+		v.Body = notice{
+			Heading: "No NodeSync " + q.nodeSync,
+			Text:    "There is none of this name in namespace " + w.namespace + ". The others are on the first page.",
+		}
 		return w.write("notice", http.StatusNotFound, v)
 	}
 	shown := nodeSyncOf(world, q, sync)
@@ -382,7 +389,10 @@ type kept struct {
 }
 
 func newCache(now func() time.Time, read func(context.Context) (*World, error), render func(*World, query) (written, error)) *cache {
-	return &cache{now: now, read: read, render: render, one: make(chan struct{}, 1), limiter: rate.NewLimiter(rendersRate, rendersBurst), answers: map[query]kept{}}
+	return &cache{
+		now: now, read: read, render: render, one: make(chan struct{}, 1), limiter: rate.NewLimiter(rendersRate, rendersBurst),
+		answers: map[query]kept{},
+	}
 }
 
 // get returns the page for a query.

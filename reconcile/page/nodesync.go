@@ -155,7 +155,8 @@ func withheld(w *v1alpha1.Withheld) string {
 	if w == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s: it is unclear whether a person removed from Git what %s does not contain", w.Reason, render.ShortRevision(w.Revision))
+	return fmt.Sprintf("%s: it is unclear whether a person removed from Git what %s does not contain",
+		w.Reason, render.ShortRevision(w.Revision))
 }
 
 func rolloutOf(r v1alpha1.Rollout, now time.Time) *rolloutView {
@@ -289,7 +290,8 @@ func (n *nodeSync) addDrift(objects []v1alpha1.DriftedObject, nodes []summary.Ou
 		if o.CorrectedAt != nil {
 			state = "corrected"
 		}
-		n.Drift = append(n.Drift, drifted{o.Kind + "/" + o.Name, state, cmp.Or(strings.Join(o.By, ", "), "unknown"), o.Message, ago(&o.Since, now)})
+		n.Drift = append(n.Drift,
+			drifted{o.Kind + "/" + o.Name, state, cmp.Or(strings.Join(o.By, ", "), "unknown"), o.Message, ago(&o.Since, now)})
 	}
 	for _, node := range nodes[:n.first("outdated", len(nodes), q, maxRows)] {
 		n.Outdated = append(n.Outdated, outdated{node, ago(&node.Since, now)})

@@ -88,7 +88,10 @@ func (a *Approvable) describeNodes() string {
 
 // approvable reports whether people may approve what is held for a reason.
 func approvable(reason string) bool {
-	return slices.Contains([]string{ReasonLastPool, ReasonMaxRemovedPools, ReasonMaxDisruptedNodes, ReasonMaxDisruptedNodesPerPool, ReasonMaxReplacedNodes, ReasonIntolerantDaemonSets, ReasonUnschedulablePods, ReasonPolicy, ReasonOrphan}, reason)
+	return slices.Contains([]string{
+		ReasonLastPool, ReasonMaxRemovedPools, ReasonMaxDisruptedNodes, ReasonMaxDisruptedNodesPerPool, ReasonMaxReplacedNodes,
+		ReasonIntolerantDaemonSets, ReasonUnschedulablePods, ReasonPolicy, ReasonOrphan,
+	}, reason)
 }
 
 // tolerated returns how many nodes an approval that showed this many covers: nodes come and go. If no node was shown,
@@ -105,7 +108,8 @@ func (a *Approvable) Within(before *v1alpha1.HeldPlan) bool {
 		return !slices.ContainsFunc(before.Entries, func(b v1alpha1.ApprovedEntry) bool {
 			shown := approved{reasons: b.Reasons, pods: b.UnschedulablePods}
 			hidden := func(reason string) bool { return !shown.covers(reason) }
-			return object(b) == object(e) && !slices.ContainsFunc(e.Reasons, hidden) && (len(e.UnschedulablePods) == 0 || shown.coversPods(e.UnschedulablePods))
+			return object(b) == object(e) && !slices.ContainsFunc(e.Reasons, hidden) &&
+				(len(e.UnschedulablePods) == 0 || shown.coversPods(e.UnschedulablePods))
 		})
 	})
 }
@@ -249,7 +253,10 @@ type approval struct {
 }
 
 func object(e v1alpha1.ApprovedEntry) approval {
-	return approval{kind: e.Kind, name: e.Name, uid: e.UID, definition: e.Definition, movesTo: strings.Join(e.MovesTo, ","), lastPool: e.LastPool, orphan: e.Orphan}
+	return approval{
+		kind: e.Kind, name: e.Name, uid: e.UID, definition: e.Definition, movesTo: strings.Join(e.MovesTo, ","), lastPool: e.LastPool,
+		orphan: e.Orphan,
+	}
 }
 
 // approve finds the approvals that are in force, and the candidates that they cover.
@@ -334,7 +341,8 @@ func (m *maker) approvedBefore(policy string, of interface{ entryOf() v1alpha1.A
 	}
 	want := object(of.entryOf())
 	return slices.ContainsFunc(m.inForce, func(a v1alpha1.ApprovedPlan) bool {
-		return slices.ContainsFunc(a.Entries, func(e v1alpha1.ApprovedEntry) bool { return slices.Contains(e.Policies, policy) && object(e) == want })
+		return slices.ContainsFunc(a.Entries,
+			func(e v1alpha1.ApprovedEntry) bool { return slices.Contains(e.Policies, policy) && object(e) == want })
 	})
 }
 

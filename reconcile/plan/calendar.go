@@ -59,7 +59,9 @@ func CalendarOf(guard v1alpha1.Guard, now time.Time) (Calendar, error) {
 		schedule, err := cron.ParseStandard("TZ=" + zone.String() + " " + w.Schedule)
 		switch {
 		case err != nil:
-			return Calendar{}, &InvalidCalendarError{field + ".schedule", fmt.Sprintf("%q is not a valid cron schedule (%s), for example 0 22 * * mon-fri", w.Schedule, err)}
+			return Calendar{}, &InvalidCalendarError{
+				field + ".schedule", fmt.Sprintf("%q is not a valid cron schedule (%s), for example 0 22 * * mon-fri", w.Schedule, err),
+			}
 		case schedule.Next(now).IsZero():
 			return Calendar{}, &InvalidCalendarError{field + ".schedule", fmt.Sprintf("%q never matches", w.Schedule)}
 		case w.Duration.Duration < time.Minute:
@@ -95,7 +97,9 @@ func zoneOf(field, name string) (*time.Location, error) {
 	}
 	zone, err := time.LoadLocation(name) // UTC if the name is empty
 	if err != nil {
-		return nil, &InvalidCalendarError{field + ".timeZone", fmt.Sprintf("unknown time zone %s: use a name from the IANA database, for example Europe/Berlin", name)}
+		return nil, &InvalidCalendarError{
+			field + ".timeZone", fmt.Sprintf("unknown time zone %s: use a name from the IANA database, for example Europe/Berlin", name),
+		}
 	}
 	return zone, nil
 }

@@ -99,7 +99,8 @@ func (d NodeDaemonSet) Patch() string {
 	if d.bare {
 		path, value = "/spec/template/spec/tolerations", "["+toleration+"]"
 	}
-	return fmt.Sprintf(`kubectl patch daemonset %s -n %s --type=json -p '[{"op":"add","path":"%s","value":%s}]'`, d.Name, d.Namespace, path, value)
+	return fmt.Sprintf(`kubectl patch daemonset %s -n %s --type=json -p '[{"op":"add","path":"%s","value":%s}]'`, d.Name, d.Namespace, path,
+		value)
 }
 
 // Doubt returns the message that it is unknown which are missing the toleration; empty if it is known.
@@ -221,7 +222,8 @@ func mayRunOnKarpenters(spec *corev1.PodSpec) bool {
 	if _, bound := spec.NodeSelector[nodegroupLabel]; bound {
 		return false
 	}
-	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil || spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil ||
+		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return true
 	}
 	terms := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms

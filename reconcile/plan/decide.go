@@ -128,7 +128,8 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 			change.Message += fmt.Sprintf("; %d %s it", n, english.PluralWord(n, "NodeClaim still references", "NodeClaims still reference"))
 		}
 		if r := m.rescueOf(change.Ref); r != nil {
-			change.Message += fmt.Sprintf("; %s %s %s instead", english.WordSeries(refNames(r.Pools), "and"), english.PluralWord(len(r.Pools), "references", "reference"), r.By)
+			change.Message += fmt.Sprintf("; %s %s %s instead",
+				english.WordSeries(refNames(r.Pools), "and"), english.PluralWord(len(r.Pools), "references", "reference"), r.By)
 		}
 		return nil
 	}
@@ -258,7 +259,8 @@ type Object struct {
 func NewObject(object *unstructured.Unstructured) *Object {
 	return &Object{
 		Unstructured: object,
-		name:         object.GetName(), uid: object.GetUID(), resourceVersion: object.GetResourceVersion(), deleted: object.GetDeletionTimestamp(),
+		name:         object.GetName(), uid: object.GetUID(), resourceVersion: object.GetResourceVersion(),
+		deleted:    object.GetDeletionTimestamp(),
 		generation: object.GetGeneration(), conditions: conditionsOf(object),
 		owner: ownerMark(object, "labels"), note: ownerMark(object, "annotations"),
 	}
@@ -317,7 +319,8 @@ func conditionsOf(obj *unstructured.Unstructured) []metav1.Condition {
 		reason, _, _ := unstructured.NestedString(fields, "reason")
 		message, _, _ := unstructured.NestedString(fields, "message")
 		observed, _, _ := unstructured.NestedInt64(fields, "observedGeneration")
-		all = append(all, metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: message, ObservedGeneration: observed})
+		all = append(all,
+			metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: message, ObservedGeneration: observed})
 	}
 	return all
 }

@@ -137,7 +137,8 @@ func (m *maker) refuse(ctx context.Context, change *Change, found *compared) {
 func (c *Change) recreate() {
 	var refused *RefusedError
 	if errors.As(c.Err, &refused) {
-		c.Message = fmt.Sprintf("%s is being removed, and is recreated from Git once it is deleted: %s", c.Ref, strings.Join(refused.Problems, "; "))
+		c.Message = fmt.Sprintf("%s is being removed, and is recreated from Git once it is deleted: %s",
+			c.Ref, strings.Join(refused.Problems, "; "))
 	}
 	c.Action, c.Reason, c.WaitsFor, c.Err, c.Force = Wait, ReasonRecreated, c.Ref.String(), nil, false
 }
@@ -217,7 +218,8 @@ func (m *maker) needForeignClass(change *Change, class render.Ref) {
 		change.Message = fmt.Sprintf("%s references %s: waiting for %s", change.Ref, class, brings.applying())
 	case newestUnknown:
 		change.await(waitsFor)
-		change.Message = fmt.Sprintf("%s references %s, which is neither in this NodeSync's Git nor in the cluster: waiting for %s", change.Ref, class, waitsFor.waiting())
+		change.Message = fmt.Sprintf("%s references %s, which is neither in this NodeSync's Git nor in the cluster: waiting for %s",
+			change.Ref, class, waitsFor.waiting())
 	default:
 		err := &MissingClassError{Ref: change.Ref, Class: class, Origin: change.Object.Origin}
 		change.Action, change.Reason, change.Message, change.Err = Refuse, ReasonClassMissing, err.Error(), err

@@ -377,7 +377,8 @@ func outdates(live *unstructured.Unstructured, path []string) bool {
 	without := &unstructured.Unstructured{Object: map[string]any{"spec": live.Object["spec"]}}
 	without = without.DeepCopy()
 	unstructured.RemoveNestedField(without.Object, path...)
-	return live.GetKind() == render.EC2NodeClass && slices.ContainsFunc(resolvedFields(), func(f resolvedField) bool { return f.name == path[1] }) || outdated(live, without)
+	return live.GetKind() == render.EC2NodeClass && slices.ContainsFunc(resolvedFields(),
+		func(f resolvedField) bool { return f.name == path[1] }) || outdated(live, without)
 }
 
 // outdated reports whether Karpenter's own hash of two definitions of a kind differs.
@@ -620,7 +621,8 @@ func leftMetadata(live *unstructured.Unstructured, want *fieldpath.Set, entries 
 
 // ours reports whether the manager is one of plumbline's.
 func (e entry) ours() bool {
-	return e.manager == v1alpha1.FieldManager && e.applied || e.manager == v1alpha1.RemovalFieldManager || e.manager == v1alpha1.BrakeFieldManager
+	return e.manager == v1alpha1.FieldManager && e.applied || e.manager == v1alpha1.RemovalFieldManager ||
+		e.manager == v1alpha1.BrakeFieldManager
 }
 
 // addDifference determines who owns the field of a difference. A field that is not in Git, and whose managers plumbline

@@ -198,7 +198,8 @@ func disruptedAlready(nodes int, recent bool) string {
 	case nodes == 0:
 		return ""
 	case recent:
-		return fmt.Sprintf("; %d of these nodes are already terminating or outdated, or count for earlier commits within guard.removalPeriod", nodes)
+		return fmt.Sprintf("; %d of these nodes are already terminating or outdated, or count for earlier commits within guard.removalPeriod",
+			nodes)
 	}
 	return fmt.Sprintf("; %d of these nodes are already terminating or outdated", nodes)
 }
@@ -249,11 +250,13 @@ func (m *maker) holdsForOlder(change *Change) (reason, message string, ends bool
 	case change.Nodes == 0 || change.intended() != Update && change.intended() != Adopt || change.Effect != EffectDrain && change.Effect != EffectConsolidate && !replaces:
 		return "", "", false
 	case m.policy.BranchReset:
-		return v1alpha1.ReasonOlderRevision, fmt.Sprintf(headOlder+"%s would disrupt %s: push a newer commit", change.Ref, english.Plural(change.Nodes, "node", "")), true
+		return v1alpha1.ReasonOlderRevision, fmt.Sprintf(headOlder+"%s would disrupt %s: push a newer commit", change.Ref,
+			english.Plural(change.Nodes, "node", "")), true
 	case change.Drift:
 		return "", "", false
 	case m.policy.HistoryUnknown && (!replaces || m.policy.Unasked):
-		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf(headMayBeOlder+"%s would disrupt %s: push a newer commit", change.Ref, english.Plural(change.Nodes, "node", "")), true
+		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf(headMayBeOlder+"%s would disrupt %s: push a newer commit", change.Ref,
+			english.Plural(change.Nodes, "node", "")), true
 	}
 	return "", "", false
 }

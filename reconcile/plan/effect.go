@@ -377,7 +377,8 @@ func poolNotes(before, after *karpv1.NodePool) []string {
 		note("consolidateAfter %s to %s: %s", waitWords(was), waitWords(is), consolidates(is))
 	}
 	if was, is := before.Spec.Disruption.ConsolidationPolicy, after.Spec.Disruption.ConsolidationPolicy; was != is {
-		note("consolidationPolicy %s to %s: changes which nodes Karpenter may consolidate, at once and within its disruption budgets", cmp.Or(was, "none"), cmp.Or(is, "none"))
+		note("consolidationPolicy %s to %s: changes which nodes Karpenter may consolidate, at once and within its disruption budgets",
+			cmp.Or(was, "none"), cmp.Or(is, "none"))
 	}
 	if was, is := ptr.Deref(before.Spec.Weight, 0), ptr.Deref(after.Spec.Weight, 0); was != is {
 		note("weight %d to %d: Karpenter launches new nodes from the compatible NodePool with the highest weight; running nodes stay", was, is)

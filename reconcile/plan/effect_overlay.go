@@ -20,7 +20,8 @@ import (
 func (m *maker) warnOfOverlay(change *Change) {
 	for _, pool := range render.PoolsSelected(change.Ref, change.Wanted()) {
 		if !m.inSet[pool] && m.live.object(pool) == nil && !m.policy.Offline {
-			change.Warnings = append(change.Warnings, fmt.Sprintf("%s names %s, which is neither in this NodeSync's Git nor in the cluster: it has no effect there", change.Ref, pool))
+			change.Warnings = append(change.Warnings,
+				fmt.Sprintf("%s names %s, which is neither in this NodeSync's Git nor in the cluster: it has no effect there", change.Ref, pool))
 		}
 	}
 }

@@ -154,11 +154,14 @@ func poolWarnings(before, after *karpv1.NodePool, claims []*NodeClaim, by known)
 		warnings = append(warnings, "NodePool/"+after.Name+": "+fmt.Sprintf(format, args...))
 	}
 	if n := scaledDown(before, after, claims); n > 0 {
-		warn("replicas %d to %d: Karpenter terminates %s at once, regardless of disruption budgets", *before.Spec.Replicas, *after.Spec.Replicas, english.Plural(n, "node", ""))
+		warn("replicas %d to %d: Karpenter terminates %s at once, regardless of disruption budgets",
+			*before.Spec.Replicas, *after.Spec.Replicas, english.Plural(n, "node", ""))
 	}
 	was, is := before.Spec.Template.Spec, after.Spec.Template.Spec
-	if grace := is.TerminationGracePeriod; grace != nil && (was.TerminationGracePeriod == nil || grace.Duration < was.TerminationGracePeriod.Duration) {
-		warn("terminationGracePeriod %s: after that time, the drain of a new node overrides PodDisruptionBudgets and karpenter.sh/do-not-disrupt", Short(grace.Duration))
+	if grace := is.TerminationGracePeriod; grace != nil &&
+		(was.TerminationGracePeriod == nil || grace.Duration < was.TerminationGracePeriod.Duration) {
+		warn("terminationGracePeriod %s: after that time, the drain of a new node overrides PodDisruptionBudgets and karpenter.sh/do-not-disrupt",
+			Short(grace.Duration))
 	}
 	if warning := expiryWarning(before, after, claims, by); warning != "" {
 		warn("%s", warning)
@@ -187,7 +190,8 @@ func expiryWarning(before, after *karpv1.NodePool, claims []*NodeClaim, by known
 		return fmt.Sprintf("expireAfter %s is less than the age of %d of its %s: Karpenter terminates each new node at that age, again and again, regardless of disruption budgets",
 			Short(*is), nodes, english.Plural(len(claims), "node", ""))
 	case n > 0:
-		return fmt.Sprintf("expireAfter %s: Karpenter terminates about %s in each %s, regardless of disruption budgets", Short(*is), english.Plural(n, "node", ""), Short(by.period))
+		return fmt.Sprintf("expireAfter %s: Karpenter terminates about %s in each %s, regardless of disruption budgets",
+			Short(*is), english.Plural(n, "node", ""), Short(by.period))
 	}
 	return ""
 }
@@ -374,7 +378,8 @@ func processors(pool *karpv1.NodePool) int64 {
 		}
 	}
 	for _, r := range pool.Spec.Template.Spec.Requirements {
-		if r.Operator != corev1.NodeSelectorOpIn || len(r.Values) == 0 || r.Key != awsv1.LabelInstanceSize && r.Key != corev1.LabelInstanceTypeStable {
+		if r.Operator != corev1.NodeSelectorOpIn || len(r.Values) == 0 ||
+			r.Key != awsv1.LabelInstanceSize && r.Key != corev1.LabelInstanceTypeStable {
 			continue
 		}
 		var sizes []int64

@@ -17,7 +17,8 @@ type MissingClassError struct {
 
 // Error returns the pool, the class and where the pool is defined.
 func (e *MissingClassError) Error() string {
-	return fmt.Sprintf("%s references %s, which is neither in Git nor in the cluster (%s): add it or correct the nodeClassRef", e.Ref, e.Class, e.Origin)
+	return fmt.Sprintf("%s references %s, which is neither in Git nor in the cluster (%s): add it or correct the nodeClassRef",
+		e.Ref, e.Class, e.Origin)
 }
 
 // RefusedError reports that the API server would always reject a change.

@@ -136,7 +136,8 @@ func hostsController(c Candidate, w checkInput) (reason, message string, hold bo
 	case w.policy.Deleting:
 		instead = "set onDelete: Orphan to keep the nodes"
 	}
-	return ReasonHostsController, fmt.Sprintf("its nodes run %s: move it to nodes that Karpenter does not manage, or %s", someOf(names), instead), true
+	return ReasonHostsController, fmt.Sprintf("its nodes run %s: move it to nodes that Karpenter does not manage, or %s",
+		someOf(names), instead), true
 }
 
 // maxNamed is the number of objects that one message names.

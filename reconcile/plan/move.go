@@ -268,7 +268,8 @@ func offerOf(pool *unstructured.Unstructured) (offer, bool) {
 	}
 	template := read.Spec.Template
 	o := offer{
-		name: pool.GetName(), grows: MayGrow(pool), taints: template.Spec.Taints, startup: template.Spec.StartupTaints, spec: runtime.DeepCopyJSON(specOf(pool)),
+		name: pool.GetName(), grows: MayGrow(pool), taints: template.Spec.Taints, startup: template.Spec.StartupTaints,
+		spec:         runtime.DeepCopyJSON(specOf(pool)),
 		requirements: scheduling.NewNodeSelectorRequirementsWithMinValues(template.Spec.Requirements...),
 	}
 	o.requirements.Add(scheduling.NewLabelRequirements(template.Labels).Values()...)

@@ -304,7 +304,8 @@ func (m *maker) settle(change *Change) {
 	change.Settles = budgets
 	if change.onlyBudgets() && !Replaced(change.Live) && reflect.DeepEqual(BudgetsOf(change.Live), budgets) {
 		change.Action, change.Reason, change.Force, change.WaitsFor = Wait, ReasonSettling, false, "NodeClaims of "+change.Ref.String()
-		change.Message = fmt.Sprintf("%s is in Git again; plumbline restores its disruption budgets once Karpenter finds that its nodes match", change.Ref)
+		change.Message = fmt.Sprintf("%s is in Git again; plumbline restores its disruption budgets once Karpenter finds that its nodes match",
+			change.Ref)
 	}
 }
 
@@ -436,7 +437,9 @@ func (m Match) Input(o Outdated, running Running, unknown string) Input {
 		return Input{From: cmp.Or(c.Labels.Map()[awsv1.LabelPlacementGroupID], "none"), To: "another placement group"}
 	case typeNotFound:
 		labels := c.Labels.Map()
-		return Input{From: strings.Join([]string{labels[corev1.LabelInstanceTypeStable], labels[karpv1.CapacityTypeLabelKey], labels[corev1.LabelTopologyZone]}, " "), To: "not offered by AWS"}
+		return Input{From: strings.Join([]string{
+			labels[corev1.LabelInstanceTypeStable], labels[karpv1.CapacityTypeLabelKey], labels[corev1.LabelTopologyZone],
+		}, " "), To: "not offered by AWS"}
 	}
 	return Input{To: "plumbline does not support this drift reason"}
 }
@@ -457,7 +460,8 @@ func (m Match) inputOfHash(ref render.Ref, made Hash, count bool, of string) Inp
 	if !now.comparable(made) {
 		return Input{To: "the hash of " + ref.String() + " is missing or has another version"}
 	}
-	return from("hash "+made.sum(), "hash "+now.sum(), fmt.Sprintf("%s, hash of %s; the hash does not show which field changed", now.version(), of))
+	return from("hash "+made.sum(), "hash "+now.sum(),
+		fmt.Sprintf("%s, hash of %s; the hash does not show which field changed", now.version(), of))
 }
 
 // inputOfRequirements returns the requirements that labels do not match.

@@ -50,7 +50,8 @@ func (o OtherSync) contentUnknown() bool { return o.newestUnknown() && o.Entries
 func (o OtherSync) waiting() string {
 	switch {
 	case o.Suspended && o.Failure != "":
-		return fmt.Sprintf("NodeSync %s, which is suspended or drained and whose Git cannot be fetched (%s): correct its source", o.Owner, o.Failure)
+		return fmt.Sprintf("NodeSync %s, which is suspended or drained and whose Git cannot be fetched (%s): correct its source",
+			o.Owner, o.Failure)
 	case o.Suspended:
 		return fmt.Sprintf("plumbline to fetch the Git of NodeSync %s, which is suspended or drained", o.Owner)
 	case o.Failure != "":
@@ -201,7 +202,8 @@ func (m *maker) relabel(change *Change, j comparedFields) {
 		change.conflict(ReasonOtherSync, &ConflictError{Ref: change.Ref, Owner: other.String()})
 	case newestUnknown:
 		change.await(waitsFor)
-		change.Message = fmt.Sprintf("another client changed the label %s of %s: waiting for %s", v1alpha1.OwnerLabel, change.Ref, waitsFor.waiting())
+		change.Message = fmt.Sprintf("another client changed the label %s of %s: waiting for %s",
+			v1alpha1.OwnerLabel, change.Ref, waitsFor.waiting())
 	case j.foreign != nil:
 		change.conflict(ReasonOtherApplier, &ConflictError{Ref: change.Ref, Tools: j.tools, Fields: paths(j.foreign)})
 	default:
@@ -258,7 +260,8 @@ func (o Owner) named(label, annotation string) bool {
 // and what to do.
 func (o Owner) LabelAgain() string {
 	label, _ := o.Label()
-	return fmt.Sprintf("so plumbline does not remove it: set the label back to %s, or, to keep the object, delete ConfigMap %s", label, v1alpha1.AppliedName(o.Name))
+	return fmt.Sprintf("so plumbline does not remove it: set the label back to %s, or, to keep the object, delete ConfigMap %s",
+		label, v1alpha1.AppliedName(o.Name))
 }
 
 // adopt decides on an object that exists without an owner.

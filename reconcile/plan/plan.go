@@ -525,8 +525,10 @@ func (p *Plan) Document(live Live) planjson.Plan {
 
 func changeDocument(c *Change, named map[types.UID]planjson.NodeClaim) planjson.Change {
 	d := planjson.Change{
-		Object: c.Ref.String(), Kind: c.Ref.Kind, Name: c.Ref.Name, Action: string(c.Action), Reason: c.Reason, Drift: c.Drift, Restores: c.Restores,
-		Effect: string(c.Effect), Nodes: c.Nodes, UpTo: c.UpTo, Unavailable: c.Unavailable, DriftReasons: c.DriftReasons, Warnings: c.Warnings, Notes: c.Notes, Message: c.Message,
+		Object: c.Ref.String(), Kind: c.Ref.Kind, Name: c.Ref.Name, Action: string(c.Action), Reason: c.Reason, Drift: c.Drift,
+		Restores: c.Restores,
+		Effect:   string(c.Effect), Nodes: c.Nodes, UpTo: c.UpTo, Unavailable: c.Unavailable, DriftReasons: c.DriftReasons, Warnings: c.Warnings,
+		Notes: c.Notes, Message: c.Message,
 		Spec: specOf(c.Wanted()), LiveSpec: specOf(c.Live),
 	}
 	for _, f := range c.Fields {
@@ -549,7 +551,8 @@ func changeDocument(c *Change, named map[types.UID]planjson.NodeClaim) planjson.
 
 func removalDocument(c Candidate, object *Object, ofPool map[string][]planjson.NodeClaim) planjson.Removal {
 	d := planjson.Removal{
-		Object: c.Ref.String(), Kind: c.Ref.Kind, Name: c.Ref.Name, MovesTo: c.MovesTo, Nodes: c.Nodes, UpTo: c.UpTo && c.Nodes > 0, Orphan: c.Orphan, Leaves: c.Leaves,
+		Object: c.Ref.String(), Kind: c.Ref.Kind, Name: c.Ref.Name, MovesTo: c.MovesTo, Nodes: c.Nodes, UpTo: c.UpTo && c.Nodes > 0,
+		Orphan: c.Orphan, Leaves: c.Leaves,
 		Recorded: c.Recorded, Terminating: c.Terminating, Held: c.Held, Queued: c.Queued, Reason: c.Reason, Message: c.Message,
 	}
 	if object != nil && object.GetUID() == c.UID {
@@ -614,7 +617,8 @@ func nodeClaim(c *NodeClaim) planjson.NodeClaim {
 	labels := c.Labels.Map()
 	return planjson.NodeClaim{
 		Name: c.Name, Pool: c.Pool, Class: c.Class, Node: c.Node, Deleting: c.Deleting, Drifted: c.Drifted,
-		InstanceType: labels[corev1.LabelInstanceTypeStable], CapacityType: labels[karpv1.CapacityTypeLabelKey], Zone: labels[corev1.LabelTopologyZone],
+		InstanceType: labels[corev1.LabelInstanceTypeStable], CapacityType: labels[karpv1.CapacityTypeLabelKey],
+		Zone: labels[corev1.LabelTopologyZone],
 	}
 }
 

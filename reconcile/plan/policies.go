@@ -48,7 +48,8 @@ func (m *maker) applyPolicies(ctx context.Context, p *Plan) error {
 // holdChanges holds the Changes that a policy holds, and that nobody has approved.
 func (m *maker) holdChanges(p *Plan, h PolicyHold, document *planjson.Plan) {
 	for i := range p.Changes {
-		if h.Removal == nil && (h.Change == nil || *h.Change == i) && appliesToChange(&document.Changes[i]) && !m.approvedBefore(h.Policy, &p.Changes[i]) {
+		if h.Removal == nil && (h.Change == nil || *h.Change == i) && appliesToChange(&document.Changes[i]) &&
+			!m.approvedBefore(h.Policy, &p.Changes[i]) {
 			p.Changes[i].holdByPolicy(h)
 		}
 	}

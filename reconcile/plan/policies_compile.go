@@ -151,7 +151,8 @@ func compileExpression(env *cel.Env, expression string, want *cel.Type) (ast *ce
 	if issues != nil && len(issues.Errors()) > 0 {
 		var found []string
 		for _, one := range issues.Errors() {
-			found = append(found, fmt.Sprintf("%d:%d: %s", one.Location.Line(), one.Location.Column()+1, strings.Join(strings.Fields(one.Message), " ")))
+			found = append(found,
+				fmt.Sprintf("%d:%d: %s", one.Location.Line(), one.Location.Column()+1, strings.Join(strings.Fields(one.Message), " ")))
 		}
 		return nil, strings.Join(found, "; ")
 	}

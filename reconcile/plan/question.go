@@ -155,7 +155,8 @@ func (m *maker) holdUnpublished(change *Change) {
 	}
 	change.Effect, change.Nodes, change.UpTo, change.Unavailable, change.DriftReasons = EffectBlocked, 0, false, "", nil
 	change.touched, change.unnamed, change.uncomparable = nil, 0, false
-	change.hold(ReasonUnpublishedAMI, fmt.Sprintf("%sAWS publishes no AMI for %s of %s, so no node could be launched: %s", of, q.Named(), q.Ref, correctAMI))
+	change.hold(ReasonUnpublishedAMI,
+		fmt.Sprintf("%sAWS publishes no AMI for %s of %s, so no node could be launched: %s", of, q.Named(), q.Ref, correctAMI))
 }
 
 // newAMI returns the Question about the alias or SSM parameter that a Change gives an EC2NodeClass; nil if it gives none.

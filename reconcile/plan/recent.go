@@ -198,7 +198,8 @@ func RecordReleased(recent []v1alpha1.RecentTermination, c Candidate, now metav1
 	if recorded || !c.UpTo || c.Nodes == 0 || c.Held || c.Queued || c.Orphan {
 		return recent
 	}
-	return append(slices.Clone(recent), v1alpha1.RecentTermination{Name: c.Ref.Name, UID: c.UID, Revision: c.Revision, At: now, Nodes: int32(c.Nodes)})
+	return append(slices.Clone(recent),
+		v1alpha1.RecentTermination{Name: c.Ref.Name, UID: c.UID, Revision: c.Revision, At: now, Nodes: int32(c.Nodes)})
 }
 
 // TerminationsOf returns status.recentTerminations of a NodeSync, plus those that other NodeSyncs recorded for

@@ -233,7 +233,8 @@ func commitWords(r render.Rescue, copies string) string {
 	for _, origin := range r.Origins[1:] {
 		files = append(files, origin.String())
 	}
-	return fmt.Sprintf("In one commit, %s %s (%s), and set spec.template.spec.nodeClassRef.name to that in %s", copies, r.By.Name, r.Origins[0], someOf(files))
+	return fmt.Sprintf("In one commit, %s %s (%s), and set spec.template.spec.nodeClassRef.name to that in %s",
+		copies, r.By.Name, r.Origins[0], someOf(files))
 }
 
 // refNames formats the first few Refs.
@@ -304,7 +305,8 @@ func (u InUse) remedy() string {
 	if u.Commit.Class == (render.Ref{}) || len(u.Commit.Pools) == 0 {
 		return "In one commit, add an EC2NodeClass under another name and set spec.template.spec.nodeClassRef.name of these NodePools to it"
 	}
-	return fmt.Sprintf("%s (plumbline why %s prints the change; with spec.removal.rescue: true plumbline makes it automatically)", commitWords(u.Commit, "copy the class to"), u.Class)
+	return fmt.Sprintf("%s (plumbline why %s prints the change; with spec.removal.rescue: true plumbline makes it automatically)",
+		commitWords(u.Commit, "copy the class to"), u.Class)
 }
 
 // Brief returns the Message for a commit status.

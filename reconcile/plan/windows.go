@@ -81,7 +81,8 @@ func (p Policy) frozen() (Frozen, error) {
 	case !until.IsZero():
 		return Frozen{Begins: until}, nil
 	}
-	message := fmt.Sprintf("%s; in an emergency: plumbline emergency %s -n %s --until 2h --reason TEXT", closed, p.Owner.Name, p.Owner.Namespace)
+	message := fmt.Sprintf("%s; in an emergency: plumbline emergency %s -n %s --until 2h --reason TEXT",
+		closed, p.Owner.Name, p.Owner.Namespace)
 	if mistake != "" {
 		message = closed.String() + "; the annotation " + v1alpha1.EmergencyAnnotation + " of the NodeSync is ignored: it " + mistake
 	}

@@ -223,7 +223,8 @@ func (i Impact) budgets() []string {
 			continue
 		}
 		now = append(now, b.Name)
-		lines = append(lines, fmt.Sprintf("PodDisruptionBudget %s allows no disruption now: %s", b.Name, english.PluralWord(b.Pods, "1 of these pods waits for it", fmt.Sprintf("%d of these pods wait for it", b.Pods))))
+		lines = append(lines, fmt.Sprintf("PodDisruptionBudget %s allows no disruption now: %s",
+			b.Name, english.PluralWord(b.Pods, "1 of these pods waits for it", fmt.Sprintf("%d of these pods wait for it", b.Pods))))
 	}
 	if len(now) > Named {
 		lines = []string{fmt.Sprintf("%d PodDisruptionBudgets allow no disruption now: %s", len(now), some(now, len(now)))}

@@ -9,7 +9,9 @@ import (
 )
 
 // overLimit is the status of a head above the limit, and replaces that of an earlier plan.
-var overLimit = report.Word{State: report.Pending, Description: "waits: 50 open pull requests are planned, the newest of the repository, then of forks"}
+var overLimit = report.Word{
+	State: report.Pending, Description: "waits: 50 open pull requests are planned, the newest of the repository, then of forks",
+}
 
 // maxOurs limits the comments that are remembered of one repository, unless more pull requests are listed.
 const maxOurs = 1000

@@ -32,7 +32,8 @@ func basisOf(p *pull) string {
 		version = s.Status.Karpenter.Version + " " + s.Status.Karpenter.Identity
 	}
 	data, err := json.Marshal([]any{
-		p.Head, p.Fork, s.UID, s.Generation, s.Status.LastAppliedRevision, outstanding(s), version, removals, s.Annotations[v1alpha1.RemoveAnnotation], p.of.comments,
+		p.Head, p.Fork, s.UID, s.Generation, s.Status.LastAppliedRevision, outstanding(s), version, removals,
+		s.Annotations[v1alpha1.RemoveAnnotation], p.of.comments,
 	})
 	if err != nil { // strings and numbers only
 		return ""

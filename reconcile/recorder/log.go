@@ -394,7 +394,8 @@ const pageOf = 20
 func each(ctx context.Context, reader client.Reader, namespace string, call func(owner, *corev1.ConfigMap)) error {
 	list := &corev1.ConfigMapList{}
 	for {
-		err := reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{configmap.ComponentLabel: component}, client.Limit(pageOf), client.Continue(list.Continue))
+		err := reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{configmap.ComponentLabel: component},
+			client.Limit(pageOf), client.Continue(list.Continue))
 		if err != nil {
 			return fmt.Errorf("read %s: %w", recordsPurpose, err)
 		}

@@ -77,8 +77,9 @@ func RecordOf(claim *karpv1.NodeClaim) Record {
 	labels := seen.Labels.Map()
 	r := Record{
 		NodeClaim: claim.Name, Node: seen.Node, Instance: InstanceID(seen.ProviderID), Pool: seen.Pool,
-		InstanceType: labels[corev1.LabelInstanceTypeStable], Zone: labels[corev1.LabelTopologyZone], CapacityType: labels[karpv1.CapacityTypeLabelKey],
-		Created: claim.CreationTimestamp,
+		InstanceType: labels[corev1.LabelInstanceTypeStable], Zone: labels[corev1.LabelTopologyZone],
+		CapacityType: labels[karpv1.CapacityTypeLabelKey],
+		Created:      claim.CreationTimestamp,
 	}
 	if claim.DeletionTimestamp != nil {
 		r.Deleted = *claim.DeletionTimestamp

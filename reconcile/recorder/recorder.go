@@ -608,7 +608,9 @@ func (r *Recorder) askEC2(ctx context.Context, all map[types.UID]termination, no
 }
 
 // instances returns the instances of NodeClaims in EC2, by their IDs.
-func (r *Recorder) instances(ctx context.Context, region string, of []types.UID, all map[types.UID]termination) (map[string]cloud.Instance, error) {
+func (r *Recorder) instances(
+	ctx context.Context, region string, of []types.UID, all map[types.UID]termination,
+) (map[string]cloud.Instance, error) {
 	ctx, stop := context.WithTimeout(ctx, asksWithin)
 	defer stop()
 	ec2, err := r.EC2(ctx, region)

@@ -127,7 +127,8 @@ func (d *drive) restrainAs(ctx context.Context, it *item, a Action, object *unst
 		return err
 	}
 	object.SetUID(it.before.UID)
-	err := d.Writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.RemovalFieldManager), client.ForceOwnership)
+	err := d.Writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.RemovalFieldManager),
+		client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("%s of %s/%s: %w", a, it.before.Kind, it.before.Name, err)
 	}
@@ -356,7 +357,9 @@ const Settles = 2 * time.Second
 // Restore restores what plumbline itself has changed on pools that are in Git and cannot be written yet. Pools whose
 // nodes Karpenter has replaced get their disruption budgets back last, once Karpenter no longer considers nodes drifted
 // only because of the removal. Restore returns when to continue; zero if everything is restored.
-func Restore(ctx context.Context, w World, sync *v1alpha1.NodeSync, now time.Time, pools []*unstructured.Unstructured, braked map[string]bool) (again time.Time, err error) {
+func Restore(
+	ctx context.Context, w World, sync *v1alpha1.NodeSync, now time.Time, pools []*unstructured.Unstructured, braked map[string]bool,
+) (again time.Time, err error) {
 	if len(Restores(pools, nil, braked)) == 0 {
 		return again, nil
 	}

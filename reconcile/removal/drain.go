@@ -253,7 +253,8 @@ func (s *Step) recordLeftover(left map[string]int) {
 			RecordedAt: now, Phase: v1alpha1.RemovalPacing, Since: now, LastProgress: now,
 			Remaining: int32(left[pool]), Reason: reasonInstancesLeft, Message: "its NodePool is deleted, but instances of it still run in EC2",
 		})
-		s.Warn(reasonInstancesLeft, fmt.Sprintf("NodePool/%s is deleted, but EC2 still has %s of it that are not terminated", pool, english.Plural(left[pool], "instance", "")))
+		s.Warn(reasonInstancesLeft, fmt.Sprintf("NodePool/%s is deleted, but EC2 still has %s of it that are not terminated",
+			pool, english.Plural(left[pool], "instance", "")))
 		s.wakeNow()
 	}
 }

@@ -231,7 +231,8 @@ func (s *Step) LeasedBudgets() LeasedBudgets {
 // Revoke revokes the budgets if this reconcile, or no reconcile, continues the removals.
 func (l LeasedBudgets) Revoke(ctx context.Context, found *finding.Findings) {
 	if err := Revoke(ctx, l.world, l.sync, l.now); err != nil {
-		found.Warn(v1alpha1.ReasonBrakeFailed, "removals are paused, but Karpenter may still start to replace nodes for up to five minutes: "+err.Error())
+		found.Warn(v1alpha1.ReasonBrakeFailed,
+			"removals are paused, but Karpenter may still start to replace nodes for up to five minutes: "+err.Error())
 		found.WakeBy(l.now.Add(l.sync.GetRetryInterval()))
 	}
 }
@@ -283,7 +284,8 @@ func (s *Step) reportDriven(result DriveResult) {
 		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonRemoving, fmt.Sprintf("%s: %s", finding.Some(written[words]), words))
 	}
 	for ref, n := range ended {
-		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonRemoving, fmt.Sprintf("%s: %d %s", ref, n, english.PluralWord(n, "NodeClaim deleted, draining", "NodeClaims deleted, draining")))
+		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonRemoving,
+			fmt.Sprintf("%s: %d %s", ref, n, english.PluralWord(n, "NodeClaim deleted, draining", "NodeClaims deleted, draining")))
 	}
 	for _, r := range result.Removals {
 		if r.Phase == v1alpha1.RemovalGone {
@@ -292,7 +294,8 @@ func (s *Step) reportDriven(result DriveResult) {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(gone)) {
 		names := gone[kind]
-		s.Event(v1alpha1.ReasonRemoved, fmt.Sprintf("%s %s deleted%s", finding.Some(names), english.PluralWord(len(names), "is", "are"), goneReason(kind, len(names))))
+		s.Event(v1alpha1.ReasonRemoved,
+			fmt.Sprintf("%s %s deleted%s", finding.Some(names), english.PluralWord(len(names), "is", "are"), goneReason(kind, len(names))))
 	}
 	if result.Undiagnosed != nil {
 		s.Warn(v1alpha1.ReasonDiagnosisFailed, result.Undiagnosed.Error())

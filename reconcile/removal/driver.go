@@ -156,8 +156,12 @@ func Drive(ctx context.Context, w World, p Pass, removals []v1alpha1.Removal) (D
 
 func newDrive(w World, p Pass) *drive {
 	return &drive{
-		World: w, Pass: p, evicted: map[types.UID]bool{}, result: DriveResult{AskedAt: p.AskedAt, Absent: p.Absent, Evicted: p.Evicted, DiagnosedAt: p.DiagnosedAt},
-		pods: podReader{reader: w.Live, read: map[podsOf][]ownedPod{}, on: map[types.UID][]string{}, empty: map[string]bool{}, needs: map[string]corev1.ResourceList{}, stays: map[string]string{}, now: p.Now},
+		World: w, Pass: p, evicted: map[types.UID]bool{},
+		result: DriveResult{AskedAt: p.AskedAt, Absent: p.Absent, Evicted: p.Evicted, DiagnosedAt: p.DiagnosedAt},
+		pods: podReader{
+			reader: w.Live, read: map[podsOf][]ownedPod{}, on: map[types.UID][]string{}, empty: map[string]bool{},
+			needs: map[string]corev1.ResourceList{}, stays: map[string]string{}, now: p.Now,
+		},
 	}
 }
 

@@ -97,7 +97,8 @@ func poolFor(spec *corev1.PodSpec) string {
 	if pool := spec.NodeSelector[karpv1.NodePoolLabelKey]; pool != "" {
 		return pool
 	}
-	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil || spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil ||
+		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return ""
 	}
 	pool := ""

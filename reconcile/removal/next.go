@@ -54,7 +54,8 @@ func Next(r v1alpha1.Removal, o Observation, now time.Time, stallAfter time.Dura
 	case render.NodeOverlay, render.CapacityBuffer: // they own no nodes, so there is nothing to pace
 		s = first(r, o, now, held, recording, awaitDeletion, pauseForOtherNodeSync, leaving, deletionGates, deleting)
 	default:
-		s = first(r, o, now, held, recording, awaitDeletion, pauseForOtherNodeSync, checkGates, growing, draining, scaling, skipWhileDrained, verifying, keepPool, deleting)
+		s = first(r, o, now, held, recording, awaitDeletion, pauseForOtherNodeSync, checkGates, growing, draining, scaling, skipWhileDrained,
+			verifying, keepPool, deleting)
 	}
 	return s.kept(r, now, stallAfter), s.actions
 }
@@ -120,7 +121,9 @@ func (s step) kept(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) 
 // waitsByReason reports whether a removal with this reason waits for its time or its turn, or for a person to release
 // it or to let the pool grow again. Such a wait is not a stall.
 func waitsByReason(reason string) bool {
-	return slices.Contains([]string{ReasonGrace, ReasonQueued, ReasonTurnPending, ReasonRecordFull, ReasonFrozen, ReasonDrained, ReasonNodePoolHeld}, reason)
+	return slices.Contains([]string{
+		ReasonGrace, ReasonQueued, ReasonTurnPending, ReasonRecordFull, ReasonFrozen, ReasonDrained, ReasonNodePoolHeld,
+	}, reason)
 }
 
 // withoutFutureTimes sets times in the future, which exist after the clock was set back, to now. Otherwise the removal
@@ -287,7 +290,9 @@ func held(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if o.Hold == nil || !o.Exists && len(o.undeleted()) == 0 {
 		return step{}, true
 	}
-	s := step{phase: v1alpha1.RemovalHeld, reason: o.Hold.Reason, reasons: o.Hold.Reasons, message: o.Hold.Message, remaining: len(o.NodeClaims)}
+	s := step{
+		phase: v1alpha1.RemovalHeld, reason: o.Hold.Reason, reasons: o.Hold.Reasons, message: o.Hold.Message, remaining: len(o.NodeClaims),
+	}
 	if o.isRestricted() || o.alive() && o.Scaled { // growth was stopped before the removal was held
 		s.actions = []Action{RestoreGrowth{Paced: o.drifting(r)}}
 		if !o.Recorded { // another client has deleted the record: write it again first

@@ -96,7 +96,8 @@ func (s *Step) leftUnmanaged(r v1alpha1.Removal) string {
 			nodes++
 		}
 	}
-	return fmt.Sprintf("%s is no longer managed by any NodeSync, as approved; %s running", plan.RefOf(r), english.Plural(nodes, "node keeps", "nodes keep"))
+	return fmt.Sprintf("%s is no longer managed by any NodeSync, as approved; %s running",
+		plan.RefOf(r), english.Plural(nodes, "node keeps", "nodes keep"))
 }
 
 // Orphaned returns the NodePools with nodes that this NodeSync no longer manages and that no other tool applies.
@@ -125,7 +126,8 @@ func (s *Step) leftNodes() string {
 	if ending == 0 {
 		return left
 	}
-	return fmt.Sprintf("%s; Karpenter still terminates %s that %s already terminating", left, english.Plural(ending, "NodeClaim", ""), english.PluralWord(ending, "was", "were"))
+	return fmt.Sprintf("%s; Karpenter still terminates %s that %s already terminating",
+		left, english.Plural(ending, "NodeClaim", ""), english.PluralWord(ending, "was", "were"))
 }
 
 // world returns what a removal reads and writes. It reads past the cache if the API is not served: such an API has no
@@ -153,7 +155,8 @@ func (s *Step) relabelled(ctx context.Context) (map[render.Ref]types.UID, error)
 	var goesTo func(*unstructured.Unstructured) string
 	for ref, uid := range s.Memory.applied.Record.Objects {
 		object := s.Live.Objects[ref]
-		if object == nil || object.GetUID() != uid || object.OwnerLabel() == label && (annotation == "" || owner.Owns(object)) || !plan.Applied(object.Unstructured) {
+		if object == nil || object.GetUID() != uid || object.OwnerLabel() == label && (annotation == "" || owner.Owns(object)) ||
+			!plan.Applied(object.Unstructured) {
 			continue
 		}
 		if goesTo == nil {

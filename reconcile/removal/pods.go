@@ -205,7 +205,8 @@ func (p *podReader) waiting(ctx context.Context, w Workload) (string, error) {
 	if first.pending {
 		to = "run"
 	}
-	return fmt.Sprintf("waiting for pod %s/%s of %s %s to %s before deleting the next NodeClaim", w.Namespace, first.name, w.Kind, w.Name, to), nil
+	return fmt.Sprintf("waiting for pod %s/%s of %s %s to %s before deleting the next NodeClaim",
+		w.Namespace, first.name, w.Kind, w.Name, to), nil
 }
 
 // unfinished returns those pods: the ones that do not run, or if all run, those that are not Ready.

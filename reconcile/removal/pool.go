@@ -88,7 +88,10 @@ func draining(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 		return step{}, true
 	}
 	left := o.undeleted()
-	s := step{phase: limitPhase(r.Phase, v1alpha1.RemovalDraining), reason: ReasonNodeClaimsLeaving, message: o.Turn.message(), remaining: len(o.NodeClaims)}
+	s := step{
+		phase: limitPhase(r.Phase, v1alpha1.RemovalDraining), reason: ReasonNodeClaimsLeaving, message: o.Turn.message(),
+		remaining: len(o.NodeClaims),
+	}
 	if first := o.terminatedFirst(); first != "" {
 		s.message += "; " + first
 	}

@@ -77,7 +77,8 @@ func Orphan(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner, 
 	label, _ := owner.Label()
 	releases := Releases(owned, kept.growth(sync))
 	for i := range releases {
-		releases[i].Patch = append(releases[i].Patch, Operation{Op: "add", Path: "/metadata/labels/" + strings.ReplaceAll(v1alpha1.OrphanedLabel, "/", "~1"), Value: label})
+		releases[i].Patch = append(releases[i].Patch,
+			Operation{Op: "add", Path: "/metadata/labels/" + strings.ReplaceAll(v1alpha1.OrphanedLabel, "/", "~1"), Value: label})
 	}
 	return w.releaseAll(ctx, releases)
 }
@@ -148,7 +149,9 @@ func ownedBy(ctx context.Context, reader client.Reader, owner Owner) ([]*unstruc
 
 // restrainedUnlabelled reads the objects whose growth a removal has stopped and whose label another client has removed
 // since. An object with another owner's label belongs to that owner.
-func restrainedUnlabelled(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync, records *records) ([]*unstructured.Unstructured, error) {
+func restrainedUnlabelled(
+	ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync, records *records,
+) ([]*unstructured.Unstructured, error) {
 	removed := map[types.UID]render.Ref{}
 	for uid, entry := range records.entries {
 		removed[uid] = render.Ref{Kind: entry.Kind, Name: entry.Name}
@@ -267,7 +270,10 @@ func Restores(pools []*unstructured.Unstructured, growth map[types.UID]Growth, b
 
 // releaseOf returns a Release of the object in the version that was seen.
 func releaseOf(object *unstructured.Unstructured) Release {
-	r := Release{Kind: object.GetKind(), Name: render.RefOf(object).Name, UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(), Manager: v1alpha1.FieldManager}
+	r := Release{
+		Kind: object.GetKind(), Name: render.RefOf(object).Name, UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
+		Manager: v1alpha1.FieldManager,
+	}
 	r.Patch = []Operation{
 		{Op: "test", Path: "/metadata/uid", Value: string(r.UID)},
 		{Op: "test", Path: "/metadata/resourceVersion", Value: r.ResourceVersion},

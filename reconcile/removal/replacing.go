@@ -228,7 +228,8 @@ func (o Observation) replacedBefore(bare []Claim) string {
 	if i < 0 || len(bare) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Karpenter is replacing node %s and waits for NodeClaim/%s to be initialized; it gives up after ten minutes or more", cmp.Or(o.NodeClaims[i].Node, o.NodeClaims[i].Name), bare[0].Name)
+	return fmt.Sprintf("Karpenter is replacing node %s and waits for NodeClaim/%s to be initialized; it gives up after ten minutes or more",
+		cmp.Or(o.NodeClaims[i].Node, o.NodeClaims[i].Name), bare[0].Name)
 }
 
 // isGranted reports whether Karpenter may replace nodes. isLeased reports whether it may replace as many as it should,
@@ -287,5 +288,6 @@ func (o Observation) cannotReplace(c Claim, pool string) bool {
 
 // insufficientFor says which resource is insufficient for the pods of a node.
 func insufficientFor(c Claim, resource corev1.ResourceName, o Observation) string {
-	return fmt.Sprintf("%[2]s insufficient for the pods of node %[1]s within the limits of %[3]s: increase spec.limits", c.Node, resource, o.Successor.Room.Pools)
+	return fmt.Sprintf("%[2]s insufficient for the pods of node %[1]s within the limits of %[3]s: increase spec.limits",
+		c.Node, resource, o.Successor.Room.Pools)
 }

@@ -193,7 +193,8 @@ func (s *Step) recordRecent() {
 		if _, recorded := plan.GuardAllowedAt(status.RecentRemovals, &status.Removals[i]); recorded {
 			s.recordGrowth(c, &status.Removals[i])
 		} else {
-			status.RecentRemovals = append(status.RecentRemovals, v1alpha1.RecentRemoval{Name: c.Ref.Name, UID: c.UID, At: now, Nodes: int32(c.Nodes)})
+			status.RecentRemovals = append(status.RecentRemovals,
+				v1alpha1.RecentRemoval{Name: c.Ref.Name, UID: c.UID, At: now, Nodes: int32(c.Nodes)})
 			s.wakeNow()
 		}
 	}

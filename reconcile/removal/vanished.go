@@ -46,7 +46,9 @@ func Vanished(ctx context.Context, reader client.Reader, record apply.Record, li
 }
 
 // vanished returns those, and the deleted NodePools that the Set contains.
-func vanished(ctx context.Context, reader client.Reader, record apply.Record, live plan.Live, set *render.Set) (found []plan.Vanished, wanted []apply.RecordEntry, err error) {
+func vanished(
+	ctx context.Context, reader client.Reader, record apply.Record, live plan.Live, set *render.Set,
+) (found []plan.Vanished, wanted []apply.RecordEntry, err error) {
 	var left []apply.RecordEntry
 	for _, e := range apply.Vanished(record, live.Objects) {
 		switch {
@@ -131,7 +133,8 @@ func (s *Step) reportLostPools(ctx context.Context, pools []apply.RecordEntry) e
 		after = "plumbline does not recreate it, because drift is Report"
 	}
 	slices.Sort(names)
-	s.Warn(v1alpha1.ReasonNodesLost, fmt.Sprintf("a NodePool was deleted by hand, so %d %s: %s: %s", nodes, english.PluralWord(nodes, "NodeClaim terminates", "NodeClaims terminate"), finding.Some(names), after))
+	s.Warn(v1alpha1.ReasonNodesLost, fmt.Sprintf("a NodePool was deleted by hand, so %d %s: %s: %s",
+		nodes, english.PluralWord(nodes, "NodeClaim terminates", "NodeClaims terminate"), finding.Some(names), after))
 	return nil
 }
 

@@ -124,7 +124,8 @@ func azureReview() *reviewing {
 		markup: withHTML(),
 		pulls: func(r repository, base string) listing[PullRequest] {
 			query := url.Values{
-				"searchCriteria.status": {"active"}, "searchCriteria.targetRefName": {branchRefs + base}, "$top": {strconv.Itoa(perPage)}, "$skip": {"0"},
+				"searchCriteria.status": {"active"}, "searchCriteria.targetRefName": {branchRefs + base}, "$top": {strconv.Itoa(perPage)},
+				"$skip": {"0"},
 			}
 			return listing[PullRequest]{first: reads(at(r, query), nil), read: readAzurePulls, next: nextBySkip}
 		},

@@ -98,13 +98,17 @@ func bitbucketReview() *reviewing {
 		},
 		comments: func(r repository, number int) listing[Comment] {
 			query := url.Values{"sort": {"created_on"}}
-			return listing[Comment]{first: at(r, query, strconv.Itoa(number), "comments"), read: readValues(bitbucketComment.comment), next: nextByURL}
+			return listing[Comment]{
+				first: at(r, query, strconv.Itoa(number), "comments"), read: readValues(bitbucketComment.comment), next: nextByURL,
+			}
 		},
 		comment: func(r repository, number int, of Comment) request {
 			return reads(bitbucketAPI(r, "pullrequests", strconv.Itoa(number), "comments", strconv.FormatInt(of.ID, 10)), nil)
 		},
 		write: func(r repository, number int, of Comment, text string) request {
-			made := request{to: bitbucketAPI(r, "pullrequests", strconv.Itoa(number), "comments"), body: bitbucketComment{Content: bitbucketContent{text}}}
+			made := request{
+				to: bitbucketAPI(r, "pullrequests", strconv.Itoa(number), "comments"), body: bitbucketComment{Content: bitbucketContent{text}},
+			}
 			if of.ID != 0 {
 				made.method, made.to = http.MethodPut, join(made.to, strconv.FormatInt(of.ID, 10))
 			}
@@ -185,7 +189,8 @@ func readBitbucketPulls(body []byte) ([]PullRequest, error) {
 			continue
 		}
 		found = append(found, PullRequest{
-			Number: one.ID, Head: one.Source.Commit.Hash, Ref: branchRefs + one.Source.Branch.Name, Base: one.Destination.Branch.Name, Author: one.Author.UUID,
+			Number: one.ID, Head: one.Source.Commit.Hash, Ref: branchRefs + one.Source.Branch.Name, Base: one.Destination.Branch.Name,
+			Author: one.Author.UUID,
 		})
 	}
 	return found, err

@@ -215,7 +215,9 @@ func newApp(r reader) (credentials, error) {
 		return nil, &SecretError{Key: keyPrivateKey, Reason: "holds no RSA key in PEM form"}
 	}
 	return &app{
-		of:     installation{api: githubAPI(r.repository), app: r.value(keyAppID), id: id, key: sha256.Sum256([]byte(text)), rights: fmt.Sprint(r.rights)},
+		of: installation{
+			api: githubAPI(r.repository), app: r.value(keyAppID), id: id, key: sha256.Sum256([]byte(text)), rights: fmt.Sprint(r.rights),
+		},
 		rights: r.rights,
 		key:    key, tokens: &r.hosts.tokens, now: r.hosts.Now, wire: r.wire, repository: r.repository, hide: []string{text},
 	}, nil

@@ -23,14 +23,17 @@ func gitlab() adapter {
 		page:        folderPage("-", "tree"),
 		status: func(r repository, s Status) request {
 			return request{
-				to:   join(r.root(), "api", "v4", "projects", r.owner+"/"+r.name, "statuses", s.Commit),
-				body: gitlabStatus{State: gitlabState(s.State), TargetURL: s.TargetURL, Description: Truncate(s.Description), Name: shorten(s.Context, longestName)},
+				to: join(r.root(), "api", "v4", "projects", r.owner+"/"+r.name, "statuses", s.Commit),
+				body: gitlabStatus{
+					State: gitlabState(s.State), TargetURL: s.TargetURL, Description: Truncate(s.Description), Name: shorten(s.Context, longestName),
+				},
 			}
 		},
 		codeOf: func(a answer, s Status) int {
 			// It refuses to set a state that the status already has; then the status exists, with its first
 			// description.
-			if a.code == http.StatusBadRequest && strings.HasPrefix(a.message, "Cannot transition status") && strings.Contains(a.message, "from :"+gitlabState(s.State)) {
+			if a.code == http.StatusBadRequest && strings.HasPrefix(a.message, "Cannot transition status") &&
+				strings.Contains(a.message, "from :"+gitlabState(s.State)) {
 				return http.StatusOK
 			}
 			return a.code

@@ -63,7 +63,10 @@ type listed struct {
 
 var (
 	findsProposal = Task{What: "look for a pull request", Right: "read pull requests"}
-	opensProposal = Task{What: "open a pull request", Right: "open pull requests (GitHub: Pull requests, read and write; GitLab: the scope api; Gitea and Forgejo: write:repository)"}
+	opensProposal = Task{
+		What:  "open a pull request",
+		Right: "open pull requests (GitHub: Pull requests, read and write; GitLab: the scope api; Gitea and Forgejo: write:repository)",
+	}
 )
 
 // Proposer returns the client that opens pull requests. Its arguments and error are like Host's.

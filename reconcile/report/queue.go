@@ -62,7 +62,8 @@ func (q *Queue) Record(ctx context.Context, sync *v1alpha1.NodeSync, s Update) e
 		return err
 	}
 	for _, lane := range dropped {
-		ctrl.LoggerFrom(ctx).Info("spec.report no longer names a host: what waited for it is dropped", "provider", lane.Provider, "url", lane.URL, "statuses", len(lane.Waiting))
+		ctrl.LoggerFrom(ctx).Info("spec.report no longer names a host: what waited for it is dropped", "provider", lane.Provider, "url", lane.URL,
+			"statuses", len(lane.Waiting))
 	}
 	q.wake()
 	return nil
@@ -123,7 +124,8 @@ func (q *Queue) Depths() map[types.NamespacedName]QueueDepth {
 // load reads every ledger in a namespace that is not known yet.
 func (q *Queue) load(ctx context.Context, namespace string) error {
 	list := &corev1.ConfigMapList{}
-	err := q.reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{configmap.ManagedByLabel: v1alpha1.FieldManager, configmap.ComponentLabel: component})
+	err := q.reader.List(ctx, list, client.InNamespace(namespace),
+		client.MatchingLabels{configmap.ManagedByLabel: v1alpha1.FieldManager, configmap.ComponentLabel: component})
 	if err != nil {
 		return fmt.Errorf("list the queues of commit statuses in namespace %s: %w", namespace, err)
 	}

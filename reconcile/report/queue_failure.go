@@ -68,7 +68,8 @@ func (l *Lane) giveUp(a attempt, why string, current bool) {
 	case same && current:
 		e := &l.Waiting[i]
 		e.Attempts, e.NotBefore = max(e.Attempts+1, reportAfter), a.at.Add(retryRejectedStatus)
-		e.Failure = fmt.Sprintf("the status on commit %s was not accepted, and plumbline retries every %s: %s", ShortCommit(e.Commit), retryRejectedStatus, why)
+		e.Failure = fmt.Sprintf("the status on commit %s was not accepted, and plumbline retries every %s: %s",
+			ShortCommit(e.Commit), retryRejectedStatus, why)
 		return
 	case same:
 		l.Waiting = slices.Delete(l.Waiting, i, i+1)

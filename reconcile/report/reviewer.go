@@ -106,7 +106,9 @@ func (h *Hosts) Reviewer(provider, repository string, secret map[string][]byte, 
 		return nil, err
 	}
 	if p.review == nil {
-		return nil, &RepositoryError{URL: Clean(repository), Reason: "is on a host of the kind " + provider + ", whose pull requests are not followed"}
+		return nil, &RepositoryError{
+			URL: Clean(repository), Reason: "is on a host of the kind " + provider + ", whose pull requests are not followed",
+		}
 	}
 	p.credentialsHash = credentialsHash(provider, p.repository, secret)
 	return p, nil
@@ -314,7 +316,9 @@ func likeGithub(root func(repository) string, header http.Header, limit string, 
 			return listing[PullRequest]{first: at(r, listed(base), "pulls"), read: readAll(githubPull.pull), next: nextByLink}
 		},
 		comments: func(r repository, number int) listing[Comment] {
-			return listing[Comment]{first: at(r, url.Values{}, "issues", strconv.Itoa(number), "comments"), read: readAll(githubComment.comment), next: nextByLink}
+			return listing[Comment]{
+				first: at(r, url.Values{}, "issues", strconv.Itoa(number), "comments"), read: readAll(githubComment.comment), next: nextByLink,
+			}
 		},
 		comment: func(r repository, _ int, of Comment) request {
 			return reads(join(root(r), "repos", r.owner, r.name, "issues", "comments", strconv.FormatInt(of.ID, 10)), header)
@@ -322,7 +326,9 @@ func likeGithub(root func(repository) string, header http.Header, limit string, 
 		write: func(r repository, number int, of Comment, text string) request {
 			issues := join(root(r), "repos", r.owner, r.name, "issues")
 			if of.ID != 0 {
-				return request{method: http.MethodPatch, to: join(issues, "comments", strconv.FormatInt(of.ID, 10)), header: header, body: commented{text}}
+				return request{
+					method: http.MethodPatch, to: join(issues, "comments", strconv.FormatInt(of.ID, 10)), header: header, body: commented{text},
+				}
 			}
 			return request{to: join(issues, strconv.Itoa(number), "comments"), header: header, body: commented{text}}
 		},

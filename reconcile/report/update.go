@@ -186,7 +186,8 @@ func (l *Ledger) setHead(head string, commits []string) {
 		case known == nil || id == head:
 			told = append(told, Commit{ID: id})
 		case !known.final():
-			told = append(told, Commit{ID: id, Inputs: known.Inputs, From: known.From, Before: known.Before, Reverted: known.Reverted, Left: known.Left})
+			told = append(told,
+				Commit{ID: id, Inputs: known.Inputs, From: known.From, Before: known.Before, Reverted: known.Reverted, Left: known.Left})
 		}
 	}
 	if len(told) == 0 { // every commit that changed something has its final status

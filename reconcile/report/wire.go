@@ -422,7 +422,8 @@ func (e *NotFoundError) Error() string {
 	case e.Repository == "":
 		return fmt.Sprintf("post a commit status on %s: nothing accepts it there: check report.url", e.Host)
 	case e.Commit == "":
-		return fmt.Sprintf("%s on %s: no repository %s with that, or hidden from the token: check report.url and the token's rights", e.what(), e.Host, e.Repository)
+		return fmt.Sprintf("%s on %s: no repository %s with that, or hidden from the token: check report.url and the token's rights",
+			e.what(), e.Host, e.Repository)
 	}
 	return fmt.Sprintf("post a commit status on %s: no repository %s with commit %s, or hidden from the token: check report.url and the token's rights", e.Host, e.Repository, e.Commit)
 }
@@ -437,7 +438,8 @@ type RejectedError struct {
 
 // Error contains the host's message.
 func (e *RejectedError) Error() string {
-	return fmt.Sprintf("%s on %s: rejected with code %d%s: check that report.provider is the kind of this host", e.what(), e.Host, e.Code, said(e.Said))
+	return fmt.Sprintf("%s on %s: rejected with code %d%s: check that report.provider is the kind of this host",
+		e.what(), e.Host, e.Code, said(e.Said))
 }
 
 // MovedError reports a redirect to a host that the token must not be sent to.

@@ -93,7 +93,11 @@ type Pace struct {
 func Paces(p *plan.Plan, live plan.Live, removal v1alpha1.RemovalPolicy, unlaunchable []string, now time.Time) []Pace {
 	var found []Pace
 	for _, pace := range append(plan.Paces(p.Changes, live, unlaunchable, now), plan.RemovalPaces(p.Removals, removal)...) {
-		r := Pace{Pool: pace.Pool, Leaves: pace.Leaves, Unlaunchable: pace.Unlaunchable, Nodes: pace.Nodes, Of: pace.Of, AtATime: cmp.Or(pace.Allowed.Now, pace.Allowed.Next), Rounds: pace.Rounds(), UpTo: pace.UpTo, AtLeast: int(pace.AtLeast().Seconds()), Windows: pace.Windows, Lines: []string{pace.Words(now)}}
+		r := Pace{
+			Pool: pace.Pool, Leaves: pace.Leaves, Unlaunchable: pace.Unlaunchable, Nodes: pace.Nodes, Of: pace.Of,
+			AtATime: cmp.Or(pace.Allowed.Now, pace.Allowed.Next), Rounds: pace.Rounds(), UpTo: pace.UpTo, AtLeast: int(pace.AtLeast().Seconds()),
+			Windows: pace.Windows, Lines: []string{pace.Words(now)},
+		}
 		if !pace.Allowed.At.IsZero() {
 			r.From = &pace.Allowed.At
 		}

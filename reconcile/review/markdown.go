@@ -65,12 +65,15 @@ type Title struct {
 // Markdown returns the comment, within the limits of the host.
 func (r Review) Markdown(t Title, m report.Markup) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "**plumbline plan** of %s for NodeSync %s in cluster %s\n\n%s\n\n", code(t.Commit), code(t.NodeSync), code(t.Cluster), code(r.Line))
+	fmt.Fprintf(&out, "**plumbline plan** of %s for NodeSync %s in cluster %s\n\n%s\n\n",
+		code(t.Commit), code(t.NodeSync), code(t.Cluster), code(r.Line))
 	switch {
 	case r.of.Lacks != "":
 		fmt.Fprintf(&out, "The commit lacks %s of %s, which is not in force yet: a merge has both come into force, and the plan is of this commit only. Update the branch to see what a merge does.\n\n", code(r.of.Lacks), code(r.of.Branch))
 	case r.of.Behind:
-		fmt.Fprintf(&out, "The commit lacks some that are in force from %s: the plan undoes them. Update the branch to see what a merge does.\n\n", code(r.of.Branch))
+		fmt.Fprintf(&out,
+			"The commit lacks some that are in force from %s: the plan undoes them. Update the branch to see what a merge does.\n\n",
+			code(r.of.Branch))
 	}
 	r.writePools(&out)
 	r.writeWhatIf(&out, t)
@@ -101,7 +104,8 @@ func (r Review) Markdown(t Title, m report.Markup) string {
 // writeApproval writes the line with which the commit would approve what it is held for, if that is allowed.
 func (r Review) writeApproval(out *strings.Builder) {
 	if a := r.of.Plan.Approvable; a != nil && r.of.ApprovesInGit && !r.of.ApprovedInGit {
-		fmt.Fprintf(out, "\nTo approve just that (%s), add the digest to the list `approve` in %s:\n\n%s\n", a.Summary(), render.FileName, Fence("yaml", "approve:\n  - "+render.ShownDigest(a.Digest)))
+		fmt.Fprintf(out, "\nTo approve just that (%s), add the digest to the list `approve` in %s:\n\n%s\n",
+			a.Summary(), render.FileName, Fence("yaml", "approve:\n  - "+render.ShownDigest(a.Digest)))
 	}
 }
 
@@ -128,7 +132,8 @@ func (r Review) writeWhatIf(out *strings.Builder, t Title) {
 		return
 	}
 	command := fmt.Sprintf("plumbline plan %s --against %s -n %s --what-if --aws", folderOf(t.Path), t.NodeSync, t.Namespace)
-	fmt.Fprintf(out, "Where the pods on these nodes would go, and what new nodes would cost, in a checkout of %s: %s\n\n", code(t.Commit), report.Code(command))
+	fmt.Fprintf(out, "Where the pods on these nodes would go, and what new nodes would cost, in a checkout of %s: %s\n\n",
+		code(t.Commit), report.Code(command))
 }
 
 // plainPath matches a path that needs no quotes in a shell.

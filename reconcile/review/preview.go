@@ -126,7 +126,9 @@ func (s *Step) Make(ctx context.Context) (*Preview, error) {
 	in.CachedNodes = cmp.Or(in.CachedNodes, in.Nodes)
 	p := preview{
 		Step: &in, sync: s.Sync.DeepCopy(), out: &Preview{Removal: s.Sync.Spec.Removal},
-		view: &cluster.View{Cached: in.CachedNodes, Uncached: in.Nodes, Definitions: in.Definitions, Memory: &cluster.Memory{}, Refusals: in.Refusals},
+		view: &cluster.View{
+			Cached: in.CachedNodes, Uncached: in.Nodes, Definitions: in.Definitions, Memory: &cluster.Memory{}, Refusals: in.Refusals,
+		},
 	}
 	ev, err := p.evaluate(ctx)
 	if err != nil {
@@ -240,7 +242,8 @@ func (p *preview) inputs() evaluate.Inputs {
 				Grants: p.grants(), CABundle: p.CABundle,
 			},
 			Snapshot: p.Snapshot, Sync: p.sync, Observed: p.sync.Generation, View: p.view, Memory: &evaluate.DesiredMemory{},
-			Now: p.Now, Timeout: timeout, Retry: retry, Secret: p.secret, Labelled: p.labelled, HideValues: p.HideValues, HideCredential: p.HideCredential,
+			Now: p.Now, Timeout: timeout, Retry: retry, Secret: p.secret, Labelled: p.labelled, HideValues: p.HideValues,
+			HideCredential: p.HideCredential,
 		},
 		Planning: evaluate.PlanStep{
 			PlanTools: evaluate.PlanTools{Cached: p.Cached, Uncached: p.Client, CABundle: p.CABundle, Confine: p.Confine},

@@ -236,7 +236,8 @@ func (r *Review) atOnce() []string {
 	if pools := r.of.Unlaunchable; len(pools) > 0 {
 		parts = append(parts, "no instance type meets "+finding.Some(pools)+": no node is launched or replaced there")
 	}
-	replaced := slices.DeleteFunc(slices.Clone(r.pools), func(p pool) bool { return p.Effect != string(plan.EffectReplace) || p.pace.Unlaunchable })
+	replaced := slices.DeleteFunc(slices.Clone(r.pools),
+		func(p pool) bool { return p.Effect != string(plan.EffectReplace) || p.pace.Unlaunchable })
 	drained := slices.DeleteFunc(slices.Clone(r.pools), func(p pool) bool { return p.Effect != string(plan.EffectDrain) })
 	if words := replacing(replaced); words != "" {
 		parts = append(parts, words)
@@ -284,7 +285,8 @@ func replacing(pools []pool) string {
 	slowest := slices.MaxFunc(pools, func(a, b pool) int {
 		return cmp.Or(cmp.Compare(a.pace.AtLeast(), b.pace.AtLeast()), cmp.Compare(a.pace.Rounds(), b.pace.Rounds()))
 	})
-	return fmt.Sprintf("replaces %s%d of %d nodes in %d pools%s, %s", upTo, touched, of, len(pools), within(joined(reasons)), slowest.pace.LowerBound())
+	return fmt.Sprintf("replaces %s%d of %d nodes in %d pools%s, %s",
+		upTo, touched, of, len(pools), within(joined(reasons)), slowest.pace.LowerBound())
 }
 
 func draining(pools []pool) string {

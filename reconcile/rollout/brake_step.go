@@ -74,7 +74,8 @@ func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 		s.WakeBy(held.Next)
 	}
 	next, wake := Next(before, BrakeSeen{
-		Pools: s.pools(), Policy: s.Sync.Spec.Rollout, Since: s.Rollout.Since, Held: held.Held, Unasked: held.Unasked, Frozen: s.Frozen.Message, InForce: s.InForce,
+		Pools: s.pools(), Policy: s.Sync.Spec.Rollout, Since: s.Rollout.Since, Held: held.Held, Unasked: held.Unasked,
+		Frozen: s.Frozen.Message, InForce: s.InForce,
 		Resume: Resumed(s.Sync.Annotations[v1alpha1.ResumeRolloutAnnotation]), Now: s.Now,
 	})
 	for _, at := range []time.Time{wake, s.Frozen.Until, s.Frozen.Begins} {
@@ -261,7 +262,8 @@ func (s *BrakeStep) writeBudgets(ctx context.Context, live *plan.Object, budgets
 		object.SetGroupVersionKind(live.GroupVersionKind())
 		object.SetName(live.GetName())
 		object.SetUID(live.GetUID()) // another object of the same name is neither created nor changed
-		err = s.Writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.BrakeFieldManager), client.ForceOwnership)
+		err = s.Writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.BrakeFieldManager),
+			client.ForceOwnership)
 	}
 	if err != nil {
 		return fmt.Errorf("%s in NodePool/%s: %w", purpose, live.GetName(), err)

@@ -64,7 +64,9 @@ func changedPools(changes []plan.Change, pools []Pool, claims []plan.NodeClaim) 
 // words are empty if there are none. It only reports: the budgets limit how fast nodes are replaced, and a person has
 // to decide whether they should be. replacing are the pools whose nodes a commit replaces, and why returns what has
 // outdated a NodeClaim.
-func UnexpectedDrift(k v1alpha1.KarpenterStatus, claims []cluster.Claim, pools []Pool, replacing []string, why func(cluster.Claim) string, now time.Time) (v1alpha1.KarpenterStatus, string, finding.Findings) {
+func UnexpectedDrift(
+	k v1alpha1.KarpenterStatus, claims []cluster.Claim, pools []Pool, replacing []string, why func(cluster.Claim) string, now time.Time,
+) (v1alpha1.KarpenterStatus, string, finding.Findings) {
 	var found finding.Findings
 	names := make([]string, 0, len(pools))
 	for _, pool := range pools {
@@ -88,13 +90,17 @@ type DriftSeen struct {
 
 // SeeDrift looks for unexpected drift during a watch; claims reads the NodeClaims, and written are the definitions that
 // this reconcile has written.
-func SeeDrift(ctx context.Context, k v1alpha1.KarpenterStatus, claims func(context.Context) ([]cluster.Claim, error), of *Rollouts, written map[render.Ref]bool) (seen DriftSeen, err error) {
+func SeeDrift(
+	ctx context.Context, k v1alpha1.KarpenterStatus, claims func(context.Context) ([]cluster.Claim, error), of *Rollouts,
+	written map[render.Ref]bool,
+) (seen DriftSeen, err error) {
 	seen.Karpenter = k
 	all, err := claims(ctx)
 	if err != nil {
 		return seen, err
 	}
-	seen.Karpenter, seen.Words, seen.Findings = UnexpectedDrift(k, all, of.Pools, Replacing(of.Changes, written, of.Live.NodeClaims), of.why(ctx), of.Now)
+	seen.Karpenter, seen.Words, seen.Findings = UnexpectedDrift(k, all, of.Pools, Replacing(of.Changes, written, of.Live.NodeClaims),
+		of.why(ctx), of.Now)
 	seen.Join(of.Findings)
 	return seen, nil
 }

@@ -76,7 +76,9 @@ func address(of v1alpha1.RolloutHold) string {
 	if of.Query != "" {
 		return base + "/api/v1/query?" + url.Values{"query": {of.Query}, "limit": {"10"}}.Encode()
 	}
-	return base + "/api/v2/alerts?" + url.Values{"filter": of.Alerts, "active": {"true"}, "silenced": {"false"}, "inhibited": {"false"}, "unprocessed": {"false"}}.Encode()
+	return base + "/api/v2/alerts?" + url.Values{
+		"filter": of.Alerts, "active": {"true"}, "silenced": {"false"}, "inhibited": {"false"}, "unprocessed": {"false"},
+	}.Encode()
 }
 
 func fetch(ctx context.Context, caller *http.Client, of v1alpha1.RolloutHold, with credentials) ([]byte, error) {
@@ -315,6 +317,7 @@ func (s Secrets) open(ctx context.Context, of v1alpha1.RolloutHold) (credentials
 		return credentials{}, err
 	}
 	return credentials{
-		Token: string(secret.Data["token"]), Username: string(secret.Data["username"]), Password: string(secret.Data["password"]), CA: secret.Data["ca.crt"],
+		Token: string(secret.Data["token"]), Username: string(secret.Data["username"]), Password: string(secret.Data["password"]),
+		CA: secret.Data["ca.crt"],
 	}, nil
 }

@@ -132,7 +132,8 @@ func (l Launches) uninitialized(pool string) (why string, again time.Time) {
 				again = late
 			}
 		default:
-			return fmt.Sprintf("the node of NodeClaim/%s %s: kubectl describe nodeclaim %[1]s shows why in its condition Initialized", launch.NodeClaim, notInitialized()), time.Time{}
+			return fmt.Sprintf("the node of NodeClaim/%s %s: kubectl describe nodeclaim %[1]s shows why in its condition Initialized",
+				launch.NodeClaim, notInitialized()), time.Time{}
 		}
 	}
 	return "", again

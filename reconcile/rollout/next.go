@@ -319,7 +319,8 @@ func remedy(pools []v1alpha1.PoolRollout) string {
 func Proposals(pools []v1alpha1.PoolRollout) []string {
 	var urls []string
 	for i := range pools {
-		if p := pools[i].Proposal; pools[i].BrakedAt != nil && p != nil && p.URL != "" && !p.Closed && !p.Merged && !p.Changed && !slices.Contains(urls, p.URL) {
+		if p := pools[i].Proposal; pools[i].BrakedAt != nil && p != nil && p.URL != "" && !p.Closed && !p.Merged && !p.Changed &&
+			!slices.Contains(urls, p.URL) {
 			urls = append(urls, p.URL)
 		}
 	}

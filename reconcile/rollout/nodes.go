@@ -127,7 +127,9 @@ func (r *Rollouts) inputOf(o plan.Outdated) v1alpha1.DriftInput {
 		unknown = cmp.Or(known.refused, "EC2 was not queried for its instance")
 	}
 	input := r.matching(true).Input(o, running, unknown)
-	return v1alpha1.DriftInput{Pool: o.Claim.Pool, Reason: o.Reason, From: finding.Bounded(input.From, maxInput), To: finding.Bounded(input.To, maxInput)}
+	return v1alpha1.DriftInput{
+		Pool: o.Claim.Pool, Reason: o.Reason, From: finding.Bounded(input.From, maxInput), To: finding.Bounded(input.To, maxInput),
+	}
 }
 
 // instanceIDs returns the provider IDs of the NodeClaims that are outdated for a reason that only EC2 knows the inputs
@@ -268,7 +270,9 @@ func union(a, b []string) []string {
 // Drifted returns the drifted NodeClaims of pools where no drift was expected, by name, and
 // records which of all previous NodeClaims were affected. The watch ends at its deadline, or later, once no
 // NodeClaim that it has found is drifted or exists.
-func Drifted(k v1alpha1.KarpenterStatus, claims []cluster.Claim, pools []string, now time.Time) (v1alpha1.KarpenterStatus, []cluster.Claim) {
+func Drifted(
+	k v1alpha1.KarpenterStatus, claims []cluster.Claim, pools []string, now time.Time,
+) (v1alpha1.KarpenterStatus, []cluster.Claim) {
 	if k.NodeDrift == nil {
 		return k, nil
 	}

@@ -93,7 +93,8 @@ func (l ProposalLook) whyNotProposed(e *v1alpha1.PoolRollout) string {
 	case !can:
 		return fmt.Sprintf("revert %s by hand: spec.report of this NodeSync names no host where plumbline can open pull requests (GitHub, GitLab, Gitea, Forgejo)", render.ShortRevision(e.Revision))
 	case l.Sync.Spec.Source.FollowedBranch() == "":
-		return fmt.Sprintf("revert %s by hand: spec.source.git.ref names no branch that a pull request could target", render.ShortRevision(e.Revision))
+		return fmt.Sprintf("revert %s by hand: spec.source.git.ref names no branch that a pull request could target",
+			render.ShortRevision(e.Revision))
 	}
 	return ""
 }
@@ -195,7 +196,8 @@ func (p proposal) make(ctx context.Context) (v1alpha1.RevertProposal, error) {
 	case err != nil:
 		return v1alpha1.RevertProposal{}, err
 	case reverted.Commit == "":
-		return v1alpha1.RevertProposal{Message: fmt.Sprintf("%s has nothing left to revert: the files of the NodeSync match %s", into, render.ShortRevision(p.revert.From))}, nil
+		return v1alpha1.RevertProposal{Message: fmt.Sprintf("%s has nothing left to revert: the files of the NodeSync match %s",
+			into, render.ShortRevision(p.revert.From))}, nil
 	case found != nil:
 		return of(found, reverted.Commit), nil
 	}
@@ -261,7 +263,8 @@ func (p proposal) message() string {
 // body of the pull request, in Markdown.
 func (p proposal) body(of source.Reverted) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "plumbline has stopped the rollout of %s in the cluster %s, in %s: %s.\n\n", code(render.ShortRevision(p.revert.Bad)), code(p.Cluster), pools(p.revert.Pools), code(p.revert.Why))
+	fmt.Fprintf(&b, "plumbline has stopped the rollout of %s in the cluster %s, in %s: %s.\n\n",
+		code(render.ShortRevision(p.revert.Bad)), code(p.Cluster), pools(p.revert.Pools), code(p.revert.Why))
 	fmt.Fprintf(&b, "This reverts the files of NodeSync %s to %s, the revision that was applied before. Once it is merged, the rollout resumes and Karpenter launches nodes from the previous definitions. "+
 		"To continue without the revert, close this pull request and push a correction, or run `plumbline resume-rollout %s`.\n\n", code(p.Sync.Name), code(render.ShortRevision(p.revert.From)), p.Sync.Name)
 	list(&b, "Files:", of.Files, code)
@@ -489,10 +492,13 @@ func announce(pool string, was, is v1alpha1.RevertProposal, found *finding.Findi
 	case is.URL != "" && is.Merged:
 		found.Event(v1alpha1.ReasonRevertProposed, fmt.Sprintf("NodePool/%s: %s, which reverts the failed change, was merged", pool, is.URL))
 	case is.URL != "" && is.Closed:
-		found.Warn(v1alpha1.ReasonRevertNotProposed, fmt.Sprintf("NodePool/%s: the pull request that reverts the failed change was closed and is not reopened: %s", pool, is.URL))
+		found.Warn(v1alpha1.ReasonRevertNotProposed,
+			fmt.Sprintf("NodePool/%s: the pull request that reverts the failed change was closed and is not reopened: %s", pool, is.URL))
 	case is.URL != "":
-		found.Event(v1alpha1.ReasonRevertProposed, fmt.Sprintf("NodePool/%s: %s reverts the failed change: merge it, or correct the definition", pool, is.URL))
+		found.Event(v1alpha1.ReasonRevertProposed,
+			fmt.Sprintf("NodePool/%s: %s reverts the failed change: merge it, or correct the definition", pool, is.URL))
 	default:
-		found.Warn(v1alpha1.ReasonRevertNotProposed, fmt.Sprintf("NodePool/%s: plumbline opened no pull request to revert the failed change: %s", pool, is.Message))
+		found.Warn(v1alpha1.ReasonRevertNotProposed,
+			fmt.Sprintf("NodePool/%s: plumbline opened no pull request to revert the failed change: %s", pool, is.Message))
 	}
 }

@@ -212,7 +212,8 @@ func (s Seen) pools(before, of *v1alpha1.Rollout) []string {
 
 // commits reports whether the commit of a rollout has outdated any node that does not match, or may have.
 func (s Seen) commits(of *v1alpha1.Rollout) bool {
-	return s.Changes.Any() || s.Excess > 0 || s.Unrecalled > 0 || len(s.Unknown) > 0 || slices.ContainsFunc(s.Outdated, func(o plan.Outdated) bool { return !uncommitted(of, o) })
+	return s.Changes.Any() || s.Excess > 0 || s.Unrecalled > 0 || len(s.Unknown) > 0 ||
+		slices.ContainsFunc(s.Outdated, func(o plan.Outdated) bool { return !uncommitted(of, o) })
 }
 
 // uncommitted reports whether no commit has outdated a node: AWS's answer has changed, for example for an alias, and
@@ -519,7 +520,8 @@ func started(r v1alpha1.Rollout) string {
 	case r.Revision == "":
 		return fmt.Sprintf("%s outdated, not caused by a commit of this NodeSync (%s); Karpenter replaces them at the pace of their disruption budgets", english.Plural(int(r.Nodes), "node", ""), Uncommitted(r))
 	}
-	return fmt.Sprintf("%s makes %s out of date: Karpenter replaces them at the pace of their disruption budgets", render.ShortRevision(r.Revision), english.Plural(int(r.Nodes), "node", ""))
+	return fmt.Sprintf("%s makes %s out of date: Karpenter replaces them at the pace of their disruption budgets",
+		render.ShortRevision(r.Revision), english.Plural(int(r.Nodes), "node", ""))
 }
 
 // finished returns the message of the event when a rollout is complete.

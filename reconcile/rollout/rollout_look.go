@@ -135,13 +135,17 @@ func (r *Rollouts) Begin(status *v1alpha1.NodeSyncStatus) bool {
 		r.Memory.remembered.remember(r.Before, r.match(true).Outdated, r.definitionHashes(), true)
 	}
 	short, full := staticOf(r.Pools, r.Live.NodeClaims)
-	seen := Seen{Changes: OutdatedBy(r.Changes), Short: short, Full: full, Pools: changedPools(r.Changes, r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now}
+	seen := Seen{
+		Changes: OutdatedBy(r.Changes), Short: short, Full: full, Pools: changedPools(r.Changes, r.Pools, r.Live.NodeClaims),
+		Revision: r.Revision, Applied: r.Applied, Now: r.Now,
+	}
 	_, fills := seen.fillsStatic()
 	if outdates := seen.Changes.Any() && seen.Changes.Committed && (r.Before == nil || r.Before.Revision != r.Revision); !outdates && !fills {
 		return false
 	}
 	seen.Matched = r.match(true)
-	seen.Late, seen.LateFrom = r.knownLaunchedFromPrevious(slices.DeleteFunc(slices.Clone(seen.Outdated), func(o plan.Outdated) bool { return slices.Contains(seen.Pools, o.Claim.Pool) }))
+	seen.Late, seen.LateFrom = r.knownLaunchedFromPrevious(slices.DeleteFunc(slices.Clone(seen.Outdated),
+		func(o plan.Outdated) bool { return slices.Contains(seen.Pools, o.Claim.Pool) }))
 	seen.Outdated, seen.Expected = r.withExpected(seen.Outdated)
 	if r.Before != nil && r.mustRecall() {
 		seen.Unrecalled = len(r.rolling())
@@ -189,7 +193,8 @@ func (r *Rollouts) Look(ctx context.Context) Looked {
 	short, full := staticOf(r.Pools, Present(r.Live.NodeClaims, r.Lost))
 	next := Roll(r.Before, Seen{
 		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated), Short: short, Full: full,
-		Pools: changedPools(r.Changes, r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now, Expected: len(r.Memory.expected) > 0, Settled: settled, Unrecalled: r.Memory.unrecalled, Late: late, LateFrom: from,
+		Pools: changedPools(r.Changes, r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now,
+		Expected: len(r.Memory.expected) > 0, Settled: settled, Unrecalled: r.Memory.unrecalled, Late: late, LateFrom: from,
 	})
 	looked := Looked{
 		Rollout: next, Outdated: outdatedPools(next, matched.Outdated), Unknown: len(matched.Unresolved)+len(matched.Unknown) > 0,
@@ -204,7 +209,8 @@ func (r *Rollouts) Look(ctx context.Context) Looked {
 		r.Memory.remembered.recount(next, matched.Outdated, r.notDeleting())
 	}
 	if next != nil {
-		next.Inputs = r.inputs(ctx, slices.DeleteFunc(slices.Clone(matched.Outdated), func(o plan.Outdated) bool { return !uncommitted(next, o) }))
+		next.Inputs = r.inputs(ctx,
+			slices.DeleteFunc(slices.Clone(matched.Outdated), func(o plan.Outdated) bool { return !uncommitted(next, o) }))
 	}
 	r.announce(next)
 	if next != nil {

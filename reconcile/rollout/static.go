@@ -310,7 +310,10 @@ func nextCheck(of v1alpha1.Rollout, now time.Time) time.Time {
 // PassedOver adds static pools that Karpenter ignores because StaticGate is off: such a pool is Ready, and no condition
 // says why it has too few nodes. off reports whether a feature gate is off; it is called only if there is such a pool,
 // and its error is returned.
-func PassedOver(ctx context.Context, found []LaunchFailure, pools []Pool, claims []plan.NodeClaim, off func(ctx context.Context, gate string) (bool, error)) ([]LaunchFailure, error) {
+func PassedOver(
+	ctx context.Context, found []LaunchFailure, pools []Pool, claims []plan.NodeClaim,
+	off func(ctx context.Context, gate string) (bool, error),
+) ([]LaunchFailure, error) {
 	static := unlaunchedStatic(pools, claims)
 	if len(static) == 0 {
 		return found, nil

@@ -115,7 +115,8 @@ func (r *reading) settings(ctx context.Context, namespaces []string) error {
 	}
 	for _, namespace := range namespaces {
 		found := &appsv1.DeploymentList{}
-		err := r.reader.List(ctx, found, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: cluster.ControllerLabels().AsSelector()})
+		err := r.reader.List(ctx, found, client.InNamespace(namespace),
+			client.MatchingLabelsSelector{Selector: cluster.ControllerLabels().AsSelector()})
 		if err != nil {
 			return r.may("deployments.apps", "the settings of Karpenter's controller (using the defaults)", err)
 		}
@@ -182,7 +183,9 @@ func ReadCapture(ctx context.Context, reader client.Reader, now time.Time, names
 }
 
 // ReadNodes reads a cluster as if it had only some of its nodes, with their NodeClaims and pods.
-func ReadNodes(ctx context.Context, reader client.Reader, now time.Time, keep func(node string) bool, namespaces ...string) (*Capture, error) {
+func ReadNodes(
+	ctx context.Context, reader client.Reader, now time.Time, keep func(node string) bool, namespaces ...string,
+) (*Capture, error) {
 	r := newReading(reader, now)
 	if err := r.allDefinitions(ctx); err != nil {
 		return nil, err

@@ -44,7 +44,8 @@ func CommitOf(made *plan.Plan, live plan.Live, definitions []map[string]any) (co
 	for i := range made.Changes {
 		change := &made.Changes[i]
 		if more := change.Nodes - len(change.NodeClaims()); writes(change) && touches(change) && change.UpTo && more > 0 {
-			notes = append(notes, fmt.Sprintf("%s: up to %d more nodes are replaced, but it is unknown which, so their pods are not simulated", change.Ref, more))
+			notes = append(notes,
+				fmt.Sprintf("%s: up to %d more nodes are replaced, but it is unknown which, so their pods are not simulated", change.Ref, more))
 		}
 	}
 	return commit, notes
@@ -66,7 +67,9 @@ func writes(change *plan.Change) bool {
 	return change.Err == nil && change.Action != plan.Drifted && change.Action != plan.None
 }
 
-func commitOf(made *plan.Plan, live plan.Live, definitions []map[string]any, gone map[render.Ref]bool, touches func(*plan.Change) bool) Commit {
+func commitOf(
+	made *plan.Plan, live plan.Live, definitions []map[string]any, gone map[render.Ref]bool, touches func(*plan.Change) bool,
+) Commit {
 	commit, written := Commit{Touched: map[types.UID]bool{}}, map[render.Ref]*unstructured.Unstructured{}
 	for i := range made.Changes {
 		change := &made.Changes[i]

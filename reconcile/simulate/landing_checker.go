@@ -50,13 +50,16 @@ type LandingChecker struct {
 // For returns the function with which a Plan of a Set gets its answer from a Simulator; nil if there is no Simulator. A
 // commit that changes no definition requires no new simulation. A new value of requested means that a person requests a
 // new simulation. done is called when there is a new answer.
-func (a *LandingChecker) For(s *Simulator, now time.Time, requested string, done func()) func(context.Context, *render.Set, *plan.Plan, plan.Live) (plan.Landing, time.Time) {
+func (a *LandingChecker) For(
+	s *Simulator, now time.Time, requested string, done func(),
+) func(context.Context, *render.Set, *plan.Plan, plan.Live) (plan.Landing, time.Time) {
 	if s == nil {
 		return nil
 	}
 	return func(ctx context.Context, set *render.Set, made *plan.Plan, live plan.Live) (plan.Landing, time.Time) {
 		return a.answerTo(ctx, question{
-			about: fmt.Sprint(set.Fingerprint(), made.StartIfSchedulable(), made.Approvals(), live.LeavingElsewhere), pools: requested + "\n" + poolsOf(made, live), done: done,
+			about: fmt.Sprint(set.Fingerprint(), made.StartIfSchedulable(), made.Approvals(), live.LeavingElsewhere),
+			pools: requested + "\n" + poolsOf(made, live), done: done,
 			ask: func(ctx context.Context) (map[string][]plan.Unschedulable, error) { return s.Ask(ctx, made, live) },
 		}, now)
 	}
@@ -195,7 +198,9 @@ func (s *Simulator) landingFor(ctx context.Context, made *plan.Plan, live plan.L
 
 // byPool groups pods by the pool whose removal starts and on whose nodes they run, or whose removal takes their place:
 // a pod of a pool that is already being removed counts if it could be scheduled as long as no other removal starts.
-func (s *Simulator) byPool(ctx context.Context, made *plan.Plan, live plan.Live, nowhere []Stranded, large bool) (map[string][]plan.Unschedulable, error) {
+func (s *Simulator) byPool(
+	ctx context.Context, made *plan.Plan, live plan.Live, nowhere []Stranded, large bool,
+) (map[string][]plan.Unschedulable, error) {
 	found, begins := map[string][]plan.Unschedulable{}, map[string]bool{}
 	for _, name := range made.StartIfSchedulable() {
 		begins[strings.TrimPrefix(name, render.NodePool+"/")] = true
@@ -220,7 +225,9 @@ func (s *Simulator) byPool(ctx context.Context, made *plan.Plan, live plan.Live,
 			continue
 		}
 		for pool := range begins {
-			found[pool] = append(found[pool], plan.Unschedulable{Pod: pod.Pod + " of NodePool/" + pod.Pool + ", which is also being removed", Workload: pod.Workload, Reason: pod.Reason})
+			found[pool] = append(found[pool], plan.Unschedulable{
+				Pod: pod.Pod + " of NodePool/" + pod.Pool + ", which is also being removed", Workload: pod.Workload, Reason: pod.Reason,
+			})
 		}
 	}
 	return found, nil

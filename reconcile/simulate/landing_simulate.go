@@ -172,7 +172,8 @@ func simulateInChild(ctx context.Context, runner *confine.Runner, c *Capture, ca
 		return err
 	}
 	// With an owner of its own, so no render waits for it: simulations run one at a time, and take one of the slots.
-	answer, err := runner.Ask(confine.For(ctx, JobName), what, JobName, map[string]any{"capture": captured, "commit": committed, "catalog": catalog})
+	answer, err := runner.Ask(confine.For(ctx, JobName), what, JobName,
+		map[string]any{"capture": captured, "commit": committed, "catalog": catalog})
 	if err != nil {
 		return err
 	}

@@ -139,7 +139,9 @@ func (s *simulation) moves() map[client.ObjectKey]bool {
 
 // countUnschedulable names the unschedulable pods, with Karpenter's reason, and those that can be scheduled because of
 // the commit.
-func (s *simulation) countUnschedulable(ctx context.Context, leaving map[client.ObjectKey]*corev1.Pod, pending map[client.ObjectKey]string, placed map[client.ObjectKey]bool) {
+func (s *simulation) countUnschedulable(
+	ctx context.Context, leaving map[client.ObjectKey]*corev1.Pod, pending map[client.ObjectKey]string, placed map[client.ObjectKey]bool,
+) {
 	reasons := map[client.ObjectKey]string{}
 	for pod, err := range failures(s.results) {
 		reasons[client.ObjectKeyFromObject(pod)] = err.Error()
@@ -148,14 +150,18 @@ func (s *simulation) countUnschedulable(ctx context.Context, leaving map[client.
 		if placed[key] {
 			continue
 		}
-		s.out.Nowhere = append(s.out.Nowhere, Stranded{Pod: key.String(), Workload: workloadOf(pod), Pool: s.pools[pod.Spec.NodeName], Node: pod.Spec.NodeName, Reason: s.reason(ctx, reasons, pod)})
+		s.out.Nowhere = append(s.out.Nowhere, Stranded{
+			Pod: key.String(), Workload: workloadOf(pod), Pool: s.pools[pod.Spec.NodeName], Node: pod.Spec.NodeName,
+			Reason: s.reason(ctx, reasons, pod),
+		})
 	}
 	for key, without := range pending {
 		switch {
 		case placed[key] && without != "":
 			s.out.Placed = append(s.out.Placed, key.String())
 		case !placed[key]:
-			s.out.Nowhere = append(s.out.Nowhere, Stranded{Pod: key.String(), Already: without != "", Reason: s.reason(ctx, reasons, &corev1.Pod{ObjectMeta: named(key)})})
+			s.out.Nowhere = append(s.out.Nowhere,
+				Stranded{Pod: key.String(), Already: without != "", Reason: s.reason(ctx, reasons, &corev1.Pod{ObjectMeta: named(key)})})
 		}
 	}
 	s.sort()
@@ -193,7 +199,8 @@ func (s *simulation) launches(last []*scheduling.NodeClaim) {
 		s.out.New = append(s.out.New, *n)
 	}
 	slices.SortFunc(s.out.New, func(a, b NewNodes) int {
-		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(b.Count, a.Count), cmp.Compare(strings.Join(a.Types, ","), strings.Join(b.Types, ",")),
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(b.Count, a.Count), cmp.Compare(strings.Join(a.Types, ","),
+			strings.Join(b.Types, ",")),
 			cmp.Compare(strings.Join(a.Zones, ","), strings.Join(b.Zones, ",")))
 	})
 }

@@ -107,7 +107,8 @@ func (s *simulation) repeat(ctx context.Context, offers Offers) error {
 	last := s
 	for round := 1; len(last.out.Nowhere) > 0 && len(last.results.NewNodeClaims) > 0; round++ {
 		if round == maxRounds {
-			s.out.Notes = append(s.out.Notes, fmt.Sprintf("the simulation stopped after %d rounds with %d more pods not scheduled yet", maxRounds, len(last.out.Nowhere)))
+			s.out.Notes = append(s.out.Notes,
+				fmt.Sprintf("the simulation stopped after %d rounds with %d more pods not scheduled yet", maxRounds, len(last.out.Nowhere)))
 			s.out.Nowhere = nil
 			break
 		}
@@ -264,12 +265,14 @@ func failures(results scheduling.Results) map[*corev1.Pod]error {
 // none makes every pod unschedulable, because no pool is left.
 func (s *simulation) none(leaving map[client.ObjectKey]*corev1.Pod, pending map[client.ObjectKey]string, err error) {
 	for key, pod := range leaving {
-		s.out.Nowhere = append(s.out.Nowhere, Stranded{Pod: key.String(), Workload: workloadOf(pod), Pool: s.pools[pod.Spec.NodeName], Node: pod.Spec.NodeName, Reason: err.Error()})
+		s.out.Nowhere = append(s.out.Nowhere,
+			Stranded{Pod: key.String(), Workload: workloadOf(pod), Pool: s.pools[pod.Spec.NodeName], Node: pod.Spec.NodeName, Reason: err.Error()})
 	}
 	for key, why := range pending {
 		s.out.Nowhere = append(s.out.Nowhere, Stranded{Pod: key.String(), Already: why != "", Reason: err.Error()})
 	}
-	s.out.Notes = append(s.out.Notes, "no NodePool is left that can launch nodes: only kube-scheduler decides which pods fit on the remaining nodes, so nothing is simulated")
+	s.out.Notes = append(s.out.Notes,
+		"no NodePool is left that can launch nodes: only kube-scheduler decides which pods fit on the remaining nodes, so nothing is simulated")
 	s.sort()
 }
 
@@ -292,7 +295,9 @@ type world struct {
 
 // newWorld loads the part of a Capture into Karpenter's own cluster state that decides where pods are scheduled. Nodes
 // of touched NodeClaims are marked for deletion, which is how Karpenter treats those of a deleted pool.
-func newWorld(ctx context.Context, c *Capture, definitions []map[string]any, offers Offers, touched map[types.UID]bool, of parting) (*world, error) {
+func newWorld(
+	ctx context.Context, c *Capture, definitions []map[string]any, offers Offers, touched map[types.UID]bool, of parting,
+) (*world, error) {
 	p, under := of(c, touched), *c
 	under.Definitions, under.Budgets = p.limits(definitions), p.budgets(c.Budgets)
 	served, err := NewCaptureClient(&under)
@@ -300,7 +305,10 @@ func newWorld(ctx context.Context, c *Capture, definitions []map[string]any, off
 		return nil, err
 	}
 	bare := &provider{client: served, offers: offers, known: map[string][]*cloudprovider.InstanceType{}, failed: map[string]error{}}
-	w := &world{client: served, bare: bare, clock: clocktesting.NewFakeClock(c.TakenAt), recorder: &recorder{said: map[types.NamespacedName]string{}, unmet: map[string]*karpv1.NodePool{}}}
+	w := &world{
+		client: served, bare: bare, clock: clocktesting.NewFakeClock(c.TakenAt),
+		recorder: &recorder{said: map[types.NamespacedName]string{}, unmet: map[string]*karpv1.NodePool{}},
+	}
 	store := nodeoverlay.NewInstanceTypeStore()
 	w.cloud = overlay.Decorate(bare, served, store)
 	w.cluster = state.NewCluster(w.clock, served, w.cloud)
@@ -382,7 +390,8 @@ func observe(ctx context.Context, c *Capture, offers Offers) error {
 	for i := range c.NodeClaims {
 		claim, node, class := &c.NodeClaims[i], &corev1.Node{}, &awsv1.EC2NodeClass{}
 		if claim.Spec.NodeClassRef == nil || served.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node) != nil ||
-			served.Get(ctx, client.ObjectKey{Name: claim.Spec.NodeClassRef.Name}, class) != nil || node.Labels[karpv1.NodeRegisteredLabelKey] != "true" || !plan.Hashable(class) {
+			served.Get(ctx, client.ObjectKey{Name: claim.Spec.NodeClassRef.Name}, class) != nil ||
+			node.Labels[karpv1.NodeRegisteredLabelKey] != "true" || !plan.Hashable(class) {
 			continue
 		}
 		if err := offers.Observe(ctx, node, claim, class); err != nil {
@@ -510,7 +519,10 @@ func launch(claim *scheduling.NodeClaim, name string) (karpv1.NodeClaim, corev1.
 	made := karpv1.NodeClaim{ObjectMeta: object, Spec: karpv1.NodeClaimSpec{NodeClassRef: claim.Spec.NodeClassRef, Taints: claim.Spec.Taints}}
 	made.Status = karpv1.NodeClaimStatus{ProviderID: provider, NodeName: name, Capacity: of.Capacity, Allocatable: of.Allocatable()}
 	node := corev1.Node{ObjectMeta: object, Spec: corev1.NodeSpec{ProviderID: provider, Taints: claim.Spec.Taints}}
-	node.Status = corev1.NodeStatus{Capacity: of.Capacity, Allocatable: of.Allocatable(), Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}
+	node.Status = corev1.NodeStatus{
+		Capacity: of.Capacity, Allocatable: of.Allocatable(),
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}
 	return made, node, true
 }
 

@@ -31,7 +31,8 @@ func trimNode(n *corev1.Node) corev1.Node {
 		Status:     corev1.NodeStatus{Capacity: n.Status.Capacity, Allocatable: n.Status.Allocatable},
 	}
 	for _, c := range n.Status.Conditions {
-		trimmed.Status.Conditions = append(trimmed.Status.Conditions, corev1.NodeCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
+		trimmed.Status.Conditions = append(trimmed.Status.Conditions,
+			corev1.NodeCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
 	}
 	return trimmed
 }
@@ -58,7 +59,9 @@ func trimNamespace(n *corev1.Namespace) corev1.Namespace {
 
 func trimDaemonSet(d *appsv1.DaemonSet) appsv1.DaemonSet {
 	trimmed := appsv1.DaemonSet{ObjectMeta: trimMetadata(&d.ObjectMeta, none)}
-	trimmed.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: trimMetadata(&d.Spec.Template.ObjectMeta, podAnnotation), Spec: trimPodSpec(&d.Spec.Template.Spec)}
+	trimmed.Spec.Template = corev1.PodTemplateSpec{
+		ObjectMeta: trimMetadata(&d.Spec.Template.ObjectMeta, podAnnotation), Spec: trimPodSpec(&d.Spec.Template.Spec),
+	}
 	return trimmed
 }
 
@@ -103,7 +106,10 @@ func trimVolume(v *corev1.PersistentVolume) corev1.PersistentVolume {
 
 func trimClass(c *storagev1.StorageClass) storagev1.StorageClass {
 	isDefault := func(key string) bool { return key == "storageclass.kubernetes.io/is-default-class" }
-	return storagev1.StorageClass{ObjectMeta: trimMetadata(&c.ObjectMeta, isDefault), Provisioner: c.Provisioner, VolumeBindingMode: c.VolumeBindingMode, AllowedTopologies: c.AllowedTopologies}
+	return storagev1.StorageClass{
+		ObjectMeta: trimMetadata(&c.ObjectMeta, isDefault), Provisioner: c.Provisioner, VolumeBindingMode: c.VolumeBindingMode,
+		AllowedTopologies: c.AllowedTopologies,
+	}
 }
 
 func trimCSINode(n *storagev1.CSINode) storagev1.CSINode {
@@ -179,8 +185,9 @@ func isKarpenters(of map[string]string) bool {
 func trimKarpenterPod(pod *corev1.Pod) (less bool) {
 	s := &pod.Spec
 	kept := corev1.PodSpec{
-		NodeName: s.NodeName, NodeSelector: maps.Clone(s.NodeSelector), Affinity: trimAffinity(s.Affinity), Tolerations: slices.Clone(s.Tolerations),
-		Priority: s.Priority, PreemptionPolicy: s.PreemptionPolicy, HostNetwork: s.HostNetwork, Overhead: s.Overhead, Resources: s.Resources,
+		NodeName: s.NodeName, NodeSelector: maps.Clone(s.NodeSelector), Affinity: trimAffinity(s.Affinity),
+		Tolerations: slices.Clone(s.Tolerations),
+		Priority:    s.Priority, PreemptionPolicy: s.PreemptionPolicy, HostNetwork: s.HostNetwork, Overhead: s.Overhead, Resources: s.Resources,
 		Containers: s.Containers, InitContainers: s.InitContainers,
 	}
 	maps.DeleteFunc(kept.NodeSelector, func(key, value string) bool { return key != corev1.LabelOSStable || value != string(corev1.Linux) })
@@ -263,7 +270,8 @@ func sameAffinity(kept, was *corev1.Affinity) bool {
 	}
 	keptRequired, keptPreferred := apart(kept.PodAntiAffinity)
 	required, preferred := apart(was.PodAntiAffinity)
-	return was.PodAffinity == nil && apiequality.Semantic.DeepEqual(kept.NodeAffinity, was.NodeAffinity) && keptRequired == required && keptPreferred == preferred
+	return was.PodAffinity == nil && apiequality.Semantic.DeepEqual(kept.NodeAffinity, was.NodeAffinity) && keptRequired == required &&
+		keptPreferred == preferred
 }
 
 // trimKarpenterBudget only keeps whether Karpenter's budget allows no evictions at all.
@@ -309,7 +317,8 @@ func trimMetadata(o *metav1.ObjectMeta, keep func(string) bool) metav1.ObjectMet
 		}
 	}
 	for _, owner := range o.OwnerReferences {
-		trimmed.OwnerReferences = append(trimmed.OwnerReferences, metav1.OwnerReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID, Controller: owner.Controller})
+		trimmed.OwnerReferences = append(trimmed.OwnerReferences,
+			metav1.OwnerReference{APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID, Controller: owner.Controller})
 	}
 	return trimmed
 }
@@ -345,7 +354,8 @@ func trimContainers(containers []corev1.Container) []corev1.Container {
 		}
 		for _, p := range c.Ports {
 			if p.HostPort != 0 {
-				trimmed.Ports = append(trimmed.Ports, corev1.ContainerPort{HostPort: p.HostPort, ContainerPort: p.ContainerPort, HostIP: p.HostIP, Protocol: p.Protocol})
+				trimmed.Ports = append(trimmed.Ports,
+					corev1.ContainerPort{HostPort: p.HostPort, ContainerPort: p.ContainerPort, HostIP: p.HostIP, Protocol: p.Protocol})
 			}
 		}
 		kept = append(kept, trimmed)
@@ -363,7 +373,10 @@ func trimVolumes(volumes []corev1.Volume) []corev1.Volume {
 			kept = append(kept, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: v.PersistentVolumeClaim.ClaimName}}})
 		case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
 			kept = append(kept, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
-				Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: v.Ephemeral.VolumeClaimTemplate.Spec.StorageClassName, VolumeName: v.Ephemeral.VolumeClaimTemplate.Spec.VolumeName},
+				Spec: corev1.PersistentVolumeClaimSpec{
+					StorageClassName: v.Ephemeral.VolumeClaimTemplate.Spec.StorageClassName,
+					VolumeName:       v.Ephemeral.VolumeClaimTemplate.Spec.VolumeName,
+				},
 			}}}})
 		}
 	}

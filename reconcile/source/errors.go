@@ -120,7 +120,8 @@ type CertificateError struct {
 
 // Error says where to put the certificate authority.
 func (e *CertificateError) Error() string {
-	return fmt.Sprintf("fetch %s: the host's certificate is not trusted: %v: put its authority into the key %s of the source's secret", e.URL, e.Err, keyCA)
+	return fmt.Sprintf("fetch %s: the host's certificate is not trusted: %v: put its authority into the key %s of the source's secret",
+		e.URL, e.Err, keyCA)
 }
 
 // Unwrap returns the error of the verification.
@@ -144,7 +145,8 @@ func (e *HostKeyError) Error() string {
 	case e.Changed:
 		return fmt.Sprintf("fetch %s: the host key of %s has changed to %s: if its owner confirms that, write the new key into %s of the source's secret", e.URL, e.Host, e.Fingerprint, keyKnownHosts)
 	}
-	return fmt.Sprintf("fetch %s: the host key %s of %s is unknown: if its owner confirms it, add it to %s of the source's secret", e.URL, e.Fingerprint, e.Host, keyKnownHosts)
+	return fmt.Sprintf("fetch %s: the host key %s of %s is unknown: if its owner confirms it, add it to %s of the source's secret",
+		e.URL, e.Fingerprint, e.Host, keyKnownHosts)
 }
 
 // LimitError reports that something exceeds a limit of plumbline.
@@ -163,7 +165,8 @@ const StoreLimitFlag = "--git-store-limit"
 
 // Error names what is too large and the limit.
 func (e *LimitError) Error() string {
-	words := fmt.Sprintf("%s is larger than the limit of %d %s: make it smaller, or remove it from the repository", e.What, e.Limit, cmp.Or(e.Unit, "bytes"))
+	words := fmt.Sprintf("%s is larger than the limit of %d %s: make it smaller, or remove it from the repository",
+		e.What, e.Limit, cmp.Or(e.Unit, "bytes"))
 	if e.Flag != "" {
 		words += ", or raise " + e.Flag
 	}

@@ -164,7 +164,10 @@ func (g *Git) fill(ctx context.Context, fresh *store, c *conversation, req Reque
 
 func (g *Git) limits() limits {
 	const inflated = 8 // the ratio of a pack's content to its compressed size
-	return limits{pack: g.options.MaxBytes, object: g.options.MaxObjectBytes, content: inflated * g.options.MaxBytes, objects: g.options.MaxObjects, memory: g.options.MaxMemory}
+	return limits{
+		pack: g.options.MaxBytes, object: g.options.MaxObjectBytes, content: inflated * g.options.MaxBytes, objects: g.options.MaxObjects,
+		memory: g.options.MaxMemory,
+	}
 }
 
 // refuse remembers a target that is too large.

@@ -51,7 +51,9 @@ type FluxSources struct {
 // changes. The error is an *ArtifactError, a *FluxRefError, or the API server's.
 func (s *FluxSources) Artifact(ctx context.Context, of types.NamespacedName, ref v1alpha1.SourceRef) (*Artifact, error) {
 	if ref.Namespace != of.Namespace && !slices.Contains(s.Namespaces, ref.Namespace) {
-		return nil, &FluxRefError{Ref: ref.String(), Problem: fmt.Sprintf("is in namespace %s, and the daemon's --source-namespaces does not list that", ref.Namespace)}
+		return nil, &FluxRefError{
+			Ref: ref.String(), Problem: fmt.Sprintf("is in namespace %s, and the daemon's --source-namespaces does not list that", ref.Namespace),
+		}
 	}
 	if s.Wake != nil {
 		s.follow(ctx, of, ref)
@@ -134,7 +136,9 @@ func artifactOf(ref v1alpha1.SourceRef, object *unstructured.Unstructured) (*Art
 	case a.URL == "" || a.Digest == "" || a.Revision == "":
 		return nil, &ArtifactError{Of: ref.String(), Problem: "has an artifact without a url, a digest or a revision"}
 	}
-	return &Artifact{Of: ref.String(), URL: a.URL, Digest: a.Digest, Revision: a.Revision, Updated: a.LastUpdateTime.Time, Unready: unready}, nil
+	return &Artifact{
+		Of: ref.String(), URL: a.URL, Digest: a.Digest, Revision: a.Revision, Updated: a.LastUpdateTime.Time, Unready: unready,
+	}, nil
 }
 
 // GitOrFlux fetches from a Git host or uses what Flux has fetched, depending on the request. The history of an artifact

@@ -131,7 +131,11 @@ func (s *FluxStore) unpack(ctx context.Context, dir string, a Artifact) (bytes i
 	fetcher := fetch.New(fetch.WithMaxDownloadSize(int(s.options.MaxBytes)), fetch.WithFileName(packedArtifact))
 	if err := fetcher.FetchWithContext(ctx, a.URL, a.Digest, dir); err != nil {
 		if ctx.Err() != nil {
-			return 0, &ArtifactError{Of: a.Of, Problem: "has an artifact that was not downloaded within spec.timeout: see whether source-controller can be reached from here", Err: ctx.Err()}
+			return 0, &ArtifactError{
+				Of:      a.Of,
+				Problem: "has an artifact that was not downloaded within spec.timeout: see whether source-controller can be reached from here",
+				Err:     ctx.Err(),
+			}
 		}
 		return 0, &ArtifactError{Of: a.Of, Problem: "has an artifact that cannot be fetched", Err: err}
 	}

@@ -161,7 +161,8 @@ func (s *store) commit(h plumbing.Hash) (commit *object.Commit, err error) {
 
 // cut reads the beginning of a large commit, which contains everything but the message, without loading the rest.
 func (s *store) cut(h plumbing.Hash, name string) (*object.Commit, error) {
-	lazy := filesystem.NewStorageWithOptions(osfs.New(s.dir, osfs.WithBoundOS()), cache.NewObjectLRU(objectCache), filesystem.Options{ExclusiveAccess: true, LargeObjectThreshold: maxCommit})
+	lazy := filesystem.NewStorageWithOptions(osfs.New(s.dir, osfs.WithBoundOS()), cache.NewObjectLRU(objectCache),
+		filesystem.Options{ExclusiveAccess: true, LargeObjectThreshold: maxCommit})
 	defer func() { _ = lazy.Close() }() // opened for reading: nothing can be lost
 	data, err := beginning(lazy, h)
 	if err != nil {
@@ -596,7 +597,9 @@ func (s *store) changing(ctx context.Context, commits []*visit, read render.Read
 		var link *SymlinkError
 		switch {
 		case ctx.Err() != nil:
-			return nil, &HistoryError{Since: commits[len(commits)-1].hash.String(), Reason: "to find out which commits have changed the definitions takes too long"}
+			return nil, &HistoryError{
+				Since: commits[len(commits)-1].hash.String(), Reason: "to find out which commits have changed the definitions takes too long",
+			}
 		case errors.As(err, &link): // assume that it changed
 			differs = true
 		case err != nil:

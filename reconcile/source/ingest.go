@@ -69,7 +69,10 @@ func (s *store) ingest(ctx context.Context, pack io.Reader, limit limits) (err e
 		return err
 	}
 	if found.memory() > limit.memory {
-		return &LimitError{What: fmt.Sprintf("the memory that it takes to read the repository, whose largest object has %d bytes,", found.largest), Limit: limit.memory}
+		return &LimitError{
+			What:  fmt.Sprintf("the memory that it takes to read the repository, whose largest object has %d bytes,", found.largest),
+			Limit: limit.memory,
+		}
 	}
 	back, err := s.room.acquire(ctx, found)
 	if err != nil {

@@ -183,7 +183,8 @@ func (w *reverting) compare(ctx context.Context) (Reverted, files, error) {
 		return Reverted{}, nil, err
 	}
 	found, take, changed, badOnes := Reverted{}, files{}, files{}, files{}
-	within := w.Within(ctx, &render.Snapshot{Revision: w.From, Commit: w.From, FS: newTree(w.store, w.from, w.From, w.git.options.MaxFileBytes)})
+	within := w.Within(ctx,
+		&render.Snapshot{Revision: w.From, Commit: w.From, FS: newTree(w.store, w.from, w.From, w.git.options.MaxFileBytes)})
 	d := difference{store: w.store, file: func(name string, before, now *object.TreeEntry) {
 		if !within(name) {
 			found.Left = append(found.Left, name)
@@ -557,7 +558,8 @@ type BranchError struct {
 
 // Error says what to do.
 func (e *BranchError) Error() string {
-	return fmt.Sprintf("push branch %s to %s: it is there with another commit, and is not written to: delete it, or revert by hand", e.Branch, e.URL)
+	return fmt.Sprintf("push branch %s to %s: it is there with another commit, and is not written to: delete it, or revert by hand",
+		e.Branch, e.URL)
 }
 
 // PushError reports that a host rejects a branch.
@@ -573,7 +575,8 @@ func (e *PushError) Error() string {
 	if e.Denied {
 		return fmt.Sprintf("push branch %s to %s: the host refuses the credentials: %v: let the secret that source.git.secretRef names push branches (GitHub: Contents, read and write; GitLab: the scope write_repository and the role Developer; Gitea and Forgejo: write:repository; a deploy key with write access)", e.Branch, e.URL, e.Err)
 	}
-	return fmt.Sprintf("push branch %s to %s: the host does not take it: %v: let branches below %s be created", e.Branch, e.URL, e.Err, Proposals)
+	return fmt.Sprintf("push branch %s to %s: the host does not take it: %v: let branches below %s be created",
+		e.Branch, e.URL, e.Err, Proposals)
 }
 
 // Unwrap returns the host's error.

@@ -146,7 +146,10 @@ func (h hold) verifyTag(want Signatures) (Verified, error) {
 		if t.tag != "" {
 			name = "tag " + t.tag
 		}
-		return Verified{}, &signature.Error{Object: name, Problem: "is not an annotated tag, and so not signed", Remedy: "make and sign one on the commit (git tag -s) and push it"}
+		return Verified{}, &signature.Error{
+			Object: name, Problem: "is not an annotated tag, and so not signed",
+			Remedy: "make and sign one on the commit (git tag -s) and push it",
+		}
 	}
 	data, err := h.store.raw(plumbing.TagObject, t.want, func(plumbing.EncodedObject) error { return nil })
 	if err != nil {

@@ -141,7 +141,8 @@ func (s *Step) setNodeDrift() {
 	k := s.Sync.Status.Karpenter
 	switch {
 	case s.Drifting != "":
-		conditions.MarkTrue(s.Sync, v1alpha1.NodeDriftCondition, v1alpha1.ReasonUnexpectedNodeDrift, "%s", finding.Bounded(s.Drifting, MaxMessage))
+		conditions.MarkTrue(s.Sync, v1alpha1.NodeDriftCondition, v1alpha1.ReasonUnexpectedNodeDrift, "%s",
+			finding.Bounded(s.Drifting, MaxMessage))
 	case s.WatchedDrift || k == nil || k.NodeDrift == nil:
 		conditions.Delete(s.Sync, v1alpha1.NodeDriftCondition)
 	}
@@ -160,7 +161,8 @@ func (s *Step) setExtraFields() {
 		for _, e := range s.Extra {
 			words = append(words, e.String())
 		}
-		said = fmt.Sprintf("Git does not write these fields, and they stay: %s: write them in Git, or remove them and stop what adds them", finding.Few(words, "; "))
+		said = fmt.Sprintf("Git does not write these fields, and they stay: %s: write them in Git, or remove them and stop what adds them",
+			finding.Few(words, "; "))
 	}
 	s.setTrouble(v1alpha1.ExtraFieldsCondition, v1alpha1.ReasonExtraFields, said)
 }
@@ -211,7 +213,8 @@ func (s *Step) setSourceVerified() {
 	case s.Sync.Spec.Source.Verification() == nil:
 		conditions.Delete(s.Sync, v1alpha1.SourceVerifiedCondition)
 	case s.Unverified != nil:
-		conditions.MarkFalse(s.Sync, v1alpha1.SourceVerifiedCondition, v1alpha1.ReasonVerificationError, "%s", finding.Bounded(fault.Classify(s.Unverified).Error(), MaxMessage))
+		conditions.MarkFalse(s.Sync, v1alpha1.SourceVerifiedCondition, v1alpha1.ReasonVerificationError, "%s",
+			finding.Bounded(fault.Classify(s.Unverified).Error(), MaxMessage))
 	case last != nil && s.Commit != "" && render.CommitOf(last.Revision) == s.Commit:
 		conditions.MarkTrue(s.Sync, v1alpha1.SourceVerifiedCondition, meta.SucceededReason, "%s", describeVerified(*last))
 	}

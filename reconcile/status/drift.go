@@ -55,7 +55,8 @@ func DriftsOf(p *plan.Plan, written []apply.Written) []Drift {
 		if !drifts || ours || c.Action == plan.Wait || c.Reason == plan.ReasonOwnership {
 			continue
 		}
-		found = append(found, Drift{Ref: c.Ref, What: driftWords(c.Live, fields), By: c.Editors, Corrected: corrected[c.Ref], Reported: c.Action == plan.Drifted})
+		found = append(found,
+			Drift{Ref: c.Ref, What: driftWords(c.Live, fields), By: c.Editors, Corrected: corrected[c.Ref], Reported: c.Action == plan.Drifted})
 	}
 	return found
 }
@@ -257,7 +258,8 @@ func (s *Step) reportApplied(u report.Update, v Verdict) (report.Update, bool) {
 // appliedAll reports whether nothing of the commit remains to be applied: definitions, charts, or removals that are
 // held.
 func (s *Step) appliedAll() bool {
-	charts := s.NotUpgraded == nil && s.chartsDiffer() == nil && !slices.ContainsFunc(s.Waits, func(w finding.Wait) bool { return w.On == "charts" })
+	charts := s.NotUpgraded == nil && s.chartsDiffer() == nil &&
+		!slices.ContainsFunc(s.Waits, func(w finding.Wait) bool { return w.On == "charts" })
 	return render.CommitOf(s.Sync.Status.LastAppliedRevision) == s.Commit && s.Unwritten == nil && charts && !s.holds()
 }
 

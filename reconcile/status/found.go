@@ -282,7 +282,8 @@ func (s *Step) setLaunchFailing() {
 	var words []string
 	for _, l := range s.LaunchFailures {
 		why := finding.Bounded(l.Why, maxEventMessage) // Karpenter's events are no longer than that
-		failing = append(failing, v1alpha1.LaunchFailure{Pool: l.Pool, Message: why, Missing: s.missing(l.Pool), Lost: l.Lost, Since: s.missingSince(l.Pool)})
+		failing = append(failing,
+			v1alpha1.LaunchFailure{Pool: l.Pool, Message: why, Missing: s.missing(l.Pool), Lost: l.Lost, Since: s.missingSince(l.Pool)})
 		if l.Lost {
 			words = append(words, fmt.Sprintf("%s, by no commit: %s", s.missing(l.Pool), why))
 			continue

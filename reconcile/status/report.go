@@ -245,7 +245,8 @@ func (s *Step) stuckReports(list []v1alpha1.Reported, why string) []v1alpha1.Rep
 		if !there {
 			state := s.Verdict().CommitState()
 			list = append(list, v1alpha1.Reported{
-				Provider: host.Provider, URL: host.URL, Context: cmp.Or(s.statusContext(), s.contextIn(s.Sync.Namespace)), Commit: s.Commit, State: string(state),
+				Provider: host.Provider, URL: host.URL, Context: cmp.Or(s.statusContext(), s.contextIn(s.Sync.Namespace)), Commit: s.Commit,
+				State: string(state),
 			})
 		}
 	}
@@ -333,7 +334,8 @@ func (s *Step) requestHistory(ctx context.Context) {
 	commits, err := s.History.Ask(ctx, applied)
 	s.Memory.hidden.addCredentials(s.Memory.read) // the query may have read one
 	if err != nil {
-		s.Warn(v1alpha1.ReasonHistoryUnknown, fmt.Sprintf("the commit status goes only to %s: find the commits since %s: %v", render.ShortRevision(s.Revision), applied, err))
+		s.Warn(v1alpha1.ReasonHistoryUnknown,
+			fmt.Sprintf("the commit status goes only to %s: find the commits since %s: %v", render.ShortRevision(s.Revision), applied, err))
 	}
 	s.Memory.history = history{head: s.Commit, commits: commits}
 }

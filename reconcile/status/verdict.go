@@ -48,7 +48,10 @@ type Verdict struct {
 func (s *Step) Verdict() Verdict {
 	switch {
 	case s.Elsewhere:
-		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonNamespaceNotWatched, Message: fmt.Sprintf("NodeSyncs are served in namespace %s only: move it there", s.Namespace)}
+		return Verdict{
+			Class: Stuck, Reason: v1alpha1.ReasonNamespaceNotWatched,
+			Message: fmt.Sprintf("NodeSyncs are served in namespace %s only: move it there", s.Namespace),
+		}
 	case s.openCollision() != "":
 		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonClusterNameCollision, Message: s.openCollision()}
 	case s.Fault != nil:
@@ -93,7 +96,9 @@ func (s *Step) stateVerdict() Verdict {
 	case s.RepeatedReverts != "":
 		return s.repeatedReverts()
 	case len(s.left()) > 0:
-		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonDrifted, Message: "differs from Git, and drift is Report: " + finding.SomeOf(s.left())}
+		return Verdict{
+			Class: Stuck, Reason: v1alpha1.ReasonDrifted, Message: "differs from Git, and drift is Report: " + finding.SomeOf(s.left()),
+		}
 	case s.stalledWait() != nil:
 		return stalledWaitVerdict(s.withClasses(*s.stalledWait()))
 	case len(s.Waits) > 0:
@@ -101,7 +106,9 @@ func (s *Step) stateVerdict() Verdict {
 	case s.Sync.Drained():
 		return drainedVerdict(status.Removals)
 	case status.OpenRemovals > 0:
-		return Verdict{Class: Working, Reason: v1alpha1.ReasonRemoving, Message: s.describeRemovals(), Brief: briefOfRemovals(status.Removals, s.Commit)}
+		return Verdict{
+			Class: Working, Reason: v1alpha1.ReasonRemoving, Message: s.describeRemovals(), Brief: briefOfRemovals(status.Removals, s.Commit),
+		}
 	}
 	return s.doneVerdict()
 }
@@ -110,7 +117,9 @@ func (s *Step) stateVerdict() Verdict {
 // failed, and prefers one that has too few nodes: then the status is pending, and failure after spec.rollout.timeout,
 // as in summary.StateOf. Ready does not depend on it, because the pods may fit elsewhere.
 func (s *Step) doneVerdict() Verdict {
-	v := Verdict{Class: Done, Reason: v1alpha1.ReasonSucceeded, Message: "applied, Ready, no removal open: " + render.ShortRevision(s.revision())}
+	v := Verdict{
+		Class: Done, Reason: v1alpha1.ReasonSucceeded, Message: "applied, Ready, no removal open: " + render.ShortRevision(s.revision()),
+	}
 	failed := s.launchesFailed()
 	if len(failed) == 0 {
 		v.Brief = s.rescuedBrief()
@@ -120,7 +129,8 @@ func (s *Step) doneVerdict() Verdict {
 		first := missing[0]
 		v.commitState, v.ofNodes, v.Brief = report.Pending, true, fault.Brief{What: "launch failing: " + s.missing(first.Pool), Cause: first.Why}
 		if s.launchTimedOut() {
-			v.commitState, v.Brief.What = report.Failure, fmt.Sprintf("not rolled out within %s: %s", s.Sync.Spec.Rollout.Timeout.Duration, s.missing(first.Pool))
+			v.commitState, v.Brief.What = report.Failure, fmt.Sprintf("not rolled out within %s: %s",
+				s.Sync.Spec.Rollout.Timeout.Duration, s.missing(first.Pool))
 		}
 		return v
 	}

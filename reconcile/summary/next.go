@@ -74,7 +74,8 @@ func nextOfRollout(sync *v1alpha1.NodeSync) string {
 	case state == RolloutHeld:
 		return "continues by itself when what holds the rollout is over"
 	case state == RolloutStopped:
-		return fmt.Sprintf("no node is replaced until you revert or correct the definition, or `plumbline resume-rollout %s -n %s`", sync.Name, sync.Namespace)
+		return fmt.Sprintf("no node is replaced until you revert or correct the definition, or `plumbline resume-rollout %s -n %s`",
+			sync.Name, sync.Namespace)
 	case state == RolloutFailing:
 		return "Karpenter continues to replace nodes; what is wrong is in the message"
 	default:

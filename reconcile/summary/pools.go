@@ -142,5 +142,6 @@ func OtherPools(pools []Pool) string {
 			unready++
 		}
 	}
-	return fmt.Sprintf("%s: %d not Ready, %s, %d draining", shortlist.More("", len(pools)), unready, english.Plural(nodes, "node", ""), draining)
+	return fmt.Sprintf("%s: %d not Ready, %s, %d draining",
+		shortlist.More("", len(pools)), unready, english.Plural(nodes, "node", ""), draining)
 }

@@ -89,7 +89,8 @@ func Of(sync *v1alpha1.NodeSync) Status {
 		Since:     Since(sync),
 		Attempted: s.LastAttemptedRevision, Applied: s.LastAppliedRevision, Suspended: sync.Spec.Suspend,
 		RemovalGrace: sync.GetRemovalGrace(),
-		Waiting:      s.Waiting, Karpenter: s.Karpenter, Stages: s.Stages, Removals: s.Removals, Rollout: s.Rollout, PoolRollouts: s.PoolRollouts, Pools: []Pool{},
+		Waiting:      s.Waiting, Karpenter: s.Karpenter, Stages: s.Stages, Removals: s.Removals, Rollout: s.Rollout,
+		PoolRollouts: s.PoolRollouts, Pools: []Pool{},
 	}
 	if verified := conditions.Get(sync, v1alpha1.SourceVerifiedCondition); verified != nil {
 		status.Source = verifiedWords(verified)
@@ -151,9 +152,13 @@ func (s Status) Lines() []Line {
 	}
 	lines = append(lines, Line{About: "next", Text: s.Next})
 	if k := s.Karpenter; k != nil {
-		lines = append(lines, Line{About: "karpenter", Text: fmt.Sprintf("%s in %s, cluster %s in %s", strings.TrimSpace(k.Management+" "+k.Version), k.Namespace, k.Cluster, k.Region)})
+		lines = append(lines, Line{
+			About: "karpenter",
+			Text:  fmt.Sprintf("%s in %s, cluster %s in %s", strings.TrimSpace(k.Management+" "+k.Version), k.Namespace, k.Cluster, k.Region),
+		})
 		if fork := plan.ForkOf(k); fork != "" {
-			lines = append(lines, Line{About: "fork", Text: fork + " is not a release of upstream: which nodes a change of a definition replaces is unknown"})
+			lines = append(lines,
+				Line{About: "fork", Text: fork + " is not a release of upstream: which nodes a change of a definition replaces is unknown"})
 		}
 		if t := k.Target; t != nil {
 			lines = append(lines, Line{"charts", fmt.Sprintf("%s: %s", t.Version, t.Step), &t.Since})
@@ -437,7 +442,8 @@ func WhyUnknown(sync *v1alpha1.NodeSync) string {
 	case s.LastAttemptedRevision == "":
 		return "the status names no commit"
 	case s.LastAttemptedRevision != s.LastAppliedRevision:
-		return fmt.Sprintf("%s was attempted, and %s is applied", render.ShortRevision(s.LastAttemptedRevision), OrNone(render.ShortRevision(s.LastAppliedRevision)))
+		return fmt.Sprintf("%s was attempted, and %s is applied",
+			render.ShortRevision(s.LastAttemptedRevision), OrNone(render.ShortRevision(s.LastAppliedRevision)))
 	}
 	return ""
 }

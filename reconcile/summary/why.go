@@ -74,7 +74,8 @@ func RecordHasName(r recorder.Record, name string) bool {
 
 // NotRecorded describes the period that the records of a namespace cover, for a name that none has.
 func NotRecorded(name, namespace string, logs map[string]*recorder.Log) string {
-	words := fmt.Sprintf("%s not found: no NodeClaim, Node or instance has this name, and none that is terminated is recorded in %s", name, namespace)
+	words := fmt.Sprintf("%s not found: no NodeClaim, Node or instance has this name, and none that is terminated is recorded in %s",
+		name, namespace)
 	for _, sync := range slices.Sorted(maps.Keys(logs)) {
 		log := logs[sync]
 		words += fmt.Sprintf("; nodesync/%s: recorded since %s", sync, Stamp(log.Since))
@@ -175,7 +176,9 @@ func DefinitionsOf(claim *karpv1.NodeClaim) []render.Ref {
 func (r *NodeReport) Compare(claim *karpv1.NodeClaim, lives map[render.Ref]*plan.Object, syncs []v1alpha1.NodeSync, now time.Time) {
 	seen := cluster.NodeClaim(claim)
 	var definitions []*plan.Object
-	match := plan.Match{Exact: true, Since: now, Memory: &plan.MatchMemory{}, Live: plan.Live{Objects: lives, NodeClaims: []plan.NodeClaim{seen}}}
+	match := plan.Match{
+		Exact: true, Since: now, Memory: &plan.MatchMemory{}, Live: plan.Live{Objects: lives, NodeClaims: []plan.NodeClaim{seen}},
+	}
 	for i := range syncs {
 		match.Live.Fork = cmp.Or(match.Live.Fork, plan.ForkOf(syncs[i].Status.Karpenter))
 	}
@@ -207,7 +210,8 @@ func settling(pool *plan.Object, syncs []v1alpha1.NodeSync, now time.Time) strin
 		if pool.GetLabels()[v1alpha1.OwnerLabel] != label || rollout == nil || rollout.SettlesAt == nil || !now.Before(rollout.SettlesAt.Time) {
 			continue
 		}
-		return strings.TrimSpace(fmt.Sprintf("Karpenter asks AWS which nodes %s outdates, until %s", render.ShortRevision(rollout.Revision), plan.ClockTime(rollout.SettlesAt.Time, now)))
+		return strings.TrimSpace(fmt.Sprintf("Karpenter asks AWS which nodes %s outdates, until %s",
+			render.ShortRevision(rollout.Revision), plan.ClockTime(rollout.SettlesAt.Time, now)))
 	}
 	return ""
 }

@@ -179,7 +179,9 @@ func OneLeads(ctx context.Context, reader client.Reader, deployment *appsv1.Depl
 }
 
 // leader returns the pod that holds the lease, and whether it belongs to the latest template and is not terminating.
-func leader(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment, pods []corev1.Pod) (*corev1.Pod, cluster.Readiness, error) {
+func leader(
+	ctx context.Context, reader client.Reader, deployment *appsv1.Deployment, pods []corev1.Pod,
+) (*corev1.Pod, cluster.Readiness, error) {
 	lease := &coordinationv1.Lease{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: deployment.Namespace, Name: leaseName}, lease)
 	if client.IgnoreNotFound(err) != nil {
@@ -191,7 +193,8 @@ func leader(ctx context.Context, reader client.Reader, deployment *appsv1.Deploy
 	host, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_") // client-go: <host name>_<UUID>
 	pod := podOn(pods, host)
 	if pod == nil {
-		return nil, cluster.Readiness{Message: fmt.Sprintf("lease %s is held by %s, which no longer exists, until it expires", leaseName, host)}, nil
+		return nil, cluster.Readiness{Message: fmt.Sprintf("lease %s is held by %s, which no longer exists, until it expires",
+			leaseName, host)}, nil
 	}
 	if has, want := image(pod.Spec.Containers), image(deployment.Spec.Template.Spec.Containers); has != want {
 		return pod, cluster.Readiness{Message: fmt.Sprintf("pod/%s is still the leader, with image %s", pod.Name, has)}, nil
@@ -239,7 +242,9 @@ type Renewal struct {
 // Alive reports whether a pod of Karpenter's controller works at this moment, according to the API server: it holds the
 // lease, renews it, and is Ready. If leader election is disabled, it is the only Ready pod. A Deployment reports only
 // after a while that a pod is gone. last is what the previous call has read, and is updated for the next call.
-func Alive(ctx context.Context, reader client.Reader, namespace string, deployments []appsv1.Deployment, now time.Time, last *Renewal) (cluster.Readiness, error) {
+func Alive(
+	ctx context.Context, reader client.Reader, namespace string, deployments []appsv1.Deployment, now time.Time, last *Renewal,
+) (cluster.Readiness, error) {
 	pods := &corev1.PodList{}
 	if err := reader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(cluster.ControllerLabels())); err != nil {
 		return cluster.Readiness{}, fmt.Errorf("read the pods of Karpenter's controller in %s: %w", namespace, err)
@@ -272,7 +277,8 @@ func holds(lease *coordinationv1.Lease, ready []corev1.Pod, now time.Time, last 
 	}
 	holder, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_") // client-go: <host name>_<UUID>
 	if podOn(ready, holder) == nil {
-		return cluster.Readiness{Message: fmt.Sprintf("lease %s is held by %s, which is not a Ready pod of Karpenter's controller", leaseName, holder)}
+		return cluster.Readiness{Message: fmt.Sprintf("lease %s is held by %s, which is not a Ready pod of Karpenter's controller",
+			leaseName, holder)}
 	}
 	if lease.Spec.RenewTime == nil || !last.fresh(lease, now) {
 		return cluster.Readiness{Message: fmt.Sprintf("pod %s holds lease %s but does not renew it", holder, leaseName)}

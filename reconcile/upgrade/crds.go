@@ -43,7 +43,9 @@ func (s *Step) liveCRDs(ctx context.Context) ([]*apiextensionsv1.CustomResourceD
 
 // changeOfCRDs returns the existing CRDs, those after the change, and the migrations that are needed between them. The
 // latter CRDs are those of the charts, or the existing ones if they are newer, because CRDs are never downgraded.
-func (s *Step) changeOfCRDs(ctx context.Context) (live, next []*apiextensionsv1.CustomResourceDefinition, migrations []karpenter.Migration, err error) {
+func (s *Step) changeOfCRDs(ctx context.Context) (
+	live, next []*apiextensionsv1.CustomResourceDefinition, migrations []karpenter.Migration, err error,
+) {
 	if live, err = s.liveCRDs(ctx); err != nil {
 		return nil, nil, nil, err
 	}
@@ -226,7 +228,8 @@ func (s *Step) hasVersionInGit(ctx context.Context, deployment *appsv1.Deploymen
 	if err != nil || version == s.Karpenter.Version {
 		return cluster.Readiness{Ready: err == nil}, err
 	}
-	return cluster.Readiness{Message: fmt.Sprintf("deployment/%s runs Karpenter %s, but plumbline.yaml requires %s; %s", deployment.Name, version, s.Karpenter.Version, Theirs)}, nil
+	return cluster.Readiness{Message: fmt.Sprintf("deployment/%s runs Karpenter %s, but plumbline.yaml requires %s; %s",
+		deployment.Name, version, s.Karpenter.Version, Theirs)}, nil
 }
 
 // versionOf returns the version of Karpenter that a Deployment runs: from the labels of the chart or, if another client

@@ -28,7 +28,9 @@ const maxCause = 700
 // Cause returns why a Deployment's pods do not become ready, according to the pods: what a container waits for, how its
 // last run terminated, the last lines of its log, its last warning. It omits what cannot be read. hide removes what
 // must not be reported, before the text is truncated.
-func Cause(ctx context.Context, reader client.Reader, logs Logs, deployment *appsv1.Deployment, rollout string, hide func(string) string) string {
+func Cause(
+	ctx context.Context, reader client.Reader, logs Logs, deployment *appsv1.Deployment, rollout string, hide func(string) string,
+) string {
 	pods := &corev1.PodList{}
 	if deployment.Spec.Selector == nil {
 		return rollout
@@ -209,7 +211,8 @@ func LoggedError(log, kind, name string, since time.Time) string {
 			Name  string    `json:"name"`
 			Error string    `json:"error"`
 		}{}
-		if !strings.Contains(text, name) || json.Unmarshal([]byte(text), &line) != nil || line.Error == "" || line.Kind != kind || line.Name != name {
+		if !strings.Contains(text, name) || json.Unmarshal([]byte(text), &line) != nil || line.Error == "" || line.Kind != kind ||
+			line.Name != name {
 			continue
 		}
 		if line.Time.Before(since) {

@@ -205,7 +205,8 @@ func (s *Step) forecast(seen *Seen, live, next []*apiextensionsv1.CustomResource
 	if len(words) == 0 {
 		words = []string{"no node is replaced"}
 	}
-	s.Event(v1alpha1.ReasonUpgradeForecast, fmt.Sprintf("Karpenter %s to %s: %s", s.karpenterStatus().Version, s.Charts.Version, finding.Some(words)))
+	s.Event(v1alpha1.ReasonUpgradeForecast,
+		fmt.Sprintf("Karpenter %s to %s: %s", s.karpenterStatus().Version, s.Charts.Version, finding.Some(words)))
 	return nil
 }
 

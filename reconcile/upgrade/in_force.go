@@ -59,7 +59,9 @@ const page = 200
 // Rewrite writes each object of a CRD unchanged, so that the API server stores it in the storage version, and then
 // removes the versions that will be dropped from status.storedVersions. It can be repeated at any time:
 // https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/#upgrade-existing-objects-to-a-new-stored-version
-func Rewrite(ctx context.Context, writer client.Client, reader client.Reader, migration karpenter.Migration, stillLeader func(context.Context) error) (rewritten int, err error) {
+func Rewrite(
+	ctx context.Context, writer client.Client, reader client.Reader, migration karpenter.Migration, stillLeader func(context.Context) error,
+) (rewritten int, err error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := reader.Get(ctx, client.ObjectKey{Name: migration.CRD}, crd); err != nil {
 		return 0, fmt.Errorf("read crd %s: %w", migration.CRD, err)
@@ -88,7 +90,8 @@ func Rewrite(ctx context.Context, writer client.Client, reader client.Reader, mi
 	}
 	whole := crd.DeepCopy()
 	crd = crd.DeepCopy()
-	crd.Status.StoredVersions = slices.DeleteFunc(crd.Status.StoredVersions, func(version string) bool { return slices.Contains(migration.Drop, version) })
+	crd.Status.StoredVersions = slices.DeleteFunc(crd.Status.StoredVersions,
+		func(version string) bool { return slices.Contains(migration.Drop, version) })
 	if err := writer.Status().Patch(ctx, crd, client.MergeFromWithOptions(whole, client.MergeFromWithOptimisticLock{})); err != nil {
 		return rewritten, fmt.Errorf("take %v out of the storedVersions of crd %s: %w", migration.Drop, crd.Name, err)
 	}

@@ -168,7 +168,8 @@ func (s *Step) doAction(ctx context.Context, action Action, seen *Seen) (again b
 		seen.RolledBack, err = s.rollBack(ctx, a.Revision, seen)
 		if lost := (*release.NoRevisionError)(nil); errors.As(err, &lost) {
 			seen.Lost, err = true, nil
-			s.Warn(v1alpha1.ReasonReleaseLost, fmt.Sprintf("Helm release %s has no revision %d to roll back to: plumbline reinstalls Karpenter %s", lost.Release, lost.Revision, s.Karpenter.Version))
+			s.Warn(v1alpha1.ReasonReleaseLost, fmt.Sprintf("Helm release %s has no revision %d to roll back to: plumbline reinstalls Karpenter %s",
+				lost.Release, lost.Revision, s.Karpenter.Version))
 		}
 	default:
 		return false, s.pauseCharts(action)

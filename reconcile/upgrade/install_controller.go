@@ -90,7 +90,8 @@ func (s *Step) rollBack(ctx context.Context, revision int32, seen *Seen) (*v1alp
 	if result.Changed {
 		s.View.Changed()
 		seen.Rollout = cluster.Readiness{Message: "deployment/karpenter: rollout started"}
-		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonChartRolledBack, fmt.Sprintf("chart %s is rolled back to %s (revision %d): %s", charts.ControllerChart, k.Version, result.Revision, k.Target.Message))
+		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonChartRolledBack,
+			fmt.Sprintf("chart %s is rolled back to %s (revision %d): %s", charts.ControllerChart, k.Version, result.Revision, k.Target.Message))
 	}
 	status := *k.Controller
 	status.Revision = int32(result.Revision)
@@ -118,11 +119,14 @@ func (s *Step) reportInstalled(chart string, result release.Result) {
 		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonChartRepaired, fmt.Sprintf("Helm release %s was uninstalled by hand: chart %s %s is reinstalled (revision %d)", chart, chart, result.Version, result.Revision))
 	case result.Step == release.Repair:
 		s.Memory.repairedAt = s.Now
-		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonChartRepaired, fmt.Sprintf("chart %s %s is reinstalled (revision %d): %s", chart, result.Version, result.Revision, survey.Drifts(result.Drifted)))
+		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonChartRepaired,
+			fmt.Sprintf("chart %s %s is reinstalled (revision %d): %s", chart, result.Version, result.Revision, survey.Drifts(result.Drifted)))
 	case result.Step == release.Adopt:
-		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonChartAdopted, fmt.Sprintf("adopted existing Helm release %s: upgraded to chart %s (revision %d)", chart, result.Version, result.Revision))
+		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonChartAdopted,
+			fmt.Sprintf("adopted existing Helm release %s: upgraded to chart %s (revision %d)", chart, result.Version, result.Revision))
 	case result.Changed:
-		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonChartInstalled, fmt.Sprintf("chart %s %s is installed (revision %d)", chart, result.Version, result.Revision))
+		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonChartInstalled,
+			fmt.Sprintf("chart %s %s is installed (revision %d)", chart, result.Version, result.Revision))
 	}
 }
 

@@ -134,7 +134,8 @@ func rollOut(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Dur
 	case k.Controller == nil && !s.Searched:
 		return k, FindEarlier{}
 	case k.Controller == nil && s.Earlier == nil:
-		return k, Fail{Message: fmt.Sprintf("Karpenter %s does not become ready, and there is no earlier release to roll back to: %s", k.Target.Version, s.Cause)}
+		return k, Fail{Message: fmt.Sprintf("Karpenter %s does not become ready, and there is no earlier release to roll back to: %s",
+			k.Target.Version, s.Cause)}
 	}
 	message := fmt.Sprintf("Karpenter %s did not become ready: %s", k.Target.Version, s.Cause)
 	if k.Controller == nil {

@@ -29,7 +29,9 @@ const (
 // Control registers the controller that runs reconciles, at most concurrent at a time, when a NodeSync has changed or
 // an event requires it. The nodes may be in another cluster. The watches of Watches start with the first reconcile, so
 // that a NodeSync can report one that is rejected.
-func (w *Watches) Control(mgr ctrl.Manager, nodes cluster.Cluster, passes reconcile.Reconciler, events chan event.GenericEvent, concurrent int) error {
+func (w *Watches) Control(
+	mgr ctrl.Manager, nodes cluster.Cluster, passes reconcile.Reconciler, events chan event.GenericEvent, concurrent int,
+) error {
 	built, err := ctrl.NewControllerManagedBy(mgr).
 		Named("nodesync").
 		For(&v1alpha1.NodeSync{}, builder.WithPredicates(predicate.Or(

@@ -38,7 +38,9 @@ type Newest struct {
 // Newest returns the cached NodeSync, unless it is older than the resourceVersion that the last reconcile wrote: its
 // conditions and removals would be outdated, and plumbline could terminate nodes because of a decision that was
 // reverted. If the cache has lagged for too long, Newest reads the API server. It returns an error if that fails.
-func (l *CacheLag) Newest(ctx context.Context, cached *v1alpha1.NodeSync, written string, server client.Reader, now time.Time) (Newest, error) {
+func (l *CacheLag) Newest(
+	ctx context.Context, cached *v1alpha1.NodeSync, written string, server client.Reader, now time.Time,
+) (Newest, error) {
 	if !Older(cached.ResourceVersion, written) {
 		l.since = time.Time{}
 		return Newest{Sync: cached}, nil

@@ -75,7 +75,8 @@ func (w Wakes) OnDefinition(ctx context.Context, obj client.Object) []ctrlreconc
 	named := reference(ref, obj)
 	return w.where(ctx, func(sync *v1alpha1.NodeSync) bool {
 		name := client.ObjectKeyFromObject(sync)
-		return plan.OwnerOf(sync.Namespace, sync.Name).Owns(obj) || w.Interests.Wants(name, ref) || w.Interests.Awaits(name) || w.leaves(sync, named)
+		return plan.OwnerOf(sync.Namespace, sync.Name).Owns(obj) || w.Interests.Wants(name, ref) || w.Interests.Awaits(name) ||
+			w.leaves(sync, named)
 	})
 }
 
@@ -96,7 +97,8 @@ func (w Wakes) leaves(sync *v1alpha1.NodeSync, ref render.Ref) bool {
 	}
 	ready := conditions.Get(sync, meta.ReadyCondition)
 	deleted := ready != nil && ready.Reason == v1alpha1.ReasonClassTerminating && w.Interests.Wants(client.ObjectKeyFromObject(sync), ref)
-	return deleted || slices.ContainsFunc(sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.Kind == ref.Kind && r.Name == ref.Name })
+	return deleted || slices.ContainsFunc(sync.Status.Removals,
+		func(r v1alpha1.Removal) bool { return r.Kind == ref.Kind && r.Name == ref.Name })
 }
 
 // OnNodeClaim enqueues the NodeSyncs with open removals that concern a NodeClaim, those whose pool it has news of,

@@ -258,7 +258,9 @@ func (w *Watches) WantLabelled() {
 // Labelled returns a reader for objects with chart values: their watch cache, or the API server until that is synced.
 // The caller calls listed after it has listed them from there, which shows that a watch will not be rejected; a
 // rejected watch would block every reconcile. listed returns how soon the next reconcile is needed.
-func (w *Watches) Labelled(ctx context.Context, cached, server client.Reader) (reader client.Reader, listed func() time.Duration, err error) {
+func (w *Watches) Labelled(ctx context.Context, cached, server client.Reader) (
+	reader client.Reader, listed func() time.Duration, err error,
+) {
 	heard, err := w.WatchesLabelled(ctx)
 	if err != nil || heard {
 		return cached, func() time.Duration { return 0 }, err
@@ -297,7 +299,9 @@ func (w *Watches) definitions() []watched {
 			all = append(all, w.definition(kind))
 		}
 	}
-	return append(all, watched{&karpv1.NodeClaim{}, w.Wakes.OnNodeClaim, []predicate.Predicate{cluster.NotifyClaims(w.Wakes.ClaimEvents), cluster.NodeClaimChanged()}})
+	return append(all, watched{
+		&karpv1.NodeClaim{}, w.Wakes.OnNodeClaim, []predicate.Predicate{cluster.NotifyClaims(w.Wakes.ClaimEvents), cluster.NodeClaimChanged()},
+	})
 }
 
 // begin starts watches, once.

@@ -108,7 +108,8 @@ func (p push) moved() string {
 // names reports whether a URL is one of the repository's.
 func (p push) names(address string) bool {
 	r, ok := repositoryOf(address)
-	return ok && (slices.Contains(p.repositories, r) || slices.ContainsFunc(p.anywhere, func(end string) bool { return strings.HasSuffix(string(r), end) }))
+	return ok && (slices.Contains(p.repositories, r) || slices.ContainsFunc(p.anywhere,
+		func(end string) bool { return strings.HasSuffix(string(r), end) }))
 }
 
 // changesPulls reports whether pull requests of a source may have changed.
@@ -403,7 +404,8 @@ func readBitbucketEvent(body []byte) (push, error) {
 		}
 		if len(p.repositories) == 0 && of.Slug != "" && of.Project.Key != "" {
 			// Versions of Data Center that send no URL send no host name either.
-			p.anywhere = append(p.anywhere, strings.ToLower("/"+of.Project.Key+"/"+of.Slug), strings.ToLower("/projects/"+of.Project.Key+"/repos/"+of.Slug))
+			p.anywhere = append(p.anywhere, strings.ToLower("/"+of.Project.Key+"/"+of.Slug),
+				strings.ToLower("/projects/"+of.Project.Key+"/repos/"+of.Slug))
 		}
 	}
 	return p.checked()

@@ -88,7 +88,9 @@ type Receiver struct {
 // New returns the handler for all paths.
 func New(o Options) http.Handler {
 	from := origins{o.TrustedProxies}
-	r := &Receiver{options: o, origins: from, token: &token{reader: o.Secrets, key: client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}, now: o.Now}}
+	r := &Receiver{
+		options: o, origins: from, token: &token{reader: o.Secrets, key: client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}, now: o.Now},
+	}
 	mux := http.NewServeMux()
 	mux.Handle("POST "+Path, r)
 	return inbound.New(o.Now, allRequests, requestsOfOne).Handler(from.of, mux)
@@ -251,10 +253,22 @@ type sender struct {
 //   - https://learn.microsoft.com/azure/devops/service-hooks/services/webhooks
 func senders() []sender {
 	return []sender{
-		{name: "forgejo", event: "X-Forgejo-Event", pushes: []string{"push"}, pulls: githubPulls(), proof: "X-Forgejo-Signature", proven: signed(""), read: readEvent},
-		{name: "gitea", event: "X-Gitea-Event", pushes: []string{"push"}, pulls: githubPulls(), proof: "X-Gitea-Signature", proven: signed(""), read: readEvent},
-		{name: "gitlab", event: "X-Gitlab-Event", pushes: []string{"Push Hook", "Tag Push Hook"}, pulls: []string{"Merge Request Hook"}, proof: "X-Gitlab-Token", proven: isToken, read: readEvent},
-		{name: "github", event: "X-GitHub-Event", pushes: []string{"push"}, pulls: githubPulls(), pings: []string{"ping"}, proof: "X-Hub-Signature-256", proven: signed("sha256="), read: readEvent},
+		{
+			name: "forgejo", event: "X-Forgejo-Event", pushes: []string{"push"}, pulls: githubPulls(), proof: "X-Forgejo-Signature",
+			proven: signed(""), read: readEvent,
+		},
+		{
+			name: "gitea", event: "X-Gitea-Event", pushes: []string{"push"}, pulls: githubPulls(), proof: "X-Gitea-Signature", proven: signed(""),
+			read: readEvent,
+		},
+		{
+			name: "gitlab", event: "X-Gitlab-Event", pushes: []string{"Push Hook", "Tag Push Hook"}, pulls: []string{"Merge Request Hook"},
+			proof: "X-Gitlab-Token", proven: isToken, read: readEvent,
+		},
+		{
+			name: "github", event: "X-GitHub-Event", pushes: []string{"push"}, pulls: githubPulls(), pings: []string{"ping"},
+			proof: "X-Hub-Signature-256", proven: signed("sha256="), read: readEvent,
+		},
 		bitbucket(), bitbucketServer(), azureDevOps(),
 	}
 }

@@ -183,7 +183,10 @@ func Unset(data []byte, keys ...string) ([]byte, error) {
 		ok = err == nil && reflect.DeepEqual(after, removeField(before, keys[:last+1]))
 	}
 	if !ok {
-		return nil, &Error{Line: found[last].key.Line, Message: fmt.Sprintf("%s cannot be removed from a text of this form: remove it by hand", strings.Join(keys, "."))}
+		return nil, &Error{
+			Line:    found[last].key.Line,
+			Message: fmt.Sprintf("%s cannot be removed from a text of this form: remove it by hand", strings.Join(keys, ".")),
+		}
 	}
 	return edited, nil
 }

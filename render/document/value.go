@@ -89,7 +89,8 @@ func (b *budget) mapping(node *yaml.Node, depth int) (any, error) {
 			return nil, &Error{Line: key.Line, Message: "a key is not a plain word"}
 		}
 		if line, twice := written[key.Value]; twice {
-			b.repeated = append(b.repeated, &Error{Line: key.Line, Message: fmt.Sprintf("key %q is written twice, first in line %d", key.Value, line)})
+			b.repeated = append(b.repeated,
+				&Error{Line: key.Line, Message: fmt.Sprintf("key %q is written twice, first in line %d", key.Value, line)})
 			continue
 		}
 		written[key.Value] = key.Line

@@ -36,7 +36,9 @@ type Resource struct {
 // file system is the one the kustomization was read from, or another one with the same kustomization files. The
 // warnings are sentences about patches that change nothing. Errors: *RefusedError, *BuildError, those of the file
 // system, and those of the Runner.
-func (k *Kustomization) Build(ctx context.Context, runner *confine.Runner, fsys fs.FS) (resources []Resource, warnings []string, err error) {
+func (k *Kustomization) Build(
+	ctx context.Context, runner *confine.Runner, fsys fs.FS,
+) (resources []Resource, warnings []string, err error) {
 	if len(k.refusals) > 0 {
 		return nil, nil, &RefusedError{Refusals: k.refusals}
 	}
@@ -191,7 +193,10 @@ func Read(fsys fs.FS, folder string) (*Kustomization, error) {
 	if files.failure != nil {
 		return nil, files.failure
 	}
-	k := &Kustomization{folder: folder, file: file, read: g.kustomizations, refusals: g.refusals, ownTypes: g.ownTypes, resources: g.resources, patches: g.patches}
+	k := &Kustomization{
+		folder: folder, file: file, read: g.kustomizations, refusals: g.refusals, ownTypes: g.ownTypes, resources: g.resources,
+		patches: g.patches,
+	}
 	if len(k.refusals) == 0 {
 		k.files = listed(g, folder)
 	}

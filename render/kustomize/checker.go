@@ -339,7 +339,10 @@ func (w work) unmatched(files *locked, made resmap.ResMap) ([]string, error) {
 	if len(missed) == 0 {
 		return nil, nil
 	}
-	bare := types.Kustomization{TypeMeta: own.TypeMeta, Resources: own.Resources, Components: own.Components, Crds: own.Crds, OpenAPI: own.OpenAPI, Configurations: own.Configurations}
+	bare := types.Kustomization{
+		TypeMeta: own.TypeMeta, Resources: own.Resources, Components: own.Components, Crds: own.Crds, OpenAPI: own.OpenAPI,
+		Configurations: own.Configurations,
+	}
 	text, err := yaml.Marshal(bare)
 	if err != nil {
 		return nil, fmt.Errorf("write the kustomization without its patches: %w", err)
@@ -351,7 +354,8 @@ func (w work) unmatched(files *locked, made resmap.ResMap) ([]string, error) {
 	}
 	var warnings []string
 	for _, p := range w.missing(before, missed) {
-		warnings = append(warnings, fmt.Sprintf("%s: a patch changes nothing: no object matches its target %s", path.Clean(w.file), target(p.Target)))
+		warnings = append(warnings,
+			fmt.Sprintf("%s: a patch changes nothing: no object matches its target %s", path.Clean(w.file), target(p.Target)))
 	}
 	return warnings, nil
 }

@@ -90,7 +90,9 @@ func texts(warnings []string) []any {
 }
 
 func (w work) encode() map[string]any {
-	return map[string]any{"folder": w.folder, "file": w.file, "text": string(w.text), "ownTypes": w.ownTypes, "keepOrigins": w.keepOrigins, "renamed": w.renamed}
+	return map[string]any{
+		"folder": w.folder, "file": w.file, "text": string(w.text), "ownTypes": w.ownTypes, "keepOrigins": w.keepOrigins, "renamed": w.renamed,
+	}
 }
 
 func decodeWork(message any) work {

@@ -156,7 +156,10 @@ type guard struct {
 }
 
 func newGuard(files *locked) *guard {
-	return &guard{fsys: files, builds: map[string]int{}, kustomizations: map[string]*types.Kustomization{}, resources: map[string]bool{}, patches: map[string]bool{}}
+	return &guard{
+		fsys: files, builds: map[string]int{}, kustomizations: map[string]*types.Kustomization{}, resources: map[string]bool{},
+		patches: map[string]bool{},
+	}
 }
 
 // folder checks the kustomization of a folder and those it uses. It returns its file.
@@ -192,7 +195,8 @@ func (g *guard) folder(name string) string {
 }
 
 func (g *guard) refuseMany(file string) {
-	g.refuse(file, 0, "the file", fmt.Sprintf("more than %d kustomizations would be built for it, those that several draw upon once for each", maxKustomizations))
+	g.refuse(file, 0, "the file",
+		fmt.Sprintf("more than %d kustomizations would be built for it, those that several draw upon once for each", maxKustomizations))
 }
 
 // read returns the kustomization under any of the names that kustomize accepts.

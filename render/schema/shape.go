@@ -194,7 +194,10 @@ func newPlace(s *apiextensions.JSONSchemaProps, rules *cel.Validator) (*place, e
 	if err != nil {
 		return nil, err
 	}
-	p := &place{own: validate.NewSchemaValidator(converted, nil, "", strfmt.Default), rules: rules, properties: make(map[string]*place, len(s.Properties))}
+	p := &place{
+		own: validate.NewSchemaValidator(converted, nil, "", strfmt.Default), rules: rules,
+		properties: make(map[string]*place, len(s.Properties)),
+	}
 	for name, property := range s.Properties {
 		var on *cel.Validator
 		if found, ok := below.Properties[name]; ok {

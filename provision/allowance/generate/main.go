@@ -88,7 +88,8 @@ func generate(ctx context.Context) ([]byte, error) {
 	// It is rendered only if the cluster has its CRD.
 	add(objects, "ServiceMonitor", charts.ControllerChart)
 	text, err := json.MarshalIndent(allowance.Charted{
-		CRDs: slices.Sorted(maps.Keys(crds)), Kinds: crds.defined(), Fingerprints: fingerprints, Objects: sorted(objects), Variables: slices.Sorted(maps.Keys(variables)), Rights: sorted(rights),
+		CRDs: slices.Sorted(maps.Keys(crds)), Kinds: crds.defined(), Fingerprints: fingerprints, Objects: sorted(objects),
+		Variables: slices.Sorted(maps.Keys(variables)), Rights: sorted(rights),
 	}, "", "  ")
 	return append(text, '\n'), err
 }

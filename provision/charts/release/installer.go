@@ -147,7 +147,8 @@ func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
 	if err := i.options.StillLeader(ctx); err != nil {
 		return Result{}, fmt.Errorf("%s Helm release %s: %w", step, t.Name, err)
 	}
-	i.options.Logger.Info("changing a Helm release", "release", t.Name, "step", step, "version", version, "revision", r.Readable+1, "drifted", survey.Drifts(drifted))
+	i.options.Logger.Info("changing a Helm release", "release", t.Name, "step", step, "version", version, "revision", r.Readable+1, "drifted",
+		survey.Drifts(drifted))
 	if err := i.carryOut(ctx, t, step, r, want); err != nil {
 		return r.result(step), fmt.Errorf("%s Helm release %s at version %s: %w", step, t.Name, version, err)
 	}
@@ -223,7 +224,9 @@ func (i *Installer) carryOut(ctx context.Context, t task, step Step, before Rele
 }
 
 // render renders the next revision of a release, as documents and as objects.
-func (i *Installer) render(ctx context.Context, helm *helm, t task, loaded *chart.Chart, before Release) (charts.Documents, []*unstructured.Unstructured, error) {
+func (i *Installer) render(
+	ctx context.Context, helm *helm, t task, loaded *chart.Chart, before Release,
+) (charts.Documents, []*unstructured.Unstructured, error) {
 	cluster, err := helm.capabilities()
 	if err != nil {
 		return nil, nil, err
@@ -341,7 +344,9 @@ func (i *Installer) Survey(ctx context.Context, namespace string) (survey.Found,
 	return found, nil
 }
 
-func (i *Installer) list(ctx context.Context, resource schema.GroupVersionResource, selector string) ([]metav1.PartialObjectMetadata, error) {
+func (i *Installer) list(
+	ctx context.Context, resource schema.GroupVersionResource, selector string,
+) ([]metav1.PartialObjectMetadata, error) {
 	list, err := i.objects.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, err

@@ -45,7 +45,9 @@ func (r *rehearsal) check(manifest []byte) error {
 	}
 	if err != nil && !isRequest(err) {
 		// The error quotes the object, which comes from a template.
-		return &charts.RenderError{Chart: r.task.Name, Version: r.task.Version, Err: errors.New("it renders to something that is not a Kubernetes object")}
+		return &charts.RenderError{
+			Chart: r.task.Name, Version: r.task.Version, Err: errors.New("it renders to something that is not a Kubernetes object"),
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("read what the chart renders to: %w", err)

@@ -345,5 +345,6 @@ type NoRevisionError struct {
 
 // Error names the revision.
 func (e *NoRevisionError) Error() string {
-	return fmt.Sprintf("revision %d of Helm release %s no longer exists, so it cannot be rolled back to: commit a version that works", e.Revision, e.Release)
+	return fmt.Sprintf("revision %d of Helm release %s no longer exists, so it cannot be rolled back to: commit a version that works",
+		e.Revision, e.Release)
 }

@@ -126,7 +126,8 @@ func (i *Installer) uninstallable(ctx context.Context, namespace, name string) (
 		return nil, nil, fmt.Errorf("read the history of Helm release %s: %w", name, err)
 	}
 	last := newest(revisions)
-	if until := r.Since.Add(pendingTimeout); r.Status == Pending && r.Edited && last.Info.Status != helmrelease.StatusUninstalling && i.options.Now().Before(until) {
+	if until := r.Since.Add(pendingTimeout); r.Status == Pending && r.Edited && last.Info.Status != helmrelease.StatusUninstalling &&
+		i.options.Now().Before(until) {
 		return nil, nil, &BusyError{Release: name, Revision: r.Revision, Until: until}
 	}
 	return helm, revisions, i.rehearseUninstall(ctx, helm, namespace, last)
@@ -203,7 +204,8 @@ func keeps(info *resource.Info) (bool, error) {
 	}
 	kept := annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy
 	if _, carries := deletionDeletesNodes(kind.Group, kind.Kind, info.Name); carries && !kept {
-		return false, fmt.Errorf("%s %s is in the release, and would be deleted with it and take nodes along: nothing was deleted", kind.Kind, info.Name)
+		return false, fmt.Errorf("%s %s is in the release, and would be deleted with it and take nodes along: nothing was deleted",
+			kind.Kind, info.Name)
 	}
 	return kept, nil
 }

@@ -404,7 +404,8 @@ func (e *ElsewhereError) Error() string {
 	if e.Namespace != "" {
 		return text + fmt.Sprintf("set namespace: %s in plumbline.yaml, with adopt: true, or management: External", e.Namespace)
 	}
-	return text + fmt.Sprintf("only releases named %s and %s can be adopted: set management: External in plumbline.yaml", charts.CRDChart, charts.ControllerChart)
+	return text + fmt.Sprintf("only releases named %s and %s can be adopted: set management: External in plumbline.yaml",
+		charts.CRDChart, charts.ControllerChart)
 }
 
 // OtherChartError reports that a release of our name was made from another chart: an upgrade to ours would delete its
@@ -438,7 +439,8 @@ type ForeignReleaseError struct {
 
 // Error names the options.
 func (e *ForeignReleaseError) Error() string {
-	return fmt.Sprintf("Helm release %s (revision %d) was not installed by plumbline and is left unchanged: %s", e.Release, e.Revision, waysOut)
+	return fmt.Sprintf("Helm release %s (revision %d) was not installed by plumbline and is left unchanged: %s",
+		e.Release, e.Revision, waysOut)
 }
 
 // ForeignObjectsError reports that objects of the chart exist and do not belong to this release.

@@ -78,14 +78,16 @@ func (c *Catalog) check() error {
 	}
 	broken := slices.IndexFunc(c.Types, func(t ec2types.InstanceTypeInfo) bool { return !whole(&t) })
 	if broken >= 0 {
-		return fmt.Errorf("the instance types of region %q: %q lacks its vCPUs, memory, processor or network", c.Region, c.Types[broken].InstanceType)
+		return fmt.Errorf("the instance types of region %q: %q lacks its vCPUs, memory, processor or network",
+			c.Region, c.Types[broken].InstanceType)
 	}
 	return nil
 }
 
 func whole(t *ec2types.InstanceTypeInfo) bool {
 	n := t.NetworkInfo
-	return t.InstanceType != "" && t.VCpuInfo != nil && t.VCpuInfo.DefaultVCpus != nil && t.MemoryInfo != nil && t.MemoryInfo.SizeInMiB != nil &&
+	return t.InstanceType != "" && t.VCpuInfo != nil && t.VCpuInfo.DefaultVCpus != nil && t.MemoryInfo != nil &&
+		t.MemoryInfo.SizeInMiB != nil &&
 		t.ProcessorInfo != nil && n != nil && n.MaximumNetworkInterfaces != nil && n.Ipv4AddressesPerInterface != nil &&
 		n.DefaultNetworkCardIndex != nil && int(*n.DefaultNetworkCardIndex) < len(n.NetworkCards) && *n.DefaultNetworkCardIndex >= 0
 }

@@ -98,7 +98,8 @@ func (o *Offers) Observe(ctx context.Context, node *corev1.Node, claim *karpv1.N
 // overlays can price an offering that has no price: here they cannot.
 func (o *Offers) with(ctx context.Context) context.Context {
 	ctx = log.IntoContext(coreoptions.ToContext(ctx, &coreoptions.Options{}), logr.Discard())
-	return options.ToContext(ctx, &options.Options{VMMemoryOverheadPercent: o.settings.VMMemoryOverheadPercent, ReservedENIs: o.settings.ReservedENIs})
+	return options.ToContext(ctx,
+		&options.Options{VMMemoryOverheadPercent: o.settings.VMMemoryOverheadPercent, ReservedENIs: o.settings.ReservedENIs})
 }
 
 // recorded answers the provider's two queries to EC2 from a Catalog. The provider makes no others.
@@ -108,12 +109,16 @@ type recorded struct {
 }
 
 // DescribeInstanceTypes returns all of them in one page.
-func (r recorded) DescribeInstanceTypes(context.Context, *ec2.DescribeInstanceTypesInput, ...func(*ec2.Options)) (*ec2.DescribeInstanceTypesOutput, error) {
+func (r recorded) DescribeInstanceTypes(
+	context.Context, *ec2.DescribeInstanceTypesInput, ...func(*ec2.Options),
+) (*ec2.DescribeInstanceTypesOutput, error) {
 	return &ec2.DescribeInstanceTypesOutput{InstanceTypes: r.catalog.Types}, nil
 }
 
 // DescribeInstanceTypeOfferings returns all of them in one page.
-func (r recorded) DescribeInstanceTypeOfferings(context.Context, *ec2.DescribeInstanceTypeOfferingsInput, ...func(*ec2.Options)) (*ec2.DescribeInstanceTypeOfferingsOutput, error) {
+func (r recorded) DescribeInstanceTypeOfferings(
+	context.Context, *ec2.DescribeInstanceTypeOfferingsInput, ...func(*ec2.Options),
+) (*ec2.DescribeInstanceTypeOfferingsOutput, error) {
 	out := &ec2.DescribeInstanceTypeOfferingsOutput{}
 	for name, zones := range r.catalog.Zones {
 		for _, zone := range zones {

@@ -197,40 +197,53 @@ func (q *question) note(err error) {
 }
 
 // DescribeImages implements sdk.EC2API.
-func (q *question) DescribeImages(ctx context.Context, in *ec2.DescribeImagesInput, _ ...func(*ec2.Options)) (*ec2.DescribeImagesOutput, error) {
+func (q *question) DescribeImages(
+	ctx context.Context, in *ec2.DescribeImagesInput, _ ...func(*ec2.Options),
+) (*ec2.DescribeImagesOutput, error) {
 	in.Filters = sorted(in.Filters)
-	out, err := cachedQuery(ctx, q.Resolver, "ec2:DescribeImages", in, q.api.DescribeImages, func(o *ec2.DescribeImagesOutput) bool { return len(o.Images) == 0 })
+	out, err := cachedQuery(ctx, q.Resolver, "ec2:DescribeImages", in, q.api.DescribeImages,
+		func(o *ec2.DescribeImagesOutput) bool { return len(o.Images) == 0 })
 	q.note(err)
 	return out, err
 }
 
 // DescribeSubnets implements sdk.EC2API.
-func (q *question) DescribeSubnets(ctx context.Context, in *ec2.DescribeSubnetsInput, _ ...func(*ec2.Options)) (*ec2.DescribeSubnetsOutput, error) {
+func (q *question) DescribeSubnets(
+	ctx context.Context, in *ec2.DescribeSubnetsInput, _ ...func(*ec2.Options),
+) (*ec2.DescribeSubnetsOutput, error) {
 	in.Filters = sorted(in.Filters)
-	out, err := cachedQuery(ctx, q.Resolver, "ec2:DescribeSubnets", in, q.api.DescribeSubnets, func(o *ec2.DescribeSubnetsOutput) bool { return len(o.Subnets) == 0 })
+	out, err := cachedQuery(ctx, q.Resolver, "ec2:DescribeSubnets", in, q.api.DescribeSubnets,
+		func(o *ec2.DescribeSubnetsOutput) bool { return len(o.Subnets) == 0 })
 	q.note(err)
 	return out, err
 }
 
 // DescribeSecurityGroups implements sdk.EC2API.
-func (q *question) DescribeSecurityGroups(ctx context.Context, in *ec2.DescribeSecurityGroupsInput, _ ...func(*ec2.Options)) (*ec2.DescribeSecurityGroupsOutput, error) {
+func (q *question) DescribeSecurityGroups(
+	ctx context.Context, in *ec2.DescribeSecurityGroupsInput, _ ...func(*ec2.Options),
+) (*ec2.DescribeSecurityGroupsOutput, error) {
 	in.Filters = sorted(in.Filters)
-	out, err := cachedQuery(ctx, q.Resolver, "ec2:DescribeSecurityGroups", in, q.api.DescribeSecurityGroups, func(o *ec2.DescribeSecurityGroupsOutput) bool { return len(o.SecurityGroups) == 0 })
+	out, err := cachedQuery(ctx, q.Resolver, "ec2:DescribeSecurityGroups", in, q.api.DescribeSecurityGroups,
+		func(o *ec2.DescribeSecurityGroupsOutput) bool { return len(o.SecurityGroups) == 0 })
 	q.note(err)
 	return out, err
 }
 
 // DescribeCapacityReservations implements sdk.EC2API.
-func (q *question) DescribeCapacityReservations(ctx context.Context, in *ec2.DescribeCapacityReservationsInput, _ ...func(*ec2.Options)) (*ec2.DescribeCapacityReservationsOutput, error) {
+func (q *question) DescribeCapacityReservations(
+	ctx context.Context, in *ec2.DescribeCapacityReservationsInput, _ ...func(*ec2.Options),
+) (*ec2.DescribeCapacityReservationsOutput, error) {
 	in.Filters = sorted(in.Filters)
-	out, err := cachedQuery(ctx, q.Resolver, "ec2:DescribeCapacityReservations", in, q.api.DescribeCapacityReservations, func(o *ec2.DescribeCapacityReservationsOutput) bool { return len(o.CapacityReservations) == 0 })
+	out, err := cachedQuery(ctx, q.Resolver, "ec2:DescribeCapacityReservations", in, q.api.DescribeCapacityReservations,
+		func(o *ec2.DescribeCapacityReservationsOutput) bool { return len(o.CapacityReservations) == 0 })
 	q.note(err)
 	return out, err
 }
 
 // Get reads an SSM parameter, like ssm.Provider.
 func (q *question) Get(ctx context.Context, of ssm.Parameter) (string, error) {
-	out, err := cachedQuery(ctx, q.Resolver, "ssm:GetParameter", of.GetParameterInput(), q.api.GetParameter, func(o *awsssm.GetParameterOutput) bool { return o.Parameter == nil })
+	out, err := cachedQuery(ctx, q.Resolver, "ssm:GetParameter", of.GetParameterInput(), q.api.GetParameter,
+		func(o *awsssm.GetParameterOutput) bool { return o.Parameter == nil })
 	q.note(err)
 	if err != nil || out.Parameter == nil {
 		return "", cmp.Or[error](err, errNoParameter)
@@ -289,7 +302,9 @@ func (a *answers) keep(key string, kept answer, now time.Time) {
 
 // cachedQuery returns the cached response, or queries AWS within the budget. empty reports whether a response contains
 // nothing.
-func cachedQuery[In, Out any](ctx context.Context, r *Resolver, action string, in *In, call func(context.Context, *In) (*Out, error), empty func(*Out) bool) (*Out, error) {
+func cachedQuery[In, Out any](
+	ctx context.Context, r *Resolver, action string, in *In, call func(context.Context, *In) (*Out, error), empty func(*Out) bool,
+) (*Out, error) {
 	question, err := json.Marshal(in)
 	if err != nil {
 		return nil, fmt.Errorf("name the question %s: %w", action, err)

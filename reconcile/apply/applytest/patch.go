@@ -83,7 +83,8 @@ func (s *Server) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 	kind := strings.TrimSuffix(list.GetObjectKind().GroupVersionKind().Kind, "List")
 	for ref := range s.Objects() {
 		if ref.Kind == kind {
-			into.Items = append(into.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Key().Namespace, Name: ref.Key().Name}})
+			into.Items = append(into.Items,
+				metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Key().Namespace, Name: ref.Key().Name}})
 		}
 	}
 	return nil

@@ -135,7 +135,8 @@ func (s *Step) Run(ctx context.Context) Result {
 func (s *Step) Due() []plan.Change {
 	return slices.DeleteFunc(slices.Clone(s.Plan.Changes), func(c plan.Change) bool {
 		_, _, waits := s.referencesUnreadyClass(c)
-		return waits || s.Unrecorded && c.Disrupts() || !s.Controller.Ready && c.Action == plan.Create || s.stillMutated(c) != nil || s.correctionPaused(c) != nil
+		return waits || s.Unrecorded && c.Disrupts() || !s.Controller.Ready && c.Action == plan.Create || s.stillMutated(c) != nil ||
+			s.correctionPaused(c) != nil
 	})
 }
 
@@ -262,7 +263,8 @@ func (m *Memory) Newest(live plan.Live, now time.Time) plan.Live {
 	for ref, a := range m.answers {
 		cached := live.Objects[ref]
 		lasts := now.Sub(a.at)
-		if cached == nil || cached.GetUID() != a.object.GetUID() || lasts < 0 || lasts > lagLasts || !watch.Older(cached.GetResourceVersion(), a.object.GetResourceVersion()) {
+		if cached == nil || cached.GetUID() != a.object.GetUID() || lasts < 0 || lasts > lagLasts ||
+			!watch.Older(cached.GetResourceVersion(), a.object.GetResourceVersion()) {
 			delete(m.answers, ref)
 			continue
 		}
@@ -284,7 +286,8 @@ func (s *Step) reportWritten() {
 		case c.Drift && c.Action == plan.Create:
 			s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonDriftCorrected, fmt.Sprintf("%s was missing and is recreated", w.Ref))
 		case c.Drift && c.Action == plan.Update, len(c.Editors) > 0:
-			s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonDriftCorrected, fmt.Sprintf("%s: reverted %s, edited by %s, to Git", w.Ref, fieldPaths(c.Fields), editors(c.Editors)))
+			s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonDriftCorrected,
+				fmt.Sprintf("%s: reverted %s, edited by %s, to Git", w.Ref, fieldPaths(c.Fields), editors(c.Editors)))
 		default:
 			applied = append(applied, fmt.Sprintf("%s: %s", w.Ref, c.Action))
 		}

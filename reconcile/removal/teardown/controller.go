@@ -63,7 +63,8 @@ func (p *Plan) NoteStopped(s *Stopped, sync *v1alpha1.NodeSync, terminates bool,
 	case err != nil:
 		return fmt.Errorf("%w. If Karpenter can no longer run, for example because its role is deleted, use --terminate to terminate its instances with your AWS credentials", err)
 	case terminates:
-		p.Controller += fmt.Sprintf("; if it does not run within %s, --terminate terminates its instances without draining them", plan.Short(after))
+		p.Controller += fmt.Sprintf("; if it does not run within %s, --terminate terminates its instances without draining them",
+			plan.Short(after))
 	}
 	return nil
 }
@@ -87,7 +88,8 @@ func (s *Stopped) response(sync *v1alpha1.NodeSync, withoutDaemon string) (words
 		// Recorded removals continue without help then.
 		return fmt.Sprintf("%s: stop the daemon (kubectl scale deployment plumbline -n %s --replicas=0) and run this command again, which reinstalls it with its values from Git; or %s", is, sync.Namespace, hand), nil
 	case sync.Spec.Suspend:
-		return "", fmt.Errorf("%s: run `plumbline resume %s -n %s`, so that the daemon reinstalls Karpenter %s, or %s; nothing was changed", is, sync.Name, sync.Namespace, k.Version, hand)
+		return "", fmt.Errorf("%s: run `plumbline resume %s -n %s`, so that the daemon reinstalls Karpenter %s, or %s; nothing was changed",
+			is, sync.Name, sync.Namespace, k.Version, hand)
 	}
 	return fmt.Sprintf("%s: the daemon reinstalls Karpenter %s first", is, k.Version), nil
 }
@@ -133,7 +135,8 @@ func (s *Stopped) Start(sync *v1alpha1.NodeSync, withoutDaemon string) Start {
 func (p *Plan) NoteRefused(refused *blocker.Refusal, sync *v1alpha1.NodeSync, terminates bool) error {
 	is := fmt.Sprintf("Karpenter's controller runs, but AWS refuses its credentials (its log at %s: %s): it drains nodes but terminates no instance",
 		refused.Time.UTC().Format(time.TimeOnly), summary.OneLine(redact.Visible(refused.Words)))
-	mend := fmt.Sprintf("restore the IAM role of its ServiceAccount, then restart it (kubectl rollout restart deployment karpenter -n %s)", sync.Status.Karpenter.Namespace)
+	mend := fmt.Sprintf("restore the IAM role of its ServiceAccount, then restart it (kubectl rollout restart deployment karpenter -n %s)",
+		sync.Status.Karpenter.Namespace)
 	switch {
 	case terminates:
 		p.Controller = is + ": --terminate terminates the instances that remain"

@@ -101,5 +101,6 @@ func NotInstalled(deployments []appsv1.Deployment, why error) error {
 	if why != nil {
 		words += " (" + why.Error() + ")"
 	}
-	return fmt.Errorf("%s: uninstall it with the tool that installed it, after a teardown with --down-to %s; nothing was changed", words, ToDefinitions)
+	return fmt.Errorf("%s: uninstall it with the tool that installed it, after a teardown with --down-to %s; nothing was changed",
+		words, ToDefinitions)
 }

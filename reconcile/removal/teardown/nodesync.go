@@ -55,5 +55,6 @@ func (l Level) Conclusion(sync *v1alpha1.NodeSync) string {
 	if !l.Keeps() {
 		return "nodesync/" + sync.Name + " is gone"
 	}
-	return fmt.Sprintf("nodesync/%s is drained: its NodePools launch no nodes until you run `plumbline resume %s -n %s`", sync.Name, sync.Name, sync.Namespace)
+	return fmt.Sprintf("nodesync/%s is drained: its NodePools launch no nodes until you run `plumbline resume %s -n %s`",
+		sync.Name, sync.Name, sync.Namespace)
 }

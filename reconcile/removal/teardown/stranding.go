@@ -68,7 +68,9 @@ func (s *Stranding) handle(id string, now time.Time) {
 // Terminable sorts the due instances by what EC2 reports about them: terminate are those that may be terminated, and
 // spared are sentences about those that stay. Both are then handled, as is one that is no longer in EC2 while its
 // NodeClaim is left.
-func (s *Stranding) Terminable(due []removal.Stranded, ending leftover.Deletion, now time.Time) (terminate []removal.Stranded, spared []string) {
+func (s *Stranding) Terminable(
+	due []removal.Stranded, ending leftover.Deletion, now time.Time,
+) (terminate []removal.Stranded, spared []string) {
 	for _, one := range due {
 		ends, why := ending.Of(one.ID)
 		switch {
@@ -87,7 +89,9 @@ func (s *Stranding) Terminable(due []removal.Stranded, ending leftover.Deletion,
 
 // Stranded returns the instances of a NodeSync that Karpenter does not terminate in the current state, and the number
 // of NodeClaims that it still works on. noted is the record of removals, and runs reports whether the controller runs.
-func (p *Plan) Stranded(sync *v1alpha1.NodeSync, claims []karpv1.NodeClaim, nodes []corev1.Node, noted []string, runs bool) ([]removal.Stranded, int) {
+func (p *Plan) Stranded(
+	sync *v1alpha1.NodeSync, claims []karpv1.NodeClaim, nodes []corev1.Node, noted []string, runs bool,
+) ([]removal.Stranded, int) {
 	by := removal.Standing{Pools: map[string]bool{}, Ready: readyNodes(nodes), Noted: noted, Runs: runs}
 	for _, object := range p.Objects {
 		if object.Kind == render.NodePool {

@@ -37,14 +37,18 @@ func (k Keys) byOpenPGP(s signed, now time.Time) (string, *refusal) {
 	key := fmt.Sprintf("OpenPGP key %016X", *made.IssuerKeyId)
 	var worst *refusal
 	for _, ring := range k.rings {
-		sig, entity, err := openpgp.VerifyDetachedSignature(ring.entities, bytes.NewReader(s.payload), bytes.NewReader(packets.Bytes()), at(now, made))
+		sig, entity, err := openpgp.VerifyDetachedSignature(ring.entities, bytes.NewReader(s.payload), bytes.NewReader(packets.Bytes()),
+			at(now, made))
 		switch {
 		case entity == nil && errors.Is(err, pgperrors.ErrUnknownIssuer):
 			worst = closer(worst, k.foreign(key))
 		case entity == nil:
 			worst = closer(worst, altered(key))
 		case weakness(sig, ring) != "":
-			worst = closer(worst, &refusal{weight: notTrusted, problem: fmt.Sprintf("has a signature of %s of %s by %s", key, ring.entry, weakness(sig, ring)), remedy: "sign it again with a newer key and SHA-256"})
+			worst = closer(worst, &refusal{
+				weight: notTrusted, problem: fmt.Sprintf("has a signature of %s of %s by %s", key, ring.entry, weakness(sig, ring)),
+				remedy: "sign it again with a newer key and SHA-256",
+			})
 		case err == nil && sig.SigType == packet.SigTypeBinary:
 			return fmt.Sprintf("%s (OpenPGP %016X)", ring.entry, *made.IssuerKeyId), nil
 		default:
@@ -68,7 +72,10 @@ func onlySignature(packets []byte) (*packet.Signature, *refusal) {
 		return nil, unreadable
 	}
 	if _, is := first.(*packet.UnsupportedPacket); is {
-		return nil, &refusal{weight: otherKey, problem: "has a signature by an algorithm that is not accepted, such as MD5", remedy: "sign it again with a newer key and SHA-256"}
+		return nil, &refusal{
+			weight: otherKey, problem: "has a signature by an algorithm that is not accepted, such as MD5",
+			remedy: "sign it again with a newer key and SHA-256",
+		}
 	}
 	sig, is := first.(*packet.Signature)
 	if !is || sig.IssuerKeyId == nil {
@@ -115,7 +122,8 @@ func untrusted(r ring, entity *openpgp.Entity, sig *packet.Signature, err error,
 	problem, remedy := fmt.Sprintf("is signed with %s, which cannot be trusted", key), "sign it with another key"
 	switch {
 	case errors.Is(err, pgperrors.ErrKeyExpired):
-		problem, remedy = fmt.Sprintf("is signed with %s, which expired%s", key, onDay(expiry(entity, *sig.IssuerKeyId, now))), "extend the key and put the new public key into the secret, or sign it with another key"
+		problem, remedy = fmt.Sprintf("is signed with %s, which expired%s", key,
+			onDay(expiry(entity, *sig.IssuerKeyId, now))), "extend the key and put the new public key into the secret, or sign it with another key"
 	case errors.Is(err, pgperrors.ErrKeyRevoked):
 		problem = fmt.Sprintf("is signed with %s, which was revoked", key)
 	case errors.Is(err, pgperrors.ErrSignatureExpired) && sig.CreationTime.After(now):

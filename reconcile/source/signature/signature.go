@@ -57,7 +57,9 @@ func (k Keys) Tag(t Tag, now time.Time) (signer string, made time.Time, err erro
 	name := "tag " + t.Name
 	s, made, err := t.open()
 	if err != nil {
-		return "", made, &Error{Object: name, Problem: err.Error(), Remedy: "make and sign a tag of that name on the commit (git tag -s) and push it"}
+		return "", made, &Error{
+			Object: name, Problem: err.Error(), Remedy: "make and sign a tag of that name on the commit (git tag -s) and push it",
+		}
 	}
 	signer, err = k.verify(s, name, "sign it (git tag -s) and push it again", now)
 	return signer, made, err
@@ -124,7 +126,10 @@ func (k Keys) foreign(key string) *refusal {
 
 // altered is the refusal of a signature of other content.
 func altered(key string) *refusal {
-	return &refusal{weight: otherContent, problem: fmt.Sprintf("is not what was signed with %s", key), remedy: "its content was changed, or its signature taken from another one: look at who has pushed it"}
+	return &refusal{
+		weight: otherContent, problem: fmt.Sprintf("is not what was signed with %s", key),
+		remedy: "its content was changed, or its signature taken from another one: look at who has pushed it",
+	}
 }
 
 func shortHash(hash string) string { return hash[:min(12, len(hash))] }

@@ -167,10 +167,15 @@ func (k Keys) bySSH(s signed, now time.Time) (string, *refusal) {
 	fingerprint := gossh.FingerprintSHA256(sig.PublicKey)
 	key := "SSH key " + fingerprint
 	if sig.Namespace != namespace {
-		return "", &refusal{problem: fmt.Sprintf("has a signature of %s that was made for something else (namespace %.40q)", key, sig.Namespace), remedy: "sign it with git"}
+		return "", &refusal{
+			problem: fmt.Sprintf("has a signature of %s that was made for something else (namespace %.40q)", key, sig.Namespace),
+			remedy:  "sign it with git",
+		}
 	}
 	if f := sig.Signature.Format; f == gossh.KeyAlgoRSA || f == dsa {
-		return "", &refusal{problem: fmt.Sprintf("has a signature of %s by the weak algorithm %s", key, f), remedy: "sign it again with a newer ssh-keygen"}
+		return "", &refusal{
+			problem: fmt.Sprintf("has a signature of %s by the weak algorithm %s", key, f), remedy: "sign it again with a newer ssh-keygen",
+		}
 	}
 	var worst *refusal
 	for _, known := range k.ssh {
@@ -181,7 +186,10 @@ func (k Keys) bySSH(s signed, now time.Time) (string, *refusal) {
 		case err != nil:
 			worst = closer(worst, altered(key))
 		case known.refuses(now) != "":
-			worst = closer(worst, &refusal{weight: notTrusted, problem: fmt.Sprintf("is signed with %s of %s, which %s", key, known.name, known.refuses(now)), remedy: "sign it with another key, or change the secret's entry"})
+			worst = closer(worst, &refusal{
+				weight: notTrusted, problem: fmt.Sprintf("is signed with %s of %s, which %s", key, known.name, known.refuses(now)),
+				remedy: "sign it with another key, or change the secret's entry",
+			})
 		default:
 			return fmt.Sprintf("%s (SSH %s)", known.name, fingerprint), nil
 		}

@@ -23,7 +23,9 @@ func PoolCRD(field string, versions ...string) *apiextensionsv1.CustomResourceDe
 		ObjectMeta: metav1.ObjectMeta{Name: "nodepools.karpenter.sh", UID: "p"},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "karpenter.sh", Scope: apiextensionsv1.ClusterScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "NodePool", ListKind: "NodePoolList", Plural: "nodepools", Singular: "nodepool"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{
+				Kind: "NodePool", ListKind: "NodePoolList", Plural: "nodepools", Singular: "nodepool",
+			},
 		},
 	}
 	for i, version := range versions {
@@ -102,12 +104,20 @@ func Serve(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.Custo
 			continue
 		}
 		if len(crd.Spec.Versions) == 0 {
-			anything := &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}}
-			crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: kind.GVK.Version, Served: true, Storage: true, Schema: anything}}
+			anything := &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+				Type: "object", XPreserveUnknownFields: ptr.To(true),
+			}}
+			crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: kind.GVK.Version, Served: true, Storage: true, Schema: anything,
+			}}
 		}
-		crd.Spec.Group, crd.Spec.Names = kind.GVK.Group, apiextensionsv1.CustomResourceDefinitionNames{Kind: kind.GVK.Kind, ListKind: kind.GVK.Kind + "List"}
+		crd.Spec.Group, crd.Spec.Names = kind.GVK.Group, apiextensionsv1.CustomResourceDefinitionNames{
+			Kind: kind.GVK.Kind, ListKind: kind.GVK.Kind + "List",
+		}
 		crd.Status.AcceptedNames = crd.Spec.Names
 	}
-	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{
+		Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue,
+	}}
 	return crd
 }

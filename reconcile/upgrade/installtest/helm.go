@@ -84,7 +84,9 @@ func (f *Helm) Permitted(ctx context.Context, c *charts.Charts, want release.Req
 	if err != nil {
 		return err
 	}
-	return want.Permit(release.Rendered{Chart: charts.ControllerChart, Version: c.Version, Digest: c.Digest, Namespace: want.Namespace, Objects: objects})
+	return want.Permit(release.Rendered{
+		Chart: charts.ControllerChart, Version: c.Version, Digest: c.Digest, Namespace: want.Namespace, Objects: objects,
+	})
 }
 
 // Survey implements upgrade.Helm.

@@ -42,7 +42,8 @@ func subjectsOf(checksums []byte) ([]*intoto.ResourceDescriptor, error) {
 		return nil, fmt.Errorf("it names no file")
 	}
 	sum := sha256.Sum256(checksums)
-	return append(subjects, &intoto.ResourceDescriptor{Name: "checksums.txt", Digest: map[string]string{"sha256": hex.EncodeToString(sum[:])}}), nil
+	return append(subjects,
+		&intoto.ResourceDescriptor{Name: "checksums.txt", Digest: map[string]string{"sha256": hex.EncodeToString(sum[:])}}), nil
 }
 
 // statement returns the JSON of an in-toto statement about the subjects.

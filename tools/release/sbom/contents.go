@@ -45,7 +45,9 @@ func read(binary string, licences map[string]string) (contents, error) {
 		return contents{}, err
 	}
 	hash := sha256.Sum256(data)
-	c := contents{name: filepath.Base(binary), sha256: hex.EncodeToString(hash[:]), main: component{path: info.Main.Path, licence: "Apache-2.0"}}
+	c := contents{
+		name: filepath.Base(binary), sha256: hex.EncodeToString(hash[:]), main: component{path: info.Main.Path, licence: "Apache-2.0"},
+	}
 	for _, module := range info.Deps {
 		if module.Replace != nil {
 			module = module.Replace

@@ -20,7 +20,9 @@ func cycloneDX(c contents) ([]byte, error) {
 	var components []cdx.Component
 	var refs []string
 	for _, m := range c.components {
-		component := cdx.Component{BOMRef: m.purl(), Type: cdx.ComponentTypeLibrary, Name: m.path, Version: m.version, PackageURL: m.purl(), Licenses: licenceOf(m)}
+		component := cdx.Component{
+			BOMRef: m.purl(), Type: cdx.ComponentTypeLibrary, Name: m.path, Version: m.version, PackageURL: m.purl(), Licenses: licenceOf(m),
+		}
 		if m.sum != "" {
 			component.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: m.sum}}
 		}

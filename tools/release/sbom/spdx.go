@@ -21,8 +21,10 @@ func spdxJSON(c contents) ([]byte, error) {
 		CreationInfo: &spdx.CreationInfo{
 			Created: c.created.Format(time.RFC3339), Creators: []common.Creator{{CreatorType: "Tool", Creator: "plumbline-sbom"}},
 		},
-		Packages:      []*spdx.Package{root},
-		Relationships: []*spdx.Relationship{{RefA: common.MakeDocElementID("", "DOCUMENT"), RefB: common.MakeDocElementID("", "Binary"), Relationship: "DESCRIBES"}},
+		Packages: []*spdx.Package{root},
+		Relationships: []*spdx.Relationship{{
+			RefA: common.MakeDocElementID("", "DOCUMENT"), RefB: common.MakeDocElementID("", "Binary"), Relationship: "DESCRIBES",
+		}},
 	}
 	for i, m := range c.components {
 		id := fmt.Sprintf("Module-%d", i)
@@ -41,7 +43,9 @@ func spdxPackage(id string, c component, sum string) *spdx.Package {
 	p := &spdx.Package{
 		PackageName: c.path, PackageSPDXIdentifier: common.ElementID(id), PackageVersion: c.version, PackageDownloadLocation: "NOASSERTION",
 		PackageLicenseConcluded: licence, PackageLicenseDeclared: licence, PackageCopyrightText: "NOASSERTION",
-		PackageExternalReferences: []*spdx.PackageExternalReference{{Category: common.CategoryPackageManager, RefType: common.TypePackageManagerPURL, Locator: c.purl()}},
+		PackageExternalReferences: []*spdx.PackageExternalReference{{
+			Category: common.CategoryPackageManager, RefType: common.TypePackageManagerPURL, Locator: c.purl(),
+		}},
 	}
 	if sum != "" {
 		p.PackageChecksums = []common.Checksum{{Algorithm: common.SHA256, Value: sum}}
