@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -246,6 +247,9 @@ type gauges struct {
 // NewMeter returns a Meter, which the caller registers. It calls depths at each scrape.
 func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]report.QueueDepth) *Meter {
 	ofSync := []string{"namespace", "name"}
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, slices.Concat(ofSync, labels), nil)
+	}
 	return &Meter{
 		now: now, depths: depths,
 		steps: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -262,31 +266,33 @@ func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]repor
 			Name: "plumbline_fetched_bytes_total", Help: "Bytes received from Git hosts.",
 		}),
 		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "plumbline_webhook_requests_total", Help: "Requests to the webhook receiver, by the kind of Git host and the status of the answer.",
+			Name: "plumbline_webhook_requests_total",
+			Help: "Requests to the webhook receiver, by the kind of Git host and the status of the answer.",
 		}, []string{"host", "code"}),
 		statuses: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "plumbline_status_writes_failed_total", Help: "Writes of a NodeSync's status that the API server refused or did not answer.",
 		}, ofSync),
 		stuck: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "plumbline_commit_statuses_stuck", Help: "1 while the commit statuses of a NodeSync cannot be queued until a person does something.",
+			Name: "plumbline_commit_statuses_stuck",
+			Help: "1 while the commit statuses of a NodeSync cannot be queued until a person does something.",
 		}, ofSync),
-		removals:    prometheus.NewDesc("plumbline_removals", "Removals of a NodeSync that are recorded, by phase.", append(ofSync, "phase"), nil),
-		inProgress:  prometheus.NewDesc("plumbline_removals_in_progress", "Removals of a NodeSync that are neither held nor stalled, and wait neither for a window nor for their grace.", ofSync, nil),
-		held:        prometheus.NewDesc("plumbline_held_changes", "Changes of a NodeSync's definitions that the guard or a policy holds.", ofSync, nil),
-		stall:       prometheus.NewDesc("plumbline_stall_age_seconds", "How long a NodeSync's oldest stall lasts; 0 where none does.", ofSync, nil),
-		drift:       prometheus.NewDesc("plumbline_drift", "1 for an object that another client has changed or deleted, while it is not as Git says, and for an EC2 instance (kind Instance) that is not what its definitions and NodeClaim say.", append(ofSync, "kind", "object"), nil),
-		outdated:    prometheus.NewDesc("plumbline_outdated_nodes", "Nodes of a NodeSync's pools that do not match their definitions.", ofSync, nil),
-		braked:      prometheus.NewDesc("plumbline_rollout_braked", "1 for a NodePool in which plumbline has stopped the replacement of nodes, by the reason.", append(ofSync, "pool", "reason"), nil),
-		late:        prometheus.NewDesc("plumbline_rollout_late", "1 while the rollout of a NodeSync takes longer than spec.rollout.timeout, or is expected to.", ofSync, nil),
-		unguarded:   prometheus.NewDesc("plumbline_deletion_unguarded", "1 while a policy of the deletion guard, or its binding, is missing or altered.", ofSync, nil),
-		removing:    prometheus.NewDesc("plumbline_removal_nodes", "Nodes that a NodeSync's removals have left, by the removals' phase.", append(ofSync, "phase"), nil),
-		orphaned:    prometheus.NewDesc("plumbline_orphaned_instances", "EC2 instances in a NodeSync's pools for which no NodeClaim exists.", ofSync, nil),
-		unmanaged:   prometheus.NewDesc("plumbline_orphaned_nodes", "Nodes of NodePools that a NodeSync has orphaned, and that no NodeSync has adopted since.", ofSync, nil),
-		attached:    prometheus.NewDesc("plumbline_volume_attachments_left", "Volumes that are attached to nodes or instances that are gone.", ofSync, nil),
-		left:        prometheus.NewDesc("plumbline_resources_left", "Interfaces, launch templates and instance profiles in AWS of nodes and EC2NodeClasses that are gone.", ofSync, nil),
-		terminating: prometheus.NewDesc("plumbline_terminations_stalled", "NodeClaims, Nodes and EC2 instances of a NodeSync's pools that have been terminating for longer than expected, other than those of removals.", ofSync, nil),
-		queued:      prometheus.NewDesc("plumbline_commit_statuses_queued", "Commit statuses of a NodeSync that wait to be posted.", ofSync, nil),
-		oldest:      prometheus.NewDesc("plumbline_commit_status_age_seconds", "How long the oldest of a NodeSync's commit statuses waits; 0 where none does.", ofSync, nil),
+		removals:    desc("plumbline_removals", "Removals of a NodeSync that are recorded, by phase.", "phase"),
+		inProgress:  desc("plumbline_removals_in_progress", "Removals of a NodeSync that are neither held nor stalled, and wait neither for a window nor for their grace."),
+		held:        desc("plumbline_held_changes", "Changes of a NodeSync's definitions that the guard or a policy holds."),
+		stall:       desc("plumbline_stall_age_seconds", "How long a NodeSync's oldest stall lasts; 0 where none does."),
+		drift:       desc("plumbline_drift", "1 for an object that another client has changed or deleted, while it is not as Git says, and for an EC2 instance (kind Instance) that is not what its definitions and NodeClaim say.", "kind", "object"),
+		outdated:    desc("plumbline_outdated_nodes", "Nodes of a NodeSync's pools that do not match their definitions."),
+		braked:      desc("plumbline_rollout_braked", "1 for a NodePool in which plumbline has stopped the replacement of nodes, by the reason.", "pool", "reason"),
+		late:        desc("plumbline_rollout_late", "1 while the rollout of a NodeSync takes longer than spec.rollout.timeout, or is expected to."),
+		unguarded:   desc("plumbline_deletion_unguarded", "1 while a policy of the deletion guard, or its binding, is missing or altered."),
+		removing:    desc("plumbline_removal_nodes", "Nodes that a NodeSync's removals have left, by the removals' phase.", "phase"),
+		orphaned:    desc("plumbline_orphaned_instances", "EC2 instances in a NodeSync's pools for which no NodeClaim exists."),
+		unmanaged:   desc("plumbline_orphaned_nodes", "Nodes of NodePools that a NodeSync has orphaned, and that no NodeSync has adopted since."),
+		attached:    desc("plumbline_volume_attachments_left", "Volumes that are attached to nodes or instances that are gone."),
+		left:        desc("plumbline_resources_left", "Interfaces, launch templates and instance profiles in AWS of nodes and EC2NodeClasses that are gone."),
+		terminating: desc("plumbline_terminations_stalled", "NodeClaims, Nodes and EC2 instances of a NodeSync's pools that have been terminating for longer than expected, other than those of removals."),
+		queued:      desc("plumbline_commit_statuses_queued", "Commit statuses of a NodeSync that wait to be posted."),
+		oldest:      desc("plumbline_commit_status_age_seconds", "How long the oldest of a NodeSync's commit statuses waits; 0 where none does."),
 		syncs:       map[types.NamespacedName]gauges{},
 	}
 }
@@ -324,34 +330,37 @@ func (m *Meter) Collect(to chan<- prometheus.Metric) {
 	for _, c := range m.collectors() {
 		c.Collect(to)
 	}
+	gauge := func(of *prometheus.Desc, value float64, name types.NamespacedName, labels ...string) {
+		to <- prometheus.MustNewConstMetric(of, prometheus.GaugeValue, value, append([]string{name.Namespace, name.Name}, labels...)...)
+	}
 	now := m.now()
 	for name, depth := range m.depths() {
-		to <- prometheus.MustNewConstMetric(m.queued, prometheus.GaugeValue, float64(depth.Length), name.Namespace, name.Name)
-		to <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, age(now, depth.Oldest), name.Namespace, name.Name)
+		gauge(m.queued, float64(depth.Length), name)
+		gauge(m.oldest, age(now, depth.Oldest), name)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, l := range m.syncs {
 		for _, phase := range openPhases() {
-			to <- prometheus.MustNewConstMetric(m.removals, prometheus.GaugeValue, float64(l.phases[phase]), name.Namespace, name.Name, string(phase))
-			to <- prometheus.MustNewConstMetric(m.removing, prometheus.GaugeValue, float64(l.nodes[phase]), name.Namespace, name.Name, string(phase))
+			gauge(m.removals, float64(l.phases[phase]), name, string(phase))
+			gauge(m.removing, float64(l.nodes[phase]), name, string(phase))
 		}
-		to <- prometheus.MustNewConstMetric(m.inProgress, prometheus.GaugeValue, float64(l.inProgress), name.Namespace, name.Name)
-		to <- prometheus.MustNewConstMetric(m.held, prometheus.GaugeValue, float64(l.held), name.Namespace, name.Name)
-		to <- prometheus.MustNewConstMetric(m.orphaned, prometheus.GaugeValue, float64(l.orphaned), name.Namespace, name.Name)
-		to <- prometheus.MustNewConstMetric(m.unmanaged, prometheus.GaugeValue, float64(l.unmanaged), name.Namespace, name.Name)
-		to <- prometheus.MustNewConstMetric(m.attached, prometheus.GaugeValue, float64(l.attached), name.Namespace, name.Name)
-		to <- prometheus.MustNewConstMetric(m.left, prometheus.GaugeValue, float64(l.left), name.Namespace, name.Name)
-		to <- prometheus.MustNewConstMetric(m.terminating, prometheus.GaugeValue, float64(l.terminating), name.Namespace, name.Name)
-		to <- prometheus.MustNewConstMetric(m.unguarded, prometheus.GaugeValue, bit(l.unguarded), name.Namespace, name.Name)
-		to <- prometheus.MustNewConstMetric(m.stall, prometheus.GaugeValue, age(now, l.stalled), name.Namespace, name.Name)
-		to <- prometheus.MustNewConstMetric(m.late, prometheus.GaugeValue, bit(l.late), name.Namespace, name.Name)
-		to <- prometheus.MustNewConstMetric(m.outdated, prometheus.GaugeValue, float64(l.outdated), name.Namespace, name.Name)
+		gauge(m.inProgress, float64(l.inProgress), name)
+		gauge(m.held, float64(l.held), name)
+		gauge(m.orphaned, float64(l.orphaned), name)
+		gauge(m.unmanaged, float64(l.unmanaged), name)
+		gauge(m.attached, float64(l.attached), name)
+		gauge(m.left, float64(l.left), name)
+		gauge(m.terminating, float64(l.terminating), name)
+		gauge(m.unguarded, bit(l.unguarded), name)
+		gauge(m.stall, age(now, l.stalled), name)
+		gauge(m.late, bit(l.late), name)
+		gauge(m.outdated, float64(l.outdated), name)
 		for pool, reason := range l.braked {
-			to <- prometheus.MustNewConstMetric(m.braked, prometheus.GaugeValue, 1, name.Namespace, name.Name, pool, string(reason))
+			gauge(m.braked, 1, name, pool, string(reason))
 		}
 		for _, ref := range l.drifted {
-			to <- prometheus.MustNewConstMetric(m.drift, prometheus.GaugeValue, 1, name.Namespace, name.Name, ref.Kind, ref.Name)
+			gauge(m.drift, 1, name, ref.Kind, ref.Name)
 		}
 	}
 }
