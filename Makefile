@@ -59,7 +59,7 @@ sandbox-binaries: system ## Build the sandbox's binaries into the cache
 
 .PHONY: sandbox
 sandbox: system ## Start a sandbox and stay in the foreground; KUBERNETES=1.33 emulates that version, KARPENTER=1.8.6 also builds that controller
-	@$(PREPARE) programs sandbox $(addprefix karpenter@,$(KARPENTER))
+	@$(PREPARE) programs$(addprefix @,$(KUBERNETES)) sandbox $(addprefix karpenter@,$(KARPENTER))
 	@bin/sandbox up $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
 .PHONY: demo

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -70,5 +71,23 @@ func TestFilesNameTheLinked(t *testing.T) {
 	}
 	if named == 0 {
 		t.Error("no document names a version")
+	}
+}
+
+// TestSandboxServesWhatKarpenterSupports: the sandbox's table of controllers, from which it takes the version of Kubernetes
+// to serve, is the same as the table here.
+func TestSandboxServesWhatKarpenterSupports(t *testing.T) {
+	text, err := os.ReadFile("../../tests/sandbox/binaries/karpenter.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile(`\{"(\d+\.\d+\.\d+)", "1\.(\d+)"\}`).FindAllStringSubmatch(string(text), -1)
+	for _, row := range rows {
+		if supports, err := KubernetesOf(row[1]); err != nil || row[2] != strconv.Itoa(supports.Newest) {
+			t.Errorf("the newest Kubernetes of Karpenter %s is 1.%s in the sandbox, and 1.%d here (%v)", row[1], row[2], supports.Newest, err)
+		}
+	}
+	if len(rows) == 0 {
+		t.Error("the sandbox has no controller")
 	}
 }

@@ -110,7 +110,8 @@ func (g *ground) startKube(ctx context.Context) error {
 	var err error
 	g.kube, err = kube.Start(ctx, kube.Options{
 		Binary: g.paths[binaries.Kubernetes], Dir: g.path("kube"), Programs: g.programs,
-		Controllers: []string{"garbagecollector", "namespace"}, WithoutScheduler: true, AuditPolicy: auditPolicy,
+		EmulatedVersion: binaries.DefaultKubernetes(),
+		Controllers:     []string{"garbagecollector", "namespace"}, WithoutScheduler: true, AuditPolicy: auditPolicy,
 		AdminGroups: []string{daemon.BreakGlassGroup},
 	})
 	if err != nil {
@@ -125,7 +126,7 @@ func (g *ground) startKube(ctx context.Context) error {
 func (g *ground) startAWS(ctx context.Context) error {
 	account := awssim.New(awssim.Options{Region: sandbox.DefaultRegion})
 	err := account.AddCluster(awssim.Cluster{
-		Name: sandbox.DefaultCluster, Endpoint: g.kube.Endpoint, Version: "1.36", ServiceIPv4CIDR: kube.ServiceCIDR,
+		Name: sandbox.DefaultCluster, Endpoint: g.kube.Endpoint, Version: binaries.DefaultKubernetes(), ServiceIPv4CIDR: kube.ServiceCIDR,
 		CertificateAuthority: base64.StdEncoding.EncodeToString(g.kube.CertificateAuthority),
 	})
 	if err != nil {

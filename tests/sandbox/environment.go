@@ -94,7 +94,7 @@ func (s *Sandbox) writeTools() error {
 		}
 	}
 	tools := map[string][]string{
-		"kubectl": {s.paths[binaries.Kubernetes], "kubectl"},
+		"kubectl": {s.kubernetes(), "kubectl"},
 		"helm":    {s.paths[binaries.Helm]},
 	}
 	for name, command := range tools {

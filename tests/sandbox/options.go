@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
@@ -38,9 +39,9 @@ type Options struct {
 
 	// Cluster is the name of the EKS cluster; Region is its region.
 	Cluster, Region string
-	// EmulatedVersion is the minor version of Kubernetes, such as 1.33, that the cluster emulates, also in EKS.
-	// Default: that of the control plane's programs.
-	EmulatedVersion string
+	// Kubernetes is the minor version of Kubernetes, such as 1.33, that the cluster serves, also in EKS. Default: the
+	// newest that the default version of Karpenter supports.
+	Kubernetes string
 	// AdminGroups are groups of the cluster's administrator in addition to system:masters.
 	AdminGroups []string
 	// FromSnapshot starts from a prepared cluster with both charts installed, so that Karpenter runs. EC2 and IAM start
@@ -84,6 +85,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.Cluster = cmp.Or(o.Cluster, DefaultCluster)
 	o.Region = cmp.Or(o.Region, DefaultRegion)
+	o.Kubernetes = o.kubernetes()
 	o.LaunchTime = cmp.Or(o.LaunchTime, defaultLaunch)
 	o.BootTime = cmp.Or(o.BootTime, defaultBoot)
 	o.ShutdownTime = cmp.Or(o.ShutdownTime, defaultShutdown)
@@ -106,11 +108,14 @@ func (o Options) folder() (dir string, temporary bool, err error) {
 	return dir, false, os.MkdirAll(dir, 0o700)
 }
 
+// kubernetes returns the minor version of Kubernetes that the cluster serves.
+func (o Options) kubernetes() string { return cmp.Or(o.Kubernetes, binaries.DefaultKubernetes()) }
+
 // Programs returns the programs that a sandbox with these options runs.
 func (o Options) Programs() []binaries.Name {
-	names := []binaries.Name{binaries.Kubernetes, binaries.Kwok, binaries.Karpenter, binaries.Helm}
-	if o.WithGit {
-		names = append(names, binaries.Gitea)
+	names := binaries.Of(o.kubernetes())
+	if !o.WithGit {
+		names = slices.DeleteFunc(names, func(name binaries.Name) bool { return name == binaries.Gitea })
 	}
 	return names
 }

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -32,8 +31,8 @@ func (s *Sandbox) startKube(ctx context.Context) error {
 	}
 	var err error
 	s.Kube, err = kube.Start(ctx, kube.Options{
-		Binary: s.paths[binaries.Kubernetes], Dir: dir, Programs: s.programs, Logger: s.options.Logger,
-		EmulatedVersion: s.options.EmulatedVersion, AdminGroups: s.options.AdminGroups,
+		Binary: s.kubernetes(), Dir: dir, Programs: s.programs, Logger: s.options.Logger,
+		EmulatedVersion: s.options.Kubernetes, AdminGroups: s.options.AdminGroups,
 		AuditUsers: []string{"system:serviceaccount:" + plumblineAccount[0] + ":" + plumblineAccount[1]},
 	})
 	if err != nil {
@@ -59,7 +58,7 @@ func (s *Sandbox) startAWS(ctx context.Context) error {
 	err = s.AWS.AddCluster(awssim.Cluster{
 		Name: s.Cluster, Endpoint: s.Kube.Endpoint,
 		CertificateAuthority: base64.StdEncoding.EncodeToString(s.Kube.CertificateAuthority),
-		Version:              cmp.Or(s.options.EmulatedVersion, minor(binaries.KubernetesVersion)),
+		Version:              s.options.Kubernetes,
 		ServiceIPv4CIDR:      kube.ServiceCIDR,
 		Issuer:               kube.Issuer, TokenKey: tokenKey,
 	})
@@ -120,9 +119,6 @@ func (s *Sandbox) addRole(name, key string, policies ...string) error {
 	}
 	return err
 }
-
-// minor returns 1.36 for 1.36.3, as EKS formats a version.
-func minor(version string) string { return version[:strings.LastIndex(version, ".")] }
 
 func (s *Sandbox) startCharts(ctx context.Context) error {
 	var err error
@@ -204,6 +200,11 @@ func (s *Sandbox) startGit(ctx context.Context) (*githost.Host, error) {
 		Binary: s.paths[binaries.Gitea], ModuleDir: s.module(binaries.Gitea), Dir: s.path("git"),
 		Logger: s.options.Logger.With("part", "git"), Command: s.programs.Command,
 	})
+}
+
+// kubernetes returns the path of the program with the parts of the control plane and kubectl.
+func (s *Sandbox) kubernetes() string {
+	return s.paths[binaries.KubernetesOf(s.options.Kubernetes)]
 }
 
 // module returns the folder of the Go module that a program is built from.

@@ -21,7 +21,7 @@ func TestOlderControllers(t *testing.T) {
 	if full, _ := os.LookupEnv("PLUMBLINE_FULL"); full != "1" {
 		t.Skip("builds controllers: told with PLUMBLINE_FULL=1")
 	}
-	c := up(t, sandbox.Options{EmulatedVersion: olderKubernetes})
+	c := up(t, sandbox.Options{Kubernetes: olderKubernetes})
 	for _, version := range binaries.KarpenterControllers() {
 		t.Run(version, func(t *testing.T) { c.oneLife(t, version) })
 	}

@@ -47,9 +47,9 @@ func (s *Sandbox) copySnapshot(ctx context.Context, dir string) error {
 // built from.
 func (s *Sandbox) snapshotKey() string {
 	sum := sha256.New()
-	fmt.Fprintln(sum, snapshotFormat, s.Cluster, s.Region, s.options.EmulatedVersion)
-	for _, name := range []binaries.Name{binaries.Kubernetes, binaries.Karpenter, binaries.Helm} {
-		fmt.Fprintln(sum, filepath.Base(s.paths[name]))
+	fmt.Fprintln(sum, snapshotFormat, s.Cluster, s.Region, s.options.Kubernetes)
+	for _, program := range []string{s.kubernetes(), s.paths[binaries.Karpenter], s.paths[binaries.Helm]} {
+		fmt.Fprintln(sum, filepath.Base(program))
 	}
 	return hex.EncodeToString(sum.Sum(nil))[:16]
 }
@@ -79,8 +79,8 @@ func (s *Sandbox) prepare(ctx context.Context, to string) error {
 
 func (s *Sandbox) installInto(ctx context.Context, dir string) error {
 	c, err := kube.Start(ctx, kube.Options{
-		Binary: s.paths[binaries.Kubernetes], Dir: dir, Programs: s.programs, Logger: s.options.Logger,
-		EmulatedVersion:    s.options.EmulatedVersion,
+		Binary: s.kubernetes(), Dir: dir, Programs: s.programs, Logger: s.options.Logger,
+		EmulatedVersion:    s.options.Kubernetes,
 		WithoutControllers: []string{"deployment"}, WithoutScheduler: true,
 	})
 	if err != nil {

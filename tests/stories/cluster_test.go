@@ -26,7 +26,7 @@ type cluster struct {
 
 func boot(ctx context.Context, root string, kind groundKind) (*cluster, error) {
 	s, err := sandbox.Up(ctx, sandbox.Options{
-		FromSnapshot: kind.installed, EmulatedVersion: kind.kubernetes, WithGit: true, Progress: os.Stderr,
+		FromSnapshot: kind.installed, Kubernetes: kind.kubernetes, WithGit: true, Progress: os.Stderr,
 		AdminGroups: []string{daemon.BreakGlassGroup},
 	})
 	if err != nil {

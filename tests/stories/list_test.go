@@ -31,7 +31,7 @@ type entry struct {
 // groundKind is the state of a cluster before its first story.
 type groundKind struct {
 	installed  bool   // another tool has installed Karpenter
-	kubernetes string // the minor version that it reports; if empty, the binaries' own
+	kubernetes string // the minor version that it serves; if empty, the sandbox's default
 }
 
 // parseGround parses empty or installed, optionally followed by -VERSION.

@@ -101,10 +101,14 @@ func (b *Builder) compile(ctx context.Context, name Name, r recipe, path string)
 }
 
 func (b *Builder) target(name Name, r recipe, path string) Target {
-	return Target{
+	t := Target{
 		Name: string(name), Dir: filepath.Join(b.Source, r.folder(name)), Package: r.pkg, Output: path,
 		Tags: r.tags, LDFlags: strings.Join(r.ldflags, " "), CGO: r.cgo,
 	}
+	if r.sources != "" {
+		t.ModFile, t.Dir = filepath.Join(t.Dir, "go.mod"), filepath.Join(b.Source, r.sources)
+	}
+	return t
 }
 
 func (b *Builder) goVersion(ctx context.Context) (string, error) {

@@ -1,9 +1,6 @@
 package binaries
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // Name is the name of a program.
 type Name string
@@ -12,10 +9,12 @@ type Name string
 const (
 	// Kubernetes contains etcd, the parts of the control plane and kubectl.
 	Kubernetes Name = "kubernetes"
-	Karpenter  Name = "karpenter"
-	Kwok       Name = "kwok"
-	Gitea      Name = "gitea"
-	Helm       Name = "helm"
+	// OlderKubernetes is the same of an older version, for clusters that KubernetesOf names it for. It is built on demand.
+	OlderKubernetes Name = "kubernetes-1.36"
+	Karpenter       Name = "karpenter"
+	Kwok            Name = "kwok"
+	Gitea           Name = "gitea"
+	Helm            Name = "helm"
 )
 
 // The peers of plumbline, which package peers starts. A sandbox itself needs none of them.
@@ -45,7 +44,8 @@ const ActRunner Name = "act-runner"
 // The versions that the programs report. They are the module versions of tests/sandbox/bin/*/go.mod; a test compares
 // them.
 const (
-	KubernetesVersion          = "1.36.3"
+	KubernetesVersion          = "1.37.2"
+	OlderKubernetesVersion     = "1.36.3"
 	GiteaVersion               = "1.26.0"
 	KarpenterVersion           = "1.14.3" // unless KarpenterOf specifies another
 	SourceControllerVersion    = "1.9.6"
@@ -66,6 +66,7 @@ type recipe struct {
 	ldflags []string
 	cgo     bool
 	module  string // the folder of its module; if empty, the program's name
+	sources string // the folder of its package, if its module has only go.mod and go.sum
 }
 
 // flux is the module of those Flux controllers that stories start together: they use the same versions of shared
@@ -80,8 +81,13 @@ func (r recipe) folder(name Name) string {
 	return string(name)
 }
 
-// All returns the programs in the order in which a sandbox needs them.
-func All() []Name { return []Name{Kubernetes, Kwok, Karpenter, Helm, Gitea} }
+// All returns the programs of a sandbox that serves the default version of Kubernetes.
+func All() []Name { return Of(DefaultKubernetes()) }
+
+// Of returns the programs of a sandbox that serves a minor version of Kubernetes, in the order in which it needs them.
+func Of(kubernetes string) []Name {
+	return []Name{KubernetesOf(kubernetes), Kwok, Karpenter, Helm, Gitea}
+}
 
 // Peers returns plumbline's peers, which a sandbox itself does not need.
 func Peers() []Name {
@@ -98,7 +104,9 @@ func recipeOf(name Name) (recipe, error) {
 	}
 	switch name {
 	case Kubernetes:
-		return recipe{pkg: ".", ldflags: append(strip, kubernetesVersionFlags()...)}, nil
+		return recipe{pkg: ".", ldflags: append(strip, kubernetesVersionFlags(KubernetesVersion)...)}, nil
+	case OlderKubernetes:
+		return recipe{pkg: ".", ldflags: append(strip, kubernetesVersionFlags(OlderKubernetesVersion)...), sources: string(Kubernetes)}, nil
 	case Kwok:
 		return recipe{pkg: "sigs.k8s.io/kwok/cmd/kwok", ldflags: strip}, nil
 	case Gitea:
@@ -125,17 +133,5 @@ func recipeOf(name Name) (recipe, error) {
 		return recipe{pkg: "github.com/hashicorp/terraform-provider-helm", ldflags: strip}, nil
 	default:
 		return recipe{}, fmt.Errorf("no recipe to build %q: it is none of %v, nor Karpenter of %v", name, All(), KarpenterControllers())
-	}
-}
-
-// kubernetesVersionFlags set the version that the API server reports: clients such as Helm reject the "v0.0.0-master"
-// of an unset one.
-func kubernetesVersionFlags() []string {
-	const pkg = "k8s.io/component-base/version."
-	parts := strings.Split(KubernetesVersion, ".")
-	return []string{
-		"-X", pkg + "gitVersion=v" + KubernetesVersion,
-		"-X", pkg + "gitMajor=" + parts[0],
-		"-X", pkg + "gitMinor=" + parts[1],
 	}
 }

@@ -19,6 +19,8 @@ type Target struct {
 	Name string
 	// Dir is a folder of the module to build in.
 	Dir string
+	// ModFile is the path of a go.mod, with a go.sum next to it, to use instead of the module's own. Optional.
+	ModFile string
 	// Package is its import path, or a path relative to Dir.
 	Package string
 	// Output is the absolute path of the file.
@@ -68,6 +70,9 @@ func (t Target) flags() []string {
 	flags := []string{"-trimpath"} // the same for all, so that they share compiled packages
 	if t.Tags != "" {
 		flags = append(flags, "-tags", t.Tags)
+	}
+	if t.ModFile != "" {
+		flags = append(flags, "-modfile", t.ModFile)
 	}
 	return flags
 }

@@ -12,7 +12,27 @@ func KarpenterReleases() []string {
 // that the sandbox can emulate: at least 1.33, which requires Karpenter 1.5.
 // https://karpenter.sh/docs/upgrading/compatibility
 func KarpenterControllers() []string {
-	return []string{"1.6.3", "1.8.6", "1.12.1", "1.14.1", KarpenterVersion, "1.15.0"}
+	var versions []string
+	for _, c := range controllers() {
+		versions = append(versions, c.version)
+	}
+	return versions
+}
+
+// controller is a version of Karpenter whose controller can be built, and the newest minor version of Kubernetes that
+// it supports: MaxK8sVersion in its pkg/providers/version/version.go.
+type controller struct{ version, kubernetes string }
+
+// controllers returns them, the oldest first. A test of provision/karpenter compares them with its table.
+func controllers() []controller {
+	return []controller{
+		{"1.6.3", "1.33"},
+		{"1.8.6", "1.34"},
+		{"1.12.1", "1.35"},
+		{"1.14.1", "1.36"},
+		{"1.14.3", "1.36"},
+		{"1.15.0", "1.37"},
+	}
 }
 
 // KarpenterOf returns the name of the controller of a version, and of its module's folder. Sandboxes build only

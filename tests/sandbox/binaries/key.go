@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,22 +22,33 @@ func (b *Builder) key(ctx context.Context, name Name, r recipe) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(b.Source, r.folder(name))
-	files, err := moduleFiles(dir)
-	if err != nil {
-		return "", fmt.Errorf("list the files that %s is built from: %w", name, err)
-	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\n%s\n%s\n%q\n", goVersion, r.pkg, r.tags, r.ldflags)
+	for _, folder := range []string{r.folder(name), r.sources} {
+		if folder == "" {
+			continue
+		}
+		if err := addFiles(sum, filepath.Join(b.Source, folder)); err != nil {
+			return "", fmt.Errorf("read what %s is built from: %w", name, err)
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:keyLength], nil
+}
+
+// addFiles writes the names and contents of a module's files to sum.
+func addFiles(sum io.Writer, dir string) error {
+	files, err := moduleFiles(dir)
+	if err != nil {
+		return err
+	}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return "", fmt.Errorf("read what %s is built from: %w", name, err)
+			return err
 		}
-		fmt.Fprintf(sum, "%s %d\n", strings.TrimPrefix(file, dir+string(filepath.Separator)), len(data))
-		sum.Write(data)
+		fmt.Fprintf(sum, "%s %d\n%s", strings.TrimPrefix(file, dir+string(filepath.Separator)), len(data), data)
 	}
-	return hex.EncodeToString(sum.Sum(nil))[:keyLength], nil
+	return nil
 }
 
 // moduleFiles returns go.mod, go.sum and the sources, of the module and of those below it that it is built with,

@@ -25,14 +25,14 @@ const stopGrace = 5 * time.Second
 
 // Options specify how to start a control plane.
 type Options struct {
-	// Binary is the multi-call binary of tests/sandbox/bin/kubernetes.
+	// Binary is the multi-call binary of tests/sandbox/bin/kubernetes, or that of kubernetes-1.36.
 	Binary string
 	// Dir contains everything; it may contain etcd and pki of an earlier one.
 	Dir string
 	// Programs starts the parts.
 	Programs Starter
-	// EmulatedVersion is the minor version of Kubernetes, such as 1.33, that all parts emulate. It is in the emulation
-	// fields of the server's version; the other fields still contain the binary's version. Optional: none.
+	// EmulatedVersion is the minor version of Kubernetes, such as 1.33, that all parts emulate, and that the API server
+	// reports. Optional: none.
 	EmulatedVersion string
 	// AuditPolicy specifies what is audited. Optional: the default is what Writes documents.
 	AuditPolicy string

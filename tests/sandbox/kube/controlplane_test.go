@@ -48,8 +48,8 @@ func start(t *testing.T, dir, emulated string) *kube.ControlPlane {
 func TestControlPlane(t *testing.T) {
 	dir := t.TempDir()
 	c := start(t, dir, "")
-	if _, err := c.Client.Discovery().ServerResourcesForGroupVersion("resource.k8s.io/v1"); err != nil {
-		t.Errorf("resources of resource.k8s.io/v1 in a server that plays nothing: %v", err)
+	if _, err := c.Client.Discovery().ServerResourcesForGroupVersion(newerAPI); err != nil {
+		t.Errorf("resources of %s in a server that emulates nothing: %v", newerAPI, err)
 	}
 	t.Run("service accounts have no rights of their own", func(t *testing.T) { rights(t, c) })
 	t.Run("the garbage collector follows owners", func(t *testing.T) { garbage(t, c) })
@@ -71,20 +71,25 @@ func TestControlPlane(t *testing.T) {
 	again.Kill()
 }
 
-// TestAnOlderVersionIsEmulated checks the server's emulated version, and an API that was added in 1.34.
+// newerAPI was added in Kubernetes 1.37, and is served by default.
+const newerAPI = "storagemigration.k8s.io/v1"
+
+// TestAnOlderVersionIsEmulated checks that the server reports the emulated version, as Karpenter reads it, and does not
+// serve a newer API.
 func TestAnOlderVersionIsEmulated(t *testing.T) {
-	c := start(t, t.TempDir(), "1.33")
+	const older = "1.34"
+	c := start(t, t.TempDir(), older)
 	defer c.Kill()
 	version, err := c.Client.Discovery().ServerVersion()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := version.EmulationMajor + "." + version.EmulationMinor; got != "1.33" {
-		t.Errorf("the server says that it plays %s, want 1.33", got)
+	if got := version.Major + "." + version.Minor; got != older || version.GitVersion != "v"+older+".0" {
+		t.Errorf("the server reports %s, %s, want %s", got, version.GitVersion, older)
 	}
-	_, err = c.Client.Discovery().ServerResourcesForGroupVersion("resource.k8s.io/v1")
+	_, err = c.Client.Discovery().ServerResourcesForGroupVersion(newerAPI)
 	if !apierrors.IsNotFound(err) {
-		t.Errorf("resources of resource.k8s.io/v1: got %v, want NotFound", err)
+		t.Errorf("resources of %s: got %v, want NotFound", newerAPI, err)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"time"
 
-	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
@@ -86,20 +85,12 @@ func Start(ctx context.Context, o Options) (*Nodes, error) {
 	}
 	running, stop := context.WithCancel(ctx)
 	n := &Nodes{options: o, stop: stop}
-	n.fleet = newFleet(running, o, kubeletVersion(server))
-	if err := n.start(running, kubeletVersion(server)); err != nil {
+	n.fleet = newFleet(running, o, server.GitVersion)
+	if err := n.start(running, server.GitVersion); err != nil {
 		n.Close()
 		return nil, fmt.Errorf("start the sandbox's nodes: %w", err)
 	}
 	return n, nil
-}
-
-// kubeletVersion returns that of an image for the control plane's version: the emulated one, if it emulates one.
-func kubeletVersion(server *version.Info) string {
-	if server.EmulationMinor == "" || server.EmulationMinor == server.Minor {
-		return server.GitVersion
-	}
-	return "v" + server.EmulationMajor + "." + server.EmulationMinor + ".0"
 }
 
 func (n *Nodes) start(ctx context.Context, kubeletVersion string) error {

@@ -34,7 +34,7 @@ func releases() []release {
 
 // kubernetesMinors returns the versions with images.
 func kubernetesMinors() []string {
-	return []string{"1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36"}
+	return []string{"1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37"}
 }
 
 // Images returns AL2023 and Bottlerocket, standard and NVIDIA, for both

@@ -1,4 +1,5 @@
-// Command kubernetes contains a whole control plane in one binary: its first argument names the part to run.
+// Command kubernetes contains a whole control plane in one binary: its first argument names the part to run. It is built
+// for two versions of Kubernetes: with the go.mod of this folder, and with that of ../kubernetes-1.36.
 package main
 
 import (
@@ -26,6 +27,10 @@ func main() {
 	if len(os.Args) < 2 || parts[os.Args[1]] == nil {
 		fmt.Fprintln(os.Stderr, "usage: kubernetes etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubectl [flags]")
 		os.Exit(2)
+	}
+	if err := reportEmulation(); err != nil {
+		fmt.Fprintln(os.Stderr, "register the version to report:", err)
+		os.Exit(1)
 	}
 	part := os.Args[1]
 	os.Args = append([]string{part}, os.Args[2:]...)

@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// programs is the argument for all programs of a sandbox.
+	// programs is the argument for all programs of a sandbox; programs@1.33, for one that serves that minor version of
+	// Kubernetes.
 	programs = "programs"
 	// karpenter is the prefix for another version of Karpenter to build in advance.
 	karpenter = "karpenter@"
@@ -29,7 +30,8 @@ const (
 func main() {
 	ldflags := flag.String("ldflags", "-s -w", "for what is built of this repository")
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "usage: prepare [-ldflags FLAGS] [plumbline] [plumbline-steps] [demo] [sandbox] [%s] [%sVERSION] [PEER]\npeers: %v\n", programs, karpenter, binaries.Peers())
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: prepare [-ldflags FLAGS] [plumbline] [plumbline-steps] [demo] [sandbox] "+
+			"[%s[@KUBERNETES]] [%sVERSION] [PEER]\npeers: %v\n", programs, karpenter, binaries.Peers())
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -84,6 +86,9 @@ func prepare(ctx context.Context, ldflags string, names []string) error {
 func programsOf(name string) ([]binaries.Name, error) {
 	if name == programs {
 		return binaries.All(), nil
+	}
+	if kubernetes, is := strings.CutPrefix(name, programs+"@"); is {
+		return binaries.Of(kubernetes), nil
 	}
 	if slices.Contains(binaries.Peers(), binaries.Name(name)) {
 		return []binaries.Name{binaries.Name(name)}, nil

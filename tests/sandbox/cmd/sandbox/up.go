@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
 func upCommand(dirFlag *string) *cobra.Command {
@@ -44,7 +45,8 @@ func upCommand(dirFlag *string) *cobra.Command {
 	flags.BoolVarP(&verbose, "verbose", "v", false, "log every request")
 	flags.StringVar(&options.Cluster, "cluster", sandbox.DefaultCluster, "name of the EKS cluster")
 	flags.StringVar(&options.Region, "region", sandbox.DefaultRegion, "AWS region")
-	flags.StringVar(&options.EmulatedVersion, "kubernetes", "", "minor version of Kubernetes to play, 1.33 at the least (default: that of the programs)")
+	flags.StringVar(&options.Kubernetes, "kubernetes", binaries.DefaultKubernetes(),
+		"minor version of Kubernetes to serve, 1.33 at the least; the default is the newest that the default Karpenter supports")
 	flags.BoolVar(&options.FromSnapshot, "with-karpenter", false, "start from a prepared cluster with both charts installed")
 	flags.BoolVar(&options.WithGit, "with-git", true, "start a Git host")
 	flags.BoolVar(&options.WithVolumes, "with-volumes", false, "install the EBS CSI driver")

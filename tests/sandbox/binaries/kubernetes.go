@@ -1,0 +1,54 @@
+package binaries
+
+import (
+	"strconv"
+	"strings"
+)
+
+// emulated is how many older minor versions the parts of a control plane can emulate: kubeEffectiveVersionFloors in
+// k8s.io/apiserver pkg/util/compatibility/version.go, at 1.36 and 1.37.
+const emulated = 3
+
+// KubernetesOf returns the name of the program for a cluster that serves a minor version of Kubernetes, such as 1.33,
+// and of its module's folder. Sandboxes build only Kubernetes in advance, the older one on demand.
+func KubernetesOf(minor string) Name {
+	if minorNumber(minor) < minorNumber(KubernetesVersion)-emulated {
+		return OlderKubernetes
+	}
+	return Kubernetes
+}
+
+// DefaultKubernetes returns the minor version of Kubernetes, such as 1.36, that a sandbox serves by default: the newest
+// that KarpenterVersion supports.
+func DefaultKubernetes() string { return newestKubernetes(KarpenterVersion) }
+
+// newestKubernetes returns the newest minor version that Kubernetes can serve and a version of Karpenter supports.
+func newestKubernetes(karpenter string) string {
+	newest := minorNumber(KubernetesVersion)
+	for _, c := range controllers() {
+		if c.version == karpenter {
+			newest = min(newest, minorNumber(c.kubernetes))
+		}
+	}
+	return "1." + strconv.Itoa(newest)
+}
+
+// minorNumber returns 36 for 1.36 and 1.36.3; 0 for what is no version, which no part of a control plane accepts.
+func minorNumber(version string) int {
+	_, after, _ := strings.Cut(version, ".")
+	minor, _, _ := strings.Cut(after, ".")
+	number, _ := strconv.Atoi(minor)
+	return number
+}
+
+// kubernetesVersionFlags set the version that the API server reports: clients such as Helm reject the "v0.0.0-master"
+// of an unset one.
+func kubernetesVersionFlags(version string) []string {
+	const pkg = "k8s.io/component-base/version."
+	parts := strings.Split(version, ".")
+	return []string{
+		"-X", pkg + "gitVersion=v" + version,
+		"-X", pkg + "gitMajor=" + parts[0],
+		"-X", pkg + "gitMinor=" + parts[1],
+	}
+}
