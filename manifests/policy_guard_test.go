@@ -25,6 +25,7 @@ const (
 	foreignPool    = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: theirs}"
 	guardedClass   = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: default, labels: {plumbline.dev/nodesync: plumbline-system.prod}, finalizers: [karpenter.k8s.aws/termination, example.com/hold]}"
 	guardedClaim   = "apiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {name: general-abcde, finalizers: [karpenter.sh/termination]}"
+	autoModeClaim  = "apiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {name: system-abcde, finalizers: [karpenter.sh/termination]}\nspec: {nodeClassRef: {group: eks.amazonaws.com, kind: NodeClass, name: default}}"
 	guardedSync    = "apiVersion: plumbline.dev/v1alpha1\nkind: NodeSync\nmetadata: {name: prod, namespace: plumbline-system, finalizers: [plumbline.dev/nodesync]}\nspec: {}"
 	guardedCRD     = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: nodepools.karpenter.sh}"
 	foreignCRD     = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.example.com}"
@@ -165,6 +166,9 @@ func TestTheDeletionGuardOnUpdates(t *testing.T) {
 	}{
 		"of a NodeClaim, by a person":        {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", person, "the finalizer karpenter.sh/termination of NodeClaim/general-abcde must not be removed by hand"},
 		"of a NodeClaim, by Karpenter":       {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", karpenter, ""},
+		"of Auto Mode's, by AWS":             {"nodeclaims", autoModeClaim, "[{op: remove, path: /metadata/finalizers}]", elsewhere, ""},
+		"of Auto Mode's, by plumbline":       {"nodeclaims", autoModeClaim, "[{op: remove, path: /metadata/finalizers}]", plumbline, "plumbline must not remove finalizers other than its own"},
+		"said to be Auto Mode's":             {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}, {op: add, path: /spec, value: {nodeClassRef: {group: eks.amazonaws.com}}}]", person, "the finalizer karpenter.sh/termination"},
 		"by Karpenter of another namespace":  {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", elsewhere, "the finalizer karpenter.sh/termination"},
 		"by an account of such a name":       {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", impostor, "the finalizer karpenter.sh/termination"},
 		"of a class, by a person":            {"ec2nodeclasses", guardedClass, "[{op: replace, path: /metadata/finalizers, value: []}]", person, "the finalizer karpenter.k8s.aws/termination"},

@@ -128,6 +128,8 @@ func (r *reconciliation) found(out *outcome) status.Found {
 		found.Defects, found.SawDefects = upgrade.Defects(k.Version, git.Set), git.Set != nil
 	}
 	if git.Set != nil {
+		own := plan.OwnerOf(r.sync.Namespace, r.sync.Name)
+		found.AutoMode, found.SawAutoMode = plan.PoolOwners(ev.Live, own, git.Set, git.ServedByEKS), ev.Live.Served
 		found.Missing = rollout.Missing(rollout.Pools(git.Set, ev.Live.Objects), rollout.Present(ev.Live.NodeClaims, out.Nodes.Lost))
 	}
 	found.Cluster, _ = git.Cluster(r.sync.Status.Karpenter)

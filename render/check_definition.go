@@ -152,6 +152,20 @@ func isBottlerocket(class *unstructured.Unstructured) bool { return AMIFamily(cl
 // autoMode is the API group of EKS Auto Mode's node classes; AWS manages their nodes without Karpenter's charts.
 const autoMode = "eks.amazonaws.com"
 
+// OfAutoMode reports whether a NodePool or NodeClaim refers to a node class of EKS Auto Mode. AWS manages it: Karpenter
+// handles only those of its own node classes (karpenter pkg/utils/nodepool/nodepool.go, IsManaged).
+func OfAutoMode(object *unstructured.Unstructured) bool {
+	for _, path := range [][]string{{"spec", "template", "spec", "nodeClassRef", "group"}, {"spec", "nodeClassRef", "group"}} {
+		if group, _, _ := unstructured.NestedString(object.Object, path...); group == autoMode {
+			return true
+		}
+	}
+	return false
+}
+
+// ClassOfAutoMode reports whether a reference is to a node class of EKS Auto Mode, by its API group.
+func ClassOfAutoMode(group string) bool { return group == autoMode }
+
 // checkClassRef refuses a NodePool whose nodes Karpenter on AWS does not create.
 func checkClassRef(object Object) []problem {
 	const at = "spec.template.spec.nodeClassRef.group"

@@ -246,10 +246,10 @@ func KindOf(kind string) (Kind, bool) {
 }
 
 // Reference returns the object that another one references: the EC2NodeClass of a NodePool. It is false if there is no
-// reference.
+// reference, as in a NodePool of EKS Auto Mode, whose node classes have names of their own.
 func Reference(ref Ref, object *unstructured.Unstructured) (Ref, bool) {
 	kind, ok := KindOf(ref.Kind)
-	if !ok || kind.RefersTo == "" {
+	if !ok || kind.RefersTo == "" || OfAutoMode(object) {
 		return Ref{}, false
 	}
 	name, found, err := unstructured.NestedString(object.Object, kind.RefPath...)

@@ -199,7 +199,9 @@ type planReport struct {
 	Upgrade *upgradeForecast `json:"upgrade,omitempty"`
 	// Adoption lists the Karpenter objects that other tools have installed, and what plumbline does with them.
 	Adoption *upgrade.Adoption `json:"adoption,omitempty"`
-	Warnings []string          `json:"warnings,omitempty"`
+	// AutoMode describes whose the NodePools are, in a cluster with EKS Auto Mode.
+	AutoMode string   `json:"autoMode,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
 	// WhatIf is where pods would be scheduled, with --what-if.
 	WhatIf *whatIfReport `json:"whatIf,omitempty"`
 	// Stopped is why the daemon does not apply the commit. Waits is true if the daemon continues without a person once
@@ -221,8 +223,8 @@ type planReport struct {
 
 func newPlanReport(p *planned) planReport {
 	r := planReport{
-		Plan: p.Document(p.live), Offline: p.offline, Upgrade: p.upgrade, Adoption: p.adoption, Warnings: p.Warnings, Stopped: p.stopped,
-		Waits: p.waits, Charts: p.charts, ChartsRefused: p.chartsRefused, Digest: p.Digest,
+		Plan: p.Document(p.live), Offline: p.offline, Upgrade: p.upgrade, Adoption: p.adoption, AutoMode: p.autoMode,
+		Warnings: p.Warnings, Stopped: p.stopped, Waits: p.waits, Charts: p.charts, ChartsRefused: p.chartsRefused, Digest: p.Digest,
 	}
 	r.Held, r.Refused = review.Counts(p.Plan)
 	for _, c := range p.Changes {
@@ -393,6 +395,8 @@ type planned struct {
 	waits  bool
 	// approve is the digest to approve what is held, and approval the instructions.
 	approve, approval string
+	// autoMode describes whose the NodePools are; empty without EKS Auto Mode.
+	autoMode string
 	// live is the live state. If offline is true, there is none to compare with.
 	live    plan.Live
 	offline bool
@@ -449,7 +453,7 @@ func (o *planOptions) planCommit(
 	}
 	whole := &planned{
 		Plan: seen.Plan, stopped: errorWords(seen.Stopped, hidden), chartsRefused: errorWords(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange),
-		waits: resolvesItself(seen.Stopped), live: seen.Live, removal: seen.Removal, unlaunchable: seen.Unlaunchable,
+		waits: resolvesItself(seen.Stopped), live: seen.Live, autoMode: seen.AutoMode, removal: seen.Removal, unlaunchable: seen.Unlaunchable,
 	}
 	var warnings []string
 	if seen.Plan == nil {

@@ -47,6 +47,9 @@ func (r planReport) print(out io.Writer) error {
 		}
 		fmt.Fprintln(out, redact.Visible(line))
 	}
+	if r.AutoMode != "" {
+		fmt.Fprintln(out, redact.Visible(r.AutoMode))
+	}
 	for _, words := range r.unknown() {
 		fmt.Fprintln(out, redact.Visible(words))
 	}
@@ -82,6 +85,9 @@ func (r planReport) printMarkdown(out io.Writer) error {
 	}
 	for _, line := range r.nodeLines() {
 		fmt.Fprintf(out, "- %s\n", code(line))
+	}
+	if r.AutoMode != "" {
+		fmt.Fprintf(out, "- %s\n", code(r.AutoMode))
 	}
 	for _, words := range r.unknown() {
 		fmt.Fprintf(out, "- %s\n", code(words))

@@ -141,7 +141,8 @@ func (t *teardownCommand) ownCRDs(ctx context.Context) ([]apiextensionsv1.Custom
 
 // neededBy returns an error that lists the remaining objects of Karpenter's kinds, regardless of owner: without the
 // controller, no instance is terminated, and deleting a CRD deletes all of its objects. Those of the NodeSync that is
-// deleted do not count.
+// deleted do not count, nor do those of EKS Auto Mode if EKS keeps their CRD: AWS terminates their instances, and the CRD
+// stays.
 func (t *teardownCommand) neededBy(ctx context.Context, leaves *v1alpha1.NodeSync) error {
 	crds, err := karpenterCRDs(ctx, t.c)
 	if err != nil {
@@ -151,11 +152,18 @@ func (t *teardownCommand) neededBy(ctx context.Context, leaves *v1alpha1.NodeSyn
 	if err != nil {
 		return err
 	}
+	unread := t.c.Get(ctx, client.ObjectKey{Name: owners.AutoModeCRD}, &apiextensionsv1.CustomResourceDefinition{})
+	if client.IgnoreNotFound(unread) != nil {
+		return explain(unread, "read crd "+owners.AutoModeCRD)
+	}
 	var objects []unstructured.Unstructured
 	for i := range crds {
 		more, err := t.objectsOf(ctx, &crds[i])
 		if err != nil {
 			return err
+		}
+		if owners.ServedByEKS(&crds[i], unread == nil) {
+			more = teardown.WithoutAutoMode(more)
 		}
 		objects = append(objects, more...)
 	}

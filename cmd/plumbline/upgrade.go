@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -397,6 +399,9 @@ func forecastUpgrade(
 	if seen.Charts != nil {
 		next, err = seen.Charts.CRDs(ctx)
 	}
+	next = karpenter.WithServed(next, slices.DeleteFunc(slices.Clone(old), func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+		return !slices.Contains(seen.ServedByEKS, crd.Name)
+	}))
 	if err != nil {
 		f.Warnings = append(f.Warnings, noCRDs(f.To, err))
 	}

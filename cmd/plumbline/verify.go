@@ -24,6 +24,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
 	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 const (
@@ -350,13 +351,16 @@ func (v *verification) readCluster(ctx context.Context, c *clusterAccess) (err e
 	return nil
 }
 
-// providerIDs returns the provider IDs of NodeClaims.
+// providerIDs returns the provider IDs of NodeClaims, except those of EKS Auto Mode, whose instances AWS terminates.
 func (c *clusterAccess) providerIDs(ctx context.Context) (ids []string, err error) {
 	list := &karpv1.NodeClaimList{}
 	if err := c.List(ctx, list); err != nil && !apimeta.IsNoMatchError(err) {
 		return nil, explain(err, "list NodeClaims")
 	}
 	for i := range list.Items {
+		if class := list.Items[i].Spec.NodeClassRef; class != nil && render.ClassOfAutoMode(class.Group) {
+			continue
+		}
 		if id := list.Items[i].Status.ProviderID; id != "" {
 			ids = append(ids, id)
 		}

@@ -32,8 +32,8 @@ var pages = []page{
 		file: "plan.md", folder: "../reconcile/plan/planjson", root: "Plan", title: "Plan",
 		text: "`plan.plumbline.dev/v1alpha1`, kind `Plan`: what `plumbline plan -o json` prints, and what the expressions of\n" +
 			"[policies](../how-to/policies.md) see as `plan`, `change` and `removal`. Fields may be added; as long as the version stays, none\n" +
-			"changes its meaning. The command prints more beside these: `pace`, `pods`, `upgrade`, `adoption`, `warnings`, `stopped`, `charts`,\n" +
-			"`digest`, and how many parts are `held` and `refused`. As a JSON Schema: [plan.schema.json](plan.schema.json).",
+			"changes its meaning. The command prints more beside these: `pace`, `pods`, `upgrade`, `adoption`, `autoMode`, `warnings`,\n" +
+			"`stopped`, `charts`, `digest`, and how many parts are `held` and `refused`. As a JSON Schema: [plan.schema.json](plan.schema.json).",
 		write: write,
 	},
 	{

@@ -19,6 +19,7 @@ import (
 	"helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -397,6 +398,17 @@ func (d Documents) Objects() ([]*unstructured.Unstructured, error) {
 		}
 	}
 	return objects, nil
+}
+
+// WithoutCRDs returns the documents except the CRDs of some names.
+func (d Documents) WithoutCRDs(names []string) Documents {
+	if len(names) == 0 {
+		return d
+	}
+	return slices.DeleteFunc(slices.Clone(d), func(one Document) bool {
+		crd := &metav1.PartialObjectMetadata{}
+		return one.decode(crd) == nil && crd.Kind == crdKind && slices.Contains(names, crd.Name)
+	})
 }
 
 // decode decodes a document. Its error contains none of the document's text.

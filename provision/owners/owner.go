@@ -40,6 +40,8 @@ func (o Owner) String() string {
 	switch {
 	case o.Tool != "" && o.Kind != "":
 		return fmt.Sprintf("%s's %s %s", o.Tool, o.Kind, name)
+	case o.Tool == eks:
+		return "managed by EKS"
 	case o.Tool != "":
 		return fmt.Sprintf("%s (field manager %s)", o.Tool, o.Manager)
 	case o.Kind == ReleaseKind:
@@ -131,6 +133,7 @@ const (
 	flux   = "Flux"
 	argoCD = "Argo CD"
 	helm   = "Helm"
+	eks    = "EKS"
 )
 
 // fluxKinds returns the kinds of Flux that apply objects, and the group of each, which is the prefix
@@ -144,10 +147,13 @@ func fluxKinds() []struct{ group, kind string } {
 }
 
 // marked returns the owners that an object has marks of, first the one that reconciles it: a HelmRelease's
-// objects, and those of an Application from a chart, look like Helm's, too.
+// objects, and those of an Application from a chart, look like Helm's, too, and EKS writes CRDs that a chart created.
 func marked(object metav1.Object) []Owner {
 	labels, annotations := object.GetLabels(), object.GetAnnotations()
 	var found []Owner
+	if ofEKS(object) {
+		found = append(found, Owner{Tool: eks})
+	}
 	for _, of := range fluxKinds() {
 		if name := labels[of.group+"/name"]; name != "" {
 			found = append(found, Owner{Tool: flux, Kind: of.kind, Namespace: labels[of.group+"/namespace"], Name: name})
@@ -233,6 +239,8 @@ func appliers() []manager {
 		{name: "apiextensions.crossplane.io/", prefix: true, tool: "Crossplane"},
 		// Crossplane before 1.14, and crossplane-contrib/provider-kubernetes: their programs' names.
 		{name: "crossplane", prefix: true, tool: "Crossplane"},
+		// AWS, EKS user guide, kubernetes-field-management: EKS overwrites the fields that it manages.
+		{name: eksManager, tool: eks},
 		// rancher/fleet: its agent's program, fleetagent, 0.5.
 		{name: "fleet", prefix: true, tool: "Rancher Fleet"},
 		// GoogleContainerTools/kpt-config-sync pkg/api/configsync/register.go FieldManager, 1.14.

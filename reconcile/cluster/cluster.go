@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/allowance"
+	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -97,12 +98,31 @@ func (c Clients) View(definitions *Definitions, memory *Memory) *View {
 	return &View{Cached: c.Client, Uncached: c.Uncached, Definitions: definitions, Memory: memory, Refusals: c.Refusals}
 }
 
+// autoModePools returns the names of the NodePools of EKS Auto Mode, in a cluster without Karpenter.
+func (v *View) autoModePools(ctx context.Context) ([]string, error) {
+	crds, err := v.CachedCRDs(ctx, []string{owners.AutoModeCRD})
+	if err != nil || len(crds) == 0 {
+		return nil, err
+	}
+	pools, _ := render.KindOf(render.NodePool)
+	if served, err := v.Serves(ctx, pools); err != nil || !served {
+		return nil, err
+	}
+	var live plan.Live
+	err = (*Definitions)(nil).read(ctx, v.Cached, []render.Kind{pools}, &live)
+	return live.AutoMode, err
+}
+
 // Live returns the live objects of Karpenter's kinds from the watch cache; live.Served reports whether their CRDs are
-// served. If they are not, it reads nothing and returns no objects.
+// served. If they are not, it returns no objects, and only names the NodePools of EKS Auto Mode.
 func (v *View) Live(ctx context.Context) (live plan.Live, err error) {
 	established, err := v.Established(ctx)
-	if err != nil || !established.Ready {
-		return plan.Live{Objects: map[render.Ref]*plan.Object{}}, err
+	if err != nil {
+		return live, err
+	}
+	if !established.Ready {
+		pools, err := v.autoModePools(ctx)
+		return plan.Live{Objects: map[render.Ref]*plan.Object{}, AutoMode: pools}, err
 	}
 	kinds, err := v.kinds(ctx)
 	if err != nil {

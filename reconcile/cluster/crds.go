@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -143,6 +144,23 @@ func readCRDs(ctx context.Context, reader client.Reader, names []string) ([]*api
 		found = append(found, crd)
 	}
 	return found, nil
+}
+
+// ServedByEKS returns those of some CRDs, from the cache or the API server, that EKS keeps up to date for Auto Mode
+// (owners.ServedByEKS).
+func (v *View) ServedByEKS(
+	ctx context.Context, crds []*apiextensionsv1.CustomResourceDefinition,
+) (served []*apiextensionsv1.CustomResourceDefinition, err error) {
+	ofAutoMode, err := v.CachedCRDs(ctx, []string{owners.AutoModeCRD})
+	if err != nil {
+		return nil, err
+	}
+	for _, crd := range crds {
+		if owners.ServedByEKS(crd, len(ofAutoMode) > 0) {
+			served = append(served, crd)
+		}
+	}
+	return served, nil
 }
 
 // AbsentCRDs returns the CRDs of definitions that are not among some CRDs, without those of optional kinds.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"unsafe"
@@ -44,14 +45,12 @@ func Unserved(kind render.Kind, err error) bool {
 	return kind.Optional() && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err))
 }
 
-// read lists the definitions of some kinds, by name. unreadable are the optional kinds that the reader's user may not
-// list. A nil Definitions remembers nothing.
-func (d *Definitions) read(
-	ctx context.Context, reader client.Reader, kinds []render.Kind,
-) (objects map[render.Ref]*plan.Object, unreadable map[string]error, err error) {
+// read adds the definitions of some kinds to live, by name. Those of optional kinds that the reader's user may not list
+// are unreadable, and of those of EKS Auto Mode only the names are kept. A nil Definitions remembers nothing.
+func (d *Definitions) read(ctx context.Context, reader client.Reader, kinds []render.Kind, live *plan.Live) error {
 	known := d.last()
 	next := make(map[fields]*plan.Object, len(known))
-	objects = make(map[render.Ref]*plan.Object, len(known))
+	live.Objects = make(map[render.Ref]*plan.Object, len(known))
 	for _, kind := range kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GVK)
@@ -63,27 +62,32 @@ func (d *Definitions) read(
 			err = fmt.Errorf("read the %ss: %w", kind.GVK.Kind, err)
 		}
 		if kind.Optional() && apierrors.IsForbidden(err) {
-			if unreadable == nil {
-				unreadable = map[string]error{}
+			if live.Unreadable == nil {
+				live.Unreadable = map[string]error{}
 			}
-			unreadable[kind.GVK.Kind] = err
+			live.Unreadable[kind.GVK.Kind] = err
 			continue
 		}
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		for i := range list.Items {
+			if render.OfAutoMode(&list.Items[i]) {
+				live.AutoMode = append(live.AutoMode, list.Items[i].GetName())
+				continue
+			}
 			at := fields(reflect.ValueOf(list.Items[i].Object).UnsafePointer())
 			object, found := known[at]
 			if !found {
 				// Not a pointer into the list, which would keep the whole list alive.
 				object = plan.NewObject(&unstructured.Unstructured{Object: list.Items[i].Object})
 			}
-			next[at], objects[render.RefTo(kind.GVK.Kind, object)] = object, object
+			next[at], live.Objects[render.RefTo(kind.GVK.Kind, object)] = object, object
 		}
 	}
+	slices.Sort(live.AutoMode)
 	d.keep(next)
-	return objects, unreadable, nil
+	return nil
 }
 
 func (d *Definitions) last() map[fields]*plan.Object {
@@ -109,10 +113,11 @@ func Live(ctx context.Context, reader client.Reader) (plan.Live, error) {
 	return (*Definitions)(nil).Live(ctx, reader, render.Kinds())
 }
 
-// Live reads the live objects: all definitions of some kinds, of any owner, and the NodeClaims. The CRDs must be
-// served, except those of optional kinds. The objects belong to the cache and must not be changed.
+// Live reads the live objects: all definitions of some kinds, of any owner, and the NodeClaims, without those that EKS
+// Auto Mode manages. The CRDs must be served, except those of optional kinds. The objects belong to the cache and must
+// not be changed.
 func (d *Definitions) Live(ctx context.Context, reader client.Reader, kinds []render.Kind) (live plan.Live, err error) {
-	if live.Objects, live.Unreadable, err = d.read(ctx, reader, kinds); err != nil {
+	if err := d.read(ctx, reader, kinds, &live); err != nil {
 		return live, err
 	}
 	claims := &karpv1.NodeClaimList{}
@@ -121,9 +126,16 @@ func (d *Definitions) Live(ctx context.Context, reader client.Reader, kinds []re
 	}
 	live.NodeClaims = make([]plan.NodeClaim, 0, len(claims.Items))
 	for i := range claims.Items {
-		live.NodeClaims = append(live.NodeClaims, NodeClaim(&claims.Items[i]))
+		if !ofAutoMode(&claims.Items[i]) {
+			live.NodeClaims = append(live.NodeClaims, NodeClaim(&claims.Items[i]))
+		}
 	}
 	return live, nil
+}
+
+// ofAutoMode reports whether EKS Auto Mode manages a NodeClaim.
+func ofAutoMode(claim *karpv1.NodeClaim) bool {
+	return claim.Spec.NodeClassRef != nil && render.ClassOfAutoMode(claim.Spec.NodeClassRef.Group)
 }
 
 // NodeClaim returns the parts of a NodeClaim that a Plan uses.
@@ -234,7 +246,7 @@ type Claim struct {
 	Since   metav1.Time
 }
 
-// Claims returns all NodeClaims.
+// Claims returns all NodeClaims of Karpenter, without those of EKS Auto Mode.
 func Claims(ctx context.Context, reader client.Reader) ([]Claim, error) {
 	claims := &karpv1.NodeClaimList{}
 	if err := reader.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {
@@ -243,6 +255,9 @@ func Claims(ctx context.Context, reader client.Reader) ([]Claim, error) {
 	found := make([]Claim, 0, len(claims.Items))
 	for i := range claims.Items {
 		claim := &claims.Items[i]
+		if ofAutoMode(claim) {
+			continue
+		}
 		one := Claim{
 			NodeClaim: claim.Name, Node: claim.Status.NodeName, Pool: claim.Labels[karpv1.NodePoolLabelKey],
 			Created: claim.CreationTimestamp, Terminating: claim.DeletionTimestamp != nil,

@@ -72,6 +72,44 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// TestLiveBesideAutoMode: of what AWS manages only the names of NodePools are known, and a class of AWS is none of
+// Karpenter's of the same name.
+func TestLiveBesideAutoMode(t *testing.T) {
+	theirs := claim()
+	theirs.Name, theirs.UID, theirs.ResourceVersion, theirs.ManagedFields, theirs.DeletionTimestamp = "system-abcde", "other", "", nil, nil
+	theirs.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "eks.amazonaws.com", Kind: "NodeClass", Name: "default"}
+	c := fakeCluster(t).Build()
+	for _, object := range []client.Object{theirs, autoModePool("system"), autoModePool("general-purpose")} {
+		if err := c.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	live, err := cluster.Live(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"general-purpose", "system"}, live.AutoMode); diff != "" {
+		t.Errorf("pools of Auto Mode (-want +got):\n%s", diff)
+	}
+	if len(live.Objects) != 2 || len(live.NodeClaims) != 1 || live.NodeClaims[0].Name != "general-x7k2p" {
+		t.Errorf("%d objects, and NodeClaims %+v", len(live.Objects), live.NodeClaims)
+	}
+	claims, err := cluster.Claims(t.Context(), c)
+	if err != nil || len(claims) != 1 || claims[0].NodeClaim != "general-x7k2p" {
+		t.Errorf("Claims() = %+v, %v", claims, err)
+	}
+}
+
+func autoModePool(name string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
+		"nodeClassRef": map[string]any{"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "default"},
+	}}}}}
+	object.SetAPIVersion("karpenter.sh/v1")
+	object.SetKind(render.NodePool)
+	object.SetName(name)
+	return object
+}
+
 // TestLiveWithoutOptionalKinds: a version of Karpenter may not serve them. Objects of one that is served are read, each
 // by its namespace and name.
 func TestLiveWithoutOptionalKinds(t *testing.T) {

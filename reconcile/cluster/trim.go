@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
@@ -71,7 +72,9 @@ func trimCRD(obj any) (any, error) {
 	for _, v := range crd.Spec.Versions {
 		trimmed.Spec.Versions = append(trimmed.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{Name: v.Name, Served: v.Served})
 	}
+	managers := owners.TrimManagers(crd.ManagedFields)
 	trimMetadata(trimmed)
+	trimmed.ManagedFields = managers
 	return trimmed, nil
 }
 

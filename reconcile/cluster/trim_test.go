@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -134,7 +135,9 @@ func TestTrimmedNodeClaimsAreInitializedOrNot(t *testing.T) {
 
 func TestTrimCRD(t *testing.T) {
 	full := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "nodepools.karpenter.sh", UID: "1", Generation: 4, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "helm"}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "nodepools.karpenter.sh", UID: "1", Generation: 4, ManagedFields: []metav1.ManagedFieldsEntry{
+			{Manager: "helm"}, {Manager: "eks", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:versions":{}}}`)},
+		}},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{
 			{Name: "v1", Served: true, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Description: strings.Repeat("long ", 20_000)}}},
 		}},
@@ -146,6 +149,9 @@ func TestTrimCRD(t *testing.T) {
 	trimmed := kept(t, full)
 	if pools, _ := render.KindOf(render.NodePool); !cluster.Serves(trimmed, pools.GVK).Ready || trimmed.Name != full.Name || trimmed.Generation != 4 {
 		t.Errorf("kept: %+v", trimmed)
+	}
+	if !owners.ServedByEKS(trimmed, false) {
+		t.Errorf("who wrote it is not kept: %+v", trimmed.ManagedFields)
 	}
 	if got := size(t, trimmed); got > 1000 {
 		t.Errorf("a CRD is kept with %d bytes", got)

@@ -63,6 +63,9 @@ func (s *DesiredStep) Resolve(ctx context.Context) error {
 	if err == nil {
 		err = s.checkCRDs(ctx, resolved)
 	}
+	if err == nil {
+		err = s.checkServed(ctx, resolved)
+	}
 	if err != nil {
 		return s.withoutCharts(ctx, err)
 	}
@@ -70,11 +73,15 @@ func (s *DesiredStep) Resolve(ctx context.Context) error {
 	return nil
 }
 
-// UseSchema uses the schema of the charts' CRDs.
+// UseSchema uses the schema of the charts' CRDs, and of those that EKS keeps.
 func (s *DesiredStep) UseSchema(ctx context.Context) error {
 	var err error
-	s.SchemaIdentity = s.Charts.CRDDigest
-	s.Schema, err = s.Schemas.Get(s.SchemaIdentity, func() ([]*apiextensionsv1.CustomResourceDefinition, error) { return s.Charts.CRDs(ctx) })
+	served := s.Memory.servedByEKS
+	s.SchemaIdentity = s.Charts.CRDDigest + served.generations
+	s.Schema, err = s.Schemas.Get(s.SchemaIdentity, func() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+		crds, err := s.Charts.CRDs(ctx)
+		return karpenter.WithServed(crds, served.crds), err
+	})
 	if err != nil || !upgrade.CRDsAhead(s.Sync.Status.Karpenter, s.Karpenter.Version) {
 		return err
 	}
@@ -529,6 +536,58 @@ func (s *DesiredStep) checkCRDs(ctx context.Context, found *charts.Charts) error
 	}
 	s.Memory.compared = compared{digest: found.CRDDigest, refused: refused}
 	return allowance.Refuse(refused)
+}
+
+// servedByEKS are the CRDs that EKS keeps, by their generations, and why a chart does not fit them.
+type servedByEKS struct {
+	digest, generations string
+	crds                []*apiextensionsv1.CustomResourceDefinition
+	unfit               error
+}
+
+// checkServed holds charts that do not fit the CRDs that EKS keeps for Auto Mode, which stay as they are. Both are compared
+// again once one of them has changed.
+func (s *DesiredStep) checkServed(ctx context.Context, found *charts.Charts) error {
+	last := &s.Memory.servedByEKS
+	s.ServedByEKS = nil
+	if s.Karpenter.Management == render.External {
+		*last = servedByEKS{}
+		return nil
+	}
+	var names []string
+	for _, kind := range cluster.Kinds() {
+		names = append(names, kind.CRD)
+	}
+	cached, err := s.View.CachedCRDs(ctx, names)
+	if err == nil {
+		cached, err = s.View.ServedByEKS(ctx, cached)
+	}
+	if err != nil {
+		return err
+	}
+	if len(cached) == 0 {
+		*last = servedByEKS{}
+		return nil
+	}
+	for _, crd := range cached {
+		s.ServedByEKS = append(s.ServedByEKS, crd.Name)
+	}
+	slices.Sort(s.ServedByEKS)
+	generations := cluster.Generations(cached)
+	if last.digest == found.CRDDigest && last.generations == generations {
+		return last.unfit
+	}
+	served, err := s.View.CRDs(ctx, s.ServedByEKS)
+	if err != nil {
+		return err
+	}
+	chart, err := found.CRDs(ctx)
+	if err != nil {
+		return err
+	}
+	unfit := karpenter.CheckServed(found.Version, chart, served)
+	*last = servedByEKS{digest: found.CRDDigest, generations: generations, crds: served, unfit: unfit}
+	return last.unfit
 }
 
 // Permit checks what the charts render to. That may be an earlier revision, whose version or digest is no longer

@@ -42,6 +42,10 @@ type Desired struct {
 
 	Set *render.Set
 
+	// ServedByEKS are the names of Karpenter's CRDs that EKS keeps up to date, which the charts leave as they are, with
+	// management Managed.
+	ServedByEKS []string
+
 	// Serving is the version of the release that stays in force, if a change of the charts is not made.
 	Serving string
 	// Unpulled is why the charts are unavailable, if the reconcile continues with those that are installed.
@@ -160,6 +164,8 @@ type DesiredMemory struct {
 	unpulled unpulled
 	// The schema of the version in force while a change of the charts is refused or held.
 	served servedSchema
+	// servedByEKS are the CRDs that EKS keeps; zero if it keeps none.
+	servedByEKS servedByEKS
 }
 
 // renderKey is what a Set depends on besides the repository's files.

@@ -228,6 +228,7 @@ func ofVersions() []rule {
 	return []rule{
 		as[*karpenter.KubernetesError](Terminal, v1alpha1.ReasonRefused),
 		as[*karpenter.UntestedError](Terminal, v1alpha1.ReasonHeld),
+		as[*karpenter.ServedCRDsError](Terminal, v1alpha1.ReasonHeld),
 		as[*karpenter.VersionError](Terminal, v1alpha1.ReasonRefused),
 		as[*karpenter.SkippedHopError](Terminal, v1alpha1.ReasonRefused),
 		as[*karpenter.DowngradeError](Terminal, v1alpha1.ReasonRefused),

@@ -111,6 +111,14 @@ func (m *maker) known(object *render.Object) (cleanObject, bool) {
 }
 
 func (m *maker) create(change *Change) {
+	if change.Ref.Kind == render.NodePool && slices.Contains(m.live.AutoMode, change.Ref.Name) {
+		err := &RefusedError{
+			Ref: change.Ref, Origin: change.Object.Origin, Immutable: true,
+			Problems: []string{"AWS manages a NodePool of this name for EKS Auto Mode"},
+		}
+		change.Action, change.Reason, change.Message, change.Err = Refuse, ReasonImmutable, err.Error(), err
+		return
+	}
 	change.Action, change.Reason = Create, ReasonMissing
 	change.Message = fmt.Sprintf("%s is not in the cluster", change.Ref)
 	if m.policy.Offline {

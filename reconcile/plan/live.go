@@ -24,6 +24,9 @@ import (
 type Live struct {
 	// Objects are all objects of our kinds, of any owner, with their managedFields.
 	Objects map[render.Ref]*Object
+	// AutoMode are the names of the NodePools that EKS Auto Mode manages, sorted: neither they nor their NodeClaims are among
+	// the others.
+	AutoMode []string
 	// Unreadable are the optional kinds whose objects may not be read, and why: a Plan of one of their objects would be
 	// wrong.
 	Unreadable map[string]error

@@ -248,6 +248,11 @@ func TestMake(t *testing.T) {
 			git:  []string{class("default"), pool("general", "default", "replicas: 2")},
 			want: []string{"Refuse NodePool/general Immutable spec.limits.cpu:100→ spec.replicas:→2", "Returned NodePool/general"},
 		},
+		"the name of a pool of EKS Auto Mode": {
+			given: func(_ *testing.T, c *drawnCluster) { c.live.AutoMode = []string{"default", "general"} },
+			git:   []string{pool("general", "default"), pool("batch", "default"), class("default")},
+			want:  []string{"Create EC2NodeClass/default Missing", "Create NodePool/batch Missing", "Refuse NodePool/general Immutable"},
+		},
 		"gone, and Git has it again": {
 			given: func(t *testing.T, c *drawnCluster) {
 				c.have(t, owner, class("default"), limited)

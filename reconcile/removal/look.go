@@ -149,8 +149,9 @@ func (l *look) readReferences(ctx context.Context, class render.Kind) error {
 			return err
 		}
 		for i := range list {
-			if name, _, err := unstructured.NestedString(list[i].Object, kind.RefPath...); err == nil {
-				l.pools[name] = append(l.pools[name], kind.GVK.Kind+"/"+list[i].GetName())
+			ref := render.RefTo(kind.GVK.Kind, &list[i])
+			if named, ok := render.Reference(ref, &list[i]); ok {
+				l.pools[named.Name] = append(l.pools[named.Name], ref.String())
 			}
 		}
 	}

@@ -152,6 +152,9 @@ func folderOf(of string) string {
 // plumbline plan.
 func (r Review) notes() []string {
 	var found []string
+	if r.of.AutoMode != "" {
+		found = append(found, r.of.AutoMode)
+	}
 	for i := range r.of.Plan.Changes {
 		c := &r.of.Plan.Changes[i]
 		found = append(found, c.Notes...)

@@ -104,6 +104,8 @@ type Preview struct {
 	VersionChanges string
 	// ChartsRefused is why the charts are not changed although definitions are applied.
 	ChartsRefused error
+	// AutoMode describes whose the NodePools are, in a cluster with EKS Auto Mode; empty without it.
+	AutoMode string
 	// Unlaunchable are the NodePools whose requirements no instance type meets after the Plan, if AWS was queried.
 	Unlaunchable []string
 	// Warnings are sentences on what a user should know, and on what could not be determined here.
@@ -144,6 +146,7 @@ func (s *Step) Make(ctx context.Context) (*Preview, error) {
 	p.out.Desired, p.out.Live, p.out.Plan = ev.Desired, ev.Live, ev.Plan.Plan
 	p.warnOfNodes(ctx, ev)
 	p.warnOfInstanceTypes(ctx, ev)
+	p.out.AutoMode = plan.PoolOwners(ev.Live, plan.OwnerOf(s.Sync.Namespace, s.Sync.Name), ev.Desired.Set, ev.Desired.ServedByEKS)
 	if ev.Desired.Set != nil {
 		for _, words := range rollout.SwitchedOff(rollout.Pools(ev.Desired.Set, nil), ev.Desired.Values.Merged) {
 			p.warn("%s", words)

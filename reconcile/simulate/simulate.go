@@ -389,7 +389,8 @@ func observe(ctx context.Context, c *Capture, offers Offers) error {
 	}
 	for i := range c.NodeClaims {
 		claim, node, class := &c.NodeClaims[i], &corev1.Node{}, &awsv1.EC2NodeClass{}
-		if claim.Spec.NodeClassRef == nil || served.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node) != nil ||
+		if claim.Spec.NodeClassRef == nil || render.ClassOfAutoMode(claim.Spec.NodeClassRef.Group) ||
+			served.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node) != nil ||
 			served.Get(ctx, client.ObjectKey{Name: claim.Spec.NodeClassRef.Name}, class) != nil ||
 			node.Labels[karpv1.NodeRegisteredLabelKey] != "true" || !plan.Hashable(class) {
 			continue

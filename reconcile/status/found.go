@@ -94,6 +94,10 @@ type Found struct {
 	// SawDefects reports that they were looked for.
 	Defects    string
 	SawDefects bool
+	// AutoMode describes whose the NodePools are, in a cluster with EKS Auto Mode; empty without it. SawAutoMode reports that
+	// it was looked for.
+	AutoMode    string
+	SawAutoMode bool
 	// Drifts are the objects that another client has changed or deleted; nil if the reconcile did not check.
 	Drifts []Drift
 	// Instances are the EC2 instances that differ from their definitions and NodeClaims; nil if unknown.
@@ -426,6 +430,19 @@ func (s *Step) setKarpenterUnsupported() {
 func (s *Step) setKarpenterDefect() {
 	if s.SawDefects {
 		s.setTrouble(v1alpha1.KarpenterDefectCondition, v1alpha1.ReasonKnownDefect, s.Defects)
+	}
+}
+
+// setAutoMode reports whose the NodePools are, in a cluster with EKS Auto Mode. A reconcile that did not look keeps what
+// was reported.
+func (s *Step) setAutoMode() {
+	const kind = v1alpha1.AutoModeCondition
+	switch {
+	case !s.SawAutoMode:
+	case s.AutoMode == "":
+		conditions.Delete(s.Sync, kind)
+	default:
+		conditions.MarkTrue(s.Sync, kind, v1alpha1.ReasonBesideAutoMode, "%s", finding.Bounded(s.AutoMode, MaxMessage))
 	}
 }
 

@@ -291,6 +291,29 @@ func TestOrphansAreReported(t *testing.T) {
 	}
 }
 
+// TestAutoModeIsACondition without an event, for as long as the cluster has it.
+func TestAutoModeIsACondition(t *testing.T) {
+	sync := &v1alpha1.NodeSync{}
+	for _, c := range []struct {
+		found  Found
+		status string
+	}{
+		{Found{AutoMode: "AWS manages NodePool/system", SawAutoMode: true}, "True BesideAutoMode AWS manages NodePool/system"},
+		{Found{}, "True BesideAutoMode AWS manages NodePool/system"},
+		{Found{SawAutoMode: true}, ""},
+	} {
+		s := &Step{Found: c.found, Sync: sync, Before: sync.DeepCopy()}
+		s.setAutoMode()
+		got := ""
+		if is := conditions.Get(sync, v1alpha1.AutoModeCondition); is != nil {
+			got = fmt.Sprintf("%s %s %s", is.Status, is.Reason, is.Message)
+		}
+		if got != c.status || len(s.Notes) > 0 {
+			t.Errorf("%q, events %v; want %q", got, s.Notes, c.status)
+		}
+	}
+}
+
 // TestAKnownDefectIsACondition while Karpenter runs in that version, with one event. A reconcile that did not check it
 // keeps what was reported.
 func TestAKnownDefectIsACondition(t *testing.T) {

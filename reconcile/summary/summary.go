@@ -60,6 +60,7 @@ type Status struct {
 	ChartsUnguarded string                    `json:"chartsUnguarded,omitempty"`
 	Denied          string                    `json:"karpenterDenied,omitempty"`
 	Defect          string                    `json:"karpenterDefect,omitempty"`
+	AutoMode        string                    `json:"autoMode,omitempty"`
 	Volumes         string                    `json:"volumesLeft,omitempty"`
 	Left            string                    `json:"resourcesLeft,omitempty"`
 	Rescued         string                    `json:"nodeClassRescued,omitempty"`
@@ -113,6 +114,7 @@ func Of(sync *v1alpha1.NodeSync) Status {
 	status.Support = conditions.GetMessage(sync, v1alpha1.KarpenterUnsupportedCondition)
 	status.Denied = conditions.GetMessage(sync, v1alpha1.KarpenterDeniedCondition)
 	status.Defect = conditions.GetMessage(sync, v1alpha1.KarpenterDefectCondition)
+	status.AutoMode = conditions.GetMessage(sync, v1alpha1.AutoModeCondition)
 	status.Unguarded = conditions.GetMessage(sync, v1alpha1.DeletionUnguardedCondition)
 	status.Volumes = conditions.GetMessage(sync, v1alpha1.VolumesLeftCondition)
 	status.Left = conditions.GetMessage(sync, v1alpha1.ResourcesLeftCondition)
@@ -188,6 +190,7 @@ func (s Status) Lines() []Line {
 		{About: "denied", Text: s.Denied},
 		{About: "support", Text: s.Support},
 		{About: "defect", Text: s.Defect},
+		{About: "pools", Text: s.AutoMode},
 		{About: "volumes", Text: s.Volumes},
 		{About: "aws", Text: s.Left},
 		{About: "class", Text: s.Rescued},

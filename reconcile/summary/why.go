@@ -271,7 +271,7 @@ func ClassReportOf(name string, classes, pools []unstructured.Unstructured, clai
 	}
 	report := &ClassReport{Class: ref.String(), Deleted: *class.GetDeletionTimestamp(), Finalizers: class.GetFinalizers()}
 	for i := range claims {
-		if names := claims[i].Spec.NodeClassRef; names != nil && names.Name == name {
+		if names := claims[i].Spec.NodeClassRef; names != nil && names.Name == name && !render.ClassOfAutoMode(names.Group) {
 			report.NodeClaims++
 		}
 	}

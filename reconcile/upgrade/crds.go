@@ -42,7 +42,8 @@ func (s *Step) liveCRDs(ctx context.Context) ([]*apiextensionsv1.CustomResourceD
 }
 
 // changeOfCRDs returns the existing CRDs, those after the change, and the migrations that are needed between them. The
-// latter CRDs are those of the charts, or the existing ones if they are newer, because CRDs are never downgraded.
+// latter CRDs are those of the charts, or the existing ones if they are newer, because CRDs are never downgraded, or if
+// EKS keeps them.
 func (s *Step) changeOfCRDs(ctx context.Context) (
 	live, next []*apiextensionsv1.CustomResourceDefinition, migrations []karpenter.Migration, err error,
 ) {
@@ -51,11 +52,23 @@ func (s *Step) changeOfCRDs(ctx context.Context) (
 	}
 	if CRDsAhead(s.karpenterStatus(), s.Karpenter.Version) {
 		next = live
-	} else if next, err = s.Charts.CRDs(ctx); err != nil {
+	} else if next, err = s.nextCRDs(ctx, live); err != nil {
 		return nil, nil, nil, err
 	}
 	migrations, err = karpenter.Migrations(live, next)
 	return live, next, migrations, err
+}
+
+// nextCRDs returns the CRDs of the charts, with those that EKS keeps as they are in the cluster.
+func (s *Step) nextCRDs(
+	ctx context.Context, live []*apiextensionsv1.CustomResourceDefinition,
+) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	chart, err := s.Charts.CRDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	served, err := s.View.ServedByEKS(ctx, live)
+	return karpenter.WithServed(chart, served), err
 }
 
 // rollbackBlockers returns what would prevent a reinstallation of the controller in force with the new CRDs: a version
@@ -204,11 +217,11 @@ func (s *Step) differsFromChart(ctx context.Context) (string, error) {
 		s.WakeBy(last.at.Add(s.Retry))
 		return last.difference, nil
 	}
-	wanted, err := s.Charts.CRDs(ctx)
+	live, err := s.liveCRDs(ctx)
 	if err != nil {
 		return "", err
 	}
-	live, err := s.liveCRDs(ctx)
+	wanted, err := s.nextCRDs(ctx, live)
 	if err != nil {
 		return "", err
 	}

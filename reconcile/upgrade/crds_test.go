@@ -61,6 +61,26 @@ func TestExternalWaitsForItsVersion(t *testing.T) {
 	}
 }
 
+// TestCRDsOfEKSStay: a change of the charts leaves the CRDs that EKS keeps as they are, and they are no reason to wait for
+// another tool.
+func TestCRDsOfEKSStay(t *testing.T) {
+	kept := installtest.PoolCRD("weight", "v1")
+	kept.Labels = map[string]string{"app.kubernetes.io/managed-by": "eks"}
+	kept.Status.StoredVersions = []string{"v1"}
+	b := newBed(t, kept)
+	s := b.step()
+	s.Charts = installtest.ChartFolder(t, "1.15.0", installtest.PoolCRD("height", "v1"))
+	live, next, migrations, err := s.changeOfCRDs(t.Context())
+	if err != nil || len(live) != 1 || len(next) != 1 || next[0] != live[0] || len(migrations) > 0 {
+		t.Errorf("changeOfCRDs() = %v, %v, %v, %v", live, next, migrations, err)
+	}
+	s = b.awaiting(t, "1.14.1")
+	s.Charts = installtest.ChartFolder(t, "1.14.1", installtest.PoolCRD("height", "v1"))
+	if unlike, err := s.differsFromChart(t.Context()); err != nil || unlike != "" {
+		t.Errorf("differsFromChart() = %q, %v", unlike, err)
+	}
+}
+
 // awaiting returns the step of a reconcile in which another tool installs the charts.
 func (b *bed) awaiting(t *testing.T, version string) *Step {
 	t.Helper()

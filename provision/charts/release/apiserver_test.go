@@ -103,7 +103,7 @@ func (f *fakeAPIServer) read(w http.ResponseWriter, r *http.Request) {
 		reply(w, http.StatusOK, object)
 		return
 	}
-	if !strings.HasSuffix(r.URL.Path, "/secrets") {
+	if !strings.HasSuffix(r.URL.Path, "/secrets") && r.URL.Path != crdsPath {
 		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound)
 		return
 	}

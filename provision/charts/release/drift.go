@@ -35,6 +35,9 @@ func (h *helm) drifted(t task) ([]survey.Drift, error) {
 	ignored := append(slices.Clone(t.ignored), survey.Replicas())
 	var found []survey.Drift
 	for _, info := range resources {
+		if t.leaves(info.Mapping.GroupVersionKind.Kind, info.Name) {
+			continue
+		}
 		if foreign(info, t.namespace, t.Name) != "" {
 			continue // the record was changed: the chart never had the object, and plumbline may not be allowed to read it
 		}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -121,7 +123,9 @@ func (h *helm) ignore(t task, loaded *chart.Chart) error {
 	}
 	h.config.KubeClient = &ignoringClient{
 		Client: h.kube, ignored: ignored, paused: t.paused,
-		foreign: func(info *resource.Info) string { return foreign(info, t.namespace, t.Name) },
+		foreign: func(info *resource.Info) bool {
+			return foreign(info, t.namespace, t.Name) != "" || t.leaves(info.Mapping.GroupVersionKind.Kind, info.Name)
+		},
 	}
 	return nil
 }
@@ -283,6 +287,8 @@ type task struct {
 	dry bool
 	// permit is called with the rendered chart; if nil, everything is permitted.
 	permit func(Rendered) error
+	// left are the CRDs that EKS keeps up to date: they are not part of the release.
+	left []string
 	// earlier reports whether the chart is that of an earlier revision, read from the cluster.
 	earlier bool
 	// manifest is the rendered chart.
@@ -290,19 +296,41 @@ type task struct {
 }
 
 // newTask returns the task for a chart, by its name.
-func newTask(name string, c *charts.Charts, want Request) (task, error) {
+func (i *Installer) newTask(ctx context.Context, name string, c *charts.Charts, want Request) (task, error) {
 	one, err := c.Chart(name, want.Installation)
-	return task{
+	if err != nil {
+		return task{}, err
+	}
+	t := task{
 		Chart: one, namespace: want.Namespace,
 		adopt: want.Adopt, ignored: want.Ignored, correctPaused: want.CorrectPaused, permit: want.Permit,
 		sealed: want.Sealed != "",
-	}, err
+	}
+	if name == charts.CRDChart {
+		crds, err := i.listCRDs(ctx)
+		if err != nil {
+			return task{}, err
+		}
+		t.left = survey.ServedByEKS(crds)
+	}
+	return t, nil
 }
 
+// leaves reports whether an object is a CRD that is left to EKS.
+func (t task) leaves(kind, name string) bool {
+	return kind == crdKind && slices.Contains(t.left, name)
+}
+
+// mark identifies what the release is made from. A release without the CRDs that EKS keeps is another one than the whole
+// chart, so that it is upgraded once EKS keeps more of them, or fewer.
 func (t task) mark() (Mark, error) {
 	values, err := t.Fingerprint()
 	if err != nil {
 		return Mark{}, err
+	}
+	if len(t.left) > 0 {
+		sum := sha256.Sum256([]byte(values + " without " + strings.Join(t.left, " ")))
+		values = hex.EncodeToString(sum[:len(values)/2])
 	}
 	_, digest, ok := strings.Cut(t.Digest, ":")
 	if !ok || len(digest) < 32 {
@@ -318,8 +346,8 @@ type ignoringClient struct {
 	*kube.Client
 	ignored []survey.Ignore
 	paused  []survey.Drift
-	// foreign returns why an object is not from Karpenter's charts.
-	foreign func(*resource.Info) string
+	// foreign reports whether an object is not from Karpenter's charts, or left to EKS.
+	foreign func(*resource.Info) bool
 }
 
 // Update is Helm's Update except for what is ignored.
@@ -339,9 +367,9 @@ func (c *ignoringClient) UpdateThreeWayMerge(original, target kube.ResourceList,
 }
 
 // ours returns the objects of a revision that belong to Karpenter's charts or to the next revision. Helm deletes those
-// that the next one no longer has; anything else in its record is not touched.
+// that the next one no longer has; anything else in its record, such as a CRD that EKS keeps since, is not touched.
 func (c *ignoringClient) ours(original, target kube.ResourceList) kube.ResourceList {
-	return original.Filter(func(info *resource.Info) bool { return target.Contains(info) || c.foreign(info) == "" })
+	return original.Filter(func(info *resource.Info) bool { return target.Contains(info) || !c.foreign(info) })
 }
 
 func (c *ignoringClient) preserve(target kube.ResourceList) error {

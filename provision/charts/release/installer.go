@@ -95,12 +95,12 @@ func (i *Installer) State(ctx context.Context, namespace string) (State, error) 
 	return readState(ctx, i.secrets(namespace))
 }
 
-// EnsureCRDs installs or upgrades the CRD chart, and corrects its deleted or changed objects. The caller checks whether
-// the CRDs are Established. Errors: *BusyError, *TerminatingError, *RejectedError, *ForbiddenError, *DroppedCRDsError,
-// *UnprotectedCRDsError, those of survey.CheckWrite, *survey.ForeignReleaseError, *charts.MalformedError, or one of the
-// API server's.
+// EnsureCRDs installs or upgrades the CRD chart, and corrects its deleted or changed objects, except CRDs that EKS keeps
+// up to date (owners.ServedByEKS), which it leaves as they are. The caller checks whether the CRDs are Established.
+// Errors: *BusyError, *TerminatingError, *RejectedError, *ForbiddenError, *DroppedCRDsError, *UnprotectedCRDsError, those
+// of survey.CheckWrite, *survey.ForeignReleaseError, *charts.MalformedError, or one of the API server's.
 func (i *Installer) EnsureCRDs(ctx context.Context, c *charts.Charts, request Request) (Result, error) {
-	t, err := newTask(charts.CRDChart, c, request)
+	t, err := i.newTask(ctx, charts.CRDChart, c, request)
 	if err != nil {
 		return Result{}, err
 	}
@@ -110,7 +110,7 @@ func (i *Installer) EnsureCRDs(ctx context.Context, c *charts.Charts, request Re
 // EnsureController installs or upgrades the main chart without its crds/. The caller checks whether its rollout is
 // complete. Errors: those of EnsureCRDs, *contradiction.Error, *charts.ValuesError and *charts.RenderError.
 func (i *Installer) EnsureController(ctx context.Context, c *charts.Charts, request Request) (Result, error) {
-	t, err := newTask(charts.ControllerChart, c, request)
+	t, err := i.newTask(ctx, charts.ControllerChart, c, request)
 	if err != nil {
 		return Result{}, err
 	}
@@ -238,6 +238,7 @@ func (i *Installer) render(
 	if err != nil {
 		return nil, nil, err
 	}
+	documents = documents.WithoutCRDs(t.left)
 	objects, err := documents.Objects() // checked before Helm parses them
 	if err != nil {
 		return nil, nil, &charts.MalformedError{Chart: t.Name, Version: t.Version, Err: err}
@@ -329,8 +330,8 @@ func (i *Installer) Survey(ctx context.Context, namespace string) (survey.Found,
 			listed.Foreign[release.Name] = release.Revision
 		}
 	}
-	if listed.CRDs, err = i.list(ctx, apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), ""); err != nil {
-		return survey.Found{}, fmt.Errorf("list the CRDs: %w", err)
+	if listed.CRDs, err = i.listCRDs(ctx); err != nil {
+		return survey.Found{}, err
 	}
 	if listed.Deployments, err = i.list(ctx, appsv1.SchemeGroupVersion.WithResource("deployments"), controllerLabel); err != nil {
 		return survey.Found{}, fmt.Errorf("list the Deployments of Karpenter's controller: %w", err)
@@ -342,6 +343,15 @@ func (i *Installer) Survey(ctx context.Context, namespace string) (survey.Found,
 		}
 	}
 	return found, nil
+}
+
+// listCRDs returns the metadata of all CRDs of the cluster.
+func (i *Installer) listCRDs(ctx context.Context) ([]metav1.PartialObjectMetadata, error) {
+	crds, err := i.list(ctx, apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), "")
+	if err != nil {
+		return nil, fmt.Errorf("list the CRDs: %w", err)
+	}
+	return crds, nil
 }
 
 func (i *Installer) list(

@@ -94,6 +94,7 @@ func (r *rehearsal) protect(resources kube.ResourceList) error {
 	if len(unprotected) > 0 {
 		return &UnprotectedCRDsError{Names: unprotected}
 	}
+	names = append(names, r.task.left...) // EKS has them since
 	dropped := slices.DeleteFunc(slices.Clone(r.before), func(name string) bool { return slices.Contains(names, name) })
 	if len(dropped) > 0 {
 		slices.Sort(dropped)
@@ -193,11 +194,11 @@ func (i *Installer) ServerVersion(context.Context) (string, error) {
 // missing permissions, invalid values and existing objects while nothing has changed. Errors: those of EnsureCRDs and
 // EnsureController.
 func (i *Installer) Rehearse(ctx context.Context, c *charts.Charts, request Request) error {
-	crds, err := newTask(charts.CRDChart, c, request)
+	crds, err := i.newTask(ctx, charts.CRDChart, c, request)
 	if err != nil {
 		return err
 	}
-	controller, err := newTask(charts.ControllerChart, c, request)
+	controller, err := i.newTask(ctx, charts.ControllerChart, c, request)
 	if err != nil {
 		return err
 	}
@@ -339,7 +340,7 @@ func (t task) rendered(objects []*unstructured.Unstructured) Rendered {
 // one of the API server's.
 func (i *Installer) Permitted(ctx context.Context, c *charts.Charts, request Request) error {
 	for _, name := range []string{charts.CRDChart, charts.ControllerChart} {
-		t, err := newTask(name, c, request)
+		t, err := i.newTask(ctx, name, c, request)
 		if err != nil {
 			return err
 		}

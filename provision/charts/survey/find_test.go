@@ -42,6 +42,10 @@ func TestFind(t *testing.T) {
 			Deployments: []metav1.PartialObjectMetadata{listed("kube-system", "karpenter", charts.ControllerChart, chart)},
 		}, Found{}},
 		"of other projects": {Listed{CRDs: []metav1.PartialObjectMetadata{listed("", "certificates.cert-manager.io", "", nil)}}, Found{}},
+		"kept by EKS": {Listed{CRDs: []metav1.PartialObjectMetadata{
+			listed("", crd, "", map[string]string{"app.kubernetes.io/managed-by": "eks"}),
+			listed("", "nodeclaims.karpenter.sh", "", nil), listed("", "ec2nodeclasses.karpenter.k8s.aws", "", nil), listed("", "nodeclasses.eks.amazonaws.com", "", nil),
+		}}, Found{CRDs: []Object{{Kind: crdKind, Name: "ec2nodeclasses.karpenter.k8s.aws"}}}},
 		"of our releases, which another client made": {Listed{
 			Foreign:     map[string]int{charts.CRDChart: 3, charts.ControllerChart: 4},
 			CRDs:        []metav1.PartialObjectMetadata{listed("", crd, charts.CRDChart, nil)},

@@ -69,6 +69,20 @@ type Listed struct {
 	CRDs, Deployments []metav1.PartialObjectMetadata
 }
 
+// ServedByEKS returns the names of Karpenter's CRDs that EKS keeps up to date for Auto Mode, given all CRDs of a cluster.
+// plumbline neither adopts nor writes nor deletes them.
+func ServedByEKS(crds []metav1.PartialObjectMetadata) []string {
+	autoMode := slices.ContainsFunc(crds, func(crd metav1.PartialObjectMetadata) bool { return crd.Name == owners.AutoModeCRD })
+	var names []string
+	for n := range crds {
+		if charts.KarpenterCRD(crds[n].Name) && owners.ServedByEKS(&crds[n], autoMode) {
+			names = append(names, crds[n].Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // Find selects what belongs to Karpenter and was not installed by plumbline. For releases in other namespaces it knows
 // only the names.
 func Find(l Listed) Found {
@@ -78,8 +92,9 @@ func Find(l Listed) Found {
 		return !foreign && owners.Of(object).IsRelease(release, l.Namespace)
 	}
 	found := Found{Releases: []Release{}, CRDs: []Object{}, Controllers: []Object{}}
+	served := ServedByEKS(l.CRDs)
 	for n := range l.CRDs {
-		if charts.KarpenterCRD(l.CRDs[n].Name) && !ours(charts.CRDChart, &l.CRDs[n]) {
+		if charts.KarpenterCRD(l.CRDs[n].Name) && !ours(charts.CRDChart, &l.CRDs[n]) && !slices.Contains(served, l.CRDs[n].Name) {
 			found.CRDs = append(found.CRDs, ObjectOf(crdKind, &l.CRDs[n]))
 		}
 	}

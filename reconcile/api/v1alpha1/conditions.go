@@ -113,6 +113,9 @@ const (
 	KarpenterUnsupportedCondition = "KarpenterUnsupported"
 	// KarpenterDefectCondition is True while Karpenter runs in a version with a known defect in what the NodeSync uses.
 	KarpenterDefectCondition = "KarpenterDefect"
+	// AutoModeCondition is True while the cluster has NodePools or CRDs of EKS Auto Mode, which plumbline does not change. It
+	// names whose the NodePools are.
+	AutoModeCondition = "AutoMode"
 )
 
 // Reasons of the Ready condition.
@@ -171,6 +174,7 @@ const (
 	ReasonChartPoliciesUnknown = "ChartPoliciesUnknown"
 	ReasonFinalizerDenied      = "FinalizerDenied"
 	ReasonKnownDefect          = "KnownDefect"
+	ReasonBesideAutoMode       = "BesideAutoMode"
 	ReasonFinalizerUnknown     = "FinalizerUnknown"
 	ReasonSupportEnded         = "SupportEnded"
 	ReasonSupportEnds          = "SupportEnds"

@@ -79,6 +79,11 @@ func ObjectsNeed(objects []unstructured.Unstructured, leaves *v1alpha1.NodeSync,
 	return fmt.Errorf("karpenter cannot be removed while objects of its kinds exist in the cluster: %s; delete them first, then run the command again", shortlist.Join(left, maxNamed, ", "))
 }
 
+// WithoutAutoMode returns the objects that EKS Auto Mode does not manage.
+func WithoutAutoMode(objects []unstructured.Unstructured) []unstructured.Unstructured {
+	return slices.DeleteFunc(objects, func(object unstructured.Unstructured) bool { return render.OfAutoMode(&object) })
+}
+
 // OfCRDChart reports whether a CRD belongs to a Helm release of the CRD chart, rather than to another tool's object of
 // that name.
 func OfCRDChart(crd client.Object) bool {

@@ -53,6 +53,33 @@ func object(kind, name, owner, pool string) unstructured.Unstructured {
 	return o
 }
 
+// TestTeardownLeavesAutoMode: neither what AWS manages nor a CRD that EKS keeps is deleted with Karpenter.
+func TestTeardownLeavesAutoMode(t *testing.T) {
+	ofAWS := func(kind, name string, path ...string) unstructured.Unstructured {
+		o := object(kind, name, "", "")
+		o.Object["spec"] = map[string]any{}
+		if err := unstructured.SetNestedField(o.Object, "eks.amazonaws.com", path...); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	left := teardown.WithoutAutoMode([]unstructured.Unstructured{
+		ofAWS("NodePool", "system", "spec", "template", "spec", "nodeClassRef", "group"), object("NodePool", "general", "", ""),
+		ofAWS("NodeClaim", "system-abcde", "spec", "nodeClassRef", "group"),
+	})
+	if len(left) != 1 || left[0].GetName() != "general" {
+		t.Errorf("WithoutAutoMode() = %v", left)
+	}
+	crd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Labels:        map[string]string{"app.kubernetes.io/managed-by": "Helm"},
+		Annotations:   map[string]string{"meta.helm.sh/release-name": "karpenter-crd", "meta.helm.sh/release-namespace": "kube-system"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "eks", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}},
+	}}
+	if teardown.OfCRDChart(crd) {
+		t.Error("a CRD that EKS writes counts as the chart's")
+	}
+}
+
 // TestObjectsNeedKarpenter checks that each object counts except those of the deleted NodeSync and the NodeClaims of
 // its NodePools.
 func TestObjectsNeedKarpenter(t *testing.T) {

@@ -253,11 +253,11 @@ func (p *Plan) ClassInUse(sync *v1alpha1.NodeSync, pools []unstructured.Unstruct
 	var class string
 	var users []string
 	for i := range pools {
-		name, _, err := unstructured.NestedString(pools[i].Object, kind.RefPath...)
-		if err != nil || p.deletes(render.NodePool, pools[i].GetName()) || !p.deletes(kind.RefersTo, name) {
+		ref, ok := render.Reference(render.Ref{Kind: render.NodePool, Name: pools[i].GetName()}, &pools[i])
+		if !ok || p.deletes(render.NodePool, pools[i].GetName()) || !p.deletes(kind.RefersTo, ref.Name) {
 			continue
 		}
-		class = name
+		class = ref.Name
 		users = append(users, named(&pools[i]))
 	}
 	if len(users) == 0 {
