@@ -339,6 +339,8 @@ func (e poolEdit) smallest(limit corev1.ResourceName) resource.Quantity {
 func largest(claims []*NodeClaim, limit corev1.ResourceName) (most resource.Quantity, known bool) {
 	label, unit := awsv1.LabelInstanceCPU, ""
 	switch limit {
+	case "nodes":
+		return *resource.NewQuantity(1, resource.DecimalSI), len(claims) > 0
 	case corev1.ResourceCPU:
 	case corev1.ResourceMemory:
 		label, unit = awsv1.LabelInstanceMemory, "Mi"
