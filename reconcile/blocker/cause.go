@@ -140,13 +140,24 @@ func one(c Cause) []Cause {
 // pods returns one Cause for each pod that is not evicted.
 func (n *Node) pods(e Evidence) []Cause {
 	var all []Cause
+	blocking := plan.BlockingBudgets(e.Budgets)
 	for i := range n.Pods {
 		if pod := &n.Pods[i]; Drains(pod) {
-			all = append(all, why(pod, e))
+			all = append(all, n.until(why(pod, blocking, e.Now)))
 		}
 	}
 	slices.SortFunc(all, byWords)
 	return all
+}
+
+// until adds when the terminationGracePeriod of the node overrides what keeps a pod.
+func (n *Node) until(c Cause) Cause {
+	if overridden := c.Kind == v1alpha1.CauseBudget || c.Kind == v1alpha1.CauseDoNotDisrupt; n.Deadline.IsZero() || !overridden {
+		return c
+	}
+	words := fmt.Sprintf(" (the node's terminationGracePeriod overrides that at %s)", n.Deadline.UTC().Format(time.RFC3339))
+	c.Words, c.Short = c.Words+words, c.Short+words
+	return c
 }
 
 // notReplacedBecause returns why Karpenter does not replace a node: the pod that it waits for, if that is known,

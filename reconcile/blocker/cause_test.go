@@ -1,6 +1,8 @@
 package blocker
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,5 +52,27 @@ func TestWhyNotDisrupted(t *testing.T) {
 				t.Errorf("got  %q, %v\nwant %q", got, err, c.want)
 			}
 		})
+	}
+}
+
+// TestTenThousandBudgets of the namespace of a full node: what blocks it is found within seconds, and named shortly.
+func TestTenThousandBudgets(t *testing.T) {
+	e, n := Evidence{Now: time.Now()}, Node{Claim: "a", Name: "node-a"}
+	for i := range 10_000 {
+		labels := map[string]string{"app": fmt.Sprintf("web-%05d", i)}
+		b := policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: labels["app"]}}
+		b.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+		e.Budgets = append(e.Budgets, b)
+		if i%100 == 0 {
+			n.Pods = append(n.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: labels["app"], Labels: labels}})
+		}
+	}
+	began := time.Now()
+	cause := n.WaitsFor(e)
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if !strings.HasPrefix(cause.Words, "pod shop/web-00000, of which PodDisruptionBudget shop/web-00000 allows no disruption") || len(cause.Words) > 400 {
+		t.Errorf("%d characters: %q", len(cause.Words), cause.Words)
 	}
 }

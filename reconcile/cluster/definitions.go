@@ -143,6 +143,9 @@ func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
 		Initialized: claim.Status.NodeName != "" && !uninitialized(claim),
 	}
 	n.Drifted = n.DriftReason != ""
+	if grace := claim.Spec.TerminationGracePeriod; grace != nil {
+		n.TerminationGracePeriod = plan.Short(grace.Duration)
+	}
 	if n.Deleting {
 		n.Deleted = claim.DeletionTimestamp.Time
 	}

@@ -614,7 +614,8 @@ func nodeClaim(c *NodeClaim) planjson.NodeClaim {
 	labels := c.Labels.Map()
 	return planjson.NodeClaim{
 		Name: c.Name, Pool: c.Pool, Class: c.Class, Node: c.Node, Deleting: c.Deleting, Drifted: c.Drifted,
-		InstanceType: labels[corev1.LabelInstanceTypeStable], CapacityType: labels[karpv1.CapacityTypeLabelKey], Zone: labels[corev1.LabelTopologyZone],
+		InstanceType: labels[corev1.LabelInstanceTypeStable], CapacityType: labels[karpv1.CapacityTypeLabelKey],
+		Zone: labels[corev1.LabelTopologyZone], TerminationGracePeriod: c.TerminationGracePeriod,
 	}
 }
 

@@ -127,8 +127,8 @@ func (r Pods) Lines() []string {
 	return lines
 }
 
-// Nodes maps an object to the names of the Nodes that its change or removal affects.
-type Nodes map[string]map[string]bool
+// Nodes maps an object to the Nodes that its change or removal affects.
+type Nodes map[string]plan.Drains
 
 // Touched returns the Nodes that a Plan affects.
 func Touched(p planjson.Plan) Nodes {
@@ -170,12 +170,12 @@ func (n Nodes) Pods(p planjson.Plan, pods []corev1.Pod, budgets []policyv1.PodDi
 	return found
 }
 
-// nodesOn returns the names of the Nodes of NodeClaims.
-func nodesOn(claims []planjson.NodeClaim) map[string]bool {
-	nodes := map[string]bool{}
+// nodesOn returns the Nodes of NodeClaims.
+func nodesOn(claims []planjson.NodeClaim) plan.Drains {
+	nodes := plan.Drains{}
 	for _, c := range claims {
 		if c.Node != "" {
-			nodes[c.Node] = true
+			nodes[c.Node] = c.TerminationGracePeriod
 		}
 	}
 	return nodes

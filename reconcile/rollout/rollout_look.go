@@ -331,7 +331,7 @@ const maxBlocked = 25
 
 // budgets names the PodDisruptionBudgets that block nodes, and their number; empty if none does.
 func (r *Rollouts) budgets(ctx context.Context, claims []*plan.NodeClaim) (string, error) {
-	names, namespaces := map[string]bool{}, map[string]bool{}
+	names, namespaces := plan.Drains{}, map[string]bool{}
 	var pods []corev1.Pod
 	for _, c := range claims[:min(maxBlocked, len(claims))] {
 		if c.Node == "" {
@@ -341,7 +341,7 @@ func (r *Rollouts) budgets(ctx context.Context, claims []*plan.NodeClaim) (strin
 		if err := r.Events.List(ctx, list, client.MatchingFields{"spec.nodeName": c.Node}); err != nil {
 			return "", fmt.Errorf("list pods of node %s: %w", c.Node, err)
 		}
-		names[c.Node], pods = true, append(pods, list.Items...)
+		names[c.Node], pods = c.TerminationGracePeriod, append(pods, list.Items...)
 		for i := range list.Items {
 			namespaces[list.Items[i].Namespace] = true
 		}

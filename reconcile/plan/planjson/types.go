@@ -147,6 +147,8 @@ type NodeClaim struct {
 	// Deleting reports whether it is terminating, and Drifted whether Karpenter has marked it Drifted.
 	Deleting bool `json:"deleting,omitempty"`
 	Drifted  bool `json:"drifted,omitempty"`
+	// TerminationGracePeriod is how long its drain may take, as a duration such as 1h30m; empty if that is not limited.
+	TerminationGracePeriod string `json:"terminationGracePeriod,omitempty"`
 }
 
 // Totals are counts over the whole Plan.
