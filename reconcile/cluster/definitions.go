@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strconv"
 	"sync"
+	"time"
 	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
@@ -264,9 +265,10 @@ func Claims(ctx context.Context, reader client.Reader) ([]Claim, error) {
 // maxCounted limits the nodes whose pods are counted for one plan, because each needs its own request.
 const maxCounted = 100
 
-// Loads reads what Karpenter's consolidation considers about nodes, without the watch cache, which does not keep it. It
-// omits what cannot be read, and the pods of more than maxCounted nodes: such a node may be consolidated.
-func Loads(reader client.Reader) plan.ReadLoads {
+// Loads reads what Karpenter's consolidation, or its choice in a static pool, considers about nodes, without the watch
+// cache, which does not keep it. It omits what cannot be read, and the pods of more than maxCounted nodes: such a node may
+// be consolidated.
+func Loads(reader client.Reader, now time.Time) plan.ReadLoads {
 	return func(ctx context.Context, questions []plan.LoadQuestion) map[types.UID]plan.Load {
 		found, counted := map[types.UID]plan.Load{}, 0
 		for _, q := range questions {
@@ -287,6 +289,10 @@ func Loads(reader client.Reader) plan.ReadLoads {
 				if q.Pods && counted < maxCounted {
 					counted++
 					load.Pods, load.Counted = countPods(ctx, reader, claim.Status.NodeName)
+				}
+				if q.Deprovision && counted < maxCounted {
+					counted++
+					load.Deprovision = deprovision(ctx, reader, claim, now)
 				}
 				found[claim.UID] = load
 			}

@@ -162,7 +162,8 @@ func (n Nodes) Pods(p planjson.Plan, pods []corev1.Pod, budgets []policyv1.PodDi
 		}
 	}
 	for i := range p.Changes {
-		see(p.Changes[i].Object, p.Changes[i].UpTo)
+		c := &p.Changes[i]
+		see(c.Object, c.UpTo || len(c.NodeClaims) > c.Nodes)
 	}
 	for i := range p.Removals {
 		see(p.Removals[i].Object, false)

@@ -245,7 +245,7 @@ func (p *preview) inputs() evaluate.Inputs {
 		Planning: evaluate.PlanStep{
 			PlanTools: evaluate.PlanTools{Cached: p.Cached, Uncached: p.Client, CABundle: p.CABundle, Confine: p.Confine},
 			Sync:      p.sync, Before: p.sync.Status, Snapshot: p.Snapshot, Memory: &evaluate.PlanMemory{}, Now: p.Now, Retry: retry,
-			Ask: p.Ask, NotAsked: p.NotAsked, Loads: cluster.Loads(p.Nodes), Hosts: p.hosts,
+			Ask: p.Ask, NotAsked: p.NotAsked, Loads: cluster.Loads(p.Nodes, p.Now), Hosts: p.hosts,
 			DaemonSets: func(ctx context.Context, claims []plan.NodeClaim) (plan.DaemonSets, time.Time) {
 				return p.view.DaemonSets(ctx, claims, p.Now, retry)
 			},

@@ -58,7 +58,8 @@ type Change struct {
 	Unavailable string `json:"unavailable,omitempty"`
 	// DriftReasons are Karpenter's reasons for which these nodes will be Drifted.
 	DriftReasons []string `json:"driftReasons,omitempty"`
-	// NodeClaims are those of these nodes that can be identified.
+	// NodeClaims are those of these nodes that can be identified. If they are more than Nodes and UpTo is false, the
+	// effect applies to some of them: Karpenter's choice is not predictable.
 	NodeClaims []NodeClaim `json:"nodeClaims,omitempty"`
 	// Fields are the fields that would change.
 	Fields []Field `json:"fields,omitempty"`
