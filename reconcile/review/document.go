@@ -74,7 +74,8 @@ type Pace struct {
 	Of      int  `json:"of"`
 	AtATime int  `json:"atATime"`
 	Leaves  bool `json:"leaves,omitempty"`
-	// Unlaunchable reports that no instance type meets the pool's requirements, so that none of its nodes is replaced.
+	// Unlaunchable reports that Karpenter launches no replacement, so that none of its nodes is replaced: no instance
+	// type meets the pool's requirements, or limits.nodes of a static pool leave no room.
 	Unlaunchable bool `json:"unlaunchable,omitempty"`
 	// Rounds is the minimum number of rounds, and From when the first can start, if that is later than now.
 	Rounds int `json:"rounds"`
@@ -89,11 +90,11 @@ type Pace struct {
 	Lines   []string      `json:"-"`
 }
 
-// Paces returns those of a Plan. unlaunchable are the NodePools whose requirements no instance type meets.
-func Paces(p *plan.Plan, live plan.Live, removal v1alpha1.RemovalPolicy, unlaunchable []string, now time.Time) []Pace {
+// Paces returns those of a Plan. unlaunchable is why Karpenter launches no replacement in a NodePool, by its name.
+func Paces(p *plan.Plan, live plan.Live, removal v1alpha1.RemovalPolicy, unlaunchable map[string]string, now time.Time) []Pace {
 	var found []Pace
 	for _, pace := range append(plan.Paces(p.Changes, live, unlaunchable, now), plan.RemovalPaces(p.Removals, removal)...) {
-		r := Pace{Pool: pace.Pool, Leaves: pace.Leaves, Unlaunchable: pace.Unlaunchable, Nodes: pace.Nodes, Of: pace.Of, AtATime: cmp.Or(pace.Allowed.Now, pace.Allowed.Next), Rounds: pace.Rounds(), UpTo: pace.UpTo, AtLeast: int(pace.AtLeast().Seconds()), Windows: pace.Windows, Lines: []string{pace.Words(now)}}
+		r := Pace{Pool: pace.Pool, Leaves: pace.Leaves, Unlaunchable: pace.Unlaunchable != "", Nodes: pace.Nodes, Of: pace.Of, AtATime: cmp.Or(pace.Allowed.Now, pace.Allowed.Next), Rounds: pace.Rounds(), UpTo: pace.UpTo, AtLeast: int(pace.AtLeast().Seconds()), Windows: pace.Windows, Lines: []string{pace.Words(now)}}
 		if !pace.Allowed.At.IsZero() {
 			r.From = &pace.Allowed.At
 		}

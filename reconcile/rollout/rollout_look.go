@@ -88,7 +88,9 @@ type Rollouts struct {
 	// is not queried.
 	EC2 func(ctx context.Context) (EC2, error)
 	// Off reports whether one of Karpenter's feature gates is off; if nil, none is queried.
-	Off      func(ctx context.Context, gate string) (bool, error)
+	Off func(ctx context.Context, gate string) (bool, error)
+	// On reports whether one of them is on; if nil, none is queried.
+	On       func(ctx context.Context, gate string) (bool, error)
 	CABundle string
 	// Before is the recorded rollout, and Reported that of the last reconcile, which events have reported; both nil if
 	// there is none.
@@ -261,6 +263,9 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 		return cmp.Or(blocker.JoinWaits(r.whyNotLaunched(of), hangs), r.whyNotTerminated(ctx), r.unanswered(of, matched))
 	}
 	if words := r.closed(staying, hangs != ""); words != "" {
+		return blocker.JoinWaits(words, hangs)
+	}
+	if words := r.withoutRoom(ctx, staying); words != "" {
 		return blocker.JoinWaits(words, hangs)
 	}
 	for _, l := range r.LaunchFailures {

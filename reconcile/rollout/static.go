@@ -259,6 +259,39 @@ func (r *Rollouts) whyNotTerminated(ctx context.Context) string {
 	return "Karpenter's feature gate " + StaticGate + " is off, so it terminates no node of a static NodePool: set settings.featureGates.staticCapacity: true in the chart's values"
 }
 
+// withoutRoom names the static pools with outdated nodes in which Karpenter replaces none because limits.nodes leave no
+// room, and records that; empty if there are none, or if it terminates such nodes first. staying is how many wait in each
+// pool.
+func (r *Rollouts) withoutRoom(ctx context.Context, staying map[string]int) string {
+	all := map[string]int64{}
+	for i := range r.Live.NodeClaims {
+		all[r.Live.NodeClaims[i].Pool]++ // terminating ones hold their place until they are gone
+	}
+	var stuck []plan.NodeLimit
+	for _, pool := range r.Pools {
+		if staying[pool.Name] == 0 || pool.Live == nil {
+			continue
+		}
+		if limit, at := plan.NodeLimitOf(pool.Live.Unstructured); at && all[pool.Name] >= limit.Limit {
+			limit.Nodes = staying[pool.Name]
+			stuck = append(stuck, limit)
+		}
+	}
+	if len(stuck) == 0 || r.On == nil {
+		return ""
+	}
+	if on, err := r.On(ctx, plan.TerminateFirst); err != nil || on {
+		return ""
+	}
+	var words []string
+	for _, limit := range stuck {
+		r.limit(limit.Pool, v1alpha1.LimitLaunches)
+		words = append(words, limit.Words(false))
+	}
+	slices.Sort(words)
+	return finding.Few(words, "; ")
+}
+
 // limitOf returns the limit of a static pool's nodes; nil if it has none.
 func limitOf(pools []Pool, name string) *resource.Quantity {
 	i := slices.IndexFunc(pools, func(p Pool) bool { return p.Name == name && p.Git != nil })
