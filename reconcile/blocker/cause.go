@@ -168,7 +168,7 @@ func (n *Node) notReplacedBecause(e Evidence) Cause {
 		return kept[0]
 	}
 	for i := range slices.Backward(n.Events) {
-		if n.Events[i].Reason == disruptionBlocked && !n.isOutdated(&n.Events[i], e) {
+		if blocksDrift(&n.Events[i]) && !n.isOutdated(&n.Events[i], e) {
 			return Cause{Words: "Karpenter to replace it; Karpenter reports: " + quoted(&n.Events[i], e.Now)}
 		}
 	}
@@ -264,6 +264,13 @@ func WaitsIn(message string) string {
 // (sigs.k8s.io/karpenter pkg/controllers/disruption/events/events.go).
 const disruptionBlocked = "DisruptionBlocked"
 
+// blocksDrift reports whether Karpenter reports in an event why it does not replace a node. Since 1.15.0, it reports in
+// the same way why it does not repair an unhealthy one, for example because of the annotation karpenter.sh/do-not-repair
+// (sigs.k8s.io/karpenter pkg/controllers/disruption/repair.go, ShouldDisrupt).
+func blocksDrift(e *corev1.Event) bool {
+	return e.Reason == disruptionBlocked && !strings.HasPrefix(e.Message, "repair ")
+}
+
 // repeatedWithin is the maximum age of a Karpenter event that still applies: Karpenter repeats it every two minutes
 // while it applies (defaultDedupeTimeout in sigs.k8s.io/karpenter pkg/events/recorder.go), and needs some time to check
 // all its nodes.
@@ -292,7 +299,7 @@ func WhyNotDisrupted(ctx context.Context, reader client.Reader, nodeClaim string
 	slices.SortStableFunc(events.Items, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
 	for i := range slices.Backward(events.Items) {
 		e := &events.Items[i]
-		if e.Reason != disruptionBlocked || e.LastTimestamp.Time.Before(since) || hasNode && strings.Contains(e.Message, noNode) {
+		if !blocksDrift(e) || e.LastTimestamp.Time.Before(since) || hasNode && strings.Contains(e.Message, noNode) {
 			continue
 		}
 		blocks, err := budgetBlocks(ctx, reader, e.Message)

@@ -38,6 +38,7 @@ func TestWhyNotDisrupted(t *testing.T) {
 		"not repeated":                   {[]client.Object{event("1", "No node would fit.", 10*time.Minute)}, "NodeClaim/a: No node would fit (last reported at 2026-01-01T11:50:00Z)"},
 		"of before":                      {[]client.Object{event("1", "No node would fit.", 2*time.Hour)}, ""},
 		"no node, which there is":        {[]client.Object{event("1", "Nodeclaim does not have an associated node", time.Minute)}, ""},
+		"about node repair":              {[]client.Object{event("1", `repair is blocked through the "karpenter.sh/do-not-repair" annotation`, time.Minute)}, ""},
 		"a budget that allows nothing":   {[]client.Object{event("1", byBudget, time.Minute), budget(0)}, "NodeClaim/a: " + byBudget},
 		"a budget that allows one":       {[]client.Object{event("1", byBudget, time.Minute), budget(1)}, ""},
 		"a budget that was deleted":      {[]client.Object{event("1", byBudget, time.Minute)}, ""},
