@@ -12,7 +12,7 @@ func KarpenterReleases() []string {
 // that the sandbox can emulate: at least 1.33, which requires Karpenter 1.5.
 // https://karpenter.sh/docs/upgrading/compatibility
 func KarpenterControllers() []string {
-	return []string{"1.6.3", "1.8.6", "1.12.1", "1.14.1", KarpenterVersion, "1.15.0"}
+	return []string{"1.6.3", "1.8.6", "1.9.3", "1.12.1", "1.14.1", KarpenterVersion, "1.15.0"}
 }
 
 // KarpenterOf returns the name of the controller of a version, and of its module's folder. Sandboxes build only
