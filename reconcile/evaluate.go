@@ -93,7 +93,7 @@ func (r *reconciliation) planning(rev revision, obs observed) evaluate.PlanStep 
 			return r.view.PoolHosts(ctx, r.sync.Status.Karpenter, r.Settings.Own, claims)
 		},
 		Ask:        r.resolves(obs.Account),
-		Loads:      cluster.Loads(r.view.Uncached),
+		Loads:      cluster.Loads(r.view.Uncached, r.now),
 		DaemonSets: r.daemonSets,
 		Landing: r.memory.landing.For(r.Cluster.Landing, r.now, r.sync.GetAnnotations()[meta.ReconcileRequestAnnotation],
 			func() { r.Enqueue(r.name()) }),

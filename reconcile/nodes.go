@@ -254,7 +254,7 @@ func (r *reconciliation) rollouts(d *done) *rollout.Rollouts {
 		Before: r.sync.Status.Rollout, Reported: r.before.Status.Rollout, Changes: ev.Plan.Changes, Revision: r.revisionOf(ev.revision),
 		Applied: r.before.Status.LastAppliedRevision,
 		Now:     r.now, LaunchFailures: d.Nodes.LaunchFailures, Memory: &r.memory.rollout,
-		EC2: func(ctx context.Context) (rollout.EC2, error) { return dial(ctx, region) }, Off: r.chartStep(*ev).Off,
+		EC2: func(ctx context.Context) (rollout.EC2, error) { return dial(ctx, region) }, Off: r.chartStep(*ev).Off, On: r.chartStep(*ev).On,
 	}
 }
 

@@ -52,6 +52,7 @@ func TestPoolsThatNeverLaunch(t *testing.T) {
 		"a family with more than letters":       {both("karpenter.k8s.aws/instance-family", "p6e-gb200", "arm64"), ""},
 		"bytes of memory":                       {limits("{memory: 1000}"), "a.yaml:10: NodePool/a: no node could be launched: spec.limits.memory is 1k, and the smallest node that it allows has 512Mi: without a unit it is in bytes"},
 		"a tenth of a processor":                {limits("{cpu: 100m}"), "spec.limits.cpu is 100m, and the smallest node that it allows has 1 processors"},
+		"half a node":                           {limits("{nodes: 500m}"), "spec.limits.nodes is 500m, and each node counts as 1"},
 		"a resource that no node has":           {limits("{cpuu: 100}"), "spec.limits.cpuu: no node has a resource of this name"},
 		"a GPU without a domain":                {limits("{gpu: 1}"), "spec.limits.gpu: no node has a resource of this name"},
 		"other resources":                       {limits("{nvidia.com/gpu: 1, hugepages-2Mi: 1Gi, ephemeral-storage: 100Gi, pods: 1, nodes: 2}"), ""},

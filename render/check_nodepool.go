@@ -153,6 +153,8 @@ func SmallestNode(pool *unstructured.Unstructured, limit string) (smallest resou
 		return *resource.NewQuantity(n<<20/2, resource.BinarySI), fmt.Sprintf("the smallest node that it allows has %dMi: without a unit it is in bytes", n)
 	case "ephemeral-storage":
 		return resource.MustParse("1Gi"), "the smallest volume has 1Gi: without a unit it is in bytes"
+	case "nodes":
+		return *resource.NewQuantity(1, resource.DecimalSI), "each node counts as 1"
 	}
 	return resource.Quantity{}, ""
 }

@@ -52,7 +52,7 @@ var foreignAnnotations = []string{
 // karpentersGroups are the domains of Karpenter's annotations, and templateAnnotations those that a template may have.
 var (
 	karpentersGroups    = []string{"karpenter.sh", "karpenter.k8s.aws"}
-	templateAnnotations = []string{"karpenter.sh/do-not-disrupt", "karpenter.sh/do-not-consolidate", "karpenter.sh/do-not-evict"}
+	templateAnnotations = []string{"karpenter.sh/do-not-disrupt", "karpenter.sh/do-not-repair", "karpenter.sh/do-not-consolidate", "karpenter.sh/do-not-evict"}
 )
 
 // isWrittenByKarpenter reports whether Karpenter itself writes an annotation onto NodeClaims. Each NodeClaim gets the

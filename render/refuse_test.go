@@ -51,7 +51,7 @@ func TestRefused(t *testing.T) {
 		},
 		"annotations that Karpenter writes onto NodeClaims": {
 			strings.Replace(pool("a"), "  template:\n", "  template:\n    metadata:\n      annotations:\n        karpenter.sh/do-not-disrupt: \"true\"\n"+
-				"        karpenter.sh/nodeclaim-termination-timestamp: \"2020-01-01T00:00:00Z\"\n        acme.io/karpenter.sh: x\n        compatibility.karpenter.k8s.aws/cluster-name-tagged: x\n", 1),
+				"        karpenter.sh/nodeclaim-termination-timestamp: \"2020-01-01T00:00:00Z\"\n        acme.io/karpenter.sh: x\n        compatibility.karpenter.k8s.aws/cluster-name-tagged: x\n        karpenter.sh/do-not-repair: \"true\"\n", 1),
 			[]string{
 				"a.yaml:10: the annotation karpenter.sh/nodeclaim-termination-timestamp is Karpenter's to write onto NodeClaims: leave it out",
 				"a.yaml:12: the annotation compatibility.karpenter.k8s.aws/cluster-name-tagged is Karpenter's",

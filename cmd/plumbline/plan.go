@@ -234,7 +234,8 @@ func newPlanReport(p *planned) planReport {
 		r.Warnings = append(r.Warnings, "removals wait: "+p.Frozen.Message)
 	}
 	r.Approve, r.Approval = p.approve, p.approval
-	r.Pace, r.Pods, r.WhatIf = review.Paces(p.Plan, p.live, p.removal, p.noInstanceType(), time.Now()), p.pods, p.whatIf
+	r.Pace = review.Paces(p.Plan, p.live, p.removal, plan.Unlaunchable(p.noInstanceType(), p.nodeLimits), time.Now())
+	r.Pods, r.WhatIf = p.pods, p.whatIf
 	return r
 }
 
@@ -404,6 +405,8 @@ type planned struct {
 	removal v1alpha1.RemovalPolicy
 	// unlaunchable lists the NodePools that no instance type satisfies, if AWS was queried.
 	unlaunchable []string
+	// nodeLimits are the static NodePools in which Karpenter replaces no node because of limits.nodes.
+	nodeLimits []plan.NodeLimit
 	// pods are those on affected nodes, by object.
 	pods []review.Pods
 	// whatIf is where pods would be scheduled; nil without --what-if.
@@ -453,7 +456,8 @@ func (o *planOptions) planCommit(
 	}
 	whole := &planned{
 		Plan: seen.Plan, stopped: errorWords(seen.Stopped, hidden), chartsRefused: errorWords(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange),
-		waits: resolvesItself(seen.Stopped), live: seen.Live, autoMode: seen.AutoMode, removal: seen.Removal, unlaunchable: seen.Unlaunchable,
+		waits: resolvesItself(seen.Stopped), live: seen.Live, autoMode: seen.AutoMode, removal: seen.Removal,
+		unlaunchable: seen.Unlaunchable, nodeLimits: seen.NodeLimits,
 	}
 	var warnings []string
 	if seen.Plan == nil {

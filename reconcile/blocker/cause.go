@@ -140,13 +140,24 @@ func one(c Cause) []Cause {
 // pods returns one Cause for each pod that is not evicted.
 func (n *Node) pods(e Evidence) []Cause {
 	var all []Cause
+	blocking := plan.BlockingBudgets(e.Budgets)
 	for i := range n.Pods {
 		if pod := &n.Pods[i]; Drains(pod) {
-			all = append(all, why(pod, e))
+			all = append(all, n.until(why(pod, blocking, e.Now)))
 		}
 	}
 	slices.SortFunc(all, byWords)
 	return all
+}
+
+// until adds when the terminationGracePeriod of the node overrides what keeps a pod.
+func (n *Node) until(c Cause) Cause {
+	if overridden := c.Kind == v1alpha1.CauseBudget || c.Kind == v1alpha1.CauseDoNotDisrupt; n.Deadline.IsZero() || !overridden {
+		return c
+	}
+	words := fmt.Sprintf(" (the node's terminationGracePeriod overrides that at %s)", n.Deadline.UTC().Format(time.RFC3339))
+	c.Words, c.Short = c.Words+words, c.Short+words
+	return c
 }
 
 // notReplacedBecause returns why Karpenter does not replace a node: the pod that it waits for, if that is known,
@@ -157,7 +168,7 @@ func (n *Node) notReplacedBecause(e Evidence) Cause {
 		return kept[0]
 	}
 	for i := range slices.Backward(n.Events) {
-		if n.Events[i].Reason == disruptionBlocked && !n.isOutdated(&n.Events[i], e) {
+		if blocksDrift(&n.Events[i]) && !n.isOutdated(&n.Events[i], e) {
 			return Cause{Words: "Karpenter to replace it; Karpenter reports: " + quoted(&n.Events[i], e.Now)}
 		}
 	}
@@ -254,6 +265,13 @@ func WaitsIn(message string) string {
 // (sigs.k8s.io/karpenter pkg/controllers/disruption/events/events.go).
 const disruptionBlocked = "DisruptionBlocked"
 
+// blocksDrift reports whether Karpenter reports in an event why it does not replace a node. Since 1.15.0, it reports in
+// the same way why it does not repair an unhealthy one, for example because of the annotation karpenter.sh/do-not-repair
+// (sigs.k8s.io/karpenter pkg/controllers/disruption/repair.go, ShouldDisrupt).
+func blocksDrift(e *corev1.Event) bool {
+	return e.Reason == disruptionBlocked && !strings.HasPrefix(e.Message, "repair ")
+}
+
 // repeatedWithin is the maximum age of a Karpenter event that still applies: Karpenter repeats it every two minutes
 // while it applies (defaultDedupeTimeout in sigs.k8s.io/karpenter pkg/events/recorder.go), and needs some time to check
 // all its nodes.
@@ -282,7 +300,7 @@ func WhyNotDisrupted(ctx context.Context, reader client.Reader, nodeClaim string
 	slices.SortStableFunc(events.Items, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
 	for i := range slices.Backward(events.Items) {
 		e := &events.Items[i]
-		if e.Reason != disruptionBlocked || e.LastTimestamp.Time.Before(since) || hasNode && strings.Contains(e.Message, noNode) {
+		if !blocksDrift(e) || e.LastTimestamp.Time.Before(since) || hasNode && strings.Contains(e.Message, noNode) {
 			continue
 		}
 		blocks, err := budgetBlocks(ctx, reader, e.Message)

@@ -1,6 +1,8 @@
 package blocker
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +38,7 @@ func TestWhyNotDisrupted(t *testing.T) {
 		"not repeated":                   {[]client.Object{event("1", "No node would fit.", 10*time.Minute)}, "NodeClaim/a: No node would fit (last reported at 2026-01-01T11:50:00Z)"},
 		"of before":                      {[]client.Object{event("1", "No node would fit.", 2*time.Hour)}, ""},
 		"no node, which there is":        {[]client.Object{event("1", "Nodeclaim does not have an associated node", time.Minute)}, ""},
+		"about node repair":              {[]client.Object{event("1", `repair is blocked through the "karpenter.sh/do-not-repair" annotation`, time.Minute)}, ""},
 		"a budget that allows nothing":   {[]client.Object{event("1", byBudget, time.Minute), budget(0)}, "NodeClaim/a: " + byBudget},
 		"a budget that allows one":       {[]client.Object{event("1", byBudget, time.Minute), budget(1)}, ""},
 		"a budget that was deleted":      {[]client.Object{event("1", byBudget, time.Minute)}, ""},
@@ -50,5 +53,27 @@ func TestWhyNotDisrupted(t *testing.T) {
 				t.Errorf("got  %q, %v\nwant %q", got, err, c.want)
 			}
 		})
+	}
+}
+
+// TestTenThousandBudgets of the namespace of a full node: what blocks it is found within seconds, and named shortly.
+func TestTenThousandBudgets(t *testing.T) {
+	e, n := Evidence{Now: time.Now()}, Node{Claim: "a", Name: "node-a"}
+	for i := range 10_000 {
+		labels := map[string]string{"app": fmt.Sprintf("web-%05d", i)}
+		b := policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: labels["app"]}}
+		b.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+		e.Budgets = append(e.Budgets, b)
+		if i%100 == 0 {
+			n.Pods = append(n.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: labels["app"], Labels: labels}})
+		}
+	}
+	began := time.Now()
+	cause := n.WaitsFor(e)
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if !strings.HasPrefix(cause.Words, "pod shop/web-00000, of which PodDisruptionBudget shop/web-00000 allows no disruption") || len(cause.Words) > 400 {
+		t.Errorf("%d characters: %q", len(cause.Words), cause.Words)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
@@ -170,6 +169,9 @@ type Node struct {
 	// Drained is since when it is drained and its volumes are detached while EC2 has not accepted its termination;
 	// otherwise zero.
 	Drained time.Time
+	// Deadline is when its terminationGracePeriod is over: from then on its drain overrides PodDisruptionBudgets and
+	// karpenter.sh/do-not-disrupt. Zero if it never does.
+	Deadline time.Time
 	// Waits are the messages of the NodeClaim's conditions that say what it waits for.
 	Waits []string
 	// Terminating reports whether EC2 has accepted the termination of its instance.
@@ -209,7 +211,7 @@ const (
 func NodeOf(claim *karpv1.NodeClaim) Node {
 	return Node{
 		Claim: claim.Name, Name: claim.Status.NodeName, ProviderID: claim.Status.ProviderID,
-		Drained: Drained(claim), Waits: Waits(claim), Terminating: Terminating(claim), Finalizers: FinalizersOf(claim),
+		Drained: Drained(claim), Deadline: Deadline(claim), Waits: Waits(claim), Terminating: Terminating(claim), Finalizers: FinalizersOf(claim),
 	}
 }
 
@@ -250,6 +252,23 @@ func Waits(claim *karpv1.NodeClaim) []string {
 	return waits
 }
 
+// Deadline returns when the terminationGracePeriod of a terminating NodeClaim is over; zero if it has none. Karpenter
+// writes that time to an annotation, which a person may have set as well; until then it is computed in the same way
+// (ensureTerminationGracePeriodTerminationTimeAnnotation in sigs.k8s.io/karpenter
+// pkg/controllers/nodeclaim/lifecycle/controller.go, 1.14.3).
+func Deadline(claim *karpv1.NodeClaim) time.Time {
+	if claim.DeletionTimestamp == nil {
+		return time.Time{}
+	}
+	if at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey]); err == nil {
+		return at
+	}
+	if grace := claim.Spec.TerminationGracePeriod; grace != nil {
+		return claim.DeletionTimestamp.Add(grace.Duration)
+	}
+	return time.Time{}
+}
+
 // Drained returns since when a NodeClaim's termination waits only for EC2. If EC2 refuses the termination, this is the
 // only sign of it in conditions and events: InstanceTerminating does not become True (sigs.k8s.io/karpenter
 // pkg/controllers/node/termination/controller.go, awaitInstanceTermination).
@@ -287,11 +306,8 @@ func Drains(pod *corev1.Pod) bool {
 	return !mirror && !ended && (owner == nil || owner.Kind != "DaemonSet") && !podutil.ToleratesDisruptedNoScheduleTaint(pod)
 }
 
-// Undisrupted reports whether the pod's annotation prevents its disruption at that time.
-func Undisrupted(pod *corev1.Pod, now time.Time) bool { return undisrupted(pod, now) != "" }
-
 // why returns what keeps a pod on its node.
-func why(pod *corev1.Pod, e Evidence) Cause {
+func why(pod *corev1.Pod, blocking *plan.Blocking, now time.Time) Cause {
 	name := "pod " + pod.Namespace + "/" + pod.Name
 	c := Cause{Words: name, Short: name, Kind: v1alpha1.CausePod, Namespace: pod.Namespace, Name: pod.Name, Passing: true}
 	if pod.DeletionTimestamp != nil {
@@ -302,16 +318,13 @@ func why(pod *corev1.Pod, e Evidence) Cause {
 		c.Passing = true
 		return c
 	}
-	for _, b := range e.Budgets {
-		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		if err == nil && b.Namespace == pod.Namespace && b.Status.DisruptionsAllowed == 0 && selector.Matches(labels.Set(pod.Labels)) {
-			budget := "PodDisruptionBudget " + b.Namespace + "/" + b.Name
-			c = c.because(v1alpha1.CauseBudget, ", of which "+budget+" allows no disruption"+numbers(b.Status))
-			c.Short = budget + ", which allows no disruption" + numbers(b.Status) + " of " + name
-			return c
-		}
+	if b := blocking.First(pod); b != nil {
+		budget := "PodDisruptionBudget " + b.Namespace + "/" + b.Name
+		c = c.because(v1alpha1.CauseBudget, ", of which "+budget+" allows no disruption"+numbers(b.Status))
+		c.Short = budget + ", which allows no disruption" + numbers(b.Status) + " of " + name
+		return c
 	}
-	if words := undisrupted(pod, e.Now); words != "" {
+	if words := undisrupted(pod, now); words != "" {
 		return c.because(v1alpha1.CauseDoNotDisrupt, words)
 	}
 	return c
@@ -335,21 +348,15 @@ func numbers(s policyv1.PodDisruptionBudgetStatus) string {
 	return fmt.Sprintf(" (healthy: %d of %d, %d needed)", s.CurrentHealthy, s.ExpectedPods, s.DesiredHealthy)
 }
 
-// undisrupted returns the words that the pod's annotation prevents its disruption: with "true", or for some time from
-// its start (IsDoNotDisruptActive in sigs.k8s.io/karpenter pkg/utils/pod/scheduling.go, since 1.14). An expired
-// annotation has no effect.
+// undisrupted returns the words that the pod's annotation prevents its disruption, and until when, if that is limited.
 func undisrupted(pod *corev1.Pod, now time.Time) string {
-	value := pod.Annotations[karpv1.DoNotDisruptAnnotationKey]
-	if value == "true" {
-		return ", annotated " + karpv1.DoNotDisruptAnnotationKey
-	}
-	lasts, err := time.ParseDuration(value)
-	if err != nil || lasts <= 0 || pod.Status.StartTime == nil {
+	if !plan.Undisrupted(pod, now) {
 		return ""
 	}
-	until := pod.Status.StartTime.Add(lasts)
-	if now.Before(until) {
-		return ", annotated " + karpv1.DoNotDisruptAnnotationKey + " until " + until.UTC().Format(time.RFC3339)
+	words := ", annotated " + karpv1.DoNotDisruptAnnotationKey
+	lasts, err := time.ParseDuration(pod.Annotations[karpv1.DoNotDisruptAnnotationKey])
+	if err != nil || pod.Status.StartTime == nil {
+		return words
 	}
-	return ""
+	return words + " until " + pod.Status.StartTime.Add(lasts).UTC().Format(time.RFC3339)
 }

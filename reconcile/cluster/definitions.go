@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
@@ -157,6 +158,9 @@ func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
 		Initialized: claim.Status.NodeName != "" && !uninitialized(claim),
 	}
 	n.Drifted = n.DriftReason != ""
+	if grace := claim.Spec.TerminationGracePeriod; grace != nil {
+		n.TerminationGracePeriod = plan.Short(grace.Duration)
+	}
 	if n.Deleting {
 		n.Deleted = claim.DeletionTimestamp.Time
 	}
@@ -278,9 +282,10 @@ func Claims(ctx context.Context, reader client.Reader) ([]Claim, error) {
 // maxCounted limits the nodes whose pods are counted for one plan, because each needs its own request.
 const maxCounted = 100
 
-// Loads reads what Karpenter's consolidation considers about nodes, without the watch cache, which does not keep it. It
-// omits what cannot be read, and the pods of more than maxCounted nodes: such a node may be consolidated.
-func Loads(reader client.Reader) plan.ReadLoads {
+// Loads reads what Karpenter's consolidation, or its choice in a static pool, considers about nodes, without the watch
+// cache, which does not keep it. It omits what cannot be read, and the pods of more than maxCounted nodes: such a node may
+// be consolidated.
+func Loads(reader client.Reader, now time.Time) plan.ReadLoads {
 	return func(ctx context.Context, questions []plan.LoadQuestion) map[types.UID]plan.Load {
 		found, counted := map[types.UID]plan.Load{}, 0
 		for _, q := range questions {
@@ -301,6 +306,10 @@ func Loads(reader client.Reader) plan.ReadLoads {
 				if q.Pods && counted < maxCounted {
 					counted++
 					load.Pods, load.Counted = countPods(ctx, reader, claim.Status.NodeName)
+				}
+				if q.Deprovision && counted < maxCounted {
+					counted++
+					load.Deprovision = deprovision(ctx, reader, claim, now)
 				}
 				found[claim.UID] = load
 			}

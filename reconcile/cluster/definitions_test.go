@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -278,10 +279,76 @@ func TestLoads(t *testing.T) {
 		"with pods":    {true, map[types.UID]plan.Load{"idle": {Consolidatable: true, PodEvent: initialized, Counted: true}, "busy": {PodEvent: event, Pods: 2, Counted: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := cluster.Loads(reader)(t.Context(), []plan.LoadQuestion{{Pool: "a", Claims: asked, Pods: c.pods}})
+			got := cluster.Loads(reader, time.Unix(3000, 0))(t.Context(), []plan.LoadQuestion{{Pool: "a", Claims: asked, Pods: c.pods}})
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("loads (-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+// TestLoadsOfAStaticPool: what Karpenter compares of a node to choose which nodes of a static NodePool it terminates.
+func TestLoadsOfAStaticPool(t *testing.T) {
+	now := time.Unix(100_000, 0)
+	claim := func(name string, change func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
+		c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: types.UID(name), Labels: map[string]string{karpv1.NodePoolLabelKey: "a"}, CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)),
+		}}
+		c.Status.NodeName, c.Status.ProviderID = "node-"+name, "aws:///"+name
+		if change != nil {
+			change(c)
+		}
+		return c
+	}
+	pod := func(node, owner string, annotations map[string]string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "pod-", Annotations: annotations}, Spec: corev1.PodSpec{NodeName: "node-" + node}}
+		p.Status.StartTime = &metav1.Time{Time: now.Add(-time.Hour)}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: owner, Name: "a", Controller: ptr.To(true)}}
+		return p
+	}
+	protected := func(value string) map[string]string {
+		return map[string]string{karpv1.DoNotDisruptAnnotationKey: value}
+	}
+	costs := func(annotation, value string) map[string]string { return map[string]string{annotation: value} }
+	fixed := func(low, high float64) plan.DisruptionCost { return plan.DisruptionCost{Low: low, High: high} }
+	const half = "67108864" // 2^26, where 2^27 is the cost of a pod
+	for name, c := range map[string]struct {
+		claim func(*karpv1.NodeClaim)
+		pods  []*corev1.Pod
+		want  plan.Deprovision
+	}{
+		"not launched":                 {claim: func(c *karpv1.NodeClaim) { c.Status.NodeName, c.Status.ProviderID = "", "" }, want: plan.Deprovision{Rank: plan.NotLaunched}},
+		"not registered":               {claim: func(c *karpv1.NodeClaim) { c.Status.NodeName = "" }, want: plan.Deprovision{Rank: plan.WithoutPods}},
+		"empty":                        {want: plan.Deprovision{Rank: plan.WithoutPods}},
+		"a DaemonSet":                  {pods: []*corev1.Pod{pod("n", "DaemonSet", nil)}, want: plan.Deprovision{Rank: plan.WithoutPods}},
+		"a DaemonSet not to disrupt":   {pods: []*corev1.Pod{pod("n", "DaemonSet", protected("true"))}, want: plan.Deprovision{Rank: plan.WithProtectedPods, Now: fixed(1, 1), Later: fixed(1, 1)}},
+		"two pods, one of a DaemonSet": {pods: []*corev1.Pod{pod("n", "DaemonSet", nil), pod("n", "ReplicaSet", nil)}, want: plan.Deprovision{Rank: plan.WithPods, Now: fixed(2, 2), Later: fixed(2, 2)}},
+		"not to disrupt for 2h":        {pods: []*corev1.Pod{pod("n", "ReplicaSet", protected("2h"))}, want: plan.Deprovision{Rank: plan.WithProtectedPods, Now: fixed(1, 1), Later: fixed(1, 1)}},
+		"which has passed":             {pods: []*corev1.Pod{pod("n", "ReplicaSet", protected("30m"))}, want: plan.Deprovision{Rank: plan.WithPods, Now: fixed(1, 1), Later: fixed(1, 1)}},
+		"half of its lifetime":         {claim: expires(2 * time.Hour), pods: []*corev1.Pod{pod("n", "ReplicaSet", nil)}, want: plan.Deprovision{Rank: plan.WithPods, Now: fixed(0.5, 0.5)}},
+		"a disruption cost":            {pods: []*corev1.Pod{pod("n", "ReplicaSet", costs("karpenter.sh/disruption-cost", half))}, want: plan.Deprovision{Rank: plan.WithPods, Now: fixed(1, 1.5), Later: fixed(1, 1.5)}},
+		"a pod deletion cost":          {pods: []*corev1.Pod{pod("n", "ReplicaSet", costs(corev1.PodDeletionCost, half))}, want: plan.Deprovision{Rank: plan.WithPods, Now: fixed(1, 1.5), Later: fixed(1, 1.5)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			if err := errors.Join(corev1.AddToScheme(scheme), cluster.AddToScheme(scheme)); err != nil {
+				t.Fatal(err)
+			}
+			objects := []client.Object{claim("n", c.claim)}
+			for i, p := range c.pods {
+				p.Name = fmt.Sprint(i)
+				objects = append(objects, p)
+			}
+			reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+				WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
+			got := cluster.Loads(reader, now)(t.Context(), []plan.LoadQuestion{{Pool: "a", Claims: []*plan.NodeClaim{{UID: "n"}}, Deprovision: true}})
+			if diff := cmp.Diff(&c.want, got["n"].Deprovision); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func expires(after time.Duration) func(*karpv1.NodeClaim) {
+	return func(c *karpv1.NodeClaim) { c.Spec.ExpireAfter.Duration = &after }
 }

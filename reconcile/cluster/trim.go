@@ -257,6 +257,9 @@ func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	if after := claim.Spec.ExpireAfter.Duration; after != nil {
 		trimmed.Spec.ExpireAfter.Duration = ptr.To(*after)
 	}
+	if grace := claim.Spec.TerminationGracePeriod; grace != nil {
+		trimmed.Spec.TerminationGracePeriod = ptr.To(*grace)
+	}
 	if at, found := claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey]; found {
 		trimmed.Annotations = map[string]string{karpv1.NodeClaimTerminationTimestampAnnotationKey: at}
 	}

@@ -568,7 +568,7 @@ func (s *PlanStep) readLoads() plan.ReadLoads {
 	return func(ctx context.Context, questions []plan.LoadQuestion) map[types.UID]plan.Load {
 		about := ""
 		for _, q := range questions {
-			about += fmt.Sprintf("%s %t", q.Pool, q.Pods)
+			about += fmt.Sprintf("%s %t %t", q.Pool, q.Pods, q.Deprovision)
 			for _, claim := range q.Claims {
 				about += " " + string(claim.UID)
 			}

@@ -147,8 +147,9 @@ type PoolPace struct {
 	// drift. Leaves reports whether the pool is removed.
 	Nodes, Of    int
 	UpTo, Leaves bool
-	// Unlaunchable reports whether no instance type meets the pool's requirements: no replacement can be launched.
-	Unlaunchable bool
+	// Unlaunchable is why no replacement can be launched, for example because no instance type meets the pool's
+	// requirements; empty if one can.
+	Unlaunchable string
 	// Launch is the duration of the fastest launch of its nodes; 0 if unknown.
 	Launch time.Duration
 	// Decision is that of a cluster with so many nodes; 0 if Karpenter decides on several nodes of the pool at once.
@@ -243,8 +244,8 @@ func (p PoolPace) Words(now time.Time) string {
 		words = fmt.Sprintf("NodePool/%s: up to %d of %d nodes to replace, ", p.Pool, p.Nodes, p.Of)
 	}
 	switch {
-	case p.Unlaunchable:
-		return words + "but no instance type meets it: Karpenter launches no replacement"
+	case p.Unlaunchable != "":
+		return words + "but " + p.Unlaunchable + ": Karpenter launches no replacement"
 	case p.Allowed.Unreadable:
 		return words + "but a disruption budget cannot be parsed: Karpenter disrupts none"
 	case p.Rounds() == 0:
@@ -264,8 +265,8 @@ func (p PoolPace) Words(now time.Time) string {
 }
 
 // Paces returns the pace of the NodePools whose nodes the Changes of a Plan make drift, by name. If AWS decides which
-// nodes these are, all count. unlaunchable are the NodePools that no instance type meets.
-func Paces(changes []Change, live Live, unlaunchable []string, now time.Time) []PoolPace {
+// nodes these are, all count. unlaunchable is why Karpenter launches no replacement in a NodePool, by its name.
+func Paces(changes []Change, live Live, unlaunchable map[string]string, now time.Time) []PoolPace {
 	paces, pools := pacesOf(live)
 	outdated, budgets := map[types.UID]bool{}, map[string]*Object{}
 	for i := range changes {
@@ -295,13 +296,29 @@ func Paces(changes []Change, live Live, unlaunchable []string, now time.Time) []
 			if !IsStatic(object.Unstructured) {
 				pace.Decision = Decision(len(live.NodeClaims))
 			}
-			if pace.Unlaunchable = slices.Contains(unlaunchable, pace.Pool); !pace.Unlaunchable {
+			if pace.Unlaunchable = unlaunchable[pace.Pool]; pace.Unlaunchable == "" {
 				pace.Allowed, pace.Windows = AllowedDisruptions(object, pace.Of, now), Windows(object, pace.Of, now)
 			}
 			found = append(found, *pace)
 		}
 	}
 	slices.SortFunc(found, func(a, b PoolPace) int { return cmp.Compare(a.Pool, b.Pool) })
+	return found
+}
+
+// noInstanceType is why Karpenter launches no node in a NodePool whose requirements no instance type meets.
+const noInstanceType = "no instance type meets it"
+
+// Unlaunchable returns why Karpenter launches no replacements, by NodePool: no instance type meets its requirements, or
+// its limits.nodes leave no room while the feature gate TerminateFirst is off.
+func Unlaunchable(withoutType []string, limits []NodeLimit) map[string]string {
+	found := map[string]string{}
+	for _, limit := range limits {
+		found[limit.Pool] = limit.Stuck()
+	}
+	for _, pool := range withoutType {
+		found[pool] = noInstanceType
+	}
 	return found
 }
 

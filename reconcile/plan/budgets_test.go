@@ -140,7 +140,7 @@ func TestPaces(t *testing.T) {
 			p := c.plan(t, append(test.after, class("default"))...)
 			live := plan.Live{Objects: map[render.Ref]*plan.Object{poolRef("a"): plan.NewObject(c.Object(poolRef("a")))}, NodeClaims: c.live.NodeClaims}
 			var got []string
-			for _, pace := range plan.Paces(p.Changes, live, test.unlaunchable, now) {
+			for _, pace := range plan.Paces(p.Changes, live, plan.Unlaunchable(test.unlaunchable, nil), now) {
 				got = append(got, pace.Words(now))
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {

@@ -39,6 +39,8 @@ type impact struct {
 	unavailable []string
 	// reasons are Karpenter's reasons to mark the nodes Drifted.
 	reasons []string
+	// scaled are the nodes that Karpenter terminates because of fewer replicas of a static pool.
+	scaled scaleDown
 	// warnings are sentences about later consequences for nodes, and notes about other consequences.
 	warnings, notes []string
 }
@@ -152,6 +154,7 @@ func (m *maker) effect(change *Change, found *compared) {
 		change.touched = append(change.touched, c.UID)
 	}
 	change.consolidates(i.consolidated)
+	change.scaledDown, change.mayScaleDown = uids(i.scaled.certain), uids(i.scaled.possible)
 	for _, c := range i.expiring {
 		change.expiring = append(change.expiring, c.UID)
 	}

@@ -22,15 +22,21 @@ type Load struct {
 	// Pods is how many of its pods would have to be rescheduled; Counted reports whether they were counted.
 	Pods    int
 	Counted bool
+	// Deprovision is what decides whether Karpenter terminates it if a static NodePool gets fewer replicas; nil if that
+	// was not asked for, or could not be read.
+	Deprovision *Deprovision
 }
 
-// LoadQuestion asks for the data that determines which nodes Karpenter may consolidate after a Change but not before.
+// LoadQuestion asks for the data that determines which nodes Karpenter may consolidate after a Change but not before, or
+// which nodes of a static NodePool it terminates.
 type LoadQuestion struct {
 	// Pool is the name of the NodePool, and Claims are its NodeClaims in question.
 	Pool   string
 	Claims []*NodeClaim
 	// Pods reports whether it depends on the pods of these nodes.
 	Pods bool
+	// Deprovision reports whether it depends on what Karpenter compares to terminate some of them.
+	Deprovision bool
 }
 
 // ReadLoads reads the Loads that a Plan needs, by the UIDs of NodeClaims. Loads that cannot be read are omitted.
@@ -182,6 +188,9 @@ func (e poolEdit) consolidations(nodes int, now time.Time) (before, after consol
 
 // question returns the data needed about nodes; nil if nothing depends on it.
 func (e poolEdit) question(claims []*NodeClaim, now time.Time) *LoadQuestion {
+	if running := deprovisionable(claims); scaledDown(e.before, e.after, claims) > 0 && *e.after.Spec.Replicas > 0 {
+		return &LoadQuestion{Pool: e.after.Name, Claims: running, Deprovision: true}
+	}
 	before, after := e.consolidations(len(claims), now)
 	shorter := before.any() && after.wait < before.wait
 	emptiness := after.empty != after.underused || before.any() && before.empty != before.underused

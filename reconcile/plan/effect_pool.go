@@ -73,7 +73,8 @@ func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
 	remaining := e.remaining(claims, i.claims, by.outdated)
 	waiting := min(len(remaining), e.extraDisruptions(claims, now, karpv1.DisruptionReasonDrifted))
 	i = i.addUnidentified(waiting, EffectReplace, claims)
-	i = i.addUnidentified(scaledDown(before, after, claims), EffectDrain, claims)
+	i.scaled = scaleDownOf(before, after, claims, by.loads)
+	i = i.addUnidentified(i.scaled.nodes, EffectDrain, claims)
 	i.expiring = expiring(before, after, claims, by.period)
 	i.warnings = append(i.warnings, poolWarnings(before, after, claims, by)...)
 	for _, warning := range e.replacementWarnings(i.claims) {
@@ -137,13 +138,7 @@ func scaledDown(before, after *karpv1.NodePool, claims []*NodeClaim) int {
 	if before.Spec.Replicas == nil || after.Spec.Replicas == nil || *after.Spec.Replicas >= *before.Spec.Replicas {
 		return 0
 	}
-	running := 0
-	for _, c := range claims {
-		if !c.Deleting {
-			running++
-		}
-	}
-	return max(0, running-int(*after.Spec.Replicas))
+	return max(0, len(deprovisionable(claims))-int(*after.Spec.Replicas))
 }
 
 // poolWarnings lists what a change does to nodes later, or to all at once.
@@ -153,9 +148,8 @@ func poolWarnings(before, after *karpv1.NodePool, claims []*NodeClaim, by known)
 	warn := func(format string, args ...any) {
 		warnings = append(warnings, "NodePool/"+after.Name+": "+fmt.Sprintf(format, args...))
 	}
-	if n := scaledDown(before, after, claims); n > 0 {
-		warn("replicas %d to %d: Karpenter terminates %s at once, regardless of disruption budgets",
-			*before.Spec.Replicas, *after.Spec.Replicas, english.Plural(n, "node", ""))
+	if scaled := scaleDownOf(before, after, claims, by.loads); scaled.nodes > 0 {
+		warn("replicas %d to %d: %s", *before.Spec.Replicas, *after.Spec.Replicas, scaled.words())
 	}
 	was, is := before.Spec.Template.Spec, after.Spec.Template.Spec
 	if grace := is.TerminationGracePeriod; grace != nil &&
@@ -343,6 +337,8 @@ func (e poolEdit) smallest(limit corev1.ResourceName) resource.Quantity {
 func largest(claims []*NodeClaim, limit corev1.ResourceName) (most resource.Quantity, known bool) {
 	label, unit := awsv1.LabelInstanceCPU, ""
 	switch limit {
+	case "nodes":
+		return *resource.NewQuantity(1, resource.DecimalSI), len(claims) > 0
 	case corev1.ResourceCPU:
 	case corev1.ResourceMemory:
 		label, unit = awsv1.LabelInstanceMemory, "Mi"

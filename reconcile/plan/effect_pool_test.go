@@ -24,6 +24,8 @@ func TestALargerMinimumAtTheLimits(t *testing.T) {
 		"a larger size that is known": {limits: `{cpu: "15"}`, requirement: `{key: karpenter.k8s.aws/instance-size, operator: In, values: [2xlarge]}, {key: karpenter.k8s.aws/instance-category, operator: In, values: [m]}`, want: []string{"NodePool/a: limits.cpu 15 " + warns + "12, a new node has at least 8"}},
 		"a larger type":               {limits: `{cpu: "12"}`, requirement: `{key: node.kubernetes.io/instance-type, operator: In, values: [m5.4xlarge]}`, want: []string{"NodePool/a: limits.cpu 12 " + warns}},
 		"more memory":                 {limits: `{cpu: "12", memory: 48Gi}`, requirement: `{key: karpenter.k8s.aws/instance-memory, operator: Gt, values: ["65535"]}`, want: []string{"NodePool/a: limits.memory 48Gi " + warns + "48Gi, a new node has at least 32Gi, and replacing a node frees at most 16Gi"}},
+		"as many nodes":               {limits: `{nodes: "3"}`, requirement: `{key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ["7"]}`},
+		"fewer nodes than run":        {limits: `{nodes: "2"}`, requirement: `{key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ["7"]}`, want: []string{"NodePool/a: limits.nodes 2 " + warns + "3, a new node has at least 1, and replacing a node frees at most 1"}},
 		"room for one":                {limits: `{cpu: "16"}`, requirement: `{key: karpenter.k8s.aws/instance-cpu, operator: Gt, values: ["7"]}`},
 		"the same size":               {limits: `{cpu: "12"}`, requirement: `{key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ["7"]}`},
 		"no limits":                   {limits: `{}`, requirement: `{key: karpenter.k8s.aws/instance-cpu, operator: Gt, values: ["7"]}`},

@@ -200,7 +200,7 @@ func TestWarningsOfAPool(t *testing.T) {
 	tests := map[string]struct{ before, after, want string }{
 		"replicas": {
 			pool("general", "default", "replicas: 2"), pool("general", "default", "replicas: 0"),
-			"NodePool/general: replicas 2 to 0: Karpenter terminates 2 nodes at once, regardless of disruption budgets",
+			"NodePool/general: replicas 2 to 0: Karpenter terminates 2 nodes at once, regardless of disruption budgets: general-0, general-1",
 		},
 		"a grace period": {
 			pool("general", "default"), lives("terminationGracePeriod: 1s"),

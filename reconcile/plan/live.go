@@ -112,6 +112,9 @@ type NodeClaim struct {
 	Labels Labels
 	// Hashes are those of the definitions that it was created from.
 	Hashes Hashes
+	// TerminationGracePeriod is after how long its drain overrides PodDisruptionBudgets and karpenter.sh/do-not-disrupt, as
+	// a short duration; empty if it never does.
+	TerminationGracePeriod string
 	// Created is its creation time, and Launch the time until its node was initialized, in whole seconds; 0 if it is
 	// not initialized yet.
 	Created time.Time

@@ -151,6 +151,9 @@ type Change struct {
 	// touched. loads is the data about nodes needed to determine them; nil if none is needed.
 	consolidated []types.UID
 	loads        *LoadQuestion
+	// scaledDown and mayScaleDown are the results of ScalesDown. Karpenter chooses when the Change is written, so they
+	// are no part of the Digest, and count for the guard by their number, in unnamed.
+	scaledDown, mayScaleDown []types.UID
 	// expiring are NodeClaims that expire within guard.removalPeriod after the Change, regardless of disruption
 	// budgets.
 	expiring []types.UID
@@ -540,9 +543,10 @@ func changeDocument(c *Change, named map[types.UID]planjson.NodeClaim) planjson.
 	if c.Live != nil {
 		d.LiveLabels = c.Live.GetLabels()
 	}
-	for _, uid := range slices.Concat(c.touched, c.consolidated) {
-		if n, known := named[uid]; known {
-			d.NodeClaims = append(d.NodeClaims, n)
+	listed := map[types.UID]bool{}
+	for _, uid := range slices.Concat(c.touched, c.consolidated, c.scaledDown, c.mayScaleDown) {
+		if n, known := named[uid]; known && !listed[uid] {
+			listed[uid], d.NodeClaims = true, append(d.NodeClaims, n)
 		}
 	}
 	d.NodeClaims = byName(d.NodeClaims)
@@ -618,7 +622,7 @@ func nodeClaim(c *NodeClaim) planjson.NodeClaim {
 	return planjson.NodeClaim{
 		Name: c.Name, Pool: c.Pool, Class: c.Class, Node: c.Node, Deleting: c.Deleting, Drifted: c.Drifted,
 		InstanceType: labels[corev1.LabelInstanceTypeStable], CapacityType: labels[karpv1.CapacityTypeLabelKey],
-		Zone: labels[corev1.LabelTopologyZone],
+		Zone: labels[corev1.LabelTopologyZone], TerminationGracePeriod: c.TerminationGracePeriod,
 	}
 }
 

@@ -115,6 +115,7 @@ func (m *maker) awaitHeldClasses(p *Plan) {
 		if names && held[class.String()] && c.Action.Writes() {
 			c.wait(ReasonClassNotMade, class, fmt.Sprintf("%s references %s, which is held", c.Ref, class))
 			c.Effect, c.Nodes, c.UpTo, c.touched, c.unnamed, c.consolidated, c.expiring, c.DriftReasons, c.Warnings = EffectBlocked, 0, false, nil, 0, nil, nil, nil, nil
+			c.scaledDown, c.mayScaleDown = nil, nil
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -28,13 +27,18 @@ type Impact struct {
 	// Budgets are the PodDisruptionBudgets of these pods that allow no disruption now.
 	Budgets []Budget `json:"budgets,omitempty"`
 	// Nodes is how many nodes have such pods, and Undrainable how many of these run a pod whose PodDisruptionBudget can
-	// never allow an eviction. Only a terminationGracePeriod completes their drain.
+	// never allow an eviction, and have no terminationGracePeriod, which would complete their drain.
 	Nodes       int `json:"nodes"`
 	Undrainable int `json:"undrainable,omitempty"`
-	// Blocked is how many of these nodes run a pod whose PodDisruptionBudget allows no disruption, now or ever.
+	// Overridden is how many of these nodes run a pod that a PodDisruptionBudget or karpenter.sh/do-not-disrupt keeps,
+	// and that is evicted all the same once the node's terminationGracePeriod is over.
+	Overridden int `json:"overridden,omitempty"`
+	// Blocked is how many of these nodes run a pod whose PodDisruptionBudget allows no disruption, now or ever, and have
+	// no terminationGracePeriod: with one, Karpenter starts to replace a drifted node all the same (NewCandidate in
+	// karpenter pkg/controllers/disruption/types.go, 1.14.3).
 	Blocked int `json:"-"`
 	// DoNotDisrupt are pods with the annotation karpenter.sh/do-not-disrupt: their nodes are not replaced while they
-	// run, except after a terminationGracePeriod.
+	// run, unless they have a terminationGracePeriod.
 	DoNotDisrupt Pods `json:"doNotDisrupt"`
 	// Single are workloads with no other pod in the cluster: they are unavailable until a new one runs.
 	Single Pods `json:"single"`
@@ -68,18 +72,26 @@ func (p *Pods) first() {
 	p.Names = p.Names[:min(len(p.Names), Named)]
 }
 
-// WorkloadsOf returns the Impact of terminating nodes, given by name. pods and budgets are those of the whole cluster.
-func WorkloadsOf(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.PodDisruptionBudget, at time.Time) Impact {
+// Drains maps the names of nodes to their terminationGracePeriod; empty for one whose drain may take any time.
+type Drains map[string]string
+
+// WorkloadsOf returns the Impact of terminating nodes. pods and budgets are those of the whole cluster.
+func WorkloadsOf(nodes Drains, pods []corev1.Pod, budgets []policyv1.PodDisruptionBudget, at time.Time) Impact {
 	var i Impact
 	of := controlled(pods)
-	h := holding{budgets: budgets, selects: selectors(budgets), pods: map[int]int{}, drains: map[string]bool{}, moves: map[string]bool{}}
+	h := holding{
+		budgets: BlockingBudgets(budgets), pods: map[int]int{},
+		drains: map[string]bool{}, moves: map[string]bool{}, overridden: map[string]bool{},
+	}
 	for n := range pods {
 		pod := &pods[n]
-		if !nodes[pod.Spec.NodeName] || !evicted(pod) {
+		grace, drains := nodes[pod.Spec.NodeName]
+		if !drains || !evicted(pod) {
 			continue
 		}
 		i.Pods++
-		if stays(pod, at) {
+		protected := Undisrupted(pod, at)
+		if protected {
 			i.DoNotDisrupt.add(pod.Namespace, pod.Name)
 		}
 		switch owner := metav1.GetControllerOf(pod); {
@@ -88,9 +100,9 @@ func WorkloadsOf(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.Po
 		case owner.Kind != "Job" && of[owner.UID] == 1:
 			i.Single.add(pod.Namespace, workloadOf(pod, owner))
 		}
-		h.add(pod)
+		h.add(pod, grace != "", protected)
 	}
-	i.Nodes, i.Undrainable, i.Blocked = len(h.drains), countFalse(h.drains), countFalse(h.moves)
+	i.Nodes, i.Undrainable, i.Blocked, i.Overridden = len(h.drains), countFalse(h.drains), countFalse(h.moves), len(h.overridden)
 	for b, n := range h.pods {
 		i.Budgets = append(i.Budgets, Budget{Name: budgets[b].Namespace + "/" + budgets[b].Name, Pods: n, Never: neverAllows(&budgets[b])})
 	}
@@ -103,22 +115,25 @@ func WorkloadsOf(nodes map[string]bool, pods []corev1.Pod, budgets []policyv1.Po
 
 // holding records which PodDisruptionBudgets allow no disruption of pods, and on which nodes these run.
 type holding struct {
-	budgets []policyv1.PodDisruptionBudget
-	selects []labels.Selector
+	budgets *Blocking
 	// pods is how many pods each budget selects, by its index.
 	pods map[int]int
 	// drains and moves report, by node, whether it may ever drain, and whether it may now.
 	drains, moves map[string]bool
+	// overridden are the nodes whose terminationGracePeriod overrides what keeps one of their pods.
+	overridden map[string]bool
 }
 
-func (h *holding) add(pod *corev1.Pod) {
+// add adds a pod. bounded reports whether its node has a terminationGracePeriod, and protected whether its annotation
+// keeps it from being disrupted.
+func (h *holding) add(pod *corev1.Pod, bounded, protected bool) {
 	node, may, now := pod.Spec.NodeName, true, true
-	for b := range h.budgets {
-		budget := &h.budgets[b]
-		if budget.Namespace == pod.Namespace && budget.Status.DisruptionsAllowed == 0 && h.selects[b].Matches(labels.Set(pod.Labels)) {
-			h.pods[b]++
-			may, now = may && !neverAllows(budget), false
-		}
+	for _, b := range h.budgets.of(pod) {
+		h.pods[b]++
+		may, now = may && !neverAllows(&h.budgets.all[b]), false
+	}
+	if bounded && (protected || !now) {
+		h.overridden[node], may, now = true, true, true
 	}
 	before, seen := h.drains[node]
 	h.drains[node], h.moves[node] = may && (before || !seen), now && (h.moves[node] || !seen)
@@ -159,9 +174,10 @@ func evicted(pod *corev1.Pod) bool {
 	return !ended && (owner == nil || owner.Kind != "DaemonSet" && owner.Kind != "Node")
 }
 
-// stays reports whether the annotation keeps a pod from being disrupted: "true", or a duration that has not passed
-// since the pod started (IsDoNotDisruptActive in karpenter pkg/utils/pod/scheduling.go, 1.14.1).
-func stays(pod *corev1.Pod, now time.Time) bool {
+// Undisrupted reports whether the annotation keeps a pod from being disrupted: "true", or a duration that has not passed
+// since the pod started, or one whose pod has not started yet (IsDoNotDisruptActive in karpenter
+// pkg/utils/pod/scheduling.go, 1.12.0 to 1.15.0).
+func Undisrupted(pod *corev1.Pod, now time.Time) bool {
 	value := pod.Annotations[karpv1.DoNotDisruptAnnotationKey]
 	if value == "true" {
 		return true
@@ -179,20 +195,6 @@ func workloadOf(pod *corev1.Pod, owner *metav1.OwnerReference) string {
 	return owner.Name
 }
 
-// selectors returns the selectors of PodDisruptionBudgets. An invalid or missing selector selects nothing; an empty one
-// selects all pods of its namespace.
-func selectors(budgets []policyv1.PodDisruptionBudget) []labels.Selector {
-	found := make([]labels.Selector, len(budgets))
-	for b := range budgets {
-		selector, err := metav1.LabelSelectorAsSelector(budgets[b].Spec.Selector)
-		if err != nil {
-			selector = labels.Nothing()
-		}
-		found[b] = selector
-	}
-	return found
-}
-
 // Words returns the Impact as text lines; none if no pod runs there.
 func (i Impact) Words() []string {
 	if i.Pods == 0 {
@@ -202,6 +204,10 @@ func (i Impact) Words() []string {
 	lines = append(lines, i.budgets()...)
 	if i.DoNotDisrupt.Count > 0 {
 		lines = append(lines, "karpenter.sh/do-not-disrupt: "+i.DoNotDisrupt.words())
+	}
+	if i.Overridden > 0 {
+		lines = append(lines, fmt.Sprintf("%d of %s drain all the same once their terminationGracePeriod is over: it overrides PodDisruptionBudgets and karpenter.sh/do-not-disrupt",
+			i.Overridden, english.Plural(i.Nodes, "node", "")))
 	}
 	if i.Single.Count > 0 {
 		lines = append(lines, "workloads with a single pod, unavailable until a new pod runs: "+i.Single.words())
@@ -229,8 +235,11 @@ func (i Impact) budgets() []string {
 	if len(now) > Named {
 		lines = []string{fmt.Sprintf("%d PodDisruptionBudgets allow no disruption now: %s", len(now), some(now, len(now)))}
 	}
-	if len(never) == 0 {
+	switch {
+	case len(never) == 0:
 		return lines
+	case i.Undrainable == 0:
+		return append([]string{fmt.Sprintf("%s can never allow an eviction: %s", english.Plural(len(never), "PodDisruptionBudget", ""), some(never, len(never)))}, lines...)
 	}
 	first := fmt.Sprintf("%d of %s can drain: %s can never allow an eviction: %s; add replicas or change the budgets (only a terminationGracePeriod overrides them)",
 		i.Nodes-i.Undrainable, english.Plural(i.Nodes, "node", ""), english.Plural(len(never), "PodDisruptionBudget", ""), some(never, len(never)))
@@ -240,7 +249,7 @@ func (i Impact) budgets() []string {
 // Blocks lists the PodDisruptionBudgets that block the drain of these nodes now, and counts the nodes; empty if there
 // are none.
 func (i Impact) Blocks() string {
-	if len(i.Budgets) == 0 {
+	if len(i.Budgets) == 0 || i.Blocked == 0 {
 		return ""
 	}
 	names, verb := make([]string, 0, len(i.Budgets)), "can never allow an eviction"

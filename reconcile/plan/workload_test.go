@@ -80,6 +80,18 @@ func TestImpact(t *testing.T) {
 			budgets: []policyv1.PodDisruptionBudget{strict(budget("web", 0, "web"))},
 			want:    plan.Impact{Nodes: 2, Undrainable: 1, Blocked: 1, Pods: 2, Budgets: []plan.Budget{{Name: "web/web", Pods: 1, Never: true}}},
 		},
+		"budgets and an annotation, and a terminationGracePeriod": {
+			pods:    []corev1.Pod{pod("j-1", "bounded", "Job", "j"), pod("j-2", "n2", "Job", "j"), pod("j-3", "bounded", "Job", "j", annotated("true"))},
+			budgets: []policyv1.PodDisruptionBudget{strict(budget("web", 0, "web"))},
+			want: plan.Impact{
+				Nodes: 2, Undrainable: 1, Blocked: 1, Overridden: 1, Pods: 3, Budgets: []plan.Budget{{Name: "web/web", Pods: 3, Never: true}},
+				DoNotDisrupt: plan.Pods{Count: 1, Names: []string{"web/j-3"}},
+			},
+		},
+		"an annotation, and a terminationGracePeriod": {
+			pods: []corev1.Pod{pod("j-1", "bounded", "Job", "j", annotated("true")), pod("j-2", "n2", "Job", "j")},
+			want: plan.Impact{Nodes: 2, Overridden: 1, Pods: 2, DoNotDisrupt: plan.Pods{Count: 1, Names: []string{"web/j-1"}}},
+		},
 		"a budget that allows one":       {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j")}, budgets: []policyv1.PodDisruptionBudget{budget("web", 1, "web")}, want: plan.Impact{Nodes: 1, Pods: 1}},
 		"a budget of others":             {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j")}, budgets: []policyv1.PodDisruptionBudget{budget("web", 0, "db")}, want: plan.Impact{Nodes: 1, Pods: 1}},
 		"a budget that selects nothing":  {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j")}, budgets: []policyv1.PodDisruptionBudget{budget("web", 0, "")}, want: plan.Impact{Nodes: 1, Pods: 1}},
@@ -90,7 +102,7 @@ func TestImpact(t *testing.T) {
 		"one that waits for its volumes": {pods: []corev1.Pod{pod("j-1", "n1", "Job", "j", phase(corev1.PodPending))}, want: plan.Impact{Nodes: 1, Pods: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := plan.WorkloadsOf(map[string]bool{"n1": true, "n2": true}, c.pods, c.budgets, now)
+			got := plan.WorkloadsOf(plan.Drains{"n1": "", "n2": "", "bounded": "1h"}, c.pods, c.budgets, now)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -116,6 +128,22 @@ func TestWords(t *testing.T) {
 	}
 	if words := (plan.Impact{}).Words(); words != nil {
 		t.Errorf("of nothing: %v", words)
+	}
+}
+
+// TestOverriddenWords: nodes with a terminationGracePeriod drain whatever the budgets allow.
+func TestOverriddenWords(t *testing.T) {
+	i := plan.Impact{Pods: 3, Nodes: 3, Overridden: 2, Budgets: []plan.Budget{{Name: "web/a", Pods: 2, Never: true}}}
+	want := []string{
+		"3 pods are evicted from these nodes",
+		"1 PodDisruptionBudget can never allow an eviction: web/a",
+		"2 of 3 nodes drain all the same once their terminationGracePeriod is over: it overrides PodDisruptionBudgets and karpenter.sh/do-not-disrupt",
+	}
+	if diff := cmp.Diff(want, i.Words()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if words := i.Blocks(); words != "" {
+		t.Errorf("blocks: %q", words)
 	}
 }
 

@@ -136,7 +136,8 @@ func (d *drive) gather(ctx context.Context, oldest []Claim, began time.Time) (Ev
 	var nodes []blocker.Node
 	for _, c := range oldest[:min(blocker.Most, len(oldest))] {
 		nodes = append(nodes, blocker.Node{
-			Claim: c.Name, Name: c.Node, ProviderID: c.ProviderID, Drained: c.Drained, Waits: c.Waits, Stays: c.Deleting.IsZero(),
+			Claim: c.Name, Name: c.Node, ProviderID: c.ProviderID, Drained: c.Drained, Deadline: c.Deadline, Waits: c.Waits,
+			Stays: c.Deleting.IsZero(),
 			Since: began, Initialized: c.Initialized, Terminating: c.TerminationAccepted, Finalizers: c.Finalizers,
 		})
 	}

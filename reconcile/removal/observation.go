@@ -151,6 +151,8 @@ type Claim struct {
 	// Drained is since when it is drained and its volumes are detached while EC2 has not accepted its termination;
 	// otherwise zero.
 	Drained time.Time
+	// Deadline is when its terminationGracePeriod is over; zero if it has none, or is not being deleted.
+	Deadline time.Time
 	// Waits are the messages of its conditions that say what it waits for.
 	Waits []string
 	// Finalizers are those that it has while it is terminating.

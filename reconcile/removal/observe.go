@@ -190,7 +190,8 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 	c.Unhashed = !c.Unhashed
 	c.Reserved = claim.Labels[karpv1.CapacityTypeLabelKey] == karpv1.CapacityTypeReserved
 	c.Initialized = true
-	c.Drained, c.Waits, c.Finalizers = blocker.Drained(claim), blocker.Waits(claim), blocker.FinalizersOf(claim)
+	c.Drained, c.Deadline = blocker.Drained(claim), blocker.Deadline(claim)
+	c.Waits, c.Finalizers = blocker.Waits(claim), blocker.FinalizersOf(claim)
 	for _, condition := range claim.Status.Conditions {
 		if condition.Status != metav1.ConditionTrue {
 			c.Initialized = c.Initialized && condition.Type != karpv1.ConditionTypeInitialized

@@ -427,7 +427,7 @@ func (p *podReader) keeps(node string, pod *corev1.Pod) {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil {
 		return
 	}
-	if blocker.Undisrupted(pod, p.now) {
+	if plan.Undisrupted(pod, p.now) {
 		p.stays[node] = ""
 		return
 	}

@@ -74,7 +74,8 @@ type Pace struct {
 	Of      int  `json:"of"`
 	AtATime int  `json:"atATime"`
 	Leaves  bool `json:"leaves,omitempty"`
-	// Unlaunchable reports that no instance type meets the pool's requirements, so that none of its nodes is replaced.
+	// Unlaunchable reports that Karpenter launches no replacement, so that none of its nodes is replaced: no instance
+	// type meets the pool's requirements, or limits.nodes of a static pool leave no room.
 	Unlaunchable bool `json:"unlaunchable,omitempty"`
 	// Rounds is the minimum number of rounds, and From when the first can start, if that is later than now.
 	Rounds int `json:"rounds"`
@@ -89,12 +90,12 @@ type Pace struct {
 	Lines   []string      `json:"-"`
 }
 
-// Paces returns those of a Plan. unlaunchable are the NodePools whose requirements no instance type meets.
-func Paces(p *plan.Plan, live plan.Live, removal v1alpha1.RemovalPolicy, unlaunchable []string, now time.Time) []Pace {
+// Paces returns those of a Plan. unlaunchable is why Karpenter launches no replacement in a NodePool, by its name.
+func Paces(p *plan.Plan, live plan.Live, removal v1alpha1.RemovalPolicy, unlaunchable map[string]string, now time.Time) []Pace {
 	var found []Pace
 	for _, pace := range append(plan.Paces(p.Changes, live, unlaunchable, now), plan.RemovalPaces(p.Removals, removal)...) {
 		r := Pace{
-			Pool: pace.Pool, Leaves: pace.Leaves, Unlaunchable: pace.Unlaunchable, Nodes: pace.Nodes, Of: pace.Of,
+			Pool: pace.Pool, Leaves: pace.Leaves, Unlaunchable: pace.Unlaunchable != "", Nodes: pace.Nodes, Of: pace.Of,
 			AtATime: cmp.Or(pace.Allowed.Now, pace.Allowed.Next), Rounds: pace.Rounds(), UpTo: pace.UpTo, AtLeast: int(pace.AtLeast().Seconds()),
 			Windows: pace.Windows, Lines: []string{pace.Words(now)},
 		}
@@ -131,8 +132,8 @@ func (r Pods) Lines() []string {
 	return lines
 }
 
-// Nodes maps an object to the names of the Nodes that its change or removal affects.
-type Nodes map[string]map[string]bool
+// Nodes maps an object to the Nodes that its change or removal affects.
+type Nodes map[string]plan.Drains
 
 // Touched returns the Nodes that a Plan affects.
 func Touched(p planjson.Plan) Nodes {
@@ -166,7 +167,8 @@ func (n Nodes) Pods(p planjson.Plan, pods []corev1.Pod, budgets []policyv1.PodDi
 		}
 	}
 	for i := range p.Changes {
-		see(p.Changes[i].Object, p.Changes[i].UpTo)
+		c := &p.Changes[i]
+		see(c.Object, c.UpTo || len(c.NodeClaims) > c.Nodes)
 	}
 	for i := range p.Removals {
 		see(p.Removals[i].Object, false)
@@ -174,12 +176,12 @@ func (n Nodes) Pods(p planjson.Plan, pods []corev1.Pod, budgets []policyv1.PodDi
 	return found
 }
 
-// nodesOn returns the names of the Nodes of NodeClaims.
-func nodesOn(claims []planjson.NodeClaim) map[string]bool {
-	nodes := map[string]bool{}
+// nodesOn returns the Nodes of NodeClaims.
+func nodesOn(claims []planjson.NodeClaim) plan.Drains {
+	nodes := plan.Drains{}
 	for _, c := range claims {
 		if c.Node != "" {
-			nodes[c.Node] = true
+			nodes[c.Node] = c.TerminationGracePeriod
 		}
 	}
 	return nodes

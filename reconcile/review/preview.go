@@ -13,10 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/approval"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
@@ -106,8 +108,10 @@ type Preview struct {
 	ChartsRefused error
 	// AutoMode describes whose the NodePools are, in a cluster with EKS Auto Mode; empty without it.
 	AutoMode string
-	// Unlaunchable are the NodePools whose requirements no instance type meets after the Plan, if AWS was queried.
+	// Unlaunchable are the NodePools whose requirements no instance type meets after the Plan, if AWS was queried, and
+	// NodeLimits are the static ones in which Karpenter replaces no node because of limits.nodes.
 	Unlaunchable []string
+	NodeLimits   []plan.NodeLimit
 	// Warnings are sentences on what a user should know, and on what could not be determined here.
 	Warnings []string
 }
@@ -193,7 +197,7 @@ func (p *preview) evaluate(ctx context.Context) (evaluate.Evaluation, error) {
 
 // warnOfNodes warns, if the commit terminates nodes, about DaemonSets that the nodes need until their last pod has
 // stopped but that would be evicted, and about nodes in reserved capacity that Karpenter terminates before their
-// replacements are ready.
+// replacements are ready. It also warns about static pools whose limits.nodes leave no room for a replacement.
 func (p *preview) warnOfNodes(ctx context.Context, ev evaluate.Evaluation) {
 	if ev.Desired.Set != nil {
 		for _, r := range ev.Desired.Set.Rescues {
@@ -207,15 +211,38 @@ func (p *preview) warnOfNodes(ctx context.Context, ev evaluate.Evaluation) {
 	if words := made.DaemonSets.Trouble(); words != "" && made.Disrupts() {
 		p.warn("%s", words)
 	}
-	nodes := ev.Live.ReservedThatLeave(made.Removals, p.sync.Spec.Removal)
-	if len(nodes) == 0 {
+	p.warnOfRepair(ctx, ev)
+	nodes, limits := ev.Live.ReservedThatLeave(made.Removals, p.sync.Spec.Removal), plan.NodeLimits(made.Changes, ev.Live, p.Now)
+	if len(nodes)+len(limits) == 0 {
 		return
 	}
-	switch on, err := p.inputs().ChartStep(ev).On(ctx, plan.TerminateFirst); {
-	case err != nil:
+	on, err := p.inputs().ChartStep(ev).On(ctx, plan.TerminateFirst)
+	if err != nil {
 		p.warn("whether Karpenter's feature gate %s is on is not known: %v", plan.TerminateFirst, err)
+		return
+	}
+	if words := plan.TerminatedFirst(nodes); on && words != "" {
+		p.warn("%s", words)
+	}
+	if !on {
+		p.out.NodeLimits = limits
+	}
+	for _, limit := range limits {
+		p.warn("%s", limit.Words(on))
+	}
+}
+
+// warnOfRepair warns about disruption budgets that stop node repair.
+func (p *preview) warnOfRepair(ctx context.Context, ev evaluate.Evaluation) {
+	stopped := plan.RepairStopped(ev.Plan.Plan.Changes, p.Now)
+	if k := p.sync.Status.Karpenter; len(stopped) == 0 || k == nil || k.Version == "" || karpenter.Newer(plan.RepairsWithinBudgets, k.Version) {
+		return
+	}
+	switch on, err := p.inputs().ChartStep(ev).On(ctx, plan.NodeRepair); {
+	case err != nil:
+		p.warn("whether Karpenter's feature gate %s is on is not known: %v", plan.NodeRepair, err)
 	case on:
-		p.warn("%s", plan.TerminatedFirst(nodes))
+		p.warn("%s: the disruption budgets allow Karpenter to repair no unhealthy node (feature gate %s): leave Unhealthy out of the reasons of the budget of 0", finding.Some(stopped), plan.NodeRepair)
 	}
 }
 
@@ -251,7 +278,7 @@ func (p *preview) inputs() evaluate.Inputs {
 		Planning: evaluate.PlanStep{
 			PlanTools: evaluate.PlanTools{Cached: p.Cached, Uncached: p.Client, CABundle: p.CABundle, Confine: p.Confine},
 			Sync:      p.sync, Before: p.sync.Status, Snapshot: p.Snapshot, Memory: &evaluate.PlanMemory{}, Now: p.Now, Retry: retry,
-			Ask: p.Ask, NotAsked: p.NotAsked, Loads: cluster.Loads(p.Nodes), Hosts: p.hosts,
+			Ask: p.Ask, NotAsked: p.NotAsked, Loads: cluster.Loads(p.Nodes, p.Now), Hosts: p.hosts,
 			DaemonSets: func(ctx context.Context, claims []plan.NodeClaim) (plan.DaemonSets, time.Time) {
 				return p.view.DaemonSets(ctx, claims, p.Now, retry)
 			},

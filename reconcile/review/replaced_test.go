@@ -154,7 +154,7 @@ func TestAPoolThatNoInstanceTypeMeets(t *testing.T) {
 				t.Errorf("the comment does not contain %q:\n%s", c.row, text)
 			}
 			var rounds []int
-			for _, pace := range Paces(seen.Plan, seen.Live, v1alpha1.RemovalPolicy{}, seen.Unlaunchable, time.Now()) {
+			for _, pace := range Paces(seen.Plan, seen.Live, v1alpha1.RemovalPolicy{}, plan.Unlaunchable(seen.Unlaunchable, nil), time.Now()) {
 				if rounds = append(rounds, pace.Rounds); pace.Unlaunchable != (pace.Rounds == 0) || pace.Unlaunchable && pace.AtLeast != 0 {
 					t.Errorf("%+v", pace)
 				}

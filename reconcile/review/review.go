@@ -236,8 +236,11 @@ func (r *Review) atOnce() []string {
 	if pools := r.of.Unlaunchable; len(pools) > 0 {
 		parts = append(parts, "no instance type meets "+finding.Some(pools)+": no node is launched or replaced there")
 	}
+	if stuck := drifting(r.of.NodeLimits); len(stuck) > 0 {
+		parts = append(parts, "limits.nodes leaves no room in "+finding.Some(stuck)+": no node is replaced there")
+	}
 	replaced := slices.DeleteFunc(slices.Clone(r.pools),
-		func(p pool) bool { return p.Effect != string(plan.EffectReplace) || p.pace.Unlaunchable })
+		func(p pool) bool { return p.Effect != string(plan.EffectReplace) || p.pace.Unlaunchable != "" })
 	drained := slices.DeleteFunc(slices.Clone(r.pools), func(p pool) bool { return p.Effect != string(plan.EffectDrain) })
 	if words := replacing(replaced); words != "" {
 		parts = append(parts, words)
@@ -249,6 +252,17 @@ func (r *Review) atOnce() []string {
 		parts = append(parts, words)
 	}
 	return parts
+}
+
+// drifting returns the static pools at their limits.nodes whose nodes the Plan makes drift.
+func drifting(limits []plan.NodeLimit) []string {
+	var pools []string
+	for _, limit := range limits {
+		if limit.Nodes > 0 {
+			pools = append(pools, limit.Pool)
+		}
+	}
+	return pools
 }
 
 // effect returns what a commit without holds does.
@@ -468,7 +482,7 @@ func replaced(in Input, action plan.Action) []pool {
 		}
 	}
 	var found []pool
-	for _, pace := range plan.Paces(changes, in.Live, in.Unlaunchable, in.Now) {
+	for _, pace := range plan.Paces(changes, in.Live, plan.Unlaunchable(in.Unlaunchable, in.NodeLimits), in.Now) {
 		p := pool{
 			Name: pace.Pool, Nodes: fmt.Sprintf("%d of %d", pace.Nodes, pace.Of), Effect: stays(action, plan.EffectReplace),
 			Reason: joined(reasons[pace.Pool]), reasons: reasons[pace.Pool], AtLeast: atLeast(pace, in), pace: pace, count: pace.Nodes,
@@ -484,8 +498,8 @@ func replaced(in Input, action plan.Action) []pool {
 // atLeast describes the lower bound of the time.
 func atLeast(pace plan.PoolPace, in Input) string {
 	switch {
-	case pace.Unlaunchable:
-		return "no instance type meets it"
+	case pace.Unlaunchable != "":
+		return pace.Unlaunchable
 	case pace.Allowed.Unreadable:
 		return "a disruption budget cannot be read"
 	case pace.Rounds() == 0:

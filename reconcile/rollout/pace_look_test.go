@@ -1,6 +1,8 @@
 package rollout_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -114,5 +116,47 @@ func TestALookMeasures(t *testing.T) {
 	}
 	if e := before.Estimate; e == nil || e.AtLeast || e.ExceedsSince == nil || e.ExceedsBy.Duration != 50*time.Minute {
 		t.Errorf("estimate: %+v", e)
+	}
+}
+
+// TestAStaticPoolWithoutRoom: a rollout reports that Karpenter replaces no node of a static pool whose limits.nodes leave
+// no room for one more, unless it terminates such a node first.
+func TestAStaticPoolWithoutRoom(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	const stuck = "NodePool/a: limits.nodes 3 leaves no room to replace one of its 3 replicas: Karpenter replaces none of 3 outdated nodes: set it to at least 4, or enable feature gate TerminateFirstDrift (Karpenter 1.15)"
+	for name, c := range map[string]struct {
+		limit string
+		on    bool
+		err   error
+		nodes int
+		want  string
+		by    v1alpha1.RolloutLimit
+	}{
+		"no room":               {limit: "3", nodes: 3, want: stuck, by: v1alpha1.LimitLaunches},
+		"room":                  {limit: "4", nodes: 3},
+		"terminated first":      {limit: "3", nodes: 3, on: true},
+		"the gate is not known": {limit: "3", nodes: 3, err: errors.New("no")},
+		"a node is missing":     {limit: "3", nodes: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := pool("a", map[string]any{"nodes": "1"})
+			spec, _ := live.Live.Object["spec"].(map[string]any)
+			spec["replicas"], spec["limits"] = int64(3), map[string]any{"nodes": c.limit}
+			live.Git = live.Live.Unstructured
+			before := &v1alpha1.Rollout{Since: metav1.NewTime(now), LastProgress: metav1.NewTime(now), Nodes: 3, Outdated: int32(c.nodes)}
+			r := rollout.Rollouts{
+				Live:  plan.Live{Objects: map[render.Ref]*plan.Object{{Kind: render.NodePool, Name: "a"}: live.Live}, NodeClaims: outdatedNodes(c.nodes, 0)},
+				Pools: []rollout.Pool{live}, Events: &spoken{}, Before: before, Reported: before, Now: now, Memory: &rollout.Memory{},
+				On: func(_ context.Context, gate string) (bool, error) { return c.on && gate == plan.TerminateFirst, c.err },
+			}
+			got := r.See(t.Context(), true)
+			r.Pace(got, nil, v1alpha1.NodeSyncSpec{})
+			if got.Message != c.want {
+				t.Errorf("waits for %q, want %q", got.Message, c.want)
+			}
+			if limited := got.Estimate != nil && got.Estimate.LimitedBy == v1alpha1.LimitLaunches; limited != (c.by != "") {
+				t.Errorf("estimate: %+v", got.Estimate)
+			}
+		})
 	}
 }

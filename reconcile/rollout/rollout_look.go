@@ -88,7 +88,9 @@ type Rollouts struct {
 	// is not queried.
 	EC2 func(ctx context.Context) (EC2, error)
 	// Off reports whether one of Karpenter's feature gates is off; if nil, none is queried.
-	Off      func(ctx context.Context, gate string) (bool, error)
+	Off func(ctx context.Context, gate string) (bool, error)
+	// On reports whether one of them is on; if nil, none is queried.
+	On       func(ctx context.Context, gate string) (bool, error)
 	CABundle string
 	// Before is the recorded rollout, and Reported that of the last reconcile, which events have reported; both nil if
 	// there is none.
@@ -281,6 +283,10 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 	if words := r.closed(staying, hangs != ""); words != "" {
 		return blocker.JoinWaits(words, hangs), limited
 	}
+	if words, pools := r.withoutRoom(ctx, staying); words != "" {
+		limited.add(v1alpha1.LimitLaunches, pools...)
+		return blocker.JoinWaits(words, hangs), limited
+	}
 	for _, l := range r.LaunchFailures {
 		if staying[l.Pool] > 0 {
 			return blocker.JoinWaits(fmt.Sprintf("NodePool/%s launches no replacements: %s", l.Pool, l.Why), hangs), limited
@@ -352,7 +358,7 @@ const maxBlocked = 25
 
 // budgets names the PodDisruptionBudgets that block nodes, and their number; empty if none does.
 func (r *Rollouts) budgets(ctx context.Context, claims []*plan.NodeClaim) (string, error) {
-	names, namespaces := map[string]bool{}, map[string]bool{}
+	names, namespaces := plan.Drains{}, map[string]bool{}
 	var pods []corev1.Pod
 	for _, c := range claims[:min(maxBlocked, len(claims))] {
 		if c.Node == "" {
@@ -362,7 +368,7 @@ func (r *Rollouts) budgets(ctx context.Context, claims []*plan.NodeClaim) (strin
 		if err := r.Events.List(ctx, list, client.MatchingFields{"spec.nodeName": c.Node}); err != nil {
 			return "", fmt.Errorf("list pods of node %s: %w", c.Node, err)
 		}
-		names[c.Node], pods = true, append(pods, list.Items...)
+		names[c.Node], pods = c.TerminationGracePeriod, append(pods, list.Items...)
 		for i := range list.Items {
 			namespaces[list.Items[i].Namespace] = true
 		}

@@ -259,6 +259,39 @@ func (r *Rollouts) whyNotTerminated(ctx context.Context) string {
 	return "Karpenter's feature gate " + StaticGate + " is off, so it terminates no node of a static NodePool: set settings.featureGates.staticCapacity: true in the chart's values"
 }
 
+// withoutRoom returns the static pools with outdated nodes in which Karpenter replaces none because limits.nodes leave no
+// room, and words that name them; both are empty if there are none, or if it terminates such nodes first. staying is how
+// many wait in each pool.
+func (r *Rollouts) withoutRoom(ctx context.Context, staying map[string]int) (words string, pools []string) {
+	all := map[string]int64{}
+	for i := range r.Live.NodeClaims {
+		all[r.Live.NodeClaims[i].Pool]++ // terminating ones hold their place until they are gone
+	}
+	var stuck []plan.NodeLimit
+	for _, pool := range r.Pools {
+		if staying[pool.Name] == 0 || pool.Live == nil {
+			continue
+		}
+		if limit, at := plan.NodeLimitOf(pool.Live.Unstructured); at && all[pool.Name] >= limit.Limit {
+			limit.Nodes = staying[pool.Name]
+			stuck = append(stuck, limit)
+		}
+	}
+	if len(stuck) == 0 || r.On == nil {
+		return "", nil
+	}
+	if on, err := r.On(ctx, plan.TerminateFirst); err != nil || on {
+		return "", nil
+	}
+	var each []string
+	for _, limit := range stuck {
+		pools = append(pools, limit.Pool)
+		each = append(each, limit.Words(false))
+	}
+	slices.Sort(each)
+	return finding.Few(each, "; "), pools
+}
+
 // limitOf returns the limit of a static pool's nodes; nil if it has none.
 func limitOf(pools []Pool, name string) *resource.Quantity {
 	i := slices.IndexFunc(pools, func(p Pool) bool { return p.Name == name && p.Git != nil })

@@ -168,6 +168,9 @@ func (l StaticLook) Add(found []LaunchFailure, lost map[types.UID]bool, into *fi
 		if slices.ContainsFunc(found, func(f LaunchFailure) bool { return f.Pool == s.Pool }) {
 			continue
 		}
+		if l.full(s) {
+			continue
+		}
 		at := since[s.Pool].Add(shortAfter)
 		for i := range present {
 			if c := &present[i]; isStarting(c, s.Pool, lost) && c.Created.Add(startsWithin).After(at) {
@@ -183,6 +186,19 @@ func (l StaticLook) Add(found []LaunchFailure, lost map[types.UID]bool, into *fi
 	l.Memory.since = since
 	slices.SortFunc(found, func(a, b LaunchFailure) int { return strings.Compare(a.Pool, b.Pool) })
 	return found
+}
+
+// full reports whether terminating nodes of a static pool hold the places within limits.nodes that it needs for others:
+// Karpenter launches these once a node is gone (ReserveNodeCount in sigs.k8s.io/karpenter
+// pkg/controllers/state/statenodepool.go, 1.15.0).
+func (l StaticLook) full(s staticPool) bool {
+	limit, all, terminating := limitOf(l.Pools, s.Pool), int64(0), false
+	for i := range l.Claims {
+		if c := &l.Claims[i]; c.Pool == s.Pool {
+			all, terminating = all+1, terminating || c.Deleting
+		}
+	}
+	return limit != nil && terminating && limit.CmpInt64(all) <= 0
 }
 
 // isStarting reports whether a NodeClaim belongs to a pool and its node is not initialized yet.

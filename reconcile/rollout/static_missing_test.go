@@ -27,6 +27,8 @@ func TestStaticPoolsThatStayShort(t *testing.T) {
 		return plan.NodeClaim{Name: name, UID: types.UID(name), Pool: pool, PoolUID: "st", Node: "node-" + name, Initialized: true, Created: began.Add(-time.Hour)}
 	}
 	starting := plan.NodeClaim{Name: "b", UID: "b", Pool: "st", PoolUID: "st", Created: began}
+	terminating := ready("b", "st")
+	terminating.Deleting = true
 	pool := func(git, live int64, spec map[string]any) []rollout.Pool {
 		p, has := static("st", git, spec), static("st", live, spec)
 		has.Git.SetUID("st")
@@ -44,14 +46,21 @@ func TestStaticPoolsThatStayShort(t *testing.T) {
 		ready  int32
 		why    string
 	}{
-		"it has all":                  {pools: two, claims: []plan.NodeClaim{ready("a", "st"), ready("b", "st")}, nodes: []string{"node-a", "node-b"}, after: time.Hour, ready: 2},
-		"a Node is deleted":           {pools: two, claims: []plan.NodeClaim{ready("a", "st"), ready("b", "st")}, nodes: []string{"node-a"}, after: 2 * time.Minute, ready: 1, why: deleted},
-		"a moment ago":                {pools: two, claims: []plan.NodeClaim{ready("a", "st"), ready("b", "st")}, nodes: []string{"node-a"}, after: time.Minute, ready: 1},
-		"a label is changed":          {pools: two, claims: []plan.NodeClaim{ready("a", "st"), ready("b", "other")}, nodes: []string{"node-a", "node-b"}, after: 2 * time.Minute, ready: 1, why: `NodeClaim/b belongs to it, and its label karpenter.sh/nodepool was changed to "other": kubectl label nodeclaim b karpenter.sh/nodepool=st --overwrite`},
-		"one is being launched":       {pools: two, claims: []plan.NodeClaim{ready("a", "st"), starting}, nodes: []string{"node-a"}, after: 4 * time.Minute, ready: 1},
-		"one takes long":              {pools: two, claims: []plan.NodeClaim{ready("a", "st"), starting}, nodes: []string{"node-a"}, after: 5 * time.Minute, ready: 1, why: "the node of NodeClaim/b is not initialized: kubectl describe nodeclaim b"},
-		"Karpenter launches none":     {pools: two, claims: []plan.NodeClaim{ready("a", "st")}, nodes: []string{"node-a"}, after: 2 * time.Minute, ready: 1, why: "no launch failed, and Karpenter launches no other: read the log of its controller"},
-		"its limit is lower":          {pools: pool(2, 2, map[string]any{"limits": map[string]any{"nodes": "1"}}), claims: []plan.NodeClaim{ready("a", "st")}, nodes: []string{"node-a"}, after: 2 * time.Minute, ready: 1, why: "spec.limits.nodes of NodePool/st is 1"},
+		"it has all":              {pools: two, claims: []plan.NodeClaim{ready("a", "st"), ready("b", "st")}, nodes: []string{"node-a", "node-b"}, after: time.Hour, ready: 2},
+		"a Node is deleted":       {pools: two, claims: []plan.NodeClaim{ready("a", "st"), ready("b", "st")}, nodes: []string{"node-a"}, after: 2 * time.Minute, ready: 1, why: deleted},
+		"a moment ago":            {pools: two, claims: []plan.NodeClaim{ready("a", "st"), ready("b", "st")}, nodes: []string{"node-a"}, after: time.Minute, ready: 1},
+		"a label is changed":      {pools: two, claims: []plan.NodeClaim{ready("a", "st"), ready("b", "other")}, nodes: []string{"node-a", "node-b"}, after: 2 * time.Minute, ready: 1, why: `NodeClaim/b belongs to it, and its label karpenter.sh/nodepool was changed to "other": kubectl label nodeclaim b karpenter.sh/nodepool=st --overwrite`},
+		"one is being launched":   {pools: two, claims: []plan.NodeClaim{ready("a", "st"), starting}, nodes: []string{"node-a"}, after: 4 * time.Minute, ready: 1},
+		"one takes long":          {pools: two, claims: []plan.NodeClaim{ready("a", "st"), starting}, nodes: []string{"node-a"}, after: 5 * time.Minute, ready: 1, why: "the node of NodeClaim/b is not initialized: kubectl describe nodeclaim b"},
+		"Karpenter launches none": {pools: two, claims: []plan.NodeClaim{ready("a", "st")}, nodes: []string{"node-a"}, after: 2 * time.Minute, ready: 1, why: "no launch failed, and Karpenter launches no other: read the log of its controller"},
+		"its limit is lower":      {pools: pool(2, 2, map[string]any{"limits": map[string]any{"nodes": "1"}}), claims: []plan.NodeClaim{ready("a", "st")}, nodes: []string{"node-a"}, after: 2 * time.Minute, ready: 1, why: "spec.limits.nodes of NodePool/st is 1"},
+		"a terminating node holds its place": {
+			pools: pool(2, 2, map[string]any{"limits": map[string]any{"nodes": "2"}}), claims: []plan.NodeClaim{ready("a", "st"), terminating}, nodes: []string{"node-a", "node-b"}, after: time.Hour, ready: 1,
+		},
+		"a terminating node, and room for another": {
+			pools: pool(2, 2, map[string]any{"limits": map[string]any{"nodes": "3"}}), claims: []plan.NodeClaim{ready("a", "st"), terminating}, nodes: []string{"node-a", "node-b"}, after: time.Hour, ready: 1,
+			why: "no launch failed, and Karpenter launches no other: read the log of its controller",
+		},
 		"its number is not applied":   {pools: pool(2, 1, nil), claims: []plan.NodeClaim{ready("a", "st")}, nodes: []string{"node-a"}, after: time.Hour, ready: 1},
 		"why is known":                {pools: two, claims: []plan.NodeClaim{ready("a", "st")}, nodes: []string{"node-a"}, found: []rollout.LaunchFailure{{Pool: "st", Why: "no capacity"}}, after: time.Hour, ready: 1},
 		"a Node has lost its label":   {pools: two, claims: []plan.NodeClaim{ready("a", "st"), ready("b", "st")}, nodes: []string{"node-a", "-node-b"}, after: time.Hour, ready: 2},

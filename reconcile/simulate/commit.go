@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/awslabs/operatorpkg/status"
+	"github.com/dustin/go-humanize/english"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -42,13 +43,26 @@ func CommitOf(made *plan.Plan, live plan.Live, definitions []map[string]any) (co
 	touches := func(c *plan.Change) bool { return c.Effect == plan.EffectReplace || c.Effect == plan.EffectDrain }
 	commit = commitOf(made, live, definitions, gone, touches)
 	for i := range made.Changes {
-		change := &made.Changes[i]
-		if more := change.Nodes - len(change.NodeClaims()); writes(change) && touches(change) && change.UpTo && more > 0 {
-			notes = append(notes,
-				fmt.Sprintf("%s: up to %d more nodes are replaced, but it is unknown which, so their pods are not simulated", change.Ref, more))
+		if change := &made.Changes[i]; writes(change) && touches(change) {
+			if note := unidentified(change); note != "" {
+				notes = append(notes, note)
+			}
 		}
 	}
 	return commit, notes
+}
+
+// unidentified returns a note on the nodes of a Change that cannot be identified; empty if there are none.
+func unidentified(change *plan.Change) string {
+	certain, _ := change.ScalesDown()
+	switch more := change.Nodes - len(change.NodeClaims()); {
+	case change.UpTo && more > 0:
+		return fmt.Sprintf("%s: up to %d more nodes are replaced, but it is unknown which, so their pods are not simulated", change.Ref, more)
+	case change.Effect == plan.EffectDrain && !change.UpTo && more > len(certain):
+		return fmt.Sprintf("%s: %s terminated because of fewer replicas, but it is unknown which, so their pods are not simulated",
+			change.Ref, english.Plural(more-len(certain), "node is", "nodes are"))
+	}
+	return ""
 }
 
 // Ending returns the result of a Plan without what is held. Only removals touch nodes, including those that have
@@ -80,7 +94,8 @@ func commitOf(
 		if !touches(change) {
 			continue
 		}
-		for _, uid := range change.NodeClaims() {
+		certain, _ := change.ScalesDown()
+		for _, uid := range slices.Concat(change.NodeClaims(), certain) {
 			commit.Touched[uid] = true
 		}
 	}

@@ -26,21 +26,24 @@ func TestCommitOfAPlan(t *testing.T) {
 	}
 	uncertain := change("uncertain", plan.Update, nil)
 	uncertain.Effect, uncertain.Nodes, uncertain.UpTo = plan.EffectReplace, 3, true
+	scaled := change("scaled", plan.Update, nil)
+	scaled.Effect, scaled.Nodes = plan.EffectDrain, 2
 	made := &plan.Plan{
-		Changes:  []plan.Change{change("held", plan.Hold, nil), change("refused", plan.Refuse, errors.New("no")), change("new", plan.Create, nil), uncertain},
+		Changes:  []plan.Change{change("held", plan.Hold, nil), change("refused", plan.Refuse, errors.New("no")), change("new", plan.Create, nil), uncertain, scaled},
 		Removals: []plan.Candidate{{Ref: render.Ref{Kind: render.NodePool, Name: "gone"}, Held: true}},
 	}
 	made.Removals = append(made.Removals, plan.Candidate{Ref: render.Ref{Kind: render.NodePool, Name: "other"}, Orphan: true})
 	live := plan.Live{NodeClaims: []plan.NodeClaim{{UID: "1", Pool: "gone"}, {UID: "2", Pool: "held"}, {UID: "3", Pool: "other"}}}
 	commit, notes := simulate.CommitOf(made, live, []map[string]any{poolOf("held", "before"), poolOf("refused", "before"), poolOf("gone", "before"), poolOf("uncertain", "before"), poolOf("other", "before")})
-	want := []string{"held after held", "refused before refused", "uncertain after uncertain", "other before other", "new after "}
+	want := []string{"held after held", "refused before refused", "uncertain after uncertain", "other before other", "new after ", "scaled after "}
 	if got := said(commit); !slices.Equal(got, want) {
 		t.Errorf("definitions: %q", got)
 	}
 	if len(commit.Touched) != 1 || !commit.Touched["1"] {
 		t.Errorf("touched: %v", commit.Touched)
 	}
-	if len(notes) != 1 || !strings.Contains(notes[0], "NodePool/uncertain: up to 3 more nodes") {
+	if len(notes) != 2 || !strings.Contains(notes[0], "NodePool/uncertain: up to 3 more nodes") ||
+		notes[1] != "NodePool/scaled: 2 nodes are terminated because of fewer replicas, but it is unknown which, so their pods are not simulated" {
 		t.Errorf("notes: %q", notes)
 	}
 }

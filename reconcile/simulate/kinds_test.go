@@ -21,6 +21,7 @@ func TestReasonsAreKarpenters(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ more, requirements, want string }{
 		"limits":                       {`limits: {cpu: "1"}`, any64, "limits"},
+		"limits of nodes":              {`limits: {nodes: "0"}`, any64, "limits"},
 		"weights do not help":          {"weight: 10\n  limits: {cpu: \"0\"}", any64, "limits"},
 		"minValues that cannot be met": {"", `[{key: node.kubernetes.io/instance-type, operator: Exists, minValues: 5}]`, "filtered out all"},
 		"1,000 requirements":           {"", thousand + `{key: karpenter.k8s.aws/instance-cpu, operator: Gt, values: ["64"]}]`, "filtered out all"},

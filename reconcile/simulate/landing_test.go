@@ -143,6 +143,7 @@ func TestWhereThePodsOfAPoolGo(t *testing.T) {
 		"nowhere, by a limit":                  {fixture{limits: `limits: {cpu: "9"},`}, "limits"},
 		"within a limit":                       {fixture{limits: `limits: {cpu: "10"},`}, ""},
 		"nowhere, by a limit that is a number": {fixture{limits: `limits: {cpu: 9},`}, "limits"},
+		"nowhere, by a limit of nodes":         {fixture{limits: `limits: {nodes: 0},`}, "limits"},
 		"nowhere, by a limit of 0":             {fixture{limits: `limits: {cpu: 0},`}, "limits"},
 		"by its volume's zone":                 {fixture{volumes: volume}, ""},
 		"nowhere, by its volume's zone":        {fixture{volumes: volume, zone: zoneB}, "us-east-1a"},

@@ -58,7 +58,8 @@ type Change struct {
 	Unavailable string `json:"unavailable,omitempty"`
 	// DriftReasons are Karpenter's reasons for which these nodes will be Drifted.
 	DriftReasons []string `json:"driftReasons,omitempty"`
-	// NodeClaims are those of these nodes that can be identified.
+	// NodeClaims are those of these nodes that can be identified. If they are more than Nodes and UpTo is false, the
+	// effect applies to some of them: Karpenter's choice is not predictable.
 	NodeClaims []NodeClaim `json:"nodeClaims,omitempty"`
 	// Fields are the fields that would change.
 	Fields []Field `json:"fields,omitempty"`
@@ -147,6 +148,8 @@ type NodeClaim struct {
 	// Deleting reports whether it is terminating, and Drifted whether Karpenter has marked it Drifted.
 	Deleting bool `json:"deleting,omitempty"`
 	Drifted  bool `json:"drifted,omitempty"`
+	// TerminationGracePeriod is how long its drain may take, as a duration such as 1h30m; empty if that is not limited.
+	TerminationGracePeriod string `json:"terminationGracePeriod,omitempty"`
 }
 
 // Totals are counts over the whole Plan.

@@ -54,7 +54,7 @@ func TestEachReleaseIsServedOnDemand(t *testing.T) {
 		t.Errorf("packaged before anyone has asked: %v", got)
 	}
 
-	cases := map[string]int{"1.0.8": 3, "1.3.3": 3, "1.6.3": 3, "1.8.6": 4, "1.12.1": 4, "1.14.1": 5, "1.14.3": 5, "1.15.0": 5}
+	cases := map[string]int{"1.0.8": 3, "1.3.3": 3, "1.6.3": 3, "1.8.6": 4, "1.9.3": 4, "1.12.1": 4, "1.14.1": 5, "1.14.3": 5, "1.15.0": 5}
 	for version, want := range cases {
 		t.Run(version, func(t *testing.T) {
 			crds, main := pullAt(t, r, CRDChart, version), pullAt(t, r, MainChart, version)
