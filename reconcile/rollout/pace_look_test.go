@@ -149,8 +149,9 @@ func TestAStaticPoolWithoutRoom(t *testing.T) {
 				Pools: []rollout.Pool{live}, Events: &spoken{}, Before: before, Reported: before, Now: now, Memory: &rollout.Memory{},
 				On: func(_ context.Context, gate string) (bool, error) { return c.on && gate == plan.TerminateFirst, c.err },
 			}
-			got := r.See(t.Context(), true)
-			r.Pace(got, nil, v1alpha1.NodeSyncSpec{})
+			looked := r.See(t.Context(), true)
+			r.Pace(looked, nil, v1alpha1.NodeSyncSpec{})
+			got := looked.Rollout
 			if got.Message != c.want {
 				t.Errorf("waits for %q, want %q", got.Message, c.want)
 			}
