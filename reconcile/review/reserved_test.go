@@ -3,6 +3,7 @@ package review_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -93,4 +94,28 @@ func withoutAPool(t *testing.T, gates, capacity string, change func(*review.Step
 		t.Fatalf("%v: %+v", err, made)
 	}
 	return made
+}
+
+// TestAStaticPoolWithoutRoom: limits.nodes that leave no room for a replacement are a warning, which depends on
+// Karpenter's feature gate.
+func TestAStaticPoolWithoutRoom(t *testing.T) {
+	const of = "NodePool/fixed: limits.nodes 2 leaves no room to replace one of its 2 replicas: "
+	for gates, c := range map[string]struct {
+		words string
+		stuck int
+	}{
+		"TerminateFirstDrift=false": {of + "Karpenter replaces no outdated node: set it to at least 3, or enable feature gate TerminateFirstDrift (Karpenter 1.15)", 1},
+		"TerminateFirstDrift=true":  {of + "Karpenter terminates an outdated node before it launches the replacement (feature gate TerminateFirstDrift)", 0},
+	} {
+		t.Run(gates, func(t *testing.T) {
+			made := withoutAPool(t, gates, karpv1.CapacityTypeSpot, func(s *review.Step) {
+				files, _ := s.Snapshot.FS.(fstest.MapFS)
+				fixed := strings.Replace(string(files["nodes/batch.yaml"].Data), "name: batch}\nspec:\n", "name: fixed}\nspec:\n  replicas: 2\n  limits: {nodes: 2}\n", 1)
+				files["nodes/fixed.yaml"] = &fstest.MapFile{Data: []byte(fixed)}
+			})
+			if !slices.Contains(made.Warnings, c.words) || len(made.NodeLimits) != c.stuck {
+				t.Errorf("%v, warnings %q", made.NodeLimits, made.Warnings)
+			}
+		})
+	}
 }
