@@ -126,7 +126,7 @@ func (t *teardownCommand) deleteResources(ctx context.Context, run *deletionRun,
 // printDeletions prints what will be deleted, and what will not.
 func (t *teardownCommand) printDeletions(e leftover.Deletion, answers []cloud.Answer) {
 	if all := slices.Concat(e.Delete, e.Terminating); len(all) > 0 {
-		t.show.sentence("ends in AWS: " + leftover.Listed(all))
+		t.show.sentence("terminated or deleted in AWS: " + leftover.Listed(all))
 		t.printAttached(answers, all)
 	}
 	t.printSpared(e)
@@ -135,7 +135,7 @@ func (t *teardownCommand) printDeletions(e leftover.Deletion, answers []cloud.An
 // printAttached prints which attached volumes may outlive their instances: no list contains them yet.
 func (t *teardownCommand) printAttached(answers []cloud.Answer, instances []cloud.Resource) {
 	if volumes := leftover.Attached(answers, instances); len(volumes) > 0 {
-		t.show.sentence("attached to these: " + leftover.Listed(volumes) + "; what their termination leaves of it stays, and is shown by the next run")
+		t.show.sentence("attached to these: " + leftover.Listed(volumes) + "; volumes that remain after the termination are listed in the next run")
 	}
 }
 
@@ -168,7 +168,7 @@ func (t *teardownCommand) sweepLeft(ctx context.Context) error {
 		t.show.sentence(words + "; nothing is swept: less than " + short(t.v.sweepAfter) + " is left of --timeout, and resources must be left for that time before they are deleted")
 		return nil
 	}
-	t.show.sentence(words + "; what is so in " + short(t.v.sweepAfter) + " is deleted")
+	t.show.sentence(words + "; what is still left in " + short(t.v.sweepAfter) + " is deleted")
 	if err := pauseFor(ctx, t.v.sweepAfter); err != nil {
 		return err
 	}
@@ -302,14 +302,14 @@ func (t *teardownCommand) terminateShown(ctx context.Context, sync *v1alpha1.Nod
 	for _, one := range shown[:min(len(shown), screenful)] {
 		t.show.sentence(teardown.StrandedWords(one))
 	}
-	t.show.sentence("--terminate ends " + english.Plural(len(shown), "instance", "") + " with your AWS rights; pods that are on them end with them")
+	t.show.sentence("--terminate will terminate " + english.Plural(len(shown), "instance", "") + " with your AWS permissions, and with each instance the pods on it")
 	asked := t.v.now()
-	switch err := t.confirm(ctx, "these instances end for good", t.v.cluster); {
+	switch err := t.confirm(ctx, "this terminates these instances permanently", t.v.cluster); {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, errUnconfirmed):
 		t.terminate = false
-		t.show.sentence("not confirmed: no instance was ended; Karpenter is waited for")
+		t.show.sentence("not confirmed: no instance was terminated; waiting for Karpenter")
 		return nil
 	case err != nil:
 		return err
