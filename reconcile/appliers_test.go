@@ -49,7 +49,7 @@ func TestDrainNamesOtherAppliers(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.reconcile()
-	want := "other clients apply what this drain ends, and create it again: Flux's Kustomization flux-system/fleet applies NodePool/general: take it out there, or suspend that"
+	want := "other clients apply objects that this drain removes, and create them again: Flux's Kustomization flux-system/fleet applies NodePool/general: remove them there, or suspend that client"
 	if got := conditions.GetMessage(b.read(), v1alpha1.OtherAppliersCondition); got != want {
 		t.Errorf("condition %q", got)
 	}

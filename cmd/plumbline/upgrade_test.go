@@ -176,7 +176,7 @@ func TestUpgradeRefuses(t *testing.T) {
 		yaml, to string
 		says     string
 	}{
-		"back too far":       {karpenterYAML, "0.37.7", "karpenter 1.14.3 cannot be taken back to 0.37.7: plumbline manages karpenter 1.0.0 and later"},
+		"back too far":       {karpenterYAML, "0.37.7", "karpenter 1.14.3 cannot be downgraded to 0.37.7: plumbline manages karpenter 1.0.0 and later"},
 		"no version":         {karpenterYAML, "1.x", `version of karpenter is "1.x": give one full version`},
 		"someone else's":     {external, "1.14.3", "management is External"},
 		"a broken file":      {karpenterYAML + "chart: x\n", "1.14.3", "plumbline.yaml:5: "},
@@ -261,7 +261,7 @@ func embeddedTarget(string) ([]*apiextensionsv1.CustomResourceDefinition, error)
 }
 
 func TestForecastUpgrade(t *testing.T) {
-	const latest = "cannot be known: EC2NodeClass newest follows al2023@latest, whose AMI may be another one by then"
+	const latest = "unknown: EC2NodeClass newest follows al2023@latest, whose AMI may be another one by then"
 	cases := map[string]struct {
 		inForce, git string
 		external     bool

@@ -238,7 +238,7 @@ var minorNumber = regexp.MustCompile(`^v?1\.(\d+)`)
 func KubernetesMinor(version string) (int, error) {
 	found := minorNumber.FindStringSubmatch(version)
 	if found == nil {
-		return 0, fmt.Errorf("version of kubernetes is %q, and should begin with 1. and a minor number", version)
+		return 0, fmt.Errorf("version %q of Kubernetes is invalid: it must be 1.MINOR", version)
 	}
 	minor, err := strconv.Atoi(found[1])
 	if err != nil {
@@ -345,7 +345,7 @@ type DowngradeError struct {
 
 // Error names the oldest possible version.
 func (e *DowngradeError) Error() string {
-	return fmt.Sprintf("karpenter %s cannot be taken back to %s: plumbline manages karpenter %s and later", e.From, e.To, minManaged)
+	return fmt.Sprintf("karpenter %s cannot be downgraded to %s: plumbline manages karpenter %s and later", e.From, e.To, minManaged)
 }
 
 // SkippedHopError reports that an upgrade skips a version that it must stop at.

@@ -113,7 +113,7 @@ func TestCheckKubernetes(t *testing.T) {
 		"newer than the tables":      {"1.40", "1.16.0", ""},
 		"older than the tables":      {"1.40", "0.20.0", ""},
 		"a patch of the newest":      {"1.37", "1.15.9", ""},
-		"no version of Kubernetes":   {"main", "1.14.3", `version of kubernetes is "main", and should begin with 1. and a minor number`},
+		"no version of Kubernetes":   {"main", "1.14.3", `version "main" of Kubernetes is invalid: it must be 1.MINOR`},
 		"no version of Karpenter":    {"1.33", "1.14", `version of karpenter is "1.14": give one full version such as 1.15.0, without a range`},
 	}
 	for name, c := range cases {
@@ -198,7 +198,7 @@ func TestPath(t *testing.T) {
 
 func TestPathRefused(t *testing.T) {
 	cases := map[string]struct{ from, to, says string }{
-		"back past what is managed": {"1.14.3", "0.37.7", "karpenter 1.14.3 cannot be taken back to 0.37.7: plumbline manages karpenter 1.0.0 and later"},
+		"back past what is managed": {"1.14.3", "0.37.7", "karpenter 1.14.3 cannot be downgraded to 0.37.7: plumbline manages karpenter 1.0.0 and later"},
 		"no version":                {"1.14.3", "newest", `version of karpenter is "newest": give one full version such as 1.15.0, without a range`},
 		"from no version":           {"1.x", "1.14.3", `version of karpenter is "1.x": give one full version such as 1.15.0, without a range`},
 	}

@@ -142,7 +142,7 @@ func briefsOfCharts() []brief {
 		{&karpenter.UntestedError{Names: []string{"karpenter 1.14.0+acme.3"}, Unknown: []string{"a"}, Fork: true}, []string{"karpenter 1.14.0+acme.3 is not a release of upstream: use one, or set acceptUntested"}},
 		{&karpenter.VersionError{Version: "~1.14"}, []string{`version of karpenter is "~1.14": give one full version`}},
 		{&karpenter.SkippedHopError{From: "0.32.10", To: "1.14.1", Next: "1.0.8"}, []string{"cannot be upgraded to 1.14.1 at once: set version 1.0.8"}},
-		{&karpenter.DowngradeError{From: "1.0.8", To: "0.37.6"}, []string{"karpenter 1.0.8 cannot be taken back to 0.37.6"}},
+		{&karpenter.DowngradeError{From: "1.0.8", To: "0.37.6"}, []string{"karpenter 1.0.8 cannot be downgraded to 0.37.6"}},
 		{&karpenter.LostVersionError{CRD: "ec2nodeclasses.karpenter.k8s.aws", Versions: []string{"v1beta1"}, Has: []string{"v1"}}, []string{"crd ec2nodeclasses.karpenter.k8s.aws stores objects as v1beta1"}},
 		{&karpenter.ValuesError{Version: "1.14.1", Words: []string{"controller.resource: did you mean controller.resources"}}, []string{"chart karpenter 1.14.1", "controller.resource: did you mean"}},
 	}

@@ -410,7 +410,7 @@ func (s *Step) setOtherAppliers() {
 	}
 	words := ""
 	if len(s.Appliers) > 0 {
-		words = fmt.Sprintf("other clients apply what this drain ends, and create it again: %s: take it out there, or suspend that", finding.Few(s.Appliers, "; "))
+		words = fmt.Sprintf("other clients apply objects that this drain removes, and create them again: %s: remove them there, or suspend that client", finding.Few(s.Appliers, "; "))
 	}
 	s.setTrouble(v1alpha1.OtherAppliersCondition, v1alpha1.ReasonOtherAppliers, words)
 }
