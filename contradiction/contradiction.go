@@ -4,7 +4,7 @@ import "fmt"
 
 // Why a contradiction matters.
 const (
-	whyName  = "Karpenter knows its instances by this name only, so that of two clusters with the same name each ends the other's nodes within seconds, as orphans of its own"
+	whyName  = "Karpenter identifies its instances by this name only: of two clusters with the same name, each terminates the other's nodes within seconds, as orphans of its own"
 	whyPlace = "the controller would launch nodes where plumbline does not look for them"
 	whyElse  = "both cannot hold"
 )

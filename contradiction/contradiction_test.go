@@ -35,7 +35,7 @@ func TestValuesThatContradict(t *testing.T) {
 		"an empty one":              {settings("clusterName", ""), "", ""},
 		"a null":                    {settings("clusterName", nil), "", ""},
 		"another shape":             {map[string]any{"settings": []any{}, "controller": 1}, "", ""},
-		"another cluster":           {settings("clusterName", "other"), "values.settings.clusterName", `values.settings.clusterName is "other" and cluster.name is "demo": Karpenter knows its instances by this name only`},
+		"another cluster":           {settings("clusterName", "other"), "values.settings.clusterName", `values.settings.clusterName is "other" and cluster.name is "demo": Karpenter identifies its instances by this name only`},
 		"a number":                  {settings("clusterName", 1), "values.settings.clusterName", `is "1"`},
 		"another region":            {settings("region", "us-east-1"), "values.settings.region", "cluster.region"},
 		"another queue":             {settings("interruptionQueue", "x"), "values.settings.interruptionQueue", "both cannot hold; leave the value out, it comes from cluster.interruptionQueue"},

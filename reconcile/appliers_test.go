@@ -49,7 +49,7 @@ func TestDrainNamesOtherAppliers(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.reconcile()
-	want := "other clients apply definitions that this drain removes, and recreate them: Flux's Kustomization flux-system/fleet applies NodePool/general: remove them there, or suspend that client"
+	want := "other clients apply objects that this drain removes, and create them again: Flux's Kustomization flux-system/fleet applies NodePool/general: remove them there, or suspend that client"
 	if got := conditions.GetMessage(b.read(), v1alpha1.OtherAppliersCondition); got != want {
 		t.Errorf("condition %q", got)
 	}

@@ -181,7 +181,7 @@ func TestWhatIsKeptIsNotCorrectedElsewhere(t *testing.T) {
 	if err := p.installCharts(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if v := p.verdict(); v.Class != status.Stuck || v.Reason != v1alpha1.ReasonRefused || !strings.Contains(v.Message, "left as it is") {
+	if v := p.verdict(); v.Class != status.Stuck || v.Reason != v1alpha1.ReasonRefused || !strings.Contains(v.Message, "left unchanged") {
 		t.Errorf("verdict: %+v", v)
 	}
 	b.inAccount(prodEU("111122223333", "ours"))

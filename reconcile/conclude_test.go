@@ -262,7 +262,7 @@ func (a *annotated) AnnotatedEventf(_ runtime.Object, annotations map[string]str
 // unknown.
 func TestSupportOf(t *testing.T) {
 	before, after := time.Date(2026, 2, 5, 0, 0, 0, 0, time.UTC), time.Date(2026, 2, 6, 0, 0, 0, 0, time.UTC)
-	if got := supportOf("1.7.4", before); got == nil || !got.Ended || !strings.HasPrefix(got.Message, "Karpenter 1.7 is out of support since 2025-10-08") {
+	if got := supportOf("1.7.4", before); got == nil || !got.Ended || !strings.HasPrefix(got.Message, "Karpenter 1.7 has been out of support since 2025-10-08") {
 		t.Errorf("ended: %+v", got)
 	}
 	if got := supportOf("1.8.6", before); got == nil || got.Ended {

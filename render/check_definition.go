@@ -135,8 +135,7 @@ func checkAliases(object Object) []problem {
 		switch form, known := pinned()[family]; {
 		case strings.Count(alias, "@") > 1:
 			found = append(found, problem{
-				at,
-				fmt.Sprintf("%s: alias %q has more than one @, on which Karpenter's controller ends itself: write family@version", object.Ref, alias),
+				at, fmt.Sprintf("%s: alias %q has more than one @, which makes Karpenter's controller exit: write family@version", object.Ref, alias),
 			})
 		case known && version != "" && version != "latest" && !form.fits(version):
 			found = append(found, problem{

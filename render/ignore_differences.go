@@ -29,8 +29,8 @@ const ownPrefix = "plumbline.dev/"
 // always counts as drift.
 func neverIgnored() map[string]string {
 	return map[string]string{
-		"/spec/limits/cpu":                 "a removal stops the growth of a NodePool with it, and restores it",
-		"/spec/replicas":                   "a removal terminates the nodes of a static NodePool with it, and restores them",
+		"/spec/limits/cpu":                 "a removal sets it to stop the growth of a NodePool, and a revert restores it",
+		"/spec/replicas":                   "a removal sets it to terminate the nodes of a static NodePool, and a revert restores it",
 		"/spec/disruption/budgets":         "plumbline stops a failing rollout with a budget in it, and the guard counts disrupted nodes by its budgets",
 		"/spec/template/spec/nodeClassRef": "an EC2NodeClass is kept as long as a NodePool of Git names it",
 	}

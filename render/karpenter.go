@@ -241,7 +241,7 @@ func (k *Karpenter) decodeValues(file string, data []byte) (map[string]any, Erro
 		return nil, Errors{{File: file, Line: doc.Line, Message: "it holds no map of values"}}
 	}
 	if kind, version := values["kind"], values["apiVersion"]; kind != nil && version != nil {
-		return nil, Errors{{File: file, Line: doc.LineOf("kind"), Message: fmt.Sprintf("it is a %v and not values: as one of valuesFiles it would be no definition any more, and what it defines would be removed: remove it from valuesFiles", kind)}}
+		return nil, Errors{{File: file, Line: doc.LineOf("kind"), Message: fmt.Sprintf("it contains a %v, not chart values: as one of valuesFiles it would no longer be a definition, and its objects would be removed: remove it from valuesFiles", kind)}}
 	}
 	var errs Errors
 	for _, p := range contradictions(k.Cluster, values, "") {

@@ -135,8 +135,8 @@ func TestReadValuesThatAreNone(t *testing.T) {
 		"no YAML":            {"a: [", []string{"prod/values.yaml"}},
 		"a list":             {"- a\n", []string{"prod/values.yaml:1: it holds no map of values"}},
 		"two documents":      {"a: 1\n---\nb: 1\n", []string{"prod/values.yaml:3: it holds 2 documents"}},
-		"a definition":       {pool("batch"), []string{"prod/values.yaml:2: it is a NodePool and not values: as one of valuesFiles it would be no definition any more"}},
-		"another cluster":    {"settings:\n  clusterName: other\n", []string{"prod/values.yaml:2: settings.clusterName is \"other\" and cluster.name is \"demo\": Karpenter knows its instances by this name only, so that of two clusters with the same name each ends the other's nodes within seconds, as orphans of its own"}},
+		"a definition":       {pool("batch"), []string{"prod/values.yaml:2: it contains a NodePool, not chart values: as one of valuesFiles it would no longer be a definition"}},
+		"another cluster":    {"settings:\n  clusterName: other\n", []string{"prod/values.yaml:2: settings.clusterName is \"other\" and cluster.name is \"demo\": Karpenter identifies its instances by this name only: of two clusters with the same name, each terminates the other's nodes within seconds, as orphans of its own"}},
 		"a name for the pod": {"controller: {env: [{name: CLUSTER_NAME, value: other}]}\n", []string{"prod/values.yaml:1: controller.env[0] (CLUSTER_NAME) is \"other\" and cluster.name is \"demo\""}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -96,7 +96,7 @@ func TestRefused(t *testing.T) {
 		},
 		"an alias of two versions": {
 			strings.Replace(class("a"), "al2023@latest", "bottlerocket@v1@v2", 1),
-			[]string{`a.yaml:7: EC2NodeClass/a: alias "bottlerocket@v1@v2" has more than one @, on which Karpenter's controller ends itself: write family@version`},
+			[]string{`a.yaml:7: EC2NodeClass/a: alias "bottlerocket@v1@v2" has more than one @, which makes Karpenter's controller exit: write family@version`},
 		},
 		"an alias without the v": {
 			strings.Replace(class("a"), "al2023@latest", "al2023@20260625", 1),

@@ -49,7 +49,7 @@ func warnOfPlaceholder(kind Kind, object Object) string {
 	if !variableName.MatchString(name) {
 		name = "NAME"
 	}
-	return fmt.Sprintf("%s: %s has %s, which nothing fills in: write ${%s}, and its value under substitute in %s where that is none of CLUSTER_NAME and REGION", object.Ref, at, found[0], name, FileName)
+	return fmt.Sprintf("%s: %s contains the placeholder %s, which is not replaced: write ${%s}; unless it is CLUSTER_NAME or REGION, add its value under substitute in %s", object.Ref, at, found[0], name, FileName)
 }
 
 // escape matches how Flux and Terraform preserve a ${NAME}.

@@ -13,7 +13,7 @@ import (
 // TestPlaceholders: there is a warning if nothing replaces them, but not if they are shell.
 func TestPlaceholders(t *testing.T) {
 	warns := func(path, found, name string) []string {
-		return []string{"c.yaml:1: EC2NodeClass/c: " + path + " has " + found + ", which nothing fills in: write ${" + name + "}, and its value under substitute in plumbline.yaml where that is none of CLUSTER_NAME and REGION"}
+		return []string{"c.yaml:1: EC2NodeClass/c: " + path + " contains the placeholder " + found + ", which is not replaced: write ${" + name + "}; unless it is CLUSTER_NAME or REGION, add its value under substitute in plumbline.yaml"}
 	}
 	class := "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: c}\nspec:\n  role: node\n  amiSelectorTerms: [{alias: al2023@latest}]\n  subnetSelectorTerms: [{tags: {a: b}}]\n  securityGroupSelectorTerms: [{tags: {a: b}}]\n"
 	for name, tc := range map[string]struct {

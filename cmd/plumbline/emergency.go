@@ -219,7 +219,7 @@ func (c *clusterAccess) resumeRollout(ctx context.Context, name string, pools []
 	}
 	for _, pool := range pools {
 		if !slices.Contains(resumed, pool) {
-			return nil, fmt.Errorf("the rollout of NodePool %s is not stopped: plumbline status %s", pool, name)
+			return nil, fmt.Errorf("the rollout of NodePool %s is not stopped: see plumbline status %s", pool, name)
 		}
 	}
 	if len(resumed) == 0 {

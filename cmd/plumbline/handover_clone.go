@@ -29,7 +29,7 @@ func openClone(ctx context.Context, folder string) (*clone, error) {
 	}
 	c.root = root
 	if c.branch, err = c.git(ctx, "symbolic-ref", "--short", "HEAD"); err != nil {
-		return nil, fmt.Errorf("--repo %s has no branch checked out: git switch BRANCH", folder)
+		return nil, fmt.Errorf("--repo %s has no branch checked out: run git switch BRANCH", folder)
 	}
 	if c.remote, err = c.git(ctx, "config", "branch."+c.branch+".remote"); err != nil {
 		c.remote = "origin" // git's default

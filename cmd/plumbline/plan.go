@@ -105,8 +105,7 @@ Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 
 // addFlags adds the flags that select what to compare.
 func (o *planOptions) addFlags(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags) {
-	cmd.Flags().StringVar(&o.crds, "crds", "",
-		"folder with the CRDs of the version in Git, where it is not "+embeddedVersion()+" and its charts are out of reach")
+	cmd.Flags().StringVar(&o.crds, "crds", "", "folder with the CRDs of the version in Git, if it is not "+embeddedVersion()+" and its charts cannot be pulled")
 	cmd.Flags().StringVar(&o.against, "against", "", "compare the folder with the cluster of this NodeSync")
 	cmd.Flags().BoolVar(&o.exitCode, "exit-code", true,
 		"exit with code 2 if something would change and 3 if something is held; with =false only errors give a code above 0")

@@ -325,7 +325,7 @@ func checkProfilingAddr(addr string) error {
 	}
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return fmt.Errorf("--profiling-addr %q is no address: give localhost:PORT, or 0 for none", addr)
+		return fmt.Errorf("--profiling-addr %q is not an address: use localhost:PORT, or 0 to disable it", addr)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return fmt.Errorf("--profiling-addr %s is not a loopback address: profiles can contain the contents of Secrets; give localhost:PORT and use kubectl port-forward", addr)

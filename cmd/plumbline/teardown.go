@@ -92,7 +92,7 @@ func (t *teardownCommand) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if sync == nil {
-		t.show.sentence(fmt.Sprintf("%s does not exist in %s: AWS is asked what is left", nodeSyncWord(t.name), t.c.namespaceOfNodeSyncs(ctx)))
+		t.show.sentence(fmt.Sprintf("%s does not exist in %s: querying AWS for what is left", nodeSyncWord(t.name), t.c.namespaceOfNodeSyncs(ctx)))
 		return t.finish(ctx)
 	}
 	leaves, err := t.c.planTeardown(ctx, sync, t.downTo)
@@ -164,7 +164,7 @@ func (t *teardownCommand) prepare(ctx context.Context, sync *v1alpha1.NodeSync, 
 		if err := writeReport(t.cmd.ErrOrStderr(), formatText, report); err != nil {
 			return err
 		}
-		return errors.New("AWS does not answer every question, and could not say afterwards that nothing is left; nothing was changed")
+		return errors.New("AWS does not answer every query, so plumbline could not verify afterwards that nothing is left; nothing was changed")
 	}
 	leaves.Cluster, leaves.Region, leaves.Account = report.Cluster, report.Region, report.Account
 	leaves.Instances = report.Instances()
@@ -181,10 +181,10 @@ func (t *teardownCommand) begin(ctx context.Context, sync *v1alpha1.NodeSync, le
 		return err
 	}
 	if leaves.WithoutDaemon == "" {
-		t.show.sentence("the daemon terminates its nodes; Ctrl-C stops the watching and not the teardown")
+		t.show.sentence("the daemon terminates its nodes; Ctrl-C stops watching, and the daemon continues the teardown")
 		return nil
 	}
-	t.show.sentence("this command terminates its nodes; Ctrl-C stops that, and the same command continues")
+	t.show.sentence("this command terminates its nodes; Ctrl-C stops it, and the same command continues")
 	return t.startStandIn(ctx, sync, false)
 }
 
@@ -195,7 +195,7 @@ func (t *teardownCommand) delete(ctx context.Context, sync *v1alpha1.NodeSync, l
 		t.show.sentence(nodeSyncWord(sync.Name) + " is being deleted already, with onDelete: Drain")
 		return t.startController(ctx, sync, leaves)
 	}
-	if err := t.confirm(ctx, "all nodes of nodesync/"+sync.Name+" end", sync.Name); err != nil {
+	if err := t.confirm(ctx, "this terminates all nodes of nodesync/"+sync.Name, sync.Name); err != nil {
 		return err
 	}
 	same := client.Preconditions{UID: &sync.UID}
@@ -227,7 +227,7 @@ func (t *teardownCommand) delete(ctx context.Context, sync *v1alpha1.NodeSync, l
 
 // verify queries AWS for what is left, repeatedly for a while.
 func (t *teardownCommand) verify(ctx context.Context) error {
-	t.show.sentence("asking AWS what is left")
+	t.show.sentence("querying AWS for what is left")
 	t.v.timeout = min(goneWithin, max(t.until.Sub(t.v.now()), 0))
 	report, err := t.v.queryUntilGone(ctx)
 	if err != nil {
@@ -251,12 +251,12 @@ func (t *teardownCommand) withInstructions(ctx context.Context, err error) error
 // howToContinue returns what happens to actions in progress, and how to continue.
 func (t *teardownCommand) howToContinue() string {
 	if t.gone {
-		return "EC2 terminates the instances that it is terminating. To continue:\n  " + t.continueCommand()
+		return "EC2 completes the terminations that have started. To continue:\n  " + t.continueCommand()
 	}
 	if t.standIn != nil {
-		return "the lease is released, and removals in progress wait for a daemon or for this command. To continue:\n  " + t.continueCommand()
+		return "the lease is released, and the teardown waits for a daemon or for this command. To continue:\n  " + t.continueCommand()
 	}
-	return "removals in progress continue. To continue watching:\n  " + t.continueCommand()
+	return "the daemon continues the teardown. To keep watching:\n  " + t.continueCommand()
 }
 
 // continueCommand returns the command that continues from wherever this one has stopped.
@@ -289,9 +289,9 @@ func (t *teardownCommand) continueCommand() string {
 
 const teardownHelp = `Show what a NodeSync owns, and after a confirmation delete it with onDelete: Drain. The
 daemon deletes its NodeClaims, verifies in EC2 that the instances are terminated, and deletes
-its definitions: NodePools, EC2NodeClasses, NodeOverlays, CapacityBuffers. The guard does not apply. PodDisruptionBudgets are
-respected, and nothing is forced. When the NodeSync is deleted, the command queries AWS
-with your credentials for leftovers, like
+its definitions: NodePools, EC2NodeClasses, NodeOverlays, CapacityBuffers. The guard does not
+apply. PodDisruptionBudgets are respected, and nothing is forced. When the NodeSync is
+deleted, the command queries AWS with your credentials for leftovers, like
 ` + "`plumbline verify`" + `. Resources of other NodePools and EC2NodeClasses
 of the cluster are kept and do not count. --sweep deletes leftovers that nothing in the
 cluster uses any more and that carry only this cluster's tags.
@@ -373,7 +373,7 @@ func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verificatio
 	t.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if (t.v.cluster == "") != (t.v.region == "") {
-			return &usageError{cmd: cmd, err: errors.New("--cluster and --region go together")}
+			return &usageError{cmd: cmd, err: errors.New("set --cluster and --region together")}
 		}
 		if err := t.goneFlags(args); err != nil {
 			return &usageError{cmd: cmd, err: err}
@@ -447,7 +447,7 @@ func (t *teardownCommand) read(ctx context.Context, args []string) (*v1alpha1.No
 		return nil, nil
 	}
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("nodesync/%s does not exist in %s, `plumbline get -A` lists all; if it was torn down, --cluster and --region have AWS asked what is left", name, t.c.namespaceOfNodeSyncs(ctx))
+		return nil, fmt.Errorf("nodesync/%s does not exist in %s, `plumbline get -A` lists all; if it was torn down, query AWS for what is left with --cluster and --region", name, t.c.namespaceOfNodeSyncs(ctx))
 	}
 	if err != nil {
 		return nil, explain(err, fmt.Sprintf("read NodeSync %s/%s", t.c.namespaceOfNodeSyncs(ctx), name))
@@ -465,7 +465,7 @@ func (t *teardownCommand) onlyOne(ctx context.Context) (*v1alpha1.NodeSync, erro
 		if t.v.cluster != "" {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("no NodeSync in %s, `plumbline get -A` lists all; if it was torn down, --cluster and --region have AWS asked what is left", t.c.namespaceOfNodeSyncs(ctx))
+		return nil, fmt.Errorf("no NodeSync in %s, `plumbline get -A` lists all; if it was torn down, query AWS for what is left with --cluster and --region", t.c.namespaceOfNodeSyncs(ctx))
 	case 1:
 		return t.read(ctx, []string{list.Items[0].Name})
 	}
@@ -491,7 +491,7 @@ func (t *teardownCommand) confirm(ctx context.Context, what, name string) error 
 	if terminal == nil {
 		return &usageError{cmd: t.cmd, err: fmt.Errorf("%s: without a terminal to type the name in, confirm with --yes", what)}
 	}
-	if typedLine(ctx, t.cmd, terminal, fmt.Sprintf("\nType %s to end all of this: ", name)) != name {
+	if typedLine(ctx, t.cmd, terminal, fmt.Sprintf("\nType %s to confirm: ", name)) != name {
 		return errUnconfirmed
 	}
 	return nil

@@ -56,7 +56,7 @@ func (t *teardownCommand) findCharts(ctx context.Context, sync *v1alpha1.NodeSyn
 		return err
 	}
 	if sync != nil && sync.Status.Karpenter != nil && sync.Status.Karpenter.Management == string(render.External) {
-		return t.notOurs(ctx, errors.New("the NodeSync's Git says management: External"))
+		return t.notOurs(ctx, errors.New("plumbline.yaml has management: External"))
 	}
 	if namespace == "" {
 		return t.notOurs(ctx, nil)
@@ -219,7 +219,7 @@ func (t *teardownCommand) uninstallController(ctx context.Context) error {
 		if err != nil || len(pods.Items) == 0 {
 			return "", err
 		}
-		return "waiting for pod " + pods.Items[0].Name + " to end", nil
+		return "waiting for pod " + pods.Items[0].Name + " to terminate", nil
 	})
 }
 
@@ -246,7 +246,7 @@ func (t *teardownCommand) uninstallCRDs(ctx context.Context) error {
 		if err != nil || len(left) == 0 {
 			return "", err
 		}
-		return "waiting for crd " + left[0].Name + " to go", nil
+		return "waiting for crd " + left[0].Name + " to be deleted", nil
 	})
 	if err != nil || t.charts.namespace == "" {
 		return err
@@ -274,9 +274,7 @@ func (t *teardownCommand) waitUntilDone(ctx context.Context, done string, what f
 			t.show.sentence(done)
 			return nil
 		case !t.v.now().Before(t.until):
-			return &exitError{
-				code: exitStalled, message: fmt.Sprintf("after %s: %s. To continue:\n  %s", short(t.timeout), waits, t.continueCommand()),
-			}
+			return &exitError{code: exitStalled, message: fmt.Sprintf("after %s: %s. To continue:\n  %s", short(t.timeout), waits, t.continueCommand())}
 		case waits != said:
 			said = waits
 			t.show.sentence(waits)

@@ -70,7 +70,7 @@ func (t *teardownCommand) startController(ctx context.Context, sync *v1alpha1.No
 			return explain(err, "scale deployment "+scaled.Name)
 		}
 	case teardown.StartByCommand:
-		t.show.sentence("this command installs Karpenter again, by the daemon's passes; nothing else is applied")
+		t.show.sentence("this command reinstalls Karpenter as the daemon would; nothing else is applied")
 		if err := t.startStandIn(ctx, sync, true); err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (t *teardownCommand) cause(ctx context.Context, gone *teardown.Stopped) str
 }
 
 // errNotStarted means that the controller has not started in time.
-var errNotStarted = errors.New("it has not come up")
+var errNotStarted = errors.New("it has not started")
 
 // notReadyMessage returns the message of a NodeSync that is not Ready.
 func (t *teardownCommand) notReadyMessage(ctx context.Context, sync *v1alpha1.NodeSync) string {
@@ -211,7 +211,7 @@ var suspensions = map[string]suspension{
 	},
 	"Application": {
 		handover.ApplicationKind,
-		`{"spec":{"syncPolicy":{"automated":null}}}`, "put spec.syncPolicy.automated of application %[2]s/%[3]s back",
+		`{"spec":{"syncPolicy":{"automated":null}}}`, "restore spec.syncPolicy.automated of application %[2]s/%[3]s",
 	},
 }
 
@@ -224,7 +224,7 @@ func (t *teardownCommand) suspendAppliers(ctx context.Context, leaves *teardown.
 	for _, by := range leaves.AppliedBy {
 		s, known := suspensions[by.Kind]
 		if !known {
-			t.show.sentence(fmt.Sprintf("%s cannot be suspended from here: what it applies may come again", by))
+			t.show.sentence(fmt.Sprintf("%s cannot be suspended from here: it may create its objects again", by))
 			continue
 		}
 		found, err := t.findApplier(ctx, s.kind, by)
@@ -234,7 +234,7 @@ func (t *teardownCommand) suspendAppliers(ctx context.Context, leaves *teardown.
 		if err := t.c.Patch(ctx, found, client.RawPatch(types.MergePatchType, []byte(s.patch))); err != nil {
 			return explain(err, fmt.Sprintf("suspend %s (nothing was deleted)", by))
 		}
-		t.show.sentence(fmt.Sprintf("%s is suspended; to take that back: "+s.back, by, found.GetNamespace(), found.GetName()))
+		t.show.sentence(fmt.Sprintf("%s is suspended; to undo this: "+s.back, by, found.GetNamespace(), found.GetName()))
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func TestTeardownSuspendsAppliers(t *testing.T) {
 		"not asked for": {code: exitDone, did: []string{"patch " + leavingPath, "delete " + leavingPath}},
 		"asked for": {
 			args: []string{"--suspend-appliers"}, code: exitDone, did: []string{"patch " + nodes, "patch " + leavingPath, "delete " + leavingPath},
-			says: "Flux's Kustomization fleet is suspended; to take that back: flux resume kustomization fleet --namespace flux-system",
+			says: "Flux's Kustomization fleet is suspended; to undo this: flux resume kustomization fleet --namespace flux-system",
 		},
 		"which one is not known": {args: []string{"--suspend-appliers"}, two: true, code: exitFailed, says: "there is one in flux-system and one in team: suspend the right one yourself"},
 		"not allowed":            {args: []string{"--suspend-appliers"}, refused: true, code: exitFailed, says: "suspend Flux's Kustomization fleet (nothing was deleted)"},

@@ -127,7 +127,7 @@ func (t *teardownCommand) deleteResources(ctx context.Context, run *deletionRun,
 // printDeletions prints what will be deleted, and what will not.
 func (t *teardownCommand) printDeletions(e leftover.Deletion, answers []cloud.Answer) {
 	if all := slices.Concat(e.Delete, e.Terminating); len(all) > 0 {
-		t.show.sentence("deletes in AWS: " + leftover.Listed(all))
+		t.show.sentence("terminated or deleted in AWS: " + leftover.Listed(all))
 		t.printAttached(answers, all)
 	}
 	t.printSpared(e)
@@ -136,7 +136,7 @@ func (t *teardownCommand) printDeletions(e leftover.Deletion, answers []cloud.An
 // printAttached prints which attached volumes may outlive their instances: no list contains them yet.
 func (t *teardownCommand) printAttached(answers []cloud.Answer, instances []cloud.Resource) {
 	if volumes := leftover.Attached(answers, instances); len(volumes) > 0 {
-		t.show.sentence("attached to these: " + leftover.Listed(volumes) + "; what their termination leaves of it stays, and is shown by the next run")
+		t.show.sentence("attached to these: " + leftover.Listed(volumes) + "; volumes that remain after the termination are listed in the next run")
 	}
 }
 
@@ -169,7 +169,7 @@ func (t *teardownCommand) sweepLeft(ctx context.Context) error {
 		t.show.sentence(words + "; nothing is swept: less than " + short(t.v.sweepAfter) + " is left of --timeout, and resources must be left for that time before they are deleted")
 		return nil
 	}
-	t.show.sentence(words + "; what is so in " + short(t.v.sweepAfter) + " is deleted")
+	t.show.sentence(words + "; what is still left in " + short(t.v.sweepAfter) + " is deleted")
 	if err := pauseFor(ctx, t.v.sweepAfter); err != nil {
 		return err
 	}
@@ -309,14 +309,14 @@ func (t *teardownCommand) terminateShown(
 	for _, one := range shown[:min(len(shown), screenful)] {
 		t.show.sentence(teardown.StrandedWords(one))
 	}
-	t.show.sentence("--terminate terminates " + english.Plural(len(shown), "instance", "") + " with your AWS rights, and the pods on them")
+	t.show.sentence("--terminate will terminate " + english.Plural(len(shown), "instance", "") + " with your AWS permissions, and with each instance the pods on it")
 	asked := t.v.now()
-	switch err := t.confirm(ctx, "these instances are terminated", t.v.cluster); {
+	switch err := t.confirm(ctx, "this terminates these instances permanently", t.v.cluster); {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, errUnconfirmed):
 		t.terminate = false
-		t.show.sentence("not confirmed: no instance was ended; Karpenter is waited for")
+		t.show.sentence("not confirmed: no instance was terminated; waiting for Karpenter")
 		return nil
 	case err != nil:
 		return err

@@ -202,7 +202,7 @@ func TestTeardownEnds(t *testing.T) {
 		says    []string
 	}{
 		"the time is over": {"1s", func(*apiServer, func()) {}, exitStalled, []string{"nodesync/prod is not gone after 1s", again}},
-		"Ctrl-C":           {"1h", func(_ *apiServer, stop func()) { stop() }, exitFailed, []string{"stopped; removals in progress continue", again}},
+		"Ctrl-C":           {"1h", func(_ *apiServer, stop func()) { stop() }, exitFailed, []string{"stopped; the daemon continues the teardown", again}},
 		"it is kept by Orphan": {"1h", func(s *apiServer, _ func()) {
 			s.objects[syncPath+"prod"].(*v1alpha1.NodeSync).Spec.OnDelete = v1alpha1.OnDeleteOrphan
 		}, exitFailed, []string{"another client set onDelete: Orphan on nodesync/prod"}},
@@ -269,9 +269,9 @@ func TestBars(t *testing.T) {
 	s.progress(teardown.Departures{pool, class}, "")
 	pool.Left, pool.Phase, pool.Message, class.Phase = 0, teardown.PhaseGone, "", teardown.PhaseGone
 	s.progress(teardown.Departures{pool, class}, "deleting")
-	want := "NodePool/general       █████░░░░░░░░░░░░░░░  1 of 4 ended  Dra…\n" +
+	want := "NodePool/general       █████░░░░░░░░░░░░░░░  1 of 4 gone  Drai…\n" +
 		"EC2NodeClass/default\n\x1b[2F\x1b[J" +
-		"NodePool/general       ████████████████████  4 of 4 ended  Gone\ndeleting\n"
+		"NodePool/general       ████████████████████  4 of 4 gone  Gone\ndeleting\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("draws (-want +got):\n%s", diff)
 	}

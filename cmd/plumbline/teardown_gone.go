@@ -30,11 +30,11 @@ func (t *teardownCommand) goneFlags(args []string) error {
 	case !t.gone:
 		return nil
 	case len(args) > 0:
-		return errors.New("--cluster-gone and a NodeSync do not go together: where the cluster answers, leave --cluster-gone out")
+		return errors.New("--cluster-gone cannot be combined with a NodeSync: if the cluster responds, omit --cluster-gone")
 	case t.downTo != teardown.ToDefinitions:
-		return errors.New("--cluster-gone and --down-to do not go together: Karpenter is gone with the cluster")
+		return errors.New("--cluster-gone cannot be combined with --down-to: Karpenter is gone with the cluster")
 	case t.v.cluster == "" || t.v.account == "":
-		return errors.New("--cluster-gone needs --cluster, --region and --account: nothing else says which cluster it was")
+		return errors.New("--cluster-gone needs --cluster, --region and --account: nothing else identifies the cluster")
 	case !clusterName.MatchString(t.v.cluster):
 		return fmt.Errorf("--cluster %q is no name of an EKS cluster", t.v.cluster)
 	}
@@ -84,7 +84,7 @@ func (t *teardownCommand) deleteOfGoneCluster(ctx context.Context, ending leftov
 	t.until = t.v.now().Add(t.timeout) // waiting for the confirmation does not count
 	run := &deletionRun{scope: t.scope(), progress: teardown.NewDeletion(ending.Delete, resourceID), allowed: func(ctx context.Context, aws remains) error {
 		if err := t.unknownToEKS(ctx, aws); err != nil {
-			return fmt.Errorf("%w; nothing more is ended", err)
+			return fmt.Errorf("%w; nothing more is terminated", err)
 		}
 		return nil
 	}}
@@ -108,7 +108,7 @@ func (t *teardownCommand) printDryRun(answers []cloud.Answer, known leftover.Kno
 		}
 	}
 	if len(instances) > 0 && !t.terminate {
-		t.show.sentence("--terminate would end " + leftover.Listed(instances))
+		t.show.sentence("--terminate would terminate " + leftover.Listed(instances))
 		t.printAttached(answers, instances)
 	}
 	if len(rest) > 0 && !t.sweep {
@@ -150,14 +150,14 @@ func (t *teardownCommand) stillAnswers(ctx context.Context, answers []cloud.Answ
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("%s, and does not say whose it is (%w): choose the context of the cluster that is gone, or none", is, err)
+		return fmt.Errorf("%s, and which cluster it serves is unknown (%w): choose the context of the cluster that is gone, or none", is, err)
 	}
 	if id := teardown.NodeOf(nodes.Items, answers); id != "" {
 		return fmt.Errorf("%s, and %s is a Node of it", is, id)
 	}
 	why, err := c.whereNamed(ctx, t.v.cluster)
 	if err != nil {
-		return fmt.Errorf("%s, and does not say whose it is (%w): choose the context of the cluster that is gone, or none", is, err)
+		return fmt.Errorf("%s, and which cluster it serves is unknown (%w): choose the context of the cluster that is gone, or none", is, err)
 	}
 	if why != "" {
 		return fmt.Errorf("%s, and %s", is, why)
@@ -214,7 +214,7 @@ func (t *teardownCommand) drain(ctx context.Context, sync *v1alpha1.NodeSync, le
 		t.show.sentence(nodeSyncWord(sync.Name) + " has drain: true already")
 		return t.startController(ctx, sync, leaves)
 	}
-	if err := t.confirm(ctx, "all nodes of nodesync/"+sync.Name+" end, and its definitions stay", sync.Name); err != nil {
+	if err := t.confirm(ctx, "this terminates all nodes of nodesync/"+sync.Name+" and keeps its definitions", sync.Name); err != nil {
 		return err
 	}
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"drain":true}}`))

@@ -75,8 +75,8 @@ func TestClusterGone(t *testing.T) {
 		code  int
 		says  []string
 	}{
-		"nothing asked for": {nil, nil, exitStalled, []string{"--terminate would end 1 instance (i-0a1)", "--sweep would delete 1 volume (vol-1)", "volume vol-2 stays: it has a tag of cluster stage, too", "left in AWS: "}},
-		"--terminate":       {[]string{"--terminate", "--yes"}, []string{"i-0a1"}, exitDone, []string{"deletes in AWS: 1 instance (i-0a1)", "instance i-0a1 is being terminated"}},
+		"nothing asked for": {nil, nil, exitStalled, []string{"--terminate would terminate 1 instance (i-0a1)", "--sweep would delete 1 volume (vol-1)", "volume vol-2 stays: it has a tag of cluster stage, too", "left in AWS: "}},
+		"--terminate":       {[]string{"--terminate", "--yes"}, []string{"i-0a1"}, exitDone, []string{"terminated or deleted in AWS: 1 instance (i-0a1)", "instance i-0a1 is being terminated"}},
 		"--sweep":           {[]string{"--sweep", "--yes"}, []string{"vol-1"}, exitDone, []string{"volume vol-1 is deleted"}},
 		"both":              {[]string{"--terminate", "--sweep", "--yes"}, []string{"i-0a1", "vol-1"}, exitDone, nil},
 		"not confirmed":     {[]string{"--terminate"}, nil, exitFailed, []string{"confirm with --yes"}},
@@ -112,8 +112,8 @@ func TestClusterGoneEndsNothing(t *testing.T) {
 			s.objects[controllerPath] = karpenterOf("demo")
 		}, nil, nil, "deployment/karpenter in it runs Karpenter for cluster demo"},
 		"one of the instances":        {func(s *apiServer) { s.objects["/api/v1/nodes/n"] = node }, nil, nil, "answers, and i-0a1 is a Node of it"},
-		"it does not say whose it is": {func(s *apiServer) { s.refused["/api/v1/nodes"] = http.StatusForbidden }, nil, nil, "answers, and does not say whose it is"},
-		"it does not know the user":   {func(s *apiServer) { s.refused["/"] = http.StatusUnauthorized }, nil, nil, "answers, and does not say whose it is"},
+		"it does not say whose it is": {func(s *apiServer) { s.refused["/api/v1/nodes"] = http.StatusForbidden }, nil, nil, "answers, and which cluster it serves is unknown"},
+		"it does not know the user":   {func(s *apiServer) { s.refused["/"] = http.StatusUnauthorized }, nil, nil, "answers, and which cluster it serves is unknown"},
 		"EKS has it":                  {nil, func(aws *remainsOf) { aws.eks = map[string]error{"demo": nil} }, nil, "EKS cluster demo still exists in eu-west-1: run the teardown against its API server"},
 		"EKS may not be asked": {nil, func(aws *remainsOf) {
 			aws.eks = map[string]error{"demo": &cloud.DeniedError{Action: "eks:DescribeCluster"}}
@@ -121,8 +121,8 @@ func TestClusterGoneEndsNothing(t *testing.T) {
 		"another account":             {nil, nil, []string{"--account", "444455556666"}, "the AWS credentials are for account 111122223333, but the cluster is in 444455556666"},
 		"the clusters of everybody":   {nil, nil, []string{"--cluster", "*"}, `--cluster "*" is no name of an EKS cluster`},
 		"no account":                  {nil, nil, []string{"--account", ""}, "--cluster-gone needs --cluster, --region and --account"},
-		"a NodeSync":                  {nil, nil, []string{"prod"}, "--cluster-gone and a NodeSync do not go together"},
-		"Karpenter's charts":          {nil, nil, []string{"--down-to", "crds"}, "--cluster-gone and --down-to do not go together"},
+		"a NodeSync":                  {nil, nil, []string{"prod"}, "--cluster-gone cannot be combined with a NodeSync"},
+		"Karpenter's charts":          {nil, nil, []string{"--down-to", "crds"}, "--cluster-gone cannot be combined with --down-to"},
 		"a question is not answered":  {nil, func(aws *remainsOf) { aws.answers = [][]cloud.Answer{denied} }, nil, "AWS did not answer every query"},
 		"AWS denies to end instances": {nil, nil, nil, "allow ec2:TerminateInstances to the credentials in use, as manifests/iam-policy-teardown.json does"},
 	}
@@ -281,7 +281,7 @@ func TestTeardownDownToNodes(t *testing.T) {
 	if want := []string{"patch " + leavingPath}; got.code != exitDone || !slices.Equal(*done, want) {
 		t.Errorf("code %d, did %v, want %v: %s\n%s", got.code, *done, want, got.err, got.out)
 	}
-	for _, want := range []string{"LOSES ITS NODES", "NodePool/general   1", "stays: ", "EC2NodeClass/default of NodeSync fleet.prod", "make no node, until `plumbline resume prod -n fleet`", "nothing is left"} {
+	for _, want := range []string{"LOSES ITS NODES", "NodePool/general   1", "stays: ", "EC2NodeClass/default of NodeSync fleet.prod", "launch no nodes until `plumbline resume prod -n fleet`", "nothing is left"} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("prints %s\nwant %q in it", got.out, want)
 		}

@@ -25,7 +25,7 @@ func typesAt(t *testing.T, aws *remainsOf, kubeconfig, line string, args ...stri
 	if err := pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: 72}); err != nil {
 		t.Fatal(err)
 	}
-	read := person(screen, "to end all of this: ", line, func() {})
+	read := person(screen, "to confirm: ", line, func() {})
 	code = teardownOn(t.Context(), t, tty, aws, append([]string{"--kubeconfig", kubeconfig}, args...)...)
 	if err := tty.Close(); err != nil {
 		t.Error(err)

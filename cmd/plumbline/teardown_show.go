@@ -191,7 +191,7 @@ func barOf(d teardown.Departure) string {
 	if d.Of > 0 {
 		full = barWidth * ended / d.Of
 	}
-	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full) + fmt.Sprintf("  %d of %d ended", ended, d.Of)
+	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full) + fmt.Sprintf("  %d of %d gone", ended, d.Of)
 }
 
 // teardownEvent is a line of JSON; Event determines which of the other fields are set.
@@ -270,11 +270,11 @@ func (c *clusterAccess) planTeardown(ctx context.Context, sync *v1alpha1.NodeSyn
 // printTeardown prints what a teardown deletes, and what it keeps.
 func printTeardown(out io.Writer, l *teardown.Plan) {
 	fmt.Fprintf(out, "nodesync/%s of cluster %s in %s, account %s\n\n", l.NodeSync, l.Cluster, l.Region, l.Account)
-	ends := "ENDS"
+	header := "DELETED"
 	if l.DownTo.Keeps() {
-		ends = "LOSES ITS NODES"
+		header = "LOSES ITS NODES"
 	}
-	t := display.NewTable(out, ends, "NODECLAIMS")
+	t := display.NewTable(out, header, "NODECLAIMS")
 	for _, object := range l.Objects {
 		count := ""
 		if object.Kind == render.NodePool {
@@ -293,7 +293,7 @@ func printTeardown(out io.Writer, l *teardown.Plan) {
 	fmt.Fprintf(out, "\n%s, %s, %s in EC2\n",
 		english.Plural(l.NodeClaims, "NodeClaim", ""), english.Plural(l.Nodes, "Node", ""), english.Plural(l.Instances, "instance", ""))
 	if l.Karpenter != "" {
-		fmt.Fprintf(out, "goes afterwards, once AWS has nothing left: %s\n", l.Karpenter)
+		fmt.Fprintf(out, "deleted afterwards, once nothing is left in AWS: %s\n", l.Karpenter)
 	}
 	if len(l.Stays) > 0 {
 		fmt.Fprintf(out, "stays: %s\n", strings.Join(l.Stays, "; "))
@@ -309,7 +309,7 @@ func printTeardown(out io.Writer, l *teardown.Plan) {
 		fmt.Fprintf(out, "%s: this command takes the lease and terminates the nodes itself%s\n", l.WithoutDaemon, as)
 	}
 	if l.DownTo.Keeps() {
-		fmt.Fprintf(out, "the NodePools stay and make no node, until `plumbline resume %s -n %s`\n", l.NodeSync, l.Namespace)
+		fmt.Fprintf(out, "the NodePools stay and launch no nodes until `plumbline resume %s -n %s`\n", l.NodeSync, l.Namespace)
 		return
 	}
 	for _, applier := range l.Appliers {
@@ -317,6 +317,6 @@ func printTeardown(out io.Writer, l *teardown.Plan) {
 			fmt.Fprintf(out, "%s, which is suspended first\n", applier)
 			continue
 		}
-		fmt.Fprintf(out, "%s, which may recreate it: remove it there first, or suspend that client with --suspend-appliers\n", applier)
+		fmt.Fprintf(out, "%s, which may create it again: remove it there first, or use --suspend-appliers\n", applier)
 	}
 }

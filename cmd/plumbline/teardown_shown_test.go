@@ -57,7 +57,7 @@ func TestClusterGoneEndsWhatWasShown(t *testing.T) {
 		t.Errorf("code %d, ends %v: %s", got.code, by.asked, got.err)
 	}
 	for _, args := range [][]string{nil, {"--terminate", "--sweep"}} {
-		const want = "attached to these: 1 volume (vol-data); what their termination leaves of it stays, and is shown by the next run"
+		const want = "attached to these: 1 volume (vol-data); volumes that remain after the termination are listed in the next run"
 		if got := endGone(t, awsAnswers(before), &endingAWS{}, args...); !strings.Contains(got.err, want) {
 			t.Errorf("%v says %s\nwant %q", args, got.err, want)
 		}

@@ -126,7 +126,7 @@ func TestTeardown(t *testing.T) {
 	if !strings.Contains(got.err, "onDelete is Drain now") || !strings.Contains(got.err, "nodesync/prod is gone") {
 		t.Errorf("says %s", got.err)
 	}
-	if got := teardownWith(t.Context(), t, aws, "prod", "--kubeconfig", kubeconfig); got.code != exitFailed || !strings.Contains(got.err, "--cluster and --region have AWS asked") {
+	if got := teardownWith(t.Context(), t, aws, "prod", "--kubeconfig", kubeconfig); got.code != exitFailed || !strings.Contains(got.err, "query AWS for what is left with --cluster") {
 		t.Errorf("again, without names: code %d: %s", got.code, got.err)
 	}
 	again := teardownWith(t.Context(), t, aws, "prod", "--cluster", "demo", "--region", "eu-west-1", "--account", "111122223333", "--kubeconfig", kubeconfig)
@@ -161,9 +161,9 @@ func TestTeardownBeginsNothing(t *testing.T) {
 			[]string{"--yes"},
 			"run plumbline (pod fleet/a on node ip-1 of NodePool/general)",
 		},
-		"AWS does not answer":    {nil, denied, []string{"--yes"}, "AWS does not answer every question"},
+		"AWS does not answer":    {nil, denied, []string{"--yes"}, "AWS does not answer every query"},
 		"another cluster":        {nil, nothingLeft, []string{"--yes", "--cluster", "prod", "--region", "eu-west-1"}, "nodesync/prod is of cluster demo in eu-west-1, and not of prod"},
-		"a cluster of no region": {nil, nothingLeft, []string{"--cluster", "demo"}, "--cluster and --region go together"},
+		"a cluster of no region": {nil, nothingLeft, []string{"--cluster", "demo"}, "set --cluster and --region together"},
 		"no such NodeSync": {func(s *apiServer) {
 			delete(s.objects, leavingPath)
 			delete(s.objects, controllerPath) // it is served for any label selector
@@ -217,7 +217,7 @@ func TestTeardownIsWatched(t *testing.T) {
 		}
 	}
 	got = teardownWith(ctx, t, aws, "prod", "--kubeconfig", kubeconfig)
-	if got.code != exitFailed || !strings.Contains(got.err, "stopped; removals in progress continue") {
+	if got.code != exitFailed || !strings.Contains(got.err, "stopped; the daemon continues the teardown") {
 		t.Errorf("stopped: code %d: %s", got.code, got.err)
 	}
 }
@@ -245,7 +245,7 @@ func TestDepartures(t *testing.T) {
 	if all[1].Phase != "" {
 		t.Errorf("what was never recorded is %s", all[1].Phase)
 	}
-	if rows := bars(all); len(rows) != 2 || !strings.Contains(rows[0], "3 of 3 ended") {
+	if rows := bars(all); len(rows) != 2 || !strings.Contains(rows[0], "3 of 3 gone") {
 		t.Errorf("bars %q", rows)
 	}
 }
@@ -274,7 +274,7 @@ func TestTeardownKeepsKarpenter(t *testing.T) {
 		"it is External": {func(s *apiServer, sync *v1alpha1.NodeSync) {
 			delete(s.objects, "/apis/karpenter.sh/v1/nodepools/other")
 			sync.Status.Karpenter.Management = "External"
-		}, "plumbline did not install Karpenter: deployment kube-system/karpenter is Helm release infra/karpenter (the NodeSync's Git says management: External): uninstall it with the tool that installed it"},
+		}, "plumbline did not install Karpenter: deployment kube-system/karpenter is Helm release infra/karpenter (plumbline.yaml has management: External): uninstall it with the tool that installed it"},
 		"Helm knows none": {func(s *apiServer, _ *v1alpha1.NodeSync) {
 			delete(s.objects, "/apis/karpenter.sh/v1/nodepools/other")
 		}, "plumbline did not install Karpenter: deployment kube-system/karpenter is Helm release infra/karpenter: uninstall it with the tool that installed it"},

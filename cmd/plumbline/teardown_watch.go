@@ -79,7 +79,7 @@ func (t *teardownCommand) awaitDaemon(ctx context.Context, sync *v1alpha1.NodeSy
 		err = t.startStandIn(ctx, sync, false)
 	}
 	if err != nil {
-		t.show.sentence(fmt.Sprintf("%s; it continues as soon as one does: %v", why, err))
+		t.show.sentence(fmt.Sprintf("%s; the teardown continues as soon as one does: %v", why, err))
 		return
 	}
 	t.show.sentence(why + "; this command terminates the nodes now")
@@ -106,7 +106,7 @@ func (t *teardownCommand) timedOut(answers contact, message string) error {
 		return answers.err
 	}
 	t.show.end()
-	message = cmp.Or(message, "the NodeSync does not say what it waits for yet: the pass that was in progress may wait for a Git host that does not answer: plumbline logs "+t.name+" shows what it does")
+	message = cmp.Or(message, "the NodeSync does not report yet what it waits for: the reconcile in progress may wait for a Git host that does not respond: see plumbline logs "+t.name)
 	return &exitError{code: exitStalled, message: fmt.Sprintf("%s is not %s after %s: %s; %s",
 		nodeSyncWord(t.name), map[bool]string{true: "drained", false: "gone"}[t.downTo.Keeps()], short(t.timeout.Round(time.Millisecond)), oneLine(message), t.howToContinue())}
 }
@@ -130,7 +130,7 @@ func startStandIn(
 	logger.SetLogger(logr.Discard()) // the NodeSync's status contains what the reconciles report
 	dir, err := os.MkdirTemp("", "plumbline-teardown-")
 	if err != nil {
-		return nil, fmt.Errorf("make a folder for the passes: %w", err)
+		return nil, fmt.Errorf("create a folder for the reconciles: %w", err)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	o, only := standInOptions(sync, dir), &atomic.Bool{}
@@ -178,7 +178,7 @@ func (s *standIn) over() error {
 	select {
 	case <-s.ended:
 		if s.err == nil {
-			return errors.New("the passes have ended")
+			return errors.New("the reconciles have stopped")
 		}
 		return s.err
 	default:
@@ -267,7 +267,7 @@ func dryRunDeletion(ctx context.Context, c client.Client, sync *v1alpha1.NodeSyn
 	bare := sync.DeepCopy()
 	bare.Finalizers = slices.DeleteFunc(bare.Finalizers, func(f string) bool { return f == v1alpha1.Finalizer })
 	if err := c.Patch(ctx, bare, client.MergeFrom(sync), client.DryRunAll); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("take the finalizer off NodeSync %s: %w", sync.Name, err)
+		return fmt.Errorf("remove the finalizer from NodeSync %s: %w", sync.Name, err)
 	}
 	return nil
 }

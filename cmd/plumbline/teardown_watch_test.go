@@ -73,7 +73,7 @@ func TestTeardownStandsIn(t *testing.T) {
 	}{
 		"the daemon was stopped":  {false, "", "no daemon leads: lease fleet/plumbline was released, and no pod of plumbline is Ready there: this command takes the lease and terminates the nodes itself\n"},
 		"the daemon has died":     {true, "", "expired: this command takes the lease and terminates the nodes itself\n"},
-		"definitions are guarded": {false, daemon, "terminates the nodes itself, as " + daemon + ", which the deletion guard lets delete\n"},
+		"definitions are guarded": {false, daemon, "ends the nodes itself, as " + daemon + ", which the deletion guard lets delete\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,7 +98,7 @@ func TestTeardownStandsIn(t *testing.T) {
 
 // TestTeardownStandsInNoMore: how the stand-in is stopped, and what is printed if it stops on its own.
 func TestTeardownStandsInNoMore(t *testing.T) {
-	const goesOn = "the lease is released, and removals in progress wait for a daemon or for this command. To continue:\n  plumbline teardown prod -n fleet --yes --cluster demo"
+	const goesOn = "the lease is released, and the teardown waits for a daemon or for this command. To continue:\n  plumbline teardown prod -n fleet --yes --cluster demo"
 	for name, c := range map[string]struct {
 		fails   error
 		stop    bool

@@ -37,8 +37,9 @@ func newTreeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tree NODESYNC",
 		Short: "Show a NodeSync's pools with their NodeClaims and Nodes",
-		Long: `Show the EC2NodeClasses and NodePools of a NodeSync, the NodeClaims of each pool, and
-the Node of each NodeClaim, with the state of each.`,
+		Long: `Show the definitions of a NodeSync (EC2NodeClasses, NodeOverlays, NodePools and
+CapacityBuffers), the NodeClaims of each NodePool, and the Node of each NodeClaim, with
+the state of each.`,
 		Example:           "  plumbline tree prod-eu",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),

@@ -32,8 +32,8 @@ type kubernetesReport struct {
 	LTSOrKubernetes string              `json:"ltsOrKubernetes,omitempty"`
 	// Classes are the effects on the nodes of each EC2NodeClass; nil if no cluster was given.
 	Classes []plan.ClassForecast `json:"ec2NodeClasses,omitempty"`
-	// Nodes is how many nodes there are, and Replaced how many of them Karpenter replaces; UpTo reports whether these
-	// are the most it may be.
+	// Nodes is how many nodes there are, and Replaced how many of them Karpenter replaces. UpTo is true if Replaced is
+	// an upper bound.
 	Nodes    int  `json:"nodes"`
 	Replaced int  `json:"replaced"`
 	UpTo     bool `json:"upTo,omitempty"`
@@ -197,7 +197,7 @@ func (r *kubernetesReport) print(out io.Writer) {
 	fmt.Fprintf(out, "%s of %d nodes replaced\n", upTo(r.Replaced, r.UpTo), r.Nodes)
 }
 
-// upTo formats a number that may be the most that is possible.
+// upTo formats a number that may be an upper bound.
 func upTo(n int, most bool) string {
 	if most {
 		return fmt.Sprintf("up to %d", n)

@@ -30,7 +30,7 @@ func TestUpgradeKubernetes(t *testing.T) {
 		"by no version":   {[]string{"--from", "1.12.1", "--kubernetes", "1.99"}, exitChanges, "no version of Karpenter that this plumbline knows supports Kubernetes 1.99"},
 		"of a fork":       {[]string{"--from", "1.12.1+acme.3", "--kubernetes", "1.35"}, exitChanges, "unknown whether Karpenter 1.12.1+acme.3 supports Kubernetes 1.35"},
 		"nodes":           {[]string{"--from", "1.12.1", "--kubernetes", "1.35"}, exitDone, "nodes were not examined: --against NODESYNC reads those"},
-		"no version":      {[]string{"--from", "1.12.1", "--kubernetes", "next"}, exitFailed, `version of kubernetes is "next"`},
+		"no version":      {[]string{"--from", "1.12.1", "--kubernetes", "next"}, exitFailed, `version "next" of Kubernetes is invalid`},
 		"with a target":   {[]string{"--from", "1.12.1", "--kubernetes", "1.35", "--to", "1.14.1"}, exitFailed, "kubernetes"},
 		"folder and from": {[]string{at(t, "1.12.1", ""), "--from", "1.12.1", "--kubernetes", "1.35"}, exitFailed, "a folder and --from cannot be combined"},
 	} {

@@ -261,7 +261,7 @@ func embeddedTarget(string) ([]*apiextensionsv1.CustomResourceDefinition, error)
 }
 
 func TestForecastUpgrade(t *testing.T) {
-	const latest = "cannot be known: EC2NodeClass newest follows al2023@latest, whose AMI may be another one by then"
+	const latest = "unknown: EC2NodeClass newest follows al2023@latest, whose AMI may be another one by then"
 	cases := map[string]struct {
 		inForce, git string
 		external     bool

@@ -49,7 +49,7 @@ func TestFork(t *testing.T) {
 			Classes: []*unstructured.Unstructured{class(t, "a", "{amiSelectorTerms: [{alias: al2023@v1}]}")},
 			Pools:   []*unstructured.Unstructured{pool(t, "workers", "a", "")},
 		})
-		if err != nil || len(got) != 1 || got[0].String() != "cannot be known: 1.14.0+acme.3 is not a release of upstream, and what it hashes is unknown" {
+		if err != nil || len(got) != 1 || got[0].String() != "unknown: 1.14.0+acme.3 is not a release of upstream, and what it hashes is unknown" {
 			t.Errorf("%v: %v, %v", way, got, err)
 		}
 	}

@@ -49,7 +49,7 @@ func (e Effect) String() string {
 	case len(e.Replaced) > 0:
 		return "replaced at the pace of the budgets: " + strings.Join(slices.Concat(e.Replaced, e.Unknown), "; ")
 	case len(e.Unknown) > 0:
-		return "cannot be known: " + strings.Join(e.Unknown, "; ")
+		return "unknown: " + strings.Join(e.Unknown, "; ")
 	case e.Annotated:
 		return "annotated again, not replaced"
 	}

@@ -250,9 +250,9 @@ func NoticeOf(version string, now time.Time) (*Notice, error) {
 	case !n.Ended:
 		n.Message = fmt.Sprintf("support for Karpenter %s ends on %s", s.Line, s.Until)
 	case s.EndedBy != "":
-		n.Message = fmt.Sprintf("Karpenter %s is out of support since %s, when %s was released", s.Line, s.Until, s.EndedBy)
+		n.Message = fmt.Sprintf("Karpenter %s has been out of support since %s, when %s was released", s.Line, s.Until, s.EndedBy)
 	default:
-		n.Message = fmt.Sprintf("Karpenter %s is out of support since %s", s.Line, s.Until)
+		n.Message = fmt.Sprintf("Karpenter %s has been out of support since %s", s.Line, s.Until)
 	}
 	n.Message += ": " + successors(version, s.Line, now)
 	return n, nil

@@ -238,7 +238,7 @@ var minorNumber = regexp.MustCompile(`^v?1\.(\d+)`)
 func KubernetesMinor(version string) (int, error) {
 	found := minorNumber.FindStringSubmatch(version)
 	if found == nil {
-		return 0, fmt.Errorf("version of kubernetes is %q, and should begin with 1. and a minor number", version)
+		return 0, fmt.Errorf("version %q of Kubernetes is invalid: it must be 1.MINOR", version)
 	}
 	minor, err := strconv.Atoi(found[1])
 	if err != nil {

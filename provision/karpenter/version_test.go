@@ -113,7 +113,7 @@ func TestCheckKubernetes(t *testing.T) {
 		"newer than the tables":      {"1.40", "1.16.0", ""},
 		"older than the tables":      {"1.40", "0.20.0", ""},
 		"a patch of the newest":      {"1.37", "1.15.9", ""},
-		"no version of Kubernetes":   {"main", "1.14.3", `version of kubernetes is "main", and should begin with 1. and a minor number`},
+		"no version of Kubernetes":   {"main", "1.14.3", `version "main" of Kubernetes is invalid: it must be 1.MINOR`},
 		"no version of Karpenter":    {"1.33", "1.14", `version of karpenter is "1.14": give one full version such as 1.15.0, without a range`},
 	}
 	for name, c := range cases {

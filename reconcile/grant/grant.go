@@ -45,7 +45,7 @@ func (p Policy) Check(secret metav1.Object, use Use) error {
 	case !stated && p.Unannotated:
 		return nil
 	case !stated:
-		return refuse(fmt.Sprintf("it does not say for which hosts it is: kubectl annotate secret %s -n %s %s=%s",
+		return refuse(fmt.Sprintf("it does not list the hosts that may receive it: kubectl annotate secret %s -n %s %s=%s",
 			secret.GetName(), secret.GetNamespace(), v1alpha1.HostsAnnotation, hostname(host)))
 	case !slices.ContainsFunc(list(hosts), func(entry string) bool { return entry == host || entry == hostname(host) }):
 		return refuse(fmt.Sprintf("its annotation %s does not list that host", v1alpha1.HostsAnnotation))

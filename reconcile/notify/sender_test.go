@@ -80,7 +80,7 @@ func TestSecrets(t *testing.T) {
 		want   string
 	}{
 		"for another host": {func(s *corev1.Secret) { s.Annotations[v1alpha1.HostsAnnotation] = "hooks.slack.com" }, "does not list that host"},
-		"for no host":      {func(s *corev1.Secret) { s.Annotations = nil }, "does not say for which hosts it is"},
+		"for no host":      {func(s *corev1.Secret) { s.Annotations = nil }, "does not list the hosts that may receive it"},
 		"for another NodeSync": {
 			func(s *corev1.Secret) { s.Annotations[v1alpha1.NodeSyncsAnnotation] = "other" },
 			"does not list NodeSync prod",

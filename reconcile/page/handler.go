@@ -124,19 +124,18 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
 		h.answer(w)(h.writer.notice(http.StatusServiceUnavailable, notice{Heading: "Not ready yet", Text: "The watch caches are filling."}))
 	case err != nil:
 		h.Logger.Error(err, "make a page")
-		h.answer(w)(h.writer.notice(http.StatusServiceUnavailable,
-			notice{Heading: "Not available", Text: "What the page shows cannot be read now; the daemon's log says why."}))
+		h.answer(w)(h.writer.notice(http.StatusServiceUnavailable, notice{Heading: "Not available", Text: "The data of this page cannot be read now: see the daemon's log."}))
 	default:
 		h.answer(w)(found, nil)
 	}
 }
 
-// leaderNotice says which replica serves the page.
+// leaderNotice returns a page that names the replica that leads.
 func (h *handler) leaderNotice() notice {
-	n := notice{Heading: "Another replica leads", Text: "This one has no view of the nodes, and does not know yet which one has."}
+	n := notice{Heading: "Another replica leads", Text: "This replica does not watch nodes, and does not know yet which one does."}
 	// The holder of the lease is the host name, which is that of its Pod, and a number.
 	if pod, _, _ := strings.Cut(h.Leader(), "_"); pod != "" {
-		n.Text = fmt.Sprintf("This one has no view of the nodes. The page is on %s:", pod)
+		n.Text = fmt.Sprintf("This replica does not watch nodes. The page is on %s:", pod)
 		n.Command = fmt.Sprintf("kubectl port-forward -n %s pod/%s %s", h.Cluster.Namespace, pod, h.Port)
 	}
 	return n
@@ -174,7 +173,7 @@ const (
 func CheckAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || port == "" {
-		return fmt.Errorf("--page-addr %q is no address: give localhost:PORT, or 0 for none", address)
+		return fmt.Errorf("--page-addr %q is not an address: use localhost:PORT, or 0 to disable it", address)
 	}
 	if !isLoopback(host) {
 		return fmt.Errorf("--page-addr %s is not a loopback address, and the page asks nobody who they are: give localhost:PORT and use kubectl port-forward, or a proxy with a login in the same Pod", address)
@@ -189,13 +188,13 @@ func CheckURL(text string) (host string, err error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", fmt.Errorf("--page-url %q is not the URL of a page: give https://HOST, without credentials and query", text)
+		return "", fmt.Errorf("--page-url %q is not the URL of a page: use https://HOST, without credentials or a query", text)
 	}
 	return u.Host, nil
 }
 
 // Server serves a handler at an address. It listens immediately and responds once the manager starts it, on each
-// replica: one that is not the leader says which one is.
+// replica: one that is not the leader names the leader.
 func Server(ctx context.Context, address string, h http.Handler) (manager.Runnable, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -353,7 +352,7 @@ func (w *writer) write(name string, status int, v view) (written, error) {
 	if err := w.pages[name].ExecuteTemplate(&out, "layout", v); err != nil {
 		return written{}, fmt.Errorf("write the page %s: %w", name, err)
 	}
-	// Text of other people must not be misread here either.
+	// Text that others wrote must not be mistaken for the page's own here either.
 	return written{status, []byte(redact.Visible(out.String()))}, nil
 }
 

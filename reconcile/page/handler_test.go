@@ -199,7 +199,7 @@ func TestAReplicaThatDoesNotLead(t *testing.T) {
 }
 
 func TestCachesThatCannotBeRead(t *testing.T) {
-	for want, err := range map[string]error{"The watch caches are filling.": fmt.Errorf("read: %w", context.DeadlineExceeded), "log says why": errors.New("the secret words")} {
+	for want, err := range map[string]error{"The watch caches are filling.": fmt.Errorf("read: %w", context.DeadlineExceeded), "see the daemon": errors.New("the secret words")} {
 		b := newBed(t, worldOf(nodeSyncWith("prod")), true, func() error { return err })
 		w := b.ask(http.MethodGet, "/")
 		if w.Code != 503 || !strings.Contains(w.Body.String(), want) || strings.Contains(w.Body.String(), "secret words") {

@@ -155,8 +155,7 @@ func withheld(w *v1alpha1.Withheld) string {
 	if w == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s: it is unclear whether a person removed from Git what %s does not contain",
-		w.Reason, render.ShortRevision(w.Revision))
+	return fmt.Sprintf("%s: unclear whether a person removed from Git what %s does not contain", w.Reason, render.ShortRevision(w.Revision))
 }
 
 func rolloutOf(r v1alpha1.Rollout, now time.Time) *rolloutView {

@@ -374,7 +374,8 @@ func MayGrow(pool *unstructured.Unstructured) bool {
 	return true
 }
 
-// LimitReached returns the limit of a NodePool that leaves no room for a node, by its status; empty if there is none.
+// LimitReached returns the limit of a NodePool that, according to its status, allows no further node; empty if there is
+// none.
 func LimitReached(pool *unstructured.Unstructured) string {
 	limits, used := quantities(pool, "spec", "limits"), quantities(pool, "status", "resources")
 	var reached []string

@@ -165,7 +165,7 @@ func maxRemovedPools(c Candidate, w checkInput) (reason, message string, hold bo
 	}
 	before := ""
 	if names := w.before(); len(names) > 0 {
-		before = fmt.Sprintf(", including those that earlier commits removed within guard.removalPeriod (%s)", someOf(names))
+		before = fmt.Sprintf("; NodePools that earlier commits removed within guard.removalPeriod count too: %s", someOf(names))
 	}
 	return ReasonMaxRemovedPools, fmt.Sprintf(
 		"%d NodePools would be removed, but guard.maxRemovedPools allows %d: set it to %d, or add NodePools back to Git: %s%s",

@@ -13,11 +13,11 @@ var overLimit = report.Word{
 	State: report.Pending, Description: "waits: 50 open pull requests are planned, the newest of the repository, then of forks",
 }
 
-// maxOurs limits the comments that are remembered of one repository, unless more pull requests are listed.
+// maxOurs is how many comments of one repository are remembered at most, unless more pull requests are listed.
 const maxOurs = 1000
 
-// settle updates the open pull requests from the host's list. Of those that are not listed any more it keeps only by what
-// their comments are found.
+// settle updates the open pull requests from the host's list. Of those that are no longer listed, it keeps only what is
+// needed to find their comments.
 func (r *repository) settle(listed []report.PullRequest, now time.Time) {
 	r.forget(listed)
 	before := r.pulls
@@ -37,9 +37,9 @@ func (r *repository) settle(listed []report.PullRequest, now time.Time) {
 	}
 }
 
-// forget drops the texts of comments on pull requests that are not listed, and, above the limit, these comments, those of
-// the lowest numbers first. The others are kept because a pull request can be reopened, and a host lists only the first
-// of many comments.
+// forget drops the texts of comments on pull requests that are not listed. Above the limit it also drops these
+// comments, those with the lowest numbers first. The others are kept because a pull request can be reopened, and a host
+// lists only the first of many comments.
 func (r *repository) forget(listed []report.PullRequest) {
 	open := map[int]bool{}
 	for _, one := range listed {

@@ -6,7 +6,7 @@ import (
 
 // TestACommitThatIsReverted has not succeeded, whatever the result of the commit that reverts it.
 func TestACommitThatIsReverted(t *testing.T) {
-	const words = "NodePool/x was being removed, 2 of 5 nodes were ended"
+	const words = "NodePool/x was being removed, 2 of 5 nodes were terminated"
 	reverts := func(s *script, state State, text string, commits ...string) {
 		s.with(Update{Context: "plumbline/prod/x", Head: "b", State: state, Description: text, Commits: commits, Reverted: map[string]string{"a": words, "b": "itself"}})
 	}

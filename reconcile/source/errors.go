@@ -165,8 +165,7 @@ const StoreLimitFlag = "--git-store-limit"
 
 // Error names what is too large and the limit.
 func (e *LimitError) Error() string {
-	words := fmt.Sprintf("%s is larger than the limit of %d %s: make it smaller, or remove it from the repository",
-		e.What, e.Limit, cmp.Or(e.Unit, "bytes"))
+	words := fmt.Sprintf("%s is larger than the limit of %d %s: make it smaller, or remove it from the repository", e.What, e.Limit, cmp.Or(e.Unit, "bytes"))
 	if e.Flag != "" {
 		words += ", or raise " + e.Flag
 	}

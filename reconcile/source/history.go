@@ -287,7 +287,7 @@ func (g *Git) FindOrder(ctx context.Context, req Request, commit string) (Order,
 		}
 	}
 	if refused != nil {
-		return OrderUnknown, unknown(fmt.Sprintf("the host does not give out enough of the history: %v", refused))
+		return OrderUnknown, unknown(fmt.Sprintf("the host does not send enough of the history: %v", refused))
 	}
 	return OrderUnknown, unknown(fmt.Sprintf("it is not among the %d commits before HEAD, nor HEAD among those before it", maxWalked))
 }

@@ -558,8 +558,7 @@ type BranchError struct {
 
 // Error says what to do.
 func (e *BranchError) Error() string {
-	return fmt.Sprintf("push branch %s to %s: it is there with another commit, and is not written to: delete it, or revert by hand",
-		e.Branch, e.URL)
+	return fmt.Sprintf("push branch %s to %s: it exists with another commit and is not overwritten: delete it, or revert by hand", e.Branch, e.URL)
 }
 
 // PushError reports that a host rejects a branch.

@@ -295,7 +295,7 @@ func (s *Step) chartsDiffer() *fault.Error {
 	case s.Unpulled != nil:
 		return fault.Classify(fmt.Errorf("%w; the charts stay as they are installed, and definitions are applied", s.Unpulled))
 	case s.Unkept != nil:
-		return fault.Classify(fmt.Errorf("%w; what the charts made is left as it is, and definitions are applied", s.Unkept))
+		return fault.Classify(fmt.Errorf("%w; the charts' objects are left unchanged, and definitions are applied", s.Unkept))
 	}
 	return nil
 }

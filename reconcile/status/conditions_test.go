@@ -126,7 +126,7 @@ func TestHeldRemovalsDoNotHideTheCharts(t *testing.T) {
 		"not corrected": {
 			Found{Unkept: contradiction},
 			held, v1alpha1.ReasonRefused,
-			[]string{"settings.clusterName", "is left as it is", heldWords},
+			[]string{"settings.clusterName", "are left unchanged", heldWords},
 			[]string{"held: removal of NodePool/old; ", "settings.clusterName"},
 		},
 		"not pulled yet": {

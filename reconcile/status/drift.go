@@ -412,7 +412,7 @@ func (s *Step) setOtherAppliers() {
 	}
 	words := ""
 	if len(s.Appliers) > 0 {
-		words = fmt.Sprintf("other clients apply definitions that this drain removes, and recreate them: %s: remove them there, or suspend that client", finding.Few(s.Appliers, "; "))
+		words = fmt.Sprintf("other clients apply objects that this drain removes, and create them again: %s: remove them there, or suspend that client", finding.Few(s.Appliers, "; "))
 	}
 	s.setTrouble(v1alpha1.OtherAppliersCondition, v1alpha1.ReasonOtherAppliers, words)
 }

@@ -148,9 +148,9 @@ func (s *Step) reverted() map[string]string {
 		if !is {
 			continue
 		}
-		words := fmt.Sprintf("%s/%s was to be removed, no node was ended", write.Kind, write.Name)
+		words := fmt.Sprintf("%s/%s was to be removed, no node was terminated", write.Kind, write.Name)
 		if back.Ended > 0 {
-			words = fmt.Sprintf("%s/%s was being removed, %d of %d nodes were ended", write.Kind, write.Name, back.Ended, back.NodeClaims)
+			words = fmt.Sprintf("%s/%s was being removed, %d of %d nodes were terminated", write.Kind, write.Name, back.Ended, back.NodeClaims)
 		}
 		say(back.Commit, words)
 	}

@@ -15,7 +15,7 @@ import (
 func TestAPassThatDoesNotComeToRemovals(t *testing.T) {
 	open := v1alpha1.Removal{Kind: render.NodePool, Name: "old", Phase: v1alpha1.RemovalDraining, Remaining: 2}
 	held := v1alpha1.Removal{Kind: render.NodePool, Name: "kept", Phase: v1alpha1.RemovalHeld}
-	const words = "; meanwhile no removal continues, NodeClaims that are already being deleted are still terminated: NodePool/old (draining, 2 nodes left)"
+	const words = "; meanwhile no removal continues, but NodeClaims that are already being deleted are terminated: NodePool/old (draining, 2 nodes left)"
 	for name, c := range map[string]struct {
 		removals []v1alpha1.Removal
 		class    fault.Class

@@ -185,7 +185,7 @@ func describePaused(removals []v1alpha1.Removal) string {
 		}
 		parts = append(parts, removalName(r)+" ("+words+")")
 	}
-	return "no removal continues, NodeClaims that are already being deleted are still terminated: " + finding.Some(parts)
+	return "no removal continues, but NodeClaims that are already being deleted are terminated: " + finding.Some(parts)
 }
 
 // withPaused adds, to the error that ended a reconcile, the removals that it has not reached.

@@ -281,7 +281,7 @@ func (s *Step) postFinalStatus(ctx context.Context) {
 	s.Finished = false
 	s.Sync.Finalizers = slices.Clone(s.Before.Finalizers)
 	s.Notes = slices.DeleteFunc(s.Notes, func(n finding.Note) bool { return n.Reason == v1alpha1.ReasonDeleted })
-	s.Wait("commit statuses", fmt.Sprintf("reporting to the Git hosts how the deletion ended, for %s at most", report.FinalStatusPatience))
+	s.Wait("commit statuses", fmt.Sprintf("posting the result of the deletion to the Git hosts, for %s at most", report.FinalStatusPatience))
 	s.WakeBy(s.Began.Add(finalStatusEvery))
 }
 

@@ -16,7 +16,7 @@ import (
 // TestSuspendedWithRemovals shows that nothing proceeds, and that removals in progress are reported.
 func TestSuspendedWithRemovals(t *testing.T) {
 	draining := v1alpha1.Removal{Kind: render.NodePool, Name: "old", Phase: v1alpha1.RemovalDraining, Message: "its NodeClaims are drained and terminated", Remaining: 2}
-	const want = "suspended: no removal continues, NodeClaims that are already being deleted are still terminated: NodePool/old (draining, 2 nodes left)"
+	const want = "suspended: no removal continues, but NodeClaims that are already being deleted are terminated: NodePool/old (draining, 2 nodes left)"
 	for name, c := range map[string]struct {
 		before   func(*v1alpha1.NodeSync)
 		removals []v1alpha1.Removal

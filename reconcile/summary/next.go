@@ -22,7 +22,7 @@ func Next(sync *v1alpha1.NodeSync) string {
 	case Drained:
 		return fmt.Sprintf("no node starts, until `plumbline resume %s -n %s`", name, sync.Namespace)
 	case Unseen:
-		return "the daemon looks at it; where nothing comes, see whether it runs: kubectl get pods -n " + sync.Namespace
+		return "the daemon reconciles it; if nothing changes, check that the daemon runs: kubectl get pods -n " + sync.Namespace
 	case Unknown:
 		return WhyUnknown(sync) + ": see whether the daemon runs, and what it logs: kubectl get pods -n " + sync.Namespace
 	case InSync:
@@ -43,7 +43,7 @@ func Next(sync *v1alpha1.NodeSync) string {
 		return nextOfRemoval(sync)
 	case Waiting:
 	}
-	return "continues by itself as soon as that is there"
+	return "continues by itself when the wait is over"
 }
 
 // nextOfFailure describes what happens after a failure: whether a retry helps.

@@ -566,7 +566,7 @@ func Pods(r recorder.Record) string {
 
 // Gap describes the period for which nothing is recorded.
 func Gap(g recorder.Gap) string {
-	return fmt.Sprintf("not recorded from %s to %s, as the leader changed: what ended in between is missing", Stamp(g.From), Stamp(g.To))
+	return fmt.Sprintf("not recorded from %s to %s, as the leader changed: what was terminated in between is missing", Stamp(g.From), Stamp(g.To))
 }
 
 // Stamp formats a time to the second.

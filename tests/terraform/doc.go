@@ -1,8 +1,8 @@
 // Package terraform tests examples/terraform.
 //
-// It always checks that every file is formatted like `terraform fmt`; that the takeover forgets exactly what there was
-// before, and Git contains the same; that the template renders the IAM policy of manifests/ as JSON; and that a destroy
-// drains the nodes before it destroys what they need.
+// It always checks that every file is formatted like `terraform fmt`; that the takeover removes from the state exactly
+// what was in it before, and that Git contains the same; that the template renders the IAM policy of manifests/ as
+// JSON; and that a destroy drains the nodes before it destroys what they need.
 //
 // With PLUMBLINE_FULL=1 it also uses the real Terraform: fmt, validate, plan and apply of the takeover from a state in
 // a file, and of the parts of install/ and teardown/ that need no AWS. The story terraform-takeover runs the first in a

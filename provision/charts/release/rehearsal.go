@@ -285,7 +285,7 @@ type DroppedCRDsError struct {
 
 // Error names the missing objects.
 func (e *DroppedCRDsError) Error() string {
-	return fmt.Sprintf("the chart lacks %s, which the release has: Helm would delete them, and with them every node that depends on them",
+	return fmt.Sprintf("the chart does not contain %s, which the release has: Helm would delete them, and with them every node that depends on them",
 		strings.Join(e.Names, ", "))
 }
 

@@ -289,7 +289,7 @@ func (t Tag) open() (signed, time.Time, error) {
 		defer func() { at++ }()
 		switch {
 		case at == 0 && text != want[0]:
-			return errors.New("names another commit than the host says it does")
+			return errors.New("names another commit than the host reports")
 		case at == 1 && text != want[1]:
 			return errors.New("names another tag, and not a commit")
 		case at == 2 && text != want[2]:

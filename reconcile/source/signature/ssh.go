@@ -69,7 +69,7 @@ func parseSSH(entry, line string, f form) (sshKey, error) {
 	if f == allowedSigner {
 		principals, rest, ok := cutPrincipals(line)
 		if !ok {
-			return k, errors.New("is no allowed signer: PRINCIPALS [OPTIONS] TYPE KEY")
+			return k, errors.New("is not an allowed signer: PRINCIPALS [OPTIONS] TYPE KEY")
 		}
 		k.name, line = entry+": "+principals, rest
 	}
@@ -140,7 +140,7 @@ func (k *sshKey) limit(option string, f form) (err error) {
 		return errors.New("is an authority of certificates, which are not supported")
 	default:
 		if f == allowedSigner {
-			return errors.New("has an option that is not known: namespaces, valid-after and valid-before are")
+			return errors.New("has an unknown option: the supported ones are namespaces, valid-after and valid-before")
 		}
 	}
 	return err

@@ -77,7 +77,7 @@ func TestClusterGone(t *testing.T) {
 	profiles := g.profiles(t)
 	noError(t, g.SetClusterGone(clusterName, true))
 
-	if code, out, errs := g.teardown(t); code != 4 || !strings.Contains(out, "--terminate would end 1 instance ("+ids[0]+")") ||
+	if code, out, errs := g.teardown(t); code != 4 || !strings.Contains(out, "--terminate would terminate 1 instance ("+ids[0]+")") ||
 		!strings.Contains(out, "instance "+shared+" stays: it has a tag of cluster staging, too") || !strings.Contains(out, "--sweep would delete 1 volume") {
 		t.Errorf("dry run: exit code %d: %s%s", code, out, errs)
 	}
