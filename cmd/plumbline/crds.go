@@ -21,8 +21,7 @@ import (
 
 // crdsOf returns the CRDs of the version in Git: those that this program was built with, or those of its chart.
 func crdsOf(ctx context.Context, git *render.Karpenter, path string, files *render.Snapshot) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	if git.Version == schema.EmbeddedVersion {
-		embedded, _, err := schema.Embedded()
+	if embedded, err := schema.EmbeddedOf(git.Version); embedded != nil || err != nil {
 		return embedded, err
 	}
 	keys, err := dockerLogin(nil)
@@ -77,6 +76,9 @@ func (d *onDisk) offlineCRDs(ctx context.Context, given string) (crds []*apiexte
 	}
 	if inside {
 		crds, err = chartCRDs(ctx, git, repository, charts.Access{Files: render.NewFiles(*d.snapshot)})
+		return crds, git.Version, err
+	}
+	if crds, err = schema.EmbeddedOf(git.Version); crds != nil || err != nil {
 		return crds, git.Version, err
 	}
 	crds, version, err = schema.Embedded()
