@@ -254,8 +254,8 @@ func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	if after := claim.Spec.ExpireAfter.Duration; after != nil {
 		trimmed.Spec.ExpireAfter.Duration = ptr.To(*after)
 	}
-	if at, found := claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey]; found {
-		trimmed.Annotations = map[string]string{karpv1.NodeClaimTerminationTimestampAnnotationKey: at}
+	if at, found := claim.Annotations[terminationTime]; found {
+		trimmed.Annotations = map[string]string{terminationTime: at}
 	}
 	trimmed.Status.NodeName = claim.Status.NodeName
 	trimmed.Status.ProviderID = claim.Status.ProviderID
