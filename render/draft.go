@@ -447,7 +447,7 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	}
 	region := m.variables[regionVariable]
 	made.Warning = sentences(namespaced, warnOfPlaceholders(kind, made), warnOfInstances(made), warnOfBudgets(made), warnOfForms(made, region), warnOfOverlay(made), warnOfBuffer(made))
-	problems = append(checkDefinition(made), checkForms(made, region)...)
+	problems = slices.Concat(checkDefinition(made), checkForms(made, region), m.checkKubelet(made))
 	if m.validator != nil {
 		m.validator.Default(made.Defaulted)
 		invalid := m.violations(ctx, made.Ref, desired)
@@ -463,7 +463,7 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	made.Ignored, unignored = m.ignored(ctx, made)
 	problems = append(problems, unignored...)
 	if len(problems) == 0 {
-		problems = checkReadable(made)
+		problems = append(checkReadable(made), m.checkReadableKubelet(made)...)
 	}
 	if len(problems) == 0 {
 		problems = checkRuntime(ctx, made)

@@ -148,7 +148,7 @@ func TestRefused(t *testing.T) {
 		},
 		"more pods than a number holds": {
 			strings.Replace(class("a"), "spec:\n", "spec:\n  kubelet: {maxPods: 4294967297}\n", 1),
-			[]string{`a.yaml:1: EC2NodeClass/a: Invalid value: "": Checked value must be of type integer with format int32 in spec.kubelet.maxPods`},
+			[]string{"a.yaml:6: EC2NodeClass/a: spec.kubelet.maxPods: it must be of type int32, not number 4294967297"},
 		},
 		"a name that is no label": {
 			pool(strings.Repeat("n", 64)),

@@ -23,8 +23,7 @@ import (
 func crdsOf(
 	ctx context.Context, git *render.Karpenter, path string, files *render.Snapshot,
 ) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	if git.Version == schema.EmbeddedVersion {
-		embedded, _, err := schema.Embedded()
+	if embedded, err := schema.EmbeddedOf(git.Version); embedded != nil || err != nil {
 		return embedded, err
 	}
 	keys, err := dockerLogin(nil)
@@ -83,6 +82,9 @@ func (d *onDisk) offlineCRDs(ctx context.Context, given string) (
 	}
 	if inside {
 		crds, err = chartCRDs(ctx, git, repository, charts.Access{Files: render.NewFiles(*d.snapshot)})
+		return crds, git.Version, err
+	}
+	if crds, err = schema.EmbeddedOf(git.Version); crds != nil || err != nil {
 		return crds, git.Version, err
 	}
 	crds, version, err = schema.Embedded()

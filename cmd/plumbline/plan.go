@@ -57,7 +57,8 @@ every object is created, and chart values and effects on nodes are unknown. Add
 a push of this folder would do. With the name of a NodeSync, the command fetches the
 current revision of its source and compares that. If the revision changes Karpenter's
 version, the plan shows what the upgrade does to the nodes of each pool. The CRDs of a
-version other than ` + embeddedVersion() + ` come from its chart; if the chart cannot be pulled, the output says so.
+version other than ` + schema.EmbeddedVersion + ` and ` + schema.LTSVersion + ` come from its chart; if the chart cannot be
+pulled, the output says so.
 
 Only AWS knows which nodes a change of AMIs, subnets, security groups or capacity
 reservations replaces. The daemon queries AWS with its own permissions. This command
@@ -105,7 +106,8 @@ Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 
 // addFlags adds the flags that select what to compare.
 func (o *planOptions) addFlags(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags) {
-	cmd.Flags().StringVar(&o.crds, "crds", "", "folder with the CRDs of the version in Git, if it is not "+embeddedVersion()+" and its charts cannot be pulled")
+	cmd.Flags().StringVar(&o.crds, "crds", "",
+		"folder with the CRDs of the version in Git, if it is neither "+schema.EmbeddedVersion+" nor "+schema.LTSVersion+" and its charts cannot be pulled")
 	cmd.Flags().StringVar(&o.against, "against", "", "compare the folder with the cluster of this NodeSync")
 	cmd.Flags().BoolVar(&o.exitCode, "exit-code", true,
 		"exit with code 2 if something would change and 3 if something is held; with =false only errors give a code above 0")
@@ -161,15 +163,6 @@ func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.Co
 		made.Warnings = append(made.Warnings, r.unchecked)
 	}
 	return &planned{Plan: made, offline: true}, nil
-}
-
-// embeddedVersion returns the version of Karpenter that this program was built with.
-func embeddedVersion() string {
-	_, version, err := schema.Embedded()
-	if err != nil {
-		return "unknown"
-	}
-	return version
 }
 
 // exit returns an exit code that tells what the Plan would do.
@@ -505,10 +498,10 @@ func (o *planOptions) knownCRDs(version string) ([]*apiextensionsv1.CustomResour
 	if o.crds != "" {
 		return crdsInFolder(o.crds)
 	}
-	if version != schema.EmbeddedVersion {
-		return nil, fmt.Errorf("this version of plumbline contains only the CRDs of Karpenter %s", schema.EmbeddedVersion)
+	crds, err := schema.EmbeddedOf(version)
+	if crds == nil && err == nil {
+		err = fmt.Errorf("this version of plumbline contains only the CRDs of Karpenter %s and %s", schema.EmbeddedVersion, schema.LTSVersion)
 	}
-	crds, _, err := schema.Embedded()
 	return crds, err
 }
 

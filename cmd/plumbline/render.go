@@ -11,6 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 func newRenderCommand() *cobra.Command {
@@ -30,7 +31,7 @@ reports all errors at once, each with file and line.`,
 	*output = formatYAML
 	cmd.Flags().Lookup("output").DefValue = "yaml"
 	cmd.Flags().StringVar(&crds, "crds", "",
-		"folder with the CRDs of the version in Git, where it is not "+embeddedVersion()+" and its charts are not in the repository")
+		"folder with the CRDs of the version in Git, if it is neither "+schema.EmbeddedVersion+" nor "+schema.LTSVersion+" and its charts are not in the repository")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r, err := renderFolder(cmd.Context(), args[0], crds, false)
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 // whatIfOptions are the flags of a what-if.
@@ -276,7 +277,7 @@ func launched(quote func(string) string, n simulate.NewNodes) string {
 // costs returns the list prices before and after.
 func costs(c simulate.Cost) []string {
 	lines := []string{fmt.Sprintf("hourly list prices (Karpenter %s): %.2f now, %.2f to %.2f afterwards",
-		embeddedVersion(), c.Before, c.Lowest, c.Highest)}
+		schema.EmbeddedVersion, c.Before, c.Lowest, c.Highest)}
 	if c.PricesOf != "" {
 		lines = append(lines,
 			fmt.Sprintf("  these are prices of %s, because the list has none for this region: use them only to compare", c.PricesOf))

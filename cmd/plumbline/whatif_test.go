@@ -17,6 +17,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
 	"github.com/plumbline-dev/plumbline/reconcile/simulate"
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 // snapshotOf writes a file with a pool of two nodes that the example does not contain, owned by NodeSync fleet/prod;
@@ -88,7 +89,7 @@ func TestWhatIfOfASnapshot(t *testing.T) {
 
 // TestCostsSayWhatTheyLack, in one line for each.
 func TestCostsSayWhatTheyLack(t *testing.T) {
-	whole := "hourly list prices (Karpenter " + embeddedVersion() + "): 1.50 now, 0.50 to 2.25 afterwards"
+	whole := "hourly list prices (Karpenter " + schema.EmbeddedVersion + "): 1.50 now, 0.50 to 2.25 afterwards"
 	for name, c := range map[string]struct {
 		cost simulate.Cost
 		want []string

@@ -23,6 +23,9 @@ func Quantity(text string) error {
 	if text = strings.TrimSpace(text); text == "" || !strings.ContainsRune("+-.0123456789", rune(text[0])) {
 		return nil // not a quantity, which every parser detects at once
 	}
+	if strings.ContainsAny(text, " *()") {
+		return nil // an expression in the settings of kubelet, which has no suffix of a quantity
+	}
 	if n := len(text); n > longestQuantity {
 		return &Error{Message: fmt.Sprintf("a quantity has no more than %d characters, and this one has %d", longestQuantity, n)}
 	}
@@ -102,6 +105,6 @@ func amounts() []string { return []string{"volumeSize", "sizeLimit", "divisor"} 
 func lists() []string {
 	return []string{
 		"limits", "requests", "overhead",
-		"kubeReserved", "systemReserved", "evictionHard", "evictionSoft",
+		"kubeReserved", "systemReserved", "evictionHard", "evictionSoft", "evictionMinimumReclaim",
 	}
 }

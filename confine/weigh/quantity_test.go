@@ -45,6 +45,7 @@ func TestQuantity(t *testing.T) {
 		"the other way":              {"1e-1000000", "at most 99"},
 		"with a plus":                {"1e+100", "at most 99"},
 		"among blanks":               {" 1e100 ", "at most 99"},
+		"an expression":              {"100 + (vcpus * 30) + (max_pods > 110 ? max_pods * 11 : max_pods * 8) + 10", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := weigh.Quantity(tc.text)
@@ -65,14 +66,17 @@ func TestQuantities(t *testing.T) {
 				map[string]any{"ebs": map[string]any{"volumeSize": "20Gi"}},
 				map[string]any{"ebs": map[string]any{"volumeSize": "20e200"}},
 			},
-			"kubelet": map[string]any{"kubeReserved": map[string]any{"cpu": "1e300"}},
-			"role":    "12e4567",
+			"kubelet": map[string]any{
+				"kubeReserved":           map[string]any{"cpu": "1e300"},
+				"evictionMinimumReclaim": map[string]any{"pid.available": "1e300"},
+			},
+			"role": "12e4567",
 			"versions": []any{map[string]any{"schema": map[string]any{"openAPIV3Schema": map[string]any{
 				"limits": map[string]any{"description": "1 and more of " + strings.Repeat("x", 100)},
 			}}}},
 		},
 	}
-	want := []string{"spec.blockDeviceMappings[1].ebs.volumeSize", "spec.kubelet.kubeReserved.cpu", "spec.limits.cpu"}
+	want := []string{"spec.blockDeviceMappings[1].ebs.volumeSize", "spec.kubelet.evictionMinimumReclaim.pid.available", "spec.kubelet.kubeReserved.cpu", "spec.limits.cpu"}
 	var got []string
 	for _, one := range weigh.Quantities(object) {
 		got = append(got, one.Path)

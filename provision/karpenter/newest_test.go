@@ -14,22 +14,28 @@ import (
 // inVersion matches the version of Karpenter that a user installs: in plumbline.yaml, and in sentences.
 var inVersion = regexp.MustCompile(`(?m)^[ +-]*version: (\d+\.\d+\.\d+)$|list prices of Karpenter (\d+\.\d+\.\d+)|Karpenter (\d+\.\d+\.\d+) knows|karpenter-provider-aws/v(\d+\.\d+\.\d+)/`)
 
-// linked is the version whose libraries plumbline links, and whose controller the sandbox runs by default. It is older
-// than newest while only the tables of a version are there.
-const linked = "1.14.3"
+const (
+	// linked is the version whose libraries plumbline links. It is older than newest while only the tables of a version
+	// are there.
+	linked = "1.15.0"
+	// usual is the version that documents and examples name, and whose controller the sandbox runs by default. It is older
+	// than linked until the sandbox runs that.
+	usual = "1.14.3"
+)
 
 // others are the files that contain another version on purpose.
 var others = map[string]string{
 	"docs/reference/support-matrix.md": "1.16.0", // one that is too new
 	"docs/tutorial.md":                 "1.8.6",  // the tutorial upgrades it
+	"docs/how-to/what-if.md":           linked,   // list prices are linked in
 }
 
-// TestFilesNameTheLinked: documents, examples, modules and the sandbox use the version that plumbline links.
-// docs/development/raise-karpenter.md lists what a new one changes.
+// TestFilesNameTheLinked: modules use the version that plumbline links, and documents, examples and the sandbox the
+// usual one. docs/development/raise-karpenter.md lists what a new one changes.
 func TestFilesNameTheLinked(t *testing.T) {
 	const root = "../../"
 	named := 0
-	check := func(file string, pattern *regexp.Regexp) int {
+	check := func(file, is string, pattern *regexp.Regexp) int {
 		text, err := os.ReadFile(root + file)
 		if err != nil {
 			t.Fatal(err)
@@ -37,21 +43,21 @@ func TestFilesNameTheLinked(t *testing.T) {
 		all := pattern.FindAllStringSubmatch(string(text), -1)
 		for _, found := range all {
 			version := strings.Join(found[1:], "")
-			if version != linked && version != others[file] {
-				t.Errorf("%s: %q, and the linked version is %s", file, strings.TrimSpace(found[0]), linked)
+			if version != is && version != others[file] {
+				t.Errorf("%s: %q, and the version is %s", file, strings.TrimSpace(found[0]), is)
 			}
 		}
 		return len(all)
 	}
-	for file, pattern := range map[string]string{
-		"go.mod":                             `(?:karpenter-provider-aws|sigs\.k8s\.io/karpenter) v(\S+)`,
-		"render/schema/shape.go":             `EmbeddedVersion = "(\S+)"`,
-		"render/karpenter.go":                `such as (\d+\.\d+\.\d+)`,
-		"provision/charts/ref.go":            `such as (\d+\.\d+\.\d+)`,
-		"tests/sandbox/binaries/catalog.go":  `KarpenterVersion\s+= "(\S+)"`,
-		"tests/sandbox/bin/karpenter/go.mod": `(?:karpenter-provider-aws|sigs\.k8s\.io/karpenter) v(\S+)`,
+	for file, names := range map[string]struct{ is, pattern string }{
+		"go.mod":                             {linked, `(?:karpenter-provider-aws|sigs\.k8s\.io/karpenter) v(\S+)`},
+		"render/schema/embedded.go":          {linked, `EmbeddedVersion = "(\S+)"`},
+		"render/karpenter.go":                {usual, `such as (\d+\.\d+\.\d+)`},
+		"provision/charts/ref.go":            {usual, `such as (\d+\.\d+\.\d+)`},
+		"tests/sandbox/binaries/catalog.go":  {usual, `KarpenterVersion\s+= "(\S+)"`},
+		"tests/sandbox/bin/karpenter/go.mod": {usual, `(?:karpenter-provider-aws|sigs\.k8s\.io/karpenter) v(\S+)`},
 	} {
-		if check(file, regexp.MustCompile(pattern)) == 0 {
+		if check(file, names.is, regexp.MustCompile(names.pattern)) == 0 {
 			t.Errorf("%s names no version", file)
 		}
 	}
@@ -61,7 +67,7 @@ func TestFilesNameTheLinked(t *testing.T) {
 				return err
 			}
 			if slices.Contains([]string{".md", ".yaml"}, filepath.Ext(path)) {
-				named += check(strings.TrimPrefix(filepath.ToSlash(path), root), inVersion)
+				named += check(strings.TrimPrefix(filepath.ToSlash(path), root), usual, inVersion)
 			}
 			return nil
 		})

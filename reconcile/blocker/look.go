@@ -260,7 +260,7 @@ func Deadline(claim *karpv1.NodeClaim) time.Time {
 	if claim.DeletionTimestamp == nil {
 		return time.Time{}
 	}
-	if at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey]); err == nil {
+	if at := cluster.TerminatesAt(claim); !at.IsZero() {
 		return at
 	}
 	if grace := claim.Spec.TerminationGracePeriod; grace != nil {

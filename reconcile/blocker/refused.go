@@ -14,6 +14,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
 // AWS's error codes for a refused termination: Karpenter's role is not authorized, or the instance is protected.
@@ -177,7 +178,7 @@ const deletes = "kubectl delete nodeclaim "
 // BreakGlass returns the command for a cause, with its risk; false if there is none. It is the table in
 // docs/runbooks/PlumblineStalled.md.
 func BreakGlass(n *Node, c Cause) (v1alpha1.BreakGlass, bool) {
-	g := v1alpha1.BreakGlass{Node: cmp.Or(n.Name, n.Claim), Cause: c.Kind, Command: terminateNow(n.Claim)}
+	g := v1alpha1.BreakGlass{Node: cmp.Or(n.Name, n.Claim), Cause: c.Kind, Command: cluster.TerminateNow(n.Claim)}
 	if n.Stays { // Karpenter has not started, and only reads the annotation of a NodeClaim that is deleted
 		g.Command = deletes + n.Claim + " --wait=false && " + g.Command
 	}
@@ -210,13 +211,6 @@ func BreakGlass(n *Node, c Cause) (v1alpha1.BreakGlass, bool) {
 		g.Risk = "Karpenter does not launch a replacement first; " + g.Risk
 	}
 	return g, true
-}
-
-// terminateNow returns the command that makes Karpenter terminate a node regardless of its pods and their budgets
-// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle).
-func terminateNow(claim string) string {
-	return fmt.Sprintf("kubectl annotate nodeclaim %s --overwrite %s=$(date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ)",
-		claim, karpv1.NodeClaimTerminationTimestampAnnotationKey)
 }
 
 // RemoveFinalizers returns the command that removes all finalizers of an object, named as for kubectl: kind/name.

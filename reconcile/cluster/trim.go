@@ -260,8 +260,8 @@ func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	if grace := claim.Spec.TerminationGracePeriod; grace != nil {
 		trimmed.Spec.TerminationGracePeriod = ptr.To(*grace)
 	}
-	if at, found := claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey]; found {
-		trimmed.Annotations = map[string]string{karpv1.NodeClaimTerminationTimestampAnnotationKey: at}
+	if at, found := claim.Annotations[terminationTime]; found {
+		trimmed.Annotations = map[string]string{terminationTime: at}
 	}
 	trimmed.Status.NodeName = claim.Status.NodeName
 	trimmed.Status.ProviderID = claim.Status.ProviderID

@@ -15,7 +15,8 @@ import (
 )
 
 // SwitchedOff returns a sentence for each kind whose definitions in Git have no effect, because Karpenter's feature
-// gate for the kind is off. No condition reports it: Karpenter does not read the objects.
+// gate for the kind is off. No condition reports it: Karpenter does not read the objects. It also returns one for
+// EC2NodeClasses of which Karpenter launches no node, because its feature gate for expressions is off.
 func (s *DesiredStep) SwitchedOff(ctx context.Context) ([]string, error) {
 	names := map[string][]string{}
 	for i := range s.Set.Objects {
@@ -33,7 +34,8 @@ func (s *DesiredStep) SwitchedOff(ctx context.Context) ([]string, error) {
 				finding.Some(of), english.PluralWord(len(of), "has", "have"), kind.Gate, strings.Join(kind.GateValue(), ".")))
 		}
 	}
-	return sentences, nil
+	blocked, err := s.expressionsOff(ctx)
+	return append(sentences, blocked...), err
 }
 
 // ignored returns which of the kinds that are used Karpenter ignores, because their feature gate is off.
@@ -52,16 +54,46 @@ func (s *DesiredStep) ignored(ctx context.Context, used func(kind string) bool) 
 	return ignored, nil
 }
 
-// gateOff reports whether the feature gate of a kind is off, by the values with which plumbline installs the chart. If
-// another tool installs it, or the charts are not changed, it is off if the controller's environment turns it off.
+// expressionsGate is the feature gate of Karpenter for expressions in spec.kubelet, which exists since 1.15
+// (pkg/operator/options/options.go and charts/karpenter/values.yaml in karpenter-provider-aws, 1.15.0).
+const expressionsGate = "NodeClassCEL"
+
+// expressionsOff returns a sentence about the EC2NodeClasses in Git that have expressions, if Karpenter's feature gate
+// for these is off.
+func (s *DesiredStep) expressionsOff(ctx context.Context) ([]string, error) {
+	var names []string
+	for i := range s.Set.Objects {
+		if o := &s.Set.Objects[i]; o.Ref.Kind == render.EC2NodeClass && render.HasExpressions(o.Desired) {
+			names = append(names, o.Ref.String())
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	value := []string{"settings", "awsFeatureGates", "nodeClassCEL"}
+	off, err := s.off(ctx, expressionsGate, value)
+	if err != nil || !off {
+		return nil, err
+	}
+	return []string{fmt.Sprintf("%s %s an expression in spec.kubelet, and Karpenter's feature gate %s is off, so that it launches no node: set %s: true in the chart's values",
+		finding.Some(names), english.PluralWord(len(names), "has", "have"), expressionsGate, strings.Join(value, "."))}, nil
+}
+
+// gateOff reports whether the feature gate of a kind is off.
 func (s *DesiredStep) gateOff(ctx context.Context, kind render.Kind) (bool, error) {
+	return s.off(ctx, kind.Gate, kind.GateValue())
+}
+
+// off reports whether a feature gate is off, by the values with which plumbline installs the chart. If another tool
+// installs it, or the charts are not changed, it is off if the controller's environment turns it off.
+func (s *DesiredStep) off(ctx context.Context, gate string, value []string) (bool, error) {
 	if s.Karpenter.Management == render.Managed && s.Charts != nil && s.NotUpgraded == nil {
 		defaults, err := s.Charts.Values()
 		if err != nil {
 			return false, err
 		}
 		for _, values := range []map[string]any{s.Values.Merged, defaults} {
-			if on, known, err := unstructured.NestedBool(values, kind.GateValue()...); err == nil && known {
+			if on, known, err := unstructured.NestedBool(values, value...); err == nil && known {
 				return !on, nil
 			}
 		}
@@ -76,7 +108,7 @@ func (s *DesiredStep) gateOff(ctx context.Context, kind render.Kind) (bool, erro
 		if err != nil {
 			return false, unlessForbidden(err)
 		}
-		if on, known := upgrade.FeatureGate(containers, kind.Gate); known {
+		if on, known := upgrade.FeatureGate(containers, gate); known {
 			return !on, nil
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -48,7 +49,9 @@ func controllerWith(t *testing.T, gates string) *cluster.View {
 		c = c.WithObjects(&appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter", Labels: cluster.ControllerLabels()},
 			Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
-				{Name: "controller", Image: "karpenter:1.14.1", Env: []corev1.EnvVar{{Name: "FEATURE_GATES", Value: gates}}},
+				{Name: "controller", Image: "karpenter:1.15.0", Env: []corev1.EnvVar{
+					{Name: "FEATURE_GATES", Value: gates}, {Name: "AWS_FEATURE_GATES", Value: "NodeClassCEL=false"},
+				}},
 			}}}},
 		})
 	}
@@ -102,6 +105,50 @@ func TestDefinitionsThatKarpenterIgnores(t *testing.T) {
 			}
 			if s.Charts == nil && c.management == render.Managed {
 				s.Charts = chartWith(t, "{}\n")
+			}
+			got, err := s.SwitchedOff(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestExpressionsThatKarpenterRefuses: the gate for expressions in spec.kubelet is off, unless Git turns it on. A
+// quantity is no expression.
+func TestExpressionsThatKarpenterRefuses(t *testing.T) {
+	const off = "EC2NodeClass/a has an expression in spec.kubelet, and Karpenter's feature gate NodeClassCEL is off, so that it launches no node: set settings.awsFeatureGates.nodeClassCEL: true in the chart's values"
+	gates := func(on bool) map[string]any {
+		return map[string]any{"settings": map[string]any{"awsFeatureGates": map[string]any{"nodeClassCEL": on}}}
+	}
+	for name, c := range map[string]struct {
+		management render.Management
+		values     map[string]any
+		kubelet    map[string]any
+		want       []string
+	}{
+		"none":                  {kubelet: map[string]any{"maxPods": int64(58), "kubeReserved": map[string]any{"cpu": "100m"}}},
+		"off by default":        {kubelet: map[string]any{"maxPods": "vcpus * 10"}, want: []string{off}},
+		"Git turns it on":       {values: gates(true), kubelet: map[string]any{"maxPods": "vcpus * 10"}},
+		"Git turns it off":      {values: gates(false), kubelet: map[string]any{"kubeReserved": map[string]any{"cpu": "vcpus * 30"}}, want: []string{off}},
+		"of another tool, off":  {management: render.External, values: gates(true), kubelet: map[string]any{"maxPods": "vcpus * 10"}, want: []string{off}},
+		"of another tool, none": {management: render.External, kubelet: map[string]any{"maxPods": int64(58)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			class := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"kubelet": c.kubelet}}}
+			set := &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "a"}, Desired: class}}}
+			if c.management == "" {
+				c.management = render.Managed
+			}
+			s := &DesiredStep{
+				Desired: &Desired{Karpenter: &render.Karpenter{Management: c.management, Namespace: "kube-system"}, Set: set, Values: charts.Values{Merged: c.values}},
+				View:    controllerWith(t, "NodeOverlay=true"),
+			}
+			if c.management == render.Managed {
+				s.Charts = chartWith(t, "settings: {awsFeatureGates: {nodeClassCEL: false}}\n")
 			}
 			got, err := s.SwitchedOff(t.Context())
 			if err != nil {

@@ -8,14 +8,15 @@ import (
 	"strings"
 	"time"
 
-	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/plumbline-dev/plumbline/confine/weigh"
 	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/hashv5"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -381,26 +382,27 @@ func outdates(live *unstructured.Unstructured, path []string) bool {
 		func(f resolvedField) bool { return f.name == path[1] }) || outdated(live, without)
 }
 
-// outdated reports whether Karpenter's own hash of two definitions of a kind differs.
-func outdated(a, b *unstructured.Unstructured) bool {
-	switch a.GetKind() {
+// outdated reports whether Karpenter's own hash of another definition differs from that of a live one. It is false if
+// one of them cannot be read: then plumbline keeps the field. A version that plumbline does not compute hashes nearly the
+// same as the older one that it does.
+func outdated(live, other *unstructured.Unstructured) bool {
+	switch live.GetKind() {
 	case render.NodePool:
-		return hashesDiffer(a, b, poolHash)
+		before, err := typed[karpv1.NodePool](live)
+		if err != nil {
+			return false
+		}
+		after, err := typed[karpv1.NodePool](other)
+		return err == nil && poolHash(before) != poolHash(after)
 	case render.EC2NodeClass:
-		return hashesDiffer(a, b, func(class *awsv1.EC2NodeClass) Hash { return classHash(class, "") })
+		version := classHashVersion(live)
+		if !slices.Contains(classHashes(), version) {
+			version = hashv5.Version
+		}
+		before, after := classHash(live, version, ""), classHash(other, version, "")
+		return before != "" && after != "" && before != after
 	}
 	return false
-}
-
-// hashesDiffer reports whether two definitions have different hashes. It is false if one of them cannot be read: then
-// plumbline keeps the field.
-func hashesDiffer[T any](a, b *unstructured.Unstructured, hash func(*T) Hash) bool {
-	with, err := typed[T](a)
-	if err != nil {
-		return false
-	}
-	without, err := typed[T](b)
-	return err == nil && hash(with) != hash(without)
 }
 
 // Wanted returns the desired object: Git's with the schema's defaults, and the live values of the fields that others

@@ -1,16 +1,19 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strings"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/hashv5"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -192,16 +195,38 @@ func poolHash(pool *karpv1.NodePool) Hash {
 // karpenter-provider-aws pkg/operator/operator.go, 1.14.1).
 func CABundle(authorities []byte) string { return base64.StdEncoding.EncodeToString(authorities) }
 
-// classHash returns the hash of an EC2NodeClass computed with the linked library, in a cluster with this CA bundle
-// (base64; empty if it does not matter). It is empty if the library cannot compute it.
-func classHash(class *awsv1.EC2NodeClass, bundle string) Hash {
-	if !Hashable(class) {
+// classHash returns the hash of an EC2NodeClass in one of Karpenter's hash versions, in a cluster with this CA bundle
+// (base64; empty if it does not matter). It is empty if plumbline cannot compute it.
+func classHash(object *unstructured.Unstructured, version, bundle string) Hash {
+	class, err := typed[awsv1.EC2NodeClass](object)
+	if err != nil || !Hashable(class) {
 		return ""
 	}
-	return hash(awsv1.EC2NodeClassHashVersion, class.Hash(&bundle))
+	switch version {
+	case awsv1.EC2NodeClassHashVersion:
+		return hash(version, class.Hash(&bundle))
+	case hashv5.Version:
+		spec, _ := object.Object["spec"].(map[string]any)
+		sum, err := hashv5.Hash(spec, class.AMIFamily(), bundle)
+		if err == nil {
+			return hash(version, sum)
+		}
+	}
+	return ""
 }
 
-// notedOfPool returns the NodePool hash in the annotations of a NodePool or NodeClaim.
+// classHashes are the hash versions of EC2NodeClasses that plumbline computes, the newest first: that of the linked
+// library, and that of the LTS line, which most clusters run.
+func classHashes() []string { return []string{awsv1.EC2NodeClassHashVersion, hashv5.Version} }
+
+// Hashed reports whether a NodeClaim has the hash of its NodePool, without which Karpenter does not detect its drift.
+func Hashed(annotations map[string]string) bool {
+	return annotations[karpv1.NodePoolHashAnnotationKey] != ""
+}
+
+// notedOfPool returns the NodePool hash in the annotations of a NodePool or NodeClaim. Karpenter's documents call the
+// annotations of both hashes internal. Only this file reads them; without them, plumbline computes the hash of a
+// definition, and Karpenter's condition Drifted shows which NodeClaims differ.
 func notedOfPool(annotations map[string]string) Hash {
 	return hash(annotations[karpv1.NodePoolHashVersionAnnotationKey], annotations[karpv1.NodePoolHashAnnotationKey])
 }
@@ -209,6 +234,17 @@ func notedOfPool(annotations map[string]string) Hash {
 // notedOfClass returns the EC2NodeClass hash likewise.
 func notedOfClass(annotations map[string]string) Hash {
 	return hash(annotations[awsv1.AnnotationEC2NodeClassHashVersion], annotations[awsv1.AnnotationEC2NodeClassHash])
+}
+
+// poolHashVersion returns the version of the NodePool hash that the controller has annotated on a NodePool, and
+// classHashVersion that on an EC2NodeClass. If it has annotated none, it has hashed nothing yet, and the newest version
+// that plumbline computes counts.
+func poolHashVersion(pool *unstructured.Unstructured) string {
+	return cmp.Or(pool.GetAnnotations()[karpv1.NodePoolHashVersionAnnotationKey], karpv1.NodePoolHashVersion)
+}
+
+func classHashVersion(class *unstructured.Unstructured) string {
+	return cmp.Or(class.GetAnnotations()[awsv1.AnnotationEC2NodeClassHashVersion], awsv1.EC2NodeClassHashVersion)
 }
 
 func hash(version, sum string) Hash {

@@ -291,13 +291,6 @@ func typed[T any](object *unstructured.Unstructured) (*T, error) {
 	return into, nil
 }
 
-// knownHash reports whether the controller uses the hash of the linked library, by the version in its annotation on the
-// object. A controller that has not annotated a version has hashed nothing yet.
-func knownHash(live *unstructured.Unstructured, annotation, version string) bool {
-	noted := live.GetAnnotations()[annotation]
-	return noted == "" || noted == version
-}
-
 // specField returns a value of a spec; nil if there is none.
 func specField(object *unstructured.Unstructured, path ...string) any {
 	value, _, err := unstructured.NestedFieldNoCopy(object.Object, append([]string{"spec"}, path...)...)

@@ -17,11 +17,12 @@ import (
 // editOfClass returns the edit of an EC2NodeClass, for the nodes of all pools that reference it. bundle is the
 // cluster's CA bundle, which is part of its hash.
 func editOfClass(live, desired *unstructured.Unstructured, bundle string) edit {
-	if noted := live.GetAnnotations()[awsv1.AnnotationEC2NodeClassHashVersion]; !knownHash(live, awsv1.AnnotationEC2NodeClassHashVersion, awsv1.EC2NodeClassHashVersion) {
+	version := classHashVersion(live)
+	if !slices.Contains(classHashes(), version) {
 		if equal(specField(live), specField(desired)) {
 			return allOrNone{none: true}
 		}
-		return unknown("this Karpenter uses hash version %s for EC2NodeClasses, and this plumbline uses %s", noted, awsv1.EC2NodeClassHashVersion)
+		return unknown("this Karpenter uses hash version %s for EC2NodeClasses, and this plumbline computes %s", version, strings.Join(classHashes(), " and "))
 	}
 	before, err := typed[awsv1.EC2NodeClass](live)
 	if err != nil {
@@ -34,10 +35,14 @@ func editOfClass(live, desired *unstructured.Unstructured, bundle string) edit {
 	if !Hashable(before) || !Hashable(after) {
 		return unknown("an alias in amiSelectorTerms cannot be parsed")
 	}
-	e := classEdit{after: after, outdated: classHash(before, bundle) != classHash(after, bundle)}
+	hashBefore, hashAfter := classHash(live, version, bundle), classHash(desired, version, bundle)
+	if hashBefore == "" || hashAfter == "" {
+		return unknown("spec.kubelet has a value that a Karpenter with hash version %s cannot read", version)
+	}
+	e := classEdit{after: after, outdated: hashBefore != hashAfter}
 	// If the annotated hash can be reproduced with this bundle, the hash after the change is right, too.
-	if classHash(before, bundle) == notedOfClass(live.GetAnnotations()) {
-		e.hash = classHash(after, bundle)
+	if hashBefore == notedOfClass(live.GetAnnotations()) {
+		e.hash = hashAfter
 	}
 	// The field is not in the hash, and Karpenter does not compare instances with it (EC2NodeClassSpec and
 	// isNodeClassDrifted in karpenter-provider-aws pkg/apis/v1/ec2nodeclass.go and pkg/cloudprovider/drift.go, 1.14.1).

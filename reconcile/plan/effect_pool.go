@@ -36,7 +36,7 @@ func editOfPool(live, desired *unstructured.Unstructured) edit {
 		before: before, after: after, desired: desired,
 		outdated:     before.Hash() != after.Hash(),
 		hash:         poolHash(after),
-		known:        knownHash(live, karpv1.NodePoolHashVersionAnnotationKey, karpv1.NodePoolHashVersion),
+		known:        poolHashVersion(live) == karpv1.NodePoolHashVersion,
 		requirements: !equal(specField(live, "template", "spec", "requirements"), specField(desired, "template", "spec", "requirements")),
 	}
 }

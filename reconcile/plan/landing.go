@@ -11,8 +11,10 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 // ReasonUnschedulablePods is the reason to hold the removal of nodes whose pods cannot be scheduled elsewhere.
@@ -128,7 +130,7 @@ func (m *maker) holdUnschedulable(p *Plan) {
 		switch c.pods = byWorkload(pods); {
 		case len(pods) > 0:
 			if !c.approved.coversPods(c.pods) {
-				c.hold(ReasonUnschedulablePods, nowhere(pods))
+				c.hold(ReasonUnschedulablePods, nowhere(pods, m.live.Karpenter))
 			}
 		case before && !p.Landing.Known && !c.approved.covers(ReasonUnschedulablePods):
 			c.hold(ReasonUnschedulablePods, "the last simulation found pods of its nodes that would be pending")
@@ -192,14 +194,27 @@ func pending(pods []v1alpha1.PendingPods) (n int) {
 	return n
 }
 
-// nowhere returns the message with the unschedulable pods, and what to do.
-func nowhere(pods []Unschedulable) string {
+// OlderScheduling returns a sentence that names the version of Karpenter whose scheduling is simulated and the installed
+// one, which may schedule in another way; empty if the latter is not older, or unknown.
+func OlderScheduling(installed string) string {
+	if !karpenter.Newer(schema.EmbeddedVersion, installed) {
+		return ""
+	}
+	return fmt.Sprintf("simulated with the scheduling of Karpenter %s, and %s is installed", schema.EmbeddedVersion, installed)
+}
+
+// nowhere returns the message with the unschedulable pods, and what to do. installed is the version of Karpenter.
+func nowhere(pods []Unschedulable, installed string) string {
 	var names []string
 	for _, pod := range pods {
 		names = append(names, fmt.Sprintf("%s (%s)", pod.Pod, strings.TrimSuffix(pod.Reason, ".")))
 	}
-	return fmt.Sprintf("%s would be pending: add a NodePool that can run them, or set guard.unschedulablePods to Ignore: %s",
+	message := fmt.Sprintf("%s would be pending: add a NodePool that can run them, or set guard.unschedulablePods to Ignore: %s",
 		english.Plural(len(pods), "pod of its nodes", "pods of its nodes"), someOf(names))
+	if older := OlderScheduling(installed); older != "" {
+		message += "; " + older
+	}
+	return message
 }
 
 // LeavingElsewhere returns the NodePools that other NodeSyncs of the cluster remove, because two removals cannot count

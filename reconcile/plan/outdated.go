@@ -70,8 +70,10 @@ type MatchMemory struct {
 // template is a definition that NodeClaims are compared with.
 type template struct {
 	comparison
-	// noted is Karpenter's annotated hash, and counted is the hash of its library; empty if there is none.
-	noted, counted Hash
+	// noted is Karpenter's annotated hash; empty if there is none. counted are those that plumbline computes, one for each
+	// hash version.
+	noted   Hash
+	counted []Hash
 	// requirements are those of a NodePool.
 	requirements scheduling.Requirements
 	// fits caches whether labels match the requirements.
@@ -166,7 +168,7 @@ func (m Match) unknown(c *NodeClaim, pool, class *template) bool {
 
 // uncomparable reports whether a hash can be compared neither with the annotated nor with the computed hash.
 func (t *template) uncomparable(hash Hash) bool {
-	return t != nil && !t.noted.comparable(hash) && !t.counted.comparable(hash)
+	return t != nil && !t.noted.comparable(hash) && t.countedAs(hash) == ""
 }
 
 // reason returns why a NodeClaim drifted; empty if it did not. sure reports whether that is certain.
@@ -219,13 +221,21 @@ func (m Match) reasonOfClass(c *NodeClaim, class *template) (reason string, sure
 
 // outdates reports whether a NodeClaim with this hash drifted, and whether a computed hash was used.
 func (t *template) outdates(hash Hash, count bool) (outdated, counted bool) {
-	switch {
-	case count && t.counted.comparable(hash):
-		return hash != t.counted, true
-	case t.noted.comparable(hash):
-		return hash != t.noted, false
+	if is := t.countedAs(hash); count && is != "" {
+		return hash != is, true
 	}
-	return false, false
+	return t.noted.comparable(hash) && hash != t.noted, false
+}
+
+// countedAs returns the computed hash that can be compared with another one; empty if there is none. Karpenter compares
+// no hash of another version than it annotates on the definition.
+func (t *template) countedAs(hash Hash) Hash {
+	for _, is := range t.counted {
+		if is.comparable(hash) && (t.noted == "" || is.comparable(t.noted)) {
+			return is
+		}
+	}
+	return ""
 }
 
 // fit reports whether labels match the requirements of a NodePool.
@@ -255,7 +265,7 @@ func (m Match) template(ref render.Ref, object *Object) *template {
 	t.noted = noted(object.GetAnnotations())
 	if m.Exact {
 		t.count(object, m.CABundle)
-		m.Memory.proven = m.Memory.proven || ref.Kind == render.EC2NodeClass && t.counted != "" && t.counted == t.noted
+		m.Memory.proven = m.Memory.proven || ref.Kind == render.EC2NodeClass && t.noted != "" && t.countedAs(t.noted) == t.noted
 	}
 	if m.Memory.templates == nil {
 		m.Memory.templates = map[render.Ref]*template{}
@@ -269,13 +279,13 @@ func (t *template) count(object *Object, bundle string) {
 	t.fits = map[Labels]bool{}
 	if object.GetKind() == render.NodePool {
 		if pool, err := typed[karpv1.NodePool](object.Unstructured); err == nil {
-			t.counted = poolHash(pool)
+			t.counted = []Hash{poolHash(pool)}
 			t.requirements = scheduling.NewNodeSelectorRequirementsWithMinValues(pool.Spec.Template.Spec.Requirements...)
 		}
 		return
 	}
-	if class, err := typed[awsv1.EC2NodeClass](object.Unstructured); err == nil {
-		t.counted = classHash(class, bundle)
+	for _, version := range classHashes() {
+		t.counted = append(t.counted, classHash(object.Unstructured, version, bundle))
 	}
 	var amis []awsv1.AMI
 	amis, t.resolved = ResolvedAMIs(object.Unstructured)
@@ -454,8 +464,8 @@ func (m Match) inputOfHash(ref render.Ref, made Hash, count bool, of string) Inp
 		return Input{To: "the NodeClaim has no hash"}
 	}
 	now := t.noted
-	if count && t.counted.comparable(made) {
-		now = t.counted
+	if is := t.countedAs(made); count && is != "" {
+		now = is
 	}
 	if !now.comparable(made) {
 		return Input{To: "the hash of " + ref.String() + " is missing or has another version"}

@@ -322,7 +322,7 @@ func TestInput(t *testing.T) {
 		"a placement group":      {reason: "PlacementGroupDrift", want: plan.Input{From: "none", To: "another placement group"}},
 		"the hash of its pool":   {reason: "NodePoolDrifted", pool: tainted("general"), want: plan.Input{From: "hash POOL", To: "hash NOTED (v3, hash of spec.template; the hash does not show which field changed)"}},
 		"another hash's version": {reason: "NodePoolDrifted", change: func(c *plan.NodeClaim) { c.Hashes = "v0 1\nv0 2" }, want: plan.Input{To: "the hash of NodePool/general is missing or has another version"}},
-		"the hash of its class":  {reason: "NodeClassDrift", change: func(c *plan.NodeClaim) { c.Hashes = "\nv5 2" }, want: plan.Input{From: "hash 2", To: "hash CLASS (v5, hash of the spec and the cluster's CA bundle; the hash does not show which field changed)"}},
+		"the hash of its class":  {reason: "NodeClassDrift", change: func(c *plan.NodeClaim) { c.Hashes = "\nv6 2" }, want: plan.Input{From: "hash 2", To: "hash CLASS (v6, hash of the spec and the cluster's CA bundle; the hash does not show which field changed)"}},
 		"a hash that was taken":  {reason: "NodeClassDrift", change: func(c *plan.NodeClaim) { c.Hashes = "" }, want: plan.Input{To: "the NodeClaim has no hash"}},
 		"requirements": {reason: "RequirementsDrifted", change: func(c *plan.NodeClaim) {
 			c.Labels = plan.PackLabels(map[string]string{"karpenter.sh/capacity-type": "on-demand"})

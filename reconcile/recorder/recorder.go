@@ -149,7 +149,7 @@ func (r *Recorder) note(claim *karpv1.NodeClaim) *termination {
 	e := r.seen[claim.UID]
 	if e == nil {
 		e = &termination{poolUID: cluster.NodeClaim(claim).PoolUID}
-		e.facts.Terminate = terminateAt(claim)
+		e.facts.Terminate = cluster.TerminatesAt(claim)
 		r.seen[claim.UID] = e
 	}
 	known := e.facts.Record
@@ -171,16 +171,6 @@ func (r *Recorder) note(claim *karpv1.NodeClaim) *termination {
 		e.facts.ExpireAfter = *after
 	}
 	return e
-}
-
-// terminateAt returns the annotation with which Karpenter's node repair terminates a NodeClaim immediately. If a
-// NodeClaim has a terminationGracePeriod, Karpenter sets the annotation later.
-func terminateAt(claim *karpv1.NodeClaim) time.Time {
-	at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey])
-	if err != nil {
-		return time.Time{} // it has none
-	}
-	return at
 }
 
 func (r *Recorder) wake() {

@@ -186,8 +186,7 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 	if claim.DeletionTimestamp != nil {
 		c.Deleting = claim.DeletionTimestamp.Time
 	}
-	_, c.Unhashed = claim.Annotations[karpv1.NodePoolHashAnnotationKey]
-	c.Unhashed = !c.Unhashed
+	c.Unhashed = !plan.Hashed(claim.Annotations)
 	c.Reserved = claim.Labels[karpv1.CapacityTypeLabelKey] == karpv1.CapacityTypeReserved
 	c.Initialized = true
 	c.Drained, c.Deadline = blocker.Drained(claim), blocker.Deadline(claim)

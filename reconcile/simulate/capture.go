@@ -57,11 +57,16 @@ type Capture struct {
 // Settings are those of Karpenter's controller that scheduling depends on.
 type Settings struct {
 	offers.Settings
+	// Karpenter is its version, from its Deployment's label; empty if that is unknown.
+	Karpenter string `json:"karpenter,omitempty"`
 	// NodeOverlay reports whether the feature gate of that name is enabled: without it overlays have no effect.
 	NodeOverlay bool `json:"nodeOverlay,omitempty"`
 	// CapacityBuffer reports whether the feature gate of that name is enabled: buffers then take capacity, which is not
 	// counted here.
 	CapacityBuffer bool `json:"capacityBuffer,omitempty"`
+	// SchedulerConfig reports whether there is a configuration with default topology spread constraints, which are not
+	// counted here.
+	SchedulerConfig bool `json:"schedulerConfig,omitempty"`
 	// IgnorePreferences reports whether preferences of pods are ignored (PREFERENCE_POLICY).
 	IgnorePreferences bool `json:"ignorePreferences,omitempty"`
 	// RelaxMinValues reports whether unsatisfiable minValues are lowered (MIN_VALUES_POLICY).
@@ -107,7 +112,11 @@ func decode(in io.Reader, most int64) (*Capture, error) {
 	return c, nil
 }
 
-// settings reads the settings of Karpenter's controller from its Deployment. It keeps only these variables.
+// versionLabel is the label in which Karpenter's chart writes its version.
+const versionLabel = "app.kubernetes.io/version"
+
+// settings reads the settings of Karpenter's controller from its Deployment. It keeps only these variables, and its
+// version.
 func (r *reading) settings(ctx context.Context, namespaces []string) error {
 	r.into.Settings = Settings{Settings: offers.Defaults()}
 	if len(namespaces) == 0 {
@@ -121,6 +130,7 @@ func (r *reading) settings(ctx context.Context, namespaces []string) error {
 			return r.may("deployments.apps", "the settings of Karpenter's controller (using the defaults)", err)
 		}
 		for i := range found.Items {
+			r.into.Settings.Karpenter = found.Items[i].Labels[versionLabel]
 			for _, container := range found.Items[i].Spec.Template.Spec.Containers {
 				r.into.Settings.readVariables(container.Env)
 			}
@@ -148,6 +158,10 @@ func (s *Settings) readVariables(variables []corev1.EnvVar) {
 			s.RelaxMinValues = v.Value == "BestEffort"
 		case "FEATURE_GATES":
 			s.NodeOverlay, s.CapacityBuffer = open(v.Value, "NodeOverlay"), open(v.Value, "CapacityBuffer")
+		case "SCHEDULER_CONFIG":
+			s.SchedulerConfig = v.Value != ""
+		case "AWS_FEATURE_GATES":
+			s.NodeClassCEL = open(v.Value, "NodeClassCEL")
 		}
 	}
 }

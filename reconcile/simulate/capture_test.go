@@ -111,8 +111,9 @@ func (s server) List(_ context.Context, list client.ObjectList, options ...clien
 			return apierrors.NewForbidden(schema.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"}, "", nil)
 		}
 	case *appsv1.DeploymentList:
-		l.Items = []appsv1.Deployment{{Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Env: []corev1.EnvVar{
-			{Name: "FEATURE_GATES", Value: "NodeRepair=false,NodeOverlay=true"}, {Name: "VM_MEMORY_OVERHEAD_PERCENT", Value: "0.05"}, {Name: "PASSWORD", Value: "hush"},
+		version := metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/version": "1.14.3"}}
+		l.Items = []appsv1.Deployment{{ObjectMeta: version, Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Env: []corev1.EnvVar{
+			{Name: "FEATURE_GATES", Value: "NodeRepair=false,NodeOverlay=true"}, {Name: "AWS_FEATURE_GATES", Value: "NodeClassCEL=true"}, {Name: "SCHEDULER_CONFIG", Value: "podTopologySpread: {}"}, {Name: "VM_MEMORY_OVERHEAD_PERCENT", Value: "0.05"}, {Name: "PASSWORD", Value: "hush"},
 		}}}}}}}}
 	case *unstructured.UnstructuredList:
 		if l.GetKind() == "EC2NodeClass" {
@@ -127,7 +128,7 @@ func TestAClusterIsReadInPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Pods) != 2 || len(c.Unread) != 0 || !c.Settings.NodeOverlay || c.Settings.VMMemoryOverheadPercent != 0.05 {
+	if len(c.Pods) != 2 || len(c.Unread) != 0 || !c.Settings.NodeOverlay || !c.Settings.NodeClassCEL || !c.Settings.SchedulerConfig || c.Settings.VMMemoryOverheadPercent != 0.05 || c.Settings.Karpenter != "1.14.3" {
 		t.Errorf("%+v", c)
 	}
 	class := unstructured.Unstructured{Object: c.Definitions[0]}

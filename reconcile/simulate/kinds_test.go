@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 // TestReasonsAreKarpenters checks Karpenter's reasons with one pool left, or none, that cannot take the pod.
@@ -74,6 +76,22 @@ func TestPendingPodsGetAPlaceByTheCommit(t *testing.T) {
 	out = simulated(t, back, []map[string]any{small, class}, nil, "m5.large 2 8")
 	if len(out.Nowhere) != 1 || out.Nowhere[0].Already || len(out.Placed) > 0 {
 		t.Errorf("%+v", out)
+	}
+}
+
+// TestAnOlderKarpenterIsNamed: it may schedule in another way than the simulation, and so may one with defaults for
+// topology spread.
+func TestAnOlderKarpenterIsNamed(t *testing.T) {
+	for installed, want := range map[string]bool{"": false, "1.14.3": true, schema.EmbeddedVersion: false} {
+		c := fleet(poolNamed(t, "a", "", any64), classNamed(t, "default"))
+		c.Settings.Karpenter, c.Settings.SchedulerConfig = installed, installed == "1.14.3"
+		leaving := node(c, "a", "leaving", "1")
+		out := simulated(t, c, c.Definitions, []types.UID{leaving}, "m5.large 2 8")
+		note := "simulated with the scheduling of Karpenter " + schema.EmbeddedVersion + ", and " + installed + " is installed"
+		const spread = "the default topology spread in Karpenter's SCHEDULER_CONFIG is not counted"
+		if got := slices.Contains(out.Notes, note); got != want || slices.Contains(out.Notes, spread) != want {
+			t.Errorf("%q: %q", installed, out.Notes)
+		}
 	}
 }
 

@@ -182,6 +182,12 @@ func (s *simulation) note() {
 	if s.capture.Settings.CapacityBuffer {
 		s.out.Notes = append(s.out.Notes, "CapacityBuffers are not counted")
 	}
+	if s.capture.Settings.SchedulerConfig {
+		s.out.Notes = append(s.out.Notes, "the default topology spread in Karpenter's SCHEDULER_CONFIG is not counted")
+	}
+	if older := plan.OlderScheduling(s.capture.Settings.Karpenter); older != "" {
+		s.out.Notes = append(s.out.Notes, older)
+	}
 	for _, unread := range s.capture.Unread {
 		s.out.Notes = append(s.out.Notes, "not counted: "+unread)
 	}

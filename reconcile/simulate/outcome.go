@@ -211,7 +211,7 @@ func newNodes(claim *scheduling.NodeClaim) *NewNodes {
 	// Sorted by name first, so that instance types of equal prices are in the same order on each node.
 	slices.SortFunc(claim.InstanceTypeOptions, func(a, b *cloudprovider.InstanceType) int { return cmp.Compare(a.Name, b.Name) })
 	for _, t := range claim.InstanceTypeOptions.OrderByPrice(claim.Requirements) {
-		offered := t.Offerings.Available().Compatible(claim.Requirements)
+		offered := t.Offerings.Launchable().Compatible(claim.Requirements)
 		if len(offered) == 0 {
 			continue
 		}

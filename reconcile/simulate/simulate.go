@@ -374,7 +374,7 @@ func (w *world) schedule(ctx context.Context) (scheduling.Results, error) {
 		cloud = w.alike
 	}
 	provisioner := provisioning.NewProvisioner(w.client, w.recorder, cloud, w.cluster, w.clock, nil, nil)
-	results, err := disruption.SimulateScheduling(ctx, w.client, w.cluster, provisioner, w.clock, w.recorder, nil)
+	results, err := disruption.SimulateScheduling(ctx, w.client, w.cluster, provisioner, w.clock, w.recorder, nil, disruption.SimulationOptions{})
 	if err != nil || w.alike == nil {
 		return results, err
 	}
@@ -496,7 +496,7 @@ func (s *simulation) launched() *Capture {
 func launch(claim *scheduling.NodeClaim, name string) (karpv1.NodeClaim, corev1.Node, bool) {
 	var of *cloudprovider.InstanceType
 	for _, t := range claim.InstanceTypeOptions {
-		if len(t.Offerings.Available().Compatible(claim.Requirements)) > 0 && (of == nil || smaller(t, of)) {
+		if len(t.Offerings.Launchable().Compatible(claim.Requirements)) > 0 && (of == nil || smaller(t, of)) {
 			of = t
 		}
 	}
@@ -507,7 +507,7 @@ func launch(claim *scheduling.NodeClaim, name string) (karpv1.NodeClaim, corev1.
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	for _, requirements := range []karpscheduling.Requirements{claim.Requirements, of.Requirements, of.Offerings.Available().Compatible(claim.Requirements).Cheapest().Requirements} {
+	for _, requirements := range []karpscheduling.Requirements{claim.Requirements, of.Requirements, of.Offerings.Launchable().Compatible(claim.Requirements).Cheapest().Requirements} {
 		for key, r := range requirements {
 			if r.Operator() == corev1.NodeSelectorOpIn && r.Len() == 1 {
 				labels[key] = r.Any()

@@ -107,14 +107,14 @@ func ClusterName(containers []corev1.Container) string {
 	return plainVariable(c, "CLUSTER_NAME")
 }
 
-// FeatureGate reports whether the controller's environment enables one of Karpenter's feature gates, as Name=true in a
-// list; known is false if the list does not contain it.
+// FeatureGate reports whether the controller's environment enables one of Karpenter's feature gates, as Name=true in the
+// list of the core or of the AWS provider, which have no name in common; known is false if no list contains it.
 func FeatureGate(containers []corev1.Container, name string) (on, known bool) {
 	c := controllerOf(containers)
 	if c == nil {
 		return false, false
 	}
-	for pair := range strings.SplitSeq(plainVariable(c, "FEATURE_GATES"), ",") {
+	for pair := range strings.SplitSeq(plainVariable(c, "FEATURE_GATES")+","+plainVariable(c, "AWS_FEATURE_GATES"), ",") {
 		if gate, value, ok := strings.Cut(strings.TrimSpace(pair), "="); ok && gate == name {
 			on, err := strconv.ParseBool(value)
 			return on, err == nil

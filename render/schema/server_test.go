@@ -37,7 +37,7 @@ func newServer(t *testing.T, kubeconfig string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	crds, _, err := plumbline.Embedded()
+	crds, err := plumbline.EmbeddedOf(plumbline.LTSVersion)
 	if err != nil {
 		t.Fatal(err)
 	}

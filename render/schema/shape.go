@@ -3,14 +3,12 @@ package schema
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
-	aws "github.com/aws/karpenter-provider-aws/pkg/apis"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -22,7 +20,6 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	"k8s.io/kube-openapi/pkg/validation/validate"
-	core "sigs.k8s.io/karpenter/pkg/apis"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
@@ -143,26 +140,6 @@ func (l *layout) below(key string) *layout {
 		return field
 	}
 	return l.each
-}
-
-// EmbeddedVersion is the version of Karpenter whose CRDs are linked in.
-const EmbeddedVersion = "1.14.3"
-
-// Embedded returns the CRDs that are linked in, for use without a registry, and their version. The AWS provider's come
-// first: its NodePool has more rules than the core's of the same name.
-func Embedded() (crds []*apiextensionsv1.CustomResourceDefinition, version string, err error) {
-	seen := map[string]bool{}
-	for _, crd := range slices.Concat(aws.CRDs, core.CRDs) {
-		if crd == nil || crd.Name == "" {
-			return nil, "", fmt.Errorf("read the embedded CRDs of Karpenter %s: one has no name", EmbeddedVersion)
-		}
-		if seen[crd.Name] {
-			continue
-		}
-		seen[crd.Name] = true
-		crds = append(crds, crd.DeepCopy())
-	}
-	return crds, EmbeddedVersion, nil
 }
 
 // place is one place in a schema: the checks on a value there, and the places of the value's parts.

@@ -19,7 +19,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// The goldens of this file are responses of a real API server with the CRDs of EmbeddedVersion:
+// The goldens of this file are responses of a real API server with the CRDs of LTSVersion, which have more rules than
+// those of EmbeddedVersion:
 //
 //	go test ./render/schema -run Truth -update -kubeconfig …
 //
@@ -41,7 +42,7 @@ type truth struct {
 
 func newValidator(t *testing.T) *schema.Validator {
 	t.Helper()
-	crds, _, err := schema.Embedded()
+	crds, err := schema.EmbeddedOf(schema.LTSVersion)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -200,6 +200,44 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
+// TestEmbeddedOf: the CRDs of the LTS line have the same kinds, and its own fields: most clusters run it.
+func TestEmbeddedOf(t *testing.T) {
+	newest, _, err := schema.Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]bool{}
+	for _, crd := range newest {
+		kinds[crd.Name] = true
+	}
+	for version, want := range map[string]string{
+		schema.EmbeddedVersion: "enclaveOptions",
+		schema.LTSVersion:      "kubelet.maxPods",
+		"1.13.0":               "",
+	} {
+		crds, err := schema.EmbeddedOf(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, crd := range crds {
+			if !kinds[crd.Name] {
+				t.Errorf("%s: %s", version, crd.Name)
+			}
+			spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+			if _, is := spec.Properties["enclaveOptions"]; is {
+				got = "enclaveOptions"
+			}
+			if _, is := spec.Properties["kubelet"].Properties["maxPods"]; is {
+				got = "kubelet.maxPods"
+			}
+		}
+		if got != want || want != "" && len(crds) != len(kinds) {
+			t.Errorf("%s: %d CRDs with %q, want %q", version, len(crds), got, want)
+		}
+	}
+}
+
 func TestManyAtATime(t *testing.T) {
 	validator := newValidator(t)
 	var group sync.WaitGroup

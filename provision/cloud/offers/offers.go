@@ -10,6 +10,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	sdk "github.com/aws/karpenter-provider-aws/pkg/aws"
 	awscache "github.com/aws/karpenter-provider-aws/pkg/cache"
+	kubeletcel "github.com/aws/karpenter-provider-aws/pkg/cel"
 	"github.com/aws/karpenter-provider-aws/pkg/operator/options"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/arczonalshift"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/instancetype"
@@ -29,6 +30,9 @@ import (
 type Settings struct {
 	VMMemoryOverheadPercent float64 `json:"vmMemoryOverheadPercent"`
 	ReservedENIs            int     `json:"reservedENIs,omitempty"`
+	// NodeClassCEL reports whether the feature gate of that name is enabled: without it, expressions in spec.kubelet have
+	// no effect.
+	NodeClassCEL bool `json:"nodeClassCEL,omitempty"`
 }
 
 // Defaults returns the controller's settings if the chart sets none (karpenter-provider-aws
@@ -47,13 +51,17 @@ func New(ctx context.Context, catalog *Catalog, settings Settings) (*Offers, err
 	if err := catalog.check(); err != nil {
 		return nil, err
 	}
+	expressions, err := kubeletcel.NewEnvironment()
+	if err != nil {
+		return nil, fmt.Errorf("prepare the expressions of spec.kubelet: %w", err)
+	}
 	o := &Offers{catalog: catalog, settings: settings}
 	answers := recorded{catalog: catalog}
 	never := func() *cache.Cache { return cache.New(cache.NoExpiration, 0) }
 	o.types = instancetype.NewDefaultProvider(
 		never(), never(), never(), answers, nil,
 		pricing.NewDefaultProvider(nil, answers, catalog.Region, true), nil, noGroups{},
-		awscache.NewUnavailableOfferings(), instancetype.NewDefaultResolver(catalog.Region), arczonalshift.NewNoopProvider(), nil,
+		awscache.NewUnavailableOfferings(), instancetype.NewDefaultResolver(catalog.Region, expressions), arczonalshift.NewNoopProvider(), nil, expressions,
 	)
 	return o, errors.Join(o.types.UpdateInstanceTypes(o.with(ctx)), o.types.UpdateInstanceTypeOfferings(o.with(ctx)))
 }
@@ -98,8 +106,10 @@ func (o *Offers) Observe(ctx context.Context, node *corev1.Node, claim *karpv1.N
 // overlays can price an offering that has no price: here they cannot.
 func (o *Offers) with(ctx context.Context) context.Context {
 	ctx = log.IntoContext(coreoptions.ToContext(ctx, &coreoptions.Options{}), logr.Discard())
-	return options.ToContext(ctx,
-		&options.Options{VMMemoryOverheadPercent: o.settings.VMMemoryOverheadPercent, ReservedENIs: o.settings.ReservedENIs})
+	return options.ToContext(ctx, &options.Options{
+		VMMemoryOverheadPercent: o.settings.VMMemoryOverheadPercent, ReservedENIs: o.settings.ReservedENIs,
+		FeatureGates: options.FeatureGates{NodeClassCEL: o.settings.NodeClassCEL},
+	})
 }
 
 // recorded answers the provider's two queries to EC2 from a Catalog. The provider makes no others.

@@ -163,7 +163,7 @@ func TestWhatTheLibraryCannotParseIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := class()
-	broken.Spec.Kubelet = &awsv1.KubeletConfiguration{KubeReserved: map[string]string{"cpu": "much"}}
+	broken.Spec.Kubelet = awsv1.KubeletConfiguration{"evictionHard": awsv1.JSONValue(map[string]string{"memory.available": "much"})}
 	if _, err := o.InstanceTypes(t.Context(), broken); err == nil || !strings.Contains(err.Error(), "EC2NodeClass/default") {
 		t.Errorf("%v", err)
 	}
