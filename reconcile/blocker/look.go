@@ -19,6 +19,7 @@ import (
 	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
