@@ -38,8 +38,8 @@ func newOwnersCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command 
 		Long: `Show which NodeSync owns each definition (NodePool, EC2NodeClass, NodeOverlay or
 CapacityBuffer) of the cluster, and which other tools apply it: Flux, Argo CD, a Helm release,
 Terraform. The same is shown for NodeSyncs and for Karpenter's CRDs and controller. plumbline
-recognizes the tools by labels, annotations and metadata.managedFields. The command only
-reads.
+recognizes the tools by labels, annotations and metadata.managedFields. The command
+only reads.
 
 If a NodeSync and another tool both apply a definition, the command lists the possible
 solutions.

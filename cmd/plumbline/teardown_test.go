@@ -150,7 +150,7 @@ func TestTeardownBeginsNothing(t *testing.T) {
 		args   []string
 		says   string
 	}{
-		"nobody has confirmed it": {nil, nothingLeft, nil, "all nodes of nodesync/prod end: without a terminal to type the name in, confirm with --yes"},
+		"nobody has confirmed it": {nil, nothingLeft, nil, "this terminates all nodes of nodesync/prod: without a terminal to type the name in, confirm with --yes"},
 		"Karpenter runs on what ends": {
 			func(s *apiServer) { hosts(s, "kube-system", "karpenter-1") }, nothingLeft,
 			[]string{"--yes"},

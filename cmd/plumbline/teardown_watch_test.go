@@ -73,7 +73,7 @@ func TestTeardownStandsIn(t *testing.T) {
 	}{
 		"the daemon was stopped":  {false, "", "no daemon leads: lease fleet/plumbline was released, and no pod of plumbline is Ready there: this command takes the lease and terminates the nodes itself\n"},
 		"the daemon has died":     {true, "", "expired: this command takes the lease and terminates the nodes itself\n"},
-		"definitions are guarded": {false, daemon, "ends the nodes itself, as " + daemon + ", which the deletion guard lets delete\n"},
+		"definitions are guarded": {false, daemon, "terminates the nodes itself, as " + daemon + ", which the deletion guard lets delete\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -38,7 +38,7 @@ func newTreeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 		Use:   "tree NODESYNC",
 		Short: "Show a NodeSync's pools with their NodeClaims and Nodes",
 		Long: `Show the definitions of a NodeSync (EC2NodeClasses, NodeOverlays, NodePools and
-CapacityBuffers), the NodeClaims of each NodePool, and the Node of each NodeClaim, with
+CapacityBuffers), the NodeClaims of each pool, and the Node of each NodeClaim, with
 the state of each.`,
 		Example:           "  plumbline tree prod-eu",
 		Args:              cobra.ExactArgs(1),
