@@ -10,7 +10,7 @@
 //
 // The cluster serves the newest minor version of Kubernetes that the default version of Karpenter supports, or that of
 // Options.Kubernetes: programs of a newer version emulate it (--emulated-version). The newest program emulates its own
-// minor version and the three before it; for older ones, a program of an older version is built on demand.
+// minor version and the three before it; for newer ones, a program of a newer version is built on demand.
 //
 // Each sandbox has its own folder and loopback ports, so several can run in parallel, also in one process. None of its
 // programs outlives the process that called Up, even if that is killed. It needs no privileges and leaves behind only

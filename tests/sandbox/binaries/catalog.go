@@ -9,8 +9,8 @@ type Name string
 const (
 	// Kubernetes contains etcd, the parts of the control plane and kubectl.
 	Kubernetes Name = "kubernetes"
-	// OlderKubernetes is the same of an older version, for clusters that KubernetesOf names it for. It is built on demand.
-	OlderKubernetes Name = "kubernetes-1.36"
+	// NewerKubernetes is the same of a newer version, for clusters that KubernetesOf names it for. It is built on demand.
+	NewerKubernetes Name = "kubernetes-1.37"
 	Karpenter       Name = "karpenter"
 	Kwok            Name = "kwok"
 	Gitea           Name = "gitea"
@@ -44,8 +44,8 @@ const ActRunner Name = "act-runner"
 // The versions that the programs report. They are the module versions of tests/sandbox/bin/*/go.mod; a test compares
 // them.
 const (
-	KubernetesVersion          = "1.37.2"
-	OlderKubernetesVersion     = "1.36.3"
+	KubernetesVersion          = "1.36.3"
+	NewerKubernetesVersion     = "1.37.2"
 	GiteaVersion               = "1.26.0"
 	KarpenterVersion           = "1.14.3" // unless KarpenterOf specifies another
 	SourceControllerVersion    = "1.9.6"
@@ -105,8 +105,8 @@ func recipeOf(name Name) (recipe, error) {
 	switch name {
 	case Kubernetes:
 		return recipe{pkg: ".", ldflags: append(strip, kubernetesVersionFlags(KubernetesVersion)...)}, nil
-	case OlderKubernetes:
-		return recipe{pkg: ".", ldflags: append(strip, kubernetesVersionFlags(OlderKubernetesVersion)...), sources: string(Kubernetes)}, nil
+	case NewerKubernetes:
+		return recipe{pkg: ".", ldflags: append(strip, kubernetesVersionFlags(NewerKubernetesVersion)...), sources: string(Kubernetes)}, nil
 	case Kwok:
 		return recipe{pkg: "sigs.k8s.io/kwok/cmd/kwok", ldflags: strip}, nil
 	case Gitea:

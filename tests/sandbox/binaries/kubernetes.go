@@ -5,15 +5,12 @@ import (
 	"strings"
 )
 
-// emulated is how many older minor versions the parts of a control plane can emulate: kubeEffectiveVersionFloors in
-// k8s.io/apiserver pkg/util/compatibility/version.go, at 1.36 and 1.37.
-const emulated = 3
-
 // KubernetesOf returns the name of the program for a cluster that serves a minor version of Kubernetes, such as 1.33,
-// and of its module's folder. Sandboxes build only Kubernetes in advance, the older one on demand.
+// and of its module's folder. Kubernetes serves its own version and emulates the three minor versions before it
+// (kubeEffectiveVersionFloors in k8s.io/apiserver pkg/util/compatibility/version.go).
 func KubernetesOf(minor string) Name {
-	if minorNumber(minor) < minorNumber(KubernetesVersion)-emulated {
-		return OlderKubernetes
+	if minorNumber(minor) > minorNumber(KubernetesVersion) {
+		return NewerKubernetes
 	}
 	return Kubernetes
 }
@@ -22,9 +19,9 @@ func KubernetesOf(minor string) Name {
 // that KarpenterVersion supports.
 func DefaultKubernetes() string { return newestKubernetes(KarpenterVersion) }
 
-// newestKubernetes returns the newest minor version that Kubernetes can serve and a version of Karpenter supports.
+// newestKubernetes returns the newest minor version that a sandbox can serve and a version of Karpenter supports.
 func newestKubernetes(karpenter string) string {
-	newest := minorNumber(KubernetesVersion)
+	newest := minorNumber(NewerKubernetesVersion)
 	for _, c := range controllers() {
 		if c.version == karpenter {
 			newest = min(newest, minorNumber(c.kubernetes))

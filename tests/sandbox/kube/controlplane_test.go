@@ -71,13 +71,13 @@ func TestControlPlane(t *testing.T) {
 	again.Kill()
 }
 
-// newerAPI was added in Kubernetes 1.37, and is served by default.
-const newerAPI = "storagemigration.k8s.io/v1"
+// newerAPI was added in Kubernetes 1.34, and is served by default.
+const newerAPI = "resource.k8s.io/v1"
 
 // TestAnOlderVersionIsEmulated checks that the server reports the emulated version, as Karpenter reads it, and does not
 // serve a newer API.
 func TestAnOlderVersionIsEmulated(t *testing.T) {
-	const older = "1.34"
+	const older = "1.33"
 	c := start(t, t.TempDir(), older)
 	defer c.Kill()
 	version, err := c.Client.Discovery().ServerVersion()
