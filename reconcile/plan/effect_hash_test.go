@@ -199,7 +199,7 @@ func TestEachHashVersion(t *testing.T) {
 }
 
 // TestMatchInEachHashVersion: nodes are compared with the hash in the version that the controller annotates, before it
-// has annotated it anew.
+// has updated the annotation.
 func TestMatchInEachHashVersion(t *testing.T) {
 	for _, version := range []string{awsv1.EC2NodeClassHashVersion, hashv5.Version} {
 		c := newCluster(t)
