@@ -98,27 +98,28 @@ func TestCRDsOfChartsInGit(t *testing.T) {
 		digest  = "sha256:0123456789012345678901234567890123456789012345678901234567890123"
 		spec    = "/spec/versions/0/schema/openAPIV3Schema/properties/spec"
 	)
+	_, linked, _ := strings.Cut(module(t), "@v")
 	for name, c := range map[string]struct{ crd, patch, version string }{
 		"as released":                 {crd: classes, patch: "[]"},
 		"another annotation":          {crd: classes, patch: "[{op: replace, path: /metadata/annotations/controller-gen.kubebuilder.io~1version, value: v0}]"},
-		"a default":                   {classes, "[{op: add, path: " + spec + "/properties/userData/default, value: '#!/bin/sh evil'}]", "1.14.1"},
-		"another default":             {pools, "[{op: replace, path: " + spec + "/properties/disruption/default, value: {consolidateAfter: 1s}}]", "1.14.1"},
-		"no default":                  {pools, "[{op: remove, path: " + spec + "/properties/disruption/default}]", "1.14.1"},
-		"a field less":                {pools, "[{op: remove, path: " + spec + "/properties/limits}]", "1.14.1"},
-		"a field more":                {pools, "[{op: add, path: " + spec + "/properties/more, value: {type: string}}]", "1.14.1"},
-		"unknown fields that stay":    {pools, "[{op: add, path: " + spec + "/x-kubernetes-preserve-unknown-fields, value: true}]", "1.14.1"},
-		"an object within":            {pools, "[{op: add, path: " + spec + "/x-kubernetes-embedded-resource, value: true}]", "1.14.1"},
-		"nullable":                    {pools, "[{op: add, path: " + spec + "/properties/disruption/nullable, value: true}]", "1.14.1"},
-		"a list that merges":          {pools, "[{op: add, path: " + spec + "/properties/disruption/properties/budgets/x-kubernetes-list-type, value: set}]", "1.14.1"},
-		"a rule less":                 {pools, "[{op: remove, path: " + spec + "/x-kubernetes-validations}]", "1.14.1"},
-		"no status":                   {pools, "[{op: remove, path: /spec/versions/0/subresources/status}]", "1.14.1"},
-		"a version more":              {pools, "[{op: add, path: /spec/versions/-, value: {name: v2, served: true, storage: false}}]", "1.14.1"},
-		"short names":                 {pools, "[{op: add, path: /spec/names/shortNames, value: [pool]}]", "1.14.1"},
+		"a default":                   {classes, "[{op: add, path: " + spec + "/properties/userData/default, value: '#!/bin/sh evil'}]", linked},
+		"another default":             {pools, "[{op: replace, path: " + spec + "/properties/disruption/default, value: {consolidateAfter: 1s}}]", linked},
+		"no default":                  {pools, "[{op: remove, path: " + spec + "/properties/disruption/default}]", linked},
+		"a field less":                {pools, "[{op: remove, path: " + spec + "/properties/limits}]", linked},
+		"a field more":                {pools, "[{op: add, path: " + spec + "/properties/more, value: {type: string}}]", linked},
+		"unknown fields that stay":    {pools, "[{op: add, path: " + spec + "/x-kubernetes-preserve-unknown-fields, value: true}]", linked},
+		"an object within":            {pools, "[{op: add, path: " + spec + "/x-kubernetes-embedded-resource, value: true}]", linked},
+		"nullable":                    {pools, "[{op: add, path: " + spec + "/properties/disruption/nullable, value: true}]", linked},
+		"a list that merges":          {pools, "[{op: add, path: " + spec + "/properties/disruption/properties/budgets/x-kubernetes-list-type, value: set}]", linked},
+		"a rule less":                 {pools, "[{op: remove, path: " + spec + "/x-kubernetes-validations}]", linked},
+		"no status":                   {pools, "[{op: remove, path: /spec/versions/0/subresources/status}]", linked},
+		"a version more":              {pools, "[{op: add, path: /spec/versions/-, value: {name: v2, served: true, storage: false}}]", linked},
+		"short names":                 {pools, "[{op: add, path: /spec/names/shortNames, value: [pool]}]", linked},
 		"another version's":           {pools, "[]", "1.12.1"},
 		"a version that is not known": {pools, "[]", "1.999.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := Rendered{Namespace: "kube-system", Version: "1.14.1", Digest: digest, CRDs: true, InGit: true, Objects: patched(t, realCRDs(t), c.crd, c.patch)}
+			r := Rendered{Namespace: "kube-system", Version: linked, Digest: digest, CRDs: true, InGit: true, Objects: patched(t, realCRDs(t), c.crd, c.patch)}
 			if c.version != "" {
 				r.Version = c.version
 			}

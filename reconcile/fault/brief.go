@@ -348,6 +348,9 @@ func briefsOfCharts() []shortener {
 		}),
 		of(moved),
 		of(untested),
+		of(func(e *karpenter.ServedCRDsError) Brief {
+			return Brief{What: fmt.Sprintf("karpenter %s does not fit the CRDs that EKS keeps: use a version that fits", e.Version), Cause: "missing: " + firstOf(e.Fields)}
+		}),
 		of(heavy),
 		of(func(e *charts.MalformedError) Brief {
 			return Brief{What: fmt.Sprintf("chart %s %s cannot be used", e.Chart, e.Version), Cause: e.Err.Error()}

@@ -114,6 +114,7 @@ func meanings() []meaning {
 		{&release.NoRevisionError{}, fault.Terminal, "UpgradeFailed"},
 		{&karpenter.KubernetesError{}, fault.Terminal, "Refused"},
 		{&karpenter.UntestedError{}, fault.Terminal, "Held"},
+		{&karpenter.ServedCRDsError{}, fault.Terminal, "Held"},
 		{&karpenter.VersionError{}, fault.Terminal, "Refused"},
 		{&karpenter.SkippedHopError{}, fault.Terminal, "Refused"},
 		{&karpenter.DowngradeError{}, fault.Terminal, "Refused"},
