@@ -349,7 +349,7 @@ func briefsOfCharts() []shortener {
 		of(moved),
 		of(untested),
 		of(func(e *karpenter.ServedCRDsError) Brief {
-			return Brief{What: fmt.Sprintf("karpenter %s does not fit the CRDs that EKS keeps: use a version that fits", e.Version), Cause: "missing: " + firstOf(e.Fields)}
+			return Brief{What: fmt.Sprintf("karpenter %s does not fit the CRDs of EKS: use a version that fits", e.Version), Cause: firstOf(e.Fields)}
 		}),
 		of(heavy),
 		of(func(e *charts.MalformedError) Brief {

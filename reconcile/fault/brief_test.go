@@ -140,7 +140,7 @@ func briefsOfCharts() []brief {
 		{&karpenter.KubernetesError{Karpenter: "1.8.6", Minor: 36, Use: "1.13.0"}, []string{"karpenter 1.8.6 knows kubernetes", "the cluster's is 1.36", "set version 1.13.0"}},
 		{&karpenter.UntestedError{Names: []string{"karpenter 1.15.0"}, Unknown: []string{"which IAM actions karpenter 1.15.0 needs is not known, nor what its upgrade does to nodes, nor which values it has", "b"}}, []string{"karpenter 1.15.0 is not tested with this plumbline: use a newer one, or set acceptUntested: which IAM"}},
 		{&karpenter.UntestedError{Names: []string{"karpenter 1.14.0+acme.3"}, Unknown: []string{"a"}, Unreleased: true}, []string{"karpenter 1.14.0+acme.3 is not a release of upstream: use one, or set acceptUntested"}},
-		{&karpenter.ServedCRDsError{Version: "1.15.0", Fields: []string{"nodepools.karpenter.sh v1: spec.disruption.budgets.reasons Unhealthy", "b"}}, []string{"karpenter 1.15.0 does not fit the CRDs that EKS keeps: use a version that fits", "missing: nodepools.karpenter.sh v1"}},
+		{&karpenter.ServedCRDsError{Version: "1.15.0", Fields: []string{"nodepools.karpenter.sh v1: spec.limits", "b"}}, []string{"karpenter 1.15.0 does not fit the CRDs of EKS: use a version that fits", "nodepools.karpenter.sh v1"}},
 		{&karpenter.VersionError{Version: "~1.14"}, []string{`version of karpenter is "~1.14": give one full version`}},
 		{&karpenter.SkippedHopError{From: "0.32.10", To: "1.14.1", Next: "1.0.8"}, []string{"cannot be upgraded to 1.14.1 at once: set version 1.0.8"}},
 		{&karpenter.DowngradeError{From: "1.0.8", To: "0.37.6"}, []string{"karpenter 1.0.8 cannot be downgraded to 0.37.6"}},
