@@ -340,7 +340,8 @@ func (m *maker) staleDrift(change *Change) bool {
 
 // Replaced reports whether the template of a pool has the label with which a removal makes its nodes drift.
 func Replaced(live *unstructured.Unstructured) bool {
-	labels, _, _ := unstructured.NestedMap(live.Object, "spec", "template", "metadata", "labels")
+	value, _, _ := unstructured.NestedFieldNoCopy(live.Object, "spec", "template", "metadata", "labels")
+	labels, _ := value.(map[string]any)
 	_, bears := labels[v1alpha1.LeavingLabel]
 	return bears
 }

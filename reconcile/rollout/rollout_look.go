@@ -242,11 +242,12 @@ func outdatedPools(of *v1alpha1.Rollout, outdated []plan.Outdated) map[string][]
 	return all
 }
 
-// match finds the nodes of the pools, and those of the classes, that do not match the live definitions.
+// match finds the nodes of the pools, and those of the classes, that do not match the live definitions. It does not
+// compare nodes with a NodePool that a removal has changed so that all of them drift, although Git contains it again.
 func (r *Rollouts) match(exact bool) plan.Matched {
 	definitions := slices.Concat(r.Classes, r.Leaving)
 	for _, pool := range r.Pools {
-		if pool.Live != nil {
+		if pool.Live != nil && !plan.Replaced(pool.Live.Unstructured) {
 			definitions = append(definitions, pool.Live)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -13,6 +14,30 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/render"
 )
+
+// TestNodesThatARemovalHasOutdated shows that nodes are not outdated by no commit if the removal of their NodePool makes
+// them drift, and Git contains the NodePool again: they match again once that is restored.
+func TestNodesThatARemovalHasOutdated(t *testing.T) {
+	for removed, outdated := range map[bool]int{false: 1, true: 0} {
+		general := pool("general")
+		if removed {
+			live := general.Live.DeepCopy()
+			if err := unstructured.SetNestedField(live.Object, "20260301T000000Z", "spec", "template", "metadata", "labels", v1alpha1.LeavingLabel); err != nil {
+				t.Fatal(err)
+			}
+			general.Live = plan.NewObject(live)
+		}
+		claim := plan.NodeClaim{Name: "g1", UID: "g1", Pool: "general", Class: "c", ProviderID: "aws:///a/i-1", Drifted: true, DriftReason: plan.DriftOfPool}
+		r := rollout.Rollouts{
+			Live:  plan.Live{Objects: map[render.Ref]*plan.Object{{Kind: render.NodePool, Name: "general"}: general.Live}, NodeClaims: []plan.NodeClaim{claim}},
+			Pools: []rollout.Pool{general}, Revision: "main@sha1:1", Applied: "main@sha1:1", Now: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC),
+			Memory: &rollout.Memory{}, Events: &spoken{},
+		}
+		if looked := r.Look(t.Context()); len(looked.Outdated) != outdated || (looked.Rollout != nil) != (outdated > 0) {
+			t.Errorf("removed %t: outdated %v, rollout %+v", removed, looked.Outdated, looked.Rollout)
+		}
+	}
+}
 
 // TestNodesThatNoCommitHasOutdatedBesideARollout shows that nodes that a new image of an AMI alias outdates before or
 // during a commit's rollout of another pool do not belong to the commit, which is complete once its own are replaced.
