@@ -317,15 +317,14 @@ func appliedAt(object *unstructured.Unstructured, manager string) int {
 	})
 }
 
-// regrow restores what was changed to stop a pool's growth. If the previous value is unknown, it removes a cpu limit,
-// as a revert does, but keeps replicas: without replicas the pool would no longer be static.
+// regrow restores what was changed to stop a pool's growth, or to scale a static pool down. If the previous value is
+// unknown, it removes a cpu limit, as a revert does, but keeps replicas: without replicas the pool would no longer be
+// static.
 func regrow(now, before Growth, known bool) []Operation {
 	switch {
-	case !now.stopped():
-		return nil
-	case now.Replicas != nil && known && before.Replicas != nil:
+	case now.Replicas != nil && known && before.Replicas != nil && *before.Replicas > *now.Replicas:
 		return []Operation{{Op: "replace", Path: "/spec/replicas", Value: *before.Replicas}}
-	case now.Replicas != nil:
+	case now.Replicas != nil, !now.stopped():
 		return nil
 	case known && before.CPU != nil:
 		return []Operation{{Op: "replace", Path: "/spec/limits/cpu", Value: before.CPU}}

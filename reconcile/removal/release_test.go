@@ -88,6 +88,26 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// TestScaledPoolGetsItsReplicasBack checks that a static pool that was scaled down, not only to 0, gets its replicas back.
+func TestScaledPoolGetsItsReplicasBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		now    int64
+		before Growth
+		want   []Operation
+	}{
+		"to 0":            {0, Growth{Replicas: new(int64(5))}, []Operation{{Op: "replace", Path: "/spec/replicas", Value: int64(5)}}},
+		"to 3":            {3, Growth{Replicas: new(int64(5))}, []Operation{{Op: "replace", Path: "/spec/replicas", Value: int64(5)}}},
+		"not":             {5, Growth{Replicas: new(int64(5))}, nil},
+		"from an unknown": {3, Growth{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, regrow(Growth{Replicas: &c.now}, c.before, c.before.Replicas != nil)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestLetGoTakesTheBrakeOff checks that a brake is removed together with the label: the previous budgets are restored,
 // and only Git's manager has applied them.
 func TestLetGoTakesTheBrakeOff(t *testing.T) {
