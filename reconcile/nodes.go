@@ -267,7 +267,7 @@ func (r *reconciliation) leavingPools(ev *evaluation) []*plan.Object {
 		}
 	}
 	for i := range r.sync.Status.Removals {
-		if leaves := &r.sync.Status.Removals[i]; !leaves.Started() && leaves.Reason != removal.ReasonNodeClaimsLeaving {
+		if leaves := &r.sync.Status.Removals[i]; !leaves.Started() && !leaves.Returned() && leaves.Reason != removal.ReasonNodeClaimsLeaving {
 			add(plan.RefOf(*leaves), leaves.UID)
 		}
 	}

@@ -157,7 +157,7 @@ func is(doubt *v1alpha1.Withheld, reason string) bool { return doubt != nil && d
 func (p Planned) unrecorded(sync *v1alpha1.NodeSync, held string) []types.UID {
 	recorded := map[types.UID]bool{}
 	for _, r := range sync.Status.Removals {
-		recorded[r.UID] = r.Reason != held || held == ""
+		recorded[r.UID] = !r.Returned() && (r.Reason != held || held == "")
 	}
 	var left []types.UID
 	for _, c := range p.Removals {

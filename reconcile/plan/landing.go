@@ -229,7 +229,7 @@ func LeavingElsewhere(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) []render
 		}
 		before := precedes(other, sync)
 		for _, r := range other.Status.Removals {
-			if r.Kind == render.NodePool && (r.Started() || before && r.Phase == v1alpha1.RemovalPacing) {
+			if r.Kind == render.NodePool && !r.Returned() && (r.Started() || before && r.Phase == v1alpha1.RemovalPacing) {
 				found = append(found, RefOf(r))
 			}
 		}
@@ -242,7 +242,7 @@ func LeavingElsewhere(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) []render
 func precedes(a, b *v1alpha1.NodeSync) bool {
 	first := func(sync *v1alpha1.NodeSync) (at time.Time, any bool) {
 		for _, r := range sync.Status.Removals {
-			if r.Kind == render.NodePool && !r.Started() && r.Phase != v1alpha1.RemovalGone && (!any || r.RecordedAt.Time.Before(at)) {
+			if r.Kind == render.NodePool && !r.Started() && !r.Returned() && r.Phase != v1alpha1.RemovalGone && (!any || r.RecordedAt.Time.Before(at)) {
 				at, any = r.RecordedAt.Time, true
 			}
 		}

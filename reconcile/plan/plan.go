@@ -473,7 +473,7 @@ func InForce(live Live, policy Policy, now time.Time) (*render.Set, *Plan, error
 		p.Reverted = policy.Reverted
 	}
 	for ref, object := range live.Objects {
-		leaves := slices.ContainsFunc(live.Removals, func(r v1alpha1.Removal) bool { return r.Kind == ref.Kind && r.Name == ref.Name })
+		leaves := slices.ContainsFunc(live.Removals, func(r v1alpha1.Removal) bool { return r.Kind == ref.Kind && r.Name == ref.Name && !r.Returned() })
 		if leaves || !policy.Owner.Owns(object) {
 			continue
 		}

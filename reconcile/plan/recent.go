@@ -127,7 +127,7 @@ func (m *maker) removedNodes(s span) int {
 	gone := 0
 	for _, r := range recent {
 		there := deleting[r.UID] // of a removal that was reverted
-		if record, open := m.live.removal(r.UID); open && !m.backInGit(record) && r.IsOf(&record) {
+		if record, open := m.live.removal(r.UID); open && !record.Returned() && !m.backInGit(record) && r.IsOf(&record) {
 			if !m.started(record) {
 				continue // a candidate, which drains its remaining nodes
 			}

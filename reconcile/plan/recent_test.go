@@ -234,6 +234,59 @@ func TestNodesOfAPeriodCountTogether(t *testing.T) {
 	}
 }
 
+// TestAPoolThatIsRemovedAgain: once Git contained a pool again, a further removal is a new one, with the new revision and
+// all checks, and one pool counts once.
+func TestAPoolThatIsRemovedAgain(t *testing.T) {
+	returned := func(c *drawnCluster, name string, phase v1alpha1.RemovalPhase) {
+		c.recorded(name, phase, "r1", time.Hour)
+		c.live.Removals[len(c.live.Removals)-1].Reason = v1alpha1.ReasonReturned
+	}
+	for name, test := range map[string]struct {
+		given    func(*drawnCluster)
+		want     []string
+		recorded bool
+	}{
+		"its removal had started": {
+			given: func(c *drawnCluster) { returned(c, "b", v1alpha1.RemovalDraining) },
+			want:  []string{"Remove NodePool/b", "Remove NodePool/c"},
+		},
+		"its removal was held": {
+			given: func(c *drawnCluster) { returned(c, "b", v1alpha1.RemovalHeld) },
+			want:  []string{"Remove NodePool/b", "Remove NodePool/c"},
+		},
+		"too many together": {
+			given: func(c *drawnCluster) {
+				returned(c, "b", v1alpha1.RemovalDraining)
+				c.policy.Guard.MaxRemovedPools = ptr.To(int32(1))
+			},
+			want: []string{"Hold NodePool/b MaxRemovedPools", "Hold NodePool/c MaxRemovedPools"},
+		},
+		"another client has deleted it": {
+			given: func(c *drawnCluster) {
+				returned(c, "b", v1alpha1.RemovalDraining)
+				c.Edit(t, poolRef("b"), "kubectl", func(o *unstructured.Unstructured) {
+					o.SetFinalizers([]string{"example.com/wait"})
+					o.SetDeletionTimestamp(ptr.To(c.ago(0)))
+				})
+			},
+			want: []string{"Remove NodePool/b", "Remove NodePool/c"}, recorded: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := recently(t)
+			c.policy.Guard.MaxRemovedPools = ptr.To(int32(2))
+			test.given(c)
+			p := c.plan(t, class("default"), pool("a", "default"), pool("d", "default"))
+			if diff := cmp.Diff(test.want, script(p)); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+			if b := p.Removals[0]; b.Recorded != test.recorded || !b.Recorded && b.Revision != p.Revision {
+				t.Errorf("recorded %t, revision %s", b.Recorded, b.Revision)
+			}
+		})
+	}
+}
+
 // TestWhichRecentRemovalsAreKept: those of the period, of open removals, and those because of which another one is
 // held.
 func TestWhichRecentRemovalsAreKept(t *testing.T) {

@@ -162,11 +162,12 @@ func (m *maker) isDisowned(r v1alpha1.Removal) bool {
 }
 
 // recorded copies the record in status into a candidate. It returns false if the removal has terminated NodeClaims,
-// unless that was before the status was restored.
+// unless that was before the status was restored. If Git contained the object again since the removal was recorded, the
+// candidate is a new removal: a person has decided only on the earlier one.
 func (m *maker) recorded(c *Candidate) bool {
 	record, ok := m.live.removal(c.UID)
-	if !ok {
-		c.record = m.withMoves(c.UID, record)
+	if !ok || record.Returned() && !m.policy.Deleting && !c.Terminating && !c.Vanished {
+		c.record = m.withMoves(c.UID, v1alpha1.Removal{})
 		return true
 	}
 	c.Recorded, c.record, c.undecided = true, record, m.undecided(record)

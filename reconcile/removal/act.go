@@ -368,11 +368,12 @@ func Restore(
 		return again, err
 	}
 	whole := pools[:0:0]
+	var failures []error // a policy may deny the write of one pool
 	for _, pool := range pools {
 		drifts, err := d.unreplace(ctx, pool)
 		switch {
 		case err != nil:
-			return again, err
+			failures = append(failures, err)
 		case drifts:
 			d.wakeAt(now.Add(Settles))
 		default:
@@ -381,14 +382,14 @@ func Restore(
 	}
 	for _, restore := range Restores(whole, d.records.growth(sync), braked) {
 		restored, err := w.release(ctx, restore)
-		if err != nil {
-			return again, err
-		}
-		if !restored {
+		switch {
+		case err != nil:
+			failures = append(failures, err)
+		case !restored:
 			d.wakeAt(now.Add(finding.Soon))
 		}
 	}
-	return d.result.Again, nil
+	return d.result.Again, errors.Join(failures...)
 }
 
 // unreplace makes the nodes of a pool match its template again, and reports whether Karpenter may still consider some

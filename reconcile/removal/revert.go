@@ -10,12 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
 // endReverted ends the removals of entries that are in Git again. If the object is not written yet, because its change is
-// held or waits, the removal keeps its record and is not driven: what it was held or stalled for no longer applies.
+// held, waits, is refused or has failed, the removal keeps its record and is not driven: what it was held or stalled for
+// no longer applies.
 func (s *Step) endReverted(ctx context.Context, pace Pace) ([]Write, error) {
 	pending := map[render.Ref]bool{}
 	for _, c := range s.Plan.Changes {
@@ -33,6 +35,12 @@ func (s *Step) endReverted(ctx context.Context, pace Pace) ([]Write, error) {
 		back = append(back, r)
 		s.Memory.settled = false
 	}
+	for _, r := range s.Sync.Status.Removals {
+		if s.isRemovedAgain(r) && restrained(s.Live.Objects[plan.RefOf(r)].Unstructured) < 0 {
+			back = append(back, r)
+			s.Memory.settled = false
+		}
+	}
 	// The record is dropped first: once the removal is no longer in the status, nothing would look for the record.
 	claims, err := Unrecord(ctx, s.world(), Pass{Now: s.Now, Sync: s.Sync, Pace: pace}, back...)
 	if err != nil {
@@ -49,7 +57,7 @@ func (s *Step) endReverted(ctx context.Context, pace Pace) ([]Write, error) {
 			return true
 		}
 		s.Event(v1alpha1.ReasonRemovalReverted, s.revertReason(open))
-		if s.inGit(plan.RefOf(open)) {
+		if s.inGit(plan.RefOf(open)) || s.isRemovedAgain(open) {
 			reverted = append(reverted, s.reverted(open, claims[open.UID]))
 		}
 		return true
@@ -57,21 +65,43 @@ func (s *Step) endReverted(ctx context.Context, pace Pace) ([]Write, error) {
 	return reverted, nil
 }
 
-// noteReturned records why a removal does not continue.
+// noteReturned records why a removal does not continue. From now on it counts with the nodes that it has terminated.
 func (s *Step) noteReturned(uid types.UID) {
 	for i := range s.Sync.Status.Removals {
-		if r := &s.Sync.Status.Removals[i]; r.UID == uid {
-			r.Reason, r.Reasons, r.Stalled = v1alpha1.ReasonReturned, nil, nil
-			r.Message = fmt.Sprintf("%s is in Git again: its removal is reverted once its change is applied", plan.RefOf(*r))
+		r := &s.Sync.Status.Removals[i]
+		if r.UID != uid {
+			continue
 		}
+		stay, terminating := s.countClaims(uid)
+		if !r.Returned() {
+			s.recordReverted(*r, terminating)
+		}
+		if r.Kind == render.NodePool {
+			r.Remaining = int32(stay + terminating)
+		}
+		r.Reason, r.Reasons, r.Stalled = v1alpha1.ReasonReturned, nil, nil
+		r.Message = fmt.Sprintf("%s is in Git again: its removal is reverted once its change is applied", plan.RefOf(*r))
 	}
 }
 
-// restore restores growth and disruption budgets of NodePools that are in Git but whose changes are held or wait for a
-// window, and of those that another NodeSync has, or may have: their nodes stay as they are until then, and so do the
-// pools.
+// isRemovedAgain reports whether the entry of a removal was in Git again and was removed from it again, which is another
+// removal. That one is recorded once what the earlier one did to the pool is restored.
+func (s *Step) isRemovedAgain(r v1alpha1.Removal) bool {
+	live := s.Live.Objects[plan.RefOf(r)]
+	return r.Returned() && live != nil && live.GetUID() == r.UID &&
+		slices.ContainsFunc(s.Plan.Removals, func(c plan.Candidate) bool { return c.UID == r.UID && !c.Recorded })
+}
+
+// restore restores growth and disruption budgets of NodePools that are in Git but whose changes are not written, and of
+// those that another NodeSync has, or may have: their nodes stay as they are until then, and so do the pools.
 func (s *Step) restore(ctx context.Context) error {
 	held, briefly := s.unwritten(), []types.UID{}
+	for _, r := range s.Sync.Status.Removals {
+		if s.isRemovedAgain(r) {
+			held = append(held, s.Live.Objects[plan.RefOf(r)].Unstructured)
+			s.WakeBy(s.Now.Add(finding.Soon))
+		}
+	}
 	for _, k := range s.Plan.Kept {
 		live := s.Live.Objects[k.Ref]
 		switch {
@@ -92,19 +122,31 @@ func (s *Step) restore(ctx context.Context) error {
 	return err
 }
 
-// unwritten returns the NodePools in Git whose changes are held or wait for a window. If one of them settles, it
-// requests another reconcile.
+// unwritten returns the NodePools in Git whose changes are held or wait for a window, and those whose removal was
+// recorded and whose change is not written in this reconcile, for whatever reason. It omits a pool whose disruption
+// budgets are all that is left of its removal. If a pool settles, it requests another reconcile.
 func (s *Step) unwritten() (pools []*unstructured.Unstructured) {
 	for i := range s.Plan.Changes {
 		c := &s.Plan.Changes[i]
 		if c.Settles != nil {
 			s.WakeBy(s.Now.Add(Settles))
 		}
-		if (c.Action == plan.Hold || c.Reason == plan.ReasonFrozen) && c.Live != nil && c.Ref.Kind == render.NodePool {
+		if c.Live == nil || c.Ref.Kind != render.NodePool {
+			continue
+		}
+		reverts := s.isReturned(c.Live.GetUID()) && c.Reason != plan.ReasonSettling &&
+			!slices.ContainsFunc(s.Written, func(w plan.Write) bool { return w.Ref == c.Ref })
+		if reverts || c.Action == plan.Hold || c.Reason == plan.ReasonFrozen {
 			pools = append(pools, c.Live)
 		}
 	}
 	return pools
+}
+
+// isReturned reports whether a removal must not continue, because its entry is in Git again or belongs to another
+// NodeSync.
+func (s *Step) isReturned(uid types.UID) bool {
+	return slices.ContainsFunc(s.Plan.Returned, func(back v1alpha1.Removal) bool { return back.UID == uid })
 }
 
 // pauseForUnknown is how long a removal is only paused while it is unknown what another NodeSync has. After a restart
@@ -125,7 +167,7 @@ func (s *Step) pause(ctx context.Context, pools []types.UID) error {
 
 // reverted returns the write that reports a reverted removal, and how many of its NodeClaims are terminated.
 func (s *Step) reverted(r v1alpha1.Removal, claims Unrecorded) Write {
-	stay := s.countNotTerminating(r.UID)
+	stay, _ := s.countClaims(r.UID)
 	terminated := max(claims.Terminated, claims.NodeClaims-stay, 0)
 	return Write{Kind: r.Kind, Name: r.Name, Action: Reverted{
 		Commit: render.CommitOf(r.Revision), Ended: terminated, NodeClaims: max(claims.NodeClaims, terminated+stay),
@@ -145,6 +187,8 @@ func (s *Step) revertReason(r v1alpha1.Removal) string {
 		return fmt.Sprintf("%s stays while its NodeSync is drained", ref)
 	case s.inGit(ref) && drained:
 		return fmt.Sprintf("the drain of %s is reverted: Karpenter may launch its nodes again", ref)
+	case s.isRemovedAgain(r):
+		return fmt.Sprintf("%s was in Git again, and is removed by another commit: its first removal is reverted", ref)
 	case s.inGit(ref):
 		return fmt.Sprintf("%s is in Git again: its removal is reverted", ref)
 	}
@@ -152,9 +196,9 @@ func (s *Step) revertReason(r v1alpha1.Removal) string {
 }
 
 // notDriven reports whether a removal is paused: its entry is in Git again, another NodeSync has it, or may have it, it
-// is orphaned, or the object stays without nodes.
+// is orphaned, the object stays without nodes, or another removal of it starts once the pool is restored.
 func (s *Step) notDriven(r v1alpha1.Removal) bool {
-	return s.leftAsIs(r.UID) || slices.ContainsFunc(s.Plan.Returned, func(back v1alpha1.Removal) bool { return back.UID == r.UID }) ||
+	return s.leftAsIs(r.UID) || s.isReturned(r.UID) || s.isRemovedAgain(r) ||
 		slices.ContainsFunc(s.Plan.Kept, func(k plan.Kept) bool { return k.UID == r.UID })
 }
 
@@ -217,7 +261,10 @@ func (s *Step) recordGrowth(c plan.Candidate, r *v1alpha1.Removal) {
 // recordReverted lets a reverted removal count with the nodes that it has terminated, or not at all if there are none.
 // The record includes nodes that the pool launched after the guard counted it, and before its growth was stopped.
 func (s *Step) recordReverted(r v1alpha1.Removal, terminated int) {
-	stay := s.countNotTerminating(r.UID)
+	stay, _ := s.countClaims(r.UID)
+	if r.Returned() {
+		stay = 0 // they were subtracted when that was noted
+	}
 	var recent []v1alpha1.RecentRemoval
 	for _, e := range s.Sync.Status.RecentRemovals {
 		if e.IsOf(&r) {
@@ -231,13 +278,16 @@ func (s *Step) recordReverted(r v1alpha1.Removal, terminated int) {
 	s.Sync.Status.RecentRemovals = recent
 }
 
-// countNotTerminating returns how many NodeClaims of a NodePool are not terminating.
-func (s *Step) countNotTerminating(pool types.UID) int {
-	stay := 0
+// countClaims returns how many NodeClaims of a NodePool stay, and how many are terminating.
+func (s *Step) countClaims(pool types.UID) (stay, terminating int) {
 	for i := range s.Live.NodeClaims {
-		if c := &s.Live.NodeClaims[i]; c.PoolUID == pool && !c.Deleting {
+		switch c := &s.Live.NodeClaims[i]; {
+		case c.PoolUID != pool:
+		case c.Deleting:
+			terminating++
+		default:
 			stay++
 		}
 	}
-	return stay
+	return stay, terminating
 }

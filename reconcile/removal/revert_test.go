@@ -12,7 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -55,44 +57,145 @@ func TestWhatWasRevertedIsCounted(t *testing.T) {
 	}
 }
 
-// TestWhatIsHeldGetsItsGrowthBack checks that a pool whose entry is in Git again, with a change that the guard holds,
-// is not written, and grows as before.
-func TestWhatIsHeldGetsItsGrowthBack(t *testing.T) {
+// TestWhatIsNotWrittenGetsItsGrowthBack checks that a pool whose entry is in Git again grows as before, whatever prevents
+// the write of its change, and that the status shows its nodes and no progress of the removal.
+func TestWhatIsNotWrittenGetsItsGrowthBack(t *testing.T) {
+	for name, change := range map[string]plan.Change{
+		"held":                           {Action: plan.Hold},
+		"frozen":                         {Action: plan.Wait, Reason: plan.ReasonFrozen},
+		"refused":                        {Action: plan.Refuse, Reason: plan.ReasonClassMissing},
+		"invalid":                        {Action: plan.Refuse, Reason: plan.ReasonInvalid},
+		"denied by the API server":       {Action: plan.TakeBack, Reason: plan.ReasonReturned},
+		"its class is terminating":       {Action: plan.Wait, Reason: plan.ReasonTerminating},
+		"its class could not be created": {Action: plan.Wait, Reason: plan.ReasonClassNotMade},
+		"another NodeSync has its class": {Action: plan.Wait, Reason: plan.ReasonOtherSync},
+		"another tool applies it":        {Action: plan.Conflict, Reason: plan.ReasonOtherApplier},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := living(t)
+			owner := metav1.NewControllerRef(b.sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
+			record := &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: RecordName("prod"), OwnerReferences: []metav1.OwnerReference{*owner}},
+				Data:       map[string]string{"p1": `{"kind": "NodePool", "name": "general", "growth": {"cpu": "100"}, "nodeClaims": 3}`},
+			}
+			stopped := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": general.Kind, "spec": map[string]any{"limits": map[string]any{"cpu": "0"}}}}
+			stopped.SetName(general.Name)
+			err := b.client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(stopped), client.FieldOwner(v1alpha1.RemovalFieldManager), client.ForceOwnership)
+			if err := errors.Join(err, b.client.Create(t.Context(), record)); err != nil {
+				t.Fatal(err)
+			}
+			s := b.step(general)
+			open := v1alpha1.Removal{
+				Kind: general.Kind, Name: general.Name, UID: "p1", Revision: "main@sha1:a", Phase: v1alpha1.RemovalDraining,
+				Reason: ReasonNodeClaimsLeaving, Message: "node a waits for pod b", Stalled: new(metav1.Now()), Remaining: 3,
+			}
+			s.Sync.Status.Removals = []v1alpha1.Removal{open}
+			s.Sync.Status.RecentRemovals = []v1alpha1.RecentRemoval{{Name: general.Name, UID: "p1", At: metav1.NewTime(now), Nodes: 3}}
+			change.Ref, change.Live = general, b.livePool()
+			s.Plan = &plan.Plan{Returned: []v1alpha1.Removal{open}, Changes: []plan.Change{change}}
+			if _, err := s.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			open.Reason, open.Stalled, open.Remaining = v1alpha1.ReasonReturned, nil, 1
+			open.Message = "NodePool/general is in Git again: its removal is reverted once its change is applied"
+			if diff := cmp.Diff([]v1alpha1.Removal{open}, s.Sync.Status.Removals); diff != "" {
+				t.Errorf("removals (-want +got):\n%s", diff)
+			}
+			if recent := s.Sync.Status.RecentRemovals; len(recent) != 1 || recent[0].Nodes != 2 {
+				t.Errorf("it counts with the nodes that are gone: %+v", recent)
+			}
+			after := b.livePool()
+			if cpu, _, _ := unstructured.NestedString(after.Object, "spec", "limits", "cpu"); cpu != "100" || after.GetLabels()[v1alpha1.OwnerLabel] == "" {
+				t.Errorf("after: %v", after.Object)
+			}
+			if restrained(after) >= 0 {
+				t.Errorf("the removal has it still: %v", after.GetManagedFields())
+			}
+		})
+	}
+}
+
+// TestWhatIsWrittenOrSettlesIsNotRestored checks that the pool of a reverted removal is not written twice, and that its
+// disruption budgets are not restored before Karpenter finds that its nodes match.
+func TestWhatIsWrittenOrSettlesIsNotRestored(t *testing.T) {
+	b := living(t)
+	s, open := b.step(general), v1alpha1.Removal{Kind: general.Kind, Name: general.Name, UID: "p1", Phase: v1alpha1.RemovalDraining}
+	for name, c := range map[string]struct {
+		change  plan.Change
+		written []plan.Write
+	}{
+		"written":  {plan.Change{Action: plan.TakeBack}, []plan.Write{{Ref: general}}},
+		"settling": {plan.Change{Action: plan.Wait, Reason: plan.ReasonSettling}, nil},
+	} {
+		c.change.Ref, c.change.Live = general, b.livePool()
+		s.Plan, s.Written = &plan.Plan{Returned: []v1alpha1.Removal{open}, Changes: []plan.Change{c.change}}, c.written
+		if got := s.unwritten(); len(got) > 0 {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestWhatIsRemovedAgain checks that a removal after Git contained the entry again is a new one, once the pool is as
+// before the earlier one. NodeClaims of the earlier one that are terminating stay recorded.
+func TestWhatIsRemovedAgain(t *testing.T) {
 	b := living(t)
 	owner := metav1.NewControllerRef(b.sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
 	record := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: RecordName("prod"), OwnerReferences: []metav1.OwnerReference{*owner}},
-		Data:       map[string]string{"p1": `{"kind": "NodePool", "name": "general", "growth": {"cpu": "100"}, "nodeClaims": 1}`},
+		Data:       map[string]string{"p1": `{"kind": "NodePool", "name": "general", "growth": {"cpu": "100"}, "nodeClaims": 3}`},
 	}
+	leaving := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: "general-2", UID: "c2", Finalizers: []string{"karpenter.sh/termination"}, Labels: map[string]string{karpv1.NodePoolLabelKey: general.Name},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: render.NodePool, Name: general.Name, UID: "p1"}},
+	}}
 	stopped := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": general.Kind, "spec": map[string]any{"limits": map[string]any{"cpu": "0"}}}}
 	stopped.SetName(general.Name)
 	err := b.client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(stopped), client.FieldOwner(v1alpha1.RemovalFieldManager), client.ForceOwnership)
-	if err := errors.Join(err, b.client.Create(t.Context(), record)); err != nil {
+	if err := errors.Join(err, b.client.Create(t.Context(), record), b.client.Create(t.Context(), leaving), b.client.Delete(t.Context(), leaving)); err != nil {
 		t.Fatal(err)
 	}
-	s := b.step(general)
-	open := v1alpha1.Removal{
-		Kind: general.Kind, Name: general.Name, UID: "p1", Revision: "main@sha1:a", Phase: v1alpha1.RemovalDraining,
-		Reason: ReasonNodeClaimsLeaving, Message: "node a waits for pod b", Stalled: new(metav1.Now()),
+	old := v1alpha1.Removal{
+		Kind: general.Kind, Name: general.Name, UID: "p1", Revision: "main@sha1:a", Phase: v1alpha1.RemovalDraining, Reason: v1alpha1.ReasonReturned,
+		RecordedAt: metav1.NewTime(now.Add(-time.Hour)),
 	}
-	s.Sync.Status.Removals = []v1alpha1.Removal{open}
-	s.Plan = &plan.Plan{Returned: []v1alpha1.Removal{open}, Changes: []plan.Change{{Ref: general, Action: plan.Hold, Live: b.livePool()}}}
-	if _, err := s.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	open.Reason, open.Stalled = v1alpha1.ReasonReturned, nil
-	open.Message = "NodePool/general is in Git again: its removal is reverted once its change is applied"
-	if diff := cmp.Diff([]v1alpha1.Removal{open}, s.Sync.Status.Removals); diff != "" {
-		t.Errorf("removals (-want +got):\n%s", diff)
-	}
-	after := b.livePool()
-	if cpu, _, _ := unstructured.NestedString(after.Object, "spec", "limits", "cpu"); cpu != "100" || after.GetLabels()[v1alpha1.OwnerLabel] == "" {
-		t.Errorf("after: %v", after.Object)
-	}
-	for _, entry := range after.GetManagedFields() {
-		if entry.Manager == v1alpha1.RemovalFieldManager && entry.Operation == metav1.ManagedFieldsOperationApply {
-			t.Errorf("the removal has it still: %v", entry)
+	run := func() *Step {
+		s := b.step()
+		s.Sync.Status.Removals = []v1alpha1.Removal{old}
+		s.Plan = &plan.Plan{Removals: []plan.Candidate{{Ref: general, UID: "p1", Revision: "main@sha1:c", Nodes: 2}}}
+		reverted, err := s.endReverted(t.Context(), s.pace())
+		if err == nil {
+			err = s.restore(t.Context())
 		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.recordCandidates()
+		if again := len(reverted) > 0; again == s.notDriven(s.Sync.Status.Removals[0]) {
+			t.Errorf("reverted %v, and driven: %+v", reverted, s.Sync.Status.Removals)
+		}
+		return s
+	}
+	s := run()
+	if diff := cmp.Diff([]v1alpha1.Removal{old}, s.Sync.Status.Removals); diff != "" || s.WakeAt.IsZero() {
+		t.Errorf("while the pool is restored (-want +got):\n%s", diff)
+	}
+	if cpu, _, _ := unstructured.NestedString(b.livePool().Object, "spec", "limits", "cpu"); cpu != "100" {
+		t.Fatalf("limits.cpu is %s", cpu)
+	}
+	s = run()
+	want := []v1alpha1.Removal{{
+		Kind: general.Kind, Name: general.Name, UID: "p1", Revision: "main@sha1:c", Phase: v1alpha1.RemovalPacing, RecordedAt: s.timestamp(), Since: s.timestamp(),
+		LastProgress: s.timestamp(), Remaining: 2, Definition: plan.Definition(b.livePool()),
+	}}
+	if diff := cmp.Diff(want, s.Sync.Status.Removals); diff != "" {
+		t.Errorf("once it is restored (-want +got):\n%s", diff)
+	}
+	records, err := loadRecords(t.Context(), b.client, b.sync)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, stays := records.entries["p1"]; stays || !slices.Equal(records.entries[revertedKey("p1")].Leaving, []types.UID{"c2"}) {
+		t.Errorf("the record: %+v", records.entries)
 	}
 }
 

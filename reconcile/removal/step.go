@@ -306,6 +306,9 @@ func (s *Step) recordCandidates() {
 			s.note(c)
 			continue
 		}
+		if slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.UID == c.UID }) {
+			continue // an earlier removal, which Git has reverted, ends first
+		}
 		removal := v1alpha1.Removal{
 			Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Revision: c.Revision,
 			RecordedAt: now, Phase: v1alpha1.RemovalPacing, Since: now, LastProgress: now,

@@ -183,6 +183,9 @@ func describePaused(removals []v1alpha1.Removal) string {
 		if left := leftOf(r); left != "" {
 			words += ", " + left
 		}
+		if r.Returned() {
+			words = "in Git again"
+		}
 		parts = append(parts, removalName(r)+" ("+words+")")
 	}
 	return "no removal continues, but NodeClaims that are already being deleted are terminated: " + finding.Some(parts)
@@ -191,7 +194,7 @@ func describePaused(removals []v1alpha1.Removal) string {
 // withPaused adds, to the error that ended a reconcile, the removals that it has not reached.
 func (s *Step) withPaused(v Verdict) Verdict {
 	begun := filter(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool {
-		return r.Phase != v1alpha1.RemovalHeld && r.Phase != v1alpha1.RemovalGone
+		return r.Phase != v1alpha1.RemovalHeld && r.Phase != v1alpha1.RemovalGone && !r.Returned()
 	})
 	reached := slices.ContainsFunc(s.Durations, func(t step.Timing) bool { return t.Step == step.Remove })
 	if v.Class == Working || len(begun) == 0 || reached {
@@ -270,7 +273,7 @@ func phaseWords(phase v1alpha1.RemovalPhase) string {
 
 // leftOf counts what remains of a NodePool.
 func leftOf(r v1alpha1.Removal) string {
-	if r.Kind != render.NodePool || r.Remaining == 0 {
+	if r.Kind != render.NodePool || r.Remaining == 0 || r.Returned() {
 		return ""
 	}
 	what := "node"

@@ -29,7 +29,8 @@ const (
 // complete.
 const ReasonQueued = "Queued"
 
-// ReasonReturned is the reason of a removal whose entry is in Git again, while the change that reverts it waits or is held.
+// ReasonReturned is the reason of a removal whose entry is in Git again, while the change that reverts it is not
+// applied.
 const ReasonReturned = "Returned"
 
 // ReasonGrace is the reason of a removal that is recorded and starts once spec.removal.grace is over.
@@ -40,9 +41,9 @@ func (r *RecentRemoval) IsOf(removal *Removal) bool {
 	return r.UID == removal.UID && !r.At.Time.Before(removal.RecordedAt.Time)
 }
 
-// Started reports whether a removal that is not complete has terminated NodeClaims, or may have.
+// Started reports whether a removal that is not complete has terminated NodeClaims, or may have, and continues.
 func (r *Removal) Started() bool {
-	return r.Phase != RemovalHeld && r.Phase != RemovalPacing && r.Phase != RemovalGone
+	return !r.Returned() && r.Phase != RemovalHeld && r.Phase != RemovalPacing && r.Phase != RemovalGone
 }
 
 // Queued reports whether a removal waits for earlier ones to complete, and then starts by itself. A class that its
