@@ -35,18 +35,17 @@ type checkInput struct {
 }
 
 // leaving returns how many NodePools count for guard.maxRemovedPools.
-func (w checkInput) leaving() int { return len(w.total) }
+func (w checkInput) leaving() int { return len(names(w.total)) }
+
+// names returns the names of NodePools, sorted. A pool that was removed, added again and removed again is one NodePool,
+// whether or not it was recreated.
+func names(pools map[types.UID]string) []string {
+	return slices.Compact(slices.Sorted(maps.Values(pools)))
+}
 
 // before returns the names of the NodePools of earlier commits that count, sorted.
 func (w checkInput) before() []string {
-	var names []string
-	for _, name := range w.total {
-		if !slices.Contains(w.sameRevision, name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+	return slices.DeleteFunc(names(w.total), func(name string) bool { return slices.Contains(w.sameRevision, name) })
 }
 
 // check is one reason to hold a candidate.
@@ -243,7 +242,7 @@ func (m *maker) checkRevision(candidates []Candidate, pending, open map[types.UI
 // queueBehind queues a NodePool that would exceed the number that may be leaving at one time.
 func (m *maker) queueBehind(c *Candidate, w checkInput) {
 	exempt := m.policy.Deleting || c.Ref.Kind != render.NodePool || c.Orphan || c.revertsMove || c.approved.covers(ReasonMaxRemovedPools)
-	if exempt || len(w.now) <= m.policy.maxRemovedPools() {
+	if exempt || len(names(w.now)) <= m.policy.maxRemovedPools() {
 		return
 	}
 	var behind []string

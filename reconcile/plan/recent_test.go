@@ -287,6 +287,22 @@ func TestAPoolThatIsRemovedAgain(t *testing.T) {
 	}
 }
 
+// TestARecreatedPoolCountsOnce: a pool that was removed, added again and removed again is one NodePool of those that
+// guard.maxRemovedPools allows.
+func TestARecreatedPoolCountsOnce(t *testing.T) {
+	c := recently(t)
+	c.policy.Guard.MaxRemovedPools = ptr.To(int32(1))
+	c.live.RecentRemovals = []v1alpha1.RecentRemoval{{Name: "b", UID: "the former b", At: c.ago(time.Minute), Nodes: 1}}
+	again := c.plan(t, class("default"), pool("a", "default"), pool("c", "default"), pool("d", "default"))
+	if diff := cmp.Diff([]string{"Remove NodePool/b"}, script(again)); diff != "" {
+		t.Errorf("removed again (-want +got):\n%s", diff)
+	}
+	another := c.plan(t, class("default"), pool("a", "default"), pool("b", "default"), pool("d", "default"))
+	if diff := cmp.Diff([]string{"Hold NodePool/c MaxRemovedPools"}, script(another)); diff != "" {
+		t.Errorf("another (-want +got):\n%s", diff)
+	}
+}
+
 // TestWhichRecentRemovalsAreKept: those of the period, of open removals, and those because of which another one is
 // held.
 func TestWhichRecentRemovalsAreKept(t *testing.T) {
