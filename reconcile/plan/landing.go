@@ -242,7 +242,8 @@ func LeavingElsewhere(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) []render
 func precedes(a, b *v1alpha1.NodeSync) bool {
 	first := func(sync *v1alpha1.NodeSync) (at time.Time, any bool) {
 		for _, r := range sync.Status.Removals {
-			if r.Kind == render.NodePool && !r.Started() && !r.Returned() && r.Phase != v1alpha1.RemovalGone && (!any || r.RecordedAt.Time.Before(at)) {
+			pending := r.Kind == render.NodePool && !r.Started() && !r.Returned() && r.Phase != v1alpha1.RemovalGone
+			if pending && (!any || r.RecordedAt.Time.Before(at)) {
 				at, any = r.RecordedAt.Time, true
 			}
 		}
