@@ -3,6 +3,7 @@ package reconcile
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +84,23 @@ func TestWhatIsLentIsCalledBack(t *testing.T) {
 				t.Errorf("budgets %s of %v", m.budgets(), m.livePool())
 			}
 		})
+	}
+}
+
+// TestARefusedChangeRestoresThePool shows that a pool whose removal is in progress, and which is in Git again with a class
+// that does not exist, is as before its removal, although its change is refused.
+func TestARefusedChangeRestoresThePool(t *testing.T) {
+	m := newMirror(t)
+	m.lends()
+	typo := maps.Clone(m.before)
+	typo["prod/nodes/pool.yaml"] = &fstest.MapFile{Data: []byte(poolText("a", "defualt", "{key: karpenter.sh/capacity-type, operator: In, values: [spot]}"))}
+	p := m.passes(typo)
+	pool := fmt.Sprint(m.livePool())
+	if p.Unwritten == nil || strings.Contains(m.budgets(), "Drifted") || strings.Contains(pool, v1alpha1.LeavingLabel) || strings.Contains(pool, "cpu:0") {
+		t.Errorf("unwritten %v, budgets %s of %s", p.Unwritten, m.budgets(), pool)
+	}
+	if removals := m.read().Status.Removals; len(removals) != 1 || !removals[0].Returned() || removals[0].Stalled != nil {
+		t.Errorf("removals %+v", removals)
 	}
 }
 
