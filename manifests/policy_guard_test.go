@@ -167,7 +167,6 @@ func TestTheDeletionGuardOnUpdates(t *testing.T) {
 		"of a NodeClaim, by a person":        {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", person, "the finalizer karpenter.sh/termination of NodeClaim/general-abcde must not be removed by hand"},
 		"of a NodeClaim, by Karpenter":       {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", karpenter, ""},
 		"of Auto Mode's, by AWS":             {"nodeclaims", autoModeClaim, "[{op: remove, path: /metadata/finalizers}]", elsewhere, ""},
-		"of Auto Mode's, by plumbline":       {"nodeclaims", autoModeClaim, "[{op: remove, path: /metadata/finalizers}]", plumbline, "plumbline must not remove finalizers other than its own"},
 		"said to be Auto Mode's":             {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}, {op: add, path: /spec, value: {nodeClassRef: {group: eks.amazonaws.com}}}]", person, "the finalizer karpenter.sh/termination"},
 		"by Karpenter of another namespace":  {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", elsewhere, "the finalizer karpenter.sh/termination"},
 		"by an account of such a name":       {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", impostor, "the finalizer karpenter.sh/termination"},

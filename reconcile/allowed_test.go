@@ -122,7 +122,7 @@ func TestSecretsAndChartsInGit(t *testing.T) {
 		"a Secret, and a registry":         {repository: "oci://public.ecr.aws/karpenter", from: render.FromSecret},
 		"a ConfigMap":                      {repository: "./charts", from: render.FromConfigMap},
 		"no values from elsewhere":         {repository: "./charts"},
-		"a CRD of their own":               {repository: "./charts", other: true, refused: `CustomResourceDefinition nodepools.karpenter.sh of a chart in Git is not the one that this plumbline knows of Karpenter 1.14.1`},
+		"a CRD of their own":               {repository: "./charts", other: true, refused: `CustomResourceDefinition nodepools.karpenter.sh of a chart in Git is not the one that this plumbline knows of Karpenter ` + schema.EmbeddedVersion},
 		"a CRD of their own, by digest":    {repository: "./charts", other: true, digests: pinned},
 		"a CRD of a registry's own":        {repository: "oci://public.ecr.aws/karpenter", other: true},
 	} {
@@ -133,11 +133,11 @@ func TestSecretsAndChartsInGit(t *testing.T) {
 			if c.other {
 				crd = installtest.PoolCRD("weight", "v1")
 			}
-			found := installtest.ChartFolder(t, "1.14.1", crd)
+			found := installtest.ChartFolder(t, schema.EmbeddedVersion, crd)
 			found.CRDDigest, found.Digest = pinned[0], pinned[1]
 			b.Charts = pulled{charts: found}
 			p := b.pass()
-			p.want.Karpenter = &render.Karpenter{Management: render.Managed, Version: "1.14.1", Namespace: "kube-system", Repository: c.repository, Digests: c.own}
+			p.want.Karpenter = &render.Karpenter{Management: render.Managed, Version: schema.EmbeddedVersion, Namespace: "kube-system", Repository: c.repository, Digests: c.own}
 			if c.from != "" {
 				p.want.Karpenter.ValuesFrom = []render.ValuesFrom{from(c.from, "s")}
 			}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/operator/options"
 	disruptionutils "sigs.k8s.io/karpenter/pkg/utils/disruption"
 	podutils "sigs.k8s.io/karpenter/pkg/utils/pod"
 
@@ -57,6 +58,8 @@ func disruptionCost(ctx context.Context, claim *karpv1.NodeClaim, pods []*corev1
 	if lasts := ptr.Deref(claim.Spec.ExpireAfter.Duration, 0); lasts > 0 {
 		remaining = min(max(1-float64(at.Sub(claim.CreationTimestamp.Time))/float64(lasts), 0), 1)
 	}
+	// Without the feature gate, the older annotation counts, too: which one does is decided here.
+	ctx = options.ToContext(ctx, &options.Options{})
 	var found plan.DisruptionCost
 	const older, newer = corev1.PodDeletionCost, disruptionCostAnnotation
 	for i, annotations := range [][]string{{older}, {newer}, {newer, older}} {
