@@ -113,9 +113,7 @@ func (m *maker) waitForWindow(p *Plan) {
 		}
 		c.Action, c.Reason, c.WaitsFor = Wait, ReasonFrozen, awaitsWindow
 		c.Message = message
-		if len(c.Editors) > 0 {
-			c.Message += fmt.Sprintf("; until then the edits by %s to %s are not reverted", strings.Join(c.Editors, ", "), c.Ref)
-		}
+		c.Message += c.remainingEdits()
 	}
 	p.Reverted = reverted.list()
 }
