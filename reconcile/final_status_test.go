@@ -15,11 +15,15 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/status"
 )
 
-// deletedWhilePending returns a NodeSync that was deleted while its commit was pending.
-func deletedWhilePending(t *testing.T, onDelete v1alpha1.OnDelete) *bed {
+// deletedWhilePending returns a NodeSync that was deleted while its commit was pending, which was applied or was not.
+func deletedWhilePending(t *testing.T, onDelete v1alpha1.OnDelete, applied bool) *bed {
 	t.Helper()
 	b := newBed(t, reporting(func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = onDelete }))
-	b.reports(b.read(), waits)
+	b.reports(b.read(), waits, func(p *pass) {
+		if applied {
+			p.sync.Status.LastAppliedRevision = "main@sha1:" + commit
+		}
+	})
 	if got := b.queued(); len(got) != 1 || !strings.Contains(got[0], "pending") {
 		t.Fatalf("queued: %v", got)
 	}
@@ -47,15 +51,22 @@ func (b *bed) untilGone() time.Duration {
 	return 0
 }
 
-// TestTheLastWordIsPosted shows that the final status is sent before the finalizer is removed, and that an unavailable
-// host keeps the NodeSync no longer than allowed.
+// TestTheLastWordIsPosted shows that the final status is sent before the finalizer is removed, is no success if the commit
+// was not applied, and that an unavailable host keeps the NodeSync no longer than allowed.
 func TestTheLastWordIsPosted(t *testing.T) {
-	for onDelete, want := range map[v1alpha1.OnDelete]string{
-		v1alpha1.OnDeleteOrphan: "success: NodeSync deleted; its objects are no longer managed; their nodes keep running",
-		v1alpha1.OnDeleteDrain:  "success: NodeSync deleted; none of its nodes is left",
+	const keeps, none = "its objects are no longer managed; their nodes keep running", "none of its nodes is left"
+	for name, c := range map[string]struct {
+		onDelete v1alpha1.OnDelete
+		applied  bool
+		want     string
+	}{
+		"orphaned":                  {v1alpha1.OnDeleteOrphan, true, "success: NodeSync deleted; " + keeps},
+		"drained":                   {v1alpha1.OnDeleteDrain, true, "success: NodeSync deleted; " + none},
+		"orphaned, and not applied": {v1alpha1.OnDeleteOrphan, false, "failure: NodeSync deleted before all of this commit was applied; " + keeps},
+		"drained, and not applied":  {v1alpha1.OnDeleteDrain, false, "failure: NodeSync deleted before all of this commit was applied; " + none},
 	} {
-		t.Run(string(onDelete), func(t *testing.T) {
-			b := deletedWhilePending(t, onDelete)
+		t.Run(name, func(t *testing.T) {
+			b, want := deletedWhilePending(t, c.onDelete, c.applied), c.want
 			for range 5 {
 				b.reconcile()
 			}
@@ -82,7 +93,7 @@ func TestTheLastWordIsPosted(t *testing.T) {
 
 // TestALastWordThatCannotBeQueued shows that such a status does not block the deletion, and is reported by an event.
 func TestALastWordThatCannotBeQueued(t *testing.T) {
-	b := deletedWhilePending(t, v1alpha1.OnDeleteOrphan)
+	b := deletedWhilePending(t, v1alpha1.OnDeleteOrphan, true)
 	b.Reports = unqueued{b.Reports}
 	if took := b.untilGone(); took > time.Second {
 		t.Errorf("it keeps the NodeSync for %s", took)

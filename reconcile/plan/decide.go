@@ -68,6 +68,9 @@ func (m *maker) decide(ctx context.Context, object render.Object) (decision, err
 	ends := change.Reason == ReasonBrakeEnds
 	change.Rescue = m.rescues(change)
 	change.Drift = change.Action != None && change.Reason != ReasonHandedOver && !ends && !change.Rescue && !m.newInGit(object, d.compared)
+	if last := m.policy.Applied[object.Ref]; last != nil && !change.Drift {
+		change.editedSince(last, d.compared)
+	}
 	if m.reported(change) {
 		change.Action = Drifted
 	}

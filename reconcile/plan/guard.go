@@ -335,9 +335,7 @@ func (c *Change) hold(reason, message string) {
 	if c.Unavailable != "" {
 		c.Message += fmt.Sprintf("; all nodes of %s count, because it is unknown which of them change: %s", c.Ref, c.Unavailable)
 	}
-	if len(c.Editors) > 0 {
-		c.Message += fmt.Sprintf("; until then the edits by %s to %s are not reverted", strings.Join(c.Editors, ", "), c.Ref)
-	}
+	c.Message += c.remainingEdits()
 }
 
 // intended returns the Action of a Change if nothing held it.

@@ -93,7 +93,9 @@ type Change struct {
 	WaitsSince time.Time
 	// Fields are the fields that would change, by path.
 	Fields []Field
-	// Editors are the field managers, other than ours, that own such a field, and Edited are those fields.
+	// Editors are the field managers, other than ours, that own such a field, and Edited are those fields. If Git has
+	// changed, too, and it is known how the object last matched it, Edited are exactly the fields that another client has
+	// changed since then: one that it has removed has no manager.
 	Editors []string
 	Edited  []Field
 	// Takeover reports whether plumbline must take ownership of fields of interactive managers before it applies the
@@ -101,8 +103,8 @@ type Change struct {
 	Takeover bool
 	Taken    [][]string
 	// Drift reports whether Git has not changed since the object last matched it: another client changed or deleted the
-	// object.
-	Drift bool
+	// object. Deleted reports whether one has deleted it although Git has changed, too.
+	Drift, Deleted bool
 	// Rescue reports whether the Change comes from the rescue of a deleted class, not from a commit.
 	Rescue bool
 	// Restores reports whether a TakeBack brings nothing new: the object in Git is the same as when its removal was

@@ -113,9 +113,7 @@ func (m *maker) waitForWindow(p *Plan) {
 		}
 		c.Action, c.Reason, c.WaitsFor = Wait, ReasonFrozen, awaitsWindow
 		c.Message = message
-		if len(c.Editors) > 0 {
-			c.Message += fmt.Sprintf("; until then the edits by %s to %s are not reverted", strings.Join(c.Editors, ", "), c.Ref)
-		}
+		c.Message += c.remainingEdits()
 	}
 	p.Reverted = reverted.list()
 }
@@ -167,8 +165,10 @@ func (r reverted) list() []v1alpha1.RevertedPool {
 // many nodes, which Karpenter has not replaced yet, as it replaces. Otherwise a single node that is left of an earlier
 // definition would let that definition pass any freeze. Another pool of the same class may have a rollout of its own,
 // which is not reverted. A revert of a revert is none, during one freeze: it is the change that the freeze has stopped.
+// Nor is a Change one that terminates nodes in another way than replacing those that do not match: by consolidation, by
+// expiry, or because a static NodePool has fewer replicas.
 func (m *maker) reverts(c *Change, before reverted) (pools, others []string) {
-	if c.UpTo {
+	if c.UpTo || c.unnamed > 0 || len(c.consolidated) > 0 || len(c.expiring) > 0 {
 		return nil, nil
 	}
 	kept, replaced, touched := map[string]int{}, map[string]int{}, sets.New(c.touched...)

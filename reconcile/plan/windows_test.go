@@ -220,6 +220,45 @@ func TestARevertDoesNotWait(t *testing.T) {
 	}
 }
 
+// TestARevertThatTerminatesOtherwiseWaits shows that what reverts a rollout waits if it also lets Karpenter terminate
+// nodes by consolidation or expiry.
+func TestARevertThatTerminatesOtherwiseWaits(t *testing.T) {
+	const calm = "disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 10m}"
+	expires := func(text, age string) string {
+		return strings.Replace(text, "      requirements:", "      expireAfter: "+age+"\n      requirements:", 1)
+	}
+	for name, test := range map[string]struct{ live, before, git, want string }{
+		"nothing else":  {live: tainted("a", calm), before: pool("a", "default", calm), git: pool("a", "default", calm), want: "Update"},
+		"less of it":    {live: tainted("a", calm), before: pool("a", "default", calm), git: pool("a", "default", "disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: Never}"), want: "Update"},
+		"consolidation": {live: tainted("a", calm), before: pool("a", "default", calm), git: pool("a", "default", "disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 0s}"), want: "Wait"},
+		"expiry":        {live: expires(tainted("a", calm), "Never"), before: expires(pool("a", "default", calm), "24h"), git: expires(pool("a", "default", calm), "24h"), want: "Wait"},
+		"no expiry":     {live: expires(tainted("a", calm), "24h"), before: expires(pool("a", "default", calm), "Never"), git: expires(pool("a", "default", calm), "Never"), want: "Update"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			inFreeze(c)
+			c.policy.CABundle = bundle
+			c.have(t, owner, class("default"), test.live)
+			c.Edit(t, poolRef("a"), "karpenter", func(o *unstructured.Unstructured) { o.SetAnnotations(c.notes(t, test.live)) })
+			c.live.NodeClaims = claims("a", 5)
+			for i := range c.live.NodeClaims {
+				n, made := &c.live.NodeClaims[i], test.live
+				if i >= 2 {
+					n.Drifted, n.DriftReason, made = true, "NodePoolDrifted", test.before
+				}
+				n.Hashes = plan.HashesOf(c.notes(t, made))
+			}
+			made := c.plan(t, class("default"), test.git)
+			if len(made.Changes) != 1 || string(made.Changes[0].Action) != test.want {
+				t.Fatalf("plan: %v, want %s", script(made), test.want)
+			}
+			if passes := test.want == "Update"; passes != (made.Changes[0].Reverts != nil) || passes != (len(made.Reverted) == 1) {
+				t.Errorf("reverts %v, recorded %+v", made.Changes[0].Reverts, made.Reverted)
+			}
+		})
+	}
+}
+
 // TestARevertOfAClassIsOneOfItsPools whose nodes drift by it: the other pool of the class has a rollout of its template
 // only, which is not reverted.
 func TestARevertOfAClassIsOneOfItsPools(t *testing.T) {

@@ -13,8 +13,8 @@ const FinalStatusPatience = 30 * time.Second
 
 // FinalStatus is the final status for a NodeSync's commits.
 type FinalStatus struct {
-	// Description says what happened to the nodes.
-	Description string
+	// Description says what happened to the nodes, and Unapplied the same for a commit that was not applied in whole.
+	Description, Unapplied string
 	// Page returns the page that a status on a commit links to.
 	Page func(h Host, commit string) string
 	// At is the current time.
@@ -24,9 +24,13 @@ type FinalStatus struct {
 // PostFinalStatus queues the final status of a NodeSync that is being deleted, once for each subject. It reports
 // whether the hosts have received it or are no longer waited for. The queue is deleted with the NodeSync.
 func (q *Queue) PostFinalStatus(ctx context.Context, sync *v1alpha1.NodeSync, f FinalStatus) (done bool, err error) {
+	applied, err := q.appliedHead(ctx, sync)
+	if err != nil {
+		return false, err
+	}
 	done = true
 	for _, subject := range subjects() {
-		heard, err := q.postFinal(ctx, sync, subject, f)
+		heard, err := q.postFinal(ctx, sync, subject, applied, f)
 		if err != nil {
 			return false, err
 		}
@@ -35,7 +39,25 @@ func (q *Queue) PostFinalStatus(ctx context.Context, sync *v1alpha1.NodeSync, f 
 	return done, nil
 }
 
-func (q *Queue) postFinal(ctx context.Context, sync *v1alpha1.NodeSync, subject Subject, f FinalStatus) (done bool, err error) {
+// appliedHead returns the newest commit that is reported as applied in whole; empty if the newest one is not.
+func (q *Queue) appliedHead(ctx context.Context, sync *v1alpha1.NodeSync) (string, error) {
+	b := q.ledgerOf(ownerOf(sync, SubjectApplied))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.open(ctx, SubjectApplied.of(sync.Status.Reported)); err != nil {
+		return "", err
+	}
+	if newest := b.ledger.newest(); newest != nil && newest.State == Success {
+		return b.ledger.Head, nil
+	}
+	return "", nil
+}
+
+// postFinal queues the final status for one subject. applied is the newest commit that was applied; empty if there is
+// none.
+func (q *Queue) postFinal(
+	ctx context.Context, sync *v1alpha1.NodeSync, subject Subject, applied string, f FinalStatus,
+) (done bool, err error) {
 	b := q.ledgerOf(ownerOf(sync, subject))
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,7 +68,7 @@ func (q *Queue) postFinal(ctx context.Context, sync *v1alpha1.NodeSync, subject 
 	if b.ledger.finalStatusDone(f.At) {
 		return true, nil
 	}
-	if err := b.change(ctx, reported, func(l *Ledger) { l.finish(f) }); err != nil {
+	if err := b.change(ctx, reported, func(l *Ledger) { l.finish(subject == SubjectPlan || l.Head == applied, f) }); err != nil {
 		return false, err
 	}
 	q.wake()
@@ -56,13 +78,17 @@ func (q *Queue) postFinal(ctx context.Context, sync *v1alpha1.NodeSync, subject 
 // noPlans is the final status for pull requests.
 var noPlans = Word{State: Success, Description: "the NodeSync is deleted: nothing is planned any more"}
 
-// finish gives the final status to the newest commit, and to each one that is still pending.
-func (l *Ledger) finish(f FinalStatus) {
+// finish gives the final status to the newest commit, and to each one that is still pending: it is a failure unless the
+// newest one was applied.
+func (l *Ledger) finish(applied bool, f FinalStatus) {
 	if !l.FinalStatusAt.IsZero() {
 		return
 	}
 	l.FinalStatusAt = f.At
 	last := Word{State: Success, Description: Truncate(f.Description)}
+	if !applied {
+		last = Word{State: Failure, Description: Truncate(f.Unapplied)}
+	}
 	newest := l.newest()
 	for i := range l.Commits {
 		c := &l.Commits[i]

@@ -47,12 +47,8 @@ func DriftsOf(p *plan.Plan, written []apply.Written) []Drift {
 	found := []Drift{}
 	for i := range p.Changes {
 		c := &p.Changes[i]
-		drifts, fields := c.Drift, c.Fields
-		if !drifts && c.Action == plan.Hold { // a commit changes the other fields
-			drifts, fields = len(c.Edited) > 0, c.Edited
-		}
-		ours := c.Reason == plan.ReasonReturned && len(c.Editors) == 0 // a removal or a drain has changed it
-		if !drifts || ours || c.Action == plan.Wait || c.Reason == plan.ReasonOwnership {
+		fields, drifts := p.Drifts(c)
+		if !drifts {
 			continue
 		}
 		found = append(found,

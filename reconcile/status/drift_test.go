@@ -22,30 +22,55 @@ import (
 
 var general = render.Ref{Kind: render.NodePool, Name: "general"}
 
-// TestDriftsOf shows what another client has changed, and whether this reconcile has corrected it.
+// TestDriftsOf shows what another client has changed, whatever becomes of the object's Change, and whether this reconcile
+// has corrected it.
 func TestDriftsOf(t *testing.T) {
 	edited := plan.Change{Ref: general, Drift: true, Live: &unstructured.Unstructured{}, Editors: []string{"kubectl-edit"}, Fields: []plan.Field{{Path: "spec.weight", From: "7"}, {Path: "spec.limits.cpu", From: "200", To: "100"}}}
 	with := func(c plan.Change, action plan.Action) plan.Change { c.Action = action; return c }
+	// changed is an edited object that a commit changes, too.
+	changed := func(action plan.Action, reason string) plan.Change {
+		live := &unstructured.Unstructured{}
+		live.SetLabels(map[string]string{v1alpha1.OwnerLabel: "plumbline-system.prod"})
+		live.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: v1alpha1.FieldManager, Operation: metav1.ManagedFieldsOperationApply}})
+		return plan.Change{Ref: general, Action: action, Reason: reason, Live: live, Editors: edited.Editors, Edited: edited.Fields[:1], Fields: edited.Fields}
+	}
+	open, fixed := []Drift{{Ref: general, What: "spec.weight: absent → 7", By: edited.Editors}}, []Drift{{Ref: general, What: "spec.weight: absent → 7", By: edited.Editors, Corrected: true}}
+	others, unowned := changed(plan.Adopt, plan.ReasonHandedOver), changed(plan.Wait, plan.ReasonFrozen)
+	others.Live.SetLabels(map[string]string{v1alpha1.OwnerLabel: "plumbline-system.other"})
+	unowned.Live.SetManagedFields(nil)
+	awaited := changed(plan.Wait, plan.ReasonOtherSync)
+	awaited.Live.SetLabels(others.Live.GetLabels())
+	awaited.Drift = true
 	for name, c := range map[string]struct {
 		change  plan.Change
 		written bool
 		want    []Drift
 	}{
-		"corrected":               {with(edited, plan.Update), true, []Drift{{Ref: general, What: "spec.weight: absent → 7; spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}, Corrected: true}}},
-		"reported":                {with(edited, plan.Drifted), false, []Drift{{Ref: general, What: "spec.weight: absent → 7; spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}, Reported: true}}},
-		"deleted":                 {plan.Change{Ref: general, Drift: true, Action: plan.Create}, true, []Drift{{Ref: general, What: "deleted", Corrected: true}}},
-		"of Git":                  {plan.Change{Ref: general, Action: plan.Update, Live: &unstructured.Unstructured{}}, true, []Drift{}},
-		"edited while it is held": {plan.Change{Ref: general, Action: plan.Hold, Live: &unstructured.Unstructured{}, Editors: edited.Editors, Edited: edited.Fields[:1], Fields: edited.Fields}, false, []Drift{{Ref: general, What: "spec.weight: absent → 7", By: edited.Editors}}},
-		"held":                    {plan.Change{Ref: general, Action: plan.Hold, Live: &unstructured.Unstructured{}, Fields: edited.Fields}, false, []Drift{}},
-		"taken back from a drain": {plan.Change{Ref: general, Drift: true, Action: plan.TakeBack, Reason: plan.ReasonReturned, Live: &unstructured.Unstructured{}, Fields: edited.Fields}, true, []Drift{}},
-		"and edited meanwhile":    {plan.Change{Ref: general, Drift: true, Action: plan.TakeBack, Reason: plan.ReasonReturned, Live: &unstructured.Unstructured{}, Editors: edited.Editors, Fields: edited.Fields[:1]}, true, []Drift{{Ref: general, What: "spec.weight: absent → 7", By: edited.Editors, Corrected: true}}},
-		"only the fields' owner":  {plan.Change{Ref: general, Drift: true, Action: plan.Update, Reason: plan.ReasonOwnership, Live: &unstructured.Unstructured{}}, true, []Drift{}},
+		"corrected":                         {with(edited, plan.Update), true, []Drift{{Ref: general, What: "spec.weight: absent → 7; spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}, Corrected: true}}},
+		"reported":                          {with(edited, plan.Drifted), false, []Drift{{Ref: general, What: "spec.weight: absent → 7; spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}, Reported: true}}},
+		"deleted":                           {plan.Change{Ref: general, Drift: true, Action: plan.Create}, true, []Drift{{Ref: general, What: "deleted", Corrected: true}}},
+		"of Git":                            {plan.Change{Ref: general, Action: plan.Update, Live: &unstructured.Unstructured{}}, true, []Drift{}},
+		"edited while it is held":           {changed(plan.Hold, plan.ReasonMaxDisruptedNodes), false, open},
+		"edited while it waits":             {changed(plan.Wait, plan.ReasonFrozen), false, open},
+		"edited, and refused":               {changed(plan.Refuse, plan.ReasonInvalid), false, open},
+		"edited, and not written":           {changed(plan.Update, plan.ReasonDiffers), false, open},
+		"edited, and written":               {changed(plan.Update, plan.ReasonDiffers), true, fixed},
+		"edited by hand before it is ours":  {unowned, false, []Drift{}},
+		"of another NodeSync":               {others, true, []Drift{}},
+		"awaits another NodeSync":           {awaited, false, []Drift{}},
+		"edited, and its class is awaited":  {with(edited, plan.Wait), false, []Drift{{Ref: general, What: "spec.weight: absent → 7; spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}}}},
+		"deleted, and its class is awaited": {plan.Change{Ref: general, Deleted: true, Action: plan.Wait}, false, []Drift{{Ref: general, What: "deleted"}}},
+		"new in Git":                        {plan.Change{Ref: general, Action: plan.Create}, true, []Drift{}},
+		"held":                              {plan.Change{Ref: general, Action: plan.Hold, Live: &unstructured.Unstructured{}, Fields: edited.Fields}, false, []Drift{}},
+		"taken back from a drain":           {plan.Change{Ref: general, Drift: true, Action: plan.TakeBack, Reason: plan.ReasonReturned, Live: &unstructured.Unstructured{}, Fields: edited.Fields}, true, []Drift{}},
+		"and edited meanwhile":              {plan.Change{Ref: general, Drift: true, Action: plan.TakeBack, Reason: plan.ReasonReturned, Live: &unstructured.Unstructured{}, Editors: edited.Editors, Fields: edited.Fields[:1]}, true, []Drift{{Ref: general, What: "spec.weight: absent → 7", By: edited.Editors, Corrected: true}}},
+		"only the fields' owner":            {plan.Change{Ref: general, Drift: true, Action: plan.Update, Reason: plan.ReasonOwnership, Live: &unstructured.Unstructured{}}, true, []Drift{}},
 	} {
 		var written []apply.Written
 		if c.written {
 			written = []apply.Written{{Ref: general}}
 		}
-		if diff := cmp.Diff(c.want, DriftsOf(&plan.Plan{Changes: []plan.Change{c.change}}, written)); diff != "" {
+		if diff := cmp.Diff(c.want, DriftsOf(&plan.Plan{NodeSync: "plumbline-system/prod", Changes: []plan.Change{c.change}}, written)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -266,11 +266,14 @@ func (s *Step) postFinalStatus(ctx context.Context) {
 	if !s.Finished {
 		return
 	}
-	words := "NodeSync deleted; its objects are no longer managed; their nodes keep running"
+	nodes := "its objects are no longer managed; their nodes keep running"
 	if s.Sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
-		words = "NodeSync deleted; none of its nodes is left"
+		nodes = "none of its nodes is left"
 	}
-	done, err := s.Reports.PostFinalStatus(ctx, s.Sync, report.FinalStatus{Description: words, Page: s.pageOf, At: s.Began})
+	done, err := s.Reports.PostFinalStatus(ctx, s.Sync, report.FinalStatus{
+		Description: "NodeSync deleted; " + nodes, Unapplied: "NodeSync deleted before all of this commit was applied; " + nodes,
+		Page: s.pageOf, At: s.Began,
+	})
 	if err != nil {
 		s.Warn(v1alpha1.ReasonReportFailed, fmt.Sprintf("the last commit status: %v", err))
 		return
