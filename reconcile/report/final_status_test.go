@@ -26,7 +26,7 @@ func TestFarewell(t *testing.T) {
 		t.Fatal("nothing was said yet")
 	}
 	page := func(_ Host, commit string) string { return "page of " + commit }
-	l.finish(FinalStatus{Description: "drained and deleted", Page: page, At: now})
+	l.finish(true, FinalStatus{Description: "drained and deleted", Page: page, At: now})
 	entry := func(commit string) Entry {
 		return Entry{Commit: commit, Word: last, TargetURL: "page of " + commit, Since: now}
 	}
@@ -49,7 +49,7 @@ func TestFarewell(t *testing.T) {
 	if !l.finalStatusDone(now.Add(time.Second)) {
 		t.Error("the hosts have it, and are waited for")
 	}
-	l.finish(FinalStatus{Description: "something else", Page: page, At: now.Add(time.Second)})
+	l.finish(true, FinalStatus{Description: "something else", Page: page, At: now.Add(time.Second)})
 	if len(l.Lanes[0].Waiting) > 0 {
 		t.Errorf("it is said twice: %+v", l.Lanes[0].Waiting)
 	}
