@@ -319,8 +319,11 @@ func approvalOf(sync *v1alpha1.NodeSync, made *plan.Plan) (digest, how string) {
 	if held == nil {
 		return "", ""
 	}
-	return held.Digest, fmt.Sprintf("held, once the daemon has this commit: %s; to approve just that: %s",
-		held.Summary, approval.Command(sync, held.Digest))
+	when := "held, once the daemon has this commit"
+	if is := sync.Status.Held; is != nil && is.Digest == held.Digest {
+		when = "held"
+	}
+	return held.Digest, fmt.Sprintf("%s: %s; to approve just that: %s", when, held.Summary, approval.Command(sync, held.Digest))
 }
 
 // errUnconfirmed is returned if the user does not confirm.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/approval"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -190,5 +191,24 @@ func TestApproveShowsWhatItCovers(t *testing.T) {
 	const want = "MaxRemovedPools, UnschedulablePods; pending: 1 pod of web/Deployment/api, 3 pods of web/StatefulSet/db"
 	if !strings.Contains(strings.Join(strings.Fields(got.out), " "), want) {
 		t.Errorf("prints\n%s\nwant %q", got.out, want)
+	}
+}
+
+// TestApprovalOfAPlan: a plan reports whether the daemon holds the same change already.
+func TestApprovalOfAPlan(t *testing.T) {
+	made := &plan.Plan{Approvable: &plan.Approvable{Digest: "sha256:a", Outcome: "sha256:b"}}
+	for name, test := range map[string]struct {
+		held *v1alpha1.HeldPlan
+		want string
+	}{
+		"nothing is held":     {nil, "held, once the daemon has this commit: "},
+		"another commit's is": {&v1alpha1.HeldPlan{Digest: "sha256:c", Outcome: "sha256:d"}, "held, once the daemon has this commit: "},
+		"it is held":          {&v1alpha1.HeldPlan{Digest: "sha256:a", Outcome: "sha256:b"}, "held: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, how := approvalOf(&v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{Held: test.held}}, made); !strings.HasPrefix(how, test.want) {
+				t.Errorf("%q, want %q", how, test.want)
+			}
+		})
 	}
 }
