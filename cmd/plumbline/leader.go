@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -171,9 +170,8 @@ func (r releaseOld) Start(ctx context.Context) error {
 const maxRenewInterval = 3 * retryPeriod
 
 // leaderMissing returns that no daemon leads in a namespace, so that its statuses may be out of date; empty if one
-// does, or if that is unknown: without --leader-elect there is no lease, and not everybody may read it. A daemon that
-// exits releases its lease. Then none leads unless a pod of plumbline is Ready: it may lead in a moment, or run without
-// --leader-elect. A daemon renews its lease within leaseDuration, whatever duration a lease that another client
+// does, or if that is unknown: without --leader-elect there is no lease, or a released one from earlier, and not
+// everybody may read it. A daemon renews its lease within leaseDuration, whatever duration a lease that another client
 // wrote contains.
 func leaderMissing(ctx context.Context, c client.Reader, namespace string, now func() time.Time) string {
 	first, ok := readLease(ctx, c, namespace)
@@ -181,10 +179,7 @@ func leaderMissing(ctx context.Context, c client.Reader, namespace string, now f
 		return ""
 	}
 	if holder := first.Spec.HolderIdentity; holder == nil || *holder == "" {
-		if !noReadyPod(ctx, c, namespace) {
-			return ""
-		}
-		return fmt.Sprintf("no daemon leads: lease %s/%s was released, and no pod of plumbline is Ready there", namespace, leaseName)
+		return "" // after a clean stop, a daemon without --leader-elect may have followed
 	}
 	if renewedWithin(first, now(), leaseDuration) {
 		return ""
@@ -207,20 +202,6 @@ func leaderMissing(ctx context.Context, c client.Reader, namespace string, now f
 		return fmt.Sprintf("no daemon leads: %[3]s does not renew lease %[1]s/%[2]s, which keeps others from leading for %[4]s; if %[3]s no longer runs: kubectl delete lease %[2]s -n %[1]s", namespace, leaseName, holder, short(lasts))
 	}
 	return fmt.Sprintf("no daemon leads: lease %s/%s of %s %s", namespace, leaseName, holder, renewed(first, now()))
-}
-
-// noReadyPod reports whether no pod of plumbline is Ready in a namespace; false if that is unknown.
-func noReadyPod(ctx context.Context, c client.Reader, namespace string) bool {
-	pods := &corev1.PodList{}
-	err := c.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "plumbline"})
-	if err != nil {
-		return false
-	}
-	return !slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool {
-		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		})
-	})
 }
 
 // renewedWithin reports whether, by this machine's clock, a lease was renewed at most this long ago. A time further

@@ -9,10 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/internal/steppoint"
@@ -526,9 +528,25 @@ func (c *clusterAccess) daemonMissing(ctx context.Context, now func() time.Time)
 		why, _, _ = strings.Cut(strings.TrimPrefix(why, "no daemon leads: "), "; the following was current at that time")
 		return why, true
 	}
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, &coordinationv1.Lease{})
-	if !apierrors.IsNotFound(err) || !noReadyPod(ctx, c, namespace) {
-		return "", !apierrors.IsNotFound(err)
+	lease := &coordinationv1.Lease{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, lease)
+	is, elected := "was released", true
+	switch {
+	case apierrors.IsNotFound(err):
+		is, elected = "does not exist", false
+	case err != nil || ptr.Deref(lease.Spec.HolderIdentity, "") != "":
+		return "", true
 	}
-	return fmt.Sprintf("lease %s/%s does not exist, and no pod of plumbline is Ready there", namespace, leaseName), false
+	pods := &corev1.PodList{}
+	if err := c.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "plumbline"}); err != nil {
+		return "", elected
+	}
+	for i := range pods.Items {
+		for _, condition := range pods.Items[i].Status.Conditions {
+			if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
+				return "", elected
+			}
+		}
+	}
+	return fmt.Sprintf("lease %s/%s %s, and no pod of plumbline is Ready there", namespace, leaseName, is), elected
 }
