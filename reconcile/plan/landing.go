@@ -130,7 +130,7 @@ func (m *maker) holdUnschedulable(p *Plan) {
 		switch c.pods = byWorkload(pods); {
 		case len(pods) > 0:
 			if !c.approved.coversPods(c.pods) {
-				c.hold(ReasonUnschedulablePods, nowhere(pods, m.live.Karpenter))
+				c.hold(ReasonUnschedulablePods, nowhere(pods))
 			}
 		case before && !p.Landing.Known && !c.approved.covers(ReasonUnschedulablePods):
 			c.hold(ReasonUnschedulablePods, "the last simulation found pods of its nodes that would be pending")
@@ -203,18 +203,14 @@ func OlderScheduling(installed string) string {
 	return fmt.Sprintf("simulated with the scheduling of Karpenter %s, and %s is installed", schema.EmbeddedVersion, installed)
 }
 
-// nowhere returns the message with the unschedulable pods, and what to do. installed is the version of Karpenter.
-func nowhere(pods []Unschedulable, installed string) string {
+// nowhere returns the message with the unschedulable pods, and what to do.
+func nowhere(pods []Unschedulable) string {
 	var names []string
 	for _, pod := range pods {
 		names = append(names, fmt.Sprintf("%s (%s)", pod.Pod, strings.TrimSuffix(pod.Reason, ".")))
 	}
-	message := fmt.Sprintf("%s would be pending: add a NodePool that can run them, or set guard.unschedulablePods to Ignore: %s",
+	return fmt.Sprintf("%s would be pending: add a NodePool that can run them, or set guard.unschedulablePods to Ignore: %s",
 		english.Plural(len(pods), "pod of its nodes", "pods of its nodes"), someOf(names))
-	if older := OlderScheduling(installed); older != "" {
-		message += "; " + older
-	}
-	return message
 }
 
 // LeavingElsewhere returns the NodePools that other NodeSyncs of the cluster remove, because two removals cannot count

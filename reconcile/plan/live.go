@@ -45,8 +45,6 @@ type Live struct {
 	// Fork is the version of Karpenter's controller, now or after the change in progress, if it is not one of upstream's
 	// releases; otherwise empty. Its hashes may differ from those of the library even if their versions are equal.
 	Fork string
-	// Karpenter is the version of Karpenter in force, from the NodeSync's status; empty if it is unknown.
-	Karpenter string
 	// LeavingElsewhere are NodePools that other NodeSyncs are removing.
 	LeavingElsewhere []render.Ref
 	// Vanished are NodePools that were applied, that are not in the Set, and that another client has deleted.
@@ -63,9 +61,6 @@ func (l Live) With(status *v1alpha1.NodeSyncStatus) Live {
 	l.Removals, l.RecentRemovals = status.Removals, status.RecentRemovals
 	l.RecentTerminations, l.Held, l.Rollout = status.RecentTerminations, status.Held, status.Rollout
 	l.Fork = ForkOf(status.Karpenter)
-	if k := status.Karpenter; k != nil {
-		l.Karpenter = k.Version
-	}
 	return l
 }
 

@@ -166,9 +166,10 @@ func (r reverted) list() []v1alpha1.RevertedPool {
 // definition would let that definition pass any freeze. Another pool of the same class may have a rollout of its own,
 // which is not reverted. A revert of a revert is none, during one freeze: it is the change that the freeze has stopped.
 // Nor is a Change one that terminates nodes in another way than replacing those that do not match: by consolidation, by
-// expiry, or because a static NodePool has fewer replicas.
+// expiry, or because a static NodePool has fewer replicas. The former requirements may let Karpenter consolidate more than
+// those that are reverted: a Change of them is a revert if it leaves spec.disruption as it is.
 func (m *maker) reverts(c *Change, before reverted) (pools, others []string) {
-	if c.UpTo || c.unnamed > 0 || len(c.consolidated) > 0 || len(c.expiring) > 0 {
+	if c.UpTo || c.unnamed > 0 || len(c.expiring) > 0 || len(c.consolidated) > 0 && changesDisruption(c) {
 		return nil, nil
 	}
 	kept, replaced, touched := map[string]int{}, map[string]int{}, sets.New(c.touched...)
@@ -196,6 +197,11 @@ func (m *maker) reverts(c *Change, before reverted) (pools, others []string) {
 		}
 	}
 	return pools, others
+}
+
+// changesDisruption reports whether a Change sets another spec.disruption of a NodePool, apart from the brake.
+func changesDisruption(c *Change) bool {
+	return c.Live != nil && !equal(specField(unbraked(c.Live), "disruption"), specField(c.Wanted(), "disruption"))
 }
 
 // poolNames lists NodePools for a message.
