@@ -473,8 +473,7 @@ func (o *planOptions) planCommit(
 	}
 	var unread string
 	whole.adoption, unread = adoptionOf(ctx, c, sync, seen.Karpenter)
-	warnings = append(warnings, unread)
-	whole.Warnings = append(whole.Warnings, slices.DeleteFunc(warnings, func(w string) bool { return w == "" })...)
+	whole.Warnings = slices.DeleteFunc(append(warnings, unread), func(w string) bool { return w == "" })
 	return whole, nil
 }
 

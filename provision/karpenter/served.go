@@ -100,6 +100,24 @@ func missingFields(at string, want, has *apiextensionsv1.JSONSchemaProps) []stri
 	if values := missingValues(want.Enum, has.Enum); len(values) > 0 {
 		found = append(found, fmt.Sprintf("%s: %s", at, strings.Join(values, " and ")))
 	}
+	found = append(found, missingProperties(at, want, has)...)
+	if want.AdditionalProperties != nil && want.AdditionalProperties.Schema != nil {
+		if has.AdditionalProperties == nil {
+			return append(found, at+" with any keys")
+		}
+		if has.AdditionalProperties.Schema != nil {
+			found = append(found, missingFields(at+".*", want.AdditionalProperties.Schema, has.AdditionalProperties.Schema)...)
+		}
+	}
+	if want.Items != nil && want.Items.Schema != nil && has.Items != nil && has.Items.Schema != nil {
+		found = append(found, missingFields(at+"[]", want.Items.Schema, has.Items.Schema)...)
+	}
+	return found
+}
+
+// missingProperties returns what missingFields does of the named fields of an object.
+func missingProperties(at string, want, has *apiextensionsv1.JSONSchemaProps) []string {
+	var found []string
 	for _, name := range slices.Sorted(maps.Keys(want.Properties)) {
 		below := want.Properties[name]
 		path := join(at, name)
@@ -111,17 +129,6 @@ func missingFields(at string, want, has *apiextensionsv1.JSONSchemaProps) []stri
 		case has.AdditionalProperties.Schema != nil:
 			found = append(found, missingFields(path, &below, has.AdditionalProperties.Schema)...)
 		}
-	}
-	if want.AdditionalProperties != nil && want.AdditionalProperties.Schema != nil {
-		if has.AdditionalProperties == nil {
-			return append(found, at+" with any keys")
-		}
-		if has.AdditionalProperties.Schema != nil {
-			found = append(found, missingFields(at+".*", want.AdditionalProperties.Schema, has.AdditionalProperties.Schema)...)
-		}
-	}
-	if want.Items != nil && want.Items.Schema != nil && has.Items != nil && has.Items.Schema != nil {
-		found = append(found, missingFields(at+"[]", want.Items.Schema, has.Items.Schema)...)
 	}
 	return found
 }

@@ -348,9 +348,7 @@ func briefsOfCharts() []shortener {
 		}),
 		of(moved),
 		of(untested),
-		of(func(e *karpenter.ServedCRDsError) Brief {
-			return Brief{What: fmt.Sprintf("karpenter %s does not fit the CRDs of EKS: use a version that fits", e.Version), Cause: firstOf(e.Fields)}
-		}),
+		of(unfit),
 		of(heavy),
 		of(func(e *charts.MalformedError) Brief {
 			return Brief{What: fmt.Sprintf("chart %s %s cannot be used", e.Chart, e.Version), Cause: e.Err.Error()}
@@ -383,6 +381,10 @@ func briefsOfCharts() []shortener {
 			return Brief{What: fmt.Sprintf("chart %s %s has CRDs that are not Karpenter's: %s", charts.CRDChart, e.Version, firstOf(e.Names))}
 		}),
 	}
+}
+
+func unfit(e *karpenter.ServedCRDsError) Brief {
+	return Brief{What: fmt.Sprintf("karpenter %s does not fit the CRDs of EKS: use a version that fits", e.Version), Cause: firstOf(e.Fields)}
 }
 
 func untested(e *karpenter.UntestedError) Brief {

@@ -61,7 +61,8 @@ func (j comparedFields) editedSince(last *unstructured.Unstructured) []differenc
 	for _, d := range j.change {
 		before, had, err := unstructured.NestedFieldNoCopy(last.Object, d.path...)
 		had = had && err == nil
-		if d.from == nil && had || d.from != nil && j.isEdited(d) && !(had && equal(meaning(d.path, d.from), meaning(d.path, before))) {
+		was := had && equal(meaning(d.path, d.from), meaning(d.path, before))
+		if d.from == nil && had || d.from != nil && j.isEdited(d) && !was {
 			found = append(found, d)
 		}
 	}

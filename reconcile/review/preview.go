@@ -234,7 +234,7 @@ func (p *preview) warnOfNodes(ctx context.Context, ev evaluate.Evaluation) {
 
 // warnOfRepair warns about disruption budgets that stop node repair.
 func (p *preview) warnOfRepair(ctx context.Context, ev evaluate.Evaluation) {
-	stopped := plan.RepairStopped(ev.Plan.Plan.Changes, p.Now)
+	stopped := plan.RepairStopped(ev.Plan.Changes, p.Now)
 	if k := p.sync.Status.Karpenter; len(stopped) == 0 || k == nil || k.Version == "" || karpenter.Newer(plan.RepairsWithinBudgets, k.Version) {
 		return
 	}
