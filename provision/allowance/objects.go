@@ -39,6 +39,8 @@ type Rendered struct {
 	// Cluster is the cluster of the controller; an empty field contradicts nothing.
 	Cluster contradiction.Cluster
 	Objects []*unstructured.Unstructured
+	// LeftToEKS are the CRDs that are not among Objects because EKS keeps them up to date.
+	LeftToEKS []string
 }
 
 // CheckObjects returns the objects that are not from Karpenter's charts, or differ from the real ones. Values that the
@@ -78,7 +80,7 @@ func (c *check) complete() {
 		lacks("karpenter-crd", crdKind, deleted)
 	case c.rendered.CRDs:
 		for _, name := range c.charts.CRDs {
-			if len(c.charts.Kinds[name].Serves) > 0 && !has(crdKind, name) {
+			if len(c.charts.Kinds[name].Serves) > 0 && !has(crdKind, name) && !slices.Contains(c.rendered.LeftToEKS, name) {
 				lacks("karpenter-crd", crdKind+" "+name, "which every release of Karpenter has")
 			}
 		}

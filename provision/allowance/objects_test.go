@@ -392,3 +392,16 @@ func TestImagesOfAnotherVersion(t *testing.T) {
 		})
 	}
 }
+
+// TestCRDsThatAreLeftToEKS need not be among the rendered objects.
+func TestCRDsThatAreLeftToEKS(t *testing.T) {
+	const left = "nodepools.karpenter.sh"
+	r := Rendered{Namespace: "kube-system", CRDs: true, Objects: slices.DeleteFunc(realCRDs(t), func(o *unstructured.Unstructured) bool { return o.GetName() == left })}
+	if err := Refuse((Allowance{Values: []string{Everything}}).CheckObjects(r)); err == nil {
+		t.Error("a chart without NodePools is allowed")
+	}
+	r.LeftToEKS = []string{left}
+	if err := Refuse((Allowance{Values: []string{Everything}}).CheckObjects(r)); err != nil {
+		t.Errorf("a chart whose NodePools are left to EKS is refused: %v", err)
+	}
+}

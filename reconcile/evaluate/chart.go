@@ -598,7 +598,7 @@ func (s *DesiredStep) Permit(r release.Rendered) error {
 	if !ofCRDs {
 		refusals = allow.CheckInstalled(r.Version, r.Digest)
 	}
-	rendered := allowance.Rendered{Namespace: r.Namespace, Version: r.Version, Digest: r.Digest, CRDs: ofCRDs, Objects: r.Objects}
+	rendered := allowance.Rendered{Namespace: r.Namespace, Version: r.Version, Digest: r.Digest, CRDs: ofCRDs, Objects: r.Objects, LeftToEKS: r.LeftToEKS}
 	if k := s.Karpenter; k != nil {
 		rendered.InGit = allowance.InGit(k.Repository)
 		rendered.Cluster = contradiction.Cluster{Name: k.Cluster.Name, Region: k.Cluster.Region, InterruptionQueue: k.Cluster.InterruptionQueue}

@@ -311,6 +311,8 @@ type Rendered struct {
 	Namespace string
 	// Objects as Helm parses them from the manifest that it writes and stores.
 	Objects []*unstructured.Unstructured
+	// LeftToEKS are the CRDs that are not among them because EKS keeps them up to date.
+	LeftToEKS []string
 }
 
 // permitted calls Permit with the objects that Helm has parsed from a manifest. The original documents would not do:
@@ -332,7 +334,7 @@ func (t task) permitted(resources kube.ResourceList) error {
 
 // rendered returns the argument of Permit.
 func (t task) rendered(objects []*unstructured.Unstructured) Rendered {
-	return Rendered{Chart: t.Name, Version: t.Version, Digest: t.Digest, Namespace: t.namespace, Objects: objects}
+	return Rendered{Chart: t.Name, Version: t.Version, Digest: t.Digest, Namespace: t.namespace, Objects: objects, LeftToEKS: t.left}
 }
 
 // Permitted calls request.Permit with both charts as rendered for this cluster, without a dry run: it needs no other
