@@ -103,10 +103,8 @@ func recipeOf(name Name) (recipe, error) {
 		}, nil
 	}
 	switch name {
-	case Kubernetes:
-		return recipe{pkg: ".", ldflags: append(strip, kubernetesVersionFlags(KubernetesVersion)...)}, nil
-	case NewerKubernetes:
-		return recipe{pkg: ".", ldflags: append(strip, kubernetesVersionFlags(NewerKubernetesVersion)...), sources: string(Kubernetes)}, nil
+	case Kubernetes, NewerKubernetes:
+		return kubernetesRecipe(name, strip), nil
 	case Kwok:
 		return recipe{pkg: "sigs.k8s.io/kwok/cmd/kwok", ldflags: strip}, nil
 	case Gitea:
@@ -134,4 +132,11 @@ func recipeOf(name Name) (recipe, error) {
 	default:
 		return recipe{}, fmt.Errorf("no recipe to build %q: it is none of %v, nor Karpenter of %v", name, All(), KarpenterControllers())
 	}
+}
+
+func kubernetesRecipe(name Name, strip []string) recipe {
+	if name == NewerKubernetes {
+		return recipe{pkg: ".", ldflags: append(strip, kubernetesVersionFlags(NewerKubernetesVersion)...), sources: string(Kubernetes)}
+	}
+	return recipe{pkg: ".", ldflags: append(strip, kubernetesVersionFlags(KubernetesVersion)...)}
 }
