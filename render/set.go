@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -196,6 +197,17 @@ func (k Kind) Optional() bool { return k.Gate != "" }
 // (charts/karpenter/values.yaml in karpenter-provider-aws, 1.14.1).
 func (k Kind) GateValue() []string {
 	return []string{"settings", "featureGates", strings.ToLower(k.Gate[:1]) + k.Gate[1:]}
+}
+
+// IsOn reports whether a value of Karpenter's chart turns something on. The chart renders true and "true" alike; what is
+// neither true nor false counts as on, because Karpenter refuses it. given is false if the values have no such path.
+func IsOn(values map[string]any, path ...string) (on, given bool) {
+	value, given, err := unstructured.NestedFieldNoCopy(values, path...)
+	if err != nil || !given {
+		return false, false
+	}
+	on, err = strconv.ParseBool(fmt.Sprint(value))
+	return on || err != nil, true
 }
 
 // Kinds returns all kinds that plumbline manages, in the order of their Stages. Any other kind in a repository is

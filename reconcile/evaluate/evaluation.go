@@ -152,7 +152,7 @@ func (in Inputs) PlanStep(ev Evaluation) *PlanStep {
 	if in.Planning.Ask != nil {
 		work.Resolve = in.Planning.Ask(ev.Desired.Cluster(in.Planning.Sync.Status.Karpenter))
 	}
-	work.Ignored = in.DesiredStep(ev).ignored
+	work.Ignored = in.DesiredStep(ev).ignoredThroughout
 	work.Recorded = in.Record.Revision()
 	work.ChangesCharts = func() bool { return in.ChartStep(ev).Changes() }
 	return &work

@@ -7,7 +7,6 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
@@ -23,7 +22,9 @@ func (s *DesiredStep) SwitchedOff(ctx context.Context) ([]string, error) {
 		ref := s.Set.Objects[i].Ref
 		names[ref.Kind] = append(names[ref.Kind], ref.String())
 	}
-	ignored, err := s.ignored(ctx, func(kind string) bool { return len(names[kind]) > 0 })
+	ignored, err := ignored(func(kind string) bool { return len(names[kind]) > 0 }, func(kind render.Kind) (bool, error) {
+		return s.off(ctx, kind.Gate, kind.GateValue())
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -38,18 +39,29 @@ func (s *DesiredStep) SwitchedOff(ctx context.Context) ([]string, error) {
 	return append(sentences, blocked...), err
 }
 
-// ignored returns which of the kinds that are used Karpenter ignores, because their feature gate is off.
-func (s *DesiredStep) ignored(ctx context.Context, used func(kind string) bool) (map[string]bool, error) {
+// ignoredThroughout returns which of the kinds that are used Karpenter ignores before and after the commit. While the
+// controller in force has the gate, the objects decide about nodes, whatever the commit wants.
+func (s *DesiredStep) ignoredThroughout(ctx context.Context, used func(kind string) bool) (map[string]bool, error) {
+	return ignored(used, func(kind render.Kind) (bool, error) {
+		if off, err := s.offInForce(ctx, kind.Gate); err != nil || !off {
+			return false, err
+		}
+		return s.off(ctx, kind.Gate, kind.GateValue())
+	})
+}
+
+// ignored returns which of the kinds that are used have a feature gate that is off.
+func ignored(used func(kind string) bool, off func(render.Kind) (bool, error)) (map[string]bool, error) {
 	ignored := map[string]bool{}
 	for _, kind := range render.Kinds() {
 		if !kind.Optional() || !used(kind.GVK.Kind) {
 			continue
 		}
-		off, err := s.gateOff(ctx, kind)
+		is, err := off(kind)
 		if err != nil {
 			return nil, err
 		}
-		ignored[kind.GVK.Kind] = off
+		ignored[kind.GVK.Kind] = is
 	}
 	return ignored, nil
 }
@@ -79,11 +91,6 @@ func (s *DesiredStep) expressionsOff(ctx context.Context) ([]string, error) {
 		finding.Some(names), english.PluralWord(len(names), "has", "have"), expressionsGate, strings.Join(value, "."))}, nil
 }
 
-// gateOff reports whether the feature gate of a kind is off.
-func (s *DesiredStep) gateOff(ctx context.Context, kind render.Kind) (bool, error) {
-	return s.off(ctx, kind.Gate, kind.GateValue())
-}
-
 // off reports whether a feature gate is off, by the values with which plumbline installs the chart. If another tool
 // installs it, or the charts are not changed, it is off if the controller's environment turns it off.
 func (s *DesiredStep) off(ctx context.Context, gate string, value []string) (bool, error) {
@@ -93,12 +100,17 @@ func (s *DesiredStep) off(ctx context.Context, gate string, value []string) (boo
 			return false, err
 		}
 		for _, values := range []map[string]any{s.Values.Merged, defaults} {
-			if on, known, err := unstructured.NestedBool(values, value...); err == nil && known {
+			if on, given := render.IsOn(values, value...); given {
 				return !on, nil
 			}
 		}
 		return true, nil // the chart of this version does not have the gate
 	}
+	return s.offInForce(ctx, gate)
+}
+
+// offInForce reports whether the environment of each controller in the cluster that has a feature gate turns it off.
+func (s *DesiredStep) offInForce(ctx context.Context, gate string) (off bool, err error) {
 	deployments, err := s.View.Controllers(ctx, s.Karpenter.Namespace)
 	if err != nil {
 		return false, unlessForbidden(err)
@@ -108,11 +120,13 @@ func (s *DesiredStep) off(ctx context.Context, gate string, value []string) (boo
 		if err != nil {
 			return false, unlessForbidden(err)
 		}
-		if on, known := upgrade.FeatureGate(containers, gate); known {
-			return !on, nil
+		on, known := upgrade.FeatureGate(containers, gate)
+		if on {
+			return false, nil
 		}
+		off = off || known
 	}
-	return false, nil
+	return off, nil
 }
 
 // unlessForbidden drops the error of a user who may not read the controller.

@@ -63,7 +63,7 @@ func controllerWith(t *testing.T, gates string) *cluster.View {
 // environment if another tool installs it, or if the charts are not changed.
 func TestDefinitionsThatKarpenterIgnores(t *testing.T) {
 	const off = "NodeOverlay/prefer has no effect: Karpenter's feature gate NodeOverlay is off: set settings.featureGates.nodeOverlay: true in the chart's values"
-	gate := func(on bool) map[string]any {
+	gate := func(on any) map[string]any {
 		return map[string]any{"settings": map[string]any{"featureGates": map[string]any{"nodeOverlay": on}}}
 	}
 	for name, c := range map[string]struct {
@@ -78,6 +78,9 @@ func TestDefinitionsThatKarpenterIgnores(t *testing.T) {
 		"Git has none":                   {values: gate(false), unused: true},
 		"Git turns it on":                {values: gate(true), defaults: "settings: {featureGates: {nodeOverlay: false}}\n"},
 		"Git turns it off":               {values: gate(false), defaults: "settings: {featureGates: {nodeOverlay: true}}\n", want: []string{off}},
+		"Git turns it on, as a text":     {values: gate("true"), defaults: "settings: {featureGates: {nodeOverlay: false}}\n"},
+		"Git turns it off, as a text":    {values: gate("false"), defaults: "settings: {featureGates: {nodeOverlay: true}}\n", want: []string{off}},
+		"Git has no word for it":         {values: gate("yes"), defaults: "settings: {featureGates: {nodeOverlay: false}}\n"},
 		"off by default":                 {defaults: "settings: {featureGates: {nodeOverlay: false}}\n", controller: "NodeOverlay=true", want: []string{off}},
 		"on by default":                  {defaults: "settings: {featureGates: {nodeOverlay: true}}\n"},
 		"a version without it":           {defaults: "replicas: 2\n", want: []string{off}},
@@ -114,6 +117,32 @@ func TestDefinitionsThatKarpenterIgnores(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestBuffersCountWhileTheirGateIsInForce: a commit that turns a gate off, or on, does not make Karpenter ignore the
+// buffers before it is applied.
+func TestBuffersCountWhileTheirGateIsInForce(t *testing.T) {
+	for name, c := range map[string]struct {
+		controller, git string
+		unused, want    bool
+	}{
+		"on, and Git turns it off":  {controller: "CapacityBuffer=true", git: "false"},
+		"on, and Git keeps it":      {controller: "CapacityBuffer=true", git: "true"},
+		"off, and Git turns it on":  {controller: "CapacityBuffer=false", git: "true"},
+		"off, and Git keeps it off": {controller: "CapacityBuffer=false", git: "false", want: true},
+		"off, but on further on":    {controller: "CapacityBuffer=false,CapacityBuffer=true", git: "false"},
+		"no controller":             {git: "false"},
+		"no buffers":                {controller: "CapacityBuffer=false", git: "false", unused: true},
+	} {
+		s := &DesiredStep{
+			Desired: &Desired{Karpenter: &render.Karpenter{Management: render.Managed, Namespace: "kube-system"}, Charts: chartWith(t, "settings: {featureGates: {capacityBuffer: "+c.git+"}}\n")},
+			View:    controllerWith(t, c.controller),
+		}
+		got, err := s.ignoredThroughout(t.Context(), func(kind string) bool { return kind == render.CapacityBuffer && !c.unused })
+		if err != nil || got[render.CapacityBuffer] != c.want {
+			t.Errorf("%s: ignored %v (%v), want %t", name, got, err, c.want)
+		}
 	}
 }
 

@@ -99,7 +99,8 @@ type PlanStep struct {
 	// Order compares HEAD to a commit using the cached history; FindOrder queries the Git host.
 	Order     func(commit string) source.Order
 	FindOrder func(ctx context.Context, commit string) (source.Order, error)
-	// Ignored returns which of the kinds that are used Karpenter ignores, because their feature gate is off.
+	// Ignored returns which of the kinds that are used Karpenter ignores both before and after the commit, because their
+	// feature gate is off.
 	Ignored func(ctx context.Context, used func(kind string) bool) (map[string]bool, error)
 	// ChangesCharts reports whether Karpenter's charts would change.
 	ChangesCharts func() bool

@@ -175,7 +175,7 @@ type Policy struct {
 	Deleting bool
 	// Offline reports whether there is no cluster to compare with.
 	Offline bool
-	// Ignored are the kinds that Karpenter ignores because their feature gate is off.
+	// Ignored are the kinds that Karpenter ignores both before and after the commit, because their feature gate is off.
 	Ignored map[string]bool
 	// Hosts are the pods of Karpenter's controller and of plumbline that run on nodes of a NodePool.
 	Hosts []Host

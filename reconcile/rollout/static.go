@@ -366,8 +366,7 @@ func PassedOver(
 // SwitchedOff names the static pools of a commit if the values of the charts turn StaticGate off. The daemon detects
 // that (PassedOver) only once such a pool is short of nodes, which may be long after the commit.
 func SwitchedOff(pools []Pool, values map[string]any) []string {
-	on, known, err := unstructured.NestedBool(values, "settings", "featureGates", "staticCapacity")
-	if err != nil || !known || on {
+	if on, given := render.IsOn(values, "settings", "featureGates", "staticCapacity"); on || !given {
 		return nil
 	}
 	var words []string

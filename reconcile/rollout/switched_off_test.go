@@ -24,6 +24,7 @@ func TestStaticPoolsWithoutTheirGate(t *testing.T) {
 		warns bool
 	}{
 		"off":          {map[string]any{"staticCapacity": false}, true},
+		"off, a text":  {map[string]any{"staticCapacity": "false"}, true},
 		"on":           {map[string]any{"staticCapacity": true}, false},
 		"another gate": {map[string]any{"nodeRepair": false}, false},
 	} {

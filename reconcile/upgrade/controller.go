@@ -70,13 +70,13 @@ func isTrue(value string) bool {
 	return err == nil && is
 }
 
+// controllerOf returns the controller's container. A value of the chart can rename it; it is the first one then.
 func controllerOf(containers []corev1.Container) *corev1.Container {
-	for i := range containers {
-		if containers[i].Name == container {
-			return &containers[i]
-		}
+	if len(containers) == 0 {
+		return nil
 	}
-	return nil
+	named := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == container })
+	return &containers[max(named, 0)]
 }
 
 // image returns the controller's image, by tag or digest.
@@ -108,28 +108,30 @@ func ClusterName(containers []corev1.Container) string {
 }
 
 // FeatureGate reports whether the controller's environment enables one of Karpenter's feature gates, as Name=true in the
-// list of the core or of the AWS provider, which have no name in common; known is false if no list contains it.
+// list of the core or of the AWS provider, which have no name in common; known is false if no list contains it. Of a name
+// that is in a list more than once, the last counts, as in Karpenter (MapStringBool in k8s.io/component-base).
 func FeatureGate(containers []corev1.Container, name string) (on, known bool) {
 	c := controllerOf(containers)
 	if c == nil {
 		return false, false
 	}
 	for pair := range strings.SplitSeq(plainVariable(c, "FEATURE_GATES")+","+plainVariable(c, "AWS_FEATURE_GATES"), ",") {
-		if gate, value, ok := strings.Cut(strings.TrimSpace(pair), "="); ok && gate == name {
-			on, err := strconv.ParseBool(value)
-			return on, err == nil
+		if gate, value, ok := strings.Cut(strings.TrimSpace(pair), "="); ok && strings.TrimSpace(gate) == name {
+			is, err := strconv.ParseBool(strings.TrimSpace(value))
+			on, known = is, err == nil
 		}
 	}
-	return false, false
+	return on, known
 }
 
-func plainVariable(c *corev1.Container, name string) string {
+// plainVariable returns the value of a variable. If a container has it more than once, the kubelet uses the last.
+func plainVariable(c *corev1.Container, name string) (value string) {
 	for _, variable := range c.Env {
 		if variable.Name == name {
-			return variable.Value
+			value = variable.Value
 		}
 	}
-	return ""
+	return value
 }
 
 // leaseName is the lease with which Karpenter's replicas elect their leader (sigs.k8s.io/karpenter

@@ -16,13 +16,17 @@ import (
 )
 
 // TestFeatureGates checks which gates the controller's environment enables and disables; a gate that it does not
-// contain is neither.
+// contain is neither. The last value of a name counts, in the list and of the variables, as in Karpenter and the kubelet.
+// A value of the chart can rename the container.
 func TestFeatureGates(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	controller := corev1.Container{Name: "controller", Env: []corev1.EnvVar{{Name: "FEATURE_GATES", Value: "TerminateFirstDrift=true,StaticCapacity=false"}}}
+	controller := corev1.Container{Name: "renamed", Env: []corev1.EnvVar{
+		{Name: "FEATURE_GATES", Value: "TerminateFirstDrift=false,NodeRepair=true"},
+		{Name: "FEATURE_GATES", Value: "TerminateFirstDrift=false,StaticCapacity=false,TerminateFirstDrift=true"},
+	}}
 	server := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter", Labels: cluster.ControllerLabels()},
 		Spec:       appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{controller}}}},

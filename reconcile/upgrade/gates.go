@@ -5,12 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -99,7 +105,63 @@ func (s *Step) passGates(ctx context.Context, seen *Seen) error {
 	if err := s.checkReadOnlyGates(ctx, seen); err != nil {
 		return err
 	}
-	return s.Helm.Rehearse(ctx, s.Charts, s.installation())
+	return s.Helm.Rehearse(ctx, s.Charts, s.rehearsal(ctx))
+}
+
+// rehearsal is the request to check before the controller is changed. In addition to what is never permitted, it
+// refuses what would terminate nodes; the return to an earlier revision does not depend on that.
+func (s *Step) rehearsal(ctx context.Context) release.Request {
+	want := s.installation()
+	want.Permit = func(r release.Rendered) error {
+		if s.Permit != nil {
+			if err := s.Permit(r); err != nil {
+				return err
+			}
+		}
+		return s.keepBuffers(ctx, r)
+	}
+	return want
+}
+
+// keepBuffers refuses a controller that ignores the CapacityBuffers in the cluster, if the present one does not:
+// Karpenter would consolidate their nodes. The guard counts these nodes if the buffers are removed.
+func (s *Step) keepBuffers(ctx context.Context, r release.Rendered) error {
+	buffers := s.Live.OfKind(render.CapacityBuffer)
+	kind, _ := render.KindOf(render.CapacityBuffer)
+	if r.Chart != charts.ControllerChart || len(buffers) == 0 {
+		return nil
+	}
+	if on, err := rendersGate(r.Objects, kind.Gate); err != nil || on {
+		return err
+	}
+	if on, err := s.On(ctx, kind.Gate); err != nil || !on {
+		return err
+	}
+	names := make([]string, 0, len(buffers))
+	for _, buffer := range buffers {
+		names = append(names, render.RefOf(buffer).String())
+	}
+	return fault.Refused(fmt.Errorf(
+		"Karpenter %s would run without its feature gate %s, and consolidate the nodes that %s %s: remove %s first, which the guard counts, or set values.%s: true",
+		s.Charts.Version, kind.Gate, finding.Some(names), english.PluralWord(len(names), "keeps", "keep"), english.PluralWord(len(names), "it", "them"),
+		strings.Join(kind.GateValue(), ".")))
+}
+
+// rendersGate reports whether a rendered controller has a feature gate on.
+func rendersGate(objects []*unstructured.Unstructured, gate string) (bool, error) {
+	for _, object := range objects {
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		var deployment appsv1.Deployment
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &deployment); err != nil {
+			return false, fmt.Errorf("read deployment/%s of the chart: %w", object.GetName(), err)
+		}
+		if on, _ := FeatureGate(deployment.Spec.Template.Spec.Containers, gate); on {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // checkReadOnlyGates runs the gates that only read.

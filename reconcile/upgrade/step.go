@@ -177,7 +177,7 @@ func (s *Step) WhyNot(ctx context.Context) error {
 	if seen.RollbackBlockers != "" && !s.approved() {
 		return fault.Held(errors.New(seen.RollbackBlockers))
 	}
-	if err := s.Helm.Permitted(ctx, s.Charts, s.installation()); err != nil {
+	if err := s.Helm.Permitted(ctx, s.Charts, s.rehearsal(ctx)); err != nil {
 		return err
 	}
 	return frozen
