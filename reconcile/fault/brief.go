@@ -347,8 +347,7 @@ func briefsOfCharts() []shortener {
 				e.Chart, e.Ref.Version, shortDigest(e.Found), e.Chart, shortDigest(e.Pinned))}
 		}),
 		of(moved),
-		of(untested),
-		of(unfit),
+		of(untested), of(unfit),
 		of(heavy),
 		of(func(e *charts.MalformedError) Brief {
 			return Brief{What: fmt.Sprintf("chart %s %s cannot be used", e.Chart, e.Version), Cause: e.Err.Error()}
