@@ -127,7 +127,7 @@ func TestObjectsThatAreRefused(t *testing.T) {
 		"a hook of the container":           {deployment, add(container+"/lifecycle", "{postStart: {exec: {command: [sh]}}}"), "another command", ""},
 		"a Secret":                          {deployment, add(container+"/envFrom", "[{secretRef: {name: theirs}}]"), "Secrets of the namespace", "controller.envFrom"},
 		"a Secret in a variable":            {deployment, add(container+"/env/0", "{name: X, valueFrom: {secretKeyRef: {name: theirs, key: k}}}"), "variable X", "controller.env[X]"},
-		"a Secret in a known variable":      {deployment, add(container+"/env/0", "{name: AWS_DEFAULT_REGION, valueFrom: {secretKeyRef: {name: theirs, key: k}}}"), "variable AWS_DEFAULT_REGION", "controller.env[AWS_DEFAULT_REGION]"},
+		"a Secret in a known variable":      {deployment, add(container+"/env/0", "{name: AWS_REGION, valueFrom: {secretKeyRef: {name: theirs, key: k}}}"), "variable AWS_REGION", "controller.env[AWS_REGION]"},
 		"another STS":                       {deployment, add(container+"/env/0", "{name: AWS_ENDPOINT_URL_STS, value: 'https://evil'}"), "variable AWS_ENDPOINT_URL_STS", "controller.env[AWS_ENDPOINT_URL_STS]"},
 		"another API server":                {deployment, add(container+"/env/0", "{name: KUBERNETES_SERVICE_HOST, value: evil}"), "variable KUBERNETES_SERVICE_HOST", "controller.env[KUBERNETES_SERVICE_HOST]"},
 		"a proxy":                           {deployment, add(container+"/env/0", "{name: https_proxy, value: evil}"), "variable https_proxy", "controller.env[https_proxy]"},

@@ -194,13 +194,8 @@ func (c *check) container(container *corev1.Container) {
 // variables checks that none reads another object, sends the controller elsewhere, or makes it run for another cluster.
 // A chart in Git may set only variables that a released chart has or that a value could set.
 func (c *check) variables(all []corev1.EnvVar) {
-	seen := map[string]bool{}
 	for _, variable := range all {
 		at := variableAt(variable.Name)
-		if seen[variable.Name] {
-			c.refuse("has the variable %s twice, of which the API server may drop either: %s", variable.Name, insteadOf(variable.Name))
-		}
-		seen[variable.Name] = true
 		from := variable.ValueFrom
 		value := &variable.Value
 		if from != nil {
@@ -216,43 +211,6 @@ func (c *check) variables(all []corev1.EnvVar) {
 			c.terminates(variable, at)
 		}
 	}
-}
-
-// settingsOfVariables are the values of the chart that set a variable, if their name is not that of the variable
-// (charts/karpenter/templates/deployment.yaml in karpenter-provider-aws, 1.15.0).
-var settingsOfVariables = map[string]string{
-	"METRICS_PORT": "controller.metrics.port", "HEALTH_PROBE_PORT": "controller.healthProbe.port",
-	"CPU_REQUESTS": "controller.resources.requests.cpu", "MEMORY_LIMIT": "controller.resources.limits.memory",
-	"CLUSTER_CA_BUNDLE": "settings.clusterCABundle",
-}
-
-// insteadOf describes what to do about a variable that the chart and controller.env set, or one of them twice.
-func insteadOf(name string) string {
-	if setting := settingOf(name); setting != "" {
-		return "set values." + setting + " instead of " + variableAt(name)
-	}
-	return "set it only once, and not in controller.env if the chart has it"
-}
-
-// settingOf returns the value of the chart that sets a variable: "settings.featureGates" for FEATURE_GATES. Empty if
-// there is none.
-func settingOf(name string) string {
-	if setting, ok := settingsOfVariables[name]; ok {
-		return setting
-	}
-	flat := strings.ReplaceAll(name, "_", "")
-	for _, path := range slices.Sorted(maps.Keys(open)) {
-		below, inSettings := strings.CutPrefix(path, "settings.")
-		first, _, nested := strings.Cut(below, ".")
-		switch {
-		case !strings.EqualFold(first, flat), nested && !inSettings:
-		case inSettings:
-			return "settings." + first
-		default:
-			return first
-		}
-	}
-	return ""
 }
 
 // terminates refuses settings with which Karpenter terminates nodes that it would otherwise keep, if a chart in Git has

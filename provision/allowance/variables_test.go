@@ -1,11 +1,8 @@
 package allowance
 
 import (
-	"slices"
 	"strings"
 	"testing"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/contradiction"
 )
@@ -46,7 +43,7 @@ func TestVariablesOfAChart(t *testing.T) {
 	} {
 		for _, inGit := range []bool{true, false} {
 			r := Rendered{
-				Namespace: "kube-system", Version: "1.14.1", InGit: inGit, Objects: withFirst(t, patched(t, real, deployment, c.patch)),
+				Namespace: "kube-system", Version: "1.14.1", InGit: inGit, Objects: patched(t, real, deployment, c.patch),
 				Cluster: contradiction.Cluster{Name: "any", Region: "any", InterruptionQueue: "queue"},
 			}
 			err := Refuse(Allowance{}.CheckObjects(r))
@@ -65,65 +62,6 @@ func TestVariablesOfAChart(t *testing.T) {
 			if left := (Allowance{Values: []string{c.entry}}).CheckObjects(r); len(left) > 0 {
 				t.Errorf("%s, in Git %t, allowed: %v", name, inGit, Refuse(left))
 			}
-		}
-	}
-}
-
-// variablesOf returns the environment of the controller.
-func variablesOf(t *testing.T, objects []*unstructured.Unstructured) (variables []any, set func([]any)) {
-	t.Helper()
-	for _, o := range objects {
-		if o.GetKind() == "Deployment" {
-			containers, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "template", "spec", "containers")
-			container := containers.([]any)[0].(map[string]any)
-			return container["env"].([]any), func(to []any) { container["env"] = to }
-		}
-	}
-	t.Fatal("no Deployment")
-	return nil, nil
-}
-
-// withFirst drops all variables but the first of each name.
-func withFirst(t *testing.T, objects []*unstructured.Unstructured) []*unstructured.Unstructured {
-	t.Helper()
-	seen := map[any]bool{}
-	variables, set := variablesOf(t, objects)
-	set(slices.DeleteFunc(slices.Clone(variables), func(one any) bool {
-		name := one.(map[string]any)["name"]
-		defer func() { seen[name] = true }()
-		return seen[name]
-	}))
-	return objects
-}
-
-// TestAVariableTwice: a variable that the chart has must not be in controller.env, too: nothing decides which of them
-// stays. The refusal names the value to set instead, and no entry of the NodeSync allows it.
-func TestAVariableTwice(t *testing.T) {
-	for name, instead := range map[string]string{
-		"FEATURE_GATES": "settings.featureGates", "LOG_LEVEL": "logLevel", "LOG_OUTPUT_PATHS": "logOutputPaths", "MEMORY_LIMIT": "controller.resources.limits.memory",
-		"BATCH_MAX_DURATION": "settings.batchMaxDuration", "CLUSTER_ENDPOINT": "settings.clusterEndpoint", "CLUSTER_NAME": "settings.clusterName",
-		"RESERVED_ENIS": "settings.reservedENIs", "AWS_REGION": "",
-	} {
-		env := []any{map[string]any{"name": name, "value": "any"}}
-		if instead == "" {
-			env = append(env, env[0])
-		}
-		r := Rendered{Namespace: "kube-system", Version: "1.14.1", Objects: realChart(t, map[string]any{
-			"logOutputPaths": []any{"stdout"}, "settings": map[string]any{"clusterName": "any", "clusterEndpoint": "https://a.eks.amazonaws.com", "reservedENIs": "1"},
-			"controller": map[string]any{"image": map[string]any{"tag": "1.14.1"}, "env": env},
-		})}
-		want := "has the variable " + name + " twice, of which the API server may drop either: set it only once"
-		if instead != "" {
-			want = "has the variable " + name + " twice, of which the API server may drop either: set values." + instead + " instead of controller.env[" + name + "]"
-		}
-		if err := Refuse(Allowance{Values: []string{Everything}}.CheckObjects(r)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", name, err, want)
-		}
-	}
-	for _, name := range FromCharts().Variables {
-		own := []string{"KARPENTER_SERVICE", "KUBERNETES_MIN_VERSION", "SYSTEM_NAMESPACE"}
-		if settingOf(name) == "" && !slices.Contains(own, name) {
-			t.Errorf("no value of the chart is known that sets %s", name)
 		}
 	}
 }
