@@ -142,7 +142,7 @@ func (s *Step) keepBuffers(ctx context.Context, r release.Rendered) error {
 		names = append(names, render.RefOf(buffer).String())
 	}
 	return fault.Refused(fmt.Errorf(
-		"Karpenter %s would run without its feature gate %s, and consolidate the nodes that %s %s: remove %s first, which the guard counts, or set values.%s: true",
+		"karpenter %s would run without its feature gate %s, and consolidate the nodes that %s %s: remove %s first, which the guard counts, or set values.%s: true",
 		s.Charts.Version, kind.Gate, finding.Some(names), english.PluralWord(len(names), "keeps", "keep"), english.PluralWord(len(names), "it", "them"),
 		strings.Join(kind.GateValue(), ".")))
 }
