@@ -61,7 +61,7 @@ func disruptionCost(ctx context.Context, claim *karpv1.NodeClaim, pods []*corev1
 	// Without the feature gate, the older annotation counts, too: which one does is decided here.
 	ctx = options.ToContext(ctx, &options.Options{})
 	var found plan.DisruptionCost
-	const older, newer = corev1.PodDeletionCost, disruptionCostAnnotation
+	const older, newer = corev1.PodDeletionCost, karpv1.DisruptionCostAnnotationKey
 	for i, annotations := range [][]string{{older}, {newer}, {newer, older}} {
 		cost := disruptionutils.ReschedulingCost(ctx, costed(pods, annotations)) * remaining
 		if i == 0 {
@@ -72,15 +72,11 @@ func disruptionCost(ctx context.Context, claim *karpv1.NodeClaim, pods []*corev1
 	return found
 }
 
-// disruptionCostAnnotation is the annotation that Karpenter reads since 1.15.0 before the one of Kubernetes
-// (DisruptionCostAnnotationKey in sigs.k8s.io/karpenter pkg/apis/v1/labels.go).
-const disruptionCostAnnotation = "karpenter.sh/disruption-cost"
-
 // costed returns pods whose cost is that of the first of some annotations that each has.
 func costed(pods []*corev1.Pod, annotations []string) []*corev1.Pod {
 	found := slices.Clone(pods)
 	for i, pod := range pods {
-		if pod.Annotations[corev1.PodDeletionCost] == "" && pod.Annotations[disruptionCostAnnotation] == "" {
+		if pod.Annotations[corev1.PodDeletionCost] == "" && pod.Annotations[karpv1.DisruptionCostAnnotationKey] == "" {
 			continue
 		}
 		found[i] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}

@@ -109,7 +109,7 @@ func (m *maker) consolidationSources(p *Plan) []source {
 		if removed[object.GetUID()] || m.removalStarted(object) || terminating(object) {
 			continue
 		}
-		claims := consolidatable(m.claims()[poolRefOf(object.GetName())])
+		claims := notTerminating(m.claims()[poolRefOf(object.GetName())])
 		if s, is := sourceOf(object, len(claims), m.policy); is {
 			found = append(found, s)
 		}

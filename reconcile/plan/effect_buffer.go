@@ -49,7 +49,7 @@ func (m *maker) releasedNodes(chunks int) int {
 		if err != nil || !consolidationOf(pool, len(claims), m.policy.Now).any() {
 			continue
 		}
-		considered += len(consolidatable(claims))
+		considered += len(notTerminating(claims))
 	}
 	return min(chunks, considered)
 }

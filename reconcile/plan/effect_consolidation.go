@@ -109,9 +109,10 @@ func (c consolidation) newlyAllows(before consolidation, load Load, now time.Tim
 	return load.PodEvent.IsZero() || now.Sub(load.PodEvent) < before.wait
 }
 
-// consolidatable returns the NodeClaims that are not terminating. Karpenter considers a node once it is initialized, and
-// then by the definition of that time, so one that is not initialized yet counts.
-func consolidatable(claims []*NodeClaim) []*NodeClaim {
+// notTerminating returns the NodeClaims among which Karpenter chooses, to consolidate nodes or to lower the replicas of a
+// static NodePool. It consolidates a node once it is initialized, and then by the definition of that time, so one that
+// is not initialized yet counts.
+func notTerminating(claims []*NodeClaim) []*NodeClaim {
 	return slices.DeleteFunc(slices.Clone(claims), func(c *NodeClaim) bool { return c.Deleting })
 }
 
@@ -125,7 +126,7 @@ func (e poolEdit) consolidated(claims, replaced, waiting []*NodeClaim, by known)
 		return nil
 	}
 	var let, others []*NodeClaim
-	for _, c := range consolidatable(claims) {
+	for _, c := range notTerminating(claims) {
 		switch load := by.loads[c.UID]; {
 		case slices.Contains(replaced, c) || !after.may(load):
 		case before != after && after.newlyAllows(before, load, by.now):
@@ -188,7 +189,7 @@ func (e poolEdit) consolidations(nodes int, now time.Time) (before, after consol
 
 // question returns the data needed about nodes; nil if nothing depends on it.
 func (e poolEdit) question(claims []*NodeClaim, now time.Time) *LoadQuestion {
-	if running := deprovisionable(claims); scaledDown(e.before, e.after, claims) > 0 && *e.after.Spec.Replicas > 0 {
+	if running := notTerminating(claims); scaledDown(e.before, e.after, claims) > 0 && *e.after.Spec.Replicas > 0 {
 		return &LoadQuestion{Pool: e.after.Name, Claims: running, Deprovision: true}
 	}
 	before, after := e.consolidations(len(claims), now)
@@ -198,7 +199,7 @@ func (e poolEdit) question(claims []*NodeClaim, now time.Time) *LoadQuestion {
 	if before == after && !more || !after.any() || !shorter && !emptiness {
 		return nil
 	}
-	if claims = consolidatable(claims); len(claims) == 0 {
+	if claims = notTerminating(claims); len(claims) == 0 {
 		return nil
 	}
 	return &LoadQuestion{Pool: e.after.Name, Claims: claims, Pods: emptiness}

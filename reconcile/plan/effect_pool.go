@@ -138,7 +138,7 @@ func scaledDown(before, after *karpv1.NodePool, claims []*NodeClaim) int {
 	if before.Spec.Replicas == nil || after.Spec.Replicas == nil || *after.Spec.Replicas >= *before.Spec.Replicas {
 		return 0
 	}
-	return max(0, len(deprovisionable(claims))-int(*after.Spec.Replicas))
+	return max(0, len(notTerminating(claims))-int(*after.Spec.Replicas))
 }
 
 // poolWarnings lists what a change does to nodes later, or to all at once.
@@ -195,7 +195,7 @@ func expiryWarning(before, after *karpv1.NodePool, claims []*NodeClaim, by known
 // replacement first (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/expiration/controller.go, 1.14.1). Which nodes
 // these are is unknown: the change applies to nodes that replace the present ones.
 func expiring(before, after *karpv1.NodePool, claims []*NodeClaim, period time.Duration) []*NodeClaim {
-	running := slices.DeleteFunc(slices.Clone(claims), func(c *NodeClaim) bool { return c.Deleting })
+	running := notTerminating(claims)
 	within := func(pool *karpv1.NodePool) int {
 		age := pool.Spec.Template.Spec.ExpireAfter.Duration
 		if age == nil {

@@ -14,7 +14,6 @@ const (
 	// RepairsWithinBudgets is the first version that does so only within the disruption budgets for the reason Unhealthy,
 	// unless settings.legacyNodeRepair is set (sigs.k8s.io/karpenter pkg/controllers/disruption/repair.go, 1.15.0).
 	RepairsWithinBudgets = "1.15.0"
-	unhealthy            = karpv1.DisruptionReason("Unhealthy")
 )
 
 // RepairStopped returns the NodePools that some Changes create, or change, so that their disruption budgets never allow
@@ -41,6 +40,6 @@ func RepairStopped(changes []Change, now time.Time) []string {
 
 // stopsRepair reports whether the budgets of a pool allow no repair at any time within a year.
 func stopsRepair(pool *karpv1.NodePool, now time.Time) bool {
-	b, err := readBudgets(pool, 1, unhealthy)
+	b, err := readBudgets(pool, 1, karpv1.DisruptionReasonUnhealthy)
 	return err == nil && b.maxInYear(now) == 0
 }

@@ -69,7 +69,7 @@ func scaleDownOf(before, after *karpv1.NodePool, claims []*NodeClaim, loads map[
 	if found.nodes == 0 {
 		return found
 	}
-	running := deprovisionable(claims)
+	running := notTerminating(claims)
 	slices.SortFunc(running, func(a, b *NodeClaim) int { return cmp.Compare(nodeName(a), nodeName(b)) })
 	if found.nodes == len(running) {
 		found.certain = running
@@ -102,11 +102,6 @@ func scaleDownOf(before, after *karpv1.NodePool, claims []*NodeClaim, loads map[
 		}
 	}
 	return found
-}
-
-// deprovisionable returns the NodeClaims among which Karpenter chooses.
-func deprovisionable(claims []*NodeClaim) []*NodeClaim {
-	return slices.DeleteFunc(slices.Clone(claims), func(c *NodeClaim) bool { return c.Deleting })
 }
 
 // words names the nodes.
