@@ -79,7 +79,6 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-
 require (
 	cel.dev/expr v0.25.3 // indirect
 	dario.cat/mergo v1.0.1 // indirect
@@ -229,7 +228,7 @@ require (
 	sigs.k8s.io/randfill v1.0.0 // indirect
 )
 
-// These versions are required by karpenter-provider-aws, for its tests, and module proxies do not serve them.
+// karpenter-provider-aws requires versions that not every module proxy serves (docs/decisions/0098).
 replace (
 	github.com/aws/aws-sdk-go-v2/service/fis => github.com/aws/aws-sdk-go-v2/service/fis v1.38.8
 	github.com/aws/aws-sdk-go-v2/service/timestreamwrite => github.com/aws/aws-sdk-go-v2/service/timestreamwrite v1.43.0

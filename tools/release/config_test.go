@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/goreleaser/goreleaser/v2/pkg/config"
+	"golang.org/x/mod/modfile"
 )
 
 func load(t *testing.T) config.Project {
@@ -97,9 +98,16 @@ func TestScriptsOfARelease(t *testing.T) {
 	}
 }
 
-// TestGoInstall: with a replacement in go.mod, `go install …@latest` refuses.
-func TestGoInstall(t *testing.T) {
-	if regexp.MustCompile(`(?m)^\s*(replace|exclude)\b`).MatchString(read(t, "go.mod")) {
-		t.Error("go.mod has a replace or an exclude")
+// TestReplacements: what is built is named by the bill of materials and by the check for vulnerabilities only if a
+// module is replaced by a version of its own, and not by a fork or a folder.
+func TestReplacements(t *testing.T) {
+	file, err := modfile.Parse("go.mod", []byte(read(t, "go.mod")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, replaced := range file.Replace {
+		if replaced.New.Path != replaced.Old.Path || replaced.New.Version == "" {
+			t.Errorf("%s is replaced by %s", replaced.Old, replaced.New)
+		}
 	}
 }

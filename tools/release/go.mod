@@ -17,6 +17,7 @@ require (
 	github.com/sigstore/sigstore-go v0.7.1
 	github.com/spdx/tools-golang v0.5.7
 	go.elastic.co/go-licence-detector v0.11.1
+	golang.org/x/mod v0.42.0
 	google.golang.org/protobuf v1.36.10
 )
 
@@ -334,7 +335,6 @@ require (
 	gocloud.dev v0.43.0 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/exp v0.0.0-20250620022241-b7579e27df2b // indirect
-	golang.org/x/mod v0.42.0 // indirect
 	golang.org/x/net v0.59.0 // indirect
 	golang.org/x/oauth2 v0.32.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
