@@ -58,7 +58,7 @@ sandbox-binaries: system ## Build the sandbox's binaries into the cache
 	@$(PREPARE) programs
 
 .PHONY: sandbox
-sandbox: system ## Start a sandbox and stay in the foreground; KUBERNETES=1.33 emulates that version, KARPENTER=1.8.6 also builds that controller
+sandbox: system ## Start a sandbox and stay in the foreground; KUBERNETES=1.34 emulates that version, KARPENTER=1.8.6 also builds that controller
 	@$(PREPARE) programs$(addprefix @,$(KUBERNETES)) sandbox $(addprefix karpenter@,$(KARPENTER))
 	@bin/sandbox up $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 

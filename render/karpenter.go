@@ -335,7 +335,7 @@ func (k *Karpenter) checkManagement() []problem {
 	case Managed:
 		if _, err := semver.StrictNewVersion(k.Version); err != nil {
 			found = append(found,
-				problem{"version", fmt.Sprintf("version is %q: give one full version such as 1.14.3, without a v and without a range", k.Version)})
+				problem{"version", fmt.Sprintf("version is %q: give one full version such as 1.15.0, without a v and without a range", k.Version)})
 		}
 	case External:
 		found = append(found, k.checkExternal()...)
@@ -351,7 +351,7 @@ func (k *Karpenter) checkExternal() []problem {
 	if k.Version != "" {
 		if _, err := semver.StrictNewVersion(k.Version); err != nil {
 			found = append(found,
-				problem{"version", fmt.Sprintf("version is %q: give the one full version to wait for, such as 1.14.3, or leave it out", k.Version)})
+				problem{"version", fmt.Sprintf("version is %q: give the one full version to wait for, such as 1.15.0, or leave it out", k.Version)})
 		}
 	} else {
 		for _, set := range []struct {

@@ -83,7 +83,7 @@ func (r Ref) check() error {
 		return &InvalidRefError{Ref: r, Reason: fmt.Sprintf(format, args...)}
 	}
 	if _, err := semver.StrictNewVersion(r.Version); err != nil {
-		return invalid("version %q is not a full semantic version such as 1.14.3: %v", r.Version, err)
+		return invalid("version %q is not a full semantic version such as 1.15.0: %v", r.Version, err)
 	}
 	for _, chart := range []string{CRDChart, ControllerChart} {
 		if pin := r.Digests.of(chart); pin != "" && (pin.Validate() != nil || pin.Algorithm() != digest.SHA256) {

@@ -20,7 +20,7 @@ const (
 	linked = "1.15.0"
 	// usual is the version that documents and examples name, and whose controller the sandbox runs by default. It is older
 	// than linked until the sandbox runs that.
-	usual = "1.14.3"
+	usual = "1.15.0"
 )
 
 // others are the files that contain another version on purpose.

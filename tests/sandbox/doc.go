@@ -9,8 +9,8 @@
 // helm, git, plumbline.
 //
 // The cluster serves the newest minor version of Kubernetes that the default version of Karpenter supports, or that of
-// Options.Kubernetes: programs of a newer version emulate it (--emulated-version). The newest program emulates its own
-// minor version and the three before it; for newer ones, a program of a newer version is built on demand.
+// Options.Kubernetes: programs of a newer version emulate it (--emulated-version). They emulate the three minor versions
+// before their own; for older ones, programs of an older version are built on demand.
 //
 // Each sandbox has its own folder and loopback ports, so several can run in parallel, also in one process. None of its
 // programs outlives the process that called Up, even if that is killed. It needs no privileges and leaves behind only

@@ -17,8 +17,8 @@ func TestPrograms(t *testing.T) {
 		want    []binaries.Name
 	}{
 		"default":    {sandbox.Options{}, append([]binaries.Name{binaries.Kubernetes}, others...)},
-		"newer":      {sandbox.Options{Kubernetes: "1.37"}, append([]binaries.Name{binaries.NewerKubernetes}, others...)},
-		"older":      {sandbox.Options{Kubernetes: "1.33"}, append([]binaries.Name{binaries.Kubernetes}, others...)},
+		"emulated":   {sandbox.Options{Kubernetes: "1.36"}, append([]binaries.Name{binaries.Kubernetes}, others...)},
+		"older":      {sandbox.Options{Kubernetes: "1.33"}, append([]binaries.Name{binaries.OlderKubernetes}, others...)},
 		"a Git host": {sandbox.Options{WithGit: true}, append(append([]binaries.Name{binaries.Kubernetes}, others...), binaries.Gitea)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,7 +27,7 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 		version string
 	}{
 		"kubernetes":        {binaries.Kubernetes, "k8s.io/kubernetes", binaries.KubernetesVersion},
-		"newer kubernetes":  {binaries.NewerKubernetes, "k8s.io/kubernetes", binaries.NewerKubernetesVersion},
+		"older kubernetes":  {binaries.OlderKubernetes, "k8s.io/kubernetes", binaries.OlderKubernetesVersion},
 		"gitea":             {binaries.Gitea, "code.gitea.io/gitea", binaries.GiteaVersion},
 		"source-controller": {"flux", "github.com/fluxcd/source-controller", binaries.SourceControllerVersion},
 		"kustomize-controller": {

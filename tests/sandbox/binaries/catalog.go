@@ -9,8 +9,8 @@ type Name string
 const (
 	// Kubernetes contains etcd, the parts of the control plane and kubectl.
 	Kubernetes Name = "kubernetes"
-	// NewerKubernetes is the same of a newer version, for clusters that KubernetesOf names it for. It is built on demand.
-	NewerKubernetes Name = "kubernetes-1.37"
+	// OlderKubernetes is the same of an older version, for clusters that KubernetesOf names it for. It is built on demand.
+	OlderKubernetes Name = "kubernetes-1.36"
 	Karpenter       Name = "karpenter"
 	Kwok            Name = "kwok"
 	Gitea           Name = "gitea"
@@ -44,10 +44,10 @@ const ActRunner Name = "act-runner"
 // The versions that the programs report. They are the module versions of tests/sandbox/bin/*/go.mod; a test compares
 // them.
 const (
-	KubernetesVersion          = "1.36.3"
-	NewerKubernetesVersion     = "1.37.2"
+	KubernetesVersion          = "1.37.2"
+	OlderKubernetesVersion     = "1.36.3"
 	GiteaVersion               = "1.26.0"
-	KarpenterVersion           = "1.14.3" // unless KarpenterOf specifies another
+	KarpenterVersion           = "1.15.0" // unless KarpenterOf specifies another
 	SourceControllerVersion    = "1.9.6"
 	KustomizeControllerVersion = "1.9.5"
 	HelmControllerVersion      = "1.6.1" // the newest that needs no fork of Helm
@@ -103,7 +103,7 @@ func recipeOf(name Name) (recipe, error) {
 		}, nil
 	}
 	switch name {
-	case Kubernetes, NewerKubernetes:
+	case Kubernetes, OlderKubernetes:
 		return kubernetesRecipe(name, strip), nil
 	case Kwok:
 		return recipe{pkg: "sigs.k8s.io/kwok/cmd/kwok", ldflags: strip}, nil
@@ -135,8 +135,8 @@ func recipeOf(name Name) (recipe, error) {
 }
 
 func kubernetesRecipe(name Name, strip []string) recipe {
-	if name == NewerKubernetes {
-		return recipe{pkg: ".", ldflags: append(strip, kubernetesVersionFlags(NewerKubernetesVersion)...), sources: string(Kubernetes)}
+	if name == OlderKubernetes {
+		return recipe{pkg: ".", ldflags: append(strip, kubernetesVersionFlags(OlderKubernetesVersion)...), sources: string(Kubernetes)}
 	}
 	return recipe{pkg: ".", ldflags: append(strip, kubernetesVersionFlags(KubernetesVersion)...)}
 }

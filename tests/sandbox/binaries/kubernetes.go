@@ -7,10 +7,11 @@ import (
 
 // KubernetesOf returns the name of the program for a cluster that serves a minor version of Kubernetes, such as 1.33,
 // and of its module's folder. Kubernetes serves its own version and emulates the three minor versions before it
-// (kubeEffectiveVersionFloors in k8s.io/apiserver pkg/util/compatibility/version.go).
+// (kubeEffectiveVersionFloors in k8s.io/apiserver pkg/util/compatibility/version.go); OlderKubernetes emulates those that
+// it no longer does.
 func KubernetesOf(minor string) Name {
-	if minorNumber(minor) > minorNumber(KubernetesVersion) {
-		return NewerKubernetes
+	if minorNumber(minor) < minorNumber(KubernetesVersion)-3 {
+		return OlderKubernetes
 	}
 	return Kubernetes
 }
@@ -21,7 +22,7 @@ func DefaultKubernetes() string { return newestKubernetes(KarpenterVersion) }
 
 // newestKubernetes returns the newest minor version that a sandbox can serve and a version of Karpenter supports.
 func newestKubernetes(karpenter string) string {
-	newest := minorNumber(NewerKubernetesVersion)
+	newest := minorNumber(KubernetesVersion)
 	for _, c := range controllers() {
 		if c.version == karpenter {
 			newest = min(newest, minorNumber(c.kubernetes))

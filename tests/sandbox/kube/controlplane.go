@@ -25,7 +25,7 @@ const stopGrace = 5 * time.Second
 
 // Options specify how to start a control plane.
 type Options struct {
-	// Binary is the multi-call binary of tests/sandbox/bin/kubernetes, or that of kubernetes-1.37.
+	// Binary is the multi-call binary of tests/sandbox/bin/kubernetes, or that of kubernetes-1.36.
 	Binary string
 	// Dir contains everything; it may contain etcd and pki of an earlier one.
 	Dir string

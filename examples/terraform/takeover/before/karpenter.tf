@@ -2,7 +2,7 @@
 # one version for both, and without the main chart's own copy of the CRDs.
 
 locals {
-  karpenter_version = "1.14.3"
+  karpenter_version = "1.15.0"
 }
 
 resource "helm_release" "karpenter_crd" {

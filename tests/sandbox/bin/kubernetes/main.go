@@ -1,5 +1,5 @@
 // Command kubernetes contains a whole control plane in one binary: its first argument names the part to run. It is built
-// for two versions of Kubernetes: with the go.mod of this folder, and with that of ../kubernetes-1.37.
+// for two versions of Kubernetes: with the go.mod of this folder, and with that of ../kubernetes-1.36.
 package main
 
 import (
