@@ -201,6 +201,8 @@ func (r *whatIfReport) lines(quote func(string) string) []string {
 	lines = append(lines, bulleted("pending pods that can be scheduled after this change:", r.Placed, quote)...)
 	lines = append(lines,
 		bulleted("new nodes (EC2 Fleet chooses the type):", r.New, func(n simulate.NewNodes) string { return launched(quote, n) })...)
+	lines = append(lines,
+		bulleted("capacity for CapacityBuffers:", r.Buffers, func(b simulate.Buffer) string { return buffered(quote, b) })...)
 	lines = append(lines, costs(r.Cost)...)
 	for _, note := range r.Notes {
 		lines = append(lines, "note: "+quote(note))
@@ -270,8 +272,27 @@ func launched(quote func(string) string, n simulate.NewNodes) string {
 	case last > 0:
 		types = fmt.Sprintf("one of %d instance types from %s to %s", last+1, quote(n.Types[0]), quote(n.Types[last]))
 	}
-	return fmt.Sprintf("%d in %s with %s: %s, %s, %s, %.3f to %.3f an hour each", n.Count, quote(n.Pool), english.Plural(n.Pods, "pod", ""), types,
+	pods := english.Plural(n.Pods, "pod", "")
+	switch placeholders := english.Plural(n.Placeholders, "placeholder pod", ""); {
+	case n.Placeholders > 0 && n.Pods > 0:
+		pods += " and " + placeholders
+	case n.Placeholders > 0:
+		pods = placeholders
+	}
+	return fmt.Sprintf("%d in %s with %s: %s, %s, %s, %.3f to %.3f an hour each", n.Count, quote(n.Pool), pods, types,
 		strings.Join(n.CapacityTypes, " or "), strings.Join(n.Zones, ", "), n.Lowest, n.Highest)
+}
+
+// buffered returns where a CapacityBuffer's placeholder pods have capacity.
+func buffered(quote func(string) string, b simulate.Buffer) string {
+	line := fmt.Sprintf("%s: %s", quote(b.Name), english.Plural(b.Pods, "placeholder pod", ""))
+	if b.New > 0 {
+		line += fmt.Sprintf(", %d on new nodes", b.New)
+	}
+	if b.Nowhere > 0 {
+		line += fmt.Sprintf(", %d without capacity: %s", b.Nowhere, quote(b.Reason))
+	}
+	return line
 }
 
 // costs returns the list prices before and after.

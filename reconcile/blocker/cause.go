@@ -155,7 +155,7 @@ func (n *Node) until(c Cause) Cause {
 	if overridden := c.Kind == v1alpha1.CauseBudget || c.Kind == v1alpha1.CauseDoNotDisrupt; n.Deadline.IsZero() || !overridden {
 		return c
 	}
-	words := fmt.Sprintf(" (the node's terminationGracePeriod overrides that at %s)", n.Deadline.UTC().Format(time.RFC3339))
+	words := fmt.Sprintf(", until the node's terminationGracePeriod ends at %s", n.Deadline.UTC().Format(time.RFC3339))
 	c.Words, c.Short = c.Words+words, c.Short+words
 	return c
 }

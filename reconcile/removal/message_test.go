@@ -81,11 +81,11 @@ func TestDiagnose(t *testing.T) {
 			node: blocker.Node{Deadline: time.Date(2026, 1, 1, 14, 0, 0, 0, time.UTC), Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
 				p.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
 			})}},
-			want: node + "pod shop/web-1, annotated karpenter.sh/do-not-disrupt (the node's terminationGracePeriod overrides that at 2026-01-01T14:00:00Z)" + undisrupted,
+			want: node + "pod shop/web-1, annotated karpenter.sh/do-not-disrupt, until the node's terminationGracePeriod ends at 2026-01-01T14:00:00Z" + undisrupted,
 		},
 		"a budget that allows nothing, and a terminationGracePeriod": {
 			node: blocker.Node{Deadline: time.Date(2026, 1, 1, 14, 0, 0, 0, time.UTC), Pods: []corev1.Pod{pod()}}, budgets: []policyv1.PodDisruptionBudget{budget},
-			want: node + "pod shop/web-1, of which PodDisruptionBudget shop/web allows no disruption (the node's terminationGracePeriod overrides that at 2026-01-01T14:00:00Z)" + pastBudgets,
+			want: node + "pod shop/web-1, of which PodDisruptionBudget shop/web allows no disruption, until the node's terminationGracePeriod ends at 2026-01-01T14:00:00Z" + pastBudgets,
 		},
 		"a pod that may not be disrupted for a while": {
 			node: blocker.Node{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {

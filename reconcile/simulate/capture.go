@@ -40,7 +40,7 @@ type Capture struct {
 	Settings Settings `json:"settings"`
 	// Catalog is what EC2 offers in the cluster's region; nil if AWS was not queried.
 	Catalog *offers.Catalog `json:"catalog,omitempty"`
-	// Definitions are NodePools, EC2NodeClasses and NodeOverlays.
+	// Definitions are NodePools, EC2NodeClasses, NodeOverlays and CapacityBuffers.
 	Definitions []map[string]any               `json:"definitions"`
 	NodeClaims  []karpv1.NodeClaim             `json:"nodeClaims"`
 	Nodes       []corev1.Node                  `json:"nodes"`
@@ -52,6 +52,11 @@ type Capture struct {
 	Volumes     []corev1.PersistentVolume      `json:"persistentVolumes,omitempty"`
 	Classes     []storagev1.StorageClass       `json:"storageClasses,omitempty"`
 	CSINodes    []storagev1.CSINode            `json:"csiNodes,omitempty"`
+	// PodTemplates, Deployments and StatefulSets are what CapacityBuffers may name. ReadCapture reads them if Karpenter's
+	// feature gate CapacityBuffer is enabled.
+	PodTemplates []corev1.PodTemplate `json:"podTemplates,omitempty"`
+	Deployments  []appsv1.Deployment  `json:"deployments,omitempty"`
+	StatefulSets []appsv1.StatefulSet `json:"statefulSets,omitempty"`
 }
 
 // Settings are those of Karpenter's controller that scheduling depends on.
@@ -61,8 +66,7 @@ type Settings struct {
 	Karpenter string `json:"karpenter,omitempty"`
 	// NodeOverlay reports whether the feature gate of that name is enabled: without it overlays have no effect.
 	NodeOverlay bool `json:"nodeOverlay,omitempty"`
-	// CapacityBuffer reports whether the feature gate of that name is enabled: buffers then take capacity, which is not
-	// counted here.
+	// CapacityBuffer reports whether the feature gate of that name is enabled: buffers then keep capacity.
 	CapacityBuffer bool `json:"capacityBuffer,omitempty"`
 	// SchedulerConfig reports whether there is a configuration with default topology spread constraints, which are not
 	// counted here.
@@ -193,7 +197,11 @@ const page = 500
 // there is nothing to simulate, which is an error. It reads Karpenter's Deployment in the given namespaces or, if there
 // are none, in all.
 func ReadCapture(ctx context.Context, reader client.Reader, now time.Time, namespaces ...string) (*Capture, error) {
-	return ReadNodes(ctx, reader, now, func(string) bool { return true }, namespaces...)
+	c, err := ReadNodes(ctx, reader, now, func(string) bool { return true }, namespaces...)
+	if err != nil {
+		return nil, err
+	}
+	return c, (&reading{reader: reader, into: c}).templates(ctx)
 }
 
 // ReadNodes reads a cluster as if it had only some of its nodes, with their NodeClaims and pods.
@@ -251,6 +259,25 @@ func ReadNodes(
 		c.Unread = append(c.Unread, unknownPlace)
 	}
 	return c, nil
+}
+
+// templates reads what CapacityBuffers may name.
+func (r *reading) templates(ctx context.Context) error {
+	c := r.into
+	if !c.Settings.CapacityBuffer {
+		return nil
+	}
+	const what = "CapacityBuffers of them"
+	err := read(ctx, r, &corev1.PodTemplateList{}, func(l *corev1.PodTemplateList) []corev1.PodTemplate { return l.Items }, all(trimPodTemplate), &c.PodTemplates)
+	if err := r.may("podtemplates", what, err); err != nil {
+		return err
+	}
+	err = read(ctx, r, &appsv1.DeploymentList{}, func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items }, all(trimDeployment), &c.Deployments)
+	if err := r.may("deployments.apps", what, err); err != nil {
+		return err
+	}
+	err = read(ctx, r, &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) []appsv1.StatefulSet { return l.Items }, all(trimStatefulSet), &c.StatefulSets)
+	return r.may("statefulsets.apps", what, err)
 }
 
 // pod returns the needed fields of a pod.

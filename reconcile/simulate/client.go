@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	autoscaling "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 )
@@ -42,10 +43,15 @@ func NewCaptureClient(c *Capture) (*CaptureClient, error) {
 	if err != nil {
 		return nil, err
 	}
+	buffers, err := typed[autoscaling.CapacityBuffer](c, "CapacityBuffer")
+	if err != nil {
+		return nil, err
+	}
 	served := &CaptureClient{pods: newPods(c.Pods), kinds: map[string]lister{}}
 	for _, l := range []lister{
 		newKind(pools), newKind(classes), newKind(overlays), newKind(c.NodeClaims), newKind(c.Nodes), newKind(c.Namespaces),
 		newKind(c.DaemonSets), newKind(c.Budgets), newKind(c.Claims), newKind(c.Volumes), newKind(c.Classes), newKind(c.CSINodes),
+		newKind(buffers), newKind(c.PodTemplates), newKind(c.Deployments), newKind(c.StatefulSets),
 	} {
 		served.kinds[l.name()] = l
 	}

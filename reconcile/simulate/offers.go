@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/events"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Offers are the instance types that could be launched.
@@ -179,9 +180,7 @@ func (p *prices) of(ctx context.Context, claim *karpv1.NodeClaim) (float64, bool
 // note records what is not counted.
 func (s *simulation) note() {
 	s.out.Notes = append(s.out.Notes, s.after.bare.failures()...)
-	if s.capture.Settings.CapacityBuffer {
-		s.out.Notes = append(s.out.Notes, "CapacityBuffers are not counted")
-	}
+	s.out.Notes = append(s.out.Notes, s.after.placeholders.notes...)
 	if s.capture.Settings.SchedulerConfig {
 		s.out.Notes = append(s.out.Notes, "the default topology spread in Karpenter's SCHEDULER_CONFIG is not counted")
 	}
@@ -191,14 +190,18 @@ func (s *simulation) note() {
 	for _, unread := range s.capture.Unread {
 		s.out.Notes = append(s.out.Notes, "not counted: "+unread)
 	}
-	if overlays := s.overlays(); overlays > 0 && !s.capture.Settings.NodeOverlay {
+	if overlays := s.definitions(render.NodeOverlay); overlays > 0 && !s.capture.Settings.NodeOverlay {
 		s.out.Notes = append(s.out.Notes, fmt.Sprintf("%d NodeOverlays have no effect: the feature gate NodeOverlay is off", overlays))
+	}
+	if buffers := s.definitions(render.CapacityBuffer); buffers > 0 && !s.capture.Settings.CapacityBuffer {
+		s.out.Notes = append(s.out.Notes, fmt.Sprintf("%d CapacityBuffers have no effect: the feature gate CapacityBuffer is off", buffers))
 	}
 }
 
-func (s *simulation) overlays() (n int) {
+// definitions returns how many objects of a kind there are after the commit.
+func (s *simulation) definitions(kind string) (n int) {
 	for _, definition := range s.commit.Definitions {
-		if definition["kind"] == "NodeOverlay" {
+		if definition["kind"] == kind {
 			n++
 		}
 	}

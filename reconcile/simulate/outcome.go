@@ -35,6 +35,8 @@ type Outcome struct {
 	Placed []string `json:"placed,omitempty"`
 	// New are the nodes that would be launched.
 	New []NewNodes `json:"newNodes,omitempty"`
+	// Buffers are the CapacityBuffers after the commit, if Karpenter's feature gate is enabled.
+	Buffers []Buffer `json:"capacityBuffers,omitempty"`
 	// Cost is what the pools' nodes cost before and after.
 	Cost Cost `json:"cost"`
 	// Unknown are the notes on pools for which it is unknown whether they would take a pod.
@@ -81,7 +83,9 @@ type Blocked struct {
 type NewNodes struct {
 	Pool  string `json:"pool"`
 	Count int    `json:"count"`
-	Pods  int    `json:"pods"`
+	// Pods is how many pods are scheduled to them, and Placeholders how many placeholder pods of CapacityBuffers.
+	Pods         int `json:"pods"`
+	Placeholders int `json:"placeholderPods,omitempty"`
 	// Types are the possible instance types, the cheapest first: EC2 Fleet chooses.
 	Types         []string `json:"instanceTypes"`
 	CapacityTypes []string `json:"capacityTypes"`
@@ -115,6 +119,9 @@ func (s *simulation) moves() map[client.ObjectKey]bool {
 			if lost[pod] != nil {
 				continue
 			}
+			if bufferOf(pod) != "" {
+				continue
+			}
 			n++
 			placed[client.ObjectKeyFromObject(pod)] = true
 			if s.touched[pod.Spec.NodeName] {
@@ -128,6 +135,7 @@ func (s *simulation) moves() map[client.ObjectKey]bool {
 		n := add(node.Pods, node.Labels()[karpv1.NodePoolLabelKey], fresh != nil)
 		if fresh != nil {
 			fresh.Pods += n
+			fresh.Placeholders = countPlaceholders(node.Pods) // each round schedules all of them again
 		}
 	}
 	for _, node := range s.results.NewNodeClaims {
@@ -194,6 +202,7 @@ func (s *simulation) launches(last []*scheduling.NodeClaim) {
 		}
 		kinds[key].Count++
 		kinds[key].Pods += n.Pods
+		kinds[key].Placeholders += n.Placeholders
 	}
 	for _, n := range kinds {
 		s.out.New = append(s.out.New, *n)
@@ -206,7 +215,8 @@ func (s *simulation) launches(last []*scheduling.NodeClaim) {
 }
 
 func newNodes(claim *scheduling.NodeClaim) *NewNodes {
-	n := &NewNodes{Pool: claim.NodePoolName, Count: 1, Pods: len(claim.Pods)}
+	placeholders := countPlaceholders(claim.Pods)
+	n := &NewNodes{Pool: claim.NodePoolName, Count: 1, Pods: len(claim.Pods) - placeholders, Placeholders: placeholders}
 	capacity, zones := map[string]bool{}, map[string]bool{}
 	// Sorted by name first, so that instance types of equal prices are in the same order on each node.
 	slices.SortFunc(claim.InstanceTypeOptions, func(a, b *cloudprovider.InstanceType) int { return cmp.Compare(a.Name, b.Name) })

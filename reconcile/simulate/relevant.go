@@ -22,8 +22,8 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// parting returns the part of a Capture to simulate if the touched NodeClaims terminate.
-type parting func(c *Capture, touched map[types.UID]bool) part
+// parting returns the part of a Capture to simulate if the touched NodeClaims terminate and further pods are pending.
+type parting func(c *Capture, touched map[types.UID]bool, pending []*corev1.Pod) part
 
 // part is the part of a Capture that decides what Karpenter's simulation returns.
 type part struct {
@@ -33,7 +33,8 @@ type part struct {
 	without map[string]bool
 	// used is the capacity of these nodes, by NodePool: it counts against the pool's limits.
 	used map[string]corev1.ResourceList
-	// moving are the pods that the simulation may schedule: those that are pending, and those of nodes that terminate.
+	// moving are the pods that the simulation may schedule: those that are pending, with placeholders, and those of nodes
+	// that terminate.
 	moving []*corev1.Pod
 }
 
@@ -46,9 +47,9 @@ type part struct {
 // Such a node still counts for limits, which used records, and for topology. The pods on it are counted from the
 // Capture, in which it remains. It is kept if it is the only one that shows a topology domain, or if one of its pods
 // keeps pods that move away from more than the node.
-func relevantPart(c *Capture, touched map[types.UID]bool) part {
+func relevantPart(c *Capture, touched map[types.UID]bool, pending []*corev1.Pod) part {
 	nodes := observedNodes(c, touched)
-	p := part{without: map[string]bool{}, used: map[string]corev1.ResourceList{}}
+	p := part{without: map[string]bool{}, used: map[string]corev1.ResourceList{}, moving: slices.Clone(pending)}
 	running := map[string][]*corev1.Pod{}
 	for i := range c.Pods {
 		pod := &c.Pods[i]

@@ -279,6 +279,13 @@ func (w *smallWorld) draw() (*simulate.Capture, simulate.Commit) {
 	w.c.Namespaces = []corev1.Namespace{
 		{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"kind": "app"}}}, {ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
 	}
+	if w.seldom(3, "buffers") {
+		w.c.Settings.CapacityBuffer = true
+		w.c.PodTemplates = []corev1.PodTemplate{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "spare"}, Template: template(one(w, "spare", "600m", "1500m")),
+		}}
+		after = append(after, bufferNamed(w.test, "spare", "{podTemplateRef: {name: spare}, replicas: 2}"))
+	}
 	w.daemons()
 	var touched []types.UID
 	for i := range rapid.IntRange(1, 8).Draw(w.T, "nodes") {

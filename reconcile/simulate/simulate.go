@@ -122,6 +122,7 @@ func (s *simulation) repeat(ctx context.Context, offers Offers) error {
 	}
 	s.out.Moves = summed(s.out.Moves)
 	s.sort()
+	s.out.Buffers = last.buffers()
 	s.launches(last.results.NewNodeClaims)
 	return nil
 }
@@ -291,6 +292,8 @@ type world struct {
 	bare     *provider
 	// alike serves the instance types to the scheduler; nil if it gets all of them.
 	alike *alike
+	// placeholders are the pods that CapacityBuffers keep capacity for.
+	placeholders placeholders
 }
 
 // newWorld loads the part of a Capture into Karpenter's own cluster state that decides where pods are scheduled. Nodes
@@ -298,7 +301,11 @@ type world struct {
 func newWorld(
 	ctx context.Context, c *Capture, definitions []map[string]any, offers Offers, touched map[types.UID]bool, of parting,
 ) (*world, error) {
-	p, under := of(c, touched), *c
+	buffered, err := placeholdersOf(ctx, c, definitions)
+	if err != nil {
+		return nil, err
+	}
+	p, under := of(c, touched, buffered.pods), *c
 	under.Definitions, under.Budgets = p.limits(definitions), p.budgets(c.Budgets)
 	served, err := NewCaptureClient(&under)
 	if err != nil {
@@ -306,7 +313,7 @@ func newWorld(
 	}
 	bare := &provider{client: served, offers: offers, known: map[string][]*cloudprovider.InstanceType{}, failed: map[string]error{}}
 	w := &world{
-		client: served, bare: bare, clock: clocktesting.NewFakeClock(c.TakenAt),
+		client: served, bare: bare, placeholders: buffered, clock: clocktesting.NewFakeClock(c.TakenAt),
 		recorder: &recorder{said: map[types.NamespacedName]string{}, unmet: map[string]*karpv1.NodePool{}},
 	}
 	store := nodeoverlay.NewInstanceTypeStore()
@@ -373,7 +380,7 @@ func (w *world) schedule(ctx context.Context) (scheduling.Results, error) {
 	if w.alike != nil {
 		cloud = w.alike
 	}
-	provisioner := provisioning.NewProvisioner(w.client, w.recorder, cloud, w.cluster, w.clock, nil, nil)
+	provisioner := provisioning.NewProvisioner(w.client, w.recorder, cloud, w.cluster, w.clock, nil, w.placeholders.cache)
 	results, err := disruption.SimulateScheduling(ctx, w.client, w.cluster, provisioner, w.clock, w.recorder, nil, disruption.SimulationOptions{})
 	if err != nil || w.alike == nil {
 		return results, err
@@ -407,7 +414,9 @@ func with(ctx context.Context, s Settings) context.Context {
 	ctx = log.IntoContext(ctx, logr.Discard())
 	o := &options.Options{
 		PreferencePolicy: options.PreferencePolicyRespect, MinValuesPolicy: options.MinValuesPolicyStrict, IgnoreDRARequests: true,
-		CPURequests: 1000, FeatureGates: options.FeatureGates{ReservedCapacity: true, NodeOverlay: s.NodeOverlay, StaticCapacity: true},
+		CPURequests: 1000, FeatureGates: options.FeatureGates{
+			ReservedCapacity: true, NodeOverlay: s.NodeOverlay, StaticCapacity: true, CapacityBuffer: s.CapacityBuffer,
+		},
 	}
 	if s.IgnorePreferences {
 		o.PreferencePolicy = options.PreferencePolicyIgnore
@@ -546,7 +555,12 @@ const maxRounds = 20
 // type, and one that may be launched in several zones as being in each of them. It retries unschedulable pods once it
 // knows what was launched. Lands does the same: it assumes that the smallest instance type was launched, in its
 // cheapest zone. Pods that cannot be scheduled in a round without a new node are unschedulable.
-func Lands(ctx context.Context, c *Capture, commit Commit, offers Offers) (*Outcome, error) {
+//
+// CapacityBuffers do not count: kube-scheduler gives the capacity that they keep to pods.
+func Lands(ctx context.Context, all *Capture, commit Commit, offers Offers) (*Outcome, error) {
+	unbuffered := *all
+	unbuffered.Settings.CapacityBuffer = false
+	c := &unbuffered
 	ctx = with(ctx, c.Settings)
 	if err := observe(ctx, c, offers); err != nil {
 		return nil, err

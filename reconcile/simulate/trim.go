@@ -59,10 +59,30 @@ func trimNamespace(n *corev1.Namespace) corev1.Namespace {
 
 func trimDaemonSet(d *appsv1.DaemonSet) appsv1.DaemonSet {
 	trimmed := appsv1.DaemonSet{ObjectMeta: trimMetadata(&d.ObjectMeta, none)}
-	trimmed.Spec.Template = corev1.PodTemplateSpec{
-		ObjectMeta: trimMetadata(&d.Spec.Template.ObjectMeta, podAnnotation), Spec: trimPodSpec(&d.Spec.Template.Spec),
-	}
+	trimmed.Spec.Template = trimTemplate(&d.Spec.Template)
 	return trimmed
+}
+
+func trimTemplate(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{ObjectMeta: trimMetadata(&t.ObjectMeta, podAnnotation), Spec: trimPodSpec(&t.Spec)}
+}
+
+func trimPodTemplate(t *corev1.PodTemplate) corev1.PodTemplate {
+	return corev1.PodTemplate{ObjectMeta: trimMetadata(&t.ObjectMeta, none), Template: trimTemplate(&t.Template)}
+}
+
+func trimDeployment(d *appsv1.Deployment) appsv1.Deployment {
+	return appsv1.Deployment{
+		ObjectMeta: trimMetadata(&d.ObjectMeta, none),
+		Spec:       appsv1.DeploymentSpec{Replicas: d.Spec.Replicas, Template: trimTemplate(&d.Spec.Template)},
+	}
+}
+
+func trimStatefulSet(s *appsv1.StatefulSet) appsv1.StatefulSet {
+	return appsv1.StatefulSet{
+		ObjectMeta: trimMetadata(&s.ObjectMeta, none),
+		Spec:       appsv1.StatefulSetSpec{Replicas: s.Spec.Replicas, Template: trimTemplate(&s.Spec.Template)},
+	}
 }
 
 func trimBudget(b *policyv1.PodDisruptionBudget) policyv1.PodDisruptionBudget {

@@ -3,11 +3,12 @@ package simulate
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-func whole(*Capture, map[types.UID]bool) part { return part{whole: true} }
+func whole(*Capture, map[types.UID]bool, []*corev1.Pod) part { return part{whole: true} }
 
 // RunWhole is Run with all nodes and all instance types in the simulation.
 func RunWhole(ctx context.Context, c *Capture, commit Commit, offers Offers) (*Outcome, error) {
@@ -16,7 +17,8 @@ func RunWhole(ctx context.Context, c *Capture, commit Commit, offers Offers) (*O
 
 // LeftOut returns the provider IDs of the nodes that Run leaves out of the simulation of a commit.
 func LeftOut(c *Capture, commit Commit) map[string]bool {
-	return relevantPart(c, commit.Touched).without
+	buffered, _ := placeholdersOf(context.Background(), c, commit.Definitions)
+	return relevantPart(c, commit.Touched, buffered.pods).without
 }
 
 // Karpenter returns the call of Karpenter's own simulation that Run makes for the cluster after a commit, or the same
