@@ -79,7 +79,9 @@ func pacedBudgets(git []any, nodes int, until time.Time) []any {
 	return append(budgets, map[string]any{"nodes": strconv.Itoa(nodes), "reasons": []any{drifted}})
 }
 
-// kept returns the disruption budgets from Git that remain.
+// kept returns the disruption budgets from Git that remain. One without reasons is limited to those that all versions of
+// the CRD accept: the reason Unhealthy, which Karpenter 1.15 has added, would be rejected by older CRDs, and by those of
+// EKS Auto Mode. So Karpenter may repair unhealthy nodes of a removed pool without a limit.
 func kept(git []any) []any {
 	var budgets []any
 	for _, b := range git {
