@@ -199,10 +199,13 @@ func leaderMissing(ctx context.Context, c client.Reader, namespace string, now f
 	holder := *first.Spec.HolderIdentity
 	if lasts := time.Duration(ptr.Deref(first.Spec.LeaseDurationSeconds, 0)) * time.Second; lasts > leaseDuration &&
 		renewedWithin(first, now(), lasts) {
-		return fmt.Sprintf("no daemon leads: %[3]s does not renew lease %[1]s/%[2]s, which keeps others from leading for %[4]s; if %[3]s no longer runs: kubectl delete lease %[2]s -n %[1]s", namespace, leaseName, holder, short(lasts))
+		return fmt.Sprintf("no daemon leads: %[3]s does not renew lease %[1]s/%[2]s, which keeps others from leading for %[4]s (if %[3]s no longer runs: kubectl delete lease %[2]s -n %[1]s)", namespace, leaseName, holder, short(lasts))
 	}
 	return fmt.Sprintf("no daemon leads: lease %s/%s of %s %s", namespace, leaseName, holder, renewed(first, now()))
 }
+
+// followedByOld adds to the result of leaderMissing that the statuses which a command prints after it may be out of date.
+func followedByOld(message string) string { return message + "; the following may be out of date" }
 
 // renewedWithin reports whether, by this machine's clock, a lease was renewed at most this long ago. A time further
 // ahead than that does not count.
@@ -226,7 +229,7 @@ func renewed(lease *coordinationv1.Lease, now time.Time) string {
 	if ago < 0 {
 		return fmt.Sprintf("is not renewed; its renewTime is %s ahead of this machine's clock", short(-ago))
 	}
-	return fmt.Sprintf("expired %s ago; the following was current at that time", short(ago))
+	return fmt.Sprintf("expired %s ago", short(ago))
 }
 
 // lastLease is a lease that may be deleted with its namespace. Nothing can be created in a terminating namespace, so

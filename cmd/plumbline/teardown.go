@@ -525,8 +525,7 @@ func (c *clusterAccess) noDaemon(ctx context.Context, handled bool) (why string,
 func (c *clusterAccess) daemonMissing(ctx context.Context, now func() time.Time) (why string, elected bool) {
 	namespace := c.namespaceOfNodeSyncs(ctx)
 	if why := leaderMissing(ctx, c, namespace, now); why != "" {
-		why, _, _ = strings.Cut(strings.TrimPrefix(why, "no daemon leads: "), "; the following was current at that time")
-		return why, true
+		return strings.TrimPrefix(why, "no daemon leads: "), true
 	}
 	lease := &coordinationv1.Lease{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, lease)
