@@ -107,7 +107,8 @@ func (f *Follower) list(ctx context.Context, r *repository) {
 	}
 	r.failures, r.unlisted = 0, ""
 	if more {
-		r.unlisted = fmt.Sprintf("the host has more open pull requests than the %d that are listed, the newest: close some", len(listed))
+		r.unlisted = fmt.Sprintf("the host has more than %d open pull requests: the newest ones are read, and the others have no plan: close some",
+			report.MaxPullRequests)
 	}
 	r.listAt = now.Add(max(minInterval, r.sync.Spec.Interval.Duration))
 	r.settle(listed, now)
