@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/reconcile/deletion"
 )
 
 // object has the fields of a base's object that tests use.
@@ -137,6 +138,20 @@ func TestTheBase(t *testing.T) {
 	})
 	if diff := cmp.Diff(external, names(build(t, "external"))); diff != "" {
 		t.Errorf("objects of external (-want +got):\n%s", diff)
+	}
+}
+
+// TestLimitsWithoutTheGuard: the policies that limit what plumbline may write are in the folders with its rights. The
+// daemon compares them with --deletion-guard=false, too, with which guard/ is not installed.
+func TestLimitsWithoutTheGuard(t *testing.T) {
+	installed := slices.Concat(build(t, "core"), build(t, "rbac-charts"))
+	wanted, err := deletion.Wanted(deletion.Setup{Namespace: "plumbline-system", Karpenter: "kube-system", Charts: true, WithoutGuard: true})
+	if err != nil || len(wanted) < 2 {
+		t.Fatalf("%d policies, %v", len(wanted), err)
+	}
+	for _, want := range wanted {
+		find(t, installed, "ValidatingAdmissionPolicy /"+want.Policy.Name)
+		find(t, installed, "ValidatingAdmissionPolicyBinding /"+want.Policy.Name)
 	}
 }
 

@@ -224,7 +224,7 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 		EC2: func(ctx context.Context, region string) (rollout.Instances, error) { return dial(ctx, region) },
 	}
 	pools := stop.Run(ctx)
-	look.Pace(looked, pools, r.sync.Spec)
+	d.Nodes.Rollout = look.Pace(looked, pools, r.sync.Spec)
 	d.Join(look.Findings)
 	d.Join(stop.Findings)
 	return d, pools

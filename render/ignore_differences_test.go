@@ -140,7 +140,7 @@ func TestOtherKindsAreRefusedAsBefore(t *testing.T) {
 				"plumbline.yaml": plumblineYAML + "ignoreKinds: [ConfigMap]\nnodes: [a.yaml, x]\n", "a.yaml": pool("a"), "x/b.yaml": pool("b"),
 				"x/kustomization.yaml": "resources: [b.yaml]\npatches: [{target: {kind: NodePool}, patch: \"- {op: replace, path: /kind, value: ConfigMap}\\n- {op: replace, path: /apiVersion, value: v1}\"}]\n",
 			},
-			"x/kustomization.yaml: ConfigMap/b is passed over by ignoreKinds, and no file has this ConfigMap: where the build changes a definition's kind, its nodes would be drained; take out what changes it",
+			"x/kustomization.yaml: ConfigMap/b is passed over by ignoreKinds, and no file has this ConfigMap: where the build changes a definition's kind, its nodes would be drained; remove what changes it",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

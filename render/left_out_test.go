@@ -31,7 +31,7 @@ func TestDefinitionsThatABuildLeavesOut(t *testing.T) {
 				"x/kustomization.yaml": tc.kustomization, "x/c.yaml": "commonLabels: [{path: metadata/annotations, create: true}]\n",
 				"base/kustomization.yaml": "resources: [b.yaml]\nlabels: [{pairs: " + label + ", fields: [{path: metadata/annotations, create: true}]}]\n", "base/b.yaml": pool("b"),
 			}), ".", nil)
-			expectErrors(t, err, []string{tc.file + ": NodePool/b has the annotation config.kubernetes.io/local-config, by which kustomize leaves it out, and its nodes would be drained: remove the annotation to keep it, or take the definition out of Git to remove it"})
+			expectErrors(t, err, []string{tc.file + ": NodePool/b has the annotation config.kubernetes.io/local-config, by which kustomize leaves it out, and its nodes would be drained: remove the annotation to keep it, or delete the definition from Git to remove it"})
 		})
 	}
 }
@@ -82,7 +82,7 @@ func TestDefinitionsThatBecomeAnotherKind(t *testing.T) {
 				"x/c.yaml":    "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\n  annotations: {" + local + "}\n",
 				"base/b.yaml": annotated, "base/kustomization.yaml": strings.Replace(patched("- {op: replace, path: /apiVersion, value: v1}", "- {op: replace, path: /kind, value: ConfigMap}", move), ", c.yaml", "", 1),
 			}), ".", nil)
-			want := " has the annotation config.kubernetes.io/local-config, by which kustomize leaves it out, and no file has this " + tc.kind + ": where the build changes a definition's kind, its nodes would be drained; take out what changes it"
+			want := " has the annotation config.kubernetes.io/local-config, by which kustomize leaves it out, and no file has this " + tc.kind + ": where the build changes a definition's kind, its nodes would be drained; remove what changes it"
 			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "x/kustomization.yaml: "+tc.kind+"/") {
 				t.Errorf("%v, want %q", err, want)
 			}

@@ -444,7 +444,7 @@ func (d *drawn) refuseChanged(leftOut []draft, why string) Errors {
 		}
 		errs = append(errs, Error{
 			File: one.origin.File,
-			Message: fmt.Sprintf("%s/%s %s, and no file has this %s: where the build changes a definition's kind, its nodes would be drained; take out what changes it",
+			Message: fmt.Sprintf("%s/%s %s, and no file has this %s: where the build changes a definition's kind, its nodes would be drained; remove what changes it",
 				as.kind, as.name, why, as.kind),
 		})
 	}

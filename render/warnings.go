@@ -217,7 +217,7 @@ func withoutDefinition(name string) string {
 
 // withoutObject warns of a kustomization that builds no object.
 func withoutObject(name string) string {
-	return redact.VisibleName(name) + ": the kustomization renders no object: what it had counts as removed; take its folder out if that is meant"
+	return redact.VisibleName(name) + ": the kustomization renders no object: what it had counts as removed; remove its folder if that is intended"
 }
 
 // isLocal reports whether kustomize would leave an object out.
@@ -244,7 +244,7 @@ func refuseLocal(drafts []draft) Errors {
 		name, _, _ := unstructured.NestedString(object, "metadata", "name")
 		errs = append(errs, Error{
 			File: d.origin.File, Line: d.lineOf("metadata.annotations"),
-			Message: fmt.Sprintf("%s/%s has the annotation %s, by which kustomize leaves it out, and its nodes would be drained: remove the annotation to keep it, or take the definition out of Git to remove it", kind, name, kustomize.LocalAnnotation),
+			Message: fmt.Sprintf("%s/%s has the annotation %s, by which kustomize leaves it out, and its nodes would be drained: remove the annotation to keep it, or delete the definition from Git to remove it", kind, name, kustomize.LocalAnnotation),
 		})
 	}
 	return errs

@@ -134,7 +134,7 @@ func localPool(name string) string {
 func TestAnEmptiedFileIsRefused(t *testing.T) {
 	const empty = "x/b.yaml: the file is empty, and its definitions would be removed with their nodes: restore its text, or delete the file to remove them"
 	local := func(at string) string {
-		return at + ": NodePool/b has the annotation config.kubernetes.io/local-config, by which kustomize leaves it out, and its nodes would be drained: remove the annotation to keep it, or take the definition out of Git to remove it"
+		return at + ": NodePool/b has the annotation config.kubernetes.io/local-config, by which kustomize leaves it out, and its nodes would be drained: remove the annotation to keep it, or delete the definition from Git to remove it"
 	}
 	hollow := func(line int, what string) []string {
 		return []string{fmt.Sprintf("x/b.yaml:%d: %s, and what it defined would be removed with its nodes: restore its text, or delete the document or the file to remove it", line, what)}
@@ -212,7 +212,7 @@ func TestAFileOfCommentsIsWarnedOf(t *testing.T) {
 
 // TestAKustomizationOfNothingIsWarnedOf: there is a warning even if others render something.
 func TestAKustomizationOfNothingIsWarnedOf(t *testing.T) {
-	const why = "/kustomization.yaml: the kustomization renders no object: what it had counts as removed; take its folder out if that is meant"
+	const why = "/kustomization.yaml: the kustomization renders no object: what it had counts as removed; remove its folder if that is intended"
 	for name, tc := range map[string]struct {
 		kustomization string
 		want          []string

@@ -285,7 +285,7 @@ func (c *clusterAccess) daemons(ctx context.Context) (namespaces []string) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("DeploymentList"))
 	list.APIVersion = "apps/v1"
-	if err := c.List(ctx, list, client.MatchingLabels{"app.kubernetes.io/name": "plumbline"}); err != nil {
+	if err := c.List(ctx, list, client.MatchingLabels(daemonLabels())); err != nil {
 		return nil
 	}
 	for i := range list.Items {

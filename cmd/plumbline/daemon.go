@@ -398,7 +398,7 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 	})
 	d.reconciler.Cluster.ClaimEvents = ended
 	for what, runs := range map[string]manager.Runnable{
-		"posts commit statuses": newDeliverer(d.mgr, d.reconciler, d.reports), "records ended nodes": ended,
+		"posts commit statuses": newDeliverer(d.mgr, d.reconciler, d.reports), "records terminated nodes": ended,
 		"releases memory": &releaser{elected: d.mgr.Elected()},
 		"keeps what a restart need not do once more": fetchedSaver{d.git},
 		"deletes expired Approvals": &reconcile.ExpiredApprovals{

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -117,7 +118,8 @@ func TestDriftWithoutADaemon(t *testing.T) {
 	s, kubeconfig := serve(t, verdicts()["in-sync"])
 	s.objects[leasePath] = leaseOf("pod-1", time.Hour)
 	got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig)
-	if got.code != exitFailed || got.out != "" || !strings.Contains(got.err, "drift is unknown: no daemon leads: lease ") {
+	want := regexp.MustCompile(`drift is unknown: no daemon leads: lease fleet/plumbline of pod-1 expired \S+ ago\n$`)
+	if got.code != exitFailed || got.out != "" || !want.MatchString(got.err) {
 		t.Errorf("code %d, %q, %q", got.code, got.out, got.err)
 	}
 }

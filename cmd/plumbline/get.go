@@ -134,7 +134,7 @@ func warnLeaderMissing(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigF
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
 		if message := leaderMissing(cmd.Context(), c, namespace, time.Now); message != "" {
-			fmt.Fprintln(cmd.ErrOrStderr(), message)
+			fmt.Fprintln(cmd.ErrOrStderr(), followedByOld(message))
 		}
 	}
 	return nil

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -170,8 +172,8 @@ func (r releaseOld) Start(ctx context.Context) error {
 const maxRenewInterval = 3 * retryPeriod
 
 // leaderMissing returns that no daemon leads in a namespace, so that its statuses may be out of date; empty if one
-// does, or if that is unknown: without --leader-elect there is no lease, or a released one from earlier, and not
-// everybody may read it. A daemon renews its lease within leaseDuration, whatever duration a lease that another client
+// does, or if that is unknown: without --leader-elect there is no lease, or a released one from earlier (stopped), and
+// not everybody may read it. A daemon renews its lease within leaseDuration, whatever duration a lease that another client
 // wrote contains.
 func leaderMissing(ctx context.Context, c client.Reader, namespace string, now func() time.Time) string {
 	first, ok := readLease(ctx, c, namespace)
@@ -179,7 +181,10 @@ func leaderMissing(ctx context.Context, c client.Reader, namespace string, now f
 		return ""
 	}
 	if holder := first.Spec.HolderIdentity; holder == nil || *holder == "" {
-		return "" // after a clean stop, a daemon without --leader-elect may have followed
+		if !stopped(ctx, c, namespace) {
+			return ""
+		}
+		return fmt.Sprintf("no daemon leads: lease %s/%s was released, and no pod of plumbline is Ready there", namespace, leaseName)
 	}
 	if renewedWithin(first, now(), leaseDuration) {
 		return ""
@@ -199,10 +204,48 @@ func leaderMissing(ctx context.Context, c client.Reader, namespace string, now f
 	holder := *first.Spec.HolderIdentity
 	if lasts := time.Duration(ptr.Deref(first.Spec.LeaseDurationSeconds, 0)) * time.Second; lasts > leaseDuration &&
 		renewedWithin(first, now(), lasts) {
-		return fmt.Sprintf("no daemon leads: %[3]s does not renew lease %[1]s/%[2]s, which keeps others from leading for %[4]s; if %[3]s no longer runs: kubectl delete lease %[2]s -n %[1]s", namespace, leaseName, holder, short(lasts))
+		return fmt.Sprintf("no daemon leads: %[3]s does not renew lease %[1]s/%[2]s, which keeps others from leading for %[4]s (if %[3]s no longer runs: kubectl delete lease %[2]s -n %[1]s)", namespace, leaseName, holder, short(lasts))
 	}
 	return fmt.Sprintf("no daemon leads: lease %s/%s of %s %s", namespace, leaseName, holder, renewed(first, now()))
 }
+
+// stopped reports whether a daemon that has released its lease was not followed by another one; false if that is unknown.
+// It is known only in a namespace with a Deployment of plumbline whose daemons elect a leader: one without
+// --leader-elect, or outside of the cluster, leaves the lease as it is.
+func stopped(ctx context.Context, c client.Reader, namespace string) bool {
+	deployments := &appsv1.DeploymentList{}
+	err := c.List(ctx, deployments, client.InNamespace(namespace), client.MatchingLabels(daemonLabels()))
+	return err == nil && slices.ContainsFunc(deployments.Items, electsLeader) && noReadyPod(ctx, c, namespace)
+}
+
+// electsLeader reports whether the daemons of a Deployment run with --leader-elect.
+func electsLeader(deployment appsv1.Deployment) bool {
+	return slices.ContainsFunc(deployment.Spec.Template.Spec.Containers, func(container corev1.Container) bool {
+		args := slices.Concat(container.Command, container.Args)
+		return slices.Contains(args, "run") && (slices.Contains(args, "--leader-elect") || slices.Contains(args, "--leader-elect=true"))
+	})
+}
+
+// daemonLabels select the daemon's Deployment and pods.
+func daemonLabels() map[string]string {
+	return map[string]string{"app.kubernetes.io/name": "plumbline"}
+}
+
+// noReadyPod reports whether no pod of plumbline is Ready in a namespace; false if that is unknown.
+func noReadyPod(ctx context.Context, c client.Reader, namespace string) bool {
+	pods := &corev1.PodList{}
+	if err := c.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(daemonLabels())); err != nil {
+		return false
+	}
+	return !slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool {
+		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+	})
+}
+
+// followedByOld adds to the result of leaderMissing that the statuses which a command prints after it may be out of date.
+func followedByOld(message string) string { return message + "; the following may be out of date" }
 
 // renewedWithin reports whether, by this machine's clock, a lease was renewed at most this long ago. A time further
 // ahead than that does not count.
@@ -226,7 +269,7 @@ func renewed(lease *coordinationv1.Lease, now time.Time) string {
 	if ago < 0 {
 		return fmt.Sprintf("is not renewed; its renewTime is %s ahead of this machine's clock", short(-ago))
 	}
-	return fmt.Sprintf("expired %s ago; the following was current at that time", short(ago))
+	return fmt.Sprintf("expired %s ago", short(ago))
 }
 
 // lastLease is a lease that may be deleted with its namespace. Nothing can be created in a terminating namespace, so

@@ -157,7 +157,7 @@ func (r statusReport) now() time.Time {
 // print prints the report as text.
 func (r statusReport) print(out io.Writer) {
 	if r.Unled != "" {
-		fmt.Fprintln(out, r.Unled)
+		fmt.Fprintln(out, followedByOld(r.Unled))
 		fmt.Fprintf(out, "nodesync/%s: %s\n", r.Name, r.State)
 	} else {
 		fmt.Fprintf(out, "nodesync/%s: %s%s\n", r.Name, r.Headline(), summary.LastedFor(r.Since, r.now()))

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -525,8 +524,7 @@ func (c *clusterAccess) noDaemon(ctx context.Context, handled bool) (why string,
 func (c *clusterAccess) daemonMissing(ctx context.Context, now func() time.Time) (why string, elected bool) {
 	namespace := c.namespaceOfNodeSyncs(ctx)
 	if why := leaderMissing(ctx, c, namespace, now); why != "" {
-		why, _, _ = strings.Cut(strings.TrimPrefix(why, "no daemon leads: "), "; the following was current at that time")
-		return why, true
+		return strings.TrimPrefix(why, "no daemon leads: "), true
 	}
 	lease := &coordinationv1.Lease{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, lease)
@@ -537,16 +535,8 @@ func (c *clusterAccess) daemonMissing(ctx context.Context, now func() time.Time)
 	case err != nil || ptr.Deref(lease.Spec.HolderIdentity, "") != "":
 		return "", true
 	}
-	pods := &corev1.PodList{}
-	if err := c.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "plumbline"}); err != nil {
+	if !noReadyPod(ctx, c, namespace) {
 		return "", elected
-	}
-	for i := range pods.Items {
-		for _, condition := range pods.Items[i].Status.Conditions {
-			if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
-				return "", elected
-			}
-		}
 	}
 	return fmt.Sprintf("lease %s/%s %s, and no pod of plumbline is Ready there", namespace, leaseName, is), elected
 }

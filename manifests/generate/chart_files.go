@@ -30,6 +30,7 @@ var chartFiles = []chartFile{
 		startsDocument,
 	}},
 	{from: "core/records.yaml"},
+	{from: "core/nodesyncs.yaml"},
 	{from: "core/approver.yaml"},
 	{from: "core/emergency.yaml"},
 	{from: "core/metrics.yaml"},
@@ -75,7 +76,6 @@ var chartFiles = []chartFile{
 	{from: "rbac-charts/guard.yaml", when: ifGuardedCharts, edits: []edit{breakGlass(1)}},
 	{from: "guard/approvals.yaml"},
 	{from: "guard/emergency.yaml"},
-	{from: "guard/nodesyncs.yaml"},
 	{from: "guard/charts.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
 	{from: "guard/definitions.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
 	{from: "guard/finalizers.yaml", when: ifGuard, edits: []edit{

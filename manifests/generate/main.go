@@ -5,12 +5,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 
+	"github.com/plumbline-dev/plumbline/internal/modcache"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 )
@@ -48,18 +47,12 @@ func generate(paths []string) error {
 
 // render returns the file's text.
 func render() ([]byte, error) {
-	cmd := exec.Command("go", "mod", "download", "-json", karpenterModule+"@v"+karpenter.Newest())
-	cmd.Dir = os.TempDir() // outside of every module
-	cmd.Env = append(cmd.Environ(), "GOWORK=off")
-	out, err := cmd.Output()
+	module := karpenterModule + "@v" + karpenter.Newest()
+	folder, err := modcache.Folder(context.Background(), module)
 	if err != nil {
-		return nil, fmt.Errorf("download %s: %w: %s", karpenterModule, err, out)
+		return nil, err
 	}
-	var module struct{ Dir, Version string }
-	if err := json.Unmarshal(out, &module); err != nil {
-		return nil, fmt.Errorf("download %s: %w", karpenterModule, err)
-	}
-	found, err := charts.FromFolder(filepath.Join(module.Dir, "charts"))
+	found, err := charts.FromFolder(filepath.Join(folder, "charts"))
 	if err != nil {
 		return nil, err
 	}
@@ -71,5 +64,5 @@ func render() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rules.yaml(karpenterModule + " " + module.Version)
+	return rules.yaml(karpenterModule + " v" + karpenter.Newest())
 }

@@ -20,9 +20,6 @@ var finalizers string
 //go:embed namespaces.yaml
 var namespaces string
 
-//go:embed nodesyncs.yaml
-var nodeSyncs string
-
 //go:embed ownership.yaml
 var ownership string
 
@@ -30,7 +27,3 @@ var ownership string
 func Policies() []string {
 	return []string{crds, definitions, finalizers, namespaces, ownership, charts}
 }
-
-// Limits are the policy of what plumbline itself may change of NodeSyncs, and its binding: it is installed without the
-// deletion guard, too.
-func Limits() string { return nodeSyncs }

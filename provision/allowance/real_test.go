@@ -1,36 +1,29 @@
 package allowance
 
 import (
-	"encoding/json"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/internal/modcache"
 )
 
 // released are versions whose charts the module proxy has.
 var released = []string{"1.0.8", "1.3.3", "1.6.3", "1.8.6", "1.12.1", "1.14.1", "1.14.3", "1.15.0"}
 
-// chartValues returns the defaults of a version's main chart, from Go's module cache, outside of every module.
+// chartValues returns the defaults of a version's main chart, from Go's module cache.
 func chartValues(t *testing.T, version string) map[string]any {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "github.com/aws/karpenter-provider-aws@v"+version)
-	cmd.Dir = t.TempDir()
-	cmd.Env = append(cmd.Environ(), "GOWORK=off")
-	out, err := cmd.Output()
+	folder, err := modcache.Folder(t.Context(), "github.com/aws/karpenter-provider-aws@v"+version)
 	if err != nil {
-		t.Fatalf("download Karpenter %s: %v: %s", version, err, out)
-	}
-	var downloaded struct{ Dir string }
-	if err := json.Unmarshal(out, &downloaded); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(downloaded.Dir, "charts", "karpenter", "values.yaml"))
+	text, err := os.ReadFile(filepath.Join(folder, "charts", "karpenter", "values.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package allowance
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,6 +63,44 @@ func TestVariablesOfAChart(t *testing.T) {
 			if left := (Allowance{Values: []string{c.entry}}).CheckObjects(r); len(left) > 0 {
 				t.Errorf("%s, in Git %t, allowed: %v", name, inGit, Refuse(left))
 			}
+		}
+	}
+}
+
+// TestAVariableTwice: a variable that the chart has must not be in controller.env, too: nothing decides which of them
+// stays. The refusal names the value to set instead, and no entry of the NodeSync allows it.
+func TestAVariableTwice(t *testing.T) {
+	for name, instead := range map[string]string{
+		"FEATURE_GATES": "settings.featureGates", "LOG_LEVEL": "logLevel", "LOG_OUTPUT_PATHS": "logOutputPaths",
+		"MEMORY_LIMIT": "controller.resources.limits.memory", "BATCH_MAX_DURATION": "settings.batchMaxDuration",
+		"CLUSTER_ENDPOINT": "settings.clusterEndpoint", "CLUSTER_NAME": "settings.clusterName", "RESERVED_ENIS": "settings.reservedENIs", "AWS_REGION": "",
+	} {
+		env := []any{map[string]any{"name": name, "value": "any"}}
+		if instead == "" {
+			env = append(env, env[0], env[0])
+		}
+		found := CheckTwice(realChart(t, map[string]any{
+			"logOutputPaths": []any{"stdout"},
+			"settings":       map[string]any{"clusterName": "any", "clusterEndpoint": "https://a.eks.amazonaws.com", "reservedENIs": "1"},
+			"controller":     map[string]any{"image": map[string]any{"tag": "1.14.1"}, "env": env},
+		}))
+		want := "Deployment karpenter has the variable " + name + " twice, of which the API server keeps only one: "
+		if instead != "" {
+			want += "set values." + instead + " instead of controller.env[" + name + "]"
+		} else {
+			want += "set it only once"
+		}
+		if len(found) != 1 || !strings.HasPrefix(found[0].String(), want) || found[0].Field != "" || !found[0].Rendered {
+			t.Errorf("%s: %v, want %q", name, found, want)
+		}
+	}
+	if found := CheckTwice(realChart(t, nil)); found != nil {
+		t.Errorf("the chart itself: %v", found)
+	}
+	for _, name := range FromCharts().Variables {
+		own := []string{"KARPENTER_SERVICE", "KUBERNETES_MIN_VERSION", "SYSTEM_NAMESPACE"}
+		if settingOf(name) == "" && !slices.Contains(own, name) {
+			t.Errorf("no value of the chart is known that sets %s", name)
 		}
 	}
 }

@@ -209,7 +209,7 @@ func (e *UnsignedError) Error() string {
 	text := fmt.Sprintf("chart %s %s from %s is not verified: ", e.Chart, e.Ref.Version, e.Ref.Repository)
 	switch {
 	case e.Reason != "":
-		return text + e.Reason + ": take it from oci://, or leave out spec.charts.verify"
+		return text + e.Reason + ": pull it from oci://, or remove spec.charts.verify"
 	case e.Found > 0:
 		return fmt.Sprintf("%s%s is signed, but not with a key of secret %s: sign it with that key (cosign sign --key), or add the public key if its owner is trusted", text, e.Digest, e.Secret)
 	}

@@ -222,7 +222,7 @@ type DeniedError struct {
 // Error names the action and the missing statement.
 func (e *DeniedError) Error() string {
 	if e.Explicit {
-		return fmt.Sprintf("AWS denies %s: %s; a policy forbids it to the role in use: take %s on %s out of its Deny",
+		return fmt.Sprintf("AWS denies %s: %s; a policy forbids it to the role in use: remove %s on %s from its Deny",
 			e.Action, e.Detail, e.Action, e.Resource)
 	}
 	return fmt.Sprintf(`AWS denies %s: %s; add {"Effect":"Allow","Action":%q,"Resource":%q} to the policy of the role in use (plumbline's: manifests/iam-policy.json)`,

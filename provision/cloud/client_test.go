@@ -35,7 +35,7 @@ func TestDenied(t *testing.T) {
 		"a policy of the organization forbids it": {
 			action:  "ec2:DescribeInstances",
 			message: "User: a is not authorized to perform: ec2:DescribeInstances with an explicit deny in a service control policy",
-			want:    `AWS denies ec2:DescribeInstances: User: a is not authorized to perform: ec2:DescribeInstances with an explicit deny in a service control policy; a policy forbids it to the role in use: take ec2:DescribeInstances on * out of its Deny`,
+			want:    `AWS denies ec2:DescribeInstances: User: a is not authorized to perform: ec2:DescribeInstances with an explicit deny in a service control policy; a policy forbids it to the role in use: remove ec2:DescribeInstances on * from its Deny`,
 		},
 	}
 	for name, c := range cases {

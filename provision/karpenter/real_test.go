@@ -2,10 +2,8 @@ package karpenter
 
 import (
 	"cmp"
-	"encoding/json"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"regexp"
 	"slices"
@@ -15,6 +13,8 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/internal/modcache"
 )
 
 // real are versions whose sources the module proxy has.
@@ -28,26 +28,18 @@ func source(t *testing.T, version string) fs.FS {
 	return module(t, "github.com/aws/karpenter-provider-aws@v"+version)
 }
 
-// module returns the files of a module from Go's cache, which downloads it if necessary; go runs outside of every
-// module, so that no go.sum is changed.
+// module returns the files of a module from Go's cache, which downloads it if necessary.
 func module(t *testing.T, name string) fs.FS {
 	t.Helper()
 	if dir, ok := folders.Load(name); ok {
 		return os.DirFS(dir.(string))
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", name)
-	cmd.Dir = t.TempDir()
-	cmd.Env = append(cmd.Environ(), "GOWORK=off")
-	out, err := cmd.Output()
+	folder, err := modcache.Folder(t.Context(), name)
 	if err != nil {
-		t.Fatalf("download %s: %v: %s", name, err, out)
-	}
-	var downloaded struct{ Dir string }
-	if err := json.Unmarshal(out, &downloaded); err != nil {
 		t.Fatal(err)
 	}
-	folders.Store(name, downloaded.Dir)
-	return os.DirFS(downloaded.Dir)
+	folders.Store(name, folder)
+	return os.DirFS(folder)
 }
 
 func read(t *testing.T, files fs.FS, name string) string {

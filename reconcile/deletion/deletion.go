@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/plumbline-dev/plumbline/manifests/core"
 	"github.com/plumbline-dev/plumbline/manifests/guard"
 	rbaccharts "github.com/plumbline-dev/plumbline/manifests/rbac-charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -91,7 +92,7 @@ func (a Answer) ChartsMessage() string {
 	if a.Unread != "" {
 		return "whether the API server limits what plumbline's ServiceAccount may write is unknown: " + a.Unread
 	}
-	return beside(first(slices.Concat(a.ChartsMissing, a.ChartsAltered), "manifests/guard and manifests/rbac-charts"), a.ChartsDenied)
+	return beside(first(slices.Concat(a.ChartsMissing, a.ChartsAltered), "manifests/core and manifests/rbac-charts"), a.ChartsDenied)
 }
 
 // ChartsDetails returns ChartsMessage with each policy, what its absence allows, and how to correct it, for an event.
@@ -101,7 +102,7 @@ func (a Answer) ChartsDetails() string {
 		return a.ChartsMessage()
 	}
 	return beside("the policies that limit what plumbline's ServiceAccount may write differ from those that this version of plumbline installs, so that an attacker with its token could do more: "+
-		strings.Join(found, "; ")+": apply manifests/guard and manifests/rbac-charts of this version again (helm upgrade, or kubectl apply -k)", a.ChartsDenied)
+		strings.Join(found, "; ")+": apply manifests/core and manifests/rbac-charts of this version again (helm upgrade, or kubectl apply -k)", a.ChartsDenied)
 }
 
 // ChartsReason returns the reason for ChartsMessage; empty if there is none.
@@ -285,7 +286,7 @@ func Wanted(s Setup) ([]Guard, error) {
 	if s.Charts {
 		files = append(files, rbaccharts.Limits())
 	}
-	limits, err := s.decodeAll(append(files, guard.Limits()))
+	limits, err := s.decodeAll(append(files, core.Limits()))
 	for i := range limits {
 		limits[i].Limits = true
 	}

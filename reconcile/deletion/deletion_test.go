@@ -110,7 +110,7 @@ func TestLook(t *testing.T) {
 		if err := c.Delete(t.Context(), limit); err != nil {
 			t.Fatal(err)
 		}
-		if a := look(time.Minute); a.Words() != "" || a.ChartsReason() != v1alpha1.ReasonChartPoliciesMissing || !strings.Contains(a.ChartsMessage(), name+" is missing: apply manifests/guard and manifests/rbac-charts") {
+		if a := look(time.Minute); a.Words() != "" || a.ChartsReason() != v1alpha1.ReasonChartPoliciesMissing || !strings.Contains(a.ChartsMessage(), name+" is missing: apply manifests/core and manifests/rbac-charts") {
 			t.Errorf("%s: %q, %s: %q", name, a.Words(), a.ChartsReason(), a.ChartsMessage())
 		}
 		limit.ResourceVersion = ""

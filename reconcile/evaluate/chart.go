@@ -591,7 +591,8 @@ func (s *DesiredStep) checkServed(ctx context.Context, found *charts.Charts) err
 }
 
 // Permit checks what the charts render to. That may be an earlier revision, whose version or digest is no longer
-// allowed. CRDs stay when the controller is rolled back, and run nothing: those of any version are repaired.
+// allowed. CRDs stay when the controller is rolled back, and run nothing: those of any version are repaired. A variable
+// that is set twice prevents no rollback: an earlier plumbline has installed such a release, and Karpenter ran with it.
 func (s *DesiredStep) Permit(r release.Rendered) error {
 	allow, ofCRDs := AllowanceOf(s.Sync), r.Chart == charts.CRDChart
 	var refusals []allowance.Refusal
@@ -603,7 +604,11 @@ func (s *DesiredStep) Permit(r release.Rendered) error {
 		rendered.InGit = allowance.InGit(k.Repository)
 		rendered.Cluster = contradiction.Cluster{Name: k.Cluster.Name, Region: k.Cluster.Region, InterruptionQueue: k.Cluster.InterruptionQueue}
 	}
-	return allowance.Refuse(append(refusals, allow.CheckObjects(rendered)...))
+	refusals = append(refusals, allow.CheckObjects(rendered)...)
+	if !r.Earlier {
+		refusals = append(refusals, allowance.CheckTwice(r.Objects)...)
+	}
+	return allowance.Refuse(refusals)
 }
 
 // warnOfAllowAll warns, once for each generation of the NodeSync, that its repository can obtain every permission

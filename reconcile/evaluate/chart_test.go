@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/allowance"
@@ -163,5 +164,27 @@ func TestWhatIsExcludedIsNotBroughtBack(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestAVariableThatIsSetTwice shows that what Git's charts render to must not have a variable twice, whatever the
+// NodeSync allows, and that a rollback to such a release is possible.
+func TestAVariableThatIsSetTwice(t *testing.T) {
+	deployment := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "karpenter", "namespace": "kube-system"},
+		"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "controller", "env": []any{
+			map[string]any{"name": "LOG_LEVEL", "value": "info"}, map[string]any{"name": "LOG_LEVEL", "value": "debug"},
+		}}}}}},
+	}}
+	for earlier, refused := range map[bool]bool{false: true, true: false} {
+		allow := v1alpha1.ChartAllow{Values: []string{allowance.Everything}}
+		b := newBed(t, desiredNodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Charts = &v1alpha1.ChartAccess{Allow: &allow} }))
+		err := b.step().Permit(release.Rendered{
+			Chart: charts.ControllerChart, Version: "1.14.1", Namespace: "kube-system", Earlier: earlier, Objects: []*unstructured.Unstructured{deployment},
+		})
+		// The rest of the Deployment is refused as well.
+		if got := err != nil && strings.Contains(err.Error(), "has the variable LOG_LEVEL twice"); got != refused {
+			t.Errorf("earlier %t: %v", earlier, err)
+		}
 	}
 }

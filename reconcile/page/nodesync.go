@@ -339,7 +339,7 @@ func (n *nodeSync) addTerminations(w *World, q query, sync *v1alpha1.NodeSync, p
 			records = append(records, r)
 		}
 	}
-	for _, r := range records[:n.first("ended", len(records), q, maxRows)] {
+	for _, r := range records[:n.first("terminated", len(records), q, maxRows)] {
 		kind := strings.Join(nonEmpty(r.InstanceType, r.Zone, r.CapacityType, summary.Pods(r)), ", ")
 		row := terminatedNode{Record: r, Why: summary.Cause(r), Words: r.Cause.Words(), Commit: render.ShortRevision(r.Revision), Sort: kind}
 		if row.Gone = ago(&r.Gone, w.Now); r.Gone.IsZero() {

@@ -6,8 +6,8 @@
 // that it keeps updating. It makes a plan when the head, the NodeSync or the applied state has changed, and renews it
 // after a while.
 //
-// It runs on the leader only, beside the reconciles and never in their way: one plan at a time, so
-// many a minute in all and of one author, each for so long at the most. What it has in memory
+// It runs on the leader only, beside the reconciles and never in their way: one plan of the repository's own and one of a
+// fork at a time, so many a minute of each and of one author, each for so long at the most. What it has in memory
 // may be lost at any time: words and the IDs of comments are in the queue's ledger; a comment without one is found by its marker.
 // It changes nothing in the cluster but that ledger.
 package pulls

@@ -61,6 +61,11 @@ type Follower struct {
 	woken  chan struct{}
 	// make makes a plan.
 	make func(*review.Step, context.Context) (*review.Preview, error)
+	// begin runs a function in the background.
+	begin   func(func())
+	workers sync.WaitGroup
+	// forkPlanned receives the plan of a pull request from a fork.
+	forkPlanned chan planned
 
 	mu            sync.Mutex
 	eventReceived map[types.NamespacedName]bool
@@ -68,6 +73,8 @@ type Follower struct {
 	// Only Start uses these fields.
 	followed map[place]*repository
 	dropped  map[types.UID]bool
+	// planningFork reports whether a pull request from a fork is being planned.
+	planningFork bool
 }
 
 // place is a Git host of a NodeSync.
@@ -85,10 +92,12 @@ const (
 
 // New returns a Follower.
 func New(o Options) *Follower {
-	return &Follower{
+	f := &Follower{
 		Options: o, limits: newLimits(), make: (*review.Step).Make, woken: make(chan struct{}, 1), eventReceived: map[types.NamespacedName]bool{},
-		followed: map[place]*repository{}, dropped: map[types.UID]bool{},
+		forkPlanned: make(chan planned, 1), followed: map[place]*repository{}, dropped: map[types.UID]bool{},
 	}
+	f.begin = f.workers.Go
+	return f
 }
 
 // NeedLeaderElection returns true: the Follower runs only on the leader.
@@ -112,10 +121,13 @@ func (f *Follower) Look(names []types.NamespacedName) {
 func (f *Follower) Start(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer f.workers.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case made := <-f.forkPlanned:
+			f.concludeFork(ctx, made)
 		case <-f.woken:
 		case <-timer.C:
 		}
@@ -123,7 +135,8 @@ func (f *Follower) Start(ctx context.Context) error {
 	}
 }
 
-// turn lists what is due and makes one plan. It returns the time until the next turn.
+// turn lists what is due, starts to plan one pull request from a fork unless one is being planned, and plans one of the
+// repository's own. It returns the time until the next turn.
 func (f *Follower) turn(ctx context.Context) time.Duration {
 	list := &v1alpha1.NodeSyncList{}
 	if err := f.Cached.List(ctx, list, client.InNamespace(f.Namespace)); err != nil {
@@ -140,13 +153,18 @@ func (f *Follower) turn(ctx context.Context) time.Duration {
 			f.report(ctx, r)
 		}
 	}
-	one, wait := f.next()
-	if one == nil {
-		return wait
+	wait := longestSleep
+	if !f.planningFork {
+		fork, later := f.next(true)
+		if wait = later; fork != nil {
+			f.planFork(ctx, fork)
+		}
 	}
-	f.plan(ctx, one)
-	f.report(ctx, one.of)
-	f.comment(ctx, one)
+	own, later := f.next(false)
+	if own == nil {
+		return min(wait, later)
+	}
+	f.conclude(ctx, f.plan(ctx, own))
 	return 0
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,26 +28,70 @@ const (
 	orderTimeout = 15 * time.Second
 )
 
-// plan makes one plan and records its status. After a temporary error it retries later and reports nothing.
-func (f *Follower) plan(ctx context.Context, p *pull) {
-	basis := basisOf(p)
+// planned is the plan of a pull request.
+type planned struct {
+	of *pull
+	// head and basis are what it was made from.
+	head, basis string
+	review      review.Review
+	// err is a temporary error.
+	err error
+}
+
+// plan makes one plan. It changes nothing of the pull request.
+func (f *Follower) plan(ctx context.Context, p *pull) planned {
+	made := planned{of: p, head: p.Head, basis: basisOf(p)}
 	whole, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
-	made, err := f.review(whole, p)
-	now := f.Now()
-	switch {
-	case ctx.Err() != nil:
+	if made.review, made.err = f.review(whole, p); whole.Err() != nil {
+		made.review, made.err = review.Refused(fmt.Errorf("planning takes longer than %s", planTimeout), redact.Redactor{}), nil
+	}
+	return made
+}
+
+// planFork makes the plan of a pull request from a fork beside the turns, of which one at a time is made: forks may take
+// long, and must not delay the repository's own. It reads a copy, because turns update the pull request meanwhile.
+func (f *Follower) planFork(ctx context.Context, p *pull) {
+	now, of := *p, *p.of
+	now.of, f.planningFork = &of, true
+	f.begin(func() {
+		made := f.plan(ctx, &now)
+		made.of = p
+		f.forkPlanned <- made
+	})
+}
+
+// concludeFork reports the plan of a pull request from a fork, if it is still open with the same head.
+func (f *Follower) concludeFork(ctx context.Context, made planned) {
+	f.planningFork = false
+	p := made.of
+	followed := slices.Contains(slices.Collect(maps.Values(f.followed)), p.of) && slices.Contains(p.of.pulls, p)
+	if followed && !p.waits && p.Head == made.head {
+		f.conclude(ctx, made)
+	}
+}
+
+// conclude reports a plan.
+func (f *Follower) conclude(ctx context.Context, made planned) {
+	if ctx.Err() != nil {
 		return
-	case whole.Err() != nil:
-		made = review.Refused(fmt.Errorf("planning takes longer than %s", planTimeout), redact.Redactor{})
-	case err != nil:
-		ctrl.LoggerFrom(ctx).Info("a pull request is planned later", "nodesync", p.of.sync.Name, "pull", p.Number, "why", err.Error())
+	}
+	f.record(ctx, made)
+	f.report(ctx, made.of.of)
+	f.comment(ctx, made.of)
+}
+
+// record records the status of a pull request. After a temporary error the plan is retried later.
+func (f *Follower) record(ctx context.Context, plan planned) {
+	p, made, now := plan.of, plan.review, f.Now()
+	if plan.err != nil {
+		ctrl.LoggerFrom(ctx).Info("a pull request is planned later", "nodesync", p.of.sync.Name, "pull", p.Number, "why", plan.err.Error())
 		p.tries++
 		p.notBefore = now.Add(min(renewAfter, minInterval<<min(p.tries, 6)))
 		p.of.listAt = now.Add(minInterval) // it may be closed, or have another head
 		return
 	}
-	p.basis, p.plannedAt, p.since, p.notBefore, p.tries = basis, now, now, time.Time{}, 0
+	p.basis, p.plannedAt, p.since, p.notBefore, p.tries = plan.basis, now, now, time.Time{}, 0
 	p.word = report.Word{State: made.State, Description: made.Line}
 	p.page = report.Page(p.of.host.Provider, p.of.host.URL, p.Head, p.of.sync.Spec.Path)
 	p.text = ""

@@ -90,7 +90,7 @@ func (r *repository) update(s *v1alpha1.NodeSync, to v1alpha1.Report, host repor
 }
 
 // errNoBranch reports a source without a branch that pull requests could target.
-var errNoBranch = errors.New("list the open pull requests: spec.source.git.ref names no branch that they go into: follow a branch, or take pullRequests out of spec.report")
+var errNoBranch = errors.New("list the open pull requests: spec.source.git.ref names no branch that they go into: follow a branch, or remove pullRequests from spec.report")
 
 // list lists the open pull requests.
 func (f *Follower) list(ctx context.Context, r *repository) {
@@ -107,7 +107,8 @@ func (f *Follower) list(ctx context.Context, r *repository) {
 	}
 	r.failures, r.unlisted = 0, ""
 	if more {
-		r.unlisted = fmt.Sprintf("the host has more open pull requests than the %d that are listed, the newest: close some", len(listed))
+		r.unlisted = fmt.Sprintf("the host has more than %d open pull requests: the newest ones are read, and the others have no plan: close some",
+			report.MaxPullRequests)
 	}
 	r.listAt = now.Add(max(minInterval, r.sync.Spec.Interval.Duration))
 	r.settle(listed, now)

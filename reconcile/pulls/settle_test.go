@@ -84,5 +84,5 @@ func TestAPlanThatIsNotRenewedDoesNotStand(t *testing.T) {
 	}
 	w.more = true
 	w.after(2 * time.Minute)
-	equal(t, "unlisted", 1, w.count("unlisted: the host has more open pull requests than the 41 that are listed, the newest: close some"))
+	equal(t, "unlisted", 1, w.count("unlisted: the host has more than 1000 open pull requests: the newest ones are read, and the others have no plan: close some"))
 }

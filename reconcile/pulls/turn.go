@@ -64,24 +64,21 @@ func later(a, b time.Time) time.Time {
 
 // order is the priority of a pull request whose plan is due.
 type order struct {
-	fork, fresh bool
-	at          time.Time
+	fresh bool
+	at    time.Time
 }
 
-// before reports whether a plan is made first: the repository's own pull requests come before those from forks, a new
-// plan before a renewal, and then the one that became due earlier.
+// before reports whether a plan is made first: a new one before a renewal, and then the one that became due earlier.
 func (o order) before(other order) bool {
-	switch {
-	case o.fork != other.fork:
-		return !o.fork
-	case o.fresh != other.fresh:
+	if o.fresh != other.fresh {
 		return o.fresh
 	}
 	return o.at.Before(other.at)
 }
 
-// next returns the pull request to plan now within the limits, or how long to wait for one.
-func (f *Follower) next() (one *pull, wait time.Duration) {
+// next returns the pull request to plan now within the limits, of those from forks or of the repository's own, or how
+// long to wait for one.
+func (f *Follower) next(forks bool) (one *pull, wait time.Duration) {
 	now := f.Now()
 	wait = longestSleep
 	var first *pull
@@ -89,8 +86,8 @@ func (f *Follower) next() (one *pull, wait time.Duration) {
 	for _, r := range f.followed {
 		wait = min(wait, max(r.listAt.Sub(now), 0))
 		for _, p := range r.pulls {
-			if p.Number == 0 || p.waits || r.listedAt.IsZero() || r.failures > 0 {
-				continue // from an earlier daemon, or it is unknown whether it is still open
+			if p.Fork != forks || p.Number == 0 || p.waits || r.listedAt.IsZero() || r.failures > 0 {
+				continue // of the other worker, from an earlier daemon, or it is unknown whether it is still open
 			}
 			at, fresh := p.due()
 			if at.After(now) {
@@ -101,7 +98,7 @@ func (f *Follower) next() (one *pull, wait time.Duration) {
 				wait = min(wait, delay)
 				continue
 			}
-			if its := (order{fork: p.Fork, fresh: fresh, at: at}); first == nil || its.before(firstOrder) {
+			if its := (order{fresh: fresh, at: at}); first == nil || its.before(firstOrder) {
 				first, firstOrder = p, its
 			}
 		}

@@ -12,8 +12,42 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/review"
 )
 
+// TestAForkDelaysNoOther: while one from a fork is being planned, the repository's own are. Its plan is reported, unless
+// its head has changed meanwhile.
+func TestAForkDelaysNoOther(t *testing.T) {
+	for name, push := range map[string]bool{"the same head": false, "another head": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, v1alpha1.PullRequests{Forks: true})
+			w.follower.begin = w.follower.workers.Go
+			begun, goOn := make(chan struct{}), make(chan struct{})
+			w.makes = func(s *review.Step) (*review.Preview, error) {
+				if s.Withheld {
+					begun <- struct{}{}
+					<-goOn
+				}
+				return &review.Preview{Plan: &plan.Plan{}}, nil
+			}
+			w.pull(1, "fork", "bob", true)
+			w.follower.turn(t.Context())
+			<-begun
+			w.now = w.now.Add(2 * time.Minute)
+			w.pull(2, "own", "ann", false)
+			want := []string{"own success no change", "fork success no change"}
+			if push {
+				w.pull(1, "pushed", "bob", true)
+				want = want[:1]
+			}
+			w.follower.turn(t.Context())
+			equal(t, "said while the fork is being planned", []string{"own success no change"}, w.said())
+			close(goOn)
+			w.follower.concludeFork(t.Context(), <-w.follower.forkPlanned)
+			equal(t, "said", want, w.said())
+		})
+	}
+}
+
 // TestOwnPullRequestsComeFirst: 48 forks, each of which takes almost two minutes to plan, delay one of the repository's
-// own by at most the plan in progress.
+// own by at most the plan in progress, even if both have only one processor.
 func TestOwnPullRequestsComeFirst(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{Forks: true})
 	const slow = 108 * time.Second
@@ -29,7 +63,7 @@ func TestOwnPullRequestsComeFirst(t *testing.T) {
 	// A slow plan takes a whole turn, and there is always another one, so that turns advance the time.
 	busy := func(d time.Duration, enough func() bool) {
 		for end := w.now.Add(d); w.now.Before(end) && !enough(); {
-			if w.follower.turn(t.Context()) > 0 {
+			if w.turn() > 0 {
 				w.now = w.now.Add(time.Second)
 			}
 		}
@@ -83,7 +117,7 @@ func TestForksHaveTheirOwnLimit(t *testing.T) {
 	}
 }
 
-// TestOrder: own before forks, new before renewed, earlier before later.
+// TestOrder: new before renewed, earlier before later.
 func TestOrder(t *testing.T) {
 	early, late := time.Unix(1, 0), time.Unix(2, 0)
 	want := []order{
@@ -91,10 +125,6 @@ func TestOrder(t *testing.T) {
 		{fresh: true, at: late},
 		{at: early},
 		{at: late},
-		{fork: true, fresh: true, at: early},
-		{fork: true, fresh: true, at: late},
-		{fork: true, at: early},
-		{fork: true, at: late},
 	}
 	for i := range want {
 		for j := range want {

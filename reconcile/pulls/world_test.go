@@ -99,6 +99,7 @@ func (w *world) start() {
 		StillLeader: func(context.Context) error { return nil }, Trouble: func(types.NamespacedName) { w.looks++ },
 		Now: func() time.Time { return w.now },
 	})
+	w.follower.begin = func(work func()) { work() }
 	w.follower.make = func(s *review.Step, _ context.Context) (*review.Preview, error) {
 		w.plans = append(w.plans, s.Snapshot.Commit)
 		return w.makes(s)
@@ -126,11 +127,23 @@ func (w *world) close(number int) {
 func (w *world) after(d time.Duration) {
 	w.t.Helper()
 	for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(time.Second) {
-		for n := 0; w.follower.turn(w.t.Context()) == 0; n++ {
+		for n := 0; w.turn() == 0; n++ {
 			if n > 1000 {
 				w.t.Fatal("there is always another turn at once")
 			}
 		}
+	}
+}
+
+// turn makes a turn, and reports the plan of a fork that it has made.
+func (w *world) turn() time.Duration {
+	wait := w.follower.turn(w.t.Context())
+	select {
+	case made := <-w.follower.forkPlanned:
+		w.follower.concludeFork(w.t.Context(), made)
+		return 0
+	default:
+		return wait
 	}
 }
 

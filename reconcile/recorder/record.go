@@ -249,7 +249,7 @@ func cutLast(text, separator string) (before, after string, found bool) {
 	return text[:at], text[at+len(separator):], true
 }
 
-// causes are all causes, each with words that continue "it ended:".
+// causes are all causes, each with words that continue "it was terminated:".
 var causes = []struct {
 	cause Cause
 	words string

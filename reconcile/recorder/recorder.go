@@ -461,7 +461,7 @@ func (r *Recorder) countPods(ctx context.Context, all map[types.UID]termination,
 		}
 		e.facts.Pods = &pods
 		if e.facts.NodeGone, err = cluster.NodeGone(ctx, r.Uncached, e.facts.Node); err != nil {
-			ctrl.LoggerFrom(ctx).V(1).Info("whether nodes that end are there is unknown", "error", err.Error())
+			ctrl.LoggerFrom(ctx).V(1).Info("failed to read whether the Nodes of terminating NodeClaims still exist", "error", err.Error())
 		}
 		all[uid] = e
 	}

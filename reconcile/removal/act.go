@@ -419,7 +419,9 @@ func (d *drive) unreplace(ctx context.Context, pool *unstructured.Unstructured) 
 
 // Revoke stops Karpenter from starting to replace more nodes of pools that are being removed, because nothing
 // supervises them for a while. It reads past the cache, and does not overwrite concurrent writes of other clients.
-// Replacements that Karpenter has started continue.
+// Replacements that Karpenter has started continue. Growth stays stopped and the label stays: the newest applied commit
+// removes these pools, whatever a refused one wants, and if the nodes matched and drifted again, those that were launched
+// in between would be replaced for nothing.
 func Revoke(ctx context.Context, w World, sync *v1alpha1.NodeSync, now time.Time) error {
 	d := newDrive(w, Pass{Now: now, Sync: sync})
 	var failures []error

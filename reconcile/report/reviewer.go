@@ -14,8 +14,8 @@ import (
 
 // Reviewer reads the open pull requests of a repository, and comments on them.
 type Reviewer interface {
-	// PullRequests returns the open ones that target a branch, newest first. more reports whether there are others that
-	// were not read.
+	// PullRequests returns the open ones that target a branch, newest first. more reports whether there are older ones
+	// that were not read (MaxPullRequests). No host reports how many.
 	PullRequests(ctx context.Context, base string) (open []PullRequest, more bool, err error)
 	// OwnComments returns those on a pull request that the token's own user wrote, oldest first.
 	OwnComments(ctx context.Context, number int) ([]Comment, error)

@@ -208,6 +208,8 @@ const (
 	maxPages = 20
 	// perPage is a page size that every host supports.
 	perPage = 50
+	// MaxPullRequests is how many open pull requests PullRequests reads at most.
+	MaxPullRequests = maxPages * perPage
 )
 
 var (

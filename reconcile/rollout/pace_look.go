@@ -11,14 +11,14 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Pace records in the rollout of a look, if there is one, how fast its nodes have been replaced, and when it is expected
-// to be complete. pools are the states of its NodePools, with the brakes of this reconcile.
-func (r *Rollouts) Pace(looked Looked, pools []v1alpha1.PoolRollout, spec v1alpha1.NodeSyncSpec) {
-	of := looked.Rollout
-	if of == nil {
+// Pace returns the rollout of a look with how fast its nodes have been replaced, and when it is expected to be complete;
+// nil if there is none. pools are the states of its NodePools, with the brakes of this reconcile.
+func (r *Rollouts) Pace(looked Looked, pools []v1alpha1.PoolRollout, spec v1alpha1.NodeSyncSpec) *v1alpha1.Rollout {
+	if looked.Rollout == nil {
 		r.Memory.openings = nil
-		return
+		return nil
 	}
+	of := looked.Rollout.DeepCopy()
 	calendar, err := plan.CalendarOf(spec.Guard, r.Now)
 	if err != nil {
 		calendar = plan.Calendar{} // the Plan is refused for it
@@ -33,6 +33,7 @@ func (r *Rollouts) Pace(looked Looked, pools []v1alpha1.PoolRollout, spec v1alph
 	if of.Estimate, again = Estimate(of.Estimate, of.Paces, seen, limit, r.Now); !again.IsZero() {
 		r.WakeBy(again)
 	}
+	return of
 }
 
 // paces returns what a look shows of each NodePool with outdated nodes, by name. Without Karpenter's controller, nothing

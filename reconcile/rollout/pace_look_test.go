@@ -83,8 +83,11 @@ func TestALookEstimates(t *testing.T) {
 				Pools: []rollout.Pool{live}, Events: &c.events, Before: before, Reported: before, LaunchFailures: c.launches, Now: now, Memory: &rollout.Memory{},
 			}
 			looked := r.See(t.Context(), !c.away)
-			r.Pace(looked, c.pools, v1alpha1.NodeSyncSpec{Guard: c.guard})
-			got := looked.Rollout
+			seen := looked.Rollout.DeepCopy()
+			got := r.Pace(looked, c.pools, v1alpha1.NodeSyncSpec{Guard: c.guard})
+			if diff := cmp.Diff(seen, looked.Rollout); diff != "" {
+				t.Errorf("Pace changed the look (-before +after):\n%s", diff)
+			}
 			if diff := cmp.Diff(c.want, got.Estimate); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -107,8 +110,7 @@ func TestALookMeasures(t *testing.T) {
 			Pools: []rollout.Pool{live}, Events: &spoken{}, Before: before, Reported: before, Now: start.Add(time.Duration(i) * 10 * time.Minute), Memory: memory,
 		}
 		looked := r.See(t.Context(), true)
-		r.Pace(looked, nil, spec)
-		before = looked.Rollout
+		before = r.Pace(looked, nil, spec)
 	}
 	want := []v1alpha1.RolloutPace{{Pool: "a", Since: metav1.NewTime(start).Rfc3339Copy(), Nodes: 5, Outdated: 4, AtATime: 1, TookSeconds: 1200}}
 	if diff := cmp.Diff(want, before.Paces); diff != "" {
@@ -150,8 +152,7 @@ func TestAStaticPoolWithoutRoom(t *testing.T) {
 				On: func(_ context.Context, gate string) (bool, error) { return c.on && gate == plan.TerminateFirst, c.err },
 			}
 			looked := r.See(t.Context(), true)
-			r.Pace(looked, nil, v1alpha1.NodeSyncSpec{})
-			got := looked.Rollout
+			got := r.Pace(looked, nil, v1alpha1.NodeSyncSpec{})
 			if got.Message != c.want {
 				t.Errorf("waits for %q, want %q", got.Message, c.want)
 			}

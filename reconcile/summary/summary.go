@@ -551,7 +551,7 @@ func Cause(r recorder.Record) string {
 // Gone returns how long ago a node was terminated, or that it is terminating.
 func Gone(r recorder.Record, now time.Time) string {
 	if r.Gone.IsZero() {
-		return "ending"
+		return NodeTerminating
 	}
 	return Age(r.Gone, now)
 }

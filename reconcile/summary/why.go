@@ -27,8 +27,8 @@ import (
 // The states of a NodeClaim, as in `plumbline why`.
 const (
 	NodeRunning     = "running"
-	NodeTerminating = "ending"
-	NodeTerminated  = "ended"
+	NodeTerminating = "terminating"
+	NodeTerminated  = "terminated"
 )
 
 // NodeReport is what is known about one NodeClaim.

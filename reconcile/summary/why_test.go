@@ -53,7 +53,7 @@ func TestRecorded(t *testing.T) {
 		"prod":  {Records: []recorder.Record{{NodeClaim: "a", Node: "ip-1", Deleted: at(1), Gone: at(2)}, {NodeClaim: "b", Node: "ip-1", Deleted: at(3)}}},
 		"stage": {Records: []recorder.Record{{NodeClaim: "c", Node: "ip-2", Deleted: at(1), Gone: at(2)}}},
 	}
-	for name, want := range map[string]string{"ip-1": "b prod ending", "a": "a prod ended", "ip-2": "c stage ended", "ip-3": ""} {
+	for name, want := range map[string]string{"ip-1": "b prod terminating", "a": "a prod terminated", "ip-2": "c stage terminated", "ip-3": ""} {
 		got := ""
 		if r := summary.RecordedNode(logs, func(r recorder.Record) bool { return summary.RecordHasName(r, name) }); r != nil {
 			got = r.NodeClaim + " " + r.NodeSync + " " + r.State

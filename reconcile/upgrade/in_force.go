@@ -93,7 +93,7 @@ func Rewrite(
 	crd.Status.StoredVersions = slices.DeleteFunc(crd.Status.StoredVersions,
 		func(version string) bool { return slices.Contains(migration.Drop, version) })
 	if err := writer.Status().Patch(ctx, crd, client.MergeFromWithOptions(whole, client.MergeFromWithOptimisticLock{})); err != nil {
-		return rewritten, fmt.Errorf("take %v out of the storedVersions of crd %s: %w", migration.Drop, crd.Name, err)
+		return rewritten, fmt.Errorf("remove %v from the storedVersions of crd %s: %w", migration.Drop, crd.Name, err)
 	}
 	return rewritten, nil
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/plumbline-dev/plumbline/internal/modcache"
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
@@ -125,18 +125,11 @@ func sorted(sets map[string]map[string]bool) map[string][]string {
 // open returns a version's charts from Go's module cache, and downloads them first if necessary. It also returns their
 // folder.
 func open(ctx context.Context, version string) (found *charts.Charts, folder string, err error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", "github.com/aws/karpenter-provider-aws@v"+version)
-	cmd.Dir = os.TempDir() // outside of every module
-	cmd.Env = append(cmd.Environ(), "GOWORK=off")
-	out, err := cmd.Output()
+	module, err := modcache.Folder(ctx, "github.com/aws/karpenter-provider-aws@v"+version)
 	if err != nil {
-		return nil, "", fmt.Errorf("download Karpenter %s: %w: %s", version, err, out)
+		return nil, "", err
 	}
-	var downloaded struct{ Dir string }
-	if err := json.Unmarshal(out, &downloaded); err != nil {
-		return nil, "", fmt.Errorf("download Karpenter %s: %w", version, err)
-	}
-	folder = filepath.Join(downloaded.Dir, "charts")
+	folder = filepath.Join(module, "charts")
 	found, err = charts.FromFolder(folder)
 	return found, folder, err
 }

@@ -313,6 +313,8 @@ type Rendered struct {
 	Objects []*unstructured.Unstructured
 	// LeftToEKS are the CRDs that are not among them because EKS keeps them up to date.
 	LeftToEKS []string
+	// Earlier reports whether it is an earlier revision, which a rollback installs again.
+	Earlier bool
 }
 
 // permitted calls Permit with the objects that Helm has parsed from a manifest. The original documents would not do:
@@ -334,7 +336,9 @@ func (t task) permitted(resources kube.ResourceList) error {
 
 // rendered returns the argument of Permit.
 func (t task) rendered(objects []*unstructured.Unstructured) Rendered {
-	return Rendered{Chart: t.Name, Version: t.Version, Digest: t.Digest, Namespace: t.namespace, Objects: objects, LeftToEKS: t.left}
+	return Rendered{
+		Chart: t.Name, Version: t.Version, Digest: t.Digest, Namespace: t.namespace, Objects: objects, LeftToEKS: t.left, Earlier: t.earlier,
+	}
 }
 
 // Permitted calls request.Permit with both charts as rendered for this cluster, without a dry run: it needs no other

@@ -119,8 +119,8 @@ func TestRefused(t *testing.T) {
 	reports := strings.Repeat(`{provider: gitea, secretRef: {name: a}},`, 9)
 	cases := map[string]struct{ spec, want string }{
 		"no source":        {`{}`, "spec.source: Required value"},
-		"no git":           {`{source: {}}`, "give git or sourceRef, and not both"},
-		"two sources":      {`{source: {git: {url: "https://git.example.com/a"}, sourceRef: {kind: Bucket, name: a}}}`, "give git or sourceRef, and not both"},
+		"no git":           {`{source: {}}`, "set either git or sourceRef, not both"},
+		"two sources":      {`{source: {git: {url: "https://git.example.com/a"}, sourceRef: {kind: Bucket, name: a}}}`, "set either git or sourceRef, not both"},
 		"no kind of Flux":  {`{source: {sourceRef: {kind: HelmRepository, name: a}}}`, "spec.source.sourceRef.kind: Unsupported value"},
 		"reports no URL":   {`{source: {sourceRef: {kind: GitRepository, name: a}}, report: [{provider: gitea, secretRef: {name: a}}]}`, "each report needs a url"},
 		"no commits":       {`{source: {sourceRef: {kind: Bucket, name: a}}, report: [{provider: gitea, url: "https://git.example.com/a", secretRef: {name: a}}]}`, "the others have no commits"},
@@ -174,7 +174,7 @@ func TestRefused(t *testing.T) {
 		"forks of":         {`{source: ` + git + `, report: [{provider: bitbucket, secretRef: {name: a}, pullRequests: {forks: true}}]}`, "pullRequests from forks cannot be followed on bitbucket"},
 		"report to where":  {`{source: ` + git + `, report: [{provider: generic, secretRef: {name: a}}]}`, "provider generic needs the url that accepts the statuses"},
 		"nine reports":     {`{source: ` + git + `, report: [` + reports + `]}`, "spec.report: Too many"},
-		"a host's secret":  {`{source: ` + git + `, charts: {registries: [{host: h}]}}`, "give secretRef, certSecretRef or both"},
+		"a host's secret":  {`{source: ` + git + `, charts: {registries: [{host: h}]}}`, "set secretRef, certSecretRef or both"},
 		"a host's URL":     {`{source: ` + git + `, charts: {registries: [{host: "https://h", secretRef: {name: a}}]}}`, "spec.charts.registries[0].host: Invalid value"},
 		"a host's path":    {`{source: ` + git + `, charts: {registries: [{host: h/a, secretRef: {name: a}}]}}`, "spec.charts.registries[0].host: Invalid value"},
 		"a host in caps":   {`{source: ` + git + `, charts: {registries: [{host: H, secretRef: {name: a}}]}}`, "spec.charts.registries[0].host: Invalid value"},

@@ -7,8 +7,8 @@ import (
 // Report is one Git host that receives commit statuses.
 //
 // +kubebuilder:validation:XValidation:rule="self.provider != 'generic' || has(self.url)",message="provider generic needs the url that accepts the statuses"
-// +kubebuilder:validation:XValidation:rule="!has(self.pullRequests) || self.provider != 'generic'",message="provider generic has no pull requests to follow: take pullRequests out"
-// +kubebuilder:validation:XValidation:rule="!has(self.pullRequests) || !has(self.pullRequests.forks) || !self.pullRequests.forks || self.provider != 'bitbucket'",message="pullRequests from forks cannot be followed on bitbucket, where their heads are in other repositories: take forks out"
+// +kubebuilder:validation:XValidation:rule="!has(self.pullRequests) || self.provider != 'generic'",message="provider generic has no pull requests to follow: remove pullRequests"
+// +kubebuilder:validation:XValidation:rule="!has(self.pullRequests) || !has(self.pullRequests.forks) || !self.pullRequests.forks || self.provider != 'bitbucket'",message="pullRequests from forks cannot be followed on bitbucket, where their heads are in other repositories: remove forks"
 type Report struct {
 	// Provider is the kind of host.
 	//

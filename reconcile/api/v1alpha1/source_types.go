@@ -10,7 +10,7 @@ import (
 
 // Source is one place where definitions come from.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.git) != has(self.sourceRef)",message="give git or sourceRef, and not both"
+// +kubebuilder:validation:XValidation:rule="has(self.git) != has(self.sourceRef)",message="set either git or sourceRef, not both"
 type Source struct {
 	// Git is a repository that plumbline fetches by itself.
 	// +optional
@@ -205,7 +205,7 @@ type ChartVerification struct {
 
 // Registry is one host of charts. Its credentials are sent only to it.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.secretRef) || has(self.certSecretRef)",message="give secretRef, certSecretRef or both"
+// +kubebuilder:validation:XValidation:rule="has(self.secretRef) || has(self.certSecretRef)",message="set secretRef, certSecretRef or both"
 type Registry struct {
 	// Host as in the URL, in lower case, with the port if the URL has one.
 	// +kubebuilder:validation:Pattern=`^(\[[0-9a-f:.]+\]|[0-9a-z._-]+)(:[0-9]{1,5})?$`

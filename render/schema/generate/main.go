@@ -7,11 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/plumbline-dev/plumbline/internal/modcache"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
@@ -31,7 +31,7 @@ func main() {
 }
 
 func generate(ctx context.Context, version string) ([]byte, error) {
-	folder, err := download(ctx, version)
+	folder, err := modcache.Folder(ctx, "github.com/aws/karpenter-provider-aws@v"+version)
 	if err != nil {
 		return nil, err
 	}
@@ -74,20 +74,4 @@ func withoutDescriptions(value any) any {
 		}
 	}
 	return value
-}
-
-// download returns the folder of the module of a version.
-func download(ctx context.Context, version string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", "github.com/aws/karpenter-provider-aws@v"+version)
-	cmd.Dir = os.TempDir() // outside of every module
-	cmd.Env = append(cmd.Environ(), "GOWORK=off")
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("download Karpenter %s: %w: %s", version, err, out)
-	}
-	var downloaded struct{ Dir string }
-	if err := json.Unmarshal(out, &downloaded); err != nil {
-		return "", fmt.Errorf("download Karpenter %s: %w", version, err)
-	}
-	return downloaded.Dir, nil
 }
