@@ -2,14 +2,14 @@ package peers
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-
-	"github.com/plumbline-dev/plumbline/internal/modcache"
 )
 
 // How long a CRD may take until it is served, and how often to check.
@@ -60,13 +60,19 @@ func (o Options) awaitServed(ctx context.Context, path string) error {
 
 // moduleFiles reads files of a Go module, which go downloads if needed, as one manifest.
 func moduleFiles(ctx context.Context, module string, names []string) ([]byte, error) {
-	folder, err := modcache.Folder(ctx, module)
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
+	cmd.Dir = os.TempDir()
+	out, err := cmd.Output()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("download %s: %w: %s", module, err, out)
+	}
+	var found struct{ Dir string }
+	if err := json.Unmarshal(out, &found); err != nil {
+		return nil, fmt.Errorf("download %s: %w", module, err)
 	}
 	var all []byte
 	for _, name := range names {
-		file, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(name)))
+		file, err := os.ReadFile(filepath.Join(found.Dir, filepath.FromSlash(name)))
 		if err != nil {
 			return nil, fmt.Errorf("read a file of %s: %w", module, err)
 		}
