@@ -44,6 +44,9 @@ var unused = map[string][]string{
 	"the namespace of plumbline is being deleted, and with it the Roles in it (plumbline-guard-nodesyncs denies it in other namespaces)": {
 		"get nodesyncs.plumbline.dev *", "patch nodesyncs.plumbline.dev *", "get namespaces *",
 	},
+	"a pod that fails on a node of a wave": {
+		"get deployments.apps *", "get replicasets.apps *", "get controllerrevisions.apps *",
+	},
 	"a pod of Karpenter's controller that does not become Ready":    {"list events kube-system"},
 	"a NodeSync in a namespace that no daemon serves":               {"patch nodesyncs.plumbline.dev/status *"},
 	"a source of Flux of another kind, or in plumbline's namespace": sources(),

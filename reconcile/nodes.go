@@ -3,14 +3,17 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/account"
@@ -23,6 +26,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout/judge"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
@@ -219,6 +223,7 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 	stop := rollout.BrakeStep{
 		Writer: r.Cluster.Client, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants,
 		Launches: r.Cluster.Launches, Gate: r.chartStep(*ev).On, Holds: &r.memory.holds,
+		Judge: r.judgeWave, NotReady: r.nodesNotReady, Waves: &r.memory.waves, Nodes: looked.Nodes(),
 		Sync: r.sync, Set: ev.Desired.Set, Live: ev.Live, Leaving: look.Leaving, Changes: ev.Plan.Changes, Written: d.Work.Refs(),
 		Rollout: d.Nodes.Rollout, Outdated: looked.Outdated, Unknown: looked.Unknown, Frozen: ev.Plan.Frozen, InForce: inForce, Now: r.now,
 		EC2: func(ctx context.Context, region string) (rollout.Instances, error) { return dial(ctx, region) },
@@ -228,6 +233,35 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 	d.Join(look.Findings)
 	d.Join(stop.Findings)
 	return d, pools
+}
+
+// judgeWave judges the workloads on the nodes of a wave. It reads past the cache, which has no pods.
+func (r *reconciliation) judgeWave(ctx context.Context, wave judge.Wave) (judge.Verdict, error) {
+	seen, err := judge.Observe(ctx, r.Cluster.Uncached, wave, r.now)
+	if err != nil {
+		return judge.Verdict{}, err
+	}
+	return judge.Judge(seen, r.now), nil
+}
+
+// nodesNotReady returns the names of the nodes of a NodePool that are NotReady.
+func (r *reconciliation) nodesNotReady(ctx context.Context, pool string) ([]string, error) {
+	nodes := &corev1.NodeList{}
+	if err := r.Cluster.Uncached.List(ctx, nodes, client.MatchingLabels{karpv1.NodePoolLabelKey: pool}); err != nil {
+		return nil, fmt.Errorf("list the nodes of NodePool/%s: %w", pool, err)
+	}
+	var names []string
+	for i := range nodes.Items {
+		if !slices.ContainsFunc(nodes.Items[i].Status.Conditions, isReady) {
+			names = append(names, nodes.Items[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func isReady(c corev1.NodeCondition) bool {
+	return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 }
 
 // verifiedCloud returns the dialer, or one that fails while the account is not verified to be this cluster's: in
@@ -254,6 +288,7 @@ func (r *reconciliation) rollouts(d *done) *rollout.Rollouts {
 		Before: r.sync.Status.Rollout, Reported: r.before.Status.Rollout, Changes: ev.Plan.Changes, Revision: r.revisionOf(ev.revision),
 		Applied: r.before.Status.LastAppliedRevision,
 		Now:     r.now, LaunchFailures: d.Nodes.LaunchFailures, Memory: &r.memory.rollout,
+		Waves: r.before.Status.PoolRollouts, WatchFor: r.sync.Spec.Rollout.GetWatchFor(),
 		EC2: func(ctx context.Context) (rollout.EC2, error) { return dial(ctx, region) }, Off: r.chartStep(*ev).Off, On: r.chartStep(*ev).On,
 	}
 }

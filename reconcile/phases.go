@@ -56,6 +56,7 @@ type remembered struct {
 	rollout   rollout.Memory
 	static    rollout.StaticMemory
 	holds     rollout.HoldChecker
+	waves     rollout.WaveMemory
 	proposals rollout.ProposalWorker
 	instances account.InstanceChecker
 	amis      account.AMIChecker

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -173,21 +174,37 @@ func setSuspend(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, n
 
 func newResumeRolloutCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	var pools []string
+	var wave bool
+	var reason string
 	cmd := &cobra.Command{
 		Use:   "resume-rollout NODESYNC",
 		Short: "Resume the replacement of nodes that plumbline has stopped",
 		Long: `Resume the replacement of nodes that plumbline has stopped (RolledOut is False,
 reason RolloutBraked), in all NodePools or in those of --pool. plumbline resets its count
-of failed launches, and stops the rollout again if it reaches the limit again.`,
+of failed launches, and stops the rollout again if it reaches the limit again. After a wave
+whose workloads failed, the remaining nodes are replaced without waves.
+
+With --wave, begin the next wave although nothing has run on the new nodes that proves
+anything, or before the pause is over. The reason is recorded in the status.`,
+		Example: `  plumbline resume-rollout prod-eu --pool general
+  plumbline resume-rollout prod-eu --wave --reason 'the batch nodes have no pods until tonight'`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
 	}
 	cmd.Flags().StringSliceVar(&pools, "pool", nil, "NodePool whose rollout is resumed; default: all")
+	cmd.Flags().BoolVar(&wave, "wave", false, "continue a wave that is judged or inconclusive; requires --reason")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason to continue the wave, recorded in the status")
 	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(kubeconfig, stoppedPools)) // the flag exists
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if wave != (reason != "") {
+			return &usageError{cmd: cmd, err: errors.New("--wave and --reason belong together")}
+		}
 		c, err := connect(cmd.Context(), kubeconfig)
 		if err != nil {
 			return err
+		}
+		if wave {
+			return c.continueWaves(cmd, args[0], pools, reason)
 		}
 		resumed, err := c.resumeRollout(cmd.Context(), args[0], pools)
 		if err != nil {

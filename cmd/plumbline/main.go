@@ -266,6 +266,7 @@ func newClusterCommands(kubeconfig *genericclioptions.ConfigFlags) []*cobra.Comm
 		newReconcileCommand(kubeconfig),
 		newSuspendCommand(kubeconfig),
 		newResumeCommand(kubeconfig),
+		newRolloutCommand(kubeconfig),
 		newResumeRolloutCommand(kubeconfig),
 		newApproveCommand(kubeconfig),
 		newCalendarCommand(kubeconfig),

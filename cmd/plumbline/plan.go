@@ -227,6 +227,7 @@ func newPlanReport(p *planned) planReport {
 	}
 	r.Approve, r.Approval = p.approve, p.approval
 	r.Pace = review.Paces(p.Plan, p.live, p.removal, plan.Unlaunchable(p.noInstanceType(), p.nodeLimits), time.Now())
+	review.AddWaves(r.Pace, p.rollout)
 	r.Pods, r.WhatIf = p.pods, p.whatIf
 	return r
 }
@@ -395,6 +396,7 @@ type planned struct {
 	offline bool
 	// removal is the policy for entries that the commit removes.
 	removal v1alpha1.RemovalPolicy
+	rollout v1alpha1.RolloutPolicy
 	// unlaunchable lists the NodePools that no instance type satisfies, if AWS was queried.
 	unlaunchable []string
 	// nodeLimits are the static NodePools in which Karpenter replaces no node because of limits.nodes.
@@ -448,7 +450,7 @@ func (o *planOptions) planCommit(
 	}
 	whole := &planned{
 		Plan: seen.Plan, stopped: errorWords(seen.Stopped, hidden), chartsRefused: errorWords(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange),
-		waits: resolvesItself(seen.Stopped), live: seen.Live, autoMode: seen.AutoMode, removal: seen.Removal,
+		waits: resolvesItself(seen.Stopped), live: seen.Live, autoMode: seen.AutoMode, removal: seen.Removal, rollout: seen.Rollout,
 		unlaunchable: seen.Unlaunchable, nodeLimits: seen.NodeLimits,
 	}
 	var warnings []string

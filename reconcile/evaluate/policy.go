@@ -322,6 +322,7 @@ func (s *PlanStep) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v
 	policy := plan.PolicyOf(s.Sync, all, s.Set)
 	policy.Applied, policy.Karpenter, policy.FileValues, policy.Moves = s.Applied, s.Karpenter, s.FileValues, s.Memory.moves
 	policy.NotAsked, policy.Now, policy.CABundle = s.NotAsked, s.Now, s.CABundle
+	policy.Waves = policy.Waves && !s.reviews() // a preview shows what the commit changes, not how it is written
 	if !s.reviews() {
 		policy.OtherSyncs = s.otherSyncs(all)
 	}

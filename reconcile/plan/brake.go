@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -26,23 +27,41 @@ const MaxBudgets = 50
 // brake returns the disruption budget that only keeps Karpenter from replacing nodes for drift: the most restrictive
 // budget for a reason applies (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go).
 func brake() map[string]any {
-	return map[string]any{"nodes": "0", "reasons": []any{"Drifted"}}
+	return map[string]any{"nodes": "0", "reasons": []any{drifted}}
 }
 
 // Braked returns the disruption budgets of a NodePool in Git plus the brake. If there is no room, budgets only for
 // drift are dropped: under the brake they have no effect.
-func Braked(object render.Object) ([]any, error) {
-	budgets := BudgetsOf(object.Defaulted)
-	if len(budgets) >= MaxBudgets {
+func Braked(object render.Object) ([]any, error) { return Leased(object, Lease{}) }
+
+// Leased returns the disruption budgets of a NodePool in Git plus those of a Lease: Git's remain the upper limit. The
+// Lease of 0 nodes is the brake.
+func Leased(object render.Object, lease Lease) ([]any, error) {
+	budgets, adds := BudgetsOf(object.Defaulted), lease.Budgets()
+	if len(budgets)+len(adds) > MaxBudgets && lease.Nodes == 0 {
 		budgets = slices.DeleteFunc(slices.Clone(budgets), func(b any) bool {
 			fields, _ := b.(map[string]any)
 			return reflect.DeepEqual(fields["reasons"], []any{"Drifted"})
 		})
 	}
-	if len(budgets) >= MaxBudgets {
-		return nil, fmt.Errorf("%s has %d disruption budgets, the maximum that Karpenter allows, so plumbline cannot add the one that stops a rollout: remove a budget in Git", object.Ref, len(budgets))
+	switch {
+	case len(budgets)+len(adds) <= MaxBudgets:
+		return append(slices.Clone(budgets), adds...), nil
+	case lease.Nodes > 0:
+		return nil, fmt.Errorf("%s has %d disruption budgets and Karpenter allows %d, so plumbline cannot add the two of a wave: remove a budget in Git", object.Ref, len(budgets), MaxBudgets)
 	}
-	return append(slices.Clone(budgets), brake()), nil
+	return nil, fmt.Errorf("%s has %d disruption budgets, the maximum that Karpenter allows, so plumbline cannot add the one that stops a rollout: remove a budget in Git", object.Ref, len(budgets))
+}
+
+// LeaseOf returns the Lease that a live NodePool has besides the disruption budgets of Git, applied by the brake's
+// manager; false if it has other budgets, or none of a Lease.
+func LeaseOf(live *unstructured.Unstructured, object render.Object, now time.Time) (Lease, bool) {
+	others, lease := splitLease(BudgetsOf(live))
+	git := BudgetsOf(object.Defaulted)
+	if lease == nil || !BudgetsAppliedBy(live, v1alpha1.BrakeFieldManager) || len(git) != len(others) {
+		return Lease{}, false
+	}
+	return LeaseIn(lease, now), len(git) == 0 || reflect.DeepEqual(others, git)
 }
 
 // IsBraked reports whether a live NodePool has these disruption budgets, applied by the brake's manager.
@@ -74,9 +93,10 @@ func BudgetsEditedBy(live *unstructured.Unstructured) (string, error) {
 	return editor, nil
 }
 
-// WithoutBrake returns the disruption budgets of a live NodePool without the brake.
+// WithoutBrake returns the disruption budgets of a live NodePool without the brake, or the Lease of a wave.
 func WithoutBrake(live *unstructured.Unstructured) []any {
-	return slices.DeleteFunc(slices.Clone(BudgetsOf(live)), func(b any) bool { return reflect.DeepEqual(b, any(brake())) })
+	budgets, _ := splitLease(BudgetsOf(live))
+	return slices.DeleteFunc(slices.Clone(budgets), func(b any) bool { return reflect.DeepEqual(b, any(brake())) })
 }
 
 // unbraked returns a live NodePool without the brake, if it has one: commits do not release the brake.
@@ -99,7 +119,11 @@ func BudgetsOf(pool *unstructured.Unstructured) []any {
 // isBraked reports whether the brake of a NodePool is recorded and set: Karpenter replaces none of its nodes for drift.
 func (m *maker) isBraked(pool string) bool {
 	live := m.live.object(render.Ref{Kind: render.NodePool, Name: pool}).content()
-	return live != nil && m.policy.Braked[pool] && len(WithoutBrake(live)) < len(BudgetsOf(live))
+	if live == nil || !m.policy.Braked[pool] {
+		return false
+	}
+	_, lease := splitLease(BudgetsOf(live))
+	return lease == nil && len(WithoutBrake(live)) < len(BudgetsOf(live))
 }
 
 // BudgetsAppliedBy reports whether a field manager has applied the disruption budgets of a live NodePool.

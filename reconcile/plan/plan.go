@@ -114,7 +114,7 @@ type Change struct {
 	// as many nodes as it replaces, sorted; nil if there are none.
 	Reverts []string
 	// BrakesFirst are the other NodePools in which such a change would replace nodes, sorted: it waits until plumbline has
-	// stopped replacements there.
+	// stopped replacements there. For a change whose nodes are replaced in waves, they are its NodePools.
 	BrakesFirst []string
 	// Force reports whether the object is applied over other managers' fields.
 	Force  bool
@@ -310,6 +310,7 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		m.holdUnschedulable(p)
 		p.Approvable = m.approvable(p, set)
 		m.waitForWindow(p)
+		m.waitForWaves(p)
 	}
 	p.Digest = m.digest(p, set)
 	return p, nil

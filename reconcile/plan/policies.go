@@ -156,8 +156,10 @@ type Policy struct {
 	// Brakes reports whether a rollout whose launches fail is stopped (spec.rollout.onFailure): only then do
 	// replacements count by how many may be replaced at one time.
 	Brakes bool
-	// Braked are the NodePools, by name, whose rollout is stopped.
+	// Braked are the NodePools, by name, whose rollout is stopped or proceeds in waves: their disruption budgets belong to
+	// the brake. Waves reports whether commits replace nodes in waves.
 	Braked map[string]bool
+	Waves  bool
 	// Reverted are the NodePools that were reverted during this freeze.
 	Reverted []v1alpha1.RevertedPool
 	// Emergency is the annotation that temporarily overrides windows and freezes; empty if there is none.
@@ -266,7 +268,8 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 		Deleting:    !sync.DeletionTimestamp.IsZero(),
 		Orphans:     sync.Spec.Removal.Strategy == v1alpha1.RemovalOrphan,
 		Brakes:      sync.Spec.Rollout.OnFailure != v1alpha1.RolloutReport,
-		Braked:      sync.Status.BrakedPools(),
+		Braked:      sync.Status.LimitedPools(),
+		Waves:       sync.Spec.Rollout.Waves != nil,
 		Reverted:    sync.Status.RevertedPools,
 		ConfigFile:  render.ConfigFile(sync.Spec.Path),
 	}

@@ -3,9 +3,7 @@ package removal
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -31,9 +29,6 @@ const (
 	// budget is renewed.
 	leaseDuration = 5 * time.Minute
 	renewBefore   = 2 * time.Minute
-	// yearlyDuration is how long a budget with a yearly schedule is active. It expires before the next start, so that the
-	// budget is inactive until then.
-	yearlyDuration = "8640h"
 )
 
 // drifted is the reason in the budgets that set the pace.
@@ -44,39 +39,15 @@ func replacingOf(pool *unstructured.Unstructured, now time.Time) *Replacing {
 	if !plan.Replaced(pool) {
 		return nil
 	}
-	r := &Replacing{}
-	for _, b := range plan.BudgetsOf(pool) {
-		fields, ours := pacing(b)
-		if !ours {
-			continue
-		}
-		if schedule, has := fields["schedule"].(string); has {
-			r.Until = nearestStart(schedule, now)
-		} else if n, err := strconv.Atoi(fmt.Sprint(fields["nodes"])); err == nil {
-			r.Nodes = n
-		}
-	}
-	return r
-}
-
-// pacing reports whether a disruption budget is one of those that pacedBudgets adds.
-func pacing(budget any) (fields map[string]any, ours bool) {
-	fields, _ = budget.(map[string]any)
-	_, scheduled := fields["schedule"]
-	return fields, reflect.DeepEqual(fields["reasons"], []any{drifted}) && (!scheduled || fields["duration"] == yearlyDuration || fields["duration"] == yearlyDuration+"0m0s")
+	lease := plan.LeaseIn(plan.BudgetsOf(pool), now)
+	return &Replacing{Nodes: lease.Nodes, Until: lease.Until}
 }
 
 // pacedBudgets returns disruption budgets with which Karpenter replaces a number of nodes at a time, until a time.
 // Scheduled budgets from Git are unchanged: they are windows. The others are limited to the other reasons:
 // removal.maxUnavailable sets how fast the nodes of a removed pool are replaced.
 func pacedBudgets(git []any, nodes int, until time.Time) []any {
-	budgets := kept(git)
-	if nodes > 0 {
-		at := until.UTC()
-		schedule := fmt.Sprintf("%d %d %d %d *", at.Minute(), at.Hour(), at.Day(), int(at.Month()))
-		budgets = append(budgets, map[string]any{"nodes": "0", "reasons": []any{drifted}, "schedule": schedule, "duration": yearlyDuration})
-	}
-	return append(budgets, map[string]any{"nodes": strconv.Itoa(nodes), "reasons": []any{drifted}})
+	return append(kept(git), plan.Lease{Nodes: nodes, Until: until}.Budgets()...)
 }
 
 // kept returns the disruption budgets from Git that remain. One without reasons is limited to those that all versions of
@@ -103,23 +74,7 @@ func kept(git []any) []any {
 
 // unpaced returns the live disruption budgets of a pool without those that pacedBudgets adds.
 func unpaced(live []any) []any {
-	return slices.DeleteFunc(slices.Clone(live), func(b any) bool { _, ours := pacing(b); return ours })
-}
-
-// nearestStart returns the time in a schedule of pacedBudgets that is closest to now.
-func nearestStart(schedule string, now time.Time) time.Time {
-	var minute, hour, day, month int
-	if _, err := fmt.Sscanf(schedule, "%d %d %d %d *", &minute, &hour, &day, &month); err != nil {
-		return time.Time{}
-	}
-	var nearest time.Time
-	for _, year := range []int{now.UTC().Year() - 1, now.UTC().Year(), now.UTC().Year() + 1} {
-		at := time.Date(year, time.Month(month), day, hour, minute, 0, 0, time.UTC)
-		if nearest.IsZero() || at.Sub(now).Abs() < nearest.Sub(now).Abs() {
-			nearest = at
-		}
-	}
-	return nearest
+	return slices.DeleteFunc(slices.Clone(live), func(b any) bool { _, ours := plan.OfLease(b); return ours })
 }
 
 // closedBy names the scheduled budget that allows no replacement now; empty if there is none.

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 
@@ -85,6 +87,10 @@ type Pace struct {
 	UpTo    bool       `json:"upTo,omitempty"`
 	AtLeast int        `json:"atLeastSeconds,omitempty"`
 	From    *time.Time `json:"from,omitempty"`
+	// Waves are the numbers of nodes that are replaced in each wave; none if the nodes are not replaced in waves.
+	// WavesAdd is the minimum duration that they add.
+	Waves    []int `json:"waves,omitempty"`
+	WavesAdd int   `json:"wavesAddSeconds,omitempty"`
 	// Windows are when the budgets allow a replacement in the next 30 days, if that is not always.
 	Windows []plan.Window `json:"windows,omitempty"`
 	Lines   []string      `json:"-"`
@@ -108,6 +114,25 @@ func Paces(p *plan.Plan, live plan.Live, removal v1alpha1.RemovalPolicy, unlaunc
 		found = append(found, r)
 	}
 	return found
+}
+
+// AddWaves adds, to the paces of NodePools whose nodes are replaced in waves, how many nodes each wave has.
+func AddWaves(paces []Pace, policy v1alpha1.RolloutPolicy) {
+	for i := range paces {
+		p := &paces[i]
+		if policy.Waves == nil || p.Leaves || p.Unlaunchable || p.Nodes < plan.MinWaved {
+			continue
+		}
+		p.Waves = plan.WaveSizes(policy.Waves, 1, p.Nodes)
+		adds := plan.WavesTake(&policy, len(p.Waves))
+		p.WavesAdd = int(adds.Seconds())
+		sizes := make([]string, 0, len(p.Waves))
+		for _, n := range p.Waves {
+			sizes = append(sizes, strconv.Itoa(n))
+		}
+		p.Lines = append(p.Lines, fmt.Sprintf("NodePool/%s: in %s of %s nodes, which take %s longer at least",
+			p.Pool, english.Plural(len(p.Waves), "wave", ""), finding.Few(sizes, ", "), plan.Short(adds)))
+	}
 }
 
 // Pods is what happens to the pods on the nodes that a change or a removal affects.

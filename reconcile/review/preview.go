@@ -90,6 +90,8 @@ type Preview struct {
 	Live plan.Live
 	// Removal is the policy for entries that the commit removes.
 	Removal v1alpha1.RemovalPolicy
+	// Rollout is that of the NodeSync.
+	Rollout v1alpha1.RolloutPolicy
 	// Plan is what is done with definitions; nil if Stopped means that nothing is done, unless that only waits for the
 	// cluster.
 	Plan *plan.Plan
@@ -131,7 +133,7 @@ func (s *Step) Make(ctx context.Context) (*Preview, error) {
 	in.Cached, in.Nodes = cmp.Or(in.Cached, in.Client), cmp.Or(in.Nodes, in.Client)
 	in.CachedNodes = cmp.Or(in.CachedNodes, in.Nodes)
 	p := preview{
-		Step: &in, sync: s.Sync.DeepCopy(), out: &Preview{Removal: s.Sync.Spec.Removal},
+		Step: &in, sync: s.Sync.DeepCopy(), out: &Preview{Removal: s.Sync.Spec.Removal, Rollout: s.Sync.Spec.Rollout},
 		view: &cluster.View{
 			Cached: in.CachedNodes, Uncached: in.Nodes, Definitions: in.Definitions, Memory: &cluster.Memory{}, Refusals: in.Refusals,
 		},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout/judge"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -37,6 +39,11 @@ type BrakeStep struct {
 	Gate func(ctx context.Context, gate string) (on bool, err error)
 	// Holds queries the conditions of spec.rollout.holdWhile.
 	Holds *HoldChecker
+	// Judge judges the workloads of a wave. NotReady returns the names of the nodes of a NodePool that are NotReady. Waves
+	// remembers the results; losing them costs time.
+	Judge    func(ctx context.Context, wave judge.Wave) (judge.Verdict, error)
+	NotReady func(ctx context.Context, pool string) ([]string, error)
+	Waves    *WaveMemory
 
 	// Sync is the NodeSync, with the status of its last reconcile.
 	Sync *v1alpha1.NodeSync
@@ -52,6 +59,8 @@ type BrakeStep struct {
 	Rollout  *v1alpha1.Rollout
 	Outdated map[string][]string
 	Unknown  bool
+	// Nodes are the nodes that do not match.
+	Nodes []plan.Outdated
 	// Frozen is why no node may be replaced now.
 	Frozen plan.Frozen
 	// InForce reports whether it is unknown what Git wants now: Set is what is in the cluster, Changes are unknown, and
@@ -64,7 +73,8 @@ type BrakeStep struct {
 // is reported in the pool's entry: nothing else of the reconcile waits for it.
 func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 	before := s.Sync.Status.PoolRollouts
-	if s.Rollout == nil {
+	if s.Rollout == nil && len(s.pending()) == 0 {
+		s.Waves.forget()
 		s.Holds.Forget()
 		s.sendEvents(ctx, before, nil)
 		return nil
@@ -73,10 +83,13 @@ func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 	if !held.Next.IsZero() {
 		s.WakeBy(held.Next)
 	}
+	pools := s.pools(ctx)
 	next, wake := Next(before, BrakeSeen{
-		Pools: s.pools(), Policy: s.Sync.Spec.Rollout, Since: s.Rollout.Since, Held: held.Held, Unasked: held.Unasked,
+		Pools: pools, Policy: s.Sync.Spec.Rollout, Since: s.since(), Held: held.Held, Unasked: held.Unasked,
 		Frozen: s.Frozen.Message, InForce: s.InForce,
-		Resume: Resumed(s.Sync.Annotations[v1alpha1.ResumeRolloutAnnotation]), Now: s.Now,
+		Resume:   Resumed(s.Sync.Annotations[v1alpha1.ResumeRolloutAnnotation]),
+		Continue: Resumed(s.Sync.Annotations[v1alpha1.ResumeWaveAnnotation]), ContinueReason: s.Sync.Annotations[v1alpha1.ResumeWaveReasonAnnotation],
+		Now: s.Now,
 	})
 	for _, at := range []time.Time{wake, s.Frozen.Until, s.Frozen.Begins} {
 		if !at.IsZero() {
@@ -92,16 +105,34 @@ func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 	for i := range next {
 		e := &next[i]
 		was := entryOf(before, e.Pool)
-		switch recorded := was != nil && was.BrakedAt != nil; {
-		case e.BrakedAt != nil && recorded && was.BrakedAt.Equal(e.BrakedAt):
-			s.try(ctx, e, s.brake)
-		case e.BrakedAt != nil || recorded:
-			s.WakeBy(s.Now) // the brake is set once it is recorded
-		default:
-			s.try(ctx, e, s.unbrake)
+		at := slices.IndexFunc(pools, func(p BrakePool) bool { return p.Name == e.Pool })
+		switch recorded := was != nil && was.BrakedAt != nil; RulesOf(*e, pools[at].Removed).Governor() {
+		case ByRemoval:
+		case ByBrake, ByFreeze:
+			if recorded && was.BrakedAt.Equal(e.BrakedAt) || was != nil && was.Wave.Limits() { // a wave is closed at once
+				s.try(ctx, e, s.brake)
+			} else {
+				s.WakeBy(s.Now) // the brake is set once it is recorded
+			}
+		case ByWave:
+			s.try(ctx, e, func(ctx context.Context, e v1alpha1.PoolRollout) error { return s.limit(ctx, was, e) })
+		case ByRevert, ByGit:
+			if recorded || was != nil && was.Wave.Limits() {
+				s.WakeBy(s.Now)
+			} else {
+				s.try(ctx, e, s.unbrake)
+			}
 		}
 	}
 	return next
+}
+
+// since returns when the rollout started: now, if the commit that starts it is not written yet.
+func (s *BrakeStep) since() metav1.Time {
+	if s.Rollout == nil {
+		return metav1.NewTime(s.Now).Rfc3339Copy()
+	}
+	return s.Rollout.Since
 }
 
 func (s *BrakeStep) secrets() Secrets {
@@ -171,28 +202,34 @@ func (s *BrakeStep) candidates() []*plan.Object {
 }
 
 // pools returns those in which the rollout has nodes, or may have, or will have once a class is reverted.
-func (s *BrakeStep) pools() []BrakePool {
-	first := map[string]bool{}
+func (s *BrakeStep) pools(ctx context.Context) []BrakePool {
+	first, pending := map[string]bool{}, s.pending()
 	for i := range s.Changes {
 		for _, pool := range s.Changes[i].BrakesFirst {
 			first[pool] = true
 		}
 	}
+	nodes := s.waveNodes()
 	reverted := s.reverted()
 	var pools []BrakePool
 	for _, live := range s.candidates() {
 		name := live.GetName()
 		reasons, known := s.Outdated[name]
-		known = known || first[name] || s.Unknown && entryOf(s.Sync.Status.PoolRollouts, name) != nil
+		was := entryOf(s.Sync.Status.PoolRollouts, name)
+		known = known || first[name] || was != nil && (s.Unknown || was.Wave != nil && s.Rollout != nil)
 		if !known {
 			continue
 		}
 		pool := BrakePool{Name: name, Definition: plan.MadeBy(live, s.Live.Objects), Edited: s.InForce || plan.MadeByEdited(live, s.Changes), Reverted: len(reasons) == 0 && reverted(live), Unhealthy: !cluster.Registers(live).Ready, Uncommitted: strings.Join(reasons, ", ")}
-		if s.Rollout.Changes(name) || len(reasons) == 0 {
+		if s.Rollout != nil && (s.Rollout.Changes(name) || len(reasons) == 0) {
 			pool.Revision, pool.From = s.Rollout.Revision, s.Rollout.From
 		}
 		pool.Launches, pool.Joined = s.Launches.Joins(name)
 		pool.Launches = slices.DeleteFunc(pool.Launches, func(launch cluster.Join) bool { return gone(launch, s.Live.NodeClaims, s.Now) })
+		pool.Pending, pool.Removed = pending[name], s.removing(name)
+		if s.Sync.Spec.Rollout.Waves != nil {
+			pool.Nodes, pool.Verdict = s.judged(ctx, was, nodes[name])
+		}
 		pools = append(pools, pool)
 	}
 	return pools
@@ -225,15 +262,8 @@ func (s *BrakeStep) edited(live *unstructured.Unstructured) error {
 // brake sets the disruption budgets of a pool to Git's with the brake; to its own with the brake if it was removed from
 // Git.
 func (s *BrakeStep) brake(ctx context.Context, e v1alpha1.PoolRollout) (err error) {
-	ref := render.Ref{Kind: render.NodePool, Name: e.Pool}
-	live := s.Live.Objects[ref]
-	if live == nil || live.GetDeletionTimestamp() != nil || !plan.OwnerOf(s.Sync.Namespace, s.Sync.Name).Owns(live) {
-		return nil // there is no brake to set
-	}
-	var object render.Object
-	if at := s.inGit(e.Pool); at >= 0 {
-		object = s.Set.Objects[at]
-	} else if object, err = plan.AsInGit(ref, live); err != nil {
+	live, object, err := s.budgetsOf(e.Pool)
+	if live == nil || err != nil {
 		return err
 	}
 	budgets, err := plan.Braked(object)
@@ -250,8 +280,23 @@ func (s *BrakeStep) brake(ctx context.Context, e v1alpha1.PoolRollout) (err erro
 	if err := s.writeBudgets(ctx, live, budgets, "stop the rollout"); err != nil {
 		return err
 	}
-	s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonBraking, fmt.Sprintf("%s has a disruption budget of 0 nodes for the reason Drifted", ref))
+	s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonBraking, fmt.Sprintf("%s has a disruption budget of 0 nodes for the reason Drifted", object.Ref))
 	return nil
+}
+
+// budgetsOf returns a live NodePool whose disruption budgets the brake sets, and the object whose budgets are Git's: its
+// own if it was removed from Git. live is nil if there is no brake to set.
+func (s *BrakeStep) budgetsOf(pool string) (live *plan.Object, object render.Object, err error) {
+	ref := render.Ref{Kind: render.NodePool, Name: pool}
+	live = s.Live.Objects[ref]
+	if live == nil || live.GetDeletionTimestamp() != nil || !plan.OwnerOf(s.Sync.Namespace, s.Sync.Name).Owns(live) {
+		return nil, object, nil
+	}
+	if at := s.inGit(pool); at >= 0 {
+		return live, s.Set.Objects[at], nil
+	}
+	object, err = plan.AsInGit(ref, live)
+	return live, object, err
 }
 
 // writeBudgets applies the disruption budgets of a NodePool as the manager of the brake. purpose is for the error.

@@ -24,6 +24,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout/judge"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -68,6 +69,19 @@ type world struct {
 	// reasons are those of the nodes of general that no commit has outdated.
 	reasons []string
 	inForce bool
+	judge   func(context.Context, judge.Wave) (judge.Verdict, error)
+	memory  rollout.WaveMemory
+}
+
+// outdated returns the nodes that have no creation time: they are from before a commit.
+func (w *world) outdated() []plan.Outdated {
+	var all []plan.Outdated
+	for i := range w.claims {
+		if w.claims[i].Created.IsZero() {
+			all = append(all, plan.Outdated{Claim: &w.claims[i]})
+		}
+	}
+	return all
 }
 
 func object(t *testing.T, text string) *unstructured.Unstructured {
@@ -125,6 +139,7 @@ func (w *world) pass(saved bool) rollout.BrakeStep {
 	s := rollout.BrakeStep{
 		Writer: writer, StillLeader: func(context.Context) error { return w.lease }, Launches: w.launches, Sync: w.sync, Set: w.set,
 		Live: plan.Live{Objects: plan.NewObjects(w.live), NodeClaims: w.claims}, Leaving: w.leaving, Changes: w.changes, Written: w.written, Gate: w.gate,
+		Nodes: w.outdated(), Waves: &w.memory, Judge: w.judge,
 		Rollout: w.rollout, Outdated: map[string][]string{"general": w.reasons}, Frozen: w.frozen, InForce: w.inForce, Now: w.now, Holds: &w.holds,
 	}
 	if w.ec2 != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
@@ -14,6 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout/judge"
 )
 
 // InitializesWithin is how long a node that has registered may take, from the creation of its NodeClaim, until it is
@@ -39,6 +41,12 @@ type BrakePool struct {
 	// Revision has outdated its nodes, and From was applied before it; both are empty if no commit has. Uncommitted are
 	// Karpenter's reasons for the nodes that no commit has outdated.
 	Revision, From, Uncommitted string
+	// Pending reports whether a commit waits to be written until Karpenter can replace no node of the pool, and Removed
+	// whether the removal of the pool has started.
+	Pending, Removed bool
+	// Nodes are its nodes in waves, and Verdict is about the workloads on the new ones.
+	Nodes   WaveNodes
+	Verdict judge.Verdict
 }
 
 // BrakeSeen is the input about a rollout.
@@ -56,20 +64,23 @@ type BrakeSeen struct {
 	Frozen string
 	// InForce reports whether no budgets are restored: what is stopped stays stopped.
 	InForce bool
-	// Resume are the pools that a person has resumed, each with the time at which it was stopped.
-	Resume map[string]string
-	Now    time.Time
+	// Resume are the pools that a person has resumed, each with the time at which it was stopped. Continue are those in
+	// which a person has continued a wave, each with the time at which it began, and ContinueReason is why.
+	Resume         map[string]string
+	Continue       map[string]string
+	ContinueReason string
+	Now            time.Time
 }
 
 // Next returns the new state of a rollout's pools, by name, and when it may change without any event; zero if it may
 // not.
 func Next(before []v1alpha1.PoolRollout, seen BrakeSeen) (next []v1alpha1.PoolRollout, wake time.Time) {
+	turns := turnsOf(before, seen.Policy.Waves)
 	for _, pool := range seen.Pools {
-		e, at := seen.next(entryOf(before, pool.Name), pool)
-		next = append(next, e)
-		if !at.IsZero() && (wake.IsZero() || at.Before(wake)) {
-			wake = at
-		}
+		was := entryOf(before, pool.Name)
+		e, at := seen.next(was, pool)
+		wave := seen.wave(&e, was, pool, turns)
+		next, wake = append(next, e), earliest(earliest(wake, at), wave)
 	}
 	slices.SortFunc(next, func(a, b v1alpha1.PoolRollout) int { return cmp.Compare(a.Pool, b.Pool) })
 	return next, wake
@@ -94,7 +105,7 @@ func (s BrakeSeen) begin(before *v1alpha1.PoolRollout, pool BrakePool) v1alpha1.
 	case before == nil:
 	case changed:
 		e.Since = now
-		if before.Reason == v1alpha1.BrakeFailedLaunches {
+		if before.Reason == v1alpha1.BrakeFailedLaunches || before.Reason == v1alpha1.BrakeFailedWave {
 			e.From = before.From // the revision that this one corrects has failed, too
 		}
 	case resumed:
@@ -114,7 +125,8 @@ func (s BrakeSeen) next(before *v1alpha1.PoolRollout, pool BrakePool) (v1alpha1.
 	now := metav1.NewTime(s.Now).Rfc3339Copy()
 	e := s.begin(before, pool)
 	var wake time.Time
-	if latched := e.BrakedAt != nil && e.Reason == v1alpha1.BrakeFailedLaunches && len(e.Failed) >= s.limit(); !latched {
+	failedWave := e.BrakedAt != nil && e.Reason == v1alpha1.BrakeFailedWave && s.Policy.Waves != nil
+	if latched := failedWave || e.BrakedAt != nil && e.Reason == v1alpha1.BrakeFailedLaunches && len(e.Failed) >= s.limit(); !latched {
 		was := e
 		e.Reason, e.Message = "", ""
 		wake = s.count(&e, pool)
@@ -128,6 +140,71 @@ func (s BrakeSeen) next(before *v1alpha1.PoolRollout, pool BrakePool) (v1alpha1.
 		e.BrakedAt = &now
 	}
 	return e, wake
+}
+
+// turns are the NodePools that are in a wave, by name, and how many may be.
+type turns struct {
+	in   []string
+	most int
+}
+
+func turnsOf(entries []v1alpha1.PoolRollout, policy *v1alpha1.RolloutWaves) *turns {
+	t := &turns{}
+	if policy != nil {
+		t.most = int(policy.MaxParallelPools)
+	}
+	for _, e := range entries {
+		if w := e.Wave; w != nil && w.Number > 0 && w.State != v1alpha1.WaveQueued && (w.Limits() || w.Waiting > 0) {
+			t.in = append(t.in, e.Pool)
+		}
+	}
+	return t
+}
+
+// free reports whether another NodePool may be in a wave, and names one that it waits for otherwise.
+func (t *turns) free() (free bool, before string) {
+	if t.most == 0 || len(t.in) < t.most {
+		return true, ""
+	}
+	return false, t.in[0]
+}
+
+// wave sets the wave of a pool, given the state of its brake, and stops the pool if the wave has failed.
+func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *turns) (wake time.Time) {
+	var was *v1alpha1.RolloutWave
+	changed := before != nil && before.Definition != e.Definition
+	if before != nil {
+		was = before.Wave
+	}
+	switch resumed := before != nil && before.Reason == v1alpha1.BrakeFailedWave && e.Reason != before.Reason && !changed; {
+	case s.InForce:
+		e.Wave = was
+		return time.Time{}
+	case resumed:
+		e.Wave = nil // a person has decided that the nodes are good
+		return time.Time{}
+	}
+	free, first := turns.free()
+	seen := WaveSeen{
+		Policy: s.Policy.Waves, Definition: e.Definition, Changed: changed,
+		Restored:  was != nil && was.From != "" && was.From == e.Definition || pool.Reverted,
+		Committed: pool.Revision != "" && pool.Uncommitted == "", Known: before != nil, Pending: pool.Pending,
+		Nodes: pool.Nodes, Verdict: pool.Verdict, Stopped: RulesOf(*e, pool.Removed).stops(), Turn: free, Before: first,
+		Continued: was != nil && s.Continue[pool.Name] == Token(was.BeganAt), Reason: s.ContinueReason, Now: s.Now,
+	}
+	if e.Wave, wake = NextWave(was, seen); e.Wave == nil {
+		return wake
+	}
+	if started := was == nil || was.Number == 0 || was.State == v1alpha1.WaveQueued; started && e.Wave.Number > 0 && e.Wave.State != v1alpha1.WaveQueued {
+		turns.in = append(turns.in, pool.Name)
+	}
+	if e.Wave.State == v1alpha1.WaveFailed && e.Reason != v1alpha1.BrakeFailedLaunches {
+		if now := seen.timestamp(); e.BrakedAt == nil || e.Reason != v1alpha1.BrakeFailedWave {
+			e.BrakedAt = &now
+		}
+		e.Reason, e.Message = v1alpha1.BrakeFailedWave, e.Wave.Message
+	}
+	return wake
 }
 
 // freezes reports whether spec.guard lets no node of a pool be replaced now.
@@ -271,13 +348,65 @@ func frozen(p v1alpha1.PoolRollout) bool {
 	return p.BrakedAt != nil && p.Reason == v1alpha1.BrakeFrozen
 }
 
-// Awaits returns a rollout with the window of spec.guard that it waits for, if any, in addition to what blocks the
-// nodes that are draining anyway.
+// Awaits returns a rollout with the window of spec.guard or the waves that it waits for, if any, in addition to what
+// blocks the nodes that are draining anyway.
 func Awaits(r v1alpha1.Rollout, pools []v1alpha1.PoolRollout) v1alpha1.Rollout {
 	if i := slices.IndexFunc(pools, frozen); i >= 0 {
 		r.Message = blocker.JoinWaits(pools[i].Message, blocker.WaitsIn(r.Message))
+	} else if words := WavesWords(pools); words != "" {
+		r.Message = blocker.JoinWaits(words, r.Message)
 	}
 	return r
+}
+
+// WavesWords describes the waves of the pools that are not stopped; empty if there are none.
+func WavesWords(pools []v1alpha1.PoolRollout) string {
+	var all []string
+	for _, p := range pools {
+		switch words := WaveWords(p.Wave); {
+		case words == "" || p.BrakedAt != nil:
+		case p.Failure != "":
+			all = append(all, fmt.Sprintf("NodePool/%s: %s: %s", p.Pool, words, p.Failure))
+		default:
+			all = append(all, fmt.Sprintf("NodePool/%s: %s", p.Pool, words))
+		}
+	}
+	return finding.Few(all, "; ")
+}
+
+// WaveWords describes a wave: wave 3 of 6: 4 of 7 new nodes good, next at 15:04 UTC. It is empty if w is nil.
+func WaveWords(w *v1alpha1.RolloutWave) string {
+	if w == nil {
+		return ""
+	}
+	words := fmt.Sprintf("wave %d of %d: ", w.Number, w.Of)
+	good := fmt.Sprintf("%d of %s good", w.Good, english.Plural(int(w.New), "new node", ""))
+	switch w.State {
+	case v1alpha1.WavePreparing:
+		return "the commit is written once no node can be replaced, then the first wave begins"
+	case v1alpha1.WaveQueued:
+		words += "queued"
+	case v1alpha1.WaveOpen:
+		words += fmt.Sprintf("%d of %s begun", min(w.Begun, w.Size), english.Plural(int(w.Size), "replacement", ""))
+		if w.New > 0 {
+			words += ", " + good
+		}
+	case v1alpha1.WaveLast:
+		words += "the remaining nodes, " + good
+	case v1alpha1.WaveHeld:
+		words += "inconclusive, continue it with plumbline resume-rollout --wave"
+	case v1alpha1.WaveFailed:
+		words += "failed"
+	case v1alpha1.WaveJudging:
+		words += good
+		if w.NextAt != nil {
+			words += ", next at " + w.NextAt.UTC().Format("15:04 UTC")
+		}
+	}
+	if w.Message != "" {
+		words += " (" + w.Message + ")"
+	}
+	return words
 }
 
 // Stopped reports whether a rollout is stopped in a pool, and is not just waiting for a window.
@@ -331,6 +460,7 @@ func Proposals(pools []v1alpha1.PoolRollout) []string {
 func (s *BrakeStep) sendEvents(ctx context.Context, before, next []v1alpha1.PoolRollout) {
 	for _, e := range next {
 		was := entryOf(before, e.Pool)
+		s.sendWave(was, e)
 		switch {
 		case frozen(e) && isNewStop(was, e):
 			s.Event(v1alpha1.ReasonRollingOut, fmt.Sprintf("NodePool/%s: %s. Expiry, interruption and repair continue", e.Pool, e.Message))
@@ -344,6 +474,24 @@ func (s *BrakeStep) sendEvents(ctx context.Context, before, next []v1alpha1.Pool
 		if was.BrakedAt != nil {
 			s.sendResumed(was, entryOf(next, was.Pool))
 		}
+	}
+}
+
+// sendWave sends an event when a wave begins, or is held.
+func (s *BrakeStep) sendWave(was *v1alpha1.PoolRollout, e v1alpha1.PoolRollout) {
+	w, before := e.Wave, (*v1alpha1.RolloutWave)(nil)
+	if was != nil {
+		before = was.Wave
+	}
+	switch known := w != nil && before != nil && before.Number == w.Number; {
+	case w == nil || w.Number == 0:
+	case w.State == v1alpha1.WaveHeld && (!known || before.State != v1alpha1.WaveHeld):
+		s.Warn(v1alpha1.ReasonWaveHeld, fmt.Sprintf("NodePool/%s: %s", e.Pool, WaveWords(w)))
+	case known || w.State == v1alpha1.WaveQueued:
+	case w.State == v1alpha1.WaveLast:
+		s.Event(v1alpha1.ReasonWaveBegan, fmt.Sprintf("NodePool/%s: wave %d of %d, the last, begins: %s", e.Pool, w.Number, w.Of, english.Plural(int(w.Size), "node", "")))
+	default:
+		s.Event(v1alpha1.ReasonWaveBegan, fmt.Sprintf("NodePool/%s: wave %d of %d begins: %s", e.Pool, w.Number, w.Of, english.Plural(int(w.Size), "node", "")))
 	}
 }
 

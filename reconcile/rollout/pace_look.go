@@ -90,6 +90,9 @@ func (r *Rollouts) pace(
 	case braked && !frozen(*state):
 		s.Blocked = v1alpha1.LimitStopped
 		return s
+	case state != nil && state.Wave.Limits() && !braked:
+		s.Blocked = v1alpha1.LimitWaves
+		return s
 	case braked:
 		s.Closed, s.Opens = true, guard.Until
 		pool = r.unbraked(pool)

@@ -72,9 +72,10 @@ func (l ProposalLook) due() (reverts []*revert, none map[string]string) {
 // isClosed reports whether a pull request needs no more queries.
 func isClosed(p *v1alpha1.RevertProposal) bool { return p != nil && (p.Closed || p.Merged) }
 
-// isStopped reports whether a pool is stopped by failed launches, and that is already recorded in the status.
+// isStopped reports whether a pool is stopped by failed launches or a failed wave, and that is already recorded in the
+// status.
 func (l ProposalLook) isStopped(e *v1alpha1.PoolRollout) bool {
-	if l.Sync.Spec.Rollout.OnFailure != v1alpha1.RolloutBrakeAndPropose || e.BrakedAt == nil || e.Reason != v1alpha1.BrakeFailedLaunches {
+	if l.Sync.Spec.Rollout.OnFailure != v1alpha1.RolloutBrakeAndPropose || e.BrakedAt == nil || e.Reason != v1alpha1.BrakeFailedLaunches && e.Reason != v1alpha1.BrakeFailedWave {
 		return false
 	}
 	return slices.ContainsFunc(l.Recorded, func(was v1alpha1.PoolRollout) bool {

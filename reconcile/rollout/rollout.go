@@ -135,6 +135,10 @@ type Seen struct {
 	Expected bool
 	// Settled reports whether all nodes that AWS has reported as outdated are gone, and there are no others.
 	Settled bool
+	// Waves are the recorded states of the pools, and WatchFor is how long the workloads on new nodes are judged after the
+	// last node is replaced; 0 without waves.
+	Waves    []v1alpha1.PoolRollout
+	WatchFor time.Duration
 }
 
 // Roll updates a rollout from what is seen; it returns nil if each node matches.
@@ -153,7 +157,9 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 		next.SettlesAt = seen.settlesAt(before, next, outdated)
 	}
 	next.Pools = seen.pools(before, next)
+	watches := outdated == 0 && seen.over(next) && seen.watches(next)
 	switch {
+	case watches:
 	case outdated == 0 && seen.over(next):
 		return nil
 	case next.Revision != "" && seen.over(next) && !seen.commits(next):
@@ -163,7 +169,25 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 		next.LastProgress = metav1.NewTime(seen.Now).Rfc3339Copy()
 	}
 	next.Nodes, next.Outdated, next.Draining, next.Reasons = max(next.Nodes, outdated), outdated, draining, reasons
+	if !watches {
+		next.WatchUntil = nil
+	}
 	return next
+}
+
+// watches reports whether the workloads on the new nodes are still judged although no node is outdated any more: for a
+// while, and as long as they are bad.
+func (s Seen) watches(of *v1alpha1.Rollout) bool {
+	waved := slices.ContainsFunc(s.Waves, func(e v1alpha1.PoolRollout) bool { return e.Wave != nil && e.Wave.Number > 0 })
+	if !waved || s.WatchFor == 0 || of.Nodes == 0 {
+		return false
+	}
+	if of.WatchUntil == nil {
+		until := metav1.NewTime(s.Now.Add(s.WatchFor)).Rfc3339Copy()
+		of.WatchUntil = &until
+	}
+	failed := slices.ContainsFunc(s.Waves, func(e v1alpha1.PoolRollout) bool { return e.Reason == v1alpha1.BrakeFailedWave })
+	return failed || s.Now.Before(of.WatchUntil.Time)
 }
 
 // withUnknown adds to the nodes that are known to be outdated those of a rollout that are not known to match.

@@ -102,6 +102,10 @@ type Rollouts struct {
 	// LaunchFailures are the pools that get no nodes, and therefore no replacements.
 	LaunchFailures []LaunchFailure
 	Memory         *Memory
+	// Waves are the recorded states of the NodePools, and WatchFor is how long the workloads on new nodes are judged after
+	// the last node is replaced; 0 without waves.
+	Waves    []v1alpha1.PoolRollout
+	WatchFor time.Duration
 }
 
 // Looked is the result of a look.
@@ -197,6 +201,7 @@ func (r *Rollouts) Look(ctx context.Context) Looked {
 		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated), Short: short, Full: full,
 		Pools: changedPools(r.Changes, r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now,
 		Expected: len(r.Memory.expected) > 0, Settled: settled, Unrecalled: r.Memory.unrecalled, Late: late, LateFrom: from,
+		Waves: r.Waves, WatchFor: r.WatchFor,
 	})
 	looked := Looked{
 		Rollout: next, Outdated: outdatedPools(next, matched.Outdated), Unknown: len(matched.Unresolved)+len(matched.Unknown) > 0,
@@ -223,9 +228,15 @@ func (r *Rollouts) Look(ctx context.Context) Looked {
 		if next.SettlesAt != nil && r.Now.Before(next.SettlesAt.Time) {
 			r.WakeBy(next.SettlesAt.Time)
 		}
+		if next.WatchUntil != nil && r.Now.Before(next.WatchUntil.Time) {
+			r.WakeBy(next.WatchUntil.Time)
+		}
 	}
 	return looked
 }
+
+// Nodes returns the nodes that do not match.
+func (l Looked) Nodes() []plan.Outdated { return l.nodes }
 
 // outdatedPools returns the NodePools of outdated nodes, each with Karpenter's reasons for those that no commit has
 // outdated; of is nil if there is no rollout.
@@ -293,7 +304,7 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 			return blocker.JoinWaits(fmt.Sprintf("NodePool/%s launches no replacements: %s", l.Pool, l.Why), hangs), limited
 		}
 	}
-	if len(ending) > 0 {
+	if len(ending) > 0 || r.allClosed(staying) {
 		return hangs, limited
 	}
 	words, lasts := r.undisrupted(ctx, of, next)
@@ -303,6 +314,18 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 	unmarked, pools := r.notMarked(next)
 	limited.add(v1alpha1.LimitKarpenter, pools...)
 	return cmp.Or(words, unmarked), limited
+}
+
+// allClosed reports whether Karpenter may replace none of the nodes that must still be replaced, because the waves of
+// their pools are judged, held or queued.
+func (r *Rollouts) allClosed(staying map[string]int) bool {
+	for pool := range staying {
+		e := entryOf(r.Waves, pool)
+		if e == nil || !e.Wave.Limits() || e.Wave.State == v1alpha1.WaveOpen {
+			return false
+		}
+	}
+	return true
 }
 
 // undisrupted returns why Karpenter does not start to replace nodes: its event on the first of them, once the rollout
@@ -423,6 +446,9 @@ func (r *Rollouts) unanswered(of v1alpha1.Rollout, matched plan.Matched) string 
 			return fmt.Sprintf("unknown since a restart of plumbline whether %s outdated: %s", english.Plural(n, "node is", "nodes are"), why)
 		}
 	}
+	if of.WatchUntil != nil {
+		return fmt.Sprintf("the workloads on the new nodes are judged until %s", plan.ClockTime(of.WatchUntil.Time, r.Now))
+	}
 	if of.Outdated == 0 && of.SettlesAt != nil {
 		return fmt.Sprintf("Karpenter queries AWS for other outdated nodes until %s", plan.ClockTime(of.SettlesAt.Time, r.Now))
 	}
@@ -440,6 +466,9 @@ func (r *Rollouts) closed(staying map[string]int, beside bool) string {
 	for _, pool := range r.Pools {
 		if staying[pool.Name] == 0 {
 			continue
+		}
+		if e := entryOf(r.Waves, pool.Name); e != nil && e.Wave.Limits() {
+			return "" // the state of the wave says what it waits for
 		}
 		allowed := plan.AllowedDisruptions(pool.Live, nodes[pool.Name], r.Now)
 		var long, short string

@@ -190,6 +190,11 @@
 //		PodDisruptionBudget with that minAvailable; volume makes its pod use an EBS volume.
 //	workload NAME gone
 //		Deletes it.
+//	kubelet breaks NODE-LABEL=VALUE [pods=LABEL=VALUE] [resource=RESOURCE]
+//		Makes pods crash on the nodes with a label that their NodePool gives them: those that exist, and later ones.
+//		With a resource, only pods that request it crash, and their nodes offer none of it any more.
+//	kubelet works
+//		Ends that. Pods that crash are not repaired.
 //	volumes driver [intolerant]
 //		Installs the EBS CSI driver; an intolerant one does not tolerate a drain, as before chart 1.37.
 //	volumes leave NODE

@@ -69,6 +69,7 @@ type story struct {
 	mark      mark
 	available map[string]*fewest            // workloads that `available` watches
 	volumes   *followedVolumes              // nil until `volumes follow`
+	broken    []context.CancelFunc          // end the faults of `kubelet breaks`
 	mend      func()                        // ends the faults of `registry`; nil if none
 	undo      []func(context.Context) error // reverts what `registry publishes` and `aws withdraws` have changed for other stories
 	witness   *watcher                      // of the commit statuses on the Git host

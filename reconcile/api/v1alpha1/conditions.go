@@ -56,6 +56,10 @@ const (
 	// ResumeRolloutAnnotation on a NodeSync resumes rollouts that are stopped: POOL@TIME, separated by commas, where
 	// TIME is when the rollout was stopped (status.poolRollouts[].brakedAt), so that it resumes no later one.
 	ResumeRolloutAnnotation = "plumbline.dev/resume-rollout"
+	// ResumeWaveAnnotation on a NodeSync continues inconclusive waves: POOL@TIME, separated by commas, where TIME is when
+	// the wave began (status.poolRollouts[].wave.beganAt). ResumeWaveReasonAnnotation is why.
+	ResumeWaveAnnotation       = "plumbline.dev/resume-wave"
+	ResumeWaveReasonAnnotation = "plumbline.dev/resume-wave-reason"
 )
 
 // Condition types of a NodeSync beyond kstatus' Ready, Reconciling and Stalled.
@@ -185,6 +189,8 @@ const (
 	ReasonRolloutBraked     = "RolloutBraked"
 	ReasonRolloutFailing    = "RolloutFailing"
 	ReasonRolloutResumed    = "RolloutResumed"
+	ReasonWaveBegan         = "WaveBegan"
+	ReasonWaveHeld          = "WaveHeld"
 	ReasonRevertProposed    = "RevertProposed"
 	ReasonRevertNotProposed = "RevertNotProposed"
 	ReasonStatusNotWritten  = "StatusNotWritten"

@@ -9,6 +9,7 @@ import (
 )
 
 // RolloutPolicy is how the replacement of nodes that a commit has outdated is supervised.
+// +kubebuilder:validation:XValidation:rule="!has(self.waves) || !has(self.onFailure) || self.onFailure != 'Report'",message="waves stop a rollout whose workloads fail: they need onFailure Brake or BrakeAndPropose"
 type RolloutPolicy struct {
 	// Timeout is how long it may take until its commit status is a failure. It does not stop the rollout. Default:
 	// none, as the windows of disruption budgets may be a week apart. status.rollout.estimate reports beforehand that
@@ -49,6 +50,92 @@ type RolloutPolicy struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	HoldWhile []RolloutHold `json:"holdWhile,omitempty"`
+	// Waves limit how many nodes of a NodePool are replaced before the workloads on the new ones are judged. They are off
+	// unless this is set; {} uses the defaults.
+	// +optional
+	Waves *RolloutWaves `json:"waves,omitempty"`
+	// WatchFor is how long, with waves, the workloads on the new nodes are still judged after the last node was replaced.
+	// The commit status is pending until then. Default: 10m.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) <= duration('24h')",message="must be at most 24h"
+	// +optional
+	WatchFor *metav1.Duration `json:"watchFor,omitempty"`
+}
+
+// RolloutWaves are waves in which the nodes of a NodePool are replaced, if a commit outdates more than three of them.
+// Each wave begins once the workloads on the new nodes of the one before are good; if they are bad, the rollout is
+// stopped. Karpenter chooses the nodes, and the disruption budgets in Git remain the upper limit of how many are replaced
+// at a time. A wave of more than 100 nodes is the last: it has all remaining nodes.
+type RolloutWaves struct {
+	// Start is the number of nodes of the first wave.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=1
+	// +optional
+	Start int32 `json:"start,omitempty"`
+	// Factor is by how much each wave is larger than the one before.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10
+	// +kubebuilder:default=2
+	// +optional
+	Factor int32 `json:"factor,omitempty"`
+	// Pause is how long the workloads are judged, from when the last node of a wave is replaced until the next wave.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="must be 1s to 24h"
+	// +kubebuilder:default="10m"
+	// +optional
+	Pause *metav1.Duration `json:"pause,omitempty"`
+	// InconclusiveAfter is how long a wave waits, from when its last node is replaced, for workloads that prove anything.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="must be 1s to 24h"
+	// +kubebuilder:default="30m"
+	// +optional
+	InconclusiveAfter *metav1.Duration `json:"inconclusiveAfter,omitempty"`
+	// OnInconclusive is what happens then: Continue begins the next wave, Hold waits until a person continues it with
+	// plumbline resume-rollout --wave.
+	// +kubebuilder:validation:Enum=Continue;Hold
+	// +kubebuilder:default=Continue
+	// +optional
+	OnInconclusive InconclusivePolicy `json:"onInconclusive,omitempty"`
+	// MaxParallelPools is how many NodePools may be in a wave at the same time. Default: no limit.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	MaxParallelPools int32 `json:"maxParallelPools,omitempty"`
+}
+
+// InconclusivePolicy is what happens after a wave in which nothing ran that proves anything.
+type InconclusivePolicy string
+
+// The values of InconclusivePolicy.
+const (
+	InconclusiveContinue InconclusivePolicy = "Continue"
+	InconclusiveHold     InconclusivePolicy = "Hold"
+)
+
+// GetPause returns Pause, with its default.
+func (w *RolloutWaves) GetPause() time.Duration { return durationOr(w.Pause, 10*time.Minute) }
+
+// GetInconclusiveAfter returns InconclusiveAfter, with its default.
+func (w *RolloutWaves) GetInconclusiveAfter() time.Duration {
+	return durationOr(w.InconclusiveAfter, 30*time.Minute)
+}
+
+// GetWatchFor returns WatchFor, with its default; 0 without waves.
+func (p *RolloutPolicy) GetWatchFor() time.Duration {
+	if p.Waves == nil {
+		return 0
+	}
+	return durationOr(p.WatchFor, 10*time.Minute)
+}
+
+func durationOr(d *metav1.Duration, otherwise time.Duration) time.Duration {
+	if d == nil {
+		return otherwise
+	}
+	return d.Duration
 }
 
 // RolloutHold is a condition that stops a rollout while it is true: a Prometheus query that has a result, or alerts of
@@ -172,6 +259,10 @@ type Rollout struct {
 	// Estimate is when the rollout is expected to be complete, and what limits it. Nil while nothing indicates either.
 	// +optional
 	Estimate *RolloutEstimate `json:"estimate,omitempty"`
+	// WatchUntil is until when, with waves, the workloads on the new nodes are judged although no node is outdated any
+	// more; nil before that.
+	// +optional
+	WatchUntil *metav1.Time `json:"watchUntil,omitempty"`
 }
 
 // RolloutPace is how fast the outdated nodes of a NodePool have been replaced. The time in which none could be replaced
@@ -208,7 +299,7 @@ type RolloutEstimate struct {
 	// +optional
 	AtLeast bool `json:"atLeast,omitempty"`
 	// LimitedBy is what limits the NodePool that is expected to be complete last: Budgets, Windows, Pods, Launches,
-	// Stopped or Karpenter. Empty if all of its nodes are being replaced, or if that is unknown.
+	// Stopped, Waves or Karpenter. Empty if all of its nodes are being replaced, or if that is unknown.
 	// +optional
 	LimitedBy RolloutLimit `json:"limitedBy,omitempty"`
 	// Pool is that NodePool.
@@ -223,7 +314,7 @@ type RolloutEstimate struct {
 }
 
 // RolloutLimit is what limits how fast nodes are replaced.
-// +kubebuilder:validation:Enum=Budgets;Windows;Pods;Launches;Stopped;Karpenter
+// +kubebuilder:validation:Enum=Budgets;Windows;Pods;Launches;Stopped;Waves;Karpenter
 type RolloutLimit string
 
 // The values of RolloutLimit.
@@ -238,6 +329,8 @@ const (
 	LimitLaunches RolloutLimit = "Launches"
 	// LimitStopped: plumbline has stopped the rollout in the NodePool.
 	LimitStopped RolloutLimit = "Stopped"
+	// LimitWaves: the next nodes are replaced once the workloads on the new ones are good.
+	LimitWaves RolloutLimit = "Waves"
 	// LimitKarpenter: Karpenter replaces fewer nodes at a time than the disruption budgets allow, or none.
 	LimitKarpenter RolloutLimit = "Karpenter"
 )
@@ -321,8 +414,8 @@ type PoolRollout struct {
 	// Failed are the launches that have failed since the last successful one, oldest first.
 	// +optional
 	Failed []FailedLaunch `json:"failed,omitempty"`
-	// Reason is why the replacement fails, is held, or waits: FailedLaunches, UnexpectedDrift, HeldByCondition or
-	// Frozen. Empty if it continues.
+	// Reason is why the replacement fails, is held, or waits: FailedLaunches, FailedWave, UnexpectedDrift,
+	// HeldByCondition or Frozen. Empty if it continues.
 	// +optional
 	Reason BrakeReason `json:"reason,omitempty"`
 	// Message describes the reason.
@@ -346,7 +439,101 @@ type PoolRollout struct {
 	// Proposal is the pull request that takes back what has failed, with onFailure BrakeAndPropose.
 	// +optional
 	Proposal *RevertProposal `json:"proposal,omitempty"`
+	// Wave is the wave of the pool; nil if its nodes are not replaced in waves. It is recorded before the disruption
+	// budget of the wave is written.
+	// +optional
+	Wave *RolloutWave `json:"wave,omitempty"`
 }
+
+// RolloutWave is the replacement of a limited number of nodes of a NodePool, and the judgement of the workloads on the
+// new ones.
+type RolloutWave struct {
+	// Number counts from 1; 0 before the first wave. Of is the expected number of waves.
+	// +optional
+	Number int32 `json:"number,omitempty"`
+	// +optional
+	Of int32 `json:"of,omitempty"`
+	// State is what the wave does or waits for.
+	State WaveState `json:"state"`
+	// Size is how many nodes may be replaced. Begun is the number of those that Karpenter has begun to replace.
+	// +optional
+	Size int32 `json:"size,omitempty"`
+	// +optional
+	Begun int32 `json:"begun,omitempty"`
+	// Replacing are the NodeClaims of the wave that are being replaced, and Leaving those that were being replaced or
+	// deleted when it began, which do not count.
+	// +listType=atomic
+	// +optional
+	Replacing []string `json:"replacing,omitempty" redact:"-"`
+	// +listType=atomic
+	// +optional
+	Leaving []string `json:"leaving,omitempty" redact:"-"`
+	// Waiting is the number of outdated nodes whose replacement has not begun.
+	// +optional
+	Waiting int32 `json:"waiting,omitempty"`
+	// New is the number of nodes that were launched for the wave, and Good how many of them are initialized and have only
+	// good workloads.
+	// +optional
+	New int32 `json:"new,omitempty"`
+	// +optional
+	Good int32 `json:"good,omitempty"`
+	// Since is when the first wave began, and BeganAt when this one did; both when it was prepared if it has no number.
+	Since   metav1.Time `json:"since"`
+	BeganAt metav1.Time `json:"beganAt"`
+	// ReplacedAt is since when no more nodes are to be drained for the wave: the workloads are judged from then on.
+	// +optional
+	ReplacedAt *metav1.Time `json:"replacedAt,omitempty"`
+	// NextAt is when the next wave may begin; nil if that does not depend on time.
+	// +optional
+	NextAt *metav1.Time `json:"nextAt,omitempty"`
+	// Message says what it waits for, or compares the workloads on new nodes with those on old ones.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// From is a hash of what defined the nodes of the pool before the commit, as in Definition. When a commit restores
+	// that, its nodes are not replaced in waves.
+	// +optional
+	From string `json:"from,omitempty" redact:"-"`
+	// Continued is the newest inconclusive wave that a person has continued; nil if none has.
+	// +optional
+	Continued *ContinuedWave `json:"continued,omitempty"`
+}
+
+// ContinuedWave is an inconclusive wave that a person has continued.
+type ContinuedWave struct {
+	// Number of the wave.
+	Number int32 `json:"number"`
+	// At is when it was continued.
+	At metav1.Time `json:"at"`
+	// Reason is the person's.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+}
+
+// WaveState is what a wave does or waits for.
+// +kubebuilder:validation:Enum=Preparing;Queued;Open;Judging;Held;Failed;Last
+type WaveState string
+
+// The values of WaveState.
+const (
+	// WavePreparing: the commit is written once Karpenter can replace no node of the pool.
+	WavePreparing WaveState = "Preparing"
+	// WaveQueued: the wave waits for other NodePools (spec.rollout.waves.maxParallelPools).
+	WaveQueued WaveState = "Queued"
+	// WaveOpen: Karpenter may begin to replace nodes.
+	WaveOpen WaveState = "Open"
+	// WaveJudging: all nodes of the wave are being replaced, or were, and the workloads are judged.
+	WaveJudging WaveState = "Judging"
+	// WaveHeld: nothing ran on the new nodes that proves anything, and a person must continue.
+	WaveHeld WaveState = "Held"
+	// WaveFailed: workloads fail on the new nodes, and not on the old ones.
+	WaveFailed WaveState = "Failed"
+	// WaveLast: the remaining nodes are replaced at the pace of the disruption budgets in Git, and the workloads are
+	// judged until spec.rollout.watchFor is over.
+	WaveLast WaveState = "Last"
+)
+
+// Limits reports whether a wave limits how many nodes are replaced; false if w is nil.
+func (w *RolloutWave) Limits() bool { return w != nil && w.State != WaveLast }
 
 // RevertedPool is a NodePool whose definition was reverted during a freeze.
 type RevertedPool struct {

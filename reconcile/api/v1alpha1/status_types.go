@@ -360,6 +360,8 @@ type BrakeReason string
 const (
 	// BrakeFailedLaunches: the nodes of too many launches in a row did not register or initialize.
 	BrakeFailedLaunches BrakeReason = "FailedLaunches"
+	// BrakeFailedWave: workloads fail on the nodes of a wave, and not on old ones.
+	BrakeFailedWave BrakeReason = "FailedWave"
 	// BrakeUnexpectedDrift: no commit has outdated its nodes.
 	BrakeUnexpectedDrift BrakeReason = "UnexpectedDrift"
 	// BrakeHeldByCondition: a condition of spec.rollout.holdWhile is true.
@@ -377,6 +379,18 @@ func (s *NodeSyncStatus) BrakedPools() map[string]bool {
 		}
 	}
 	return braked
+}
+
+// LimitedPools returns the NodePools whose disruption budgets plumbline limits, because their rollout is stopped or
+// proceeds in waves; never nil.
+func (s *NodeSyncStatus) LimitedPools() map[string]bool {
+	limited := s.BrakedPools()
+	for i := range s.PoolRollouts {
+		if s.PoolRollouts[i].Wave.Limits() {
+			limited[s.PoolRollouts[i].Pool] = true
+		}
+	}
+	return limited
 }
 
 // BreakGlass is a command that terminates a node in spite of what blocks it, and its risk. Only a person runs it.

@@ -1,0 +1,292 @@
+package judge
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Wave is the nodes that a rollout has replaced in one NodePool since a time.
+type Wave struct {
+	// Pool is the name of the NodePool.
+	Pool string
+	// Began is when the first node of the wave was replaced. What happened before does not count.
+	Began time.Time
+	// New are the names of the Nodes that were launched for the wave; Old those of the pool's Nodes that are not
+	// replaced yet.
+	New, Old []string
+	// Excused are the workloads that failed on old nodes as well in earlier verdicts of the rollout (Verdict.Excused).
+	// They count once no old node is left to compare with.
+	Excused []Workload
+}
+
+// State is the result of judging a wave, or one workload on its nodes.
+type State string
+
+// The states. Undecided means that pods still start. Inconclusive means that nothing ran there that proves anything, or
+// that a comparison could not be made.
+const (
+	Good         State = "Good"
+	Bad          State = "Bad"
+	Undecided    State = "Undecided"
+	Inconclusive State = "Inconclusive"
+)
+
+// Verdict is the judgement of a wave.
+type Verdict struct {
+	State State
+	// Message is one line without times; the worst workloads come first.
+	Message string
+	// Again is when to look again, whatever the State: a wave that is Good now can become Bad while it is watched.
+	Again time.Time
+	// Workloads are those with pods on the wave's nodes, the worst first. Findings about the nodes themselves have the
+	// Kind Node and the name of the pool.
+	Workloads []Workload
+}
+
+// Workload is the pods of one controller with one pod template, and how they do on the wave's nodes and on old ones.
+type Workload struct {
+	Kind, Namespace, Name string
+	// Template is the hash of the pod template; empty if the pods have none.
+	Template string
+	State    State
+	// New counts pods on the wave's nodes. Old counts those on old nodes; they are read only if some of New fail. For
+	// the Kind Node, both count nodes; Old those of the sample.
+	New, Old Count
+	// Cause is why most of the failing pods fail. Excuse is why they do not count; empty if they do, or none fails.
+	Cause, Excuse string
+}
+
+// Count counts pods or nodes. The others work.
+type Count struct{ All, Failing, Starting int }
+
+const (
+	// lookEvery is the time between two looks at up to lookNodes nodes; at more nodes it is longer in proportion.
+	lookEvery = 15 * time.Second
+	lookNodes = 64
+	// waitedFor is how long after its last node was created a wave waits for new pods.
+	waitedFor = 10 * time.Minute
+)
+
+// Judge judges a wave by what was observed.
+func Judge(seen Observation, now time.Time) Verdict {
+	judged := seen.judgeWorkloads(now)
+	for _, w := range seen.judgeNodes(now) {
+		if !explains(w, judged) {
+			judged = append(judged, w)
+		}
+	}
+	slices.SortFunc(judged, worstFirst)
+	state := seen.state(judged)
+	return Verdict{State: state, Message: seen.message(state, judged), Again: now.Add(seen.interval()), Workloads: judged}
+}
+
+func (seen *Observation) interval() time.Duration {
+	return lookEvery * time.Duration(max(len(seen.Wave.New), lookNodes)) / lookNodes
+}
+
+// state returns the state of the wave from those of the workloads on it.
+func (seen *Observation) state(judged []Workload) State {
+	has := func(that func(Workload) bool) bool { return slices.ContainsFunc(judged, that) }
+	switch {
+	case has(func(w Workload) bool { return w.State == Bad }):
+		return Bad
+	case has(func(w Workload) bool { return w.State == Undecided }):
+		return Undecided
+	case has(func(w Workload) bool { return w.Excuse == notCompared }):
+		return Inconclusive
+	case has(func(w Workload) bool { return w.State == Good && w.proves() }):
+		return Good
+	}
+	return Inconclusive
+}
+
+// proves reports whether the pods of a workload show that workloads run on the nodes.
+func (w *Workload) proves() bool { return w.Kind != kindDaemonSet && w.Kind != kindNode }
+
+// explains reports whether a finding about nodes is already reported as the cause of a workload's failing pods.
+func explains(node Workload, workloads []Workload) bool {
+	return node.State == Bad && slices.ContainsFunc(workloads, func(w Workload) bool { return w.State == Bad && w.Cause == node.Cause })
+}
+
+// worse reports whether things fail on the new nodes, and not because they fail anyway: more than a tenth of them, and
+// more than twice the share on old nodes. If there are none on old nodes, they are judged by themselves.
+func worse(on, old Count) bool {
+	return on.Failing*10 > on.All && (old.All == 0 || on.Failing*old.All > 2*old.Failing*on.All)
+}
+
+var severity = map[State]int{Bad: 0, Undecided: 1, Inconclusive: 2, Good: 3}
+
+// worstFirst orders workloads by state, then by the share of failing pods, then by their number. Those that were not
+// compared are the first of their state; workloads come before nodes.
+func worstFirst(a, b Workload) int {
+	return cmp.Or(
+		cmp.Compare(severity[a.State], severity[b.State]),
+		compareBool(a.Excuse != notCompared, b.Excuse != notCompared),
+		cmp.Compare(b.New.Failing*a.New.All, a.New.Failing*b.New.All),
+		cmp.Compare(b.New.Failing, a.New.Failing),
+		cmp.Compare(b.New.Starting, a.New.Starting),
+		compareBool(a.Kind == kindNode, b.Kind == kindNode),
+		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind),
+		cmp.Compare(a.Template, b.Template), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.Excuse, b.Excuse),
+	)
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// The excuses of failing pods.
+const (
+	failsOnOld   = "they fail elsewhere as well"
+	failedBefore = "the Deployment was not Available before the wave"
+	newTemplate  = "the pod template is newer than the wave"
+	isTask       = "a task that has no pod elsewhere"
+	fewFail      = "at most a tenth of the pods"
+	notCompared  = "the pods elsewhere were not read"
+)
+
+// judgeWorkloads judges each workload that has pods on the wave's nodes.
+func (seen *Observation) judgeWorkloads(now time.Time) []Workload {
+	var all []Workload
+	for key, group := range seen.groups() {
+		on, old := seen.tally(group.on, now), seen.tally(group.old, now)
+		w := Workload{
+			Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Template: key.Template,
+			New: on.Count, Old: old.Count, Cause: mostFrequent(on.causes), State: Good,
+		}
+		if on.All == 0 {
+			continue
+		}
+		owner := seen.Owners[key]
+		if on.Failing > 0 {
+			w.Excuse = seen.excuse(w, on, owner)
+		}
+		switch {
+		case on.Failing > 0 && w.Excuse == "":
+			w.State = Bad
+		case on.awaited > 0:
+			w.State = Undecided
+		case on.Failing+on.Starting == on.All, w.Excuse == notCompared:
+			w.State = Inconclusive
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// excuse returns why the failing pods of a workload do not count against the wave; empty if they do.
+func (seen *Observation) excuse(w Workload, on tally, owner Owner) string {
+	single := w.Old.All == 0
+	switch {
+	case !worse(w.New, Count{}):
+		return fewFail
+	case !worse(w.New, w.Old), single && slices.ContainsFunc(seen.Wave.Excused, w.same):
+		return failsOnOld
+	case !owner.Unavailable.IsZero() && owner.Unavailable.Before(seen.Wave.Began):
+		return failedBefore
+	case single && owner.Skipped:
+		return notCompared
+	case single && !owner.Template.Before(seen.Wave.Began):
+		return newTemplate
+	case single && on.tasks == on.Failing:
+		return isTask
+	}
+	return ""
+}
+
+// same reports whether both are the same workload with the same pod template.
+func (w *Workload) same(o Workload) bool {
+	return w.Kind == o.Kind && w.Namespace == o.Namespace && w.Name == o.Name && w.Template == o.Template
+}
+
+// Excused returns the workloads that fail on old nodes as well, in this verdict or in earlier ones, for the next Wave of
+// the rollout. They are few, and in order.
+func (v Verdict) Excused(earlier []Workload) []Workload {
+	excused := slices.Clone(earlier)
+	for _, w := range v.Workloads {
+		if w.Kind != kindNode && w.Excuse == failsOnOld && len(excused) < maxOwners && !slices.ContainsFunc(excused, w.same) {
+			excused = append(excused, w)
+		}
+	}
+	return excused
+}
+
+// tally is a Count with what decides about it.
+type tally struct {
+	Count
+	causes map[string]int
+	// tasks counts failing pods of tasks that the kubelet has not refused; awaited those starting pods for which the
+	// wave waits.
+	tasks, awaited int
+}
+
+// tally counts pods by their health.
+func (seen *Observation) tally(pods []*Pod, now time.Time) tally {
+	t := tally{causes: map[string]int{}}
+	last := seen.lastNode().Add(waitedFor)
+	for _, pod := range pods {
+		health, cause := pod.health(seen.Wave.Began, now, seen.Owners[pod.Workload].Deadline)
+		if health == ignored {
+			continue
+		}
+		t.All++
+		switch health {
+		case starting:
+			t.Starting++
+			if !pod.Created.After(last) {
+				t.awaited++
+			}
+		case failing:
+			t.Failing++
+			if resource := seen.missingFor(pod); resource != "" {
+				cause = resource + isZero
+			}
+			t.causes[cause]++
+			if pod.Task && !pod.Refused {
+				t.tasks++
+			}
+		case healthy, ignored:
+		}
+	}
+	return t
+}
+
+// mostFrequent returns the cause of the most pods; of several, the first one in order.
+func mostFrequent(causes map[string]int) string {
+	first := ""
+	for cause, n := range causes {
+		if most := causes[first]; n > most || n == most && cause < first {
+			first = cause
+		}
+	}
+	return first
+}
+
+// group is the pods of one workload.
+type group struct{ on, old []*Pod }
+
+// groups returns the pods of each workload on the wave's nodes, and on old ones.
+func (seen *Observation) groups() map[Key]*group {
+	groups := map[Key]*group{}
+	for i := range seen.Pods {
+		pod := &seen.Pods[i]
+		g := groups[pod.Workload]
+		if g == nil {
+			g = &group{}
+			groups[pod.Workload] = g
+		}
+		if pod.New {
+			g.on = append(g.on, pod)
+		} else {
+			g.old = append(g.old, pod)
+		}
+	}
+	return groups
+}

@@ -1,0 +1,232 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout/judge"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// waveLease is how long Karpenter may begin to replace nodes of a wave without a renewal, and waveRenewal how long before
+// the expiry it is renewed. It is as short as the precision of a schedule allows: while plumbline does not run, Karpenter
+// may replace more nodes than the wave has, one after another, until then.
+const (
+	waveLease   = 2 * time.Minute
+	waveRenewal = 30 * time.Second
+)
+
+// judgeAgain is when workloads that could not be read are read again.
+const judgeAgain = 15 * time.Second
+
+// WaveMemory remembers what was found about the waves of a NodeSync, by NodePool.
+type WaveMemory struct{ pools map[string]*waveMemory }
+
+type waveMemory struct {
+	// began is when the wave began that the verdict is about.
+	began   time.Time
+	verdict judge.Verdict
+	// notReady are the nodes that were NotReady at checked.
+	notReady []string
+	checked  time.Time
+}
+
+func (m *WaveMemory) forget() {
+	if m != nil {
+		m.pools = nil
+	}
+}
+
+func (m *WaveMemory) of(pool string) *waveMemory {
+	if m == nil {
+		return &waveMemory{}
+	}
+	if m.pools == nil {
+		m.pools = map[string]*waveMemory{}
+	}
+	if m.pools[pool] == nil {
+		m.pools[pool] = &waveMemory{}
+	}
+	return m.pools[pool]
+}
+
+// pending returns the NodePools, by name, in which a commit is written once Karpenter can replace no node of them.
+func (s *BrakeStep) pending() map[string]bool {
+	pools := map[string]bool{}
+	for i := range s.Changes {
+		if c := &s.Changes[i]; c.Reason == plan.ReasonWaves {
+			for _, pool := range c.BrakesFirst {
+				pools[pool] = true
+			}
+		}
+	}
+	return pools
+}
+
+// removing reports whether the removal of a NodePool has started, and sets its disruption budgets.
+func (s *BrakeStep) removing(pool string) bool {
+	return slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool {
+		return r.Kind == render.NodePool && r.Name == pool && r.Started() && !r.Returned()
+	})
+}
+
+// waved are the NodeClaims of a NodePool, sorted by what they are for a wave.
+type waved struct {
+	WaveNodes
+	pool string
+	// old are the names of the outdated Nodes that are not being replaced, and matching are the other NodeClaims.
+	old      []string
+	matching []*plan.NodeClaim
+}
+
+// waveNodes returns the nodes of each NodePool.
+func (s *BrakeStep) waveNodes() map[string]*waved {
+	if s.Sync.Spec.Rollout.Waves == nil {
+		return nil
+	}
+	outdated := make(map[string]bool, len(s.Nodes))
+	for _, o := range s.Nodes {
+		outdated[o.Claim.Name] = true
+	}
+	pools := map[string]*waved{}
+	for i := range s.Live.NodeClaims {
+		c := &s.Live.NodeClaims[i]
+		n := pools[c.Pool]
+		if n == nil {
+			n = &waved{pool: c.Pool}
+			pools[c.Pool] = n
+		}
+		if (c.Deleting || c.Disrupted) && c.Node != "" {
+			n.Disrupting++
+		}
+		switch {
+		case !outdated[c.Name]:
+			n.matching = append(n.matching, c)
+		case c.Deleting:
+			n.Draining = append(n.Draining, c.Name)
+		case c.Disrupted:
+			n.Launching = append(n.Launching, c.Name)
+		default:
+			n.Waiting = append(n.Waiting, c.Name)
+			if c.Node != "" {
+				n.old = append(n.old, c.Node)
+			}
+		}
+	}
+	return pools
+}
+
+// judged returns the nodes of a NodePool in a wave, and judges the workloads on the new ones. was is the recorded state of
+// the pool, and found are its nodes; each may be nil.
+func (s *BrakeStep) judged(ctx context.Context, was *v1alpha1.PoolRollout, found *waved) (WaveNodes, judge.Verdict) {
+	if found == nil {
+		found = &waved{}
+	}
+	nodes := found.WaveNodes
+	if was == nil || was.Wave == nil || was.Wave.Number == 0 || was.Wave.State == v1alpha1.WaveQueued || was.Wave.State == v1alpha1.WaveFailed {
+		return nodes, judge.Verdict{}
+	}
+	began := was.Wave.BeganAt
+	if was.Wave.State == v1alpha1.WaveLast {
+		began = was.Wave.Since
+	}
+	var fresh []string
+	initialized := 0
+	for _, c := range found.matching {
+		if c.Deleting || c.Created.Before(began.Time) {
+			continue
+		}
+		nodes.New++
+		if c.Node != "" {
+			fresh = append(fresh, c.Node)
+		}
+		if c.Initialized {
+			initialized++
+		}
+	}
+	memory := s.Waves.of(was.Pool)
+	verdict := s.verdict(ctx, memory, judge.Wave{Pool: was.Pool, Began: began.Time, New: fresh, Old: found.old})
+	if verdict.State == judge.Good {
+		nodes.Good = initialized
+	}
+	nodes.NotReady = s.notReady(ctx, memory, *was.Wave, was.Pool)
+	return nodes, verdict
+}
+
+// verdict judges the workloads of a wave, unless that was done recently.
+func (s *BrakeStep) verdict(ctx context.Context, memory *waveMemory, wave judge.Wave) judge.Verdict {
+	if len(wave.New) == 0 {
+		return judge.Verdict{State: judge.Inconclusive, Message: "no node was launched for the wave"}
+	}
+	if memory.began.Equal(wave.Began) && s.Now.Before(memory.verdict.Again) {
+		return memory.verdict
+	}
+	verdict, err := s.Judge(ctx, wave)
+	if err != nil {
+		verdict = judge.Verdict{Message: fmt.Sprintf("the workloads on the new nodes of NodePool/%s cannot be judged: %v", wave.Pool, err)}
+	}
+	if verdict.Again.IsZero() {
+		verdict.Again = s.Now.Add(judgeAgain)
+	}
+	memory.began, memory.verdict = wave.Began, verdict
+	return verdict
+}
+
+// notReady returns the nodes of a NodePool that are NotReady, if no replacement of a wave has begun for a while. What
+// cannot be read is not reported.
+func (s *BrakeStep) notReady(ctx context.Context, memory *waveMemory, wave v1alpha1.RolloutWave, pool string) []string {
+	if s.NotReady == nil || wave.State != v1alpha1.WaveOpen || wave.Begun > 0 || s.Now.Before(wave.BeganAt.Add(beginsWithin)) {
+		memory.notReady, memory.checked = nil, time.Time{}
+		return nil
+	}
+	if memory.checked.IsZero() || !s.Now.Before(memory.checked.Add(beginsWithin)) {
+		if found, err := s.NotReady(ctx, pool); err == nil {
+			memory.notReady = found
+		}
+		memory.checked = s.Now
+	}
+	s.WakeBy(memory.checked.Add(beginsWithin))
+	return memory.notReady
+}
+
+// limit sets the disruption budgets of a pool in a wave: Git's, and those that let Karpenter begin the replacements of the
+// wave if that is recorded, or none. The recorded wave is in was. While it is unknown what Git wants, none may begin.
+func (s *BrakeStep) limit(ctx context.Context, was *v1alpha1.PoolRollout, e v1alpha1.PoolRollout) error {
+	if was == nil || !was.Wave.Limits() && was.BrakedAt == nil {
+		s.WakeBy(s.Now) // the budgets are set once the wave is recorded
+		return nil
+	}
+	allowed := 0
+	if w := was.Wave; w != nil && w.Number == e.Wave.Number && w.State == v1alpha1.WaveOpen && !s.InForce {
+		allowed = WaveBudget(e.Wave)
+	} else if e.Wave.State == v1alpha1.WaveOpen && !s.InForce {
+		s.WakeBy(s.Now) // it is opened once it is recorded
+	}
+	live, object, err := s.budgetsOf(e.Pool)
+	if live == nil || err != nil {
+		return err
+	}
+	lease := plan.Lease{Nodes: allowed, Until: s.Now.Add(waveLease).Truncate(time.Minute)}
+	if has, is := plan.LeaseOf(live.Unstructured, object, s.Now); allowed > 0 && is && has.Nodes == allowed && s.Now.Before(has.Until.Add(-waveRenewal)) {
+		s.WakeBy(has.Until.Add(-waveRenewal))
+		return nil
+	}
+	budgets, err := plan.Leased(object, lease)
+	if err != nil {
+		return err
+	}
+	if set, err := plan.IsBraked(live.Unstructured, budgets); err != nil || set {
+		return err
+	}
+	if err := s.edited(live.Unstructured); err != nil {
+		return err
+	}
+	if allowed > 0 {
+		s.WakeBy(lease.Until.Add(-waveRenewal))
+	}
+	return s.writeBudgets(ctx, live, budgets, "limit the nodes of a wave")
+}

@@ -1,0 +1,309 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout/judge"
+)
+
+// WaveNodes are the nodes of a NodePool in waves, by the names of their NodeClaims.
+type WaveNodes struct {
+	// Waiting are outdated and not being replaced. Launching are outdated, and Karpenter launches their replacements;
+	// Draining are outdated and have a deletionTimestamp.
+	Waiting, Launching, Draining []string
+	// Disrupting is how many nodes of the pool, outdated or not, Karpenter counts against its disruption budgets.
+	Disrupting int
+	// New is the number of nodes that were launched since the wave began, and Good how many of them are initialized and
+	// have only good workloads.
+	New, Good int
+	// NotReady are nodes that are NotReady, if that was checked. They use up the disruption budgets.
+	NotReady []string
+}
+
+// WaveSeen is the input about the wave of one NodePool.
+type WaveSeen struct {
+	// Policy is spec.rollout.waves; nil if waves are off.
+	Policy *v1alpha1.RolloutWaves
+	// Definition is the hash of what defined its nodes when it was last seen, or defines them now if that is new. Changed
+	// reports whether a commit has changed it since, and Restored whether it is again the one from before the waves.
+	Definition        string
+	Changed, Restored bool
+	// Committed reports whether a commit has outdated the nodes, and Known whether the pool was part of the rollout before.
+	Committed, Known bool
+	// Pending reports whether a commit waits to be written until Karpenter can replace no node of the pool.
+	Pending bool
+	Nodes   WaveNodes
+	// Verdict is about the workloads on the new nodes; its State is empty if it is unknown.
+	Verdict judge.Verdict
+	// Stopped reports whether something else decides how many nodes may be replaced (precedence.go).
+	Stopped bool
+	// Turn reports whether the first wave may begin (maxParallelPools), and Before names a pool that it waits for.
+	Turn   bool
+	Before string
+	// Continued reports whether a person has continued this wave, and Reason is why.
+	Continued bool
+	Reason    string
+	Now       time.Time
+}
+
+// NextWave returns the new state of a NodePool's wave, and when it may change without any event; zero if it may not. nil
+// means that the disruption budgets in Git apply.
+func NextWave(before *v1alpha1.RolloutWave, seen WaveSeen) (next *v1alpha1.RolloutWave, wake time.Time) {
+	switch {
+	case seen.Policy == nil:
+		return nil, time.Time{}
+	case seen.Pending:
+		return seen.prepare(before), time.Time{}
+	case seen.Changed && seen.Restored:
+		return nil, time.Time{} // a revert is not delayed
+	case seen.begins(before):
+		return seen.first(before), seen.Now
+	case before == nil:
+		return nil, time.Time{}
+	}
+	w := before.DeepCopy()
+	if w.State == v1alpha1.WavePreparing {
+		if until := w.Since.Add(Settles); seen.Now.Before(until) {
+			return w, until
+		}
+		return nil, time.Time{} // the commit was withdrawn, or replaces no nodes
+	}
+	seen.count(w)
+	return w, seen.advance(w)
+}
+
+// prepare returns the wave of a pool in which a commit is about to be written.
+func (s WaveSeen) prepare(before *v1alpha1.RolloutWave) *v1alpha1.RolloutWave {
+	w := &v1alpha1.RolloutWave{State: v1alpha1.WavePreparing, Since: s.timestamp(), BeganAt: s.timestamp(), From: s.Definition}
+	switch {
+	case before == nil:
+	case before.State == v1alpha1.WavePreparing:
+		return before.DeepCopy()
+	default:
+		w.From = before.From // the commit whose nodes are being replaced is not known to be good
+	}
+	return w
+}
+
+// begins reports whether the first wave begins.
+func (s WaveSeen) begins(before *v1alpha1.RolloutWave) bool {
+	enough := s.Committed && len(s.Nodes.Waiting) >= plan.MinWaved
+	switch {
+	case before == nil:
+		return enough && (s.Changed || !s.Known)
+	case before.State == v1alpha1.WavePreparing:
+		return s.Changed || enough
+	}
+	return s.Changed
+}
+
+// first returns the first wave.
+func (s WaveSeen) first(before *v1alpha1.RolloutWave) *v1alpha1.RolloutWave {
+	w := &v1alpha1.RolloutWave{Since: s.timestamp()}
+	if before != nil {
+		w.From = before.From
+	}
+	s.begin(w, max(s.Policy.Start, 1))
+	if w.Limits() && !s.Turn {
+		w.State, w.Message = v1alpha1.WaveQueued, "waits until no wave of NodePool/"+s.Before+" is in progress"
+	}
+	return w
+}
+
+// begin begins the next wave, with a number of nodes. What is still being replaced belongs to the one before.
+func (s WaveSeen) begin(w *v1alpha1.RolloutWave, size int32) {
+	waiting := int32(len(s.Nodes.Waiting))
+	w.Number, w.Size, w.State, w.BeganAt = w.Number+1, size, v1alpha1.WaveOpen, s.timestamp()
+	w.Begun, w.New, w.Good, w.Waiting, w.Replacing = 0, 0, 0, waiting, nil
+	w.Leaving = slices.Sorted(slices.Values(slices.Concat(s.Nodes.Launching, s.Nodes.Draining)))
+	w.ReplacedAt, w.NextAt, w.Message = nil, nil, ""
+	if size > plan.MaxWave || w.Number > 1 && size >= waiting {
+		w.State, w.Size, w.Leaving = v1alpha1.WaveLast, waiting, nil
+	}
+	w.Of = w.Number + int32(len(plan.WaveSizes(s.Policy, w.Number, int(waiting)))) - 1
+}
+
+// timestamp returns the time with the precision of the status.
+func (s WaveSeen) timestamp() metav1.Time { return metav1.NewTime(s.Now).Rfc3339Copy() }
+
+// count counts the nodes of a wave that Karpenter has begun to replace. A replacement that Karpenter has given up does
+// not count. A node that is gone, or no longer waits, counts even if plumbline has not seen it in between.
+func (s WaveSeen) count(w *v1alpha1.RolloutWave) {
+	leaving := slices.Concat(s.Nodes.Launching, s.Nodes.Draining)
+	contains := func(names []string) func(string) bool {
+		set := make(map[string]bool, len(names))
+		for _, name := range names {
+			set[name] = true
+		}
+		return func(name string) bool { return set[name] }
+	}
+	leaves, waits := contains(leaving), contains(s.Nodes.Waiting)
+	known, returned, begun := contains(slices.Concat(w.Replacing, w.Leaving)), 0, 0
+	for _, name := range w.Leaving {
+		if waits(name) {
+			returned++
+		}
+	}
+	w.Leaving = slices.DeleteFunc(w.Leaving, func(name string) bool { return !leaves(name) })
+	var replacing []string
+	for _, name := range w.Replacing {
+		switch {
+		case leaves(name):
+			replacing = append(replacing, name)
+		case waits(name):
+			returned++
+			w.Begun--
+		}
+	}
+	for _, name := range leaving {
+		if !known(name) {
+			begun++
+			replacing = append(replacing, name)
+		}
+	}
+	gone := max(0, int(w.Waiting)+returned-begun-len(s.Nodes.Waiting))
+	slices.Sort(replacing)
+	w.Replacing, w.Waiting = replacing, int32(len(s.Nodes.Waiting))
+	w.Begun += int32(begun + gone)
+	w.New, w.Good = int32(s.Nodes.New), int32(s.Nodes.Good)
+	if w.State == v1alpha1.WaveLast {
+		w.Replacing = nil // as many as the budgets in Git allow
+		w.Size = max(w.Size, w.Begun+w.Waiting)
+	}
+}
+
+// launches reports whether Karpenter still launches a replacement for a node of the wave.
+func (s WaveSeen) launches(w *v1alpha1.RolloutWave) bool {
+	return slices.ContainsFunc(w.Replacing, func(name string) bool { return slices.Contains(s.Nodes.Launching, name) })
+}
+
+// advance moves a wave to its next state, and returns when that may change again.
+func (s WaveSeen) advance(w *v1alpha1.RolloutWave) time.Time {
+	switch {
+	case w.State == v1alpha1.WaveFailed:
+		return time.Time{}
+	case s.Verdict.State == judge.Bad && w.State != v1alpha1.WaveQueued:
+		w.State, w.NextAt, w.Message = v1alpha1.WaveFailed, nil, s.Verdict.Message
+		return time.Time{}
+	case s.Stopped:
+		return s.Verdict.Again
+	}
+	switch w.State {
+	case v1alpha1.WaveQueued:
+		if !s.Turn {
+			return time.Time{}
+		}
+		w.State, w.Message, w.BeganAt = v1alpha1.WaveOpen, "", s.timestamp()
+	case v1alpha1.WaveOpen:
+		return s.open(w)
+	case v1alpha1.WaveJudging, v1alpha1.WaveHeld:
+		return s.judge(w)
+	case v1alpha1.WaveLast:
+		w.Message = s.Verdict.Message
+		return s.Verdict.Again
+	}
+	return time.Time{}
+}
+
+// beginsWithin is how long Karpenter may take to begin a replacement before plumbline looks for what keeps it from that.
+const beginsWithin = time.Minute
+
+// open closes a wave once as many replacements have begun as it has nodes.
+func (s WaveSeen) open(w *v1alpha1.RolloutWave) time.Time {
+	w.Of = w.Number + int32(len(plan.WaveSizes(s.Policy, w.Number, int(w.Begun+w.Waiting)))) - 1
+	w.Message = ""
+	if w.New > 0 {
+		w.Message = s.Verdict.Message
+	}
+	switch {
+	case w.Begun >= w.Size || w.Begun > 0 && w.Waiting == 0:
+		w.State = v1alpha1.WaveJudging
+		return s.judge(w)
+	case w.Waiting == 0:
+		w.Message = "Karpenter has not found the outdated nodes yet"
+	case len(s.Nodes.NotReady) > 0 && w.Begun == 0:
+		w.Message = fmt.Sprintf("Karpenter begins no replacement: it counts node %s, which %s NotReady, against the disruption budgets",
+			finding.Few(s.Nodes.NotReady, ", "), english.PluralWord(len(s.Nodes.NotReady), "is", "are"))
+	case s.Now.Before(w.BeganAt.Add(beginsWithin)):
+		return earliest(w.BeganAt.Add(beginsWithin), s.Verdict.Again)
+	case s.Nodes.Disrupting >= WaveBudget(w):
+		w.Message = fmt.Sprintf("waits for %s that Karpenter is still replacing or deleting", english.Plural(s.Nodes.Disrupting, "node", ""))
+	}
+	return s.Verdict.Again
+}
+
+// judge decides whether the next wave begins.
+func (s WaveSeen) judge(w *v1alpha1.RolloutWave) time.Time {
+	switch {
+	case w.Begun < w.Size && w.Waiting > 0: // Karpenter has given up a replacement
+		w.State, w.ReplacedAt, w.NextAt, w.Message = v1alpha1.WaveOpen, nil, nil, ""
+		return s.Verdict.Again
+	case s.launches(w):
+		w.ReplacedAt, w.NextAt = nil, nil
+		w.Message = s.Verdict.Message
+		return s.Verdict.Again
+	case w.ReplacedAt == nil:
+		now := s.timestamp()
+		w.ReplacedAt = &now
+	}
+	at := w.ReplacedAt.Add(s.Policy.GetPause())
+	limit := w.ReplacedAt.Add(max(s.Policy.GetPause(), s.Policy.GetInconclusiveAfter()))
+	w.Message = s.Verdict.Message
+	switch {
+	case s.Continued:
+		w.Continued = &v1alpha1.ContinuedWave{Number: w.Number, At: s.timestamp(), Reason: s.Reason}
+		return s.next(w)
+	case s.Now.Before(at):
+		next := metav1.NewTime(at).Rfc3339Copy()
+		w.NextAt = &next
+		return earliest(at, s.Verdict.Again)
+	case s.Verdict.State == judge.Good:
+		return s.next(w)
+	case s.Verdict.State == "":
+		w.NextAt = nil // the workloads cannot be read
+		return s.Verdict.Again
+	case s.Now.Before(limit):
+		w.NextAt = nil
+		if s.Policy.OnInconclusive != v1alpha1.InconclusiveHold {
+			next := metav1.NewTime(limit).Rfc3339Copy()
+			w.NextAt = &next
+		}
+		return earliest(limit, s.Verdict.Again)
+	case s.Policy.OnInconclusive == v1alpha1.InconclusiveHold:
+		w.State, w.NextAt = v1alpha1.WaveHeld, nil
+		return s.Verdict.Again
+	}
+	return s.next(w)
+}
+
+// next begins the wave after one that was judged.
+func (s WaveSeen) next(w *v1alpha1.RolloutWave) time.Time {
+	s.begin(w, min(w.Size*max(s.Policy.Factor, 1), plan.MaxWave+1))
+	return s.Now
+}
+
+// earliest returns the earlier of two times; zero is none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// WaveBudget returns how many nodes of a pool Karpenter may be replacing at a time for a wave: as many as may still begin,
+// although others may be in progress. Otherwise those that complete before plumbline looks again would let it begin more
+// than the wave has.
+func WaveBudget(w *v1alpha1.RolloutWave) int {
+	if w.State != v1alpha1.WaveOpen {
+		return 0
+	}
+	return max(0, int(w.Size-w.Begun))
+}

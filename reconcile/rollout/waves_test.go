@@ -1,0 +1,469 @@
+package rollout_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout/judge"
+)
+
+// names returns the names of nodes from one number to another.
+func names(from, to int) []string {
+	var all []string
+	for n := from; n <= to; n++ {
+		all = append(all, fmt.Sprintf("n%d", n))
+	}
+	return all
+}
+
+// TestNextWave runs a series of looks at the wave of one pool; each returns "WAVE/OF STATE BEGUN/SIZE" with the nodes that
+// Karpenter may replace now, in brackets, and when the next wave may begin.
+func TestNextWave(t *testing.T) {
+	type look struct {
+		minute                       int
+		waiting, launching, draining []string
+		verdict                      judge.State
+		definition                   string
+		seen                         func(*rollout.WaveSeen)
+		want                         string
+	}
+	good, bad, undecided, inconclusive := judge.Good, judge.Bad, judge.Undecided, judge.Inconclusive
+	pending := func(s *rollout.WaveSeen) { s.Pending = true }
+	changed := func(s *rollout.WaveSeen) { s.Changed = true }
+	stopped := func(s *rollout.WaveSeen) { s.Stopped = true }
+	begun := look{minute: 0, waiting: names(1, 8), seen: changed, want: "1/4 Open 0/1 [1]"}
+	first := []look{
+		begun,
+		{minute: 1, waiting: names(2, 8), launching: names(1, 1), want: "1/4 Judging 1/1 [0]"},
+		{minute: 2, waiting: names(2, 8), draining: names(1, 1), verdict: undecided, want: "1/4 Judging 1/1 [0] next 12"},
+	}
+	after := func(looks ...look) []look { return append(slices.Clone(first), looks...) }
+	cases := map[string]struct {
+		policy v1alpha1.RolloutWaves
+		looks  []look
+	}{
+		"it grows": {looks: after(
+			look{minute: 12, waiting: names(2, 8), verdict: good, want: "2/4 Open 0/2 [2]"},
+			look{minute: 13, waiting: names(3, 8), launching: names(2, 2), want: "2/4 Open 1/2 [1]"},
+			look{minute: 14, waiting: names(4, 8), launching: names(3, 3), draining: names(2, 2), want: "2/4 Judging 2/2 [0]"},
+			look{minute: 15, waiting: names(4, 8), draining: names(2, 3), verdict: good, want: "2/4 Judging 2/2 [0] next 25"},
+			look{minute: 25, waiting: names(4, 8), verdict: good, want: "3/4 Open 0/4 [4]"},
+			look{minute: 26, waiting: names(8, 8), draining: names(4, 7), verdict: good, want: "3/4 Judging 4/4 [0] next 36"},
+			look{minute: 36, waiting: names(8, 8), verdict: good, want: "4/4 Last 0/1 [Git]"},
+			look{minute: 37, verdict: good, want: "4/4 Last 1/1 [Git]"},
+		)},
+		"the pause begins when the last node drains": {looks: []look{
+			begun,
+			{minute: 1, waiting: names(2, 8), launching: names(1, 1), want: "1/4 Judging 1/1 [0]"},
+			{minute: 30, waiting: names(2, 8), launching: names(1, 1), verdict: good, want: "1/4 Judging 1/1 [0]"},
+			{minute: 31, waiting: names(2, 8), draining: names(1, 1), verdict: good, want: "1/4 Judging 1/1 [0] next 41"},
+		}},
+		"workloads fail":              {looks: after(look{minute: 5, waiting: names(2, 8), verdict: bad, want: "1/4 Failed 1/1 [0]"}, look{minute: 50, waiting: names(2, 8), verdict: good, want: "1/4 Failed 1/1 [0]"})},
+		"they fail while it is open":  {looks: []look{begun, {minute: 1, waiting: names(1, 8), verdict: bad, want: "1/4 Failed 0/1 [0]"}}},
+		"they fail in the last wave":  {looks: append(after(), look{minute: 12, waiting: names(2, 3), verdict: good, want: "2/2 Last 0/2 [Git]"}, look{minute: 13, verdict: bad, want: "2/2 Failed 2/2 [0]"})},
+		"pods that start delay it":    {looks: after(look{minute: 12, waiting: names(2, 8), verdict: undecided, want: "1/4 Judging 1/1 [0] next 32"}, look{minute: 14, waiting: names(2, 8), verdict: good, want: "2/4 Open 0/2 [2]"})},
+		"nothing proves it, continue": {looks: after(look{minute: 31, waiting: names(2, 8), verdict: inconclusive, want: "1/4 Judging 1/1 [0] next 32"}, look{minute: 32, waiting: names(2, 8), verdict: inconclusive, want: "2/4 Open 0/2 [2]"})},
+		"nothing proves it, hold": {policy: v1alpha1.RolloutWaves{OnInconclusive: v1alpha1.InconclusiveHold}, looks: after(
+			look{minute: 31, waiting: names(2, 8), verdict: inconclusive, want: "1/4 Judging 1/1 [0]"},
+			look{minute: 32, waiting: names(2, 8), verdict: inconclusive, want: "1/4 Held 1/1 [0]"},
+			look{minute: 90, waiting: names(2, 8), verdict: inconclusive, want: "1/4 Held 1/1 [0]"},
+			look{minute: 91, waiting: names(2, 8), verdict: inconclusive, seen: func(s *rollout.WaveSeen) { s.Continued, s.Reason = true, "no pods at night" }, want: "2/4 Open 0/2 [2] continued 1: no pods at night"},
+		)},
+		"a held wave gets workloads": {policy: v1alpha1.RolloutWaves{OnInconclusive: v1alpha1.InconclusiveHold}, looks: after(
+			look{minute: 32, waiting: names(2, 8), verdict: inconclusive, want: "1/4 Held 1/1 [0]"},
+			look{minute: 40, waiting: names(2, 8), verdict: good, want: "2/4 Open 0/2 [2]"},
+		)},
+		"pods cannot be read":     {looks: after(look{minute: 90, waiting: names(2, 8), want: "1/4 Judging 1/1 [0]"})},
+		"Karpenter gives one up":  {looks: []look{begun, {minute: 1, waiting: names(2, 8), launching: names(1, 1), want: "1/4 Judging 1/1 [0]"}, {minute: 12, waiting: names(1, 8), want: "1/4 Open 0/1 [1]"}}},
+		"one is gone unseen":      {looks: []look{begun, {minute: 5, waiting: names(2, 8), verdict: good, want: "1/4 Judging 1/1 [0] next 15"}}},
+		"two are gone unseen":     {looks: []look{begun, {minute: 5, waiting: names(3, 8), verdict: good, want: "1/4 Judging 2/1 [0] next 15"}}},
+		"what left before":        {looks: []look{{minute: 0, waiting: names(2, 8), draining: names(1, 1), seen: changed, want: "1/3 Open 0/1 [1]"}, {minute: 1, waiting: names(2, 8), want: "1/3 Open 0/1 [1]"}}},
+		"stopped meanwhile":       {looks: after(look{minute: 12, waiting: names(2, 8), verdict: good, seen: stopped, want: "1/4 Judging 1/1 [0] next 12"}, look{minute: 20, waiting: names(2, 8), verdict: good, want: "2/4 Open 0/2 [2]"})},
+		"stopped, workloads fail": {looks: after(look{minute: 12, waiting: names(2, 8), verdict: bad, seen: stopped, want: "1/4 Failed 1/1 [0]"})},
+		"prepared, then written": {looks: []look{
+			{minute: 0, seen: pending, want: "0/0 Preparing 0/0 [0]"},
+			{minute: 1, want: "0/0 Preparing 0/0 [0]"},
+			{minute: 2, waiting: names(1, 8), seen: changed, want: "1/4 Open 0/1 [1]"},
+		}},
+		"prepared, and the same definition": {looks: []look{{minute: 0, seen: pending, want: "0/0 Preparing 0/0 [0]"}, {minute: 1, waiting: names(1, 8), want: "1/4 Open 0/1 [1]"}}},
+		"prepared, then withdrawn":          {looks: []look{{minute: 0, seen: pending, want: "0/0 Preparing 0/0 [0]"}, {minute: 6}}},
+		"another commit":                    {looks: after(look{minute: 3, waiting: names(1, 8), seen: pending, want: "0/0 Preparing 0/0 [0]"}, look{minute: 4, waiting: names(1, 9), seen: changed, want: "1/4 Open 0/1 [1]"})},
+		"a revert":                          {looks: after(look{minute: 3, waiting: names(9, 9), seen: func(s *rollout.WaveSeen) { s.Changed, s.Restored = true, true }})},
+		"switched off":                      {looks: after(look{minute: 3, waiting: names(2, 8), seen: func(s *rollout.WaveSeen) { s.Policy = nil }})},
+		"three nodes":                       {looks: []look{{minute: 0, waiting: names(1, 3)}}},
+		"four nodes, found late":            {looks: []look{{minute: 0, waiting: names(1, 4), want: "1/3 Open 0/1 [1]"}}},
+		"no commit":                         {looks: []look{{minute: 0, waiting: names(1, 8), seen: func(s *rollout.WaveSeen) { s.Committed = false }}}},
+		"in progress when switched on":      {looks: []look{{minute: 0, waiting: names(1, 8), seen: func(s *rollout.WaveSeen) { s.Known = true }}}},
+		"its turn comes": {looks: []look{
+			{minute: 0, waiting: names(1, 8), seen: func(s *rollout.WaveSeen) { s.Changed, s.Turn, s.Before = true, false, "a" }, want: "1/4 Queued 0/1 [0] (waits until no wave of NodePool/a is in progress)"},
+			{minute: 9, waiting: names(1, 8), want: "1/4 Open 0/1 [1]"},
+		}},
+		"others still drain": {looks: after(
+			look{minute: 12, waiting: names(2, 8), draining: names(1, 1), verdict: good, want: "2/4 Open 0/2 [2]"},
+			look{minute: 14, waiting: names(3, 8), draining: names(1, 2), verdict: good, want: "2/4 Open 1/2 [1] (waits for 2 nodes that Karpenter is still replacing or deleting)"},
+		)},
+		"a NotReady node": {looks: []look{begun, {minute: 2, waiting: names(1, 8), seen: func(s *rollout.WaveSeen) { s.Nodes.NotReady = []string{"ip-1"} }, want: "1/4 Open 0/1 [1] (Karpenter begins no replacement: it counts node ip-1, which is NotReady, against the disruption budgets)"}}},
+		"more than a hundred": {policy: v1alpha1.RolloutWaves{Start: 60}, looks: []look{
+			{minute: 0, waiting: names(1, 500), seen: changed, want: "1/2 Open 0/60 [60]"},
+			{minute: 1, waiting: names(61, 500), draining: names(1, 60), verdict: good, want: "1/2 Judging 60/60 [0] next 11"},
+			{minute: 11, waiting: names(61, 500), verdict: good, want: "2/2 Last 0/440 [Git]"},
+		}},
+		"no more than the start": {policy: v1alpha1.RolloutWaves{Factor: 1}, looks: []look{{minute: 0, waiting: names(1, 5), seen: changed, want: "1/5 Open 0/1 [1]"}}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			var wave *v1alpha1.RolloutWave
+			policy := c.policy
+			policy.Start, policy.Factor = max(policy.Start, 1), max(policy.Factor, 1)
+			if c.policy.Factor == 0 {
+				policy.Factor = 2
+			}
+			for i, l := range c.looks {
+				seen := rollout.WaveSeen{
+					Policy: &policy, Committed: true, Turn: true, Known: wave != nil, Now: at(0).Add(time.Duration(l.minute) * time.Minute),
+					Nodes:   rollout.WaveNodes{Waiting: l.waiting, Launching: l.launching, Draining: l.draining, Disrupting: len(l.launching) + len(l.draining)},
+					Verdict: judge.Verdict{State: l.verdict},
+				}
+				if l.seen != nil {
+					l.seen(&seen)
+				}
+				wave, _ = rollout.NextWave(wave, seen)
+				if diff := cmp.Diff(l.want, waveText(wave)); diff != "" {
+					t.Fatalf("look %d: %s", i, diff)
+				}
+			}
+		})
+	}
+}
+
+func waveText(w *v1alpha1.RolloutWave) string {
+	if w == nil {
+		return ""
+	}
+	may := fmt.Sprint(rollout.WaveBudget(w))
+	if !w.Limits() {
+		may = "Git"
+	}
+	text := fmt.Sprintf("%d/%d %s %d/%d [%s]", w.Number, w.Of, w.State, w.Begun, w.Size, may)
+	if w.NextAt != nil {
+		text += fmt.Sprintf(" next %d", int(w.NextAt.Sub(at(0).Time).Minutes()))
+	}
+	if w.Continued != nil {
+		text += fmt.Sprintf(" continued %d: %s", w.Continued.Number, w.Continued.Reason)
+	}
+	if w.Message != "" {
+		text += " (" + w.Message + ")"
+	}
+	return text
+}
+
+// TestPrecedence applies each pair of rules to a pool: the one that SPEC.md lists first decides.
+func TestPrecedence(t *testing.T) {
+	order := []struct {
+		governor rollout.Governor
+		set      func(*rollout.Rules)
+	}{
+		{rollout.ByRemoval, func(r *rollout.Rules) { r.Removal = true }},
+		{rollout.ByBrake, func(r *rollout.Rules) { r.Brake = true }},
+		{rollout.ByRevert, func(r *rollout.Rules) { r.Revert = true }},
+		{rollout.ByFreeze, func(r *rollout.Rules) { r.Freeze = true }},
+		{rollout.ByWave, func(r *rollout.Rules) { r.Wave = true }},
+	}
+	if got := (rollout.Rules{}).Governor(); got != rollout.ByGit {
+		t.Errorf("without rules, %s decides", got)
+	}
+	for i, one := range order {
+		for _, other := range order[i:] {
+			var r rollout.Rules
+			one.set(&r)
+			other.set(&r)
+			if got := r.Governor(); got != one.governor {
+				t.Errorf("%s and %s: %s decides", one.governor, other.governor, got)
+			}
+		}
+	}
+}
+
+// TestWaveAndOthers shows what decides about a pool in a wave when something else happens, and what is left of the wave.
+func TestWaveAndOthers(t *testing.T) {
+	now := at(5)
+	open := func() *v1alpha1.RolloutWave {
+		return &v1alpha1.RolloutWave{Number: 1, Of: 4, State: v1alpha1.WaveOpen, Size: 1, Waiting: 8, Since: at(4), BeganAt: at(4), From: "0"}
+	}
+	for name, c := range map[string]struct {
+		before func(*v1alpha1.PoolRollout)
+		pool   func(*rollout.BrakePool)
+		seen   func(*rollout.BrakeSeen)
+		want   rollout.Governor
+		wave   string
+	}{
+		"nothing":   {want: rollout.ByWave, wave: "1/4 Open 0/1 [1]"},
+		"a removal": {pool: func(p *rollout.BrakePool) { p.Removed = true }, want: rollout.ByRemoval, wave: "1/4 Open 0/1 [1]"},
+		"failed launches": {pool: func(p *rollout.BrakePool) {
+			p.Launches = append(p.Launches, failed("a", 4), failed("b", 4), failed("c", 4))
+		}, want: rollout.ByBrake, wave: "1/4 Open 0/1 [1]"},
+		"a condition":        {seen: func(s *rollout.BrakeSeen) { s.Held = "errors" }, want: rollout.ByBrake, wave: "1/4 Open 0/1 [1]"},
+		"a freeze":           {seen: func(s *rollout.BrakeSeen) { s.Frozen = "audit" }, want: rollout.ByFreeze, wave: "1/4 Open 0/1 [1]"},
+		"a revert":           {pool: func(p *rollout.BrakePool) { p.Definition = "0" }, want: rollout.ByGit},
+		"a revert, a freeze": {pool: func(p *rollout.BrakePool) { p.Definition, p.Reverted = "0", true }, seen: func(s *rollout.BrakeSeen) { s.Frozen = "audit" }, want: rollout.ByRevert},
+		"another commit":     {pool: func(p *rollout.BrakePool) { p.Definition = "2" }, want: rollout.ByWave, wave: "1/4 Open 0/1 [1]"},
+		"bad workloads": {
+			pool: func(p *rollout.BrakePool) { p.Verdict = judge.Verdict{State: judge.Bad, Message: "3 of 3 pods fail"} },
+			want: rollout.ByBrake, wave: "1/4 Failed 0/1 [0] (3 of 3 pods fail)",
+		},
+		"bad workloads, a freeze": {
+			pool: func(p *rollout.BrakePool) { p.Verdict = judge.Verdict{State: judge.Bad, Message: "3 of 3 pods fail"} },
+			seen: func(s *rollout.BrakeSeen) { s.Frozen = "audit" }, want: rollout.ByBrake, wave: "1/4 Failed 0/1 [0] (3 of 3 pods fail)",
+		},
+		"bad workloads, resumed": {
+			before: func(e *v1alpha1.PoolRollout) {
+				stopped := at(4)
+				e.BrakedAt, e.Reason, e.Wave.State = &stopped, v1alpha1.BrakeFailedWave, v1alpha1.WaveFailed
+			},
+			seen: func(s *rollout.BrakeSeen) { s.Resume = map[string]string{"general": "2026-03-01T12:04:00Z"} }, want: rollout.ByGit,
+		},
+		"bad workloads, reverted": {
+			before: func(e *v1alpha1.PoolRollout) {
+				stopped := at(4)
+				e.BrakedAt, e.Reason, e.Wave.State = &stopped, v1alpha1.BrakeFailedWave, v1alpha1.WaveFailed
+			},
+			pool: func(p *rollout.BrakePool) { p.Definition = "0" }, want: rollout.ByGit,
+		},
+		"what Git wants is unknown": {seen: func(s *rollout.BrakeSeen) { s.InForce = true }, want: rollout.ByWave, wave: "1/4 Open 0/1 [1]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := v1alpha1.PoolRollout{Pool: "general", Definition: "1", Since: at(4), Revision: "main@sha1:1", Wave: open()}
+			pool := rollout.BrakePool{Name: "general", Definition: "1", Revision: "main@sha1:1", Nodes: rollout.WaveNodes{Waiting: names(1, 8)}}
+			seen := rollout.BrakeSeen{Policy: v1alpha1.RolloutPolicy{Waves: &v1alpha1.RolloutWaves{Start: 1, Factor: 2}}, Since: at(0), Now: now.Time}
+			if c.before != nil {
+				c.before(&before)
+			}
+			if c.pool != nil {
+				c.pool(&pool)
+			}
+			if c.seen != nil {
+				c.seen(&seen)
+			}
+			seen.Pools = []rollout.BrakePool{pool}
+			next, _ := rollout.Next([]v1alpha1.PoolRollout{before}, seen)
+			if got := rollout.RulesOf(next[0], pool.Removed).Governor(); got != c.want {
+				t.Errorf("%s decides, want %s", got, c.want)
+			}
+			if diff := cmp.Diff(c.wave, waveText(next[0].Wave)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestParallelPools shows that a limited number of pools are in a wave.
+func TestParallelPools(t *testing.T) {
+	seen := rollout.BrakeSeen{Policy: v1alpha1.RolloutPolicy{Waves: &v1alpha1.RolloutWaves{Start: 1, Factor: 2, MaxParallelPools: 1}}, Now: at(5).Time}
+	for _, name := range []string{"a", "b"} {
+		seen.Pools = append(seen.Pools, rollout.BrakePool{Name: name, Definition: "1", Revision: "main@sha1:1", Nodes: rollout.WaveNodes{Waiting: names(1, 8)}})
+	}
+	next, _ := rollout.Next(nil, seen)
+	if a, b := next[0].Wave.State, next[1].Wave.State; a != v1alpha1.WaveOpen || b != v1alpha1.WaveQueued {
+		t.Errorf("the waves are %s and %s", a, b)
+	}
+	next[0].Wave.State, next[0].Wave.Waiting, seen.Pools[0].Nodes = v1alpha1.WaveLast, 0, rollout.WaveNodes{}
+	next, _ = rollout.Next(next, seen)
+	if b := next[1].Wave.State; b != v1alpha1.WaveOpen {
+		t.Errorf("the wave of the second pool is %s after the first is complete", b)
+	}
+}
+
+// waves has the world's pool replaced in waves, with this many nodes.
+func (w *world) waves(nodes int) {
+	w.sync.Spec.Rollout.Waves = &v1alpha1.RolloutWaves{Start: 1, Factor: 2}
+	w.claims = nil
+	for _, name := range names(1, nodes) {
+		w.claims = append(w.claims, plan.NodeClaim{Name: name, Pool: "general", Node: "node-" + name})
+	}
+}
+
+// TestWaveIsRecordedFirst shows that the reconcile that begins a wave writes no budget, that the next one opens a lease of
+// one node, and that the lease is closed once a replacement has begun, and renewed before it expires.
+func TestWaveIsRecordedFirst(t *testing.T) {
+	w := newWorld(t)
+	w.waves(8)
+	w.now = at(5).Add(10 * time.Second)
+	for range 2 {
+		if w.pass(false); len(w.applied) > 0 {
+			t.Fatalf("a wave that is not recorded was written: %s", w.applied)
+		}
+	}
+	w.pass(true)
+	w.pass(true)
+	if len(w.applied) != 1 || !strings.Contains(w.applied[0], "nodes: 10%") || !strings.Contains(w.applied[0], `nodes: "1"`) || !strings.Contains(w.applied[0], "schedule: 7 12 1 3 *") {
+		t.Fatalf("the recorded wave has the budgets %s", w.applied)
+	}
+	w.keepWritten(t)
+	w.now = w.now.Add(time.Minute) // the lease has 50 s left
+	if w.pass(true); len(w.applied) != 1 {
+		t.Errorf("the lease was renewed early: %s", w.applied)
+	}
+	w.now = w.now.Add(25 * time.Second)
+	if w.pass(true); len(w.applied) != 2 || !strings.Contains(w.applied[1], "schedule: 8 12 1 3 *") {
+		t.Errorf("the lease was not renewed: %s", w.applied)
+	}
+	w.keepWritten(t)
+	w.claims[0].Disrupted = true
+	w.pass(true)
+	if len(w.applied) != 3 || strings.Contains(w.applied[2], "schedule") || !strings.Contains(w.applied[2], `nodes: "0"`) {
+		t.Errorf("the wave was not closed: %s", w.applied)
+	}
+	if diff := cmp.Diff([]string{"WaveBegan", "WaveBegan", "WaveBegan"}, w.events); diff != "" { // two were killed
+		t.Error(diff)
+	}
+}
+
+// keepWritten makes the last written budgets the live ones.
+func (w *world) keepWritten(t *testing.T) {
+	t.Helper()
+	_, text, _ := strings.Cut(w.applied[len(w.applied)-1], " force=true ")
+	budgets := plan.BudgetsOf(object(t, text))
+	for ref, o := range w.live {
+		if ref.Kind != "NodePool" {
+			continue
+		}
+		o = o.DeepCopy()
+		disruption, _ := o.Object["spec"].(map[string]any)["disruption"].(map[string]any)
+		disruption["budgets"] = budgets
+		o.SetManagedFields([]metav1.ManagedFieldsEntry{{
+			Manager: v1alpha1.BrakeFieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:disruption":{"f:budgets":{}}}}`),
+		}})
+		w.live[ref] = o
+	}
+}
+
+// TestNoLeaseWhileGitIsUnknown shows that an open wave is closed while it is unknown what Git wants.
+func TestNoLeaseWhileGitIsUnknown(t *testing.T) {
+	w := newWorld(t)
+	w.waves(8)
+	w.pass(true)
+	w.inForce = true
+	w.pass(true)
+	if len(w.applied) != 1 || strings.Contains(w.applied[0], "schedule") {
+		t.Errorf("the budgets are %s", w.applied)
+	}
+}
+
+// TestWaveIsJudged shows what a wave's workloads are judged by, how often, and that bad ones stop the rollout.
+func TestWaveIsJudged(t *testing.T) {
+	w := newWorld(t)
+	w.waves(8)
+	w.sync.Spec.Rollout.OnFailure = v1alpha1.RolloutBrake
+	w.pass(true)
+	w.now = w.now.Add(time.Minute)
+	w.claims[0].Deleting = true
+	w.claims = append(w.claims,
+		plan.NodeClaim{Name: "new", Pool: "general", Node: "node-new", Created: w.now, Initialized: true},
+		plan.NodeClaim{Name: "older", Pool: "general", Node: "node-older", Created: w.now.Add(-time.Hour)})
+	var asked []judge.Wave
+	verdict := judge.Verdict{State: judge.Good, Message: "web is good", Again: w.now.Add(15 * time.Second)}
+	w.judge = func(_ context.Context, wave judge.Wave) (judge.Verdict, error) {
+		asked = append(asked, wave)
+		return verdict, nil
+	}
+	w.pass(true)
+	w.now = w.now.Add(10 * time.Second)
+	w.pass(true)
+	var old []string
+	for _, name := range names(2, 8) {
+		old = append(old, "node-"+name)
+	}
+	if diff := cmp.Diff([]judge.Wave{{Pool: "general", Began: at(5).Time, New: []string{"node-new"}, Old: old}}, asked); diff != "" {
+		t.Error(diff)
+	}
+	wave := w.sync.Status.PoolRollouts[0].Wave
+	if got := rollout.WaveWords(wave); got != "wave 1 of 4: 1 of 1 new node good, next at 12:16 UTC (web is good)" {
+		t.Errorf("it says %s", got)
+	}
+	w.now = w.now.Add(10 * time.Second)
+	verdict = judge.Verdict{State: judge.Bad, Message: "3 of 3 pods of gpu/train fail on the new node"}
+	s := w.pass(true)
+	e := w.sync.Status.PoolRollouts[0]
+	if e.BrakedAt == nil || e.Reason != v1alpha1.BrakeFailedWave || e.Message != verdict.Message || len(asked) != 2 {
+		t.Errorf("bad workloads leave %+v", e)
+	}
+	if !slices.ContainsFunc(s.Notes, func(n finding.Note) bool { return n.Reason == v1alpha1.ReasonRolloutBraked }) {
+		t.Errorf("the events are %+v", s.Notes)
+	}
+	if words := rollout.BrakeWords(w.sync.Status.PoolRollouts); !strings.HasPrefix(words, "stopped in NodePool/general: 3 of 3 pods of gpu/train fail on the new node; revert or correct the definition") {
+		t.Errorf("it says %s", words)
+	}
+}
+
+// TestUnreadableWorkloads shows that a wave whose workloads cannot be read is not good.
+func TestUnreadableWorkloads(t *testing.T) {
+	w := newWorld(t)
+	w.waves(8)
+	w.pass(true)
+	w.claims[0].Deleting = true
+	w.claims = append(w.claims, plan.NodeClaim{Name: "new", Pool: "general", Node: "node-new", Created: w.now, Initialized: true})
+	w.judge = func(context.Context, judge.Wave) (judge.Verdict, error) {
+		return judge.Verdict{}, errors.New("forbidden")
+	}
+	for range 3 {
+		w.pass(true)
+		w.now = w.now.Add(time.Hour)
+	}
+	if wave := w.sync.Status.PoolRollouts[0].Wave; wave.State != v1alpha1.WaveJudging || wave.Number != 1 || !strings.Contains(wave.Message, "cannot be judged: forbidden") {
+		t.Errorf("the wave is %+v", wave)
+	}
+}
+
+// TestWatch shows that a rollout with waves lasts until the workloads on the last nodes were judged.
+func TestWatch(t *testing.T) {
+	before := &v1alpha1.Rollout{Revision: "main@sha1:1", Since: at(0), Nodes: 8, Outdated: 1, LastProgress: at(0)}
+	waved := []v1alpha1.PoolRollout{{Pool: "general", Wave: &v1alpha1.RolloutWave{Number: 4, State: v1alpha1.WaveLast}}}
+	roll := func(before *v1alpha1.Rollout, minute int, waves []v1alpha1.PoolRollout) *v1alpha1.Rollout {
+		return rollout.Roll(before, rollout.Seen{Now: at(minute).Time, Waves: waves, WatchFor: 10 * time.Minute})
+	}
+	if got := roll(before, 10, nil); got != nil {
+		t.Errorf("without waves: %+v", got)
+	}
+	watched := roll(before, 10, waved)
+	if watched == nil || watched.WatchUntil == nil || !watched.WatchUntil.Time.Equal(at(20).Time) {
+		t.Fatalf("after the last node: %+v", watched)
+	}
+	if again := roll(watched, 19, waved); again == nil || !again.WatchUntil.Equal(watched.WatchUntil) {
+		t.Errorf("before the end: %+v", again)
+	}
+	if got := roll(watched, 20, waved); got != nil {
+		t.Errorf("at the end: %+v", got)
+	}
+	bad := []v1alpha1.PoolRollout{{Pool: "general", Reason: v1alpha1.BrakeFailedWave, Wave: &v1alpha1.RolloutWave{Number: 4, State: v1alpha1.WaveFailed}}}
+	if got := roll(watched, 50, bad); got == nil {
+		t.Error("the rollout is complete although workloads fail")
+	}
+}
+
+// TestWaveWords is the text of statuses.
+func TestWaveWords(t *testing.T) {
+	next := at(26)
+	for want, w := range map[string]*v1alpha1.RolloutWave{
+		"": nil,
+		"wave 3 of 6: 4 of 7 new nodes good, next at 12:26 UTC":                                 {Number: 3, Of: 6, State: v1alpha1.WaveJudging, New: 7, Good: 4, NextAt: &next},
+		"wave 1 of 4: 0 of 1 replacement begun":                                                 {Number: 1, Of: 4, State: v1alpha1.WaveOpen, Size: 1},
+		"wave 4 of 4: the remaining nodes, 1 of 1 new node good":                                {Number: 4, Of: 4, State: v1alpha1.WaveLast, New: 1, Good: 1},
+		"wave 1 of 4: inconclusive, continue it with plumbline resume-rollout --wave (no pods)": {Number: 1, Of: 4, State: v1alpha1.WaveHeld, Message: "no pods"},
+	} {
+		if got := rollout.WaveWords(w); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
