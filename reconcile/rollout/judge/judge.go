@@ -148,7 +148,7 @@ const (
 	failedBefore = "the Deployment was not Available before the wave"
 	newTemplate  = "the pod template is newer than the wave"
 	isTask       = "a task that has no pod elsewhere"
-	fewFail      = "at most a tenth of the pods"
+	fewFail      = "at most a tenth fail"
 	notCompared  = "the pods elsewhere were not read"
 )
 
