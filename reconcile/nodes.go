@@ -223,7 +223,7 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 	stop := rollout.BrakeStep{
 		Writer: r.Cluster.Client, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants,
 		Launches: r.Cluster.Launches, Gate: r.chartStep(*ev).On, Holds: &r.memory.holds,
-		Judge: r.judgeWave, NotReady: r.nodesNotReady, Waves: &r.memory.waves, Nodes: looked.Nodes(),
+		Judge: r.judgeWave, Failing: r.failingWorkloads, NotReady: r.nodesNotReady, Waves: &r.memory.waves, Nodes: looked.Nodes(),
 		Sync: r.sync, Set: ev.Desired.Set, Live: ev.Live, Leaving: look.Leaving, Changes: ev.Plan.Changes, Written: d.Work.Refs(),
 		Rollout: d.Nodes.Rollout, Outdated: looked.Outdated, Unknown: looked.Unknown, Frozen: ev.Plan.Frozen, InForce: inForce, Now: r.now,
 		EC2: func(ctx context.Context, region string) (rollout.Instances, error) { return dial(ctx, region) },
@@ -242,6 +242,15 @@ func (r *reconciliation) judgeWave(ctx context.Context, wave judge.Wave) (judge.
 		return judge.Verdict{}, err
 	}
 	return judge.Judge(seen, r.now), nil
+}
+
+// failingWorkloads returns the workloads that fail on the New nodes of a wave, in addition to earlier ones.
+func (r *reconciliation) failingWorkloads(ctx context.Context, wave judge.Wave, earlier []string) ([]string, error) {
+	seen, err := judge.Observe(ctx, r.Cluster.Uncached, wave, r.now)
+	if err != nil {
+		return nil, err
+	}
+	return seen.Failing(earlier, r.now), nil
 }
 
 // nodesNotReady returns the names of the nodes of a NodePool that are NotReady.

@@ -30,6 +30,8 @@ type waveMemory struct {
 	// began is when the wave began that the verdict is about.
 	began   time.Time
 	verdict judge.Verdict
+	// seen are the nodes on which workloads were looked at before they were drained.
+	seen map[string]bool
 	// notReady are the nodes that were NotReady at checked.
 	notReady []string
 	checked  time.Time
@@ -78,9 +80,10 @@ func (s *BrakeStep) removing(pool string) bool {
 type waved struct {
 	WaveNodes
 	pool string
-	// old are the names of the outdated Nodes that are not being replaced, and matching are the other NodeClaims.
-	old      []string
-	matching []*plan.NodeClaim
+	// old are the names of the outdated Nodes that are not being replaced, leaving are those of which Karpenter launches the
+	// replacement, and matching are the other NodeClaims.
+	old, leaving []string
+	matching     []*plan.NodeClaim
 }
 
 // waveNodes returns the nodes of each NodePool.
@@ -110,6 +113,9 @@ func (s *BrakeStep) waveNodes() map[string]*waved {
 			n.Draining = append(n.Draining, c.Name)
 		case c.Disrupted:
 			n.Launching = append(n.Launching, c.Name)
+			if c.Node != "" {
+				n.leaving = append(n.leaving, c.Node)
+			}
 		default:
 			n.Waiting = append(n.Waiting, c.Name)
 			if c.Node != "" {
@@ -149,12 +155,39 @@ func (s *BrakeStep) judged(ctx context.Context, was *v1alpha1.PoolRollout, found
 		}
 	}
 	memory := s.Waves.of(was.Pool)
-	verdict := s.verdict(ctx, memory, judge.Wave{Pool: was.Pool, Began: began.Time, New: fresh, Old: found.old})
+	nodes.Excused = s.failing(ctx, memory, was.Wave.Excused, found)
+	wave := judge.Wave{Pool: was.Pool, Began: began.Time, New: fresh, Old: slices.Concat(found.old, found.leaving), Excused: nodes.Excused}
+	verdict := s.verdict(ctx, memory, wave)
+	nodes.Excused = verdict.Excused(nodes.Excused)
 	if verdict.State == judge.Good {
 		nodes.Good = initialized
 	}
 	nodes.NotReady = s.notReady(ctx, memory, *was.Wave, was.Pool)
 	return nodes, verdict
+}
+
+// failing returns the workloads that fail on nodes of which Karpenter launches the replacement, in addition to earlier
+// ones: once a node is drained, nothing shows how its pods were. Each node is looked at once. What cannot be read counts.
+func (s *BrakeStep) failing(ctx context.Context, memory *waveMemory, earlier []string, found *waved) []string {
+	var nodes []string
+	for _, node := range found.leaving {
+		if !memory.seen[node] {
+			nodes = append(nodes, node)
+		}
+	}
+	if len(nodes) == 0 {
+		return earlier
+	}
+	failing, err := s.Failing(ctx, judge.Wave{Pool: found.pool, New: nodes}, earlier)
+	if err != nil {
+		return earlier
+	}
+	seen := map[string]bool{} // without nodes that are gone
+	for _, node := range found.leaving {
+		seen[node] = true
+	}
+	memory.seen = seen
+	return failing
 }
 
 // verdict judges the workloads of a wave, unless that was done recently.

@@ -24,6 +24,8 @@ type WaveNodes struct {
 	// New is the number of nodes that were launched since the wave began, and Good how many of them are initialized and
 	// have only good workloads.
 	New, Good int
+	// Excused are the workloads that do not count in this wave and in later ones.
+	Excused []string
 	// NotReady are nodes that are NotReady, if that was checked. They use up the disruption budgets.
 	NotReady []string
 }
@@ -173,7 +175,7 @@ func (s WaveSeen) count(w *v1alpha1.RolloutWave) {
 	slices.Sort(replacing)
 	w.Replacing, w.Waiting = replacing, int32(len(s.Nodes.Waiting))
 	w.Begun += int32(begun + gone)
-	w.New, w.Good = int32(s.Nodes.New), int32(s.Nodes.Good)
+	w.New, w.Good, w.Excused = int32(s.Nodes.New), int32(s.Nodes.Good), s.Nodes.Excused
 	if w.State == v1alpha1.WaveLast {
 		w.Replacing = nil // as many as the budgets in Git allow
 		w.Size = max(w.Size, w.Begun+w.Waiting)

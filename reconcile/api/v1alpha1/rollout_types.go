@@ -489,6 +489,12 @@ type RolloutWave struct {
 	// Message says what it waits for, or compares the workloads on new nodes with those on old ones.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// Excused are the workloads whose pods failed before their node was replaced, or fail on nodes that are not replaced
+	// yet, as "Deployment gpu/train 5d4f" with the hash of the pod template. Their pods on new nodes do not count.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=200
+	// +optional
+	Excused []string `json:"excused,omitempty"`
 	// From is a hash of what defined the nodes of the pool before the commit, as in Definition. When a commit restores
 	// that, its nodes are not replaced in waves.
 	// +optional

@@ -54,6 +54,8 @@ func (p *Pod) health(began, now time.Time, deadline time.Duration) (health, stri
 		return starting, ""
 	case p.Restarts > 0 && !p.Crashed.Before(began) && !p.settled(now):
 		return p.restarted(now, deadline)
+	case !p.New && p.Restarts >= restartsFail && !p.Ready: // it waits for the kubelet's back-off since before the wave
+		return failing, p.Cause
 	case p.Ready:
 		return healthy, ""
 	}
@@ -61,6 +63,12 @@ func (p *Pod) health(began, now time.Time, deadline time.Duration) (health, stri
 		return starting, ""
 	}
 	return failing, p.Cause
+}
+
+// fails reports whether a pod fails, whenever that began.
+func (p *Pod) fails(now time.Time, deadline time.Duration) bool {
+	how, _ := p.health(time.Time{}, now, deadline)
+	return how == failing || how == starting && (p.Error || p.Restarts >= restartsFail)
 }
 
 // brokenBefore reports whether a pod is older than the wave, and has not been Ready since.

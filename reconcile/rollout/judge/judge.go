@@ -2,6 +2,8 @@ package judge
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -15,9 +17,10 @@ type Wave struct {
 	// New are the names of the Nodes that were launched for the wave; Old those of the pool's Nodes that are not
 	// replaced yet.
 	New, Old []string
-	// Excused are the workloads that failed on old nodes as well in earlier verdicts of the rollout (Verdict.Excused).
-	// They count once no old node is left to compare with.
-	Excused []Workload
+	// Excused are the workloads (Workload.ID) that failed on old nodes as well: in earlier verdicts of the rollout
+	// (Verdict.Excused), or before their node was replaced (Failing). If none of their pods is left on an old node to
+	// compare with, those on new nodes do not count.
+	Excused []string
 }
 
 // State is the result of judging a wave, or one workload on its nodes.
@@ -187,7 +190,7 @@ func (seen *Observation) excuse(w Workload, on tally, owner Owner) string {
 	switch {
 	case !worse(w.New, Count{}):
 		return fewFail
-	case !worse(w.New, w.Old), single && slices.ContainsFunc(seen.Wave.Excused, w.same):
+	case !worse(w.New, w.Old), single && slices.Contains(seen.Wave.Excused, w.ID()):
 		return failsOnOld
 	case !owner.Unavailable.IsZero() && owner.Unavailable.Before(seen.Wave.Began):
 		return failedBefore
@@ -201,21 +204,46 @@ func (seen *Observation) excuse(w Workload, on tally, owner Owner) string {
 	return ""
 }
 
-// same reports whether both are the same workload with the same pod template.
-func (w *Workload) same(o Workload) bool {
-	return w.Kind == o.Kind && w.Namespace == o.Namespace && w.Name == o.Name && w.Template == o.Template
+// ID identifies a workload with its pod template: "Deployment gpu/train 5d4f".
+func (w *Workload) ID() string {
+	return fmt.Sprintf("%s %s/%s %s", w.Kind, w.Namespace, w.Name, w.Template)
 }
 
 // Excused returns the workloads that fail on old nodes as well, in this verdict or in earlier ones, for the next Wave of
 // the rollout. They are few, and in order.
-func (v Verdict) Excused(earlier []Workload) []Workload {
-	excused := slices.Clone(earlier)
+func (v Verdict) Excused(earlier []string) []string {
+	excused := earlier
 	for _, w := range v.Workloads {
-		if w.Kind != kindNode && w.Excuse == failsOnOld && len(excused) < maxOwners && !slices.ContainsFunc(excused, w.same) {
-			excused = append(excused, w)
+		if w.Kind != kindNode && w.Excuse == failsOnOld {
+			excused = excuse(excused, w)
 		}
 	}
 	return excused
+}
+
+// Failing returns the workloads, as IDs, whose pods fail on the New nodes of an observation, in addition to earlier ones.
+// It is for nodes that are being replaced and not drained yet, without a time at which the wave began: what fails there
+// fails before the rollout replaces it, even if it is the only pod of its workload.
+func (seen *Observation) Failing(earlier []string, now time.Time) []string {
+	groups := seen.groups()
+	keys := slices.SortedFunc(maps.Keys(groups), func(a, b Key) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Template, b.Template))
+	})
+	failing := earlier
+	for _, key := range keys {
+		if on := groups[key].on; slices.ContainsFunc(on, func(p *Pod) bool { return p.fails(now, seen.Owners[key].Deadline) }) {
+			failing = excuse(failing, Workload{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Template: key.Template})
+		}
+	}
+	return failing
+}
+
+// excuse adds a workload to those that do not count. It changes a copy.
+func excuse(excused []string, w Workload) []string {
+	if len(excused) >= maxOwners || slices.Contains(excused, w.ID()) {
+		return excused
+	}
+	return append(slices.Clone(excused), w.ID())
 }
 
 // tally is a Count with what decides about it.

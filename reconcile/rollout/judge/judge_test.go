@@ -459,7 +459,7 @@ func TestMessage(t *testing.T) {
 func TestExcused(t *testing.T) {
 	first := Judge(observed(nil, all(times(1, "n", "new", crashes), times(1, "o", "old", crashes))...), now)
 	excused := first.Excused(first.Excused(nil))
-	if len(excused) != 1 || excused[0].Name != "train" {
+	if len(excused) != 1 || excused[0] != "Deployment gpu/train 5d4f" {
 		t.Fatalf("excused: %+v", excused)
 	}
 	for hash, want := range map[string]State{"5d4f": Inconclusive, "77aa": Bad} {
@@ -478,5 +478,42 @@ func TestAgain(t *testing.T) {
 		if got != want {
 			t.Errorf("%d nodes are looked at again in %s, want %s", nodes, got, want)
 		}
+	}
+}
+
+// TestFailing: what fails on a node that is being replaced does not count on the node that replaces it, even if it is the
+// only pod of its workload, and has crashed long ago or just now.
+func TestFailing(t *testing.T) {
+	for name, c := range map[string]struct {
+		pod  []podOption
+		want State
+	}{
+		"it works":                        {want: Bad},
+		"a crash loop":                    {pod: []podOption{crashes}, want: Inconclusive},
+		"a crash loop that just began":    {pod: []podOption{created(19 * time.Minute), crashes}, want: Inconclusive},
+		"the kubelet's back-off is long":  {pod: []podOption{created(-time.Hour), waiting("CrashLoopBackOff"), restarted(9, -4*time.Minute, "Error")}, want: Inconclusive},
+		"an image that cannot be pulled":  {pod: []podOption{created(19 * time.Minute), waiting("ImagePullBackOff")}, want: Inconclusive},
+		"a restart":                       {pod: []podOption{restarted(1, -time.Hour, "Error"), readySince(-time.Hour)}, want: Bad},
+		"it has another template":         {pod: []podOption{template("77aa"), crashes}, want: Bad},
+		"it is not Ready for a long time": {pod: []podOption{created(-time.Hour), unready(-time.Hour)}, want: Inconclusive},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := observed([]Node{nodeNamed("new")}, times(1, "o", "new", c.pod...)...)
+			before.Wave.Began = time.Time{}
+			after := observed([]Node{nodeNamed("new")}, times(1, "n", "new", crashes)...)
+			after.Wave.Excused = before.Failing(nil, now)
+			if got := Judge(after, now); got.State != c.want {
+				t.Errorf("%s: %q, want %s; excused: %q", got.State, got.Message, c.want, after.Wave.Excused)
+			}
+		})
+	}
+}
+
+// TestACrashLoopSinceBeforeTheWave: pods on old nodes that wait for the kubelet's back-off fail, however young they are.
+func TestACrashLoopSinceBeforeTheWave(t *testing.T) {
+	old := times(3, "o", "old", created(-20*time.Second), unready(-10*time.Second), waiting("CrashLoopBackOff"), restarted(5, -10*time.Second, "Error"))
+	seen := observed(nil, all(times(1, "n", "new", crashes, restarted(5, 40*time.Second, "Error")), old)...)
+	if got := Judge(seen, began.Add(time.Minute)); got.State == Bad {
+		t.Errorf("%s: %q", got.State, got.Message)
 	}
 }
