@@ -44,6 +44,7 @@ func onCluster(t *testing.T) map[string][]string {
 		"resume":       {"resume", "prod"},
 		"approve":      {"approve", "prod"},
 		"calendar":     {"calendar", "prod"},
+		"rollout":      {"rollout", "prod"},
 		"plan":         {"plan", "prod"},
 		"diff":         {"diff", "prod"},
 		"plan against": {"plan", examples(t)["basic"], "--against", "prod"},

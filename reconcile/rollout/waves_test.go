@@ -56,7 +56,7 @@ func TestNextWave(t *testing.T) {
 	}{
 		"it grows": {looks: after(
 			look{minute: 12, waiting: names(2, 8), verdict: good, want: "2/4 Open 0/2 [2]"},
-			look{minute: 13, waiting: names(3, 8), launching: names(2, 2), want: "2/4 Open 1/2 [1]"},
+			look{minute: 13, waiting: names(3, 8), launching: names(2, 2), want: "2/4 Open 1/2 [1] (waits for 1 node that Karpenter is still replacing or deleting)"},
 			look{minute: 14, waiting: names(4, 8), launching: names(3, 3), draining: names(2, 2), want: "2/4 Judging 2/2 [0]"},
 			look{minute: 15, waiting: names(4, 8), draining: names(2, 3), verdict: good, want: "2/4 Judging 2/2 [0] next 25"},
 			look{minute: 25, waiting: names(4, 8), verdict: good, want: "3/4 Open 0/4 [4]"},
