@@ -43,6 +43,35 @@ func Desired(object render.Object, owner Owner) *unstructured.Unstructured {
 	return desired
 }
 
+// written returns a desired object as an apply leaves it, read only: an apply writes no empty map, so that one exists
+// afterwards only if it does in the live object. Karpenter's hash of an empty map differs from that of none.
+func written(desired, live *unstructured.Unstructured) *unstructured.Unstructured {
+	spec, ok := desired.Object["spec"].(map[string]any)
+	if !ok {
+		return desired
+	}
+	was, _ := live.Object["spec"].(map[string]any)
+	object := maps.Clone(desired.Object)
+	object["spec"] = writtenFields(spec, was)
+	return &unstructured.Unstructured{Object: object}
+}
+
+func writtenFields(fields, live map[string]any) map[string]any {
+	left := make(map[string]any, len(fields))
+	for key, value := range fields {
+		if within, ok := value.(map[string]any); ok {
+			was, exists := live[key].(map[string]any)
+			of := writtenFields(within, was)
+			if len(of) == 0 && (!exists || len(was) > 0) {
+				continue
+			}
+			value = of
+		}
+		left[key] = value
+	}
+	return left
+}
+
 // dropEmpty removes empty maps from a map, including those that become empty by that. Lists stay unchanged, because a
 // list is written as a whole.
 func dropEmpty(fields map[string]any) {

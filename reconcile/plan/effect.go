@@ -240,10 +240,11 @@ type known struct {
 }
 
 func editOf(change *Change, bundle string) edit {
+	desired := written(change.Wanted(), change.Live)
 	if change.Ref.Kind == render.NodePool {
-		return editOfPool(change.Live, change.Wanted())
+		return editOfPool(change.Live, desired)
 	}
-	return editOfClass(change.Live, change.Wanted(), bundle)
+	return editOfClass(change.Live, desired, bundle)
 }
 
 // ofFork returns an edit of a definition of which only a fork of Karpenter knows the hash.

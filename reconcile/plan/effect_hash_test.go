@@ -77,6 +77,18 @@ func TestWhatMatchesACommitAlreadyIsNotTouched(t *testing.T) {
 			madeBy: []string{class("default"), changed},
 			want:   "Update EC2NodeClass/default Differs replaces 1 NodeClassDrift",
 		},
+		"an EC2NodeClass with an empty map in Git, which is not written": {
+			live:   []string{class("default"), pool("general", "default")},
+			git:    []string{class("default", "userData: hello", "tags: {}"), pool("general", "default")},
+			madeBy: []string{changed, class("default")},
+			want:   "Update EC2NodeClass/default Differs replaces 1 NodeClassDrift",
+		},
+		"a NodePool with an empty map in Git, which is not written": {
+			live:   []string{class("default"), pool("general", "default")},
+			git:    []string{class("default"), strings.Replace(tainted("general"), "    spec:", "    metadata: {labels: {}}\n    spec:", 1)},
+			madeBy: []string{tainted("general"), pool("general", "default")},
+			want:   "Update NodePool/general Differs replaces 1 NodePoolDrifted",
+		},
 		"an EC2NodeClass in a cluster whose authorities are not known": {
 			live: []string{changed, pool("general", "default")}, git: []string{class("default"), pool("general", "default")},
 			madeBy: []string{class("default"), changed}, other: true,

@@ -328,7 +328,7 @@ func (m *maker) staleDrift(change *Change) bool {
 	if Replaced(change.Live) {
 		return true
 	}
-	pool, err := typed[karpv1.NodePool](change.Object.Defaulted)
+	pool, err := typed[karpv1.NodePool](written(change.Object.Defaulted, change.Live))
 	if err != nil {
 		return false
 	}
