@@ -3,9 +3,27 @@ package plan
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
+
+// The functions that compute hashes and read Karpenter's annotations.
+var (
+	ClassHash    = classHash
+	ClassHashes  = classHashes
+	NotedOfClass = notedOfClass
+	NotedOfPool  = notedOfPool
+)
+
+// PoolHash returns the hash of a NodePool; empty if it cannot be read.
+func PoolHash(object *unstructured.Unstructured) Hash {
+	pool, err := typed[karpv1.NodePool](object)
+	if err != nil {
+		return ""
+	}
+	return poolHash(pool)
+}
 
 // Touched returns the NodeClaims that a Change affects.
 func (c *Change) Touched() []types.UID { return c.touched }
