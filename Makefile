@@ -138,7 +138,7 @@ release: ## Publish a release of a tagged commit: release-snapshot, checked for 
 	@COLD=1 .ci/release publish $(PLATFORMS)
 
 .PHONY: bench
-bench: build ## Print the table of ratios; OBJECTS=2000 PEERS=flux,argo IDLE=10m NODES=10000 CURVE=1 SCENES=removal
+bench: build ## Print the table of ratios; OBJECTS=2000 PEERS=flux,argo IDLE=10m NODES=10000 CURVE=1 SCENES=removal; SCENES=pace measures a rollout
 	@.ci/system $(if $(findstring argo,$(PEERS)),redis-server)
 	@cd tests && go run ./bench/cmd/bench -objects=$(OBJECTS) -peers='$(PEERS)' -idle=$(IDLE) -nodes=$(NODES) -claims=$(CLAIMS) -fleet=$(FLEET) -curve=$(if $(CURVE),true,false) -scenes='$(SCENES)'
 

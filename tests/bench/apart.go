@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// apart returns the scenes without a cluster: they measure plumbline's own process, with a fleet that it generates.
-func apart() []string { return []string{planScene, whatIfScene} }
+// apart returns the scenes that do not share a cluster: they measure plumbline's own process, with a fleet that it
+// generates, or a rollout in a sandbox.
+func apart() []string { return []string{planScene, whatIfScene, paceScene} }
 
 const (
 	planScene   = "plan"
@@ -26,7 +27,7 @@ const (
 // daemonGOGC is the daemon's own setting (cmd/plumbline/run.go).
 const daemonGOGC = "GOGC=200"
 
-// measureApart runs the selected scenes without a cluster.
+// measureApart runs the selected ones of those scenes.
 func measureApart(ctx context.Context, o Options, t *Table) error {
 	dir, err := os.MkdirTemp("", "plumbline-bench-")
 	if err != nil {
@@ -37,6 +38,7 @@ func measureApart(ctx context.Context, o Options, t *Table) error {
 	for _, s := range []scene{
 		{planScene, func(ctx context.Context) (err error) { t.Plans, err = g.plans(ctx); return err }},
 		{whatIfScene, func(ctx context.Context) (err error) { t.WhatIf, err = g.whatIf(ctx); return err }},
+		{paceScene, func(ctx context.Context) (err error) { t.Paced, err = g.pace(ctx); return err }},
 	} {
 		if !o.wants(s.name) {
 			continue

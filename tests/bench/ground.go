@@ -57,7 +57,7 @@ func open(ctx context.Context, o Options) (*ground, error) {
 				step{"CRDs", g.installCRDs},
 				step{"Karpenter", g.playKarpenter},
 				step{"Git host", g.startGit},
-				step{"daemon", g.installDaemon},
+				step{"daemon", func(ctx context.Context) error { return g.installDaemon(ctx, g.awsVariables()) }},
 			)
 		})
 	}
@@ -179,7 +179,8 @@ func (g *ground) installCRDs(ctx context.Context) error {
 	return nil
 }
 
-func (g *ground) installDaemon(ctx context.Context) error {
+// installDaemon installs plumbline; variables are those of the daemon's AWS account.
+func (g *ground) installDaemon(ctx context.Context, variables map[string]string) error {
 	if err := daemon.Install(ctx, g.kube, g.options.Root); err != nil {
 		return err
 	}
@@ -187,7 +188,7 @@ func (g *ground) installDaemon(ctx context.Context) error {
 		return err
 	}
 	g.plumbline = &plumbline{ground: g, direct: &http.Client{Transport: &http.Transport{}}, daemon: daemon.New(daemon.Options{
-		Kube: g.kube, AWS: g.awsVariables(), Root: g.options.Root, Dir: g.path("daemon"),
+		Kube: g.kube, AWS: variables, Root: g.options.Root, Dir: g.path("daemon"),
 	})}
 	g.onClose(g.plumbline.daemon.Close)
 	return nil

@@ -18,13 +18,14 @@ type Options struct {
 	Objects int
 	// Repeat is how often a small commit is pushed; the table contains the median.
 	Repeat int
-	// Scenes are what to measure, in the order of Scenes. If empty, all.
+	// Scenes are what to measure, in the order of Scenes. If empty, all but the pace of a rollout.
 	Scenes []string
 	// Curve also measures one change in fleets of many sizes.
 	Curve bool
 	// Peers are measured in addition, regardless of Scenes: flux, argo.
 	Peers []string
-	// Idle is how long the daemon is left idle. Nodes is the number of Nodes, and of NodeClaims, during that time.
+	// Idle is how long the daemon is left idle. Nodes is the number of Nodes, and of NodeClaims, during that time, and in
+	// the rollout whose pace is measured.
 	Idle  time.Duration
 	Nodes int
 	// Claims is the number of NodeClaims that change at once.
@@ -59,6 +60,9 @@ func (o Options) check() error {
 	if o.Fleet < 100 && (o.wants(planScene) || o.wants(whatIfScene)) {
 		return fmt.Errorf("plan for %d NodeClaims: 100 at least, one for each NodePool", o.Fleet)
 	}
+	if o.Nodes < minPaced && o.wants(paceScene) {
+		return fmt.Errorf("measure the pace of %d nodes: %d at least", o.Nodes, minPaced)
+	}
 	for _, name := range o.Peers {
 		if name != "flux" && name != "argo" {
 			return fmt.Errorf("measure the peer %q: it is none of flux and argo", name)
@@ -73,7 +77,7 @@ func (o Options) check() error {
 }
 
 func (o Options) wants(scene string) bool {
-	return len(o.Scenes) == 0 || slices.Contains(o.Scenes, scene) || scene == peersScene && len(o.Peers) > 0
+	return len(o.Scenes) == 0 && scene != paceScene || slices.Contains(o.Scenes, scene) || scene == peersScene && len(o.Peers) > 0
 }
 
 // wantsCluster reports whether a selected scene needs a cluster.

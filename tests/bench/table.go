@@ -23,6 +23,8 @@ type Table struct {
 	// Plans and WhatIf are measured without a cluster; empty if they were not.
 	Plans  []Planned
 	WhatIf *WhatIf
+	// Paced is nil if it was not measured.
+	Paced *Paced
 	// Memory is the daemon's after the changes, when idle; zero if it was not measured.
 	Memory memory
 	// RawFirst and RawAll are all measurements of the raw apply of all objects.
@@ -137,6 +139,9 @@ func (t *Table) lines() []string {
 	}
 	if t.WhatIf != nil {
 		lines = append(lines, t.WhatIf.line())
+	}
+	if t.Paced != nil {
+		lines = append(lines, t.Paced.line())
 	}
 	if m := t.Memory; m.Resident > 0 {
 		lines = append(lines, fmt.Sprintf("the daemon's memory after the changes, at rest: %d MB, %d MB of it not mapped from the program; %d MB at its peak",

@@ -40,7 +40,7 @@ func run(ctx context.Context) error {
 	flag.IntVar(&o.Fleet, "fleet", 10_000, "number of NodeClaims of plans and what-ifs")
 	flag.BoolVar(&o.Curve, "curve", false, "measure one change in 100 to 10000 objects, too")
 	flag.StringVar(&o.Profile, "profile", "", "folder for profiles of the daemon: of its CPU, and of what it holds")
-	scenes := flag.String("scenes", "", "what is measured, with commas, out of "+strings.Join(bench.Scenes(), ",")+"; all by default, the curve where it is asked for")
+	scenes := flag.String("scenes", "", "what is measured, with commas, out of "+strings.Join(bench.Scenes(), ",")+"; all but the pace by default, the curve where it is asked for")
 	peers := flag.String("peers", "", "tools to measure beside plumbline, with commas, out of flux,argo")
 	flags := flag.String("flags", "", "flags of the daemon beside those of its Deployment, such as --kube-api-qps=-1")
 	flag.Parse()
