@@ -198,10 +198,14 @@ func (c *realCluster) predicted(
 	}
 	later.Hashes = plan.HashesOf(notes)
 	set := &render.Set{Revision: "main@sha1:new", Objects: []render.Object{changed}}
-	state := plan.Live{
-		Objects:    plan.NewObjects(map[render.Ref]*unstructured.Unstructured{git.Ref: live}),
-		NodeClaims: []plan.NodeClaim{claim, later},
+	objects := map[render.Ref]*unstructured.Unstructured{git.Ref: live}
+	if name, found, _ := unstructured.NestedString(desired.Object, "spec", "template", "spec", "nodeClassRef", "name"); found {
+		class := &unstructured.Unstructured{}
+		class.SetGroupVersionKind(c.kinds[render.EC2NodeClass].GVK)
+		class.SetName(name)
+		objects[render.RefOf(class)] = class // without it, the Plan refuses the NodePool
 	}
+	state := plan.Live{Objects: plan.NewObjects(objects), NodeClaims: []plan.NodeClaim{claim, later}}
 	policy := plan.Policy{
 		Owner: owner, Adopt: v1alpha1.AdoptIfIdentical, Drift: v1alpha1.DriftCorrect, NewRevision: true, CABundle: c.bundle,
 	}
