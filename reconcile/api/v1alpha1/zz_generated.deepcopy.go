@@ -1669,6 +1669,11 @@ func (in *RolloutWave) DeepCopyInto(out *RolloutWave) {
 		in, out := &in.NextAt, &out.NextAt
 		*out = (*in).DeepCopy()
 	}
+	if in.Excused != nil {
+		in, out := &in.Excused, &out.Excused
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Continued != nil {
 		in, out := &in.Continued, &out.Continued
 		*out = new(ContinuedWave)
