@@ -70,6 +70,7 @@ type world struct {
 	reasons []string
 	inForce bool
 	judge   func(context.Context, judge.Wave) (judge.Verdict, error)
+	failing func(context.Context, judge.Wave, []string) ([]string, error)
 	memory  rollout.WaveMemory
 }
 
@@ -98,6 +99,7 @@ func newWorld(t *testing.T) *world {
 		t: t, now: at(5).Time, launches: &cluster.Launches{Now: time.Now},
 		sync:    &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "prod"}},
 		rollout: &v1alpha1.Rollout{Revision: "main@sha1:1", Since: at(0), Nodes: 2, Outdated: 2},
+		failing: func(_ context.Context, _ judge.Wave, earlier []string) ([]string, error) { return earlier, nil },
 	}
 	w.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Region: "eu-west-1"}
 	w.commit(classYAML, poolYAML)
@@ -139,7 +141,7 @@ func (w *world) pass(saved bool) rollout.BrakeStep {
 	s := rollout.BrakeStep{
 		Writer: writer, StillLeader: func(context.Context) error { return w.lease }, Launches: w.launches, Sync: w.sync, Set: w.set,
 		Live: plan.Live{Objects: plan.NewObjects(w.live), NodeClaims: w.claims}, Leaving: w.leaving, Changes: w.changes, Written: w.written, Gate: w.gate,
-		Nodes: w.outdated(), Waves: &w.memory, Judge: w.judge,
+		Nodes: w.outdated(), Waves: &w.memory, Judge: w.judge, Failing: w.failing,
 		Rollout: w.rollout, Outdated: map[string][]string{"general": w.reasons}, Frozen: w.frozen, InForce: w.inForce, Now: w.now, Holds: &w.holds,
 	}
 	if w.ec2 != nil {

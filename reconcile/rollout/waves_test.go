@@ -330,6 +330,46 @@ func TestWaveIsRecordedFirst(t *testing.T) {
 	}
 }
 
+// TestWhatFailsBeforeIsRecorded: the workloads on a node are looked at once, while Karpenter launches its replacement, and
+// what fails there is recorded in the wave and does not count when the new node is judged.
+func TestWhatFailsBeforeIsRecorded(t *testing.T) {
+	w := newWorld(t)
+	w.waves(8)
+	w.now = at(5).Add(10 * time.Second)
+	var looked []string
+	w.failing = func(_ context.Context, wave judge.Wave, earlier []string) ([]string, error) {
+		if looked = append(looked, wave.New...); len(looked) == 1 {
+			return nil, errors.New("the API server is busy")
+		}
+		return append(earlier, "Deployment default/ill 5d4f"), nil
+	}
+	w.pass(true)
+	w.pass(true)
+	w.keepWritten(t)
+	w.claims[0].Disrupted = true
+	for range 3 {
+		w.pass(true)
+	}
+	node := w.claims[0].Node
+	if diff := cmp.Diff([]string{node, node}, looked); diff != "" {
+		t.Errorf("the nodes that were looked at: once without an answer, once with one (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"Deployment default/ill 5d4f"}, w.sync.Status.PoolRollouts[0].Wave.Excused); diff != "" {
+		t.Errorf("recorded (-want +got):\n%s", diff)
+	}
+	var judged judge.Wave
+	w.judge = func(_ context.Context, wave judge.Wave) (judge.Verdict, error) {
+		judged = wave
+		return judge.Verdict{State: judge.Good, Again: w.now}, nil
+	}
+	w.claims[0].Deleting = true
+	w.claims = append(w.claims, plan.NodeClaim{Name: "new", Pool: "general", Node: "node-new", Created: w.now, Initialized: true})
+	w.pass(true)
+	if diff := cmp.Diff([]string{"Deployment default/ill 5d4f"}, judged.Excused); diff != "" {
+		t.Errorf("not counted (-want +got):\n%s", diff)
+	}
+}
+
 // keepWritten makes the last written budgets the live ones.
 func (w *world) keepWritten(t *testing.T) {
 	t.Helper()
