@@ -98,7 +98,8 @@ func rolloutsOf(syncs []v1alpha1.NodeSync) []syncRollout {
 	all := make([]syncRollout, 0, len(syncs))
 	for i := range syncs {
 		s := &syncs[i]
-		all = append(all, syncRollout{Namespace: s.Namespace, NodeSync: s.Name, Rollout: s.Status.Rollout, Pools: append([]v1alpha1.PoolRollout{}, s.Status.PoolRollouts...)})
+		pools := append([]v1alpha1.PoolRollout{}, s.Status.PoolRollouts...)
+		all = append(all, syncRollout{Namespace: s.Namespace, NodeSync: s.Name, Rollout: s.Status.Rollout, Pools: pools})
 	}
 	return all
 }
@@ -155,8 +156,8 @@ func (c *clusterAccess) resumeWave(ctx context.Context, name string, pools []str
 	}
 	var tokens []string
 	for _, p := range sync.Status.PoolRollouts {
-		w := p.Wave
-		if w == nil || p.BrakedAt != nil || w.State != v1alpha1.WaveJudging && w.State != v1alpha1.WaveHeld || len(pools) > 0 && !slices.Contains(pools, p.Pool) {
+		w, wanted := p.Wave, len(pools) == 0 || slices.Contains(pools, p.Pool)
+		if !wanted || w == nil || p.BrakedAt != nil || w.State != v1alpha1.WaveJudging && w.State != v1alpha1.WaveHeld {
 			continue
 		}
 		resumed, tokens = append(resumed, p.Pool), append(tokens, p.Pool+"@"+rollout.Token(w.BeganAt))

@@ -89,9 +89,9 @@ func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 	next, wake := Next(before, BrakeSeen{
 		Pools: pools, Policy: s.Sync.Spec.Rollout, Since: s.since(), Held: held.Held, Unasked: held.Unasked,
 		Frozen: s.Frozen.Message, InForce: s.InForce,
-		Resume:   Resumed(s.Sync.Annotations[v1alpha1.ResumeRolloutAnnotation]),
-		Continue: Resumed(s.Sync.Annotations[v1alpha1.ResumeWaveAnnotation]), ContinueReason: s.Sync.Annotations[v1alpha1.ResumeWaveReasonAnnotation],
-		Now: s.Now,
+		Resume:         Resumed(s.Sync.Annotations[v1alpha1.ResumeRolloutAnnotation]),
+		Continue:       Resumed(s.Sync.Annotations[v1alpha1.ResumeWaveAnnotation]),
+		ContinueReason: s.Sync.Annotations[v1alpha1.ResumeWaveReasonAnnotation], Now: s.Now,
 	})
 	for _, at := range []time.Time{wake, s.Frozen.Until, s.Frozen.Begins} {
 		if !at.IsZero() {

@@ -195,7 +195,8 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 	if e.Wave, wake = NextWave(was, seen); e.Wave == nil {
 		return wake
 	}
-	if started := was == nil || was.Number == 0 || was.State == v1alpha1.WaveQueued; started && e.Wave.Number > 0 && e.Wave.State != v1alpha1.WaveQueued {
+	waited := was == nil || was.Number == 0 || was.State == v1alpha1.WaveQueued
+	if waited && e.Wave.Number > 0 && e.Wave.State != v1alpha1.WaveQueued {
 		turns.in = append(turns.in, pool.Name)
 	}
 	if e.Wave.State == v1alpha1.WaveFailed && e.Reason != v1alpha1.BrakeFailedLaunches {

@@ -133,7 +133,10 @@ func (s *BrakeStep) judged(ctx context.Context, was *v1alpha1.PoolRollout, found
 		found = &waved{}
 	}
 	nodes := found.WaveNodes
-	if was == nil || was.Wave == nil || was.Wave.Number == 0 || was.Wave.State == v1alpha1.WaveQueued || was.Wave.State == v1alpha1.WaveFailed {
+	if was == nil || was.Wave == nil || was.Wave.Number == 0 {
+		return nodes, judge.Verdict{}
+	}
+	if state := was.Wave.State; state == v1alpha1.WaveQueued || state == v1alpha1.WaveFailed {
 		return nodes, judge.Verdict{}
 	}
 	began := was.Wave.BeganAt
@@ -244,8 +247,9 @@ func (s *BrakeStep) limit(ctx context.Context, was *v1alpha1.PoolRollout, e v1al
 		return err
 	}
 	lease := plan.Lease{Nodes: allowed, Until: s.Now.Add(waveLease).Truncate(time.Minute)}
-	if has, is := plan.LeaseOf(live.Unstructured, object, s.Now); allowed > 0 && is && has.Nodes == allowed && s.Now.Before(has.Until.Add(-waveRenewal)) {
-		s.WakeBy(has.Until.Add(-waveRenewal))
+	has, leased := plan.LeaseOf(live.Unstructured, object, s.Now)
+	if renew := has.Until.Add(-waveRenewal); allowed > 0 && leased && has.Nodes == allowed && s.Now.Before(renew) {
+		s.WakeBy(renew)
 		return nil
 	}
 	budgets, err := plan.Leased(object, lease)
