@@ -413,6 +413,22 @@ func permissionRows(all ...Permission) []row[Permission] {
 	return rows
 }
 
+// KnowsPermissions reports whether the table is complete for a version: from 1.0 to the newest minor version in the tables.
+func KnowsPermissions(version string) bool {
+	v, err := parse(version)
+	return err == nil && v.Major() > 0 && known(v)
+}
+
+// PermissionOf returns the row of an action in the table; found is false for one that every version since 1.0 requires.
+func PermissionOf(action string) (p Permission, found bool) {
+	for _, r := range permissions {
+		if r.is.Action == action {
+			return r.is, true
+		}
+	}
+	return Permission{}, false
+}
+
 // Permissions returns the actions that an upgrade adds to those of the controller's role. Errors: *VersionError.
 func Permissions(from, to string) ([]Permission, error) {
 	a, b, err := parsePair(from, to)

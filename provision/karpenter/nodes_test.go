@@ -163,3 +163,17 @@ func TestEffectWords(t *testing.T) {
 		}
 	}
 }
+
+func TestPermissionOf(t *testing.T) {
+	if p, found := PermissionOf("ec2:RebootInstances"); !found || p.Since != "1.15.0" {
+		t.Errorf("%v, %v", p, found)
+	}
+	if p, found := PermissionOf("ec2:TerminateInstances"); found {
+		t.Errorf("every version needs it, but the table has %v", p)
+	}
+	for version, want := range map[string]bool{"0.37.7": false, "1.0.0": true, newest: true, "99.0.0": false, "newest": false} {
+		if got := KnowsPermissions(version); got != want {
+			t.Errorf("%s: %v", version, got)
+		}
+	}
+}

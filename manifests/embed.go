@@ -1,0 +1,19 @@
+package manifests
+
+import _ "embed"
+
+// The IAM policies of plumbline, with ${PARTITION}, ${REGION}, ${ACCOUNT} and ${CLUSTER_NAME} to replace.
+var (
+	// DaemonPolicy is that of plumbline's role. It only reads.
+	//
+	//go:embed iam-policy.json
+	DaemonPolicy string
+	// VerifyPolicy is that of a user of `plumbline verify`.
+	//
+	//go:embed iam-policy-verify.json
+	VerifyPolicy string
+	// TeardownPolicy is what a user of `plumbline teardown --terminate` or `--sweep` needs beside VerifyPolicy.
+	//
+	//go:embed iam-policy-teardown.json
+	TeardownPolicy string
+)
