@@ -139,28 +139,36 @@ func (s *BrakeStep) judged(ctx context.Context, was *v1alpha1.PoolRollout, found
 	if state := was.Wave.State; state == v1alpha1.WaveQueued || state == v1alpha1.WaveFailed {
 		return nodes, judge.Verdict{}
 	}
+	memory := s.Waves.of(was.Pool)
+	nodes.Excused = s.failing(ctx, memory, was.Wave.Excused, found)
+	// Nodes of earlier waves are judged, too: pods of the nodes that this one drains may have moved to them.
+	wave := judge.Wave{
+		Pool: was.Pool, Began: was.Wave.Since.Time, Old: slices.Concat(found.old, found.leaving), Excused: nodes.Excused,
+	}
 	began := was.Wave.BeganAt
 	if was.Wave.State == v1alpha1.WaveLast {
 		began = was.Wave.Since
 	}
-	var fresh []string
 	initialized := 0
 	for _, c := range found.matching {
-		if c.Deleting || c.Created.Before(began.Time) {
+		if c.Deleting || c.Created.Before(was.Wave.Since.Time) {
+			continue
+		}
+		if c.Node != "" {
+			wave.New = append(wave.New, c.Node)
+		}
+		if c.Created.Before(began.Time) {
 			continue
 		}
 		nodes.New++
 		if c.Node != "" {
-			fresh = append(fresh, c.Node)
+			wave.Latest = append(wave.Latest, c.Node)
 		}
 		if c.Initialized {
 			initialized++
 		}
 	}
-	memory := s.Waves.of(was.Pool)
-	nodes.Excused = s.failing(ctx, memory, was.Wave.Excused, found)
-	wave := judge.Wave{Pool: was.Pool, Began: began.Time, New: fresh, Old: slices.Concat(found.old, found.leaving), Excused: nodes.Excused}
-	verdict := s.verdict(ctx, memory, wave)
+	verdict := s.verdict(ctx, memory, began.Time, wave)
 	nodes.Excused = verdict.Excused(nodes.Excused)
 	if verdict.State == judge.Good {
 		nodes.Good = initialized
@@ -194,11 +202,11 @@ func (s *BrakeStep) failing(ctx context.Context, memory *waveMemory, earlier []s
 }
 
 // verdict judges the workloads of a wave, unless that was done recently.
-func (s *BrakeStep) verdict(ctx context.Context, memory *waveMemory, wave judge.Wave) judge.Verdict {
+func (s *BrakeStep) verdict(ctx context.Context, memory *waveMemory, began time.Time, wave judge.Wave) judge.Verdict {
 	if len(wave.New) == 0 {
 		return judge.Verdict{State: judge.Inconclusive, Message: "no node was launched for the wave"}
 	}
-	if memory.began.Equal(wave.Began) && s.Now.Before(memory.verdict.Again) {
+	if memory.began.Equal(began) && s.Now.Before(memory.verdict.Again) {
 		return memory.verdict
 	}
 	verdict, err := s.Judge(ctx, wave)
@@ -208,7 +216,7 @@ func (s *BrakeStep) verdict(ctx context.Context, memory *waveMemory, wave judge.
 	if verdict.Again.IsZero() {
 		verdict.Again = s.Now.Add(judgeAgain)
 	}
-	memory.began, memory.verdict = wave.Began, verdict
+	memory.began, memory.verdict = began, verdict
 	return verdict
 }
 

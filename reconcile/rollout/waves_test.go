@@ -370,6 +370,33 @@ func TestWhatFailsBeforeIsRecorded(t *testing.T) {
 	}
 }
 
+// TestEachWaveJudgesEarlierNodes: the second wave judges the nodes of both, since the first one began.
+func TestEachWaveJudgesEarlierNodes(t *testing.T) {
+	w := newWorld(t)
+	w.waves(8)
+	since, second := at(5), at(9)
+	w.now = at(10).Time
+	var judged judge.Wave
+	w.judge = func(_ context.Context, wave judge.Wave) (judge.Verdict, error) {
+		judged = wave
+		return judge.Verdict{State: judge.Good, Again: w.now}, nil
+	}
+	w.pass(true)
+	w.sync.Status.PoolRollouts[0].Wave = &v1alpha1.RolloutWave{
+		Number: 2, Of: 4, State: v1alpha1.WaveOpen, Size: 2, Since: since, BeganAt: second, Waiting: 7,
+	}
+	w.claims = append(w.claims,
+		plan.NodeClaim{Name: "earlier", Pool: "general", Node: "node-earlier", Created: at(6).Time, Initialized: true},
+		plan.NodeClaim{Name: "latest", Pool: "general", Node: "node-latest", Created: w.now, Initialized: true})
+	w.pass(true)
+	if diff := cmp.Diff([]string{"node-earlier", "node-latest"}, judged.New); diff != "" {
+		t.Errorf("judged (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"node-latest"}, judged.Latest); diff != "" || !judged.Began.Equal(since.Time) {
+		t.Errorf("began %s; of the wave itself (-want +got):\n%s", judged.Began, diff)
+	}
+}
+
 // keepWritten makes the last written budgets the live ones.
 func (w *world) keepWritten(t *testing.T) {
 	t.Helper()
@@ -425,7 +452,7 @@ func TestWaveIsJudged(t *testing.T) {
 	for _, name := range names(2, 8) {
 		old = append(old, "node-"+name)
 	}
-	if diff := cmp.Diff([]judge.Wave{{Pool: "general", Began: at(5).Time, New: []string{"node-new"}, Old: old}}, asked); diff != "" {
+	if diff := cmp.Diff([]judge.Wave{{Pool: "general", Began: at(5).Time, New: []string{"node-new"}, Latest: []string{"node-new"}, Old: old}}, asked); diff != "" {
 		t.Error(diff)
 	}
 	wave := w.sync.Status.PoolRollouts[0].Wave

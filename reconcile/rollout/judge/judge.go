@@ -8,15 +8,18 @@ import (
 	"time"
 )
 
-// Wave is the nodes that a rollout has replaced in one NodePool since a time.
+// Wave is the nodes that a rollout has replaced in one NodePool since a time: those of a wave and of earlier ones, because
+// pods of drained nodes also move to nodes of earlier waves.
 type Wave struct {
 	// Pool is the name of the NodePool.
 	Pool string
-	// Began is when the first node of the wave was replaced. What happened before does not count.
+	// Began is when the first node was replaced. What happened before does not count.
 	Began time.Time
-	// New are the names of the Nodes that were launched for the wave; Old those of the pool's Nodes that are not
-	// replaced yet.
+	// New are the names of the Nodes that were launched since; Old those of the pool's Nodes that are not replaced yet.
 	New, Old []string
+	// Latest are those of New that the wave itself has launched: it is Good only if something runs on one of them. If it is
+	// empty, any of New will do.
+	Latest []string
 	// Excused are the workloads (Workload.ID) that failed on old nodes as well: in earlier verdicts of the rollout
 	// (Verdict.Excused), or before their node was replaced (Failing). If none of their pods is left on an old node to
 	// compare with, those on new nodes do not count.
@@ -58,6 +61,8 @@ type Workload struct {
 	New, Old Count
 	// Cause is why most of the failing pods fail. Excuse is why they do not count; empty if they do, or none fails.
 	Cause, Excuse string
+	// Latest reports whether one of its pods is on a node of the wave itself (Wave.Latest).
+	Latest bool
 }
 
 // Count counts pods or nodes. The others work.
@@ -98,7 +103,7 @@ func (seen *Observation) state(judged []Workload) State {
 		return Undecided
 	case has(func(w Workload) bool { return w.Excuse == notCompared }):
 		return Inconclusive
-	case has(func(w Workload) bool { return w.State == Good && w.proves() }):
+	case has(func(w Workload) bool { return w.State == Good && w.proves() && w.Latest }):
 		return Good
 	}
 	return Inconclusive
@@ -167,6 +172,8 @@ func (seen *Observation) judgeWorkloads(now time.Time) []Workload {
 		if on.All == 0 {
 			continue
 		}
+		w.Latest = len(seen.Wave.Latest) == 0 ||
+			slices.ContainsFunc(group.on, func(p *Pod) bool { return slices.Contains(seen.Wave.Latest, p.Node) })
 		owner := seen.Owners[key]
 		if on.Failing > 0 {
 			w.Excuse = seen.excuse(w, on, owner)

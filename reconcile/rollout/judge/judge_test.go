@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -515,5 +516,30 @@ func TestACrashLoopSinceBeforeTheWave(t *testing.T) {
 	seen := observed(nil, all(times(1, "n", "new", crashes, restarted(5, 40*time.Second, "Error")), old)...)
 	if got := Judge(seen, began.Add(time.Minute)); got.State == Bad {
 		t.Errorf("%s: %q", got.State, got.Message)
+	}
+}
+
+// TestEarlierNodesAreJudged: pods that crash on a node of an earlier wave make the newest one Bad; pods that work there do
+// not make it Good.
+func TestEarlierNodesAreJudged(t *testing.T) {
+	for name, c := range map[string]struct {
+		earlier []podOption
+		latest  []*corev1.Pod
+		want    State
+	}{
+		"both work":                      {latest: times(1, "l", "new2", owned("StatefulSet", "db", nil)), want: Good},
+		"nothing runs on the newest":     {want: Inconclusive},
+		"pods crash on the earlier node": {earlier: []podOption{crashes}, latest: times(1, "l", "new2", owned("StatefulSet", "db", nil)), want: Bad},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := observed([]Node{nodeNamed("new"), nodeNamed("new2")}, slices.Concat(times(1, "n", "new", c.earlier...), c.latest)...)
+			seen.Wave.New, seen.Wave.Latest = []string{"new", "new2"}, []string{"new2"}
+			for i := range seen.Pods {
+				seen.Pods[i].New = true
+			}
+			if got := Judge(seen, now); got.State != c.want {
+				t.Errorf("%s: %q, want %s", got.State, got.Message, c.want)
+			}
+		})
 	}
 }
