@@ -108,9 +108,12 @@ func (r reference) tagCalls() []call {
 		kind string
 		by   []string
 	}{
-		{"fleet", []string{"CreateFleet"}}, {"instance", []string{"CreateFleet", "RunInstances"}},
-		{"volume", []string{"CreateFleet", "RunInstances"}}, {"network-interface", []string{"CreateFleet", "RunInstances"}},
-		{"spot-instances-request", []string{"CreateFleet", "RunInstances"}}, {"launch-template", []string{"CreateLaunchTemplate"}},
+		{"fleet", []string{"CreateFleet"}},
+		{"instance", []string{"CreateFleet", "RunInstances"}},
+		{"volume", []string{"CreateFleet", "RunInstances"}},
+		{"network-interface", []string{"CreateFleet", "RunInstances"}},
+		{"spot-instances-request", []string{"CreateFleet", "RunInstances"}},
+		{"launch-template", []string{"CreateLaunchTemplate"}},
 	} {
 		for _, action := range created.by {
 			all = append(all, call{Request{

@@ -184,20 +184,20 @@ func matches(pattern, text string, withinParts bool) bool {
 	for i, c := range p {
 		stops := withinParts && (c == '?' || c == '*' && i+1 < len(p) && p[i+1] != ':')
 		next[0] = c == '*' && reached[0]
-		for at := 1; at < len(reached); at++ {
-			before := t[at-1]
-			wild := (c == '?' || c == '*') && (!stops || before != ':')
-			switch c {
-			case '*':
-				next[at] = reached[at] || wild && next[at-1]
-			default:
-				next[at] = reached[at-1] && (wild || c == before)
+		for at, before := range t {
+			wild := isWild(c) && (!stops || before != ':')
+			if c == '*' {
+				next[at+1] = reached[at+1] || wild && next[at]
+			} else {
+				next[at+1] = reached[at] && (wild || c == before)
 			}
 		}
 		reached, next = next, reached
 	}
 	return reached[len(t)]
 }
+
+func isWild(c rune) bool { return c == '*' || c == '?' }
 
 // operator is a condition operator:
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html
@@ -224,16 +224,33 @@ const (
 	forAny = "ForAnyValue"
 )
 
-// holds is true if the request satisfies a condition: all keys of all operators have to match, one of the patterns of each.
-func (d Document) holds(name, key string, patterns Values, r Request) truth {
+// null is the operator for keys that a request does not have.
+const null = "Null"
+
+// isNull is true if a key is absent, or is not, as the condition requires.
+func isNull(key string, patterns Values, absent bool) truth {
+	if len(patterns) != 1 || patterns[0] != "true" && patterns[0] != "false" {
+		return unknown("the condition Null on %s is neither true nor false", key)
+	}
+	return truthOf(absent == (patterns[0] == "true"))
+}
+
+// operatorOf returns an operator by its name in a document, its prefix for keys with several values, and whether it ends
+// with IfExists. known is false for one that plumbline does not evaluate.
+func operatorOf(name string) (o operator, set string, ifExists, known bool) {
 	set, base, found := strings.Cut(name, ":")
 	if !found {
 		set, base = "", name
 	}
-	base, ifExists := strings.CutSuffix(base, "IfExists")
-	o, known := operators[base]
-	null := name == "Null"
-	if !known && !null || set != "" && set != forAll && set != forAny {
+	base, ifExists = strings.CutSuffix(base, "IfExists")
+	o, known = operators[base]
+	return o, set, ifExists, known && (set == "" || set == forAll || set == forAny)
+}
+
+// holds is true if the request satisfies a condition: all keys of all operators have to match, one of the patterns of each.
+func (d Document) holds(name, key string, patterns Values, r Request) truth {
+	o, set, ifExists, known := operatorOf(name)
+	if !known && name != null {
 		return unknown("plumbline does not evaluate the condition operator %s", name)
 	}
 	v, known := r.key(key)
@@ -242,10 +259,8 @@ func (d Document) holds(name, key string, patterns Values, r Request) truth {
 		return unknown("plumbline does not know the value of the condition key %s", key)
 	case slices.ContainsFunc(patterns, d.hasVariable):
 		return unknown("the condition on %s has a variable", key)
-	case null && len(patterns) == 1 && (patterns[0] == "true" || patterns[0] == "false"):
-		return truthOf((len(v.texts) == 0) == (patterns[0] == "true"))
-	case null:
-		return unknown("the condition Null on %s is neither true nor false", key)
+	case name == null:
+		return isNull(key, patterns, len(v.texts) == 0)
 	case len(v.texts) == 0:
 		return truthOf(ifExists || set == forAll || o.negated && set == "")
 	case v.multi && set == "":

@@ -107,9 +107,20 @@ func TestMatches(t *testing.T) {
 		pattern, text string
 		like, within  bool
 	}{
-		{"a", "a", true, true}, {"a", "b", false, false}, {"", "", true, true}, {"*", "", true, true}, {"?", "", false, false},
-		{"a*", "a:b", true, true}, {"*:b", "a:a:b", true, true}, {"a*b", "a:b", true, false}, {"a*b", "axb", true, true},
-		{"a?b", "a:b", true, false}, {"**", "a:b", true, true}, {"a*c*e", "abcde", true, true}, {"a*c", "abcd", false, false}, {"?", "é", true, true},
+		{"a", "a", true, true},
+		{"a", "b", false, false},
+		{"", "", true, true},
+		{"*", "", true, true},
+		{"?", "", false, false},
+		{"a*", "a:b", true, true},
+		{"*:b", "a:a:b", true, true},
+		{"a*b", "a:b", true, false},
+		{"a*b", "axb", true, true},
+		{"a?b", "a:b", true, false},
+		{"**", "a:b", true, true},
+		{"a*c*e", "abcde", true, true},
+		{"a*c", "abcd", false, false},
+		{"?", "é", true, true},
 		{strings.Repeat("a*", 50) + "b", strings.Repeat("a", 200), false, false},
 	} {
 		if like, within := like(c.pattern, c.text), matches(c.pattern, c.text, true); like != c.like || within != c.within {

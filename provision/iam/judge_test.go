@@ -37,8 +37,8 @@ func lines(findings []Finding) []string {
 	var all []string
 	for _, f := range findings {
 		line := fmt.Sprintf("%s %s", f.Kind, strings.Join(f.Actions, " "))
-		switch {
-		case f.Kind == Missing:
+		switch f.Kind {
+		case Missing:
 			line += ": " + f.Add.Sid
 			if f.For != "" {
 				line += ", for " + f.For

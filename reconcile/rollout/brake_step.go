@@ -106,27 +106,35 @@ func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 	s.sendEvents(ctx, before, next)
 	for i := range next {
 		e := &next[i]
-		was := entryOf(before, e.Pool)
 		at := slices.IndexFunc(pools, func(p BrakePool) bool { return p.Name == e.Pool })
-		switch recorded := was != nil && was.BrakedAt != nil; RulesOf(*e, pools[at].Removed).Governor() {
-		case ByRemoval:
-		case ByBrake, ByFreeze:
-			if recorded && was.BrakedAt.Equal(e.BrakedAt) || was != nil && was.Wave.Limits() { // a wave is closed at once
-				s.try(ctx, e, s.brake)
-			} else {
-				s.WakeBy(s.Now) // the brake is set once it is recorded
-			}
-		case ByWave:
-			s.try(ctx, e, func(ctx context.Context, e v1alpha1.PoolRollout) error { return s.limit(ctx, was, e) })
-		case ByRevert, ByGit:
-			if recorded || was != nil && was.Wave.Limits() {
-				s.WakeBy(s.Now)
-			} else {
-				s.try(ctx, e, s.unbrake)
-			}
-		}
+		s.setBudgets(ctx, e, entryOf(before, e.Pool), pools[at].Removed)
 	}
 	return next
+}
+
+// setBudgets sets the disruption budgets of a pool by what decides about them. was is the recorded state of the pool: what
+// is not recorded yet is set in the next reconcile.
+func (s *BrakeStep) setBudgets(ctx context.Context, e, was *v1alpha1.PoolRollout, removed bool) {
+	recorded, waved := was != nil && was.BrakedAt != nil, was != nil && was.Wave.Limits()
+	write := s.brake
+	switch RulesOf(*e, removed).Governor() {
+	case ByRemoval:
+		return
+	case ByBrake, ByFreeze:
+		if !waved && (!recorded || !was.BrakedAt.Equal(e.BrakedAt)) { // a wave is closed at once
+			s.WakeBy(s.Now)
+			return
+		}
+	case ByWave:
+		write = func(ctx context.Context, e v1alpha1.PoolRollout) error { return s.limit(ctx, was, e) }
+	case ByRevert, ByGit:
+		if recorded || waved {
+			s.WakeBy(s.Now)
+			return
+		}
+		write = s.unbrake
+	}
+	s.try(ctx, e, write)
 }
 
 // since returns when the rollout started: now, if the commit that starts it is not written yet.
@@ -218,8 +226,7 @@ func (s *BrakeStep) pools(ctx context.Context) []BrakePool {
 		name := live.GetName()
 		reasons, known := s.Outdated[name]
 		was := entryOf(s.Sync.Status.PoolRollouts, name)
-		known = known || first[name] || was != nil && (s.Unknown || was.Wave != nil && s.Rollout != nil)
-		if !known {
+		if !known && !first[name] && !s.continues(was) {
 			continue
 		}
 		pool := BrakePool{Name: name, Definition: plan.MadeBy(live, s.Live.Objects), Edited: s.InForce || plan.MadeByEdited(live, s.Changes), Reverted: len(reasons) == 0 && reverted(live), Unhealthy: !cluster.Registers(live).Ready, Uncommitted: strings.Join(reasons, ", ")}
@@ -235,6 +242,12 @@ func (s *BrakeStep) pools(ctx context.Context) []BrakePool {
 		pools = append(pools, pool)
 	}
 	return pools
+}
+
+// continues reports whether a pool stays in the rollout although none of its nodes is known to be outdated. was is its
+// recorded state, nil if there is none.
+func (s *BrakeStep) continues(was *v1alpha1.PoolRollout) bool {
+	return was != nil && (s.Unknown || was.Wave != nil && s.Rollout != nil)
 }
 
 // Resumed parses the annotation that resumes rollouts: which pools, each with when it was stopped.

@@ -105,7 +105,7 @@ func (s BrakeSeen) begin(before *v1alpha1.PoolRollout, pool BrakePool) v1alpha1.
 	case before == nil:
 	case changed:
 		e.Since = now
-		if before.Reason == v1alpha1.BrakeFailedLaunches || before.Reason == v1alpha1.BrakeFailedWave {
+		if hasFailed(before) {
 			e.From = before.From // the revision that this one corrects has failed, too
 		}
 	case resumed:
@@ -115,6 +115,11 @@ func (s BrakeSeen) begin(before *v1alpha1.PoolRollout, pool BrakePool) v1alpha1.
 	}
 	e.DespiteFreeze = s.Frozen != "" && (resumed || pool.Reverted || before != nil && before.DespiteFreeze && !changed)
 	return e
+}
+
+// hasFailed reports whether what a commit has launched in a pool fails.
+func hasFailed(e *v1alpha1.PoolRollout) bool {
+	return e.Reason == v1alpha1.BrakeFailedLaunches || e.Reason == v1alpha1.BrakeFailedWave
 }
 
 // next returns the new state of one pool.
@@ -154,7 +159,7 @@ func turnsOf(entries []v1alpha1.PoolRollout, policy *v1alpha1.RolloutWaves) *tur
 		t.most = int(policy.MaxParallelPools)
 	}
 	for _, e := range entries {
-		if w := e.Wave; w != nil && w.Number > 0 && w.State != v1alpha1.WaveQueued && (w.Limits() || w.Waiting > 0) {
+		if w := e.Wave; inWave(w) && (w.Limits() || w.Waiting > 0) {
 			t.in = append(t.in, e.Pool)
 		}
 	}
@@ -186,8 +191,7 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 	}
 	free, first := turns.free()
 	seen := WaveSeen{
-		Policy: s.Policy.Waves, Definition: e.Definition, Changed: changed,
-		Restored:  was != nil && was.From != "" && was.From == e.Definition || pool.Reverted,
+		Policy: s.Policy.Waves, Definition: e.Definition, Changed: changed, Restored: restores(was, e.Definition) || pool.Reverted,
 		Committed: pool.Revision != "" && pool.Uncommitted == "", Known: before != nil, Pending: pool.Pending,
 		Nodes: pool.Nodes, Verdict: pool.Verdict, Stopped: RulesOf(*e, pool.Removed).stops(), Turn: free, Before: first,
 		Continued: was != nil && s.Continue[pool.Name] == Token(was.BeganAt), Reason: s.ContinueReason, Now: s.Now,
@@ -195,8 +199,7 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 	if e.Wave, wake = NextWave(was, seen); e.Wave == nil {
 		return wake
 	}
-	waited := was == nil || was.Number == 0 || was.State == v1alpha1.WaveQueued
-	if waited && e.Wave.Number > 0 && e.Wave.State != v1alpha1.WaveQueued {
+	if !inWave(was) && inWave(e.Wave) {
 		turns.in = append(turns.in, pool.Name)
 	}
 	if e.Wave.State == v1alpha1.WaveFailed && e.Reason != v1alpha1.BrakeFailedLaunches {
@@ -206,6 +209,16 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 		e.Reason, e.Message = v1alpha1.BrakeFailedWave, e.Wave.Message
 	}
 	return wake
+}
+
+// restores reports whether the definition of a pool is again the one from before its waves.
+func restores(w *v1alpha1.RolloutWave, definition string) bool {
+	return w != nil && w.From != "" && w.From == definition
+}
+
+// inWave reports whether the first wave of a pool has begun.
+func inWave(w *v1alpha1.RolloutWave) bool {
+	return w != nil && w.Number > 0 && w.State != v1alpha1.WaveQueued
 }
 
 // freezes reports whether spec.guard lets no node of a pool be replaced now.

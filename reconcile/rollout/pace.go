@@ -454,6 +454,8 @@ func limited(e v1alpha1.RolloutEstimate) string {
 		return "launches of " + of
 	case v1alpha1.LimitStopped:
 		return of + ", in which the rollout is stopped"
+	case v1alpha1.LimitWaves:
+		return of + ", whose nodes are replaced in waves"
 	case v1alpha1.LimitKarpenter:
 		return "Karpenter, which replaces fewer nodes of " + of + " than its budgets allow"
 	}

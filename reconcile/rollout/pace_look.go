@@ -86,14 +86,11 @@ func (r *Rollouts) pace(
 	if !plan.IsStatic(pool.Unstructured) {
 		s.Decision = plan.Decision(len(r.Live.NodeClaims))
 	}
-	switch braked := state != nil && state.BrakedAt != nil && state.Failure == ""; {
-	case braked && !frozen(*state):
-		s.Blocked = v1alpha1.LimitStopped
+	if s.Blocked = blockedBy(state); s.Blocked != "" {
 		return s
-	case state != nil && state.Wave.Limits() && !braked:
-		s.Blocked = v1alpha1.LimitWaves
-		return s
-	case braked:
+	}
+	switch {
+	case isBraked(state):
 		s.Closed, s.Opens = true, guard.Until
 		pool = r.unbraked(pool)
 	case guard.By != "": // an emergency, or a person has resumed the rollout
@@ -115,6 +112,22 @@ func (r *Rollouts) pace(
 		s.Blocked = v1alpha1.LimitLaunches
 	}
 	return s
+}
+
+// isBraked reports whether the brake lets no node of a pool be replaced; state is nil if nothing is known of one.
+func isBraked(state *v1alpha1.PoolRollout) bool {
+	return state != nil && state.BrakedAt != nil && state.Failure == ""
+}
+
+// blockedBy returns why no node of a pool may be replaced for an unknown time: the brake or a wave; empty if neither.
+func blockedBy(state *v1alpha1.PoolRollout) v1alpha1.RolloutLimit {
+	switch braked := isBraked(state); {
+	case braked && !frozen(*state):
+		return v1alpha1.LimitStopped
+	case !braked && state != nil && state.Wave.Limits():
+		return v1alpha1.LimitWaves
+	}
+	return ""
 }
 
 // unbraked returns a NodePool as it is in Git: the brake is one of the live budgets.

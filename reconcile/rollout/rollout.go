@@ -149,20 +149,19 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	if next == nil {
 		return nil
 	}
-	if next.Revision != "" {
-		next.Unhashed = slices.Compact(slices.Sorted(slices.Values(slices.Concat(next.Unhashed, seen.Changes.Unhashed))))
-	}
+	next.Unhashed = seen.unhashed(next)
 	next.StaticPools = seen.awaited(before, next, outdated, draining)
 	if outdated > 0 || !seen.onlyStatic(before, next) {
 		next.SettlesAt = seen.settlesAt(before, next, outdated)
 	}
 	next.Pools = seen.pools(before, next)
-	watches := outdated == 0 && seen.over(next) && seen.watches(next)
+	over := seen.over(next)
+	watches := over && outdated == 0 && seen.watches(next)
 	switch {
 	case watches:
-	case outdated == 0 && seen.over(next):
+	case over && outdated == 0:
 		return nil
-	case next.Revision != "" && seen.over(next) && !seen.commits(next):
+	case over && next.Revision != "" && !seen.commits(next):
 		next = &v1alpha1.Rollout{Since: metav1.NewTime(seen.Now).Rfc3339Copy()} // its commit has none of the remaining nodes
 	}
 	if next.Outdated != outdated || next.Draining != draining || filling(before, next) {
@@ -173,6 +172,14 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 		next.WatchUntil = nil
 	}
 	return next
+}
+
+// unhashed adds those of this commit to those of the rollout, if a commit has outdated its nodes.
+func (s Seen) unhashed(of *v1alpha1.Rollout) []string {
+	if of.Revision == "" {
+		return of.Unhashed
+	}
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(of.Unhashed, s.Changes.Unhashed))))
 }
 
 // watches reports whether the workloads on the new nodes are still judged although no node is outdated any more: for a

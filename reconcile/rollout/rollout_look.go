@@ -222,17 +222,21 @@ func (r *Rollouts) Look(ctx context.Context) Looked {
 	r.announce(next)
 	if next != nil {
 		next.Message, looked.limits = r.waits(ctx, *next, matched)
-		if len(next.StaticPools) > 0 {
-			r.WakeBy(nextCheck(*next, r.Now))
-		}
-		if next.SettlesAt != nil && r.Now.Before(next.SettlesAt.Time) {
-			r.WakeBy(next.SettlesAt.Time)
-		}
-		if next.WatchUntil != nil && r.Now.Before(next.WatchUntil.Time) {
-			r.WakeBy(next.WatchUntil.Time)
-		}
+		r.wakeFor(*next)
 	}
 	return looked
+}
+
+// wakeFor triggers a reconcile when a rollout may change without any event.
+func (r *Rollouts) wakeFor(of v1alpha1.Rollout) {
+	if len(of.StaticPools) > 0 {
+		r.WakeBy(nextCheck(of, r.Now))
+	}
+	for _, at := range []*metav1.Time{of.SettlesAt, of.WatchUntil} {
+		if at != nil && r.Now.Before(at.Time) {
+			r.WakeBy(at.Time)
+		}
+	}
 }
 
 // Nodes returns the nodes that do not match.

@@ -133,10 +133,7 @@ func (s *BrakeStep) judged(ctx context.Context, was *v1alpha1.PoolRollout, found
 		found = &waved{}
 	}
 	nodes := found.WaveNodes
-	if was == nil || was.Wave == nil || was.Wave.Number == 0 {
-		return nodes, judge.Verdict{}
-	}
-	if state := was.Wave.State; state == v1alpha1.WaveQueued || state == v1alpha1.WaveFailed {
+	if was == nil || !inWave(was.Wave) || was.Wave.State == v1alpha1.WaveFailed {
 		return nodes, judge.Verdict{}
 	}
 	memory := s.Waves.of(was.Pool)
@@ -149,25 +146,9 @@ func (s *BrakeStep) judged(ctx context.Context, was *v1alpha1.PoolRollout, found
 	if was.Wave.State == v1alpha1.WaveLast {
 		began = was.Wave.Since
 	}
-	initialized := 0
-	for _, c := range found.matching {
-		if c.Deleting || c.Created.Before(was.Wave.Since.Time) {
-			continue
-		}
-		if c.Node != "" {
-			wave.New = append(wave.New, c.Node)
-		}
-		if c.Created.Before(began.Time) {
-			continue
-		}
-		nodes.New++
-		if c.Node != "" {
-			wave.Latest = append(wave.Latest, c.Node)
-		}
-		if c.Initialized {
-			initialized++
-		}
-	}
+	wave.New, _, _ = launchedSince(found.matching, was.Wave.Since.Time)
+	latest, all, initialized := launchedSince(found.matching, began.Time)
+	wave.Latest, nodes.New = latest, all
 	verdict := s.verdict(ctx, memory, began.Time, wave)
 	nodes.Excused = verdict.Excused(nodes.Excused)
 	if verdict.State == judge.Good {
@@ -175,6 +156,24 @@ func (s *BrakeStep) judged(ctx context.Context, was *v1alpha1.PoolRollout, found
 	}
 	nodes.NotReady = s.notReady(ctx, memory, *was.Wave, was.Pool)
 	return nodes, verdict
+}
+
+// launchedSince returns the names of the Nodes of NodeClaims that were created since a time and are not terminating, how
+// many NodeClaims these are, and how many of them are initialized.
+func launchedSince(claims []*plan.NodeClaim, since time.Time) (nodes []string, all, initialized int) {
+	for _, c := range claims {
+		if c.Deleting || c.Created.Before(since) {
+			continue
+		}
+		all++
+		if c.Node != "" {
+			nodes = append(nodes, c.Node)
+		}
+		if c.Initialized {
+			initialized++
+		}
+	}
+	return nodes, all, initialized
 }
 
 // failing returns the workloads that fail on nodes of which Karpenter launches the replacement, in addition to earlier
@@ -244,12 +243,7 @@ func (s *BrakeStep) limit(ctx context.Context, was *v1alpha1.PoolRollout, e v1al
 		s.WakeBy(s.Now) // the budgets are set once the wave is recorded
 		return nil
 	}
-	allowed := 0
-	if w := was.Wave; w != nil && w.Number == e.Wave.Number && w.State == v1alpha1.WaveOpen && !s.InForce {
-		allowed = WaveBudget(e.Wave)
-	} else if e.Wave.State == v1alpha1.WaveOpen && !s.InForce {
-		s.WakeBy(s.Now) // it is opened once it is recorded
-	}
+	allowed := s.mayBegin(was.Wave, e.Wave)
 	live, object, err := s.budgetsOf(e.Pool)
 	if live == nil || err != nil {
 		return err
@@ -260,18 +254,35 @@ func (s *BrakeStep) limit(ctx context.Context, was *v1alpha1.PoolRollout, e v1al
 		s.WakeBy(renew)
 		return nil
 	}
+	if allowed > 0 {
+		s.WakeBy(lease.Until.Add(-waveRenewal))
+	}
 	budgets, err := plan.Leased(object, lease)
 	if err != nil {
 		return err
 	}
+	return s.lease(ctx, live, budgets)
+}
+
+// mayBegin returns how many replacements of a wave Karpenter may begin now. was is the recorded wave.
+func (s *BrakeStep) mayBegin(was, is *v1alpha1.RolloutWave) int {
+	switch {
+	case s.InForce || is.State != v1alpha1.WaveOpen:
+		return 0
+	case was != nil && was.Number == is.Number && was.State == v1alpha1.WaveOpen:
+		return WaveBudget(is)
+	}
+	s.WakeBy(s.Now) // it is opened once it is recorded
+	return 0
+}
+
+// lease writes the disruption budgets of a wave, unless the pool has them.
+func (s *BrakeStep) lease(ctx context.Context, live *plan.Object, budgets []any) error {
 	if set, err := plan.IsBraked(live.Unstructured, budgets); err != nil || set {
 		return err
 	}
 	if err := s.edited(live.Unstructured); err != nil {
 		return err
-	}
-	if allowed > 0 {
-		s.WakeBy(lease.Until.Add(-waveRenewal))
 	}
 	return s.writeBudgets(ctx, live, budgets, "limit the nodes of a wave")
 }

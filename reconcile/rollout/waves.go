@@ -211,6 +211,7 @@ func (s WaveSeen) advance(w *v1alpha1.RolloutWave) time.Time {
 	case v1alpha1.WaveLast:
 		w.Message = s.Verdict.Message
 		return s.Verdict.Again
+	case v1alpha1.WavePreparing, v1alpha1.WaveFailed: // NextWave and the cases above
 	}
 	return time.Time{}
 }

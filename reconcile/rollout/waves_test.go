@@ -35,7 +35,6 @@ func TestNextWave(t *testing.T) {
 		minute                       int
 		waiting, launching, draining []string
 		verdict                      judge.State
-		definition                   string
 		seen                         func(*rollout.WaveSeen)
 		want                         string
 	}

@@ -119,7 +119,7 @@ func TestNodesAreLeftOut(t *testing.T) {
 				c.with(all, &all.Pods[0])
 			}
 			var out []string
-			for id := range simulate.LeftOut(all, commitOf(all.Definitions, []types.UID{leaving})) {
+			for id := range simulate.LeftOut(t.Context(), all, commitOf(all.Definitions, []types.UID{leaving})) {
 				out = append(out, strings.TrimPrefix(id, "aws:///us-east-1a/"))
 			}
 			slices.Sort(out)
@@ -153,7 +153,7 @@ func TestLimitsCountNodesThatAreLeftOut(t *testing.T) {
 		node(c, "b", "one", "2")
 		node(c, "b", "two", "2")
 		out := simulated(t, c, []map[string]any{b, class}, []types.UID{leaving}, "m5.large 2 8")
-		if left := simulate.LeftOut(c, commitOf(c.Definitions, []types.UID{leaving})); len(out.Nowhere) != nowhere || len(left) != 2 {
+		if left := simulate.LeftOut(t.Context(), c, commitOf(c.Definitions, []types.UID{leaving})); len(out.Nowhere) != nowhere || len(left) != 2 {
 			t.Errorf("limits %s: left out %v, %+v", limit, left, out)
 		}
 	}
@@ -212,7 +212,7 @@ func TestTheRelevantPartIsEqualToTheWhole(t *testing.T) {
 		w := smallWorld{T: rt, test: t}
 		c, commit := w.draw()
 		worlds++
-		if len(simulate.LeftOut(copied(rt, c), commit)) > 0 {
+		if len(simulate.LeftOut(t.Context(), copied(rt, c), commit)) > 0 {
 			left++
 		}
 		got, err := simulate.Run(t.Context(), copied(rt, c), commit, o)
@@ -231,7 +231,7 @@ func TestTheRelevantPartIsEqualToTheWhole(t *testing.T) {
 				return
 			}
 		}
-		rt.Fatalf("left out %v (-whole +part):\n%s", simulate.LeftOut(copied(rt, c), commit), diff)
+		rt.Fatalf("left out %v (-whole +part):\n%s", simulate.LeftOut(t.Context(), copied(rt, c), commit), diff)
 	})
 	if left*4 < worlds {
 		t.Errorf("nodes were left out of %d of %d worlds", left, worlds)

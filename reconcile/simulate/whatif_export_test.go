@@ -16,8 +16,8 @@ func RunWhole(ctx context.Context, c *Capture, commit Commit, offers Offers) (*O
 }
 
 // LeftOut returns the provider IDs of the nodes that Run leaves out of the simulation of a commit.
-func LeftOut(c *Capture, commit Commit) map[string]bool {
-	buffered, _ := placeholdersOf(context.Background(), c, commit.Definitions)
+func LeftOut(ctx context.Context, c *Capture, commit Commit) map[string]bool {
+	buffered, _ := placeholdersOf(ctx, c, commit.Definitions)
 	return relevantPart(c, commit.Touched, buffered.pods).without
 }
 

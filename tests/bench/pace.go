@@ -180,7 +180,7 @@ func (r *pacedRollout) grow(ctx context.Context) error {
 		return fmt.Errorf("wait for %d nodes with a pod each: %w; %d nodes are initialized", r.paced.Nodes, err, last)
 	}
 	if len(r.outdated) != r.paced.Nodes {
-		return fmt.Errorf("Karpenter has launched %d nodes for %d pods", len(r.outdated), r.paced.Nodes)
+		return fmt.Errorf("%d nodes were launched for %d pods", len(r.outdated), r.paced.Nodes)
 	}
 	return nil
 }

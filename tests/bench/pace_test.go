@@ -52,7 +52,8 @@ func TestOnlyEstimatesFromATenthOn(t *testing.T) {
 	}
 	var p Paced
 	for _, e := range []estimated{
-		{}, at(0.05, time.Minute, true), at(0.1, 50*time.Minute, false), at(0.12, 40*time.Minute, false), at(0.15, time.Hour, true),
+		{},
+		at(0.05, time.Minute, true), at(0.1, 50*time.Minute, false), at(0.12, 40*time.Minute, false), at(0.15, time.Hour, true),
 		at(0.16, 0, false), at(0.2, 60*time.Minute, false), at(0.3, 10*time.Hour, false),
 	} {
 		p.add(e)

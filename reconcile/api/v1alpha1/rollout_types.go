@@ -512,7 +512,7 @@ type ContinuedWave struct {
 	At metav1.Time `json:"at"`
 	// Reason is the person's.
 	// +optional
-	Reason string `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty" redact:"hide"`
 }
 
 // WaveState is what a wave does or waits for.

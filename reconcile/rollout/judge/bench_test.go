@@ -191,7 +191,7 @@ func benchPod(workload int, node string, options ...podOption) *corev1.Pod {
 	for i := range 20 {
 		pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: fmt.Sprintf("VARIABLE_%d", i), Value: strings.Repeat("v", 80)})
 	}
-	fields := &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:padding":"` + strings.Repeat("x", 2000) + `"}}}`)}
+	fields := metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:padding":"` + strings.Repeat("x", 2000) + `"}}}`)
 	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: fields}, {Manager: "kube-controller-manager", FieldsV1: fields}}
 	return pod
 }

@@ -38,15 +38,13 @@ const (
 // the pod's Deployment, 0 if unknown.
 func (p *Pod) health(began, now time.Time, deadline time.Duration) (health, string) {
 	switch {
-	case p.Stopped, p.New && p.brokenBefore(began):
-		return ignored, ""
-	case p.Failed && p.Ended.Before(began):
+	case p.isIgnored(began):
 		return ignored, ""
 	case p.Failed:
 		return failing, p.Cause
 	case p.Succeeded:
 		return healthy, ""
-	case !p.OOMKilled.Before(began) && !p.OOMKilled.IsZero():
+	case !p.OOMKilled.IsZero() && !p.OOMKilled.Before(began):
 		return failing, "OOMKilled"
 	case p.Error && !now.Before(p.Created.Add(errorsFor)):
 		return failing, p.Cause
@@ -54,11 +52,21 @@ func (p *Pod) health(began, now time.Time, deadline time.Duration) (health, stri
 		return starting, ""
 	case p.Restarts > 0 && !p.Crashed.Before(began) && !p.settled(now):
 		return p.restarted(now, deadline)
-	case !p.New && p.Restarts >= restartsFail && !p.Ready: // it waits for the kubelet's back-off since before the wave
-		return failing, p.Cause
 	case p.Ready:
 		return healthy, ""
+	case !p.New && p.Restarts >= restartsFail: // it waits for the kubelet's back-off since before the wave
+		return failing, p.Cause
 	}
+	return p.unready(now, deadline)
+}
+
+// isIgnored reports whether a pod says nothing about the nodes: it was stopped, or failed before the wave.
+func (p *Pod) isIgnored(began time.Time) bool {
+	return p.Stopped || p.New && p.brokenBefore(began) || p.Failed && p.Ended.Before(began)
+}
+
+// unready returns the health of a pod that is not Ready and has no error.
+func (p *Pod) unready(now time.Time, deadline time.Duration) (health, string) {
 	if now.Before(p.Created.Add(p.starts(deadline))) || now.Before(p.Changed.Add(unreadyFor)) {
 		return starting, ""
 	}

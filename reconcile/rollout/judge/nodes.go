@@ -88,10 +88,13 @@ func (seen *Observation) isProblem(c Condition) bool {
 		return c.Status != corev1.ConditionTrue
 	case corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable:
 		return c.Status == corev1.ConditionTrue
+	default:
+		return len(seen.Old) > 0 && c.reportsProblem()
 	}
-	if len(seen.Old) == 0 {
-		return false
-	}
+}
+
+// reportsProblem reports whether the status of a condition that is not one of Kubernetes' own shows a problem.
+func (c Condition) reportsProblem() bool {
 	for _, good := range []string{"Ready", "Healthy", "Available"} {
 		if strings.HasSuffix(string(c.Type), good) {
 			return c.Status == corev1.ConditionFalse

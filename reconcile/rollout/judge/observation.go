@@ -153,15 +153,7 @@ func podOf(pod *corev1.Pod, isNew bool) (Pod, bool) {
 		Succeeded: pod.Status.Phase == corev1.PodSucceeded, Failed: pod.Status.Phase == corev1.PodFailed,
 		Task: pod.Spec.RestartPolicy == corev1.RestartPolicyNever || pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure,
 	}
-	for _, c := range pod.Status.Conditions {
-		switch {
-		case c.Type == corev1.PodReady:
-			p.Ready, p.Changed = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
-		case c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason != corev1.PodReasonTerminationByKubelet:
-			p.Stopped = p.Failed
-		}
-	}
-	p.Stopped = p.Stopped || p.Failed && slices.Contains(stops, pod.Status.Reason)
+	p.conditions(pod)
 	p.containers(pod)
 	p.requests(pod)
 	if p.Cause == "" && !p.Ready && !p.Succeeded {
@@ -172,6 +164,19 @@ func podOf(pod *corev1.Pod, isNew bool) (Pod, bool) {
 		p.Refused = len(pod.Status.ContainerStatuses) == 0 && pod.Status.Reason != evicted
 	}
 	return p, true
+}
+
+// conditions sets what the conditions of the pod show.
+func (p *Pod) conditions(pod *corev1.Pod) {
+	for _, c := range pod.Status.Conditions {
+		switch {
+		case c.Type == corev1.PodReady:
+			p.Ready, p.Changed = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
+		case c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason != corev1.PodReasonTerminationByKubelet:
+			p.Stopped = p.Failed
+		}
+	}
+	p.Stopped = p.Stopped || p.Failed && slices.Contains(stops, pod.Status.Reason)
 }
 
 // evicted is the reason of pods that the kubelet stops because its node is short of memory or disk.
