@@ -182,11 +182,10 @@ func matches(pattern, text string, withinParts bool) bool {
 	reached, next := make([]bool, len(t)+1), make([]bool, len(t)+1)
 	reached[0] = true
 	for i, c := range p {
-		stops := withinParts && (c == '?' || c == '*' && i+1 < len(p) && p[i+1] != ':')
+		stops := withinParts && isWild(c) && !endsPart(p, i)
 		next[0] = c == '*' && reached[0]
 		for at, before := range t {
-			wild := isWild(c) && (!stops || before != ':')
-			if c == '*' {
+			if wild := isWild(c) && (!stops || before != ':'); c == '*' {
 				next[at+1] = reached[at+1] || wild && next[at]
 			} else {
 				next[at+1] = reached[at] && (wild || c == before)
@@ -198,6 +197,11 @@ func matches(pattern, text string, withinParts bool) bool {
 }
 
 func isWild(c rune) bool { return c == '*' || c == '?' }
+
+// endsPart reports whether a character of a pattern is an asterisk at the end of a part.
+func endsPart(pattern []rune, at int) bool {
+	return pattern[at] == '*' && (at+1 == len(pattern) || pattern[at+1] == ':')
+}
 
 // operator is a condition operator:
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html

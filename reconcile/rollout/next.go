@@ -181,11 +181,11 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 	if before != nil {
 		was = before.Wave
 	}
-	switch resumed := before != nil && before.Reason == v1alpha1.BrakeFailedWave && e.Reason != before.Reason && !changed; {
+	switch failed := before != nil && before.Reason == v1alpha1.BrakeFailedWave; {
 	case s.InForce:
 		e.Wave = was
 		return time.Time{}
-	case resumed:
+	case failed && !changed && e.Reason != before.Reason:
 		e.Wave = nil // a person has decided that the nodes are good
 		return time.Time{}
 	}
@@ -194,7 +194,7 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 		Policy: s.Policy.Waves, Definition: e.Definition, Changed: changed, Restored: restores(was, e.Definition) || pool.Reverted,
 		Committed: pool.Revision != "" && pool.Uncommitted == "", Known: before != nil, Pending: pool.Pending,
 		Nodes: pool.Nodes, Verdict: pool.Verdict, Stopped: RulesOf(*e, pool.Removed).stops(), Turn: free, Before: first,
-		Continued: was != nil && s.Continue[pool.Name] == Token(was.BeganAt), Reason: s.ContinueReason, Now: s.Now,
+		Continued: s.continues(pool.Name, was), Reason: s.ContinueReason, Now: s.Now,
 	}
 	if e.Wave, wake = NextWave(was, seen); e.Wave == nil {
 		return wake
@@ -203,12 +203,22 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 		turns.in = append(turns.in, pool.Name)
 	}
 	if e.Wave.State == v1alpha1.WaveFailed && e.Reason != v1alpha1.BrakeFailedLaunches {
-		if now := seen.timestamp(); e.BrakedAt == nil || e.Reason != v1alpha1.BrakeFailedWave {
-			e.BrakedAt = &now
-		}
-		e.Reason, e.Message = v1alpha1.BrakeFailedWave, e.Wave.Message
+		s.stopWaves(e)
 	}
 	return wake
+}
+
+// continues reports whether a person has continued the recorded wave of a pool.
+func (s BrakeSeen) continues(pool string, was *v1alpha1.RolloutWave) bool {
+	return was != nil && s.Continue[pool] == Token(was.BeganAt)
+}
+
+// stopWaves stops a pool whose wave has failed.
+func (s BrakeSeen) stopWaves(e *v1alpha1.PoolRollout) {
+	if now := metav1.NewTime(s.Now).Rfc3339Copy(); e.BrakedAt == nil || e.Reason != v1alpha1.BrakeFailedWave {
+		e.BrakedAt = &now
+	}
+	e.Reason, e.Message = v1alpha1.BrakeFailedWave, e.Wave.Message
 }
 
 // restores reports whether the definition of a pool is again the one from before its waves.

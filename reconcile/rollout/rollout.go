@@ -156,15 +156,16 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	}
 	next.Pools = seen.pools(before, next)
 	over := seen.over(next)
-	watches := over && outdated == 0 && seen.watches(next)
+	done := over && outdated == 0
+	watches := done && seen.watches(next)
 	switch {
 	case watches:
-	case over && outdated == 0:
+	case done:
 		return nil
 	case over && next.Revision != "" && !seen.commits(next):
 		next = &v1alpha1.Rollout{Since: metav1.NewTime(seen.Now).Rfc3339Copy()} // its commit has none of the remaining nodes
 	}
-	if next.Outdated != outdated || next.Draining != draining || filling(before, next) {
+	if counted := next.Outdated == outdated && next.Draining == draining; !counted || filling(before, next) {
 		next.LastProgress = metav1.NewTime(seen.Now).Rfc3339Copy()
 	}
 	next.Nodes, next.Outdated, next.Draining, next.Reasons = max(next.Nodes, outdated), outdated, draining, reasons
