@@ -134,7 +134,7 @@ func (c *realCluster) compare(t *rapid.T, object *unstructured.Unstructured) {
 		}
 		want = "Replace [before] exact NodeClassDrift"
 		if !slices.Contains(plan.ClassHashes(), *realClassHash) {
-			want = fmt.Sprintf("Replace [after before] up to: this Karpenter uses hash version %s for EC2NodeClasses, and this plumbline computes %s",
+			want = fmt.Sprintf("Replace [before after] up to: this Karpenter uses hash version %s for EC2NodeClasses, and this plumbline computes %s",
 				*realClassHash, strings.Join(plan.ClassHashes(), " and "))
 			noted = "" // and it computes no hash of this version
 		}
