@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -223,26 +224,47 @@ anything, or before the pause is over. The reason is recorded in the status.`,
 // resumeRollout annotates a NodeSync to resume the rollouts that are stopped now, of some pools or of all, and returns
 // the pools.
 func (c *clusterAccess) resumeRollout(ctx context.Context, name string, pools []string) (resumed []string, err error) {
+	return c.resume(ctx, name, pools, resumption{
+		annotation: v1alpha1.ResumeRolloutAnnotation, missing: "the rollout of NodePool %s is not stopped: see plumbline status %s",
+		since: func(p v1alpha1.PoolRollout) *metav1.Time { return p.BrakedAt },
+	})
+}
+
+// resumption is what a person continues in NodePools.
+type resumption struct {
+	// annotation names the pools, each with the time that since returns: nil if there is nothing to continue in a pool.
+	annotation string
+	since      func(v1alpha1.PoolRollout) *metav1.Time
+	// missing is the error for a pool without one, with the names of the pool and of the NodeSync.
+	missing string
+	// more are further annotations.
+	more map[string]string
+}
+
+// resume annotates a NodeSync to continue something in some NodePools, or in all, and returns the pools.
+func (c *clusterAccess) resume(ctx context.Context, name string, pools []string, what resumption) (resumed []string, err error) {
 	sync, err := c.nodeSync(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	var tokens []string
 	for _, p := range sync.Status.PoolRollouts {
-		if p.BrakedAt != nil && (len(pools) == 0 || slices.Contains(pools, p.Pool)) {
+		if since := what.since(p); since != nil && (len(pools) == 0 || slices.Contains(pools, p.Pool)) {
 			resumed = append(resumed, p.Pool)
-			tokens = append(tokens, p.Pool+"@"+rollout.Token(*p.BrakedAt))
+			tokens = append(tokens, p.Pool+"@"+rollout.Token(*since))
 		}
 	}
 	for _, pool := range pools {
 		if !slices.Contains(resumed, pool) {
-			return nil, fmt.Errorf("the rollout of NodePool %s is not stopped: see plumbline status %s", pool, name)
+			return nil, fmt.Errorf(what.missing, pool, name)
 		}
 	}
 	if len(resumed) == 0 {
 		return nil, nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{v1alpha1.ResumeRolloutAnnotation: strings.Join(tokens, ",")}}})
+	annotations := map[string]string{what.annotation: strings.Join(tokens, ",")}
+	maps.Copy(annotations, what.more)
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
 	if err != nil {
 		return nil, err
 	}

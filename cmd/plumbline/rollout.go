@@ -2,17 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -150,35 +148,16 @@ func waveCells(p v1alpha1.PoolRollout, now time.Time) []any {
 // resumeWave annotates a NodeSync to continue the waves that are judged or held, of some pools or of all, and returns the
 // pools.
 func (c *clusterAccess) resumeWave(ctx context.Context, name string, pools []string, reason string) (resumed []string, err error) {
-	sync, err := c.nodeSync(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	var tokens []string
-	for _, p := range sync.Status.PoolRollouts {
-		w, wanted := p.Wave, len(pools) == 0 || slices.Contains(pools, p.Pool)
-		if !wanted || w == nil || p.BrakedAt != nil || w.State != v1alpha1.WaveJudging && w.State != v1alpha1.WaveHeld {
-			continue
-		}
-		resumed, tokens = append(resumed, p.Pool), append(tokens, p.Pool+"@"+rollout.Token(w.BeganAt))
-	}
-	for _, pool := range pools {
-		if !slices.Contains(resumed, pool) {
-			return nil, fmt.Errorf("no wave of NodePool %s is judged or held: see plumbline rollout %s", pool, name)
-		}
-	}
-	if len(resumed) == 0 {
-		return nil, nil
-	}
-	annotations := map[string]string{v1alpha1.ResumeWaveAnnotation: strings.Join(tokens, ","), v1alpha1.ResumeWaveReasonAnnotation: reason}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Patch(ctx, sync, client.RawPatch("application/merge-patch+json", patch)); err != nil {
-		return nil, explain(err, "write NodeSync "+sync.Name)
-	}
-	return resumed, nil
+	return c.resume(ctx, name, pools, resumption{
+		annotation: v1alpha1.ResumeWaveAnnotation, more: map[string]string{v1alpha1.ResumeWaveReasonAnnotation: reason},
+		missing: "no wave of NodePool %s is judged or held: see plumbline rollout %s",
+		since: func(p v1alpha1.PoolRollout) *metav1.Time {
+			if w := p.Wave; w != nil && p.BrakedAt == nil && (w.State == v1alpha1.WaveJudging || w.State == v1alpha1.WaveHeld) {
+				return &w.BeganAt
+			}
+			return nil
+		},
+	})
 }
 
 // continueWaves continues waves, and prints which.
