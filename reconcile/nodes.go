@@ -244,9 +244,9 @@ func (r *reconciliation) judgeWave(ctx context.Context, wave judge.Wave) (judge.
 	return judge.Judge(seen, r.now), nil
 }
 
-// failingWorkloads returns the workloads that fail on the New nodes of a wave, in addition to earlier ones.
-func (r *reconciliation) failingWorkloads(ctx context.Context, wave judge.Wave, earlier []string) ([]string, error) {
-	seen, err := judge.Observe(ctx, r.Cluster.Uncached, wave, r.now)
+// failingWorkloads returns the workloads that fail on nodes, in addition to earlier ones.
+func (r *reconciliation) failingWorkloads(ctx context.Context, nodes, earlier []string) ([]string, error) {
+	seen, err := judge.ObserveNodes(ctx, r.Cluster.Uncached, nodes, r.now)
 	if err != nil {
 		return nil, err
 	}
@@ -261,16 +261,12 @@ func (r *reconciliation) nodesNotReady(ctx context.Context, pool string) ([]stri
 	}
 	var names []string
 	for i := range nodes.Items {
-		if !slices.ContainsFunc(nodes.Items[i].Status.Conditions, isReady) {
+		if !cluster.NodeReady(&nodes.Items[i]) {
 			names = append(names, nodes.Items[i].Name)
 		}
 	}
 	slices.Sort(names)
 	return names, nil
-}
-
-func isReady(c corev1.NodeCondition) bool {
-	return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 }
 
 // verifiedCloud returns the dialer, or one that fails while the account is not verified to be this cluster's: in

@@ -171,19 +171,13 @@ func stateOfClaim(claim *karpv1.NodeClaim) string {
 // stateOfNode returns a Node's state as kubectl prints it.
 func stateOfNode(node *corev1.Node) string {
 	state := "NotReady"
-	if isReady(node) {
+	if cluster.NodeReady(node) {
 		state = "Ready"
 	}
 	if node.Spec.Unschedulable {
 		state += ",SchedulingDisabled"
 	}
 	return state
-}
-
-func isReady(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // indent is what the library prints before the first item, and below it.

@@ -260,3 +260,10 @@ func (r ByRef) Of(set *render.Set, kinds ...string) Readiness {
 	}
 	return Readiness{Ready: true}
 }
+
+// NodeReady reports whether a Node is Ready.
+func NodeReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}

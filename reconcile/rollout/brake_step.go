@@ -39,11 +39,10 @@ type BrakeStep struct {
 	Gate func(ctx context.Context, gate string) (on bool, err error)
 	// Holds queries the conditions of spec.rollout.holdWhile.
 	Holds *HoldChecker
-	// Judge judges the workloads of a wave. Failing returns the workloads that fail on the New nodes of a wave, in addition
-	// to earlier ones. NotReady returns the names of the nodes of a NodePool that are NotReady. Waves remembers the results;
+	// Judge judges the workloads of a wave. Failing returns the workloads that fail on nodes, in addition to earlier ones. NotReady returns the names of the nodes of a NodePool that are NotReady. Waves remembers the results;
 	// losing them costs time.
 	Judge    func(ctx context.Context, wave judge.Wave) (judge.Verdict, error)
-	Failing  func(ctx context.Context, wave judge.Wave, earlier []string) ([]string, error)
+	Failing  func(ctx context.Context, nodes, earlier []string) ([]string, error)
 	NotReady func(ctx context.Context, pool string) ([]string, error)
 	Waves    *WaveMemory
 
@@ -85,9 +84,8 @@ func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 	if !held.Next.IsZero() {
 		s.WakeBy(held.Next)
 	}
-	pools := s.pools(ctx)
 	next, wake := Next(before, BrakeSeen{
-		Pools: pools, Policy: s.Sync.Spec.Rollout, Since: s.since(), Held: held.Held, Unasked: held.Unasked,
+		Pools: s.pools(ctx), Policy: s.Sync.Spec.Rollout, Since: s.since(), Held: held.Held, Unasked: held.Unasked,
 		Frozen: s.Frozen.Message, InForce: s.InForce,
 		Resume:         Resumed(s.Sync.Annotations[v1alpha1.ResumeRolloutAnnotation]),
 		Continue:       Resumed(s.Sync.Annotations[v1alpha1.ResumeWaveAnnotation]),
@@ -105,19 +103,17 @@ func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 	}
 	s.sendEvents(ctx, before, next)
 	for i := range next {
-		e := &next[i]
-		at := slices.IndexFunc(pools, func(p BrakePool) bool { return p.Name == e.Pool })
-		s.setBudgets(ctx, e, entryOf(before, e.Pool), pools[at].Removed)
+		s.setBudgets(ctx, &next[i], entryOf(before, next[i].Pool))
 	}
 	return next
 }
 
 // setBudgets sets the disruption budgets of a pool by what decides about them. was is the recorded state of the pool: what
 // is not recorded yet is set in the next reconcile.
-func (s *BrakeStep) setBudgets(ctx context.Context, e, was *v1alpha1.PoolRollout, removed bool) {
+func (s *BrakeStep) setBudgets(ctx context.Context, e, was *v1alpha1.PoolRollout) {
 	recorded, waved := was != nil && was.BrakedAt != nil, was != nil && was.Wave.Limits()
 	write := s.brake
-	switch RulesOf(*e, removed).Governor() {
+	switch RulesOf(*e, s.removing(e.Pool)).Governor() {
 	case ByRemoval:
 		return
 	case ByBrake, ByFreeze:

@@ -194,7 +194,7 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 		Policy: s.Policy.Waves, Definition: e.Definition, Changed: changed, Restored: restores(was, e.Definition) || pool.Reverted,
 		Committed: pool.Revision != "" && pool.Uncommitted == "", Known: before != nil, Pending: pool.Pending,
 		Nodes: pool.Nodes, Verdict: pool.Verdict, Stopped: RulesOf(*e, pool.Removed).stops(), Turn: free, Before: first,
-		Continued: s.continues(pool.Name, was), Reason: s.ContinueReason, Now: s.Now,
+		Continued: s.isContinued(pool.Name, was), Reason: s.ContinueReason, Now: s.Now,
 	}
 	if e.Wave, wake = NextWave(was, seen); e.Wave == nil {
 		return wake
@@ -208,8 +208,8 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 	return wake
 }
 
-// continues reports whether a person has continued the recorded wave of a pool.
-func (s BrakeSeen) continues(pool string, was *v1alpha1.RolloutWave) bool {
+// isContinued reports whether a person has continued the recorded wave of a pool.
+func (s BrakeSeen) isContinued(pool string, was *v1alpha1.RolloutWave) bool {
 	return was != nil && s.Continue[pool] == Token(was.BeganAt)
 }
 

@@ -75,8 +75,7 @@ func isClosed(p *v1alpha1.RevertProposal) bool { return p != nil && (p.Closed ||
 // isStopped reports whether a pool is stopped by failed launches or a failed wave, and that is already recorded in the
 // status.
 func (l ProposalLook) isStopped(e *v1alpha1.PoolRollout) bool {
-	failed := e.Reason == v1alpha1.BrakeFailedLaunches || e.Reason == v1alpha1.BrakeFailedWave
-	if l.Sync.Spec.Rollout.OnFailure != v1alpha1.RolloutBrakeAndPropose || e.BrakedAt == nil || !failed {
+	if l.Sync.Spec.Rollout.OnFailure != v1alpha1.RolloutBrakeAndPropose || e.BrakedAt == nil || !hasFailed(e) {
 		return false
 	}
 	return slices.ContainsFunc(l.Recorded, func(was v1alpha1.PoolRollout) bool {

@@ -79,7 +79,6 @@ func (s *BrakeStep) removing(pool string) bool {
 // waved are the NodeClaims of a NodePool, sorted by what they are for a wave.
 type waved struct {
 	WaveNodes
-	pool string
 	// old are the names of the outdated Nodes that are not being replaced, leaving are those of which Karpenter launches the
 	// replacement, and matching are the other NodeClaims.
 	old, leaving []string
@@ -100,7 +99,7 @@ func (s *BrakeStep) waveNodes() map[string]*waved {
 		c := &s.Live.NodeClaims[i]
 		n := pools[c.Pool]
 		if n == nil {
-			n = &waved{pool: c.Pool}
+			n = &waved{}
 			pools[c.Pool] = n
 		}
 		if (c.Deleting || c.Disrupted) && c.Node != "" {
@@ -188,7 +187,7 @@ func (s *BrakeStep) failing(ctx context.Context, memory *waveMemory, earlier []s
 	if len(nodes) == 0 {
 		return earlier
 	}
-	failing, err := s.Failing(ctx, judge.Wave{Pool: found.pool, New: nodes}, earlier)
+	failing, err := s.Failing(ctx, nodes, earlier)
 	if err != nil {
 		return earlier
 	}

@@ -336,8 +336,8 @@ func TestWhatFailsBeforeIsRecorded(t *testing.T) {
 	w.waves(8)
 	w.now = at(5).Add(10 * time.Second)
 	var looked []string
-	w.failing = func(_ context.Context, wave judge.Wave, earlier []string) ([]string, error) {
-		if looked = append(looked, wave.New...); len(looked) == 1 {
+	w.failing = func(_ context.Context, nodes, earlier []string) ([]string, error) {
+		if looked = append(looked, nodes...); len(looked) == 1 {
 			return nil, errors.New("the API server is busy")
 		}
 		return append(earlier, "Deployment default/ill 5d4f"), nil

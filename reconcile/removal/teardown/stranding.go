@@ -11,6 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -110,9 +111,7 @@ func (p *Plan) Stranded(
 func readyNodes(nodes []corev1.Node) map[string]bool {
 	ready := map[string]bool{}
 	for i := range nodes {
-		ready[nodes[i].Name] = slices.ContainsFunc(nodes[i].Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-		})
+		ready[nodes[i].Name] = cluster.NodeReady(&nodes[i])
 	}
 	return ready
 }

@@ -49,7 +49,7 @@ type Owner struct {
 	Skipped bool
 }
 
-// Node is a Node as far as it is judged.
+// Node is the part of a Node that is judged.
 type Node struct {
 	Name, Type string
 	Created    time.Time
@@ -66,7 +66,7 @@ type Condition struct {
 	Since  time.Time
 }
 
-// Pod is a pod as far as it is judged.
+// Pod is the part of a pod that is judged.
 type Pod struct {
 	Workload        Key
 	Namespace, Name string

@@ -33,10 +33,8 @@ const (
 // cannot be judged now; objects that do not exist (any more) are none.
 func Observe(ctx context.Context, reader client.Reader, wave Wave, now time.Time) (Observation, error) {
 	o := newObserver(reader, wave)
-	for _, name := range wave.New {
-		if err := o.newNode(ctx, name); err != nil {
-			return Observation{}, err
-		}
+	if err := o.newNodes(ctx); err != nil {
+		return Observation{}, err
 	}
 	for _, name := range sample(wave.Old, oldNodes) {
 		node, found, err := o.node(ctx, name)
@@ -51,6 +49,34 @@ func Observe(ctx context.Context, reader client.Reader, wave Wave, now time.Time
 		return Observation{}, err
 	}
 	return o.seen, nil
+}
+
+// ObserveNodes reads what Failing needs to know about nodes: their pods, and the controllers of those that fail. It reads
+// no pods on other nodes.
+func ObserveNodes(ctx context.Context, reader client.Reader, nodes []string, now time.Time) (Observation, error) {
+	o := newObserver(reader, Wave{New: nodes})
+	if err := o.newNodes(ctx); err != nil {
+		return Observation{}, err
+	}
+	suspects := o.seen.suspects(now)
+	for _, s := range suspects[:min(maxOwners, len(suspects))] {
+		owner, err := o.owner(ctx, s.key)
+		if err != nil {
+			return Observation{}, err
+		}
+		o.seen.Owners[s.key] = owner
+	}
+	return o.seen, nil
+}
+
+// newNodes reads the nodes of the wave.
+func (o *observer) newNodes(ctx context.Context) error {
+	for _, name := range o.seen.Wave.New {
+		if err := o.newNode(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sample returns up to n names, spread evenly over all of them in order: the same for the same names.

@@ -197,6 +197,21 @@ func TestObserveReadsLittle(t *testing.T) {
 	}
 }
 
+// TestObserveNodesReadsLittle: what fails on nodes that are being replaced is found without pods on other nodes.
+func TestObserveNodesReadsLittle(t *testing.T) {
+	s := newServer(append(objects(times(3, "n", "new", crashes), times(3, "o", "old")), aNode("new", ""), aNode("old", ""), train("True"), replicaSet())...)
+	seen, err := ObserveNodes(t.Context(), s, []string{"new"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := seen.Failing(nil, now); !slices.Equal(got, []string{"Deployment gpu/train 5d4f"}) {
+		t.Errorf("failing: %q", got)
+	}
+	if lists := slices.DeleteFunc(slices.Clone(s.read), func(r string) bool { return !strings.HasPrefix(r, "list") }); len(lists) != 1 {
+		t.Errorf("lists: %q", lists)
+	}
+}
+
 // TestObserveDaemonSet: pods of DaemonSets are compared with those on a sample of old nodes.
 func TestObserveDaemonSet(t *testing.T) {
 	wave := gpuWave
