@@ -100,18 +100,13 @@ func (b *bench) oneChanged(ctx context.Context) error {
 		return err
 	}
 	row.Work, row.Apply = fmt.Sprintf("%d objects, 1 changed", b.options.Objects), median(b.raw.ones)
-	row.Limit, row.CPULimit = b.changeLimit(row), 100*time.Millisecond
+	row.Limit = changeLimit(row)
 	b.table.add(row)
 	return exact(row, oneObject)
 }
 
-// changeLimit returns the maximum time for one change.
-func (b *bench) changeLimit(row Row) time.Duration {
-	if b.options.Objects > 400 {
-		return row.Fetch + 250*time.Millisecond
-	}
-	return row.Fetch + 150*time.Millisecond
-}
+// changeLimit returns the maximum time for a commit that changes one object or none.
+func changeLimit(row Row) time.Duration { return row.Fetch + 100*time.Millisecond }
 
 // allChanged changes every object.
 func (b *bench) allChanged(ctx context.Context) error {
@@ -149,7 +144,7 @@ func (b *bench) outside(ctx context.Context) error {
 		return err
 	}
 	row.Work = fmt.Sprintf("%d objects, commit outside the inputs", b.options.Objects)
-	row.Limit = row.Fetch + 50*time.Millisecond
+	row.Limit = changeLimit(row)
 	b.table.add(row)
 	return exact(row, nothing)
 }

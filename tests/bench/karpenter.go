@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -167,14 +168,34 @@ func (r *readier) setReady(ctx context.Context, name string) error {
 	if isReady(o) {
 		return nil
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"conditions":[{"type":"Ready","status":"True","reason":"Ready","message":"","observedGeneration":%d,"lastTransitionTime":%q}]}}`,
-		o.GetUID(), o.GetGeneration(), time.Now().UTC().Format(time.RFC3339))
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": o.GetUID()},
+		"status":   map[string]any{"conditions": trueConditions(o)},
+	})
+	if err != nil {
+		return fmt.Errorf("set %s Ready: %w", name, err)
+	}
 	_, err = r.client.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "karpenter"}, "status")
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	r.last.Store(time.Now().UnixNano())
 	return err
+}
+
+// trueConditions returns the conditions that Karpenter's controller sets on an object and plumbline reads.
+func trueConditions(o *unstructured.Unstructured) []metav1.Condition {
+	types := []string{"Ready"}
+	if o.GetKind() == "EC2NodeClass" {
+		types = []string{"AMIsReady", "SubnetsReady", "SecurityGroupsReady", "Ready"}
+	}
+	var conditions []metav1.Condition
+	for _, t := range types {
+		conditions = append(conditions, metav1.Condition{
+			Type: t, Status: metav1.ConditionTrue, Reason: t, ObservedGeneration: o.GetGeneration(), LastTransitionTime: metav1.Now(),
+		})
+	}
+	return conditions
 }
 
 // isReady reports whether an object is Ready at its newest generation.

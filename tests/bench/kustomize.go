@@ -42,7 +42,7 @@ func (b *bench) kustomization(ctx context.Context, l layout) error {
 		row.Limit = row.Build*12/10 + 300*time.Millisecond
 	} else {
 		row.Work = fmt.Sprintf("%d objects in a kustomization's list, 1 changed", b.options.Objects)
-		row.Limit = b.changeLimit(row)
+		row.Limit = changeLimit(row)
 	}
 	b.table.add(row)
 	return errors.Join(exact(row, want), b.plumbline.leave(ctx))
