@@ -173,8 +173,10 @@ func (r *pacedRollout) grow(ctx context.Context) error {
 			return false, nil
 		}
 		r.outdated = names
-		pods, err := r.kube.Client.AppsV1().Deployments("default").Get(ctx, "paced", metav1.GetOptions{})
-		return err == nil && int(pods.Status.AvailableReplicas) == r.paced.Nodes, err
+		// A pod's readiness does not count: kwok does not report again what the node lifecycle controller has changed
+		// while a busy machine delayed the heartbeats of its nodes.
+		waiting, err := r.kube.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
+		return err == nil && len(waiting.Items) == 0, err
 	})
 	if err != nil {
 		return fmt.Errorf("wait for %d nodes with a pod each: %w; %d nodes are initialized", r.paced.Nodes, err, last)
