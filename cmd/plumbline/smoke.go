@@ -42,8 +42,8 @@ func newSmokeCommand(kubeconfig *genericclioptions.ConfigFlags, v verification) 
 	cmd := &cobra.Command{
 		Use:   "smoke",
 		Short: "Test that each NodePool launches a node for a pod, and terminates it",
-		Long: `Create a Deployment with one pod for each NodePool, which runs only on a new node of that
-pool, and show how long each stage takes until it runs. Then scale the Deployment to zero,
+		Long: `Create a Deployment with one pod for each NodePool, which runs only on a node of that pool
+without other pods, so that a node has to be launched, and show how long each stage takes. Then scale the Deployment to zero,
 wait until the node is terminated, and query EC2, with your AWS credentials, whether the
 instance is.
 
@@ -204,8 +204,8 @@ func writeSmoke(out io.Writer, output format, results []smoke.Result) error {
 				colour = text.FgRed
 			}
 			t.AppendRow([]any{
-				r.Pool, paint(string(r.State), colour), orNone(r.Type), orNone(r.Zone), secondsOf(r, smoke.Launched),
-				secondsOf(r, smoke.Running), secondsOf(r, smoke.Terminated), orNone(r.Message),
+				r.Pool, paint(string(r.State), colour), cmp.Or(r.Type, "-"), cmp.Or(r.Zone, "-"), secondsOf(r, smoke.Launched),
+				secondsOf(r, smoke.Running), secondsOf(r, smoke.Terminated), r.Message,
 			})
 		}
 		t.Render()

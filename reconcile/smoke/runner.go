@@ -99,20 +99,13 @@ type test struct {
 	deployment *appsv1.Deployment
 	seen       Seen
 	launches   cluster.Launches
-	told       int
-	result     Result
+	// told are the stages that Progress was called for.
+	told   []StageName
+	result Result
 }
 
 func (t *test) run(ctx context.Context) error {
-	nodes := &corev1.NodeList{}
-	if err := t.Cluster.List(ctx, nodes, client.MatchingLabels{karpv1.NodePoolLabelKey: t.pool.Name}); err != nil {
-		return fmt.Errorf("list the Nodes of NodePool/%s: %w", t.pool.Name, err)
-	}
-	var hostnames []string
-	for i := range nodes.Items {
-		hostnames = append(hostnames, nodes.Items[i].Labels[corev1.LabelHostname])
-	}
-	deployment := Workload(t.pool, hostnames, t.Namespace, t.Image)
+	deployment := Workload(t.pool, t.Namespace, t.Image)
 	if err := t.Cluster.Create(ctx, deployment); err != nil {
 		return fmt.Errorf("create Deployment %s/%s: %w", t.Namespace, deployment.Name, err)
 	}
@@ -195,7 +188,12 @@ func (t *test) observe(ctx context.Context) error {
 	for i := range claims.Items {
 		t.launches.See(&claims.Items[i])
 	}
-	if err := t.follow(ctx, ClaimOf(t.seen.Pod, claims.Items)); err != nil {
+	claim := ClaimOf(t.seen.Pod, claims.Items)
+	if claim != nil && claim.CreationTimestamp.Before(&t.seen.Pod.CreationTimestamp) {
+		return fmt.Errorf("the pod runs on Node/%s, which ran no pods before: no node had to be launched; repeat the test when Karpenter has terminated it",
+			claim.Status.NodeName)
+	}
+	if err := t.follow(ctx, claim); err != nil {
 		return err
 	}
 	t.tell()
@@ -231,9 +229,11 @@ func (t *test) remember(ctx context.Context, claim string) error {
 
 // tell calls Progress for stages that are new.
 func (t *test) tell() {
-	stages := Stages(t.seen)
-	for ; t.told < len(stages); t.told++ {
-		stage := stages[t.told]
+	for _, stage := range Stages(t.seen) {
+		if slices.Contains(t.told, stage.Name) {
+			continue
+		}
+		t.told = append(t.told, stage.Name)
 		what := fmt.Sprintf("%s after %d s", stage.Name, stage.Seconds)
 		if stage.Name == Created {
 			what = fmt.Sprintf("NodeClaim/%s created after %d s", t.seen.Claim.Name, stage.Seconds)

@@ -27,7 +27,9 @@ var karpenterVersion = schema.GroupVersion{Group: "karpenter.sh", Version: "v1"}
 
 var began = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-func at(seconds int) metav1.Time { return metav1.NewTime(began.Add(time.Duration(seconds) * time.Second)) }
+func at(seconds int) metav1.Time {
+	return metav1.NewTime(began.Add(time.Duration(seconds) * time.Second))
+}
 
 func pool(name string, taints ...corev1.Taint) *karpv1.NodePool {
 	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -37,13 +39,16 @@ func pool(name string, taints ...corev1.Taint) *karpv1.NodePool {
 
 func TestWorkloadRunsOnlyOnANewNodeOfThePool(t *testing.T) {
 	taint := corev1.Taint{Key: "team", Value: "data", Effect: corev1.TaintEffectNoSchedule}
-	d := Workload(pool("gpu", taint), []string{"ip-1", "ip-2"}, "tests", "example.com/pause")
+	d := Workload(pool("gpu", taint), "tests", "example.com/pause")
 	spec := d.Spec.Template.Spec
 	if spec.NodeSelector[karpv1.NodePoolLabelKey] != "gpu" || *d.Spec.Replicas != 1 || d.Namespace != "tests" || spec.Containers[0].Image != "example.com/pause" {
 		t.Errorf("%+v", d)
 	}
-	term := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0]
-	if diff := cmp.Diff(corev1.NodeSelectorRequirement{Key: "kubernetes.io/hostname", Operator: "NotIn", Values: []string{"ip-1", "ip-2"}}, term); diff != "" {
+	var excluded []string
+	for _, term := range spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		excluded = append(excluded, term.LabelSelector.MatchExpressions[0].Key)
+	}
+	if diff := cmp.Diff([]string{"pod-template-hash", "statefulset.kubernetes.io/pod-name", "batch.kubernetes.io/job-name", Label}, excluded); diff != "" {
 		t.Error(diff)
 	}
 	// A pod that tolerated everything would tolerate karpenter.sh/disrupted, and Karpenter would not evict it.
@@ -51,14 +56,11 @@ func TestWorkloadRunsOnlyOnANewNodeOfThePool(t *testing.T) {
 	if diff := cmp.Diff(want, spec.Tolerations); diff != "" {
 		t.Error(diff)
 	}
-	if Workload(pool("gpu"), nil, "tests", Image).Spec.Template.Spec.Affinity != nil {
-		t.Error("an affinity that excludes no Node")
-	}
 }
 
 func TestNamesFit(t *testing.T) {
 	for _, name := range []string{"general", "a.b", strings.Repeat("x", 63), strings.Repeat("x", 200)} {
-		if got := Workload(pool(name), nil, "n", Image).Name; len(got) > 50 || strings.Contains(got, ".") {
+		if got := Workload(pool(name), "n", Image).Name; len(got) > 50 || strings.Contains(got, ".") {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -358,10 +360,26 @@ func TestAStoppedTestLeavesNothing(t *testing.T) {
 	}
 }
 
+func TestAnEmptyNodeThatExistedIsNoTest(t *testing.T) {
+	w := newWorld(t, func(w *world, n int) {
+		if n == 2 {
+			w.create(t, claim("general-old", -60, "ip-9", nil), mine()[1])
+		}
+	}, definitions("general")...)
+	var told []string
+	got := w.runner(&ec2{}, &told).Test(t.Context(), pool("general"))
+	if got.State != Failed || !strings.Contains(got.Message, "the pod runs on Node/ip-9, which ran no pods before") {
+		t.Errorf("%+v", got)
+	}
+	if d, c := w.left(t); d != 0 || c != 1 {
+		t.Errorf("left: %d Deployments, %d NodeClaims", d, c)
+	}
+}
+
 func TestSweep(t *testing.T) {
-	d := Workload(pool("general"), nil, "tests", Image)
+	d := Workload(pool("general"), "tests", Image)
 	d.Annotations = map[string]string{claimAnnotation: "general-a"}
-	other := Workload(pool("other"), nil, "tests", Image)
+	other := Workload(pool("other"), "tests", Image)
 	other.Labels = nil
 	w := newWorld(t, func(*world, int) {}, append(mine(), d, other)...)
 	var told []string

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,9 +23,9 @@ const (
 	Image = "registry.k8s.io/pause:3.10"
 )
 
-// Workload returns a Deployment with one pod that runs on a node of the pool and on none of the given Nodes, so that
-// Karpenter has to launch another one.
-func Workload(pool *karpv1.NodePool, nodes []string, namespace, image string) *appsv1.Deployment {
+// Workload returns a Deployment with one pod that runs on a node of the pool, and on none that runs other pods, so that
+// Karpenter has to launch a node unless an empty one exists.
+func Workload(pool *karpv1.NodePool, namespace, image string) *appsv1.Deployment {
 	labels := map[string]string{Label: hashOf(pool.Name)}
 	deployment := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nameFor(pool.Name), Labels: labels},
@@ -36,7 +37,7 @@ func Workload(pool *karpv1.NodePool, nodes []string, namespace, image string) *a
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: corev1.PodSpec{
 					NodeSelector:                  map[string]string{karpv1.NodePoolLabelKey: pool.Name},
-					Affinity:                      elsewhere(nodes),
+					Affinity:                      apart(),
 					Tolerations:                   tolerated(pool.Spec.Template.Spec.Taints),
 					TerminationGracePeriodSeconds: new(int64(1)),
 					AutomountServiceAccountToken:  new(false),
@@ -64,16 +65,19 @@ func container(image string) corev1.Container {
 	}
 }
 
-// elsewhere returns an affinity that excludes Nodes; nil for none.
-func elsewhere(nodes []string) *corev1.Affinity {
-	if len(nodes) == 0 {
-		return nil
+// apart returns an affinity that excludes nodes with pods of Deployments, StatefulSets, Jobs and other tests. A pod cannot
+// exclude nodes by their names: Karpenter launches no node for a pod that names kubernetes.io/hostname
+// (RestrictedLabels in sigs.k8s.io/karpenter pkg/apis/v1/labels.go, 1.15.0). Pods of DaemonSets have none of these
+// labels: they run on the new node, too.
+func apart() *corev1.Affinity {
+	var terms []corev1.PodAffinityTerm
+	for _, label := range []string{appsv1.DefaultDeploymentUniqueLabelKey, appsv1.StatefulSetPodNameLabel, batchv1.JobNameLabel, Label} {
+		terms = append(terms, corev1.PodAffinityTerm{
+			TopologyKey: corev1.LabelHostname, NamespaceSelector: &metav1.LabelSelector{},
+			LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: label, Operator: metav1.LabelSelectorOpExists}}},
+		})
 	}
-	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
-			Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: nodes,
-		}}}},
-	}}}
+	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
 }
 
 // tolerated returns the tolerations for taints, and no others: Karpenter does not evict pods that tolerate its own.
