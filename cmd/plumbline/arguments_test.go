@@ -79,6 +79,7 @@ func TestHelp(t *testing.T) {
 		"plumbline why":            {"For a terminated node", "2,000", "-o json"},
 		"plumbline history":        {"newest first", "--since", "--pool", "wide"},
 		"plumbline verify":         {"verify [NODESYNC]", "only AWS is queried", "text|json|junit", "iam-policy-verify.json", "Exit codes"},
+		"plumbline smoke":          {"one pod for each NodePool", "--pool", "table|json|yaml|junit", "Ctrl-C", "Exit codes"},
 		"plumbline teardown":       {"onDelete: Drain", "Ctrl-C", "Exit codes", "If no daemon leads", "--cluster-gone", "--sweep"},
 		"plumbline logs":           {"daemon", "--follow", "--since"},
 		"plumbline reconcile":      {"now", "--wait", "If you interrupt the command", "Examples:"},
