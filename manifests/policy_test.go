@@ -242,17 +242,31 @@ func TestThePoliciesOnNodeClaims(t *testing.T) {
 // TestThePoliciesOnCRDs: with another schema the API server hides fields from Karpenter, which then loses nodes.
 func TestThePoliciesOnCRDs(t *testing.T) {
 	p := compile(t)
-	const schema = "{openAPIV3Schema: {type: object, properties: {status: {type: object, properties: {conditions: {type: array}, nodeName: {type: string}, providerID: {type: string}, imageID: {type: string}}}}}}"
+	const schema = "{openAPIV3Schema: {type: object, properties: {status: {type: object, properties: {conditions: {type: array, items: {type: object, properties: {" +
+		"type: {type: string}, status: {type: string}, reason: {type: string}, message: {type: string}, lastTransitionTime: {type: string}}}}, " +
+		"nodeName: {type: string}, providerID: {type: string}, imageID: {type: string}}}}}}"
+	const version = "served: true, subresources: {status: {}}, schema: " + schema + "}"
 	crd := parse(t, "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: nodeclaims.karpenter.sh}, spec: {conversion: {strategy: None}, "+
-		"versions: [{name: v1, served: true, schema: "+schema+"}, {name: v1beta1, served: true}]}, status: {storedVersions: [v1]}}")
-	const fields = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties"
+		"versions: [{name: v1, "+version+", {name: v1beta1, "+version+"]}, status: {storedVersions: [v1]}}")
+	const (
+		root   = "/spec/versions/0/schema/openAPIV3Schema"
+		status = root + "/properties/status"
+		fields = status + "/properties"
+	)
 	for patch, want := range map[string]string{
 		"[]": "",
-		"[{op: remove, path: " + fields + "/imageID}]":                                            "",
-		"[{op: replace, path: /spec/versions/1/served, value: false}]":                            "", // nothing is stored in this version
-		"[{op: remove, path: " + fields + "/providerID}]":                                         "finds their instances",
-		"[{op: remove, path: " + fields + "/nodeName}]":                                           "finds their instances",
-		"[{op: add, path: " + fields + "/providerID/default, value: i-1}]":                        "finds their instances",
+		"[{op: remove, path: " + fields + "/imageID}]":                                 "",
+		"[{op: replace, path: /spec/versions/1/served, value: false}]":                 "", // nothing is stored in this version
+		"[{op: remove, path: " + fields + "/providerID}]":                              "finds their instances",
+		"[{op: remove, path: " + fields + "/nodeName}]":                                "finds their instances",
+		"[{op: add, path: " + fields + "/providerID/default, value: i-1}]":             "finds their instances",
+		"[{op: add, path: " + fields + "/providerID/maxLength, value: 1}]":             "finds their instances",
+		"[{op: replace, path: " + fields + "/providerID/type, value: integer}]":        "finds their instances",
+		"[{op: remove, path: " + fields + "/conditions/items/properties/status}]":      "finds their instances",
+		"[{op: add, path: " + status + "/default, value: {nodeName: victim}}]":         "finds their instances",
+		"[{op: add, path: " + root + "/default, value: {status: {nodeName: victim}}}]": "finds their instances",
+		"[{op: remove, path: /spec/versions/0/subresources}]":                          "finds their instances",
+		"[{op: add, path: /spec/versions/-, value: {name: v2, storage: true, served: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, properties: {status: {type: object, properties: {imageID: {type: string}}}}}}}}]": "finds their instances",
 		"[{op: replace, path: /spec/versions/0/served, value: false}]":                            "in which Karpenter's objects are stored",
 		"[{op: add, path: /metadata/annotations, value: {plumbline.dev/allow-deletion: 'true'}}]": "allow the deletion",
 	} {

@@ -221,7 +221,7 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 	d.Nodes.SawRollout = d.Charts.Controller.Ready || d.Nodes.Rollout != nil
 	dial := verifiedCloud(d.account(), r.cloud())
 	stop := rollout.BrakeStep{
-		Writer: r.Cluster.Client, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants,
+		Writer: r.Cluster.Client, Pools: r.Cluster.Uncached, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants,
 		Launches: r.Cluster.Launches, Gate: r.chartStep(*ev).On, Holds: &r.memory.holds,
 		Judge: r.judgeWave, Failing: r.failingWorkloads, NotReady: r.nodesNotReady, Waves: &r.memory.waves, Nodes: looked.Nodes(),
 		Sync: r.sync, Set: ev.Desired.Set, Live: ev.Live, Leaving: look.Leaving, Changes: ev.Plan.Changes, Written: d.Work.Refs(),

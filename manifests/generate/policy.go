@@ -211,12 +211,22 @@ func crdPolicy(charted allowance.Charted) policy {
 				"(has(object.spec.conversion.webhook.clientConfig.service) && object.spec.conversion.webhook.clientConfig.service.name == 'karpenter' && object.spec.conversion.webhook.clientConfig.service.namespace == variables.home)"},
 			{"plumbline must not stop serving a version in which Karpenter's objects are stored", "request.operation != 'UPDATE' || !has(oldObject.status) || !has(oldObject.status.storedVersions) || " +
 				"oldObject.spec.versions.all(o, !o.served || !(o.name in oldObject.status.storedVersions) || object.spec.versions.exists(v, v.name == o.name && v.served))"},
-			{"plumbline must not remove or default the fields of NodeClaims by which Karpenter finds their instances and nodes", "object.metadata.name != 'nodeclaims.karpenter.sh' || object.spec.versions.all(v, v.name != 'v1' || " +
-				"['conditions', 'nodeName', 'providerID'].all(f, f in v.schema.openAPIV3Schema.properties.status.properties && !has(v.schema.openAPIV3Schema.properties.status.properties[f].default)))"},
+			{"plumbline must not remove, default or restrict the fields of NodeClaims by which Karpenter finds their instances and nodes, in any version", claimSchema()},
 			{"plumbline must not allow the deletion of Karpenter's CRDs", "!('plumbline.dev/allow-deletion' in object.metadata.?annotations.orValue({})) || " +
 				"(request.operation == 'UPDATE' && 'plumbline.dev/allow-deletion' in oldObject.metadata.?annotations.orValue({}))"},
 		},
 	}
+}
+
+// claimSchema returns the rule that each version of the CRD of NodeClaims stores their identity as Karpenter writes it.
+// Without a field, with a default, or in another version, a NodeClaim would lose its instance or name another one.
+func claimSchema() string {
+	const free = "!has(p.default) && !has(p.enum) && !has(p.pattern) && !has(p.minLength) && !has(p.maxLength) && !has(p.format)"
+	return "object.metadata.name != 'nodeclaims.karpenter.sh' || object.spec.versions.all(v, has(v.subresources) && has(v.subresources.status) && " +
+		"!has(v.schema.openAPIV3Schema.default) && [v.schema.openAPIV3Schema.properties.status].all(s, !has(s.default) && " +
+		"['nodeName', 'providerID'].all(f, f in s.properties && [s.properties[f]].all(p, p.type == 'string' && " + free + ")) && " +
+		"'conditions' in s.properties && [s.properties['conditions']].all(c, c.type == 'array' && !has(c.default) && !has(c.maxItems) && has(c.items) && " +
+		"['type', 'status', 'reason', 'message', 'lastTransitionTime'].all(f, f in c.items.properties && !has(c.items.properties[f].default)))))"
 }
 
 // secretPolicy restricts the Secrets that plumbline writes to Helm's releases: one of another type could contain a

@@ -70,7 +70,8 @@ var (
 	roleARN  = regexp.MustCompile(`^arn:aws(-cn|-us-gov)?:iam::\d{12}:role/([!-~]+/)?[A-Za-z0-9+=,.@_-]{1,64}$`)
 )
 
-// Check returns the first value that AWS does not accept. Nothing in a valid cluster is a wildcard or a variable of IAM.
+// Check returns the first value that AWS does not accept. Nothing in a valid cluster is a wildcard or a variable of IAM,
+// or a template of Terraform.
 // An account that is a reference of CloudFormation or Terraform is valid.
 func (c Cluster) Check() error {
 	switch {
@@ -86,7 +87,7 @@ func (c Cluster) Check() error {
 		return fmt.Errorf("queue %q: SQS allows 1 to 80 letters, digits, hyphens and underscores", c.Queue)
 	}
 	for _, role := range c.NodeRoles {
-		if !roleARN.MatchString(role) && !roleName.MatchString(role) || strings.ContainsAny(role, "*?$") {
+		if !roleARN.MatchString(role) && !roleName.MatchString(role) || strings.ContainsAny(role, "*?$%") {
 			return fmt.Errorf("node role %q: want the name or the ARN of a role", role)
 		}
 	}

@@ -159,6 +159,7 @@ func TestControllerRefuses(t *testing.T) {
 		"no account":         {"1.15.0", func(c *Cluster) { c.Account = "" }, `account ""`},
 		"another partition":  {"1.15.0", func(c *Cluster) { c.Partition = "aws-iso" }, "want one of aws, aws-cn, aws-us-gov"},
 		"any role":           {"1.15.0", func(c *Cluster) { c.NodeRoles = []string{"*"} }, `node role "*"`},
+		"a template":         {"1.15.0", func(c *Cluster) { c.NodeRoles = []string{"a%{if(true)}b%{endif}/role"} }, `node role "a%{if(true)}`},
 		"any role of an ARN": {"1.15.0", func(c *Cluster) { c.NodeRoles = []string{"arn:aws:iam::111122223333:role/*"} }, "node role"},
 		"any role of a path": {"1.15.0", func(c *Cluster) { c.NodeRoles = []string{"arn:aws:iam::111122223333:role/*/nodes"} }, "node role"},
 		"a queue's URL":      {"1.15.0", func(c *Cluster) { c.Queue = "https://sqs" }, `queue "https://sqs"`},

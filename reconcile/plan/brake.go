@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -93,10 +94,34 @@ func BudgetsEditedBy(live *unstructured.Unstructured) (string, error) {
 	return editor, nil
 }
 
-// WithoutBrake returns the disruption budgets of a live NodePool without the brake, or the Lease of a wave.
+// WithoutBrake returns the disruption budgets of a live NodePool without what the brake's manager has added to them: one
+// budget, or the two of a wave's Lease, at the end. Budgets before these may look the same: they come from Git.
 func WithoutBrake(live *unstructured.Unstructured) []any {
-	budgets, _ := splitLease(BudgetsOf(live))
-	return slices.DeleteFunc(slices.Clone(budgets), func(b any) bool { return reflect.DeepEqual(b, any(brake())) })
+	if !BudgetsAppliedBy(live, v1alpha1.BrakeFieldManager) {
+		return BudgetsOf(live)
+	}
+	budgets, lease := splitLease(BudgetsOf(live))
+	if last := len(budgets) - 1; lease == nil && last >= 0 && reflect.DeepEqual(budgets[last], any(brake())) {
+		return slices.Clip(budgets[:last])
+	}
+	return budgets
+}
+
+// BrakeEnds returns the JSON patch (RFC 6902) that removes the brake from a NodePool, as the API server returns it, and
+// the brake's manager; nil if it has none. It is rejected if the NodePool was written since.
+func BrakeEnds(live *unstructured.Unstructured) ([]byte, error) {
+	at := slices.IndexFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Manager == v1alpha1.BrakeFieldManager && entry.Operation == metav1.ManagedFieldsOperationApply
+	})
+	if at < 0 {
+		return nil, nil
+	}
+	return json.Marshal([]map[string]any{
+		{"op": "test", "path": "/metadata/uid", "value": live.GetUID()},
+		{"op": "test", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()},
+		{"op": "replace", "path": "/" + strings.Join(budgetsPath, "/"), "value": WithoutBrake(live)},
+		{"op": "remove", "path": fmt.Sprintf("/metadata/managedFields/%d", at)},
+	})
 }
 
 // unbraked returns a live NodePool without the brake, if it has one: commits do not release the brake.

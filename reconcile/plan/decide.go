@@ -74,7 +74,7 @@ func (m *maker) decide(ctx context.Context, object render.Object) (decision, err
 	if m.reported(change) {
 		change.Action = Drifted
 	}
-	if change.Action != None && (!ends || !change.onlyBudgets()) {
+	if change.Action != None && (!ends || !onlyTheBrake(change)) {
 		m.effect(change, d.compared)
 		m.holdUnpublished(change)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -567,7 +568,7 @@ func (j comparedFields) specChanges() []difference {
 }
 
 // compareWithLive compares the objects, and determines for each difference who owns the field. The disruption budgets
-// of a braked NodePool are left out.
+// of a braked NodePool are compared without the brake.
 func compareWithLive(object render.Object, live *Object, owner Owner, schema Schema, braked bool) (comparedFields, error) {
 	ignored := object.Ignored
 	object.Defaulted = ignoring(object, live.Unstructured)
@@ -594,6 +595,11 @@ func compareWithLive(object render.Object, live *Object, owner Owner, schema Sch
 	for _, d := range differences(live.Unstructured, desired) {
 		j.addDifference(d, touches(want, d.path), entries, live.Unstructured)
 	}
+	if braked && !slices.ContainsFunc(ignored, func(path []string) bool {
+		return len(path) <= len(budgetsPath) && slices.Equal(path, budgetsPath[:len(path)])
+	}) {
+		j.addBudgets(object, live.Unstructured)
+	}
 	if !j.sameEntry {
 		j.change = append(j.change, leftMetadata(live.Unstructured, want, entries)...)
 	}
@@ -602,6 +608,17 @@ func compareWithLive(object render.Object, live *Object, owner Owner, schema Sch
 	slices.Sort(j.tools)
 	j.tools = slices.Compact(j.tools)
 	return j, nil
+}
+
+// addBudgets compares the disruption budgets of a braked NodePool in Git with those that are in force without the brake.
+func (j *comparedFields) addBudgets(object render.Object, live *unstructured.Unstructured) {
+	git, inForce := BudgetsOf(object.Defaulted), WithoutBrake(live)
+	if both, err := Braked(object); err == nil && reflect.DeepEqual(both, BudgetsOf(live)) {
+		return // some of Git's were dropped, because there was no room for the brake
+	}
+	if len(git)+len(inForce) > 0 && !reflect.DeepEqual(git, inForce) {
+		j.addChange(difference{path: budgetsPath, from: inForce, to: git}, live, false)
+	}
 }
 
 // leftMetadata returns the labels and annotations that plumbline has applied, that Git no longer contains and that

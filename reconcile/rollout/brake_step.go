@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -25,8 +26,9 @@ import (
 type BrakeStep struct {
 	finding.Findings
 
-	// Writer writes NodePools.
+	// Writer writes NodePools, and Pools reads them past the cache.
 	Writer client.Writer
+	Pools  client.Reader
 	// Secrets reads those of the NodeSync past the cache, and Grants decide to which hosts one may be sent.
 	Secrets client.Reader
 	Grants  grant.Policy
@@ -160,21 +162,30 @@ func (s *BrakeStep) try(ctx context.Context, e *v1alpha1.PoolRollout, write func
 	s.WakeBy(s.Now.Add(s.Sync.GetRetryInterval()))
 }
 
-// unbrake restores the budgets of a pool that was removed from Git and whose brake has ended: no Change does.
+// unbrake restores the budgets of a pool that was removed from Git and whose brake has ended: no Change does. The brake's
+// manager gives them up, so that one of them which looks like the brake stays.
 func (s *BrakeStep) unbrake(ctx context.Context, e v1alpha1.PoolRollout) error {
 	live := s.leaving(e.Pool)
-	if live == nil || s.InForce {
+	if live == nil || s.InForce || !plan.BudgetsAppliedBy(live.Unstructured, v1alpha1.BrakeFieldManager) {
 		return nil
 	}
-	without, err := plan.AsInGit(render.Ref{Kind: render.NodePool, Name: e.Pool}, live)
+	ref := render.Ref{Kind: render.NodePool, Name: e.Pool}
+	pool := ref.Empty()
+	err := s.Pools.Get(ctx, ref.Key(), pool) // a cached one has only some of the managers
+	if err == nil {
+		err = s.StillLeader(ctx)
+	}
+	var patch []byte
+	if err == nil {
+		patch, err = plan.BrakeEnds(pool)
+	}
+	if err == nil && patch != nil {
+		err = s.Writer.Patch(ctx, pool, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(v1alpha1.FieldManager))
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("resume the rollout in %s: %w", ref, err)
 	}
-	budgets := plan.BudgetsOf(without.Defaulted)
-	if len(budgets) == len(plan.BudgetsOf(live.Unstructured)) {
-		return nil
-	}
-	return s.writeBudgets(ctx, live, budgets, "resume the rollout")
+	return nil
 }
 
 // leaving returns a NodePool that was removed from Git and whose removal has not started; nil if it is none.
@@ -295,19 +306,25 @@ func (s *BrakeStep) brake(ctx context.Context, e v1alpha1.PoolRollout) (err erro
 	return nil
 }
 
-// budgetsOf returns a live NodePool whose disruption budgets the brake sets, and the object whose budgets are Git's: its
-// own if it was removed from Git. live is nil if there is no brake to set.
+// budgetsOf returns a live NodePool whose disruption budgets the brake sets, and an object with those that are in force
+// without the brake: Git's, or its own while Git's are held, wait or could not be written, and if it was removed from
+// Git. live is nil if there is no brake to set.
 func (s *BrakeStep) budgetsOf(pool string) (live *plan.Object, object render.Object, err error) {
 	ref := render.Ref{Kind: render.NodePool, Name: pool}
 	live = s.Live.Objects[ref]
 	if live == nil || live.GetDeletionTimestamp() != nil || !plan.OwnerOf(s.Sync.Namespace, s.Sync.Name).Owns(live) {
 		return nil, object, nil
 	}
-	if at := s.inGit(pool); at >= 0 {
+	if at := s.inGit(pool); at >= 0 && s.applied(ref) {
 		return live, s.Set.Objects[at], nil
 	}
 	object, err = plan.AsInGit(ref, live)
 	return live, object, err
+}
+
+// applied reports whether a definition is in the cluster as it is in Git.
+func (s *BrakeStep) applied(ref render.Ref) bool {
+	return s.Written[ref] || !slices.ContainsFunc(s.Changes, func(c plan.Change) bool { return c.Ref == ref })
 }
 
 // writeBudgets applies the disruption budgets of a NodePool as the manager of the brake. purpose is for the error.

@@ -137,9 +137,18 @@ func (w *world) pass(saved bool) rollout.BrakeStep {
 			w.applied = append(w.applied, fmt.Sprintf("%s force=%t %s", o.FieldManager, *o.Force, text))
 			return err
 		},
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+			w.live[render.Ref{Kind: render.NodePool, Name: key.Name}].DeepCopyInto(into.(*unstructured.Unstructured))
+			return nil
+		},
+		Patch: func(_ context.Context, _ client.WithWatch, _ client.Object, patch client.Patch, _ ...client.PatchOption) error {
+			text, err := patch.Data(nil)
+			w.applied = append(w.applied, string(text))
+			return err
+		},
 	}).Build()
 	s := rollout.BrakeStep{
-		Writer: writer, StillLeader: func(context.Context) error { return w.lease }, Launches: w.launches, Sync: w.sync, Set: w.set,
+		Writer: writer, Pools: writer, StillLeader: func(context.Context) error { return w.lease }, Launches: w.launches, Sync: w.sync, Set: w.set,
 		Live: plan.Live{Objects: plan.NewObjects(w.live), NodeClaims: w.claims}, Leaving: w.leaving, Changes: w.changes, Written: w.written, Gate: w.gate,
 		Nodes: w.outdated(), Waves: &w.memory, Judge: w.judge, Failing: w.failing,
 		Rollout: w.rollout, Outdated: map[string][]string{"general": w.reasons}, Frozen: w.frozen, InForce: w.inForce, Now: w.now, Holds: &w.holds,
