@@ -121,7 +121,11 @@ func TestLetGoTakesTheBrakeOff(t *testing.T) {
 				managers = append(managers, v1alpha1.RemovalFieldManager)
 			}
 			for _, manager := range managers {
-				fields = append(fields, metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply})
+				entry := metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply}
+				if manager == v1alpha1.BrakeFieldManager {
+					entry.FieldsType, entry.FieldsV1 = "FieldsV1", metav1.NewFieldsV1(`{"f:spec":{"f:disruption":{"f:budgets":{}}}}`)
+				}
+				fields = append(fields, entry)
 			}
 			batch.SetManagedFields(fields)
 			patch := Releases([]*unstructured.Unstructured{batch}, nil)[0].Patch
