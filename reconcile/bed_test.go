@@ -101,7 +101,7 @@ func (b *bed) uses(c client.WithWatch) {
 	b.Cluster.Client, b.Cluster.Uncached = nodes, nodes
 }
 
-// nodeSync returns a NodeSync that plumbline already manages.
+// nodeSync returns a NodeSync that plumbline already manages, without waves.
 func nodeSync(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 	one := int32(1)
 	sync := &v1alpha1.NodeSync{
@@ -112,6 +112,7 @@ func nodeSync(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 			Source:        v1alpha1.Source{Git: &v1alpha1.GitSource{URL: "https://git.example.com/acme/fleet.git"}},
 			Path:          "./prod",
 			Guard:         v1alpha1.Guard{MaxRemovedPools: &one},
+			Rollout:       v1alpha1.RolloutPolicy{Waves: &v1alpha1.RolloutWaves{Disabled: true}},
 			OnDelete:      v1alpha1.OnDeleteOrphan,
 		},
 	}

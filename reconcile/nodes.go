@@ -223,7 +223,10 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 	stop := rollout.BrakeStep{
 		Writer: r.Cluster.Client, Pools: r.Cluster.Uncached, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants,
 		Launches: r.Cluster.Launches, Gate: r.chartStep(*ev).On, Holds: &r.memory.holds,
-		Judge: r.judgeWave, Failing: r.failingWorkloads, NotReady: r.nodesNotReady, Waves: &r.memory.waves, Nodes: looked.Nodes(),
+		Judge: r.judgeWave, Failing: r.failingWorkloads, Waves: &r.memory.waves, Nodes: looked.Nodes(),
+		NotReady: func(ctx context.Context, pool string) ([]string, error) {
+			return nodesNotReady(ctx, r.Cluster.Uncached, pool)
+		},
 		Sync: r.sync, Set: ev.Desired.Set, Live: ev.Live, Leaving: look.Leaving, Changes: ev.Plan.Changes, Written: d.Work.Refs(),
 		Rollout: d.Nodes.Rollout, Outdated: looked.Outdated, Unknown: looked.Unknown, Frozen: ev.Plan.Frozen, InForce: inForce, Now: r.now,
 		EC2: func(ctx context.Context, region string) (rollout.Instances, error) { return dial(ctx, region) },
@@ -253,10 +256,13 @@ func (r *reconciliation) failingWorkloads(ctx context.Context, nodes, earlier []
 	return seen.Failing(earlier, r.now), nil
 }
 
-// nodesNotReady returns the names of the nodes of a NodePool that are NotReady.
-func (r *reconciliation) nodesNotReady(ctx context.Context, pool string) ([]string, error) {
+// nodesNotReady returns the names of the nodes of a NodePool that are NotReady and that Karpenter counts against its
+// disruption budgets: those that were initialized (NodePoolStatsFromNodes in sigs.k8s.io/karpenter
+// pkg/controllers/disruption/helpers.go, 1.15.0).
+func nodesNotReady(ctx context.Context, reader client.Reader, pool string) ([]string, error) {
 	nodes := &corev1.NodeList{}
-	if err := r.Cluster.Uncached.List(ctx, nodes, client.MatchingLabels{karpv1.NodePoolLabelKey: pool}); err != nil {
+	counted := client.MatchingLabels{karpv1.NodePoolLabelKey: pool, karpv1.NodeInitializedLabelKey: "true"}
+	if err := reader.List(ctx, nodes, counted); err != nil {
 		return nil, fmt.Errorf("list the nodes of NodePool/%s: %w", pool, err)
 	}
 	var names []string

@@ -10,11 +10,11 @@ import (
 
 const onDemandOnly = "{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}"
 
-// newWaving returns a mirror with five nodes, which are replaced in waves.
+// newWaving returns a mirror with five nodes, which are replaced in waves, as by default.
 func newWaving(t *testing.T) *mirror {
 	t.Helper()
 	m := newFreezing(t)
-	m.change(func(n *v1alpha1.NodeSync) { n.Spec.Rollout.Waves = &v1alpha1.RolloutWaves{Start: 1, Factor: 2} })
+	m.change(func(n *v1alpha1.NodeSync) { n.Spec.Rollout.Waves = nil })
 	m.runs("", "spot", "spot", "spot", "spot", "spot")
 	m.passes(m.before)
 	return m
@@ -81,7 +81,7 @@ func TestARevertIsNotDelayedByWaves(t *testing.T) {
 // TestWithoutWaves shows that a commit is written at once if waves are off.
 func TestWithoutWaves(t *testing.T) {
 	m := newWaving(t)
-	m.change(func(n *v1alpha1.NodeSync) { n.Spec.Rollout.Waves = nil })
+	m.change(func(n *v1alpha1.NodeSync) { n.Spec.Rollout.Waves = &v1alpha1.RolloutWaves{Disabled: true} })
 	m.passes(m.with(map[string]string{"pool.yaml": poolText("a", "default", onDemandOnly)}))
 	if !m.is("on-demand") || strings.Contains(m.budgets(), "Drifted") || m.wave() != nil {
 		t.Errorf("the wave is %+v, the budgets are %s", m.wave(), m.budgets())

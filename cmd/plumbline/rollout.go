@@ -41,8 +41,8 @@ next wave may begin, and what stops the rollout or how the workloads compare wit
 old nodes. Without a name the command shows all NodeSyncs of the namespace. With --watch it
 keeps running, and prints the table again after each change.
 
-Waves are set in spec.rollout.waves. To continue an inconclusive wave, use
-plumbline resume-rollout --wave.`,
+Waves are on by default; spec.rollout.waves changes them or turns them off. To continue an
+inconclusive wave, use plumbline resume-rollout --wave.`,
 		Example:           "  plumbline rollout prod-eu\n  plumbline rollout prod-eu --watch\n  plumbline rollout prod-eu -o json",
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 100),
 	}

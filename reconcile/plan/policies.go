@@ -269,7 +269,7 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 		Orphans:     sync.Spec.Removal.Strategy == v1alpha1.RemovalOrphan,
 		Brakes:      sync.Spec.Rollout.OnFailure != v1alpha1.RolloutReport,
 		Braked:      sync.Status.LimitedPools(),
-		Waves:       sync.Spec.Rollout.Waves != nil,
+		Waves:       sync.Spec.Rollout.GetWaves() != nil,
 		Reverted:    sync.Status.RevertedPools,
 		ConfigFile:  render.ConfigFile(sync.Spec.Path),
 	}

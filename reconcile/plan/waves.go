@@ -91,5 +91,5 @@ const maxWaves = 1000
 // WavesTake returns the minimum duration that waves add to a rollout: the pauses between them, and how long the workloads
 // are judged after the last one.
 func WavesTake(policy *v1alpha1.RolloutPolicy, waves int) time.Duration {
-	return time.Duration(waves-1)*policy.Waves.GetPause() + policy.GetWatchFor()
+	return time.Duration(waves-1)*policy.GetWaves().GetPause() + policy.GetWatchFor()
 }

@@ -120,11 +120,13 @@ func Paces(p *plan.Plan, live plan.Live, removal v1alpha1.RemovalPolicy, unlaunc
 func AddWaves(paces []Pace, policy v1alpha1.RolloutPolicy) {
 	for i := range paces {
 		p := &paces[i]
-		if policy.Waves == nil || p.Leaves || p.Unlaunchable || p.Nodes < plan.MinWaved {
+		if p.Leaves || p.Unlaunchable {
 			continue
 		}
-		p.Waves = plan.WaveSizes(policy.Waves, 1, p.Nodes)
-		adds := plan.WavesTake(&policy, len(p.Waves))
+		var adds time.Duration
+		if p.Waves, adds = wavesOf(p.Nodes, policy); p.Waves == nil {
+			continue
+		}
 		p.WavesAdd = int(adds.Seconds())
 		sizes := make([]string, 0, len(p.Waves))
 		for _, n := range p.Waves {
@@ -133,6 +135,17 @@ func AddWaves(paces []Pace, policy v1alpha1.RolloutPolicy) {
 		p.Lines = append(p.Lines, fmt.Sprintf("NodePool/%s: in %s of %s nodes, which take %s longer at least",
 			p.Pool, english.Plural(len(p.Waves), "wave", ""), finding.Few(sizes, ", "), plan.Short(adds)))
 	}
+}
+
+// wavesOf returns the numbers of nodes that are replaced in each wave, and the minimum duration that waves add; nil if the
+// nodes are not replaced in waves.
+func wavesOf(nodes int, policy v1alpha1.RolloutPolicy) (sizes []int, adds time.Duration) {
+	waves := policy.GetWaves()
+	if waves == nil || nodes < plan.MinWaved {
+		return nil, 0
+	}
+	sizes = plan.WaveSizes(waves, 1, nodes)
+	return sizes, plan.WavesTake(&policy, len(sizes))
 }
 
 // Pods is what happens to the pods on the nodes that a change or a removal affects.

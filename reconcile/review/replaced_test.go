@@ -61,7 +61,7 @@ func previewOf(t *testing.T, guard v1alpha1.Guard, text func(name string) (befor
 	}
 	live, set := map[render.Ref]*unstructured.Unstructured{}, &render.Set{Revision: "main@sha1:0123"}
 	live[render.Ref{Kind: render.EC2NodeClass, Name: "default"}] = read("{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: default, uid: default}, spec: {}}")
-	seen := &Preview{}
+	seen := &Preview{Rollout: v1alpha1.RolloutPolicy{Waves: &v1alpha1.RolloutWaves{Disabled: true}}}
 	for _, name := range names {
 		ref := render.Ref{Kind: render.NodePool, Name: name}
 		before, after := text(name)
@@ -126,6 +126,21 @@ func TestNodesThatAreReplaced(t *testing.T) {
 				t.Errorf("the comment where tags are shown as text:\n%s", plain)
 			}
 		})
+	}
+}
+
+// TestReplacedInWaves: the line and the table show the waves, and how much longer they take.
+func TestReplacedInWaves(t *testing.T) {
+	many := intstr.FromInt32(100)
+	seen := replacingPools(t, v1alpha1.Guard{MaxDisruptedNodes: &many}, "a")
+	seen.Rollout = v1alpha1.RolloutPolicy{}
+	r := Of(Input{Preview: seen, Now: time.Now()})
+	if want := "replaces 10 of 10 nodes in a (NodePoolDrifted), 5 rounds at least; 4 waves, 40m more; no hold"; r.Line != want {
+		t.Errorf("%s, want %s", r.Line, want)
+	}
+	text := r.Markdown(Title{NodeSync: "prod", Namespace: "fleet", Path: "clusters/eu/", Cluster: "eu", Commit: "c0ffee"}, report.MarkupOf("github"))
+	if want := "| `5 rounds at least; 4 waves, 40m more` |"; !strings.Contains(text, want) {
+		t.Errorf("the comment does not contain %q:\n%s", want, text)
 	}
 }
 

@@ -300,7 +300,7 @@ func replacing(pools []pool) string {
 		return cmp.Or(cmp.Compare(a.pace.AtLeast(), b.pace.AtLeast()), cmp.Compare(a.pace.Rounds(), b.pace.Rounds()))
 	})
 	return fmt.Sprintf("replaces %s%d of %d nodes in %d pools%s, %s",
-		upTo, touched, of, len(pools), within(joined(reasons)), slowest.pace.LowerBound())
+		upTo, touched, of, len(pools), within(joined(reasons)), slowest.bound)
 }
 
 func draining(pools []pool) string {
@@ -356,6 +356,8 @@ type pool struct {
 	pace    plan.PoolPace
 	reasons []string
 	count   int
+	// bound is the minimum number of rounds and waves, and how long they take.
+	bound string
 	// to are the pools that its nodes move to; empty if they are terminated.
 	to []string
 }
@@ -485,7 +487,8 @@ func replaced(in Input, action plan.Action) []pool {
 	for _, pace := range plan.Paces(changes, in.Live, plan.Unlaunchable(in.Unlaunchable, in.NodeLimits), in.Now) {
 		p := pool{
 			Name: pace.Pool, Nodes: fmt.Sprintf("%d of %d", pace.Nodes, pace.Of), Effect: stays(action, plan.EffectReplace),
-			Reason: joined(reasons[pace.Pool]), reasons: reasons[pace.Pool], AtLeast: atLeast(pace, in), pace: pace, count: pace.Nodes,
+			Reason: joined(reasons[pace.Pool]), reasons: reasons[pace.Pool], AtLeast: atLeast(pace, in), bound: lowerBound(pace, in), pace: pace,
+			count: pace.Nodes,
 		}
 		if pace.UpTo {
 			p.Nodes = "up to " + p.Nodes
@@ -505,9 +508,18 @@ func atLeast(pace plan.PoolPace, in Input) string {
 	case pace.Rounds() == 0:
 		return "its disruption budgets allow none"
 	case pace.Allowed.Now == 0:
-		return fmt.Sprintf("from %s on, %s", plan.ClockTime(pace.Allowed.At, in.Now), pace.LowerBound())
+		return fmt.Sprintf("from %s on, %s", plan.ClockTime(pace.Allowed.At, in.Now), lowerBound(pace, in))
 	}
-	return pace.LowerBound()
+	return lowerBound(pace, in)
+}
+
+// lowerBound describes the minimum number of rounds and their duration, and that of the waves.
+func lowerBound(pace plan.PoolPace, in Input) string {
+	words := pace.LowerBound()
+	if waves, adds := wavesOf(pace.Nodes, in.Rollout); waves != nil && !pace.Leaves {
+		words += fmt.Sprintf("; %d waves, %s more", len(waves), plan.Short(adds))
+	}
+	return words
 }
 
 // joined returns the words sorted, without duplicates.

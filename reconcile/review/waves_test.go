@@ -17,12 +17,12 @@ func TestAddWaves(t *testing.T) {
 	want[0].Waves, want[0].WavesAdd = []int{1, 2, 4, 8, 5}, 50*60
 	want[0].Lines = []string{"NodePool/a: in 5 waves of 1, 2, 4, 8, 5 nodes, which take 50m longer at least"}
 	got := paces()
-	AddWaves(got, v1alpha1.RolloutPolicy{Waves: &v1alpha1.RolloutWaves{Start: 1, Factor: 2}})
+	AddWaves(got, v1alpha1.RolloutPolicy{}) // the default
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	got = paces()
-	AddWaves(got, v1alpha1.RolloutPolicy{})
+	AddWaves(got, v1alpha1.RolloutPolicy{Waves: &v1alpha1.RolloutWaves{Disabled: true}})
 	if diff := cmp.Diff(paces(), got); diff != "" {
 		t.Error(diff)
 	}

@@ -41,8 +41,9 @@ type BrakeStep struct {
 	Gate func(ctx context.Context, gate string) (on bool, err error)
 	// Holds queries the conditions of spec.rollout.holdWhile.
 	Holds *HoldChecker
-	// Judge judges the workloads of a wave. Failing returns the workloads that fail on nodes, in addition to earlier ones. NotReady returns the names of the nodes of a NodePool that are NotReady. Waves remembers the results;
-	// losing them costs time.
+	// Judge judges the workloads of a wave. Failing returns the workloads that fail on nodes, in addition to earlier ones.
+	// NotReady returns the names of the nodes of a NodePool that are NotReady. Waves remembers the results; losing them costs
+	// time.
 	Judge    func(ctx context.Context, wave judge.Wave) (judge.Verdict, error)
 	Failing  func(ctx context.Context, nodes, earlier []string) ([]string, error)
 	NotReady func(ctx context.Context, pool string) ([]string, error)
@@ -87,7 +88,7 @@ func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 		s.WakeBy(held.Next)
 	}
 	next, wake := Next(before, BrakeSeen{
-		Pools: s.pools(ctx), Policy: s.Sync.Spec.Rollout, Since: s.since(), Held: held.Held, Unasked: held.Unasked,
+		Pools: s.pools(ctx), Policy: s.Sync.Spec.Rollout, Since: s.since(), Held: held.Held, Unasked: held.Unasked, Unreachable: held.Unreachable,
 		Frozen: s.Frozen.Message, InForce: s.InForce,
 		Resume:         Resumed(s.Sync.Annotations[v1alpha1.ResumeRolloutAnnotation]),
 		Continue:       Resumed(s.Sync.Annotations[v1alpha1.ResumeWaveAnnotation]),
@@ -243,7 +244,7 @@ func (s *BrakeStep) pools(ctx context.Context) []BrakePool {
 		pool.Launches, pool.Joined = s.Launches.Joins(name)
 		pool.Launches = slices.DeleteFunc(pool.Launches, func(launch cluster.Join) bool { return gone(launch, s.Live.NodeClaims, s.Now) })
 		pool.Pending, pool.Removed = pending[name], s.removing(name)
-		if s.Sync.Spec.Rollout.Waves != nil {
+		if s.Sync.Spec.Rollout.GetWaves() != nil {
 			pool.Nodes, pool.Verdict = s.judged(ctx, was, nodes[name])
 		}
 		pools = append(pools, pool)
@@ -269,14 +270,15 @@ func Resumed(annotation string) map[string]string {
 }
 
 // edited returns an error for a pool whose disruption budgets plumbline may not write: with drift Report, what another
-// client has changed stays, and setting and removing the brake would overwrite it.
-func (s *BrakeStep) edited(live *unstructured.Unstructured) error {
+// client has changed stays, and setting and removing the brake would overwrite it. remedy is what to do instead.
+func (s *BrakeStep) edited(live *unstructured.Unstructured, remedy string) error {
 	if s.Sync.Spec.Drift != v1alpha1.DriftReport {
 		return nil
 	}
 	editor, err := plan.BudgetsEditedBy(live)
 	if err == nil && editor != "" {
-		err = fmt.Errorf("%[2]s changed the disruption budgets of NodePool/%[1]s, and plumbline does not revert that because spec.drift is Report: set budgets: [{nodes: \"0\"}] to stop the rollout", live.GetName(), editor)
+		err = fmt.Errorf("%s changed the disruption budgets of NodePool/%s, and plumbline does not revert that because spec.drift is Report: %s",
+			editor, live.GetName(), remedy)
 	}
 	return err
 }
@@ -296,7 +298,7 @@ func (s *BrakeStep) brake(ctx context.Context, e v1alpha1.PoolRollout) (err erro
 	if err != nil || braked {
 		return err
 	}
-	if err := s.edited(live.Unstructured); err != nil {
+	if err := s.edited(live.Unstructured, `set budgets: [{nodes: "0"}] to stop the rollout`); err != nil {
 		return err
 	}
 	if err := s.writeBudgets(ctx, live, budgets, "stop the rollout"); err != nil {

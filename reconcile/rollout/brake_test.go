@@ -74,11 +74,11 @@ type world struct {
 	memory  rollout.WaveMemory
 }
 
-// outdated returns the nodes that have no creation time: they are from before a commit.
+// outdated returns the nodes that have no creation time, because they are from before a commit, and those that have drifted.
 func (w *world) outdated() []plan.Outdated {
 	var all []plan.Outdated
 	for i := range w.claims {
-		if w.claims[i].Created.IsZero() {
+		if w.claims[i].Created.IsZero() || w.claims[i].Drifted {
 			all = append(all, plan.Outdated{Claim: &w.claims[i]})
 		}
 	}

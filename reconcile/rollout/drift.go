@@ -138,7 +138,7 @@ func driftWords(k v1alpha1.KarpenterStatus, drifted []cluster.Claim, why func(cl
 	if len(drifted) > finding.MaxNamed {
 		more = " and more" // the exact number changes all the time
 	}
-	return fmt.Sprintf("unexpected node drift since %s: %s; the nodes are replaced at the pace of their budgets. "+
+	return fmt.Sprintf("unexpected node drift since %s: %s; Karpenter replaces the nodes (spec.rollout.unexpectedDrift). "+
 		"To keep them: kubectl annotate node NAME karpenter.sh/do-not-disrupt=true, or a budget {nodes: \"0\", reasons: [Drifted]} in the NodePool in Git; or git revert the change",
 		changeWords(k), strings.Join(names, ", ")+more)
 }

@@ -12,60 +12,121 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/rollout/judge"
 )
 
-// smallWorld is a pool whose nodes are replaced in waves: Karpenter replaces them as the disruption budgets allow, and
-// plumbline looks at them, is killed, or is away. Karpenter takes longer to replace a node than plumbline takes to look at
-// it, or, while plumbline is away, than a lease lasts.
+// smallNode is a node, by what it was launched with: the definition of its pool, and the image that an alias resolved to.
+type smallNode struct {
+	definition string
+	image      int
+	// state is waiting, launching (its replacement) or draining, and next what its replacement is launched with.
+	state string
+	next  *smallNode
+	since time.Time
+}
+
+// smallWorld is a pool whose nodes are replaced in waves: Karpenter replaces them as the disruption budgets allow that it
+// has seen, and plumbline looks at them, is killed, is away, or sees what they were before. Karpenter takes longer to
+// replace a node than plumbline takes to look at it, or, while plumbline is away, than a lease lasts.
 type smallWorld struct {
 	random *rand.Rand
 	now    time.Time
 	policy v1alpha1.RolloutWaves
-	// outdated are the states of the outdated nodes, by name, and fresh is the number of new ones. seen reports whether
-	// plumbline has looked since the last replacement began.
-	outdated map[string]string
-	fresh    int
-	seen     bool
-	// definition is that of the pool, and pending the one of a commit that is not written yet.
-	definition, pending string
-	frozen              string
-	verdict             judge.State
-	recorded            []v1alpha1.PoolRollout
-	// limited reports whether the budget of 0 nodes is set, or a lease of so many nodes until a time.
-	limited bool
-	lease   int
-	until   time.Time
+	nodes  map[string]*smallNode
+	names  int
+	// seen reports whether plumbline has looked since the last replacement began, and looked is what it has seen.
+	seen   bool
+	looked rollout.BrakePool
+	// definition is that of the pool, from the one before the commits that are being rolled out, and pending the one of a
+	// commit that is not written yet. image is what the alias resolves to.
+	definition, from, pending string
+	image                     int
+	frozen, held              string
+	verdict                   judge.State
+	recorded                  []v1alpha1.PoolRollout
+	// limits are the disruption budgets, and limitsSeen those that Karpenter has seen.
+	limits, limitsSeen smallLimits
 	// begun is how many replacements have begun since the first wave, allowed how many the recorded waves have allowed, and
-	// unlimited whether the last one is recorded. bad reports whether bad workloads are recorded.
+	// free whether as many may begin as the budgets in Git allow: in the last wave, after a revert, and before the first
+	// wave of nodes that no commit has outdated is limited.
 	begun, allowed int
-	unlimited, bad bool
-	wave           int32
-	log            []string
+	free           bool
+	// series is when the first wave began, and wave the number of the recorded one.
+	series time.Time
+	wave   int32
+	bad    bool
+	log    []string
+}
+
+// smallLimits are a budget of 0 nodes, or a lease of so many until a time, if they are on.
+type smallLimits struct {
+	on    bool
+	lease int
+	until time.Time
 }
 
 const gitBudget = 5
 
-func (w *smallWorld) names(state string) []string {
-	var all []string
-	for name, is := range w.outdated {
-		if is == state {
-			all = append(all, name)
-		}
-	}
-	slices.Sort(all)
-	return all
+func (w *smallWorld) note(format string, args ...any) {
+	w.log = append(w.log, w.now.Format("15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
-func (w *smallWorld) disrupting() int { return len(w.names("launching")) + len(w.names("draining")) }
+func (w *smallWorld) outdated(n *smallNode) bool {
+	return n.definition != w.definition || n.image != w.image
+}
 
-// look is one reconcile. It is killed before it writes budgets, or before it saves the status, or not at all.
-func (w *smallWorld) look(killed string) {
-	pool := rollout.BrakePool{
-		Name: "general", Definition: w.definition, Revision: "main@sha1:1", Verdict: judge.Verdict{State: w.verdict}, Pending: w.pending != "",
-		Nodes: rollout.WaveNodes{
-			Waiting: w.names("waiting"), Launching: w.names("launching"), Draining: w.names("draining"), Disrupting: w.disrupting(), New: w.fresh,
-		},
+// in returns the names of the nodes in a state, if all is true, else of the outdated ones only.
+func (w *smallWorld) in(state string, all bool) []string {
+	var found []string
+	for name, n := range w.nodes {
+		if n.state == state && (all || w.outdated(n)) {
+			found = append(found, name)
+		}
 	}
+	slices.Sort(found)
+	return found
+}
+
+func (w *smallWorld) disrupting() int {
+	return len(w.in("launching", true)) + len(w.in("draining", true))
+}
+
+// pool returns what plumbline sees.
+func (w *smallWorld) pool() rollout.BrakePool {
+	p := rollout.BrakePool{Name: "general", Definition: w.definition, Revision: "main@sha1:1", Nodes: rollout.WaveNodes{
+		Waiting: w.in("waiting", false), Launching: w.in("launching", false), Draining: w.in("draining", false), Disrupting: w.disrupting(),
+	}}
+	for _, n := range w.nodes {
+		if w.outdated(n) && n.definition == w.definition {
+			p.Uncommitted = "AMIDrift"
+		}
+		began := w.wavesSince()
+		if !w.outdated(n) && !began.IsZero() && !n.since.Before(began) {
+			p.Nodes.New++
+		}
+		if w.outdated(n) && n.state == "waiting" && !began.IsZero() && !n.since.Before(began) {
+			p.Nodes.Relaunched++
+		}
+	}
+	return p
+}
+
+// wavesSince returns when the first wave began; zero if none has.
+func (w *smallWorld) wavesSince() time.Time {
+	if len(w.recorded) == 0 || w.recorded[0].Wave == nil || w.recorded[0].Wave.Number == 0 {
+		return time.Time{}
+	}
+	return w.recorded[0].Wave.Since.Time
+}
+
+// look is one reconcile. It is killed before it writes budgets, or before it saves the status, or not at all. With late,
+// it sees the nodes as it has seen them last.
+func (w *smallWorld) look(killed string, late bool) {
+	fresh := !late || w.looked.Name == ""
+	if fresh {
+		w.looked = w.pool()
+	}
+	pool := w.looked
+	pool.Definition, pool.Pending, pool.Verdict = w.definition, w.pending != "", judge.Verdict{State: w.verdict}
 	next, _ := rollout.Next(w.recorded, rollout.BrakeSeen{
-		Pools: []rollout.BrakePool{pool}, Policy: v1alpha1.RolloutPolicy{Waves: &w.policy}, Frozen: w.frozen, Now: w.now,
+		Pools: []rollout.BrakePool{pool}, Policy: v1alpha1.RolloutPolicy{Waves: &w.policy}, Frozen: w.frozen, Held: w.held, Now: w.now,
 	})
 	if killed == "before" {
 		return
@@ -74,13 +135,36 @@ func (w *smallWorld) look(killed string) {
 	if killed == "after" {
 		return
 	}
-	w.recorded, w.seen = next, true
-	wave := next[0].Wave
-	w.bad = w.bad || wave != nil && wave.State == v1alpha1.WaveFailed
-	if wave != nil && wave.Number > w.wave {
-		w.allowed, w.wave = w.allowed+int(wave.Size), wave.Number
+	w.recorded, w.seen = next, w.seen || fresh
+	w.record(next[0])
+}
+
+// record notes what a recorded state allows.
+func (w *smallWorld) record(e v1alpha1.PoolRollout) {
+	wave := e.Wave
+	switch {
+	case wave == nil || wave.Number == 0:
+		return
+	case !wave.Since.Time.Equal(w.series):
+		w.series, w.wave, w.bad = wave.Since.Time, 0, false
+		if w.begun = 0; wave.Leaving == nil {
+			w.begun = w.disrupting()
+		}
+		w.allowed, w.free = w.begun, w.free && !w.limits.on
 	}
-	w.unlimited = w.unlimited || wave != nil && wave.State == v1alpha1.WaveLast
+	w.bad = w.bad || wave.State == v1alpha1.WaveFailed
+	if wave.Number > w.wave {
+		w.note("wave %d of %d nodes", wave.Number, wave.Size)
+		w.allowed, w.wave, w.verdict = w.allowed+int(wave.Size), wave.Number, judge.Undecided
+	}
+	w.free = w.free || wave.State == v1alpha1.WaveLast
+	if w.free && wave.Limits() && w.limits.on && w.limitsSeen.on {
+		w.free, w.allowed = false, max(w.allowed, w.begun)
+	}
+	if wave.State == v1alpha1.WaveLast && len(w.in("waiting", false)) == 0 && w.disrupting() == 0 && w.verdict == judge.Good && w.pending == "" {
+		w.note("complete")
+		w.recorded, w.from, w.limits, w.series = nil, w.definition, smallLimits{}, time.Time{}
+	}
 }
 
 // write writes the disruption budgets as BrakeStep does.
@@ -90,21 +174,21 @@ func (w *smallWorld) write(e v1alpha1.PoolRollout) {
 	switch rollout.RulesOf(e, false).Governor() {
 	case rollout.ByBrake, rollout.ByFreeze:
 		if recorded {
-			w.limited, w.lease = true, 0
+			w.limits = smallLimits{on: true}
 		}
 	case rollout.ByWave:
 		if recorded {
-			w.limited, w.lease, w.until = true, 0, w.now.Add(2*time.Minute)
-			if was := w.recorded[0].Wave; was != nil && was.Number == e.Wave.Number && was.State == v1alpha1.WaveOpen {
-				w.lease = rollout.WaveBudget(e.Wave)
+			w.limits = smallLimits{on: true}
+			if rollout.IsRecorded(w.recorded[0].Wave, e.Wave) {
+				w.limits.lease, w.limits.until = rollout.WaveBudget(e.Wave), w.now.Add(2*time.Minute)
 			}
 		}
 	default:
 		if !recorded {
-			w.limited = false
+			w.limits = smallLimits{}
 		}
 	}
-	if status.LimitedPools()["general"] && w.limited && w.lease == 0 && w.pending != "" && w.frozen == "" {
+	if recorded && w.limits.on && w.limits.lease == 0 && w.limitsSeen == w.limits && w.pending != "" && w.frozen == "" {
 		w.commit()
 	}
 }
@@ -112,82 +196,121 @@ func (w *smallWorld) write(e v1alpha1.PoolRollout) {
 // commit writes the commit that waits: all nodes are outdated.
 func (w *smallWorld) commit() {
 	w.definition, w.pending = w.pending, ""
-	for n := range w.fresh {
-		w.outdated[fmt.Sprintf("%s-%d", w.definition, n)] = "waiting"
-	}
-	w.fresh, w.verdict, w.bad = 0, judge.Undecided, false
-	w.wave, w.begun, w.allowed, w.unlimited = 0, 0, 0, false
-	w.log = append(w.log, "commit "+w.definition)
+	w.verdict, w.bad, w.free = judge.Undecided, false, false
+	w.begun, w.allowed = 0, 0
+	w.note("commit %s", w.definition)
 }
 
-// karpenter takes one step.
+// revert writes the definition from before the commits at once.
+func (w *smallWorld) revert() {
+	if w.pending != "" || w.frozen != "" || w.definition == w.from || len(w.recorded) == 0 || w.recorded[0].Wave == nil {
+		return
+	}
+	w.definition, w.verdict, w.bad, w.free = w.from, judge.Undecided, false, true
+	w.note("revert to %s", w.definition)
+}
+
+// drift makes the alias resolve to another image: all nodes are outdated by no commit, and as many are replaced as the
+// budgets allow until the first wave is recorded.
+func (w *smallWorld) drift() {
+	if w.pending != "" {
+		return
+	}
+	w.image++
+	w.free, w.verdict = w.free || !w.limits.on, judge.Undecided
+	w.note("image %d", w.image)
+}
+
+// karpenter takes one step. It sees the budgets that were set before its previous one.
 func (w *smallWorld) karpenter(t *testing.T) {
+	limits := w.limitsSeen
+	w.limitsSeen = w.limits
 	may := gitBudget
-	if w.limited {
-		if may = 0; w.now.Before(w.until) {
-			may = min(gitBudget, w.lease)
+	if limits.on {
+		if may = 0; w.now.Before(limits.until) {
+			may = min(gitBudget, limits.lease)
 		}
 	}
-	waiting := w.names("waiting")
+	waiting, launching, draining := w.in("waiting", false), w.in("launching", true), w.in("draining", true)
 	switch at := w.random.IntN(4); {
 	case at == 0 && len(waiting) > 0 && w.disrupting() < may:
 		name := waiting[w.random.IntN(len(waiting))]
-		w.outdated[name], w.seen = "launching", false
+		w.nodes[name].state, w.nodes[name].next, w.seen = "launching", &smallNode{definition: w.definition, image: w.image, state: "waiting", since: w.now}, false
 		w.begun++
-		w.log = append(w.log, "begins "+name)
-		if w.wave > 0 && !w.unlimited && w.limited && w.begun > w.allowed {
+		w.note("begins %s, %d of %d", name, w.begun, w.allowed)
+		if !w.free && w.begun > w.allowed {
 			t.Fatalf("%d replacements have begun, and the waves have %d: %v", w.begun, w.allowed, w.log)
 		}
-		if w.bad && w.limited && w.lease == 0 {
-			t.Fatalf("a replacement begins although workloads are bad: %v", w.log)
-		}
-	case at == 1 && w.seen && len(w.names("launching")) > 0:
-		name := w.names("launching")[0]
+	case at == 1 && w.seen && len(launching) > 0:
+		n := w.nodes[launching[0]]
 		if w.random.IntN(5) == 0 {
-			w.outdated[name], w.begun = "waiting", w.begun-1
-			w.log = append(w.log, "gives up "+name)
+			n.state, n.next, w.begun = "waiting", nil, w.begun-1
+			w.note("gives up %s", launching[0])
 			return
 		}
-		w.outdated[name] = "draining"
-		w.fresh++
-	case at == 2 && w.seen && len(w.names("draining")) > 0:
-		delete(w.outdated, w.names("draining")[0])
+		n.state = "draining"
+		w.names++
+		w.nodes[fmt.Sprintf("n%03d", w.names)] = n.next
+	case at == 2 && w.seen && len(draining) > 0:
+		delete(w.nodes, draining[0])
 	}
 }
 
-// TestExploreWaves plays small worlds with commits, freezes, kills and late reconciles: never more replacements begin than
-// the waves that were judged good allow, and each rollout whose workloads are good completes.
+// happens is what users, monitoring and AWS do in a step.
+func (w *smallWorld) happens(step int) {
+	early := step < 1500
+	switch w.random.IntN(90) {
+	case 0:
+		w.frozen = "audit"
+	case 1, 2, 3:
+		w.frozen = ""
+	case 4:
+		w.held = "errors: the query has a result"
+	case 5, 6, 7:
+		w.held = ""
+	case 8, 9, 10, 11, 12, 13, 14, 15:
+		w.verdict = []judge.State{judge.Good, judge.Good, judge.Undecided, judge.Inconclusive}[w.random.IntN(4)]
+	case 16, 17:
+		if early && w.pending == "" {
+			w.pending = fmt.Sprint(step)
+		}
+	case 18:
+		if early {
+			w.revert()
+		}
+	case 19:
+		if early {
+			w.drift()
+		}
+	case 20:
+		if early && w.random.IntN(2) == 0 {
+			w.verdict = judge.Bad
+		}
+	}
+}
+
+// TestExploreWaves plays small worlds with commits, reverts, freezes, conditions, images that change, kills, late looks and
+// late budgets: never more replacements begin than the waves that were judged good allow, and each rollout whose workloads
+// are good completes.
 func TestExploreWaves(t *testing.T) {
-	for seed := range uint64(50) {
+	for seed := range uint64(60) {
 		w := &smallWorld{
-			random: rand.New(rand.NewPCG(seed, 1)), now: at(0).Time, outdated: map[string]string{}, fresh: 4 + int(seed%9), definition: "0", pending: "1",
+			random: rand.New(rand.NewPCG(seed, 1)), now: at(0).Time, nodes: map[string]*smallNode{}, names: 4 + int(seed%9), definition: "0", from: "0", pending: "1",
 			policy: v1alpha1.RolloutWaves{Start: 1 + int32(seed%2), Factor: 1 + int32(seed%3)}, verdict: judge.Undecided,
 		}
-		for step := range 3000 {
+		for n := range w.names {
+			w.nodes[fmt.Sprintf("n%03d", n)] = &smallNode{definition: "0", state: "waiting"}
+		}
+		for step := range 4000 {
 			w.now = w.now.Add(time.Duration(5+w.random.IntN(30)) * time.Second)
 			w.karpenter(t)
 			if w.random.IntN(10) > 0 { // otherwise it is away
-				w.look([]string{"", "", "", "", "before", "after"}[w.random.IntN(6)])
+				w.look([]string{"", "", "", "", "before", "after"}[w.random.IntN(6)], w.random.IntN(5) == 0)
 			}
-			switch w.random.IntN(60) {
-			case 0:
-				w.frozen = "audit"
-			case 1, 2, 3:
-				w.frozen = ""
-			case 4, 5, 6, 7, 8, 9:
-				w.verdict = []judge.State{judge.Good, judge.Good, judge.Undecided, judge.Inconclusive}[w.random.IntN(4)]
-			case 10:
-				if step < 500 && w.pending == "" {
-					w.pending = fmt.Sprint(step)
-				}
-			case 11:
-				if step < 500 && w.random.IntN(4) == 0 {
-					w.verdict = judge.Bad
-				}
-			}
+			w.happens(step)
 		}
-		if !w.bad && (len(w.outdated) > 0 || w.pending != "") {
-			t.Fatalf("world %d: %d nodes are outdated, and the pool is %+v, wave %+v: %v", seed, len(w.outdated), w.recorded[0], w.recorded[0].Wave, w.log)
+		if left := len(w.in("waiting", false)); !w.bad && (left > 0 || w.pending != "") {
+			t.Fatalf("world %d: %d nodes are outdated, and the pool is %+v: %v", seed, left, w.recorded, w.log)
 		}
 	}
 }

@@ -217,9 +217,11 @@ type holdState struct {
 
 // HoldAnswer is the result of the conditions of a NodeSync.
 type HoldAnswer struct {
-	// Held names those that are true; empty if none is. Unasked reports that one has not answered yet.
-	Held    string
-	Unasked bool
+	// Held names those that are true; empty if none is. Unasked reports that one has not answered yet. Unreachable names
+	// those that cannot be queried, and whose unreachable is Ignore.
+	Held        string
+	Unasked     bool
+	Unreachable string
 	// Next is when to check again.
 	Next time.Time
 }
@@ -232,7 +234,7 @@ func (a *HoldChecker) Answers(ctx context.Context, with Secrets, holds []v1alpha
 		return HoldAnswer{}
 	}
 	answer := HoldAnswer{Next: now.Add(Every)}
-	var held []string
+	var held, unreachable []string
 	for _, of := range holds {
 		s := a.due(ctx, of, with, now)
 		if s.asking {
@@ -243,12 +245,15 @@ func (a *HoldChecker) Answers(ctx context.Context, with Secrets, holds []v1alpha
 			answer.Unasked = true
 		case s.failure != "" && of.Unreachable != v1alpha1.UnreachableIgnore:
 			held = append(held, fmt.Sprintf("%s cannot be queried (%s), and its unreachable is Hold", of.Name, s.failure))
+		case s.failure != "":
+			unreachable = append(unreachable, fmt.Sprintf("%s cannot be queried: %s", of.Name, s.failure))
 		case s.failure == "" && s.words != "":
 			held = append(held, fmt.Sprintf("%s: %s", of.Name, s.words))
 		}
 	}
 	slices.Sort(held)
-	answer.Held = strings.Join(held, "; ")
+	slices.Sort(unreachable)
+	answer.Held, answer.Unreachable = strings.Join(held, "; "), strings.Join(unreachable, "; ")
 	return answer
 }
 

@@ -106,7 +106,10 @@ func TestAnswers(t *testing.T) {
 			if test.want == "" && answer.Held != "" || !strings.HasPrefix(answer.Held, test.want) {
 				t.Errorf("got  %q\nwant %q", answer.Held, test.want)
 			}
-			if strings.Contains(answer.Held, secret) {
+			if ignored := test.ignores && strings.HasPrefix(answer.Unreachable, "problem cannot be queried: "); ignored != (answer.Unreachable != "") || test.ignores != ignored {
+				t.Errorf("unreachable: %q", answer.Unreachable)
+			}
+			if strings.Contains(answer.Held+answer.Unreachable, secret) {
 				t.Errorf("it repeats the token: %q", answer.Held)
 			}
 		})

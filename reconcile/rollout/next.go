@@ -57,9 +57,10 @@ type BrakeSeen struct {
 	// Since is when the rollout started.
 	Since metav1.Time
 	// Held names the conditions that hold the rollout; empty if none does. Unasked reports that this is still unknown:
-	// what is held stays held.
-	Held    string
-	Unasked bool
+	// what is held stays held. Unreachable names those that cannot be queried and do not hold it.
+	Held        string
+	Unasked     bool
+	Unreachable string
 	// Frozen is why spec.guard.windows and freeze let no node be replaced now; empty if they do.
 	Frozen string
 	// InForce reports whether no budgets are restored: what is stopped stays stopped.
@@ -75,7 +76,7 @@ type BrakeSeen struct {
 // Next returns the new state of a rollout's pools, by name, and when it may change without any event; zero if it may
 // not.
 func Next(before []v1alpha1.PoolRollout, seen BrakeSeen) (next []v1alpha1.PoolRollout, wake time.Time) {
-	turns := turnsOf(before, seen.Policy.Waves)
+	turns := turnsOf(before, seen.Policy.GetWaves(), seen.Now)
 	for _, pool := range seen.Pools {
 		was := entryOf(before, pool.Name)
 		e, at := seen.next(was, pool)
@@ -130,7 +131,7 @@ func (s BrakeSeen) next(before *v1alpha1.PoolRollout, pool BrakePool) (v1alpha1.
 	now := metav1.NewTime(s.Now).Rfc3339Copy()
 	e := s.begin(before, pool)
 	var wake time.Time
-	failedWave := e.BrakedAt != nil && e.Reason == v1alpha1.BrakeFailedWave && s.Policy.Waves != nil
+	failedWave := e.BrakedAt != nil && e.Reason == v1alpha1.BrakeFailedWave && s.Policy.GetWaves() != nil
 	if latched := failedWave || e.BrakedAt != nil && e.Reason == v1alpha1.BrakeFailedLaunches && len(e.Failed) >= s.limit(); !latched {
 		was := e
 		e.Reason, e.Message = "", ""
@@ -153,13 +154,14 @@ type turns struct {
 	most int
 }
 
-func turnsOf(entries []v1alpha1.PoolRollout, policy *v1alpha1.RolloutWaves) *turns {
+func turnsOf(entries []v1alpha1.PoolRollout, policy *v1alpha1.RolloutWaves, now time.Time) *turns {
 	t := &turns{}
-	if policy != nil {
-		t.most = int(policy.MaxParallelPools)
+	if policy == nil {
+		return t
 	}
+	t.most = int(policy.MaxParallelPools)
 	for _, e := range entries {
-		if w := e.Wave; inWave(w) && (w.Limits() || w.Waiting > 0) {
+		if hasTurn(e.Wave, policy, now) {
 			t.in = append(t.in, e.Pool)
 		}
 	}
@@ -190,10 +192,13 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 		return time.Time{}
 	}
 	free, first := turns.free()
+	uncommitted := pool.Uncommitted != ""
 	seen := WaveSeen{
-		Policy: s.Policy.Waves, Definition: e.Definition, Changed: changed, Restored: restores(was, e.Definition) || pool.Reverted,
-		Committed: pool.Revision != "" && pool.Uncommitted == "", Known: before != nil, Pending: pool.Pending,
-		Nodes: pool.Nodes, Verdict: pool.Verdict, Stopped: RulesOf(*e, pool.Removed).stops(), Turn: free, Before: first,
+		Policy: s.Policy.GetWaves(), Definition: e.Definition, Changed: changed, Restored: restores(was, e.Definition) || pool.Reverted,
+		Committed: pool.Revision != "" && !uncommitted, Known: before != nil, Pending: pool.Pending,
+		Drifted: uncommitted && e.ResumedAt == nil && s.Policy.GetUnexpectedDrift() == v1alpha1.RolloutWavesOnDrift,
+		Nodes:   pool.Nodes, Verdict: s.withConditions(pool.Verdict), Turn: free, Before: first,
+		Stopped: RulesOf(*e, pool.Removed).stops(), Held: e.BrakedAt != nil && e.Reason == v1alpha1.BrakeHeldByCondition,
 		Continued: s.isContinued(pool.Name, was), Reason: s.ContinueReason, Now: s.Now,
 	}
 	if e.Wave, wake = NextWave(was, seen); e.Wave == nil {
@@ -206,6 +211,20 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 		s.stopWaves(e)
 	}
 	return wake
+}
+
+// withConditions returns the verdict about the workloads of a wave, which are not known to be good before each condition of
+// spec.rollout.holdWhile has answered. A condition that is true stops the rollout, and one that cannot be queried does
+// unless its unreachable is Ignore.
+func (s BrakeSeen) withConditions(v judge.Verdict) judge.Verdict {
+	switch {
+	case v.State != judge.Good:
+	case s.Unreachable != "":
+		v.State, v.Message = judge.Inconclusive, s.Unreachable
+	case s.Unasked:
+		v.State, v.Message = judge.Undecided, "the conditions of spec.rollout.holdWhile are being queried"
+	}
+	return v
 }
 
 // isContinued reports whether a person has continued the recorded wave of a pool.
@@ -248,7 +267,7 @@ func (s BrakeSeen) checkStops(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout,
 // stoppedBy reports whether nodes that no commit has outdated, or a condition, stop a pool.
 func (s BrakeSeen) stoppedBy(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout, uncommitted string) bool {
 	switch {
-	case uncommitted != "" && s.Policy.UnexpectedDrift == v1alpha1.RolloutBrake:
+	case uncommitted != "" && s.Policy.GetUnexpectedDrift() == v1alpha1.RolloutBrake:
 		e.Reason, e.Message = v1alpha1.BrakeUnexpectedDrift, fmt.Sprintf("its nodes are outdated, but no commit of this NodeSync caused that (%s)", uncommitted)
 	case s.Held != "":
 		e.Reason, e.Message = v1alpha1.BrakeHeldByCondition, s.Held
@@ -484,7 +503,7 @@ func Proposals(pools []v1alpha1.PoolRollout) []string {
 func (s *BrakeStep) sendEvents(ctx context.Context, before, next []v1alpha1.PoolRollout) {
 	for _, e := range next {
 		was := entryOf(before, e.Pool)
-		s.sendWave(was, e)
+		s.sendWave(ctx, was, e)
 		switch {
 		case frozen(e) && isNewStop(was, e):
 			s.Event(v1alpha1.ReasonRollingOut, fmt.Sprintf("NodePool/%s: %s. Expiry, interruption and repair continue", e.Pool, e.Message))
@@ -501,13 +520,13 @@ func (s *BrakeStep) sendEvents(ctx context.Context, before, next []v1alpha1.Pool
 	}
 }
 
-// sendWave sends an event when a wave begins, or is held.
-func (s *BrakeStep) sendWave(was *v1alpha1.PoolRollout, e v1alpha1.PoolRollout) {
+// sendWave sends an event when a wave begins, or is held. That of the first one reports what waves do not limit.
+func (s *BrakeStep) sendWave(ctx context.Context, was *v1alpha1.PoolRollout, e v1alpha1.PoolRollout) {
 	w, before := e.Wave, (*v1alpha1.RolloutWave)(nil)
 	if was != nil {
 		before = was.Wave
 	}
-	switch known := w != nil && before != nil && before.Number == w.Number; {
+	switch known := w != nil && before != nil && before.Number == w.Number && before.BeganAt.Equal(&w.BeganAt); {
 	case w == nil || w.Number == 0:
 	case w.State == v1alpha1.WaveHeld && (!known || before.State != v1alpha1.WaveHeld):
 		s.Warn(v1alpha1.ReasonWaveHeld, fmt.Sprintf("NodePool/%s: %s", e.Pool, WaveWords(w)))
@@ -515,7 +534,11 @@ func (s *BrakeStep) sendWave(was *v1alpha1.PoolRollout, e v1alpha1.PoolRollout) 
 	case w.State == v1alpha1.WaveLast:
 		s.Event(v1alpha1.ReasonWaveBegan, fmt.Sprintf("NodePool/%s: wave %d of %d, the last, begins: %s", e.Pool, w.Number, w.Of, english.Plural(int(w.Size), "node", "")))
 	default:
-		s.Event(v1alpha1.ReasonWaveBegan, fmt.Sprintf("NodePool/%s: wave %d of %d begins: %s", e.Pool, w.Number, w.Of, english.Plural(int(w.Size), "node", "")))
+		words := fmt.Sprintf("NodePool/%s: wave %d of %d begins: %s", e.Pool, w.Number, w.Of, english.Plural(int(w.Size), "node", ""))
+		if w.Number == 1 {
+			words += ". Expiry, interruption and repair are not limited" + s.terminatesFirst(ctx, e.Pool)
+		}
+		s.Event(v1alpha1.ReasonWaveBegan, words)
 	}
 }
 

@@ -184,7 +184,7 @@ func (s Seen) unhashed(of *v1alpha1.Rollout) []string {
 }
 
 // watches reports whether the workloads on the new nodes are still judged although no node is outdated any more: for a
-// while, and as long as they are bad.
+// while, and as long as they are bad or a condition of spec.rollout.holdWhile is true.
 func (s Seen) watches(of *v1alpha1.Rollout) bool {
 	waved := slices.ContainsFunc(s.Waves, func(e v1alpha1.PoolRollout) bool { return e.Wave != nil && e.Wave.Number > 0 })
 	if !waved || s.WatchFor == 0 || of.Nodes == 0 {
@@ -194,8 +194,10 @@ func (s Seen) watches(of *v1alpha1.Rollout) bool {
 		until := metav1.NewTime(s.Now.Add(s.WatchFor)).Rfc3339Copy()
 		of.WatchUntil = &until
 	}
-	failed := slices.ContainsFunc(s.Waves, func(e v1alpha1.PoolRollout) bool { return e.Reason == v1alpha1.BrakeFailedWave })
-	return failed || s.Now.Before(of.WatchUntil.Time)
+	notGood := slices.ContainsFunc(s.Waves, func(e v1alpha1.PoolRollout) bool {
+		return e.Reason == v1alpha1.BrakeFailedWave || e.Reason == v1alpha1.BrakeHeldByCondition
+	})
+	return notGood || s.Now.Before(of.WatchUntil.Time)
 }
 
 // withUnknown adds to the nodes that are known to be outdated those of a rollout that are not known to match.

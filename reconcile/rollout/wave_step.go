@@ -83,11 +83,13 @@ type waved struct {
 	// replacement, and matching are the other NodeClaims.
 	old, leaving []string
 	matching     []*plan.NodeClaim
+	// waiting are the NodeClaims of Waiting.
+	waiting []*plan.NodeClaim
 }
 
 // waveNodes returns the nodes of each NodePool.
 func (s *BrakeStep) waveNodes() map[string]*waved {
-	if s.Sync.Spec.Rollout.Waves == nil {
+	if s.Sync.Spec.Rollout.GetWaves() == nil {
 		return nil
 	}
 	outdated := make(map[string]bool, len(s.Nodes))
@@ -116,7 +118,7 @@ func (s *BrakeStep) waveNodes() map[string]*waved {
 				n.leaving = append(n.leaving, c.Node)
 			}
 		default:
-			n.Waiting = append(n.Waiting, c.Name)
+			n.Waiting, n.waiting = append(n.Waiting, c.Name), append(n.waiting, c)
 			if c.Node != "" {
 				n.old = append(n.old, c.Node)
 			}
@@ -135,6 +137,7 @@ func (s *BrakeStep) judged(ctx context.Context, was *v1alpha1.PoolRollout, found
 	if was == nil || !inWave(was.Wave) || was.Wave.State == v1alpha1.WaveFailed {
 		return nodes, judge.Verdict{}
 	}
+	nodes.Relaunched = len(launchedSince(found.waiting, was.Wave.Since.Time))
 	memory := s.Waves.of(was.Pool)
 	nodes.Excused = s.failing(ctx, memory, was.Wave.Excused, found)
 	// Nodes of earlier waves are judged, too: pods of the nodes that this one drains may have moved to them.
@@ -145,34 +148,43 @@ func (s *BrakeStep) judged(ctx context.Context, was *v1alpha1.PoolRollout, found
 	if was.Wave.State == v1alpha1.WaveLast {
 		began = was.Wave.Since
 	}
-	wave.New, _, _ = launchedSince(found.matching, was.Wave.Since.Time)
-	latest, all, initialized := launchedSince(found.matching, began.Time)
-	wave.Latest, nodes.New = latest, all
+	latest := launchedSince(found.matching, began.Time)
+	wave.New, wave.Latest, nodes.New = nodesOf(launchedSince(found.matching, was.Wave.Since.Time)), nodesOf(latest), len(latest)
 	verdict := s.verdict(ctx, memory, began.Time, wave)
-	nodes.Excused = verdict.Excused(nodes.Excused)
-	if verdict.State == judge.Good {
-		nodes.Good = initialized
-	}
+	nodes.Excused, nodes.Good = verdict.Excused(nodes.Excused), countGood(latest, verdict.Good)
 	nodes.NotReady = s.notReady(ctx, memory, *was.Wave, was.Pool)
 	return nodes, verdict
 }
 
-// launchedSince returns the names of the Nodes of NodeClaims that were created since a time and are not terminating, how
-// many NodeClaims these are, and how many of them are initialized.
-func launchedSince(claims []*plan.NodeClaim, since time.Time) (nodes []string, all, initialized int) {
+// launchedSince returns the NodeClaims that were created since a time and are not terminating.
+func launchedSince(claims []*plan.NodeClaim, since time.Time) []*plan.NodeClaim {
+	return slices.DeleteFunc(slices.Clone(claims), func(c *plan.NodeClaim) bool { return c.Deleting || c.Created.Before(since) })
+}
+
+// nodesOf returns the names of the Nodes of NodeClaims.
+func nodesOf(claims []*plan.NodeClaim) []string {
+	var nodes []string
 	for _, c := range claims {
-		if c.Deleting || c.Created.Before(since) {
-			continue
-		}
-		all++
 		if c.Node != "" {
 			nodes = append(nodes, c.Node)
 		}
-		if c.Initialized {
-			initialized++
+	}
+	return nodes
+}
+
+// countGood counts the NodeClaims that are initialized and whose Nodes are good.
+func countGood(claims []*plan.NodeClaim, good []string) int {
+	is := make(map[string]bool, len(good))
+	for _, node := range good {
+		is[node] = true
+	}
+	n := 0
+	for _, c := range claims {
+		if c.Initialized && is[c.Node] {
+			n++
 		}
 	}
-	return nodes, all, initialized
+	return n
 }
 
 // failing returns the workloads that fail on nodes of which Karpenter launches the replacement, in addition to earlier
@@ -218,10 +230,10 @@ func (s *BrakeStep) verdict(ctx context.Context, memory *waveMemory, began time.
 	return verdict
 }
 
-// notReady returns the nodes of a NodePool that are NotReady, if no replacement of a wave has begun for a while. What
-// cannot be read is not reported.
+// notReady returns the nodes of a NodePool that are NotReady, while a wave has been open for a while. What cannot be read
+// is not reported.
 func (s *BrakeStep) notReady(ctx context.Context, memory *waveMemory, wave v1alpha1.RolloutWave, pool string) []string {
-	if s.NotReady == nil || wave.State != v1alpha1.WaveOpen || wave.Begun > 0 || s.Now.Before(wave.BeganAt.Add(beginsWithin)) {
+	if s.NotReady == nil || wave.State != v1alpha1.WaveOpen || s.Now.Before(wave.BeganAt.Add(beginsWithin)) {
 		memory.notReady, memory.checked = nil, time.Time{}
 		return nil
 	}
@@ -265,14 +277,14 @@ func (s *BrakeStep) limit(ctx context.Context, was *v1alpha1.PoolRollout, e v1al
 
 // mayBegin returns how many replacements of a wave Karpenter may begin now. was is the recorded wave.
 func (s *BrakeStep) mayBegin(was, is *v1alpha1.RolloutWave) int {
-	switch {
-	case s.InForce || is.State != v1alpha1.WaveOpen:
+	if s.InForce {
 		return 0
-	case was != nil && was.Number == is.Number && was.State == v1alpha1.WaveOpen:
-		return WaveBudget(is)
 	}
-	s.WakeBy(s.Now) // it is opened once it is recorded
-	return 0
+	if is.State == v1alpha1.WaveOpen && !IsRecorded(was, is) {
+		s.WakeBy(s.Now)
+		return 0
+	}
+	return WaveBudget(is)
 }
 
 // lease writes the disruption budgets of a wave, unless the pool has them.
@@ -280,7 +292,7 @@ func (s *BrakeStep) lease(ctx context.Context, live *plan.Object, budgets []any)
 	if set, err := plan.IsBraked(live.Unstructured, budgets); err != nil || set {
 		return err
 	}
-	if err := s.edited(live.Unstructured); err != nil {
+	if err := s.edited(live.Unstructured, "apply those in Git, or turn waves off with spec.rollout.waves.disabled"); err != nil {
 		return err
 	}
 	return s.writeBudgets(ctx, live, budgets, "limit the nodes of a wave")

@@ -22,8 +22,11 @@ type WaveNodes struct {
 	// Disrupting is how many nodes of the pool, outdated or not, Karpenter counts against its disruption budgets.
 	Disrupting int
 	// New is the number of nodes that were launched since the wave began, and Good how many of them are initialized and
-	// have only good workloads.
+	// good (judge.Verdict.Good).
 	New, Good int
+	// Relaunched is how many of Waiting were launched since the first wave began, and are outdated again although no commit
+	// has changed their definition.
+	Relaunched int
 	// Excused are the workloads that do not count in this wave and in later ones.
 	Excused []string
 	// NotReady are nodes that are NotReady, if that was checked. They use up the disruption budgets.
@@ -32,21 +35,23 @@ type WaveNodes struct {
 
 // WaveSeen is the input about the wave of one NodePool.
 type WaveSeen struct {
-	// Policy is spec.rollout.waves; nil if waves are off.
+	// Policy is spec.rollout.waves with its defaults; nil if waves are off.
 	Policy *v1alpha1.RolloutWaves
 	// Definition is the hash of what defined its nodes when it was last seen, or defines them now if that is new. Changed
 	// reports whether a commit has changed it since, and Restored whether it is again the one from before the waves.
 	Definition        string
 	Changed, Restored bool
-	// Committed reports whether a commit has outdated the nodes, and Known whether the pool was part of the rollout before.
-	Committed, Known bool
+	// Committed reports whether a commit has outdated the nodes, Drifted whether no commit has and they are replaced in waves
+	// (spec.rollout.unexpectedDrift), and Known whether the pool was part of the rollout before.
+	Committed, Drifted, Known bool
 	// Pending reports whether a commit waits to be written until Karpenter can replace no node of the pool.
 	Pending bool
 	Nodes   WaveNodes
 	// Verdict is about the workloads on the new nodes; its State is empty if it is unknown.
 	Verdict judge.Verdict
-	// Stopped reports whether something else decides how many nodes may be replaced (precedence.go).
-	Stopped bool
+	// Stopped reports whether something else decides how many nodes may be replaced (precedence.go), and Held whether that
+	// is a condition of spec.rollout.holdWhile.
+	Stopped, Held bool
 	// Turn reports whether the first wave may begin (maxParallelPools), and Before names a pool that it waits for.
 	Turn   bool
 	Before string
@@ -97,14 +102,14 @@ func (s WaveSeen) prepare(before *v1alpha1.RolloutWave) *v1alpha1.RolloutWave {
 
 // begins reports whether the first wave begins.
 func (s WaveSeen) begins(before *v1alpha1.RolloutWave) bool {
-	enough := s.Committed && len(s.Nodes.Waiting) >= plan.MinWaved
+	enough := len(s.Nodes.Waiting) >= plan.MinWaved
 	switch {
 	case before == nil:
-		return enough && (s.Changed || !s.Known)
+		return enough && (s.Committed && (s.Changed || !s.Known) || s.Drifted)
 	case before.State == v1alpha1.WavePreparing:
-		return s.Changed || enough
+		return s.Changed || enough && s.Committed
 	}
-	return s.Changed
+	return s.Changed || s.Nodes.Relaunched > 0 && before.State == v1alpha1.WaveOpen && before.Number == 1 && before.Begun == 0
 }
 
 // first returns the first wave.
@@ -114,6 +119,9 @@ func (s WaveSeen) first(before *v1alpha1.RolloutWave) *v1alpha1.RolloutWave {
 		w.From = before.From
 	}
 	s.begin(w, max(s.Policy.Start, 1))
+	if !s.Changed {
+		w.Leaving = nil // nothing limited these: they are the first nodes with what no commit has changed
+	}
 	if w.Limits() && !s.Turn {
 		w.State, w.Message = v1alpha1.WaveQueued, "waits until no wave of NodePool/"+s.Before+" is in progress"
 	}
@@ -196,7 +204,13 @@ func (s WaveSeen) advance(w *v1alpha1.RolloutWave) time.Time {
 		w.State, w.NextAt, w.Message = v1alpha1.WaveFailed, nil, s.Verdict.Message
 		return time.Time{}
 	case s.Stopped:
+		if s.Held && (w.State == v1alpha1.WaveJudging || w.State == v1alpha1.WaveHeld) {
+			w.State, w.ReplacedAt, w.NextAt = v1alpha1.WaveJudging, nil, nil // it is judged again once the condition clears
+		}
 		return s.Verdict.Again
+	}
+	if s.Nodes.Relaunched > 0 && (w.State == v1alpha1.WaveOpen || w.State == v1alpha1.WaveLast) {
+		w.State, w.Size, w.ReplacedAt, w.NextAt = v1alpha1.WaveJudging, w.Begun, nil, nil // the first wave is next
 	}
 	switch w.State {
 	case v1alpha1.WaveQueued:
@@ -210,10 +224,32 @@ func (s WaveSeen) advance(w *v1alpha1.RolloutWave) time.Time {
 		return s.judge(w)
 	case v1alpha1.WaveLast:
 		w.Message = s.Verdict.Message
-		return s.Verdict.Again
+		return earliest(s.last(w), s.Verdict.Again)
 	case v1alpha1.WavePreparing, v1alpha1.WaveFailed: // NextWave and the cases above
 	}
 	return time.Time{}
+}
+
+// last notes since when no node of the last wave waits or is launched, and returns when its turn is over.
+func (s WaveSeen) last(w *v1alpha1.RolloutWave) time.Time {
+	switch {
+	case w.Waiting > 0 || len(s.Nodes.Launching) > 0:
+		w.ReplacedAt = nil
+		return time.Time{}
+	case w.ReplacedAt == nil:
+		now := s.timestamp()
+		w.ReplacedAt = &now
+	}
+	if over := w.ReplacedAt.Add(s.Policy.GetPause()); s.Now.Before(over) {
+		return over
+	}
+	return time.Time{}
+}
+
+// hasTurn reports whether a pool is in a wave, so that others may have to wait (maxParallelPools): until the workloads on
+// its last nodes have been judged for the pause.
+func hasTurn(w *v1alpha1.RolloutWave, policy *v1alpha1.RolloutWaves, now time.Time) bool {
+	return inWave(w) && (w.Limits() || w.ReplacedAt == nil || now.Before(w.ReplacedAt.Add(policy.GetPause())))
 }
 
 // beginsWithin is how long Karpenter may take to begin a replacement before plumbline looks for what keeps it from that.
@@ -232,7 +268,7 @@ func (s WaveSeen) open(w *v1alpha1.RolloutWave) time.Time {
 		return s.judge(w)
 	case w.Waiting == 0:
 		w.Message = "Karpenter has not found the outdated nodes yet"
-	case len(s.Nodes.NotReady) > 0 && w.Begun == 0:
+	case len(s.Nodes.NotReady) >= WaveBudget(w):
 		w.Message = fmt.Sprintf("Karpenter begins no replacement: it counts node %s, which %s NotReady, against the disruption budgets",
 			finding.Few(s.Nodes.NotReady, ", "), english.PluralWord(len(s.Nodes.NotReady), "is", "are"))
 	case s.Now.Before(w.BeganAt.Add(beginsWithin)):
@@ -246,7 +282,7 @@ func (s WaveSeen) open(w *v1alpha1.RolloutWave) time.Time {
 // judge decides whether the next wave begins.
 func (s WaveSeen) judge(w *v1alpha1.RolloutWave) time.Time {
 	switch {
-	case w.Begun < w.Size && w.Waiting > 0: // Karpenter has given up a replacement
+	case w.Begun < w.Size && w.Waiting > 0 && s.Nodes.Relaunched == 0: // Karpenter has given up a replacement
 		w.State, w.ReplacedAt, w.NextAt, w.Message = v1alpha1.WaveOpen, nil, nil, ""
 		return s.Verdict.Again
 	case s.launches(w):
@@ -287,8 +323,13 @@ func (s WaveSeen) judge(w *v1alpha1.RolloutWave) time.Time {
 	return s.next(w)
 }
 
-// next begins the wave after one that was judged.
+// next begins the wave after one that was judged: the first one if new nodes are outdated again without a commit.
 func (s WaveSeen) next(w *v1alpha1.RolloutWave) time.Time {
+	if s.Nodes.Relaunched > 0 {
+		w.Number, w.Since = 0, s.timestamp()
+		s.begin(w, max(s.Policy.Start, 1))
+		return s.Now
+	}
 	s.begin(w, min(w.Size*max(s.Policy.Factor, 1), plan.MaxWave+1))
 	return s.Now
 }
@@ -299,6 +340,12 @@ func earliest(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// IsRecorded reports whether an open wave is the recorded one, so that Karpenter may begin its replacements. It is not if
+// the first wave begins again.
+func IsRecorded(was, is *v1alpha1.RolloutWave) bool {
+	return was != nil && was.State == v1alpha1.WaveOpen && was.Number == is.Number && was.BeganAt.Equal(&is.BeganAt)
 }
 
 // WaveBudget returns how many nodes of a pool Karpenter may be replacing at a time for a wave: as many as may still begin,

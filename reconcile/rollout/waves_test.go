@@ -42,6 +42,9 @@ func TestNextWave(t *testing.T) {
 	pending := func(s *rollout.WaveSeen) { s.Pending = true }
 	changed := func(s *rollout.WaveSeen) { s.Changed = true }
 	stopped := func(s *rollout.WaveSeen) { s.Stopped = true }
+	relaunched := func(s *rollout.WaveSeen) { s.Nodes.Relaunched = 1 }
+	held := func(s *rollout.WaveSeen) { s.Stopped, s.Held = true, true }
+	drifted := func(s *rollout.WaveSeen) { s.Committed, s.Drifted, s.Known = false, true, true }
 	begun := look{minute: 0, waiting: names(1, 8), seen: changed, want: "1/4 Open 0/1 [1]"}
 	first := []look{
 		begun,
@@ -104,7 +107,39 @@ func TestNextWave(t *testing.T) {
 		"three nodes":                       {looks: []look{{minute: 0, waiting: names(1, 3)}}},
 		"four nodes, found late":            {looks: []look{{minute: 0, waiting: names(1, 4), want: "1/3 Open 0/1 [1]"}}},
 		"no commit":                         {looks: []look{{minute: 0, waiting: names(1, 8), seen: func(s *rollout.WaveSeen) { s.Committed = false }}}},
-		"in progress when switched on":      {looks: []look{{minute: 0, waiting: names(1, 8), seen: func(s *rollout.WaveSeen) { s.Known = true }}}},
+		"no commit, and waves for that":     {looks: []look{{minute: 0, waiting: names(1, 3), seen: drifted}, {minute: 1, waiting: names(1, 8), seen: drifted, want: "1/4 Open 0/1 [1]"}}},
+		"no commit, and one was replaced before": {looks: []look{
+			{minute: 0, waiting: names(2, 8), launching: names(1, 1), seen: drifted, want: "1/3 Open 0/1 [1]"},
+			{minute: 1, waiting: names(2, 8), launching: names(1, 1), seen: drifted, want: "1/4 Judging 1/1 [0]"},
+		}},
+		"the first nodes are outdated again": {looks: []look{begun, {minute: 1, waiting: append(names(2, 8), "n9"), seen: relaunched, want: "1/4 Open 0/1 [1]"}}},
+		"new nodes are outdated again": {looks: after(
+			look{minute: 5, waiting: append(names(2, 8), "n9"), verdict: inconclusive, seen: relaunched, want: "1/4 Judging 1/1 [0] next 12"},
+			look{minute: 31, waiting: append(names(2, 8), "n9"), verdict: inconclusive, seen: relaunched, want: "1/4 Judging 1/1 [0] next 32"},
+			look{minute: 32, waiting: append(names(2, 8), "n9"), verdict: inconclusive, seen: relaunched, want: "1/4 Open 0/1 [1]"},
+		)},
+		"new nodes are outdated again while a wave is open": {looks: after(
+			look{minute: 12, waiting: names(2, 8), verdict: good, want: "2/4 Open 0/2 [2]"},
+			look{minute: 13, waiting: append(names(3, 8), "n9"), launching: names(2, 2), seen: relaunched, want: "2/4 Judging 1/1 [0]"},
+			look{minute: 14, waiting: append(names(2, 8), "n9"), seen: relaunched, want: "2/4 Judging 0/1 [0] next 24"},
+		)},
+		"new nodes are outdated again in the last wave": {looks: []look{
+			begun,
+			{minute: 1, waiting: names(2, 8), launching: names(1, 1), want: "1/4 Judging 1/1 [0]"},
+			{minute: 2, waiting: names(2, 3), draining: names(1, 1), verdict: good, want: "1/4 Judging 6/1 [0] next 12"},
+			{minute: 12, waiting: names(2, 3), verdict: good, want: "2/2 Last 0/2 [Git]"},
+			{minute: 13, waiting: []string{"n2", "n3", "n9"}, seen: relaunched, want: "2/2 Judging 0/0 [0] next 23"},
+		}},
+		"new nodes are outdated again after workloads failed": {looks: after(
+			look{minute: 5, waiting: names(2, 8), verdict: bad, want: "1/4 Failed 1/1 [0]"},
+			look{minute: 6, waiting: append(names(2, 8), "n9"), seen: relaunched, want: "1/4 Failed 1/1 [0]"},
+		)},
+		"a condition was true": {looks: after(
+			look{minute: 11, waiting: names(2, 8), verdict: good, seen: held, want: "1/4 Judging 1/1 [0]"},
+			look{minute: 13, waiting: names(2, 8), verdict: good, want: "1/4 Judging 1/1 [0] next 23"},
+			look{minute: 23, waiting: names(2, 8), verdict: good, want: "2/4 Open 0/2 [2]"},
+		)},
+		"in progress when switched on": {looks: []look{{minute: 0, waiting: names(1, 8), seen: func(s *rollout.WaveSeen) { s.Known = true }}}},
 		"its turn comes": {looks: []look{
 			{minute: 0, waiting: names(1, 8), seen: func(s *rollout.WaveSeen) { s.Changed, s.Turn, s.Before = true, false, "a" }, want: "1/4 Queued 0/1 [0] (waits until no wave of NodePool/a is in progress)"},
 			{minute: 9, waiting: names(1, 8), want: "1/4 Open 0/1 [1]"},
@@ -114,6 +149,10 @@ func TestNextWave(t *testing.T) {
 			look{minute: 14, waiting: names(3, 8), draining: names(1, 2), verdict: good, want: "2/4 Open 1/2 [1] (waits for 2 nodes that Karpenter is still replacing or deleting)"},
 		)},
 		"a NotReady node": {looks: []look{begun, {minute: 2, waiting: names(1, 8), seen: func(s *rollout.WaveSeen) { s.Nodes.NotReady = []string{"ip-1"} }, want: "1/4 Open 0/1 [1] (Karpenter begins no replacement: it counts node ip-1, which is NotReady, against the disruption budgets)"}}},
+		"a NotReady node, and half of the wave": {looks: after(
+			look{minute: 12, waiting: names(2, 8), verdict: good, want: "2/4 Open 0/2 [2]"},
+			look{minute: 14, waiting: names(3, 8), seen: func(s *rollout.WaveSeen) { s.Nodes.NotReady = []string{"ip-1"} }, want: "2/4 Open 1/2 [1] (Karpenter begins no replacement: it counts node ip-1, which is NotReady, against the disruption budgets)"},
+		)},
 		"more than a hundred": {policy: v1alpha1.RolloutWaves{Start: 60}, looks: []look{
 			{minute: 0, waiting: names(1, 500), seen: changed, want: "1/2 Open 0/60 [60]"},
 			{minute: 1, waiting: names(61, 500), draining: names(1, 60), verdict: good, want: "1/2 Judging 60/60 [0] next 11"},
@@ -277,10 +316,22 @@ func TestParallelPools(t *testing.T) {
 	if a, b := next[0].Wave.State, next[1].Wave.State; a != v1alpha1.WaveOpen || b != v1alpha1.WaveQueued {
 		t.Errorf("the waves are %s and %s", a, b)
 	}
-	next[0].Wave.State, next[0].Wave.Waiting, seen.Pools[0].Nodes = v1alpha1.WaveLast, 0, rollout.WaveNodes{}
-	next, _ = rollout.Next(next, seen)
-	if b := next[1].Wave.State; b != v1alpha1.WaveOpen {
-		t.Errorf("the wave of the second pool is %s after the first is complete", b)
+	next[0].Wave.State, next[0].Wave.Waiting, seen.Pools[0].Nodes = v1alpha1.WaveLast, 0, rollout.WaveNodes{Launching: names(1, 1)}
+	for _, look := range []struct {
+		minute int
+		last   []string
+		want   v1alpha1.WaveState
+	}{
+		{6, names(1, 1), v1alpha1.WaveQueued}, // the last node is being replaced
+		{20, nil, v1alpha1.WaveQueued},        // it was
+		{29, nil, v1alpha1.WaveQueued},        // the workloads on it are judged
+		{30, nil, v1alpha1.WaveOpen},
+	} {
+		seen.Now, seen.Pools[0].Nodes.Launching = at(look.minute).Time, look.last
+		next, _ = rollout.Next(next, seen)
+		if b := next[1].Wave.State; b != look.want {
+			t.Errorf("minute %d: the wave of the second pool is %s, want %s", look.minute, b, look.want)
+		}
 	}
 }
 
@@ -326,6 +377,29 @@ func TestWaveIsRecordedFirst(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"WaveBegan", "WaveBegan", "WaveBegan"}, w.events); diff != "" { // two were killed
 		t.Error(diff)
+	}
+}
+
+// TestFirstWaveBeginsAgain: if a new node is outdated again, the lease is closed until the first wave is recorded again.
+func TestFirstWaveBeginsAgain(t *testing.T) {
+	w := newWorld(t)
+	w.waves(8)
+	w.pass(true)
+	w.pass(true)
+	w.keepWritten(t)
+	began := w.sync.Status.PoolRollouts[0].Wave.BeganAt
+	w.now = w.now.Add(30 * time.Second)
+	w.claims[0] = plan.NodeClaim{Name: "new", Pool: "general", Node: "node-new", Created: w.now, Drifted: true}
+	for _, leased := range []bool{false, true} {
+		applied := len(w.applied)
+		w.pass(true)
+		if wave := w.sync.Status.PoolRollouts[0].Wave; wave.Number != 1 || wave.State != v1alpha1.WaveOpen || wave.BeganAt.Equal(&began) {
+			t.Fatalf("the wave is %+v", wave)
+		}
+		if len(w.applied) != applied+1 || strings.Contains(w.applied[applied], "schedule") != leased {
+			t.Fatalf("leased %t: %s", leased, w.applied[applied:])
+		}
+		w.keepWritten(t)
 	}
 }
 
@@ -439,7 +513,7 @@ func TestWaveIsJudged(t *testing.T) {
 		plan.NodeClaim{Name: "new", Pool: "general", Node: "node-new", Created: w.now, Initialized: true},
 		plan.NodeClaim{Name: "older", Pool: "general", Node: "node-older", Created: w.now.Add(-time.Hour)})
 	var asked []judge.Wave
-	verdict := judge.Verdict{State: judge.Good, Message: "web is good", Again: w.now.Add(15 * time.Second)}
+	verdict := judge.Verdict{State: judge.Good, Message: "web is good", Good: []string{"node-new"}, Again: w.now.Add(15 * time.Second)}
 	w.judge = func(_ context.Context, wave judge.Wave) (judge.Verdict, error) {
 		asked = append(asked, wave)
 		return verdict, nil
@@ -512,9 +586,81 @@ func TestWatch(t *testing.T) {
 	if got := roll(watched, 20, waved); got != nil {
 		t.Errorf("at the end: %+v", got)
 	}
+	held := []v1alpha1.PoolRollout{{Pool: "general", Reason: v1alpha1.BrakeHeldByCondition, Wave: &v1alpha1.RolloutWave{Number: 4, State: v1alpha1.WaveLast}}}
+	if got := roll(watched, 50, held); got == nil {
+		t.Error("the rollout is complete although a condition is true")
+	}
 	bad := []v1alpha1.PoolRollout{{Pool: "general", Reason: v1alpha1.BrakeFailedWave, Wave: &v1alpha1.RolloutWave{Number: 4, State: v1alpha1.WaveFailed}}}
 	if got := roll(watched, 50, bad); got == nil {
 		t.Error("the rollout is complete although workloads fail")
+	}
+}
+
+// TestConditionsAreJudged: a wave with good workloads is not good while a condition of spec.rollout.holdWhile has not
+// answered or cannot be queried, and it is not bad either.
+func TestConditionsAreJudged(t *testing.T) {
+	for name, c := range map[string]struct {
+		seen    func(*rollout.BrakeSeen)
+		verdict judge.State
+		want    string
+	}{
+		"they are false":                  {verdict: judge.Good, want: "2/4 Open 0/2 [2]"},
+		"no answer yet":                   {seen: func(s *rollout.BrakeSeen) { s.Unasked = true }, verdict: judge.Good, want: "1/4 Judging 1/1 [0] next 35 (the conditions of spec.rollout.holdWhile are being queried)"},
+		"unreachable":                     {seen: func(s *rollout.BrakeSeen) { s.Unreachable = "errors cannot be queried: EOF" }, verdict: judge.Good, want: "1/4 Judging 1/1 [0] next 35 (errors cannot be queried: EOF)"},
+		"unreachable, and workloads fail": {seen: func(s *rollout.BrakeSeen) { s.Unreachable = "errors cannot be queried: EOF" }, verdict: judge.Bad, want: "1/4 Failed 1/1 [0]"},
+		"true":                            {seen: func(s *rollout.BrakeSeen) { s.Held = "errors: the query has a result" }, verdict: judge.Good, want: "1/4 Judging 1/1 [0]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			replaced := at(5)
+			before := v1alpha1.PoolRollout{Pool: "general", Definition: "1", Since: at(4), Revision: "main@sha1:1", Wave: &v1alpha1.RolloutWave{
+				Number: 1, Of: 4, State: v1alpha1.WaveJudging, Size: 1, Begun: 1, Waiting: 7, Since: at(4), BeganAt: at(4), ReplacedAt: &replaced,
+			}}
+			seen := rollout.BrakeSeen{
+				Pools: []rollout.BrakePool{{
+					Name: "general", Definition: "1", Revision: "main@sha1:1", Nodes: rollout.WaveNodes{Waiting: names(2, 8)}, Verdict: judge.Verdict{State: c.verdict},
+				}},
+				Since: at(0), Now: at(16).Time,
+			}
+			if c.seen != nil {
+				c.seen(&seen)
+			}
+			next, _ := rollout.Next([]v1alpha1.PoolRollout{before}, seen)
+			if diff := cmp.Diff(c.want, waveText(next[0].Wave)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestNodesThatNoCommitHasOutdated: by default they are replaced in waves, if there are more than three.
+func TestNodesThatNoCommitHasOutdated(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy  v1alpha1.RolloutPolicy
+		waiting int
+		want    string
+		stopped bool
+	}{
+		"by default":    {waiting: 8, want: "1/4 Open 0/1 [1]"},
+		"three nodes":   {waiting: 3},
+		"reported":      {policy: v1alpha1.RolloutPolicy{UnexpectedDrift: v1alpha1.RolloutReport}, waiting: 8},
+		"stopped":       {policy: v1alpha1.RolloutPolicy{UnexpectedDrift: v1alpha1.RolloutBrake}, waiting: 8, stopped: true},
+		"waves are off": {policy: v1alpha1.RolloutPolicy{Waves: &v1alpha1.RolloutWaves{Disabled: true}}, waiting: 8},
+		"only reports":  {policy: v1alpha1.RolloutPolicy{OnFailure: v1alpha1.RolloutReport}, waiting: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := rollout.BrakePool{Name: "general", Definition: "1", Uncommitted: "AMIDrift", Nodes: rollout.WaveNodes{Waiting: names(1, c.waiting)}}
+			before := []v1alpha1.PoolRollout{{Pool: "general", Definition: "1", Since: at(0)}} // the first nodes were found earlier
+			next, _ := rollout.Next(before, rollout.BrakeSeen{Pools: []rollout.BrakePool{pool}, Policy: c.policy, Since: at(0), Now: at(1).Time})
+			if got := waveText(next[0].Wave); got != c.want || (next[0].BrakedAt != nil) != c.stopped {
+				t.Errorf("wave %q, stopped since %v; want %q", got, next[0].BrakedAt, c.want)
+			}
+			resumed := at(0)
+			before[0].ResumedAt = &resumed
+			next, _ = rollout.Next(before, rollout.BrakeSeen{Pools: []rollout.BrakePool{pool}, Policy: c.policy, Since: at(0), Now: at(1).Time})
+			if next[0].Wave != nil {
+				t.Errorf("a person has resumed it, and the wave is %s", waveText(next[0].Wave))
+			}
+		})
 	}
 }
 

@@ -31,7 +31,7 @@ func (s *scene) pushNodes(ctx context.Context) error {
 	}
 	manifest, err := nodesync.Manifest(nodesync.Options{
 		Name: name, Namespace: daemon.Namespace, Repository: s.repo, User: s.sandbox.Git.Admin, Charts: s.sandbox.Charts.Repository,
-		Settings: map[string]string{"removal.maxUnavailable": "100%"}, // a person is watching
+		Settings: map[string]string{"removal.maxUnavailable": "100%", "rollout.waves": "{disabled: true}"}, // a person is watching
 	})
 	if err != nil {
 		return err

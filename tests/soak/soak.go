@@ -183,8 +183,9 @@ func (s *soak) applySync(ctx context.Context) error {
 	manifest, err := nodesync.Manifest(nodesync.Options{
 		Name: syncName, Namespace: daemon.Namespace, Repository: s.repo, User: s.sandbox.Git.Admin, Charts: s.sandbox.Charts.Repository,
 		Settings: map[string]string{
-			"guard.maxRemovedPools": "20", "guard.maxDisruptedNodes": "100%", "removal.maxUnavailable": "100%", "timeout": "10s", "onDelete": "Drain", "source.git.url": s.git.URL() + at.Path,
-			"report": fmt.Sprintf("[{provider: gitea, url: %q, secretRef: {name: %s-git}}]", s.statuses.URL()+strings.TrimSuffix(at.Path, ".git"), syncName),
+			"guard.maxRemovedPools": "20", "guard.maxDisruptedNodes": "100%", "removal.maxUnavailable": "100%", "timeout": "10s", "onDelete": "Drain", "rollout.waves": "{disabled: true}",
+			"source.git.url": s.git.URL() + at.Path,
+			"report":         fmt.Sprintf("[{provider: gitea, url: %q, secretRef: {name: %s-git}}]", s.statuses.URL()+strings.TrimSuffix(at.Path, ".git"), syncName),
 		},
 	})
 	if err != nil {

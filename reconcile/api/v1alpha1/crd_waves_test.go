@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// TestWaves: waves are off unless they are set, {} uses the defaults, and they need the brake.
+// TestWaves: {} uses the defaults, as no waves at all do, and waves need the brake unless they are disabled.
 func TestWaves(t *testing.T) {
 	v := newValidator(t)
 	object := nodeSync(t, `{source: `+git+`, rollout: {waves: {}}}`)
@@ -29,17 +29,36 @@ func TestWaves(t *testing.T) {
 	if diff := cmp.Diff(want, got.Spec.Rollout.Waves); diff != "" {
 		t.Error(diff)
 	}
-	if got.Spec.Rollout.GetWatchFor() != 10*time.Minute || (&v1alpha1.RolloutPolicy{}).GetWatchFor() != 0 {
-		t.Errorf("workloads are judged for %s", got.Spec.Rollout.GetWatchFor())
+	off := v1alpha1.RolloutPolicy{Waves: &v1alpha1.RolloutWaves{Disabled: true}}
+	reports := v1alpha1.RolloutPolicy{OnFailure: v1alpha1.RolloutReport}
+	for name, c := range map[string]struct {
+		policy v1alpha1.RolloutPolicy
+		on     bool
+	}{"{}": {got.Spec.Rollout, true}, "no waves": {v1alpha1.RolloutPolicy{}, true}, "disabled": {off, false}, "Report": {reports, false}} {
+		waves := c.policy.GetWaves()
+		if (waves != nil) != c.on || (c.policy.GetWatchFor() != 0) != c.on {
+			t.Errorf("%s: waves %+v, judged for %s", name, waves, c.policy.GetWatchFor())
+			continue
+		}
+		if c.on && (waves.Start != 1 || waves.Factor != 2 || waves.GetPause() != 10*time.Minute || waves.GetInconclusiveAfter() != 30*time.Minute ||
+			waves.OnInconclusive != v1alpha1.InconclusiveContinue || c.policy.GetWatchFor() != 10*time.Minute) {
+			t.Errorf("%s: waves %+v", name, waves)
+		}
 	}
 	for spec, problem := range map[string]string{
-		`{waves: {}, onFailure: BrakeAndPropose}`: "",
-		`{waves: {}, watchFor: 0s}`:               "",
-		`{waves: {}, onFailure: Report}`:          "waves stop a rollout whose workloads fail",
-		`{waves: {start: 0}}`:                     "spec.rollout.waves.start",
-		`{waves: {pause: 0s}}`:                    "must be 1s to 24h",
-		`{waves: {onInconclusive: Skip}}`:         "Unsupported value",
-		`{watchFor: 25h}`:                         "must be at most 24h",
+		`{waves: {}, onFailure: BrakeAndPropose}`:       "",
+		`{waves: {}, watchFor: 0s}`:                     "",
+		`{waves: {}, onFailure: Report}`:                "waves stop a rollout whose workloads fail",
+		`{onFailure: Report}`:                           "",
+		`{waves: {disabled: true}, onFailure: Report}`:  "",
+		`{waves: {disabled: false}, onFailure: Report}`: "waves stop a rollout whose workloads fail",
+		`{unexpectedDrift: Waves}`:                      "",
+		`{waves: {start: 0}}`:                           "spec.rollout.waves.start",
+		`{waves: {spread: None}}`:                       "",
+		`{waves: {spread: Zone}}`:                       "use a NodePool for each zone, and maxParallelPools: 1",
+		`{waves: {pause: 0s}}`:                          "must be 1s to 24h",
+		`{waves: {onInconclusive: Skip}}`:               "Unsupported value",
+		`{watchFor: 25h}`:                               "must be at most 24h",
 	} {
 		report := `, report: [{provider: gitea, secretRef: {name: a}}]`
 		var found []string

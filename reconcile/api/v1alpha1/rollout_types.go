@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 )
 
 // RolloutPolicy is how the replacement of nodes that a commit has outdated is supervised.
-// +kubebuilder:validation:XValidation:rule="!has(self.waves) || !has(self.onFailure) || self.onFailure != 'Report'",message="waves stop a rollout whose workloads fail: they need onFailure Brake or BrakeAndPropose"
+// +kubebuilder:validation:XValidation:rule="!has(self.waves) || has(self.waves.disabled) && self.waves.disabled || !has(self.onFailure) || self.onFailure != 'Report'",message="waves stop a rollout whose workloads fail: they need onFailure Brake or BrakeAndPropose"
 type RolloutPolicy struct {
 	// Timeout is how long it may take until its commit status is a failure. It does not stop the rollout. Default:
 	// none, as the windows of disruption budgets may be a week apart. status.rollout.estimate reports beforehand that
@@ -37,11 +38,13 @@ type RolloutPolicy struct {
 	// +optional
 	FailedLaunches int32 `json:"failedLaunches,omitempty"`
 	// UnexpectedDrift is what happens to nodes that no commit has outdated, such as when an AMI alias resolves to a
-	// new image: Brake stops their replacement, Report only reports them.
+	// new image: Waves replaces them in waves, Brake stops their replacement, Report only reports them.
 	//
-	// Brake lasts until a commit changes their definition or a person resumes it.
-	// +kubebuilder:validation:Enum=Report;Brake
-	// +kubebuilder:default=Report
+	// Waves begin once plumbline finds more than three such nodes in a NodePool: until then, Karpenter may replace nodes at
+	// the pace of the disruption budgets. Without waves, Waves is the same as Report. Brake lasts until a commit changes
+	// the definition of the nodes or a person resumes it.
+	// +kubebuilder:validation:Enum=Report;Brake;Waves
+	// +kubebuilder:default=Waves
 	// +optional
 	UnexpectedDrift RolloutFailurePolicy `json:"unexpectedDrift,omitempty"`
 	// HoldWhile are conditions that stop a rollout while they are true.
@@ -50,8 +53,8 @@ type RolloutPolicy struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	HoldWhile []RolloutHold `json:"holdWhile,omitempty"`
-	// Waves limit how many nodes of a NodePool are replaced before the workloads on the new ones are judged. They are off
-	// unless this is set; {} uses the defaults.
+	// Waves limit how many nodes of a NodePool are replaced before the workloads on the new ones are judged. Without it,
+	// nodes are replaced in waves by the defaults, unless onFailure is Report. {disabled: true} turns waves off.
 	// +optional
 	Waves *RolloutWaves `json:"waves,omitempty"`
 	// WatchFor is how long, with waves, the workloads on the new nodes are still judged after the last node was replaced.
@@ -63,11 +66,15 @@ type RolloutPolicy struct {
 	WatchFor *metav1.Duration `json:"watchFor,omitempty"`
 }
 
-// RolloutWaves are waves in which the nodes of a NodePool are replaced, if a commit outdates more than three of them.
+// RolloutWaves are waves in which the nodes of a NodePool are replaced, if more than three of them are outdated.
 // Each wave begins once the workloads on the new nodes of the one before are good; if they are bad, the rollout is
 // stopped. Karpenter chooses the nodes, and the disruption budgets in Git remain the upper limit of how many are replaced
 // at a time. A wave of more than 100 nodes is the last: it has all remaining nodes.
 type RolloutWaves struct {
+	// Disabled turns waves off: nodes are replaced at the pace of the disruption budgets in Git, and workloads are not
+	// judged. All other fields are ignored.
+	// +optional
+	Disabled bool `json:"disabled,omitempty"`
 	// Start is the number of nodes of the first wave.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
@@ -100,11 +107,28 @@ type RolloutWaves struct {
 	// +kubebuilder:default=Continue
 	// +optional
 	OnInconclusive InconclusivePolicy `json:"onInconclusive,omitempty"`
-	// MaxParallelPools is how many NodePools may be in a wave at the same time. Default: no limit.
+	// MaxParallelPools is how many NodePools may be in a wave at the same time, each until the workloads on its last nodes
+	// have been judged for the pause. Default: no limit. With 1 and a NodePool for each zone, zones are replaced one after
+	// another.
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	MaxParallelPools int32 `json:"maxParallelPools,omitempty"`
+	// Spread is which nodes of a NodePool a wave has: None, because Karpenter chooses them, and no disruption budget is for
+	// one zone.
+	// +kubebuilder:validation:Enum=None;Zone
+	// +kubebuilder:validation:XValidation:rule="self != 'Zone'",message="Zone is not supported, because no disruption budget is for one zone: use a NodePool for each zone, and maxParallelPools: 1"
+	// +optional
+	Spread WaveSpread `json:"spread,omitempty"`
 }
+
+// WaveSpread is which nodes of a NodePool a wave has.
+type WaveSpread string
+
+// The values of WaveSpread.
+const (
+	SpreadNone WaveSpread = "None"
+	SpreadZone WaveSpread = "Zone"
+)
 
 // InconclusivePolicy is what happens after a wave in which nothing ran that proves anything.
 type InconclusivePolicy string
@@ -114,6 +138,25 @@ const (
 	InconclusiveContinue InconclusivePolicy = "Continue"
 	InconclusiveHold     InconclusivePolicy = "Hold"
 )
+
+// GetWaves returns the waves in which nodes are replaced, with their defaults; nil if waves are off. The section rollout
+// has no default, so that the API server sets none of its fields if it is absent.
+func (p *RolloutPolicy) GetWaves() *RolloutWaves {
+	switch {
+	case p.Waves != nil && p.Waves.Disabled:
+		return nil
+	case p.Waves != nil:
+		return p.Waves
+	case p.OnFailure == RolloutReport: // nothing would stop a bad wave
+		return nil
+	}
+	return &RolloutWaves{Start: 1, Factor: 2, OnInconclusive: InconclusiveContinue}
+}
+
+// GetUnexpectedDrift returns UnexpectedDrift, with its default.
+func (p *RolloutPolicy) GetUnexpectedDrift() RolloutFailurePolicy {
+	return cmp.Or(p.UnexpectedDrift, RolloutWavesOnDrift)
+}
 
 // GetPause returns Pause, with its default.
 func (w *RolloutWaves) GetPause() time.Duration { return durationOr(w.Pause, 10*time.Minute) }
@@ -125,7 +168,7 @@ func (w *RolloutWaves) GetInconclusiveAfter() time.Duration {
 
 // GetWatchFor returns WatchFor, with its default; 0 without waves.
 func (p *RolloutPolicy) GetWatchFor() time.Duration {
-	if p.Waves == nil {
+	if p.GetWaves() == nil {
 		return 0
 	}
 	return durationOr(p.WatchFor, 10*time.Minute)
@@ -199,6 +242,8 @@ const (
 	RolloutBrake RolloutFailurePolicy = "Brake"
 	// RolloutBrakeAndPropose stops it, and opens a pull request that reverts it.
 	RolloutBrakeAndPropose RolloutFailurePolicy = "BrakeAndPropose"
+	// RolloutWavesOnDrift replaces the nodes in waves.
+	RolloutWavesOnDrift RolloutFailurePolicy = "Waves"
 )
 
 // Rollout is the replacement of nodes that do not match their definitions. It is recorded before anything is applied

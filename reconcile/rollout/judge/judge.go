@@ -48,6 +48,9 @@ type Verdict struct {
 	// Workloads are those with pods on the wave's nodes, the worst first. Findings about the nodes themselves have the
 	// Kind Node and the name of the pool.
 	Workloads []Workload
+	// Good are the names of the wave's nodes (Wave.New) that are good, in order: without a problem of their own, and each
+	// pod on them works or does not count, at least one that does not belong to a DaemonSet works.
+	Good []string
 }
 
 // Workload is the pods of one controller with one pod template, and how they do on the wave's nodes and on old ones.
@@ -86,7 +89,7 @@ func Judge(seen Observation, now time.Time) Verdict {
 	}
 	slices.SortFunc(judged, worstFirst)
 	state := seen.state(judged)
-	return Verdict{State: state, Message: seen.message(state, judged), Again: now.Add(seen.interval()), Workloads: judged}
+	return Verdict{State: state, Message: seen.message(state, judged), Again: now.Add(seen.interval()), Workloads: judged, Good: seen.goodNodes(judged, now)}
 }
 
 func (seen *Observation) interval() time.Duration {

@@ -66,6 +66,48 @@ func (seen *Observation) judgeNodes(now time.Time) []Workload {
 	return all
 }
 
+// goodNodes returns the names of the wave's nodes that are good, given the judged workloads and nodes.
+func (seen *Observation) goodNodes(judged []Workload, now time.Time) []string {
+	excused := map[string]bool{}
+	for i := range judged {
+		w := &judged[i]
+		if w.Excuse == "" || w.Excuse == notCompared {
+			continue
+		}
+		if w.Kind == kindNode {
+			excused[w.Cause] = true
+		} else {
+			excused[w.ID()] = true
+		}
+	}
+	works, fails := map[string]bool{}, map[string]bool{}
+	last := seen.lastNode().Add(waitedFor)
+	for i := range seen.Pods {
+		p := &seen.Pods[i]
+		of := Workload{Kind: p.Workload.Kind, Namespace: p.Workload.Namespace, Name: p.Workload.Name, Template: p.Workload.Template}
+		switch how, _ := p.health(seen.Wave.Began, now, seen.Owners[p.Workload].Deadline); how {
+		case healthy:
+			works[p.Node] = works[p.Node] || of.proves()
+		case failing:
+			fails[p.Node] = fails[p.Node] || !excused[of.ID()]
+		case starting:
+			fails[p.Node] = fails[p.Node] || !p.Created.After(last)
+		case ignored:
+		}
+	}
+	var good []string
+	for i := range seen.New {
+		n := &seen.New[i]
+		sick := slices.ContainsFunc(n.Conditions, func(c Condition) bool { return seen.isProblem(c) && !excused[c.problem()] }) ||
+			slices.ContainsFunc(seen.missing(n), func(resource corev1.ResourceName) bool { return !excused[string(resource)+isZero] })
+		if works[n.Name] && !fails[n.Name] && !sick {
+			good = append(good, n.Name)
+		}
+	}
+	slices.Sort(good)
+	return good
+}
+
 // nodeState returns the State for a problem of nodes, and why it does not count.
 func nodeState(on, old Count) (state State, excuse string) {
 	switch {
