@@ -185,7 +185,11 @@ func classify(apiVersion, kind string) (Kind, string) {
 		return kinds[i], ""
 	}
 	if now, ok := legacy.SuccessorOf(gvk); ok {
-		return Kind{}, fmt.Sprintf("%s %s became %s %s: %s", apiVersion, kind, now.APIVersion, now.Kind, now.Hint)
+		why := fmt.Sprintf("%s %s became %s %s: %s", apiVersion, kind, now.APIVersion, now.Kind, now.Hint)
+		if kind != "Machine" {
+			why += "; `plumbline convert` converts it"
+		}
+		return Kind{}, why
 	}
 	if why, ok := notYet[gvk.GroupKind()]; ok {
 		return Kind{}, fmt.Sprintf("%s is refused: %s", kind, why)

@@ -34,7 +34,7 @@ func TestRefused(t *testing.T) {
 		"a NodeSync":               {object("plumbline.dev/v1alpha1", "NodeSync", ""), []string{"a.yaml:2: NodeSync is refused: it lives in the cluster"}},
 		"a Provisioner":            {object("karpenter.sh/v1alpha5", "Provisioner", ""), []string{"a.yaml:2: karpenter.sh/v1alpha5 Provisioner became karpenter.sh/v1 NodePool: "}},
 		"an AWSNodeTemplate":       {object("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate", ""), []string{"a.yaml:2: karpenter.k8s.aws/v1alpha1 AWSNodeTemplate became karpenter.k8s.aws/v1 EC2NodeClass: "}},
-		"a beta NodePool":          {object("karpenter.sh/v1beta1", "NodePool", ""), []string{"a.yaml:2: karpenter.sh/v1beta1 NodePool became karpenter.sh/v1 NodePool: "}},
+		"a beta NodePool":          {object("karpenter.sh/v1beta1", "NodePool", ""), []string{"a.yaml:2: karpenter.sh/v1beta1 NodePool became karpenter.sh/v1 NodePool: template.spec.kubelet moved to the EC2NodeClass, disruption.expireAfter to template.spec.expireAfter, and nodeClassRef takes group instead of apiVersion; `plumbline convert` converts it"}},
 		"a version to come":        {object("karpenter.sh/v2", "NodePool", ""), []string{"a.yaml:2: NodePool is not known in version v2: write karpenter.sh/v1"}},
 		"no name":                  {"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  labels: {a: b}\n", []string{"a.yaml:3: NodePool has no metadata.name"}},
 		"no metadata":              {"apiVersion: karpenter.sh/v1\nkind: NodePool\n", []string{"a.yaml:1: NodePool has no metadata"}},

@@ -68,6 +68,7 @@ func TestHelp(t *testing.T) {
 		"plumbline snapshot":       {"--what-if", "no Secrets and no\nConfigMaps", "--aws", "changes nothing"},
 		"plumbline adopt":          {"adopts it", "only reads", "--write", "changes nothing else", "Exit codes"},
 		"plumbline upgrade":        {"each hop", "--to", "--write", "changes\nnothing else", "Exit codes"},
+		"plumbline convert":        {"v1beta1", "changes nothing", "--write", "--copy-classes", "Exit codes"},
 		"plumbline iam-policy":     {"6,144", "--node-role", "--teardown", "table|json|yaml|cloudformation|terraform", "Examples:"},
 		"plumbline vendor":         {"cannot reach a registry", "--write", "--to", "--from", "docker login"},
 		"plumbline get":            {"List the NodeSyncs", "--all-namespaces", "-A", "--watch", "jsonpath"},

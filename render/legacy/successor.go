@@ -1,6 +1,12 @@
 package legacy
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
 
 // Successor is the kind that replaced an older one.
 type Successor struct {
@@ -30,6 +36,13 @@ func Has(kind string) bool {
 		}
 	}
 	return false
+}
+
+// Kinds returns the kinds from before v1, sorted.
+func Kinds() []schema.GroupVersionKind {
+	return slices.SortedFunc(maps.Keys(successors()), func(a, b schema.GroupVersionKind) int {
+		return strings.Compare(a.String(), b.String())
+	})
 }
 
 func successors() map[schema.GroupVersionKind]Successor {
