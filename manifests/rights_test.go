@@ -98,7 +98,9 @@ func TestTheAWSPoliciesOnlyRead(t *testing.T) {
 			"ec2:DescribeInstances", "ec2:DescribeVolumes", "ec2:DescribeNetworkInterfaces", "ec2:DescribeLaunchTemplates", "ec2:DescribeInstanceAttribute",
 			"ec2:DescribeImages", "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "ec2:DescribeCapacityReservations",
 			"ec2:DescribeInstanceTypes", "ec2:DescribeInstanceTypeOfferings",
-			"ssm:GetParameter", "iam:ListInstanceProfiles", "eks:DescribeCluster", "sts:GetCallerIdentity",
+			"ssm:GetParameter", "iam:ListInstanceProfiles", "eks:DescribeCluster", "eks:ListPodIdentityAssociations", "eks:DescribePodIdentityAssociation",
+			"iam:GetRole", "iam:ListRolePolicies", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:GetPolicy", "iam:GetPolicyVersion",
+			"sts:GetCallerIdentity",
 		},
 		"iam-policy-verify.json": {
 			"ec2:DescribeInstances", "ec2:DescribeVolumes", "ec2:DescribeNetworkInterfaces", "ec2:DescribeLaunchTemplates",

@@ -72,6 +72,14 @@ func pemOf(der string) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(der)})
 }
 
+// Grant returns a role that may do everything.
+func (*fakeCloud) Grant(context.Context, string, cloud.ServiceAccount) (cloud.Grant, error) {
+	const arn = "arn:aws:iam::111122223333:role/karpenter"
+	return cloud.Grant{RoleARN: arn, Role: cloud.Role{ARN: arn, Policies: []cloud.RolePolicy{{
+		Name: "all", Text: `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"*","Resource":"*"}}`,
+	}}}}, nil
+}
+
 func (*fakeCloud) TerminationProtected(context.Context, string) (bool, error) { return false, nil }
 
 func (*fakeCloud) Catalog(context.Context) (*offers.Catalog, error) {

@@ -106,6 +106,7 @@ func (r *reconciliation) charts(rev revision) upgrade.Step {
 	return upgrade.Step{
 		Tools: upgrade.Tools{
 			Client: r.Cluster.Client, Helm: r.Cluster.Helm, Logs: r.Cluster.Logs, Schemas: &r.schemas, StillLeader: r.Settings.StillLeader,
+			Grant: GrantOf(r.cloud()),
 		},
 		Wanted: upgrade.Wanted{Revision: r.revisionOf(rev)},
 		Sync:   r.sync, View: r.view, Memory: &r.memory.install,

@@ -14,6 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
 
 // observed is the state of the cluster, and AWS's answer about the account: the second phase's result.
@@ -127,4 +128,15 @@ func (r *reconciliation) daemonSets(ctx context.Context, claims []plan.NodeClaim
 // cloud returns a client of AWS with a short timeout for queries about instances.
 func (r *reconciliation) cloud() account.Dialer {
 	return r.Cluster.Clouds.Within(account.QueryTimeout(r.sync.GetTimeout()))
+}
+
+// GrantOf returns a function that reads the role of a ServiceAccount with the client of a region.
+func GrantOf(dial account.Dialer) upgrade.ReadGrant {
+	return func(ctx context.Context, cluster, region string, of cloud.ServiceAccount) (cloud.Grant, error) {
+		aws, err := dial(ctx, region)
+		if err != nil {
+			return cloud.Grant{}, err
+		}
+		return aws.Grant(ctx, cluster, of)
+	}
 }

@@ -107,6 +107,8 @@ func TestReadKarpenterRefuses(t *testing.T) {
 			`a/plumbline.yaml:7: acceptUntested entry "k8s 1.38" names no version: write karpenter 1.16.0 or kubernetes 1.38, as the message of what is held does`,
 			`a/plumbline.yaml:7: acceptUntested entry "karpenter 1.16" names no version: write karpenter 1.16.0 or kubernetes 1.38, as the message of what is held does`,
 		}},
+		"unread":                    {head + "acceptUnread: ec2\n", []string{`a/plumbline.yaml:7: acceptUnread is "ec2", but must be iam`}},
+		"unread, external":          {head + "management: External\nacceptUnread: iam\n", []string{"a/plumbline.yaml:8: acceptUnread cannot be given with management External"}},
 		"ignored, of somebody else": {head + "management: External\nignoreDifferences: [{kind: Role, managedFieldsManagers: [a]}]\n", []string{"a/plumbline.yaml:8: ignoreDifferences cannot be given with management External"}},
 		"namespace":                 {head + "namespace: Kube_System\n", []string{`a/plumbline.yaml:7: namespace "Kube_System"`}},
 		"another queue":             {strings.Replace(head, "region:", "interruptionQueue: q\n  region:", 1) + "values: {settings: {interruptionQueue: p}}\n", []string{"a/plumbline.yaml:8: values.settings.interruptionQueue is \"p\" and cluster.interruptionQueue is \"q\""}},

@@ -40,6 +40,9 @@ type Karpenter struct {
 	// on, anyway: "karpenter 1.16.0", "karpenter 1.14.0+acme.3", "kubernetes 1.38". Default: such a change of the charts is
 	// held.
 	AcceptUntested []string `json:"acceptUntested,omitempty"`
+	// AcceptUnread is what may be unknown when an upgrade of Karpenter starts. iam: whether the role of its controller
+	// allows what the version needs. Default: such an upgrade is held.
+	AcceptUnread Unread `json:"acceptUnread,omitempty"`
 	// Namespace of the controller. Default: kube-system.
 	Namespace string `json:"namespace,omitempty"`
 	// ValuesFrom are ConfigMaps and Secrets in the NodeSync's namespace that hold values of the main chart. Each is
@@ -118,6 +121,12 @@ const (
 	FromConfigMap = "ConfigMap"
 	FromSecret    = "Secret"
 )
+
+// Unread is what may be unknown when an upgrade starts.
+type Unread string
+
+// UnreadIAM is the policies of the role of Karpenter's controller.
+const UnreadIAM Unread = "iam"
 
 // Management decides who installs Karpenter's charts.
 type Management string
@@ -317,6 +326,7 @@ func (k *Karpenter) check(folder string) []problem {
 	}
 	found = append(found, k.checkManagement()...)
 	found = append(found, k.checkUntested()...)
+	found = append(found, k.checkUnread()...)
 	found = append(found, k.checkCharts(folder)...)
 	found = append(found, k.checkCluster()...)
 	found = append(found, contradictions(k.Cluster, k.Values, "values.")...)
@@ -376,6 +386,7 @@ func (k *Karpenter) checkExternal() []problem {
 		{"valuesFrom", k.ValuesFrom != nil},
 		{"ignoreDifferences", k.IgnoreDifferences != nil},
 		{"acceptUntested", k.AcceptUntested != nil},
+		{"acceptUnread", k.AcceptUnread != ""},
 		{"cluster.interruptionQueue", k.Cluster.InterruptionQueue != ""},
 		{"cluster.controllerRole", k.Cluster.ControllerRole != ""},
 	} {
@@ -428,6 +439,14 @@ func (k *Karpenter) checkUntested() []problem {
 		}
 	}
 	return found
+}
+
+// checkUnread accepts only what plumbline knows.
+func (k *Karpenter) checkUnread() []problem {
+	if k.AcceptUnread == "" || k.AcceptUnread == UnreadIAM {
+		return nil
+	}
+	return []problem{{"acceptUnread", fmt.Sprintf("acceptUnread is %q, but must be %s", k.AcceptUnread, UnreadIAM)}}
 }
 
 // checkNodes confines the definitions to the folder of plumbline.yaml.

@@ -434,6 +434,7 @@ func newFollower(
 			Definitions: definitions, Schemas: schemas, Confine: reconciler.Confine, CRDs: (&planOptions{}).knownCRDs,
 			Store: newChartStore("charts-of-pull-requests", reconciler.Confine, o), Helm: managed.Helm,
 			CABundle: managed.CABundle(), Ask: queryWith(managed.Clouds.Within(awsTimeout), managed.CertificateAuthority, ""),
+			Grant:         reconcile.GrantOf(managed.Clouds.Within(awsTimeout)),
 			InstanceTypes: managed.Landing.InstanceTypes, Own: &settings.Own, Grants: &settings.Grants,
 		},
 		Grants: settings.Grants, StillLeader: settings.StillLeader, Trouble: reconciler.Enqueue, Now: settings.Now,

@@ -19,6 +19,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile"
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -191,6 +192,8 @@ type planReport struct {
 	Upgrade *upgradeForecast `json:"upgrade,omitempty"`
 	// Adoption lists the Karpenter objects that other tools have installed, and what plumbline does with them.
 	Adoption *upgrade.Adoption `json:"adoption,omitempty"`
+	// Rights are the AWS permissions that an upgrade of Karpenter adds.
+	Rights *upgrade.Rights `json:"permissions,omitempty"`
 	// AutoMode describes whose the NodePools are, in a cluster with EKS Auto Mode.
 	AutoMode string   `json:"autoMode,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
@@ -215,7 +218,7 @@ type planReport struct {
 
 func newPlanReport(p *planned) planReport {
 	r := planReport{
-		Plan: p.Document(p.live), Offline: p.offline, Upgrade: p.upgrade, Adoption: p.adoption, AutoMode: p.autoMode,
+		Plan: p.Document(p.live), Offline: p.offline, Upgrade: p.upgrade, Adoption: p.adoption, AutoMode: p.autoMode, Rights: p.rights,
 		Warnings: p.Warnings, Stopped: p.stopped, Waits: p.waits, Charts: p.charts, ChartsRefused: p.chartsRefused, Digest: p.Digest,
 	}
 	r.Held, r.Refused = review.Counts(p.Plan)
@@ -243,9 +246,12 @@ const (
 // belong to the account with the cluster whose certificate authority the kubeconfig contains. kubernetes is the version
 // of Kubernetes to resolve aliases for; if empty, that of the cluster.
 func queryAWS(authority []byte, kubernetes string) func(cluster, region string) plan.Ask {
-	return queryWith(func(ctx context.Context, region string) (account.Cloud, error) {
-		return cloud.New(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version})
-	}, authority, kubernetes)
+	return queryWith(dialAsUser, authority, kubernetes)
+}
+
+// dialAsUser returns a client with the user's credentials.
+func dialAsUser(ctx context.Context, region string) (account.Cloud, error) {
+	return cloud.New(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version})
 }
 
 // queryWith queries AWS with a client, whose account must contain the cluster. kubernetes is as in queryAWS.
@@ -391,6 +397,8 @@ type planned struct {
 	approve, approval string
 	// autoMode describes whose the NodePools are; empty without EKS Auto Mode.
 	autoMode string
+	// rights are the AWS permissions that an upgrade adds; nil if there is none.
+	rights *upgrade.Rights
 	// live is the live state. If offline is true, there is none to compare with.
 	live    plan.Live
 	offline bool
@@ -450,7 +458,8 @@ func (o *planOptions) planCommit(
 	}
 	whole := &planned{
 		Plan: seen.Plan, stopped: errorWords(seen.Stopped, hidden), chartsRefused: errorWords(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange),
-		waits: resolvesItself(seen.Stopped), live: seen.Live, autoMode: seen.AutoMode, removal: seen.Removal, rollout: seen.Rollout,
+		waits: resolvesItself(seen.Stopped), live: seen.Live, autoMode: seen.AutoMode, rights: seen.Rights,
+		removal: seen.Removal, rollout: seen.Rollout,
 		unlaunchable: seen.Unlaunchable, nodeLimits: seen.NodeLimits,
 	}
 	var warnings []string
@@ -485,6 +494,7 @@ func (o *planOptions) allowQueries(step *review.Step, c *clusterAccess, authorit
 		return
 	}
 	step.Ask = queryAWS(authority, "")
+	step.Grant = reconcile.GrantOf(dialAsUser)
 	simulator := &simulate.Simulator{Reader: c, Catalogs: &simulate.Catalogs{Ask: catalogOf}, Now: time.Now}
 	if o.whatIf.on {
 		step.Landing = simulator.Ask // the what-if names the NodePools that no instance type satisfies

@@ -116,6 +116,9 @@ func (r planReport) printCharts(out io.Writer) {
 	if r.Upgrade != nil {
 		r.Upgrade.print(out)
 	}
+	for _, line := range r.Rights.Lines() {
+		fmt.Fprintln(out, redact.Visible("iam: "+line))
+	}
 }
 
 // table returns a table with a row for each change and each removal.

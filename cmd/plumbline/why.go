@@ -33,13 +33,18 @@ import (
 func newWhyCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why NODE|NODECLAIM|INSTANCE-ID|NodePool/NAME|EC2NodeClass/NAME",
-		Short: "Show why a node was terminated, or why one still runs",
+		Short: "Show why a node was terminated, or why one still runs and is not scaled down",
 		Long: `For a terminated node, show what it was, the cause, the commit, how many pods it had, and
 the time of each stage of its termination. The daemon records the newest 2,000 terminated
 NodeClaims of each NodeSync; causes that it could not observe are Unknown.
 
 For a running node, show what it is, whether it is outdated, and Karpenter's reason for
-not replacing it now.
+not replacing it now. Also show everything that keeps Karpenter from scaling it down: the
+consolidation settings and disruption budgets of its NodePool, do-not-disrupt annotations,
+PodDisruptionBudgets, and Karpenter's own reports, such as pods that fit nowhere else. With
+--aws, run Karpenter's scheduling on a copy of the cluster without the node: which of its
+pods would fit on other nodes, and whether a cheaper node could replace it. That queries EC2
+for the instance types of the region with your credentials.
 
 For a NodePool that is being removed, show its progress, what it waits for, since when it
 is stalled, and the commands that would force the termination of its nodes.
@@ -50,6 +55,7 @@ the commit that moves these nodes to a copy of it.
 For another definition, show what its removal waits for, or why it is not Ready.`,
 		Example: `  plumbline why ip-10-0-0-1.eu-west-1.compute.internal
   plumbline why general-x7k2p
+  plumbline why general-x7k2p --aws
   plumbline why i-0123456789abcdef0 -o json
   plumbline why nodepool/general
   plumbline why ec2nodeclass/default`,
@@ -57,6 +63,7 @@ For another definition, show what its removal waits for, or why it is not Ready.
 		ValidArgsFunction: completeTerminated(kubeconfig),
 	}
 	output := addOutput(cmd)
+	aws := cmd.Flags().Bool("aws", false, "for a running node: query EC2 for instance types, and simulate where its pods would go")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := connect(cmd.Context(), kubeconfig)
 		if err != nil {
@@ -71,7 +78,7 @@ For another definition, show what its removal waits for, or why it is not Ready.
 		if ref, err := refOfArgument(args[0]); err == nil {
 			return whyDefinition(cmd.Context(), c, ref, cmd.OutOrStdout(), output)
 		}
-		report, err := whyOf(cmd.Context(), c, withoutKind(args[0]))
+		report, err := whyOf(cmd.Context(), c, withoutKind(args[0]), *aws)
 		if err != nil {
 			return err
 		}
@@ -84,11 +91,13 @@ For another definition, show what its removal waits for, or why it is not Ready.
 }
 
 // whyOf finds a NodeClaim by its name, its Node's or its instance's: a running one, or otherwise the newest Record.
-func whyOf(ctx context.Context, c *clusterAccess, name string) (*summary.NodeReport, error) {
-	claim, err := nodeClaimNamed(ctx, c, name)
+// aws reports whether to simulate the scale-down of a running one.
+func whyOf(ctx context.Context, c *clusterAccess, name string, aws bool) (*summary.NodeReport, error) {
+	claims, err := nodeClaims(ctx, c)
 	if err != nil {
 		return nil, err
 	}
+	claim := nodeClaimNamed(claims, name)
 	logs, recordErr := recorder.Read(ctx, c, c.namespaceOfNodeSyncs(ctx))
 	found := summary.RecordedNode(logs, func(r recorder.Record) bool {
 		if claim == nil {
@@ -100,7 +109,11 @@ func whyOf(ctx context.Context, c *clusterAccess, name string) (*summary.NodeRep
 	syncs, _ := nodeSyncs(ctx, c)
 	switch {
 	case claim != nil && claim.DeletionTimestamp == nil:
-		return reportRunning(ctx, c, claim, syncs)
+		report, err := reportRunning(ctx, c, claim, syncs)
+		if err != nil {
+			return nil, err
+		}
+		return report, addScaleDown(ctx, c, report, claim, claims, aws)
 	case found != nil:
 		if found.State == summary.NodeTerminating {
 			found.Keep(syncs, time.Now())
@@ -190,21 +203,23 @@ func unrecorded(ctx context.Context, c *clusterAccess, name string, logs map[str
 	return errors.New(summary.NotRecorded(name, c.namespaceOfNodeSyncs(ctx), logs))
 }
 
-// nodeClaimNamed returns the running or terminating NodeClaim of this name; nil if there is none.
-func nodeClaimNamed(ctx context.Context, c *clusterAccess, name string) (*karpv1.NodeClaim, error) {
+// nodeClaims returns all NodeClaims; none if the cluster does not have the kind.
+func nodeClaims(ctx context.Context, c *clusterAccess) ([]karpv1.NodeClaim, error) {
 	claims := &karpv1.NodeClaimList{}
-	if err := c.List(ctx, claims); err != nil {
-		if apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-			return nil, nil //nolint:nilnil // no Karpenter, no NodeClaim
-		}
+	if err := c.List(ctx, claims); err != nil && !apimeta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 		return nil, explain(err, "list NodeClaims")
 	}
-	for i := range claims.Items {
-		if summary.RecordHasName(recorder.RecordOf(&claims.Items[i]), name) {
-			return &claims.Items[i], nil
+	return claims.Items, nil
+}
+
+// nodeClaimNamed returns the running or terminating NodeClaim of this name; nil if there is none.
+func nodeClaimNamed(claims []karpv1.NodeClaim, name string) *karpv1.NodeClaim {
+	for i := range claims {
+		if summary.RecordHasName(recorder.RecordOf(&claims[i]), name) {
+			return &claims[i]
 		}
 	}
-	return nil, nil //nolint:nilnil // that there is none is no error
+	return nil
 }
 
 // printWhyState prints the state in one line.
@@ -258,7 +273,9 @@ func printWhy(out io.Writer, r *summary.NodeReport, paint display.Painter) {
 	}
 	if r.State != summary.NodeRunning {
 		printStages(visible, r)
+		return
 	}
+	printScaleDown(visible, r)
 }
 
 // printStages prints the time of each stage that was seen.

@@ -13,7 +13,9 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
+	"github.com/plumbline-dev/plumbline/reconcile/simulate"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
@@ -189,6 +191,93 @@ func TestWhySaysWhatStatusDoes(t *testing.T) {
 		s.objects["/apis/karpenter.sh/v1/nodeclaims/"+claim].(map[string]any)["metadata"].(map[string]any)["deletionTimestamp"] = midday
 		if got := plumbline(t, "why", claim, "--kubeconfig", kubeconfig); got.code != exitDone || strings.Contains(got.out, "kept by   "+message) != want {
 			t.Errorf("%s: code %d, prints\n%s%s", claim, got.code, got.out, got.err)
+		}
+	}
+}
+
+// TestWhyNotScaledDown: for a running node, the command prints everything that keeps Karpenter from scaling it down.
+func TestWhyNotScaledDown(t *testing.T) {
+	s, kubeconfig := serve(t, nodeSync("prod"))
+	pools(s, 1, 1)
+	pool := s.objects["/apis/karpenter.sh/v1/nodepools/pool-00"].(map[string]any)
+	disruption := map[string]any{"consolidationPolicy": "WhenEmpty", "consolidateAfter": "0s", "budgets": []any{map[string]any{"nodes": "50%"}}}
+	pool["spec"] = map[string]any{"disruption": disruption}
+	claim := s.objects["/apis/karpenter.sh/v1/nodeclaims/pool-00-0"].(map[string]any)
+	claim["status"] = map[string]any{"nodeName": "ip-9", "providerID": "aws:///a/i-9", "conditions": []any{
+		map[string]any{"type": "Initialized", "status": "True", "reason": "Initialized", "lastTransitionTime": midday},
+	}}
+	s.objects["/api/v1/nodes/ip-9"] = map[string]any{
+		"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "ip-9", "labels": map[string]any{"karpenter.sh/nodepool": "pool-00"}},
+		"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}},
+	}
+	s.objects["/api/v1/namespaces/shop/pods/web-1"] = map[string]any{
+		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": "shop", "name": "web-1"},
+		"spec": map[string]any{"nodeName": "ip-9"}, "status": map[string]any{"phase": "Running"},
+	}
+	got := plumbline(t, "why", "ip-9", "--kubeconfig", kubeconfig)
+	for _, want := range []string{
+		"not scaled down; each of these keeps it:\n",
+		"  WhenEmpty: NodePool/pool-00 has consolidationPolicy: WhenEmpty, and the node has 1 pod besides those of DaemonSets: shop/web-1\n",
+		"    fix: set spec.disruption.consolidationPolicy: WhenEmptyOrUnderutilized\n",
+	} {
+		if got.code != exitDone || !strings.Contains(got.out, want) {
+			t.Errorf("code %d, %s: no %q in\n%s", got.code, got.err, want, got.out)
+		}
+	}
+	var report summary.NodeReport
+	got = plumbline(t, "why", "ip-9", "-o", "json", "--kubeconfig", kubeconfig)
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil || len(report.ScaleDown) != 1 || report.ScaleDown[0].Reason != blocker.KeptNotEmpty {
+		t.Errorf("%+v, %v", report.ScaleDown, err)
+	}
+	disruption["consolidationPolicy"] = "WhenEmptyOrUnderutilized"
+	got = plumbline(t, "why", "ip-9", "--kubeconfig", kubeconfig)
+	if got.code != exitDone || !strings.Contains(got.out, "nothing known keeps Karpenter from scaling it down") {
+		t.Errorf("code %d, %s:\n%s", got.code, got.err, got.out)
+	}
+	s.refused["/api/v1/pods"] = http.StatusForbidden
+	got = plumbline(t, "why", "ip-9", "--kubeconfig", kubeconfig)
+	if got.code != exitDone || !strings.Contains(got.out, "Unknown: you are not allowed to read pods, which may keep it") {
+		t.Errorf("code %d, %s:\n%s", got.code, got.err, got.out)
+	}
+}
+
+// TestScaleDownOf: a simulation without the node shows whether Karpenter would keep it.
+func TestScaleDownOf(t *testing.T) {
+	moves := func(isNew bool) []simulate.Move {
+		return []simulate.Move{{From: "general", To: "general", New: isNew, Pods: 1}}
+	}
+	for name, c := range map[string]struct {
+		out    simulate.Outcome
+		reason blocker.KeepReason
+		want   string
+	}{
+		"a pod fits nowhere": {
+			simulate.Outcome{Nowhere: []simulate.Stranded{{Pod: "shop/web-1", Node: "ip-9", Reason: "no instance type"}}},
+			blocker.KeptUnschedulable, "these of its pods fit nowhere else: shop/web-1 (no instance type)",
+		},
+		"another node's pod fits nowhere": {
+			simulate.Outcome{Leaving: 1, Moves: moves(false), Nowhere: []simulate.Stranded{{Pod: "shop/job-1", Already: true}}},
+			"", "1 pod of it fits on other nodes",
+		},
+		"two new nodes": {
+			simulate.Outcome{Moves: moves(true), New: []simulate.NewNodes{{Count: 2, Pods: 2}, {Count: 1, Placeholders: 1}}},
+			blocker.KeptUnschedulable, "2 new nodes are needed",
+		},
+		"a new node that is as expensive": {
+			simulate.Outcome{Moves: moves(true), New: []simulate.NewNodes{{Count: 1, Pods: 1}}, Cost: simulate.Cost{Before: 1, Lowest: 1}},
+			blocker.KeptPrice, "a new one that is not cheaper",
+		},
+		"a cheaper node": {
+			simulate.Outcome{Moves: moves(true), New: []simulate.NewNodes{{Count: 1, Pods: 1}}, Cost: simulate.Cost{Before: 1, Lowest: 0.75}},
+			"", "a new one that is up to 0.250 an hour cheaper",
+		},
+	} {
+		keep, words := scaleDownOf(&c.out, "ip-9")
+		if keep != nil {
+			words = keep.Message
+		}
+		if (keep == nil) != (c.reason == "") || keep != nil && keep.Reason != c.reason || !strings.Contains(words, c.want) {
+			t.Errorf("%s: %+v, %q", name, keep, words)
 		}
 	}
 }

@@ -36,6 +36,18 @@ type Finding struct {
 // this cluster's resources; TooBroad about resources of other clusters, and about those of no cluster. The findings are in
 // the order missing, too broad, unknown. Errors: as Controller.
 func Judge(policies []Document, version string, c Cluster) ([]Finding, error) {
+	by, err := statementsBySid(version, c)
+	if err != nil {
+		return nil, err
+	}
+	r := reference{Cluster: c, version: version}
+	missing, unknown := r.missing(policies, by, r.calls())
+	broad, more := r.tooBroad(policies, by)
+	return slices.Concat(missing, broad, unknown, more), nil
+}
+
+// statementsBySid returns the reference's statements.
+func statementsBySid(version string, c Cluster) (map[string]Statement, error) {
 	subjects, err := controllerSubjects(version, c)
 	if err != nil {
 		return nil, err
@@ -46,15 +58,12 @@ func Judge(policies []Document, version string, c Cluster) ([]Finding, error) {
 			by[statement.Sid] = statement
 		}
 	}
-	r := reference{Cluster: c, version: version}
-	missing, unknown := r.missing(policies, by)
-	broad, more := r.tooBroad(policies, by)
-	return slices.Concat(missing, broad, unknown, more), nil
+	return by, nil
 }
 
-// missing returns the calls that are denied, grouped by statement and purpose, and those without a decision.
-func (r reference) missing(policies []Document, by map[string]Statement) (missing, unknown []Finding) {
-	for _, one := range r.calls() {
+// missing returns which of some calls are denied, grouped by statement and purpose, and those without a decision.
+func (r reference) missing(policies []Document, by map[string]Statement, calls []call) (missing, unknown []Finding) {
+	for _, one := range calls {
 		answer := Evaluate(policies, one.Request)
 		switch answer.Decision {
 		case Allowed:

@@ -383,6 +383,31 @@ func (p Permission) String() string {
 	return p.Action + " (" + p.For + ")"
 }
 
+// switches are the values of the chart without which an installation does not need an action, and whether the default is
+// on: the table settings in KPA pkg/operator/options/options.go, and charts/karpenter/values.yaml, 1.15.0.
+var switches = map[string]struct {
+	path string
+	on   bool
+}{
+	"ec2:DescribeCapacityReservations":   {"settings.featureGates.reservedCapacity", true},
+	"arc-zonal-shift:GetManagedResource": {"settings.enableZonalShift", false},
+	"ec2:RebootInstances":                {"settings.awsFeatureGates.rebootForRepair", false},
+}
+
+// Needed reports whether an installation with these values of the chart needs the action. An action for placement groups is
+// not needed by values: Karpenter calls it only for EC2NodeClasses that name one.
+func (p Permission) Needed(values map[string]any) bool {
+	needs, is := switches[p.Action]
+	if !is {
+		return p.Action != "ec2:DescribePlacementGroups"
+	}
+	value, found, err := unstructured.NestedFieldNoCopy(values, strings.Split(needs.path, ".")...)
+	if err != nil || !found {
+		return needs.on
+	}
+	return fmt.Sprint(value) == "true"
+}
+
 // permissions are the actions by the version that first requires them, from the policies in KPA
 // website/content/en/preview/getting-started/getting-started-with-karpenter/cloudformation.yaml of each tag, and the
 // notes of upgrade-guide.md at 1.14.1.

@@ -175,6 +175,7 @@ type Cloud interface {
 	InstanceCloud
 
 	TerminationProtected(ctx context.Context, providerID string) (bool, error)
+	Grant(ctx context.Context, cluster string, account cloud.ServiceAccount) (cloud.Grant, error)
 	Catalog(ctx context.Context) (*offers.Catalog, error)
 }
 

@@ -258,6 +258,9 @@ func TestAccountOfADisruptedZone(t *testing.T) {
 	}
 }
 
+func (*aws) Grant(context.Context, string, cloud.ServiceAccount) (cloud.Grant, error) {
+	return cloud.Grant{}, nil
+}
 func (*aws) TerminationProtected(context.Context, string) (bool, error) { return false, nil }
 
 func (*aws) Catalog(context.Context) (*offers.Catalog, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
+	"github.com/plumbline-dev/plumbline/provision/iam"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -347,7 +348,7 @@ func briefsOfCharts() []shortener {
 				e.Chart, e.Ref.Version, shortDigest(e.Found), e.Chart, shortDigest(e.Pinned))}
 		}),
 		of(moved),
-		of(untested), of(unfit),
+		of(untested), of(unfit), of(missingRights), of(unreadRights),
 		of(heavy),
 		of(func(e *charts.MalformedError) Brief {
 			return Brief{What: fmt.Sprintf("chart %s %s cannot be used", e.Chart, e.Version), Cause: e.Err.Error()}
@@ -384,6 +385,16 @@ func briefsOfCharts() []shortener {
 
 func unfit(e *karpenter.ServedCRDsError) Brief {
 	return Brief{What: fmt.Sprintf("karpenter %s does not fit the CRDs of EKS: use a version that fits", e.Version), Cause: firstOf(e.Fields)}
+}
+
+func missingRights(e *iam.MissingError) Brief {
+	return Brief{What: fmt.Sprintf("Karpenter's role does not allow %s, which %s needs", firstOf(e.Actions()), e.Version)}
+}
+
+func unreadRights(e *iam.UnreadError) Brief {
+	return Brief{
+		What: fmt.Sprintf("unknown whether Karpenter's role allows %s: set acceptUnread: iam if it does", firstOf(e.Actions)), Cause: e.Reason,
+	}
 }
 
 func untested(e *karpenter.UntestedError) Brief {

@@ -17,6 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
+	"github.com/plumbline-dev/plumbline/provision/iam"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -139,6 +140,8 @@ func briefsOfCharts() []brief {
 		{&release.TerminatingError{Objects: crds}, []string{"ec2nodeclasses.karpenter.k8s.aws (and 2 more): terminating"}},
 		{&karpenter.KubernetesError{Karpenter: "1.8.6", Minor: 36, Use: "1.13.0"}, []string{"karpenter 1.8.6 knows kubernetes", "the cluster's is 1.36", "set version 1.13.0"}},
 		{&karpenter.UntestedError{Names: []string{"karpenter 1.15.0"}, Unknown: []string{"which IAM actions karpenter 1.15.0 needs is not known, nor what its upgrade does to nodes, nor which values it has", "b"}}, []string{"karpenter 1.15.0 is not tested with this plumbline: use a newer one, or set acceptUntested: which IAM"}},
+		{&iam.MissingError{Version: "1.14.3", Role: "arn:aws:iam::111122223333:role/k", Findings: []iam.Finding{{Actions: []string{"ec2:DescribeInstanceStatus", "iam:ListInstanceProfiles"}}}}, []string{"Karpenter's role does not allow ec2:DescribeInstanceStatus (and 1 more), which 1.14.3 needs"}},
+		{&iam.UnreadError{Version: "1.14.3", Actions: []string{"ec2:DescribeInstanceStatus"}, Reason: "AWS denies iam:GetRole"}, []string{"unknown whether Karpenter's role allows ec2:DescribeInstanceStatus: set acceptUnread: iam if it does"}},
 		{&karpenter.UntestedError{Names: []string{"karpenter 1.14.0+acme.3"}, Unknown: []string{"a"}, Unreleased: true}, []string{"karpenter 1.14.0+acme.3 is not a release of upstream: use one, or set acceptUntested"}},
 		{&karpenter.ServedCRDsError{Version: "1.15.0", Fields: []string{"nodepools.karpenter.sh v1: spec.limits", "b"}}, []string{"karpenter 1.15.0 does not fit the CRDs of EKS: use a version that fits", "nodepools.karpenter.sh v1"}},
 		{&karpenter.VersionError{Version: "~1.14"}, []string{`version of karpenter is "~1.14": give one full version`}},

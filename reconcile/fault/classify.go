@@ -18,6 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/iam"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
@@ -229,6 +230,8 @@ func ofVersions() []rule {
 		as[*karpenter.KubernetesError](Terminal, v1alpha1.ReasonRefused),
 		as[*karpenter.UntestedError](Terminal, v1alpha1.ReasonHeld),
 		as[*karpenter.ServedCRDsError](Terminal, v1alpha1.ReasonHeld),
+		as[*iam.MissingError](Terminal, "Forbidden"),
+		as[*iam.UnreadError](Terminal, v1alpha1.ReasonHeld),
 		as[*karpenter.VersionError](Terminal, v1alpha1.ReasonRefused),
 		as[*karpenter.SkippedHopError](Terminal, v1alpha1.ReasonRefused),
 		as[*karpenter.DowngradeError](Terminal, v1alpha1.ReasonRefused),

@@ -22,6 +22,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/iam"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -114,6 +115,8 @@ func meanings() []meaning {
 		{&release.NoRevisionError{}, fault.Terminal, "UpgradeFailed"},
 		{&karpenter.KubernetesError{}, fault.Terminal, "Refused"},
 		{&karpenter.UntestedError{}, fault.Terminal, "Held"},
+		{&iam.MissingError{}, fault.Terminal, "Forbidden"},
+		{&iam.UnreadError{}, fault.Terminal, "Held"},
 		{&karpenter.ServedCRDsError{}, fault.Terminal, "Held"},
 		{&karpenter.VersionError{}, fault.Terminal, "Refused"},
 		{&karpenter.SkippedHopError{}, fault.Terminal, "Refused"},

@@ -328,7 +328,7 @@ func closedBudgetsWarning(before, after *karpv1.NodePool, nodes int, now time.Ti
 	if nodes == 0 || now.IsZero() || slices.EqualFunc(before.Spec.Disruption.Budgets, after.Spec.Disruption.Budgets, sameBudget) {
 		return ""
 	}
-	allowed := allowedOf(after, nodes, now)
+	allowed := AllowedFor(after, karpv1.DisruptionReasonDrifted, nodes, now)
 	if allowed.Unreadable {
 		return "the schedule of a disruption budget cannot be parsed: Karpenter disrupts none of its nodes"
 	}

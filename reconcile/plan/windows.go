@@ -224,7 +224,7 @@ const (
 	maxHitsOfPool = 5 * maxHits
 )
 
-// Allowed is how many of a NodePool's nodes Karpenter may replace for drift.
+// Allowed is how many of a NodePool's nodes Karpenter may disrupt for a reason.
 type Allowed struct {
 	// Now is how many at this time, and Next how many from At on if Now is 0. At is zero if that is not within 31 days.
 	Now, Next int
@@ -242,12 +242,12 @@ func AllowedDisruptions(object *Object, nodes int, now time.Time) Allowed {
 	if err != nil {
 		return Allowed{Unreadable: true}
 	}
-	return allowedOf(pool, nodes, now)
+	return AllowedFor(pool, karpv1.DisruptionReasonDrifted, nodes, now)
 }
 
-// allowedOf is AllowedDisruptions for a typed NodePool.
-func allowedOf(pool *karpv1.NodePool, nodes int, now time.Time) Allowed {
-	b, err := readBudgets(pool, nodes, karpv1.DisruptionReasonDrifted)
+// AllowedFor is AllowedDisruptions of a typed NodePool for any reason.
+func AllowedFor(pool *karpv1.NodePool, reason karpv1.DisruptionReason, nodes int, now time.Time) Allowed {
+	b, err := readBudgets(pool, nodes, reason)
 	if err != nil {
 		return Allowed{Unreadable: true}
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/iam"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
@@ -82,10 +83,16 @@ func (p *preview) withoutCharts(ctx context.Context, ev evaluate.Evaluation, err
 // commit again with that release.
 func (p *preview) changeCharts(ctx context.Context, in evaluate.Inputs, ev evaluate.Evaluation) (evaluate.Evaluation, error) {
 	charts := in.ChartStep(ev)
+	var err error
+	if p.out.Rights, err = charts.Rights(ctx); err != nil && !OutOfReach(err) {
+		return ev, err
+	}
 	why := charts.WhyNot(ctx)
+	var unread *iam.UnreadError
 	switch {
+	case errors.As(why, &unread) && p.Own == nil:
+		p.unknown(ev, "whether the upgrade starts is not known here, because the daemon has a role of its own: %v", why)
 	case why == nil:
-		var err error
 		p.out.ChartsChange, err = charts.Change()
 		return ev, err
 	case OutOfReach(why):

@@ -155,6 +155,9 @@ func (r Review) notes() []string {
 	if r.of.AutoMode != "" {
 		found = append(found, r.of.AutoMode)
 	}
+	for _, line := range r.of.Rights.Lines() {
+		found = append(found, r.of.Hide.Hide(line))
+	}
 	for i := range r.of.Plan.Changes {
 		c := &r.of.Plan.Changes[i]
 		found = append(found, c.Notes...)

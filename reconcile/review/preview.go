@@ -46,6 +46,8 @@ type Tools struct {
 	// NotAsked is the reason.
 	Ask      func(cluster, region string) plan.Ask
 	NotAsked string
+	// Grant reads the role of Karpenter's controller; nil if AWS is not queried.
+	Grant upgrade.ReadGrant
 	// Landing returns the pods of the pools that a Plan removes that cannot be scheduled elsewhere, by pool; nil to
 	// skip this.
 	Landing func(ctx context.Context, made *plan.Plan, live plan.Live) (map[string][]plan.Unschedulable, error)
@@ -108,6 +110,8 @@ type Preview struct {
 	VersionChanges string
 	// ChartsRefused is why the charts are not changed although definitions are applied.
 	ChartsRefused error
+	// Rights are the AWS permissions that an upgrade of Karpenter adds; nil if there is none, or it adds none.
+	Rights *upgrade.Rights
 	// AutoMode describes whose the NodePools are, in a cluster with EKS Auto Mode; empty without it.
 	AutoMode string
 	// Unlaunchable are the NodePools whose requirements no instance type meets after the Plan, if AWS was queried, and
@@ -286,7 +290,7 @@ func (p *preview) inputs() evaluate.Inputs {
 			},
 		},
 		Charts: upgrade.Step{
-			Tools: upgrade.Tools{Helm: p.Helm, Schemas: p.Schemas}, Wanted: upgrade.Wanted{Revision: p.Snapshot.Revision},
+			Tools: upgrade.Tools{Helm: p.Helm, Schemas: p.Schemas, Grant: p.Grant}, Wanted: upgrade.Wanted{Revision: p.Snapshot.Revision},
 			Sync: p.sync, View: p.view, Memory: &upgrade.Memory{}, Now: p.Now, Timeout: timeout, Retry: retry,
 		},
 		Record: &record{preview: p}, WithoutCharts: p.withoutCharts,

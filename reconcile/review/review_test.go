@@ -12,11 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/plumbline-dev/plumbline/provision/iam"
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -160,6 +163,24 @@ func TestTheFolderOfAWhatIf(t *testing.T) {
 	quiet := Of(Input{Preview: &Preview{Plan: &plan.Plan{}}}).Markdown(Title{NodeSync: "prod", Commit: "c0ffee"}, report.MarkupOf("github"))
 	if strings.Contains(quiet, "--what-if") {
 		t.Errorf("a what-if of nothing:\n%s", quiet)
+	}
+}
+
+// TestACommentHasThePermissions that an upgrade adds, and the statement to add.
+func TestACommentHasThePermissions(t *testing.T) {
+	add := iam.Statement{Sid: "ReadEC2", Effect: iam.Allow, Action: iam.Values{"ec2:DescribeInstanceStatus"}, Resource: iam.Values{"*"}}
+	rights := &upgrade.Rights{
+		From: "1.11.0", To: "1.12.0", Role: "arn:aws:iam::111122223333:role/k",
+		Needs:    []karpenter.Permission{{Action: "ec2:DescribeInstanceStatus", Since: "1.12.0"}},
+		Findings: []iam.Finding{{Kind: iam.Missing, Actions: add.Action, Add: &add}},
+	}
+	text := Of(Input{Preview: &Preview{Plan: &plan.Plan{}, Rights: rights}}).Markdown(Title{NodeSync: "prod", Commit: "c0ffee"}, report.MarkupOf("github"))
+	for _, want := range []string{
+		"Karpenter 1.12.0 needs ec2:DescribeInstanceStatus: missing in role arn:aws:iam::111122223333:role/k", `"Action":"ec2:DescribeInstanceStatus"`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
 	}
 }
 

@@ -49,6 +49,10 @@ type NodeReport struct {
 	Blocked string `json:"blocked,omitempty"`
 	// BreakGlass are the commands that terminate it nevertheless, if its removal is stalled.
 	BreakGlass []v1alpha1.BreakGlass `json:"breakGlass,omitempty"`
+	// ScaleDown is why Karpenter does not scale a running node down; empty if nothing known keeps it.
+	ScaleDown []blocker.Keep `json:"notScaledDown,omitempty"`
+	// Simulated is the result of a simulation of its scale-down; empty if there was none, or it keeps the node.
+	Simulated string `json:"scaleDownSimulated,omitempty"`
 }
 
 // RecordedNode returns the newest Record for which is returns true; nil if there is none. logs are by NodeSync.

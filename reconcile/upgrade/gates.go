@@ -180,6 +180,9 @@ func (s *Step) checkReadOnlyGates(ctx context.Context, seen *Seen) error {
 	if err := s.checkValues(from, to); err != nil {
 		return err
 	}
+	if err := s.checkRights(ctx); err != nil {
+		return err
+	}
 	live, next, migrations, err := s.changeOfCRDs(ctx)
 	if err != nil {
 		return err

@@ -50,6 +50,8 @@ type Tools struct {
 	Helm   Helm
 	// Logs reads the end of a container's log. If nil, no logs are read.
 	Logs Logs
+	// Grant reads the role of Karpenter's controller. If nil, AWS is not queried.
+	Grant ReadGrant
 	// Schemas are the compiled schemas.
 	Schemas *schema.Cache
 	// StillLeader returns an error if this process no longer holds the lease.
@@ -129,6 +131,8 @@ type Installed struct {
 type Memory struct {
 	// gated is the change of the charts that was last refused or held.
 	gated gated
+	// rights are the last answer about the role of Karpenter's controller.
+	rights readRights
 	// installed is the identity of the charts that are known to be installed, fingerprint their state then, and
 	// repairedAt when any of it was last corrected.
 	installed, fingerprint string

@@ -260,9 +260,9 @@
 //	aws withdraws VERSION
 //		Deletes the images of a release of AL2023, and the SSM parameters that name them. They are restored after the
 //		story.
-//	aws tags|untags GROUP KEY=VALUE, aws role gone|back
+//	aws tags|untags GROUP KEY=VALUE, aws role gone|back, aws role lacks|has ACTION
 //		Adds a tag to a security group of the cluster's VPC, or removes it; deletes or restores the role of
-//		Karpenter's controller.
+//		Karpenter's controller, or removes an action from its policies or adds it again.
 //	prometheus fires|quiet
 //		Starts a fake Prometheus, whose URL is in PROMETHEUS_URL; any query has a result, or none.
 //	ec2 stop|protect [pool=POOL], ec2 start, ec2 unprotect

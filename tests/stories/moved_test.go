@@ -10,7 +10,8 @@ import (
 
 // Commands for what changes in AWS without a commit.
 
-// awsCommand is `aws publishes|withdraws VERSION`, `aws tags GROUP KEY=VALUE`, `aws untags GROUP KEY` and `aws role gone|back`.
+// awsCommand is `aws publishes|withdraws VERSION`, `aws tags GROUP KEY=VALUE`, `aws untags GROUP KEY` `aws role gone|back`, and
+// `aws role lacks|has ACTION`.
 func (s *story) awsCommand(_ *testscript.TestScript, args []string) error {
 	switch word := strings.Join(args[:min(1, len(args))], ""); {
 	case word == "publishes" && len(args) == 2:
@@ -32,6 +33,15 @@ func (s *story) awsCommand(_ *testscript.TestScript, args []string) error {
 		return s.c.AWS.Untag(group, key)
 	case word == "role" && len(args) == 2 && (args[1] == "gone" || args[1] == "back"):
 		return s.c.AWS.SetRoleGone("KarpenterControllerRole-"+s.c.Cluster, args[1] == "gone")
+	case word == "role" && len(args) == 3 && (args[1] == "lacks" || args[1] == "has"):
+		name, lacks := "KarpenterControllerRole-"+s.c.Cluster, args[1] == "lacks"
+		if lacks {
+			s.undo = append(s.undo, func(context.Context) error {
+				_ = s.c.AWS.SetRoleLacks(name, args[2], false) // the story may have added it again
+				return nil
+			})
+		}
+		return s.c.AWS.SetRoleLacks(name, args[2], lacks)
 	}
-	return errors.New("usage: aws publishes|withdraws VERSION, aws tags GROUP KEY=VALUE, aws untags GROUP KEY, aws role gone|back")
+	return errors.New("usage: aws publishes|withdraws VERSION, aws tags GROUP KEY=VALUE, aws untags GROUP KEY, aws role gone|back, aws role lacks|has ACTION")
 }

@@ -73,6 +73,38 @@ resource "aws_iam_policy" "plumbline_policy" {
         "Resource": "arn:aws:eks:eu-west-1:${data.aws_caller_identity.current.account_id}:cluster/prod-eu"
       },
       {
+        "Sid": "KnowKarpentersAssociation",
+        "Effect": "Allow",
+        "Action": "eks:ListPodIdentityAssociations",
+        "Resource": "arn:aws:eks:eu-west-1:${data.aws_caller_identity.current.account_id}:cluster/prod-eu"
+      },
+      {
+        "Sid": "ReadKarpentersAssociation",
+        "Effect": "Allow",
+        "Action": "eks:DescribePodIdentityAssociation",
+        "Resource": "arn:aws:eks:eu-west-1:${data.aws_caller_identity.current.account_id}:podidentityassociation/prod-eu/*"
+      },
+      {
+        "Sid": "ReadKarpentersRole",
+        "Effect": "Allow",
+        "Action": [
+          "iam:GetRole",
+          "iam:ListRolePolicies",
+          "iam:GetRolePolicy",
+          "iam:ListAttachedRolePolicies"
+        ],
+        "Resource": "arn:aws:iam::${data.aws_caller_identity.current.account_id}:role/*"
+      },
+      {
+        "Sid": "ReadKarpentersPolicies",
+        "Effect": "Allow",
+        "Action": [
+          "iam:GetPolicy",
+          "iam:GetPolicyVersion"
+        ],
+        "Resource": "arn:aws:iam::*:policy/*"
+      },
+      {
         "Sid": "KnowTheAccount",
         "Effect": "Allow",
         "Action": "sts:GetCallerIdentity",

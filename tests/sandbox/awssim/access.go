@@ -26,6 +26,9 @@ func (a *account) accesses(r *request) []access {
 	case "sts":
 		return q.about(aws.StringValue(formValue(r, "RoleArn")), nil)
 	case "eks":
+		if id, ok := r.path["association"]; ok {
+			return q.about(a.arn("eks", a.options.Region, "podidentityassociation/"+r.path["cluster"]+"/"+id), nil)
+		}
 		if name, ok := r.path["cluster"]; ok {
 			return q.about(a.arn("eks", a.options.Region, "cluster/"+name), nil)
 		}

@@ -70,6 +70,10 @@ func TestPlumblinesPolicy(t *testing.T) {
 	clusters := eks.NewFromConfig(a.config("plumbline"))
 	_, err = clusters.DescribeCluster(t.Context(), &eks.DescribeClusterInput{Name: aws.String(clusterName)})
 	noError(t, err)
+	_, err = clusters.ListPodIdentityAssociations(t.Context(), &eks.ListPodIdentityAssociationsInput{ClusterName: aws.String(clusterName)})
+	noError(t, err)
+	_, err = iam.NewFromConfig(a.config("plumbline")).GetRole(t.Context(), &iam.GetRoleInput{RoleName: aws.String("KarpenterControllerRole-" + clusterName)})
+	noError(t, err)
 	_, err = sts.NewFromConfig(a.config("plumbline")).GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{})
 	noError(t, err)
 
@@ -138,6 +142,25 @@ func TestInlineAndManagedPolicies(t *testing.T) {
 	wantCode(t, err, "DeleteConflict")
 	_, err = admin.CreatePolicy(t.Context(), &iam.CreatePolicyInput{PolicyName: aws.String("bad"), PolicyDocument: aws.String(`{"Statement":[]}`)})
 	wantCode(t, err, "MalformedPolicyDocument")
+}
+
+// TestSetRoleLacks: an action that is removed from a role's policies is denied until it is added again.
+func TestSetRoleLacks(t *testing.T) {
+	a := newAccount(t, awssim.Options{})
+	const name, action = "KarpenterControllerRole-" + clusterName, "ec2:DescribeInstanceStatus"
+	a.RegisterCredentials("karpenter", name)
+	ask := func() error {
+		_, err := ec2.NewFromConfig(a.config("karpenter")).DescribeInstanceStatus(t.Context(), &ec2.DescribeInstanceStatusInput{})
+		return err
+	}
+	noError(t, ask())
+	noError(t, a.SetRoleLacks(name, action, true))
+	denial(t, ask(), "UnauthorizedOperation", action)
+	if err := a.SetRoleLacks(name, action, true); err == nil {
+		t.Error("an action that is missing already can be removed")
+	}
+	noError(t, a.SetRoleLacks(name, action, false))
+	noError(t, ask())
 }
 
 // TestKarpentersPolicies: the controller's role launches and terminates what has its cluster's tags, and nothing else.

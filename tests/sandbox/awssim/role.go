@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -80,6 +81,41 @@ func (s *Simulator) SetRoleGone(name string, gone bool) error {
 		delete(from, name)
 	})
 	return err
+}
+
+// lackedSuffix marks an action that SetRoleLacks has removed: no action of AWS has such a name.
+const lackedSuffix = "IsMissing"
+
+// SetRoleLacks removes an action from the managed policies that a role has attached, or adds it again.
+func (s *Simulator) SetRoleLacks(name, action string, lacks bool) error {
+	var err error
+	s.locked(func(a *account) { err = a.setRoleLacks(name, action, lacks) })
+	return err
+}
+
+func (a *account) setRoleLacks(name, action string, lacks bool) error {
+	from, to := strconv.Quote(action), strconv.Quote(action+lackedSuffix)
+	if !lacks {
+		from, to = to, from
+	}
+	found := false
+	r, ok := a.roles[name]
+	for i := 0; ok && i < len(r.policies); i++ {
+		p := a.policies[r.policies[i]]
+		if p == nil || !strings.Contains(p.text, from) {
+			continue
+		}
+		text := strings.ReplaceAll(p.text, from, to)
+		document, err := policy.Parse(text)
+		if err != nil {
+			return err
+		}
+		found, p.text, p.document = true, text, document
+	}
+	if !found {
+		return fmt.Errorf("role %s has no attached policy with %s", name, from)
+	}
+	return nil
 }
 
 func (a *account) newRole(name, path, trust string, tags map[string]string, policies ...string) (*role, error) {
