@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -350,11 +351,14 @@ type NotFoundError struct {
 	What string
 	// Where it does not exist: "eu-west-1 of account 111122223333".
 	Where string
+	// Check is what to check; by default the cluster in plumbline.yaml.
+	Check string
 	Err   error
 }
 
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("%s does not exist in %s; check cluster.name and cluster.region in plumbline.yaml, and that plumbline's role is in the cluster's account", e.What, e.Where)
+	check := cmp.Or(e.Check, "cluster.name and cluster.region in plumbline.yaml, and that plumbline's role is in the cluster's account")
+	return fmt.Sprintf("%s does not exist in %s; check %s", e.What, e.Where, check)
 }
 
 // Unwrap returns the SDK's error.
