@@ -262,6 +262,7 @@ func newClusterCommands(kubeconfig *genericclioptions.ConfigFlags) []*cobra.Comm
 		newHistoryCommand(kubeconfig),
 		newTeardownCommand(kubeconfig, byUser(), startStandIn),
 		newVerifyCommand(kubeconfig, byUser()),
+		newDoctorCommand(kubeconfig, newDoctor()),
 		newLogsCommand(kubeconfig),
 		newReconcileCommand(kubeconfig),
 		newSuspendCommand(kubeconfig),
