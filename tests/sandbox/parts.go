@@ -67,6 +67,8 @@ func (s *Sandbox) startAWS(ctx context.Context) error {
 	}
 	s.AWS.RegisterCredentials(karpenterAccessKey, "KarpenterControllerRole-"+s.Cluster)
 	err = errors.Join(s.addPlumblineRole(),
+		s.AWS.Associate(s.Cluster, "kube-system", "karpenter", "KarpenterControllerRole-"+s.Cluster),
+		s.addRole("doctor-"+s.Cluster, doctorAccessKey, "iam-policy-doctor.json"),
 		s.addRole("verifier-"+s.Cluster, verifierAccessKey, "iam-policy-verify.json"),
 		s.addRole("ender-"+s.Cluster, enderAccessKey, "iam-policy-verify.json", "iam-policy-teardown.json"))
 	if err != nil {
