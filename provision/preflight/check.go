@@ -170,9 +170,13 @@ func unread(err error) []Finding {
 	}
 	var forbidden *apierrors.StatusError
 	var missing *cloud.NotFoundError
+	var credentials *cloud.CredentialsError
 	switch {
 	case len(denied) > 0:
 		return denied
+	case errors.As(err, &credentials):
+		what, _, _ := strings.Cut(err.Error(), ";") // the rest is about plumbline's ServiceAccount
+		return []Finding{{Status: Unknown, Message: what, Fix: "check AWS_PROFILE, or the role of this pipeline"}}
 	case errors.As(err, &missing) && missing.Check != "":
 		what := missing.What + " does not exist in " + missing.Where
 		return []Finding{{Status: Problem, Message: what, Fix: "create it, or correct " + missing.Check}}

@@ -72,6 +72,9 @@ func TestControllerRole(t *testing.T) {
 		"associations denied": {func(o *Observed) {
 			o.Grant = Value[cloud.Grant]{Err: denied("eks:ListPodIdentityAssociations")}
 		}, Unknown, "AWS denies", "allow eks:ListPodIdentityAssociations on *", "eks:ListPodIdentityAssociations"},
+		"no credentials": {func(o *Observed) {
+			o.Grant = Value[cloud.Grant]{Err: &cloud.CredentialsError{}}
+		}, Unknown, "no AWS credentials found", "AWS_PROFILE", ""},
 		"add-ons denied": {func(o *Observed) { o.Agent = Value[bool]{Err: denied("eks:ListAddons")} }, Unknown, "AWS denies", "", "eks:ListAddons"},
 	})
 }

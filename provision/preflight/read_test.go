@@ -64,6 +64,7 @@ func reader(t *testing.T, objects ...client.Object) *Reader {
 			t.Fatal(err)
 		}
 	}
+	scheme.AddKnownTypes(poolKind.GroupVersion(), &karpv1.NodePool{}, &karpv1.NodePoolList{})
 	return &Reader{
 		AWS: &alive{}, API: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
 		ControllerLabels: map[string]string{"app.kubernetes.io/name": "karpenter"}, PlumblineLabels: map[string]string{"app.kubernetes.io/name": "plumbline"},
