@@ -16,4 +16,8 @@ var (
 	//
 	//go:embed iam-policy-teardown.json
 	TeardownPolicy string
+	// DoctorPolicy is that of a user of `plumbline doctor`. It only reads.
+	//
+	//go:embed iam-policy-doctor.json
+	DoctorPolicy string
 )

@@ -106,6 +106,17 @@ func TestTheAWSPoliciesOnlyRead(t *testing.T) {
 			"ec2:DescribeInstances", "ec2:DescribeVolumes", "ec2:DescribeNetworkInterfaces", "ec2:DescribeLaunchTemplates",
 			"iam:ListInstanceProfiles", "iam:GetInstanceProfile", "eks:DescribeCluster", "sts:GetCallerIdentity",
 		},
+		"iam-policy-doctor.json": {
+			"ec2:DescribeImages", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes", "ec2:DescribeInstances",
+			"ec2:DescribeLaunchTemplates", "ec2:DescribeNetworkInterfaces", "ec2:DescribeRouteTables",
+			"ec2:DescribeSecurityGroups", "ec2:DescribeSubnets",
+			"eks:DescribeCluster", "eks:ListAddons", "eks:ListPodIdentityAssociations", "eks:DescribeAddon",
+			"eks:DescribePodIdentityAssociation", "eks:DescribeAccessEntry",
+			"iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies",
+			"iam:GetPolicy", "iam:GetPolicyVersion", "iam:GetInstanceProfile", "iam:ListInstanceProfiles",
+			"sqs:GetQueueAttributes", "sqs:GetQueueUrl", "events:DescribeRule", "events:ListRuleNamesByTarget",
+			"ssm:GetParameter", "sts:DecodeAuthorizationMessage", "sts:GetCallerIdentity",
+		},
 	} {
 		t.Run(file, func(t *testing.T) {
 			if diff := cmp.Diff(want, allowedBy(t, file)); diff != "" {

@@ -45,6 +45,9 @@ func TestWrongArguments(t *testing.T) {
 		"verify by two names":     {[]string{"verify", "--gone", "prod", "--cluster", "demo"}, "a NodeSync and --cluster cannot be combined"},
 		"verify of no region":     {[]string{"verify", "--gone", "--cluster", "demo"}, "--cluster needs --region"},
 		"verify of no cluster":    {[]string{"verify", "--gone", "--region", "eu-west-1"}, "--region needs --cluster"},
+		"doctor by two names":     {[]string{"doctor", "prod", "--cluster", "demo"}, "a NodeSync and --cluster cannot be combined"},
+		"doctor of no region":     {[]string{"doctor", "--cluster", "demo"}, "--cluster needs --region"},
+		"doctor of no check":      {[]string{"doctor", "prod", "--only", "all"}, `no check is named "all": want one of controller-role,`},
 		"run with an argument":    {[]string{"run", "now"}, "unknown command"},
 	}
 	for name, c := range cases {
@@ -81,6 +84,7 @@ func TestHelp(t *testing.T) {
 		"plumbline history":        {"newest first", "--since", "--pool", "wide"},
 		"plumbline verify":         {"verify [NODESYNC]", "only AWS is queried", "text|json|junit", "iam-policy-verify.json", "Exit codes"},
 		"plumbline smoke":          {"one pod for each NodePool", "--pool", "table|json|yaml|junit", "Ctrl-C", "Exit codes"},
+		"plumbline doctor":         {"controller-role\n", "changes nothing", "table|json|yaml|junit|markdown", "iam-policy-doctor.json", "Exit codes"},
 		"plumbline teardown":       {"onDelete: Drain", "Ctrl-C", "Exit codes", "If no daemon leads", "--cluster-gone", "--sweep"},
 		"plumbline logs":           {"daemon", "--follow", "--since"},
 		"plumbline reconcile":      {"now", "--wait", "If you interrupt the command", "Examples:"},

@@ -28,9 +28,9 @@ const (
 
 // iamPolicyOptions are the flags of `plumbline iam-policy`.
 type iamPolicyOptions struct {
-	role, version              string
-	readOnly, verify, teardown bool
-	cluster                    iam.Cluster
+	role, version                      string
+	readOnly, verify, teardown, doctor bool
+	cluster                            iam.Cluster
 }
 
 func newIAMPolicyCommand() *cobra.Command {
@@ -50,8 +50,9 @@ The nodes' role is KarpenterNodeRole-NAME, and the interruption queue has the cl
 name, as in Karpenter's getting-started guide; --node-role and --queue name others.
 
 With --for plumbline the command prints the policy of plumbline's role, which only reads
-(--read-only, the default); with --verify that of a user of plumbline verify; with
---teardown those of a user of plumbline teardown --terminate or --sweep.
+(--read-only, the default); with --verify that of a user of plumbline verify; with --doctor
+that of a user of plumbline doctor; with --teardown those of a user of plumbline teardown
+--terminate or --sweep.
 
 -o cloudformation and -o terraform print a template or a configuration. Without --account
 these use the account that they are applied in. The command needs neither a cluster nor AWS.`,
@@ -101,7 +102,8 @@ func (o *iamPolicyOptions) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&o.readOnly, "read-only", false, "with --for plumbline: the policy of plumbline's role")
 	flags.BoolVar(&o.verify, "verify", false, "with --for plumbline: the policy of a user of plumbline verify")
 	flags.BoolVar(&o.teardown, "teardown", false, "with --for plumbline: those of a user of plumbline teardown --terminate or --sweep")
-	cmd.MarkFlagsMutuallyExclusive("read-only", "verify", "teardown")
+	flags.BoolVar(&o.doctor, "doctor", false, "with --for plumbline: the policy of a user of plumbline doctor")
+	cmd.MarkFlagsMutuallyExclusive("read-only", "verify", "teardown", "doctor")
 	for flag, values := range map[string][]string{"for": {forController, forPlumbline}, "partition": iam.Partitions()} {
 		// The flags exist: they are added above.
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -122,10 +124,10 @@ func (o *iamPolicyOptions) policies(output format) ([]iam.Policy, error) {
 		return nil, fmt.Errorf("--account is required with -o %s; -o cloudformation and -o terraform use the account that they are applied in",
 			output)
 	}
-	ofPlumbline := o.readOnly || o.verify || o.teardown
+	ofPlumbline := o.readOnly || o.verify || o.teardown || o.doctor
 	switch {
 	case o.role == forController && ofPlumbline:
-		return nil, errors.New("--read-only, --verify and --teardown need --for plumbline")
+		return nil, errors.New("--read-only, --verify, --doctor and --teardown need --for plumbline")
 	case o.role == forController:
 		return iam.Controller(o.version, c)
 	case o.role == forPlumbline:
@@ -140,6 +142,8 @@ func (o *iamPolicyOptions) templates() []iam.Template {
 	switch {
 	case o.verify:
 		return []iam.Template{verify}
+	case o.doctor:
+		return []iam.Template{{Prefix: "PlumblineDoctorPolicy-", Description: "plumbline doctor", Text: manifests.DoctorPolicy}}
 	case o.teardown:
 		return []iam.Template{verify, {
 			Prefix: "PlumblineTeardownPolicy-", Description: "plumbline teardown --terminate and --sweep", Text: manifests.TeardownPolicy,

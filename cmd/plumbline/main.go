@@ -263,6 +263,7 @@ func newClusterCommands(kubeconfig *genericclioptions.ConfigFlags) []*cobra.Comm
 		newTeardownCommand(kubeconfig, byUser(), startStandIn),
 		newVerifyCommand(kubeconfig, byUser()),
 		newSmokeCommand(kubeconfig, byUser()),
+		newDoctorCommand(kubeconfig, newDoctor()),
 		newLogsCommand(kubeconfig),
 		newReconcileCommand(kubeconfig),
 		newSuspendCommand(kubeconfig),

@@ -18,7 +18,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
@@ -57,6 +59,8 @@ type Client struct {
 	sts    *sts.Client
 	ssm    *ssm.Client
 	iam    *iam.Client
+	sqs    *sqs.Client
+	events *eventbridge.Client
 	// resolver resolves selectors.
 	resolver     *resolve.Resolver
 	knownRunning knownRunning
@@ -98,7 +102,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		c.caches, cfg.Credentials = append(c.caches, named), named
 	}
 	c.ec2, c.eks, c.sts, c.ssm = ec2.NewFromConfig(cfg), eks.NewFromConfig(cfg), sts.NewFromConfig(cfg), ssm.NewFromConfig(cfg)
-	c.iam = iam.NewFromConfig(cfg)
+	c.iam, c.sqs, c.events = iam.NewFromConfig(cfg), sqs.NewFromConfig(cfg), eventbridge.NewFromConfig(cfg)
 	c.resolver = newResolver(c)
 	return c, nil
 }

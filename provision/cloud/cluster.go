@@ -24,6 +24,15 @@ type Cluster struct {
 	Version  string
 	// CertificateAuthority is the certificate of the API server's certificate authority as PEM.
 	CertificateAuthority []byte
+	// Issuer is that of the tokens of ServiceAccounts, without https://.
+	Issuer string
+	// VPC is the ID of its VPC, and SecurityGroups are those of the API server's interfaces in it.
+	VPC            string
+	SecurityGroups []string
+	// PrivateEndpoint reports whether nodes reach the API server by these interfaces; otherwise by its public endpoint.
+	PrivateEndpoint bool
+	// AuthenticationMode is how it finds who a role is: API, CONFIG_MAP or API_AND_CONFIG_MAP.
+	AuthenticationMode string
 }
 
 // Cluster returns the EKS cluster with a name, or a *NotFoundError.
@@ -45,6 +54,19 @@ func (c *Client) Cluster(ctx context.Context, name string) (Cluster, error) {
 		ARN:      aws.ToString(out.Cluster.Arn),
 		Endpoint: aws.ToString(out.Cluster.Endpoint),
 		Version:  aws.ToString(out.Cluster.Version),
+	}
+	if identity := out.Cluster.Identity; identity != nil && identity.Oidc != nil {
+		cluster.Issuer = strings.TrimPrefix(aws.ToString(identity.Oidc.Issuer), "https://")
+	}
+	if network := out.Cluster.ResourcesVpcConfig; network != nil {
+		cluster.VPC, cluster.PrivateEndpoint = aws.ToString(network.VpcId), network.EndpointPrivateAccess
+		cluster.SecurityGroups = slices.Clone(network.SecurityGroupIds)
+		if made := aws.ToString(network.ClusterSecurityGroupId); made != "" {
+			cluster.SecurityGroups = append(cluster.SecurityGroups, made)
+		}
+	}
+	if access := out.Cluster.AccessConfig; access != nil {
+		cluster.AuthenticationMode = string(access.AuthenticationMode)
 	}
 	if authority := out.Cluster.CertificateAuthority; authority != nil {
 		cluster.CertificateAuthority, err = base64.StdEncoding.DecodeString(aws.ToString(authority.Data))

@@ -39,8 +39,8 @@ type Role struct {
 	ARN string
 	// Trust is the JSON of its trust policy: who may assume it.
 	Trust string
-	// Boundary is the ARN of its permissions boundary; empty if it has none.
-	Boundary string
+	// Boundary is its permissions boundary; nil if it has none.
+	Boundary *RolePolicy
 	// Policies are those in the role, then those attached to it.
 	Policies []RolePolicy
 }
@@ -119,7 +119,7 @@ func (c *Client) Association(ctx context.Context, cluster, namespace, serviceAcc
 }
 
 // Role returns a role of the account with its policies. It takes three requests, one for each policy in the role, and two
-// for each attached policy. Errors: as Grant.
+// for each attached policy and for a permissions boundary. Errors: as Grant.
 func (c *Client) Role(ctx context.Context, arn string) (Role, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -130,6 +130,9 @@ func (c *Client) Role(ctx context.Context, arn string) (Role, error) {
 		err := read(ctx, name, &role)
 		if err != nil && len(DeniedCalls(err)) == 0 {
 			return role, err
+		}
+		if role.ARN != arn {
+			return Role{ARN: arn}, fmt.Errorf("role %s was not read: the credentials in use belong to another account", arn)
 		}
 		denials = append(denials, err)
 	}
@@ -144,7 +147,7 @@ func (c *Client) ofRole(ctx context.Context, action, name string, err error) err
 	}
 	return &NotFoundError{
 		What: "IAM role " + name, Where: c.regionAndAccount(ctx), Err: err,
-		Check: "the role that is named, and the account of the credentials in use",
+		Check: "where it is named (ServiceAccount, association or EC2NodeClass); the credentials in use must belong to its account",
 	}
 }
 
@@ -157,33 +160,45 @@ func (c *Client) readTrust(ctx context.Context, name string, role *Role) error {
 		return fmt.Errorf("read IAM role %s: the answer has none", name)
 	}
 	role.ARN = aws.ToString(out.Role.Arn)
-	if boundary := out.Role.PermissionsBoundary; boundary != nil {
-		role.Boundary = aws.ToString(boundary.PermissionsBoundaryArn)
+	if role.Trust, err = decoded(out.Role.AssumeRolePolicyDocument); err != nil || out.Role.PermissionsBoundary == nil {
+		return err
 	}
-	role.Trust, err = decoded(out.Role.AssumeRolePolicyDocument)
+	arn := aws.ToString(out.Role.PermissionsBoundary.PermissionsBoundaryArn)
+	role.Boundary = &RolePolicy{Name: arn[strings.LastIndex(arn, "/")+1:], ARN: arn}
+	role.Boundary.Text, err = c.policyText(ctx, arn)
 	return err
 }
 
 func (c *Client) readOwnPolicies(ctx context.Context, name string, role *Role) error {
+	own, err := c.ownPolicies(ctx, name)
+	for _, policy := range own {
+		in := &iam.GetRolePolicyInput{RoleName: aws.String(name), PolicyName: aws.String(policy.Name)}
+		out, err := c.iam.GetRolePolicy(ctx, in)
+		if err != nil {
+			return c.named("iam:GetRolePolicy", err)
+		}
+		if policy.Text, err = decoded(out.PolicyDocument); err != nil {
+			return err
+		}
+		role.Policies = append(role.Policies, policy)
+	}
+	return err
+}
+
+// ownPolicies returns the policies in a role, without their texts.
+func (c *Client) ownPolicies(ctx context.Context, name string) ([]RolePolicy, error) {
+	var all []RolePolicy
 	pages := iam.NewListRolePoliciesPaginator(c.iam, &iam.ListRolePoliciesInput{RoleName: aws.String(name)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return c.ofRole(ctx, "iam:ListRolePolicies", name, err)
+			return nil, c.ofRole(ctx, "iam:ListRolePolicies", name, err)
 		}
 		for _, policy := range page.PolicyNames {
-			out, err := c.iam.GetRolePolicy(ctx, &iam.GetRolePolicyInput{RoleName: aws.String(name), PolicyName: aws.String(policy)})
-			if err != nil {
-				return c.named("iam:GetRolePolicy", err)
-			}
-			text, err := decoded(out.PolicyDocument)
-			if err != nil {
-				return err
-			}
-			role.Policies = append(role.Policies, RolePolicy{Name: policy, Text: text})
+			all = append(all, RolePolicy{Name: policy})
 		}
 	}
-	return nil
+	return all, nil
 }
 
 func (c *Client) readAttachedPolicies(ctx context.Context, name string, role *Role) error {
@@ -200,13 +215,7 @@ func (c *Client) readAttachedPolicies(ctx context.Context, name string, role *Ro
 	return nil
 }
 
-// AttachedPolicies returns the policies that are attached to a role, without their texts.
-func (c *Client) AttachedPolicies(ctx context.Context, roleName string) ([]RolePolicy, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	return c.attachedPolicies(ctx, roleName)
-}
-
+// attachedPolicies returns the policies that are attached to a role, without their texts.
 func (c *Client) attachedPolicies(ctx context.Context, name string) ([]RolePolicy, error) {
 	var all []RolePolicy
 	pages := iam.NewListAttachedRolePoliciesPaginator(c.iam, &iam.ListAttachedRolePoliciesInput{RoleName: aws.String(name)})
@@ -231,7 +240,8 @@ func (c *Client) policyText(ctx context.Context, arn string) (string, error) {
 	case described.Policy == nil:
 		return "", fmt.Errorf("read IAM policy %s: the answer has none", arn)
 	}
-	out, err := c.iam.GetPolicyVersion(ctx, &iam.GetPolicyVersionInput{PolicyArn: aws.String(arn), VersionId: described.Policy.DefaultVersionId})
+	version := &iam.GetPolicyVersionInput{PolicyArn: aws.String(arn), VersionId: described.Policy.DefaultVersionId}
+	out, err := c.iam.GetPolicyVersion(ctx, version)
 	switch {
 	case err != nil:
 		return "", c.named("iam:GetPolicyVersion", err)

@@ -98,7 +98,7 @@ func TestGrant(t *testing.T) {
 		{Name: "own", Text: ownText},
 		{Name: "prices", ARN: "arn:aws:iam::111122223333:policy/prices", Text: attachedText},
 	}
-	whole := Role{ARN: controllerID, Trust: trustText, Boundary: "arn:aws:iam::111122223333:policy/limit", Policies: policies}
+	whole := Role{ARN: controllerID, Trust: trustText, Boundary: &RolePolicy{Name: "limit", ARN: "arn:aws:iam::111122223333:policy/limit", Text: attachedText}, Policies: policies}
 	by := &Association{ARN: "a-1", RoleARN: controllerID}
 	const other = "arn:aws:iam::444455556666:role/other"
 	for name, c := range map[string]struct {
@@ -120,8 +120,10 @@ func TestGrant(t *testing.T) {
 		},
 		"lists that are denied": {
 			account: roles{denies: []string{"iam:ListRolePolicies", "iam:GetPolicyVersion"}}, annotated: controllerID,
-			want:   Grant{RoleARN: controllerID, Role: Role{ARN: controllerID, Trust: trustText, Boundary: whole.Boundary}},
-			denied: []string{"iam:ListRolePolicies", "iam:GetPolicyVersion"},
+			want: Grant{RoleARN: controllerID, Role: Role{
+				ARN: controllerID, Trust: trustText, Boundary: &RolePolicy{Name: "limit", ARN: "arn:aws:iam::111122223333:policy/limit"},
+			}},
+			denied: []string{"iam:GetPolicyVersion", "iam:ListRolePolicies", "iam:GetPolicyVersion"},
 		},
 		"associations that are denied": {
 			account: roles{denies: []string{"eks:ListPodIdentityAssociations"}}, annotated: controllerID,

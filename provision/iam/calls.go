@@ -16,15 +16,15 @@ type call struct {
 	purpose string
 }
 
-// What only some installations need.
+// What only some installations need: values of Finding.For.
 const (
 	forSnapshots   = "EC2NodeClasses whose blockDeviceMappings name a snapshot"
-	forProfiles    = "EC2NodeClasses with spec.role"
-	forPrices      = "current prices; without it Karpenter uses those that it was built with"
+	ForProfiles    = "EC2NodeClasses with spec.role"
+	ForPrices      = "current prices; without it Karpenter uses those that it was built with"
 	forReservation = "capacity reservations"
 	forPlacement   = "placement groups"
 	forReboots     = "settings.awsFeatureGates.rebootForRepair"
-	forQueue       = "settings.interruptionQueue"
+	ForQueue       = "settings.interruptionQueue"
 )
 
 // sample is the last part of the ARNs in requests: the ID or name of a resource.
@@ -140,7 +140,7 @@ func (r reference) profileCalls() []call {
 			Action: "iam:" + action, Resource: r.global("instance-profile/" + sample), Region: globalRegions[r.partition()],
 		}, sid, purpose}
 	}
-	create, tag := profile("CreateInstanceProfile", "CreateProfiles", forProfiles), profile("TagInstanceProfile", "TagProfiles", forProfiles)
+	create, tag := profile("CreateInstanceProfile", "CreateProfiles", ForProfiles), profile("TagInstanceProfile", "TagProfiles", ForProfiles)
 	create.RequestTags, create.ResourceTags = r.profileTags(), noTags
 	tag.RequestTags, tag.ResourceTags = r.profileTags(), r.profileTags()
 	var all []call
@@ -152,7 +152,7 @@ func (r reference) profileCalls() []call {
 	}
 	all = append(all, create, tag)
 	for _, action := range []string{"AddRoleToInstanceProfile", "RemoveRoleFromInstanceProfile", "DeleteInstanceProfile"} {
-		one := profile(action, "ChangeProfiles", forProfiles)
+		one := profile(action, "ChangeProfiles", ForProfiles)
 		one.ResourceTags = r.profileTags()
 		all = append(all, one)
 	}
@@ -182,10 +182,10 @@ func (r reference) readCalls() []call {
 	}
 	all = append(all,
 		call{Request{Action: "ssm:GetParameter", Resource: r.publicParameter(sample), Region: r.Region}, "ReadImageParameters", ""},
-		call{Request{Action: "pricing:GetProducts", Region: r.Region}, "ReadPrices", forPrices})
+		call{Request{Action: "pricing:GetProducts", Region: r.Region}, "ReadPrices", ForPrices})
 	for _, s := range append(r.interruption(), r.zonalShift()...) {
 		for _, action := range s.Action {
-			one := call{Request{Action: action, Resource: r.arn("sqs", r.Queue), Region: r.Region}, s.Sid, forQueue}
+			one := call{Request{Action: action, Resource: r.arn("sqs", r.Queue), Region: r.Region}, s.Sid, ForQueue}
 			if p, found := karpenter.PermissionOf(action); found {
 				one.Resource, one.purpose = r.clusterARN(), p.For
 				one.Keys = map[string]string{"arc-zonal-shift:ResourceIdentifier": r.clusterARN()}

@@ -253,14 +253,22 @@ func operatorOf(name string) (o operator, set string, ifExists, known bool) {
 
 // holds is true if the request satisfies a condition: all keys of all operators have to match, one of the patterns of each.
 func (d Document) holds(name, key string, patterns Values, r Request) truth {
-	o, set, ifExists, known := operatorOf(name)
-	if !known && name != null {
+	if _, _, _, known := operatorOf(name); !known && name != null {
 		return unknown("plumbline does not evaluate the condition operator %s", name)
 	}
 	v, known := r.key(key)
-	switch {
-	case !known:
+	if !known {
 		return unknown("plumbline does not know the value of the condition key %s", key)
+	}
+	return d.compare(name, key, patterns, v)
+}
+
+// compare is true if the value of a key satisfies a condition.
+func (d Document) compare(name, key string, patterns Values, v value) truth {
+	o, set, ifExists, known := operatorOf(name)
+	switch {
+	case !known && name != null:
+		return unknown("plumbline does not evaluate the condition operator %s", name)
 	case slices.ContainsFunc(patterns, d.hasVariable):
 		return unknown("the condition on %s has a variable", key)
 	case name == null:

@@ -34,15 +34,17 @@ type Finding struct {
 
 // Judge compares the policies of a controller's role with what a version of Karpenter needs in a cluster. Missing is about
 // this cluster's resources; TooBroad about resources of other clusters, and about those of no cluster. The findings are in
-// the order missing, too broad, unknown. Errors: as Controller.
-func Judge(policies []Document, version string, c Cluster) ([]Finding, error) {
+// the order missing, too broad, unknown. What the role may do is further limited by each of the limits: a permissions
+// boundary, or the policy of a session. Errors: as Controller.
+func Judge(policies []Document, version string, c Cluster, limits ...Document) ([]Finding, error) {
 	by, err := statementsBySid(version, c)
 	if err != nil {
 		return nil, err
 	}
 	r := reference{Cluster: c, version: version}
-	missing, unknown := r.missing(policies, by, r.calls())
-	broad, more := r.tooBroad(policies, by)
+	decide := within(policies, limits)
+	missing, unknown := r.missing(decide, by, r.calls())
+	broad, more := r.tooBroad(decide, by)
 	return slices.Concat(missing, broad, unknown, more), nil
 }
 
@@ -61,10 +63,26 @@ func statementsBySid(version string, c Cluster) (map[string]Statement, error) {
 	return by, nil
 }
 
+// within returns a function that decides a request by the policies of a role and its limits: each of them has to allow it.
+func within(policies, limits []Document) func(Request) Answer {
+	return func(request Request) Answer {
+		answer := Evaluate(policies, request)
+		for _, limit := range limits {
+			switch one := Evaluate([]Document{limit}, request); {
+			case one.Decision == Denied:
+				return one
+			case one.Decision == Unknown && answer.Decision == Allowed:
+				answer = one
+			}
+		}
+		return answer
+	}
+}
+
 // missing returns which of some calls are denied, grouped by statement and purpose, and those without a decision.
-func (r reference) missing(policies []Document, by map[string]Statement, calls []call) (missing, unknown []Finding) {
+func (r reference) missing(decide func(Request) Answer, by map[string]Statement, calls []call) (missing, unknown []Finding) {
 	for _, one := range calls {
-		answer := Evaluate(policies, one.Request)
+		answer := decide(one.Request)
 		switch answer.Decision {
 		case Allowed:
 		case Unknown:
@@ -113,9 +131,9 @@ type reach struct {
 }
 
 // tooBroad returns what is allowed beyond the cluster, each message once, and what is undecided.
-func (r reference) tooBroad(policies []Document, by map[string]Statement) (broad, unknown []Finding) {
+func (r reference) tooBroad(decide func(Request) Answer, by map[string]Statement) (broad, unknown []Finding) {
 	for _, one := range r.reaches() {
-		answer := Evaluate(policies, one.Request)
+		answer := decide(one.Request)
 		add := by[one.sid]
 		switch answer.Decision {
 		case Denied:

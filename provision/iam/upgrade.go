@@ -11,8 +11,8 @@ import (
 
 // JudgeUpgrade compares the policies of a controller's role with the permissions that an upgrade of Karpenter adds: what the
 // earlier version needs as well is not judged again, because that version already runs with the role. The findings are
-// Missing and Undecided. Errors: as Controller, about the later version.
-func JudgeUpgrade(policies []Document, from, to string, c Cluster) ([]Finding, error) {
+// Missing and Undecided. The limits are those of Judge. Errors: as Controller, about the later version.
+func JudgeUpgrade(policies []Document, from, to string, c Cluster, limits ...Document) ([]Finding, error) {
 	by, err := statementsBySid(to, c)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func JudgeUpgrade(policies []Document, from, to string, c Cluster) ([]Finding, e
 		isAdded := slices.ContainsFunc(added, func(p karpenter.Permission) bool { return p.Action == one.Action })
 		return !isAdded && (len(before) == 0 || before[fmt.Sprint(one)])
 	})
-	missing, unknown := r.missing(policies, by, calls)
+	missing, unknown := r.missing(within(policies, limits), by, calls)
 	return append(missing, unknown...), nil
 }
 

@@ -263,6 +263,16 @@ func AllowedFor(pool *karpv1.NodePool, reason karpv1.DisruptionReason, nodes int
 	return Allowed{Partly: !whole}
 }
 
+// MostAllowed returns how many of this many nodes the disruption budgets of a NodePool let Karpenter disrupt at most for a
+// reason, at any time within a year. An error means that a budget cannot be parsed: Karpenter disrupts nothing then.
+func MostAllowed(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReason, now time.Time) (int, error) {
+	b, err := readBudgets(pool, nodes, reason)
+	if err != nil {
+		return 0, err
+	}
+	return b.maxInYear(now), nil
+}
+
 // BudgetActive reports whether a disruption budget in a NodePool's spec is active now. One that cannot be parsed is
 // not.
 func BudgetActive(budget map[string]any, now time.Time) bool {

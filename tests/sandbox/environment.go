@@ -16,6 +16,7 @@ const (
 	plumblineAccessKey = "AKIASANDBOXPLUMBLINE"
 	verifierAccessKey  = "AKIASANDBOXVERIFIER"
 	enderAccessKey     = "AKIASANDBOXENDER"
+	doctorAccessKey    = "AKIASANDBOXDOCTOR"
 	secretAccessKey    = "sandbox" // it signs, but is not verified
 )
 
@@ -29,6 +30,8 @@ const (
 	VariableVerifier = "SANDBOX_VERIFIER_KEY"
 	// VariableEnder is that of a user with manifests/iam-policy-teardown.json in addition.
 	VariableEnder = "SANDBOX_ENDER_KEY"
+	// VariableDoctor is that of a user with manifests/iam-policy-doctor.json and nothing else.
+	VariableDoctor = "SANDBOX_DOCTOR_KEY"
 	// VariableAdmin is the URL of the simulator's admin endpoint.
 	VariableAdmin = "SANDBOX_AWS_ADMIN"
 	// VariableGitURL, …User and …Token are the Git host's administrator.
@@ -48,6 +51,7 @@ func (s *Sandbox) Variables() map[string]string {
 		VariableCharts:   s.Charts.Repository,
 		VariableVerifier: verifierAccessKey,
 		VariableEnder:    enderAccessKey,
+		VariableDoctor:   doctorAccessKey,
 		VariableAdmin:    s.AWSEndpoint + "/_sandbox",
 	})
 	if s.Git != nil {

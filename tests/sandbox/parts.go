@@ -66,7 +66,9 @@ func (s *Sandbox) startAWS(ctx context.Context) error {
 		return fmt.Errorf("make the EKS cluster %s: %w", s.Cluster, err)
 	}
 	s.AWS.RegisterCredentials(karpenterAccessKey, "KarpenterControllerRole-"+s.Cluster)
-	err = errors.Join(s.addPlumblineRole(), s.AWS.Associate(s.Cluster, "kube-system", "karpenter", "KarpenterControllerRole-"+s.Cluster),
+	err = errors.Join(s.addPlumblineRole(),
+		s.AWS.Associate(s.Cluster, "kube-system", "karpenter", "KarpenterControllerRole-"+s.Cluster),
+		s.addRole("doctor-"+s.Cluster, doctorAccessKey, "iam-policy-doctor.json"),
 		s.addRole("verifier-"+s.Cluster, verifierAccessKey, "iam-policy-verify.json"),
 		s.addRole("ender-"+s.Cluster, enderAccessKey, "iam-policy-verify.json", "iam-policy-teardown.json"))
 	if err != nil {

@@ -263,6 +263,12 @@
 //	aws tags|untags GROUP KEY=VALUE, aws role gone|back, aws role lacks|has ACTION
 //		Adds a tag to a security group of the cluster's VPC, or removes it; deletes or restores the role of
 //		Karpenter's controller, or removes an action from its policies or adds it again.
+//	aws policies FILE|back
+//		Replaces all policies of Karpenter's role with the one in a file, in which @CLUSTER@ and @REGION@ are replaced;
+//		back restores them.
+//	aws addon NAME gone|back, aws nodeaccess gone|back, aws rule NAME gone|back
+//		Removes an EKS add-on, the access entry of the nodes' role, or disables one of the rules that send events to the
+//		interruption queue: spot, rebalance, state-change, scheduled-change or capacity-reservation; back restores it.
 //	prometheus fires|quiet
 //		Starts a fake Prometheus, whose URL is in PROMETHEUS_URL; any query has a result, or none.
 //	ec2 stop|protect [pool=POOL], ec2 start, ec2 unprotect

@@ -3,6 +3,7 @@ package stories_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -10,9 +11,12 @@ import (
 
 // Commands for what changes in AWS without a commit.
 
-// awsCommand is `aws publishes|withdraws VERSION`, `aws tags GROUP KEY=VALUE`, `aws untags GROUP KEY` `aws role gone|back`, and
-// `aws role lacks|has ACTION`.
-func (s *story) awsCommand(_ *testscript.TestScript, args []string) error {
+// awsCommand is `aws publishes|withdraws VERSION`, `aws tags GROUP KEY=VALUE`, `aws untags GROUP KEY`, `aws role gone|back`,
+// `aws role lacks|has ACTION`, `aws policies FILE|back`, `aws addon NAME gone|back`, `aws nodeaccess gone|back` and `aws rule NAME gone|back`.
+func (s *story) awsCommand(ts *testscript.TestScript, args []string) error {
+	if len(args) >= 2 && slices.Contains([]string{"policies", "addon", "nodeaccess", "rule"}, args[0]) {
+		return s.preflightCommand(ts, args)
+	}
 	switch word := strings.Join(args[:min(1, len(args))], ""); {
 	case word == "publishes" && len(args) == 2:
 		s.c.AWS.PublishAL2023(args[1])
@@ -43,5 +47,46 @@ func (s *story) awsCommand(_ *testscript.TestScript, args []string) error {
 		}
 		return s.c.AWS.SetRoleLacks(name, args[2], lacks)
 	}
-	return errors.New("usage: aws publishes|withdraws VERSION, aws tags GROUP KEY=VALUE, aws untags GROUP KEY, aws role gone|back, aws role lacks|has ACTION")
+	return errors.New("usage: aws publishes|withdraws VERSION, aws tags GROUP KEY=VALUE, aws untags GROUP KEY, aws role gone|back, aws role lacks|has ACTION, " +
+		"aws policies FILE|back, aws addon NAME gone|back, aws nodeaccess gone|back, aws rule NAME gone|back")
+}
+
+// preflightCommand changes what `plumbline doctor` checks in AWS. Each is restored after the story.
+func (s *story) preflightCommand(ts *testscript.TestScript, args []string) error {
+	name, last := s.c.Cluster, args[len(args)-1]
+	var set func(exists bool) error
+	switch {
+	case args[0] == "policies" && last == "back":
+		s.policiesBack()
+		return nil
+	case args[0] == "policies":
+		s.policiesBack()
+		restore, err := s.c.AWS.ReplaceRolePolicies("KarpenterControllerRole-"+name, s.expand(ts.ReadFile(last)))
+		if err == nil {
+			s.restorePolicies = restore
+			s.undo = append(s.undo, func(context.Context) error { s.policiesBack(); return nil })
+		}
+		return err
+	case args[0] == "addon" && len(args) == 3:
+		set = func(exists bool) error { return s.c.AWS.SetAddon(name, args[1], exists) }
+	case args[0] == "nodeaccess":
+		set = func(exists bool) error { return s.c.AWS.SetNodeAccess(name, exists) }
+	case args[0] == "rule" && len(args) == 3:
+		set = func(exists bool) error { return s.c.AWS.SetRule(name+"-"+args[1], exists) }
+	}
+	if set == nil || last != "gone" && last != "back" {
+		return errors.New("usage: aws policies FILE|back, aws addon NAME gone|back, aws nodeaccess gone|back, aws rule NAME gone|back")
+	}
+	if last == "gone" {
+		s.undo = append(s.undo, func(context.Context) error { return set(true) })
+	}
+	return set(last == "back")
+}
+
+// policiesBack restores the policies of Karpenter's role.
+func (s *story) policiesBack() {
+	if s.restorePolicies != nil {
+		s.restorePolicies()
+		s.restorePolicies = nil
+	}
 }

@@ -67,12 +67,14 @@ type story struct {
 	elsewhere string   // the instance of another cluster, if there is one
 	followed  []string // headings of a page that a reader has followed
 	mark      mark
-	available map[string]*fewest            // workloads that `available` watches
-	volumes   *followedVolumes              // nil until `volumes follow`
-	broken    []context.CancelFunc          // end the faults of `kubelet breaks`
-	mend      func()                        // ends the faults of `registry`; nil if none
-	undo      []func(context.Context) error // reverts what `registry publishes` and `aws withdraws` have changed for other stories
-	witness   *watcher                      // of the commit statuses on the Git host
+	available map[string]*fewest   // workloads that `available` watches
+	volumes   *followedVolumes     // nil until `volumes follow`
+	broken    []context.CancelFunc // end the faults of `kubelet breaks`
+	mend      func()               // ends the faults of `registry`; nil if none
+	// restorePolicies restores those of Karpenter's role; nil if `aws policies` has not replaced them.
+	restorePolicies func()
+	undo            []func(context.Context) error // reverts what `registry publishes` and `aws withdraws` have changed for other stories
+	witness         *watcher                      // of the commit statuses on the Git host
 }
 
 // storyKey is where testscript keeps the story.

@@ -30,7 +30,7 @@ func (a *account) accesses(r *request) []access {
 			return q.about(a.arn("eks", a.options.Region, "podidentityassociation/"+r.path["cluster"]+"/"+id), nil)
 		}
 		if name, ok := r.path["cluster"]; ok {
-			return q.about(a.arn("eks", a.options.Region, "cluster/"+name), nil)
+			return q.about(a.arn("eks", a.options.Region, eksResource(r, name)), nil)
 		}
 	case "ssm":
 		return q.about(a.parameterARN(q.field("Name", "Path")), nil)
@@ -38,9 +38,19 @@ func (a *account) accesses(r *request) []access {
 		name := q.field("QueueName", "QueueUrl")
 		return q.about(a.arn("sqs", a.options.Region, name[strings.LastIndex(name, "/")+1:]), nil)
 	case "events":
-		return q.about(a.arn("events", a.options.Region, "rule/"+q.field("Name", "Rule")), nil)
+		return q.about(a.arn("events", a.options.Region, "rule/"+q.field("Name", "Rule", "TargetArn")), nil)
 	}
 	return q.about("*", nil)
+}
+
+// eksResource returns the resource of a call about a cluster, or something of it.
+func eksResource(r *request, cluster string) string {
+	for kind, field := range map[string]string{"addon": "addon", "podidentityassociation": "association", "access-entry": "principal"} {
+		if id, ok := r.path[field]; ok {
+			return kind + "/" + cluster + "/" + id
+		}
+	}
+	return "cluster/" + cluster
 }
 
 // question builds the IAM checks of one call.

@@ -35,6 +35,7 @@ type cluster struct {
 	created       time.Time
 	accessEntries map[string]accessEntry // by principal ARN
 	associations  []*association         // of ServiceAccounts with roles
+	addons        []string               // names, sorted
 }
 
 // The states of a cluster that matter here; there are more.
@@ -92,7 +93,7 @@ func (c *cluster) issuer(region string) string {
 
 // AddCluster creates an EKS cluster with what Karpenter's getting-started guide creates around one: a VPC with a subnet
 // in each zone and a security group, tagged karpenter.sh/discovery, the roles KarpenterNodeRole-<name> (with an access
-// entry) and KarpenterControllerRole-<name>, and an SQS queue of its name.
+// entry) and KarpenterControllerRole-<name>, and an SQS queue of its name with the rules that send events to it.
 func (s *Simulator) AddCluster(c Cluster) error {
 	var err error
 	s.locked(func(a *account) { err = a.addCluster(c) })
@@ -112,7 +113,7 @@ func (a *account) addCluster(c Cluster) error {
 	}
 	made := &cluster{
 		Cluster: c, status: clusterActive, arn: a.arn("eks", a.options.Region, "cluster/"+c.Name), roleARN: clusterRole.arn,
-		created: a.now, accessEntries: map[string]accessEntry{},
+		created: a.now, accessEntries: map[string]accessEntry{}, addons: slices.Clone(addons),
 	}
 	a.addNetwork(made)
 	tags := map[string]string{"karpenter.sh/discovery": c.Name}
@@ -132,13 +133,17 @@ func (a *account) addCluster(c Cluster) error {
 	if err != nil {
 		return err
 	}
-	made.accessEntries[node.arn] = accessEntry{
-		principal: node.arn, kind: "EC2_LINUX", username: "system:node:{{EC2PrivateDNSName}}",
-		groups: []string{"system:nodes"}, created: a.now,
-	}
-	a.newQueue(c.Name)
+	made.accessEntries[node.arn] = a.nodeEntry(node)
+	a.addInterruptions(c.Name)
 	a.clusters[c.Name] = made
 	return nil
+}
+
+// nodeEntry is the access entry of a role of nodes.
+func (a *account) nodeEntry(r *role) accessEntry {
+	return accessEntry{
+		principal: r.arn, kind: "EC2_LINUX", username: "system:node:{{EC2PrivateDNSName}}", groups: []string{"system:nodes"}, created: a.now,
+	}
 }
 
 // addNetwork creates a separate VPC for c: 10.<n>.0.0/16 with a /19 in each zone.

@@ -16,22 +16,23 @@ type rule struct {
 
 func (a *account) eventBridgeActions() map[string]action {
 	return map[string]action{
-		"PutRule":           document(a.putRule),
-		"DescribeRule":      document(a.describeRule),
-		"ListRules":         document(a.listRules),
-		"DeleteRule":        document(a.deleteRule),
-		"PutTargets":        document(a.putTargets),
-		"ListTargetsByRule": document(a.listTargetsByRule),
-		"RemoveTargets":     document(a.removeTargets),
+		"PutRule":               document(a.putRule),
+		"DescribeRule":          document(a.describeRule),
+		"ListRules":             document(a.listRules),
+		"ListRuleNamesByTarget": document(a.listRuleNamesByTarget),
+		"DeleteRule":            document(a.deleteRule),
+		"PutTargets":            document(a.putTargets),
+		"ListTargetsByRule":     document(a.listTargetsByRule),
+		"RemoveTargets":         document(a.removeTargets),
 	}
 }
 
 type ruleInput struct {
-	Name, Rule, NamePrefix, EventPattern, State string
-	Targets                                     []json.RawMessage
-	IDs                                         []string `json:"Ids"`
-	Limit                                       *int64
-	NextToken                                   *string
+	Name, Rule, NamePrefix, EventPattern, State, TargetArn string
+	Targets                                                []json.RawMessage
+	IDs                                                    []string `json:"Ids"`
+	Limit                                                  *int64
+	NextToken                                              *string
 }
 
 type ruleDocument struct {
@@ -75,6 +76,21 @@ func (a *account) describeRule(_ *request, in *ruleInput) (*ruleDocument, error)
 	return &d, nil
 }
 
+// SetRule enables a rule, or disables it.
+func (s *Simulator) SetRule(name string, enabled bool) error {
+	var err error
+	s.locked(func(a *account) {
+		var r *rule
+		if r, err = a.findRule(name); err != nil {
+			return
+		}
+		if r.state = "DISABLED"; enabled {
+			r.state = "ENABLED"
+		}
+	})
+	return err
+}
+
 func (a *account) listRules(_ *request, in *ruleInput) (*listRulesOutput, error) {
 	var selected []*rule
 	for _, r := range a.rules {
@@ -91,6 +107,20 @@ func (a *account) listRules(_ *request, in *ruleInput) (*listRulesOutput, error)
 		out.Rules = append(out.Rules, a.describe(r))
 	}
 	return out, nil
+}
+
+func (a *account) listRuleNamesByTarget(_ *request, in *ruleInput) (*map[string][]string, error) {
+	names := []string{}
+	for name, r := range a.rules {
+		for _, target := range r.targets {
+			var of struct{ Arn string }
+			if json.Unmarshal(target, &of) == nil && of.Arn == in.TargetArn {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return &map[string][]string{"RuleNames": slices.Compact(names)}, nil
 }
 
 func (a *account) deleteRule(_ *request, in *ruleInput) (*struct{}, error) {

@@ -79,7 +79,7 @@ func (k karpenterScope) nodeLifecycle() []object {
 	}
 	created := append(k.tagged("aws:RequestTag"), "StringLike", "ec2:CreateAction", "*")
 	return []object{
-		permit(launching, k.ofKinds("image", "snapshot", "security-group", "subnet", "capacity-reservation")),
+		permit(launching, k.ofKinds("image", "snapshot", "security-group", "subnet", "capacity-reservation", "placement-group")),
 		permit(launching, k.ofKinds("launch-template"), k.tagged("aws:ResourceTag")...),
 		permit(append(launching, "ec2:CreateLaunchTemplate"), made, k.tagged("aws:RequestTag")...),
 		permit([]string{"ec2:CreateTags"}, made, created...),

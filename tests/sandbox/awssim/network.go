@@ -2,7 +2,9 @@ package awssim
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 
 	"github.com/aws/aws-sdk-go/aws"
 	"github.com/aws/aws-sdk-go/service/ec2"
@@ -25,6 +27,7 @@ func (a *account) networkActions() map[string]action {
 		"DescribeVpcs":              query(a, a.describeVpcs),
 		"DescribeSubnets":           query(a, a.describeSubnets),
 		"DescribeSecurityGroups":    query(a, a.describeSecurityGroups),
+		"DescribeRouteTables":       query(a, a.describeRouteTables),
 		"DescribeAvailabilityZones": query(a, a.describeAvailabilityZones),
 	}
 }
@@ -74,6 +77,38 @@ func (a *account) describeSecurityGroups(r *request, in *ec2.DescribeSecurityGro
 		out.SecurityGroups = append(out.SecurityGroups, &ec2.SecurityGroup{
 			GroupId: aws.String(g.ID), GroupName: aws.String(g.name), VpcId: aws.String(g.vpcID),
 			OwnerId: aws.String(a.options.Account), Description: aws.String(g.name), Tags: ec2Tags(g.Tags),
+			// The rules of a new group, and of those that EKS creates: everything within the group, and to everywhere.
+			IpPermissions: []*ec2.IpPermission{
+				{IpProtocol: aws.String("-1"), UserIdGroupPairs: []*ec2.UserIdGroupPair{{GroupId: aws.String(g.ID), UserId: aws.String(a.options.Account)}}},
+			},
+			IpPermissionsEgress: []*ec2.IpPermission{{IpProtocol: aws.String("-1"), IpRanges: []*ec2.IpRange{{CidrIp: aws.String("0.0.0.0/0")}}}},
+		})
+	}
+	return out, nil
+}
+
+// describeRouteTables returns the main table of each VPC, which leads to a NAT gateway. EC2's filters other than vpc-id, and
+// its pages, are not supported.
+func (a *account) describeRouteTables(_ *request, in *ec2.DescribeRouteTablesInput) (*ec2.DescribeRouteTablesOutput, error) {
+	out := &ec2.DescribeRouteTablesOutput{RouteTables: []*ec2.RouteTable{}}
+	for _, id := range slices.Sorted(maps.Keys(a.vpcs)) {
+		selected := true
+		for _, filter := range in.Filters {
+			if aws.StringValue(filter.Name) != "vpc-id" {
+				return nil, wire.Errorf("InvalidParameterValue", "The filter '%s' is invalid", aws.StringValue(filter.Name))
+			}
+			selected = selected && slices.Contains(aws.StringValueSlice(filter.Values), id)
+		}
+		if !selected {
+			continue
+		}
+		out.RouteTables = append(out.RouteTables, &ec2.RouteTable{
+			RouteTableId: aws.String(fixedID("rtb-", id)), VpcId: aws.String(id), OwnerId: aws.String(a.options.Account),
+			Associations: []*ec2.RouteTableAssociation{{Main: aws.Bool(true), RouteTableId: aws.String(fixedID("rtb-", id))}},
+			Routes: []*ec2.Route{
+				{DestinationCidrBlock: aws.String(a.vpcs[id].cidr.String()), GatewayId: aws.String("local"), State: aws.String("active")},
+				{DestinationCidrBlock: aws.String("0.0.0.0/0"), NatGatewayId: aws.String(fixedID("nat-", id)), State: aws.String("active")},
+			},
 		})
 	}
 	return out, nil

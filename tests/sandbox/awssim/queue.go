@@ -3,13 +3,16 @@ package awssim
 import (
 	"crypto/md5"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 )
 
 // queue is an SQS queue. changed is closed when there is a message to receive.
 type queue struct {
 	name     string
+	policy   string
 	created  time.Time
 	messages []*message
 	changed  chan struct{}
@@ -27,6 +30,30 @@ func (a *account) newQueue(name string) *queue {
 	q := &queue{name: name, created: a.now, changed: make(chan struct{})}
 	a.queues[name] = q
 	return q
+}
+
+// interruptions are the events that rules of Karpenter's getting-started guide send to the queue, by the end of their names.
+var interruptions = map[string][2]string{
+	"scheduled-change":     {"aws.health", "AWS Health Event"},
+	"spot":                 {"aws.ec2", "EC2 Spot Instance Interruption Warning"},
+	"rebalance":            {"aws.ec2", "EC2 Instance Rebalance Recommendation"},
+	"state-change":         {"aws.ec2", "EC2 Instance State-change Notification"},
+	"capacity-reservation": {"aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"},
+}
+
+// addInterruptions creates the queue of a cluster, with the rules and the policy of the guide.
+func (a *account) addInterruptions(cluster string) {
+	q := a.newQueue(cluster)
+	arn := a.arn("sqs", a.options.Region, q.name)
+	q.policy = `{"Version":"2012-10-17","Id":"EC2InterruptionPolicy","Statement":[{"Effect":"Allow",` +
+		`"Principal":{"Service":["events.amazonaws.com","sqs.amazonaws.com"]},"Action":"sqs:SendMessage","Resource":"` + arn + `"},` +
+		`{"Sid":"DenyHTTP","Effect":"Deny","Principal":"*","Action":"sqs:*","Resource":"` + arn + `","Condition":{"Bool":{"aws:SecureTransport":false}}}]}`
+	for name, of := range interruptions {
+		a.rules[cluster+"-"+name] = &rule{
+			name: cluster + "-" + name, state: "ENABLED", pattern: fmt.Sprintf(`{"source":[%q],"detail-type":[%q]}`, of[0], of[1]),
+			targets: map[string]json.RawMessage{"queue": json.RawMessage(fmt.Sprintf(`{"Id":"queue","Arn":%q}`, arn))},
+		}
+	}
 }
 
 // deliver adds a message to a queue and wakes the waiting receivers.

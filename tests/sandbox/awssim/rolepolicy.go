@@ -182,6 +182,25 @@ func (s *Simulator) PutRolePolicy(roleName, name, text string) error {
 	return err
 }
 
+// ReplaceRolePolicies gives a role only one policy, and returns a function that restores those that it had.
+func (s *Simulator) ReplaceRolePolicies(roleName, text string) (restore func(), err error) {
+	s.locked(func(a *account) {
+		var r *role
+		if r, err = a.findRole(&roleName); err != nil {
+			return
+		}
+		attached, inline := r.policies, r.inline
+		r.policies, r.inline = nil, map[string]inlinePolicy{}
+		back := func() { r.policies, r.inline = attached, inline }
+		if err = r.putInline("replaced", text); err != nil {
+			back()
+			return
+		}
+		restore = func() { s.locked(func(*account) { back() }) }
+	})
+	return restore, err
+}
+
 func (r *role) putInline(name, text string) error {
 	document, err := parsePolicy(text)
 	if err != nil {

@@ -271,6 +271,9 @@ func TestRules(t *testing.T) {
 	if got := call("ListTargetsByRule", `{"Rule":"prod-spot"}`, http.StatusOK); !strings.Contains(got, "000000000000:prod") {
 		t.Errorf("targets = %s, want the queue", got)
 	}
+	if got := call("ListRuleNamesByTarget", `{"TargetArn":"arn:aws:sqs:eu-west-1:000000000000:prod"}`, http.StatusOK); !strings.Contains(got, "prod-spot") {
+		t.Errorf("rules of the queue = %s, want prod-spot", got)
+	}
 	if got := call("DeleteRule", `{"Name":"prod-spot"}`, http.StatusBadRequest); !strings.Contains(got, "ValidationException") {
 		t.Errorf("deleting a rule with targets: %s", got)
 	}

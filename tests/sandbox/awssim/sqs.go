@@ -102,11 +102,15 @@ func (a *account) getQueueAttributes(_ *request, in *queueInput) (*queueAttribut
 	if err != nil {
 		return nil, err
 	}
-	return &queueAttributesOutput{map[string]string{
+	attributes := map[string]string{
 		"QueueArn":                    a.arn("sqs", a.options.Region, q.name),
 		"ApproximateNumberOfMessages": strconv.Itoa(len(q.messages)),
 		"CreatedTimestamp":            strconv.FormatInt(q.created.Unix(), 10),
-	}}, nil
+	}
+	if q.policy != "" {
+		attributes["Policy"] = q.policy
+	}
+	return &queueAttributesOutput{attributes}, nil
 }
 
 func (a *account) sendMessage(_ *request, in *queueInput) (*sendMessageOutput, error) {

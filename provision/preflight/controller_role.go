@@ -1,0 +1,227 @@
+package preflight
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/iam"
+)
+
+// controllerRole checks that Karpenter gets a role, and that it allows what the version calls.
+func controllerRole() Check {
+	return Check{
+		ID: "controller-role",
+		Why: "without a permission, or a role that trusts its ServiceAccount, Karpenter launches or terminates no node; " +
+			"a newer version needs more permissions, and fails only when it calls them",
+		needs: []source{ofAccount, ofControllers, ofClasses, ofGrant, ofAgent, ofNodeRoles},
+		look:  lookAtControllerRole,
+	}
+}
+
+func lookAtControllerRole(o Observed) (string, []Finding) {
+	if o.Grant.Err != nil && o.Grant.Of.RoleARN == "" {
+		return "the role of Karpenter's controller", unread(o.Grant.Err)
+	}
+	c, _ := o.controller()
+	if o.Grant.Of.RoleARN == "" {
+		return "ServiceAccount " + c.account(), []Finding{noRole(o, c)}
+	}
+	looked := fmt.Sprintf("%s of ServiceAccount %s, for Karpenter %s", o.Grant.Of.RoleARN, c.account(), o.Version)
+	found := o.trust(c)
+	if o.Grant.Err != nil {
+		return looked, append(found, unread(o.Grant.Err)...)
+	}
+	return looked, append(found, o.missingPermissions(c)...)
+}
+
+func (c Controller) account() string { return c.Namespace + "/" + c.ServiceAccount }
+
+// noRole is the finding that no role was found for a ServiceAccount. Pods then use the role of their node, or credentials
+// in their environment, which plumbline does not judge.
+func noRole(o Observed, c Controller) Finding {
+	return Finding{
+		Status: Unknown,
+		Message: fmt.Sprintf("ServiceAccount %s has neither a Pod Identity association nor the annotation %s: "+
+			"Karpenter uses the role of its node, or credentials in its environment, which are not checked", c.account(), cloud.RoleAnnotation),
+		Fix: fmt.Sprintf("aws eks create-pod-identity-association --region %s --cluster-name %s "+
+			"--namespace %s --service-account %s --role-arn ROLE", o.Region, o.Cluster, c.Namespace, c.ServiceAccount),
+	}
+}
+
+// trust returns what prevents the ServiceAccount from assuming its role.
+func (o Observed) trust(c Controller) []Finding {
+	grant := o.Grant.Of
+	var found []Finding
+	if grant.Association != nil && !o.Agent.Of {
+		if o.Agent.Err != nil {
+			found = append(found, unread(o.Agent.Err)...)
+		} else {
+			found = append(found, Finding{
+				Status: Problem,
+				Message: fmt.Sprintf("ServiceAccount %s has a Pod Identity association, but the cluster has no add-on %s: "+
+					"its pods get no credentials", c.account(), cloud.PodIdentityAgent),
+				Fix: fmt.Sprintf("aws eks create-addon --region %s --cluster-name %s --addon-name %s", o.Region, o.Cluster, cloud.PodIdentityAgent),
+			})
+		}
+	}
+	if grant.Role.Trust == "" || grant.Association != nil && grant.Association.TargetRoleARN != "" {
+		return found // it was not read, or EKS assumes it with another role
+	}
+	if o.EKS.Err != nil {
+		return append(found, unread(o.EKS.Err)...)
+	}
+	assumption := o.assumption(c)
+	answer, action, err := iam.Trusts(grant.Role.Trust, assumption)
+	switch {
+	case err != nil:
+		found = append(found, Finding{Status: Unknown, Message: err.Error()})
+	case answer.Decision == iam.Unknown:
+		message := "the trust policy of " + grant.RoleARN + " was not evaluated: " + answer.Reason
+		found = append(found, Finding{Status: Unknown, Message: message})
+	case answer.Decision == iam.Denied:
+		found = append(found, Finding{
+			Status: Problem,
+			Message: fmt.Sprintf("the trust policy of %s does not allow %s to %s for ServiceAccount %s",
+				grant.RoleARN, action, assumption.Principal, c.account()),
+			Fix: "add to its trust policy:\n" + trustStatement(assumption),
+		})
+	}
+	return found
+}
+
+// assumption is how the controller's pods assume their role.
+func (o Observed) assumption(c Controller) iam.Assumption {
+	account := cloud.AccountOf(o.EKS.Of.ARN)
+	if o.Grant.Of.Association != nil {
+		return iam.PodIdentity(o.EKS.Of.ARN, account, c.Namespace, c.ServiceAccount, o.Cluster)
+	}
+	return iam.WebIdentity(iam.PartitionOf(o.Region), accountOfRole(o.Grant.Of.RoleARN), o.EKS.Of.Issuer, c.Namespace, c.ServiceAccount)
+}
+
+// accountOfRole returns the account of a role, which has the OIDC provider that it trusts.
+func accountOfRole(arn string) string { return cloud.AccountOf(arn) }
+
+// trustStatement returns the statement that allows an assumption.
+func trustStatement(a iam.Assumption) string {
+	statement := map[string]any{"Effect": "Allow", "Principal": map[string]string{a.Kind: a.Principal}, "Action": a.Actions}
+	if a.Kind == "Federated" {
+		statement["Condition"] = map[string]any{"StringEquals": a.Keys}
+	}
+	return indented(statement)
+}
+
+// indented returns a value as JSON.
+func indented(v any) string {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err.Error() // it has only texts
+	}
+	return string(text)
+}
+
+// judged are the findings about the policies of the controller's role. Errors: a policy that plumbline cannot parse, or a
+// version whose permissions it does not know.
+func (o Observed) judged(c Controller) ([]iam.Finding, error) {
+	role := o.Grant.Of.Role
+	var policies, limits []iam.Document
+	for _, p := range role.Policies {
+		d, err := iam.Parse([]byte(p.Text))
+		if err != nil {
+			return nil, fmt.Errorf("policy %s of %s: %w", p.Name, role.ARN, err)
+		}
+		policies = append(policies, d)
+	}
+	var limiting []cloud.RolePolicy
+	if role.Boundary != nil {
+		limiting = append(limiting, *role.Boundary)
+	}
+	if a := o.Grant.Of.Association; a != nil && a.Policy != "" {
+		limiting = append(limiting, cloud.RolePolicy{Name: "of " + a.ARN, Text: a.Policy})
+	}
+	for _, p := range limiting {
+		d, err := iam.Parse([]byte(p.Text))
+		if err != nil {
+			return nil, fmt.Errorf("policy %s, which limits %s: %w", p.Name, role.ARN, err)
+		}
+		limits = append(limits, d)
+	}
+	return iam.Judge(policies, o.Version, o.iamCluster(c), limits...)
+}
+
+// iamCluster is the cluster that the policies are about.
+func (o Observed) iamCluster(c Controller) iam.Cluster {
+	return iam.Cluster{
+		Name: o.Cluster, Region: o.Region, Account: accountOfRole(o.Grant.Of.RoleARN), NodeRoles: o.nodeRoles(), Queue: c.queue(),
+	}
+}
+
+// nodeRoles returns the roles that EC2NodeClasses give to nodes, sorted: ARNs or, if they were not read, names.
+func (o Observed) nodeRoles() []string {
+	var roles []string
+	for _, r := range o.NodeRoles {
+		if role := cmp.Or(r.Role.Of.ARN, r.Name); role != "" {
+			roles = append(roles, role)
+		}
+	}
+	slices.Sort(roles)
+	return slices.Compact(roles)
+}
+
+// missingPermissions returns what the controller's role does not allow.
+func (o Observed) missingPermissions(c Controller) []Finding {
+	all, err := o.judged(c)
+	if err != nil {
+		return []Finding{{Status: Unknown, Message: err.Error()}}
+	}
+	var found []Finding
+	for _, f := range all {
+		switch f.Kind {
+		case iam.Missing:
+			found = append(found, o.missing(c, f))
+		case iam.Undecided:
+			found = append(found, Finding{Status: Unknown, Message: strings.Join(f.Actions, ", ") + ": " + f.Message})
+		case iam.TooBroad: // controllerReach
+		}
+	}
+	return found
+}
+
+func (o Observed) missing(c Controller, f iam.Finding) Finding {
+	status, message := Problem, f.Message
+	if f.For != "" {
+		message += "; needed for " + f.For
+	}
+	if f.For != "" && f.For != iam.ForQueue && !(f.For == iam.ForProfiles && o.profilesNeeded()) {
+		status = Warning
+	}
+	if len(o.nodeRoles()) == 0 && slices.Contains(f.Actions, "iam:PassRole") {
+		status, message = Warning, message+"; no EC2NodeClass names a role yet, so it was checked for "+iam.NodeRolePrefix+o.Cluster
+	}
+	return Finding{
+		Status: status, Message: message,
+		Fix: fmt.Sprintf("add to a policy of %s (all statements: %s):\n%s", o.Grant.Of.RoleARN, o.policyCommand(c), indented(f.Add)),
+	}
+}
+
+// profilesNeeded reports whether an EC2NodeClass names a role, for which Karpenter creates instance profiles. If the
+// EC2NodeClasses were not read, it is true.
+func (o Observed) profilesNeeded() bool {
+	return o.Classes.Err != nil || slices.ContainsFunc(o.Classes.Of, func(c awsv1.EC2NodeClass) bool { return c.Spec.Role != "" })
+}
+
+// policyCommand prints the policies that the controller needs.
+func (o Observed) policyCommand(c Controller) string {
+	cluster := o.iamCluster(c)
+	command := fmt.Sprintf("plumbline iam-policy --cluster %s --region %s --account %s --version %s --queue %q",
+		o.Cluster, o.Region, cluster.Account, o.Version, cluster.Queue)
+	for _, role := range cluster.NodeRoles {
+		command += " --node-role " + role
+	}
+	return command + " -o json"
+}

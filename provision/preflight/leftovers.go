@@ -1,0 +1,49 @@
+package preflight
+
+import (
+	"fmt"
+
+	"github.com/plumbline-dev/plumbline/provision/leftover"
+)
+
+// LostNode is a Node of Karpenter whose instance is terminated, or unknown to EC2.
+type LostNode struct{ Node, ProviderID string }
+
+// leftovers checks that nothing is left of nodes that are gone.
+func leftovers() Check {
+	return Check{
+		ID: "leftovers",
+		Why: "a Node without an instance keeps its pods pending or terminating; interfaces use up addresses, " +
+			"and instance profiles and launch templates quotas of the account",
+		needs: []source{ofAccount, ofClasses, ofLeft},
+		look:  lookAtLeftovers,
+	}
+}
+
+func lookAtLeftovers(o Observed) (string, []Finding) {
+	const looked = "Nodes without instances; interfaces, launch templates and instance profiles of deleted nodes and EC2NodeClasses"
+	var found []Finding
+	for _, err := range []error{o.Classes.Err, o.LostNodes.Err, o.Left.Err} {
+		if err != nil {
+			found = append(found, unread(err)...)
+		}
+	}
+	for _, n := range o.LostNodes.Of {
+		found = append(found, Finding{
+			Status: Problem, Message: fmt.Sprintf("Node/%s has no instance: %s is terminated or does not exist", n.Node, n.ProviderID),
+			Fix: "kubectl delete node " + n.Node,
+		})
+	}
+	for _, f := range o.Left.Of {
+		of := ""
+		if f.What != "" {
+			of = " (" + f.What + ")"
+		}
+		found = append(found, Finding{
+			Status: Warning, Message: fmt.Sprintf("%s %s%s is left over: nothing in the cluster uses it", leftover.Noun(f.Kind), f.ID, of),
+			// Another cluster may have the same name, and its tags are the same.
+			Fix: "make sure that no other cluster has or had the name " + o.Cluster + ", then delete it in AWS",
+		})
+	}
+	return looked, found
+}

@@ -1,0 +1,68 @@
+package preflight
+
+import (
+	"testing"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
+)
+
+func TestNetwork(t *testing.T) {
+	subnet := func(change func(*cloud.Subnet)) func(*Observed) {
+		return func(o *Observed) {
+			s := o.Subnets.Of["subnet-a"]
+			change(&s)
+			o.Subnets.Of["subnet-a"] = s
+		}
+	}
+	group := func(id string, change func(*cloud.SecurityGroup)) func(*Observed) {
+		return func(o *Observed) {
+			g := o.Groups.Of[id]
+			change(&g)
+			o.Groups.Of[id] = g
+		}
+	}
+	ingress := func(r cloud.GroupRule) func(*Observed) {
+		return group("sg-eks", func(g *cloud.SecurityGroup) { g.Ingress = []cloud.GroupRule{r} })
+	}
+	run(t, "network", map[string]looked{
+		"nothing matches": {func(o *Observed) {
+			o.Networks[0].Subnets = Value[[]string]{Err: &resolve.EmptyError{What: "subnet", Field: "spec.subnetSelectorTerms", Class: "default"}}
+		}, Problem, "no subnet matches spec.subnetSelectorTerms of EC2NodeClass/default", "correct spec.subnetSelectorTerms", ""},
+		"no addresses":       {subnet(func(s *cloud.Subnet) { s.Free = 0 }), Problem, "in eu-west-1a have 0 free addresses", "add a subnet in eu-west-1a", ""},
+		"few addresses":      {subnet(func(s *cloud.Subnet) { s.Free = 3 }), Warning, "have 3 free addresses", "", ""},
+		"no route":           {subnet(func(s *cloud.Subnet) { s.DefaultRoute = "" }), Warning, "has no default route", "aws ec2 create-route --region eu-west-1", ""},
+		"a route to nowhere": {subnet(func(s *cloud.Subnet) { s.Blackhole = true }), Problem, "leads to nat-1, which does not exist", "aws ec2 replace-route", ""},
+		"no public address":  {subnet(func(s *cloud.Subnet) { s.DefaultRoute = "igw-1" }), Problem, "instances get no public address", "associatePublicIPAddress: true", ""},
+		"a public address":   {subnet(func(s *cloud.Subnet) { s.DefaultRoute, s.PublicAddress = "igw-1", true }), OK, "", "", ""},
+		"a public address of the class": {func(o *Observed) {
+			subnet(func(s *cloud.Subnet) { s.DefaultRoute = "igw-1" })(o)
+			o.Networks[0].PublicAddress = ptr.To(true)
+		}, OK, "", "", ""},
+		"of another VPC": {subnet(func(s *cloud.Subnet) { s.VPC = "vpc-2" }), Problem, "subnet-a in vpc-2; the cluster is in vpc-1", "", ""},
+		"of another cluster": {subnet(func(s *cloud.Subnet) { s.Tags = map[string]string{"kubernetes.io/cluster/other": "owned"} }), Warning,
+			"belongs to cluster other", "Key=kubernetes.io/cluster/other,Value=shared", ""},
+		"shared by clusters": {subnet(func(s *cloud.Subnet) { s.Tags = map[string]string{"kubernetes.io/cluster/other": "shared"} }), OK, "", "", ""},
+		"one zone":           {subnet(func(s *cloud.Subnet) { s.Zone = "eu-west-1b" }), Warning, "in one zone only", "", ""},
+		"a group of another cluster": {group("sg-nodes", func(g *cloud.SecurityGroup) { g.Tags = map[string]string{"aws:eks:cluster-name": "other"} }), Problem,
+			"selects security group sg-nodes (nodes), which belongs to cluster other", "aws:eks:cluster-name: prod", ""},
+		"no way in": {ingress(cloud.GroupRule{Protocol: "tcp", From: 22, To: 22, Groups: []string{"sg-nodes"}}), Problem,
+			"do not let kubelets reach the API server", "aws ec2 authorize-security-group-ingress --region eu-west-1 --group-id sg-eks --protocol tcp --port 443 --source-group sg-nodes", ""},
+		"in from the VPC":       {ingress(cloud.GroupRule{Protocol: "-1", CIDRs: []string{"10.0.0.0/16"}}), OK, "", "", ""},
+		"in from one subnet":    {ingress(cloud.GroupRule{Protocol: "-1", CIDRs: []string{"10.0.0.0/24"}}), Problem, "do not let kubelets", "", ""},
+		"in from a prefix list": {ingress(cloud.GroupRule{Protocol: "-1", PrefixLists: []string{"pl-1"}}), OK, "", "", ""},
+		"no way out":            {group("sg-nodes", func(g *cloud.SecurityGroup) { g.Egress = nil }), Problem, "do not let kubelets", "", ""},
+		"a public endpoint": {func(o *Observed) {
+			group("sg-nodes", func(g *cloud.SecurityGroup) { g.Egress = nil })(o)
+			o.EKS.Of.PrivateEndpoint = false
+		}, OK, "", "", ""},
+		"denied": {func(o *Observed) {
+			o.Subnets = Value[map[string]cloud.Subnet]{Err: denied("ec2:DescribeRouteTables")}
+		}, Unknown, "AWS denies ec2:DescribeRouteTables", "", "ec2:DescribeRouteTables"},
+		"selectors denied": {func(o *Observed) {
+			o.Networks[0].Groups = Value[[]string]{Err: denied("ec2:DescribeSecurityGroups")}
+		}, Unknown, "AWS denies", "", "ec2:DescribeSecurityGroups"},
+	})
+}
