@@ -125,33 +125,43 @@ func indented(v any) string {
 	return string(text)
 }
 
-// judged are the findings about the policies of the controller's role. Errors: a policy that plumbline cannot parse, or a
-// version whose permissions it does not know.
+// judged are the findings about the policies of the controller's role. Errors: as Documents, or a version whose
+// permissions plumbline does not know.
 func (o Observed) judged(c Controller) ([]iam.Finding, error) {
-	role := o.Grant.Of.Role
-	var policies, limits []iam.Document
-	for _, p := range role.Policies {
-		d, err := iam.Parse([]byte(p.Text))
-		if err != nil {
-			return nil, fmt.Errorf("policy %s of %s: %w", p.Name, role.ARN, err)
-		}
-		policies = append(policies, d)
-	}
-	var limiting []cloud.RolePolicy
-	if role.Boundary != nil {
-		limiting = append(limiting, *role.Boundary)
-	}
-	if a := o.Grant.Of.Association; a != nil && a.Policy != "" {
-		limiting = append(limiting, cloud.RolePolicy{Name: "of " + a.ARN, Text: a.Policy})
-	}
-	for _, p := range limiting {
-		d, err := iam.Parse([]byte(p.Text))
-		if err != nil {
-			return nil, fmt.Errorf("policy %s, which limits %s: %w", p.Name, role.ARN, err)
-		}
-		limits = append(limits, d)
+	policies, limits, err := Documents(o.Grant.Of)
+	if err != nil {
+		return nil, err
 	}
 	return iam.Judge(policies, o.Version, o.iamCluster(c), limits...)
+}
+
+// Documents returns the policies of a role, and those that limit them: its permissions boundary, and the policy of a Pod
+// Identity association. Error: a policy that plumbline cannot parse, by its name.
+func Documents(g cloud.Grant) (policies, limits []iam.Document, err error) {
+	var limiting []cloud.RolePolicy
+	if g.Role.Boundary != nil {
+		limiting = append(limiting, *g.Role.Boundary)
+	}
+	if a := g.Association; a != nil && a.Policy != "" {
+		limiting = append(limiting, cloud.RolePolicy{Name: "of " + a.ARN, Text: a.Policy})
+	}
+	if policies, err = documents(g.Role.Policies, g.RoleARN); err != nil {
+		return nil, nil, err
+	}
+	limits, err = documents(limiting, g.RoleARN)
+	return policies, limits, err
+}
+
+func documents(policies []cloud.RolePolicy, role string) ([]iam.Document, error) {
+	var all []iam.Document
+	for _, p := range policies {
+		d, err := iam.Parse([]byte(p.Text))
+		if err != nil {
+			return nil, fmt.Errorf("policy %s of role %s: %w", p.Name, role, err)
+		}
+		all = append(all, d)
+	}
+	return all, nil
 }
 
 // iamCluster is the cluster that the policies are about.

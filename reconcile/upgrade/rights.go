@@ -15,6 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/iam"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
+	"github.com/plumbline-dev/plumbline/provision/preflight"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -155,17 +156,13 @@ func (s *Step) judge(ctx context.Context, r *Rights) {
 		r.Unread = fmt.Sprintf("role %s is not in the account of plumbline's credentials, which has %s", r.Role, grant.Role.ARN)
 		return
 	}
-	var documents []iam.Document
-	for _, policy := range grant.Role.Policies {
-		document, err := iam.Parse([]byte(policy.Text))
-		if err != nil {
-			r.Unread = fmt.Sprintf("policy %s of role %s: %v", policy.Name, r.Role, err)
-			return
-		}
-		documents = append(documents, document)
+	policies, limits, err := preflight.Documents(grant)
+	if err != nil {
+		r.Unread = err.Error()
+		return
 	}
 	cluster := iam.Cluster{Name: at.Name, Region: at.Region, Account: accountOf(r.Role), Queue: at.InterruptionQueue}
-	if r.Findings, err = iam.JudgeUpgrade(documents, r.From, r.To, cluster); err != nil {
+	if r.Findings, err = iam.JudgeUpgrade(policies, r.From, r.To, cluster, limits...); err != nil {
 		r.Unread = err.Error()
 	}
 }
