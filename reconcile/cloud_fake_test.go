@@ -72,7 +72,9 @@ func pemOf(der string) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(der)})
 }
 
-func (*fakeCloud) TerminationProtected(context.Context, string) (bool, error) { return false, nil }
+func (*fakeCloud) TerminationProtected(context.Context, string) (bool, error)   { return false, nil }
+func (*fakeCloud) SetTerminationProtection(context.Context, string, bool) error { return nil }
+func (*fakeCloud) UserData(context.Context, string) (string, error)             { return "", nil }
 
 func (*fakeCloud) Catalog(context.Context) (*offers.Catalog, error) {
 	return nil, errors.New("no instance types")

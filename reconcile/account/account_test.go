@@ -258,7 +258,9 @@ func TestAccountOfADisruptedZone(t *testing.T) {
 	}
 }
 
-func (*aws) TerminationProtected(context.Context, string) (bool, error) { return false, nil }
+func (*aws) TerminationProtected(context.Context, string) (bool, error)   { return false, nil }
+func (*aws) SetTerminationProtection(context.Context, string, bool) error { return nil }
+func (*aws) UserData(context.Context, string) (string, error)             { return "", nil }
 
 func (*aws) Catalog(context.Context) (*offers.Catalog, error) {
 	return nil, errors.New("no instance types")
