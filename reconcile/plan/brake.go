@@ -93,10 +93,10 @@ func BudgetsEditedBy(live *unstructured.Unstructured) (string, error) {
 	return editor, nil
 }
 
-// WithoutBrake returns the disruption budgets of a live NodePool without the brake, or the Lease of a wave.
+// WithoutBrake returns the disruption budgets of a live NodePool without the brake, the Lease of a wave, or a DisruptionHold.
 func WithoutBrake(live *unstructured.Unstructured) []any {
 	budgets, _ := splitLease(BudgetsOf(live))
-	return slices.DeleteFunc(slices.Clone(budgets), func(b any) bool { return reflect.DeepEqual(b, any(brake())) })
+	return slices.DeleteFunc(slices.Clone(budgets), func(b any) bool { return reflect.DeepEqual(b, any(brake())) || isHold(b) })
 }
 
 // unbraked returns a live NodePool without the brake, if it has one: commits do not release the brake.
@@ -119,7 +119,7 @@ func BudgetsOf(pool *unstructured.Unstructured) []any {
 // isBraked reports whether the brake of a NodePool is recorded and set: Karpenter replaces none of its nodes for drift.
 func (m *maker) isBraked(pool string) bool {
 	live := m.live.object(render.Ref{Kind: render.NodePool, Name: pool}).content()
-	if live == nil || !m.policy.Braked[pool] {
+	if live == nil || !m.policy.limited(pool) {
 		return false
 	}
 	_, lease := splitLease(BudgetsOf(live))
@@ -142,7 +142,7 @@ func brakes(entries []entry) bool {
 // braked reports whether an object in Git is now applied without its disruption budgets: the live ones belong to the
 // brake, and stay.
 func (m *maker) braked(object render.Object, live *unstructured.Unstructured) (bool, error) {
-	if live == nil || object.Ref.Kind != render.NodePool || !m.policy.Braked[object.Ref.Name] {
+	if live == nil || object.Ref.Kind != render.NodePool || !m.policy.limited(object.Ref.Name) {
 		return false, nil
 	}
 	entries, err := managed(live)

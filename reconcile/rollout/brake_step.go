@@ -73,6 +73,7 @@ type BrakeStep struct {
 // Run returns the new status of the rollout's pools, and brakes those whose brake is already recorded. A failed write
 // is reported in the pool's entry: nothing else of the reconcile waits for it.
 func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
+	s.holdDisruption(ctx)
 	before := s.Sync.Status.PoolRollouts
 	if s.Rollout == nil && len(s.pending()) == 0 {
 		s.Waves.forget()
@@ -163,7 +164,7 @@ func (s *BrakeStep) try(ctx context.Context, e *v1alpha1.PoolRollout, write func
 // unbrake restores the budgets of a pool that was removed from Git and whose brake has ended: no Change does.
 func (s *BrakeStep) unbrake(ctx context.Context, e v1alpha1.PoolRollout) error {
 	live := s.leaving(e.Pool)
-	if live == nil || s.InForce {
+	if live == nil || s.InForce || s.holdsDisruption() {
 		return nil
 	}
 	without, err := plan.AsInGit(render.Ref{Kind: render.NodePool, Name: e.Pool}, live)
@@ -274,7 +275,7 @@ func (s *BrakeStep) edited(live *unstructured.Unstructured) error {
 // Git.
 func (s *BrakeStep) brake(ctx context.Context, e v1alpha1.PoolRollout) (err error) {
 	live, object, err := s.budgetsOf(e.Pool)
-	if live == nil || err != nil {
+	if live == nil || err != nil || s.holdsDisruption() {
 		return err
 	}
 	budgets, err := plan.Braked(object)
