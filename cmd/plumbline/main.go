@@ -271,6 +271,7 @@ func newClusterCommands(kubeconfig *genericclioptions.ConfigFlags) []*cobra.Comm
 		newApproveCommand(kubeconfig),
 		newCalendarCommand(kubeconfig),
 		newEmergencyCommand(kubeconfig),
+		newIdentityCommand(kubeconfig),
 	}
 }
 
