@@ -12,6 +12,10 @@ var (
 	//
 	//go:embed iam-policy-verify.json
 	VerifyPolicy string
+	// ProtectPolicy is what plumbline's role needs beside DaemonPolicy for spec.guard.onIdentityConflict: Protect.
+	//
+	//go:embed iam-policy-protect.json
+	ProtectPolicy string
 	// TeardownPolicy is what a user of `plumbline teardown --terminate` or `--sweep` needs beside VerifyPolicy.
 	//
 	//go:embed iam-policy-teardown.json

@@ -168,6 +168,21 @@ func TestTheTeardownPolicyIsOfOneCluster(t *testing.T) {
 	}
 }
 
+// TestTheProtectPolicyIsOfOneCluster: it allows one action, only on instances that Karpenter launched for the cluster.
+func TestTheProtectPolicyIsOfOneCluster(t *testing.T) {
+	want := []statement{{
+		Sid: "ProtectFromTermination", Effect: "Allow", Resource: "arn:${PARTITION}:ec2:${REGION}:${ACCOUNT}:instance/*",
+		Action: oneOrMore{"ec2:ModifyInstanceAttribute"},
+		Condition: map[string]map[string]string{
+			"StringEquals": {"aws:ResourceTag/kubernetes.io/cluster/${CLUSTER_NAME}": "owned"},
+			"StringLike":   {"aws:ResourceTag/karpenter.sh/nodepool": "*"},
+		},
+	}}
+	if diff := cmp.Diff(want, statementsOf(t, "iam-policy-protect.json")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // statement is a statement of an IAM policy.
 type statement struct {
 	Sid, Effect, Resource string

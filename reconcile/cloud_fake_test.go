@@ -80,7 +80,9 @@ func (*fakeCloud) Grant(context.Context, string, cloud.ServiceAccount) (cloud.Gr
 	}}}}, nil
 }
 
-func (*fakeCloud) TerminationProtected(context.Context, string) (bool, error) { return false, nil }
+func (*fakeCloud) TerminationProtected(context.Context, string) (bool, error)   { return false, nil }
+func (*fakeCloud) SetTerminationProtection(context.Context, string, bool) error { return nil }
+func (*fakeCloud) UserData(context.Context, string) (string, error)             { return "", nil }
 
 func (*fakeCloud) Catalog(context.Context) (*offers.Catalog, error) {
 	return nil, errors.New("no instance types")

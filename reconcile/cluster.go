@@ -18,6 +18,9 @@ type Cluster struct {
 	Logs upgrade.Logs
 	// Clouds are the clients of AWS.
 	Clouds *account.Clouds
+	// Terminations returns the instances of the cluster that another client has terminated recently; nil if that is
+	// unknown.
+	Terminations func() []account.Termination
 	// Landing simulates where pods can be scheduled; if nil, nothing is simulated.
 	Landing *simulate.Simulator
 	// DeletionGuard looks for the policies of the deletion guard; if nil, they are not checked.

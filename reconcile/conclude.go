@@ -122,6 +122,7 @@ func (r *reconciliation) found(out *outcome) status.Found {
 		LaunchFailures: out.Nodes.LaunchFailures, Looked: out.Nodes.SawLaunches, Drifting: out.Nodes.Drifting, WatchedDrift: out.Nodes.SawDrift,
 		Rollout: out.Nodes.Rollout, SawRollout: out.Nodes.SawRollout, Restored: out.Nodes.Restored, PoolRollouts: out.Nodes.PoolRollouts,
 		Instances: out.Nodes.Instances, Terminations: out.Nodes.Terminations,
+		IdentityConflict: out.Nodes.IdentityConflict, SawIdentity: out.Nodes.SawIdentity,
 	}
 	if k := r.sync.Status.Karpenter; k != nil {
 		found.Support = supportOf(k.Version, r.now)

@@ -16,11 +16,16 @@ import (
 func (r *reconciliation) drainOrDelete(ctx context.Context) (done, error) {
 	if !r.sync.DrainsNodes() {
 		return step.All(ctx, r.trace, done{},
-			[]step.Of[done]{{Name: step.See, Do: r.readLive}, {Name: step.Orphan, Do: r.runRemovalStep((*removal.Step).Orphan)}})
+			[]step.Of[done]{
+				{Name: step.See, Do: r.readLive},
+				{Name: step.EndProtection, Do: r.endProtection},
+				{Name: step.Orphan, Do: r.runRemovalStep((*removal.Step).Orphan)},
+			})
 	}
 	return step.All(ctx, r.trace, done{}, []step.Of[done]{
 		{Name: step.Drainable, Do: r.runRemovalStep((*removal.Step).Drainable)},
 		{Name: step.See, Do: r.readLive},
+		{Name: step.EndProtection, Do: r.endProtection},
 		{Name: step.SeeVanished, Do: r.planStep(evaluate.Inputs.SeeVanished)},
 		{Name: step.VerifyCloud, Do: observeStep(r.verifyCloud)},
 		{Name: step.SeeCollision, Do: observeStep(r.observeCollision)},

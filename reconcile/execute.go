@@ -72,6 +72,7 @@ func (r *reconciliation) execute(ctx context.Context, ev evaluation) (done, erro
 		{Name: step.SeeNodeDrift, Do: r.observeNodeDrift},
 		{Name: step.SeeRollout, Do: r.observeRollout},
 		{Name: step.SeeInstances, Do: r.observeInstances},
+		{Name: step.SeeIdentity, Do: r.observeIdentity},
 		{Name: step.SeeTerminations, Do: r.observeTerminations},
 		{Name: step.SettleCharts, Do: r.settleCharts},
 		{Name: step.Remove, Do: r.runServedRemovalStep((*removal.Step).Run)},

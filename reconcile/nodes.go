@@ -51,6 +51,10 @@ type nodesSeen struct {
 	SawRollout   bool
 	// Instances are the EC2 instances that differ from their definitions and NodeClaims; nil if that is unknown.
 	Instances *v1alpha1.InstanceDrift
+	// IdentityConflict is another controller that uses this cluster's name; nil if there is none. SawIdentity reports that
+	// it was looked for.
+	IdentityConflict *v1alpha1.IdentityConflict
+	SawIdentity      bool
 	// Terminations are what has been terminating for longer than expected; nil if that was not checked.
 	Terminations []v1alpha1.Termination
 }
@@ -332,8 +336,10 @@ func (r *reconciliation) observeInstances(ctx context.Context, d done) (done, er
 	d.Nodes.Instances = r.memory.instances.See(ctx, account.InstanceLook{
 		Cloud: func(ctx context.Context) (account.InstanceCloud, error) { return r.cloud()(ctx, region) }, Reader: r.Cluster.Uncached,
 		Cluster: cluster, Unverified: account.Unverified(d.account()),
-		Set: ev.Desired.Set, Live: ev.Live, Rolling: d.Nodes.Rollout != nil, Removals: len(r.sync.Status.Removals), Urgent: r.memory.terminations.NeedsInstances(),
-		Before: r.before.Status.Instances, Now: r.now, Every: r.Settings.CompareInstances,
+		Set: ev.Desired.Set, Live: ev.Live, Rolling: d.Nodes.Rollout != nil, Removals: len(r.sync.Status.Removals),
+		Urgent: r.memory.terminations.NeedsInstances() || r.before.Status.IdentityConflict.Open(), Terminations: len(r.terminations()),
+		Endpoint: r.memory.account.Endpoint(),
+		Before:   r.before.Status.Instances, Now: r.now, Every: r.Settings.CompareInstances,
 	}, &d.Findings)
 	return d, nil
 }
@@ -383,6 +389,7 @@ func (r *reconciliation) pauseAfterFailure(ctx context.Context, out outcome) out
 		out.Nodes.Rollout, out.Nodes.SawRollout, out.Nodes.PoolRollouts = at.Nodes.Rollout, at.Nodes.SawRollout, at.Nodes.PoolRollouts
 	}
 	out.Nodes.Instances, out.Nodes.Terminations = at.Nodes.Instances, at.Nodes.Terminations
+	out.Nodes.IdentityConflict, out.Nodes.SawIdentity = at.Nodes.IdentityConflict, at.Nodes.SawIdentity
 	out.Join(at.Findings)
 	if f := at.fault; may.brake && f != nil && f.Class != fault.Superseded && f.Error() != out.fault.Error() {
 		out.Warn(v1alpha1.ReasonBrakeFailed, "the revision failed, and plumbline cannot determine whether to stop its rollout: "+f.Error())
@@ -419,6 +426,7 @@ func (r *reconciliation) checkAppliedState(ctx context.Context, d done, brakes b
 			}
 			return r.observeInstances(ctx, d)
 		}},
+		{Name: step.SeeIdentity, Do: r.observeIdentity},
 		{Name: step.SeeTerminations, Do: r.observeTerminations},
 	})
 }

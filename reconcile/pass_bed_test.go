@@ -56,6 +56,7 @@ func (p *pass) outcome() outcome {
 		Nodes: nodesSeen{
 			LaunchFailures: p.LaunchFailures, SawLaunches: p.Looked, Drifting: p.Drifting, SawDrift: p.WatchedDrift,
 			Rollout: p.Rollout, PoolRollouts: p.PoolRollouts, Restored: p.Restored, SawRollout: p.SawRollout, Instances: p.Instances, Terminations: p.Terminations,
+			IdentityConflict: p.IdentityConflict, SawIdentity: p.SawIdentity,
 		},
 		evaluation: evaluation{
 			revision:   revision{Snapshot: p.snapshot, Unfetched: p.Unfetched, Unverified: p.Unverified, Config: p.want},
@@ -83,6 +84,7 @@ func (p *pass) set(out outcome) {
 	p.LaunchFailures, p.Looked, p.Drifting, p.WatchedDrift = out.Nodes.LaunchFailures, out.Nodes.SawLaunches, out.Nodes.Drifting, out.Nodes.SawDrift
 	p.Rollout, p.PoolRollouts, p.Restored, p.SawRollout = out.Nodes.Rollout, out.Nodes.PoolRollouts, out.Nodes.Restored, out.Nodes.SawRollout
 	p.Instances, p.Terminations = out.Nodes.Instances, out.Nodes.Terminations
+	p.IdentityConflict, p.SawIdentity = out.Nodes.IdentityConflict, out.Nodes.SawIdentity
 	p.snapshot, p.Unfetched, p.Unverified, p.want, p.live = ev.revision.Snapshot, ev.revision.Unfetched, ev.revision.Unverified, ev.Desired, ev.Live
 	p.Unserved, p.Collision, p.SawAccount, p.plan, p.NotUpgraded = ev.observed.Unserved, ev.observed.Collision, ev.observed.SawCollision, ev.Plan, ev.NotUpgraded
 	p.CloudVerified = verified(p.account)

@@ -60,6 +60,7 @@ type remembered struct {
 	proposals rollout.ProposalWorker
 	instances account.InstanceChecker
 	amis      account.AMIChecker
+	response  account.ResponseMemory
 	// reasons are why EC2NodeClasses are not Ready, from Karpenter's log.
 	reasons changes.Reasons
 	// terminations are what is terminating, and heartbeat is the last state of the lease of Karpenter's controller.

@@ -91,6 +91,7 @@ func TestHelp(t *testing.T) {
 		"plumbline suspend":        {"until it is resumed", "Examples:"},
 		"plumbline resume":         {"suspended", "Examples:"},
 		"plumbline emergency":      {"spec.guard.windows", "--until", "--reason", "plumbline-emergency", "Examples:"},
+		"plumbline identity":       {"cluster's\nname", "--resolved", "--controller-role", "IdentityConflict", "Examples:"},
 		"plumbline calendar":       {"spec.guard.windows", "--days", "UTC"},
 		"plumbline approve":        {"guard holds", "--digest", "expires", "--wait", "Exit codes"},
 		"plumbline rollout":        {"how many of its new nodes", "--watch", "spec.rollout.waves"},

@@ -395,8 +395,16 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 		EC2: func(ctx context.Context, region string) (recorder.EC2, error) {
 			return d.reconciler.Cluster.Clouds.Within(awsTimeout)(ctx, region)
 		},
+		Terminated: d.reconciler.Enqueue,
 	})
 	d.reconciler.Cluster.ClaimEvents = ended
+	d.reconciler.Cluster.Terminations = func() []account.Termination {
+		var all []account.Termination
+		for _, t := range ended.TerminatedByOthers() {
+			all = append(all, account.Termination(t))
+		}
+		return all
+	}
 	for what, runs := range map[string]manager.Runnable{
 		"posts commit statuses": newDeliverer(d.mgr, d.reconciler, d.reports), "records terminated nodes": ended,
 		"releases memory": &releaser{elected: d.mgr.Elected()},

@@ -28,9 +28,9 @@ const (
 
 // iamPolicyOptions are the flags of `plumbline iam-policy`.
 type iamPolicyOptions struct {
-	role, version                      string
-	readOnly, verify, teardown, doctor bool
-	cluster                            iam.Cluster
+	role, version                               string
+	readOnly, verify, teardown, doctor, protect bool
+	cluster                                     iam.Cluster
 }
 
 func newIAMPolicyCommand() *cobra.Command {
@@ -50,8 +50,9 @@ The nodes' role is KarpenterNodeRole-NAME, and the interruption queue has the cl
 name, as in Karpenter's getting-started guide; --node-role and --queue name others.
 
 With --for plumbline the command prints the policy of plumbline's role, which only reads
-(--read-only, the default); with --verify that of a user of plumbline verify; with --doctor
-that of a user of plumbline doctor; with --teardown those of a user of plumbline teardown
+(--read-only, the default); with --protect also the one that
+spec.guard.onIdentityConflict: Protect needs; with --verify that of a user of plumbline verify; with
+--doctor that of a user of plumbline doctor; with --teardown those of a user of plumbline teardown
 --terminate or --sweep.
 
 -o cloudformation and -o terraform print a template or a configuration. Without --account
@@ -103,7 +104,8 @@ func (o *iamPolicyOptions) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&o.verify, "verify", false, "with --for plumbline: the policy of a user of plumbline verify")
 	flags.BoolVar(&o.teardown, "teardown", false, "with --for plumbline: those of a user of plumbline teardown --terminate or --sweep")
 	flags.BoolVar(&o.doctor, "doctor", false, "with --for plumbline: the policy of a user of plumbline doctor")
-	cmd.MarkFlagsMutuallyExclusive("read-only", "verify", "teardown", "doctor")
+	flags.BoolVar(&o.protect, "protect", false, "with --for plumbline: those of plumbline's role with spec.guard.onIdentityConflict: Protect")
+	cmd.MarkFlagsMutuallyExclusive("read-only", "verify", "teardown", "doctor", "protect")
 	for flag, values := range map[string][]string{"for": {forController, forPlumbline}, "partition": iam.Partitions()} {
 		// The flags exist: they are added above.
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -124,10 +126,10 @@ func (o *iamPolicyOptions) policies(output format) ([]iam.Policy, error) {
 		return nil, fmt.Errorf("--account is required with -o %s; -o cloudformation and -o terraform use the account that they are applied in",
 			output)
 	}
-	ofPlumbline := o.readOnly || o.verify || o.teardown || o.doctor
+	ofPlumbline := o.readOnly || o.verify || o.teardown || o.doctor || o.protect
 	switch {
 	case o.role == forController && ofPlumbline:
-		return nil, errors.New("--read-only, --verify, --doctor and --teardown need --for plumbline")
+		return nil, errors.New("--read-only, --verify, --doctor, --teardown and --protect need --for plumbline")
 	case o.role == forController:
 		return iam.Controller(o.version, c)
 	case o.role == forPlumbline:
@@ -149,7 +151,13 @@ func (o *iamPolicyOptions) templates() []iam.Template {
 			Prefix: "PlumblineTeardownPolicy-", Description: "plumbline teardown --terminate and --sweep", Text: manifests.TeardownPolicy,
 		}}
 	}
-	return []iam.Template{{Prefix: "PlumblinePolicy-", Description: "plumbline's role", Text: manifests.DaemonPolicy}}
+	templates := []iam.Template{{Prefix: "PlumblinePolicy-", Description: "plumbline's role", Text: manifests.DaemonPolicy}}
+	if o.protect {
+		templates = append(templates, iam.Template{
+			Prefix: "PlumblineProtectPolicy-", Description: "termination protection during an identity conflict", Text: manifests.ProtectPolicy,
+		})
+	}
+	return templates
 }
 
 // printIAMPolicies prints a row for each statement.

@@ -273,6 +273,7 @@ func newClusterCommands(kubeconfig *genericclioptions.ConfigFlags) []*cobra.Comm
 		newApproveCommand(kubeconfig),
 		newCalendarCommand(kubeconfig),
 		newEmergencyCommand(kubeconfig),
+		newIdentityCommand(kubeconfig),
 	}
 }
 

@@ -333,6 +333,10 @@ func (v *verification) useNamesOf(sync *v1alpha1.NodeSync) error {
 		v.account = cloud.AccountOf(k.ClusterARN)
 	}
 	v.here = k.ClusterARN != "" // AWS has confirmed it
+	v.stays.Protected = map[string]bool{}
+	for _, id := range sync.Status.IdentityConflict.GetResponse().Protected {
+		v.stays.Protected[id] = true
+	}
 	return nil
 }
 

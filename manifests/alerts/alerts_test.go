@@ -168,6 +168,10 @@ var cases = map[string][]struct {
 		{"for long", `plumbline_deletion_unguarded` + ofOwn + `} 1x60`, 40 * time.Minute, []string{"objects of " + prod + " may be deleted by accident"}},
 		{"restored in time", `plumbline_deletion_unguarded` + ofOwn + `} 1x10 0x40`, 40 * time.Minute, nil},
 	},
+	"PlumblineIdentityConflict": {
+		{"at once", `plumbline_identity_conflict` + ofOwn + `} 1x10`, time.Minute, []string{"another controller uses the cluster name of " + prod}},
+		{"at rest", `plumbline_identity_conflict` + ofOwn + `} 0x60`, 40 * time.Minute, nil},
+	},
 	"PlumblineNotReconciling": {
 		{"no pass", `gotk_reconcile_duration_seconds_count` + of + `} 5x120
 			gotk_suspend_status` + of + `} 0x120`, 90 * time.Minute, []string{prod + " is not reconciled"}},

@@ -112,6 +112,7 @@ plumbline_terminations_stalled{namespace="plumbline-system", name="prod"} 1x60
 plumbline_orphaned_nodes{namespace="plumbline-system", name="prod"} 2x60
 plumbline_volume_attachments_left{namespace="plumbline-system", name="prod"} 0x60
 plumbline_resources_left{namespace="plumbline-system", name="prod"} 0x60
+plumbline_identity_conflict{namespace="plumbline-system", name="prod"} 0x60
 plumbline_deletion_unguarded{namespace="plumbline-system", name="prod"} 0x60
 plumbline_rollout_braked{namespace="plumbline-system", name="prod", pool="general", reason="FailedLaunches"} 1x60
 plumbline_rollout_late{namespace="plumbline-system", name="prod"} 0x60

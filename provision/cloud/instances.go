@@ -3,6 +3,7 @@ package cloud
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
@@ -41,6 +42,8 @@ type Query struct {
 	Pools []string
 	// AllPools selects those of every NodePool of that cluster that are not terminated.
 	AllPools bool
+	// Terminated adds, with AllPools, those that EC2 has terminated and still lists, for about an hour.
+	Terminated bool
 	// ProviderIDs are instances that are queried by ID, regardless of their tags.
 	ProviderIDs []string
 }
@@ -123,10 +126,11 @@ func (c *Client) byTags(ctx context.Context, q Query, found map[string]Instance)
 	if !q.AllPools {
 		return nil
 	}
-	return c.list(ctx, found,
-		filter("tag:"+clusterTagPrefix+q.Cluster, clusterTagValue),
-		filter("tag-key", nodePoolTag, nodeClaimTag),
-		filter("instance-state-name", living()...))
+	filters := []ec2types.Filter{filter("tag:"+clusterTagPrefix+q.Cluster, clusterTagValue), filter("tag-key", nodePoolTag, nodeClaimTag)}
+	if !q.Terminated {
+		filters = append(filters, filter("instance-state-name", living()...))
+	}
+	return c.list(ctx, found, filters...)
 }
 
 // living returns the states of instances that are not terminated.
@@ -399,6 +403,42 @@ func (c *Client) TerminationProtected(ctx context.Context, providerID string) (b
 		return false, c.named("ec2:DescribeInstanceAttribute", err)
 	}
 	return said.DisableApiTermination != nil && aws.ToBool(said.DisableApiTermination.Value), nil
+}
+
+// UserData returns the user data of an instance, decoded.
+func (c *Client) UserData(ctx context.Context, providerID string) (string, error) {
+	_, id, err := ParseProviderID(providerID)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	said, err := c.ec2.DescribeInstanceAttribute(ctx,
+		&ec2.DescribeInstanceAttributeInput{InstanceId: &id, Attribute: ec2types.InstanceAttributeNameUserData})
+	if err != nil {
+		return "", c.named("ec2:DescribeInstanceAttribute", err)
+	}
+	if said.UserData == nil {
+		return "", nil
+	}
+	text, err := base64.StdEncoding.DecodeString(aws.ToString(said.UserData.Value))
+	if err != nil {
+		return "", fmt.Errorf("decode the user data of %s: %w", id, err)
+	}
+	return string(text), nil
+}
+
+// SetTerminationProtection enables or disables EC2's protection of an instance from termination (disableApiTermination).
+// EC2 rejects it for spot instances.
+func (c *Client) SetTerminationProtection(ctx context.Context, id string, on bool) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	_, err := c.ec2.ModifyInstanceAttribute(ctx,
+		&ec2.ModifyInstanceAttributeInput{InstanceId: &id, DisableApiTermination: &ec2types.AttributeBooleanValue{Value: &on}})
+	if err != nil {
+		return c.named("ec2:ModifyInstanceAttribute", err)
+	}
+	return nil
 }
 
 // providerIDForm is the format of an instance in a NodeClaim (karpenter-provider-aws pkg/utils/utils.go,

@@ -70,6 +70,11 @@ func TestInstances(t *testing.T) {
 			},
 			requests: 3,
 		},
+		"and those that EC2 has terminated": {
+			query:    Query{Cluster: "demo", AllPools: true, Terminated: true},
+			want:     []Instance{batch[0], batch[1], {ID: "i-3", Zone: "eu-west-1a", State: "running", Pool: "general"}},
+			requests: 1,
+		},
 		"one that has lost the tag of its pool": {query: Query{Cluster: "lost", AllPools: true}, want: []Instance{{ID: "i-lost", Zone: "eu-west-1a", State: "running"}}, requests: 1},
 		"all pools of a cluster that has none":  {query: Query{Cluster: "empty", AllPools: true}, want: []Instance{}, requests: 1},
 		"nothing asked, nothing sent":           {want: []Instance{}},

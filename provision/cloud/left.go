@@ -63,6 +63,8 @@ type Resource struct {
 	// OfService reports whether an AWS service manages the interface, for example a load balancer or the control plane.
 	OfService bool
 	Tags      map[string]string
+	// Created is when a launch template or an instance profile was created.
+	Created time.Time
 }
 
 // Answer is AWS's response about one kind.
@@ -231,7 +233,9 @@ func (c *Client) templatesLeft(ctx context.Context, q Query, found map[string]Re
 			for i := range page.LaunchTemplates {
 				t := &page.LaunchTemplates[i]
 				id := aws.ToString(t.LaunchTemplateId)
-				found[id] = Resource{Kind: KindLaunchTemplate, ID: id, Name: aws.ToString(t.LaunchTemplateName), Tags: tagsOf(t.Tags)}
+				found[id] = Resource{
+					Kind: KindLaunchTemplate, ID: id, Name: aws.ToString(t.LaunchTemplateName), Tags: tagsOf(t.Tags), Created: aws.ToTime(t.CreateTime),
+				}
 			}
 		}
 	}
@@ -437,7 +441,9 @@ func (c *Client) listProfiles(ctx context.Context, in *iam.ListInstanceProfilesI
 			return nil, c.named("iam:ListInstanceProfiles", err)
 		}
 		for _, p := range page.InstanceProfiles {
-			found = append(found, Resource{Kind: KindInstanceProfile, ID: aws.ToString(p.InstanceProfileName), Name: aws.ToString(p.Path)})
+			found = append(found, Resource{
+				Kind: KindInstanceProfile, ID: aws.ToString(p.InstanceProfileName), Name: aws.ToString(p.Path), Created: aws.ToTime(p.CreateDate),
+			})
 		}
 	}
 	return found, nil

@@ -30,6 +30,7 @@ var resourceTypes = map[string]string{
 	"ec2:DescribeSpotPriceHistory":       "",
 	"ec2:DescribeSubnets":                "",
 	"ec2:DescribeVolumes":                "",
+	"ec2:ModifyInstanceAttribute":        "instance",
 	"ec2:RebootInstances":                "instance",
 	"ec2:RunInstances":                   "instance and what it is launched with",
 	"ec2:TerminateInstances":             "instance",

@@ -40,6 +40,8 @@ type Known struct {
 	Pools, Classes, Profiles map[string]bool
 	// Unprofiled is a NodeClaim that stays and whose instance profile is unknown: it may be any of them.
 	Unprofiled string
+	// Protected are the IDs of instances that plumbline protects from termination.
+	Protected map[string]bool
 }
 
 // classify returns what a resource belongs to, and its section.
@@ -47,7 +49,11 @@ func classify(r cloud.Resource, known Known) (what string, where place) {
 	pool, class := r.Tags[poolTag], r.Tags[classTag]
 	switch r.Kind {
 	case cloud.KindInstance:
-		return named("NodePool", pool), leftUnless(known.Pools[pool])
+		what = named("NodePool", pool)
+		if known.Protected[r.ID] {
+			what = join(what, "plumbline protects it from termination: aws ec2 modify-instance-attribute --instance-id "+r.ID+" --no-disable-api-termination")
+		}
+		return what, leftUnless(known.Pools[pool])
 	case cloud.KindVolume:
 		return judgeVolume(r, known.Volumes)
 	case cloud.KindNetworkInterface:

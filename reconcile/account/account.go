@@ -8,7 +8,11 @@
 // nodes that Karpenter reports as Drifted. An AMIChecker finds out in the background whether AWS publishes an AMI for
 // the alias or SSM parameter of an EC2NodeClass that Karpenter does not resolve.
 //
-// The package changes nothing in AWS or the cluster, and no reconcile waits for an answer longer than its timeout.
+// Conflict decides whether another controller uses this cluster's name, and a Response carries out
+// spec.guard.onIdentityConflict: it may protect instances from termination, and scale Karpenter's controller.
+//
+// Apart from a Response, the package changes nothing in AWS or the cluster. No reconcile waits for an answer longer than
+// its timeout.
 package account
 
 import (
@@ -66,7 +70,9 @@ type Memory struct {
 	// arn is the ARN of the EKS cluster with that name, and kubernetes its version; both are empty if AWS did not report
 	// them.
 	arn, kubernetes string
-	verdict         cloud.Verdict
+	// endpoint is that of its API server; empty if AWS did not report it.
+	endpoint string
+	verdict  cloud.Verdict
 	// foreign are the names of the NodeClaims that were reported because they are not EC2 instances.
 	foreign map[string]bool
 }
@@ -113,6 +119,9 @@ func (m *Memory) Note(k *v1alpha1.KarpenterStatus, verdict *cloud.Verdict) {
 // Kubernetes returns the version of the EKS cluster (1.36); empty if AWS did not report it.
 func (m *Memory) Kubernetes() string { return m.kubernetes }
 
+// Endpoint returns the endpoint of the EKS cluster's API server; empty if AWS did not report it.
+func (m *Memory) Endpoint() string { return m.endpoint }
+
 // mayTerminate reports whether a removal may delete its NodeClaims in this reconcile, or count its instances as
 // terminated. Neither can be reverted, so neither relies on an old answer: an account that is no longer the right one
 // contains none of the instances.
@@ -133,6 +142,7 @@ func (s *Step) query(ctx context.Context) {
 	s.reportForeign()
 	last := s.Memory
 	last.at, last.name, last.region, last.generation, last.arn, last.kubernetes = s.Now, s.Name, s.Region, s.Generation, "", ""
+	last.endpoint = ""
 	verdict, err := s.answer(ctx)
 	if err != nil {
 		verdict = cloud.Verdict{Reason: fault.Classify(err).Reason, Message: err.Error()}
@@ -153,7 +163,7 @@ func (s *Step) answer(ctx context.Context) (cloud.Verdict, error) {
 	if err != nil {
 		return cloud.Verdict{}, err
 	}
-	s.Memory.arn, s.Memory.kubernetes = found.ARN, found.Version
+	s.Memory.arn, s.Memory.kubernetes, s.Memory.endpoint = found.ARN, found.Version, found.Endpoint
 	// A cluster with another authority is the wrong one, whether EC2 responds or not.
 	if verdict := cloud.Verify(found, s.CertificateAuthority, nil, nil); !verdict.OK {
 		return verdict, nil
@@ -176,6 +186,7 @@ type Cloud interface {
 
 	TerminationProtected(ctx context.Context, providerID string) (bool, error)
 	Grant(ctx context.Context, cluster string, account cloud.ServiceAccount) (cloud.Grant, error)
+	SetTerminationProtection(ctx context.Context, id string, on bool) error
 	Catalog(ctx context.Context) (*offers.Catalog, error)
 }
 

@@ -261,7 +261,10 @@ func TestAccountOfADisruptedZone(t *testing.T) {
 func (*aws) Grant(context.Context, string, cloud.ServiceAccount) (cloud.Grant, error) {
 	return cloud.Grant{}, nil
 }
-func (*aws) TerminationProtected(context.Context, string) (bool, error) { return false, nil }
+
+func (*aws) TerminationProtected(context.Context, string) (bool, error)   { return false, nil }
+func (*aws) SetTerminationProtection(context.Context, string, bool) error { return nil }
+func (*aws) UserData(context.Context, string) (string, error)             { return "", nil }
 
 func (*aws) Catalog(context.Context) (*offers.Catalog, error) {
 	return nil, errors.New("no instance types")

@@ -48,6 +48,7 @@ type InstanceCloud interface {
 	SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
 	AttachedVolumes(ctx context.Context, cluster string) ([]cloud.Resource, error)
 	LeftBehind(ctx context.Context, cluster string, profiles bool) ([]cloud.Answer, error)
+	UserData(ctx context.Context, providerID string) (string, error)
 }
 
 // InstanceLook is the input of InstanceChecker.See in one reconcile.
@@ -70,6 +71,11 @@ type InstanceLook struct {
 	Removals int
 	// Urgent reports whether the result is needed within a minute: a Node without a NodeClaim is terminating.
 	Urgent bool
+	// Terminations is how many instances of this cluster another client is known to have terminated. If there are more, a
+	// comparison is due at once.
+	Terminations int
+	// Endpoint is the API server in EKS's response; empty if unknown.
+	Endpoint string
 	// Before is the last comparison in the status; nil if there is none.
 	Before *v1alpha1.InstanceDrift
 	Now    time.Time
@@ -91,12 +97,17 @@ type InstanceChecker struct {
 	// left are the Nodes and instances without a NodeClaim that were terminating in the last result of EC2. A failed
 	// comparison keeps them, because they have the time since when an instance has been shutting down.
 	left []removal.LeftInstance
-	// removals is the number of recorded removals in the last reconcile.
-	removals int
+	// removals is the number of recorded removals in the last reconcile, and terminations that of terminations at the last
+	// query.
+	removals, terminations int
 	// seen are the resources that were left in the last result. history is what the cluster has contained since the daemon
 	// started.
 	seen    seen
 	history clusterHistory
+	// compared is what the last comparison found about unknown instances and resources. endpoints are the hosts of the API
+	// servers in the user data of instances, by providerID; only a running comparison uses it.
+	compared  Compared
+	endpoints map[string][]string
 }
 
 // See returns the last result; nil if there is none yet. When the next comparison is due, a goroutine queries AWS, and
@@ -112,11 +123,12 @@ func (a *InstanceChecker) See(ctx context.Context, l InstanceLook, found *findin
 	}
 	if a.cluster != l.Cluster && !a.asking {
 		a.cluster, a.known, a.due, a.answered, a.seen, a.left, a.history = l.Cluster, nil, time.Time{}, time.Time{}, nil, nil, clusterHistory{}
+		a.compared, a.endpoints = Compared{}, nil
 	}
 	if a.seen == nil {
 		a.seen = reported(l.Before)
 	}
-	a.history.note(l.Live)
+	a.history.note(l.Live, l.Now)
 	if l.Removals < a.removals {
 		a.due = l.Now
 	}
@@ -124,11 +136,19 @@ func (a *InstanceChecker) See(ctx context.Context, l InstanceLook, found *findin
 	if soonest := a.asked.Add(min(retryBusyAfter, l.Every)); l.Urgent && a.due.After(soonest) {
 		a.due = soonest
 	}
+	a.terminations = min(a.terminations, l.Terminations)
+	if soonest := a.asked.Add(signSpacing); l.Terminations > a.terminations && a.due.After(soonest) {
+		a.due = soonest
+	}
 	if !a.asking && !l.Now.Before(a.due) {
-		a.asking, a.asked, a.due = true, l.Now, l.Now.Add(l.Every)
+		a.asking, a.asked, a.due, a.terminations = true, l.Now, l.Now.Add(l.Every), l.Terminations
 		a.answered = cmp.Or(a.answered, l.Now)
 		q := l.question()
 		q.before, q.leftBefore, q.now, q.history = a.seen, a.left, l.Now, a.history.clone()
+		if a.endpoints == nil || len(a.endpoints) > maxKnownInstances {
+			a.endpoints = map[string][]string{}
+		}
+		q.endpoints, q.endpoint = a.endpoints, l.Endpoint
 		q.last = *cmp.Or(a.known, l.Before, &v1alpha1.InstanceDrift{})
 		q.quiet = a.known != nil && a.known.Failure == "" && l.Now.Sub(a.answered) < reportBusyAfter
 		go a.compareAndKeep(context.WithoutCancel(ctx), q, l.Now.Add(min(retryBusyAfter, l.Every)))
@@ -188,6 +208,7 @@ func (a *InstanceChecker) compareAndKeep(ctx context.Context, q *question, soone
 		if others || found.Count > 0 || len(q.left) > 0 || q.busy {
 			a.due = sooner
 		}
+		a.compared = q.compared
 		if a.known, a.left = found, q.left; !q.busy {
 			a.answered = q.now
 		}
@@ -230,13 +251,19 @@ type question struct {
 	left, leftBefore []removal.LeftInstance
 	// history is what the cluster is known to have contained.
 	history clusterHistory
+	// compared is what was found about unknown instances and resources. endpoints are those of InstanceChecker, endpoint is
+	// InstanceLook.Endpoint, and userData is how often user data was read.
+	compared  Compared
+	endpoints map[string][]string
+	endpoint  string
+	userData  int
 }
 
 // question returns the comparison to make now. The live objects are read before AWS is queried, so an instance that
 // appears meanwhile has not settled.
 func (l *InstanceLook) question() *question {
 	q := &question{
-		cloud: l.Cloud, cluster: l.Reader, query: cloud.Query{Cluster: l.Cluster, AllPools: true}, classes: map[string]*plan.Object{},
+		cloud: l.Cloud, cluster: l.Reader, query: cloud.Query{Cluster: l.Cluster, AllPools: true, Terminated: true}, classes: map[string]*plan.Object{},
 		rolling: l.Rolling,
 		fleet: Fleet{
 			Cluster: l.Cluster, Claims: l.Live.NodeClaims, Pools: map[string]bool{}, UIDs: map[types.UID]string{}, Others: map[string]bool{},
@@ -307,6 +334,7 @@ func (q *question) compare(ctx context.Context) (*v1alpha1.InstanceDrift, error)
 	found := q.fleet.Differences()
 	orphans := orphaned(found)
 	q.left = q.shuttingDown()
+	q.findStrangers(ctx, aws)
 	nodes, err := q.nodes(ctx)
 	if err != nil {
 		return nil, err
@@ -381,10 +409,13 @@ const maxKnownInstances = 10_000
 type clusterHistory struct {
 	// instances are the IDs of NodeClaims' instances; classes and uids are the names and UIDs of EC2NodeClasses.
 	instances, classes, uids map[string]bool
+	// since is when the daemon first saw the cluster.
+	since time.Time
 }
 
 // note adds the live objects.
-func (h *clusterHistory) note(live plan.Live) {
+func (h *clusterHistory) note(live plan.Live, now time.Time) {
+	h.since = cmp.Or(h.since, now)
 	if h.classes == nil {
 		h.classes, h.uids = map[string]bool{}, map[string]bool{}
 	}
@@ -405,7 +436,7 @@ func (h *clusterHistory) note(live plan.Live) {
 
 // clone returns a copy for a goroutine that runs concurrently with the reconciles.
 func (h *clusterHistory) clone() clusterHistory {
-	return clusterHistory{instances: maps.Clone(h.instances), classes: maps.Clone(h.classes), uids: maps.Clone(h.uids)}
+	return clusterHistory{instances: maps.Clone(h.instances), classes: maps.Clone(h.classes), uids: maps.Clone(h.uids), since: h.since}
 }
 
 // created reports whether this cluster created a leftover. A launch template only has the name of its EC2NodeClass,

@@ -52,6 +52,15 @@ type instancesAWS struct {
 	ungrouped, unlisted error
 	// cluster has VolumeAttachments and Nodes.
 	cluster client.Reader
+	// shown, if not nil, are the instances that EC2 returns, and userData is their user data, by providerID; unread is its
+	// error.
+	shown    []cloud.Instance
+	userData map[string]string
+	unread   error
+}
+
+func (a *instancesAWS) UserData(_ context.Context, providerID string) (string, error) {
+	return a.userData[providerID], a.unread
 }
 
 func (a *instancesAWS) Fleet(_ context.Context, q cloud.Query) ([]cloud.Instance, error) {
@@ -63,6 +72,9 @@ func (a *instancesAWS) Fleet(_ context.Context, q cloud.Query) ([]cloud.Instance
 		return []cloud.Instance{{ID: id, State: "terminated"}}, err
 	}
 	<-time.After(a.after)
+	if a.shown != nil {
+		return slices.Clone(a.shown), a.err
+	}
 	if a.none {
 		return nil, a.err
 	}

@@ -73,6 +73,9 @@ func (q *question) findLeftBehind(ctx context.Context, aws InstanceCloud) *v1alp
 	for _, found := range leftover.OfDeleted(slices.DeleteFunc(answers, func(a cloud.Answer) bool { return a.Err != nil }), q.living) {
 		owned := q.history.created(found) && (found.Kind != cloud.KindLaunchTemplate || !q.foreign()) ||
 			q.before[string(found.Kind)+"/"+found.ID].Owned
+		if !owned {
+			q.noteUnexplained(found)
+		}
 		left.Resources = append(left.Resources, v1alpha1.LeftResource{
 			Kind: string(found.Kind), ID: found.ID, Owned: owned, Message: finding.Bounded(leftBehindWords(found, owned), maxMessage),
 		})

@@ -227,8 +227,8 @@ func TestACommandOnlyForWhatIsOurs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := &question{before: c.before}
-			q.history.note(past)
-			q.history.note(now)
+			q.history.note(past, time.Time{})
+			q.history.note(now, time.Time{})
 			if c.foreign {
 				q.fleet.Shown = []cloud.Instance{{ID: "i-00000000000000009", State: "running"}}
 			}

@@ -95,13 +95,14 @@ func BudgetsEditedBy(live *unstructured.Unstructured) (string, error) {
 }
 
 // WithoutBrake returns the disruption budgets of a live NodePool without what the brake's manager has added to them: one
-// budget, or the two of a wave's Lease, at the end. Budgets before these may look the same: they come from Git.
+// budget, also that of a DisruptionHold, or the two of a wave's Lease, at the end. Budgets before these may look the same:
+// they come from Git.
 func WithoutBrake(live *unstructured.Unstructured) []any {
 	if !BudgetsAppliedBy(live, v1alpha1.BrakeFieldManager) {
 		return BudgetsOf(live)
 	}
 	budgets, lease := splitLease(BudgetsOf(live))
-	if last := len(budgets) - 1; lease == nil && last >= 0 && reflect.DeepEqual(budgets[last], any(brake())) {
+	if last := len(budgets) - 1; lease == nil && last >= 0 && (reflect.DeepEqual(budgets[last], any(brake())) || isHold(budgets[last])) {
 		return slices.Clip(budgets[:last])
 	}
 	return budgets
@@ -144,7 +145,7 @@ func BudgetsOf(pool *unstructured.Unstructured) []any {
 // isBraked reports whether the brake of a NodePool is recorded and set: Karpenter replaces none of its nodes for drift.
 func (m *maker) isBraked(pool string) bool {
 	live := m.live.object(render.Ref{Kind: render.NodePool, Name: pool}).content()
-	if live == nil || !m.policy.Braked[pool] {
+	if live == nil || !m.policy.limited(pool) {
 		return false
 	}
 	_, lease := splitLease(BudgetsOf(live))
@@ -167,7 +168,7 @@ func brakes(entries []entry) bool {
 // braked reports whether an object in Git is now applied without its disruption budgets: the live ones belong to the
 // brake, and stay.
 func (m *maker) braked(object render.Object, live *unstructured.Unstructured) (bool, error) {
-	if live == nil || object.Ref.Kind != render.NodePool || !m.policy.Braked[object.Ref.Name] {
+	if live == nil || object.Ref.Kind != render.NodePool || !m.policy.limited(object.Ref.Name) {
 		return false, nil
 	}
 	entries, err := managed(live)

@@ -110,7 +110,7 @@ func (m *maker) known(object *render.Object) (cleanObject, bool) {
 		return cleanObject{}, false
 	}
 	known, ok := m.live.Memo.findClean(object, live, m.policy.Owner, m.schema)
-	return known, ok && !m.isBeingRemoved(known.uid) && !m.policy.Braked[object.Ref.Name]
+	return known, ok && !m.isBeingRemoved(known.uid) && !m.policy.limited(object.Ref.Name)
 }
 
 func (m *maker) create(change *Change) {
@@ -183,7 +183,7 @@ func (m *maker) choose(d *decision, j comparedFields, live *Object) {
 		change.Action, change.Reason, change.Force = TakeBack, ReasonReturned, true
 		change.Message = m.revertReason(change)
 		change.Restores = m.asRecorded(change)
-	case j.leftByBrake && !m.policy.Braked[change.Ref.Name]:
+	case j.leftByBrake && !m.policy.limited(change.Ref.Name):
 		change.Action, change.Reason, change.Force = TakeBack, ReasonBrakeEnds, true
 		change.Message = fmt.Sprintf("the disruption budgets of %s are restored from Git", change.Ref)
 		change.Restores = onlyTheBrake(change)

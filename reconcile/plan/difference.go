@@ -616,6 +616,9 @@ func (j *comparedFields) addBudgets(object render.Object, live *unstructured.Uns
 	if both, err := Braked(object); err == nil && reflect.DeepEqual(both, BudgetsOf(live)) {
 		return // some of Git's were dropped, because there was no room for the brake
 	}
+	if last := MaxBudgets - 1; len(git) == MaxBudgets && isHeld(live) && reflect.DeepEqual(git[:last], inForce) {
+		return // and here none for a DisruptionHold
+	}
 	if len(git)+len(inForce) > 0 && !reflect.DeepEqual(git, inForce) {
 		j.addChange(difference{path: budgetsPath, from: inForce, to: git}, live, false)
 	}

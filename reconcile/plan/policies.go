@@ -162,6 +162,9 @@ type Policy struct {
 	Waves  bool
 	// Reverted are the NodePools that were reverted during this freeze.
 	Reverted []v1alpha1.RevertedPool
+	// Conflict is why nothing may be removed or replaced because another controller uses this cluster's name; empty if that
+	// is not so. The disruption budgets of all NodePools then belong to the brake.
+	Conflict string
 	// Emergency is the annotation that temporarily overrides windows and freezes; empty if there is none.
 	Emergency string
 	// Released are the UIDs of removals that a person has released explicitly.
@@ -272,6 +275,9 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 		Waves:       sync.Spec.Rollout.GetWaves() != nil,
 		Reverted:    sync.Status.RevertedPools,
 		ConfigFile:  render.ConfigFile(sync.Spec.Path),
+	}
+	if sync.Status.IdentityConflict.Holds(sync.Spec.Guard.OnIdentityConflict) {
+		policy.Conflict = fmt.Sprintf("another controller uses this cluster's name (IdentityConflict): plumbline identity %s -n %s", sync.Name, sync.Namespace)
 	}
 	for i := range all {
 		if owner := OwnerOf(all[i].Namespace, all[i].Name); owner != policy.Owner {

@@ -69,6 +69,9 @@ func (p Policy) frozen() (Frozen, error) {
 	if p.Deleting || p.Offline {
 		return Frozen{}, nil
 	}
+	if p.Conflict != "" {
+		return Frozen{Message: p.Conflict}, nil
+	}
 	days, err := CalendarOf(p.Guard, p.Now)
 	if err != nil {
 		return Frozen{}, err
@@ -88,6 +91,9 @@ func (p Policy) frozen() (Frozen, error) {
 	}
 	return Frozen{Message: message, Until: closed.Until}, nil
 }
+
+// limited reports whether the disruption budgets of a NodePool belong to the brake.
+func (p Policy) limited(pool string) bool { return p.Braked[pool] || p.Conflict != "" }
 
 // waitForWindow makes the Changes wait that would terminate or replace nodes, except reverts.
 func (m *maker) waitForWindow(p *Plan) {

@@ -116,10 +116,13 @@ func TestWhatWaitsForAWindow(t *testing.T) {
 			git: []string{tainted("a"), pool("b", "default")}, says: "no node is removed", want: []string{waits, "Returned NodePool/a"},
 			given: func(c *drawnCluster) { c.removal(poolRef("a"), v1alpha1.RemovalDraining, "r1") },
 		},
-		"an emergency":               {git: []string{tainted("a"), pool("b", "default")}, given: emergency("2026-11-25T13:00:00Z"), want: []string{writes}},
-		"an emergency that is over":  {git: []string{tainted("a"), pool("b", "default")}, given: emergency("2026-11-25T12:00:00Z"), want: []string{waits}, says: "in an emergency", until: "2026-11-25 22:00"},
-		"one for ever":               {git: []string{tainted("a"), pool("b", "default")}, given: emergency("2027-11-25T12:00:00Z"), want: []string{waits}, says: "emergency-until of the NodeSync is ignored: it must be within 24 hours", until: "2026-11-25 22:00"},
-		"one that is no time":        {git: []string{tainted("a"), pool("b", "default")}, given: emergency("true"), want: []string{waits}, says: "it must be a time, for example", until: "2026-11-25 22:00"},
+		"an emergency":              {git: []string{tainted("a"), pool("b", "default")}, given: emergency("2026-11-25T13:00:00Z"), want: []string{writes}},
+		"an emergency that is over": {git: []string{tainted("a"), pool("b", "default")}, given: emergency("2026-11-25T12:00:00Z"), want: []string{waits}, says: "in an emergency", until: "2026-11-25 22:00"},
+		"one for ever":              {git: []string{tainted("a"), pool("b", "default")}, given: emergency("2027-11-25T12:00:00Z"), want: []string{waits}, says: "emergency-until of the NodeSync is ignored: it must be within 24 hours", until: "2026-11-25 22:00"},
+		"one that is no time":       {git: []string{tainted("a"), pool("b", "default")}, given: emergency("true"), want: []string{waits}, says: "it must be a time, for example", until: "2026-11-25 22:00"},
+		"another controller uses the name": {git: []string{tainted("a"), pool("b", "default")}, given: func(c *drawnCluster) {
+			c.policy.Conflict, c.policy.Emergency = "another controller uses this cluster's name", "2026-11-25T13:00:00Z"
+		}, want: []string{waits}, says: "another controller uses this cluster's name"},
 		"a NodeSync that is deleted": {given: func(c *drawnCluster) { c.policy.Deleting = true }, want: []string{"Remove NodePool/a", "Remove NodePool/b", "Remove EC2NodeClass/default"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -44,12 +44,16 @@ type Recorder struct {
 	known map[string]bool
 	// watching reports whether the watch runs.
 	watching bool
+	// foreign are the instances that another client has terminated, by ID.
+	foreign map[string]InstanceTermination
 
 	// Only used by the loop.
 	logs   map[types.NamespacedName]*logState
 	pools  map[string]pool
 	wrote  time.Time
 	loaded bool
+	// began is when the loop started.
+	began time.Time
 	// counts limits on how many nodes pods are counted.
 	counts *rate.Limiter
 }
@@ -65,6 +69,9 @@ type Options struct {
 	EC2       func(ctx context.Context, region string) (EC2, error)
 	Namespace string
 	Now       func() time.Time
+	// Terminated is called for the NodeSync of an instance that another client has terminated. It never blocks. It may be
+	// nil.
+	Terminated func(types.NamespacedName)
 }
 
 // New returns an empty Recorder.

@@ -22,6 +22,9 @@ func (r *Recorder) round(ctx context.Context, last bool) (wait time.Duration, er
 		r.loaded = true
 	}
 	now := r.Now()
+	if r.began.IsZero() {
+		r.began = now
+	}
 	all, heard := r.snapshot()
 	if heard {
 		if err := r.readPools(ctx); err != nil {
@@ -115,6 +118,7 @@ func (r *Recorder) record(ctx context.Context, all map[types.UID]termination, no
 	}
 	if !last {
 		r.askEC2(ctx, all, now)
+		r.noteForeign(all, now)
 	}
 	lines, err := r.number(all)
 	if err != nil {

@@ -76,6 +76,7 @@ type BrakeStep struct {
 // Run returns the new status of the rollout's pools, and brakes those whose brake is already recorded. A failed write
 // is reported in the pool's entry: nothing else of the reconcile waits for it.
 func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
+	s.holdDisruption(ctx)
 	before := s.Sync.Status.PoolRollouts
 	if s.Rollout == nil && len(s.pending()) == 0 {
 		s.Waves.forget()
@@ -167,7 +168,7 @@ func (s *BrakeStep) try(ctx context.Context, e *v1alpha1.PoolRollout, write func
 // manager gives them up, so that one of them which looks like the brake stays.
 func (s *BrakeStep) unbrake(ctx context.Context, e v1alpha1.PoolRollout) error {
 	live := s.leaving(e.Pool)
-	if live == nil || s.InForce || !plan.BudgetsAppliedBy(live.Unstructured, v1alpha1.BrakeFieldManager) {
+	if live == nil || s.InForce || s.holdsDisruption() || !plan.BudgetsAppliedBy(live.Unstructured, v1alpha1.BrakeFieldManager) {
 		return nil
 	}
 	ref := render.Ref{Kind: render.NodePool, Name: e.Pool}
@@ -287,7 +288,7 @@ func (s *BrakeStep) edited(live *unstructured.Unstructured, remedy string) error
 // Git.
 func (s *BrakeStep) brake(ctx context.Context, e v1alpha1.PoolRollout) (err error) {
 	live, object, err := s.budgetsOf(e.Pool)
-	if live == nil || err != nil {
+	if live == nil || err != nil || s.holdsDisruption() {
 		return err
 	}
 	budgets, err := plan.Braked(object)

@@ -67,6 +67,7 @@ func (s *Step) Summarize() {
 	}
 	s.noteDrift()
 	s.noteInstances()
+	s.noteIdentity()
 	s.noteTerminations()
 	if s.Sync.KeepsDefinitions() { // nodes that are being terminated are not compared
 		status.Rollout, status.LaunchFailing, status.Instances = nil, nil, nil

@@ -38,6 +38,7 @@ func ownConditions() []condition {
 	return []condition{
 		{v1alpha1.SourceVerifiedCondition, (*Step).setSourceVerified, true, false},
 		{v1alpha1.CloudVerifiedCondition, (*Step).setCloudVerified, true, false},
+		{v1alpha1.IdentityConflictCondition, (*Step).setIdentityConflict, true, true},
 		{v1alpha1.RemovingCondition, (*Step).setRemoving, true, false},
 		{v1alpha1.LaunchFailingCondition, (*Step).setLaunchFailing, false, true},
 		{v1alpha1.NodeDriftCondition, (*Step).setNodeDrift, false, true},

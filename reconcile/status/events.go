@@ -301,6 +301,7 @@ func (s *Step) minimalStatus(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.
 		PoolRollouts:           whole.PoolRollouts,
 		RevertedPools:          whole.RevertedPools,
 		LaunchFailing:          whole.LaunchFailing,
+		IdentityConflict:       whole.IdentityConflict,
 		Removals:               slices.Clone(removals),
 		RecentRemovals:         whole.RecentRemovals,
 		RecentTerminations:     whole.RecentTerminations,

@@ -286,6 +286,7 @@ func kept() []string {
 		"PoolRollouts",
 		"RevertedPools",
 		"LaunchFailing",
+		"IdentityConflict",
 		"Removals",
 		"RecentRemovals",
 		"RecentTerminations",

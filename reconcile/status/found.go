@@ -102,6 +102,10 @@ type Found struct {
 	Drifts []Drift
 	// Instances are the EC2 instances that differ from their definitions and NodeClaims; nil if unknown.
 	Instances *v1alpha1.InstanceDrift
+	// IdentityConflict is another controller that uses this cluster's name, or what is left of the response to one.
+	// SawIdentity reports that it was looked for.
+	IdentityConflict *v1alpha1.IdentityConflict
+	SawIdentity      bool
 	// Terminations are what has been terminating for longer than expected, the oldest first; nil if the reconcile did
 	// not check.
 	Terminations []v1alpha1.Termination

@@ -53,6 +53,7 @@ func (m *Meter) measure(s *Step) {
 		l.outdated, l.late = r.Outdated, s.rolloutTimedOut() || s.late() != ""
 	}
 	l.unmanaged = s.Sync.Status.OrphanedNodes
+	l.conflict = s.Sync.Status.IdentityConflict.Open() && !s.Sync.KeepsDefinitions()
 	l.unguarded = conditions.IsTrue(s.Sync, v1alpha1.DeletionUnguardedCondition)
 	m.statuses.WithLabelValues(s.Sync.Namespace, s.Sync.Name) // 0 until one fails, so that Prometheus sees the increase
 	for _, p := range s.Sync.Status.PoolRollouts {
@@ -205,6 +206,8 @@ type Meter struct {
 	held, inProgress *prometheus.Desc
 	// braked is 1 for a pool whose rollout is stopped, and unguarded while the deletion guard is missing or altered.
 	braked, unguarded *prometheus.Desc
+	// conflict is 1 while another controller uses the cluster's name.
+	conflict *prometheus.Desc
 	// late is 1 for a NodeSync whose rollout takes longer than its timeout, or is expected to.
 	late *prometheus.Desc
 	// stuck is 1 for a NodeSync whose commit statuses cannot be queued.
@@ -238,6 +241,8 @@ type gauges struct {
 	// braked are the pools whose rollout is stopped, with the reason.
 	braked    map[string]v1alpha1.BrakeReason
 	unguarded bool
+	// conflict reports whether another controller uses the cluster's name.
+	conflict bool
 	// late reports whether the rollout takes longer than its timeout, or is expected to.
 	late bool
 	// stalled is since when something waits for a person; zero if nothing does.
@@ -285,6 +290,7 @@ func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]repor
 		braked:      desc("plumbline_rollout_braked", "1 for a NodePool in which plumbline has stopped the replacement of nodes, by the reason.", "pool", "reason"),
 		late:        desc("plumbline_rollout_late", "1 while the rollout of a NodeSync takes longer than spec.rollout.timeout, or is expected to."),
 		unguarded:   desc("plumbline_deletion_unguarded", "1 while a policy of the deletion guard, or its binding, is missing or altered."),
+		conflict:    desc("plumbline_identity_conflict", "1 while another controller launches or terminates EC2 instances under the cluster's name."),
 		removing:    desc("plumbline_removal_nodes", "Nodes that a NodeSync's removals have left, by the removals' phase.", "phase"),
 		orphaned:    desc("plumbline_orphaned_instances", "EC2 instances in a NodeSync's pools for which no NodeClaim exists."),
 		unmanaged:   desc("plumbline_orphaned_nodes", "Nodes of NodePools that a NodeSync has orphaned, and that no NodeSync has adopted since."),
@@ -315,6 +321,7 @@ func (m *Meter) Describe(to chan<- *prometheus.Desc) {
 	to <- m.braked
 	to <- m.late
 	to <- m.unguarded
+	to <- m.conflict
 	to <- m.removing
 	to <- m.orphaned
 	to <- m.unmanaged
@@ -353,6 +360,7 @@ func (m *Meter) Collect(to chan<- prometheus.Metric) {
 		gauge(m.left, float64(l.left), name)
 		gauge(m.terminating, float64(l.terminating), name)
 		gauge(m.unguarded, bit(l.unguarded), name)
+		gauge(m.conflict, bit(l.conflict), name)
 		gauge(m.stall, age(now, l.stalled), name)
 		gauge(m.late, bit(l.late), name)
 		gauge(m.outdated, float64(l.outdated), name)

@@ -54,6 +54,8 @@ func (s *Step) Verdict() Verdict {
 		}
 	case s.openCollision() != "":
 		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonClusterNameCollision, Message: s.openCollision()}
+	case s.Sync.Status.IdentityConflict.Open() && !s.Sync.DrainsNodes() && s.Sync.DeletionTimestamp.IsZero():
+		return s.identityVerdict()
 	case s.Fault != nil:
 		return s.withPaused(verdictOf(s.Fault))
 	case s.Unfetched != nil:

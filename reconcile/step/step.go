@@ -80,6 +80,7 @@ const (
 	SeeNodeDrift    Name = "seeNodeDrift"
 	SeeRollout      Name = "seeRollout"
 	SeeInstances    Name = "seeInstances"
+	SeeIdentity     Name = "seeIdentity"
 	SeeTerminations Name = "seeTerminations"
 	SettleCharts    Name = "settleCharts"
 	Remove          Name = "remove"
@@ -87,6 +88,7 @@ const (
 
 // The steps of a deletion, or a drain, in addition to those.
 const (
+	EndProtection Name = "endProtection"
 	Drainable     Name = "drainable"
 	SeeController Name = "seeController"
 	Drain         Name = "drain"

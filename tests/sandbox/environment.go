@@ -13,6 +13,7 @@ import (
 // The access keys, by which the simulator distinguishes callers.
 const (
 	karpenterAccessKey = "AKIASANDBOXKARPENTER"
+	besideAccessKey    = "AKIASANDBOXBESIDE"
 	plumblineAccessKey = "AKIASANDBOXPLUMBLINE"
 	verifierAccessKey  = "AKIASANDBOXVERIFIER"
 	enderAccessKey     = "AKIASANDBOXENDER"

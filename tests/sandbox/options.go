@@ -47,6 +47,9 @@ type Options struct {
 	// FromSnapshot starts from a prepared cluster with both charts installed, so that Karpenter runs. EC2 and IAM start
 	// empty anyway.
 	FromSnapshot bool
+	// Beside is a running sandbox with whose AWS account and charts this one starts: another cluster of the account, which
+	// needs another name. plumbline has no role in it. It must be stopped first.
+	Beside *Sandbox
 	// WithGit starts the Git host.
 	WithGit bool
 	// WithVolumes installs the EBS CSI driver.

@@ -47,26 +47,18 @@ func (s *Sandbox) startKube(ctx context.Context) error {
 
 // startAWS serves the simulator and creates the EKS cluster of the control plane.
 func (s *Sandbox) startAWS(ctx context.Context) error {
+	if beside := s.options.Beside; beside != nil {
+		s.AWS, s.AWSEndpoint = beside.AWS, beside.AWSEndpoint
+		return s.addBeside()
+	}
 	s.AWS = awssim.New(awssim.Options{
 		Region: s.Region, Seed: s.options.Seed, LaunchDelay: s.options.LaunchTime, ShutdownDelay: s.options.ShutdownTime, SpotWarning: s.options.WarningTime,
 		Logger: s.options.Logger.With("part", "aws"),
 	})
-	tokenKey, err := s.Kube.TokenKey()
-	if err != nil {
+	if err := s.addCluster(karpenterAccessKey); err != nil {
 		return err
 	}
-	err = s.AWS.AddCluster(awssim.Cluster{
-		Name: s.Cluster, Endpoint: s.Kube.Endpoint,
-		CertificateAuthority: base64.StdEncoding.EncodeToString(s.Kube.CertificateAuthority),
-		Version:              s.options.Kubernetes,
-		ServiceIPv4CIDR:      kube.ServiceCIDR,
-		Issuer:               kube.Issuer, TokenKey: tokenKey,
-	})
-	if err != nil {
-		return fmt.Errorf("make the EKS cluster %s: %w", s.Cluster, err)
-	}
-	s.AWS.RegisterCredentials(karpenterAccessKey, "KarpenterControllerRole-"+s.Cluster)
-	err = errors.Join(s.addPlumblineRole(),
+	err := errors.Join(s.addPlumblineRole(),
 		s.AWS.Associate(s.Cluster, "kube-system", "karpenter", "KarpenterControllerRole-"+s.Cluster),
 		s.addRole("doctor-"+s.Cluster, doctorAccessKey, "iam-policy-doctor.json"),
 		s.addRole("verifier-"+s.Cluster, verifierAccessKey, "iam-policy-verify.json"),
@@ -90,6 +82,37 @@ func (s *Sandbox) startAWS(ctx context.Context) error {
 		return closed
 	})
 	return nil
+}
+
+// addCluster creates the EKS cluster of the control plane, and an access key of its Karpenter's role.
+func (s *Sandbox) addCluster(key string) error {
+	tokenKey, err := s.Kube.TokenKey()
+	if err != nil {
+		return err
+	}
+	err = s.AWS.AddCluster(awssim.Cluster{
+		Name: s.Cluster, Endpoint: s.Kube.Endpoint,
+		CertificateAuthority: base64.StdEncoding.EncodeToString(s.Kube.CertificateAuthority),
+		Version:              s.options.Kubernetes,
+		ServiceIPv4CIDR:      kube.ServiceCIDR,
+		Issuer:               kube.Issuer, TokenKey: tokenKey,
+	})
+	if err != nil {
+		return fmt.Errorf("make the EKS cluster %s: %w", s.Cluster, err)
+	}
+	s.AWS.RegisterCredentials(key, "KarpenterControllerRole-"+s.Cluster)
+	return nil
+}
+
+// eksctlPolicy is a policy of Karpenter's controller without any condition on the cluster, as eksctl writes it.
+const eksctlPolicy = `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["ec2:*","iam:*","eks:DescribeCluster","ssm:GetParameter","pricing:GetProducts","sqs:*"],"Resource":"*"}}`
+
+// addBeside creates the EKS cluster in the account of another sandbox. Its Karpenter may use any cluster's name.
+func (s *Sandbox) addBeside() error {
+	if err := s.addCluster(besideAccessKey); err != nil {
+		return err
+	}
+	return s.AWS.PutRolePolicy("KarpenterControllerRole-"+s.Cluster, "eksctl", eksctlPolicy)
 }
 
 // plumblineAccount is the namespace and the name of plumbline's ServiceAccount.
@@ -123,6 +146,10 @@ func (s *Sandbox) addRole(name, key string, policies ...string) error {
 }
 
 func (s *Sandbox) startCharts(ctx context.Context) error {
+	if s.options.Beside != nil {
+		s.Charts = s.options.Beside.Charts
+		return nil
+	}
 	var err error
 	if s.Charts, err = s.serveCharts(ctx); err != nil {
 		return err
@@ -184,7 +211,7 @@ func (s *Sandbox) startKarpenter(ctx context.Context) error {
 	s.Karpenter, err = karpenter.Start(ctx, karpenter.Options{
 		Client: s.Kube.Client, Programs: s.programs, Credentials: s.Kube,
 		Pull: s.pull,
-		Env:  s.awsEnvironment(karpenterAccessKey),
+		Env:  s.awsEnvironment(s.karpenterKey()),
 		Dir:  s.controllers(), Logger: s.options.Logger.With("part", "karpenter"),
 	})
 	if err != nil {
@@ -195,6 +222,14 @@ func (s *Sandbox) startKarpenter(ctx context.Context) error {
 		return nil
 	})
 	return nil
+}
+
+// karpenterKey returns the access key of Karpenter's controller.
+func (s *Sandbox) karpenterKey() string {
+	if s.options.Beside != nil {
+		return besideAccessKey
+	}
+	return karpenterAccessKey
 }
 
 func (s *Sandbox) startGit(ctx context.Context) (*githost.Host, error) {

@@ -39,7 +39,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"kubelet": (*story).kubeletCommand,
 		"mark":    (*story).markCommand, "writes": (*story).writesCommand, "renders": (*story).rendersCommand, "children": (*story).childrenCommand, "deletes": (*story).deletesCommand, "calls": (*story).callsCommand, "fault": (*story).faultCommand,
 		"answers": (*story).answersCommand, "zone": (*story).zoneCommand, "eks": (*story).eksCommand,
-		"capacity": (*story).capacityCommand, "account": (*story).accountCommand, "elsewhere": (*story).elsewhereCommand, "registry": (*story).registryCommand,
+		"capacity": (*story).capacityCommand, "account": (*story).accountCommand, "elsewhere": (*story).elsewhereCommand, "rival": (*story).rivalCommand, "registry": (*story).registryCommand,
 		"finish": (*story).finishCommand, "statushost": (*story).statusHostCommand, "statuses": (*story).statusesCommand,
 		"pull": (*story).pullCommand, "webhook": (*story).webhookCommand, "logged": (*story).loggedCommand,
 		"api": (*story).apiCommand, "rbac": (*story).rbacCommand, "token": (*story).tokenCommand, "admission": (*story).admissionCommand, "leads": (*story).leadsCommand,

@@ -248,6 +248,14 @@
 //		again.
 //	elsewhere adds CLUSTER, elsewhere runs
 //		Adds another EKS cluster with one node to the account; checks that this node runs.
+//	rival start [VALUE=…]
+//		Starts a second control plane with a Karpenter of its own, as an EKS cluster of the account whose role has no
+//		condition on the cluster, but with the name of the story's cluster as settings.clusterName; values are those of
+//		helm's --set. Sets $RIVAL to its API server. No daemon of plumbline runs there.
+//	rival kubectl ARGS, rival stop
+//		Runs kubectl as its administrator; stops it, and terminates its instances.
+//	rival [-t D] count =|>= N, rival keep, rival kept
+//		Waits until N instances run for it; remembers them; fails if one of them no longer runs.
 //	capacity short [type=T] [zone=Z] [market=M], capacity back
 //		Makes launches fail for lack of capacity; back ends that.
 //	ec2 kill|interrupt [pool=POOL]
@@ -269,6 +277,8 @@
 //	aws addon NAME gone|back, aws nodeaccess gone|back, aws rule NAME gone|back
 //		Removes an EKS add-on, the access entry of the nodes' role, or disables one of the rules that send events to the
 //		interruption queue: spot, rebalance, state-change, scheduled-change or capacity-reservation; back restores it.
+//	aws allows POLICY
+//		Adds a policy of manifests/, such as iam-policy-protect.json, to plumbline's role until the end of the story.
 //	prometheus fires|quiet
 //		Starts a fake Prometheus, whose URL is in PROMETHEUS_URL; any query has a result, or none.
 //	ec2 stop|protect [pool=POOL], ec2 start, ec2 unprotect

@@ -3,10 +3,14 @@ package stories_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 )
 
 // Commands for what changes in AWS without a commit.
@@ -46,8 +50,10 @@ func (s *story) awsCommand(ts *testscript.TestScript, args []string) error {
 			})
 		}
 		return s.c.AWS.SetRoleLacks(name, args[2], lacks)
+	case word == "allows" && len(args) == 2:
+		return s.allow(args[1])
 	}
-	return errors.New("usage: aws publishes|withdraws VERSION, aws tags GROUP KEY=VALUE, aws untags GROUP KEY, aws role gone|back, aws role lacks|has ACTION, " +
+	return errors.New("usage: aws publishes|withdraws VERSION, aws tags GROUP KEY=VALUE, aws untags GROUP KEY, aws role gone|back, aws role lacks|has ACTION, aws allows POLICY, " +
 		"aws policies FILE|back, aws addon NAME gone|back, aws nodeaccess gone|back, aws rule NAME gone|back")
 }
 
@@ -89,4 +95,18 @@ func (s *story) policiesBack() {
 		s.restorePolicies()
 		s.restorePolicies = nil
 	}
+}
+
+// allow adds a policy of manifests/ to plumbline's role until the end of the story.
+func (s *story) allow(policy string) error {
+	text, err := os.ReadFile(filepath.Join(s.root, "manifests", policy))
+	if err != nil {
+		return err
+	}
+	role := "plumbline-" + s.c.Cluster
+	filled := strings.NewReplacer("${PARTITION}", "aws", "${REGION}", s.c.Region, "${ACCOUNT}", awssim.DefaultAccount, "${CLUSTER_NAME}", s.c.Cluster).Replace(string(text))
+	s.undo = append(s.undo, func(context.Context) error {
+		return s.c.AWS.PutRolePolicy(role, "of-a-story", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"sts:GetCallerIdentity","Resource":"*"}}`)
+	})
+	return s.c.AWS.PutRolePolicy(role, "of-a-story", filled)
 }

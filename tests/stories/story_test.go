@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/plumbline-dev/plumbline/tests/sandbox"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/peers"
 	"github.com/plumbline-dev/plumbline/tests/stories/apiproxy"
@@ -65,6 +66,9 @@ type story struct {
 	kept      []string // instances that ec2 keep has remembered
 	struck    string   // the last instance that was terminated or interrupted
 	elsewhere string   // the instance of another cluster, if there is one
+	// rival is the second control plane, nil if there is none, and rivalKept the instances that rival keep has remembered.
+	rival     *sandbox.Sandbox
+	rivalKept []string
 	followed  []string // headings of a page that a reader has followed
 	mark      mark
 	available map[string]*fewest   // workloads that `available` watches
@@ -163,7 +167,7 @@ func (s *story) close() {
 		s.second.Close()
 	}
 	s.stopPeers()
-	err := errors.Join(s.restoreRoles(), s.endAdmission(), s.undoAll(), s.c.AWS.SetClusterGone(s.c.Cluster, false))
+	err := errors.Join(s.stopRival(), s.restoreRoles(), s.endAdmission(), s.undoAll(), s.c.AWS.SetClusterGone(s.c.Cluster, false))
 	if s.elsewhere != "" {
 		err = errors.Join(err, s.c.AWS.Terminate(s.elsewhere))
 	}

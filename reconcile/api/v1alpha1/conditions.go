@@ -60,12 +60,18 @@ const (
 	// the wave began (status.poolRollouts[].wave.beganAt). ResumeWaveReasonAnnotation is why.
 	ResumeWaveAnnotation       = "plumbline.dev/resume-wave"
 	ResumeWaveReasonAnnotation = "plumbline.dev/resume-wave-reason"
+	// IdentityResolvedAnnotation on a NodeSync is when a person has resolved an identity conflict, in RFC 3339: what was
+	// found before that time no longer counts.
+	IdentityResolvedAnnotation = "plumbline.dev/identity-resolved"
 )
 
 // Condition types of a NodeSync beyond kstatus' Ready, Reconciling and Stalled.
 const (
 	// CloudVerifiedCondition reports whether EC2 can be queried and is the right account.
 	CloudVerifiedCondition = "CloudVerified"
+	// IdentityConflictCondition is True while another controller launches or terminates instances under this cluster's
+	// name.
+	IdentityConflictCondition = "IdentityConflict"
 	// SourceVerifiedCondition reports whether the revision has the signatures that it needs. It exists while
 	// spec.source.git.verify is set, as in Flux; otherwise it is False for a repository over plain HTTP.
 	SourceVerifiedCondition = "SourceVerified"
@@ -150,6 +156,11 @@ const (
 	// ReasonClusterNameCollision: Karpenter's controller runs here under the name of another cluster, and each
 	// controller terminates the other's instances.
 	ReasonClusterNameCollision = "ClusterNameCollision"
+	// ReasonIdentityConflict: another controller launches or terminates instances under this cluster's name.
+	// ReasonIdentityResolved: that is over. ReasonIdentityResponse: what plumbline does about it.
+	ReasonIdentityConflict = "IdentityConflict"
+	ReasonIdentityResolved = "IdentityConflictOver"
+	ReasonIdentityResponse = "IdentityConflictResponse"
 	// ReasonNamespaceTerminating: the NodeSync's namespace is being deleted.
 	ReasonNamespaceTerminating = "NamespaceTerminating"
 	ReasonAPIServerBusy        = "APIServerBusy"

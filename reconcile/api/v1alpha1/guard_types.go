@@ -140,6 +140,19 @@ type Guard struct {
 	// +kubebuilder:validation:MaxItems=50
 	// +optional
 	Freeze []GuardFreeze `json:"freeze,omitempty"`
+
+	// OnIdentityConflict is what plumbline does if another controller launches or terminates instances under this
+	// cluster's name, besides reporting it in the condition IdentityConflict.
+	//
+	// Report does nothing else. Freeze makes everything wait that removes or replaces nodes, and holds Karpenter's
+	// voluntary disruption; reverts are written. StopController, in addition, scales this cluster's Karpenter to 0 if the
+	// conflict is proven, so that it terminates no instance of the other cluster. Protect, in addition to Freeze, enables
+	// EC2's termination protection on this cluster's on-demand instances, except those whose NodeClaim is being deleted;
+	// it needs manifests/iam-policy-protect.json. A conflict under StopController or Protect is over only when a person
+	// runs plumbline identity --resolved.
+	// +kubebuilder:default=Freeze
+	// +optional
+	OnIdentityConflict OnIdentityConflict `json:"onIdentityConflict,omitempty"`
 }
 
 // GuardWindow is a recurring time, written as in Karpenter's disruption budgets.

@@ -131,6 +131,11 @@ type NodeSyncStatus struct {
 	// +optional
 	Instances *InstanceDrift `json:"instances,omitempty"`
 
+	// IdentityConflict is another controller that uses this cluster's name, or what is left of the response to one; nil
+	// if there is neither.
+	// +optional
+	IdentityConflict *IdentityConflict `json:"identityConflict,omitempty"`
+
 	// Terminations are the NodeClaims, Nodes and instances of the NodeSync's pools that have been terminating for
 	// longer than expected; the first 20, oldest first.
 	//

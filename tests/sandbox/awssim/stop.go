@@ -93,6 +93,9 @@ func (a *account) modifyInstanceAttribute(_ *request, in *ec2.ModifyInstanceAttr
 	if in.DisableApiTermination == nil {
 		return nil, wire.Errorf("InvalidParameterCombination", "the simulator changes the attribute disableApiTermination only")
 	}
+	if aws.BoolValue(in.DisableApiTermination.Value) && instances[0].spec.capacityType == spot {
+		return nil, wire.Errorf("UnsupportedOperation", "You can't enable termination protection for the Spot Instance '%s'.", instances[0].ID)
+	}
 	instances[0].protected = aws.BoolValue(in.DisableApiTermination.Value)
 	return &ec2.ModifyInstanceAttributeOutput{}, nil
 }
@@ -102,8 +105,17 @@ func (a *account) describeInstanceAttribute(_ *request, in *ec2.DescribeInstance
 	if err != nil {
 		return nil, err
 	}
-	if name := aws.StringValue(in.Attribute); name != ec2.InstanceAttributeNameDisableApiTermination {
-		return nil, wire.Errorf("InvalidParameterValue", "the simulator knows the attribute disableApiTermination only, not %q", name)
+	switch name := aws.StringValue(in.Attribute); name {
+	case ec2.InstanceAttributeNameUserData:
+		if instances[0].state == stateTerminated {
+			return nil, incorrectState(instances[0], "described")
+		}
+		return &ec2.DescribeInstanceAttributeOutput{
+			InstanceId: in.InstanceId, UserData: &ec2.AttributeValue{Value: aws.String(instances[0].spec.userData)},
+		}, nil
+	case ec2.InstanceAttributeNameDisableApiTermination:
+	default:
+		return nil, wire.Errorf("InvalidParameterValue", "the simulator knows the attributes disableApiTermination and userData only, not %q", name)
 	}
 	return &ec2.DescribeInstanceAttributeOutput{
 		InstanceId:            in.InstanceId,
