@@ -85,6 +85,7 @@ none has found a problem; 2 a check has found a problem.`,
 		}
 		return exitOfDoctor(report)
 	}
+	addWillNotDrift(cmd, kubeconfig, output)
 	return cmd
 }
 

@@ -115,7 +115,13 @@ func (s *Step) restore(ctx context.Context) error {
 	if err := s.pause(ctx, briefly); err != nil {
 		return err
 	}
-	again, err := Restore(ctx, s.world(), s.Sync, s.Now, held, s.Sync.Status.BrakedPools())
+	limited := s.Sync.Status.LimitedPools()
+	if s.Sync.Status.IdentityConflict.Holds(s.Sync.Spec.Guard.OnIdentityConflict) {
+		for _, pool := range held { // the disruption budgets of all NodePools belong to the brake
+			limited[pool.GetName()] = true
+		}
+	}
+	again, err := Restore(ctx, s.world(), s.Sync, s.Now, held, limited)
 	if !again.IsZero() {
 		s.WakeBy(again)
 	}
