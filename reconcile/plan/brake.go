@@ -145,6 +145,14 @@ func unbraked(live *unstructured.Unstructured) *unstructured.Unstructured {
 	return without
 }
 
+// Unbraked returns a live NodePool without the brake or the Lease of a wave, if it has one.
+func (o *Object) Unbraked() *Object {
+	if without := unbraked(o.Unstructured); without != o.Unstructured {
+		return NewObject(without)
+	}
+	return o
+}
+
 // BudgetsOf returns the disruption budgets of a NodePool. The result is part of the object: read only.
 func BudgetsOf(pool *unstructured.Unstructured) []any {
 	value, _, _ := unstructured.NestedFieldNoCopy(pool.Object, budgetsPath...)

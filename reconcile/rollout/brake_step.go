@@ -247,6 +247,7 @@ func (s *BrakeStep) pools(ctx context.Context) []BrakePool {
 		pool.Pending, pool.Removed = pending[name], s.removing(name)
 		if s.Sync.Spec.Rollout.GetWaves() != nil {
 			pool.Nodes, pool.Verdict = s.judged(ctx, was, nodes[name])
+			pool.Closed, pool.Opens = whyClosed(live, s.Live.NodeClaims, s.Now)
 		}
 		pools = append(pools, pool)
 	}
