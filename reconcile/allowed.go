@@ -21,7 +21,7 @@ type allowed struct {
 	brake bool
 	// check reports whether instances and terminations are compared with what is in force.
 	check bool
-	// leases reports whether Karpenter keeps the disruption budgets that removals have lent to it.
+	// leases reports whether Karpenter keeps the disruption budgets that removals and waves have lent to it.
 	leases bool
 }
 

@@ -122,7 +122,7 @@ func TestWhatIsLentIsCalledBackAmidASlowPass(t *testing.T) {
 	m.lends()
 	synctest.Test(t, func(t *testing.T) {
 		p := m.pass()
-		ended := p.removalStep().LeasedBudgets().Unless(t.Context())
+		ended := p.leasedBudgets().unless(t.Context())
 		time.Sleep(10 * time.Second) //nolint:forbidigo // the bubble's time
 		if synctest.Wait(); !strings.Contains(m.budgets(), leasedOne) {
 			t.Errorf("after 10 s budgets are %s", m.budgets())
@@ -134,6 +134,64 @@ func TestWhatIsLentIsCalledBackAmidASlowPass(t *testing.T) {
 			t.Errorf("after 20 s budgets are %s", m.budgets())
 		}
 	})
+}
+
+// opensWave has a wave of one node in progress in the pool, with its lease.
+func (m *mirror) opensWave() {
+	m.t.Helper()
+	m.passes(m.with(map[string]string{"pool.yaml": poolText("a", "default", onDemandOnly)}))
+	if w := m.wave(); w == nil || w.State != v1alpha1.WaveOpen || !strings.Contains(m.budgets(), leasedOne) {
+		m.t.Fatalf("budgets %s in wave %+v", m.budgets(), w)
+	}
+}
+
+// TestALeaseOfAWaveIsRevoked shows that each reconcile that does not supervise an open wave closes it, also one that cannot
+// read the cluster, and one that finds no free lane.
+func TestALeaseOfAWaveIsRevoked(t *testing.T) {
+	for name, stops := range map[string]func(m *mirror){
+		"HEAD is broken": func(m *mirror) { m.passes(fstest.MapFS{"prod/plumbline.yaml": {Data: []byte("nope: [")}}) },
+		"it is suspended": func(m *mirror) {
+			m.change(func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true })
+			m.passes(m.source.files)
+		},
+		"other NodeSyncs of the repository use all lanes": func(m *mirror) {
+			m.lanes.Among(2)
+			m.lanes.Enter(m.read().Spec.Source.Address(), types.NamespacedName{Name: "other"})
+			m.reconcile()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newWaving(t)
+			m.opensWave()
+			stops(m)
+			if budgets := m.budgets(); strings.Contains(budgets, leasedOne) || !strings.Contains(budgets, "map[nodes:0 reasons:[Drifted]]") {
+				t.Errorf("budgets %s", budgets)
+			}
+		})
+	}
+}
+
+// TestALeaseOfAWaveIsRevokedAmidASlowReconcile shows that a slow reconcile closes an open wave, and a fast one does not.
+func TestALeaseOfAWaveIsRevokedAmidASlowReconcile(t *testing.T) {
+	m := newWaving(t)
+	m.opensWave()
+	synctest.Test(t, func(t *testing.T) {
+		ended := m.pass().leasedBudgets().unless(t.Context())
+		time.Sleep(10 * time.Second) //nolint:forbidigo // the bubble's time
+		if synctest.Wait(); !strings.Contains(m.budgets(), leasedOne) {
+			t.Errorf("after 10 s budgets are %s", m.budgets())
+		}
+		time.Sleep(10 * time.Second) //nolint:forbidigo // the bubble's time
+		synctest.Wait()
+		ended()
+		if strings.Contains(m.budgets(), leasedOne) {
+			t.Errorf("after 20 s budgets are %s", m.budgets())
+		}
+	})
+	m.passes(m.source.files)
+	if !strings.Contains(m.budgets(), leasedOne) {
+		t.Errorf("once reconciles supervise the wave again, budgets are %s", m.budgets())
+	}
 }
 
 // TestARevertSettles shows that nodes that Karpenter has not started to replace stay, even if it takes a while until it

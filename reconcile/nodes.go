@@ -401,7 +401,9 @@ func (r *reconciliation) pauseAfterFailure(ctx context.Context, out outcome) out
 // checkAppliedState checks nodes against what is in force, and stops failing rollouts if brakes is true.
 func (r *reconciliation) checkAppliedState(ctx context.Context, d done, brakes bool) (done, error) {
 	d.Findings, d.Nodes = finding.Findings{}, nodesSeen{Rollout: d.Nodes.Rollout}
-	d.evaluation.Desired.Karpenter = nil // HEAD's may be another version, in another region
+	if r.sync.Status.Karpenter != nil {
+		d.evaluation.Desired.Karpenter = nil // HEAD's may be another version, in another region
+	}
 	return step.All(ctx, r.trace, d, []step.Of[done]{
 		{Name: step.See, Do: func(ctx context.Context, d done) (done, error) {
 			seen, err := r.observeLive(ctx)
@@ -419,6 +421,9 @@ func (r *reconciliation) checkAppliedState(ctx context.Context, d done, brakes b
 			return d, err
 		}},
 		{Name: step.SeeInstances, Do: func(ctx context.Context, d done) (done, error) {
+			if _, region := d.evaluation.Desired.Cluster(r.sync.Status.Karpenter); region == "" {
+				return d, nil // nothing is installed, and HEAD does not say in which cluster
+			}
 			if d.account() == nil { // the reconcile has failed before it verified the account
 				seen := r.verifyAccount(ctx, d.evaluation.Desired, observed{Live: d.evaluation.Live})
 				d.Join(seen.Findings)

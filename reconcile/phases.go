@@ -103,14 +103,14 @@ func (r *reconciliation) run(ctx context.Context, mode mode, listenError error) 
 	return r.conclude(ctx, r.act(ctx, mode, listenError))
 }
 
-// act does what the mode requires. Disruption budgets that removals have lent to Karpenter are revoked if removals do
+// act does what the mode requires. Disruption budgets that removals and waves have lent to Karpenter are revoked if these do
 // not proceed, and while a reconcile takes long.
 func (r *reconciliation) act(ctx context.Context, mode mode, listenError error) outcome {
-	leased := r.removalStep(&done{}).LeasedBudgets()
-	defer leased.Unless(ctx)()
+	leased := r.leasedBudgets()
+	defer leased.unless(ctx)()
 	out := r.inMode(ctx, mode, listenError)
 	if !actionsAfter(out).leases {
-		leased.Revoke(ctx, &out.Findings)
+		leased.revoke(ctx, &out.Findings)
 	}
 	return out
 }

@@ -96,7 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	repository := sync.Spec.Source.Address()
 	reconcile := r.start(sync)
 	if !r.lanes.Enter(repository, req.NamespacedName) {
-		reconcile.removalStep(&done{}).LeasedBudgets().Revoke(ctx, &finding.Findings{})
+		reconcile.leasedBudgets().revoke(ctx, &finding.Findings{})
 		return ctrl.Result{RequeueAfter: watch.RetryWithoutLane}, nil
 	}
 	defer r.lanes.End(repository, r.Enqueue)

@@ -65,6 +65,16 @@ func LeaseOf(live *unstructured.Unstructured, object render.Object, now time.Tim
 	return LeaseIn(lease, now), len(git) == 0 || reflect.DeepEqual(others, git)
 }
 
+// Revoked returns the disruption budgets of a live NodePool with the brake instead of the Lease that the brake's manager has
+// applied; nil if it has none.
+func Revoked(live *unstructured.Unstructured) []any {
+	others, lease := splitLease(BudgetsOf(live))
+	if lease == nil || !BudgetsAppliedBy(live, v1alpha1.BrakeFieldManager) {
+		return nil
+	}
+	return append(others, brake())
+}
+
 // IsBraked reports whether a live NodePool has these disruption budgets, applied by the brake's manager.
 func IsBraked(live *unstructured.Unstructured, budgets []any) (bool, error) {
 	entries, err := managed(live)
@@ -133,6 +143,14 @@ func unbraked(live *unstructured.Unstructured) *unstructured.Unstructured {
 	without := live.DeepCopy()
 	_ = unstructured.SetNestedSlice(without.Object, WithoutBrake(live), budgetsPath...) // they are a JSON list already
 	return without
+}
+
+// Unbraked returns a live NodePool without the brake or the Lease of a wave, if it has one.
+func (o *Object) Unbraked() *Object {
+	if without := unbraked(o.Unstructured); without != o.Unstructured {
+		return NewObject(without)
+	}
+	return o
 }
 
 // BudgetsOf returns the disruption budgets of a NodePool. The result is part of the object: read only.

@@ -237,32 +237,6 @@ func (l LeasedBudgets) Revoke(ctx context.Context, found *finding.Findings) {
 	}
 }
 
-// revokeAfter is how long a reconcile may take before the budgets are revoked: for example, while it waits for a Git
-// host that does not respond, it cannot see that a freeze has started.
-const revokeAfter = 15 * time.Second
-
-// Unless revokes the budgets once the reconcile takes too long, unless ended is called first; ended waits for a
-// revocation in progress.
-func (l LeasedBudgets) Unless(ctx context.Context) (ended func()) {
-	if len(l.sync.Status.Removals) == 0 {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		select {
-		case <-ctx.Done():
-		case <-time.After(revokeAfter):
-			_ = Revoke(ctx, l.world, l.sync, l.now) // the reconcile, or the next one, retries
-		}
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
-}
-
 // reportDriven reports what was done for removals, and NodeClaims by their number. Removals with the same report share
 // an event: one event for each of hundreds would take as many requests, and client-go drops most of that many events.
 func (s *Step) reportDriven(result DriveResult) {

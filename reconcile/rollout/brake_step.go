@@ -247,6 +247,7 @@ func (s *BrakeStep) pools(ctx context.Context) []BrakePool {
 		pool.Pending, pool.Removed = pending[name], s.removing(name)
 		if s.Sync.Spec.Rollout.GetWaves() != nil {
 			pool.Nodes, pool.Verdict = s.judged(ctx, was, nodes[name])
+			pool.Closed, pool.Opens = whyClosed(live, s.Live.NodeClaims, s.Now)
 		}
 		pools = append(pools, pool)
 	}
@@ -332,19 +333,7 @@ func (s *BrakeStep) applied(ref render.Ref) bool {
 
 // writeBudgets applies the disruption budgets of a NodePool as the manager of the brake. purpose is for the error.
 func (s *BrakeStep) writeBudgets(ctx context.Context, live *plan.Object, budgets []any, purpose string) error {
-	err := s.StillLeader(ctx)
-	if err == nil {
-		object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"disruption": map[string]any{"budgets": budgets}}}}
-		object.SetGroupVersionKind(live.GroupVersionKind())
-		object.SetName(live.GetName())
-		object.SetUID(live.GetUID()) // another object of the same name is neither created nor changed
-		err = s.Writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.BrakeFieldManager),
-			client.ForceOwnership)
-	}
-	if err != nil {
-		return fmt.Errorf("%s in NodePool/%s: %w", purpose, live.GetName(), err)
-	}
-	return nil
+	return budgetWriter{s.Writer, s.StillLeader}.write(ctx, live.Unstructured, budgets, "", purpose)
 }
 
 // terminatesFirst describes which nodes of a pool are terminated before their replacements are launched; empty if none

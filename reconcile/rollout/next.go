@@ -47,6 +47,9 @@ type BrakePool struct {
 	// Nodes are its nodes in waves, and Verdict is about the workloads on the new ones.
 	Nodes   WaveNodes
 	Verdict judge.Verdict
+	// Closed is why the budgets in Git allow no replacement now, empty if they do, and Opens is until when; zero if unknown.
+	Closed string
+	Opens  time.Time
 }
 
 // BrakeSeen is the input about a rollout.
@@ -81,6 +84,9 @@ func Next(before []v1alpha1.PoolRollout, seen BrakeSeen) (next []v1alpha1.PoolRo
 		was := entryOf(before, pool.Name)
 		e, at := seen.next(was, pool)
 		wave := seen.wave(&e, was, pool, turns)
+		if w := e.Wave; w != nil && w.NextAt != nil && !seen.Now.Before(w.NextAt.Time) {
+			w.NextAt = nil // something else delays it
+		}
 		next, wake = append(next, e), earliest(earliest(wake, at), wave)
 	}
 	slices.SortFunc(next, func(a, b v1alpha1.PoolRollout) int { return cmp.Compare(a.Pool, b.Pool) })
@@ -198,6 +204,7 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 		Committed: pool.Revision != "" && !uncommitted, Known: before != nil, Pending: pool.Pending,
 		Drifted: uncommitted && e.ResumedAt == nil && s.Policy.GetUnexpectedDrift() == v1alpha1.RolloutWavesOnDrift,
 		Nodes:   pool.Nodes, Verdict: s.withConditions(pool.Verdict), Turn: free, Before: first,
+		Closed: pool.Closed, Opens: pool.Opens,
 		Stopped: RulesOf(*e, pool.Removed).stops(), Held: e.BrakedAt != nil && e.Reason == v1alpha1.BrakeHeldByCondition,
 		Continued: s.isContinued(pool.Name, was), Reason: s.ContinueReason, Now: s.Now,
 	}

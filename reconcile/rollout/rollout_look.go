@@ -321,15 +321,25 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 }
 
 // allClosed reports whether Karpenter may replace none of the nodes that must still be replaced, because the waves of
-// their pools are judged, held or queued.
+// their pools are judged, held or queued, or open while the budgets in Git allow no replacement.
 func (r *Rollouts) allClosed(staying map[string]int) bool {
-	for pool := range staying {
-		e := entryOf(r.Waves, pool)
-		if e == nil || !e.Wave.Limits() || e.Wave.State == v1alpha1.WaveOpen {
+	for name := range staying {
+		e := entryOf(r.Waves, name)
+		if e == nil || !e.Wave.Limits() {
+			return false
+		}
+		at := slices.IndexFunc(r.Pools, func(p Pool) bool { return p.Name == name && p.Live != nil })
+		if e.Wave.State == v1alpha1.WaveOpen && (at < 0 || !r.closedInGit(r.Pools[at])) {
 			return false
 		}
 	}
 	return true
+}
+
+// closedInGit reports whether the budgets of a NodePool in Git allow no replacement now.
+func (r *Rollouts) closedInGit(pool Pool) bool {
+	why, _ := whyClosed(pool.Live, r.Live.NodeClaims, r.Now)
+	return why != ""
 }
 
 // undisrupted returns why Karpenter does not start to replace nodes: its event on the first of them, once the rollout

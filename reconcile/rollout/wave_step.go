@@ -69,6 +69,27 @@ func (s *BrakeStep) pending() map[string]bool {
 	return pools
 }
 
+// whyClosed returns why the disruption budgets of a live NodePool, without those of the brake or a wave, allow no replacement
+// now, and until when; empty if they do, and zero if that is unknown. claims may be of any pool.
+func whyClosed(live *plan.Object, claims []plan.NodeClaim, now time.Time) (why string, opens time.Time) {
+	nodes := 0
+	for i := range claims {
+		if claims[i].Pool == live.GetName() {
+			nodes++
+		}
+	}
+	allowed := plan.AllowedDisruptions(live.Unbraked(), nodes, now)
+	switch {
+	case allowed.Unreadable:
+		return "it has a disruption budget that cannot be parsed: Karpenter disrupts no node until it is corrected", time.Time{}
+	case allowed.Now > 0:
+		return "", time.Time{}
+	case allowed.At.IsZero():
+		return "its budgets in Git allow no replacement", time.Time{}
+	}
+	return "its budgets in Git allow no replacement until " + plan.ClockTime(allowed.At, now), allowed.At
+}
+
 // removing reports whether the removal of a NodePool has started, and sets its disruption budgets.
 func (s *BrakeStep) removing(pool string) bool {
 	return slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool {
@@ -149,8 +170,9 @@ func (s *BrakeStep) judged(ctx context.Context, was *v1alpha1.PoolRollout, found
 		began = was.Wave.Since
 	}
 	latest := launchedSince(found.matching, began.Time)
-	wave.New, wave.Latest, nodes.New = nodesOf(launchedSince(found.matching, was.Wave.Since.Time)), nodesOf(latest), len(latest)
-	verdict := s.verdict(ctx, memory, began.Time, wave)
+	launched := launchedSince(found.matching, was.Wave.Since.Time)
+	wave.New, wave.Latest, nodes.New = nodesOf(launched), nodesOf(latest), len(latest)
+	verdict := s.verdict(ctx, memory, began.Time, wave, len(launched))
 	nodes.Excused, nodes.Good = verdict.Excused(nodes.Excused), countGood(latest, verdict.Good)
 	nodes.NotReady = s.notReady(ctx, memory, *was.Wave, was.Pool)
 	return nodes, verdict
@@ -211,9 +233,13 @@ func (s *BrakeStep) failing(ctx context.Context, memory *waveMemory, earlier []s
 	return failing
 }
 
-// verdict judges the workloads of a wave, unless that was done recently.
-func (s *BrakeStep) verdict(ctx context.Context, memory *waveMemory, began time.Time, wave judge.Wave) judge.Verdict {
-	if len(wave.New) == 0 {
+// verdict judges the workloads of a wave, unless that was done recently. launched is the number of NodeClaims that were
+// launched since the first wave began, with or without a Node.
+func (s *BrakeStep) verdict(ctx context.Context, memory *waveMemory, began time.Time, wave judge.Wave, launched int) judge.Verdict {
+	switch {
+	case len(wave.New) == 0 && launched > 0:
+		return judge.Verdict{State: judge.Undecided, Message: "no new node has joined the cluster yet"}
+	case len(wave.New) == 0:
 		return judge.Verdict{State: judge.Inconclusive, Message: "no node was launched for the wave"}
 	}
 	if memory.began.Equal(began) && s.Now.Before(memory.verdict.Again) {

@@ -55,6 +55,9 @@ type WaveSeen struct {
 	// Turn reports whether the first wave may begin (maxParallelPools), and Before names a pool that it waits for.
 	Turn   bool
 	Before string
+	// Closed is why the budgets in Git allow no replacement now, empty if they do, and Opens is until when; zero if unknown.
+	Closed string
+	Opens  time.Time
 	// Continued reports whether a person has continued this wave, and Reason is why.
 	Continued bool
 	Reason    string
@@ -122,10 +125,22 @@ func (s WaveSeen) first(before *v1alpha1.RolloutWave) *v1alpha1.RolloutWave {
 	if !s.Changed {
 		w.Leaving = nil // nothing limited these: they are the first nodes with what no commit has changed
 	}
-	if w.Limits() && !s.Turn {
-		w.State, w.Message = v1alpha1.WaveQueued, "waits until no wave of NodePool/"+s.Before+" is in progress"
+	if why := s.queued(); w.Limits() && why != "" {
+		w.State, w.Message = v1alpha1.WaveQueued, why
 	}
 	return w
+}
+
+// queued returns why the first wave may not begin; empty if it may. A pool has no turn before the budgets in Git allow a
+// replacement: other pools would wait for it.
+func (s WaveSeen) queued() string {
+	switch {
+	case s.Closed != "" && s.Policy.MaxParallelPools > 0:
+		return s.Closed
+	case !s.Turn:
+		return "waits until no wave of NodePool/" + s.Before + " is in progress"
+	}
+	return ""
 }
 
 // begin begins the next wave, with a number of nodes. What is still being replaced belongs to the one before.
@@ -204,8 +219,9 @@ func (s WaveSeen) advance(w *v1alpha1.RolloutWave) time.Time {
 		w.State, w.NextAt, w.Message = v1alpha1.WaveFailed, nil, s.Verdict.Message
 		return time.Time{}
 	case s.Stopped:
+		w.NextAt = nil
 		if s.Held && (w.State == v1alpha1.WaveJudging || w.State == v1alpha1.WaveHeld) {
-			w.State, w.ReplacedAt, w.NextAt = v1alpha1.WaveJudging, nil, nil // it is judged again once the condition clears
+			w.State, w.ReplacedAt = v1alpha1.WaveJudging, nil // it is judged again once the condition clears
 		}
 		return s.Verdict.Again
 	}
@@ -214,10 +230,10 @@ func (s WaveSeen) advance(w *v1alpha1.RolloutWave) time.Time {
 	}
 	switch w.State {
 	case v1alpha1.WaveQueued:
-		if !s.Turn {
-			return time.Time{}
+		if w.Message = s.queued(); w.Message != "" {
+			return s.Opens
 		}
-		w.State, w.Message, w.BeganAt = v1alpha1.WaveOpen, "", s.timestamp()
+		w.State, w.BeganAt = v1alpha1.WaveOpen, s.timestamp()
 	case v1alpha1.WaveOpen:
 		return s.open(w)
 	case v1alpha1.WaveJudging, v1alpha1.WaveHeld:
@@ -268,6 +284,13 @@ func (s WaveSeen) open(w *v1alpha1.RolloutWave) time.Time {
 		return s.judge(w)
 	case w.Waiting == 0:
 		w.Message = "Karpenter has not found the outdated nodes yet"
+	case s.Closed != "":
+		w.Message = s.Closed
+		if s.Policy.MaxParallelPools > 0 && w.Number == 1 && w.Begun == 0 {
+			w.State = v1alpha1.WaveQueued
+			return s.Now // for other pools
+		}
+		return earliest(s.Opens, s.Verdict.Again)
 	case len(s.Nodes.NotReady) >= WaveBudget(w):
 		w.Message = fmt.Sprintf("Karpenter begins no replacement: it counts node %s, which %s NotReady, against the disruption budgets",
 			finding.Few(s.Nodes.NotReady, ", "), english.PluralWord(len(s.Nodes.NotReady), "is", "are"))

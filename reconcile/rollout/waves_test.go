@@ -44,6 +44,7 @@ func TestNextWave(t *testing.T) {
 	stopped := func(s *rollout.WaveSeen) { s.Stopped = true }
 	relaunched := func(s *rollout.WaveSeen) { s.Nodes.Relaunched = 1 }
 	held := func(s *rollout.WaveSeen) { s.Stopped, s.Held = true, true }
+	shut := func(s *rollout.WaveSeen) { s.Closed = "closed" }
 	drifted := func(s *rollout.WaveSeen) { s.Committed, s.Drifted, s.Known = false, true, true }
 	begun := look{minute: 0, waiting: names(1, 8), seen: changed, want: "1/4 Open 0/1 [1]"}
 	first := []look{
@@ -92,7 +93,7 @@ func TestNextWave(t *testing.T) {
 		"one is gone unseen":      {looks: []look{begun, {minute: 5, waiting: names(2, 8), verdict: good, want: "1/4 Judging 1/1 [0] next 15"}}},
 		"two are gone unseen":     {looks: []look{begun, {minute: 5, waiting: names(3, 8), verdict: good, want: "1/4 Judging 2/1 [0] next 15"}}},
 		"what left before":        {looks: []look{{minute: 0, waiting: names(2, 8), draining: names(1, 1), seen: changed, want: "1/3 Open 0/1 [1]"}, {minute: 1, waiting: names(2, 8), want: "1/3 Open 0/1 [1]"}}},
-		"stopped meanwhile":       {looks: after(look{minute: 12, waiting: names(2, 8), verdict: good, seen: stopped, want: "1/4 Judging 1/1 [0] next 12"}, look{minute: 20, waiting: names(2, 8), verdict: good, want: "2/4 Open 0/2 [2]"})},
+		"stopped meanwhile":       {looks: after(look{minute: 12, waiting: names(2, 8), verdict: good, seen: stopped, want: "1/4 Judging 1/1 [0]"}, look{minute: 20, waiting: names(2, 8), verdict: good, want: "2/4 Open 0/2 [2]"})},
 		"stopped, workloads fail": {looks: after(look{minute: 12, waiting: names(2, 8), verdict: bad, seen: stopped, want: "1/4 Failed 1/1 [0]"})},
 		"prepared, then written": {looks: []look{
 			{minute: 0, seen: pending, want: "0/0 Preparing 0/0 [0]"},
@@ -143,6 +144,18 @@ func TestNextWave(t *testing.T) {
 		"its turn comes": {looks: []look{
 			{minute: 0, waiting: names(1, 8), seen: func(s *rollout.WaveSeen) { s.Changed, s.Turn, s.Before = true, false, "a" }, want: "1/4 Queued 0/1 [0] (waits until no wave of NodePool/a is in progress)"},
 			{minute: 9, waiting: names(1, 8), want: "1/4 Open 0/1 [1]"},
+		}},
+		"the budgets in Git are closed": {looks: []look{
+			{minute: 0, waiting: names(1, 8), seen: func(s *rollout.WaveSeen) { s.Changed, s.Closed = true, "closed" }, want: "1/4 Open 0/1 [1]"},
+			{minute: 1, waiting: names(1, 8), seen: shut, want: "1/4 Open 0/1 [1] (closed)"},
+			{minute: 9, waiting: names(1, 8), want: "1/4 Open 0/1 [1]"},
+		}},
+		"the budgets in Git are closed, and other pools wait": {policy: v1alpha1.RolloutWaves{MaxParallelPools: 1}, looks: []look{
+			begun,
+			{minute: 1, waiting: names(1, 8), seen: shut, want: "1/4 Queued 0/1 [0] (closed)"},
+			{minute: 2, waiting: names(1, 8), seen: func(s *rollout.WaveSeen) { s.Turn, s.Before = false, "b" }, want: "1/4 Queued 0/1 [0] (waits until no wave of NodePool/b is in progress)"},
+			{minute: 9, waiting: names(1, 8), want: "1/4 Open 0/1 [1]"},
+			{minute: 10, waiting: names(2, 8), launching: names(1, 1), seen: shut, want: "1/4 Judging 1/1 [0]"},
 		}},
 		"others still drain": {looks: after(
 			look{minute: 12, waiting: names(2, 8), draining: names(1, 1), verdict: good, want: "2/4 Open 0/2 [2]"},
@@ -332,6 +345,81 @@ func TestParallelPools(t *testing.T) {
 		if b := next[1].Wave.State; b != look.want {
 			t.Errorf("minute %d: the wave of the second pool is %s, want %s", look.minute, b, look.want)
 		}
+	}
+}
+
+// TestAClosedPoolHasNoTurn shows that a pool whose budgets in Git allow no replacement lets other pools begin, waits for them
+// once its budgets are open, and reports until when they are not.
+func TestAClosedPoolHasNoTurn(t *testing.T) {
+	seen := rollout.BrakeSeen{Policy: v1alpha1.RolloutPolicy{Waves: &v1alpha1.RolloutWaves{Start: 1, Factor: 2, MaxParallelPools: 1}}, Now: at(5).Time}
+	for _, name := range []string{"a", "b"} {
+		seen.Pools = append(seen.Pools, rollout.BrakePool{Name: name, Definition: "1", Revision: "main@sha1:1", Nodes: rollout.WaveNodes{Waiting: names(1, 8)}})
+	}
+	seen.Pools[0].Closed, seen.Pools[0].Opens = "its budgets in Git allow no replacement until 17:00 UTC", at(90).Time
+	next, _ := rollout.Next(nil, seen)
+	if a, b := next[0].Wave, next[1].Wave; a.State != v1alpha1.WaveQueued || a.Message != seen.Pools[0].Closed || b.State != v1alpha1.WaveOpen {
+		t.Errorf("the waves are %+v and %+v", a, b)
+	}
+	if _, wake := rollout.Next(next, seen); !wake.Equal(at(6).Time) && !wake.Equal(at(90).Time) {
+		t.Errorf("it looks again at %s", wake)
+	}
+	seen.Pools[0].Closed = ""
+	if next, _ = rollout.Next(next, seen); next[0].Wave.State != v1alpha1.WaveQueued || !strings.Contains(next[0].Wave.Message, "NodePool/b") {
+		t.Errorf("with open budgets the wave is %+v", next[0].Wave)
+	}
+}
+
+// TestAWaveReportsClosedBudgets shows that an open wave reports that the budgets in Git allow no replacement, by the live
+// budgets without those of the wave, and until when.
+func TestAWaveReportsClosedBudgets(t *testing.T) {
+	for budgets, want := range map[string]string{
+		`[{nodes: "0", schedule: "0 0 * * *", duration: 20h}]`: "its budgets in Git allow no replacement until",
+		`[{nodes: "0"}]`: "its budgets in Git allow no replacement",
+		`[{nodes: 10%}]`: "",
+	} {
+		w := newWorld(t)
+		w.commit(classYAML, strings.Replace(poolYAML, "[{nodes: 10%}]", budgets, 1))
+		w.waves(8)
+		w.pass(true)
+		for range 3 {
+			w.pass(true)
+			w.keepWritten(t)
+		}
+		wave := w.sync.Status.PoolRollouts[0].Wave
+		if wave.State != v1alpha1.WaveOpen || !strings.HasPrefix(wave.Message, want) || want == "" && wave.Message != "" {
+			t.Errorf("budgets %s: the wave is %+v", budgets, wave)
+		}
+	}
+}
+
+// TestNextAtIsNotPast shows that nothing reports a next wave in the past, also while it is unknown what Git wants.
+func TestNextAtIsNotPast(t *testing.T) {
+	past := at(4)
+	before := []v1alpha1.PoolRollout{{Pool: "a", Definition: "1", Wave: &v1alpha1.RolloutWave{
+		Number: 1, Of: 4, State: v1alpha1.WaveJudging, Size: 1, Begun: 1, Waiting: 7, BeganAt: at(0), Since: at(0), NextAt: &past,
+	}}}
+	seen := rollout.BrakeSeen{
+		Pools: []rollout.BrakePool{{Name: "a", Definition: "1", Revision: "main@sha1:1", Nodes: rollout.WaveNodes{Waiting: names(2, 8)}}}, Now: at(5).Time, InForce: true,
+		Policy: v1alpha1.RolloutPolicy{Waves: &v1alpha1.RolloutWaves{Start: 1, Factor: 2}},
+	}
+	if next, _ := rollout.Next(before, seen); next[0].Wave == nil || next[0].Wave.NextAt != nil {
+		t.Errorf("the wave is %+v", next[0].Wave)
+	}
+}
+
+// TestANodeThatHasNotJoinedIsNoMissingNode shows that a wave whose new NodeClaim has no Node yet is not reported as one that
+// has launched no node.
+func TestANodeThatHasNotJoinedIsNoMissingNode(t *testing.T) {
+	w := newWorld(t)
+	w.waves(8)
+	w.pass(true)
+	w.claims[0].Disrupted = true
+	w.claims = append(w.claims, plan.NodeClaim{Name: "new", Pool: "general", Created: w.now.Add(time.Second)})
+	w.now = w.now.Add(2 * time.Second)
+	w.pass(true)
+	w.pass(true)
+	if wave := w.sync.Status.PoolRollouts[0].Wave; wave.New != 1 || wave.Message != "no new node has joined the cluster yet" {
+		t.Errorf("the wave is %+v", wave)
 	}
 }
 

@@ -195,6 +195,9 @@ const (
 	maxRemovalMessage = 512
 	// minMessage is for a record if the API server refuses longer ones.
 	minMessage = 128
+	// maxExcused is for the names of the workloads that do not count in waves, over all NodePools; minExcused if the API
+	// server refuses more. One name may have 330 bytes, and a wave 200 of them.
+	maxExcused, minExcused = 256 << 10, 32 << 10
 	// maxEventMessage is the API server's limit for an event.
 	maxEventMessage = 1024
 )
@@ -216,7 +219,7 @@ func bound(s *v1alpha1.NodeSyncStatus) {
 	for i := range s.Reported {
 		s.Reported[i].Failure = finding.Bounded(s.Reported[i].Failure, maxRemovalMessage)
 	}
-	boundRollouts(s.PoolRollouts, maxRemovalMessage)
+	boundRollouts(s.PoolRollouts, maxRemovalMessage, maxExcused)
 	if s.Waiting != nil {
 		s.Waiting.Message = finding.Bounded(s.Waiting.Message, maxText)
 	}
@@ -225,15 +228,41 @@ func bound(s *v1alpha1.NodeSyncStatus) {
 	}
 }
 
-// boundRollouts truncates the messages of stopped rollouts to a number of bytes.
-func boundRollouts(rollouts []v1alpha1.PoolRollout, most int) {
+// boundRollouts truncates the messages of stopped rollouts and waves to a number of bytes, and omits the last of the
+// workloads that do not count if those of all pools have more bytes than excused.
+func boundRollouts(rollouts []v1alpha1.PoolRollout, most, excused int) {
+	pools := 0
+	for i := range rollouts {
+		if w := rollouts[i].Wave; w != nil && len(w.Excused) > 0 {
+			pools++
+		}
+	}
 	for i := range rollouts {
 		p := &rollouts[i]
 		p.Message, p.Failure = finding.Bounded(p.Message, most), finding.Bounded(p.Failure, most)
 		if p.Proposal != nil {
 			p.Proposal.Message = finding.Bounded(p.Proposal.Message, most)
 		}
+		w := p.Wave
+		if w == nil {
+			continue
+		}
+		w.Message = finding.Bounded(w.Message, most)
+		if w.Continued != nil {
+			w.Continued.Reason = finding.Bounded(w.Continued.Reason, most)
+		}
+		w.Excused = firstBytes(w.Excused, excused/max(pools, 1))
 	}
+}
+
+// firstBytes returns the first of some names that have at most a number of bytes together.
+func firstBytes(names []string, most int) []string {
+	for i, name := range names {
+		if most -= len(name); most < 0 {
+			return slices.Clip(names[:i])
+		}
+	}
+	return names
 }
 
 // save writes the finalizer and the status, each only if it changed. The status is written with the resourceVersion

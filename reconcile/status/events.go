@@ -339,5 +339,5 @@ func shorten(s *v1alpha1.NodeSyncStatus) {
 	for i := range s.LaunchFailing {
 		s.LaunchFailing[i].Message = finding.Bounded(s.LaunchFailing[i].Message, minMessage)
 	}
-	boundRollouts(s.PoolRollouts, minMessage)
+	boundRollouts(s.PoolRollouts, minMessage, minExcused)
 }

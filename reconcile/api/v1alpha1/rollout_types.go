@@ -568,7 +568,8 @@ type WaveState string
 const (
 	// WavePreparing: the commit is written once Karpenter can replace no node of the pool.
 	WavePreparing WaveState = "Preparing"
-	// WaveQueued: the wave waits for other NodePools (spec.rollout.waves.maxParallelPools).
+	// WaveQueued: with spec.rollout.waves.maxParallelPools, the first wave waits for other NodePools, or until the budgets in Git
+	// allow a replacement.
 	WaveQueued WaveState = "Queued"
 	// WaveOpen: Karpenter may begin to replace nodes.
 	WaveOpen WaveState = "Open"

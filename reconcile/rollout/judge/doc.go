@@ -18,7 +18,10 @@
 // These pods do not count as failing:
 //   - those that failed before the wave began: a pod that is older and has not been Ready since, or of a Deployment
 //     that has not been Available since;
-//   - those of a pod template that was created since, if no pod of it runs on an old node: the deployment may be wrong;
+//   - those of a pod template that was created since, if no pod of it runs on an old node: the deployment may be wrong. A pod
+//     without a controller is its own template;
+//   - the only pods of a custom controller, because nothing shows when their template was created. They make the wave at best
+//     Inconclusive. If the kubelet refuses such a pod, or one without a controller, it counts;
 //   - those of a task (a restartPolicy other than Always), if there is none on an old node: the task may be wrong. If the
 //     kubelet refuses such a pod, it counts;
 //   - those that an eviction, a preemption or the shutdown of a node has stopped.

@@ -104,7 +104,7 @@ func (seen *Observation) state(judged []Workload) State {
 		return Bad
 	case has(func(w Workload) bool { return w.State == Undecided }):
 		return Undecided
-	case has(func(w Workload) bool { return w.Excuse == notCompared }):
+	case has(func(w Workload) bool { return w.isUnknown() }):
 		return Inconclusive
 	case has(func(w Workload) bool { return w.State == Good && w.proves() && w.Latest }):
 		return Good
@@ -114,6 +114,9 @@ func (seen *Observation) state(judged []Workload) State {
 
 // proves reports whether the pods of a workload show that workloads run on the nodes.
 func (w *Workload) proves() bool { return w.Kind != kindDaemonSet && w.Kind != kindNode }
+
+// isUnknown reports whether it is unknown if the failing pods of a workload count.
+func (w *Workload) isUnknown() bool { return w.Excuse == notCompared || w.Excuse == unknownAge }
 
 // explains reports whether a finding about nodes is already reported as the cause of a workload's failing pods.
 func explains(node Workload, workloads []Workload) bool {
@@ -133,7 +136,7 @@ var severity = map[State]int{Bad: 0, Undecided: 1, Inconclusive: 2, Good: 3}
 func worstFirst(a, b Workload) int {
 	return cmp.Or(
 		cmp.Compare(severity[a.State], severity[b.State]),
-		compareBool(a.Excuse != notCompared, b.Excuse != notCompared),
+		compareBool(!a.isUnknown(), !b.isUnknown()),
 		cmp.Compare(b.New.Failing*a.New.All, a.New.Failing*b.New.All),
 		cmp.Compare(b.New.Failing, a.New.Failing),
 		cmp.Compare(b.New.Starting, a.New.Starting),
@@ -158,6 +161,7 @@ const (
 	failsOnOld   = "they fail elsewhere as well"
 	failedBefore = "the Deployment was not Available before the wave"
 	newTemplate  = "the pod template is newer than the wave"
+	unknownAge   = "no pod elsewhere, and unknown whether it is newer than the wave"
 	isTask       = "a task that has no pod elsewhere"
 	fewFail      = "at most a tenth fail"
 	notCompared  = "the pods elsewhere were not read"
@@ -178,6 +182,9 @@ func (seen *Observation) judgeWorkloads(now time.Time) []Workload {
 		w.Latest = len(seen.Wave.Latest) == 0 ||
 			slices.ContainsFunc(group.on, func(p *Pod) bool { return slices.Contains(seen.Wave.Latest, p.Node) })
 		owner := seen.Owners[key]
+		if key.Kind == kindPod && on.refused == 0 {
+			owner.Template = group.on[0].Created // nothing moves it from one node to another
+		}
 		if on.Failing > 0 {
 			w.Excuse = seen.excuse(w, on, owner)
 		}
@@ -186,7 +193,7 @@ func (seen *Observation) judgeWorkloads(now time.Time) []Workload {
 			w.State = Bad
 		case on.awaited > 0:
 			w.State = Undecided
-		case on.Failing+on.Starting == on.All, w.Excuse == notCompared:
+		case on.Failing+on.Starting == on.All, w.isUnknown():
 			w.State = Inconclusive
 		}
 		all = append(all, w)
@@ -210,8 +217,16 @@ func (seen *Observation) excuse(w Workload, on tally, owner Owner) string {
 		return newTemplate
 	case single && on.tasks == on.Failing:
 		return isTask
+	case single && isCustom(w.Kind) && on.refused == 0:
+		return unknownAge
 	}
 	return ""
+}
+
+// isCustom reports whether the pods of a kind of controller are those of an operator: nothing that the daemon may read shows
+// when their template was created.
+func isCustom(kind string) bool {
+	return !slices.Contains([]string{kindDeployment, "ReplicaSet", "ReplicationController", kindDaemonSet, "StatefulSet", "Job", kindPod}, kind)
 }
 
 // ID identifies a workload with its pod template: "Deployment gpu/train 5d4f".
@@ -260,9 +275,9 @@ func excuse(excused []string, w Workload) []string {
 type tally struct {
 	Count
 	causes map[string]int
-	// tasks counts failing pods of tasks that the kubelet has not refused; awaited those starting pods for which the
-	// wave waits.
-	tasks, awaited int
+	// tasks counts failing pods of tasks that the kubelet has not refused, and refused those that it has, of tasks or not;
+	// awaited those starting pods for which the wave waits.
+	tasks, refused, awaited int
 }
 
 // tally counts pods by their health.
@@ -287,7 +302,10 @@ func (seen *Observation) tally(pods []*Pod, now time.Time) tally {
 				cause = resource + isZero
 			}
 			t.causes[cause]++
-			if pod.Task && !pod.Refused {
+			switch {
+			case pod.Refused:
+				t.refused++
+			case pod.Task:
 				t.tasks++
 			}
 		case healthy, ignored:

@@ -351,9 +351,27 @@ func TestJudge(t *testing.T) {
 			pods: times(1, "n", "new", owned("Job", "etl", nil), task, failed("UnexpectedAdmissionError")), want: Bad,
 			message: "1 of 1 pods of gpu/etl fail on the new node, none runs on old ones: UnexpectedAdmissionError",
 		},
-		"stopped by a preemption":           {pods: times(1, "n", "new", failed("Preempting")), want: Inconclusive},
-		"evicted for the node's memory":     {pods: times(1, "n", "new", failed("Evicted")), want: Bad},
-		"a pod without a controller":        {pods: times(1, "n", "new", owned("", "", nil), crashes), want: Bad},
+		"stopped by a preemption":       {pods: times(1, "n", "new", failed("Preempting")), want: Inconclusive},
+		"evicted for the node's memory": {pods: times(1, "n", "new", failed("Evicted")), want: Bad},
+		"a pod without a controller, created during the wave": {
+			pods: times(1, "n", "new", owned("", "", nil), crashes), want: Inconclusive,
+			message: "1 of 1 pods of gpu/na fail on the new node: container app exits with code 1 (not counted: the pod template is newer than the wave)",
+		},
+		"a pod without a controller, created during the wave, beside one that works": {
+			pods: all(times(1, "n", "new", owned("", "", nil), crashes), times(1, "m", "new")), want: Good,
+		},
+		"a pod without a controller, created before the wave": {pods: times(1, "n", "new", owned("", "", nil), created(-time.Hour), crashes), want: Bad},
+		"the kubelet refuses a pod without a controller":      {pods: times(1, "n", "new", owned("", "", nil), failed("UnexpectedAdmissionError")), want: Bad},
+		"the only pod of a custom controller": {
+			pods: all(times(1, "n", "new", owned("Cluster", "pg", nil), crashes), times(1, "m", "new")), want: Inconclusive,
+			message: "1 of 1 pods of gpu/pg fail on the new node: container app exits with code 1 (not counted: no pod elsewhere, and unknown whether it is newer than the wave)",
+		},
+		"a pod of a custom controller that works on old nodes": {
+			pods: all(times(1, "n", "new", owned("Cluster", "pg", nil), crashes), times(1, "o", "old", owned("Cluster", "pg", nil))), want: Bad,
+		},
+		"the kubelet refuses a pod of a custom controller": {
+			pods: times(1, "n", "new", owned("Cluster", "pg", nil), failed("UnexpectedAdmissionError")), want: Bad,
+		},
 		"a StatefulSet, not on other nodes": {pods: all(times(1, "n", "new", web, crashes), times(1, "o", "old", web)), want: Bad},
 		"pods on old nodes were not read": {
 			pods: all(times(1, "n", "new", crashes), times(3, "m", "new", template("77aa"))), owner: Owner{Skipped: true}, want: Inconclusive,
@@ -439,7 +457,7 @@ func TestJudge(t *testing.T) {
 
 // TestMessage: the worst workloads come first, and only three are named.
 func TestMessage(t *testing.T) {
-	pods := times(4, "z", "new1", owned("", "", nil), crashes)
+	pods := times(4, "z", "new1", owned("", "", nil), created(-time.Hour), crashes)
 	pods = append(pods, all(times(2, "n", "new1", crashes), times(2, "m", "new2"), times(3, "o", "old"))...)
 	seen := observed([]Node{nodeNamed("new1"), nodeNamed("new2"), nodeNamed("old")}, pods...)
 	seen.Wave.New = append(seen.Wave.New, "new3")

@@ -18,7 +18,7 @@ func (seen *Observation) message(state State, judged []Workload) string {
 			words = append(words, seen.sentence(w))
 		}
 	}
-	if state == Inconclusive && (len(words) == 0 || seen.pods(judged).All == 0 && judged[0].Excuse != notCompared) {
+	if state == Inconclusive && (len(words) == 0 || seen.pods(judged).All == 0 && !judged[0].isUnknown()) {
 		words = []string{seen.nothingRan(seen.pods(judged))}
 	}
 	if state == Good {

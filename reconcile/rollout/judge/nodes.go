@@ -71,7 +71,7 @@ func (seen *Observation) goodNodes(judged []Workload, now time.Time) []string {
 	excused := map[string]bool{}
 	for i := range judged {
 		w := &judged[i]
-		if w.Excuse == "" || w.Excuse == notCompared {
+		if w.Excuse == "" || w.isUnknown() {
 			continue
 		}
 		if w.Kind == kindNode {
