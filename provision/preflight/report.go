@@ -1,10 +1,11 @@
 package preflight
 
 import (
-	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/plumbline-dev/plumbline/internal/junit"
 )
 
 // Report is what `plumbline doctor` prints.
@@ -16,57 +17,24 @@ type Report struct {
 	Results []Result `json:"results"`
 }
 
-// suites is JUnit's XML as CI systems read it (https://github.com/testmoapp/junitxml), with a case for each check.
-type suites struct {
-	XMLName xml.Name `xml:"testsuites"`
-	Suite   suite    `xml:"testsuite"`
-}
-
-type suite struct {
-	Name     string      `xml:"name,attr"`
-	Tests    int         `xml:"tests,attr"`
-	Failures int         `xml:"failures,attr"`
-	Errors   int         `xml:"errors,attr"`
-	Cases    []suiteCase `xml:"testcase"`
-}
-
-type suiteCase struct {
-	Class   string   `xml:"classname,attr"`
-	Name    string   `xml:"name,attr"`
-	Failure *trouble `xml:"failure,omitempty"`
-	Error   *trouble `xml:"error,omitempty"`
-	Out     string   `xml:"system-out,omitempty"`
-}
-
-type trouble struct {
-	Message string `xml:"message,attr"`
-	Text    string `xml:",chardata"`
-}
-
 // JUnit returns the Report as JUnit's XML: a problem is a failure, a check that is unknown an error; warnings are in the
 // output of a case that passes.
 func (r Report) JUnit() ([]byte, error) {
-	s := suite{Name: "plumbline doctor", Tests: len(r.Results)}
+	s := junit.Suite{Name: "plumbline doctor"}
 	for _, result := range r.Results {
-		one := suiteCase{Class: r.Cluster, Name: result.Check}
+		one := junit.Case{Class: r.Cluster, Name: result.Check}
 		text := result.text()
 		switch result.Status {
 		case Problem:
-			s.Failures++
-			one.Failure = &trouble{Message: result.Findings[0].Message, Text: text}
+			one.Failure = &junit.Trouble{Message: result.Findings[0].Message, Text: text}
 		case Unknown:
-			s.Errors++
-			one.Error = &trouble{Message: result.Findings[0].Message, Text: text}
+			one.Error = &junit.Trouble{Message: result.Findings[0].Message, Text: text}
 		case OK, Warning:
 			one.Out = text
 		}
 		s.Cases = append(s.Cases, one)
 	}
-	text, err := xml.MarshalIndent(suites{Suite: s}, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("encode as JUnit: %w", err)
-	}
-	return append([]byte(xml.Header), append(text, '\n')...), nil
+	return s.XML()
 }
 
 // text returns a result in full.
