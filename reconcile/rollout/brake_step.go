@@ -63,8 +63,9 @@ type BrakeStep struct {
 	Rollout  *v1alpha1.Rollout
 	Outdated map[string][]string
 	Unknown  bool
-	// Nodes are the nodes that do not match.
-	Nodes []plan.Outdated
+	// Nodes are the nodes that do not match. UnknownPools are the NodePools, by name, of which these are unknown.
+	Nodes        []plan.Outdated
+	UnknownPools map[string]bool
 	// Frozen is why no node may be replaced now.
 	Frozen plan.Frozen
 	// InForce reports whether it is unknown what Git wants now: Set is what is in the cluster, Changes are unknown, and
@@ -243,8 +244,8 @@ func (s *BrakeStep) pools(ctx context.Context) []BrakePool {
 		}
 		pool.Launches, pool.Joined = s.Launches.Joins(name)
 		pool.Launches = slices.DeleteFunc(pool.Launches, func(launch cluster.Join) bool { return gone(launch, s.Live.NodeClaims, s.Now) })
-		pool.Pending, pool.Removed = pending[name], s.removing(name)
-		if s.Sync.Spec.Rollout.GetWaves() != nil {
+		pool.Pending, pool.Removed, pool.Unknown = pending[name], s.removing(name), s.UnknownPools[name]
+		if s.Sync.Spec.Rollout.GetWaves() != nil && !pool.Unknown { // otherwise old nodes are not known to be old
 			pool.Nodes, pool.Verdict = s.judged(ctx, was, nodes[name])
 		}
 		pools = append(pools, pool)

@@ -44,6 +44,8 @@ type BrakePool struct {
 	// Pending reports whether a commit waits to be written until Karpenter can replace no node of the pool, and Removed
 	// whether the removal of the pool has started.
 	Pending, Removed bool
+	// Unknown reports whether it is unknown which of its nodes are outdated.
+	Unknown bool
 	// Nodes are its nodes in waves, and Verdict is about the workloads on the new ones.
 	Nodes   WaveNodes
 	Verdict judge.Verdict
@@ -183,11 +185,7 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 	if before != nil {
 		was = before.Wave
 	}
-	switch failed := before != nil && before.Reason == v1alpha1.BrakeFailedWave; {
-	case s.InForce:
-		e.Wave = was
-		return time.Time{}
-	case failed && !changed && e.Reason != before.Reason:
+	if failed := before != nil && before.Reason == v1alpha1.BrakeFailedWave; failed && !s.InForce && !changed && e.Reason != before.Reason {
 		e.Wave = nil // a person has decided that the nodes are good
 		return time.Time{}
 	}
@@ -196,6 +194,7 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 	seen := WaveSeen{
 		Policy: s.Policy.GetWaves(), Definition: e.Definition, Changed: changed, Restored: restores(was, e.Definition) || pool.Reverted,
 		Committed: pool.Revision != "" && !uncommitted, Known: before != nil, Pending: pool.Pending,
+		Unknown: pool.Unknown, InForce: s.InForce,
 		Drifted: uncommitted && e.ResumedAt == nil && s.Policy.GetUnexpectedDrift() == v1alpha1.RolloutWavesOnDrift,
 		Nodes:   pool.Nodes, Verdict: s.withConditions(pool.Verdict), Turn: free, Before: first,
 		Stopped: RulesOf(*e, pool.Removed).stops(), Held: e.BrakedAt != nil && e.Reason == v1alpha1.BrakeHeldByCondition,

@@ -124,6 +124,8 @@ type Looked struct {
 	nodes  []plan.Outdated
 	limits limits
 	away   bool
+	// unknown are the NodePools, by name, of which it is unknown whether nodes do not match.
+	unknown map[string]bool
 }
 
 // limits is what keeps the nodes of NodePools, by name, from being replaced, and does not pass by itself.
@@ -170,7 +172,7 @@ func (r *Rollouts) See(ctx context.Context, ready bool) Looked {
 }
 
 func (r *Rollouts) unseen() Looked {
-	looked := Looked{Unknown: true, away: true}
+	looked := Looked{Unknown: true, away: true, unknown: r.poolsOf(func(*plan.NodeClaim) bool { return true })}
 	if r.Before == nil {
 		return looked
 	}
@@ -205,7 +207,7 @@ func (r *Rollouts) Look(ctx context.Context) Looked {
 	})
 	looked := Looked{
 		Rollout: next, Outdated: outdatedPools(next, matched.Outdated), Unknown: len(matched.Unresolved)+len(matched.Unknown) > 0,
-		nodes: matched.Outdated,
+		nodes: matched.Outdated, unknown: r.unknownPools(matched),
 	}
 	r.Memory.looked = true
 	if r.Memory.unrecalled == 0 {
@@ -238,6 +240,29 @@ func (r *Rollouts) wakeFor(of v1alpha1.Rollout) {
 		}
 	}
 }
+
+// unknownPools returns the NodePools, by name, of which nodes may not match although that is not known: Karpenter resolves
+// the AMIs of their class, or EC2 has not answered since a restart. A node without a comparable hash is not one of these:
+// Karpenter does not replace it.
+func (r *Rollouts) unknownPools(matched plan.Matched) map[string]bool {
+	return r.poolsOf(func(c *plan.NodeClaim) bool {
+		return slices.Contains(matched.Unresolved, c.Class) || r.Memory.unrecalled > 0 && r.Before.Changes(c.Pool)
+	})
+}
+
+// poolsOf returns the NodePools, by name, with a NodeClaim for which wanted is true.
+func (r *Rollouts) poolsOf(wanted func(*plan.NodeClaim) bool) map[string]bool {
+	pools := map[string]bool{}
+	for i := range r.Live.NodeClaims {
+		if c := &r.Live.NodeClaims[i]; !pools[c.Pool] && wanted(c) {
+			pools[c.Pool] = true
+		}
+	}
+	return pools
+}
+
+// UnknownPools returns the NodePools, by name, of which it is unknown whether nodes do not match.
+func (l Looked) UnknownPools() map[string]bool { return l.unknown }
 
 // Nodes returns the nodes that do not match.
 func (l Looked) Nodes() []plan.Outdated { return l.nodes }

@@ -248,13 +248,14 @@ func (s *BrakeStep) notReady(ctx context.Context, memory *waveMemory, wave v1alp
 }
 
 // limit sets the disruption budgets of a pool in a wave: Git's, and those that let Karpenter begin the replacements of the
-// wave if that is recorded, or none. The recorded wave is in was. While it is unknown what Git wants, none may begin.
+// wave if that is recorded, or none. The recorded wave is in was. While it is unknown what Git wants, or which nodes are
+// outdated, none may begin.
 func (s *BrakeStep) limit(ctx context.Context, was *v1alpha1.PoolRollout, e v1alpha1.PoolRollout) error {
 	if was == nil || !was.Wave.Limits() && was.BrakedAt == nil {
 		s.WakeBy(s.Now) // the budgets are set once the wave is recorded
 		return nil
 	}
-	allowed := s.mayBegin(was.Wave, e.Wave)
+	allowed := s.mayBegin(e.Pool, was.Wave, e.Wave)
 	live, object, err := s.budgetsOf(e.Pool)
 	if live == nil || err != nil {
 		return err
@@ -275,9 +276,9 @@ func (s *BrakeStep) limit(ctx context.Context, was *v1alpha1.PoolRollout, e v1al
 	return s.lease(ctx, live, budgets)
 }
 
-// mayBegin returns how many replacements of a wave Karpenter may begin now. was is the recorded wave.
-func (s *BrakeStep) mayBegin(was, is *v1alpha1.RolloutWave) int {
-	if s.InForce {
+// mayBegin returns how many replacements of the wave of a pool Karpenter may begin now. was is the recorded wave.
+func (s *BrakeStep) mayBegin(pool string, was, is *v1alpha1.RolloutWave) int {
+	if s.InForce || s.UnknownPools[pool] {
 		return 0
 	}
 	if is.State == v1alpha1.WaveOpen && !IsRecorded(was, is) {

@@ -46,6 +46,8 @@ type WaveSeen struct {
 	Committed, Drifted, Known bool
 	// Pending reports whether a commit waits to be written until Karpenter can replace no node of the pool.
 	Pending bool
+	// Unknown reports whether it is unknown which nodes are outdated, and InForce whether it is unknown what Git wants.
+	Unknown, InForce bool
 	Nodes   WaveNodes
 	// Verdict is about the workloads on the new nodes; its State is empty if it is unknown.
 	Verdict judge.Verdict
@@ -65,12 +67,16 @@ type WaveSeen struct {
 // means that the disruption budgets in Git apply.
 func NextWave(before *v1alpha1.RolloutWave, seen WaveSeen) (next *v1alpha1.RolloutWave, wake time.Time) {
 	switch {
+	case seen.InForce:
+		return seen.keep(before)
 	case seen.Policy == nil:
 		return nil, time.Time{}
 	case seen.Pending:
 		return seen.prepare(before), time.Time{}
 	case seen.Changed && seen.Restored:
 		return nil, time.Time{} // a revert is not delayed
+	case seen.Unknown:
+		return seen.keep(before)
 	case seen.begins(before):
 		return seen.first(before), seen.Now
 	case before == nil:
@@ -78,13 +84,32 @@ func NextWave(before *v1alpha1.RolloutWave, seen WaveSeen) (next *v1alpha1.Rollo
 	}
 	w := before.DeepCopy()
 	if w.State == v1alpha1.WavePreparing {
-		if until := w.Since.Add(Settles); seen.Now.Before(until) {
+		if seen.Changed {
+			w.BeganAt = seen.timestamp()
+		}
+		if until := w.BeganAt.Add(Settles); seen.Now.Before(until) {
 			return w, until
 		}
 		return nil, time.Time{} // the commit was withdrawn, or replaces no nodes
 	}
 	seen.count(w)
 	return w, seen.advance(w)
+}
+
+// keep returns the recorded wave while it is unknown which nodes are outdated, or what Git wants: no replacement counts,
+// because a node that is not known to be outdated would count as replaced.
+func (s WaveSeen) keep(before *v1alpha1.RolloutWave) (next *v1alpha1.RolloutWave, wake time.Time) {
+	switch {
+	case before == nil:
+		return nil, time.Time{}
+	case s.Changed:
+		before = s.prepare(before) // whether enough nodes are outdated for waves is not known yet
+	}
+	w := before.DeepCopy()
+	if w.State == v1alpha1.WavePreparing {
+		w.BeganAt = s.timestamp() // Karpenter gets the full time to find the outdated nodes
+	}
+	return w, time.Time{}
 }
 
 // prepare returns the wave of a pool in which a commit is about to be written.

@@ -42,6 +42,8 @@ func TestNextWave(t *testing.T) {
 	pending := func(s *rollout.WaveSeen) { s.Pending = true }
 	changed := func(s *rollout.WaveSeen) { s.Changed = true }
 	stopped := func(s *rollout.WaveSeen) { s.Stopped = true }
+	unknown := func(s *rollout.WaveSeen) { s.Unknown = true }
+	changedUnknown := func(s *rollout.WaveSeen) { s.Changed, s.Unknown = true, true }
 	relaunched := func(s *rollout.WaveSeen) { s.Nodes.Relaunched = 1 }
 	held := func(s *rollout.WaveSeen) { s.Stopped, s.Held = true, true }
 	drifted := func(s *rollout.WaveSeen) { s.Committed, s.Drifted, s.Known = false, true, true }
@@ -103,7 +105,32 @@ func TestNextWave(t *testing.T) {
 		"prepared, then withdrawn":          {looks: []look{{minute: 0, seen: pending, want: "0/0 Preparing 0/0 [0]"}, {minute: 6}}},
 		"another commit":                    {looks: after(look{minute: 3, waiting: names(1, 8), seen: pending, want: "0/0 Preparing 0/0 [0]"}, look{minute: 4, waiting: names(1, 9), seen: changed, want: "1/4 Open 0/1 [1]"})},
 		"a revert":                          {looks: after(look{minute: 3, waiting: names(9, 9), seen: func(s *rollout.WaveSeen) { s.Changed, s.Restored = true, true }})},
-		"switched off":                      {looks: after(look{minute: 3, waiting: names(2, 8), seen: func(s *rollout.WaveSeen) { s.Policy = nil }})},
+		"the nodes are unknown while it is judged": {looks: after(
+			look{minute: 11, verdict: good, seen: unknown, want: "1/4 Judging 1/1 [0] next 12"},
+			look{minute: 12, waiting: names(2, 8), verdict: good, want: "2/4 Open 0/2 [2]"},
+		)},
+		"the nodes are unknown while it is open": {looks: []look{
+			begun,
+			{minute: 1, seen: unknown, want: "1/4 Open 0/1 [1]"}, // BrakeStep closes it meanwhile
+			{minute: 2, waiting: names(2, 8), launching: names(1, 1), want: "1/4 Judging 1/1 [0]"},
+		}},
+		"the nodes are unknown in the last wave": {looks: after(
+			look{minute: 12, waiting: names(2, 3), verdict: good, want: "2/2 Last 0/2 [Git]"},
+			look{minute: 13, seen: unknown, want: "2/2 Last 0/2 [Git]"},
+		)},
+		"the nodes are unknown once a commit is written": {looks: []look{
+			{minute: 0, seen: pending, want: "0/0 Preparing 0/0 [0]"},
+			{minute: 1, seen: changedUnknown, want: "0/0 Preparing 0/0 [0]"},
+			{minute: 9, seen: unknown, want: "0/0 Preparing 0/0 [0]"},
+			{minute: 14, want: "0/0 Preparing 0/0 [0]"},
+			{minute: 14, waiting: names(1, 8), want: "1/4 Open 0/1 [1]"},
+		}},
+		"another commit, and the nodes are unknown": {looks: after(
+			look{minute: 3, seen: changedUnknown, want: "0/0 Preparing 0/0 [0]"},
+			look{minute: 4, waiting: names(1, 9), want: "1/4 Open 0/1 [1]"},
+		)},
+		"a revert, and the nodes are unknown": {looks: after(look{minute: 3, seen: func(s *rollout.WaveSeen) { s.Changed, s.Restored, s.Unknown = true, true, true }})},
+		"switched off":                        {looks: after(look{minute: 3, waiting: names(2, 8), seen: func(s *rollout.WaveSeen) { s.Policy = nil }})},
 		"three nodes":                       {looks: []look{{minute: 0, waiting: names(1, 3)}}},
 		"four nodes, found late":            {looks: []look{{minute: 0, waiting: names(1, 4), want: "1/3 Open 0/1 [1]"}}},
 		"no commit":                         {looks: []look{{minute: 0, waiting: names(1, 8), seen: func(s *rollout.WaveSeen) { s.Committed = false }}}},
@@ -498,6 +525,35 @@ func TestNoLeaseWhileGitIsUnknown(t *testing.T) {
 	w.pass(true)
 	if len(w.applied) != 1 || strings.Contains(w.applied[0], "schedule") {
 		t.Errorf("the budgets are %s", w.applied)
+	}
+}
+
+// TestNoLeaseWhileNodesAreUnknown: while Karpenter's controller is not ready, an open wave is closed and stays what it is,
+// and nothing is judged: no node is known to be old.
+func TestNoLeaseWhileNodesAreUnknown(t *testing.T) {
+	w := newWorld(t)
+	w.waves(8)
+	w.judge = func(context.Context, judge.Wave) (judge.Verdict, error) {
+		t.Error("workloads are judged")
+		return judge.Verdict{}, nil
+	}
+	w.pass(true)
+	w.pass(true)
+	w.keepWritten(t)
+	before := w.sync.Status.PoolRollouts[0].Wave
+	w.unknown, w.now = map[string]bool{"general": true}, w.now.Add(30*time.Second)
+	w.pass(true)
+	if last := w.applied[len(w.applied)-1]; len(w.applied) != 2 || strings.Contains(last, "schedule") || !strings.Contains(last, `nodes: "0"`) {
+		t.Errorf("the budgets are %s", w.applied)
+	}
+	w.keepWritten(t)
+	if diff := cmp.Diff(before, w.sync.Status.PoolRollouts[0].Wave); diff != "" {
+		t.Error(diff)
+	}
+	w.unknown = nil
+	w.pass(true)
+	if last := w.applied[len(w.applied)-1]; len(w.applied) != 3 || !strings.Contains(last, "schedule") {
+		t.Errorf("afterwards, the budgets are %s", w.applied)
 	}
 }
 
