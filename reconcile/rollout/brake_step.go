@@ -88,12 +88,16 @@ func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 	if !held.Next.IsZero() {
 		s.WakeBy(held.Next)
 	}
+	var watchUntil *metav1.Time
+	if s.Rollout != nil {
+		watchUntil = s.Rollout.WatchUntil
+	}
 	next, wake := Next(before, BrakeSeen{
 		Pools: s.pools(ctx), Policy: s.Sync.Spec.Rollout, Since: s.since(), Held: held.Held, Unasked: held.Unasked, Unreachable: held.Unreachable,
 		Frozen: s.Frozen.Message, InForce: s.InForce,
 		Resume:         Resumed(s.Sync.Annotations[v1alpha1.ResumeRolloutAnnotation]),
 		Continue:       Resumed(s.Sync.Annotations[v1alpha1.ResumeWaveAnnotation]),
-		ContinueReason: s.Sync.Annotations[v1alpha1.ResumeWaveReasonAnnotation], Now: s.Now,
+		ContinueReason: s.Sync.Annotations[v1alpha1.ResumeWaveReasonAnnotation], WatchUntil: watchUntil, Now: s.Now,
 	})
 	for _, at := range []time.Time{wake, s.Frozen.Until, s.Frozen.Begins} {
 		if !at.IsZero() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -72,7 +73,9 @@ type BrakeSeen struct {
 	Resume         map[string]string
 	Continue       map[string]string
 	ContinueReason string
-	Now            time.Time
+	// WatchUntil is that of the rollout; nil if a node is outdated.
+	WatchUntil *metav1.Time
+	Now        time.Time
 }
 
 // Next returns the new state of a rollout's pools, by name, and when it may change without any event; zero if it may
@@ -199,6 +202,9 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 		Nodes:   pool.Nodes, Verdict: s.withConditions(pool.Verdict), Turn: free, Before: first,
 		Stopped: RulesOf(*e, pool.Removed).stops(), Held: e.BrakedAt != nil && e.Reason == v1alpha1.BrakeHeldByCondition,
 		Continued: s.isContinued(pool.Name, was), Reason: s.ContinueReason, Now: s.Now,
+	}
+	if s.WatchUntil != nil {
+		seen.WatchUntil = s.WatchUntil.Time
 	}
 	if e.Wave, wake = NextWave(was, seen); e.Wave == nil {
 		return wake
@@ -529,6 +535,8 @@ func (s *BrakeStep) sendWave(ctx context.Context, was *v1alpha1.PoolRollout, e v
 	case w == nil || w.Number == 0:
 	case w.State == v1alpha1.WaveHeld && (!known || before.State != v1alpha1.WaveHeld):
 		s.Warn(v1alpha1.ReasonWaveHeld, fmt.Sprintf("NodePool/%s: %s", e.Pool, WaveWords(w)))
+	case known && before.WatchedAt == nil && w.WatchedAt != nil && strings.HasPrefix(w.Message, notDecided):
+		s.Event(v1alpha1.ReasonRollingOut, fmt.Sprintf("NodePool/%s: the last nodes are replaced, and what runs on new nodes is %s", e.Pool, w.Message))
 	case known || w.State == v1alpha1.WaveQueued:
 	case w.State == v1alpha1.WaveLast:
 		s.Event(v1alpha1.ReasonWaveBegan, fmt.Sprintf("NodePool/%s: wave %d of %d, the last, begins: %s", e.Pool, w.Number, w.Of, english.Plural(int(w.Size), "node", "")))

@@ -65,6 +65,8 @@ type Memory struct {
 	instances instanceMemory
 	// remembered are the nodes that a commit has outdated.
 	remembered remembered
+	// watched is when the rollout was last looked at.
+	watched time.Time
 }
 
 // Rollouts follows the replacement of nodes that do not match their definitions.
@@ -203,7 +205,7 @@ func (r *Rollouts) Look(ctx context.Context) Looked {
 		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated), Short: short, Full: full,
 		Pools: changedPools(r.Changes, r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now,
 		Expected: len(r.Memory.expected) > 0, Settled: settled, Unrecalled: r.Memory.unrecalled, Late: late, LateFrom: from,
-		Waves: r.Waves, WatchFor: r.WatchFor,
+		Waves: r.Waves, WatchFor: r.WatchFor, Unwatched: r.unwatched(),
 	})
 	looked := Looked{
 		Rollout: next, Outdated: outdatedPools(next, matched.Outdated), Unknown: len(matched.Unresolved)+len(matched.Unknown) > 0,
@@ -229,6 +231,26 @@ func (r *Rollouts) Look(ctx context.Context) Looked {
 	return looked
 }
 
+// watchEvery is the longest time between two looks at a rollout whose workloads are still judged.
+const watchEvery = time.Minute
+
+// unwatched returns for how long nothing has looked at a rollout whose workloads are still judged: because the NodeSync was
+// suspended, Karpenter's controller was not ready, or no reconcile got that far. After a restart that is unknown, and the
+// longest time counts.
+func (r *Rollouts) unwatched() time.Duration {
+	last := r.Memory.watched
+	r.Memory.watched = r.Now
+	switch gap := r.Now.Sub(last); {
+	case r.Before == nil || r.Before.WatchUntil == nil:
+		return 0
+	case last.IsZero():
+		return r.WatchFor
+	case gap > 2*watchEvery:
+		return gap
+	}
+	return 0
+}
+
 // wakeFor triggers a reconcile when a rollout may change without any event.
 func (r *Rollouts) wakeFor(of v1alpha1.Rollout) {
 	if len(of.StaticPools) > 0 {
@@ -238,6 +260,9 @@ func (r *Rollouts) wakeFor(of v1alpha1.Rollout) {
 		if at != nil && r.Now.Before(at.Time) {
 			r.WakeBy(at.Time)
 		}
+	}
+	if of.WatchUntil != nil {
+		r.WakeBy(r.Now.Add(watchEvery))
 	}
 }
 
@@ -474,6 +499,9 @@ func (r *Rollouts) unanswered(of v1alpha1.Rollout, matched plan.Matched) string 
 		if why := cmp.Or(r.unresolved(), r.Memory.instances.refused); why != "" {
 			return fmt.Sprintf("unknown since a restart of plumbline whether %s outdated: %s", english.Plural(n, "node is", "nodes are"), why)
 		}
+	}
+	if of.WatchUntil != nil && !r.Now.Before(of.WatchUntil.Time) {
+		return "the workloads on the new nodes are judged until that shows that they work"
 	}
 	if of.WatchUntil != nil {
 		return fmt.Sprintf("the workloads on the new nodes are judged until %s", plan.ClockTime(of.WatchUntil.Time, r.Now))

@@ -30,6 +30,8 @@ type waveMemory struct {
 	// began is when the wave began that the verdict is about.
 	began   time.Time
 	verdict judge.Verdict
+	// judged is when the verdict was made.
+	judged time.Time
 	// seen are the nodes on which workloads were looked at before they were drained.
 	seen map[string]bool
 	// notReady are the nodes that were NotReady at checked.
@@ -216,7 +218,7 @@ func (s *BrakeStep) verdict(ctx context.Context, memory *waveMemory, began time.
 	if len(wave.New) == 0 {
 		return judge.Verdict{State: judge.Inconclusive, Message: "no node was launched for the wave"}
 	}
-	if memory.began.Equal(began) && s.Now.Before(memory.verdict.Again) {
+	if memory.began.Equal(began) && s.Now.Before(memory.verdict.Again) && !s.watchEndedSince(memory.judged) {
 		return memory.verdict
 	}
 	verdict, err := s.Judge(ctx, wave)
@@ -226,8 +228,18 @@ func (s *BrakeStep) verdict(ctx context.Context, memory *waveMemory, began time.
 	if verdict.Again.IsZero() {
 		verdict.Again = s.Now.Add(judgeAgain)
 	}
-	memory.began, memory.verdict = began, verdict
+	memory.began, memory.verdict, memory.judged = began, verdict, s.Now
 	return verdict
+}
+
+// watchEndedSince reports whether the time until which workloads are judged has ended since a verdict, which therefore does
+// not show that they are good at the end.
+func (s *BrakeStep) watchEndedSince(judged time.Time) bool {
+	if s.Rollout == nil || s.Rollout.WatchUntil == nil {
+		return false
+	}
+	until := s.Rollout.WatchUntil.Time
+	return judged.Before(until) && !s.Now.Before(until)
 }
 
 // notReady returns the nodes of a NodePool that are NotReady, while a wave has been open for a while. What cannot be read

@@ -60,7 +60,9 @@ type WaveSeen struct {
 	// Continued reports whether a person has continued this wave, and Reason is why.
 	Continued bool
 	Reason    string
-	Now       time.Time
+	// WatchUntil is until when workloads are judged although no node is outdated any more; zero if one is.
+	WatchUntil time.Time
+	Now        time.Time
 }
 
 // NextWave returns the new state of a NodePool's wave, and when it may change without any event; zero if it may not. nil
@@ -93,7 +95,36 @@ func NextWave(before *v1alpha1.RolloutWave, seen WaveSeen) (next *v1alpha1.Rollo
 		return nil, time.Time{} // the commit was withdrawn, or replaces no nodes
 	}
 	seen.count(w)
-	return w, seen.advance(w)
+	wake = seen.advance(w)
+	return w, earliest(wake, seen.watch(w))
+}
+
+// notDecided begins the message of a wave that is complete although nothing ran that proves anything.
+const notDecided = "inconclusive: "
+
+// watch notes in the last wave that the workloads are not bad once the time is over in which they are judged after the last
+// node was replaced. What is undecided then is inconclusive after inconclusiveAfter; what cannot be read never is.
+func (s WaveSeen) watch(w *v1alpha1.RolloutWave) time.Time {
+	if w.State != v1alpha1.WaveLast || s.WatchUntil.IsZero() || s.Now.Before(s.WatchUntil) {
+		w.WatchedAt = nil
+		return time.Time{}
+	}
+	limit := s.WatchUntil.Add(s.Policy.GetInconclusiveAfter())
+	switch {
+	case w.WatchedAt != nil && !w.WatchedAt.Time.Before(s.WatchUntil):
+		return time.Time{}
+	case s.Verdict.State == "":
+		return s.Verdict.Again
+	case s.Verdict.State == judge.Undecided && s.Policy.OnInconclusive == v1alpha1.InconclusiveHold:
+		return s.Verdict.Again
+	case s.Verdict.State == judge.Undecided && s.Now.Before(limit):
+		return earliest(limit, s.Verdict.Again)
+	case s.Verdict.State != judge.Good:
+		w.Message = notDecided + s.Verdict.Message
+	}
+	now := s.timestamp()
+	w.WatchedAt = &now
+	return s.Now
 }
 
 // keep returns the recorded wave while it is unknown which nodes are outdated, or what Git wants: no replacement counts,
@@ -109,7 +140,18 @@ func (s WaveSeen) keep(before *v1alpha1.RolloutWave) (next *v1alpha1.RolloutWave
 	if w.State == v1alpha1.WavePreparing {
 		w.BeganAt = s.timestamp() // Karpenter gets the full time to find the outdated nodes
 	}
-	return w, time.Time{}
+	if s.Policy == nil || s.fails(w) {
+		return w, time.Time{}
+	}
+	return w, earliest(s.watch(w), s.Verdict.Again)
+}
+
+// fails stops a wave with bad workloads, and reports whether it has failed.
+func (s WaveSeen) fails(w *v1alpha1.RolloutWave) bool {
+	if s.Verdict.State == judge.Bad && inWave(w) {
+		w.State, w.NextAt, w.WatchedAt, w.Message = v1alpha1.WaveFailed, nil, nil, s.Verdict.Message
+	}
+	return w.State == v1alpha1.WaveFailed
 }
 
 // prepare returns the wave of a pool in which a commit is about to be written.
@@ -223,10 +265,7 @@ func (s WaveSeen) launches(w *v1alpha1.RolloutWave) bool {
 // advance moves a wave to its next state, and returns when that may change again.
 func (s WaveSeen) advance(w *v1alpha1.RolloutWave) time.Time {
 	switch {
-	case w.State == v1alpha1.WaveFailed:
-		return time.Time{}
-	case s.Verdict.State == judge.Bad && w.State != v1alpha1.WaveQueued:
-		w.State, w.NextAt, w.Message = v1alpha1.WaveFailed, nil, s.Verdict.Message
+	case s.fails(w):
 		return time.Time{}
 	case s.Stopped:
 		if s.Held && (w.State == v1alpha1.WaveJudging || w.State == v1alpha1.WaveHeld) {
@@ -239,7 +278,7 @@ func (s WaveSeen) advance(w *v1alpha1.RolloutWave) time.Time {
 	}
 	switch w.State {
 	case v1alpha1.WaveQueued:
-		if !s.Turn {
+		if !s.Turn && w.Waiting > 0 {
 			return time.Time{}
 		}
 		w.State, w.Message, w.BeganAt = v1alpha1.WaveOpen, "", s.timestamp()

@@ -622,33 +622,169 @@ func TestUnreadableWorkloads(t *testing.T) {
 	}
 }
 
-// TestWatch shows that a rollout with waves lasts until the workloads on the last nodes were judged.
+// TestWatch shows that a rollout with waves lasts until the workloads on the last nodes were judged, and none is bad after
+// that time.
 func TestWatch(t *testing.T) {
 	before := &v1alpha1.Rollout{Revision: "main@sha1:1", Since: at(0), Nodes: 8, Outdated: 1, LastProgress: at(0)}
-	waved := []v1alpha1.PoolRollout{{Pool: "general", Wave: &v1alpha1.RolloutWave{Number: 4, State: v1alpha1.WaveLast}}}
-	roll := func(before *v1alpha1.Rollout, minute int, waves []v1alpha1.PoolRollout) *v1alpha1.Rollout {
-		return rollout.Roll(before, rollout.Seen{Now: at(minute).Time, Waves: waves, WatchFor: 10 * time.Minute})
+	last := func(watched int, reason v1alpha1.BrakeReason) []v1alpha1.PoolRollout {
+		w := &v1alpha1.RolloutWave{Number: 4, State: v1alpha1.WaveLast}
+		if watched > 0 {
+			at := at(watched)
+			w.WatchedAt = &at
+		}
+		return []v1alpha1.PoolRollout{{Pool: "general", Wave: w, Reason: reason}}
 	}
-	if got := roll(before, 10, nil); got != nil {
+	seen := func(minute int, waves []v1alpha1.PoolRollout) rollout.Seen {
+		return rollout.Seen{Now: at(minute).Time, Waves: waves, WatchFor: 10 * time.Minute}
+	}
+	if got := rollout.Roll(before, seen(10, nil)); got != nil {
 		t.Errorf("without waves: %+v", got)
 	}
-	watched := roll(before, 10, waved)
+	watched := rollout.Roll(before, seen(10, last(0, "")))
 	if watched == nil || watched.WatchUntil == nil || !watched.WatchUntil.Time.Equal(at(20).Time) {
 		t.Fatalf("after the last node: %+v", watched)
 	}
-	if again := roll(watched, 19, waved); again == nil || !again.WatchUntil.Equal(watched.WatchUntil) {
-		t.Errorf("before the end: %+v", again)
+	for name, c := range map[string]struct {
+		minute    int
+		waves     []v1alpha1.PoolRollout
+		unwatched time.Duration
+		until     int
+	}{
+		"before the end":                     {minute: 19, waves: last(0, ""), until: 20},
+		"at the end, and not judged":         {minute: 20, waves: last(0, ""), until: 20},
+		"long after it, and not judged":      {minute: 90, waves: last(0, ""), until: 20},
+		"judged before the end":              {minute: 21, waves: last(19, ""), until: 20},
+		"judged at the end":                  {minute: 21, waves: last(20, "")},
+		"judged at the end, and a restart":   {minute: 25, waves: last(20, ""), unwatched: 10 * time.Minute},
+		"two pools, one of them judged":      {minute: 21, waves: append(last(20, ""), last(0, "")...), until: 20},
+		"a commit waits for the next wave":   {minute: 21, waves: []v1alpha1.PoolRollout{{Wave: &v1alpha1.RolloutWave{State: v1alpha1.WavePreparing}}}, until: 20},
+		"a condition is true":                {minute: 50, waves: last(20, v1alpha1.BrakeHeldByCondition), until: 20},
+		"workloads fail":                     {minute: 50, waves: last(20, v1alpha1.BrakeFailedWave), until: 20},
+		"away for three minutes":             {minute: 18, waves: last(0, ""), unwatched: 3 * time.Minute, until: 23},
+		"a restart after the end":            {minute: 30, waves: last(0, ""), unwatched: 10 * time.Minute, until: 30},
+		"a restart shortly before the end":   {minute: 19, waves: last(0, ""), unwatched: 10 * time.Minute, until: 29},
+		"away for much longer than it lasts": {minute: 120, waves: last(0, ""), unwatched: 110 * time.Minute, until: 130},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := seen(c.minute, c.waves)
+			s.Unwatched = c.unwatched
+			got := rollout.Roll(watched, s)
+			if c.until == 0 {
+				if got != nil {
+					t.Errorf("it is not complete: %+v", got)
+				}
+				return
+			}
+			if got == nil || got.WatchUntil == nil || !got.WatchUntil.Time.Equal(at(c.until).Time) {
+				t.Errorf("%+v", got)
+			}
+		})
 	}
-	if got := roll(watched, 20, waved); got != nil {
-		t.Errorf("at the end: %+v", got)
+}
+
+// TestUnwatched: time in which no look was taken during the watch extends it. After a restart that time is unknown.
+func TestUnwatched(t *testing.T) {
+	watched := at(3)
+	waves := []v1alpha1.PoolRollout{{Pool: "a", Wave: &v1alpha1.RolloutWave{Number: 2, State: v1alpha1.WaveLast}}}
+	memory := &rollout.Memory{}
+	of := &v1alpha1.Rollout{Revision: "main@sha1:1", Since: at(0), Nodes: 8, WatchUntil: &watched}
+	for _, look := range []struct {
+		minute, until  int
+		away, restarts bool
+	}{
+		{minute: 1, until: 11}, // the first look after a restart
+		{minute: 2, until: 11},
+		{minute: 3, until: 11, away: true},
+		{minute: 5, until: 14}, // nothing was judged for three minutes
+		{minute: 6, until: 14},
+		{minute: 7, until: 17, restarts: true},
+		{minute: 90, until: 100},
+	} {
+		if look.restarts {
+			memory = &rollout.Memory{}
+		}
+		r := rollout.Rollouts{Before: of, Reported: of, Pools: []rollout.Pool{pool("a")}, Now: at(look.minute).Time, Memory: memory, Events: &spoken{}, Waves: waves, WatchFor: 10 * time.Minute}
+		of = r.See(t.Context(), !look.away).Rollout
+		if of == nil || of.WatchUntil == nil || !of.WatchUntil.Time.Equal(at(look.until).Time) {
+			t.Fatalf("minute %d: %+v", look.minute, of)
+		}
 	}
-	held := []v1alpha1.PoolRollout{{Pool: "general", Reason: v1alpha1.BrakeHeldByCondition, Wave: &v1alpha1.RolloutWave{Number: 4, State: v1alpha1.WaveLast}}}
-	if got := roll(watched, 50, held); got == nil {
-		t.Error("the rollout is complete although a condition is true")
+}
+
+// TestWatchNeedsAVerdict shows by which verdict, at the end of the watch, a wave is recorded as not bad.
+func TestWatchNeedsAVerdict(t *testing.T) {
+	until := at(20)
+	for name, c := range map[string]struct {
+		minute int
+		waves  v1alpha1.RolloutWaves
+		state  judge.State
+		seen   func(*rollout.BrakeSeen)
+		want   bool
+		words  string
+	}{
+		"before the end":           {minute: 19, state: judge.Good},
+		"good":                     {minute: 20, state: judge.Good, want: true},
+		"good, in a freeze":        {minute: 20, state: judge.Good, seen: func(s *rollout.BrakeSeen) { s.Frozen = "audit" }, want: true},
+		"good, and HEAD is broken": {minute: 20, state: judge.Good, seen: func(s *rollout.BrakeSeen) { s.InForce = true }, want: true},
+		"nodes are unknown":        {minute: 20, seen: func(s *rollout.BrakeSeen) { s.Pools[0].Unknown = true }},
+		"nothing runs":             {minute: 20, state: judge.Inconclusive, want: true, words: "inconclusive: no pods"},
+		"unreadable":               {minute: 500},
+		"undecided":                {minute: 49, state: judge.Undecided},
+		"undecided for too long":   {minute: 50, state: judge.Undecided, want: true, words: "inconclusive: no pods"},
+		"undecided, hold":          {minute: 500, waves: v1alpha1.RolloutWaves{OnInconclusive: v1alpha1.InconclusiveHold}, state: judge.Undecided},
+		"conditions not queried":   {minute: 21, state: judge.Good, seen: func(s *rollout.BrakeSeen) { s.Unasked = true }},
+		"bad":                      {minute: 20, state: judge.Bad},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := []v1alpha1.PoolRollout{{Pool: "general", Definition: "1", Since: at(0), Revision: "main@sha1:1", Wave: &v1alpha1.RolloutWave{
+				Number: 3, Of: 3, State: v1alpha1.WaveLast, Size: 5, Begun: 5, Since: at(1), BeganAt: at(8),
+			}}}
+			verdict := judge.Verdict{State: c.state}
+			if c.words != "" {
+				verdict.Message = "no pods"
+			}
+			seen := rollout.BrakeSeen{
+				Pools:  []rollout.BrakePool{{Name: "general", Definition: "1", Revision: "main@sha1:1", Verdict: verdict}},
+				Policy: v1alpha1.RolloutPolicy{Waves: &c.waves}, WatchUntil: &until, Now: at(c.minute).Time,
+			}
+			if c.seen != nil {
+				c.seen(&seen)
+			}
+			next, _ := rollout.Next(before, seen)
+			wave := next[0].Wave
+			if got := wave.WatchedAt != nil; got != c.want || got && wave.Message != c.words {
+				t.Errorf("watched at %v, %q", wave.WatchedAt, wave.Message)
+			}
+			if failed := next[0].Reason == v1alpha1.BrakeFailedWave; failed != (c.state == judge.Bad) {
+				t.Errorf("stopped: %t", failed)
+			}
+		})
 	}
-	bad := []v1alpha1.PoolRollout{{Pool: "general", Reason: v1alpha1.BrakeFailedWave, Wave: &v1alpha1.RolloutWave{Number: 4, State: v1alpha1.WaveFailed}}}
-	if got := roll(watched, 50, bad); got == nil {
-		t.Error("the rollout is complete although workloads fail")
+}
+
+// TestTheEndIsJudgedAgain: a verdict from before the end of the watch does not count at its end.
+func TestTheEndIsJudgedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.waves(1)
+	until := at(6)
+	w.rollout.Outdated, w.rollout.WatchUntil = 0, &until
+	w.pass(true)
+	w.sync.Status.PoolRollouts[0].Wave = &v1alpha1.RolloutWave{Number: 2, State: v1alpha1.WaveLast, Since: at(1), BeganAt: at(4)}
+	w.claims = []plan.NodeClaim{{Name: "new", Pool: "general", Node: "node-new", Created: at(2).Time, Initialized: true}}
+	judged := 0
+	w.judge = func(context.Context, judge.Wave) (judge.Verdict, error) {
+		judged++
+		return judge.Verdict{State: judge.Good, Again: w.now.Add(time.Hour)}, nil
+	}
+	for _, look := range []struct {
+		minute, judged int
+		watched        bool
+	}{{5, 1, false}, {6, 2, true}, {7, 2, true}} {
+		w.now = at(look.minute).Time
+		w.pass(true)
+		if got := w.sync.Status.PoolRollouts[0].Wave.WatchedAt != nil; judged != look.judged || got != look.watched {
+			t.Errorf("minute %d: judged %d times, watched %t", look.minute, judged, got)
+		}
 	}
 }
 
