@@ -82,6 +82,7 @@ func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 		s.Waves.forget()
 		s.Holds.Forget()
 		s.sendEvents(ctx, before, nil)
+		s.restoreBudgets(ctx, before)
 		return nil
 	}
 	held := s.Holds.Answers(ctx, s.secrets(), s.Sync.Spec.Rollout.HoldWhile, s.Now)
@@ -116,10 +117,22 @@ func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 	return next
 }
 
+// restoreBudgets restores the budgets of pools that no longer have outdated nodes: the next plan writes those of Git.
+func (s *BrakeStep) restoreBudgets(ctx context.Context, before []v1alpha1.PoolRollout) {
+	for i := range before {
+		if before[i].Wave != nil || before[i].BrakedAt != nil {
+			s.WakeBy(s.Now)
+		}
+	}
+	for _, live := range s.Leaving {
+		s.try(ctx, &v1alpha1.PoolRollout{Pool: live.GetName()}, s.unbrake)
+	}
+}
+
 // setBudgets sets the disruption budgets of a pool by what decides about them. was is the recorded state of the pool: what
 // is not recorded yet is set in the next reconcile.
 func (s *BrakeStep) setBudgets(ctx context.Context, e, was *v1alpha1.PoolRollout) {
-	recorded, waved := was != nil && was.BrakedAt != nil, was != nil && was.Wave.Limits()
+	recorded, waved := was != nil && was.BrakedAt != nil, was != nil && was.Wave != nil
 	write := s.brake
 	switch RulesOf(*e, s.removing(e.Pool)).Governor() {
 	case ByRemoval:

@@ -263,7 +263,7 @@ func (s *BrakeStep) notReady(ctx context.Context, memory *waveMemory, wave v1alp
 // wave if that is recorded, or none. The recorded wave is in was. While it is unknown what Git wants, or which nodes are
 // outdated, none may begin.
 func (s *BrakeStep) limit(ctx context.Context, was *v1alpha1.PoolRollout, e v1alpha1.PoolRollout) error {
-	if was == nil || !was.Wave.Limits() && was.BrakedAt == nil {
+	if was == nil || was.Wave == nil && was.BrakedAt == nil {
 		s.WakeBy(s.Now) // the budgets are set once the wave is recorded
 		return nil
 	}
@@ -293,11 +293,12 @@ func (s *BrakeStep) mayBegin(pool string, was, is *v1alpha1.RolloutWave) int {
 	if s.InForce || s.UnknownPools[pool] {
 		return 0
 	}
-	if is.State == v1alpha1.WaveOpen && !IsRecorded(was, is) {
+	allowed := WaveBudget(is)
+	if allowed > 0 && !IsRecorded(was, is) {
 		s.WakeBy(s.Now)
 		return 0
 	}
-	return WaveBudget(is)
+	return allowed
 }
 
 // lease writes the disruption budgets of a wave, unless the pool has them.

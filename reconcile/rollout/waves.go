@@ -48,7 +48,7 @@ type WaveSeen struct {
 	Pending bool
 	// Unknown reports whether it is unknown which nodes are outdated, and InForce whether it is unknown what Git wants.
 	Unknown, InForce bool
-	Nodes   WaveNodes
+	Nodes            WaveNodes
 	// Verdict is about the workloads on the new nodes; its State is empty if it is unknown.
 	Verdict judge.Verdict
 	// Stopped reports whether something else decides how many nodes may be replaced (precedence.go), and Held whether that
@@ -406,18 +406,21 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// IsRecorded reports whether an open wave is the recorded one, so that Karpenter may begin its replacements. It is not if
-// the first wave begins again.
+// IsRecorded reports whether a wave is the recorded one, so that Karpenter may begin its replacements. It is not if the
+// first wave begins again.
 func IsRecorded(was, is *v1alpha1.RolloutWave) bool {
-	return was != nil && was.State == v1alpha1.WaveOpen && was.Number == is.Number && was.BeganAt.Equal(&is.BeganAt)
+	return was != nil && was.State == is.State && was.Number == is.Number && was.BeganAt.Equal(&is.BeganAt)
 }
 
 // WaveBudget returns how many nodes of a pool Karpenter may be replacing at a time for a wave: as many as may still begin,
 // although others may be in progress. Otherwise those that complete before plumbline looks again would let it begin more
-// than the wave has.
+// than the wave has. In the last wave only the budgets in Git limit that, until no node waits.
 func WaveBudget(w *v1alpha1.RolloutWave) int {
-	if w.State != v1alpha1.WaveOpen {
-		return 0
+	switch {
+	case w.State == v1alpha1.WaveOpen:
+		return max(0, int(w.Size-w.Begun))
+	case w.State == v1alpha1.WaveLast && w.Waiting > 0:
+		return plan.AllNodes
 	}
-	return max(0, int(w.Size-w.Begun))
+	return 0
 }

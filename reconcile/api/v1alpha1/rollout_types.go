@@ -594,12 +594,12 @@ const (
 	WaveHeld WaveState = "Held"
 	// WaveFailed: workloads fail on the new nodes, and not on the old ones.
 	WaveFailed WaveState = "Failed"
-	// WaveLast: the remaining nodes are replaced at the pace of the disruption budgets in Git, and the workloads are
-	// judged until spec.rollout.watchFor is over.
+	// WaveLast: the remaining nodes are replaced at the pace of the disruption budgets in Git, as long as plumbline renews
+	// that, and the workloads are judged until spec.rollout.watchFor is over.
 	WaveLast WaveState = "Last"
 )
 
-// Limits reports whether a wave limits how many nodes are replaced; false if w is nil.
+// Limits reports whether a wave limits how many nodes are replaced; false if w is nil. The last one only limits until when.
 func (w *RolloutWave) Limits() bool { return w != nil && w.State != WaveLast }
 
 // RevertedPool is a NodePool whose definition was reverted during a freeze.
