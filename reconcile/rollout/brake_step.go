@@ -245,8 +245,7 @@ func (s *BrakeStep) pools(ctx context.Context) []BrakePool {
 			first[pool] = true
 		}
 	}
-	nodes := s.waveNodes()
-	reverted := s.reverted()
+	nodes, reverted, restored := s.waveNodes(), s.reverted(), s.restored()
 	var pools []BrakePool
 	for _, live := range s.candidates() {
 		name := live.GetName()
@@ -262,6 +261,7 @@ func (s *BrakeStep) pools(ctx context.Context) []BrakePool {
 		pool.Launches, pool.Joined = s.Launches.Joins(name)
 		pool.Launches = slices.DeleteFunc(pool.Launches, func(launch cluster.Join) bool { return gone(launch, s.Live.NodeClaims, s.Now) })
 		pool.Pending, pool.Removed, pool.Unknown = pending[name], s.removing(name), s.UnknownPools[name]
+		pool.Restores = restored[name]
 		if s.Sync.Spec.Rollout.GetWaves() != nil && !pool.Unknown { // otherwise old nodes are not known to be old
 			pool.Nodes, pool.Verdict = s.judged(ctx, was, nodes[name])
 		}

@@ -45,8 +45,9 @@ type BrakePool struct {
 	// Pending reports whether a commit waits to be written until Karpenter can replace no node of the pool, and Removed
 	// whether the removal of the pool has started.
 	Pending, Removed bool
-	// Unknown reports whether it is unknown which of its nodes are outdated.
-	Unknown bool
+	// Unknown reports whether it is unknown which of its nodes are outdated, and Restores whether a commit was written that
+	// reverts what is being rolled out.
+	Unknown, Restores bool
 	// Nodes are its nodes in waves, and Verdict is about the workloads on the new ones.
 	Nodes   WaveNodes
 	Verdict judge.Verdict
@@ -195,13 +196,17 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 	free, first := turns.free()
 	uncommitted := pool.Uncommitted != ""
 	seen := WaveSeen{
-		Policy: s.Policy.GetWaves(), Definition: e.Definition, Changed: changed, Restored: restores(was, e.Definition) || pool.Reverted,
+		Policy: s.Policy.GetWaves(), Definition: e.Definition, Changed: changed, Restored: restores(was, e.Definition) || pool.Reverted || pool.Restores,
+		Previous:  e.Definition,
 		Committed: pool.Revision != "" && !uncommitted, Known: before != nil, Pending: pool.Pending,
 		Unknown: pool.Unknown, InForce: s.InForce,
 		Drifted: uncommitted && e.ResumedAt == nil && s.Policy.GetUnexpectedDrift() == v1alpha1.RolloutWavesOnDrift,
 		Nodes:   pool.Nodes, Verdict: s.withConditions(pool.Verdict), Turn: free, Before: first,
 		Stopped: RulesOf(*e, pool.Removed).stops(), Held: e.BrakedAt != nil && e.Reason == v1alpha1.BrakeHeldByCondition,
 		Continued: s.isContinued(pool.Name, was), Reason: s.ContinueReason, Now: s.Now,
+	}
+	if before != nil {
+		seen.Previous = before.Definition
 	}
 	if s.WatchUntil != nil {
 		seen.WatchUntil = s.WatchUntil.Time

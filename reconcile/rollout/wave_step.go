@@ -71,6 +71,19 @@ func (s *BrakeStep) pending() map[string]bool {
 	return pools
 }
 
+// restored returns the NodePools, by name, in which this reconcile has written a revert of what is being rolled out.
+func (s *BrakeStep) restored() map[string]bool {
+	pools := map[string]bool{}
+	for i := range s.Changes {
+		if c := &s.Changes[i]; s.Written[c.Ref] {
+			for _, pool := range c.RevertsWaves {
+				pools[pool] = true
+			}
+		}
+	}
+	return pools
+}
+
 // removing reports whether the removal of a NodePool has started, and sets its disruption budgets.
 func (s *BrakeStep) removing(pool string) bool {
 	return slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool {
@@ -136,22 +149,27 @@ func (s *BrakeStep) judged(ctx context.Context, was *v1alpha1.PoolRollout, found
 		found = &waved{}
 	}
 	nodes := found.WaveNodes
-	if was == nil || !inWave(was.Wave) || was.Wave.State == v1alpha1.WaveFailed {
+	if was == nil || was.Wave == nil {
 		return nodes, judge.Verdict{}
 	}
-	nodes.Relaunched = len(launchedSince(found.waiting, was.Wave.Since.Time))
+	since := was.Wave.JudgesSince()
+	earlier := launchedSince(found.matching, since.Time)
+	nodes.Earlier, nodes.Relaunched = len(earlier), len(launchedSince(found.waiting, was.Wave.Since.Time))
+	if !inWave(was.Wave) || was.Wave.State == v1alpha1.WaveFailed {
+		return nodes, judge.Verdict{}
+	}
 	memory := s.Waves.of(was.Pool)
 	nodes.Excused = s.failing(ctx, memory, was.Wave.Excused, found)
 	// Nodes of earlier waves are judged, too: pods of the nodes that this one drains may have moved to them.
 	wave := judge.Wave{
-		Pool: was.Pool, Began: was.Wave.Since.Time, Old: slices.Concat(found.old, found.leaving), Excused: nodes.Excused,
+		Pool: was.Pool, Began: since.Time, Old: slices.Concat(found.old, found.leaving), Excused: nodes.Excused,
 	}
 	began := was.Wave.BeganAt
 	if was.Wave.State == v1alpha1.WaveLast {
-		began = was.Wave.Since
+		began = since
 	}
 	latest := launchedSince(found.matching, began.Time)
-	wave.New, wave.Latest, nodes.New = nodesOf(launchedSince(found.matching, was.Wave.Since.Time)), nodesOf(latest), len(latest)
+	wave.New, wave.Latest, nodes.New = nodesOf(earlier), nodesOf(latest), len(latest)
 	verdict := s.verdict(ctx, memory, began.Time, wave)
 	nodes.Excused, nodes.Good = verdict.Excused(nodes.Excused), countGood(latest, verdict.Good)
 	nodes.NotReady = s.notReady(ctx, memory, *was.Wave, was.Pool)

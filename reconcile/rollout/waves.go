@@ -24,6 +24,8 @@ type WaveNodes struct {
 	// New is the number of nodes that were launched since the wave began, and Good how many of them are initialized and
 	// good (judge.Verdict.Good).
 	New, Good int
+	// Earlier is the number of nodes that match and were launched since the wave judges nodes (RolloutWave.JudgesSince).
+	Earlier int
 	// Relaunched is how many of Waiting were launched since the first wave began, and are outdated again although no commit
 	// has changed their definition.
 	Relaunched int
@@ -41,6 +43,8 @@ type WaveSeen struct {
 	// reports whether a commit has changed it since, and Restored whether it is again the one from before the waves.
 	Definition        string
 	Changed, Restored bool
+	// Previous is the hash of what defined its nodes when it was last seen.
+	Previous string
 	// Committed reports whether a commit has outdated the nodes, Drifted whether no commit has and they are replaced in waves
 	// (spec.rollout.unexpectedDrift), and Known whether the pool was part of the rollout before.
 	Committed, Drifted, Known bool
@@ -92,7 +96,13 @@ func NextWave(before *v1alpha1.RolloutWave, seen WaveSeen) (next *v1alpha1.Rollo
 		if until := w.BeganAt.Add(Settles); seen.Now.Before(until) {
 			return w, until
 		}
-		return nil, time.Time{} // the commit was withdrawn, or replaces no nodes
+		if w.NewSince == nil || seen.Nodes.Earlier == 0 {
+			return nil, time.Time{} // the commit was withdrawn, or replaces no nodes
+		}
+		w.Number, w.Of, w.State, w.BeganAt, w.Waiting = 1, 1, v1alpha1.WaveLast, seen.timestamp(), int32(len(seen.Nodes.Waiting))
+	}
+	if seen.Changed {
+		seen.continueAfterCommit(w)
 	}
 	seen.count(w)
 	wake = seen.advance(w)
@@ -156,15 +166,35 @@ func (s WaveSeen) fails(w *v1alpha1.RolloutWave) bool {
 
 // prepare returns the wave of a pool in which a commit is about to be written.
 func (s WaveSeen) prepare(before *v1alpha1.RolloutWave) *v1alpha1.RolloutWave {
-	w := &v1alpha1.RolloutWave{State: v1alpha1.WavePreparing, Since: s.timestamp(), BeganAt: s.timestamp(), From: s.Definition}
-	switch {
-	case before == nil:
-	case before.State == v1alpha1.WavePreparing:
+	if before != nil && before.State == v1alpha1.WavePreparing {
 		return before.DeepCopy()
-	default:
-		w.From = before.From // the commit whose nodes are being replaced is not known to be good
+	}
+	w := &v1alpha1.RolloutWave{State: v1alpha1.WavePreparing, Since: s.timestamp(), BeganAt: s.timestamp(), From: s.from(before)}
+	if before != nil {
+		since := before.JudgesSince()
+		w.NewSince, w.Excused = &since, slices.Clone(before.Excused)
 	}
 	return w
+}
+
+// from returns the definition that a commit restores if it is a revert: the one before the waves, because the commit whose
+// nodes are being replaced is not known to be good, or the last one if all of its nodes were replaced.
+func (s WaveSeen) from(before *v1alpha1.RolloutWave) string {
+	if before == nil || before.State == v1alpha1.WaveLast && before.Waiting == 0 {
+		return s.Previous
+	}
+	return before.From
+}
+
+// continueAfterCommit continues a wave after a commit that leaves too few outdated nodes for waves: the new nodes are
+// judged further, and those that the commit has outdated are not outdated again by themselves. A wave with bad workloads
+// has failed for the previous definition: they are judged once more.
+func (s WaveSeen) continueAfterCommit(w *v1alpha1.RolloutWave) {
+	since := w.JudgesSince()
+	w.From, w.NewSince, w.Since = s.from(w), &since, s.timestamp()
+	if w.State == v1alpha1.WaveFailed {
+		w.State, w.ReplacedAt, w.Message = v1alpha1.WaveLast, nil, ""
+	}
 }
 
 // begins reports whether the first wave begins.
@@ -174,19 +204,23 @@ func (s WaveSeen) begins(before *v1alpha1.RolloutWave) bool {
 	case before == nil:
 		return enough && (s.Committed && (s.Changed || !s.Known) || s.Drifted)
 	case before.State == v1alpha1.WavePreparing:
-		return s.Changed || enough && s.Committed
+		return enough && (s.Changed || s.Committed)
 	}
-	return s.Changed || s.Nodes.Relaunched > 0 && before.State == v1alpha1.WaveOpen && before.Number == 1 && before.Begun == 0
+	return s.Changed && enough || s.Nodes.Relaunched > 0 && before.State == v1alpha1.WaveOpen && before.Number == 1 && before.Begun == 0
 }
 
 // first returns the first wave.
 func (s WaveSeen) first(before *v1alpha1.RolloutWave) *v1alpha1.RolloutWave {
 	w := &v1alpha1.RolloutWave{Since: s.timestamp()}
-	if before != nil {
-		w.From = before.From
+	if before != nil || s.Changed {
+		w.From = s.from(before)
+	}
+	if before != nil && s.Nodes.Earlier > 0 && (before.Number > 0 || before.NewSince != nil) {
+		since := before.JudgesSince()
+		w.NewSince, w.Excused = &since, slices.Clone(before.Excused)
 	}
 	s.begin(w, max(s.Policy.Start, 1))
-	if !s.Changed {
+	if !s.Changed && (before == nil || before.State != v1alpha1.WavePreparing) {
 		w.Leaving = nil // nothing limited these: they are the first nodes with what no commit has changed
 	}
 	if w.Limits() && !s.Turn {
@@ -214,6 +248,10 @@ func (s WaveSeen) timestamp() metav1.Time { return metav1.NewTime(s.Now).Rfc3339
 // count counts the nodes of a wave that Karpenter has begun to replace. A replacement that Karpenter has given up does
 // not count. A node that is gone, or no longer waits, counts even if plumbline has not seen it in between.
 func (s WaveSeen) count(w *v1alpha1.RolloutWave) {
+	if w.State == v1alpha1.WaveLast {
+		s.countLast(w)
+		return
+	}
 	leaving := slices.Concat(s.Nodes.Launching, s.Nodes.Draining)
 	contains := func(names []string) func(string) bool {
 		set := make(map[string]bool, len(names))
@@ -251,10 +289,14 @@ func (s WaveSeen) count(w *v1alpha1.RolloutWave) {
 	w.Replacing, w.Waiting = replacing, int32(len(s.Nodes.Waiting))
 	w.Begun += int32(begun + gone)
 	w.New, w.Good, w.Excused = int32(s.Nodes.New), int32(s.Nodes.Good), s.Nodes.Excused
-	if w.State == v1alpha1.WaveLast {
-		w.Replacing = nil // as many as the budgets in Git allow
-		w.Size = max(w.Size, w.Begun+w.Waiting)
-	}
+}
+
+// countLast counts the nodes of the last wave, of which no names are recorded: those that no longer wait.
+func (s WaveSeen) countLast(w *v1alpha1.RolloutWave) {
+	waiting := int32(len(s.Nodes.Waiting))
+	w.Begun = max(0, w.Begun+w.Waiting-waiting)
+	w.Waiting, w.Replacing, w.Size = waiting, nil, max(w.Size, w.Begun+waiting)
+	w.New, w.Good, w.Excused = int32(s.Nodes.New), int32(s.Nodes.Good), s.Nodes.Excused
 }
 
 // launches reports whether Karpenter still launches a replacement for a node of the wave.

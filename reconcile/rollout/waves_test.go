@@ -333,6 +333,150 @@ func TestWaveAndOthers(t *testing.T) {
 	}
 }
 
+// TestACommitDuringTheWatch: a commit that outdates no node, or too few for waves, does not end the judgement of the new
+// nodes, and bad ones stop the rollout. One that outdates enough begins with the first wave, and the new nodes that still
+// match are judged further.
+func TestACommitDuringTheWatch(t *testing.T) {
+	for name, c := range map[string]struct {
+		nodes   rollout.WaveNodes
+		verdict judge.State
+		state   v1alpha1.WaveState
+		want    string
+		since   bool
+	}{
+		"it outdates none":                {nodes: rollout.WaveNodes{Earlier: 8}, verdict: judge.Good, want: "2/2 Last 7/7 [Git] (pods)", since: true},
+		"it outdates none, and pods fail": {nodes: rollout.WaveNodes{Earlier: 8}, verdict: judge.Bad, want: "2/2 Failed 7/7 [0] (pods)", since: true},
+		"it outdates two of the new ones": {nodes: rollout.WaveNodes{Waiting: names(1, 2), Earlier: 6}, verdict: judge.Good, want: "2/2 Last 5/7 [Git] (pods)", since: true},
+		"it outdates five of the old":     {nodes: rollout.WaveNodes{Waiting: names(1, 5), Earlier: 3}, verdict: judge.Good, want: "1/3 Open 0/1 [1]", since: true},
+		"it outdates all":                 {nodes: rollout.WaveNodes{Waiting: names(1, 8)}, verdict: judge.Good, want: "1/4 Open 0/1 [1]"},
+		"the wave had failed":             {nodes: rollout.WaveNodes{Earlier: 8}, state: v1alpha1.WaveFailed, want: "2/2 Last 7/7 [Git] (pods)", since: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := v1alpha1.PoolRollout{Pool: "general", Definition: "1", Since: at(0), Revision: "main@sha1:1", Wave: &v1alpha1.RolloutWave{
+				Number: 2, Of: 2, State: v1alpha1.WaveLast, Size: 7, Begun: 7, Since: at(1), BeganAt: at(3), From: "0",
+			}}
+			if c.state != "" {
+				stopped := at(4)
+				before.Wave.State, before.BrakedAt, before.Reason = c.state, &stopped, v1alpha1.BrakeFailedWave
+			}
+			next, _ := rollout.Next([]v1alpha1.PoolRollout{before}, rollout.BrakeSeen{
+				Pools: []rollout.BrakePool{{
+					Name: "general", Definition: "2", Revision: "main@sha1:2", Nodes: c.nodes, Verdict: judge.Verdict{State: c.verdict, Message: "pods"},
+				}},
+				Since: at(0), Now: at(9).Time,
+			})
+			wave := next[0].Wave
+			if got := waveText(wave); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+			first, now := at(1), at(9)
+			if since := wave.JudgesSince(); c.since != since.Equal(&first) || !wave.Since.Equal(&now) {
+				t.Errorf("nodes are judged since %s, the first wave began at %s", since, wave.Since)
+			}
+		})
+	}
+}
+
+// TestARevertIsNotDelayed: a commit that was rolled out is what the next one's revert restores, even while its nodes are
+// still watched; and a commit that the plan recognises as a revert is one.
+func TestARevertIsNotDelayed(t *testing.T) {
+	look := func(before []v1alpha1.PoolRollout, pool rollout.BrakePool) []v1alpha1.PoolRollout {
+		pool.Name, pool.Revision = "general", "main@sha1:1"
+		next, _ := rollout.Next(before, rollout.BrakeSeen{Pools: []rollout.BrakePool{pool}, Since: at(0), Now: at(9).Time})
+		return next
+	}
+	watched := func(waiting int32) []v1alpha1.PoolRollout {
+		return []v1alpha1.PoolRollout{{Pool: "general", Definition: "1", Since: at(0), Revision: "main@sha1:1", Wave: &v1alpha1.RolloutWave{
+			Number: 2, Of: 2, State: v1alpha1.WaveLast, Size: 7, Begun: 7 - waiting, Waiting: waiting, Since: at(1), BeganAt: at(3), From: "0",
+		}}}
+	}
+	waiting := rollout.WaveNodes{Waiting: names(1, 8)}
+	second := look(look(watched(0), rollout.BrakePool{Definition: "1", Pending: true}), rollout.BrakePool{Definition: "2", Nodes: waiting})
+	if wave := second[0].Wave; wave == nil || wave.State != v1alpha1.WaveOpen {
+		t.Fatalf("the next commit: %+v", wave)
+	}
+	for name, c := range map[string]struct {
+		before []v1alpha1.PoolRollout
+		pool   rollout.BrakePool
+		waves  bool
+	}{
+		"to the commit that was rolled out":          {before: second, pool: rollout.BrakePool{Definition: "1", Nodes: waiting}},
+		"to the one before":                          {before: second, pool: rollout.BrakePool{Definition: "0", Nodes: waiting}, waves: true},
+		"to the one before, as the plan reports":     {before: second, pool: rollout.BrakePool{Definition: "0", Nodes: waiting, Restores: true}},
+		"of a commit whose nodes are all replaced":   {before: watched(0), pool: rollout.BrakePool{Definition: "0", Nodes: waiting}},
+		"to a commit that was being rolled out only": {before: look(look(watched(5), rollout.BrakePool{Definition: "1", Pending: true, Nodes: waiting}), rollout.BrakePool{Definition: "2", Nodes: waiting}), pool: rollout.BrakePool{Definition: "1", Nodes: waiting}, waves: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if wave := look(c.before, c.pool)[0].Wave; (wave != nil) != c.waves {
+				t.Errorf("the wave is %s", waveText(wave))
+			}
+		})
+	}
+}
+
+// TestTheLastWaveCountsOnce: a node that drains for several looks counts once, and the numbers stay those of the pool.
+func TestTheLastWaveCountsOnce(t *testing.T) {
+	wave := &v1alpha1.RolloutWave{Number: 2, Of: 2, State: v1alpha1.WaveLast, Size: 5, Waiting: 5, Since: at(1), BeganAt: at(3)}
+	for i, want := range []string{"2/2 Last 1/5 [Git]", "2/2 Last 1/5 [Git]", "2/2 Last 1/5 [Git]"} {
+		wave, _ = rollout.NextWave(wave, rollout.WaveSeen{
+			Policy: &v1alpha1.RolloutWaves{}, Known: true, Now: at(4 + i).Time, Nodes: rollout.WaveNodes{Waiting: names(2, 5), Draining: names(1, 1)},
+		})
+		if got := waveText(wave); got != want {
+			t.Errorf("look %d: %s, want %s", i, got, want)
+		}
+	}
+}
+
+// TestTheLastWaveIsLeased: in the last wave, Karpenter replaces nodes at the pace of the budgets in Git only while plumbline
+// renews that: not while it does not know what Git wants, nor once no node waits. At the end, Git's budgets are restored.
+func TestTheLastWaveIsLeased(t *testing.T) {
+	w := newWorld(t)
+	w.waves(8)
+	w.pass(true)
+	w.sync.Status.PoolRollouts[0].Wave = &v1alpha1.RolloutWave{Number: 3, Of: 3, State: v1alpha1.WaveLast, Size: 8, Waiting: 8, Since: at(1), BeganAt: at(4)}
+	written := func(want string, leased bool) {
+		t.Helper()
+		last := w.applied[len(w.applied)-1]
+		if !strings.Contains(last, want) || strings.Contains(last, "schedule") != leased || !strings.Contains(last, "nodes: 10%") {
+			t.Errorf("the budgets are %s", last)
+		}
+		w.keepWritten(t)
+	}
+	w.pass(true)
+	written("nodes: 100%", true)
+	applied := len(w.applied)
+	if w.pass(true); len(w.applied) != applied {
+		t.Errorf("they are written again: %s", w.applied[applied:])
+	}
+	w.inForce = true
+	w.pass(true)
+	written(`nodes: "0"`, false)
+	w.inForce = false
+	w.pass(true)
+	written("nodes: 100%", true)
+	w.claims = nil
+	w.pass(true)
+	written(`nodes: "0"`, false)
+	w.rollout = nil
+	if s := w.pass(true); !s.WakeAt.Equal(w.now) {
+		t.Errorf("the plan that restores Git's budgets is made at %s", s.WakeAt)
+	}
+}
+
+// TestBadWorkloadsStopWhileHEADCannotBeUsed: a commit that cannot be used does not prevent a stop.
+func TestBadWorkloadsStopWhileHEADCannotBeUsed(t *testing.T) {
+	for _, state := range []v1alpha1.WaveState{v1alpha1.WaveOpen, v1alpha1.WaveJudging, v1alpha1.WaveHeld, v1alpha1.WaveLast} {
+		before := []v1alpha1.PoolRollout{{Pool: "general", Definition: "1", Since: at(0), Wave: &v1alpha1.RolloutWave{Number: 2, Of: 2, State: state, Size: 7, Waiting: 5, Since: at(1), BeganAt: at(3)}}}
+		next, _ := rollout.Next(before, rollout.BrakeSeen{
+			Pools:   []rollout.BrakePool{{Name: "general", Definition: "1", Edited: true, Nodes: rollout.WaveNodes{Waiting: names(1, 5)}, Verdict: judge.Verdict{State: judge.Bad, Message: "pods fail"}}},
+			InForce: true, Now: at(9).Time,
+		})
+		if e := next[0]; e.BrakedAt == nil || e.Reason != v1alpha1.BrakeFailedWave || e.Message != "pods fail" || e.Wave.State != v1alpha1.WaveFailed {
+			t.Errorf("%s: %+v", state, e)
+		}
+	}
+}
+
 // TestParallelPools shows that a limited number of pools are in a wave.
 func TestParallelPools(t *testing.T) {
 	seen := rollout.BrakeSeen{Policy: v1alpha1.RolloutPolicy{Waves: &v1alpha1.RolloutWaves{Start: 1, Factor: 2, MaxParallelPools: 1}}, Now: at(5).Time}
