@@ -196,8 +196,8 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 	free, first := turns.free()
 	uncommitted := pool.Uncommitted != ""
 	seen := WaveSeen{
-		Policy: s.Policy.GetWaves(), Definition: e.Definition, Changed: changed, Restored: restores(was, e.Definition) || pool.Reverted || pool.Restores,
-		Previous:  e.Definition,
+		Policy: s.Policy.GetWaves(), Definition: e.Definition, Changed: changed, Previous: e.Definition,
+		Restored:  restores(was, e.Definition) || pool.Reverted || pool.Restores,
 		Committed: pool.Revision != "" && !uncommitted, Known: before != nil, Pending: pool.Pending,
 		Unknown: pool.Unknown, InForce: s.InForce,
 		Drifted: uncommitted && e.ResumedAt == nil && s.Policy.GetUnexpectedDrift() == v1alpha1.RolloutWavesOnDrift,
@@ -541,7 +541,7 @@ func (s *BrakeStep) sendWave(ctx context.Context, was *v1alpha1.PoolRollout, e v
 	case w.State == v1alpha1.WaveHeld && (!known || before.State != v1alpha1.WaveHeld):
 		s.Warn(v1alpha1.ReasonWaveHeld, fmt.Sprintf("NodePool/%s: %s", e.Pool, WaveWords(w)))
 	case known && before.WatchedAt == nil && w.WatchedAt != nil && strings.HasPrefix(w.Message, notDecided):
-		s.Event(v1alpha1.ReasonRollingOut, fmt.Sprintf("NodePool/%s: the last nodes are replaced, and what runs on new nodes is %s", e.Pool, w.Message))
+		s.Event(v1alpha1.ReasonRollingOut, fmt.Sprintf("NodePool/%s: its nodes are replaced, and what runs on them is %s", e.Pool, w.Message))
 	case known || w.State == v1alpha1.WaveQueued:
 	case w.State == v1alpha1.WaveLast:
 		s.Event(v1alpha1.ReasonWaveBegan, fmt.Sprintf("NodePool/%s: wave %d of %d, the last, begins: %s", e.Pool, w.Number, w.Of, english.Plural(int(w.Size), "node", "")))
