@@ -227,7 +227,7 @@ func (r *reconciliation) brake(ctx context.Context, d done, inForce bool) (done,
 	stop := rollout.BrakeStep{
 		Writer: r.Cluster.Client, Pools: r.Cluster.Uncached, Secrets: r.Uncached, StillLeader: r.Settings.StillLeader, Grants: r.Settings.Grants,
 		Launches: r.Cluster.Launches, Gate: r.chartStep(*ev).On, Holds: &r.memory.holds,
-		Judge: r.judgeWave, Failing: r.failingWorkloads, Waves: &r.memory.waves, Nodes: looked.Nodes(),
+		Judge: r.judgeWave, Failing: r.failingWorkloads, Waves: &r.memory.waves, Nodes: looked.Nodes(), UnknownPools: looked.UnknownPools(),
 		NotReady: func(ctx context.Context, pool string) ([]string, error) {
 			return nodesNotReady(ctx, r.Cluster.Uncached, pool)
 		},

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -21,11 +22,18 @@ const leaseLasts = "8640h"
 // if reconciles fail, the NodeSync is suspended or the daemon is gone, Karpenter replaces no more nodes from then on.
 // Removals and waves of a rollout use it.
 type Lease struct {
-	// Nodes is how many at a time; with 0, none is replaced, and Until has no meaning.
+	// Nodes is how many at a time; with 0, none is replaced, and Until has no meaning. With AllNodes, only other budgets limit
+	// how many.
 	Nodes int
 	// Until has a precision of a minute.
 	Until time.Time
 }
+
+// AllNodes is the number of nodes of a Lease that limits only until when nodes are replaced.
+const AllNodes = math.MaxInt32
+
+// allNodes is the value of its disruption budget.
+const allNodes = "100%"
 
 // Budgets returns the disruption budgets of a Lease. The most restrictive budget for a reason applies
 // (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go): at Until, a budget of 0 nodes becomes active.
@@ -36,7 +44,11 @@ func (l Lease) Budgets() []any {
 		schedule := fmt.Sprintf("%d %d %d %d *", at.Minute(), at.Hour(), at.Day(), int(at.Month()))
 		budgets = append(budgets, map[string]any{"nodes": "0", "reasons": []any{drifted}, "schedule": schedule, "duration": leaseLasts})
 	}
-	return append(budgets, map[string]any{"nodes": strconv.Itoa(l.Nodes), "reasons": []any{drifted}})
+	nodes := strconv.Itoa(l.Nodes)
+	if l.Nodes == AllNodes {
+		nodes = allNodes
+	}
+	return append(budgets, map[string]any{"nodes": nodes, "reasons": []any{drifted}})
 }
 
 // OfLease reports whether a disruption budget may be one of a Lease, and returns its fields. Git may have the same budget
@@ -57,6 +69,8 @@ func LeaseIn(budgets []any, now time.Time) Lease {
 		}
 		if schedule, has := fields["schedule"].(string); has {
 			l.Until = nearestStart(schedule, now)
+		} else if fields["nodes"] == allNodes {
+			l.Nodes = AllNodes
 		} else if n, err := strconv.Atoi(fmt.Sprint(fields["nodes"])); err == nil {
 			l.Nodes = n
 		}

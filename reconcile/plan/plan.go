@@ -113,6 +113,9 @@ type Change struct {
 	// Reverts are the NodePools in which a change during a freeze reverts one that is being rolled out, and keeps at least
 	// as many nodes as it replaces, sorted; nil if there are none.
 	Reverts []string
+	// RevertsWaves are the NodePools in which a change reverts one that is being rolled out, so that its nodes are not replaced in
+	// waves, sorted; nil if there are none.
+	RevertsWaves []string
 	// BrakesFirst are the other NodePools in which such a change would replace nodes, sorted: it waits until plumbline has
 	// stopped replacements there. For a change whose nodes are replaced in waves, they are its NodePools.
 	BrakesFirst []string

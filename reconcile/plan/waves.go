@@ -36,6 +36,7 @@ func (m *maker) waitForWaves(p *Plan) {
 			continue
 		}
 		reverted, _ := m.reverts(c, reverted{})
+		c.RevertsWaves = reverted
 		first := slices.DeleteFunc(c.wavedPools(pools), func(pool string) bool {
 			return slices.Contains(reverted, pool) || m.isBraked(pool) || !m.brakes(pool)
 		})

@@ -80,6 +80,13 @@ func TestLease(t *testing.T) {
 	lease := plan.Lease{Nodes: 3, Until: time.Date(2027, 1, 1, 0, 1, 0, 0, time.UTC)}
 	git := []any{map[string]any{"nodes": "10%"}, map[string]any{"nodes": "2", "reasons": []any{"Drifted"}}}
 	object := render.Object{Ref: poolRef("a"), Defaulted: pooled(git)}
+	all, err := plan.Leased(object, plan.Lease{Nodes: plan.AllNodes, Until: lease.Until})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, is := plan.LeaseOf(byBrake(pooled(all)), object, now); !is || got.Nodes != plan.AllNodes || !got.Until.Equal(lease.Until) {
+		t.Errorf("without a limit it reads %+v, %t", got, is)
+	}
 	budgets, err := plan.Leased(object, lease)
 	if err != nil {
 		t.Fatal(err)

@@ -63,8 +63,9 @@ type BrakeStep struct {
 	Rollout  *v1alpha1.Rollout
 	Outdated map[string][]string
 	Unknown  bool
-	// Nodes are the nodes that do not match.
-	Nodes []plan.Outdated
+	// Nodes are the nodes that do not match. UnknownPools are the NodePools, by name, of which these are unknown.
+	Nodes        []plan.Outdated
+	UnknownPools map[string]bool
 	// Frozen is why no node may be replaced now.
 	Frozen plan.Frozen
 	// InForce reports whether it is unknown what Git wants now: Set is what is in the cluster, Changes are unknown, and
@@ -82,18 +83,23 @@ func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 		s.Waves.forget()
 		s.Holds.Forget()
 		s.sendEvents(ctx, before, nil)
+		s.restoreBudgets(ctx, before)
 		return nil
 	}
 	held := s.Holds.Answers(ctx, s.secrets(), s.Sync.Spec.Rollout.HoldWhile, s.Now)
 	if !held.Next.IsZero() {
 		s.WakeBy(held.Next)
 	}
+	var watchUntil *metav1.Time
+	if s.Rollout != nil {
+		watchUntil = s.Rollout.WatchUntil
+	}
 	next, wake := Next(before, BrakeSeen{
 		Pools: s.pools(ctx), Policy: s.Sync.Spec.Rollout, Since: s.since(), Held: held.Held, Unasked: held.Unasked, Unreachable: held.Unreachable,
 		Frozen: s.Frozen.Message, InForce: s.InForce,
 		Resume:         Resumed(s.Sync.Annotations[v1alpha1.ResumeRolloutAnnotation]),
 		Continue:       Resumed(s.Sync.Annotations[v1alpha1.ResumeWaveAnnotation]),
-		ContinueReason: s.Sync.Annotations[v1alpha1.ResumeWaveReasonAnnotation], Now: s.Now,
+		ContinueReason: s.Sync.Annotations[v1alpha1.ResumeWaveReasonAnnotation], WatchUntil: watchUntil, Now: s.Now,
 	})
 	for _, at := range []time.Time{wake, s.Frozen.Until, s.Frozen.Begins} {
 		if !at.IsZero() {
@@ -112,10 +118,22 @@ func (s *BrakeStep) Run(ctx context.Context) []v1alpha1.PoolRollout {
 	return next
 }
 
+// restoreBudgets restores the budgets of pools that no longer have outdated nodes: the next plan writes those of Git.
+func (s *BrakeStep) restoreBudgets(ctx context.Context, before []v1alpha1.PoolRollout) {
+	for i := range before {
+		if before[i].Wave != nil || before[i].BrakedAt != nil {
+			s.WakeBy(s.Now)
+		}
+	}
+	for _, live := range s.Leaving {
+		s.try(ctx, &v1alpha1.PoolRollout{Pool: live.GetName()}, s.unbrake)
+	}
+}
+
 // setBudgets sets the disruption budgets of a pool by what decides about them. was is the recorded state of the pool: what
 // is not recorded yet is set in the next reconcile.
 func (s *BrakeStep) setBudgets(ctx context.Context, e, was *v1alpha1.PoolRollout) {
-	recorded, waved := was != nil && was.BrakedAt != nil, was != nil && was.Wave.Limits()
+	recorded, waved := was != nil && was.BrakedAt != nil, was != nil && was.Wave != nil
 	write := s.brake
 	switch RulesOf(*e, s.removing(e.Pool)).Governor() {
 	case ByRemoval:
@@ -228,8 +246,7 @@ func (s *BrakeStep) pools(ctx context.Context) []BrakePool {
 			first[pool] = true
 		}
 	}
-	nodes := s.waveNodes()
-	reverted := s.reverted()
+	nodes, reverted, restored := s.waveNodes(), s.reverted(), s.restored()
 	var pools []BrakePool
 	for _, live := range s.candidates() {
 		name := live.GetName()
@@ -244,8 +261,9 @@ func (s *BrakeStep) pools(ctx context.Context) []BrakePool {
 		}
 		pool.Launches, pool.Joined = s.Launches.Joins(name)
 		pool.Launches = slices.DeleteFunc(pool.Launches, func(launch cluster.Join) bool { return gone(launch, s.Live.NodeClaims, s.Now) })
-		pool.Pending, pool.Removed = pending[name], s.removing(name)
-		if s.Sync.Spec.Rollout.GetWaves() != nil {
+		pool.Pending, pool.Removed, pool.Unknown = pending[name], s.removing(name), s.UnknownPools[name]
+		pool.Restores = restored[name]
+		if s.Sync.Spec.Rollout.GetWaves() != nil && !pool.Unknown { // otherwise old nodes are not known to be old
 			pool.Nodes, pool.Verdict = s.judged(ctx, was, nodes[name])
 			pool.Closed, pool.Opens = whyClosed(live, s.Live.NodeClaims, s.Now)
 		}

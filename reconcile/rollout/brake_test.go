@@ -72,6 +72,8 @@ type world struct {
 	judge   func(context.Context, judge.Wave) (judge.Verdict, error)
 	failing func(context.Context, []string, []string) ([]string, error)
 	memory  rollout.WaveMemory
+	// unknown are the pools of which it is unknown which nodes are outdated.
+	unknown map[string]bool
 }
 
 // outdated returns the nodes that have no creation time, because they are from before a commit, and those that have drifted.
@@ -147,11 +149,15 @@ func (w *world) pass(saved bool) rollout.BrakeStep {
 			return err
 		},
 	}).Build()
+	outdated, nodes := map[string][]string{"general": w.reasons}, w.outdated()
+	if len(w.unknown) > 0 {
+		outdated, nodes = nil, nil
+	}
 	s := rollout.BrakeStep{
 		Writer: writer, Pools: writer, StillLeader: func(context.Context) error { return w.lease }, Launches: w.launches, Sync: w.sync, Set: w.set,
 		Live: plan.Live{Objects: plan.NewObjects(w.live), NodeClaims: w.claims}, Leaving: w.leaving, Changes: w.changes, Written: w.written, Gate: w.gate,
-		Nodes: w.outdated(), Waves: &w.memory, Judge: w.judge, Failing: w.failing,
-		Rollout: w.rollout, Outdated: map[string][]string{"general": w.reasons}, Frozen: w.frozen, InForce: w.inForce, Now: w.now, Holds: &w.holds,
+		Nodes: nodes, Unknown: len(w.unknown) > 0, UnknownPools: w.unknown, Waves: &w.memory, Judge: w.judge, Failing: w.failing,
+		Rollout: w.rollout, Outdated: outdated, Frozen: w.frozen, InForce: w.inForce, Now: w.now, Holds: &w.holds,
 	}
 	if w.ec2 != nil {
 		s.EC2 = func(context.Context, string) (rollout.Instances, error) { return w.ec2, nil }

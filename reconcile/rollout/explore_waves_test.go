@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 	"github.com/plumbline-dev/plumbline/reconcile/rollout/judge"
 )
@@ -52,7 +53,16 @@ type smallWorld struct {
 	series time.Time
 	wave   int32
 	bad    bool
-	log    []string
+	// of is the rollout, and looked when plumbline has looked at it last. away is until when the daemon is away, or the NodeSync
+	// is suspended, and unusable whether HEAD is.
+	of       *v1alpha1.Rollout
+	lookedAt time.Time
+	away     time.Time
+	unusable bool
+	// ended is the verdict by which the watch was recorded as over, and at which time.
+	ended   judge.State
+	endedAt time.Time
+	log     []string
 }
 
 // smallLimits are a budget of 0 nodes, or a lease of so many until a time, if they are on.
@@ -62,7 +72,13 @@ type smallLimits struct {
 	until time.Time
 }
 
-const gitBudget = 5
+// unlimited reports whether only the budgets in Git limit how many nodes Karpenter replaces.
+func (l smallLimits) unlimited() bool { return !l.on || l.lease == plan.AllNodes }
+
+const (
+	gitBudget  = 5
+	smallWatch = 3 * time.Minute
+)
 
 func (w *smallWorld) note(format string, args ...any) {
 	w.log = append(w.log, w.now.Format("15:04:05 ")+fmt.Sprintf(format, args...))
@@ -97,9 +113,10 @@ func (w *smallWorld) pool() rollout.BrakePool {
 		if w.outdated(n) && n.definition == w.definition {
 			p.Uncommitted = "AMIDrift"
 		}
-		began := w.wavesSince()
-		if !w.outdated(n) && !began.IsZero() && !n.since.Before(began) {
+		began, judges := w.wavesSince()
+		if !w.outdated(n) && !judges.IsZero() && !n.since.Before(judges) {
 			p.Nodes.New++
+			p.Nodes.Earlier++
 		}
 		if w.outdated(n) && n.state == "waiting" && !began.IsZero() && !n.since.Before(began) {
 			p.Nodes.Relaunched++
@@ -108,34 +125,76 @@ func (w *smallWorld) pool() rollout.BrakePool {
 	return p
 }
 
-// wavesSince returns when the first wave began; zero if none has.
-func (w *smallWorld) wavesSince() time.Time {
-	if len(w.recorded) == 0 || w.recorded[0].Wave == nil || w.recorded[0].Wave.Number == 0 {
-		return time.Time{}
+// wavesSince returns when the first wave began, and since when nodes are judged; zero if none has.
+func (w *smallWorld) wavesSince() (began, judges time.Time) {
+	if len(w.recorded) == 0 || w.recorded[0].Wave == nil {
+		return time.Time{}, time.Time{}
 	}
-	return w.recorded[0].Wave.Since.Time
+	return w.recorded[0].Wave.Since.Time, w.recorded[0].Wave.JudgesSince().Time
+}
+
+// roll is the look at the rollout as a whole, before the brake's. It reports whether the rollout is complete.
+func (w *smallWorld) roll(t *testing.T) (complete bool) {
+	var unwatched time.Duration
+	if gap := w.now.Sub(w.lookedAt); gap > 2*time.Minute {
+		unwatched = gap
+	}
+	w.lookedAt = w.now
+	if len(w.recorded) == 0 || w.recorded[0].Wave == nil || w.recorded[0].Wave.Number == 0 || len(w.in("waiting", false))+w.disrupting() > 0 || w.pending != "" {
+		w.of = nil
+		return false
+	}
+	if w.of == nil {
+		w.of = &v1alpha1.Rollout{Revision: "main@sha1:1", Since: at(0), Nodes: 1}
+	}
+	if w.of = rollout.Roll(w.of, rollout.Seen{Now: w.now, Waves: w.recorded, WatchFor: smallWatch, Unwatched: unwatched}); w.of != nil {
+		return false
+	}
+	if w.ended != judge.Good && w.ended != judge.Inconclusive && w.ended != "undecided for too long" {
+		t.Fatalf("the rollout is complete after the verdict %q at %s: %v", w.ended, w.endedAt, w.log)
+	}
+	w.note("complete")
+	w.recorded, w.from, w.limits, w.series, w.ended = nil, w.definition, smallLimits{}, time.Time{}, ""
+	return true
 }
 
 // look is one reconcile. It is killed before it writes budgets, or before it saves the status, or not at all. With late,
-// it sees the nodes as it has seen them last.
-func (w *smallWorld) look(killed string, late bool) {
-	fresh := !late || w.looked.Name == ""
+// it sees the nodes as it has seen them last, and with unknown it does not know which are outdated.
+func (w *smallWorld) look(t *testing.T, killed string, late, unknown bool) {
+	if !unknown && !late && w.roll(t) {
+		return
+	}
+	fresh := !unknown && (!late || w.looked.Name == "")
 	if fresh {
 		w.looked = w.pool()
 	}
 	pool := w.looked
-	pool.Definition, pool.Pending, pool.Verdict = w.definition, w.pending != "", judge.Verdict{State: w.verdict}
-	next, _ := rollout.Next(w.recorded, rollout.BrakeSeen{
-		Pools: []rollout.BrakePool{pool}, Policy: v1alpha1.RolloutPolicy{Waves: &w.policy}, Frozen: w.frozen, Held: w.held, Now: w.now,
-	})
+	pool.Definition, pool.Pending, pool.Verdict = w.definition, w.pending != "" && !w.unusable, judge.Verdict{State: w.verdict}
+	pool.Edited = w.unusable
+	if unknown {
+		pool.Nodes, pool.Uncommitted, pool.Verdict, pool.Unknown = rollout.WaveNodes{}, "", judge.Verdict{}, true
+	}
+	seen := rollout.BrakeSeen{
+		Pools: []rollout.BrakePool{pool}, Policy: v1alpha1.RolloutPolicy{Waves: &w.policy}, Frozen: w.frozen, Held: w.held, InForce: w.unusable, Now: w.now,
+	}
+	if w.of != nil {
+		seen.WatchUntil = w.of.WatchUntil
+	}
+	next, _ := rollout.Next(w.recorded, seen)
 	if killed == "before" {
 		return
 	}
-	w.write(next[0])
+	w.write(next[0], unknown || w.unusable)
 	if killed == "after" {
 		return
 	}
 	w.recorded, w.seen = next, w.seen || fresh
+	if wave := next[0].Wave; wave != nil && wave.WatchedAt != nil && wave.WatchedAt.Time.Equal(w.now) {
+		w.ended, w.endedAt = pool.Verdict.State, w.now
+		if w.ended == judge.Undecided && !w.now.Before(seen.WatchUntil.Add(w.policy.GetInconclusiveAfter())) {
+			w.ended = "undecided for too long"
+		}
+	}
 	w.record(next[0])
 }
 
@@ -144,13 +203,14 @@ func (w *smallWorld) record(e v1alpha1.PoolRollout) {
 	wave := e.Wave
 	switch {
 	case wave == nil || wave.Number == 0:
+		w.free = w.free || wave == nil && w.definition == w.from // a revert
 		return
 	case !wave.Since.Time.Equal(w.series):
 		w.series, w.wave, w.bad = wave.Since.Time, 0, false
 		if w.begun = 0; wave.Leaving == nil {
 			w.begun = w.disrupting()
 		}
-		w.allowed, w.free = w.begun, w.free && !w.limits.on
+		w.allowed, w.free = w.begun, w.free && (w.limits.unlimited() || w.limitsSeen.unlimited())
 	}
 	w.bad = w.bad || wave.State == v1alpha1.WaveFailed
 	if wave.Number > w.wave {
@@ -158,17 +218,14 @@ func (w *smallWorld) record(e v1alpha1.PoolRollout) {
 		w.allowed, w.wave, w.verdict = w.allowed+int(wave.Size), wave.Number, judge.Undecided
 	}
 	w.free = w.free || wave.State == v1alpha1.WaveLast
-	if w.free && wave.Limits() && w.limits.on && w.limitsSeen.on {
+	if w.free && wave.Limits() && !w.limits.unlimited() && !w.limitsSeen.unlimited() {
 		w.free, w.allowed = false, max(w.allowed, w.begun)
-	}
-	if wave.State == v1alpha1.WaveLast && len(w.in("waiting", false)) == 0 && w.disrupting() == 0 && w.verdict == judge.Good && w.pending == "" {
-		w.note("complete")
-		w.recorded, w.from, w.limits, w.series = nil, w.definition, smallLimits{}, time.Time{}
 	}
 }
 
-// write writes the disruption budgets as BrakeStep does.
-func (w *smallWorld) write(e v1alpha1.PoolRollout) {
+// write writes the disruption budgets as BrakeStep does: none may begin while it is unknown what Git wants, or which nodes
+// are outdated.
+func (w *smallWorld) write(e v1alpha1.PoolRollout, closed bool) {
 	status := v1alpha1.NodeSyncStatus{PoolRollouts: w.recorded}
 	recorded := status.LimitedPools()["general"]
 	switch rollout.RulesOf(e, false).Governor() {
@@ -179,16 +236,16 @@ func (w *smallWorld) write(e v1alpha1.PoolRollout) {
 	case rollout.ByWave:
 		if recorded {
 			w.limits = smallLimits{on: true}
-			if rollout.IsRecorded(w.recorded[0].Wave, e.Wave) {
+			if !closed && rollout.IsRecorded(w.recorded[0].Wave, e.Wave) {
 				w.limits.lease, w.limits.until = rollout.WaveBudget(e.Wave), w.now.Add(2*time.Minute)
 			}
 		}
 	default:
-		if !recorded {
+		if !recorded && !w.unusable {
 			w.limits = smallLimits{}
 		}
 	}
-	if recorded && w.limits.on && w.limits.lease == 0 && w.limitsSeen == w.limits && w.pending != "" && w.frozen == "" {
+	if recorded && w.limits.on && w.limits.lease == 0 && w.limitsSeen == w.limits && w.pending != "" && w.frozen == "" && !w.unusable {
 		w.commit()
 	}
 }
@@ -203,7 +260,7 @@ func (w *smallWorld) commit() {
 
 // revert writes the definition from before the commits at once.
 func (w *smallWorld) revert() {
-	if w.pending != "" || w.frozen != "" || w.definition == w.from || len(w.recorded) == 0 || w.recorded[0].Wave == nil {
+	if w.pending != "" || w.frozen != "" || w.unusable || w.definition == w.from || len(w.recorded) == 0 || w.recorded[0].Wave == nil {
 		return
 	}
 	w.definition, w.verdict, w.bad, w.free = w.from, judge.Undecided, false, true
@@ -259,7 +316,7 @@ func (w *smallWorld) karpenter(t *testing.T) {
 // happens is what users, monitoring and AWS do in a step.
 func (w *smallWorld) happens(step int) {
 	early := step < 1500
-	switch w.random.IntN(90) {
+	switch w.random.IntN(100) {
 	case 0:
 		w.frozen = "audit"
 	case 1, 2, 3:
@@ -269,7 +326,7 @@ func (w *smallWorld) happens(step int) {
 	case 5, 6, 7:
 		w.held = ""
 	case 8, 9, 10, 11, 12, 13, 14, 15:
-		w.verdict = []judge.State{judge.Good, judge.Good, judge.Undecided, judge.Inconclusive}[w.random.IntN(4)]
+		w.verdict = []judge.State{judge.Good, judge.Good, judge.Undecided, judge.Inconclusive, ""}[w.random.IntN(5)]
 	case 16, 17:
 		if early && w.pending == "" {
 			w.pending = fmt.Sprint(step)
@@ -286,12 +343,19 @@ func (w *smallWorld) happens(step int) {
 		if early && w.random.IntN(2) == 0 {
 			w.verdict = judge.Bad
 		}
+	case 21, 22:
+		w.away = w.now.Add(time.Duration(w.random.IntN(10)) * time.Minute)
+	case 23:
+		w.unusable = early
+	case 24, 25, 26:
+		w.unusable = false
 	}
 }
 
-// TestExploreWaves plays small worlds with commits, reverts, freezes, conditions, images that change, kills, late looks and
-// late budgets: never more replacements begin than the waves that were judged good allow, and each rollout whose workloads
-// are good completes.
+// TestExploreWaves plays small worlds with commits, reverts, freezes, conditions, images that change, kills, late looks,
+// looks that do not know the nodes, an unusable HEAD, a daemon that is away or a NodeSync that is suspended, and late
+// budgets: never more replacements begin than the waves that were judged good allow, no rollout is complete while the last
+// verdict is bad, undecided or missing, and each rollout whose workloads are good completes.
 func TestExploreWaves(t *testing.T) {
 	for seed := range uint64(60) {
 		w := &smallWorld{
@@ -304,8 +368,8 @@ func TestExploreWaves(t *testing.T) {
 		for step := range 4000 {
 			w.now = w.now.Add(time.Duration(5+w.random.IntN(30)) * time.Second)
 			w.karpenter(t)
-			if w.random.IntN(10) > 0 { // otherwise it is away
-				w.look([]string{"", "", "", "", "before", "after"}[w.random.IntN(6)], w.random.IntN(5) == 0)
+			if w.random.IntN(10) > 0 && !w.now.Before(w.away) { // otherwise it is away
+				w.look(t, []string{"", "", "", "", "before", "after"}[w.random.IntN(6)], w.random.IntN(5) == 0, w.random.IntN(8) == 0)
 			}
 			w.happens(step)
 		}

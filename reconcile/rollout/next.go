@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -44,6 +45,9 @@ type BrakePool struct {
 	// Pending reports whether a commit waits to be written until Karpenter can replace no node of the pool, and Removed
 	// whether the removal of the pool has started.
 	Pending, Removed bool
+	// Unknown reports whether it is unknown which of its nodes are outdated, and Restores whether a commit was written that
+	// reverts what is being rolled out.
+	Unknown, Restores bool
 	// Nodes are its nodes in waves, and Verdict is about the workloads on the new ones.
 	Nodes   WaveNodes
 	Verdict judge.Verdict
@@ -73,7 +77,9 @@ type BrakeSeen struct {
 	Resume         map[string]string
 	Continue       map[string]string
 	ContinueReason string
-	Now            time.Time
+	// WatchUntil is that of the rollout; nil if a node is outdated.
+	WatchUntil *metav1.Time
+	Now        time.Time
 }
 
 // Next returns the new state of a rollout's pools, by name, and when it may change without any event; zero if it may
@@ -189,24 +195,28 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 	if before != nil {
 		was = before.Wave
 	}
-	switch failed := before != nil && before.Reason == v1alpha1.BrakeFailedWave; {
-	case s.InForce:
-		e.Wave = was
-		return time.Time{}
-	case failed && !changed && e.Reason != before.Reason:
+	if failed := before != nil && before.Reason == v1alpha1.BrakeFailedWave; failed && !s.InForce && !changed && e.Reason != before.Reason {
 		e.Wave = nil // a person has decided that the nodes are good
 		return time.Time{}
 	}
 	free, first := turns.free()
 	uncommitted := pool.Uncommitted != ""
 	seen := WaveSeen{
-		Policy: s.Policy.GetWaves(), Definition: e.Definition, Changed: changed, Restored: restores(was, e.Definition) || pool.Reverted,
+		Policy: s.Policy.GetWaves(), Definition: e.Definition, Changed: changed, Previous: e.Definition,
+		Restored:  restores(was, e.Definition) || pool.Reverted || pool.Restores,
 		Committed: pool.Revision != "" && !uncommitted, Known: before != nil, Pending: pool.Pending,
+		Unknown: pool.Unknown, InForce: s.InForce,
 		Drifted: uncommitted && e.ResumedAt == nil && s.Policy.GetUnexpectedDrift() == v1alpha1.RolloutWavesOnDrift,
 		Nodes:   pool.Nodes, Verdict: s.withConditions(pool.Verdict), Turn: free, Before: first,
 		Closed: pool.Closed, Opens: pool.Opens,
 		Stopped: RulesOf(*e, pool.Removed).stops(), Held: e.BrakedAt != nil && e.Reason == v1alpha1.BrakeHeldByCondition,
 		Continued: s.isContinued(pool.Name, was), Reason: s.ContinueReason, Now: s.Now,
+	}
+	if before != nil {
+		seen.Previous = before.Definition
+	}
+	if s.WatchUntil != nil {
+		seen.WatchUntil = s.WatchUntil.Time
 	}
 	if e.Wave, wake = NextWave(was, seen); e.Wave == nil {
 		return wake
@@ -537,6 +547,8 @@ func (s *BrakeStep) sendWave(ctx context.Context, was *v1alpha1.PoolRollout, e v
 	case w == nil || w.Number == 0:
 	case w.State == v1alpha1.WaveHeld && (!known || before.State != v1alpha1.WaveHeld):
 		s.Warn(v1alpha1.ReasonWaveHeld, fmt.Sprintf("NodePool/%s: %s", e.Pool, WaveWords(w)))
+	case known && before.WatchedAt == nil && w.WatchedAt != nil && strings.HasPrefix(w.Message, notDecided):
+		s.Event(v1alpha1.ReasonRollingOut, fmt.Sprintf("NodePool/%s: its nodes are replaced, and what runs on them is %s", e.Pool, w.Message))
 	case known || w.State == v1alpha1.WaveQueued:
 	case w.State == v1alpha1.WaveLast:
 		s.Event(v1alpha1.ReasonWaveBegan, fmt.Sprintf("NodePool/%s: wave %d of %d, the last, begins: %s", e.Pool, w.Number, w.Of, english.Plural(int(w.Size), "node", "")))

@@ -16,7 +16,7 @@ const (
 	ByRevert Governor = "revert"
 	// ByFreeze: none, until a window of spec.guard opens.
 	ByFreeze Governor = "freeze"
-	// ByWave: those of the wave.
+	// ByWave: those of the wave; in the last one, as many as the budgets in Git allow.
 	ByWave Governor = "wave"
 	// ByGit: as many as the budgets in Git allow.
 	ByGit Governor = "Git"
@@ -61,6 +61,6 @@ func RulesOf(e v1alpha1.PoolRollout, removed bool) Rules {
 		Brake:   e.BrakedAt != nil && !frozen(e),
 		Revert:  e.DespiteFreeze,
 		Freeze:  frozen(e),
-		Wave:    e.Wave.Limits(),
+		Wave:    e.Wave != nil,
 	}
 }

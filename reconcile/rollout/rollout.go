@@ -139,6 +139,8 @@ type Seen struct {
 	// last node is replaced; 0 without waves.
 	Waves    []v1alpha1.PoolRollout
 	WatchFor time.Duration
+	// Unwatched is for how long nothing was judged, although it had to be.
+	Unwatched time.Duration
 }
 
 // Roll updates a rollout from what is seen; it returns nil if each node matches.
@@ -184,20 +186,36 @@ func (s Seen) unhashed(of *v1alpha1.Rollout) []string {
 }
 
 // watches reports whether the workloads on the new nodes are still judged although no node is outdated any more: for a
-// while, and as long as they are bad or a condition of spec.rollout.holdWhile is true.
+// while, then until each wave is recorded as not bad, and as long as a condition of spec.rollout.holdWhile is true. Time in
+// which nothing was judged is added.
 func (s Seen) watches(of *v1alpha1.Rollout) bool {
-	waved := slices.ContainsFunc(s.Waves, func(e v1alpha1.PoolRollout) bool { return e.Wave != nil && e.Wave.Number > 0 })
-	if !waved || s.WatchFor == 0 || of.Nodes == 0 {
+	waved := slices.ContainsFunc(s.Waves, func(e v1alpha1.PoolRollout) bool { return e.Wave != nil })
+	if !waved || s.WatchFor == 0 {
 		return false
 	}
-	if of.WatchUntil == nil {
-		until := metav1.NewTime(s.Now.Add(s.WatchFor)).Rfc3339Copy()
-		of.WatchUntil = &until
+	latest := metav1.NewTime(s.Now.Add(s.WatchFor)).Rfc3339Copy()
+	switch until := of.WatchUntil; {
+	case until == nil:
+		of.WatchUntil = &latest
+	case !slices.ContainsFunc(s.Waves, func(e v1alpha1.PoolRollout) bool { return !watched(e, *until) }):
+		return false
+	case s.Unwatched > 0 && until.Before(&latest):
+		later := metav1.NewTime(until.Add(s.Unwatched)).Rfc3339Copy()
+		if latest.Before(&later) {
+			later = latest
+		}
+		of.WatchUntil = &later
 	}
-	notGood := slices.ContainsFunc(s.Waves, func(e v1alpha1.PoolRollout) bool {
-		return e.Reason == v1alpha1.BrakeFailedWave || e.Reason == v1alpha1.BrakeHeldByCondition
-	})
-	return notGood || s.Now.Before(of.WatchUntil.Time)
+	return true
+}
+
+// watched reports whether a pool was watched until a time, and nothing is known to be bad; true if it is not in waves.
+func watched(e v1alpha1.PoolRollout, until metav1.Time) bool {
+	if e.Wave == nil {
+		return true
+	}
+	bad := e.Reason == v1alpha1.BrakeFailedWave || e.Reason == v1alpha1.BrakeHeldByCondition
+	return !bad && e.Wave.WatchedAt != nil && !e.Wave.WatchedAt.Before(&until)
 }
 
 // withUnknown adds to the nodes that are known to be outdated those of a rollout that are not known to match.

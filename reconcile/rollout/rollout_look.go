@@ -65,6 +65,8 @@ type Memory struct {
 	instances instanceMemory
 	// remembered are the nodes that a commit has outdated.
 	remembered remembered
+	// watched is when the rollout was last looked at.
+	watched time.Time
 }
 
 // Rollouts follows the replacement of nodes that do not match their definitions.
@@ -124,6 +126,8 @@ type Looked struct {
 	nodes  []plan.Outdated
 	limits limits
 	away   bool
+	// unknown are the NodePools, by name, of which it is unknown whether nodes do not match.
+	unknown map[string]bool
 }
 
 // limits is what keeps the nodes of NodePools, by name, from being replaced, and does not pass by itself.
@@ -170,7 +174,7 @@ func (r *Rollouts) See(ctx context.Context, ready bool) Looked {
 }
 
 func (r *Rollouts) unseen() Looked {
-	looked := Looked{Unknown: true, away: true}
+	looked := Looked{Unknown: true, away: true, unknown: r.poolsOf(func(*plan.NodeClaim) bool { return true })}
 	if r.Before == nil {
 		return looked
 	}
@@ -201,11 +205,11 @@ func (r *Rollouts) Look(ctx context.Context) Looked {
 		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated), Short: short, Full: full,
 		Pools: changedPools(r.Changes, r.Pools, r.Live.NodeClaims), Revision: r.Revision, Applied: r.Applied, Now: r.Now,
 		Expected: len(r.Memory.expected) > 0, Settled: settled, Unrecalled: r.Memory.unrecalled, Late: late, LateFrom: from,
-		Waves: r.Waves, WatchFor: r.WatchFor,
+		Waves: r.Waves, WatchFor: r.WatchFor, Unwatched: r.unwatched(),
 	})
 	looked := Looked{
 		Rollout: next, Outdated: outdatedPools(next, matched.Outdated), Unknown: len(matched.Unresolved)+len(matched.Unknown) > 0,
-		nodes: matched.Outdated,
+		nodes: matched.Outdated, unknown: r.unknownPools(matched),
 	}
 	r.Memory.looked = true
 	if r.Memory.unrecalled == 0 {
@@ -227,6 +231,26 @@ func (r *Rollouts) Look(ctx context.Context) Looked {
 	return looked
 }
 
+// watchEvery is the longest time between two looks at a rollout whose workloads are still judged.
+const watchEvery = time.Minute
+
+// unwatched returns for how long nothing has looked at a rollout whose workloads are still judged: because the NodeSync was
+// suspended, Karpenter's controller was not ready, or no reconcile got that far. After a restart that is unknown, and the
+// longest time counts.
+func (r *Rollouts) unwatched() time.Duration {
+	last := r.Memory.watched
+	r.Memory.watched = r.Now
+	switch gap := r.Now.Sub(last); {
+	case r.Before == nil || r.Before.WatchUntil == nil:
+		return 0
+	case last.IsZero():
+		return r.WatchFor
+	case gap > 2*watchEvery:
+		return gap
+	}
+	return 0
+}
+
 // wakeFor triggers a reconcile when a rollout may change without any event.
 func (r *Rollouts) wakeFor(of v1alpha1.Rollout) {
 	if len(of.StaticPools) > 0 {
@@ -237,7 +261,33 @@ func (r *Rollouts) wakeFor(of v1alpha1.Rollout) {
 			r.WakeBy(at.Time)
 		}
 	}
+	if of.WatchUntil != nil {
+		r.WakeBy(r.Now.Add(watchEvery))
+	}
 }
+
+// unknownPools returns the NodePools, by name, of which nodes may not match although that is not known: Karpenter resolves
+// the AMIs of their class, or EC2 has not answered since a restart. A node without a comparable hash is not one of these:
+// Karpenter does not replace it.
+func (r *Rollouts) unknownPools(matched plan.Matched) map[string]bool {
+	return r.poolsOf(func(c *plan.NodeClaim) bool {
+		return slices.Contains(matched.Unresolved, c.Class) || r.Memory.unrecalled > 0 && r.Before.Changes(c.Pool)
+	})
+}
+
+// poolsOf returns the NodePools, by name, with a NodeClaim for which wanted is true.
+func (r *Rollouts) poolsOf(wanted func(*plan.NodeClaim) bool) map[string]bool {
+	pools := map[string]bool{}
+	for i := range r.Live.NodeClaims {
+		if c := &r.Live.NodeClaims[i]; !pools[c.Pool] && wanted(c) {
+			pools[c.Pool] = true
+		}
+	}
+	return pools
+}
+
+// UnknownPools returns the NodePools, by name, of which it is unknown whether nodes do not match.
+func (l Looked) UnknownPools() map[string]bool { return l.unknown }
 
 // Nodes returns the nodes that do not match.
 func (l Looked) Nodes() []plan.Outdated { return l.nodes }
@@ -459,6 +509,9 @@ func (r *Rollouts) unanswered(of v1alpha1.Rollout, matched plan.Matched) string 
 		if why := cmp.Or(r.unresolved(), r.Memory.instances.refused); why != "" {
 			return fmt.Sprintf("unknown since a restart of plumbline whether %s outdated: %s", english.Plural(n, "node is", "nodes are"), why)
 		}
+	}
+	if of.WatchUntil != nil && !r.Now.Before(of.WatchUntil.Time) {
+		return "the workloads on the new nodes are judged until that shows that they work"
 	}
 	if of.WatchUntil != nil {
 		return fmt.Sprintf("the workloads on the new nodes are judged until %s", plan.ClockTime(of.WatchUntil.Time, r.Now))

@@ -30,6 +30,8 @@ type waveMemory struct {
 	// began is when the wave began that the verdict is about.
 	began   time.Time
 	verdict judge.Verdict
+	// judged is when the verdict was made.
+	judged time.Time
 	// seen are the nodes on which workloads were looked at before they were drained.
 	seen map[string]bool
 	// notReady are the nodes that were NotReady at checked.
@@ -88,6 +90,19 @@ func whyClosed(live *plan.Object, claims []plan.NodeClaim, now time.Time) (why s
 		return "its budgets in Git allow no replacement", time.Time{}
 	}
 	return "its budgets in Git allow no replacement until " + plan.ClockTime(allowed.At, now), allowed.At
+}
+
+// restored returns the NodePools, by name, in which this reconcile has written a revert of what is being rolled out.
+func (s *BrakeStep) restored() map[string]bool {
+	pools := map[string]bool{}
+	for i := range s.Changes {
+		if c := &s.Changes[i]; s.Written[c.Ref] {
+			for _, pool := range c.RevertsWaves {
+				pools[pool] = true
+			}
+		}
+	}
+	return pools
 }
 
 // removing reports whether the removal of a NodePool has started, and sets its disruption budgets.
@@ -155,24 +170,28 @@ func (s *BrakeStep) judged(ctx context.Context, was *v1alpha1.PoolRollout, found
 		found = &waved{}
 	}
 	nodes := found.WaveNodes
-	if was == nil || !inWave(was.Wave) || was.Wave.State == v1alpha1.WaveFailed {
+	if was == nil || was.Wave == nil {
 		return nodes, judge.Verdict{}
 	}
-	nodes.Relaunched = len(launchedSince(found.waiting, was.Wave.Since.Time))
+	since := was.Wave.JudgesSince()
+	earlier := launchedSince(found.matching, since.Time)
+	nodes.Earlier, nodes.Relaunched = len(earlier), len(launchedSince(found.waiting, was.Wave.Since.Time))
+	if !inWave(was.Wave) || was.Wave.State == v1alpha1.WaveFailed {
+		return nodes, judge.Verdict{}
+	}
 	memory := s.Waves.of(was.Pool)
 	nodes.Excused = s.failing(ctx, memory, was.Wave.Excused, found)
 	// Nodes of earlier waves are judged, too: pods of the nodes that this one drains may have moved to them.
 	wave := judge.Wave{
-		Pool: was.Pool, Began: was.Wave.Since.Time, Old: slices.Concat(found.old, found.leaving), Excused: nodes.Excused,
+		Pool: was.Pool, Began: since.Time, Old: slices.Concat(found.old, found.leaving), Excused: nodes.Excused,
 	}
 	began := was.Wave.BeganAt
 	if was.Wave.State == v1alpha1.WaveLast {
-		began = was.Wave.Since
+		began = since
 	}
 	latest := launchedSince(found.matching, began.Time)
-	launched := launchedSince(found.matching, was.Wave.Since.Time)
-	wave.New, wave.Latest, nodes.New = nodesOf(launched), nodesOf(latest), len(latest)
-	verdict := s.verdict(ctx, memory, began.Time, wave, len(launched))
+	wave.New, wave.Latest, nodes.New = nodesOf(earlier), nodesOf(latest), len(latest)
+	verdict := s.verdict(ctx, memory, began.Time, wave, len(earlier))
 	nodes.Excused, nodes.Good = verdict.Excused(nodes.Excused), countGood(latest, verdict.Good)
 	nodes.NotReady = s.notReady(ctx, memory, *was.Wave, was.Pool)
 	return nodes, verdict
@@ -242,7 +261,7 @@ func (s *BrakeStep) verdict(ctx context.Context, memory *waveMemory, began time.
 	case len(wave.New) == 0:
 		return judge.Verdict{State: judge.Inconclusive, Message: "no node was launched for the wave"}
 	}
-	if memory.began.Equal(began) && s.Now.Before(memory.verdict.Again) {
+	if memory.began.Equal(began) && s.Now.Before(memory.verdict.Again) && !s.watchEndedSince(memory.judged) {
 		return memory.verdict
 	}
 	verdict, err := s.Judge(ctx, wave)
@@ -252,8 +271,18 @@ func (s *BrakeStep) verdict(ctx context.Context, memory *waveMemory, began time.
 	if verdict.Again.IsZero() {
 		verdict.Again = s.Now.Add(judgeAgain)
 	}
-	memory.began, memory.verdict = began, verdict
+	memory.began, memory.verdict, memory.judged = began, verdict, s.Now
 	return verdict
+}
+
+// watchEndedSince reports whether the time until which workloads are judged has ended since a verdict, which therefore does
+// not show that they are good at the end.
+func (s *BrakeStep) watchEndedSince(judged time.Time) bool {
+	if s.Rollout == nil || s.Rollout.WatchUntil == nil {
+		return false
+	}
+	until := s.Rollout.WatchUntil.Time
+	return judged.Before(until) && !s.Now.Before(until)
 }
 
 // notReady returns the nodes of a NodePool that are NotReady, while a wave has been open for a while. What cannot be read
@@ -274,13 +303,14 @@ func (s *BrakeStep) notReady(ctx context.Context, memory *waveMemory, wave v1alp
 }
 
 // limit sets the disruption budgets of a pool in a wave: Git's, and those that let Karpenter begin the replacements of the
-// wave if that is recorded, or none. The recorded wave is in was. While it is unknown what Git wants, none may begin.
+// wave if that is recorded, or none. The recorded wave is in was. While it is unknown what Git wants, or which nodes are
+// outdated, none may begin.
 func (s *BrakeStep) limit(ctx context.Context, was *v1alpha1.PoolRollout, e v1alpha1.PoolRollout) error {
-	if was == nil || !was.Wave.Limits() && was.BrakedAt == nil {
+	if was == nil || was.Wave == nil && was.BrakedAt == nil {
 		s.WakeBy(s.Now) // the budgets are set once the wave is recorded
 		return nil
 	}
-	allowed := s.mayBegin(was.Wave, e.Wave)
+	allowed := s.mayBegin(e.Pool, was.Wave, e.Wave)
 	live, object, err := s.budgetsOf(e.Pool)
 	if live == nil || err != nil {
 		return err
@@ -301,16 +331,17 @@ func (s *BrakeStep) limit(ctx context.Context, was *v1alpha1.PoolRollout, e v1al
 	return s.lease(ctx, live, budgets)
 }
 
-// mayBegin returns how many replacements of a wave Karpenter may begin now. was is the recorded wave.
-func (s *BrakeStep) mayBegin(was, is *v1alpha1.RolloutWave) int {
-	if s.InForce {
+// mayBegin returns how many replacements of the wave of a pool Karpenter may begin now. was is the recorded wave.
+func (s *BrakeStep) mayBegin(pool string, was, is *v1alpha1.RolloutWave) int {
+	if s.InForce || s.UnknownPools[pool] {
 		return 0
 	}
-	if is.State == v1alpha1.WaveOpen && !IsRecorded(was, is) {
+	allowed := WaveBudget(is)
+	if allowed > 0 && !IsRecorded(was, is) {
 		s.WakeBy(s.Now)
 		return 0
 	}
-	return WaveBudget(is)
+	return allowed
 }
 
 // lease writes the disruption budgets of a wave, unless the pool has them.

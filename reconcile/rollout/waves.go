@@ -24,6 +24,8 @@ type WaveNodes struct {
 	// New is the number of nodes that were launched since the wave began, and Good how many of them are initialized and
 	// good (judge.Verdict.Good).
 	New, Good int
+	// Earlier is the number of nodes that match and were launched since the wave judges nodes (RolloutWave.JudgesSince).
+	Earlier int
 	// Relaunched is how many of Waiting were launched since the first wave began, and are outdated again although no commit
 	// has changed their definition.
 	Relaunched int
@@ -41,12 +43,16 @@ type WaveSeen struct {
 	// reports whether a commit has changed it since, and Restored whether it is again the one from before the waves.
 	Definition        string
 	Changed, Restored bool
+	// Previous is the hash of what defined its nodes when it was last seen.
+	Previous string
 	// Committed reports whether a commit has outdated the nodes, Drifted whether no commit has and they are replaced in waves
 	// (spec.rollout.unexpectedDrift), and Known whether the pool was part of the rollout before.
 	Committed, Drifted, Known bool
 	// Pending reports whether a commit waits to be written until Karpenter can replace no node of the pool.
 	Pending bool
-	Nodes   WaveNodes
+	// Unknown reports whether it is unknown which nodes are outdated, and InForce whether it is unknown what Git wants.
+	Unknown, InForce bool
+	Nodes            WaveNodes
 	// Verdict is about the workloads on the new nodes; its State is empty if it is unknown.
 	Verdict judge.Verdict
 	// Stopped reports whether something else decides how many nodes may be replaced (precedence.go), and Held whether that
@@ -61,19 +67,25 @@ type WaveSeen struct {
 	// Continued reports whether a person has continued this wave, and Reason is why.
 	Continued bool
 	Reason    string
-	Now       time.Time
+	// WatchUntil is until when workloads are judged although no node is outdated any more; zero if one is.
+	WatchUntil time.Time
+	Now        time.Time
 }
 
 // NextWave returns the new state of a NodePool's wave, and when it may change without any event; zero if it may not. nil
 // means that the disruption budgets in Git apply.
 func NextWave(before *v1alpha1.RolloutWave, seen WaveSeen) (next *v1alpha1.RolloutWave, wake time.Time) {
 	switch {
+	case seen.InForce:
+		return seen.keep(before)
 	case seen.Policy == nil:
 		return nil, time.Time{}
 	case seen.Pending:
 		return seen.prepare(before), time.Time{}
 	case seen.Changed && seen.Restored:
 		return nil, time.Time{} // a revert is not delayed
+	case seen.Unknown:
+		return seen.keep(before)
 	case seen.begins(before):
 		return seen.first(before), seen.Now
 	case before == nil:
@@ -81,26 +93,111 @@ func NextWave(before *v1alpha1.RolloutWave, seen WaveSeen) (next *v1alpha1.Rollo
 	}
 	w := before.DeepCopy()
 	if w.State == v1alpha1.WavePreparing {
-		if until := w.Since.Add(Settles); seen.Now.Before(until) {
+		if seen.Changed {
+			w.BeganAt = seen.timestamp()
+		}
+		if until := w.BeganAt.Add(Settles); seen.Now.Before(until) {
 			return w, until
 		}
-		return nil, time.Time{} // the commit was withdrawn, or replaces no nodes
+		if w.NewSince == nil || seen.Nodes.Earlier == 0 {
+			return nil, time.Time{} // the commit was withdrawn, or replaces no nodes
+		}
+		w.Number, w.Of, w.State, w.BeganAt, w.Waiting = 1, 1, v1alpha1.WaveLast, seen.timestamp(), int32(len(seen.Nodes.Waiting))
+	}
+	if seen.Changed {
+		seen.continueAfterCommit(w)
 	}
 	seen.count(w)
-	return w, seen.advance(w)
+	wake = seen.advance(w)
+	return w, earliest(wake, seen.watch(w))
+}
+
+// notDecided begins the message of a wave that is complete although nothing ran that proves anything.
+const notDecided = "inconclusive: "
+
+// watch notes in the last wave that the workloads are not bad once the time is over in which they are judged after the last
+// node was replaced. What is undecided then is inconclusive after inconclusiveAfter; what cannot be read never is.
+func (s WaveSeen) watch(w *v1alpha1.RolloutWave) time.Time {
+	if w.State != v1alpha1.WaveLast || s.WatchUntil.IsZero() || s.Now.Before(s.WatchUntil) {
+		w.WatchedAt = nil
+		return time.Time{}
+	}
+	limit := s.WatchUntil.Add(s.Policy.GetInconclusiveAfter())
+	switch {
+	case w.WatchedAt != nil && !w.WatchedAt.Time.Before(s.WatchUntil):
+		return time.Time{}
+	case s.Verdict.State == "":
+		return s.Verdict.Again
+	case s.Verdict.State == judge.Undecided && s.Policy.OnInconclusive == v1alpha1.InconclusiveHold:
+		return s.Verdict.Again
+	case s.Verdict.State == judge.Undecided && s.Now.Before(limit):
+		return earliest(limit, s.Verdict.Again)
+	case s.Verdict.State != judge.Good:
+		w.Message = notDecided + s.Verdict.Message
+	}
+	now := s.timestamp()
+	w.WatchedAt = &now
+	return s.Now
+}
+
+// keep returns the recorded wave while it is unknown which nodes are outdated, or what Git wants: no replacement counts,
+// because a node that is not known to be outdated would count as replaced.
+func (s WaveSeen) keep(before *v1alpha1.RolloutWave) (next *v1alpha1.RolloutWave, wake time.Time) {
+	switch {
+	case before == nil:
+		return nil, time.Time{}
+	case s.Changed:
+		before = s.prepare(before) // whether enough nodes are outdated for waves is not known yet
+	}
+	w := before.DeepCopy()
+	if w.State == v1alpha1.WavePreparing {
+		w.BeganAt = s.timestamp() // Karpenter gets the full time to find the outdated nodes
+	}
+	if s.Policy == nil || s.fails(w) {
+		return w, time.Time{}
+	}
+	return w, earliest(s.watch(w), s.Verdict.Again)
+}
+
+// fails stops a wave with bad workloads, and reports whether it has failed.
+func (s WaveSeen) fails(w *v1alpha1.RolloutWave) bool {
+	if s.Verdict.State == judge.Bad && inWave(w) {
+		w.State, w.NextAt, w.WatchedAt, w.Message = v1alpha1.WaveFailed, nil, nil, s.Verdict.Message
+	}
+	return w.State == v1alpha1.WaveFailed
 }
 
 // prepare returns the wave of a pool in which a commit is about to be written.
 func (s WaveSeen) prepare(before *v1alpha1.RolloutWave) *v1alpha1.RolloutWave {
-	w := &v1alpha1.RolloutWave{State: v1alpha1.WavePreparing, Since: s.timestamp(), BeganAt: s.timestamp(), From: s.Definition}
-	switch {
-	case before == nil:
-	case before.State == v1alpha1.WavePreparing:
+	if before != nil && before.State == v1alpha1.WavePreparing {
 		return before.DeepCopy()
-	default:
-		w.From = before.From // the commit whose nodes are being replaced is not known to be good
+	}
+	w := &v1alpha1.RolloutWave{State: v1alpha1.WavePreparing, Since: s.timestamp(), BeganAt: s.timestamp(), From: s.from(before)}
+	if before != nil {
+		since := before.JudgesSince()
+		w.NewSince, w.Excused = &since, slices.Clone(before.Excused)
 	}
 	return w
+}
+
+// from returns the definition that a commit restores if it is a revert: the one before the waves, because the commit whose
+// nodes are being replaced is not known to be good, or the last one if all of its nodes were replaced.
+func (s WaveSeen) from(before *v1alpha1.RolloutWave) string {
+	if before == nil || before.State == v1alpha1.WaveLast && before.Waiting == 0 {
+		return s.Previous
+	}
+	return before.From
+}
+
+// continueAfterCommit continues a wave after a commit that leaves too few outdated nodes for waves: the new nodes are
+// judged further, and those that the commit has outdated are not outdated again by themselves. A wave with bad workloads
+// has failed for the previous definition: they are judged once more.
+func (s WaveSeen) continueAfterCommit(w *v1alpha1.RolloutWave) {
+	since := w.JudgesSince()
+	w.From, w.NewSince, w.Since = s.from(w), &since, s.timestamp()
+	if w.State == v1alpha1.WaveFailed {
+		w.State, w.ReplacedAt, w.Message = v1alpha1.WaveLast, nil, ""
+	}
 }
 
 // begins reports whether the first wave begins.
@@ -110,19 +207,23 @@ func (s WaveSeen) begins(before *v1alpha1.RolloutWave) bool {
 	case before == nil:
 		return enough && (s.Committed && (s.Changed || !s.Known) || s.Drifted)
 	case before.State == v1alpha1.WavePreparing:
-		return s.Changed || enough && s.Committed
+		return enough && (s.Changed || s.Committed)
 	}
-	return s.Changed || s.Nodes.Relaunched > 0 && before.State == v1alpha1.WaveOpen && before.Number == 1 && before.Begun == 0
+	return s.Changed && enough || s.Nodes.Relaunched > 0 && before.State == v1alpha1.WaveOpen && before.Number == 1 && before.Begun == 0
 }
 
 // first returns the first wave.
 func (s WaveSeen) first(before *v1alpha1.RolloutWave) *v1alpha1.RolloutWave {
 	w := &v1alpha1.RolloutWave{Since: s.timestamp()}
-	if before != nil {
-		w.From = before.From
+	if before != nil || s.Changed {
+		w.From = s.from(before)
+	}
+	if before != nil && s.Nodes.Earlier > 0 && (before.Number > 0 || before.NewSince != nil) {
+		since := before.JudgesSince()
+		w.NewSince, w.Excused = &since, slices.Clone(before.Excused)
 	}
 	s.begin(w, max(s.Policy.Start, 1))
-	if !s.Changed {
+	if !s.Changed && (before == nil || before.State != v1alpha1.WavePreparing) {
 		w.Leaving = nil // nothing limited these: they are the first nodes with what no commit has changed
 	}
 	if why := s.queued(); w.Limits() && why != "" {
@@ -162,6 +263,10 @@ func (s WaveSeen) timestamp() metav1.Time { return metav1.NewTime(s.Now).Rfc3339
 // count counts the nodes of a wave that Karpenter has begun to replace. A replacement that Karpenter has given up does
 // not count. A node that is gone, or no longer waits, counts even if plumbline has not seen it in between.
 func (s WaveSeen) count(w *v1alpha1.RolloutWave) {
+	if w.State == v1alpha1.WaveLast {
+		s.countLast(w)
+		return
+	}
 	leaving := slices.Concat(s.Nodes.Launching, s.Nodes.Draining)
 	contains := func(names []string) func(string) bool {
 		set := make(map[string]bool, len(names))
@@ -199,10 +304,14 @@ func (s WaveSeen) count(w *v1alpha1.RolloutWave) {
 	w.Replacing, w.Waiting = replacing, int32(len(s.Nodes.Waiting))
 	w.Begun += int32(begun + gone)
 	w.New, w.Good, w.Excused = int32(s.Nodes.New), int32(s.Nodes.Good), s.Nodes.Excused
-	if w.State == v1alpha1.WaveLast {
-		w.Replacing = nil // as many as the budgets in Git allow
-		w.Size = max(w.Size, w.Begun+w.Waiting)
-	}
+}
+
+// countLast counts the nodes of the last wave, of which no names are recorded: those that no longer wait.
+func (s WaveSeen) countLast(w *v1alpha1.RolloutWave) {
+	waiting := int32(len(s.Nodes.Waiting))
+	w.Begun = max(0, w.Begun+w.Waiting-waiting)
+	w.Waiting, w.Replacing, w.Size = waiting, nil, max(w.Size, w.Begun+waiting)
+	w.New, w.Good, w.Excused = int32(s.Nodes.New), int32(s.Nodes.Good), s.Nodes.Excused
 }
 
 // launches reports whether Karpenter still launches a replacement for a node of the wave.
@@ -213,10 +322,7 @@ func (s WaveSeen) launches(w *v1alpha1.RolloutWave) bool {
 // advance moves a wave to its next state, and returns when that may change again.
 func (s WaveSeen) advance(w *v1alpha1.RolloutWave) time.Time {
 	switch {
-	case w.State == v1alpha1.WaveFailed:
-		return time.Time{}
-	case s.Verdict.State == judge.Bad && w.State != v1alpha1.WaveQueued:
-		w.State, w.NextAt, w.Message = v1alpha1.WaveFailed, nil, s.Verdict.Message
+	case s.fails(w):
 		return time.Time{}
 	case s.Stopped:
 		w.NextAt = nil
@@ -230,10 +336,10 @@ func (s WaveSeen) advance(w *v1alpha1.RolloutWave) time.Time {
 	}
 	switch w.State {
 	case v1alpha1.WaveQueued:
-		if w.Message = s.queued(); w.Message != "" {
+		if w.Message = s.queued(); w.Message != "" && w.Waiting > 0 {
 			return s.Opens
 		}
-		w.State, w.BeganAt = v1alpha1.WaveOpen, s.timestamp()
+		w.State, w.BeganAt, w.Message = v1alpha1.WaveOpen, s.timestamp(), ""
 	case v1alpha1.WaveOpen:
 		return s.open(w)
 	case v1alpha1.WaveJudging, v1alpha1.WaveHeld:
@@ -365,18 +471,21 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// IsRecorded reports whether an open wave is the recorded one, so that Karpenter may begin its replacements. It is not if
-// the first wave begins again.
+// IsRecorded reports whether a wave is the recorded one, so that Karpenter may begin its replacements. It is not if the
+// first wave begins again.
 func IsRecorded(was, is *v1alpha1.RolloutWave) bool {
-	return was != nil && was.State == v1alpha1.WaveOpen && was.Number == is.Number && was.BeganAt.Equal(&is.BeganAt)
+	return was != nil && was.State == is.State && was.Number == is.Number && was.BeganAt.Equal(&is.BeganAt)
 }
 
 // WaveBudget returns how many nodes of a pool Karpenter may be replacing at a time for a wave: as many as may still begin,
 // although others may be in progress. Otherwise those that complete before plumbline looks again would let it begin more
-// than the wave has.
+// than the wave has. In the last wave only the budgets in Git limit that, until no node waits.
 func WaveBudget(w *v1alpha1.RolloutWave) int {
-	if w.State != v1alpha1.WaveOpen {
-		return 0
+	switch {
+	case w.State == v1alpha1.WaveOpen:
+		return max(0, int(w.Size-w.Begun))
+	case w.State == v1alpha1.WaveLast && w.Waiting > 0:
+		return plan.AllNodes
 	}
-	return max(0, int(w.Size-w.Begun))
+	return 0
 }

@@ -42,6 +42,8 @@ func TestNextWave(t *testing.T) {
 	pending := func(s *rollout.WaveSeen) { s.Pending = true }
 	changed := func(s *rollout.WaveSeen) { s.Changed = true }
 	stopped := func(s *rollout.WaveSeen) { s.Stopped = true }
+	unknown := func(s *rollout.WaveSeen) { s.Unknown = true }
+	changedUnknown := func(s *rollout.WaveSeen) { s.Changed, s.Unknown = true, true }
 	relaunched := func(s *rollout.WaveSeen) { s.Nodes.Relaunched = 1 }
 	held := func(s *rollout.WaveSeen) { s.Stopped, s.Held = true, true }
 	shut := func(s *rollout.WaveSeen) { s.Closed = "closed" }
@@ -104,11 +106,36 @@ func TestNextWave(t *testing.T) {
 		"prepared, then withdrawn":          {looks: []look{{minute: 0, seen: pending, want: "0/0 Preparing 0/0 [0]"}, {minute: 6}}},
 		"another commit":                    {looks: after(look{minute: 3, waiting: names(1, 8), seen: pending, want: "0/0 Preparing 0/0 [0]"}, look{minute: 4, waiting: names(1, 9), seen: changed, want: "1/4 Open 0/1 [1]"})},
 		"a revert":                          {looks: after(look{minute: 3, waiting: names(9, 9), seen: func(s *rollout.WaveSeen) { s.Changed, s.Restored = true, true }})},
-		"switched off":                      {looks: after(look{minute: 3, waiting: names(2, 8), seen: func(s *rollout.WaveSeen) { s.Policy = nil }})},
-		"three nodes":                       {looks: []look{{minute: 0, waiting: names(1, 3)}}},
-		"four nodes, found late":            {looks: []look{{minute: 0, waiting: names(1, 4), want: "1/3 Open 0/1 [1]"}}},
-		"no commit":                         {looks: []look{{minute: 0, waiting: names(1, 8), seen: func(s *rollout.WaveSeen) { s.Committed = false }}}},
-		"no commit, and waves for that":     {looks: []look{{minute: 0, waiting: names(1, 3), seen: drifted}, {minute: 1, waiting: names(1, 8), seen: drifted, want: "1/4 Open 0/1 [1]"}}},
+		"the nodes are unknown while it is judged": {looks: after(
+			look{minute: 11, verdict: good, seen: unknown, want: "1/4 Judging 1/1 [0] next 12"},
+			look{minute: 12, waiting: names(2, 8), verdict: good, want: "2/4 Open 0/2 [2]"},
+		)},
+		"the nodes are unknown while it is open": {looks: []look{
+			begun,
+			{minute: 1, seen: unknown, want: "1/4 Open 0/1 [1]"}, // BrakeStep closes it meanwhile
+			{minute: 2, waiting: names(2, 8), launching: names(1, 1), want: "1/4 Judging 1/1 [0]"},
+		}},
+		"the nodes are unknown in the last wave": {looks: after(
+			look{minute: 12, waiting: names(2, 3), verdict: good, want: "2/2 Last 0/2 [Git]"},
+			look{minute: 13, seen: unknown, want: "2/2 Last 0/2 [Git]"},
+		)},
+		"the nodes are unknown once a commit is written": {looks: []look{
+			{minute: 0, seen: pending, want: "0/0 Preparing 0/0 [0]"},
+			{minute: 1, seen: changedUnknown, want: "0/0 Preparing 0/0 [0]"},
+			{minute: 9, seen: unknown, want: "0/0 Preparing 0/0 [0]"},
+			{minute: 14, want: "0/0 Preparing 0/0 [0]"},
+			{minute: 14, waiting: names(1, 8), want: "1/4 Open 0/1 [1]"},
+		}},
+		"another commit, and the nodes are unknown": {looks: after(
+			look{minute: 3, seen: changedUnknown, want: "0/0 Preparing 0/0 [0]"},
+			look{minute: 4, waiting: names(1, 9), want: "1/4 Open 0/1 [1]"},
+		)},
+		"a revert, and the nodes are unknown": {looks: after(look{minute: 3, seen: func(s *rollout.WaveSeen) { s.Changed, s.Restored, s.Unknown = true, true, true }})},
+		"switched off":                        {looks: after(look{minute: 3, waiting: names(2, 8), seen: func(s *rollout.WaveSeen) { s.Policy = nil }})},
+		"three nodes":                         {looks: []look{{minute: 0, waiting: names(1, 3)}}},
+		"four nodes, found late":              {looks: []look{{minute: 0, waiting: names(1, 4), want: "1/3 Open 0/1 [1]"}}},
+		"no commit":                           {looks: []look{{minute: 0, waiting: names(1, 8), seen: func(s *rollout.WaveSeen) { s.Committed = false }}}},
+		"no commit, and waves for that":       {looks: []look{{minute: 0, waiting: names(1, 3), seen: drifted}, {minute: 1, waiting: names(1, 8), seen: drifted, want: "1/4 Open 0/1 [1]"}}},
 		"no commit, and one was replaced before": {looks: []look{
 			{minute: 0, waiting: names(2, 8), launching: names(1, 1), seen: drifted, want: "1/3 Open 0/1 [1]"},
 			{minute: 1, waiting: names(2, 8), launching: names(1, 1), seen: drifted, want: "1/4 Judging 1/1 [0]"},
@@ -316,6 +343,150 @@ func TestWaveAndOthers(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestACommitDuringTheWatch: a commit that outdates no node, or too few for waves, does not end the judgement of the new
+// nodes, and bad ones stop the rollout. One that outdates enough begins with the first wave, and the new nodes that still
+// match are judged further.
+func TestACommitDuringTheWatch(t *testing.T) {
+	for name, c := range map[string]struct {
+		nodes   rollout.WaveNodes
+		verdict judge.State
+		state   v1alpha1.WaveState
+		want    string
+		since   bool
+	}{
+		"it outdates none":                {nodes: rollout.WaveNodes{Earlier: 8}, verdict: judge.Good, want: "2/2 Last 7/7 [Git] (pods)", since: true},
+		"it outdates none, and pods fail": {nodes: rollout.WaveNodes{Earlier: 8}, verdict: judge.Bad, want: "2/2 Failed 7/7 [0] (pods)", since: true},
+		"it outdates two of the new ones": {nodes: rollout.WaveNodes{Waiting: names(1, 2), Earlier: 6}, verdict: judge.Good, want: "2/2 Last 5/7 [Git] (pods)", since: true},
+		"it outdates five of the old":     {nodes: rollout.WaveNodes{Waiting: names(1, 5), Earlier: 3}, verdict: judge.Good, want: "1/3 Open 0/1 [1]", since: true},
+		"it outdates all":                 {nodes: rollout.WaveNodes{Waiting: names(1, 8)}, verdict: judge.Good, want: "1/4 Open 0/1 [1]"},
+		"the wave had failed":             {nodes: rollout.WaveNodes{Earlier: 8}, state: v1alpha1.WaveFailed, want: "2/2 Last 7/7 [Git] (pods)", since: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := v1alpha1.PoolRollout{Pool: "general", Definition: "1", Since: at(0), Revision: "main@sha1:1", Wave: &v1alpha1.RolloutWave{
+				Number: 2, Of: 2, State: v1alpha1.WaveLast, Size: 7, Begun: 7, Since: at(1), BeganAt: at(3), From: "0",
+			}}
+			if c.state != "" {
+				stopped := at(4)
+				before.Wave.State, before.BrakedAt, before.Reason = c.state, &stopped, v1alpha1.BrakeFailedWave
+			}
+			next, _ := rollout.Next([]v1alpha1.PoolRollout{before}, rollout.BrakeSeen{
+				Pools: []rollout.BrakePool{{
+					Name: "general", Definition: "2", Revision: "main@sha1:2", Nodes: c.nodes, Verdict: judge.Verdict{State: c.verdict, Message: "pods"},
+				}},
+				Since: at(0), Now: at(9).Time,
+			})
+			wave := next[0].Wave
+			if got := waveText(wave); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+			first, now := at(1), at(9)
+			if since := wave.JudgesSince(); c.since != since.Equal(&first) || !wave.Since.Equal(&now) {
+				t.Errorf("nodes are judged since %s, the first wave began at %s", since, wave.Since)
+			}
+		})
+	}
+}
+
+// TestARevertIsNotDelayed: a commit that was rolled out is what the next one's revert restores, even while its nodes are
+// still watched; and a commit that the plan recognises as a revert is one.
+func TestARevertIsNotDelayed(t *testing.T) {
+	look := func(before []v1alpha1.PoolRollout, pool rollout.BrakePool) []v1alpha1.PoolRollout {
+		pool.Name, pool.Revision = "general", "main@sha1:1"
+		next, _ := rollout.Next(before, rollout.BrakeSeen{Pools: []rollout.BrakePool{pool}, Since: at(0), Now: at(9).Time})
+		return next
+	}
+	watched := func(waiting int32) []v1alpha1.PoolRollout {
+		return []v1alpha1.PoolRollout{{Pool: "general", Definition: "1", Since: at(0), Revision: "main@sha1:1", Wave: &v1alpha1.RolloutWave{
+			Number: 2, Of: 2, State: v1alpha1.WaveLast, Size: 7, Begun: 7 - waiting, Waiting: waiting, Since: at(1), BeganAt: at(3), From: "0",
+		}}}
+	}
+	waiting := rollout.WaveNodes{Waiting: names(1, 8)}
+	second := look(look(watched(0), rollout.BrakePool{Definition: "1", Pending: true}), rollout.BrakePool{Definition: "2", Nodes: waiting})
+	if wave := second[0].Wave; wave == nil || wave.State != v1alpha1.WaveOpen {
+		t.Fatalf("the next commit: %+v", wave)
+	}
+	for name, c := range map[string]struct {
+		before []v1alpha1.PoolRollout
+		pool   rollout.BrakePool
+		waves  bool
+	}{
+		"to the commit that was rolled out":          {before: second, pool: rollout.BrakePool{Definition: "1", Nodes: waiting}},
+		"to the one before":                          {before: second, pool: rollout.BrakePool{Definition: "0", Nodes: waiting}, waves: true},
+		"to the one before, as the plan reports":     {before: second, pool: rollout.BrakePool{Definition: "0", Nodes: waiting, Restores: true}},
+		"of a commit whose nodes are all replaced":   {before: watched(0), pool: rollout.BrakePool{Definition: "0", Nodes: waiting}},
+		"to a commit that was being rolled out only": {before: look(look(watched(5), rollout.BrakePool{Definition: "1", Pending: true, Nodes: waiting}), rollout.BrakePool{Definition: "2", Nodes: waiting}), pool: rollout.BrakePool{Definition: "1", Nodes: waiting}, waves: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if wave := look(c.before, c.pool)[0].Wave; (wave != nil) != c.waves {
+				t.Errorf("the wave is %s", waveText(wave))
+			}
+		})
+	}
+}
+
+// TestTheLastWaveCountsOnce: a node that drains for several looks counts once, and the numbers stay those of the pool.
+func TestTheLastWaveCountsOnce(t *testing.T) {
+	wave := &v1alpha1.RolloutWave{Number: 2, Of: 2, State: v1alpha1.WaveLast, Size: 5, Waiting: 5, Since: at(1), BeganAt: at(3)}
+	for i, want := range []string{"2/2 Last 1/5 [Git]", "2/2 Last 1/5 [Git]", "2/2 Last 1/5 [Git]"} {
+		wave, _ = rollout.NextWave(wave, rollout.WaveSeen{
+			Policy: &v1alpha1.RolloutWaves{}, Known: true, Now: at(4 + i).Time, Nodes: rollout.WaveNodes{Waiting: names(2, 5), Draining: names(1, 1)},
+		})
+		if got := waveText(wave); got != want {
+			t.Errorf("look %d: %s, want %s", i, got, want)
+		}
+	}
+}
+
+// TestTheLastWaveIsLeased: in the last wave, Karpenter replaces nodes at the pace of the budgets in Git only while plumbline
+// renews that: not while it does not know what Git wants, nor once no node waits. At the end, Git's budgets are restored.
+func TestTheLastWaveIsLeased(t *testing.T) {
+	w := newWorld(t)
+	w.waves(8)
+	w.pass(true)
+	w.sync.Status.PoolRollouts[0].Wave = &v1alpha1.RolloutWave{Number: 3, Of: 3, State: v1alpha1.WaveLast, Size: 8, Waiting: 8, Since: at(1), BeganAt: at(4)}
+	written := func(want string, leased bool) {
+		t.Helper()
+		last := w.applied[len(w.applied)-1]
+		if !strings.Contains(last, want) || strings.Contains(last, "schedule") != leased || !strings.Contains(last, "nodes: 10%") {
+			t.Errorf("the budgets are %s", last)
+		}
+		w.keepWritten(t)
+	}
+	w.pass(true)
+	written("nodes: 100%", true)
+	applied := len(w.applied)
+	if w.pass(true); len(w.applied) != applied {
+		t.Errorf("they are written again: %s", w.applied[applied:])
+	}
+	w.inForce = true
+	w.pass(true)
+	written(`nodes: "0"`, false)
+	w.inForce = false
+	w.pass(true)
+	written("nodes: 100%", true)
+	w.claims = nil
+	w.pass(true)
+	written(`nodes: "0"`, false)
+	w.rollout = nil
+	if s := w.pass(true); !s.WakeAt.Equal(w.now) {
+		t.Errorf("the plan that restores Git's budgets is made at %s", s.WakeAt)
+	}
+}
+
+// TestBadWorkloadsStopWhileHEADCannotBeUsed: a commit that cannot be used does not prevent a stop.
+func TestBadWorkloadsStopWhileHEADCannotBeUsed(t *testing.T) {
+	for _, state := range []v1alpha1.WaveState{v1alpha1.WaveOpen, v1alpha1.WaveJudging, v1alpha1.WaveHeld, v1alpha1.WaveLast} {
+		before := []v1alpha1.PoolRollout{{Pool: "general", Definition: "1", Since: at(0), Wave: &v1alpha1.RolloutWave{Number: 2, Of: 2, State: state, Size: 7, Waiting: 5, Since: at(1), BeganAt: at(3)}}}
+		next, _ := rollout.Next(before, rollout.BrakeSeen{
+			Pools:   []rollout.BrakePool{{Name: "general", Definition: "1", Edited: true, Nodes: rollout.WaveNodes{Waiting: names(1, 5)}, Verdict: judge.Verdict{State: judge.Bad, Message: "pods fail"}}},
+			InForce: true, Now: at(9).Time,
+		})
+		if e := next[0]; e.BrakedAt == nil || e.Reason != v1alpha1.BrakeFailedWave || e.Message != "pods fail" || e.Wave.State != v1alpha1.WaveFailed {
+			t.Errorf("%s: %+v", state, e)
+		}
 	}
 }
 
@@ -589,6 +760,35 @@ func TestNoLeaseWhileGitIsUnknown(t *testing.T) {
 	}
 }
 
+// TestNoLeaseWhileNodesAreUnknown: while Karpenter's controller is not ready, an open wave is closed and stays what it is,
+// and nothing is judged: no node is known to be old.
+func TestNoLeaseWhileNodesAreUnknown(t *testing.T) {
+	w := newWorld(t)
+	w.waves(8)
+	w.judge = func(context.Context, judge.Wave) (judge.Verdict, error) {
+		t.Error("workloads are judged")
+		return judge.Verdict{}, nil
+	}
+	w.pass(true)
+	w.pass(true)
+	w.keepWritten(t)
+	before := w.sync.Status.PoolRollouts[0].Wave
+	w.unknown, w.now = map[string]bool{"general": true}, w.now.Add(30*time.Second)
+	w.pass(true)
+	if last := w.applied[len(w.applied)-1]; len(w.applied) != 2 || strings.Contains(last, "schedule") || !strings.Contains(last, `nodes: "0"`) {
+		t.Errorf("the budgets are %s", w.applied)
+	}
+	w.keepWritten(t)
+	if diff := cmp.Diff(before, w.sync.Status.PoolRollouts[0].Wave); diff != "" {
+		t.Error(diff)
+	}
+	w.unknown = nil
+	w.pass(true)
+	if last := w.applied[len(w.applied)-1]; len(w.applied) != 3 || !strings.Contains(last, "schedule") {
+		t.Errorf("afterwards, the budgets are %s", w.applied)
+	}
+}
+
 // TestWaveIsJudged shows what a wave's workloads are judged by, how often, and that bad ones stop the rollout.
 func TestWaveIsJudged(t *testing.T) {
 	w := newWorld(t)
@@ -654,33 +854,169 @@ func TestUnreadableWorkloads(t *testing.T) {
 	}
 }
 
-// TestWatch shows that a rollout with waves lasts until the workloads on the last nodes were judged.
+// TestWatch shows that a rollout with waves lasts until the workloads on the last nodes were judged, and none is bad after
+// that time.
 func TestWatch(t *testing.T) {
 	before := &v1alpha1.Rollout{Revision: "main@sha1:1", Since: at(0), Nodes: 8, Outdated: 1, LastProgress: at(0)}
-	waved := []v1alpha1.PoolRollout{{Pool: "general", Wave: &v1alpha1.RolloutWave{Number: 4, State: v1alpha1.WaveLast}}}
-	roll := func(before *v1alpha1.Rollout, minute int, waves []v1alpha1.PoolRollout) *v1alpha1.Rollout {
-		return rollout.Roll(before, rollout.Seen{Now: at(minute).Time, Waves: waves, WatchFor: 10 * time.Minute})
+	last := func(watched int, reason v1alpha1.BrakeReason) []v1alpha1.PoolRollout {
+		w := &v1alpha1.RolloutWave{Number: 4, State: v1alpha1.WaveLast}
+		if watched > 0 {
+			at := at(watched)
+			w.WatchedAt = &at
+		}
+		return []v1alpha1.PoolRollout{{Pool: "general", Wave: w, Reason: reason}}
 	}
-	if got := roll(before, 10, nil); got != nil {
+	seen := func(minute int, waves []v1alpha1.PoolRollout) rollout.Seen {
+		return rollout.Seen{Now: at(minute).Time, Waves: waves, WatchFor: 10 * time.Minute}
+	}
+	if got := rollout.Roll(before, seen(10, nil)); got != nil {
 		t.Errorf("without waves: %+v", got)
 	}
-	watched := roll(before, 10, waved)
+	watched := rollout.Roll(before, seen(10, last(0, "")))
 	if watched == nil || watched.WatchUntil == nil || !watched.WatchUntil.Time.Equal(at(20).Time) {
 		t.Fatalf("after the last node: %+v", watched)
 	}
-	if again := roll(watched, 19, waved); again == nil || !again.WatchUntil.Equal(watched.WatchUntil) {
-		t.Errorf("before the end: %+v", again)
+	for name, c := range map[string]struct {
+		minute    int
+		waves     []v1alpha1.PoolRollout
+		unwatched time.Duration
+		until     int
+	}{
+		"before the end":                     {minute: 19, waves: last(0, ""), until: 20},
+		"at the end, and not judged":         {minute: 20, waves: last(0, ""), until: 20},
+		"long after it, and not judged":      {minute: 90, waves: last(0, ""), until: 20},
+		"judged before the end":              {minute: 21, waves: last(19, ""), until: 20},
+		"judged at the end":                  {minute: 21, waves: last(20, "")},
+		"judged at the end, and a restart":   {minute: 25, waves: last(20, ""), unwatched: 10 * time.Minute},
+		"two pools, one of them judged":      {minute: 21, waves: append(last(20, ""), last(0, "")...), until: 20},
+		"a commit waits for the next wave":   {minute: 21, waves: []v1alpha1.PoolRollout{{Wave: &v1alpha1.RolloutWave{State: v1alpha1.WavePreparing}}}, until: 20},
+		"a condition is true":                {minute: 50, waves: last(20, v1alpha1.BrakeHeldByCondition), until: 20},
+		"workloads fail":                     {minute: 50, waves: last(20, v1alpha1.BrakeFailedWave), until: 20},
+		"away for three minutes":             {minute: 18, waves: last(0, ""), unwatched: 3 * time.Minute, until: 23},
+		"a restart after the end":            {minute: 30, waves: last(0, ""), unwatched: 10 * time.Minute, until: 30},
+		"a restart shortly before the end":   {minute: 19, waves: last(0, ""), unwatched: 10 * time.Minute, until: 29},
+		"away for much longer than it lasts": {minute: 120, waves: last(0, ""), unwatched: 110 * time.Minute, until: 130},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := seen(c.minute, c.waves)
+			s.Unwatched = c.unwatched
+			got := rollout.Roll(watched, s)
+			if c.until == 0 {
+				if got != nil {
+					t.Errorf("it is not complete: %+v", got)
+				}
+				return
+			}
+			if got == nil || got.WatchUntil == nil || !got.WatchUntil.Time.Equal(at(c.until).Time) {
+				t.Errorf("%+v", got)
+			}
+		})
 	}
-	if got := roll(watched, 20, waved); got != nil {
-		t.Errorf("at the end: %+v", got)
+}
+
+// TestUnwatched: time in which no look was taken during the watch extends it. After a restart that time is unknown.
+func TestUnwatched(t *testing.T) {
+	watched := at(3)
+	waves := []v1alpha1.PoolRollout{{Pool: "a", Wave: &v1alpha1.RolloutWave{Number: 2, State: v1alpha1.WaveLast}}}
+	memory := &rollout.Memory{}
+	of := &v1alpha1.Rollout{Revision: "main@sha1:1", Since: at(0), Nodes: 8, WatchUntil: &watched}
+	for _, look := range []struct {
+		minute, until  int
+		away, restarts bool
+	}{
+		{minute: 1, until: 11}, // the first look after a restart
+		{minute: 2, until: 11},
+		{minute: 3, until: 11, away: true},
+		{minute: 5, until: 14}, // nothing was judged for three minutes
+		{minute: 6, until: 14},
+		{minute: 7, until: 17, restarts: true},
+		{minute: 90, until: 100},
+	} {
+		if look.restarts {
+			memory = &rollout.Memory{}
+		}
+		r := rollout.Rollouts{Before: of, Reported: of, Pools: []rollout.Pool{pool("a")}, Now: at(look.minute).Time, Memory: memory, Events: &spoken{}, Waves: waves, WatchFor: 10 * time.Minute}
+		of = r.See(t.Context(), !look.away).Rollout
+		if of == nil || of.WatchUntil == nil || !of.WatchUntil.Time.Equal(at(look.until).Time) {
+			t.Fatalf("minute %d: %+v", look.minute, of)
+		}
 	}
-	held := []v1alpha1.PoolRollout{{Pool: "general", Reason: v1alpha1.BrakeHeldByCondition, Wave: &v1alpha1.RolloutWave{Number: 4, State: v1alpha1.WaveLast}}}
-	if got := roll(watched, 50, held); got == nil {
-		t.Error("the rollout is complete although a condition is true")
+}
+
+// TestWatchNeedsAVerdict shows by which verdict, at the end of the watch, a wave is recorded as not bad.
+func TestWatchNeedsAVerdict(t *testing.T) {
+	until := at(20)
+	for name, c := range map[string]struct {
+		minute int
+		waves  v1alpha1.RolloutWaves
+		state  judge.State
+		seen   func(*rollout.BrakeSeen)
+		want   bool
+		words  string
+	}{
+		"before the end":           {minute: 19, state: judge.Good},
+		"good":                     {minute: 20, state: judge.Good, want: true},
+		"good, in a freeze":        {minute: 20, state: judge.Good, seen: func(s *rollout.BrakeSeen) { s.Frozen = "audit" }, want: true},
+		"good, and HEAD is broken": {minute: 20, state: judge.Good, seen: func(s *rollout.BrakeSeen) { s.InForce = true }, want: true},
+		"nodes are unknown":        {minute: 20, seen: func(s *rollout.BrakeSeen) { s.Pools[0].Unknown = true }},
+		"nothing runs":             {minute: 20, state: judge.Inconclusive, want: true, words: "inconclusive: no pods"},
+		"unreadable":               {minute: 500},
+		"undecided":                {minute: 49, state: judge.Undecided},
+		"undecided for too long":   {minute: 50, state: judge.Undecided, want: true, words: "inconclusive: no pods"},
+		"undecided, hold":          {minute: 500, waves: v1alpha1.RolloutWaves{OnInconclusive: v1alpha1.InconclusiveHold}, state: judge.Undecided},
+		"conditions not queried":   {minute: 21, state: judge.Good, seen: func(s *rollout.BrakeSeen) { s.Unasked = true }},
+		"bad":                      {minute: 20, state: judge.Bad},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := []v1alpha1.PoolRollout{{Pool: "general", Definition: "1", Since: at(0), Revision: "main@sha1:1", Wave: &v1alpha1.RolloutWave{
+				Number: 3, Of: 3, State: v1alpha1.WaveLast, Size: 5, Begun: 5, Since: at(1), BeganAt: at(8),
+			}}}
+			verdict := judge.Verdict{State: c.state}
+			if c.words != "" {
+				verdict.Message = "no pods"
+			}
+			seen := rollout.BrakeSeen{
+				Pools:  []rollout.BrakePool{{Name: "general", Definition: "1", Revision: "main@sha1:1", Verdict: verdict}},
+				Policy: v1alpha1.RolloutPolicy{Waves: &c.waves}, WatchUntil: &until, Now: at(c.minute).Time,
+			}
+			if c.seen != nil {
+				c.seen(&seen)
+			}
+			next, _ := rollout.Next(before, seen)
+			wave := next[0].Wave
+			if got := wave.WatchedAt != nil; got != c.want || got && wave.Message != c.words {
+				t.Errorf("watched at %v, %q", wave.WatchedAt, wave.Message)
+			}
+			if failed := next[0].Reason == v1alpha1.BrakeFailedWave; failed != (c.state == judge.Bad) {
+				t.Errorf("stopped: %t", failed)
+			}
+		})
 	}
-	bad := []v1alpha1.PoolRollout{{Pool: "general", Reason: v1alpha1.BrakeFailedWave, Wave: &v1alpha1.RolloutWave{Number: 4, State: v1alpha1.WaveFailed}}}
-	if got := roll(watched, 50, bad); got == nil {
-		t.Error("the rollout is complete although workloads fail")
+}
+
+// TestTheEndIsJudgedAgain: a verdict from before the end of the watch does not count at its end.
+func TestTheEndIsJudgedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.waves(1)
+	until := at(6)
+	w.rollout.Outdated, w.rollout.WatchUntil = 0, &until
+	w.pass(true)
+	w.sync.Status.PoolRollouts[0].Wave = &v1alpha1.RolloutWave{Number: 2, State: v1alpha1.WaveLast, Since: at(1), BeganAt: at(4)}
+	w.claims = []plan.NodeClaim{{Name: "new", Pool: "general", Node: "node-new", Created: at(2).Time, Initialized: true}}
+	judged := 0
+	w.judge = func(context.Context, judge.Wave) (judge.Verdict, error) {
+		judged++
+		return judge.Verdict{State: judge.Good, Again: w.now.Add(time.Hour)}, nil
+	}
+	for _, look := range []struct {
+		minute, judged int
+		watched        bool
+	}{{5, 1, false}, {6, 2, true}, {7, 2, true}} {
+		w.now = at(look.minute).Time
+		w.pass(true)
+		if got := w.sync.Status.PoolRollouts[0].Wave.WatchedAt != nil; judged != look.judged || got != look.watched {
+			t.Errorf("minute %d: judged %d times, watched %t", look.minute, judged, got)
+		}
 	}
 }
 

@@ -525,9 +525,17 @@ type RolloutWave struct {
 	// Since is when the first wave began, and BeganAt when this one did; both when it was prepared if it has no number.
 	Since   metav1.Time `json:"since"`
 	BeganAt metav1.Time `json:"beganAt"`
+	// NewSince is since when the nodes were launched that are judged, if that is before Since: a commit that leaves new nodes
+	// as they are does not end their judgement.
+	// +optional
+	NewSince *metav1.Time `json:"newSince,omitempty"`
 	// ReplacedAt is since when no more nodes are to be drained for the wave: the workloads are judged from then on.
 	// +optional
 	ReplacedAt *metav1.Time `json:"replacedAt,omitempty"`
+	// WatchedAt is when, at or after status.rollout.watchUntil, the workloads on the new nodes were not bad: the rollout is
+	// complete. Nil before that.
+	// +optional
+	WatchedAt *metav1.Time `json:"watchedAt,omitempty"`
 	// NextAt is when the next wave may begin; nil if that does not depend on time.
 	// +optional
 	NextAt *metav1.Time `json:"nextAt,omitempty"`
@@ -547,6 +555,14 @@ type RolloutWave struct {
 	// Continued is the newest inconclusive wave that a person has continued; nil if none has.
 	// +optional
 	Continued *ContinuedWave `json:"continued,omitempty"`
+}
+
+// JudgesSince returns since when the nodes were launched whose workloads are judged.
+func (w *RolloutWave) JudgesSince() metav1.Time {
+	if w.NewSince != nil {
+		return *w.NewSince
+	}
+	return w.Since
 }
 
 // ContinuedWave is an inconclusive wave that a person has continued.
@@ -579,12 +595,12 @@ const (
 	WaveHeld WaveState = "Held"
 	// WaveFailed: workloads fail on the new nodes, and not on the old ones.
 	WaveFailed WaveState = "Failed"
-	// WaveLast: the remaining nodes are replaced at the pace of the disruption budgets in Git, and the workloads are
-	// judged until spec.rollout.watchFor is over.
+	// WaveLast: the remaining nodes are replaced at the pace of the disruption budgets in Git, as long as plumbline renews
+	// that, and the workloads are judged until spec.rollout.watchFor is over.
 	WaveLast WaveState = "Last"
 )
 
-// Limits reports whether a wave limits how many nodes are replaced; false if w is nil.
+// Limits reports whether a wave limits how many nodes are replaced; false if w is nil. The last one only limits until when.
 func (w *RolloutWave) Limits() bool { return w != nil && w.State != WaveLast }
 
 // RevertedPool is a NodePool whose definition was reverted during a freeze.

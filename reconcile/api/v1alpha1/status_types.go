@@ -386,12 +386,12 @@ func (s *NodeSyncStatus) BrakedPools() map[string]bool {
 	return braked
 }
 
-// LimitedPools returns the NodePools whose disruption budgets plumbline limits, because their rollout is stopped or
+// LimitedPools returns the NodePools whose disruption budgets plumbline sets, because their rollout is stopped or
 // proceeds in waves; never nil.
 func (s *NodeSyncStatus) LimitedPools() map[string]bool {
 	limited := s.BrakedPools()
 	for i := range s.PoolRollouts {
-		if s.PoolRollouts[i].Wave.Limits() {
+		if s.PoolRollouts[i].Wave != nil {
 			limited[s.PoolRollouts[i].Pool] = true
 		}
 	}

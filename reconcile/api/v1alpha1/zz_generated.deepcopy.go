@@ -1723,8 +1723,16 @@ func (in *RolloutWave) DeepCopyInto(out *RolloutWave) {
 	}
 	in.Since.DeepCopyInto(&out.Since)
 	in.BeganAt.DeepCopyInto(&out.BeganAt)
+	if in.NewSince != nil {
+		in, out := &in.NewSince, &out.NewSince
+		*out = (*in).DeepCopy()
+	}
 	if in.ReplacedAt != nil {
 		in, out := &in.ReplacedAt, &out.ReplacedAt
+		*out = (*in).DeepCopy()
+	}
+	if in.WatchedAt != nil {
+		in, out := &in.WatchedAt, &out.WatchedAt
 		*out = (*in).DeepCopy()
 	}
 	if in.NextAt != nil {
