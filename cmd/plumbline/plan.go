@@ -459,8 +459,7 @@ func (o *planOptions) planCommit(
 	whole := &planned{
 		Plan: seen.Plan, stopped: errorWords(seen.Stopped, hidden), chartsRefused: errorWords(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange),
 		waits: resolvesItself(seen.Stopped), live: seen.Live, autoMode: seen.AutoMode, rights: seen.Rights,
-		removal: seen.Removal, rollout: seen.Rollout,
-		unlaunchable: seen.Unlaunchable, nodeLimits: seen.NodeLimits,
+		removal: seen.Removal, rollout: seen.Rollout, unlaunchable: seen.Unlaunchable, nodeLimits: seen.NodeLimits,
 	}
 	var warnings []string
 	if seen.Plan == nil {

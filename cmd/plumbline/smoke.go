@@ -32,10 +32,10 @@ const smokesAtOnce = 8
 
 // smokeOptions are the flags of `plumbline smoke`.
 type smokeOptions struct {
-	pools                    []string
-	namespace, image         string
-	cluster, region, account string
-	timeout                  time.Duration
+	pools            []string
+	namespace, image string
+	cluster, region  string
+	timeout          time.Duration
 }
 
 func newSmokeCommand(kubeconfig *genericclioptions.ConfigFlags, v verification) *cobra.Command {

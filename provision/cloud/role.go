@@ -263,7 +263,7 @@ func decoded(text *string) (string, error) {
 // DeniedCalls returns the calls in an error that AWS denied, in their order: Grant and Role join several.
 func DeniedCalls(err error) []*DeniedError {
 	var denied *DeniedError
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.As finds only the first one
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // errors.As finds only the first one
 		var all []*DeniedError
 		for _, one := range joined.Unwrap() {
 			all = append(all, DeniedCalls(one)...)

@@ -108,8 +108,10 @@ func healthy(t *testing.T) Observed {
 	return Observed{
 		Now: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), Cluster: "prod", Region: "eu-west-1", Version: version,
 		Identity: Value[cloud.Identity]{Of: cloud.Identity{Account: account}},
-		EKS: Value[cloud.Cluster]{Of: cloud.Cluster{Name: "prod", ARN: clusterARN, Version: "1.36", Issuer: issuer, AuthenticationMode: "API",
-			VPC: "vpc-1", PrivateEndpoint: true, SecurityGroups: []string{"sg-eks"}}},
+		EKS: Value[cloud.Cluster]{Of: cloud.Cluster{
+			Name: "prod", ARN: clusterARN, Version: "1.36", Issuer: issuer, AuthenticationMode: "API",
+			VPC: "vpc-1", PrivateEndpoint: true, SecurityGroups: []string{"sg-eks"},
+		}},
 		Controllers: Value[[]Controller]{Of: []Controller{{
 			Namespace: "kube-system", Name: "karpenter", ServiceAccount: "karpenter", Replicas: 2, Version: version,
 			Environment: map[string]string{"CLUSTER_NAME": "prod", "INTERRUPTION_QUEUE": "prod"},

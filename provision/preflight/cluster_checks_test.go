@@ -19,16 +19,20 @@ func TestPlacement(t *testing.T) {
 		return func(o *Observed) { change(o.Workloads.Of[0].Pods) }
 	}
 	run(t, "placement", map[string]looked{
-		"Karpenter on its own node": {karpenter(func(p []Place) { p[1].Pool = "general" }), Problem,
-			"Karpenter's controller runs on nodes that Karpenter owns: kube-system/karpenter-2 on Node/b of NodePool/general", "kubectl rollout restart deployment karpenter -n kube-system", ""},
+		"Karpenter on its own node": {
+			karpenter(func(p []Place) { p[1].Pool = "general" }), Problem,
+			"Karpenter's controller runs on nodes that Karpenter owns: kube-system/karpenter-2 on Node/b of NodePool/general", "kubectl rollout restart deployment karpenter -n kube-system", "",
+		},
 		"Karpenter in one zone": {karpenter(func(p []Place) { p[1].Zone = "eu-west-1a" }), Warning, "all 2 pods of Karpenter's controller run in eu-west-1a", "rollout restart", ""},
 		"nodes in one zone": {func(o *Observed) {
 			karpenter(func(p []Place) { p[1].Zone = "eu-west-1a" })(o)
 			o.SystemZones = []string{"eu-west-1a"}
 		}, Warning, "the chart's spread has no effect", "add nodes in another zone", ""},
 		"one pod": {func(o *Observed) { o.Workloads.Of[0].Pods = o.Workloads.Of[0].Pods[:1] }, Warning, "has one pod", "--replicas=2", ""},
-		"CoreDNS on Karpenter's nodes": {func(o *Observed) { o.Workloads.Of[1].Pods[0].Pool = "general" }, Warning,
-			"all pods of CoreDNS run on nodes that Karpenter owns", "karpenter.sh/nodepool", ""},
+		"CoreDNS on Karpenter's nodes": {
+			func(o *Observed) { o.Workloads.Of[1].Pods[0].Pool = "general" }, Warning,
+			"all pods of CoreDNS run on nodes that Karpenter owns", "karpenter.sh/nodepool", "",
+		},
 		"it is scaled to 0": {func(o *Observed) { o.Workloads.Of[0].Pods = nil }, OK, "", "", ""},
 		"denied":            {func(o *Observed) { o.Workloads = Value[[]Workload]{Err: forbidden("pods")} }, Unknown, "the API server denies", "kubectl auth can-i", "pods.policy"},
 	})
@@ -65,8 +69,10 @@ func TestUndrainable(t *testing.T) {
 		return func(o *Observed) { change(&o.Budgets.Of[0]) }
 	}
 	run(t, "undrainable-pods", map[string]looked{
-		"a budget that never allows it": {budget(func(b *policyv1.PodDisruptionBudget) { b.Status.DesiredHealthy = 3 }), Problem,
-			"PodDisruptionBudget web/web never allows an eviction (3 of 3 pods must be healthy): web-1", "kubectl patch poddisruptionbudget web -n web", ""},
+		"a budget that never allows it": {
+			budget(func(b *policyv1.PodDisruptionBudget) { b.Status.DesiredHealthy = 3 }), Problem,
+			"PodDisruptionBudget web/web never allows an eviction (3 of 3 pods must be healthy): web-1", "kubectl patch poddisruptionbudget web -n web", "",
+		},
 		"of pods elsewhere": {func(o *Observed) {
 			o.Budgets.Of[0].Status.DesiredHealthy, o.Pods.Of = 3, nil
 		}, OK, "", "", ""},

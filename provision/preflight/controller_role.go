@@ -207,7 +207,7 @@ func (o Observed) missing(c Controller, f iam.Finding) Finding {
 	if f.For != "" {
 		message += "; needed for " + f.For
 	}
-	if f.For != "" && f.For != iam.ForQueue && !(f.For == iam.ForProfiles && o.profilesNeeded()) {
+	if f.For != "" && f.For != iam.ForQueue && (f.For != iam.ForProfiles || !o.profilesNeeded()) {
 		status = Warning
 	}
 	if len(o.nodeRoles()) == 0 && slices.Contains(f.Actions, "iam:PassRole") {

@@ -35,15 +35,21 @@ func TestControllerRole(t *testing.T) {
 		"no queue":       {without("sqs:ReceiveMessage"), Problem, "needed for settings.interruptionQueue", "--queue", ""},
 		"no profiles":    {without("iam:CreateInstanceProfile"), Problem, "needed for EC2NodeClasses with spec.role", "CreateProfiles", ""},
 		"no prices":      {without("pricing:GetProducts"), Warning, "needed for current prices", "ReadPrices", ""},
-		"another ServiceAccount is trusted": {irsa(strings.ReplaceAll(federated, "kube-system:", "karpenter:")), Problem,
-			"does not allow sts:AssumeRoleWithWebIdentity", "system:serviceaccount:kube-system:karpenter", ""},
+		"another ServiceAccount is trusted": {
+			irsa(strings.ReplaceAll(federated, "kube-system:", "karpenter:")), Problem,
+			"does not allow sts:AssumeRoleWithWebIdentity", "system:serviceaccount:kube-system:karpenter", "",
+		},
 		"another cluster is trusted": {irsa(strings.ReplaceAll(federated, "ABC", "DEF")), Problem, "oidc-provider/" + issuer, "Federated", ""},
 		"IRSA":                       {irsa(federated), OK, "", "", ""},
 		"IRSA with a pattern":        {irsa(strings.NewReplacer("StringEquals", "StringLike", "karpenter\"", "karp*\"").Replace(federated)), OK, "", "", ""},
-		"no session tags": {func(o *Observed) { o.Grant.Of.Role.Trust = strings.ReplaceAll(trusted, `, "sts:TagSession"`, "") }, Problem,
-			"does not allow sts:TagSession", "sts:TagSession", ""},
-		"another service": {func(o *Observed) { o.Grant.Of.Role.Trust = strings.ReplaceAll(trusted, "pods.eks", "ec2") }, Problem,
-			"does not allow sts:AssumeRole to pods.eks.amazonaws.com", "pods.eks.amazonaws.com", ""},
+		"no session tags": {
+			func(o *Observed) { o.Grant.Of.Role.Trust = strings.ReplaceAll(trusted, `, "sts:TagSession"`, "") }, Problem,
+			"does not allow sts:TagSession", "sts:TagSession", "",
+		},
+		"another service": {
+			func(o *Observed) { o.Grant.Of.Role.Trust = strings.ReplaceAll(trusted, "pods.eks", "ec2") }, Problem,
+			"does not allow sts:AssumeRole to pods.eks.amazonaws.com", "pods.eks.amazonaws.com", "",
+		},
 		"another cluster in the condition": {func(o *Observed) {
 			o.Grant.Of.Role.Trust = strings.Replace(trusted, `"Action"`, `"Condition": {"StringEquals": {"aws:SourceArn": "arn:aws:eks:eu-west-1:111122223333:cluster/other"}}, "Action"`, 1)
 		}, Problem, "does not allow sts:AssumeRole", "", ""},

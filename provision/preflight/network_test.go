@@ -42,14 +42,20 @@ func TestNetwork(t *testing.T) {
 			o.Networks[0].PublicAddress = ptr.To(true)
 		}, OK, "", "", ""},
 		"of another VPC": {subnet(func(s *cloud.Subnet) { s.VPC = "vpc-2" }), Problem, "subnet-a in vpc-2; the cluster is in vpc-1", "", ""},
-		"of another cluster": {subnet(func(s *cloud.Subnet) { s.Tags = map[string]string{"kubernetes.io/cluster/other": "owned"} }), Warning,
-			"belongs to cluster other", "Key=kubernetes.io/cluster/other,Value=shared", ""},
+		"of another cluster": {
+			subnet(func(s *cloud.Subnet) { s.Tags = map[string]string{"kubernetes.io/cluster/other": "owned"} }), Warning,
+			"belongs to cluster other", "Key=kubernetes.io/cluster/other,Value=shared", "",
+		},
 		"shared by clusters": {subnet(func(s *cloud.Subnet) { s.Tags = map[string]string{"kubernetes.io/cluster/other": "shared"} }), OK, "", "", ""},
 		"one zone":           {subnet(func(s *cloud.Subnet) { s.Zone = "eu-west-1b" }), Warning, "in one zone only", "", ""},
-		"a group of another cluster": {group("sg-nodes", func(g *cloud.SecurityGroup) { g.Tags = map[string]string{"aws:eks:cluster-name": "other"} }), Problem,
-			"selects security group sg-nodes (nodes), which belongs to cluster other", "aws:eks:cluster-name: prod", ""},
-		"no way in": {ingress(cloud.GroupRule{Protocol: "tcp", From: 22, To: 22, Groups: []string{"sg-nodes"}}), Problem,
-			"do not let kubelets reach the API server", "aws ec2 authorize-security-group-ingress --region eu-west-1 --group-id sg-eks --protocol tcp --port 443 --source-group sg-nodes", ""},
+		"a group of another cluster": {
+			group("sg-nodes", func(g *cloud.SecurityGroup) { g.Tags = map[string]string{"aws:eks:cluster-name": "other"} }), Problem,
+			"selects security group sg-nodes (nodes), which belongs to cluster other", "aws:eks:cluster-name: prod", "",
+		},
+		"no way in": {
+			ingress(cloud.GroupRule{Protocol: "tcp", From: 22, To: 22, Groups: []string{"sg-nodes"}}), Problem,
+			"do not let kubelets reach the API server", "aws ec2 authorize-security-group-ingress --region eu-west-1 --group-id sg-eks --protocol tcp --port 443 --source-group sg-nodes", "",
+		},
 		"in from the VPC":       {ingress(cloud.GroupRule{Protocol: "-1", CIDRs: []string{"10.0.0.0/16"}}), OK, "", "", ""},
 		"in from one subnet":    {ingress(cloud.GroupRule{Protocol: "-1", CIDRs: []string{"10.0.0.0/24"}}), Problem, "do not let kubelets", "", ""},
 		"in from a prefix list": {ingress(cloud.GroupRule{Protocol: "-1", PrefixLists: []string{"pl-1"}}), OK, "", "", ""},

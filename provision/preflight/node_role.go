@@ -151,13 +151,8 @@ func (r NodeRole) trustsEC2(o Observed) []Finding {
 
 // access returns why kubelets with the role may not join: neither an access entry for nodes nor an entry in aws-auth.
 func (r NodeRole) access(o Observed) []Finding {
-	entries, maps := true, true
-	switch o.EKS.Of.AuthenticationMode {
-	case "API":
-		maps = false
-	case "CONFIG_MAP":
-		entries = false
-	}
+	mode := o.EKS.Of.AuthenticationMode
+	entries, maps := mode != "CONFIG_MAP", mode != "API"
 	if entry := r.Entry.Of; entries && entry != nil {
 		if entry.Type != "STANDARD" {
 			return nil

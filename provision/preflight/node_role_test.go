@@ -37,8 +37,10 @@ func TestNodeRole(t *testing.T) {
 	}
 	const entry = "- rolearn: arn:aws:iam::111122223333:role/nodes\n  groups: [system:bootstrappers, system:nodes]\n"
 	run(t, "node-role", map[string]looked{
-		"not a node's policy": {detached("AmazonEKSWorkerNodePolicy"), Problem, "AmazonEKSWorkerNodePolicy: nodes cannot",
-			"aws iam attach-role-policy --role-name KarpenterNodeRole-prod --policy-arn arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy", ""},
+		"not a node's policy": {
+			detached("AmazonEKSWorkerNodePolicy"), Problem, "AmazonEKSWorkerNodePolicy: nodes cannot",
+			"aws iam attach-role-policy --role-name KarpenterNodeRole-prod --policy-arn arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy", "",
+		},
 		"no images": {detached("AmazonEC2ContainerRegistryPullOnly"), Problem, "cannot pull images", "", ""},
 		"no CNI":    {detached("AmazonEKS_CNI_Policy"), Warning, "unless its ServiceAccount has a role", "", ""},
 		"policies of its own": {of(func(_ *Observed, r *NodeRole) {
@@ -48,17 +50,23 @@ func TestNodeRole(t *testing.T) {
 			r.Role.Of.Policies[2] = attached("AmazonEC2ContainerRegistryReadOnly")[0]
 		}), OK, "", "", ""},
 		"no trust": {of(func(_ *Observed, r *NodeRole) { r.Role.Of.Trust = trusted }), Problem, "does not allow sts:AssumeRole to EC2", "ec2.amazonaws.com", ""},
-		"no access entry": {of(func(_ *Observed, r *NodeRole) { r.Entry.Of = nil }), Problem, "has no access entry: its kubelets are Unauthorized",
-			"aws eks create-access-entry --region eu-west-1 --cluster-name prod --type EC2_LINUX --principal-arn " + nodeRoleARN, ""},
+		"no access entry": {
+			of(func(_ *Observed, r *NodeRole) { r.Entry.Of = nil }), Problem, "has no access entry: its kubelets are Unauthorized",
+			"aws eks create-access-entry --region eu-west-1 --cluster-name prod --type EC2_LINUX --principal-arn " + nodeRoleARN, "",
+		},
 		"an access entry for a person": {of(func(_ *Observed, r *NodeRole) { r.Entry.Of.Type = "STANDARD" }), Problem, "which is not for nodes", "delete-access-entry", ""},
 		"mapped by aws-auth":           {mapped(entry), OK, "", "", ""},
 		"mapped with its path":         {mapped(strings.Replace(entry, "role/", "role/team/", 1)), Problem, "neither an access entry nor", "", ""},
 		"mapped to no group":           {mapped(strings.Replace(entry, "system:nodes", "x", 1)), Problem, "neither an access entry nor", "", ""},
 		"aws-auth that is not YAML":    {mapped("{"), Unknown, "mapRoles", "", ""},
-		"only aws-auth": {of(func(o *Observed, _ *NodeRole) { o.EKS.Of.AuthenticationMode = "CONFIG_MAP" }), Problem, "aws-auth has no entry",
-			"rolearn: arn:aws:iam::111122223333:role/KarpenterNodeRole-prod", ""},
-		"may not be passed": {of(func(o *Observed, _ *NodeRole) { passes(o, "arn:aws:iam::111122223333:role/other") }), Problem,
-			"do not allow iam:PassRole", nodeRoleARN, ""},
+		"only aws-auth": {
+			of(func(o *Observed, _ *NodeRole) { o.EKS.Of.AuthenticationMode = "CONFIG_MAP" }), Problem, "aws-auth has no entry",
+			"rolearn: arn:aws:iam::111122223333:role/KarpenterNodeRole-prod", "",
+		},
+		"may not be passed": {
+			of(func(o *Observed, _ *NodeRole) { passes(o, "arn:aws:iam::111122223333:role/other") }), Problem,
+			"do not allow iam:PassRole", nodeRoleARN, "",
+		},
 		"an empty profile": {of(func(_ *Observed, r *NodeRole) { r.Name, r.Profile, r.Role.Of = "", "nodes", cloud.Role{} }), Problem, "contains no role", "add-role-to-instance-profile", ""},
 		"a profile that does not exist": {of(func(_ *Observed, r *NodeRole) {
 			r.Name, r.Profile, r.Role = "", "nodes", Value[cloud.Role]{Err: &cloud.NotFoundError{What: "instance profile nodes", Where: "here", Check: "x"}}

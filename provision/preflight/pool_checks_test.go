@@ -18,8 +18,10 @@ func TestBudgets(t *testing.T) {
 	run(t, "budgets", map[string]looked{
 		"no drift":         {of(func(p *PoolBudgets) { p.Most["Drifted"] = 0 }), Problem, "allow no disruption for Drifted at any time", "spec.disruption.budgets", ""},
 		"no consolidation": {of(func(p *PoolBudgets) { p.Most["Underutilized"] = 0 }), Warning, "never consolidated", "", ""},
-		"not readable": {of(func(p *PoolBudgets) { p.Most, p.Unreadable = nil, "expected 5 fields" }), Problem, "cannot be evaluated, so Karpenter disrupts no node: expected 5 fields",
-			"correct", ""},
+		"not readable": {
+			of(func(p *PoolBudgets) { p.Most, p.Unreadable = nil, "expected 5 fields" }), Problem, "cannot be evaluated, so Karpenter disrupts no node: expected 5 fields",
+			"correct", "",
+		},
 		"expires at once":    {of(func(p *PoolBudgets) { p.Expires = 10 * time.Minute }), Problem, "expireAfter 10m0s", "a week or longer", ""},
 		"expires often":      {of(func(p *PoolBudgets) { p.Expires = 6 * time.Hour }), Warning, "at least once a day", "", ""},
 		"expires in a month": {of(func(p *PoolBudgets) { p.Expires = 720 * time.Hour }), OK, "", "", ""},
@@ -62,8 +64,10 @@ func TestLaunchValidation(t *testing.T) {
 	}
 	run(t, "launch-validation", map[string]looked{
 		"a condition": {failed(nil, nil), Problem, "ValidationSucceeded is False (RunInstancesAuthCheckFailed): Controller isn't authorized to call ec2:RunInstances.", "kubectl describe ec2nodeclass default", ""},
-		"an SCP": {failed(&cloud.Refusal{Action: "ec2:RunInstances", Resource: "arn:volume", Principal: "arn:role", Explicit: true}, nil), Problem,
-			"AWS denies ec2:RunInstances on arn:volume to arn:role explicitly", "service control policies", ""},
+		"an SCP": {
+			failed(&cloud.Refusal{Action: "ec2:RunInstances", Resource: "arn:volume", Principal: "arn:role", Explicit: true}, nil), Problem,
+			"AWS denies ec2:RunInstances on arn:volume to arn:role explicitly", "service control policies", "",
+		},
 		"a permission":  {failed(&cloud.Refusal{Action: "ec2:RunInstances", Resource: "arn:volume"}, nil), Problem, "AWS denies ec2:RunInstances", "allow ec2:RunInstances on arn:volume", ""},
 		"not decoded":   {failed(nil, denied("sts:DecodeAuthorizationMessage")), Problem, "RunInstancesAuthCheckFailed", "", ""},
 		"nothing known": {func(o *Observed) { o.Classes = Value[[]awsv1.EC2NodeClass]{Err: forbidden("ec2nodeclasses")} }, Unknown, "the API server denies", "", "ec2nodeclasses.policy"},
@@ -92,10 +96,12 @@ func TestSupport(t *testing.T) {
 			o.Pools.Of[0].Spec.Replicas = &replicas
 			o.Version, o.Now = "1.14.1", time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC)
 		}, Warning, "a launch of a static NodePool", "plumbline upgrade", ""},
-		"an add-on": {func(o *Observed) {
-			o.Addons.Of[0].Status, o.Addons.Of[0].Issues = "DEGRADED", []string{"InsufficientNumberOfReplicas: none"}
-		}, Problem,
-			"EKS add-on coredns v1 is DEGRADED: InsufficientNumberOfReplicas", "aws eks describe-addon --region eu-west-1", ""},
+		"an add-on": {
+			func(o *Observed) {
+				o.Addons.Of[0].Status, o.Addons.Of[0].Issues = "DEGRADED", []string{"InsufficientNumberOfReplicas: none"}
+			}, Problem,
+			"EKS add-on coredns v1 is DEGRADED: InsufficientNumberOfReplicas", "aws eks describe-addon --region eu-west-1", "",
+		},
 		"no version": {func(o *Observed) { o.Version = "" }, Unknown, "the version of Karpenter is unknown", "--version", ""},
 		"a fork":     {func(o *Observed) { o.Version = "1.15.0-acme.1" }, Unknown, "", "", ""},
 		"denied":     {func(o *Observed) { o.Addons = Value[[]cloud.Addon]{Err: denied("eks:ListAddons")} }, Unknown, "AWS denies", "", "eks:ListAddons"},

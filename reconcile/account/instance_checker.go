@@ -121,6 +121,20 @@ func (a *InstanceChecker) See(ctx context.Context, l InstanceLook, found *findin
 	if l.Unverified != "" {
 		return a.withFailure(cmp.Or(a.known, l.Before, &v1alpha1.InstanceDrift{}), l.Before, "AWS is not queried: "+l.Unverified, l.Now)
 	}
+	a.note(l)
+	if !a.asking && !l.Now.Before(a.due) {
+		a.begin(ctx, l)
+	}
+	if a.asking {
+		found.WakeBy(l.Now.Add(checkResultAfter))
+	} else {
+		found.WakeBy(a.due)
+	}
+	return a.known
+}
+
+// note keeps what a reconcile sees, and determines when the next comparison is due.
+func (a *InstanceChecker) note(l InstanceLook) {
 	if a.cluster != l.Cluster && !a.asking {
 		a.cluster, a.known, a.due, a.answered, a.seen, a.left, a.history = l.Cluster, nil, time.Time{}, time.Time{}, nil, nil, clusterHistory{}
 		a.compared, a.endpoints = Compared{}, nil
@@ -140,25 +154,21 @@ func (a *InstanceChecker) See(ctx context.Context, l InstanceLook, found *findin
 	if soonest := a.asked.Add(signSpacing); l.Terminations > a.terminations && a.due.After(soonest) {
 		a.due = soonest
 	}
-	if !a.asking && !l.Now.Before(a.due) {
-		a.asking, a.asked, a.due, a.terminations = true, l.Now, l.Now.Add(l.Every), l.Terminations
-		a.answered = cmp.Or(a.answered, l.Now)
-		q := l.question()
-		q.before, q.leftBefore, q.now, q.history = a.seen, a.left, l.Now, a.history.clone()
-		if a.endpoints == nil || len(a.endpoints) > maxKnownInstances {
-			a.endpoints = map[string][]string{}
-		}
-		q.endpoints, q.endpoint = a.endpoints, l.Endpoint
-		q.last = *cmp.Or(a.known, l.Before, &v1alpha1.InstanceDrift{})
-		q.quiet = a.known != nil && a.known.Failure == "" && l.Now.Sub(a.answered) < reportBusyAfter
-		go a.compareAndKeep(context.WithoutCancel(ctx), q, l.Now.Add(min(retryBusyAfter, l.Every)))
+}
+
+// begin starts a comparison.
+func (a *InstanceChecker) begin(ctx context.Context, l InstanceLook) {
+	a.asking, a.asked, a.due, a.terminations = true, l.Now, l.Now.Add(l.Every), l.Terminations
+	a.answered = cmp.Or(a.answered, l.Now)
+	q := l.question()
+	q.before, q.leftBefore, q.now, q.history = a.seen, a.left, l.Now, a.history.clone()
+	if a.endpoints == nil || len(a.endpoints) > maxKnownInstances {
+		a.endpoints = map[string][]string{}
 	}
-	if a.asking {
-		found.WakeBy(l.Now.Add(checkResultAfter))
-	} else {
-		found.WakeBy(a.due)
-	}
-	return a.known
+	q.endpoints, q.endpoint = a.endpoints, l.Endpoint
+	q.last = *cmp.Or(a.known, l.Before, &v1alpha1.InstanceDrift{})
+	q.quiet = a.known != nil && a.known.Failure == "" && l.Now.Sub(a.answered) < reportBusyAfter
+	go a.compareAndKeep(context.WithoutCancel(ctx), q, l.Now.Add(min(retryBusyAfter, l.Every)))
 }
 
 // withFailure returns the last answer, and why there is no newer one: what was found stays reported until an answer shows that it is

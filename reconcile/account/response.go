@@ -136,17 +136,8 @@ func (r *Response) protect(ctx context.Context, wanted map[string]string) (recor
 		case len(record) >= maxProtected:
 			r.failures = append(r.failures, fmt.Sprintf("only %d instances are protected", maxProtected))
 			return record
-		case r.mayCall():
-			protected, err := aws.TerminationProtected(ctx, wanted[id])
-			switch {
-			case isGone(err):
-			case err != nil:
-				r.fail("read whether instance "+id+" is protected from termination", err)
-			case protected:
-				r.Memory.kept[id] = true
-			default:
-				record, fresh = append(record, id), fresh+1
-			}
+		case r.mayCall() && r.unprotected(ctx, aws, id, wanted[id]):
+			record, fresh = append(record, id), fresh+1
 		}
 	}
 	if fresh > 0 {
@@ -154,6 +145,22 @@ func (r *Response) protect(ctx context.Context, wanted map[string]string) (recor
 		r.WakeBy(r.Now)
 	}
 	return record
+}
+
+// unprotected reports whether an instance exists and is not protected. One that another client has protected is kept as it
+// is.
+func (r *Response) unprotected(ctx context.Context, aws ProtectionCloud, id, providerID string) bool {
+	protected, err := aws.TerminationProtected(ctx, providerID)
+	switch {
+	case isGone(err):
+		return false
+	case err != nil:
+		r.fail("read whether instance "+id+" is protected from termination", err)
+		return false
+	case protected:
+		r.Memory.kept[id] = true
+	}
+	return !protected
 }
 
 // set enables or disables the protection of a recorded instance, and reports whether it stays recorded.
@@ -237,32 +244,46 @@ func (r *Response) stop(ctx context.Context, c *v1alpha1.IdentityConflict) *v1al
 		r.fail("find Karpenter's controller", err)
 		return recorded
 	}
-	for i := range deployments {
-		d := &deployments[i]
-		switch {
-		case recorded == nil && replicasOf(d) > 0:
-			if owner := owners.Of(d); owner.Reconciles() {
-				r.failures = append(r.failures, fmt.Sprintf("Karpenter's controller is not stopped: Deployment %s/%s is %s, which would revert that; stop it there", d.Namespace, d.Name, owner))
-				return nil
-			}
-			r.WakeBy(r.Now)
-			return &v1alpha1.StoppedController{Namespace: d.Namespace, Name: d.Name, Replicas: replicasOf(d)}
-		case recorded == nil || d.Name != recorded.Name || d.Namespace != recorded.Namespace:
-		case stops:
-			r.scaleDown(ctx, d)
-			return recorded
-		case replicasOf(d) == 0:
-			if !r.scale(ctx, d, recorded.Replicas) {
-				return recorded
-			}
-			r.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonIdentityResponse, fmt.Sprintf("Deployment %s/%s is scaled to %d again", d.Namespace, d.Name, recorded.Replicas))
-			return nil
-		}
+	if recorded == nil {
+		return r.toStop(deployments)
 	}
-	if stops {
+	at := slices.IndexFunc(deployments, func(d appsv1.Deployment) bool { return d.Name == recorded.Name && d.Namespace == recorded.Namespace })
+	switch {
+	case stops && at >= 0:
+		r.scaleDown(ctx, &deployments[at])
 		return recorded
+	case stops:
+		return recorded
+	case at >= 0 && replicasOf(&deployments[at]) == 0:
+		return r.scaleUp(ctx, &deployments[at])
 	}
 	return nil // it is gone, or runs again
+}
+
+// toStop returns the first Deployment with replicas, to record it before it is stopped; nil if there is none that plumbline
+// may stop.
+func (r *Response) toStop(deployments []appsv1.Deployment) *v1alpha1.StoppedController {
+	at := slices.IndexFunc(deployments, func(d appsv1.Deployment) bool { return replicasOf(&d) > 0 })
+	if at < 0 {
+		return nil
+	}
+	d := &deployments[at]
+	if owner := owners.Of(d); owner.Reconciles() {
+		r.failures = append(r.failures, fmt.Sprintf("Karpenter's controller is not stopped: Deployment %s/%s is %s, which would revert that; stop it there", d.Namespace, d.Name, owner))
+		return nil
+	}
+	r.WakeBy(r.Now)
+	return &v1alpha1.StoppedController{Namespace: d.Namespace, Name: d.Name, Replicas: replicasOf(d)}
+}
+
+// scaleUp restores the replicas of the stopped Deployment, and returns what stays recorded.
+func (r *Response) scaleUp(ctx context.Context, d *appsv1.Deployment) *v1alpha1.StoppedController {
+	if !r.scale(ctx, d, r.Recorded.Stopped.Replicas) {
+		return r.Recorded.Stopped
+	}
+	r.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonIdentityResponse,
+		fmt.Sprintf("Deployment %s/%s is scaled to %d again", d.Namespace, d.Name, r.Recorded.Stopped.Replicas))
+	return nil
 }
 
 // scaleDown scales the controller to 0. If another client scales it up, that is reported, and not done again.

@@ -34,11 +34,32 @@ func (a *InstanceChecker) Compared() Compared {
 // findStrangers finds the instances with this cluster's tags that were launched since the daemon began to watch, and
 // that no NodeClaim has or had. It reads the user data of some of them, each once.
 func (q *question) findStrangers(ctx context.Context, aws InstanceCloud) {
-	claimed, sample := map[string]bool{}, ""
+	found, sample := q.unclaimed()
+	if len(found) == 0 {
+		return
+	}
+	slices.SortFunc(found, func(a, b *cloud.Instance) int { return b.Launched.Compare(a.Launched) })
+	ours := append(slices.Clone(q.endpointsOf(ctx, aws, sample)), hostOf(q.endpoint))
+	for _, n := range found {
+		endpoints := q.endpointsOf(ctx, aws, n.ProviderID())
+		s := Stranger{Instance: n.ID, Pool: n.Pool, Launched: n.Launched, Alive: !isTerminating(n)}
+		if len(endpoints) > 0 && slices.ContainsFunc(ours, func(host string) bool { return host != "" }) {
+			s.Endpoint = "https://" + endpoints[0]
+			s.Foreign = !slices.ContainsFunc(endpoints, func(host string) bool { return slices.Contains(ours, host) })
+		}
+		if s.Endpoint != "" || s.Alive && n.Launched.Before(q.fleet.Settled) {
+			q.compared.Strangers = append(q.compared.Strangers, s)
+		}
+	}
+}
+
+// unclaimed returns these instances, and the providerID of a running one that has a NodeClaim; empty if there is none. It
+// counts how many run on either side.
+func (q *question) unclaimed() (found []*cloud.Instance, sample string) {
+	claimed := map[string]bool{}
 	for i := range q.fleet.Claims {
 		claimed[q.fleet.Claims[i].ProviderID] = true
 	}
-	var found []*cloud.Instance
 	for i := range q.fleet.Shown {
 		n := &q.fleet.Shown[i]
 		running := !isTerminating(n)
@@ -56,22 +77,7 @@ func (q *question) findStrangers(ctx context.Context, aws InstanceCloud) {
 			found = append(found, n)
 		}
 	}
-	if len(found) == 0 {
-		return
-	}
-	slices.SortFunc(found, func(a, b *cloud.Instance) int { return b.Launched.Compare(a.Launched) })
-	ours := append(slices.Clone(q.endpointsOf(ctx, aws, sample)), hostOf(q.endpoint))
-	for _, n := range found {
-		endpoints := q.endpointsOf(ctx, aws, n.ProviderID())
-		s := Stranger{Instance: n.ID, Pool: n.Pool, Launched: n.Launched, Alive: !isTerminating(n)}
-		if len(endpoints) > 0 && slices.ContainsFunc(ours, func(host string) bool { return host != "" }) {
-			s.Endpoint = "https://" + endpoints[0]
-			s.Foreign = !slices.ContainsFunc(endpoints, func(host string) bool { return slices.Contains(ours, host) })
-		}
-		if s.Endpoint != "" || s.Alive && n.Launched.Before(q.fleet.Settled) {
-			q.compared.Strangers = append(q.compared.Strangers, s)
-		}
-	}
+	return found, sample
 }
 
 // endpointsOf returns the hosts of the API servers in the user data of an instance; none if that is unknown.

@@ -54,7 +54,7 @@ func still() plan.Freeze {
 func set(f *plan.Freeze, kind string, value any, path ...string) {
 	for ref, object := range f.Live.Objects {
 		if ref.Kind == kind {
-			changed := object.Unstructured.DeepCopy()
+			changed := object.DeepCopy()
 			_ = unstructured.SetNestedField(changed.Object, value, append([]string{"spec"}, path...)...)
 			f.Live.Objects[ref] = plan.NewObject(changed)
 		}

@@ -190,30 +190,27 @@ func (t *turns) free() (free bool, before string) {
 
 // wave sets the wave of a pool, given the state of its brake, and stops the pool if the wave has failed.
 func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *turns) (wake time.Time) {
-	var was *v1alpha1.RolloutWave
-	changed := before != nil && before.Definition != e.Definition
-	if before != nil {
-		was = before.Wave
+	known := before != nil
+	if !known {
+		before = &v1alpha1.PoolRollout{Definition: e.Definition}
 	}
-	if failed := before != nil && before.Reason == v1alpha1.BrakeFailedWave; failed && !s.InForce && !changed && e.Reason != before.Reason {
+	was, changed := before.Wave, before.Definition != e.Definition
+	if failed := before.Reason == v1alpha1.BrakeFailedWave; failed && !s.InForce && !changed && e.Reason != before.Reason {
 		e.Wave = nil // a person has decided that the nodes are good
 		return time.Time{}
 	}
 	free, first := turns.free()
 	uncommitted := pool.Uncommitted != ""
 	seen := WaveSeen{
-		Policy: s.Policy.GetWaves(), Definition: e.Definition, Changed: changed, Previous: e.Definition,
+		Policy: s.Policy.GetWaves(), Definition: e.Definition, Changed: changed, Previous: before.Definition,
 		Restored:  restores(was, e.Definition) || pool.Reverted || pool.Restores,
-		Committed: pool.Revision != "" && !uncommitted, Known: before != nil, Pending: pool.Pending,
+		Committed: pool.Revision != "" && !uncommitted, Known: known, Pending: pool.Pending,
 		Unknown: pool.Unknown, InForce: s.InForce,
 		Drifted: uncommitted && e.ResumedAt == nil && s.Policy.GetUnexpectedDrift() == v1alpha1.RolloutWavesOnDrift,
 		Nodes:   pool.Nodes, Verdict: s.withConditions(pool.Verdict), Turn: free, Before: first,
 		Closed: pool.Closed, Opens: pool.Opens,
 		Stopped: RulesOf(*e, pool.Removed).stops(), Held: e.BrakedAt != nil && e.Reason == v1alpha1.BrakeHeldByCondition,
 		Continued: s.isContinued(pool.Name, was), Reason: s.ContinueReason, Now: s.Now,
-	}
-	if before != nil {
-		seen.Previous = before.Definition
 	}
 	if s.WatchUntil != nil {
 		seen.WatchUntil = s.WatchUntil.Time

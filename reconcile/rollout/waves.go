@@ -325,11 +325,7 @@ func (s WaveSeen) advance(w *v1alpha1.RolloutWave) time.Time {
 	case s.fails(w):
 		return time.Time{}
 	case s.Stopped:
-		w.NextAt = nil
-		if s.Held && (w.State == v1alpha1.WaveJudging || w.State == v1alpha1.WaveHeld) {
-			w.State, w.ReplacedAt = v1alpha1.WaveJudging, nil // it is judged again once the condition clears
-		}
-		return s.Verdict.Again
+		return s.stop(w)
 	}
 	if s.Nodes.Relaunched > 0 && (w.State == v1alpha1.WaveOpen || w.State == v1alpha1.WaveLast) {
 		w.State, w.Size, w.ReplacedAt, w.NextAt = v1alpha1.WaveJudging, w.Begun, nil, nil // the first wave is next
@@ -350,6 +346,15 @@ func (s WaveSeen) advance(w *v1alpha1.RolloutWave) time.Time {
 	case v1alpha1.WavePreparing, v1alpha1.WaveFailed: // NextWave and the cases above
 	}
 	return time.Time{}
+}
+
+// stop keeps a wave while the pool is stopped.
+func (s WaveSeen) stop(w *v1alpha1.RolloutWave) time.Time {
+	w.NextAt = nil
+	if s.Held && (w.State == v1alpha1.WaveJudging || w.State == v1alpha1.WaveHeld) {
+		w.State, w.ReplacedAt = v1alpha1.WaveJudging, nil // it is judged again once the condition clears
+	}
+	return s.Verdict.Again
 }
 
 // last notes since when no node of the last wave waits or is launched, and returns when its turn is over.

@@ -237,7 +237,7 @@ func mine() []client.Object {
 func (w *world) create(t *testing.T, objects ...client.Object) {
 	t.Helper()
 	for _, o := range objects {
-		if err := w.Create(context.Background(), o); err != nil {
+		if err := w.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -68,18 +68,7 @@ func (seen *Observation) judgeNodes(now time.Time) []Workload {
 
 // goodNodes returns the names of the wave's nodes that are good, given the judged workloads and nodes.
 func (seen *Observation) goodNodes(judged []Workload, now time.Time) []string {
-	excused := map[string]bool{}
-	for i := range judged {
-		w := &judged[i]
-		if w.Excuse == "" || w.isUnknown() {
-			continue
-		}
-		if w.Kind == kindNode {
-			excused[w.Cause] = true
-		} else {
-			excused[w.ID()] = true
-		}
-	}
+	excused := excusedIn(judged)
 	works, fails := map[string]bool{}, map[string]bool{}
 	last := seen.lastNode().Add(waitedFor)
 	for i := range seen.Pods {
@@ -98,14 +87,35 @@ func (seen *Observation) goodNodes(judged []Workload, now time.Time) []string {
 	var good []string
 	for i := range seen.New {
 		n := &seen.New[i]
-		sick := slices.ContainsFunc(n.Conditions, func(c Condition) bool { return seen.isProblem(c) && !excused[c.problem()] }) ||
-			slices.ContainsFunc(seen.missing(n), func(resource corev1.ResourceName) bool { return !excused[string(resource)+isZero] })
-		if works[n.Name] && !fails[n.Name] && !sick {
+		if works[n.Name] && !fails[n.Name] && !seen.isSick(n, excused) {
 			good = append(good, n.Name)
 		}
 	}
 	slices.Sort(good)
 	return good
+}
+
+// excusedIn returns the workloads, by ID, and the problems of nodes, by cause, that do not count.
+func excusedIn(judged []Workload) map[string]bool {
+	excused := map[string]bool{}
+	for i := range judged {
+		w := &judged[i]
+		if w.Excuse == "" || w.isUnknown() {
+			continue
+		}
+		if w.Kind == kindNode {
+			excused[w.Cause] = true
+		} else {
+			excused[w.ID()] = true
+		}
+	}
+	return excused
+}
+
+// isSick reports whether a node has a problem that counts.
+func (seen *Observation) isSick(n *Node, excused map[string]bool) bool {
+	return slices.ContainsFunc(n.Conditions, func(c Condition) bool { return seen.isProblem(c) && !excused[c.problem()] }) ||
+		slices.ContainsFunc(seen.missing(n), func(resource corev1.ResourceName) bool { return !excused[string(resource)+isZero] })
 }
 
 // nodeState returns the State for a problem of nodes, and why it does not count.

@@ -132,9 +132,9 @@ func (s *source) identify() error {
 func (c *chunk) load() ([]*chunk, error) {
 	c.crlf = bytes.Contains(c.raw, []byte("\r\n"))
 	c.lines = strings.Split(strings.TrimSuffix(strings.ReplaceAll(string(c.raw), "\r\n", "\n"), "\n"), "\n")
-	documents, err := document.Parse(c.raw)
-	if err != nil || len(documents) != 1 {
-		return []*chunk{c}, nil // directives, or an empty document: the whole file has been parsed without an error
+	documents, _ := document.Parse(c.raw) // the whole file has been parsed without an error
+	if len(documents) != 1 {
+		return []*chunk{c}, nil // directives, or an empty document
 	}
 	value, _ := documents[0].Value.(map[string]any)
 	items, isList := value["items"].([]any)
