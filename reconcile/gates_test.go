@@ -133,7 +133,7 @@ func TestWhatIsHeldUntestedNamesALine(t *testing.T) {
 func (b *bed) upgrading(to *charts.Charts, from string) *pass {
 	p := b.pass()
 	p.sync.Spec.Guard.AllowUnverifiedAccount = true // AWS was not queried
-	p.want.Karpenter = &render.Karpenter{Management: render.Managed, Version: to.Version, Namespace: "kube-system"}
+	p.want.Karpenter = &render.Karpenter{Management: render.Managed, Version: to.Version, Namespace: "kube-system", AcceptUnread: render.UnreadIAM}
 	p.want.Charts, p.want.Set, p.live = to, &render.Set{}, plan.Live{}
 	p.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{
 		Namespace: "kube-system", Version: from, Identity: "before",

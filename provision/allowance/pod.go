@@ -388,7 +388,7 @@ func PodExpressions() []Expression {
 		{
 			fmt.Sprintf("Karpenter's Deployment must have 1 to %d replicas", maxReplicas),
 			fmt.Sprintf("%s || (object.spec.?replicas.orValue(1) >= 1 && object.spec.?replicas.orValue(1) <= %d)", opened("replicas"), maxReplicas),
-			// The response to an identity conflict scales it to 0; whoever installs plumbline has to grant that.
+			// The response to an identity conflict scales it to 0, which needs a permission of its own.
 			update + "(object.spec.?replicas == oldObject.spec.?replicas || object.spec.?replicas.orValue(1) == 0 && object.spec.template == oldObject.spec.template && " +
 				"authorizer.group('plumbline.dev').resource('controllers').check('stop').allowed())",
 		},
