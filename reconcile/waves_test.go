@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 const onDemandOnly = "{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}"
@@ -15,6 +18,11 @@ func newWaving(t *testing.T) *mirror {
 	t.Helper()
 	m := newFreezing(t)
 	m.change(func(n *v1alpha1.NodeSync) { n.Spec.Rollout.Waves = nil })
+	m.world.server.Edit(t, render.Ref{Kind: render.EC2NodeClass, Name: "default"}, "karpenter", func(o *unstructured.Unstructured) {
+		o.Object["status"] = map[string]any{"conditions": []any{
+			map[string]any{"type": "AMIsReady", "status": "True", "observedGeneration": o.GetGeneration()},
+		}}
+	})
 	m.runs("", "spot", "spot", "spot", "spot", "spot")
 	m.passes(m.before)
 	return m

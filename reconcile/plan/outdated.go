@@ -54,6 +54,8 @@ type Matched struct {
 	// queried AWS for their AMIs, or has launched its pending NodeClaims.
 	Unsure     bool
 	Unresolved []string
+	// Resolving are those of Unresolved for which Karpenter queries AWS: any of their NodeClaims may be outdated.
+	Resolving []string
 	// Unknown are the NodeClaims of Unhashed, by name, that existed before the change and have no comparable hash:
 	// Karpenter marks none of them as drifted by it (areStaticFieldsDrifted in its drift.go).
 	Unknown []string
@@ -122,6 +124,9 @@ func (m Match) Outdated(definitions []*Object) (found Matched) {
 			found.Outdated = append(found.Outdated, Outdated{Claim: c, Reason: reason})
 		case m.unresolved(c, d.class):
 			found.Unresolved = append(found.Unresolved, c.Class)
+			if !d.class.resolved && !slices.Contains(found.Resolving, c.Class) {
+				found.Resolving = append(found.Resolving, c.Class)
+			}
 		case m.unknown(c, d.pool, d.class):
 			found.Unknown = append(found.Unknown, c.Name)
 		}

@@ -271,7 +271,7 @@ func (r *Rollouts) wakeFor(of v1alpha1.Rollout) {
 // Karpenter does not replace it.
 func (r *Rollouts) unknownPools(matched plan.Matched) map[string]bool {
 	return r.poolsOf(func(c *plan.NodeClaim) bool {
-		return slices.Contains(matched.Unresolved, c.Class) || r.Memory.unrecalled > 0 && r.Before.Changes(c.Pool)
+		return slices.Contains(matched.Resolving, c.Class) || r.Memory.unrecalled > 0 && r.Before.Changes(c.Pool)
 	})
 }
 
