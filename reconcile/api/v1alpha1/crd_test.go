@@ -212,7 +212,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Guard: v1alpha1.Guard{
 			MaxRemovedPools: &one, RemovalPeriod: &metav1.Duration{Duration: 30 * time.Minute}, MaxDisruptedNodes: &quarter, Approvals: &one,
-			IntolerantDaemonSets: v1alpha1.IntolerantDaemonSetsWarn, UnschedulablePods: v1alpha1.UnschedulablePodsHold, ApproveFrom: v1alpha1.ApproveFromCluster,
+			IntolerantDaemonSets: v1alpha1.IntolerantDaemonSetsWarn, UnschedulablePods: v1alpha1.UnschedulablePodsHold, ApproveFrom: v1alpha1.ApproveFromCluster, OnIdentityConflict: v1alpha1.IdentityConflictFreeze,
 		},
 		OnDelete: v1alpha1.OnDeleteOrphan,
 	}
