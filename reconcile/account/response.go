@@ -231,7 +231,7 @@ func sortedKeys(of map[string]string) []string {
 // conflict or changed the setting. It returns what to record.
 func (r *Response) stop(ctx context.Context, c *v1alpha1.IdentityConflict) *v1alpha1.StoppedController {
 	recorded := r.Recorded.Stopped
-	stops := c.Open() && c.Proven && r.On == v1alpha1.IdentityConflictStopController
+	stops := r.stops(c)
 	switch {
 	case r.Deleting || !stops && recorded == nil:
 		return recorded
@@ -248,16 +248,21 @@ func (r *Response) stop(ctx context.Context, c *v1alpha1.IdentityConflict) *v1al
 		return r.toStop(deployments)
 	}
 	at := slices.IndexFunc(deployments, func(d appsv1.Deployment) bool { return d.Name == recorded.Name && d.Namespace == recorded.Namespace })
-	switch {
-	case stops && at >= 0:
+	if stops && at >= 0 {
 		r.scaleDown(ctx, &deployments[at])
-		return recorded
+	}
+	switch {
 	case stops:
 		return recorded
 	case at >= 0 && replicasOf(&deployments[at]) == 0:
 		return r.scaleUp(ctx, &deployments[at])
 	}
 	return nil // it is gone, or runs again
+}
+
+// stops reports whether the controller is to be stopped.
+func (r *Response) stops(c *v1alpha1.IdentityConflict) bool {
+	return c.Open() && c.Proven && r.On == v1alpha1.IdentityConflictStopController
 }
 
 // toStop returns the first Deployment with replicas, to record it before it is stopped; nil if there is none that plumbline

@@ -199,22 +199,9 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 		e.Wave = nil // a person has decided that the nodes are good
 		return time.Time{}
 	}
-	free, first := turns.free()
-	uncommitted := pool.Uncommitted != ""
-	seen := WaveSeen{
-		Policy: s.Policy.GetWaves(), Definition: e.Definition, Changed: changed, Previous: before.Definition,
-		Restored:  restores(was, e.Definition) || pool.Reverted || pool.Restores,
-		Committed: pool.Revision != "" && !uncommitted, Known: known, Pending: pool.Pending,
-		Unknown: pool.Unknown, InForce: s.InForce,
-		Drifted: uncommitted && e.ResumedAt == nil && s.Policy.GetUnexpectedDrift() == v1alpha1.RolloutWavesOnDrift,
-		Nodes:   pool.Nodes, Verdict: s.withConditions(pool.Verdict), Turn: free, Before: first,
-		Closed: pool.Closed, Opens: pool.Opens,
-		Stopped: RulesOf(*e, pool.Removed).stops(), Held: e.BrakedAt != nil && e.Reason == v1alpha1.BrakeHeldByCondition,
-		Continued: s.isContinued(pool.Name, was), Reason: s.ContinueReason, Now: s.Now,
-	}
-	if s.WatchUntil != nil {
-		seen.WatchUntil = s.WatchUntil.Time
-	}
+	seen := s.waveSeen(*e, was, pool)
+	seen.Changed, seen.Previous, seen.Known = changed, before.Definition, known
+	seen.Turn, seen.Before = turns.free()
 	if e.Wave, wake = NextWave(was, seen); e.Wave == nil {
 		return wake
 	}
@@ -225,6 +212,26 @@ func (s BrakeSeen) wave(e, before *v1alpha1.PoolRollout, pool BrakePool, turns *
 		s.stopWaves(e)
 	}
 	return wake
+}
+
+// waveSeen returns what is known of a pool for its wave; was is the recorded one.
+func (s BrakeSeen) waveSeen(e v1alpha1.PoolRollout, was *v1alpha1.RolloutWave, pool BrakePool) WaveSeen {
+	uncommitted := pool.Uncommitted != ""
+	seen := WaveSeen{
+		Policy: s.Policy.GetWaves(), Definition: e.Definition,
+		Restored:  restores(was, e.Definition) || pool.Reverted || pool.Restores,
+		Committed: pool.Revision != "" && !uncommitted, Pending: pool.Pending,
+		Unknown: pool.Unknown, InForce: s.InForce,
+		Drifted: uncommitted && e.ResumedAt == nil && s.Policy.GetUnexpectedDrift() == v1alpha1.RolloutWavesOnDrift,
+		Nodes:   pool.Nodes, Verdict: s.withConditions(pool.Verdict),
+		Closed: pool.Closed, Opens: pool.Opens,
+		Stopped: RulesOf(e, pool.Removed).stops(), Held: e.BrakedAt != nil && e.Reason == v1alpha1.BrakeHeldByCondition,
+		Continued: s.isContinued(pool.Name, was), Reason: s.ContinueReason, Now: s.Now,
+	}
+	if s.WatchUntil != nil {
+		seen.WatchUntil = s.WatchUntil.Time
+	}
+	return seen
 }
 
 // withConditions returns the verdict about the workloads of a wave, which are not known to be good before each condition of
@@ -540,11 +547,13 @@ func (s *BrakeStep) sendWave(ctx context.Context, was *v1alpha1.PoolRollout, e v
 	if was != nil {
 		before = was.Wave
 	}
-	switch known := w != nil && before != nil && before.Number == w.Number && before.BeganAt.Equal(&w.BeganAt); {
-	case w == nil || w.Number == 0:
+	if w == nil || w.Number == 0 {
+		return
+	}
+	switch known := before != nil && before.Number == w.Number && before.BeganAt.Equal(&w.BeganAt); {
 	case w.State == v1alpha1.WaveHeld && (!known || before.State != v1alpha1.WaveHeld):
 		s.Warn(v1alpha1.ReasonWaveHeld, fmt.Sprintf("NodePool/%s: %s", e.Pool, WaveWords(w)))
-	case known && before.WatchedAt == nil && w.WatchedAt != nil && strings.HasPrefix(w.Message, notDecided):
+	case known && endsUndecided(before, w):
 		s.Event(v1alpha1.ReasonRollingOut, fmt.Sprintf("NodePool/%s: its nodes are replaced, and what runs on them is %s", e.Pool, w.Message))
 	case known || w.State == v1alpha1.WaveQueued:
 	case w.State == v1alpha1.WaveLast:
@@ -556,6 +565,11 @@ func (s *BrakeStep) sendWave(ctx context.Context, was *v1alpha1.PoolRollout, e v
 		}
 		s.Event(v1alpha1.ReasonWaveBegan, words)
 	}
+}
+
+// endsUndecided reports whether the watch of a wave has ended although workloads are undecided.
+func endsUndecided(before, w *v1alpha1.RolloutWave) bool {
+	return before.WatchedAt == nil && w.WatchedAt != nil && strings.HasPrefix(w.Message, notDecided)
 }
 
 // isNewStop reports whether a pool is stopped that was not, or that only waited for a window.

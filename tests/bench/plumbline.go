@@ -86,7 +86,8 @@ func (p *plumbline) log() []byte {
 
 // follow creates a NodeSync for a folder of the repository, and returns the time of the request.
 func (p *plumbline) follow(ctx context.Context, name, folder string, settings map[string]string) (time.Time, error) {
-	all := map[string]string{"interval": "1h", "retryInterval": "10s", "removal.grace": "0s", "path": "./" + folder,
+	all := map[string]string{
+		"interval": "1h", "retryInterval": "10s", "removal.grace": "0s", "path": "./" + folder,
 		"rollout.waves": "{disabled: true}",
 	}
 	for setting, value := range settings {
