@@ -124,7 +124,7 @@ func (m Match) Outdated(definitions []*Object) (found Matched) {
 			found.Outdated = append(found.Outdated, Outdated{Claim: c, Reason: reason})
 		case m.unresolved(c, d.class):
 			found.Unresolved = append(found.Unresolved, c.Class)
-			if !d.class.resolved && !slices.Contains(found.Resolving, c.Class) {
+			if !d.class.resolved {
 				found.Resolving = append(found.Resolving, c.Class)
 			}
 		case m.unknown(c, d.pool, d.class):
@@ -136,9 +136,14 @@ func (m Match) Outdated(definitions []*Object) (found Matched) {
 	}
 	slices.SortFunc(found.Outdated, func(a, b Outdated) int { return cmp.Compare(a.Claim.Name, b.Claim.Name) })
 	slices.Sort(found.Unknown)
-	slices.Sort(found.Unresolved)
-	found.Unresolved = slices.Compact(found.Unresolved)
+	found.Unresolved, found.Resolving = distinct(found.Unresolved), distinct(found.Resolving)
 	return found
+}
+
+// distinct sorts names, in place, and returns each once.
+func distinct(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // definers are the names of the NodePool and the EC2NodeClass that a NodeClaim was created from.
