@@ -276,7 +276,7 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 		Reverted:    sync.Status.RevertedPools,
 		ConfigFile:  render.ConfigFile(sync.Spec.Path),
 	}
-	if sync.Status.IdentityConflict.Holds(sync.Spec.Guard.OnIdentityConflict) {
+	if sync.HoldsDisruption() {
 		policy.Conflict = fmt.Sprintf("another controller uses this cluster's name (IdentityConflict): plumbline identity %s -n %s", sync.Name, sync.Namespace)
 	}
 	for i := range all {

@@ -116,8 +116,8 @@ func (s *Step) restore(ctx context.Context) error {
 		return err
 	}
 	limited := s.Sync.Status.LimitedPools()
-	if s.Sync.Status.IdentityConflict.Holds(s.Sync.Spec.Guard.OnIdentityConflict) {
-		for _, pool := range held { // the disruption budgets of all NodePools belong to the brake
+	if s.Sync.HoldsDisruption() {
+		for _, pool := range held {
 			limited[pool.GetName()] = true
 		}
 	}

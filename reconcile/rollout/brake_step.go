@@ -186,7 +186,7 @@ func (s *BrakeStep) try(ctx context.Context, e *v1alpha1.PoolRollout, write func
 // manager gives them up, so that one of them which looks like the brake stays.
 func (s *BrakeStep) unbrake(ctx context.Context, e v1alpha1.PoolRollout) error {
 	live := s.leaving(e.Pool)
-	if live == nil || s.InForce || s.holdsDisruption() || !plan.BudgetsAppliedBy(live.Unstructured, v1alpha1.BrakeFieldManager) {
+	if live == nil || s.InForce || s.Sync.HoldsDisruption() || !plan.BudgetsAppliedBy(live.Unstructured, v1alpha1.BrakeFieldManager) {
 		return nil
 	}
 	ref := render.Ref{Kind: render.NodePool, Name: e.Pool}
@@ -265,7 +265,7 @@ func (s *BrakeStep) pools(ctx context.Context) []BrakePool {
 		pool.Restores = restored[name]
 		if s.Sync.Spec.Rollout.GetWaves() != nil && !pool.Unknown { // otherwise old nodes are not known to be old
 			pool.Nodes, pool.Verdict = s.judged(ctx, was, nodes[name])
-			pool.Closed, pool.Opens = whyClosed(live, s.Live.NodeClaims, s.Now)
+			pool.Closed, pool.Opens = whyClosed(live, nodes[name].count(), s.Now)
 		}
 		pools = append(pools, pool)
 	}
@@ -307,7 +307,7 @@ func (s *BrakeStep) edited(live *unstructured.Unstructured, remedy string) error
 // Git.
 func (s *BrakeStep) brake(ctx context.Context, e v1alpha1.PoolRollout) (err error) {
 	live, object, err := s.budgetsOf(e.Pool)
-	if live == nil || err != nil || s.holdsDisruption() {
+	if live == nil || err != nil || s.Sync.HoldsDisruption() {
 		return err
 	}
 	budgets, err := plan.Braked(object)

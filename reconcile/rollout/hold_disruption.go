@@ -11,16 +11,10 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// holdsDisruption reports whether Karpenter's voluntary disruption is held, because another controller uses this
-// cluster's name.
-func (s *BrakeStep) holdsDisruption() bool {
-	return s.Sync.Status.IdentityConflict.Holds(s.Sync.Spec.Guard.OnIdentityConflict)
-}
-
 // holdDisruption keeps Karpenter from replacing or consolidating nodes of any NodePool of the NodeSync, whether a
 // rollout concerns it or not. A failed write is reported, and nothing else waits for it.
 func (s *BrakeStep) holdDisruption(ctx context.Context) {
-	if !s.holdsDisruption() {
+	if !s.Sync.HoldsDisruption() {
 		return
 	}
 	held := 0

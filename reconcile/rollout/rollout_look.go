@@ -388,7 +388,13 @@ func (r *Rollouts) allClosed(staying map[string]int) bool {
 
 // closedInGit reports whether the budgets of a NodePool in Git allow no replacement now.
 func (r *Rollouts) closedInGit(pool Pool) bool {
-	why, _ := whyClosed(pool.Live, r.Live.NodeClaims, r.Now)
+	nodes := 0
+	for i := range r.Live.NodeClaims {
+		if r.Live.NodeClaims[i].Pool == pool.Name {
+			nodes++
+		}
+	}
+	why, _ := whyClosed(pool.Live, nodes, r.Now)
 	return why != ""
 }
 

@@ -72,14 +72,8 @@ func (s *BrakeStep) pending() map[string]bool {
 }
 
 // whyClosed returns why the disruption budgets of a live NodePool, without those of the brake or a wave, allow no replacement
-// now, and until when; empty if they do, and zero if that is unknown. claims may be of any pool.
-func whyClosed(live *plan.Object, claims []plan.NodeClaim, now time.Time) (why string, opens time.Time) {
-	nodes := 0
-	for i := range claims {
-		if claims[i].Pool == live.GetName() {
-			nodes++
-		}
-	}
+// now, and until when; empty if they do, and zero if that is unknown. nodes is how many NodeClaims it has.
+func whyClosed(live *plan.Object, nodes int, now time.Time) (why string, opens time.Time) {
 	allowed := plan.AllowedDisruptions(live.Unbraked(), nodes, now)
 	switch {
 	case allowed.Unreadable:
@@ -121,6 +115,14 @@ type waved struct {
 	matching     []*plan.NodeClaim
 	// waiting are the NodeClaims of Waiting.
 	waiting []*plan.NodeClaim
+}
+
+// count returns how many NodeClaims the pool has; w may be nil.
+func (w *waved) count() int {
+	if w == nil {
+		return 0
+	}
+	return len(w.matching) + len(w.Waiting) + len(w.Launching) + len(w.Draining)
 }
 
 // waveNodes returns the nodes of each NodePool.

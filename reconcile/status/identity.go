@@ -23,9 +23,9 @@ func (s *Step) noteIdentity() {
 
 // identityWords describes the conflict, and what to do about it.
 func (s *Step) identityWords() string {
-	conflict, on := s.Sync.Status.IdentityConflict, s.Sync.Spec.Guard.OnIdentityConflict
+	conflict := s.Sync.Status.IdentityConflict
 	words := conflictWords(conflict, s.Cluster)
-	if conflict.Holds(on) {
+	if s.Sync.HoldsDisruption() {
 		words += "; nothing is removed or replaced until it is over"
 	}
 	if failure := conflict.GetResponse().Failure; failure != "" {

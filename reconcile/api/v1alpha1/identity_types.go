@@ -77,6 +77,12 @@ func (c *IdentityConflict) Holds(on OnIdentityConflict) bool {
 	return c.Open() && on != IdentityConflictReport
 }
 
+// HoldsDisruption reports whether nothing may be terminated or replaced, because another controller uses the cluster's name:
+// the disruption budgets of all NodePools then belong to the brake.
+func (s *NodeSync) HoldsDisruption() bool {
+	return s.Status.IdentityConflict.Holds(s.Spec.Guard.OnIdentityConflict)
+}
+
 // OnIdentityConflict is what plumbline does if another controller uses this cluster's name.
 // +kubebuilder:validation:Enum=Report;Freeze;StopController;Protect
 type OnIdentityConflict string
