@@ -121,9 +121,7 @@ func WithoutBrake(live *unstructured.Unstructured) []any {
 // BrakeEnds returns the JSON patch (RFC 6902) that removes the brake from a NodePool, as the API server returns it, and
 // the brake's manager; nil if it has none. It is rejected if the NodePool was written since.
 func BrakeEnds(live *unstructured.Unstructured) ([]byte, error) {
-	at := slices.IndexFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		return entry.Manager == v1alpha1.BrakeFieldManager && entry.Operation == metav1.ManagedFieldsOperationApply
-	})
+	at := AppliedAt(live, v1alpha1.BrakeFieldManager)
 	if at < 0 {
 		return nil, nil
 	}
@@ -175,6 +173,13 @@ func BudgetsAppliedBy(live *unstructured.Unstructured, manager string) bool {
 	entries, err := managed(live)
 	set := appliedBy(entries, manager)
 	return err == nil && set != nil && touches(set, budgetsPath)
+}
+
+// AppliedAt returns the index in the object's managedFields of a manager that has applied something; -1 if there is none.
+func AppliedAt(object *unstructured.Unstructured, manager string) int {
+	return slices.IndexFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply
+	})
 }
 
 // brakes reports whether the brake's manager has applied the disruption budgets.

@@ -285,7 +285,7 @@ func releaseOf(object *unstructured.Unstructured) Release {
 func restorePatch(object *unstructured.Unstructured, growth map[types.UID]Growth, brake bool) (patch []Operation) {
 	stopped, braked := restrained(object), -1
 	if brake {
-		braked = appliedAt(object, v1alpha1.BrakeFieldManager)
+		braked = plan.AppliedAt(object, v1alpha1.BrakeFieldManager)
 	}
 	if stopped >= 0 {
 		before, known := growth[object.GetUID()]
@@ -306,15 +306,7 @@ func restorePatch(object *unstructured.Unstructured, growth map[types.UID]Growth
 // restrained returns the index in the object's managedFields of a removal that has stopped its growth; -1 if there is
 // none.
 func restrained(object *unstructured.Unstructured) int {
-	return appliedAt(object, v1alpha1.RemovalFieldManager)
-}
-
-// appliedAt returns the index in the object's managedFields of a manager that has applied something; -1 if there is
-// none.
-func appliedAt(object *unstructured.Unstructured, manager string) int {
-	return slices.IndexFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		return entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply
-	})
+	return plan.AppliedAt(object, v1alpha1.RemovalFieldManager)
 }
 
 // regrow restores what was changed to stop a pool's growth, or to scale a static pool down. If the previous value is
