@@ -398,13 +398,7 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 		Terminated: d.reconciler.Enqueue,
 	})
 	d.reconciler.Cluster.ClaimEvents = ended
-	d.reconciler.Cluster.Terminations = func() []account.Termination {
-		var all []account.Termination
-		for _, t := range ended.TerminatedByOthers() {
-			all = append(all, account.Termination(t))
-		}
-		return all
-	}
+	d.reconciler.Cluster.Terminations = ended.TerminatedByOthers
 	for what, runs := range map[string]manager.Runnable{
 		"posts commit statuses": newDeliverer(d.mgr, d.reconciler, d.reports), "records terminated nodes": ended,
 		"releases memory": &releaser{elected: d.mgr.Elected()},

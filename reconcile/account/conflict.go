@@ -9,6 +9,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/recorder"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -26,10 +27,7 @@ const (
 // Termination is an instance of this cluster that a client terminated through EC2's API while its NodeClaim existed: not
 // this cluster's Karpenter, which deletes the NodeClaim first, and not EC2 itself, which gives another reason for a
 // spot interruption or a failure.
-type Termination struct {
-	Instance, Pool string
-	At             time.Time
-}
+type Termination = recorder.InstanceTermination
 
 // Stranger is an instance with the tags of this cluster's Karpenter that no NodeClaim of this cluster has or had.
 type Stranger struct {

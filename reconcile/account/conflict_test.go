@@ -73,7 +73,7 @@ func TestConflict(t *testing.T) {
 func TestConflictLasts(t *testing.T) {
 	began := Signs{
 		Cluster: "demo", Ours: 3, Theirs: 1,
-		Terminations: []Termination{{"i-a", "general", ago(2 * time.Minute)}, {"i-b", "general", ago(time.Minute)}},
+		Terminations: []Termination{{Instance: "i-a", Pool: "general", At: ago(2 * time.Minute)}, {Instance: "i-b", Pool: "general", At: ago(time.Minute)}},
 		Strangers:    []Stranger{{Instance: "i-x", Pool: "batch", Launched: ago(3 * time.Minute), Alive: true, Endpoint: "https://theirs", Foreign: true}},
 	}
 	first := Conflict(nil, began, conflictNow)
@@ -102,7 +102,7 @@ func TestConflictLasts(t *testing.T) {
 		"hidden, and resolved":     {func(s *Signs) { s.Hidden, s.Resolved = true, conflictNow.Add(time.Minute) }, 2 * time.Minute, false},
 		"resolved before it began": {func(s *Signs) { s.Hidden, s.Resolved = true, ago(time.Hour) }, 2 * time.Minute, true},
 		"one more sign afterwards": {func(s *Signs) {
-			s.Terminations = []Termination{{"i-c", "general", conflictNow.Add(20 * time.Minute)}, {"i-d", "general", conflictNow.Add(20 * time.Minute)}}
+			s.Terminations = []Termination{{Instance: "i-c", Pool: "general", At: conflictNow.Add(20 * time.Minute)}, {Instance: "i-d", Pool: "general", At: conflictNow.Add(20 * time.Minute)}}
 		}, 45 * time.Minute, true},
 		"the name stays as it was": {func(*Signs) {}, 2 * time.Minute, true},
 	} {
