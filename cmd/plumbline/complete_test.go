@@ -26,7 +26,7 @@ func TestEachArgumentCompletes(t *testing.T) {
 		if strings.Contains(arguments, "NODESYNC") && !strings.Contains(got, "prod\n") {
 			t.Errorf("%s completes no NodeSync: %q", cmd.Use, got)
 		}
-		if strings.Contains(arguments, "PATH") && cmd.Name() != "convert" && !strings.Contains(got, "testdata/\n") && !strings.Contains(got, ":16\n") { // ShellCompDirectiveFilterDirs; convert also takes a file
+		if strings.Contains(arguments, "PATH") && !strings.Contains(got, "testdata/\n") && !strings.Contains(got, ":16\n") { // ShellCompDirectiveFilterDirs
 			t.Errorf("%s completes no folder: %q", cmd.Use, got)
 		}
 	})

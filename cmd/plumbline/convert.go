@@ -28,7 +28,7 @@ func newConvertCommand() *cobra.Command {
 	var options conversion.Options
 	var write bool
 	cmd := &cobra.Command{
-		Use:   "convert PATH",
+		Use:   "convert FILE|FOLDER",
 		Short: "Convert Karpenter's definitions of before v1 to v1",
 		Long: `Convert v1alpha5 Provisioners, v1alpha1 AWSNodeTemplates, and v1beta1 NodePools and
 EC2NodeClasses in a file or a folder to v1. The command prints what becomes of each field and

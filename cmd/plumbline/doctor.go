@@ -32,9 +32,7 @@ type doctor struct {
 
 // newDoctor returns one that queries as the user.
 func newDoctor() doctor {
-	return doctor{now: time.Now, dial: func(ctx context.Context, region string) (preflight.AWS, error) {
-		return cloud.New(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version, Timeout: time.Minute})
-	}}
+	return doctor{now: time.Now, dial: func(ctx context.Context, region string) (preflight.AWS, error) { return dialPatiently(ctx, region) }}
 }
 
 func newDoctorCommand(kubeconfig *genericclioptions.ConfigFlags, d doctor) *cobra.Command {
@@ -189,12 +187,7 @@ func (d *doctor) sameCluster(ctx context.Context, aws preflight.AWS, c *clusterA
 func writeDoctor(out io.Writer, output format, report preflight.Report) error {
 	switch output {
 	case formatJUnit:
-		text, err := report.JUnit()
-		if err != nil {
-			return err
-		}
-		_, err = out.Write(text)
-		return err
+		return writeJUnit(out, report.JUnit)
 	case formatMarkdown:
 		return report.WriteMarkdown(&display.Visible{Writer: out})
 	default:

@@ -94,6 +94,16 @@ func writeJSON(out io.Writer, value any, visible func(string) string) error {
 	return err
 }
 
+// writeJUnit prints a report as JUnit's XML.
+func writeJUnit(out io.Writer, report func() ([]byte, error)) error {
+	text, err := report()
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(text)
+	return err
+}
+
 // writeYAML prints a value as YAML, or as JSON, which is valid YAML, if characters have to be escaped.
 func writeYAML(out io.Writer, value any) error {
 	raw, err := yaml.Marshal(value)

@@ -21,7 +21,6 @@ import (
 	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/internal/junit"
 	"github.com/plumbline-dev/plumbline/internal/workers"
-	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/smoke"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
@@ -43,9 +42,9 @@ func newSmokeCommand(kubeconfig *genericclioptions.ConfigFlags, v verification) 
 		Use:   "smoke",
 		Short: "Test that each NodePool launches a node for a pod, and terminates it",
 		Long: `Create a Deployment with one pod for each NodePool, which runs only on a node of that pool
-without other pods, so that a node has to be launched, and show how long each stage takes. Then scale the Deployment to zero,
-wait until the node is terminated, and query EC2, with your AWS credentials, whether the
-instance is.
+without other pods, so that a node has to be launched, and show how long each stage takes.
+Then scale the Deployment to zero, wait until the node is terminated, and query EC2, with your
+AWS credentials, whether the instance is.
 
 If a NodePool consolidates empty nodes within 5 minutes, Karpenter terminates the node.
 Otherwise the command deletes its NodeClaim, unless other pods run on the node meanwhile.
@@ -102,7 +101,7 @@ func (o *smokeOptions) run(cmd *cobra.Command, kubeconfig *genericclioptions.Con
 	if err := v.find(ctx, kubeconfig, nil); err != nil {
 		return nil, err
 	}
-	aws, err := cloud.New(ctx, cloud.Options{Region: v.region, UserAgent: "plumbline-cli/" + version, Timeout: time.Minute})
+	aws, err := dialPatiently(ctx, v.region)
 	if err != nil {
 		return nil, err
 	}
@@ -188,12 +187,7 @@ func exitOfSmoke(ctx context.Context, results []smoke.Result) error {
 
 func writeSmoke(out io.Writer, output format, results []smoke.Result) error {
 	if output == formatJUnit {
-		written, err := smokeJUnit(results)
-		if err != nil {
-			return err
-		}
-		_, err = out.Write(written)
-		return err
+		return writeJUnit(out, smokeSuite(results).XML)
 	}
 	return output.write(out, results, func(visible io.Writer) error {
 		paint := display.Paint(out)
@@ -223,8 +217,8 @@ func secondsOf(r smoke.Result, name smoke.StageName) string {
 	return "-"
 }
 
-// smokeJUnit returns the results as JUnit's XML, with a case for each NodePool.
-func smokeJUnit(results []smoke.Result) ([]byte, error) {
+// smokeSuite returns the results with a case for each NodePool.
+func smokeSuite(results []smoke.Result) junit.Suite {
 	suite := junit.Suite{Name: "plumbline smoke"}
 	for _, r := range results {
 		one := junit.Case{Class: "NodePool", Name: r.Pool}
@@ -238,5 +232,5 @@ func smokeJUnit(results []smoke.Result) ([]byte, error) {
 		}
 		suite.Cases = append(suite.Cases, one)
 	}
-	return suite.XML()
+	return suite
 }

@@ -54,9 +54,13 @@ func byUser() verification {
 	}
 }
 
-// dialRemains connects with the user's credentials. A list of an account may have many pages.
-func dialRemains(ctx context.Context, region string) (remains, error) {
+// dialPatiently connects with the user's credentials. A list of an account may have many pages.
+func dialPatiently(ctx context.Context, region string) (*cloud.Client, error) {
 	return cloud.New(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version, Timeout: time.Minute})
+}
+
+func dialRemains(ctx context.Context, region string) (remains, error) {
+	return dialPatiently(ctx, region)
 }
 
 func newVerifyCommand(kubeconfig *genericclioptions.ConfigFlags, v verification) *cobra.Command {
@@ -378,12 +382,7 @@ func writeReport(out io.Writer, output format, report leftover.Report) error {
 	case formatJSON:
 		return writeJSON(out, report, redact.VisibleJSON)
 	case formatJUnit:
-		text, err := report.JUnit()
-		if err != nil {
-			return err
-		}
-		_, err = out.Write(text)
-		return err
+		return writeJUnit(out, report.JUnit)
 	default:
 	}
 	printReport(&display.Visible{Writer: out}, report)

@@ -12,8 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
@@ -124,16 +126,16 @@ func (t *test) launch(ctx context.Context) error {
 	until := t.Now().Add(t.Timeout)
 	var cause string
 	var since time.Time
-	for {
+	return t.poll(ctx, func(ctx context.Context) (bool, error) {
 		if err := t.observe(ctx); err != nil {
-			return err
+			return false, err
 		}
 		if t.seen.Pod != nil && !running(t.seen.Pod).IsZero() {
-			return nil
+			return true, nil
 		}
 		blocked, err := t.blocked(ctx)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if blocked != cause {
 			cause, since = blocked, t.Now()
@@ -141,17 +143,20 @@ func (t *test) launch(ctx context.Context) error {
 		}
 		switch {
 		case cause != "" && t.Now().Sub(since) >= blockedFor:
-			return errors.New(cause)
+			return false, errors.New(cause)
 		case t.Now().After(until) && cause != "":
-			return fmt.Errorf("the pod does not run after %s: %s", t.Timeout, cause)
+			return false, fmt.Errorf("the pod does not run after %s: %s", t.Timeout, cause)
 		case t.Now().After(until):
-			return fmt.Errorf("the pod does not run after %s: %s; `kubectl -n %s describe pod -l %s=%s` shows its events", t.Timeout,
+			return false, fmt.Errorf("the pod does not run after %s: %s; `kubectl -n %s describe pod -l %s=%s` shows its events", t.Timeout,
 				t.lastStage(), t.Namespace, Label, hashOf(t.pool.Name))
 		}
-		if err := pause(ctx, t.Poll); err != nil {
-			return err
-		}
-	}
+		return false, nil
+	})
+}
+
+// poll calls a function until it is done, returns an error, or ctx is done.
+func (t *test) poll(ctx context.Context, done func(context.Context) (bool, error)) error {
+	return wait.PollUntilContextCancel(ctx, t.Poll, true, done)
 }
 
 func (t *test) progress(what string) {
@@ -317,39 +322,38 @@ func (t *test) scaleToZero(ctx context.Context) error {
 // and queries EC2.
 func (t *test) terminate(ctx context.Context) error {
 	until, deleteAt := t.Now().Add(t.Timeout), t.Now().Add(consolidation(t.pool))
-	for t.seen.Removed.IsZero() {
+	err := t.poll(ctx, func(ctx context.Context) (bool, error) {
 		if err := t.observe(ctx); err != nil {
-			return err
+			return false, err
 		}
 		if t.seen.Claim.DeletionTimestamp == nil && t.Now().After(deleteAt) {
 			if err := t.deleteClaim(ctx, t.seen.Claim); err != nil {
-				return err
+				return false, err
 			}
 		}
 		if t.Now().After(until) {
-			return fmt.Errorf("NodeClaim/%s still exists after %s: plumbline why %[1]s", t.seen.Claim.Name, t.Timeout)
+			return false, fmt.Errorf("NodeClaim/%s still exists after %s: plumbline why %[1]s", t.seen.Claim.Name, t.Timeout)
 		}
-		if err := pause(ctx, t.Poll); err != nil {
-			return err
-		}
+		return !t.seen.Removed.IsZero(), nil
+	})
+	if err != nil {
+		return err
 	}
-	for {
+	return t.poll(ctx, func(ctx context.Context) (bool, error) {
 		gone, err := t.gone(ctx)
 		if err != nil {
-			return fmt.Errorf("the node was launched and terminated, but EC2 could not be queried for instance %s: %w", t.result.Instance, err)
+			return false, fmt.Errorf("the node was launched and terminated, but EC2 could not be queried for instance %s: %w", t.result.Instance, err)
 		}
 		if gone {
 			t.seen.Terminated = t.Now()
 			t.tell()
-			return nil
+			return true, nil
 		}
 		if t.Now().After(until) {
-			return fmt.Errorf("instance %s is not terminated in EC2 after %s", t.result.Instance, t.Timeout)
+			return false, fmt.Errorf("instance %s is not terminated in EC2 after %s", t.result.Instance, t.Timeout)
 		}
-		if err := pause(ctx, t.Poll); err != nil {
-			return err
-		}
-	}
+		return false, nil
+	})
 }
 
 // consolidation returns how long to wait for Karpenter to terminate an empty node of the pool; 0 if it never does, or
@@ -403,9 +407,7 @@ func (t *test) others(ctx context.Context, node string) (int, error) {
 		return 0, fmt.Errorf("list the pods of Node/%s: %w", node, err)
 	}
 	return len(slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
-		owner := metav1.GetControllerOf(&p)
-		return p.Labels[Label] != "" || owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node") ||
-			p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		return p.Labels[Label] != "" || podutil.IsOwnedByDaemonSet(&p) || podutil.IsOwnedByNode(&p) || podutil.IsTerminal(&p)
 	})), nil
 }
 
@@ -471,16 +473,4 @@ func Testable(pool *unstructured.Unstructured) (why string) {
 		return "EKS Auto Mode launches its nodes"
 	}
 	return ""
-}
-
-// pause waits; it returns early if ctx is done.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -62,13 +62,13 @@ func Stages(s Seen) []Stage {
 		}
 	}
 	began := s.Pod.CreationTimestamp.Time
-	add(Unschedulable, unschedulable(s.Pod), began)
+	add(Unschedulable, became(s.Pod, corev1.PodScheduled, corev1.ConditionFalse), began)
 	if s.Claim != nil {
 		conditions := s.Claim.StatusConditions()
 		add(Created, s.Claim.CreationTimestamp.Time, began)
-		add(Launched, since(conditions.Get(karpv1.ConditionTypeLaunched)), began)
-		add(Registered, since(conditions.Get(karpv1.ConditionTypeRegistered)), began)
-		add(Initialized, since(conditions.Get(karpv1.ConditionTypeInitialized)), began)
+		add(Launched, becameTrue(conditions.Get(karpv1.ConditionTypeLaunched)), began)
+		add(Registered, becameTrue(conditions.Get(karpv1.ConditionTypeRegistered)), began)
+		add(Initialized, becameTrue(conditions.Get(karpv1.ConditionTypeInitialized)), began)
 	}
 	add(Running, running(s.Pod), began)
 	if s.Claim != nil && s.Claim.DeletionTimestamp != nil && !s.ScaledAt.IsZero() {
@@ -79,26 +79,21 @@ func Stages(s Seen) []Stage {
 	return all
 }
 
-// since returns when a condition became True; zero if it is not.
-func since(condition *status.Condition) time.Time {
+// becameTrue returns when a condition became True; zero if it is not.
+func becameTrue(condition *status.Condition) time.Time {
 	if condition == nil || !condition.IsTrue() {
 		return time.Time{}
 	}
 	return condition.LastTransitionTime.Time
 }
 
-func unschedulable(pod *corev1.Pod) time.Time {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.LastTransitionTime.Time
-		}
-	}
-	return time.Time{}
-}
+// running returns when the pod became Ready; zero if it is not.
+func running(pod *corev1.Pod) time.Time { return became(pod, corev1.PodReady, corev1.ConditionTrue) }
 
-func running(pod *corev1.Pod) time.Time {
+// became returns when a condition of a pod got its status; zero if it has another one.
+func became(pod *corev1.Pod, condition corev1.PodConditionType, is corev1.ConditionStatus) time.Time {
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+		if c.Type == condition && c.Status == is {
 			return c.LastTransitionTime.Time
 		}
 	}
