@@ -37,7 +37,7 @@ func JudgeUpgrade(policies []Document, from, to string, c Cluster, limits ...Doc
 }
 
 // Needed reports whether an installation with these values of Karpenter's chart needs what a finding of JudgeUpgrade is
-// about, as far as values decide it.
+// about. One that is for every installation does not depend on the values.
 func (f Finding) Needed(values map[string]any) bool {
 	if f.For == "" {
 		return true

@@ -237,7 +237,7 @@ func (s *Step) checkRights(ctx context.Context) error {
 	return &iam.UnreadError{Version: r.To, Actions: actions, Reason: reason}
 }
 
-// neededActions returns the permissions that this installation needs, as far as values decide it.
+// neededActions returns the permissions that this installation needs, given the values of Karpenter's chart.
 func (s *Step) neededActions(all []karpenter.Permission) []string {
 	var actions []string
 	for _, p := range all {

@@ -37,7 +37,7 @@ const (
 // earlier matches the API versions of Karpenter before v1.
 var earlier = regexp.MustCompile(`karpenter\.sh/v1alpha5|karpenter\.sh/v1beta1|karpenter\.k8s\.aws/v1alpha1|karpenter\.k8s\.aws/v1beta1`)
 
-// Concerns reports whether a text mentions an API version of Karpenter before v1. It reads only as far as necessary.
+// Concerns reports whether a text mentions an API version of Karpenter before v1. It stops reading at the first one.
 func Concerns(text io.RuneReader) bool { return earlier.MatchReader(text) }
 
 // mark is the byte order mark with which some editors start a file.
