@@ -115,6 +115,9 @@ func (t *test) run(ctx context.Context) error {
 	if err := t.launch(ctx); err != nil {
 		return err
 	}
+	if err := t.known(ctx); err != nil {
+		return err
+	}
 	if err := t.scaleToZero(ctx); err != nil {
 		return err
 	}
@@ -364,6 +367,20 @@ func consolidation(pool *karpv1.NodePool) time.Duration {
 		return 0
 	}
 	return *after + consolidationTime
+}
+
+// known returns an error if EC2 does not list the instance while its node runs: in another account or region it would
+// count as terminated.
+func (t *test) known(ctx context.Context) error {
+	gone, err := t.gone(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the node was launched, but EC2 could not be queried for instance %s: %w", t.result.Instance, err)
+	case gone:
+		return fmt.Errorf("EC2 does not list instance %s of the running node: use AWS credentials of the cluster's account, and its region",
+			t.result.Instance)
+	}
+	return nil
 }
 
 // gone reports whether the instance is terminated in EC2, which forgets it after about an hour.

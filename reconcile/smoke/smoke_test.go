@@ -177,10 +177,23 @@ func (w *world) List(ctx context.Context, list client.ObjectList, o ...client.Li
 
 func (w *world) Now() time.Time { return w.now }
 
-type ec2 struct{ state string }
+// ec2 lists the instance as running first, and in a state afterwards.
+type ec2 struct {
+	state  string
+	listed bool
+	// elsewhere means that the credentials are for another account.
+	elsewhere bool
+}
 
 func (e *ec2) Instances(context.Context, cloud.Query) ([]cloud.Instance, error) {
-	return []cloud.Instance{{ID: "i-1", State: e.state}}, nil
+	state := "running"
+	if e.listed {
+		state = e.state
+	}
+	if e.listed = true; e.elsewhere {
+		return nil, nil
+	}
+	return []cloud.Instance{{ID: "i-1", State: state}}, nil
 }
 
 func newWorld(t *testing.T, script func(w *world, n int), objects ...client.Object) *world {
@@ -293,6 +306,22 @@ func TestAnInstanceThatStaysFails(t *testing.T) {
 	got := r.Test(t.Context(), pool("general"))
 	if got.State != Failed || !strings.Contains(got.Message, "instance i-1 is not terminated in EC2") {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestAnInstanceThatEC2DoesNotListFails(t *testing.T) {
+	w := newWorld(t, func(w *world, n int) {
+		if n == 2 {
+			w.create(t, mine()...)
+		}
+	}, definitions("general")...)
+	var told []string
+	got := w.runner(&ec2{elsewhere: true}, &told).Test(t.Context(), pool("general"))
+	if got.State != Failed || !strings.Contains(got.Message, "EC2 does not list instance i-1 of the running node") {
+		t.Errorf("%+v", got)
+	}
+	if d, c := w.left(t); d+c != 0 {
+		t.Errorf("left: %d Deployments, %d NodeClaims", d, c)
 	}
 }
 
