@@ -64,10 +64,12 @@ func TestStrangers(t *testing.T) {
 				look := func(l *InstanceLook) { l.Live.NodeClaims, l.Endpoint = now, test.endpoint }
 				ec2.pass(t, asker, look)
 				<-time.After(30 * time.Minute)
+				synctest.Wait()
 				if test.had {
 					now = append(now, plan.NodeClaim{Name: "x", Pool: "general", ProviderID: "aws:///a/i-x"})
 					ec2.pass(t, asker, look)
 					<-time.After(11 * time.Minute)
+					synctest.Wait()
 					now = now[:1]
 				}
 				x := cloud.Instance{ID: "i-x", Zone: "a", State: "running", Pool: "general", Launched: time.Now().Add(-test.launched)}
@@ -105,6 +107,7 @@ func TestASignIsComparedAtOnce(t *testing.T) {
 		pass := func(terminations int) int {
 			ec2.pass(t, asker, func(l *InstanceLook) { l.Terminations = terminations })
 			<-time.After(time.Second)
+			synctest.Wait()
 			return ec2.asked
 		}
 		pass(0)
