@@ -186,7 +186,8 @@ of failed launches, and stops the rollout again if it reaches the limit again. A
 whose workloads failed, the remaining nodes are replaced without waves.
 
 With --wave, begin the next wave although nothing has run on the new nodes that proves
-anything, or before the pause is over. The reason is recorded in the status.`,
+anything, or before the pause is over. After the last wave, end the time in which workloads are
+judged, once spec.rollout.watchFor is over. The reason is recorded in the status.`,
 		Example: `  plumbline resume-rollout prod-eu --pool general
   plumbline resume-rollout prod-eu --wave --reason 'the batch nodes have no pods until tonight'`,
 		Args:              cobra.ExactArgs(1),

@@ -145,6 +145,18 @@ func waveCells(p v1alpha1.PoolRollout, now time.Time) []any {
 	return []any{wave, fmt.Sprintf("%d of %d", w.Begun, w.Size), fmt.Sprintf("%d of %d", w.Good, w.New), next, why}
 }
 
+// isJudged reports whether a person may continue a wave: it is judged or held, or all nodes of the last one are replaced.
+func isJudged(w *v1alpha1.RolloutWave) bool {
+	switch w.State {
+	case v1alpha1.WaveJudging, v1alpha1.WaveHeld:
+		return true
+	case v1alpha1.WaveLast:
+		return w.ReplacedAt != nil && w.WatchedAt == nil
+	case v1alpha1.WavePreparing, v1alpha1.WaveQueued, v1alpha1.WaveOpen, v1alpha1.WaveFailed:
+	}
+	return false
+}
+
 // resumeWave annotates a NodeSync to continue the waves that are judged or held, of some pools or of all, and returns the
 // pools.
 func (c *clusterAccess) resumeWave(ctx context.Context, name string, pools []string, reason string) (resumed []string, err error) {
@@ -152,7 +164,7 @@ func (c *clusterAccess) resumeWave(ctx context.Context, name string, pools []str
 		annotation: v1alpha1.ResumeWaveAnnotation, more: map[string]string{v1alpha1.ResumeWaveReasonAnnotation: reason},
 		missing: "no wave of NodePool %s is judged or held: see plumbline rollout %s",
 		since: func(p v1alpha1.PoolRollout) *metav1.Time {
-			if w := p.Wave; w != nil && p.BrakedAt == nil && (w.State == v1alpha1.WaveJudging || w.State == v1alpha1.WaveHeld) {
+			if w := p.Wave; w != nil && p.BrakedAt == nil && isJudged(w) {
 				return &w.BeganAt
 			}
 			return nil

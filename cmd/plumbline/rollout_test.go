@@ -77,3 +77,28 @@ func TestResumeWave(t *testing.T) {
 		})
 	}
 }
+
+// TestTheLastWaveIsContinued: once its last node is replaced, and until its workloads have been judged.
+func TestTheLastWaveIsContinued(t *testing.T) {
+	at := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	for name, c := range map[string]struct {
+		wave v1alpha1.RolloutWave
+		want string
+	}{
+		"nodes wait":    {wave: v1alpha1.RolloutWave{State: v1alpha1.WaveLast, Waiting: 1}},
+		"it is watched": {wave: v1alpha1.RolloutWave{State: v1alpha1.WaveLast, ReplacedAt: &at}, want: "general@2026-03-01T12:00:00Z"},
+		"it was judged": {wave: v1alpha1.RolloutWave{State: v1alpha1.WaveLast, ReplacedAt: &at, WatchedAt: &at}},
+		"it has failed": {wave: v1alpha1.RolloutWave{State: v1alpha1.WaveFailed, ReplacedAt: &at}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, kubeconfig := serve(t, nodeSync("prod", func(n *v1alpha1.NodeSync) {
+				c.wave.BeganAt = at
+				n.Status.PoolRollouts = []v1alpha1.PoolRollout{{Pool: "general", Wave: &c.wave}}
+			}))
+			plumbline(t, "resume-rollout", "prod", "--wave", "--reason", "no pods", "--kubeconfig", kubeconfig)
+			if got := s.objects[syncPath+"prod"].(*v1alpha1.NodeSync).Annotations[v1alpha1.ResumeWaveAnnotation]; got != c.want {
+				t.Errorf("the annotation is %q", got)
+			}
+		})
+	}
+}

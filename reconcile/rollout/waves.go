@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -116,7 +117,8 @@ func NextWave(before *v1alpha1.RolloutWave, seen WaveSeen) (next *v1alpha1.Rollo
 const notDecided = "inconclusive: "
 
 // watch notes in the last wave that the workloads are not bad once the time is over in which they are judged after the last
-// node was replaced. What is undecided then is inconclusive after inconclusiveAfter; what cannot be read never is.
+// node was replaced. What is undecided then is inconclusive after inconclusiveAfter; what cannot be read never is. A person
+// may end both.
 func (s WaveSeen) watch(w *v1alpha1.RolloutWave) time.Time {
 	if w.State != v1alpha1.WaveLast || s.WatchUntil.IsZero() || s.Now.Before(s.WatchUntil) {
 		w.WatchedAt = nil
@@ -126,6 +128,9 @@ func (s WaveSeen) watch(w *v1alpha1.RolloutWave) time.Time {
 	switch {
 	case w.WatchedAt != nil && !w.WatchedAt.Time.Before(s.WatchUntil):
 		return time.Time{}
+	case s.Continued && s.Verdict.State != judge.Good:
+		w.Continued = &v1alpha1.ContinuedWave{Number: w.Number, At: s.timestamp(), Reason: s.Reason}
+		w.Message = notDecided + cmp.Or(s.Verdict.Message, "the workloads cannot be read")
 	case s.Verdict.State == "":
 		return s.Verdict.Again
 	case s.Verdict.State == judge.Undecided && s.Policy.OnInconclusive == v1alpha1.InconclusiveHold:

@@ -946,6 +946,7 @@ func TestUnwatched(t *testing.T) {
 // TestWatchNeedsAVerdict shows by which verdict, at the end of the watch, a wave is recorded as not bad.
 func TestWatchNeedsAVerdict(t *testing.T) {
 	until := at(20)
+	continued := func(s *rollout.BrakeSeen) { s.Continue = map[string]string{"general": rollout.Token(at(8))} }
 	for name, c := range map[string]struct {
 		minute int
 		waves  v1alpha1.RolloutWaves
@@ -964,6 +965,11 @@ func TestWatchNeedsAVerdict(t *testing.T) {
 		"undecided":                {minute: 49, state: judge.Undecided},
 		"undecided for too long":   {minute: 50, state: judge.Undecided, want: true, words: "inconclusive: no pods"},
 		"undecided, hold":          {minute: 500, waves: v1alpha1.RolloutWaves{OnInconclusive: v1alpha1.InconclusiveHold}, state: judge.Undecided},
+		"undecided, continued":     {minute: 20, state: judge.Undecided, seen: continued, want: true, words: "inconclusive: no pods"},
+		"continued too early":      {minute: 19, state: judge.Undecided, seen: continued},
+		"unreadable, continued":    {minute: 20, seen: continued, want: true, words: "inconclusive: no pods"},
+		"another wave continued":   {minute: 20, state: judge.Undecided, seen: func(s *rollout.BrakeSeen) { s.Continue = map[string]string{"general": rollout.Token(at(7))} }},
+		"bad, continued":           {minute: 20, state: judge.Bad, seen: continued},
 		"conditions not queried":   {minute: 21, state: judge.Good, seen: func(s *rollout.BrakeSeen) { s.Unasked = true }},
 		"bad":                      {minute: 20, state: judge.Bad},
 	} {
