@@ -58,6 +58,46 @@ func TestWavesWait(t *testing.T) {
 	}
 }
 
+// TestARevertDoesNotWaitForWaves: a commit that brings at least as many outdated nodes back as it replaces is written at
+// once, and named as a revert for the wave in progress.
+func TestARevertDoesNotWaitForWaves(t *testing.T) {
+	for name, test := range map[string]struct {
+		outdated, nodes int
+		action          plan.Action
+		reverts         []string
+	}{
+		"most nodes are outdated":     {outdated: 6, nodes: 10, action: plan.Update, reverts: []string{"a"}},
+		"as many as it replaces":      {outdated: 5, nodes: 10, action: plan.Update, reverts: []string{"a"}},
+		"fewer than those it changes": {outdated: 4, nodes: 10, action: plan.Wait},
+		"none is outdated":            {nodes: 10, action: plan.Wait},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.policy.Brakes, c.policy.Waves, c.policy.Now = true, true, time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+			c.policy.CABundle = bundle
+			before, live := pool("a", "default"), tainted("a")
+			c.have(t, owner, class("default"), live)
+			c.Edit(t, poolRef("a"), "karpenter", func(o *unstructured.Unstructured) { o.SetAnnotations(c.notes(t, live)) })
+			c.live.NodeClaims = claims("a", test.nodes)
+			for i := range c.live.NodeClaims {
+				n, from := &c.live.NodeClaims[i], live
+				if i < test.outdated {
+					n.Drifted, n.DriftReason, from = true, plan.DriftOfPool, before
+				}
+				n.Hashes = plan.HashesOf(c.notes(t, from))
+			}
+			made := c.plan(t, class("default"), before)
+			at := slices.IndexFunc(made.Changes, func(c plan.Change) bool { return c.Ref == poolRef("a") })
+			if at < 0 {
+				t.Fatalf("plan: %v", script(made))
+			}
+			if diff := cmp.Diff([]any{test.action, test.reverts}, []any{made.Changes[at].Action, made.Changes[at].RevertsWaves}); diff != "" {
+				t.Errorf("action and pools (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // lease sets these disruption budgets on a NodePool besides 10%, by default those of the brake.
 func (c *drawnCluster) lease(t *testing.T, pool string, budgets []any) {
 	t.Helper()
