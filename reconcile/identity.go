@@ -40,19 +40,32 @@ func (r *reconciliation) observeIdentity(ctx context.Context, d done) (done, err
 		d.Nodes.SawIdentity = true
 		return d, nil
 	}
-	pools := map[string]bool{}
+	d.Nodes.IdentityConflict, d.Nodes.SawIdentity = r.respond(ctx, &d, conflict, r.ownPools(&d)), true
+	return d, nil
+}
+
+// ownPools returns the names of the NodePools in Git, and of those that were removed from it and still exist.
+func (r *reconciliation) ownPools(d *done) map[string]bool {
+	pools, owner := map[string]bool{}, plan.OwnerOf(r.sync.Namespace, r.sync.Name)
 	for i := range d.evaluation.Desired.Set.Objects {
 		if ref := d.evaluation.Desired.Set.Objects[i].Ref; ref.Kind == render.NodePool {
 			pools[ref.Name] = true
 		}
 	}
-	d.Nodes.IdentityConflict, d.Nodes.SawIdentity = r.respond(ctx, &d, conflict, pools), true
-	return d, nil
+	for ref, live := range d.evaluation.Live.Objects {
+		if ref.Kind == render.NodePool && owner.Owns(live) {
+			pools[ref.Name] = true
+		}
+	}
+	return pools
 }
 
 // respond carries out the response to a conflict, and returns the conflict with it; nil if there is nothing to record.
 func (r *reconciliation) respond(ctx context.Context, d *done, conflict *v1alpha1.IdentityConflict, pools map[string]bool) *v1alpha1.IdentityConflict {
 	_, region := d.evaluation.Desired.Cluster(r.sync.Status.Karpenter)
+	if fixed := r.sync.Status.Karpenter; fixed != nil && fixed.Region != "" {
+		region = fixed.Region // a commit with another one does not move the cluster
+	}
 	var claims []plan.NodeClaim
 	for i := range d.evaluation.Live.NodeClaims {
 		if claim := d.evaluation.Live.NodeClaims[i]; pools[claim.Pool] {

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -51,5 +54,33 @@ func TestAnIdentityConflictIsOnlyReported(t *testing.T) {
 	m.passes(m.after)
 	if !m.read().Status.IdentityConflict.Open() || !m.is("on-demand") || strings.Contains(fmt.Sprint(m.livePool()), "23h59m") {
 		t.Errorf("conflict %+v, pool %v", m.read().Status.IdentityConflict, m.livePool())
+	}
+}
+
+// TestACommitEndsNoProtection: a NodePool that a commit removes or renames exists until the conflict is over, and its
+// instances stay protected.
+func TestACommitEndsNoProtection(t *testing.T) {
+	m := newMirror(t)
+	m.change(func(n *v1alpha1.NodeSync) { n.Spec.Guard.OnIdentityConflict = v1alpha1.IdentityConflictProtect })
+	claim := &karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "a-1", UID: "a-1", Labels: map[string]string{karpv1.NodePoolLabelKey: "a", karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeOnDemand}},
+		Spec:       karpv1.NodeClaimSpec{NodeClassRef: &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}},
+		Status:     karpv1.NodeClaimStatus{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", NodeName: "n1"},
+	}
+	if err := m.client.Create(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	began := m.clock.now().Add(5 * time.Minute)
+	m.Cluster.Terminations = func() []account.Termination {
+		return []account.Termination{{Instance: "i-1", Pool: "a", At: began}, {Instance: "i-2", Pool: "a", At: began.Add(time.Minute)}}
+	}
+	m.passes(m.before)
+	if protected := m.read().Status.IdentityConflict.GetResponse().Protected; len(protected) != 1 {
+		t.Fatalf("protected: %v", protected)
+	}
+	m.passes(fstest.MapFS{"prod/plumbline.yaml": m.before["prod/plumbline.yaml"], "prod/nodes/class.yaml": m.before["prod/nodes/class.yaml"]})
+	c := m.read().Status.IdentityConflict
+	if m.livePool() == nil || !c.Open() || len(c.GetResponse().Protected) != 1 {
+		t.Errorf("after the removal of NodePool a: %+v", c)
 	}
 }

@@ -39,18 +39,31 @@ func (q *question) findStrangers(ctx context.Context, aws InstanceCloud) {
 		return
 	}
 	slices.SortFunc(found, func(a, b *cloud.Instance) int { return b.Launched.Compare(a.Launched) })
-	ours := append(slices.Clone(q.endpointsOf(ctx, aws, sample)), hostOf(q.endpoint))
+	ours := ourEndpoints(hostOf(q.endpoint), q.endpointsOf(ctx, aws, sample))
 	for _, n := range found {
 		endpoints := q.endpointsOf(ctx, aws, n.ProviderID())
 		s := Stranger{Instance: n.ID, Pool: n.Pool, Launched: n.Launched, Alive: !isTerminating(n)}
-		if len(endpoints) > 0 && slices.ContainsFunc(ours, func(host string) bool { return host != "" }) {
-			s.Endpoint = "https://" + endpoints[0]
-			s.Foreign = !slices.ContainsFunc(endpoints, func(host string) bool { return slices.Contains(ours, host) })
+		isOurs := slices.ContainsFunc(endpoints, func(host string) bool { return slices.Contains(ours, host) })
+		if len(ours) > 0 && (len(endpoints) == 1 || len(endpoints) > 1 && !isOurs) {
+			s.Endpoint, s.Foreign = "https://"+endpoints[0], !isOurs
 		}
 		if s.Endpoint != "" || s.Alive && n.Launched.Before(q.fleet.Settled) {
 			q.compared.Strangers = append(q.compared.Strangers, s)
 		}
 	}
+}
+
+// ourEndpoints returns the hosts of this cluster's API server: the one that EKS returns, and the one in the user data of an
+// instance of this cluster (sample) if that joins by another, such as a proxy. Committers write a part of user data: if it
+// contains several hosts, it is unknown which of them the node uses.
+func ourEndpoints(eks string, sample []string) (ours []string) {
+	if eks != "" {
+		ours = append(ours, eks)
+	}
+	if len(sample) == 1 && sample[0] != eks {
+		ours = append(ours, sample[0])
+	}
+	return ours
 }
 
 // unclaimed returns these instances, and the providerID of a running one that has a NodeClaim; empty if there is none. It

@@ -39,6 +39,7 @@ func TestStrangers(t *testing.T) {
 		launched time.Duration // before the comparison; the daemon was started 30 minutes before
 		change   func(*cloud.Instance)
 		userData string
+		comment  string // in the user data of this cluster's instance
 		unread   error
 		endpoint string
 		had      bool
@@ -48,6 +49,10 @@ func TestStrangers(t *testing.T) {
 		"for this one":           {launched: time.Minute, userData: join("ours"), endpoint: "https://OURS", want: []Stranger{{Instance: "i-x", Pool: "general", Alive: true, Endpoint: "https://ours"}}},
 		"EKS does not answer":    {launched: time.Minute, userData: join("theirs"), want: []Stranger{{Instance: "i-x", Pool: "general", Alive: true, Endpoint: "https://theirs", Foreign: true}}},
 		"just launched, and its NodeClaim is not cached yet": {launched: 10 * time.Second, userData: "", endpoint: "https://ours"},
+		"EKS does not answer, and a comment names it":        {launched: 2 * time.Minute, userData: join("theirs"), comment: "# --apiserver-endpoint https://theirs\n", want: []Stranger{{Instance: "i-x", Pool: "general", Alive: true}}},
+		"a comment in Git names it":                          {launched: time.Minute, userData: join("theirs"), comment: "# --apiserver-endpoint https://theirs\n", endpoint: "https://ours", want: []Stranger{{Instance: "i-x", Pool: "general", Alive: true, Endpoint: "https://theirs", Foreign: true}}},
+		"its comment names this one":                         {launched: 2 * time.Minute, userData: "# --apiserver-endpoint https://ours\n" + join("theirs"), endpoint: "https://ours", want: []Stranger{{Instance: "i-x", Pool: "general", Alive: true}}},
+		"this cluster's nodes join by a proxy":               {launched: time.Minute, userData: join("ours"), endpoint: "https://eks", want: []Stranger{{Instance: "i-x", Pool: "general", Alive: true, Endpoint: "https://ours"}}},
 		"user data of its own":                               {launched: 2 * time.Minute, userData: "", endpoint: "https://ours", want: []Stranger{{Instance: "i-x", Pool: "general", Alive: true}}},
 		"user data is denied":                                {launched: 2 * time.Minute, userData: join("theirs"), unread: errors.New("denied"), endpoint: "https://ours", want: []Stranger{{Instance: "i-x", Pool: "general", Alive: true}}},
 		"from before the daemon was started":                 {launched: time.Hour, userData: join("theirs"), endpoint: "https://ours"},
@@ -59,7 +64,7 @@ func TestStrangers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ours := cloud.Instance{ID: "i-1", Zone: "a", State: "running", Pool: "general", Launched: time.Now().Add(-time.Hour)}
-				ec2 := &instancesAWS{shown: []cloud.Instance{ours}, userData: map[string]string{"aws:///a/i-1": join("ours"), "aws:///a/i-x": test.userData}}
+				ec2 := &instancesAWS{shown: []cloud.Instance{ours}, userData: map[string]string{"aws:///a/i-1": test.comment + join("ours"), "aws:///a/i-x": test.userData}}
 				asker, now := &InstanceChecker{}, []plan.NodeClaim{{Name: "a", Pool: "general", ProviderID: "aws:///a/i-1"}}
 				look := func(l *InstanceLook) { l.Live.NodeClaims, l.Endpoint = now, test.endpoint }
 				ec2.pass(t, asker, look)

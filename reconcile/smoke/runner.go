@@ -452,6 +452,11 @@ func (t *test) deleteDeployment(ctx context.Context) error {
 	return nil
 }
 
+// isOf reports whether a NodeClaim can be that of the test: it is of the NodePool, and was created after the Deployment.
+func (t *test) isOf(claim *karpv1.NodeClaim) bool {
+	return t.deployment.Labels[Label] == hashOf(claim.Labels[karpv1.NodePoolLabelKey]) && !claim.CreationTimestamp.Before(&t.deployment.CreationTimestamp)
+}
+
 // Sweep deletes what tests that were killed have left in the namespace, and returns what it has deleted.
 func (r *Runner) Sweep(ctx context.Context) (deleted []string, err error) {
 	left := &appsv1.DeploymentList{}
@@ -466,6 +471,7 @@ func (r *Runner) Sweep(ctx context.Context) (deleted []string, err error) {
 			case apierrors.IsNotFound(err):
 			case err != nil:
 				return deleted, fmt.Errorf("read NodeClaim/%s: %w", name, err)
+			case !t.isOf(claim): // any user who may create Deployments here can annotate one
 			case t.deleteClaim(ctx, claim) == nil: // otherwise others use its node now, and Karpenter keeps or terminates it
 				deleted = append(deleted, "NodeClaim/"+name)
 			}

@@ -423,3 +423,25 @@ func TestSweep(t *testing.T) {
 		t.Errorf("left: %d Deployments, %d NodeClaims", d, c)
 	}
 }
+
+// TestSweepDeletesOnlyNodeClaimsOfTests: any user who may create Deployments in the namespace can annotate one.
+func TestSweepDeletesOnlyNodeClaimsOfTests(t *testing.T) {
+	for name, change := range map[string]func(*appsv1.Deployment){
+		"older than the Deployment": func(d *appsv1.Deployment) { d.CreationTimestamp = at(10) },
+		"of another NodePool":       func(d *appsv1.Deployment) { d.Labels[Label] = hashOf("web") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Workload(pool("general"), "tests", Image)
+			d.Annotations = map[string]string{claimAnnotation: "general-a"}
+			change(d)
+			w := newWorld(t, func(*world, int) {}, append(mine(), d)...)
+			var told []string
+			if got, err := w.runner(&ec2{}, &told).Sweep(t.Context()); err != nil || len(got) != 1 {
+				t.Errorf("deleted %v, %v", got, err)
+			}
+			if d, c := w.left(t); d != 0 || c != 1 {
+				t.Errorf("left: %d Deployments, %d NodeClaims", d, c)
+			}
+		})
+	}
+}
