@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,21 +27,72 @@ func (a *account) accesses(r *request) []access {
 	case "sts":
 		return q.about(aws.StringValue(formValue(r, "RoleArn")), nil)
 	case "eks":
-		if id, ok := r.path["association"]; ok {
-			return q.about(a.arn("eks", a.options.Region, "podidentityassociation/"+r.path["cluster"]+"/"+id), nil)
-		}
-		if name, ok := r.path["cluster"]; ok {
-			return q.about(a.arn("eks", a.options.Region, eksResource(r, name)), nil)
-		}
+		return q.eks()
+	case "cloudformation":
+		return q.cloudFormation()
 	case "ssm":
 		return q.about(a.parameterARN(q.field("Name", "Path")), nil)
 	case "sqs":
 		name := q.field("QueueName", "QueueUrl")
-		return q.about(a.arn("sqs", a.options.Region, name[strings.LastIndex(name, "/")+1:]), nil)
+		return q.withTags(a.arn("sqs", a.options.Region, name[strings.LastIndex(name, "/")+1:]), "CreateQueue", "TagQueue")
 	case "events":
-		return q.about(a.arn("events", a.options.Region, "rule/"+q.field("Name", "Rule", "TargetArn")), nil)
+		if arn := q.field("ResourceARN"); arn != "" {
+			return q.withTags(arn, "", "")
+		}
+		return q.withTags(a.arn("events", a.options.Region, "rule/"+q.field("Name", "Rule", "TargetArn")), "PutRule", "TagResource")
 	}
 	return q.about("*", nil)
+}
+
+// eks returns the IAM checks of a call to EKS. To associate a role needs the permission to pass it.
+func (q question) eks() []access {
+	r := q.request
+	name, ok := r.path["cluster"]
+	switch {
+	case r.path["arn"] != "":
+		return q.withTags(r.path["arn"], "", "")
+	case !ok:
+		return q.about("*", nil)
+	}
+	all := q.withTags(q.arn("eks", q.options.Region, eksResource(r, name)), "", "")
+	if strings.HasSuffix(r.action, "PodIdentityAssociation") && q.field("roleArn") != "" {
+		arn := q.field("roleArn")
+		reads := q.ask("", arn, nil, nil)
+		reads.Action = "iam:GetRole"
+		all = append(all, q.pass(arn, PodIdentityAudience), reads)
+	}
+	return all
+}
+
+// withTags checks access to a resource that the call adds tags to. If it is the action that creates the resource, the
+// tags need another one, too.
+func (q question) withTags(arn, creates, tagging string) []access {
+	gets := q.bodyTags()
+	all := []access{q.ask(q.request.action, arn, nil, gets)}
+	if len(gets) > 0 && q.request.action == creates {
+		all = append(all, q.ask(tagging, arn, nil, gets))
+	}
+	return all
+}
+
+// bodyTags returns the tags in a JSON request: an object, or a list of keys and values.
+func (q question) bodyTags() map[string]string {
+	var body struct{ Tags json.RawMessage }
+	if json.Unmarshal(q.request.body, &body) != nil || body.Tags == nil {
+		return nil
+	}
+	tags := map[string]string{}
+	var list []ruleTag
+	if json.Unmarshal(body.Tags, &list) == nil {
+		for _, tag := range list {
+			tags[tag.Key] = tag.Value
+		}
+		return tags
+	}
+	if json.Unmarshal(body.Tags, &tags) != nil {
+		return nil
+	}
+	return tags
 }
 
 // eksResource returns the resource of a call about a cluster, or something of it.
@@ -106,11 +158,15 @@ func (q question) ask(action, arn string, has, gets map[string]string) access {
 	return access{Action: service + ":" + action, Resource: arn, Context: c}
 }
 
-// pass checks iam:PassRole for EC2.
-func (q question) pass(r *role) access {
-	asked := q.ask("", r.arn, r.Tags, nil)
+// pass checks iam:PassRole for a service.
+func (q question) pass(roleARN, service string) access {
+	var tags map[string]string
+	if r, err := q.roleOf(&roleARN); err == nil {
+		tags = r.Tags
+	}
+	asked := q.ask("", roleARN, tags, nil)
 	asked.Action = "iam:PassRole"
-	asked.Context.Set("iam:PassedToService", "ec2."+domain(q.options.Region))
+	asked.Context.Set("iam:PassedToService", service)
 	return asked
 }
 
@@ -127,6 +183,12 @@ func (a *account) callContext(r *request) policy.Context {
 	c.Set("aws:SecureTransport", "true") // the sandbox's loopback stands for HTTPS
 	c.Set("aws:CurrentTime", a.now.UTC().Format(time.RFC3339))
 	c.Set("aws:UserAgent", r.principal.UserAgent)
+	c.Set("aws:ViaAWSService", strconv.FormatBool(r.via != ""))
+	if r.via != "" {
+		c.Set("aws:CalledVia", r.via)
+		c.Set("aws:CalledViaFirst", r.via)
+		c.Set("aws:CalledViaLast", r.via)
+	}
 	if host, _, err := net.SplitHostPort(r.http.RemoteAddr); err == nil {
 		c.Set("aws:SourceIp", host)
 	}

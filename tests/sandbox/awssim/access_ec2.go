@@ -154,7 +154,7 @@ func (q question) launch(action string, specs []launchSpec) []access {
 			use("security-group", group)
 		}
 		if p, ok := q.profiles[spec.profile]; ok && p.role != nil {
-			add(q.pass(p.role))
+			add(q.pass(p.role.arn, "ec2."+domain(q.options.Region)))
 		}
 	}
 	var all []access

@@ -18,7 +18,8 @@ type account struct {
 	options Options
 	now     time.Time
 	emit    func(Event)
-	alarms  []time.Time // when to advance again, not yet taken by takeAlarms
+	begin   func(*request, func(*operation)) // runs an operation of a caller in the background
+	alarms  []time.Time                      // when to advance again, not yet taken by takeAlarms
 
 	types       map[string]catalog.InstanceType
 	images      map[string]*image
@@ -37,8 +38,10 @@ type account struct {
 	clusters    map[string]*cluster
 	queues      map[string]*queue
 	parameters  map[string]*parameter
+	stacks      []*stack // the oldest first, with deleted ones
 	rules       map[string]*rule
 	policies    map[string]*managedPolicy // by ARN
+	providers   map[string]*oidcProvider  // by ARN
 	credentials map[string]credential     // by access key
 	shortages   []Shortage
 	spoiled     string          // the names of images whose instances terminate at launch
@@ -85,6 +88,7 @@ func newAccount(options Options, emit func(Event)) *account {
 		parameters:  map[string]*parameter{},
 		rules:       map[string]*rule{},
 		policies:    map[string]*managedPolicy{},
+		providers:   map[string]*oidcProvider{},
 		credentials: map[string]credential{},
 		outages:     map[string]bool{},
 		answers:     DefaultAnswers(),

@@ -4,18 +4,25 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
 // addons are those that a cluster of Karpenter's getting-started guide has.
 var addons = []string{"coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"}
 
 func (a *account) addonActions() map[string]action {
-	return map[string]action{"ListAddons": document(a.listAddons), "DescribeAddon": document(a.describeAddon)}
+	return map[string]action{
+		"ListAddons": document(a.listAddons), "DescribeAddon": document(a.describeAddon),
+		"CreateAddon": document(a.createAddon), "DeleteAddon": document(a.deleteAddon),
+	}
 }
 
 var addonRoutes = []route{
 	{http.MethodGet, "/clusters/{cluster}/addons", "ListAddons"},
 	{http.MethodGet, "/clusters/{cluster}/addons/{addon}", "DescribeAddon"},
+	{http.MethodPost, "/clusters/{cluster}/addons", "CreateAddon"},
+	{http.MethodDelete, "/clusters/{cluster}/addons/{addon}", "DeleteAddon"},
 }
 
 // SetAddon adds an add-on to a cluster, or removes it.
@@ -71,8 +78,38 @@ func (a *account) describeAddon(r *request, _ *struct{}) (*object, error) {
 	if !slices.Contains(c.addons, name) {
 		return nil, eksNotFound("No addon: %s found in cluster: %s", name, c.Name)
 	}
+	return a.addonDocument(c, name), nil
+}
+
+func (a *account) addonDocument(c *cluster, name string) *object {
 	return &object{"addon": object{
 		"addonName": name, "clusterName": c.Name, "status": "ACTIVE", "addonVersion": "v1.0.0-eksbuild.1",
 		"addonArn": a.arn("eks", a.options.Region, "addon/"+c.Name+"/"+name+"/"+fixedID("", name)), "health": object{"issues": []object{}},
-	}}, nil
+	}}
+}
+
+func (a *account) createAddon(r *request, in *struct{ AddonName string }) (*object, error) {
+	c, err := a.findCluster(r.path["cluster"])
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(c.addons, in.AddonName) {
+		return nil, wire.Errorf("ResourceInUseException", "Addon already exists.").WithStatus(http.StatusConflict)
+	}
+	c.addons = append(c.addons, in.AddonName)
+	slices.Sort(c.addons)
+	return a.addonDocument(c, in.AddonName), nil
+}
+
+func (a *account) deleteAddon(r *request, _ *struct{}) (*object, error) {
+	c, err := a.findCluster(r.path["cluster"])
+	if err != nil {
+		return nil, err
+	}
+	name := r.path["addon"]
+	if !slices.Contains(c.addons, name) {
+		return nil, eksNotFound("No addon: %s found in cluster: %s", name, c.Name)
+	}
+	c.addons = slices.DeleteFunc(c.addons, func(other string) bool { return other == name })
+	return a.addonDocument(c, name), nil
 }

@@ -22,7 +22,15 @@ type Cluster struct {
 	// no token of the cluster is accepted.
 	Issuer   string
 	TokenKey *ecdsa.PublicKey
+	// AuthenticationMode is API, CONFIG_MAP or the default, API_AND_CONFIG_MAP.
+	AuthenticationMode string
+	// Bare is a cluster that nothing was prepared in for Karpenter: with one managed node group, and without what Karpenter's
+	// guide creates around a cluster.
+	Bare bool
 }
+
+// AuthenticationConfigMap is the authentication mode of a cluster without access entries.
+const AuthenticationConfigMap = "CONFIG_MAP"
 
 type cluster struct {
 	Cluster
@@ -83,6 +91,7 @@ func (s *Simulator) SetClusterGone(name string, gone bool) error {
 type accessEntry struct {
 	principal, kind, username string
 	groups                    []string
+	tags                      map[string]string
 	created                   time.Time
 }
 
@@ -107,6 +116,7 @@ func (a *account) addCluster(c Cluster) error {
 	if _, ok := a.clusters[c.Name]; ok {
 		return fmt.Errorf("adding cluster %s: region %s of this account has one of that name", c.Name, a.options.Region)
 	}
+	c.AuthenticationMode = cmp.Or(c.AuthenticationMode, "API_AND_CONFIG_MAP")
 	clusterRole, err := a.newRole(c.Name+"-cluster", "/", Trusted("eks.amazonaws.com"), nil, a.managedPolicy("AmazonEKSClusterPolicy"))
 	if err != nil {
 		return err
@@ -142,7 +152,7 @@ func (a *account) addCluster(c Cluster) error {
 // nodeEntry is the access entry of a role of nodes.
 func (a *account) nodeEntry(r *role) accessEntry {
 	return accessEntry{
-		principal: r.arn, kind: "EC2_LINUX", username: "system:node:{{EC2PrivateDNSName}}", groups: []string{"system:nodes"}, created: a.now,
+		principal: r.arn, kind: "EC2_LINUX", username: "system:node:{{EC2PrivateDNSName}}", groups: []string{"system:nodes"}, tags: map[string]string{}, created: a.now,
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package awssim is an AWS account in one process.
 //
-// One http.Handler responds to what an unmodified AWS SDK sends to EC2, IAM, STS, SSM, SQS, Pricing, EventBridge and
-// EKS, and to what a pod requests from the EKS Pod Identity agent; the credential scope of the request determines the
+// One http.Handler responds to what an unmodified AWS SDK sends to EC2, IAM, STS, SSM, SQS, Pricing, EventBridge, EKS and
+// CloudFormation, and to what a pod requests from the EKS Pod Identity agent; the credential scope of the request determines the
 // service. All of them read and write one consistent state: an instance has a root volume, an interface with an address
 // of its subnet, and a lifecycle from pending to terminated that observers can subscribe to.
 //
@@ -20,4 +20,8 @@
 // authorize.go (does it fail, is it allowed), then the action in the file named after its resource, and call.go (what
 // was done). An action is a method of account, which contains all state and is guarded by the simulator's mutex;
 // actions never block and never take locks.
+//
+// CloudFormation is the exception: it continues after its response (stack_operation.go), whether its caller still runs or
+// not, and calls the other services with the caller's permissions, so that denials and faults apply to each resource of a
+// stack (stack_resource.go lists the types).
 package awssim

@@ -3,7 +3,9 @@ package awssim
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
@@ -11,8 +13,13 @@ import (
 // rule is an EventBridge rule on the default bus. Rules are stored and listed; they do not route events yet.
 type rule struct {
 	name, pattern, state string
+	description          string
 	targets              map[string]json.RawMessage
+	tags                 map[string]string
 }
+
+// ruleTag is a tag as EventBridge writes it.
+type ruleTag struct{ Key, Value string }
 
 func (a *account) eventBridgeActions() map[string]action {
 	return map[string]action{
@@ -24,11 +31,18 @@ func (a *account) eventBridgeActions() map[string]action {
 		"PutTargets":            document(a.putTargets),
 		"ListTargetsByRule":     document(a.listTargetsByRule),
 		"RemoveTargets":         document(a.removeTargets),
+		"TagResource":           document(a.tagRule),
+		"UntagResource":         document(a.untagRule),
+		"ListTagsForResource":   document(a.listRuleTags),
 	}
 }
 
 type ruleInput struct {
 	Name, Rule, NamePrefix, EventPattern, State, TargetArn string
+	Description                                            string
+	ResourceARN                                            string
+	Tags                                                   []ruleTag
+	TagKeys                                                []string
 	Targets                                                []json.RawMessage
 	IDs                                                    []string `json:"Ids"`
 	Limit                                                  *int64
@@ -37,6 +51,7 @@ type ruleInput struct {
 
 type ruleDocument struct {
 	Name, Arn, EventPattern, State, EventBusName string
+	Description                                  string `json:",omitempty"`
 }
 
 type listRulesOutput struct {
@@ -60,9 +75,13 @@ func (a *account) findRule(name string) (*rule, error) {
 func (a *account) putRule(_ *request, in *ruleInput) (*map[string]string, error) {
 	r, ok := a.rules[in.Name]
 	if !ok {
-		r = &rule{name: in.Name, targets: map[string]json.RawMessage{}}
+		r = &rule{name: in.Name, targets: map[string]json.RawMessage{}, tags: map[string]string{}}
+		for _, tag := range in.Tags {
+			r.tags[tag.Key] = tag.Value
+		}
 		a.rules[in.Name] = r
 	}
+	r.description = in.Description
 	r.pattern, r.state = in.EventPattern, cmp.Or(in.State, "ENABLED")
 	return &map[string]string{"RuleArn": a.describe(r).Arn}, nil
 }
@@ -172,9 +191,47 @@ func (a *account) removeTargets(_ *request, in *ruleInput) (*targetsOutput, erro
 	return &targetsOutput{}, nil
 }
 
+func (a *account) findRuleByARN(arn string) (*rule, error) {
+	return a.findRule(arn[strings.LastIndex(arn, "/")+1:])
+}
+
+func (a *account) tagRule(_ *request, in *ruleInput) (*struct{}, error) {
+	r, err := a.findRuleByARN(in.ResourceARN)
+	if err != nil {
+		return nil, err
+	}
+	for _, tag := range in.Tags {
+		r.tags[tag.Key] = tag.Value
+	}
+	return &struct{}{}, nil
+}
+
+func (a *account) untagRule(_ *request, in *ruleInput) (*struct{}, error) {
+	r, err := a.findRuleByARN(in.ResourceARN)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range in.TagKeys {
+		delete(r.tags, key)
+	}
+	return &struct{}{}, nil
+}
+
+func (a *account) listRuleTags(_ *request, in *ruleInput) (*map[string][]ruleTag, error) {
+	r, err := a.findRuleByARN(in.ResourceARN)
+	if err != nil {
+		return nil, err
+	}
+	tags := []ruleTag{}
+	for _, key := range slices.Sorted(maps.Keys(r.tags)) {
+		tags = append(tags, ruleTag{key, r.tags[key]})
+	}
+	return &map[string][]ruleTag{"Tags": tags}, nil
+}
+
 func (a *account) describe(r *rule) ruleDocument {
 	return ruleDocument{
-		Name: r.name, EventPattern: r.pattern, State: r.state, EventBusName: "default",
+		Name: r.name, EventPattern: r.pattern, State: r.state, EventBusName: "default", Description: r.description,
 		Arn: a.arn("events", a.options.Region, "rule/"+r.name),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"unicode"
 
 	"github.com/aws/aws-sdk-go/aws"
 	"github.com/aws/aws-sdk-go/service/iam"
@@ -17,6 +18,11 @@ func (a *account) iamActions() map[string]action {
 		"CreateRole":                    query(a, a.createRole),
 		"DeleteRole":                    query(a, a.deleteRole),
 		"ListRoles":                     query(a, a.listRoles),
+		"UpdateRole":                    query(a, a.updateRole),
+		"TagRole":                       query(a, a.tagRole),
+		"UntagRole":                     query(a, a.untagRole),
+		"ListRoleTags":                  query(a, a.listRoleTags),
+		"CreateServiceLinkedRole":       query(a, a.createServiceLinkedRole),
 		"AttachRolePolicy":              query(a, a.attachRolePolicy),
 		"DetachRolePolicy":              query(a, a.detachRolePolicy),
 		"ListAttachedRolePolicies":      query(a, a.listAttachedRolePolicies),
@@ -43,6 +49,49 @@ func entityExists(format string, args ...any) error {
 
 func deleteConflict(format string, args ...any) error {
 	return wire.Errorf("DeleteConflict", format, args...).WithStatus(http.StatusConflict)
+}
+
+func limitExceeded(format string, args ...any) error {
+	return wire.Errorf("LimitExceeded", format, args...).WithStatus(http.StatusConflict)
+}
+
+// The quotas of IAM: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+const (
+	longestRole    = 64
+	longestPolicy  = 128
+	longestProfile = 128
+	largestTrust   = 2048
+	largestPolicy  = 6144
+	largestInline  = 10240 // all inline policies of a role
+	mostPolicies   = 10    // managed policies that a role has attached
+	mostVersions   = 5     // versions of a managed policy
+)
+
+// tooLong returns the error for a name that is too long; nil if it is not.
+func tooLong(field, name string, most int) error {
+	if len(name) <= most {
+		return nil
+	}
+	return wire.Errorf("ValidationError", "1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must have length less than or equal to %d", name, field, most)
+}
+
+// tooLarge returns the error for a policy that is too large; nil if it is not. IAM does not count whitespace.
+func tooLarge(quota, text string, most int) error {
+	if size(text) <= most {
+		return nil
+	}
+	return limitExceeded("Cannot exceed quota for %s: %d", quota, most)
+}
+
+// size returns the number of characters of a policy that IAM counts.
+func size(text string) int {
+	n := 0
+	for _, c := range text {
+		if !unicode.IsSpace(c) {
+			n++
+		}
+	}
+	return n
 }
 
 func iamTags(m map[string]string) []*iam.Tag {

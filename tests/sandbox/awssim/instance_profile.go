@@ -54,6 +54,9 @@ func (a *account) getInstanceProfile(_ *request, in *iam.GetInstanceProfileInput
 
 func (a *account) createInstanceProfile(r *request, in *iam.CreateInstanceProfileInput) (*iam.CreateInstanceProfileOutput, error) {
 	name, path := aws.StringValue(in.InstanceProfileName), cmp.Or(aws.StringValue(in.Path), "/")
+	if err := tooLong("instanceProfileName", name, longestProfile); err != nil {
+		return nil, err
+	}
 	if _, ok := a.profiles[name]; ok {
 		return nil, entityExists("Instance Profile %s already exists.", name)
 	}

@@ -3,6 +3,7 @@ package awssim
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ type association struct {
 	id, arn                   string
 	namespace, serviceAccount string
 	roleARN                   string
+	tags                      map[string]string
 	created                   time.Time
 }
 
@@ -34,6 +36,7 @@ func (a *account) podIdentityActions() map[string]action {
 		"DescribePodIdentityAssociation": document(a.describePodIdentityAssociation),
 		"ListPodIdentityAssociations":    document(a.listPodIdentityAssociations),
 		"DeletePodIdentityAssociation":   document(a.deletePodIdentityAssociation),
+		"UpdatePodIdentityAssociation":   document(a.updatePodIdentityAssociation),
 	}
 }
 
@@ -42,6 +45,7 @@ var podIdentityRoutes = []route{
 	{http.MethodGet, "/clusters/{cluster}/pod-identity-associations", "ListPodIdentityAssociations"},
 	{http.MethodGet, "/clusters/{cluster}/pod-identity-associations/{association}", "DescribePodIdentityAssociation"},
 	{http.MethodDelete, "/clusters/{cluster}/pod-identity-associations/{association}", "DeletePodIdentityAssociation"},
+	{http.MethodPost, "/clusters/{cluster}/pod-identity-associations/{association}", "UpdatePodIdentityAssociation"},
 }
 
 // eksAuthService is the service that the agent calls.
@@ -54,7 +58,10 @@ func (a *account) eksAuthService() service {
 	}
 }
 
-type associationInput struct{ Namespace, ServiceAccount, RoleArn string }
+type associationInput struct {
+	Namespace, ServiceAccount, RoleArn string
+	Tags                               map[string]string
+}
 
 func (a *account) createPodIdentityAssociation(r *request, in *associationInput) (*object, error) {
 	c, err := a.findCluster(r.path["cluster"])
@@ -69,11 +76,13 @@ func (a *account) createPodIdentityAssociation(r *request, in *associationInput)
 	if _, err := a.roleOf(&in.RoleArn); err != nil {
 		return nil, wire.Errorf("InvalidParameterException", "Role provided in the request does not exist.")
 	}
-	return &object{"association": c.document(a.associate(c, in.Namespace, in.ServiceAccount, in.RoleArn))}, nil
+	one := a.associate(c, in.Namespace, in.ServiceAccount, in.RoleArn)
+	maps.Copy(one.tags, in.Tags)
+	return &object{"association": c.document(one)}, nil
 }
 
 func (a *account) associate(c *cluster, namespace, serviceAccount, roleARN string) *association {
-	one := &association{id: a.newResource("a-", nil, 0).ID, namespace: namespace, serviceAccount: serviceAccount, roleARN: roleARN, created: a.now}
+	one := &association{id: a.newResource("a-", nil, 0).ID, namespace: namespace, serviceAccount: serviceAccount, roleARN: roleARN, tags: map[string]string{}, created: a.now}
 	one.arn = a.arn("eks", a.options.Region, "podidentityassociation/"+c.Name+"/"+one.id)
 	c.associations = append(c.associations, one)
 	return one
@@ -82,7 +91,7 @@ func (a *account) associate(c *cluster, namespace, serviceAccount, roleARN strin
 func (c *cluster) document(one *association) object {
 	return object{
 		"clusterName": c.Name, "namespace": one.namespace, "serviceAccount": one.serviceAccount, "roleArn": one.roleARN,
-		"associationArn": one.arn, "associationId": one.id, "createdAt": one.created.Unix(), "modifiedAt": one.created.Unix(), "tags": object{},
+		"associationArn": one.arn, "associationId": one.id, "createdAt": one.created.Unix(), "modifiedAt": one.created.Unix(), "tags": one.tags,
 	}
 }
 
@@ -119,6 +128,18 @@ func (a *account) listPodIdentityAssociations(r *request, _ *struct{}) (*object,
 		}
 	}
 	return &object{"associations": found}, nil
+}
+
+func (a *account) updatePodIdentityAssociation(r *request, in *associationInput) (*object, error) {
+	c, one, err := a.findAssociation(r)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := a.roleOf(&in.RoleArn); err != nil {
+		return nil, wire.Errorf("InvalidParameterException", "Role provided in the request does not exist.")
+	}
+	one.roleARN = in.RoleArn
+	return &object{"association": c.document(one)}, nil
 }
 
 func (a *account) deletePodIdentityAssociation(r *request, _ *struct{}) (*object, error) {

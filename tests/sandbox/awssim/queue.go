@@ -13,6 +13,8 @@ import (
 type queue struct {
 	name     string
 	policy   string
+	settings map[string]string // attributes that were set, besides the policy
+	tags     map[string]string
 	created  time.Time
 	messages []*message
 	changed  chan struct{}
@@ -27,7 +29,7 @@ type message struct {
 }
 
 func (a *account) newQueue(name string) *queue {
-	q := &queue{name: name, created: a.now, changed: make(chan struct{})}
+	q := &queue{name: name, settings: map[string]string{}, tags: map[string]string{}, created: a.now, changed: make(chan struct{})}
 	a.queues[name] = q
 	return q
 }
@@ -50,7 +52,7 @@ func (a *account) addInterruptions(cluster string) {
 		`{"Sid":"DenyHTTP","Effect":"Deny","Principal":"*","Action":"sqs:*","Resource":"` + arn + `","Condition":{"Bool":{"aws:SecureTransport":false}}}]}`
 	for name, of := range interruptions {
 		a.rules[cluster+"-"+name] = &rule{
-			name: cluster + "-" + name, state: "ENABLED", pattern: fmt.Sprintf(`{"source":[%q],"detail-type":[%q]}`, of[0], of[1]),
+			name: cluster + "-" + name, state: "ENABLED", pattern: fmt.Sprintf(`{"source":[%q],"detail-type":[%q]}`, of[0], of[1]), tags: map[string]string{},
 			targets: map[string]json.RawMessage{"queue": json.RawMessage(fmt.Sprintf(`{"Id":"queue","Arn":%q}`, arn))},
 		}
 	}

@@ -26,6 +26,7 @@ type request struct {
 	effects   effects   // of the faults that apply
 	waitUntil time.Time // real time; set by an action that waits
 	unknown   []string  // unsupported parameters
+	via       string    // the service that makes the call for the caller; empty: the caller itself
 	recorded  bool      // is in the log of calls
 }
 

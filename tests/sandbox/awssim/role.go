@@ -23,6 +23,8 @@ type role struct {
 	trusts                 policy.Document // trust, parsed
 	policies               []string        // ARNs of attached managed policies
 	inline                 map[string]inlinePolicy
+	description            string
+	session                int64 // the longest one, in seconds; 0: an hour
 	created                time.Time
 }
 
@@ -149,6 +151,9 @@ func (a *account) getRole(_ *request, in *iam.GetRoleInput) (*iam.GetRoleOutput,
 
 func (a *account) createRole(_ *request, in *iam.CreateRoleInput) (*iam.CreateRoleOutput, error) {
 	name := aws.StringValue(in.RoleName)
+	if err := cmp.Or(tooLong("roleName", name, longestRole), tooLarge("ACLSizePerRole", aws.StringValue(in.AssumeRolePolicyDocument), largestTrust)); err != nil {
+		return nil, err
+	}
 	if _, ok := a.roles[name]; ok {
 		return nil, entityExists("Role with name %s already exists.", name)
 	}
@@ -156,7 +161,50 @@ func (a *account) createRole(_ *request, in *iam.CreateRoleInput) (*iam.CreateRo
 	if err != nil {
 		return nil, err
 	}
+	r.description, r.session = aws.StringValue(in.Description), aws.Int64Value(in.MaxSessionDuration)
 	return &iam.CreateRoleOutput{Role: r.describe()}, nil
+}
+
+func (a *account) updateRole(_ *request, in *iam.UpdateRoleInput) (*iam.UpdateRoleOutput, error) {
+	r, err := a.findRole(in.RoleName)
+	if err != nil {
+		return nil, err
+	}
+	if in.Description != nil {
+		r.description = *in.Description
+	}
+	if in.MaxSessionDuration != nil {
+		r.session = *in.MaxSessionDuration
+	}
+	return &iam.UpdateRoleOutput{}, nil
+}
+
+func (a *account) tagRole(_ *request, in *iam.TagRoleInput) (*iam.TagRoleOutput, error) {
+	r, err := a.findRole(in.RoleName)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(r.Tags, iamTagMap(in.Tags))
+	return &iam.TagRoleOutput{}, nil
+}
+
+func (a *account) untagRole(_ *request, in *iam.UntagRoleInput) (*iam.UntagRoleOutput, error) {
+	r, err := a.findRole(in.RoleName)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range in.TagKeys {
+		delete(r.Tags, aws.StringValue(key))
+	}
+	return &iam.UntagRoleOutput{}, nil
+}
+
+func (a *account) listRoleTags(_ *request, in *iam.ListRoleTagsInput) (*iam.ListRoleTagsOutput, error) {
+	r, err := a.findRole(in.RoleName)
+	if err != nil {
+		return nil, err
+	}
+	return &iam.ListRoleTagsOutput{Tags: iamTags(r.Tags), IsTruncated: aws.Bool(false)}, nil
 }
 
 func (a *account) deleteRole(_ *request, in *iam.DeleteRoleInput) (*iam.DeleteRoleOutput, error) {
@@ -202,7 +250,15 @@ func (a *account) attachRolePolicy(_ *request, in *iam.AttachRolePolicyInput) (*
 	if err != nil {
 		return nil, err
 	}
-	if arn := aws.StringValue(in.PolicyArn); !slices.Contains(r.policies, arn) {
+	arn := aws.StringValue(in.PolicyArn)
+	if _, ok := a.policies[arn]; !ok && !strings.HasPrefix(arn, a.managedPolicy("")) {
+		return nil, noSuchEntity("Policy %s does not exist or is not attachable.", arn)
+	}
+	switch {
+	case slices.Contains(r.policies, arn):
+	case len(r.policies) == mostPolicies:
+		return nil, limitExceeded("Cannot exceed quota for PoliciesPerRole: %d", mostPolicies)
+	default:
 		r.policies = append(r.policies, arn)
 	}
 	return &iam.AttachRolePolicyOutput{}, nil
@@ -241,7 +297,8 @@ func (a *account) listAttachedRolePolicies(_ *request, in *iam.ListAttachedRoleP
 func (r *role) describe() *iam.Role {
 	return &iam.Role{
 		RoleId: aws.String(r.ID), RoleName: aws.String(r.name), Path: aws.String(r.path), Arn: aws.String(r.arn),
-		CreateDate: aws.Time(r.created), Tags: iamTags(r.Tags),
+		CreateDate: aws.Time(r.created), Tags: iamTags(r.Tags), MaxSessionDuration: aws.Int64(cmp.Or(r.session, 3600)),
+		Description: aws.String(r.description),
 		// IAM returns the policy percent-encoded (RFC 3986).
 		AssumeRolePolicyDocument: aws.String(url.PathEscape(r.trust)),
 	}

@@ -20,9 +20,19 @@ import (
 type managedPolicy struct {
 	resource
 	name, path, arn string
-	text            string
+	description     string
+	text            string // of the default version
 	document        policy.Document
+	version         int // number of the default version
+	last            int // number of the newest version
+	others          map[int]policyVersion
 	created         time.Time
+}
+
+// policyVersion is a version that is not the default.
+type policyVersion struct {
+	text     string
+	document policy.Document
 }
 
 // inlinePolicy is a policy in a role.
@@ -42,7 +52,7 @@ func (a *account) publishPolicies() {
 		panic(err) // a constant
 	}
 	const name = "AdministratorAccess"
-	p := &managedPolicy{resource: resource{ID: fixedID("ANPA", name)}, name: name, path: "/", arn: a.managedPolicy(name), text: administrator, document: document, created: a.now}
+	p := &managedPolicy{resource: resource{ID: fixedID("ANPA", name)}, name: name, path: "/", arn: a.managedPolicy(name), text: administrator, document: document, version: 1, last: 1, others: map[int]policyVersion{}, created: a.now}
 	a.policies[p.arn] = p
 }
 
@@ -52,6 +62,11 @@ func (a *account) policyActions() map[string]action {
 		"GetPolicy":              query(a, a.getPolicy),
 		"GetPolicyVersion":       query(a, a.getPolicyVersion),
 		"DeletePolicy":           query(a, a.deletePolicy),
+		"ListPolicies":           query(a, a.listPolicies),
+		"CreatePolicyVersion":    query(a, a.createPolicyVersion),
+		"DeletePolicyVersion":    query(a, a.deletePolicyVersion),
+		"ListPolicyVersions":     query(a, a.listPolicyVersions),
+		"ListEntitiesForPolicy":  query(a, a.listEntitiesForPolicy),
 		"PutRolePolicy":          query(a, a.putRolePolicy),
 		"GetRolePolicy":          query(a, a.getRolePolicy),
 		"DeleteRolePolicy":       query(a, a.deleteRolePolicy),
@@ -91,7 +106,7 @@ func (a *account) newPolicy(name, path, text string, tags map[string]string) (*m
 	path = cmp.Or(path, "/")
 	p := &managedPolicy{
 		resource: a.newResource("ANPA", tags, 0), name: name, path: path, text: text, document: document,
-		arn: a.iamARN("policy" + path + name), created: a.now,
+		arn: a.iamARN("policy" + path + name), created: a.now, version: 1, last: 1, others: map[int]policyVersion{},
 	}
 	p.ID = strings.ToUpper(p.ID)
 	if _, ok := a.policies[p.arn]; ok {
@@ -109,10 +124,14 @@ func (a *account) findPolicy(arn *string) (*managedPolicy, error) {
 }
 
 func (a *account) createPolicy(_ *request, in *iam.CreatePolicyInput) (*iam.CreatePolicyOutput, error) {
+	if err := cmp.Or(tooLong("policyName", aws.StringValue(in.PolicyName), longestPolicy), tooLarge("PolicySize", aws.StringValue(in.PolicyDocument), largestPolicy)); err != nil {
+		return nil, err
+	}
 	p, err := a.newPolicy(aws.StringValue(in.PolicyName), aws.StringValue(in.Path), aws.StringValue(in.PolicyDocument), iamTagMap(in.Tags))
 	if err != nil {
 		return nil, err
 	}
+	p.description = aws.StringValue(in.Description)
 	return &iam.CreatePolicyOutput{Policy: a.describePolicy(p)}, nil
 }
 
@@ -124,22 +143,6 @@ func (a *account) getPolicy(_ *request, in *iam.GetPolicyInput) (*iam.GetPolicyO
 	return &iam.GetPolicyOutput{Policy: a.describePolicy(p)}, nil
 }
 
-// firstVersion is the only version of a policy here.
-const firstVersion = "v1"
-
-func (a *account) getPolicyVersion(_ *request, in *iam.GetPolicyVersionInput) (*iam.GetPolicyVersionOutput, error) {
-	p, err := a.findPolicy(in.PolicyArn)
-	if err != nil {
-		return nil, err
-	}
-	if version := aws.StringValue(in.VersionId); version != firstVersion {
-		return nil, noSuchEntity("Policy %s version %s does not exist or is not attachable.", p.arn, version)
-	}
-	return &iam.GetPolicyVersionOutput{PolicyVersion: &iam.PolicyVersion{
-		Document: aws.String(url.PathEscape(p.text)), VersionId: aws.String(firstVersion), IsDefaultVersion: aws.Bool(true), CreateDate: aws.Time(p.created),
-	}}, nil
-}
-
 func (a *account) deletePolicy(_ *request, in *iam.DeletePolicyInput) (*iam.DeletePolicyOutput, error) {
 	p, err := a.findPolicy(in.PolicyArn)
 	if err != nil {
@@ -147,6 +150,9 @@ func (a *account) deletePolicy(_ *request, in *iam.DeletePolicyInput) (*iam.Dele
 	}
 	if a.attachments(p.arn) > 0 {
 		return nil, deleteConflict("Cannot delete a policy attached to entities.")
+	}
+	if len(p.others) > 0 {
+		return nil, deleteConflict("This policy has more than one version. Before you delete a policy, you must delete the policy's versions. The default version is deleted with the policy.")
 	}
 	delete(a.policies, p.arn)
 	return &iam.DeletePolicyOutput{}, nil
@@ -165,8 +171,8 @@ func (a *account) attachments(arn string) int64 {
 func (a *account) describePolicy(p *managedPolicy) *iam.Policy {
 	return &iam.Policy{
 		PolicyId: aws.String(p.ID), PolicyName: aws.String(p.name), Path: aws.String(p.path), Arn: aws.String(p.arn),
-		DefaultVersionId: aws.String(firstVersion), AttachmentCount: aws.Int64(a.attachments(p.arn)), IsAttachable: aws.Bool(true),
-		CreateDate: aws.Time(p.created), UpdateDate: aws.Time(p.created), Tags: iamTags(p.Tags),
+		DefaultVersionId: aws.String(versionID(p.version)), AttachmentCount: aws.Int64(a.attachments(p.arn)), IsAttachable: aws.Bool(true),
+		CreateDate: aws.Time(p.created), UpdateDate: aws.Time(p.created), Tags: iamTags(p.Tags), Description: aws.String(p.description),
 	}
 }
 
@@ -215,7 +221,17 @@ func (a *account) putRolePolicy(_ *request, in *iam.PutRolePolicyInput) (*iam.Pu
 	if err != nil {
 		return nil, err
 	}
-	return &iam.PutRolePolicyOutput{}, r.putInline(aws.StringValue(in.PolicyName), aws.StringValue(in.PolicyDocument))
+	name, text := aws.StringValue(in.PolicyName), aws.StringValue(in.PolicyDocument)
+	total := size(text)
+	for other, p := range r.inline {
+		if other != name {
+			total += size(p.text)
+		}
+	}
+	if total > largestInline {
+		return nil, limitExceeded("Maximum policy size of %d bytes exceeded for role %s", largestInline, r.name)
+	}
+	return &iam.PutRolePolicyOutput{}, r.putInline(name, text)
 }
 
 func (a *account) findInline(roleName, name *string) (*role, inlinePolicy, error) {

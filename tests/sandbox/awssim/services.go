@@ -17,18 +17,21 @@ func (a *account) services() map[string]service {
 		"iam": {
 			name: "iam", protocol: wire.Query, namespace: "https://iam.amazonaws.com/doc/2010-05-08/", global: true,
 			denied: "AccessDenied", throttled: "Throttling", unknown: "InvalidAction",
-			actions: merged(a.iamActions(), a.policyActions()),
+			actions: merged(a.iamActions(), a.policyActions(), a.oidcActions()),
 		},
 		"sts": {
 			name: "sts", protocol: wire.Query, namespace: "https://sts.amazonaws.com/doc/2011-06-15/", global: true,
 			denied: "AccessDenied", throttled: "Throttling", unknown: "InvalidAction",
 			actions: a.stsActions(),
 		},
-		"ssm":      a.jsonService("ssm", a.ssmActions()),
-		"sqs":      a.jsonService("sqs", a.sqsActions()),
-		"events":   a.jsonService("events", a.eventBridgeActions()),
-		"pricing":  a.global(a.jsonService("pricing", a.pricingActions())),
-		"eks":      a.eksService(),
+		"ssm":     a.jsonService("ssm", a.ssmActions()),
+		"sqs":     a.jsonService("sqs", a.sqsActions()),
+		"events":  a.jsonService("events", a.eventBridgeActions()),
+		"pricing": a.global(a.jsonService("pricing", a.pricingActions())),
+		"eks":     a.eksService(),
+
+		"cloudformation": a.cloudFormationService(),
+
 		"eks-auth": a.eksAuthService(),
 	}
 }

@@ -21,6 +21,7 @@ type Options struct {
 	LaunchDelay         time.Duration // pending to running
 	ShutdownDelay       time.Duration // shutting-down to terminated
 	SpotWarning         time.Duration // from a spot instance's interruption warning to its termination; default two minutes, as in EC2
+	ResourceTime        time.Duration // how long CloudFormation takes for each resource of a stack, and for a change set
 	TerminatedRetention time.Duration // how long a terminated instance stays visible; default one hour, as in EC2
 
 	Now    func() time.Time // default time.Now
@@ -63,6 +64,7 @@ func New(options Options) *Simulator {
 	options = options.withDefaults()
 	s := &Simulator{options: options, events: &dispatcher{}}
 	s.account = newAccount(options, s.events.publish)
+	s.account.begin = s.beginOperation
 	s.services = s.account.services()
 	s.admin = s.adminHandler()
 	return s

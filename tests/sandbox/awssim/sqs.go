@@ -1,8 +1,12 @@
 package awssim
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +19,11 @@ func (a *account) sqsActions() map[string]action {
 		"CreateQueue":        document(a.createQueue),
 		"DeleteQueue":        document(a.deleteQueue),
 		"GetQueueUrl":        document(a.getQueueURL),
+		"ListQueues":         document(a.listQueues),
+		"SetQueueAttributes": document(a.setQueueAttributes),
+		"TagQueue":           document(a.tagQueue),
+		"UntagQueue":         document(a.untagQueue),
+		"ListQueueTags":      document(a.listQueueTags),
 		"GetQueueAttributes": document(a.getQueueAttributes),
 		"SendMessage":        document(a.sendMessage),
 		"ReceiveMessage":     document(a.receiveMessage),
@@ -26,6 +35,11 @@ type queueInput struct {
 	QueueName, MessageBody, ReceiptHandle string
 
 	QueueURL string `json:"QueueUrl"`
+
+	QueueNamePrefix string
+	Attributes      map[string]string
+	Tags            map[string]string // also in CreateQueue, whose field begins with a small letter
+	TagKeys         []string
 
 	MaxNumberOfMessages, WaitTimeSeconds int
 	VisibilityTimeout                    *int
@@ -74,10 +88,88 @@ func (a *account) queueURL(h *http.Request, q *queue) *queueURLOutput {
 
 func (a *account) createQueue(r *request, in *queueInput) (*queueURLOutput, error) {
 	q, ok := a.queues[in.QueueName]
-	if !ok {
-		q = a.newQueue(in.QueueName)
+	if ok {
+		for name, value := range in.Attributes {
+			if q.attributes(a)[name] != value {
+				return nil, wire.Errorf("QueueNameExists", "A queue already exists with the same name and a different value for attribute %s", name)
+			}
+		}
+		return a.queueURL(r.http, q), nil
 	}
+	if !queueName.MatchString(in.QueueName) {
+		return nil, wire.Errorf("InvalidParameterValue", "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
+	}
+	q = a.newQueue(in.QueueName)
+	if err := q.set(in.Attributes); err != nil {
+		delete(a.queues, q.name)
+		return nil, err
+	}
+	maps.Copy(q.tags, in.Tags)
 	return a.queueURL(r.http, q), nil
+}
+
+// queueName is the pattern of names: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_CreateQueue.html
+var queueName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
+
+// set changes attributes. An empty policy removes it.
+func (q *queue) set(attributes map[string]string) error {
+	for name, value := range attributes {
+		switch {
+		case name != "Policy":
+			q.settings[name] = value
+		case value != "" && !json.Valid([]byte(value)):
+			return wire.Errorf("InvalidAttributeValue", "Invalid value for the parameter Policy.")
+		default:
+			q.policy = value
+		}
+	}
+	return nil
+}
+
+func (a *account) setQueueAttributes(_ *request, in *queueInput) (*struct{}, error) {
+	q, err := a.findQueue(in.QueueURL)
+	if err != nil {
+		return nil, err
+	}
+	return &struct{}{}, q.set(in.Attributes)
+}
+
+func (a *account) listQueues(r *request, in *queueInput) (*object, error) {
+	urls := []string{}
+	for _, name := range slices.Sorted(maps.Keys(a.queues)) {
+		if strings.HasPrefix(name, in.QueueNamePrefix) {
+			urls = append(urls, a.queueURL(r.http, a.queues[name]).QueueURL)
+		}
+	}
+	return &object{"QueueUrls": urls}, nil
+}
+
+func (a *account) tagQueue(_ *request, in *queueInput) (*struct{}, error) {
+	q, err := a.findQueue(in.QueueURL)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(q.tags, in.Tags)
+	return &struct{}{}, nil
+}
+
+func (a *account) untagQueue(_ *request, in *queueInput) (*struct{}, error) {
+	q, err := a.findQueue(in.QueueURL)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range in.TagKeys {
+		delete(q.tags, key)
+	}
+	return &struct{}{}, nil
+}
+
+func (a *account) listQueueTags(_ *request, in *queueInput) (*object, error) {
+	q, err := a.findQueue(in.QueueURL)
+	if err != nil {
+		return nil, err
+	}
+	return &object{"Tags": q.tags}, nil
 }
 
 func (a *account) deleteQueue(_ *request, in *queueInput) (*struct{}, error) {
@@ -102,15 +194,20 @@ func (a *account) getQueueAttributes(_ *request, in *queueInput) (*queueAttribut
 	if err != nil {
 		return nil, err
 	}
+	return &queueAttributesOutput{q.attributes(a)}, nil
+}
+
+func (q *queue) attributes(a *account) map[string]string {
 	attributes := map[string]string{
 		"QueueArn":                    a.arn("sqs", a.options.Region, q.name),
 		"ApproximateNumberOfMessages": strconv.Itoa(len(q.messages)),
 		"CreatedTimestamp":            strconv.FormatInt(q.created.Unix(), 10),
 	}
+	maps.Copy(attributes, q.settings)
 	if q.policy != "" {
 		attributes["Policy"] = q.policy
 	}
-	return &queueAttributesOutput{attributes}, nil
+	return attributes
 }
 
 func (a *account) sendMessage(_ *request, in *queueInput) (*sendMessageOutput, error) {

@@ -75,6 +75,8 @@ func (d *decoder) value(n *node, v reflect.Value, tag reflect.StructTag) error {
 		return d.structure(n, v.Elem())
 	case v.Kind() == reflect.Slice:
 		return d.list(n, v, tag)
+	case v.Kind() == reflect.Map:
+		return mapping(n, v)
 	case v.Kind() == reflect.Pointer:
 		return scalar(n, v)
 	default:
@@ -108,6 +110,24 @@ func (d *decoder) list(n *node, v reflect.Value, tag reflect.StructTag) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// mapping decodes a map of strings: entry.1.key, entry.1.value, ….
+func mapping(n *node, v reflect.Value) error {
+	entries := n.children["entry"]
+	if v.Type() != reflect.TypeFor[map[string]*string]() || entries == nil {
+		return fmt.Errorf("decoding parameter %s: only maps of strings with entries are supported", n.name)
+	}
+	m := map[string]*string{}
+	for _, entry := range entries.children {
+		key, value := entry.children["key"], entry.children["value"]
+		if key == nil || value == nil {
+			return Errorf("MalformedQueryString", "%s has no key or no value", entry.name)
+		}
+		m[key.value] = &value.value
+	}
+	v.Set(reflect.ValueOf(m))
 	return nil
 }
 
