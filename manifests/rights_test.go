@@ -106,6 +106,12 @@ func TestTheAWSPoliciesOnlyRead(t *testing.T) {
 			"ec2:DescribeInstances", "ec2:DescribeVolumes", "ec2:DescribeNetworkInterfaces", "ec2:DescribeLaunchTemplates",
 			"iam:ListInstanceProfiles", "iam:GetInstanceProfile", "eks:DescribeCluster", "sts:GetCallerIdentity",
 		},
+		"iam-policy-audit.json": {
+			"ec2:DescribeSecurityGroups", "ec2:DescribeSubnets", "eks:ListClusters", "sts:GetCallerIdentity",
+			"eks:DescribeCluster", "eks:ListPodIdentityAssociations", "eks:DescribePodIdentityAssociation",
+			"iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies",
+			"iam:GetPolicy", "iam:GetPolicyVersion",
+		},
 		"iam-policy-doctor.json": {
 			"ec2:DescribeImages", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes", "ec2:DescribeInstances",
 			"ec2:DescribeLaunchTemplates", "ec2:DescribeNetworkInterfaces", "ec2:DescribeRouteTables",

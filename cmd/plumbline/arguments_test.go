@@ -85,6 +85,7 @@ func TestHelp(t *testing.T) {
 		"plumbline verify":         {"verify [NODESYNC]", "only AWS is queried", "text|json|junit", "iam-policy-verify.json", "Exit codes"},
 		"plumbline smoke":          {"one pod for each NodePool", "--pool", "table|json|yaml|junit", "Ctrl-C", "Exit codes"},
 		"plumbline doctor":         {"controller-role\n", "changes nothing", "table|json|yaml|junit|markdown", "iam-policy-doctor.json", "Exit codes"},
+		"plumbline audit":          {"same-name", "changes nothing", "--name-pattern", "table|json|yaml|markdown", "iam-policy-audit.json", "Exit codes"},
 		"plumbline teardown":       {"onDelete: Drain", "Ctrl-C", "Exit codes", "If no daemon leads", "--cluster-gone", "--sweep"},
 		"plumbline logs":           {"daemon", "--follow", "--since"},
 		"plumbline reconcile":      {"now", "--wait", "If you interrupt the command", "Examples:"},

@@ -132,3 +132,37 @@ func TestPipelinesHaveFewRights(t *testing.T) {
 		}
 	}
 }
+
+// TestTheAuditPipeline: its command exists, it has no right in the repository, and no event's text is part of a script.
+func TestTheAuditPipeline(t *testing.T) {
+	text, err := os.ReadFile("../../examples/ci/audit/github-actions.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p pipeline
+	if err := yaml.Unmarshal(text, &p); err != nil {
+		t.Fatal(err)
+	}
+	var found [][]string
+	for _, script := range p.scripts() {
+		args, err := calls(script)
+		if err != nil || strings.Contains(script, "${{") {
+			t.Errorf("%s: %v", script, err)
+		}
+		found = append(found, args...)
+	}
+	if len(found) != 1 {
+		t.Fatalf("commands: %q", found)
+	}
+	if err := parse(found[0]); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(map[string]string{"id-token": "write"}, p.Jobs["audit"].Permissions); diff != "" || len(p.Permissions) > 0 {
+		t.Errorf("rights (-want +got):\n%s", diff)
+	}
+	for _, event := range []string{"pull_request", "push"} {
+		if strings.Contains(string(text), event+":") {
+			t.Errorf("%s starts it", event)
+		}
+	}
+}

@@ -34,6 +34,8 @@ import (
 type Options struct {
 	// Region to query. Required: the SDK's default would be that of the machine, which is not the cluster's.
 	Region string
+	// Profile of the AWS configuration; if it is empty, the SDK's default chain finds the credentials.
+	Profile string
 	// Timeout limits one query with all its pages and retries. The default is 20 s.
 	Timeout time.Duration
 	// Attempts is how often the SDK tries one request. The default is 3.
@@ -90,6 +92,9 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	}
 	if o.UserAgent != "" {
 		load = append(load, config.WithAppID(o.UserAgent))
+	}
+	if o.Profile != "" {
+		load = append(load, config.WithSharedConfigProfile(o.Profile))
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, load...)
 	if err != nil {

@@ -33,6 +33,7 @@ type Cluster struct {
 	SecurityGroups []string
 	// PrivateEndpoint reports whether nodes reach the API server by these interfaces; otherwise by its public endpoint.
 	PrivateEndpoint bool
+	Tags            map[string]string
 	// AuthenticationMode is how it finds who a role is: API, CONFIG_MAP or API_AND_CONFIG_MAP.
 	AuthenticationMode string
 }
@@ -57,6 +58,7 @@ func (c *Client) Cluster(ctx context.Context, name string) (Cluster, error) {
 		Endpoint: aws.ToString(out.Cluster.Endpoint),
 		Version:  aws.ToString(out.Cluster.Version),
 		Status:   string(out.Cluster.Status),
+		Tags:     out.Cluster.Tags,
 	}
 	if identity := out.Cluster.Identity; identity != nil && identity.Oidc != nil {
 		cluster.Issuer = strings.TrimPrefix(aws.ToString(identity.Oidc.Issuer), "https://")
@@ -78,6 +80,23 @@ func (c *Client) Cluster(ctx context.Context, name string) (Cluster, error) {
 		}
 	}
 	return cluster, nil
+}
+
+// Clusters returns the names of the EKS clusters in the region, sorted. It takes one request for each hundred.
+func (c *Client) Clusters(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	var names []string
+	pages := eks.NewListClustersPaginator(c.eks, &eks.ListClustersInput{})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, c.named("eks:ListClusters", err)
+		}
+		names = append(names, page.Clusters...)
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // AccountOf returns the account in an ARN; empty if there is none.

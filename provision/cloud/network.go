@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -55,18 +56,14 @@ func (c *Client) SubnetsByID(ctx context.Context, ids []string) (map[string]Subn
 	if len(ids) == 0 {
 		return found, nil
 	}
-	pages := ec2.NewDescribeSubnetsPaginator(c.ec2, &ec2.DescribeSubnetsInput{Filters: []ec2types.Filter{filter("subnet-id", ids...)}})
+	all, err := c.subnets(ctx, &ec2.DescribeSubnetsInput{Filters: []ec2types.Filter{filter("subnet-id", ids...)}})
+	if err != nil {
+		return nil, err
+	}
 	var vpcs []string
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, c.named("ec2:DescribeSubnets", err)
-		}
-		for i := range page.Subnets {
-			s := subnetOf(&page.Subnets[i])
-			found[s.ID] = s
-			vpcs = append(vpcs, s.VPC)
-		}
+	for _, s := range all {
+		found[s.ID] = s
+		vpcs = append(vpcs, s.VPC)
 	}
 	tables, err := c.routeTables(ctx, distinct(vpcs))
 	for id, s := range found {
@@ -74,6 +71,31 @@ func (c *Client) SubnetsByID(ctx context.Context, ids []string) (map[string]Subn
 		found[id] = s
 	}
 	return found, err
+}
+
+// Network returns all subnets and security groups of the region, the subnets without their routes. It
+// takes two requests if each list has one page. If there is an error, the result is incomplete.
+func (c *Client) Network(ctx context.Context) ([]Subnet, []SecurityGroup, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	subnets, err := c.subnets(ctx, &ec2.DescribeSubnetsInput{})
+	groups, groupsErr := c.groups(ctx, &ec2.DescribeSecurityGroupsInput{})
+	return subnets, groups, errors.Join(err, groupsErr)
+}
+
+func (c *Client) subnets(ctx context.Context, in *ec2.DescribeSubnetsInput) ([]Subnet, error) {
+	var all []Subnet
+	pages := ec2.NewDescribeSubnetsPaginator(c.ec2, in)
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, c.named("ec2:DescribeSubnets", err)
+		}
+		for i := range page.Subnets {
+			all = append(all, subnetOf(&page.Subnets[i]))
+		}
+	}
+	return all, nil
 }
 
 func subnetOf(s *ec2types.Subnet) Subnet {
@@ -142,7 +164,18 @@ func (c *Client) SecurityGroupsByID(ctx context.Context, ids []string) (map[stri
 	if len(ids) == 0 {
 		return found, nil
 	}
-	in := &ec2.DescribeSecurityGroupsInput{Filters: []ec2types.Filter{filter("group-id", ids...)}}
+	all, err := c.groups(ctx, &ec2.DescribeSecurityGroupsInput{Filters: []ec2types.Filter{filter("group-id", ids...)}})
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range all {
+		found[g.ID] = g
+	}
+	return found, nil
+}
+
+func (c *Client) groups(ctx context.Context, in *ec2.DescribeSecurityGroupsInput) ([]SecurityGroup, error) {
+	var all []SecurityGroup
 	pages := ec2.NewDescribeSecurityGroupsPaginator(c.ec2, in)
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -150,14 +183,13 @@ func (c *Client) SecurityGroupsByID(ctx context.Context, ids []string) (map[stri
 			return nil, c.named("ec2:DescribeSecurityGroups", err)
 		}
 		for _, g := range page.SecurityGroups {
-			group := SecurityGroup{
+			all = append(all, SecurityGroup{
 				ID: aws.ToString(g.GroupId), Name: aws.ToString(g.GroupName), VPC: aws.ToString(g.VpcId), Tags: tagsOf(g.Tags),
 				Ingress: groupRules(g.IpPermissions), Egress: groupRules(g.IpPermissionsEgress),
-			}
-			found[group.ID] = group
+			})
 		}
 	}
-	return found, nil
+	return all, nil
 }
 
 func groupRules(permissions []ec2types.IpPermission) []GroupRule {

@@ -24,6 +24,10 @@ func (s services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Amzn-ErrorType", "AccessDeniedException")
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprint(w, `{"__type":"AccessDeniedException","message":"User: x is not authorized to perform it"}`)
+	case r.URL.Path == "/clusters" && r.URL.Query().Get("nextToken") == "":
+		fmt.Fprint(w, `{"clusters":["prod"],"nextToken":"2"}`)
+	case r.URL.Path == "/clusters":
+		fmt.Fprint(w, `{"clusters":["dev"]}`)
 	case strings.HasSuffix(r.URL.Path, "/addons"):
 		fmt.Fprint(w, `{"addons":["coredns","gone"]}`)
 	case strings.HasSuffix(r.URL.Path, "/addons/coredns"):
@@ -152,5 +156,16 @@ func TestOwnedBy(t *testing.T) {
 		if got := OwnedBy(c.tags, "prod"); got != c.want {
 			t.Errorf("%v: %q, want %q", c.tags, got, c.want)
 		}
+	}
+}
+
+// TestClusters: all pages are read, and the names are sorted.
+func TestClusters(t *testing.T) {
+	got, err := connect(t, services{}, Options{Attempts: 1}).Clusters(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"dev", "prod"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

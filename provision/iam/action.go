@@ -40,6 +40,7 @@ var resourceTypes = map[string]string{
 	"eks:DescribeCluster":                "cluster",
 	"eks:DescribePodIdentityAssociation": "podidentityassociation",
 	"eks:ListAddons":                     "cluster",
+	"eks:ListClusters":                   "",
 	"eks:ListPodIdentityAssociations":    "cluster",
 	"events:DescribeRule":                "rule",
 	"events:ListRuleNamesByTarget":       "rule",

@@ -18,6 +18,7 @@ const (
 	verifierAccessKey  = "AKIASANDBOXVERIFIER"
 	enderAccessKey     = "AKIASANDBOXENDER"
 	doctorAccessKey    = "AKIASANDBOXDOCTOR"
+	auditorAccessKey   = "AKIASANDBOXAUDITOR"
 	secretAccessKey    = "sandbox" // it signs, but is not verified
 )
 
@@ -33,6 +34,8 @@ const (
 	VariableEnder = "SANDBOX_ENDER_KEY"
 	// VariableDoctor is that of a user with manifests/iam-policy-doctor.json and nothing else.
 	VariableDoctor = "SANDBOX_DOCTOR_KEY"
+	// VariableAuditor is that of a user with manifests/iam-policy-audit.json and nothing else.
+	VariableAuditor = "SANDBOX_AUDITOR_KEY"
 	// VariableAdmin is the URL of the simulator's admin endpoint.
 	VariableAdmin = "SANDBOX_AWS_ADMIN"
 	// VariableGitURL, …User and …Token are the Git host's administrator.
@@ -53,6 +56,7 @@ func (s *Sandbox) Variables() map[string]string {
 		VariableVerifier: verifierAccessKey,
 		VariableEnder:    enderAccessKey,
 		VariableDoctor:   doctorAccessKey,
+		VariableAuditor:  auditorAccessKey,
 		VariableAdmin:    s.AWSEndpoint + "/_sandbox",
 	})
 	if s.Git != nil {

@@ -61,6 +61,7 @@ func (s *Sandbox) startAWS(ctx context.Context) error {
 	err := errors.Join(s.addPlumblineRole(),
 		s.AWS.Associate(s.Cluster, "kube-system", "karpenter", "KarpenterControllerRole-"+s.Cluster),
 		s.addRole("doctor-"+s.Cluster, doctorAccessKey, "iam-policy-doctor.json"),
+		s.addRole("auditor-"+s.Cluster, auditorAccessKey, "iam-policy-audit.json"),
 		s.addRole("verifier-"+s.Cluster, verifierAccessKey, "iam-policy-verify.json"),
 		s.addRole("ender-"+s.Cluster, enderAccessKey, "iam-policy-verify.json", "iam-policy-teardown.json"))
 	if err != nil {
@@ -112,7 +113,8 @@ func (s *Sandbox) addBeside() error {
 	if err := s.addCluster(besideAccessKey); err != nil {
 		return err
 	}
-	return s.AWS.PutRolePolicy("KarpenterControllerRole-"+s.Cluster, "eksctl", eksctlPolicy)
+	role := "KarpenterControllerRole-" + s.Cluster
+	return errors.Join(s.AWS.Associate(s.Cluster, "kube-system", "karpenter", role), s.AWS.PutRolePolicy(role, "eksctl", eksctlPolicy))
 }
 
 // plumblineAccount is the namespace and the name of plumbline's ServiceAccount.

@@ -254,6 +254,8 @@
 //		helm's --set. Sets $RIVAL to its API server. No daemon of plumbline runs there.
 //	rival kubectl ARGS, rival stop
 //		Runs kubectl as its administrator; stops it, and terminates its instances.
+//	rival contexts FILE
+//		Writes a kubeconfig with the contexts ours and theirs, of the administrators of both clusters.
 //	rival [-t D] count =|>= N, rival keep, rival kept
 //		Waits until N instances run for it; remembers them; fails if one of them no longer runs.
 //	capacity short [type=T] [zone=Z] [market=M], capacity back

@@ -10,12 +10,14 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
-var errRivalUsage = errors.New("usage: rival start [VALUE=…], rival stop, rival kubectl ARGS, rival [-t D] count =|>= N, rival keep, rival kept")
+var errRivalUsage = errors.New("usage: rival start [VALUE=…], rival stop, rival kubectl ARGS, rival contexts FILE, rival [-t D] count =|>= N, rival keep, rival kept")
 
 // rivalCommand controls a second cluster of the account, with a control plane and a Karpenter of its own, which uses the
 // name of the story's cluster.
@@ -33,6 +35,8 @@ func (s *story) rivalCommand(ts *testscript.TestScript, args []string) error {
 		return s.stopRival()
 	case len(args) > 1 && args[0] == "kubectl":
 		return s.must("kubectl", append([]string{"--kubeconfig", s.rival.Kube.Kubeconfig}, args[1:]...)...)
+	case len(args) == 2 && args[0] == "contexts":
+		return s.writeContexts(ts.MkAbs(args[1]))
 	case len(args) == 1 && args[0] == "keep":
 		s.rivalKept = s.rivalInstances()
 		return nil
@@ -53,6 +57,22 @@ func (s *story) startRival(values []string) (err error) {
 	}
 	return s.rival.InstallController(s.ctx, binaries.KarpenterVersion,
 		append([]string{"settings.clusterName=" + s.c.Cluster, "settings.clusterEndpoint=" + s.rival.Kube.Endpoint}, values...)...)
+}
+
+// writeContexts writes a kubeconfig with the contexts ours and theirs.
+func (s *story) writeContexts(file string) error {
+	both := clientcmdapi.NewConfig()
+	for name, path := range map[string]string{"ours": s.c.Kube.Kubeconfig, "theirs": s.rival.Kube.Kubeconfig} {
+		one, err := clientcmd.LoadFromFile(path)
+		if err != nil {
+			return err
+		}
+		of := one.Contexts[one.CurrentContext]
+		both.Clusters[name], both.AuthInfos[name] = one.Clusters[of.Cluster], one.AuthInfos[of.AuthInfo]
+		both.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	}
+	both.CurrentContext = "ours"
+	return clientcmd.WriteToFile(*both, file)
 }
 
 // stopRival stops the cluster, and terminates its instances.
