@@ -115,6 +115,15 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	return c, nil
 }
 
+// DefaultRegion returns the region of the SDK's default chain: that of AWS_REGION, or of the profile; empty if there is none.
+func DefaultRegion(ctx context.Context) (string, error) {
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return "", fmt.Errorf("load the AWS configuration: %w", err)
+	}
+	return cfg.Region, nil
+}
+
 // maxBackoff is the longest pause between two tries of one request: all tries together take less time than a reconcile
 // has for AWS, so that AWS's error is reported rather than a timeout.
 const maxBackoff = 2 * time.Second

@@ -31,6 +31,10 @@ type Cluster struct {
 	// VPC is the ID of its VPC, and SecurityGroups are those of the API server's interfaces in it.
 	VPC            string
 	SecurityGroups []string
+	// ClusterSecurityGroup is the one of them that EKS has created, and that nodes of node groups have by default.
+	ClusterSecurityGroup string
+	// Subnets are those of the API server's interfaces.
+	Subnets []string
 	// PrivateEndpoint reports whether nodes reach the API server by these interfaces; otherwise by its public endpoint.
 	PrivateEndpoint bool
 	Tags            map[string]string
@@ -66,8 +70,9 @@ func (c *Client) Cluster(ctx context.Context, name string) (Cluster, error) {
 	if network := out.Cluster.ResourcesVpcConfig; network != nil {
 		cluster.VPC, cluster.PrivateEndpoint = aws.ToString(network.VpcId), network.EndpointPrivateAccess
 		cluster.SecurityGroups = slices.Clone(network.SecurityGroupIds)
+		cluster.Subnets = slices.Clone(network.SubnetIds)
 		if made := aws.ToString(network.ClusterSecurityGroupId); made != "" {
-			cluster.SecurityGroups = append(cluster.SecurityGroups, made)
+			cluster.ClusterSecurityGroup, cluster.SecurityGroups = made, append(cluster.SecurityGroups, made)
 		}
 	}
 	if access := out.Cluster.AccessConfig; access != nil {

@@ -14,10 +14,15 @@ import (
 )
 
 // AMIs returns those that Karpenter finds for an EC2NodeClass in a cluster of a Kubernetes version (1.36), in the order
-// of its preference. Like the three methods below, it reuses AWS's responses of the last minutes, and returns a typed
+// of its preference. Like the methods below, it reuses AWS's responses of the last minutes, and returns a typed
 // error rather than wait.
 func (c *Client) AMIs(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) ([]awsv1.AMI, error) {
 	return c.resolver.AMIs(ctx, class, kubernetes)
+}
+
+// Images returns the AMIs that Karpenter finds for an EC2NodeClass, like AMIs, with their ages.
+func (c *Client) Images(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) ([]resolve.Image, error) {
+	return c.resolver.Images(ctx, class, kubernetes)
 }
 
 // Subnets returns the IDs of those that Karpenter finds for an EC2NodeClass.

@@ -60,15 +60,38 @@ func (e *UnsupportedError) Unwrap() error { return e.Err }
 // karpenter-provider-aws pkg/providers/amifamily/al2023.go, 1.14.1, and the files next to it.
 const noneForAlias = "failed to discover any AMIs for alias"
 
-// AMIs returns those that Karpenter finds for a class in a cluster of a Kubernetes version (1.36), in the order of its
+// Image is an AMI that Karpenter finds for a class.
+type Image struct {
+	ID, Name   string
+	Deprecated bool
+	// Created is when it was made; zero if EC2 does not report it.
+	Created time.Time
+	// Requirements are those of the nodes that run it.
+	Requirements []corev1.NodeSelectorRequirement
+}
+
+// AMIs returns those that Karpenter finds for a class, as Images does, in the form of the status of an EC2NodeClass.
+func (r *Resolver) AMIs(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) (found []awsv1.AMI, err error) {
+	images, err := r.Images(ctx, class, kubernetes)
+	for _, i := range images {
+		found = append(found, awsv1.AMI{ID: i.ID, Name: i.Name, Deprecated: i.Deprecated, Requirements: i.Requirements})
+	}
+	return found, err
+}
+
+// Images returns the AMIs that Karpenter finds for a class in a cluster of a Kubernetes version (1.36), in the order of its
 // preference (Reconcile in karpenter-provider-aws pkg/controllers/nodeclass/ami.go, 1.14.1). The alias of the class
 // must be well-formed.
-func (r *Resolver) AMIs(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) (found []awsv1.AMI, err error) {
+func (r *Resolver) Images(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) (found []Image, err error) {
 	q := r.query()
 	err = q.guarded(ctx, func(ctx context.Context) error {
 		amis, err := amifamily.NewDefaultProvider(at{now: r.now()}, version(kubernetes), q, q, none()).List(ctx, class)
 		for _, ami := range amis {
-			found = append(found, awsv1.AMI{ID: ami.AmiID, Name: ami.Name, Deprecated: ami.Deprecated, Requirements: requirements(ami)})
+			created, unread := time.Parse(time.RFC3339, ami.CreationDate)
+			if unread != nil {
+				created = time.Time{}
+			}
+			found = append(found, Image{ID: ami.AmiID, Name: ami.Name, Deprecated: ami.Deprecated, Created: created, Requirements: requirements(ami)})
 		}
 		return err
 	})

@@ -63,6 +63,15 @@ func TestUnsupportedAlias(t *testing.T) {
 	}
 }
 
+// TestAges checks that images have the time at which they were made.
+func TestAges(t *testing.T) {
+	aws := newFake()
+	found, err := aws.resolver().Images(t.Context(), class(awsv1.AMISelectorTerm{ID: "ami-arm"}), "1.36")
+	if err != nil || len(found) != 1 || !found[0].Created.Equal(aws.now.AddDate(0, 0, -29)) {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
 // TestSelectorsOfAMIs checks terms by ID, name, tag and parameter, and which of two AMIs for the same nodes Karpenter
 // prefers.
 func TestSelectorsOfAMIs(t *testing.T) {
