@@ -184,19 +184,19 @@ func (a *auditor) connect(ctx context.Context, kubeconfig *genericclioptions.Con
 		if err != nil {
 			return nil, fmt.Errorf("context %s: %w", name, err)
 		}
-		all = append(all, audit.Context{Name: name, Server: c.config.Host, Authority: authority, API: explained{c, name}})
+		all = append(all, audit.Context{Name: name, Server: c.config.Host, Authority: authority, API: namedReader{c, name}})
 	}
 	return all, nil
 }
 
-// explained adds the context's name to errors of its API server.
-type explained struct {
+// namedReader adds the context's name to errors of its API server.
+type namedReader struct {
 	client.Reader
 	context string
 }
 
 // List implements client.Reader.
-func (e explained) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+func (e namedReader) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	if err := e.Reader.List(ctx, list, options...); err != nil {
 		return explain(err, "query the API server of context "+e.context)
 	}
