@@ -88,7 +88,7 @@ func TestNodeRole(t *testing.T) {
 	client := connect(t, &roles{}, Options{Attempts: 1})
 	got, err := client.NodeRole(t.Context(), "karpenter")
 	want := Role{
-		ARN: controllerID, Trust: trustText, Boundary: &RolePolicy{Name: "limit", ARN: "arn:aws:iam::111122223333:policy/limit", Text: attachedText},
+		ARN: controllerID, Tags: map[string]string{"team": "nodes"}, Trust: trustText, Boundary: &RolePolicy{Name: "limit", ARN: "arn:aws:iam::111122223333:policy/limit", Text: attachedText},
 		Policies: []RolePolicy{{Name: "own"}, {Name: "prices", ARN: "arn:aws:iam::111122223333:policy/prices"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {

@@ -39,6 +39,7 @@ type Role struct {
 	ARN string
 	// Trust is the JSON of its trust policy: who may assume it.
 	Trust string
+	Tags  map[string]string
 	// Boundary is its permissions boundary; nil if it has none.
 	Boundary *RolePolicy
 	// Policies are those in the role, then those attached to it.
@@ -160,6 +161,12 @@ func (c *Client) readTrust(ctx context.Context, name string, role *Role) error {
 		return fmt.Errorf("read IAM role %s: the answer has none", name)
 	}
 	role.ARN = aws.ToString(out.Role.Arn)
+	for _, tag := range out.Role.Tags {
+		if role.Tags == nil {
+			role.Tags = map[string]string{}
+		}
+		role.Tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
+	}
 	if role.Trust, err = decoded(out.Role.AssumeRolePolicyDocument); err != nil || out.Role.PermissionsBoundary == nil {
 		return err
 	}
