@@ -37,6 +37,8 @@ func (a *account) accesses(r *request) []access {
 	case "sqs":
 		name := q.field("QueueName", "QueueUrl")
 		return q.about(a.arn("sqs", a.options.Region, name[strings.LastIndex(name, "/")+1:]), nil)
+	case "kms":
+		return q.about(a.keyARN(q.field("KeyId")), nil)
 	case "events":
 		return q.about(a.arn("events", a.options.Region, "rule/"+q.field("Name", "Rule", "TargetArn")), nil)
 	}

@@ -40,6 +40,8 @@ type account struct {
 	rules       map[string]*rule
 	policies    map[string]*managedPolicy // by ARN
 	credentials map[string]credential     // by access key
+	quotas      map[string]float64        // by code, if it is not the default
+	keys        map[string]string         // policies of KMS keys, by ID
 	shortages   []Shortage
 	spoiled     string          // the names of images whose instances terminate at launch
 	outages     map[string]bool // zones that are disrupted
@@ -86,6 +88,8 @@ func newAccount(options Options, emit func(Event)) *account {
 		rules:       map[string]*rule{},
 		policies:    map[string]*managedPolicy{},
 		credentials: map[string]credential{},
+		quotas:      map[string]float64{},
+		keys:        map[string]string{},
 		outages:     map[string]bool{},
 		answers:     DefaultAnswers(),
 		missed:      map[string]bool{},

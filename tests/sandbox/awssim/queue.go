@@ -13,6 +13,7 @@ import (
 type queue struct {
 	name     string
 	policy   string
+	key      string // ID of the KMS key; empty if SQS encrypts it
 	created  time.Time
 	messages []*message
 	changed  chan struct{}

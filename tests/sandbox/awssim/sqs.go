@@ -110,6 +110,9 @@ func (a *account) getQueueAttributes(_ *request, in *queueInput) (*queueAttribut
 	if q.policy != "" {
 		attributes["Policy"] = q.policy
 	}
+	if q.key != "" {
+		attributes["KmsMasterKeyId"] = q.key
+	}
 	return &queueAttributesOutput{attributes}, nil
 }
 
