@@ -115,12 +115,13 @@ func TestTheAWSPoliciesOnlyRead(t *testing.T) {
 		"iam-policy-doctor.json": {
 			"ec2:DescribeImages", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes", "ec2:DescribeInstances",
 			"ec2:DescribeLaunchTemplates", "ec2:DescribeNetworkInterfaces", "ec2:DescribeRouteTables",
-			"ec2:DescribeSecurityGroups", "ec2:DescribeSubnets",
-			"eks:DescribeCluster", "eks:ListAddons", "eks:ListPodIdentityAssociations", "eks:DescribeAddon",
+			"ec2:DescribeSecurityGroups", "ec2:DescribeSubnets", "ec2:DescribeVolumes", "ec2:DescribeVpcEndpoints",
+			"eks:DescribeCluster", "eks:ListAddons", "eks:ListInsights", "eks:ListPodIdentityAssociations", "eks:DescribeAddon",
 			"eks:DescribePodIdentityAssociation", "eks:DescribeAccessEntry",
 			"iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies",
 			"iam:GetPolicy", "iam:GetPolicyVersion", "iam:GetInstanceProfile", "iam:ListInstanceProfiles",
-			"sqs:GetQueueAttributes", "sqs:GetQueueUrl", "events:DescribeRule", "events:ListRuleNamesByTarget",
+			"sqs:GetQueueAttributes", "sqs:GetQueueUrl",
+			"kms:DescribeKey", "kms:GetKeyPolicy", "servicequotas:ListServiceQuotas", "events:DescribeRule", "events:ListRuleNamesByTarget",
 			"ssm:GetParameter", "sts:DecodeAuthorizationMessage", "sts:GetCallerIdentity",
 		},
 	} {

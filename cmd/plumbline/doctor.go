@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
@@ -18,7 +20,9 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 // doctor runs the checks of `plumbline doctor`.
@@ -117,7 +121,8 @@ func (d *doctor) examine(ctx context.Context, kubeconfig *genericclioptions.Conf
 	}
 	reader := &preflight.Reader{
 		AWS: aws, API: c, ControllerLabels: cluster.ControllerLabels(), PlumblineLabels: daemonLabels(),
-		Drains: blocker.Drains, Undisrupted: plan.Undisrupted, MostAllowed: plan.MostAllowed, NodeDaemonSets: nodeDaemonSets,
+		Drains: blocker.Drains, Undisrupted: plan.Undisrupted, Allowed: allowed, NodeDaemonSets: nodeDaemonSets,
+		Idle: idle, Volumes: c.volumes, KarpenterCRDs: schema.EmbeddedOf,
 		Wait: func(ctx context.Context, until time.Time) error { return pauseFor(ctx, until.Sub(d.now())) },
 	}
 	observed := reader.Read(ctx, checks, preflight.Observed{Now: d.now(), Cluster: d.cluster, Region: d.region, Version: d.version})
@@ -126,6 +131,25 @@ func (d *doctor) examine(ctx context.Context, kubeconfig *genericclioptions.Conf
 	}
 	results := preflight.Run(checks, observed)
 	return preflight.Report{Cluster: d.cluster, Region: d.region, Version: observed.Version, Results: results}, nil
+}
+
+// allowed returns what the disruption budgets of a NodePool allow.
+func allowed(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReason, now time.Time) (preflight.Allowed, error) {
+	found, err := plan.ExtremesOf(pool, nodes, reason, now)
+	return preflight.Allowed(found), err
+}
+
+// idle returns why no pod of Karpenter's controller in a namespace works; empty if one does.
+func idle(ctx context.Context, api client.Reader, namespace string, now time.Time) (string, error) {
+	deployments := &appsv1.DeploymentList{}
+	if err := api.List(ctx, deployments, client.InNamespace(namespace), client.MatchingLabels(cluster.ControllerLabels())); err != nil {
+		return "", fmt.Errorf("list Karpenter's Deployments: %w", err)
+	}
+	works, err := upgrade.Alive(ctx, api, namespace, deployments.Items, now, &upgrade.Renewal{})
+	if works.Ready {
+		return "", err
+	}
+	return works.Message, err
 }
 
 // nodeDaemonSets returns the DaemonSets of CSI drivers and CNI plugins.

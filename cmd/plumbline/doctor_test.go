@@ -87,7 +87,7 @@ func (refusingAWS) Catalog(context.Context) (*offers.Catalog, error) {
 	return nil, refuse("ec2:DescribeInstanceTypes")
 }
 
-func (refusingAWS) Instances(context.Context, cloud.Query) ([]cloud.Instance, error) {
+func (refusingAWS) Fleet(context.Context, cloud.Query) ([]cloud.Instance, error) {
 	return nil, refuse("ec2:DescribeInstances")
 }
 
@@ -160,4 +160,28 @@ func TestDoctorPrints(t *testing.T) {
 			}
 		})
 	}
+}
+
+func (refusingAWS) Volumes(context.Context, string) cloud.Answer {
+	return cloud.Answer{Err: refuse("ec2:DescribeVolumes")}
+}
+
+func (refusingAWS) Endpoints(context.Context, []string) ([]cloud.Endpoint, error) {
+	return nil, refuse("ec2:DescribeVpcEndpoints")
+}
+
+func (refusingAWS) Key(context.Context, string) (cloud.Key, error) {
+	return cloud.Key{}, refuse("kms:DescribeKey")
+}
+
+func (refusingAWS) Quotas(context.Context) (map[string]cloud.Quota, error) {
+	return nil, refuse("servicequotas:ListServiceQuotas")
+}
+
+func (refusingAWS) TypesInUse(context.Context) (map[cloud.TypeInUse]int, error) {
+	return nil, refuse("ec2:DescribeInstances")
+}
+
+func (refusingAWS) Insights(context.Context, string) ([]cloud.Insight, error) {
+	return nil, refuse("eks:ListInsights")
 }

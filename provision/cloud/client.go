@@ -21,6 +21,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
@@ -65,6 +67,8 @@ type Client struct {
 	sqs    *sqs.Client
 	events *eventbridge.Client
 	stacks *cloudformation.Client
+	kms    *kms.Client
+	quotas *servicequotas.Client
 	// resolver resolves selectors.
 	resolver     *resolve.Resolver
 	knownRunning knownRunning
@@ -111,6 +115,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	c.ec2, c.eks, c.sts, c.ssm = ec2.NewFromConfig(cfg), eks.NewFromConfig(cfg), sts.NewFromConfig(cfg), ssm.NewFromConfig(cfg)
 	c.iam, c.sqs, c.events = iam.NewFromConfig(cfg), sqs.NewFromConfig(cfg), eventbridge.NewFromConfig(cfg)
 	c.stacks = cloudformation.NewFromConfig(cfg)
+	c.kms, c.quotas = kms.NewFromConfig(cfg), servicequotas.NewFromConfig(cfg)
 	c.resolver = newResolver(c)
 	return c, nil
 }

@@ -63,7 +63,7 @@ type Resource struct {
 	// OfService reports whether an AWS service manages the interface, for example a load balancer or the control plane.
 	OfService bool
 	Tags      map[string]string
-	// Created is when a launch template or an instance profile was created.
+	// Created is when a volume, a launch template or an instance profile was created.
 	Created time.Time
 }
 
@@ -154,6 +154,7 @@ func (c *Client) volumesLeft(ctx context.Context, q Query, found map[string]Reso
 func volumeOf(v *ec2types.Volume) Resource {
 	volume := Resource{
 		Kind: KindVolume, ID: aws.ToString(v.VolumeId), State: string(v.State), Zone: aws.ToString(v.AvailabilityZone), Tags: tagsOf(v.Tags),
+		Created: aws.ToTime(v.CreateTime),
 	}
 	for _, attachment := range v.Attachments {
 		volume.Instance = aws.ToString(attachment.InstanceId)
@@ -513,19 +514,17 @@ func (c *Client) AttachedVolumes(ctx context.Context, cluster string) ([]Resourc
 	if err := c.resolver.Budget().Take(c.now(), "ec2:DescribeVolumes", 2*len(ofCluster(cluster))); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	found := map[string]Resource{}
-	if err := c.volumesLeft(ctx, Query{Cluster: cluster}, found); err != nil {
-		return nil, err
+	answer := c.Volumes(ctx, cluster)
+	if answer.Err != nil {
+		return nil, answer.Err
 	}
-	var attached []Resource
-	for _, id := range slices.Sorted(maps.Keys(found)) {
-		if found[id].Instance != "" {
-			attached = append(attached, found[id])
-		}
-	}
-	return attached, nil
+	return slices.DeleteFunc(answer.Resources, func(r Resource) bool { return r.Instance == "" }), nil
+}
+
+// Volumes returns a cluster's EBS volumes, attached or not, as AttachedVolumes does. It takes two requests, and one for each
+// 200 instances that have some.
+func (c *Client) Volumes(ctx context.Context, cluster string) Answer {
+	return c.answer(ctx, KindVolume, Query{Cluster: cluster}, c.volumesLeft)
 }
 
 // leftBehindQueries is how many requests LeftBehind makes if each list has one page.

@@ -23,6 +23,8 @@ type Subnet struct {
 	// Blackhole reports whether that target no longer exists.
 	DefaultRoute string
 	Blackhole    bool
+	// RouteTable is the ID of that table; empty if it was not read.
+	RouteTable string
 }
 
 // SecurityGroup is a security group with its rules.
@@ -67,7 +69,7 @@ func (c *Client) SubnetsByID(ctx context.Context, ids []string) (map[string]Subn
 	}
 	tables, err := c.routeTables(ctx, distinct(vpcs))
 	for id, s := range found {
-		s.DefaultRoute, s.Blackhole = defaultRoute(tables, s)
+		s.RouteTable, s.DefaultRoute, s.Blackhole = defaultRoute(tables, s)
 		found[id] = s
 	}
 	return found, err
@@ -121,9 +123,9 @@ func (c *Client) routeTables(ctx context.Context, vpcs []string) ([]ec2types.Rou
 	return tables, nil
 }
 
-// defaultRoute returns the target of a subnet's default route: that in the table that is associated with it, else in the
-// main one of its VPC (https://docs.aws.amazon.com/vpc/latest/userguide/RouteTables.html).
-func defaultRoute(tables []ec2types.RouteTable, s Subnet) (target string, blackhole bool) {
+// defaultRoute returns the route table of a subnet, and the target of its default route. The table is the one that is
+// associated with the subnet, else the main one of its VPC (https://docs.aws.amazon.com/vpc/latest/userguide/RouteTables.html).
+func defaultRoute(tables []ec2types.RouteTable, s Subnet) (table, target string, blackhole bool) {
 	is := func(of func(ec2types.RouteTableAssociation) bool) func(ec2types.RouteTable) bool {
 		return func(t ec2types.RouteTable) bool {
 			return aws.ToString(t.VpcId) == s.VPC && slices.ContainsFunc(t.Associations, of)
@@ -134,14 +136,15 @@ func defaultRoute(tables []ec2types.RouteTable, s Subnet) (target string, blackh
 		at = slices.IndexFunc(tables, is(func(a ec2types.RouteTableAssociation) bool { return aws.ToBool(a.Main) }))
 	}
 	if at < 0 {
-		return "", false
+		return "", "", false
 	}
+	table = aws.ToString(tables[at].RouteTableId)
 	for _, route := range tables[at].Routes {
 		if aws.ToString(route.DestinationCidrBlock) == "0.0.0.0/0" || aws.ToString(route.DestinationIpv6CidrBlock) == "::/0" {
-			return targetOf(route), route.State == ec2types.RouteStateBlackhole
+			return table, targetOf(route), route.State == ec2types.RouteStateBlackhole
 		}
 	}
-	return "", false
+	return table, "", false
 }
 
 func targetOf(r ec2types.Route) string {

@@ -3,7 +3,9 @@ package cloud
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -92,7 +94,7 @@ func TestNodeRole(t *testing.T) {
 	client := connect(t, &roles{}, Options{Attempts: 1})
 	got, err := client.NodeRole(t.Context(), "karpenter")
 	want := Role{
-		ARN: controllerID, Trust: trustText, Boundary: &RolePolicy{Name: "limit", ARN: "arn:aws:iam::111122223333:policy/limit", Text: attachedText},
+		ARN: controllerID, Tags: map[string]string{"team": "nodes"}, Trust: trustText, Boundary: &RolePolicy{Name: "limit", ARN: "arn:aws:iam::111122223333:policy/limit", Text: attachedText},
 		Policies: []RolePolicy{{Name: "own"}, {Name: "prices", ARN: "arn:aws:iam::111122223333:policy/prices"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -117,12 +119,12 @@ func TestDefaultRoute(t *testing.T) {
 		{VpcId: aws.String("vpc-1"), Associations: []ec2types.RouteTableAssociation{{SubnetId: aws.String("subnet-3")}}},
 	}
 	for id, want := range map[string]string{"subnet-1": "nat-1 false", "subnet-2": "igw-1 true", "subnet-3": " false"} {
-		target, blackhole := defaultRoute(tables, Subnet{ID: id, VPC: "vpc-1"})
+		_, target, blackhole := defaultRoute(tables, Subnet{ID: id, VPC: "vpc-1"})
 		if got := fmt.Sprintf("%s %t", target, blackhole); got != want {
 			t.Errorf("%s: %q, want %q", id, got, want)
 		}
 	}
-	if target, _ := defaultRoute(tables, Subnet{ID: "subnet-1", VPC: "vpc-2"}); target != "" {
+	if _, target, _ := defaultRoute(tables, Subnet{ID: "subnet-1", VPC: "vpc-2"}); target != "" {
 		t.Errorf("in another VPC: %q", target)
 	}
 }
@@ -167,5 +169,130 @@ func TestClusters(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"dev", "prod"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// doctorAccount answers what only `plumbline doctor` queries: Service Quotas and KMS in JSON, EKS insights, and EC2 in XML. Each
+// list has two pages.
+type doctorAccount struct{ refused string }
+
+func (a doctorAccount) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	target := r.Header.Get("X-Amz-Target")
+	if action := target[strings.LastIndex(target, ".")+1:]; action != "" {
+		a.json(w, r, action)
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	if strings.HasSuffix(r.URL.Path, "/insights") {
+		if strings.Contains(string(body), `"nextToken":"2"`) {
+			fmt.Fprint(w, `{"insights":[{"id":"b","name":"Add-on","category":"MISCONFIGURATION","insightStatus":{"status":"PASSING","reason":"fine"}}]}`)
+			return
+		}
+		fmt.Fprint(w, `{"insights":[{"id":"a","name":"Skew","category":"UPGRADE_READINESS","kubernetesVersion":"1.37","insightStatus":{"status":"ERROR","reason":"2 nodes"}}],"nextToken":"2"}`)
+		return
+	}
+	form, _ := url.ParseQuery(string(body))
+	switch {
+	case form.Get("Action") == a.refused:
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `<Response><Errors><Error><Code>UnauthorizedOperation</Code><Message>no</Message></Error></Errors></Response>`)
+	case form.Get("Action") == "DescribeVpcEndpoints" && form.Get("Filter.1.Value.1") == "vpc-1":
+		fmt.Fprint(w, `<DescribeVpcEndpointsResponse><vpcEndpointSet><item><vpcEndpointId>vpce-1</vpcEndpointId><vpcId>vpc-1</vpcId>`+
+			`<serviceName>com.amazonaws.eu-west-1.s3</serviceName><vpcEndpointType>Gateway</vpcEndpointType><state>available</state>`+
+			`<routeTableIdSet><item>rtb-1</item></routeTableIdSet><privateDnsEnabled>false</privateDnsEnabled></item></vpcEndpointSet></DescribeVpcEndpointsResponse>`)
+	case form.Get("Action") == "DescribeInstances" && form.Get("NextToken") == "":
+		fmt.Fprint(w, `<DescribeInstancesResponse><reservationSet><item><instancesSet>`+
+			`<item><instanceType>m6i.large</instanceType></item><item><instanceType>m6i.large</instanceType><instanceLifecycle>spot</instanceLifecycle></item>`+
+			`<item><instanceType>m6i.large</instanceType><placement><tenancy>host</tenancy></placement></item>`+
+			`</instancesSet></item></reservationSet><nextToken>2</nextToken></DescribeInstancesResponse>`)
+	case form.Get("Action") == "DescribeInstances":
+		fmt.Fprint(w, `<DescribeInstancesResponse><reservationSet><item><instancesSet><item><instanceType>m6i.large</instanceType></item></instancesSet></item></reservationSet></DescribeInstancesResponse>`)
+	}
+}
+
+func (a doctorAccount) json(w http.ResponseWriter, r *http.Request, action string) {
+	w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+	body, _ := io.ReadAll(r.Body)
+	fail := func(code string) {
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `{"__type":%q,"message":"User: x is not authorized, or it does not exist"}`, code)
+	}
+	switch {
+	case action == a.refused:
+		fail("AccessDeniedException")
+	case strings.Contains(string(body), "alias/gone"):
+		fail("NotFoundException")
+	case action == "DescribeKey":
+		fmt.Fprint(w, `{"KeyMetadata":{"KeyId":"k","Arn":"arn:key","KeyManager":"CUSTOMER","KeyState":"Enabled"}}`)
+	case action == "GetKeyPolicy" && strings.Contains(string(body), `"arn:key"`):
+		fmt.Fprint(w, `{"Policy":"{}"}`)
+	case action == "ListServiceQuotas" && strings.Contains(string(body), `"NextToken":"2"`):
+		fmt.Fprint(w, `{"Quotas":[{"QuotaCode":"L-34B43A08","QuotaName":"Spot","Value":32}]}`)
+	case action == "ListServiceQuotas" && strings.Contains(string(body), `"ServiceCode":"ec2"`):
+		fmt.Fprint(w, `{"Quotas":[{"QuotaCode":"L-1216C47A","QuotaName":"On demand","Value":64}],"NextToken":"2"}`)
+	}
+}
+
+func TestDoctorReads(t *testing.T) {
+	client := connect(t, doctorAccount{}, Options{Attempts: 1})
+	quotas, err := client.Quotas(t.Context())
+	if diff := cmp.Diff(map[string]Quota{"L-1216C47A": {"L-1216C47A", "On demand", 64}, "L-34B43A08": {"L-34B43A08", "Spot", 32}}, quotas); diff != "" || err != nil {
+		t.Errorf("quotas (-want +got), error %v:\n%s", err, diff)
+	}
+	used, err := client.TypesInUse(t.Context())
+	if diff := cmp.Diff(map[TypeInUse]int{{Type: "m6i.large"}: 2, {Type: "m6i.large", Spot: true}: 1}, used); diff != "" || err != nil {
+		t.Errorf("types (-want +got), error %v:\n%s", err, diff)
+	}
+	key, err := client.Key(t.Context(), "alias/queue")
+	if diff := cmp.Diff(Key{ARN: "arn:key", State: "Enabled", Policy: "{}"}, key); diff != "" || err != nil {
+		t.Errorf("key (-want +got), error %v:\n%s", err, diff)
+	}
+	var missing *NotFoundError
+	if _, err := client.Key(t.Context(), "alias/gone"); !errors.As(err, &missing) {
+		t.Errorf("a key that does not exist: %v", err)
+	}
+	insights, err := client.Insights(t.Context(), "prod")
+	want := []Insight{
+		{ID: "a", Name: "Skew", Category: "UPGRADE_READINESS", Status: "ERROR", Reason: "2 nodes", Kubernetes: "1.37"},
+		{ID: "b", Name: "Add-on", Category: "MISCONFIGURATION", Status: "PASSING", Reason: "fine"},
+	}
+	if diff := cmp.Diff(want, insights); diff != "" || err != nil {
+		t.Errorf("insights (-want +got), error %v:\n%s", err, diff)
+	}
+	endpoints, err := client.Endpoints(t.Context(), []string{"vpc-1"})
+	s3 := Endpoint{ID: "vpce-1", VPC: "vpc-1", Service: "com.amazonaws.eu-west-1.s3", Gateway: true, RouteTables: []string{"rtb-1"}, Available: true}
+	if diff := cmp.Diff([]Endpoint{s3}, endpoints); diff != "" || err != nil {
+		t.Errorf("endpoints (-want +got), error %v:\n%s", err, diff)
+	}
+}
+
+func TestDoctorIsRefused(t *testing.T) {
+	for action, query := range map[string]func(*Client) error{
+		"servicequotas:ListServiceQuotas": func(c *Client) error { _, err := c.Quotas(t.Context()); return err },
+		"ec2:DescribeInstances":           func(c *Client) error { _, err := c.TypesInUse(t.Context()); return err },
+		"kms:DescribeKey":                 func(c *Client) error { _, err := c.Key(t.Context(), "k"); return err },
+		"kms:GetKeyPolicy":                func(c *Client) error { _, err := c.Key(t.Context(), "k"); return err },
+		"ec2:DescribeVpcEndpoints":        func(c *Client) error { _, err := c.Endpoints(t.Context(), []string{"vpc-1"}); return err },
+	} {
+		_, refused, _ := strings.Cut(action, ":")
+		var denied *DeniedError
+		if err := query(connect(t, doctorAccount{refused}, Options{Attempts: 1})); !errors.As(err, &denied) || denied.Action != action {
+			t.Errorf("%s: %v", action, err)
+		}
+	}
+}
+
+func TestQuotaOf(t *testing.T) {
+	for name, want := range map[string][2]string{
+		"m6i.large": {"L-1216C47A", "L-34B43A08"}, "im4gn.large": {"L-1216C47A", "L-34B43A08"}, "t4g.nano": {"L-1216C47A", "L-34B43A08"},
+		"g5.xlarge": {"L-DB2E81BA", "L-3819A6DF"}, "gr6.4xlarge": {"L-DB2E81BA", "L-3819A6DF"}, "vt1.3xlarge": {"L-DB2E81BA", "L-3819A6DF"},
+		"p4d.24xlarge": {"L-417A185B", "L-7212CCBC"}, "p5.48xlarge": {"L-417A185B", ""}, "f1.2xlarge": {"L-74FC7D96", "L-88CF9481"},
+		"x2gd.medium": {"L-7295265B", "L-E3A00192"}, "inf2.xlarge": {"L-1945791B", "L-B5D1601B"}, "trn1.2xlarge": {"L-2C3B7624", "L-6B0D517C"},
+		"dl1.24xlarge": {"L-6E869C2A", "L-85EED4F7"}, "hpc7a.96xlarge": {"L-F7808C92", ""}, "u-6tb1.56xlarge": {"L-43DA4232", ""},
+		"mac2.metal": {"", ""}, "y1.large": {"", ""}, "": {"", ""},
+	} {
+		if got := [2]string{QuotaOf(TypeInUse{Type: name}), QuotaOf(TypeInUse{Type: name, Spot: true})}; got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
 	}
 }

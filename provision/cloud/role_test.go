@@ -54,7 +54,7 @@ func (r *roles) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	result := map[string]string{
 		"GetCallerIdentity":        `<Account>111122223333</Account>`,
-		"GetRole":                  `<Role><Arn>` + controllerID + `</Arn><AssumeRolePolicyDocument>` + encoded(trustText) + `</AssumeRolePolicyDocument><PermissionsBoundary><PermissionsBoundaryArn>arn:aws:iam::111122223333:policy/limit</PermissionsBoundaryArn></PermissionsBoundary></Role>`,
+		"GetRole":                  `<Role><Arn>` + controllerID + `</Arn><AssumeRolePolicyDocument>` + encoded(trustText) + `</AssumeRolePolicyDocument><PermissionsBoundary><PermissionsBoundaryArn>arn:aws:iam::111122223333:policy/limit</PermissionsBoundaryArn></PermissionsBoundary><Tags><member><Key>team</Key><Value>nodes</Value></member></Tags></Role>`,
 		"ListRolePolicies":         `<PolicyNames><member>own</member></PolicyNames><IsTruncated>false</IsTruncated>`,
 		"GetRolePolicy":            `<PolicyDocument>` + encoded(ownText) + `</PolicyDocument>`,
 		"ListAttachedRolePolicies": `<AttachedPolicies><member><PolicyName>prices</PolicyName><PolicyArn>arn:aws:iam::111122223333:policy/prices</PolicyArn></member></AttachedPolicies><IsTruncated>false</IsTruncated>`,
@@ -98,7 +98,7 @@ func TestGrant(t *testing.T) {
 		{Name: "own", Text: ownText},
 		{Name: "prices", ARN: "arn:aws:iam::111122223333:policy/prices", Text: attachedText},
 	}
-	whole := Role{ARN: controllerID, Trust: trustText, Boundary: &RolePolicy{Name: "limit", ARN: "arn:aws:iam::111122223333:policy/limit", Text: attachedText}, Policies: policies}
+	whole := Role{ARN: controllerID, Tags: map[string]string{"team": "nodes"}, Trust: trustText, Boundary: &RolePolicy{Name: "limit", ARN: "arn:aws:iam::111122223333:policy/limit", Text: attachedText}, Policies: policies}
 	by := &Association{ARN: "a-1", RoleARN: controllerID}
 	const other = "arn:aws:iam::444455556666:role/other"
 	for name, c := range map[string]struct {
@@ -121,7 +121,7 @@ func TestGrant(t *testing.T) {
 		"lists that are denied": {
 			account: roles{denies: []string{"iam:ListRolePolicies", "iam:GetPolicyVersion"}}, annotated: controllerID,
 			want: Grant{RoleARN: controllerID, Role: Role{
-				ARN: controllerID, Trust: trustText, Boundary: &RolePolicy{Name: "limit", ARN: "arn:aws:iam::111122223333:policy/limit"},
+				ARN: controllerID, Tags: whole.Tags, Trust: trustText, Boundary: &RolePolicy{Name: "limit", ARN: "arn:aws:iam::111122223333:policy/limit"},
 			}},
 			denied: []string{"iam:GetPolicyVersion", "iam:ListRolePolicies", "iam:GetPolicyVersion"},
 		},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 )
@@ -336,6 +337,19 @@ func OfDeleted(answers []cloud.Answer, living Living) (found []Found) {
 			if where == left && !living.has(r) {
 				found = append(found, Found{r, what})
 			}
+		}
+	}
+	return found
+}
+
+// Unused returns the volumes that are left in a cluster that keeps running: no instance has them, nothing in the cluster
+// uses them, and they were created before a time. A new one may not have its PersistentVolume yet.
+func Unused(volumes []cloud.Resource, used map[string]Volume, before time.Time) (found []Found) {
+	for _, r := range volumes {
+		_, known := used[r.ID]
+		what, where := classify(r, Known{Volumes: used})
+		if !known && where == left && r.Created.Before(before) {
+			found = append(found, Found{r, what})
 		}
 	}
 	return found

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -60,6 +61,30 @@ func TestJudge(t *testing.T) {
 				t.Errorf("%q, %d, want %q, %d", what, where, c.what, c.where)
 			}
 		})
+	}
+}
+
+func TestUnused(t *testing.T) {
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	old := now.Add(-time.Hour)
+	volume := func(id, instance string, alive bool, created time.Time, tags map[string]string) cloud.Resource {
+		return cloud.Resource{Kind: cloud.KindVolume, ID: id, State: "available", Instance: instance, Alive: alive, Created: created, Tags: tags}
+	}
+	found := Unused([]cloud.Resource{
+		volume("vol-left", "", false, old, map[string]string{claimNameTag: "data-0", claimNamespaceTag: "shop"}),
+		volume("vol-ended", "i-1", false, old, nil),
+		volume("vol-alive", "i-2", true, old, nil),
+		volume("vol-used", "", false, old, nil),
+		volume("vol-new", "", false, now, nil),
+		volume("vol-kept", "", false, old, map[string]string{KeepTag: ""}),
+	}, map[string]Volume{"vol-used": {Name: "pv-1"}}, now.Add(-time.Minute))
+	var got []string
+	for _, f := range found {
+		got = append(got, f.ID+": "+f.What)
+	}
+	want := []string{"vol-left: PersistentVolumeClaim shop/data-0", "vol-ended: attached to i-1, which has ended"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -15,6 +15,10 @@ type PoolTypes struct {
 	// Types is how many there are, and Zones are those that offer one, sorted.
 	Types int
 	Zones []string
+	// Quotas has the least vCPUs of those that count towards a quota of EC2, by its code. Unmetered reports whether some
+	// count towards none that plumbline knows.
+	Quotas    map[string]int64
+	Unmetered bool
 	// Smallest is the least CPU and memory of one of them.
 	Smallest corev1.ResourceList
 	// Limits are those of the NodePool for CPU and memory, and Used what its nodes have.
@@ -27,21 +31,22 @@ func capacity() Check {
 		ID: "capacity",
 		Why: "requirements that no instance type meets, or only one zone, and a used-up limit leave pods pending, " +
 			"also those of nodes that Karpenter drains",
-		needs: []source{ofClasses, ofPools, ofTypes},
+		needs: []source{ofClasses, ofPools, ofTypes, ofQuotas},
 		look:  lookAtCapacity,
 	}
 }
 
 func lookAtCapacity(o Observed) (string, []Finding) {
-	const looked = "the instance types and zones that NodePools allow, and their limits"
+	const looked = "the instance types and zones that NodePools allow, their limits, and the account's quotas for vCPUs"
 	var found []Finding
-	for _, err := range []error{o.Classes.Err, o.Pools.Err, o.PoolTypes.Err} {
+	for _, err := range []error{o.Classes.Err, o.Pools.Err, o.PoolTypes.Err, o.Quotas.Err} {
 		if err != nil {
 			found = append(found, unread(err)...)
 		}
 	}
 	for _, p := range o.PoolTypes.Of {
 		found = append(found, p.judge()...)
+		found = append(found, p.quotas(o)...)
 	}
 	return looked, found
 }

@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -154,11 +155,17 @@ func healthy(t *testing.T) Observed {
 			Status: policyv1.PodDisruptionBudgetStatus{ExpectedPods: 3, DesiredHealthy: 2, CurrentHealthy: 2},
 		}}},
 		Pools:       Value[[]karpv1.NodePool]{Of: []karpv1.NodePool{pool("general", "amd64")}},
-		PoolBudgets: []PoolBudgets{{Pool: "general", Nodes: 3, Most: map[string]int{"Drifted": 1, "Underutilized": 1, "Empty": 3}}},
+		PoolBudgets: []PoolBudgets{{Pool: "general", Nodes: 3, Allowed: map[string]Allowed{"Drifted": {Most: 1}, "Underutilized": {Most: 1}, "Empty": {Most: 3}}}},
 		PoolTypes: Value[[]PoolTypes]{Of: []PoolTypes{{
 			Pool: "general", Types: 20, Zones: []string{"eu-west-1a", "eu-west-1b"},
+			Quotas:   map[string]int64{"L-1216C47A": 2, "L-34B43A08": 2},
 			Smallest: amounts("2", "4Gi"), Limits: amounts("100", "200Gi"), Used: amounts("10", "20Gi"),
 		}}},
+		Quotas: Value[map[string]QuotaInUse]{Of: map[string]QuotaInUse{
+			"L-1216C47A": {cloud.Quota{Code: "L-1216C47A", Name: "Running On-Demand Standard instances", VCPUs: 256}, 56},
+			"L-34B43A08": {cloud.Quota{Code: "L-34B43A08", Name: "All Standard Spot Instance Requests", VCPUs: 64}, 0},
+		}},
+		Insights: Value[[]cloud.Insight]{Of: []cloud.Insight{{Name: "Deprecated APIs", Category: "UPGRADE_READINESS", Status: "PASSING"}}},
 		Images: []ClassImages{{
 			Class: "default", Kubernetes: "1.36", Next: "1.37",
 			Now:   Value[[]awsv1.AMI]{Of: []awsv1.AMI{{ID: "ami-1", Name: "al2023", Requirements: ofArch("amd64")}}},
@@ -269,7 +276,10 @@ func (refusing) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ..
 
 // TestNothingIsAllowed checks that each check is unknown, and names a missing permission, if everything is denied.
 func TestNothingIsAllowed(t *testing.T) {
-	r := Reader{AWS: &account0{err: denied}, API: refusing{}}
+	r := Reader{
+		AWS: &account0{err: denied}, API: refusing{},
+		KarpenterCRDs: func(string) ([]*apiextensionsv1.CustomResourceDefinition, error) { return nil, nil },
+	}
 	o := r.Read(t.Context(), Checks(), Observed{Cluster: "prod", Region: "eu-west-1", Version: version, Now: time.Now()})
 	for _, result := range Run(Checks(), o) {
 		named := slices.ContainsFunc(result.Findings, func(f Finding) bool { return f.Status == Unknown && f.Action != "" })
@@ -386,7 +396,7 @@ func (a *account0) Refused(context.Context, string) (*cloud.Refusal, error) {
 	return nil, a.fail("sts:DecodeAuthorizationMessage")
 }
 
-func (a *account0) Instances(context.Context, cloud.Query) ([]cloud.Instance, error) {
+func (a *account0) Fleet(context.Context, cloud.Query) ([]cloud.Instance, error) {
 	return nil, a.fail("ec2:DescribeInstances")
 }
 
@@ -396,4 +406,28 @@ func (a *account0) LeftBehind(context.Context, string, bool) ([]cloud.Answer, er
 
 func (a *account0) Catalog(context.Context) (*offers.Catalog, error) {
 	return nil, a.fail("ec2:DescribeInstanceTypes")
+}
+
+func (a *account0) Volumes(context.Context, string) cloud.Answer {
+	return cloud.Answer{Err: a.fail("ec2:DescribeVolumes")}
+}
+
+func (a *account0) Endpoints(context.Context, []string) ([]cloud.Endpoint, error) {
+	return nil, a.fail("ec2:DescribeVpcEndpoints")
+}
+
+func (a *account0) Key(context.Context, string) (cloud.Key, error) {
+	return cloud.Key{}, a.fail("kms:DescribeKey")
+}
+
+func (a *account0) Quotas(context.Context) (map[string]cloud.Quota, error) {
+	return nil, a.fail("servicequotas:ListServiceQuotas")
+}
+
+func (a *account0) TypesInUse(context.Context) (map[cloud.TypeInUse]int, error) {
+	return nil, a.fail("ec2:DescribeInstances")
+}
+
+func (a *account0) Insights(context.Context, string) ([]cloud.Insight, error) {
+	return nil, a.fail("eks:ListInsights")
 }

@@ -60,7 +60,12 @@ func TestOtherControllers(t *testing.T) {
 		"an old version":      {func(o *Observed) { o.CRDs.Of[0].Stored = []string{"v1beta1", "v1"} }, Problem, "still contains v1beta1", "kubectl patch crd nodepools.karpenter.sh", ""},
 		"a legacy CRD":        {func(o *Observed) { o.CRDs.Of[0].Name = "provisioners.karpenter.sh" }, Warning, "without objects", "kubectl delete crd provisioners.karpenter.sh", ""},
 		"with legacy objects": {func(o *Observed) { o.CRDs.Of[0] = CRD{Name: "machines.karpenter.sh", Objects: 1} }, Warning, "has objects that no controller manages", "kubectl get", ""},
-		"denied":              {func(o *Observed) { o.Webhooks = Value[[]Webhook]{Err: forbidden("webhooks")} }, Unknown, "the API server denies", "", "webhooks.policy"},
+		"a CRD of another version": {
+			func(o *Observed) { o.CRDs.Of[0].Missing = []string{"nodepools.karpenter.sh v1: spec.replicas"} }, Problem,
+			"crd nodepools.karpenter.sh is of another version than Karpenter 1.15.0, and the API server drops these fields: nodepools.karpenter.sh v1: spec.replicas", "karpenter-crd, of version 1.15.0", "",
+		},
+		"old nodes": {func(o *Observed) { o.OldNodes.Of = []string{"ip-10-0-0-9"} }, Warning, "before 0.32, and no controller terminates them: ip-10-0-0-9", "drain", ""},
+		"denied":    {func(o *Observed) { o.Webhooks = Value[[]Webhook]{Err: forbidden("webhooks")} }, Unknown, "the API server denies", "", "webhooks.policy"},
 	})
 }
 

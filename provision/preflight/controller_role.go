@@ -213,10 +213,28 @@ func (o Observed) missing(c Controller, f iam.Finding) Finding {
 	if len(o.nodeRoles()) == 0 && slices.Contains(f.Actions, "iam:PassRole") {
 		status, message = Warning, message+"; no EC2NodeClass names a role yet, so it was checked for "+iam.NodeRolePrefix+o.Cluster
 	}
+	where, statement := o.tool().Add(*f.Add)
+	if where != "" {
+		where = " (a role " + where + ")"
+	}
 	return Finding{
 		Status: status, Message: message,
-		Fix: fmt.Sprintf("add to a policy of %s (all statements: %s):\n%s", o.Grant.Of.RoleARN, o.policyCommand(c), indented(f.Add)),
+		Fix: fmt.Sprintf("add to a policy of %s%s; all statements: %s:\n%s", o.Grant.Of.RoleARN, where, o.policyCommand(c), statement),
 	}
+}
+
+// tool returns what has made the controller's role; empty if that is unknown.
+func (o Observed) tool() iam.Tool {
+	arn := o.Grant.Of.RoleARN
+	role := iam.Named{Role: arn[strings.LastIndex(arn, "/")+1:], Tags: o.Grant.Of.Role.Tags, Policies: map[string]iam.Document{}}
+	for _, p := range o.Grant.Of.Role.Policies {
+		d, err := iam.Parse([]byte(p.Text))
+		if err != nil {
+			return "" // judged reports it
+		}
+		role.Policies[p.Name] = d
+	}
+	return iam.ToolOf(role)
 }
 
 // profilesNeeded reports whether an EC2NodeClass names a role, for which Karpenter creates instance profiles. If the

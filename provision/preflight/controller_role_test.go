@@ -32,9 +32,18 @@ func TestControllerRole(t *testing.T) {
 		"Condition": {"StringEquals": {"oidc.eks.eu-west-1.amazonaws.com/id/ABC:sub": "system:serviceaccount:kube-system:karpenter"}}}]}`
 	run(t, "controller-role", map[string]looked{
 		"no termination": {without("ec2:TerminateInstances"), Problem, "do not allow ec2:TerminateInstances as Karpenter 1.15.0", `"Sid": "Terminate"`, ""},
-		"no queue":       {without("sqs:ReceiveMessage"), Problem, "needed for settings.interruptionQueue", "--queue", ""},
-		"no profiles":    {without("iam:CreateInstanceProfile"), Problem, "needed for EC2NodeClasses with spec.role", "CreateProfiles", ""},
-		"no prices":      {without("pricing:GetProducts"), Warning, "needed for current prices", "ReadPrices", ""},
+		"no termination, of eksctl": {func(o *Observed) {
+			without("ec2:TerminateInstances")(o)
+			o.Grant.Of.Role.Tags = map[string]string{"alpha.eksctl.io/cluster-name": "prod"}
+		}, Problem, "do not allow ec2:TerminateInstances", "eksctl update podidentityassociation -f FILE", ""},
+		"no termination, of terraform-aws-eks": {func(o *Observed) {
+			without("ec2:TerminateInstances")(o)
+			p := &o.Grant.Of.Role.Policies[0]
+			p.Name, p.Text = "KarpenterController-202611301200001234000000a1", strings.ReplaceAll(p.Text, `"Terminate"`, `"AllowScopedDeletion"`)
+		}, Problem, "do not allow ec2:TerminateInstances", "iam_policy_statements = [{\n  sid       = \"Terminate\"", ""},
+		"no queue":    {without("sqs:ReceiveMessage"), Problem, "needed for settings.interruptionQueue", "--queue", ""},
+		"no profiles": {without("iam:CreateInstanceProfile"), Problem, "needed for EC2NodeClasses with spec.role", "CreateProfiles", ""},
+		"no prices":   {without("pricing:GetProducts"), Warning, "needed for current prices", "ReadPrices", ""},
 		"another ServiceAccount is trusted": {
 			irsa(strings.ReplaceAll(federated, "kube-system:", "karpenter:")), Problem,
 			"does not allow sts:AssumeRoleWithWebIdentity", "system:serviceaccount:kube-system:karpenter", "",

@@ -13,15 +13,16 @@ type LostNode struct{ Node, ProviderID string }
 func leftovers() Check {
 	return Check{
 		ID: "leftovers",
-		Why: "a Node without an instance keeps its pods pending or terminating; interfaces use up addresses, " +
-			"and instance profiles and launch templates quotas of the account",
-		needs: []source{ofAccount, ofClasses, ofLeft},
+		Why: "a Node without an instance keeps its pods pending or terminating; instances without a NodeClaim and volumes cost money, " +
+			"interfaces use up addresses, and instance profiles and launch templates quotas of the account",
+		needs: []source{ofAccount, ofClasses, ofClaims, ofLeft},
 		look:  lookAtLeftovers,
 	}
 }
 
 func lookAtLeftovers(o Observed) (string, []Finding) {
-	const looked = "Nodes without instances; interfaces, launch templates and instance profiles of deleted nodes and EC2NodeClasses"
+	const looked = "Nodes without instances, instances without NodeClaims, and volumes, interfaces, launch templates and " +
+		"instance profiles that nothing uses"
 	var found []Finding
 	for _, err := range []error{o.Classes.Err, o.LostNodes.Err, o.Left.Err} {
 		if err != nil {
@@ -32,6 +33,14 @@ func lookAtLeftovers(o Observed) (string, []Finding) {
 		found = append(found, Finding{
 			Status: Problem, Message: fmt.Sprintf("Node/%s has no instance: %s is terminated or does not exist", n.Node, n.ProviderID),
 			Fix: "kubectl delete node " + n.Node,
+		})
+	}
+	for _, id := range o.LostInstances {
+		found = append(found, Finding{
+			Status: Problem, Message: fmt.Sprintf("instance %s has no NodeClaim: Karpenter does not terminate it, as it does within minutes", id),
+			// Another cluster may have the same name, and its tags are the same.
+			Fix: "make sure that no other cluster has the name " + o.Cluster + ", then: aws ec2 terminate-instances --region " + o.Region +
+				" --instance-ids " + id,
 		})
 	}
 	for _, f := range o.Left.Of {

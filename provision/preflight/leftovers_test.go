@@ -2,6 +2,10 @@ package preflight
 
 import (
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
@@ -16,8 +20,29 @@ func TestLeftovers(t *testing.T) {
 		"a launch template": {func(o *Observed) {
 			o.Left.Of = []leftover.Found{{Resource: cloud.Resource{Kind: cloud.KindLaunchTemplate, ID: "lt-1"}, What: "EC2NodeClass/old"}}
 		}, Warning, "launch template lt-1 (EC2NodeClass/old) is left over", "no other cluster has or had the name prod", ""},
+		"an instance": {
+			func(o *Observed) { o.LostInstances = []string{"i-2"} }, Problem, "instance i-2 has no NodeClaim",
+			"no other cluster has the name prod, then: aws ec2 terminate-instances --region eu-west-1 --instance-ids i-2", "",
+		},
+		"volumes denied": {func(o *Observed) { o.Left.Err = denied("ec2:DescribeVolumes") }, Unknown, "AWS denies", "", "ec2:DescribeVolumes"},
 		"denied": {func(o *Observed) {
 			o.LostNodes = Value[[]LostNode]{Err: denied("ec2:DescribeInstances")}
 		}, Unknown, "AWS denies", "", "ec2:DescribeInstances"},
 	})
+}
+
+func TestUnclaimed(t *testing.T) {
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	of := func(id, state, pool string, age time.Duration) cloud.Instance {
+		return cloud.Instance{ID: id, Zone: "eu-west-1a", State: state, Pool: pool, Launched: now.Add(-age)}
+	}
+	claimed := karpv1.NodeClaim{}
+	claimed.Status.ProviderID = "aws:///eu-west-1a/i-claimed"
+	got := unclaimed([]cloud.Instance{
+		of("i-claimed", "running", "general", time.Hour), of("i-lost", "running", "general", time.Hour), of("i-young", "running", "general", time.Minute),
+		of("i-ending", "shutting-down", "general", time.Hour), of("i-group", "running", "", time.Hour),
+	}, []karpv1.NodeClaim{claimed}, now)
+	if diff := cmp.Diff([]string{"i-lost"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

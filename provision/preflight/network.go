@@ -33,7 +33,7 @@ func network() Check {
 }
 
 func lookAtNetwork(o Observed) (string, []Finding) {
-	const looked = "the subnets, routes and security groups that EC2NodeClasses select"
+	const looked = "the subnets, routes, VPC endpoints and security groups of EC2NodeClasses"
 	if o.Classes.Err != nil {
 		return looked, unread(o.Classes.Err)
 	}
@@ -41,7 +41,7 @@ func lookAtNetwork(o Observed) (string, []Finding) {
 		return "no EC2NodeClass", nil
 	}
 	var found []Finding
-	for _, err := range []error{o.EKS.Err, o.Subnets.Err, o.Groups.Err} {
+	for _, err := range []error{o.EKS.Err, o.Subnets.Err, o.Groups.Err, o.Endpoints.Err} {
 		if err != nil {
 			found = append(found, unread(err)...)
 		}
@@ -140,12 +140,7 @@ func (n ClassNetwork) route(o Observed, s cloud.Subnet) []Finding {
 				s.ID, n.Class, s.DefaultRoute),
 		}}
 	case s.DefaultRoute == "":
-		return []Finding{{
-			Status: Warning,
-			Message: fmt.Sprintf("subnet %s (EC2NodeClass/%s) has no default route: nodes need VPC endpoints for EC2, ECR, S3, STS, SSM and EKS",
-				s.ID, n.Class),
-			Fix: "create these endpoints, or a route: " + strings.Replace(replace, "replace-route", "create-route", 1),
-		}}
+		return n.isolated(o, s)
 	case strings.HasPrefix(s.DefaultRoute, "igw-") && !public:
 		return []Finding{{
 			Status: Problem,

@@ -27,13 +27,54 @@ func TestNetwork(t *testing.T) {
 	ingress := func(r cloud.GroupRule) func(*Observed) {
 		return group("sg-eks", func(g *cloud.SecurityGroup) { g.Ingress = []cloud.GroupRule{r} })
 	}
+	all := []string{"ec2", "ecr.api", "ecr.dkr", "s3", "sts", "eks", "eks-auth", "sqs", "ssm"}
+	isolated := func(services ...string) func(*Observed) {
+		return func(o *Observed) {
+			subnet(func(s *cloud.Subnet) { s.DefaultRoute, s.RouteTable = "", "rtb-1" })(o)
+			for _, name := range services {
+				o.Endpoints.Of = append(o.Endpoints.Of, cloud.Endpoint{
+					ID: "vpce-" + name, VPC: "vpc-1", Service: "com.amazonaws.eu-west-1." + name, Available: true,
+					Gateway: name == "s3", RouteTables: []string{"rtb-1"}, PrivateDNS: true,
+				})
+			}
+		}
+	}
 	run(t, "network", map[string]looked{
 		"nothing matches": {func(o *Observed) {
 			o.Networks[0].Subnets = Value[[]string]{Err: &resolve.EmptyError{What: "subnet", Field: "spec.subnetSelectorTerms", Class: "default"}}
 		}, Problem, "no subnet matches spec.subnetSelectorTerms of EC2NodeClass/default", "correct spec.subnetSelectorTerms", ""},
-		"no addresses":       {subnet(func(s *cloud.Subnet) { s.Free = 0 }), Problem, "in eu-west-1a have 0 free addresses", "add a subnet in eu-west-1a", ""},
-		"few addresses":      {subnet(func(s *cloud.Subnet) { s.Free = 3 }), Warning, "have 3 free addresses", "", ""},
-		"no route":           {subnet(func(s *cloud.Subnet) { s.DefaultRoute = "" }), Warning, "has no default route", "aws ec2 create-route --region eu-west-1", ""},
+		"no addresses":  {subnet(func(s *cloud.Subnet) { s.Free = 0 }), Problem, "in eu-west-1a have 0 free addresses", "add a subnet in eu-west-1a", ""},
+		"few addresses": {subnet(func(s *cloud.Subnet) { s.Free = 3 }), Warning, "have 3 free addresses", "", ""},
+		"no route": {
+			isolated(), Problem, "subnet subnet-a (EC2NodeClass/default) has no default route, and vpc-1 no endpoint for ec2, ecr.api, ecr.dkr, s3: instances do not become nodes",
+			"aws ec2 create-vpc-endpoint --region eu-west-1 --vpc-id vpc-1 --service-name com.amazonaws.eu-west-1.ec2 --vpc-endpoint-type Interface --private-dns-enabled", "",
+		},
+		"no route, without S3": {
+			isolated("ec2", "ecr.api", "ecr.dkr", "sts", "eks", "eks-auth", "sqs", "ssm"), Problem, "no endpoint for s3",
+			"--service-name com.amazonaws.eu-west-1.s3 --vpc-endpoint-type Gateway --route-table-ids rtb-1", "",
+		},
+		"no route, for nodes only": {isolated("ec2", "ecr.api", "ecr.dkr", "s3"), Warning, "no endpoint for sts, eks, eks-auth, sqs, ssm: Karpenter's controller", "eu-west-1.sqs", ""},
+		"no route, all endpoints":  {isolated(all...), OK, "", "", ""},
+		"no route, another route table": {func(o *Observed) {
+			isolated(all...)(o)
+			o.Endpoints.Of[3].RouteTables = []string{"rtb-2"}
+		}, Problem, "s3 (vpce-s3 is not in route table rtb-1)", "", ""},
+		"no route, without private DNS": {func(o *Observed) {
+			isolated(all...)(o)
+			o.Endpoints.Of[0].PrivateDNS = false
+		}, Problem, "ec2 (private DNS of vpce-ec2 is off)", "", ""},
+		"no route, not available": {func(o *Observed) {
+			isolated(all...)(o)
+			o.Endpoints.Of[0].Available = false
+		}, Problem, "ec2 (vpce-ec2 is not available)", "", ""},
+		"no route, in another VPC": {func(o *Observed) {
+			isolated(all...)(o)
+			o.Endpoints.Of[0].VPC = "vpc-2"
+		}, Problem, "no endpoint for ec2", "", ""},
+		"no route, endpoints denied": {func(o *Observed) {
+			isolated()(o)
+			o.Endpoints.Err = denied("ec2:DescribeVpcEndpoints")
+		}, Unknown, "AWS denies", "", "ec2:DescribeVpcEndpoints"},
 		"a route to nowhere": {subnet(func(s *cloud.Subnet) { s.Blackhole = true }), Problem, "leads to nat-1, which does not exist", "aws ec2 replace-route", ""},
 		"no public address":  {subnet(func(s *cloud.Subnet) { s.DefaultRoute = "igw-1" }), Problem, "instances get no public address", "associatePublicIPAddress: true", ""},
 		"a public address":   {subnet(func(s *cloud.Subnet) { s.DefaultRoute, s.PublicAddress = "igw-1", true }), OK, "", "", ""},

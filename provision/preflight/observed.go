@@ -46,6 +46,8 @@ type Observed struct {
 	// Queue is the interruption queue in the controller's settings, and Rules are those of EventBridge that have it as target.
 	Queue Value[cloud.Queue]
 	Rules Value[[]cloud.Rule]
+	// QueueKey is the KMS key that encrypts it; nil if SQS does, or if the key was not read.
+	QueueKey Value[*cloud.Key]
 	// OtherQueues are the names that tools use by default and that exist, if the settings have no queue, or one that does not
 	// exist.
 	OtherQueues []string
@@ -54,6 +56,8 @@ type Observed struct {
 	Networks []ClassNetwork
 	Subnets  Value[map[string]cloud.Subnet]
 	Groups   Value[map[string]cloud.SecurityGroup]
+	// Endpoints are those of the VPCs that have one of these Subnets without a default route.
+	Endpoints Value[[]cloud.Endpoint]
 	// Workloads are those on which nodes depend, and SystemZones the zones of nodes that Karpenter does not own, sorted.
 	Workloads   Value[[]Workload]
 	SystemZones []string
@@ -68,16 +72,31 @@ type Observed struct {
 	// Pools are the NodePools, and PoolBudgets what their disruption budgets allow.
 	Pools       Value[[]karpv1.NodePool]
 	PoolBudgets []PoolBudgets
-	// PoolTypes are the instance types that they allow.
+	// PoolTypes are the instance types that they allow, and Quotas are EC2's for vCPUs, by code.
 	PoolTypes Value[[]PoolTypes]
+	Quotas    Value[map[string]QuotaInUse]
+	// Claims are the NodeClaims.
+	Claims Value[[]karpv1.NodeClaim]
+	// Idle is why no pod of Karpenter's controller works; empty if one does. OutOfMemory are those that were killed.
+	Idle        Value[string]
+	OutOfMemory Value[[]OutOfMemory]
+	// Insights are what EKS has found about the cluster.
+	Insights Value[[]cloud.Insight]
 	// Images are the AMIs of the EC2NodeClasses, and Conditions those of their conditions that are False.
 	Images     []ClassImages
 	Conditions []ClassCondition
 	// DaemonSets are those of CSI drivers and CNI plugins.
 	DaemonSets Value[[]NodeDaemonSet]
-	// LostNodes are Nodes of Karpenter without an instance, and Left what is left in AWS of deleted nodes and EC2NodeClasses.
-	LostNodes Value[[]LostNode]
-	Left      Value[[]leftover.Found]
+	// LostNodes are Nodes of Karpenter without an instance, LostInstances are the IDs of instances without a NodeClaim, and
+	// Left what is left in AWS of deleted nodes, EC2NodeClasses and PersistentVolumes.
+	LostNodes     Value[[]LostNode]
+	LostInstances []string
+	Left          Value[[]leftover.Found]
+	// OldNodes are Nodes of versions before 0.32, which no version since manages.
+	OldNodes Value[[]string]
+
+	// vcpus are those of instance types, by name.
+	vcpus map[string]int32
 }
 
 // Controller is a Deployment of Karpenter's controller.

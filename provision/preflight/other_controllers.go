@@ -21,6 +21,8 @@ type CRD struct {
 	Stored, Versions []string
 	// Converts reports whether a webhook converts its objects.
 	Converts bool
+	// Missing are the fields of the version's CRD that it does not have; none if plumbline does not have that CRD.
+	Missing []string
 	// Objects is how many there are, of a CRD that no supported version has; -1 if that is unknown.
 	Objects int
 }
@@ -43,9 +45,9 @@ func otherControllers() Check {
 }
 
 func lookAtOtherControllers(o Observed) (string, []Finding) {
-	const looked = "Deployments of Karpenter and of the Cluster Autoscaler, webhooks and CRDs of Karpenter"
+	const looked = "Deployments of Karpenter and of the Cluster Autoscaler, webhooks, CRDs and nodes of older versions"
 	var found []Finding
-	for _, err := range []error{o.Controllers.Err, o.Autoscalers.Err, o.Webhooks.Err, o.CRDs.Err} {
+	for _, err := range []error{o.Controllers.Err, o.Autoscalers.Err, o.Webhooks.Err, o.CRDs.Err, o.OldNodes.Err} {
 		if err != nil {
 			found = append(found, unread(err)...)
 		}
@@ -59,6 +61,13 @@ func lookAtOtherControllers(o Observed) (string, []Finding) {
 			Status:  Warning,
 			Message: fmt.Sprintf("the Cluster Autoscaler (deployment/%s in %s) runs, too: both launch nodes for a pod", a.Name, a.Namespace),
 			Fix:     fmt.Sprintf("kubectl scale deployment %s -n %s --replicas=0", a.Name, a.Namespace),
+		})
+	}
+	if len(o.OldNodes.Of) > 0 {
+		found = append(found, Finding{
+			Status:  Warning,
+			Message: "nodes are left from a version before 0.32, and no controller terminates them: " + some(o.OldNodes.Of),
+			Fix:     "kubectl drain them, delete them, and terminate their instances",
 		})
 	}
 	return looked, append(found, o.leftFromOlder()...)
@@ -110,6 +119,14 @@ func (o Observed) leftFromOlder() []Finding {
 				Status:  Problem,
 				Message: fmt.Sprintf("crd %s converts its objects by a webhook, which Karpenter %s does not serve", crd.Name, o.Version),
 				Fix:     "install the CRD chart, karpenter-crd, of version " + o.Version,
+			})
+		}
+		if len(crd.Missing) > 0 {
+			found = append(found, Finding{
+				Status: Problem,
+				Message: fmt.Sprintf("crd %s is of another version than Karpenter %s, and the API server drops these fields: %s",
+					crd.Name, o.Version, some(crd.Missing)),
+				Fix: "install the CRD chart, karpenter-crd, of version " + o.Version,
 			})
 		}
 		if lost := storedBefore(crd); modern && len(lost) > 0 {

@@ -5,23 +5,59 @@ import (
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
 )
 
+// registered marks a NodeClaim as registered.
+func registered(c *karpv1.NodeClaim) { c.StatusConditions().SetTrue(karpv1.ConditionTypeRegistered) }
+
 func TestBudgets(t *testing.T) {
 	of := func(change func(*PoolBudgets)) func(*Observed) {
 		return func(o *Observed) { change(&o.PoolBudgets[0]) }
 	}
+	at := func(after time.Duration) time.Time { return healthy(t).Now.Add(after) }
+	expiring := func(after ...time.Duration) func(*Observed) {
+		return func(o *Observed) {
+			const age = 30 * 24 * time.Hour
+			for _, one := range after {
+				c := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{karpv1.NodePoolLabelKey: "general"}}}
+				c.CreationTimestamp.Time, c.Spec.ExpireAfter.Duration = at(one-age), ptr.To(age)
+				registered(&c)
+				o.Claims.Of = append(o.Claims.Of, c)
+			}
+		}
+	}
 	run(t, "budgets", map[string]looked{
-		"no drift":         {of(func(p *PoolBudgets) { p.Most["Drifted"] = 0 }), Problem, "allow no disruption for Drifted at any time", "spec.disruption.budgets", ""},
-		"no consolidation": {of(func(p *PoolBudgets) { p.Most["Underutilized"] = 0 }), Warning, "never consolidated", "", ""},
+		"no drift":         {of(func(p *PoolBudgets) { p.Allowed["Drifted"] = Allowed{} }), Problem, "allow no disruption for Drifted at any time", "spec.disruption.budgets", ""},
+		"no consolidation": {of(func(p *PoolBudgets) { p.Allowed["Underutilized"] = Allowed{} }), Warning, "never consolidated", "", ""},
 		"not readable": {
-			of(func(p *PoolBudgets) { p.Most, p.Unreadable = nil, "expected 5 fields" }), Problem, "cannot be evaluated, so Karpenter disrupts no node: expected 5 fields",
+			of(func(p *PoolBudgets) { p.Allowed, p.Unreadable = nil, "expected 5 fields" }), Problem, "cannot be evaluated, so Karpenter disrupts no node: expected 5 fields",
 			"correct", "",
 		},
+		"closed for weeks": {
+			of(func(p *PoolBudgets) { p.Allowed["Drifted"] = Allowed{Most: 1, Opens: at(20 * 24 * time.Hour)} }), Warning,
+			"allow no disruption for Drifted before Sun 20 Dec 12:00 UTC", "add a window", "",
+		},
+		"closed until the weekend": {of(func(p *PoolBudgets) { p.Allowed["Drifted"] = Allowed{Most: 1, Opens: at(5 * 24 * time.Hour)} }), OK, "", "", ""},
+		"all at once": {
+			of(func(p *PoolBudgets) { p.Allowed["Drifted"] = Allowed{Most: 3, All: at(14 * time.Hour)} }), Warning,
+			"allow all 3 nodes to be disrupted at a time for Drifted, from Tue 1 Dec 02:00 UTC on", "such as 10%", "",
+		},
+		"all at once, now": {of(func(p *PoolBudgets) { p.Allowed["Underutilized"] = Allowed{Most: 3, All: at(0)} }), Warning, "for Underutilized, now", "", ""},
+		"all empty ones":   {of(func(p *PoolBudgets) { p.Allowed["Empty"] = Allowed{Most: 3, All: at(0)} }), OK, "", "", ""},
+		"one node":         {of(func(p *PoolBudgets) { p.Nodes, p.Allowed["Drifted"] = 1, Allowed{Most: 1, All: at(0)} }), OK, "", "", ""},
+		"most expire in an hour": {
+			expiring(12*time.Hour, 12*time.Hour+5*time.Minute, 12*time.Hour+50*time.Minute, 40*time.Hour), Warning,
+			"NodePool/general: 3 of 4 nodes expire between Tue 1 Dec 00:00 UTC and Tue 1 Dec 00:50 UTC", "one at a time", "",
+		},
+		"they expire apart":  {expiring(2*time.Hour, 6*time.Hour, 12*time.Hour), OK, "", "", ""},
+		"they expire later":  {expiring(48*time.Hour, 48*time.Hour, 48*time.Hour), OK, "", "", ""},
+		"NodeClaims denied":  {func(o *Observed) { o.Claims.Err = forbidden("nodeclaims") }, Unknown, "the API server denies", "", "nodeclaims.policy"},
 		"expires at once":    {of(func(p *PoolBudgets) { p.Expires = 10 * time.Minute }), Problem, "expireAfter 10m0s", "a week or longer", ""},
 		"expires often":      {of(func(p *PoolBudgets) { p.Expires = 6 * time.Hour }), Warning, "at least once a day", "", ""},
 		"expires in a month": {of(func(p *PoolBudgets) { p.Expires = 720 * time.Hour }), OK, "", "", ""},
@@ -84,6 +120,21 @@ func TestDaemonSets(t *testing.T) {
 }
 
 func TestSupport(t *testing.T) {
+	killed := func(ago time.Duration) func(*Observed) {
+		return func(o *Observed) {
+			o.OutOfMemory.Of = []OutOfMemory{{Pod: "kube-system/karpenter-1", At: o.Now.Add(-ago), Restarts: 7}}
+		}
+	}
+	claim := func(age time.Duration, change func(*karpv1.NodeClaim)) func(*Observed) {
+		return func(o *Observed) {
+			c := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "general-1"}}
+			c.CreationTimestamp.Time = o.Now.Add(-age)
+			if change != nil {
+				change(&c)
+			}
+			o.Claims.Of = []karpv1.NodeClaim{c}
+		}
+	}
 	run(t, "support", map[string]looked{
 		"out of support": {func(o *Observed) { o.Version, o.EKS.Of.Version = "1.8.6", "1.33" }, Problem, "has been out of support since", "plumbline upgrade", ""},
 		"Kubernetes":     {func(o *Observed) { o.EKS.Of.Version = "1.99" }, Problem, "1.99", "plumbline upgrade", ""},
@@ -102,8 +153,23 @@ func TestSupport(t *testing.T) {
 			}, Problem,
 			"EKS add-on coredns v1 is DEGRADED: InsufficientNumberOfReplicas", "aws eks describe-addon --region eu-west-1", "",
 		},
-		"no version": {func(o *Observed) { o.Version = "" }, Unknown, "the version of Karpenter is unknown", "--version", ""},
-		"a fork":     {func(o *Observed) { o.Version = "1.15.0-acme.1" }, Unknown, "", "", ""},
-		"denied":     {func(o *Observed) { o.Addons = Value[[]cloud.Addon]{Err: denied("eks:ListAddons")} }, Unknown, "AWS denies", "", "eks:ListAddons"},
+		"an insight": {func(o *Observed) {
+			o.Insights.Of = append(o.Insights.Of, cloud.Insight{
+				ID: "abc", Name: "Kubelet version skew", Category: "UPGRADE_READINESS", Status: "ERROR", Reason: "2 nodes", Kubernetes: "1.37",
+			})
+		}, Problem, `EKS insight "Kubelet version skew" (UPGRADE_READINESS, Kubernetes 1.37) is ERROR: 2 nodes`, "aws eks describe-insight --region eu-west-1 --cluster-name prod --id abc", ""},
+		"an insight that warns": {func(o *Observed) { o.Insights.Of[0].Status = "WARNING" }, Warning, "is WARNING", "", ""},
+		"insights denied":       {func(o *Observed) { o.Insights.Err = denied("eks:ListInsights") }, Unknown, "AWS denies", "", "eks:ListInsights"},
+		"no leader":             {func(o *Observed) { o.Idle.Of = "no pod of Karpenter's controller holds its lease" }, Problem, "holds its lease: no node is launched", "kubectl rollout restart deployment karpenter -n kube-system", ""},
+		"no replicas":           {func(o *Observed) { o.Controllers.Of[0].Replicas = 0 }, Problem, "has no replicas", "--replicas=2", ""},
+		"the lease denied":      {func(o *Observed) { o.Idle.Err = forbidden("leases") }, Unknown, "the API server denies", "", "leases.policy"},
+		"out of memory":         {killed(time.Hour), Warning, "pod kube-system/karpenter-1 of Karpenter's controller ran out of memory at 2026-11-30T11:00:00Z (7 restarts)", "controller.resources", ""},
+		"out of memory before":  {killed(48 * time.Hour), OK, "", "", ""},
+		"a NodeClaim is stuck":  {claim(25*time.Minute, nil), Problem, "NodeClaims have no node after 20m0s: general-1", "kubectl rollout restart", ""},
+		"a young NodeClaim":     {claim(5*time.Minute, nil), OK, "", "", ""},
+		"a NodeClaim with node": {claim(25*time.Minute, registered), OK, "", "", ""},
+		"no version":            {func(o *Observed) { o.Version = "" }, Unknown, "the version of Karpenter is unknown", "--version", ""},
+		"a fork":                {func(o *Observed) { o.Version = "1.15.0-acme.1" }, Unknown, "", "", ""},
+		"denied":                {func(o *Observed) { o.Addons = Value[[]cloud.Addon]{Err: denied("eks:ListAddons")} }, Unknown, "AWS denies", "", "eks:ListAddons"},
 	})
 }

@@ -57,19 +57,12 @@ const managedKey = "alias/aws/sqs"
 func (o Observed) delivers() []Finding {
 	queue := o.Queue.Of
 	var found []Finding
-	if queue.Key == managedKey {
-		found = append(found, Finding{
-			Status:  Problem,
-			Message: fmt.Sprintf("queue %s is encrypted with the key %s, which EventBridge may not use: no event arrives", queue.Name, managedKey),
-			Fix: "encrypt it with SQS's own key (SqsManagedSseEnabled), or with a key whose policy allows kms:Decrypt and kms:GenerateDataKey " +
-				"to events.amazonaws.com",
-		})
-	}
 	account := cloud.AccountOf(queue.ARN)
 	rule := fmt.Sprintf("arn:%s:events:%s:%s:rule/plumbline-sample", iam.PartitionOf(o.Region), o.Region, account)
 	if len(o.Rules.Of) > 0 {
 		rule = o.Rules.Of[0].ARN
 	}
+	found = append(found, o.encrypts(rule, account)...)
 	by := iam.EventBridge(queue.ARN, rule, account)
 	var answer iam.Answer
 	var err error
@@ -92,6 +85,49 @@ func (o Observed) delivers() []Finding {
 		})
 	}
 	return found
+}
+
+// encrypts returns why EventBridge may not use the key that encrypts the queue.
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
+func (o Observed) encrypts(rule, account string) []Finding {
+	queue, key := o.Queue.Of, o.QueueKey.Of
+	switch {
+	case queue.Key == managedKey || key != nil && key.OfAWS:
+		return []Finding{{
+			Status:  Problem,
+			Message: fmt.Sprintf("queue %s is encrypted with the key %s, which EventBridge may not use: no event arrives", queue.Name, managedKey),
+			Fix: "encrypt it with SQS's own key (SqsManagedSseEnabled), or with a key whose policy allows kms:Decrypt and kms:GenerateDataKey " +
+				"to events.amazonaws.com",
+		}}
+	case o.QueueKey.Err != nil:
+		return unread(o.QueueKey.Err)
+	case key == nil:
+		return nil
+	case key.State != "Enabled":
+		return []Finding{{
+			Status: Problem, Message: fmt.Sprintf("the key %s of queue %s is %s: no event arrives", key.ARN, queue.Name, key.State),
+			Fix: fmt.Sprintf("aws kms enable-key --region %s --key-id %s, or encrypt the queue with another key", o.Region, key.ARN),
+		}}
+	}
+	by := iam.EventBridge(key.ARN, rule, account)
+	by.Actions = []string{"kms:GenerateDataKey", "kms:Decrypt"}
+	answer, action, err := iam.Trusts(key.Policy, by)
+	switch {
+	case err != nil:
+		return []Finding{{Status: Unknown, Message: "the policy of key " + key.ARN + ": " + err.Error()}}
+	case answer.Decision == iam.Unknown:
+		return []Finding{{Status: Unknown, Message: "the policy of key " + key.ARN + " was not evaluated: " + answer.Reason}}
+	case answer.Decision == iam.Denied:
+		statement := map[string]any{
+			"Effect": "Allow", "Principal": map[string]any{"Service": by.Principal}, "Action": by.Actions, "Resource": "*",
+		}
+		return []Finding{{
+			Status: Problem, Fix: "add to its policy:\n" + indented(statement),
+			Message: fmt.Sprintf("the policy of key %s, which encrypts queue %s, does not allow %s to EventBridge: no event arrives",
+				key.ARN, queue.Name, action),
+		}}
+	}
+	return nil
 }
 
 // event is one that Karpenter handles: KPA pkg/controllers/interruption/messages, with the rules of the getting-started

@@ -12,6 +12,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,6 +25,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
 	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
+	"github.com/plumbline-dev/plumbline/provision/leftover"
 )
 
 // AWS is what Read queries in AWS.
@@ -44,8 +46,14 @@ type AWS interface {
 	AMIs(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) ([]awsv1.AMI, error)
 	Refused(ctx context.Context, message string) (*cloud.Refusal, error)
 	Catalog(ctx context.Context) (*offers.Catalog, error)
-	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
+	Fleet(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
 	LeftBehind(ctx context.Context, cluster string, profiles bool) ([]cloud.Answer, error)
+	Volumes(ctx context.Context, cluster string) cloud.Answer
+	Endpoints(ctx context.Context, vpcs []string) ([]cloud.Endpoint, error)
+	Key(ctx context.Context, id string) (cloud.Key, error)
+	Quotas(ctx context.Context) (map[string]cloud.Quota, error)
+	TypesInUse(ctx context.Context) (map[cloud.TypeInUse]int, error)
+	Insights(ctx context.Context, cluster string) ([]cloud.Insight, error)
 }
 
 // Reader reads a cluster and its AWS account. It only reads.
@@ -60,10 +68,16 @@ type Reader struct {
 	// at a time: Karpenter's rules.
 	Drains      func(*corev1.Pod) bool
 	Undisrupted func(pod *corev1.Pod, at time.Time) bool
-	// MostAllowed returns how many of this many nodes the disruption budgets of a NodePool allow to be disrupted at most, for
-	// a reason, within a year. NodeDaemonSets returns those of CSI drivers and CNI plugins, given the names of the drivers.
-	MostAllowed    func(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReason, now time.Time) (int, error)
+	// Allowed returns what the disruption budgets of a NodePool with this many nodes allow, for a reason. NodeDaemonSets
+	// returns those of CSI drivers and CNI plugins, given the names of the drivers.
+	Allowed        func(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReason, now time.Time) (Allowed, error)
 	NodeDaemonSets func(all []appsv1.DaemonSet, drivers []string) []NodeDaemonSet
+	// Idle returns why no pod of Karpenter's controller in a namespace works; empty if one does.
+	Idle func(ctx context.Context, api client.Reader, namespace string, now time.Time) (string, error)
+	// Volumes returns what uses EBS volumes in the cluster, by their ID.
+	Volumes func(ctx context.Context) (map[string]leftover.Volume, error)
+	// KarpenterCRDs returns those of a version; none if plumbline does not have them.
+	KarpenterCRDs func(version string) ([]*apiextensionsv1.CustomResourceDefinition, error)
 	// Wait returns at a time, or when the context is done: queries for selectors have a budget, which leaves Karpenter enough
 	// of EC2's. If nil, what exceeds it is unknown.
 	Wait func(ctx context.Context, until time.Time) error
@@ -92,6 +106,10 @@ const (
 	ofAddons      source = "addons"
 	ofLeft        source = "left"
 	ofTypes       source = "types"
+	ofQuotas      source = "quotas"
+	ofClaims      source = "claims"
+	ofWork        source = "work"
+	ofInsights    source = "insights"
 )
 
 // read is how a source is read; it may use the sources before it in reads.
@@ -105,6 +123,7 @@ var reads = []read{
 	{ofControllers, (*Reader).controllers},
 	{ofClasses, (*Reader).classes},
 	{ofPools, (*Reader).pools},
+	{ofClaims, (*Reader).claims},
 	{ofAddons, (*Reader).addons},
 	{ofGrant, (*Reader).grant},
 	{ofAgent, (*Reader).agent},
@@ -120,6 +139,9 @@ var reads = []read{
 	{ofDaemonSets, (*Reader).daemonSets},
 	{ofLeft, (*Reader).left},
 	{ofTypes, (*Reader).types},
+	{ofQuotas, (*Reader).quotas},
+	{ofWork, (*Reader).working},
+	{ofInsights, (*Reader).insights},
 }
 
 // Read reads what the checks need, into the Observed that has the names of the cluster. Without a version, it is that of the
@@ -253,6 +275,10 @@ func (r *Reader) addons(ctx context.Context, o *Observed) {
 	o.Addons.Of, o.Addons.Err = r.AWS.Addons(ctx, o.Cluster)
 }
 
+func (r *Reader) insights(ctx context.Context, o *Observed) {
+	o.Insights.Of, o.Insights.Err = r.AWS.Insights(ctx, o.Cluster)
+}
+
 // classKind is that of EC2NodeClasses.
 var classKind = schema.GroupVersionKind{Group: "karpenter.k8s.aws", Version: "v1", Kind: "EC2NodeClass"}
 
@@ -311,6 +337,14 @@ func (r *Reader) nodeRoles(ctx context.Context, o *Observed) {
 	o.AWSAuth.Of = auth.Data["mapRoles"]
 }
 
+// queueKey reads the key that encrypts the interruption queue, unless it is AWS's own.
+func (r *Reader) queueKey(ctx context.Context, o *Observed) {
+	if id := o.Queue.Of.Key; id != "" && id != managedKey {
+		key, err := r.AWS.Key(ctx, id)
+		o.QueueKey = Value[*cloud.Key]{&key, err}
+	}
+}
+
 // defaultQueues returns the names of a cluster's interruption queue in Karpenter's getting-started guide and eksctl,
 // terraform-aws-eks, and eks-blueprints-addons.
 func defaultQueues(cluster string) []string {
@@ -329,6 +363,7 @@ func (r *Reader) queue(ctx context.Context, o *Observed) {
 		switch {
 		case o.Queue.Err == nil:
 			o.Rules.Of, o.Rules.Err = r.AWS.Rules(ctx, o.Queue.Of.ARN)
+			r.queueKey(ctx, o)
 			return
 		case !errors.As(o.Queue.Err, &missing):
 			return

@@ -27,6 +27,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
 )
 
@@ -45,6 +46,7 @@ func (r *Reader) network(ctx context.Context, o *Observed) {
 	slices.SortFunc(o.Networks, func(a, b ClassNetwork) int { return cmp.Compare(a.Class, b.Class) })
 	o.Subnets.Of, o.Subnets.Err = r.AWS.SubnetsByID(ctx, unique(subnets))
 	o.Groups.Of, o.Groups.Err = r.AWS.SecurityGroupsByID(ctx, unique(groups))
+	r.endpoints(ctx, o)
 }
 
 func unique(values []string) []string { return slices.Compact(slices.Sorted(slices.Values(values))) }
@@ -155,7 +157,16 @@ func placesOf(pods []corev1.Pod, nodes map[string]Place) []Place {
 func (r *Reader) others(ctx context.Context, o *Observed) {
 	o.Autoscalers.Of, o.Autoscalers.Err = r.autoscalers(ctx)
 	o.Webhooks.Of, o.Webhooks.Err = r.webhooks(ctx)
-	o.CRDs.Of, o.CRDs.Err = r.crds(ctx)
+	o.CRDs.Of, o.CRDs.Err = r.crds(ctx, o.Version)
+	list := &corev1.NodeList{}
+	if o.OldNodes.Err = r.API.List(ctx, list, client.HasLabels{provisionerLabel}); o.OldNodes.Err != nil {
+		o.OldNodes.Err = fmt.Errorf("list nodes: %w", o.OldNodes.Err)
+	}
+	for i := range list.Items {
+		if list.Items[i].Labels[karpv1.NodePoolLabelKey] == "" {
+			o.OldNodes.Of = append(o.OldNodes.Of, list.Items[i].Name)
+		}
+	}
 }
 
 func (r *Reader) autoscalers(ctx context.Context) ([]Autoscaler, error) {
@@ -206,7 +217,14 @@ func (r *Reader) webhooks(ctx context.Context) ([]Webhook, error) {
 	return all, nil
 }
 
-func (r *Reader) crds(ctx context.Context) ([]CRD, error) {
+// provisionerLabel is on Nodes of versions before 0.32.
+const provisionerLabel = "karpenter.sh/provisioner-name"
+
+func (r *Reader) crds(ctx context.Context, version string) ([]CRD, error) {
+	chart, err := r.KarpenterCRDs(version)
+	if err != nil {
+		return nil, err
+	}
 	list := &apiextensionsv1.CustomResourceDefinitionList{}
 	if err := r.API.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)
@@ -220,6 +238,10 @@ func (r *Reader) crds(ctx context.Context) ([]CRD, error) {
 		crd := CRD{
 			Name: definition.Name, Stored: definition.Status.StoredVersions,
 			Converts: definition.Spec.Conversion != nil && definition.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter,
+		}
+		var unfit *karpenter.ServedCRDsError
+		if errors.As(karpenter.CheckServed(version, chart, []*apiextensionsv1.CustomResourceDefinition{definition}), &unfit) {
+			crd.Missing = unfit.Fields
 		}
 		for _, v := range definition.Spec.Versions {
 			crd.Versions = append(crd.Versions, v.Name)
@@ -306,7 +328,7 @@ func (r *Reader) budgets(_ context.Context, o *Observed) {
 		pool := &o.Pools.Of[i]
 		nodes := pool.Status.Resources["nodes"]
 		one := PoolBudgets{
-			Pool: pool.Name, Nodes: int(nodes.Value()), Most: map[string]int{},
+			Pool: pool.Name, Nodes: int(nodes.Value()), Allowed: map[string]Allowed{},
 			Expires: ptr.Deref(pool.Spec.Template.Spec.ExpireAfter.Duration, 0),
 		}
 		reasons := []karpv1.DisruptionReason{karpv1.DisruptionReasonDrifted}
@@ -315,12 +337,12 @@ func (r *Reader) budgets(_ context.Context, o *Observed) {
 		}
 		for _, reason := range reasons {
 			// A percentage of no nodes allows none.
-			most, err := r.MostAllowed(pool, max(one.Nodes, 1), reason, o.Now)
+			allowed, err := r.Allowed(pool, max(one.Nodes, 1), reason, o.Now)
 			if err != nil {
-				one.Unreadable, one.Most = err.Error(), nil
+				one.Unreadable, one.Allowed = err.Error(), nil
 				break
 			}
-			one.Most[string(reason)] = most
+			one.Allowed[string(reason)] = allowed
 		}
 		o.PoolBudgets = append(o.PoolBudgets, one)
 	}
@@ -388,9 +410,7 @@ const young = 10 * time.Minute
 
 // left compares Nodes with instances, and finds what is left in AWS.
 func (r *Reader) left(ctx context.Context, o *Observed) {
-	claims, err := listAs[karpv1.NodeClaim](ctx, r.API, claimKind)
-	if err != nil {
-		o.LostNodes.Err = err
+	if o.LostNodes.Err = o.Claims.Err; o.LostNodes.Err != nil {
 		return
 	}
 	nodes, ids, err := r.oldNodes(ctx, o.Now)
@@ -398,7 +418,9 @@ func (r *Reader) left(ctx context.Context, o *Observed) {
 		o.LostNodes.Err = err
 		return
 	}
-	instances, err := r.AWS.Instances(ctx, cloud.Query{Cluster: o.Cluster, AllPools: true, ProviderIDs: ids})
+	instances, err := again(ctx, r, func() ([]cloud.Instance, error) {
+		return r.AWS.Fleet(ctx, cloud.Query{Cluster: o.Cluster, AllPools: true, ProviderIDs: ids})
+	})
 	if err != nil {
 		o.LostNodes.Err = err
 		return
@@ -411,7 +433,37 @@ func (r *Reader) left(ctx context.Context, o *Observed) {
 		_, id, err := cloud.ParseProviderID(n.ProviderID)
 		return err != nil || alive[id]
 	})
-	o.Left.Of, o.Left.Err = r.leftBehind(ctx, o, claims, alive)
+	o.LostInstances = unclaimed(instances, o.Claims.Of, o.Now)
+	behind, err := r.leftBehind(ctx, o, o.Claims.Of, alive)
+	volumes, unread := r.unusedVolumes(ctx, o)
+	o.Left = Value[[]leftover.Found]{append(behind, volumes...), errors.Join(err, unread)}
+}
+
+// unclaimed returns the IDs of instances of NodePools that are not young and that no NodeClaim has. Karpenter terminates
+// them within minutes (KPA pkg/controllers/nodeclaim/garbagecollection).
+func unclaimed(instances []cloud.Instance, claims []karpv1.NodeClaim, now time.Time) []string {
+	claimed := map[string]bool{}
+	for i := range claims {
+		claimed[claims[i].Status.ProviderID] = true
+	}
+	var ids []string
+	for _, i := range instances {
+		running := i.State == "pending" || i.State == "running"
+		if running && i.Pool != "" && !claimed[i.ProviderID()] && !i.Launched.IsZero() && now.Sub(i.Launched) > young {
+			ids = append(ids, i.ID)
+		}
+	}
+	return ids
+}
+
+// unusedVolumes finds the volumes that nothing uses.
+func (r *Reader) unusedVolumes(ctx context.Context, o *Observed) ([]leftover.Found, error) {
+	answer := r.AWS.Volumes(ctx, o.Cluster)
+	used, err := r.Volumes(ctx)
+	if err := errors.Join(answer.Err, err); err != nil {
+		return nil, err
+	}
+	return leftover.Unused(answer.Resources, used, o.Now.Add(-young)), nil
 }
 
 // oldNodes returns the Nodes of Karpenter that are not young, and their provider IDs.
@@ -471,6 +523,10 @@ func (r *Reader) types(ctx context.Context, o *Observed) {
 		o.PoolTypes.Err = err
 		return
 	}
+	o.vcpus = map[string]int32{}
+	for i := range catalog.Types {
+		o.vcpus[string(catalog.Types[i].InstanceType)] = *catalog.Types[i].VCpuInfo.DefaultVCpus // catalog has checked it
+	}
 	for i := range o.Classes.Of {
 		class := &o.Classes.Of[i]
 		if len(class.Status.Subnets) == 0 {
@@ -490,9 +546,25 @@ func (r *Reader) types(ctx context.Context, o *Observed) {
 	slices.SortFunc(o.PoolTypes.Of, func(a, b PoolTypes) int { return cmp.Compare(a.Pool, b.Pool) })
 }
 
+// count adds an instance type to what counts towards quotas. Those in a reservation are not launched if they do not fit
+// into it.
+func (p *PoolTypes) count(one *cloudprovider.InstanceType, capacityType string) {
+	if capacityType == karpv1.CapacityTypeReserved {
+		return
+	}
+	code := cloud.QuotaOf(cloud.TypeInUse{Type: one.Name, Spot: capacityType == karpv1.CapacityTypeSpot})
+	vcpus := one.Capacity.Cpu().Value()
+	if least, known := p.Quotas[code]; code != "" && (!known || vcpus < least) {
+		p.Quotas[code] = vcpus
+	}
+	p.Unmetered = p.Unmetered || code == ""
+}
+
 // typesOf returns what of the instance types a NodePool allows.
 func typesOf(pool *karpv1.NodePool, all []*cloudprovider.InstanceType) PoolTypes {
-	found := PoolTypes{Pool: pool.Name, Limits: corev1.ResourceList(pool.Spec.Limits), Used: pool.Status.Resources}
+	found := PoolTypes{
+		Pool: pool.Name, Limits: corev1.ResourceList(pool.Spec.Limits), Used: pool.Status.Resources, Quotas: map[string]int64{},
+	}
 	requirements := scheduling.NewNodeSelectorRequirementsWithMinValues(pool.Spec.Template.Spec.Requirements...)
 	requirements.Add(scheduling.NewLabelRequirements(pool.Spec.Template.Labels).Values()...)
 	for _, one := range all {
@@ -504,6 +576,7 @@ func typesOf(pool *karpv1.NodePool, all []*cloudprovider.InstanceType) PoolTypes
 		found.Smallest = least(found.Smallest, one.Capacity)
 		for _, offering := range offerings {
 			found.Zones = insert(found.Zones, offering.Zone())
+			found.count(one, offering.CapacityType())
 		}
 	}
 	return found

@@ -2,10 +2,13 @@ package preflight
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +23,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
+	"github.com/plumbline-dev/plumbline/provision/leftover"
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -51,8 +55,12 @@ func deploymentOf(namespace, name, image string, labels map[string]string) *apps
 // alive is an account with the instance i-b.
 type alive struct{ account0 }
 
-func (*alive) Instances(context.Context, cloud.Query) ([]cloud.Instance, error) {
+func (*alive) Fleet(context.Context, cloud.Query) ([]cloud.Instance, error) {
 	return []cloud.Instance{{ID: "i-b", State: "running"}}, nil
+}
+
+func (*alive) Volumes(context.Context, string) cloud.Answer {
+	return cloud.Answer{Resources: []cloud.Resource{{Kind: cloud.KindVolume, ID: "vol-left"}, {Kind: cloud.KindVolume, ID: "vol-used"}}}
 }
 
 // reader reads a cluster with these objects.
@@ -64,13 +72,28 @@ func reader(t *testing.T, objects ...client.Object) *Reader {
 			t.Fatal(err)
 		}
 	}
-	scheme.AddKnownTypes(poolKind.GroupVersion(), &karpv1.NodePool{}, &karpv1.NodePoolList{})
+	scheme.AddKnownTypes(poolKind.GroupVersion(), &karpv1.NodePool{}, &karpv1.NodePoolList{}, &karpv1.NodeClaim{}, &karpv1.NodeClaimList{})
+	scheme.AddKnownTypes(classKind.GroupVersion(), &awsv1.EC2NodeClass{}, &awsv1.EC2NodeClassList{})
 	return &Reader{
 		AWS: &alive{}, API: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
 		ControllerLabels: map[string]string{"app.kubernetes.io/name": "karpenter"}, PlumblineLabels: map[string]string{"app.kubernetes.io/name": "plumbline"},
-		Drains: blocker.Drains, Undisrupted: plan.Undisrupted, MostAllowed: plan.MostAllowed,
+		Drains: blocker.Drains, Undisrupted: plan.Undisrupted,
+		Allowed: func(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReason, now time.Time) (Allowed, error) {
+			found, err := plan.ExtremesOf(pool, nodes, reason, now)
+			return Allowed(found), err
+		},
+		Idle: func(context.Context, client.Reader, string, time.Time) (string, error) { return "it is idle", nil },
+		Volumes: func(context.Context) (map[string]leftover.Volume, error) {
+			return map[string]leftover.Volume{"vol-used": {Name: "pv-1"}}, nil
+		},
+		KarpenterCRDs: func(string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+			return []*apiextensionsv1.CustomResourceDefinition{{
+				ObjectMeta: meta("", "nodepools.karpenter.sh", nil),
+				Spec:       apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v2", Served: true}}},
+			}}, nil
+		},
 		NodeDaemonSets: func(all []appsv1.DaemonSet, drivers []string) []NodeDaemonSet {
-			return []NodeDaemonSet{{Name: all[0].Name + " " + drivers[0]}}
+			return []NodeDaemonSet{{Name: all[0].Name + " " + strings.Join(drivers, "")}}
 		},
 	}
 }
@@ -91,10 +114,16 @@ func TestReadObjects(t *testing.T) {
 	job := podOn("web", "job", "b", nil)
 	job.Annotations, job.OwnerReferences = forEver.Annotations, []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "j", UID: "1", Controller: new(bool)}}
 	*job.OwnerReferences[0].Controller = true
+	old := nodeOf("old", "eu-west-1c", "")
+	old.Labels["karpenter.sh/provisioner-name"] = "default"
+	killed := podOn("kube-system", "karpenter-1", "a", karpenters)
+	killed.Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 2, LastTerminationState: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", FinishedAt: metav1.NewTime(now)},
+	}}}
 	r := reader(t,
 		nodeOf("a", "eu-west-1a", ""), nodeOf("b", "eu-west-1b", "general"), nodeOf("c", "eu-west-1c", "limited"), general, limited,
 		deploymentOf("kube-system", "karpenter", "controller:1.15.0", karpenters), deploymentOf("kube-system", "ca", "x/cluster-autoscaler:v1", nil),
-		podOn("kube-system", "karpenter-1", "a", karpenters), podOn("kube-system", "karpenter-2", "b", karpenters), podOn("kube-system", "karpenter-3", "", karpenters),
+		killed, old, podOn("kube-system", "karpenter-2", "b", karpenters), podOn("kube-system", "karpenter-3", "", karpenters),
 		podOn("kube-system", "coredns-1", "a", map[string]string{"k8s-app": "kube-dns"}),
 		podOn("web", "elsewhere", "c", nil), forEver, hours, job,
 		&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: meta("", "validation.webhook.karpenter.sh", nil)},
@@ -119,7 +148,7 @@ func TestReadObjects(t *testing.T) {
 	}; o.Workloads.Err != nil || cmp.Diff(want, o.Workloads.Of) != "" {
 		t.Errorf("workloads (-want +got), error %v:\n%s", o.Workloads.Err, cmp.Diff(want, o.Workloads.Of))
 	}
-	if diff := cmp.Diff([]string{"eu-west-1a"}, o.SystemZones); diff != "" {
+	if diff := cmp.Diff([]string{"eu-west-1a", "eu-west-1c"}, o.SystemZones); diff != "" {
 		t.Errorf("zones (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]Autoscaler{{"kube-system", "ca", 1}}, o.Autoscalers.Of); diff != "" {
@@ -128,7 +157,7 @@ func TestReadObjects(t *testing.T) {
 	if diff := cmp.Diff([]Webhook{{"ValidatingWebhookConfiguration", "validation.webhook.karpenter.sh"}}, o.Webhooks.Of); diff != "" {
 		t.Errorf("webhooks (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]CRD{{Name: "nodepools.karpenter.sh", Stored: []string{"v1beta1", "v1"}, Versions: []string{"v1"}, Converts: true}}, o.CRDs.Of); diff != "" {
+	if diff := cmp.Diff([]CRD{{Name: "nodepools.karpenter.sh", Stored: []string{"v1beta1", "v1"}, Versions: []string{"v1"}, Converts: true, Missing: []string{"nodepools.karpenter.sh v2"}}}, o.CRDs.Of); diff != "" {
 		t.Errorf("CRDs (-want +got):\n%s", diff)
 	}
 	undisrupted := map[string]bool{}
@@ -139,8 +168,8 @@ func TestReadObjects(t *testing.T) {
 		t.Errorf("pods (-want +got), error %v:\n%s", o.Pods.Err, diff)
 	}
 	if want := []PoolBudgets{
-		{Pool: "general", Most: map[string]int{"Drifted": 0, "Underutilized": 1, "Empty": 1}, Expires: 720 * time.Hour},
-		{Pool: "limited", Most: map[string]int{"Drifted": 1, "Underutilized": 1, "Empty": 1}},
+		{Pool: "general", Allowed: map[string]Allowed{"Drifted": {}, "Underutilized": {Most: 1, All: now}, "Empty": {Most: 1, All: now}}, Expires: 720 * time.Hour},
+		{Pool: "limited", Allowed: map[string]Allowed{"Drifted": {Most: 1, All: now}, "Underutilized": {Most: 1, All: now}, "Empty": {Most: 1, All: now}}},
 	}; cmp.Diff(want, o.PoolBudgets) != "" {
 		t.Errorf("budgets (-want +got):\n%s", cmp.Diff(want, o.PoolBudgets))
 	}
@@ -149,6 +178,20 @@ func TestReadObjects(t *testing.T) {
 	}
 	if diff := cmp.Diff([]LostNode{{"c", "aws:///eu-west-1c/i-c"}}, o.LostNodes.Of); diff != "" {
 		t.Errorf("lost nodes (-want +got), error %v:\n%s", o.LostNodes.Err, diff)
+	}
+	if diff := cmp.Diff([]string{"old"}, o.OldNodes.Of); diff != "" {
+		t.Errorf("nodes of older versions (-want +got), error %v:\n%s", o.OldNodes.Err, diff)
+	}
+	oom := []OutOfMemory{{Pod: "kube-system/karpenter-1", At: now, Restarts: 2}}
+	if diff := cmp.Diff(oom, o.OutOfMemory.Of, cmpopts.EquateApproxTime(time.Second)); diff != "" || o.Idle.Of != "it is idle" {
+		t.Errorf("idle: %q, out of memory (-want +got):\n%s", o.Idle.Of, diff)
+	}
+	var left []string
+	for _, f := range o.Left.Of {
+		left = append(left, f.ID)
+	}
+	if diff := cmp.Diff([]string{"vol-left"}, left); diff != "" || o.Left.Err != nil {
+		t.Errorf("left in AWS (-want +got), error %v:\n%s", o.Left.Err, diff)
 	}
 	if o.Version != "1.15.0" {
 		t.Errorf("version %s", o.Version)
@@ -172,5 +215,47 @@ func TestAgain(t *testing.T) {
 	asked = 0
 	if _, err := again(t.Context(), &Reader{}, query); err == nil {
 		t.Error("it was repeated at once")
+	}
+}
+
+// keyed is an account with an encrypted queue, and one isolated subnet.
+type keyed struct {
+	account0
+
+	key  string
+	vpcs []string
+}
+
+func (k *keyed) Queue(context.Context, string) (cloud.Queue, error) {
+	return cloud.Queue{Key: k.key}, nil
+}
+
+func (k *keyed) Key(_ context.Context, id string) (cloud.Key, error) {
+	return cloud.Key{ARN: "arn:" + id}, nil
+}
+
+func (k *keyed) SubnetsByID(context.Context, []string) (map[string]cloud.Subnet, error) {
+	return map[string]cloud.Subnet{"a": {VPC: "vpc-1", DefaultRoute: "nat-1"}, "b": {VPC: "vpc-2"}, "c": {VPC: "vpc-2"}}, nil
+}
+
+func (k *keyed) Endpoints(_ context.Context, vpcs []string) ([]cloud.Endpoint, error) {
+	k.vpcs = vpcs
+	return []cloud.Endpoint{{ID: "vpce-1"}}, nil
+}
+
+// TestReadOnlyIfNeeded checks that a key is read unless it is AWS's own, and the endpoints of isolated subnets only.
+func TestReadOnlyIfNeeded(t *testing.T) {
+	for key, want := range map[string]string{"": "", "alias/aws/sqs": "", "abc": "arn:abc"} {
+		aws := &keyed{key: key}
+		r := &Reader{AWS: aws, API: fake.NewClientBuilder().Build()}
+		o := Observed{Controllers: Value[[]Controller]{Of: []Controller{{Environment: map[string]string{"INTERRUPTION_QUEUE": "prod"}}}}}
+		r.queue(t.Context(), &o)
+		if got := o.QueueKey.Of; (got == nil) != (want == "") || got != nil && got.ARN != want {
+			t.Errorf("key %q: %+v, want %q", key, got, want)
+		}
+		r.network(t.Context(), &o)
+		if diff := cmp.Diff([]string{"vpc-2"}, aws.vpcs); diff != "" || len(o.Endpoints.Of) != 1 {
+			t.Errorf("endpoints of (-want +got):\n%s", diff)
+		}
 	}
 }

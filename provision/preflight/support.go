@@ -13,16 +13,16 @@ func support() Check {
 	return Check{
 		ID: "support",
 		Why: "a version of Karpenter that does not support the cluster's Kubernetes may launch nodes that do not join; " +
-			"one without support gets no security fixes",
-		needs: []source{ofAccount, ofControllers, ofPools, ofAddons},
+			"one without support gets no security fixes; a controller that is stuck launches no node, and looks healthy",
+		needs: []source{ofAccount, ofControllers, ofPools, ofAddons, ofClaims, ofWork, ofInsights},
 		look:  lookAtSupport,
 	}
 }
 
 func lookAtSupport(o Observed) (string, []Finding) {
-	looked := fmt.Sprintf("Karpenter %s, Kubernetes %s, and the health of EKS add-ons", o.Version, o.EKS.Of.Version)
+	looked := fmt.Sprintf("Karpenter %s, Kubernetes %s, whether the controller works, EKS insights and add-ons", o.Version, o.EKS.Of.Version)
 	var found []Finding
-	for _, err := range []error{o.Controllers.Err, o.EKS.Err, o.Addons.Err, o.Pools.Err} {
+	for _, err := range []error{o.Controllers.Err, o.EKS.Err, o.Addons.Err, o.Pools.Err, o.Insights.Err} {
 		if err != nil {
 			found = append(found, unread(err)...)
 		}
@@ -35,10 +35,35 @@ func lookAtSupport(o Observed) (string, []Finding) {
 			})
 		}
 	}
+	found = append(append(found, o.insights()...), o.wedged()...)
 	if o.Version == "" {
 		return looked, append(found, Finding{Status: Unknown, Message: "the version of Karpenter is unknown", Fix: "give it with --version"})
 	}
 	return looked, append(found, o.version()...)
+}
+
+// insights returns what EKS has found about the cluster: of upgrade readiness, an error is what the next version of Kubernetes
+// breaks.
+func (o Observed) insights() []Finding {
+	var found []Finding
+	for _, i := range o.Insights.Of {
+		f := Finding{
+			Status:  Warning,
+			Message: fmt.Sprintf("EKS insight %q (%s) is %s: %s", i.Name, i.Category, i.Status, i.Reason),
+			Fix:     fmt.Sprintf("aws eks describe-insight --region %s --cluster-name %s --id %s", o.Region, o.Cluster, i.ID),
+		}
+		if i.Kubernetes != "" {
+			f.Message = fmt.Sprintf("EKS insight %q (%s, Kubernetes %s) is %s: %s", i.Name, i.Category, i.Kubernetes, i.Status, i.Reason)
+		}
+		switch i.Status {
+		case "ERROR":
+			f.Status = Problem
+		case "PASSING":
+			continue
+		}
+		found = append(found, f)
+	}
+	return found
 }
 
 // version returns what is known about the version of Karpenter.

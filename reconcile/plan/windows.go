@@ -269,14 +269,35 @@ func AllowedFor(pool *karpv1.NodePool, reason karpv1.DisruptionReason, nodes int
 	return Allowed{Partly: !whole}
 }
 
-// MostAllowed returns how many of this many nodes the disruption budgets of a NodePool let Karpenter disrupt at most for a
-// reason, at any time within a year. An error means that a budget cannot be parsed: Karpenter disrupts nothing then.
-func MostAllowed(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReason, now time.Time) (int, error) {
+// Extremes are how much and how little the disruption budgets of a NodePool allow.
+type Extremes struct {
+	// Most is how many nodes they allow to be disrupted at most, at any time within a year.
+	Most int
+	// Opens is when they next allow a disruption, if they allow none now. All is when they first allow all nodes to be
+	// disrupted at a time. Both are zero if that is not within 31 days.
+	Opens, All time.Time
+}
+
+// ExtremesOf returns those of the disruption budgets of a NodePool with this many nodes, for a reason. An error means that a
+// budget cannot be parsed: Karpenter disrupts nothing then.
+func ExtremesOf(pool *karpv1.NodePool, nodes int, reason karpv1.DisruptionReason, now time.Time) (Extremes, error) {
 	b, err := readBudgets(pool, nodes, reason)
 	if err != nil {
-		return 0, err
+		return Extremes{}, err
 	}
-	return b.maxInYear(now), nil
+	turns, _ := b.changeTimes(now, horizon)
+	turns = slices.Insert(turns, 0, now)
+	first := func(allows func(int) bool) (at time.Time) {
+		if i := slices.IndexFunc(turns, func(t time.Time) bool { return allows(b.allowedAt(t)) }); i >= 0 {
+			at = turns[i]
+		}
+		return at
+	}
+	found := Extremes{Most: b.maxInYear(now), All: first(func(n int) bool { return n >= nodes })}
+	if b.allowedAt(now) == 0 {
+		found.Opens = first(func(n int) bool { return n > 0 })
+	}
+	return found, nil
 }
 
 // BudgetActive reports whether a disruption budget in a NodePool's spec is active now. One that cannot be parsed is

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -378,5 +379,44 @@ func (c *drawnCluster) brake(t *testing.T, pool string) {
 	brake.SetName(pool)
 	if err := c.ApplyAs(t.Context(), brake, v1alpha1.BrakeFieldManager, true); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestExtremesOf: when the budgets of a pool of ten nodes allow nothing, and when everything.
+func TestExtremesOf(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 30, 0, 0, time.UTC) // a Tuesday
+	at := func(day, hour int) time.Time { return time.Date(2026, 11, day, hour, 0, 0, 0, time.UTC) }
+	budget := func(nodes, schedule string, lasts time.Duration, reasons ...karpv1.DisruptionReason) karpv1.Budget {
+		b := karpv1.Budget{Nodes: nodes, Reasons: reasons}
+		if schedule != "" {
+			b.Schedule, b.Duration = &schedule, &metav1.Duration{Duration: lasts}
+		}
+		return b
+	}
+	for name, c := range map[string]struct {
+		budgets []karpv1.Budget
+		want    plan.Extremes
+	}{
+		"a share":             {[]karpv1.Budget{budget("10%", "", 0)}, plan.Extremes{Most: 1}},
+		"never":               {[]karpv1.Budget{budget("0", "", 0)}, plan.Extremes{}},
+		"all":                 {[]karpv1.Budget{budget("100%", "", 0)}, plan.Extremes{Most: 10, All: now}},
+		"of another reason":   {[]karpv1.Budget{budget("0", "", 0, karpv1.DisruptionReasonEmpty)}, plan.Extremes{Most: 10, All: now}},
+		"all on the weekend":  {[]karpv1.Budget{budget("0", "0 0 * * 0-5", 24*time.Hour)}, plan.Extremes{Most: 10, Opens: at(28, 0), All: at(28, 0)}},
+		"some on the weekend": {[]karpv1.Budget{budget("0", "0 0 * * 0-5", 24*time.Hour), budget("2", "", 0)}, plan.Extremes{Most: 2, Opens: at(28, 0)}},
+		"all at night":        {[]karpv1.Budget{budget("2", "0 6 * * *", 16*time.Hour)}, plan.Extremes{Most: 10, All: at(24, 22)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := &karpv1.NodePool{}
+			pool.Spec.Disruption.Budgets = c.budgets
+			got, err := plan.ExtremesOf(pool, 10, karpv1.DisruptionReasonDrifted, now)
+			if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+				t.Errorf("(-want +got), error %v:\n%s", err, diff)
+			}
+		})
+	}
+	pool := &karpv1.NodePool{}
+	pool.Spec.Disruption.Budgets = []karpv1.Budget{budget("1", "not a schedule", time.Hour)}
+	if _, err := plan.ExtremesOf(pool, 10, karpv1.DisruptionReasonDrifted, now); err == nil {
+		t.Error("a budget that cannot be parsed is no error")
 	}
 }

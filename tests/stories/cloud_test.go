@@ -11,6 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/plumbline-dev/plumbline/tests/sandbox"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
@@ -236,10 +237,12 @@ func (s *story) accessKey(who string) (string, error) {
 	switch who {
 	case "plumbline":
 		return s.c.Variables()["AWS_ACCESS_KEY_ID"], nil
+	case "doctor":
+		return s.c.Variables()[sandbox.VariableDoctor], nil
 	case "anyone":
 		return "", nil
 	}
-	return "", fmt.Errorf("want plumbline or anyone, got %q", who)
+	return "", fmt.Errorf("want plumbline, doctor or anyone, got %q", who)
 }
 
 // calls returns the calls to AWS since the mark.
@@ -249,8 +252,8 @@ func (s *story) calls() []awssim.Call {
 }
 
 func (s *story) callsCommand(_ *testscript.TestScript, args []string) error {
-	if len(args) != 4 || args[2] != "=" {
-		return errors.New("usage: calls WHO ACTION = N")
+	if len(args) != 4 || args[2] != "=" && args[2] != "<=" {
+		return errors.New("usage: calls WHO ACTION =|<= N")
 	}
 	key, err := s.accessKey(args[0])
 	if err != nil {
@@ -266,8 +269,12 @@ func (s *story) callsCommand(_ *testscript.TestScript, args []string) error {
 			counted = append(counted, call.Action)
 		}
 	}
-	if got := fmt.Sprint(len(counted)); got != args[3] {
-		return fmt.Errorf("calls of %s: got %s, want %s: %s", args[0], got, args[3], strings.Join(counted, ", "))
+	want, err := strconv.Atoi(args[3])
+	if err != nil {
+		return err
+	}
+	if got := len(counted); got > want || args[2] == "=" && got < want {
+		return fmt.Errorf("calls of %s: got %d, want %s %d: %s", args[0], got, args[2], want, strings.Join(counted, ", "))
 	}
 	return nil
 }

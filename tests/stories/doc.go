@@ -224,8 +224,8 @@
 //		Counts how often the daemon has rendered.
 //	children = N
 //		Counts the child processes that the daemon has started.
-//	calls WHO ACTION = N
-//		Counts calls to AWS by plumbline or anyone; * and ? are wildcards.
+//	calls WHO ACTION =|<= N
+//		Counts calls to AWS by plumbline, the user of `plumbline doctor`, or anyone; * and ? are wildcards.
 //	fault WHO SERVICE ACTION KIND [DURATION|N/s|Nx]
 //		Disturbs calls to AWS: deny, throttle, expire, delay, loseResponse, hide; for a duration, above a rate per
 //		second, or a number of times. * and ? are wildcards.
@@ -279,6 +279,11 @@
 //	aws addon NAME gone|back, aws nodeaccess gone|back, aws rule NAME gone|back
 //		Removes an EKS add-on, the access entry of the nodes' role, or disables one of the rules that send events to the
 //		interruption queue: spot, rebalance, state-change, scheduled-change or capacity-reservation; back restores it.
+//	aws route gone|back, aws endpoints gone|back
+//		Removes the default route, or the VPC endpoints, of the cluster's VPC.
+//	aws quota CODE VCPUS|back, aws key FILE|back, aws insight STATUS|back
+//		Sets one of EC2's quotas; encrypts the interruption queue with a KMS key that has the policy in a file; sets the
+//		status of the cluster's EKS insight, such as ERROR. back restores it, and so does the end of the story.
 //	aws allows POLICY
 //		Adds a policy of manifests/, such as iam-policy-protect.json, to plumbline's role until the end of the story.
 //	prometheus fires|quiet

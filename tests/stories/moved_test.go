@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -16,9 +17,10 @@ import (
 // Commands for what changes in AWS without a commit.
 
 // awsCommand is `aws publishes|withdraws VERSION`, `aws tags GROUP KEY=VALUE`, `aws untags GROUP KEY`, `aws role gone|back`,
-// `aws role lacks|has ACTION`, `aws policies FILE|back`, `aws addon NAME gone|back`, `aws nodeaccess gone|back` and `aws rule NAME gone|back`.
+// `aws role lacks|has ACTION`, `aws policies FILE|back`, `aws addon NAME gone|back`, `aws nodeaccess|route|endpoints gone|back`, `aws rule NAME gone|back`,
+// `aws quota CODE VCPUS|back`, `aws key FILE|back` and `aws insight STATUS|back`.
 func (s *story) awsCommand(ts *testscript.TestScript, args []string) error {
-	if len(args) >= 2 && slices.Contains([]string{"policies", "addon", "nodeaccess", "rule"}, args[0]) {
+	if len(args) >= 2 && slices.Contains([]string{"policies", "addon", "nodeaccess", "rule", "route", "endpoints", "quota", "key", "insight"}, args[0]) {
 		return s.preflightCommand(ts, args)
 	}
 	switch word := strings.Join(args[:min(1, len(args))], ""); {
@@ -54,13 +56,21 @@ func (s *story) awsCommand(ts *testscript.TestScript, args []string) error {
 		return s.allow(args[1])
 	}
 	return errors.New("usage: aws publishes|withdraws VERSION, aws tags GROUP KEY=VALUE, aws untags GROUP KEY, aws role gone|back, aws role lacks|has ACTION, aws allows POLICY, " +
-		"aws policies FILE|back, aws addon NAME gone|back, aws nodeaccess gone|back, aws rule NAME gone|back")
+		preflightUsage)
 }
+
+// preflightUsage is that of preflightCommand.
+const preflightUsage = "aws policies FILE|back, aws addon NAME gone|back, aws nodeaccess|route|endpoints gone|back, aws rule NAME gone|back, " +
+	"aws quota CODE VCPUS|back, aws key FILE|back, aws insight STATUS|back"
 
 // preflightCommand changes what `plumbline doctor` checks in AWS. Each is restored after the story.
 func (s *story) preflightCommand(ts *testscript.TestScript, args []string) error {
 	name, last := s.c.Cluster, args[len(args)-1]
-	var set func(exists bool) error
+	set := map[string]func(exists bool) error{
+		"nodeaccess": func(exists bool) error { return s.c.AWS.SetNodeAccess(name, exists) },
+		"route":      func(exists bool) error { return s.c.AWS.SetRoute(name, exists) },
+		"endpoints":  func(exist bool) error { return s.c.AWS.SetEndpoints(name, exist) },
+	}[args[0]]
 	switch {
 	case args[0] == "policies" && last == "back":
 		s.policiesBack()
@@ -75,18 +85,52 @@ func (s *story) preflightCommand(ts *testscript.TestScript, args []string) error
 		return err
 	case args[0] == "addon" && len(args) == 3:
 		set = func(exists bool) error { return s.c.AWS.SetAddon(name, args[1], exists) }
-	case args[0] == "nodeaccess":
-		set = func(exists bool) error { return s.c.AWS.SetNodeAccess(name, exists) }
+	case slices.Contains([]string{"quota", "key", "insight"}, args[0]):
+		return s.valueCommand(ts, args)
 	case args[0] == "rule" && len(args) == 3:
 		set = func(exists bool) error { return s.c.AWS.SetRule(name+"-"+args[1], exists) }
 	}
 	if set == nil || last != "gone" && last != "back" {
-		return errors.New("usage: aws policies FILE|back, aws addon NAME gone|back, aws nodeaccess gone|back, aws rule NAME gone|back")
+		return errors.New("usage: " + preflightUsage)
 	}
 	if last == "gone" {
 		s.undo = append(s.undo, func(context.Context) error { return set(true) })
 	}
 	return set(last == "back")
+}
+
+// valueCommand is `aws quota CODE VCPUS|back`, `aws key FILE|back` and `aws insight STATUS|back`. Each is restored after the
+// story.
+func (s *story) valueCommand(ts *testscript.TestScript, args []string) error {
+	name, value := s.c.Cluster, args[len(args)-1]
+	var set func(value string) error
+	switch {
+	case args[0] == "quota" && len(args) == 3:
+		set = func(value string) error {
+			if value == "" {
+				value = "-1"
+			}
+			vcpus, err := strconv.ParseFloat(value, 64)
+			if err == nil {
+				s.c.AWS.SetQuota(args[1], vcpus)
+			}
+			return err
+		}
+	case args[0] == "key" && len(args) == 2:
+		if value != "back" {
+			value = ts.ReadFile(value)
+		}
+		set = func(policy string) error { return s.c.AWS.SetQueueKey(name, policy) }
+	case args[0] == "insight" && len(args) == 2:
+		set = func(status string) error { return s.c.AWS.SetInsight(name, status) }
+	default:
+		return errors.New("usage: " + preflightUsage)
+	}
+	if value == "back" {
+		return set("")
+	}
+	s.undo = append(s.undo, func(context.Context) error { return set("") })
+	return set(value)
 }
 
 // policiesBack restores the policies of Karpenter's role.

@@ -35,6 +35,8 @@ func (a *account) accesses(r *request) []access {
 	case "sqs":
 		name := q.field("QueueName", "QueueUrl")
 		return q.withTags(a.arn("sqs", a.options.Region, name[strings.LastIndex(name, "/")+1:]), "CreateQueue", "TagQueue")
+	case "kms":
+		return q.about(a.keyARN(q.field("KeyId")), nil)
 	case "events":
 		if arn := q.field("ResourceARN"); arn != "" {
 			return q.withTags(arn, "", "")

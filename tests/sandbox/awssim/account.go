@@ -43,6 +43,8 @@ type account struct {
 	policies    map[string]*managedPolicy // by ARN
 	providers   map[string]*oidcProvider  // by ARN
 	credentials map[string]credential     // by access key
+	quotas      map[string]float64        // by code, if it is not the default
+	keys        map[string]string         // policies of KMS keys, by ID
 	shortages   []Shortage
 	spoiled     string          // the names of images whose instances terminate at launch
 	outages     map[string]bool // zones that are disrupted
@@ -90,6 +92,8 @@ func newAccount(options Options, emit func(Event)) *account {
 		policies:    map[string]*managedPolicy{},
 		providers:   map[string]*oidcProvider{},
 		credentials: map[string]credential{},
+		quotas:      map[string]float64{},
+		keys:        map[string]string{},
 		outages:     map[string]bool{},
 		answers:     DefaultAnswers(),
 		missed:      map[string]bool{},

@@ -44,6 +44,7 @@ type cluster struct {
 	accessEntries map[string]accessEntry // by principal ARN
 	associations  []*association         // of ServiceAccounts with roles
 	addons        []string               // names, sorted
+	insight       string                 // the status of its insight; empty for PASSING
 }
 
 // The states of a cluster that matter here; there are more.

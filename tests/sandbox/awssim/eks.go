@@ -14,7 +14,7 @@ func (a *account) eksService() service {
 	return service{
 		name: "eks", protocol: wire.REST,
 		denied: "AccessDeniedException", throttled: "ThrottlingException", unknown: "UnknownOperationException",
-		routes: slices.Concat(podIdentityRoutes, addonRoutes, []route{
+		routes: slices.Concat(podIdentityRoutes, addonRoutes, insightRoutes, []route{
 			{http.MethodGet, "/clusters", "ListClusters"},
 			{http.MethodGet, "/clusters/{cluster}", "DescribeCluster"},
 			{http.MethodGet, "/clusters/{cluster}/access-entries", "ListAccessEntries"},
@@ -29,6 +29,7 @@ func (a *account) eksService() service {
 		}),
 		actions: merged(a.podIdentityActions(), a.addonActions(), map[string]action{
 			"ListClusters":        document(a.listClusters),
+			"ListInsights":        document(a.listInsights),
 			"DescribeCluster":     document(a.describeCluster),
 			"ListAccessEntries":   document(a.listAccessEntries),
 			"DescribeAccessEntry": document(a.describeAccessEntry),

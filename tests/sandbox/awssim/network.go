@@ -15,6 +15,8 @@ import (
 type vpc struct {
 	resource
 	cidr netip.Prefix
+	// isolated reports whether its route table has no default route, and noEndpoints whether it has no endpoints.
+	isolated, noEndpoints bool
 }
 
 type securityGroup struct {
@@ -28,6 +30,7 @@ func (a *account) networkActions() map[string]action {
 		"DescribeSubnets":           query(a, a.describeSubnets),
 		"DescribeSecurityGroups":    query(a, a.describeSecurityGroups),
 		"DescribeRouteTables":       query(a, a.describeRouteTables),
+		"DescribeVpcEndpoints":      query(a, a.describeVPCEndpoints),
 		"DescribeAvailabilityZones": query(a, a.describeAvailabilityZones),
 	}
 }
@@ -87,8 +90,8 @@ func (a *account) describeSecurityGroups(r *request, in *ec2.DescribeSecurityGro
 	return out, nil
 }
 
-// describeRouteTables returns the main table of each VPC, which leads to a NAT gateway. EC2's filters other than vpc-id, and
-// its pages, are not supported.
+// describeRouteTables returns the main table of each VPC, which leads to a NAT gateway unless the VPC is isolated. EC2's
+// filters other than vpc-id, and its pages, are not supported.
 func (a *account) describeRouteTables(_ *request, in *ec2.DescribeRouteTablesInput) (*ec2.DescribeRouteTablesOutput, error) {
 	out := &ec2.DescribeRouteTablesOutput{RouteTables: []*ec2.RouteTable{}}
 	for _, id := range slices.Sorted(maps.Keys(a.vpcs)) {
@@ -102,13 +105,18 @@ func (a *account) describeRouteTables(_ *request, in *ec2.DescribeRouteTablesInp
 		if !selected {
 			continue
 		}
+		routes := []*ec2.Route{{
+			DestinationCidrBlock: aws.String(a.vpcs[id].cidr.String()), GatewayId: aws.String("local"), State: aws.String("active"),
+		}}
+		if !a.vpcs[id].isolated {
+			routes = append(routes, &ec2.Route{
+				DestinationCidrBlock: aws.String("0.0.0.0/0"), NatGatewayId: aws.String(fixedID("nat-", id)), State: aws.String("active"),
+			})
+		}
 		out.RouteTables = append(out.RouteTables, &ec2.RouteTable{
 			RouteTableId: aws.String(fixedID("rtb-", id)), VpcId: aws.String(id), OwnerId: aws.String(a.options.Account),
 			Associations: []*ec2.RouteTableAssociation{{Main: aws.Bool(true), RouteTableId: aws.String(fixedID("rtb-", id))}},
-			Routes: []*ec2.Route{
-				{DestinationCidrBlock: aws.String(a.vpcs[id].cidr.String()), GatewayId: aws.String("local"), State: aws.String("active")},
-				{DestinationCidrBlock: aws.String("0.0.0.0/0"), NatGatewayId: aws.String(fixedID("nat-", id)), State: aws.String("active")},
-			},
+			Routes:       routes,
 		})
 	}
 	return out, nil

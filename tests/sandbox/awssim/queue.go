@@ -15,6 +15,7 @@ type queue struct {
 	policy   string
 	settings map[string]string // attributes that were set, besides the policy
 	tags     map[string]string
+	key      string // ID of the KMS key; empty if SQS encrypts it
 	created  time.Time
 	messages []*message
 	changed  chan struct{}

@@ -24,15 +24,15 @@ func (a *account) services() map[string]service {
 			denied: "AccessDenied", throttled: "Throttling", unknown: "InvalidAction",
 			actions: a.stsActions(),
 		},
-		"ssm":     a.jsonService("ssm", a.ssmActions()),
-		"sqs":     a.jsonService("sqs", a.sqsActions()),
-		"events":  a.jsonService("events", a.eventBridgeActions()),
-		"pricing": a.global(a.jsonService("pricing", a.pricingActions())),
-		"eks":     a.eksService(),
-
+		"ssm":            a.jsonService("ssm", a.ssmActions()),
+		"sqs":            a.jsonService("sqs", a.sqsActions()),
+		"events":         a.jsonService("events", a.eventBridgeActions()),
+		"kms":            a.jsonService("kms", a.keyActions()),
+		"pricing":        a.global(a.jsonService("pricing", a.pricingActions())),
+		"eks":            a.eksService(),
 		"cloudformation": a.cloudFormationService(),
-
-		"eks-auth": a.eksAuthService(),
+		"eks-auth":       a.eksAuthService(),
+		"servicequotas":  a.jsonService("servicequotas", a.quotaActions()),
 	}
 }
 

@@ -207,6 +207,9 @@ func (q *queue) attributes(a *account) map[string]string {
 	if q.policy != "" {
 		attributes["Policy"] = q.policy
 	}
+	if q.key != "" {
+		attributes["KmsMasterKeyId"] = q.key
+	}
 	return attributes
 }
 
