@@ -277,6 +277,8 @@
 //	aws addon NAME gone|back, aws nodeaccess gone|back, aws rule NAME gone|back
 //		Removes an EKS add-on, the access entry of the nodes' role, or disables one of the rules that send events to the
 //		interruption queue: spot, rebalance, state-change, scheduled-change or capacity-reservation; back restores it.
+//	aws nodegroup FILE
+//		Adds a managed node group, from awssim.NodeGroup as JSON, until the end of the story. It has no instances.
 //	aws allows POLICY
 //		Adds a policy of manifests/, such as iam-policy-protect.json, to plumbline's role until the end of the story.
 //	prometheus fires|quiet

@@ -2,6 +2,7 @@ package stories_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -16,9 +17,10 @@ import (
 // Commands for what changes in AWS without a commit.
 
 // awsCommand is `aws publishes|withdraws VERSION`, `aws tags GROUP KEY=VALUE`, `aws untags GROUP KEY`, `aws role gone|back`,
-// `aws role lacks|has ACTION`, `aws policies FILE|back`, `aws addon NAME gone|back`, `aws nodeaccess gone|back` and `aws rule NAME gone|back`.
+// `aws role lacks|has ACTION`, `aws policies FILE|back`, `aws nodegroup FILE`, `aws addon NAME gone|back`, `aws nodeaccess gone|back`
+// and `aws rule NAME gone|back`.
 func (s *story) awsCommand(ts *testscript.TestScript, args []string) error {
-	if len(args) >= 2 && slices.Contains([]string{"policies", "addon", "nodeaccess", "rule"}, args[0]) {
+	if len(args) >= 2 && slices.Contains([]string{"policies", "nodegroup", "addon", "nodeaccess", "rule"}, args[0]) {
 		return s.preflightCommand(ts, args)
 	}
 	switch word := strings.Join(args[:min(1, len(args))], ""); {
@@ -53,7 +55,7 @@ func (s *story) awsCommand(ts *testscript.TestScript, args []string) error {
 	case word == "allows" && len(args) == 2:
 		return s.allow(args[1])
 	}
-	return errors.New("usage: aws publishes|withdraws VERSION, aws tags GROUP KEY=VALUE, aws untags GROUP KEY, aws role gone|back, aws role lacks|has ACTION, aws allows POLICY, " +
+	return errors.New("usage: aws publishes|withdraws VERSION, aws tags GROUP KEY=VALUE, aws untags GROUP KEY, aws role gone|back, aws role lacks|has ACTION, aws allows POLICY, aws nodegroup FILE, " +
 		"aws policies FILE|back, aws addon NAME gone|back, aws nodeaccess gone|back, aws rule NAME gone|back")
 }
 
@@ -62,6 +64,8 @@ func (s *story) preflightCommand(ts *testscript.TestScript, args []string) error
 	name, last := s.c.Cluster, args[len(args)-1]
 	var set func(exists bool) error
 	switch {
+	case args[0] == "nodegroup":
+		return s.addNodeGroup(ts.ReadFile(last))
 	case args[0] == "policies" && last == "back":
 		s.policiesBack()
 		return nil
@@ -87,6 +91,16 @@ func (s *story) preflightCommand(ts *testscript.TestScript, args []string) error
 		s.undo = append(s.undo, func(context.Context) error { return set(true) })
 	}
 	return set(last == "back")
+}
+
+// addNodeGroup adds a managed node group, from awssim.NodeGroup as JSON, until the end of the story.
+func (s *story) addNodeGroup(text string) error {
+	group := awssim.NodeGroup{}
+	if err := json.Unmarshal([]byte(text), &group); err != nil {
+		return err
+	}
+	s.undo = append(s.undo, func(context.Context) error { s.c.AWS.RemoveNodeGroup(s.c.Cluster, group.Name); return nil })
+	return s.c.AWS.AddNodeGroup(s.c.Cluster, group)
 }
 
 // policiesBack restores the policies of Karpenter's role.

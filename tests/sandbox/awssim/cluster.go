@@ -36,6 +36,7 @@ type cluster struct {
 	accessEntries map[string]accessEntry // by principal ARN
 	associations  []*association         // of ServiceAccounts with roles
 	addons        []string               // names, sorted
+	nodeGroups    map[string]*nodeGroup  // by name
 }
 
 // The states of a cluster that matter here; there are more.

@@ -13,7 +13,7 @@ func (a *account) eksService() service {
 	return service{
 		name: "eks", protocol: wire.REST,
 		denied: "AccessDeniedException", throttled: "ThrottlingException", unknown: "UnknownOperationException",
-		routes: slices.Concat(podIdentityRoutes, addonRoutes, []route{
+		routes: slices.Concat(podIdentityRoutes, addonRoutes, nodeGroupRoutes, []route{
 			{http.MethodGet, "/clusters", "ListClusters"},
 			{http.MethodGet, "/clusters/{cluster}", "DescribeCluster"},
 			{http.MethodGet, "/clusters/{cluster}/access-entries", "ListAccessEntries"},
@@ -21,7 +21,7 @@ func (a *account) eksService() service {
 			{http.MethodPost, "/clusters/{cluster}/access-entries", "CreateAccessEntry"},
 			{http.MethodDelete, "/clusters/{cluster}/access-entries/{principal}", "DeleteAccessEntry"},
 		}),
-		actions: merged(a.podIdentityActions(), a.addonActions(), map[string]action{
+		actions: merged(a.podIdentityActions(), a.addonActions(), a.nodeGroupActions(), map[string]action{
 			"ListClusters":        document(a.listClusters),
 			"DescribeCluster":     document(a.describeCluster),
 			"ListAccessEntries":   document(a.listAccessEntries),
