@@ -284,6 +284,8 @@
 //	aws quota CODE VCPUS|back, aws key FILE|back, aws insight STATUS|back
 //		Sets one of EC2's quotas; encrypts the interruption queue with a KMS key that has the policy in a file; sets the
 //		status of the cluster's EKS insight, such as ERROR. back restores it, and so does the end of the story.
+//	aws nodegroup FILE
+//		Adds a managed node group, from awssim.NodeGroup as JSON, until the end of the story. It has no instances.
 //	aws allows POLICY
 //		Adds a policy of manifests/, such as iam-policy-protect.json, to plumbline's role until the end of the story.
 //	prometheus fires|quiet

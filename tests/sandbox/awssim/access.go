@@ -99,6 +99,9 @@ func (q question) bodyTags() map[string]string {
 
 // eksResource returns the resource of a call about a cluster, or something of it.
 func eksResource(r *request, cluster string) string {
+	if name, ok := r.path["nodegroup"]; ok {
+		return nodeGroupResource(cluster, name)
+	}
 	for kind, field := range map[string]string{"addon": "addon", "podidentityassociation": "association", "access-entry": "principal"} {
 		if id, ok := r.path[field]; ok {
 			return kind + "/" + cluster + "/" + id

@@ -45,6 +45,7 @@ type cluster struct {
 	associations  []*association         // of ServiceAccounts with roles
 	addons        []string               // names, sorted
 	insight       string                 // the status of its insight; empty for PASSING
+	nodeGroups    map[string]*nodeGroup  // by name
 }
 
 // The states of a cluster that matter here; there are more.

@@ -14,7 +14,7 @@ func (a *account) eksService() service {
 	return service{
 		name: "eks", protocol: wire.REST,
 		denied: "AccessDeniedException", throttled: "ThrottlingException", unknown: "UnknownOperationException",
-		routes: slices.Concat(podIdentityRoutes, addonRoutes, insightRoutes, []route{
+		routes: slices.Concat(podIdentityRoutes, addonRoutes, insightRoutes, nodeGroupRoutes, []route{
 			{http.MethodGet, "/clusters", "ListClusters"},
 			{http.MethodGet, "/clusters/{cluster}", "DescribeCluster"},
 			{http.MethodGet, "/clusters/{cluster}/access-entries", "ListAccessEntries"},
@@ -27,7 +27,7 @@ func (a *account) eksService() service {
 			{http.MethodDelete, "/tags/{arn}", "UntagResource"},
 			{http.MethodGet, "/tags/{arn}", "ListTagsForResource"},
 		}),
-		actions: merged(a.podIdentityActions(), a.addonActions(), map[string]action{
+		actions: merged(a.podIdentityActions(), a.addonActions(), a.nodeGroupActions(), map[string]action{
 			"ListClusters":        document(a.listClusters),
 			"ListInsights":        document(a.listInsights),
 			"DescribeCluster":     document(a.describeCluster),
