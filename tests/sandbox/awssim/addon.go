@@ -9,7 +9,10 @@ import (
 )
 
 // addons are those that a cluster of Karpenter's getting-started guide has.
-var addons = []string{"coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"}
+var addons = []string{"coredns", podIdentityAgent, "kube-proxy", "vpc-cni"}
+
+// podIdentityAgent is the add-on without which pods do not get credentials by EKS Pod Identity.
+const podIdentityAgent = "eks-pod-identity-agent"
 
 func (a *account) addonActions() map[string]action {
 	return map[string]action{
