@@ -18,7 +18,8 @@ const (
 	verifierAccessKey  = "AKIASANDBOXVERIFIER"
 	enderAccessKey     = "AKIASANDBOXENDER"
 	doctorAccessKey    = "AKIASANDBOXDOCTOR"
-	secretAccessKey    = "sandbox" // it signs, but is not verified
+	adminAccessKey     = "AKIASANDBOXADMIN" // of a bare cluster's user, who may do everything
+	secretAccessKey    = "sandbox"          // it signs, but is not verified
 )
 
 // Variables of a sandbox's environment that no program reads by itself.
@@ -63,8 +64,13 @@ func (s *Sandbox) Variables() map[string]string {
 	return v
 }
 
-// AWSVariables returns the variables for plumbline's account in the simulator.
-func (s *Sandbox) AWSVariables() map[string]string { return s.awsEnvironment(plumblineAccessKey) }
+// AWSVariables returns the variables for plumbline's account in the simulator; of a bare cluster, the administrator's.
+func (s *Sandbox) AWSVariables() map[string]string {
+	if s.options.Bare {
+		return s.awsEnvironment(adminAccessKey)
+	}
+	return s.awsEnvironment(plumblineAccessKey)
+}
 
 // Environment returns the whole environment of a program that uses the sandbox, without the machine's.
 func (s *Sandbox) Environment() []string {
@@ -82,13 +88,14 @@ func (s *Sandbox) Environment() []string {
 func (s *Sandbox) Bin() string { return s.path("bin") }
 
 func (s *Sandbox) awsEnvironment(accessKey string) map[string]string {
-	return map[string]string{
-		"AWS_ENDPOINT_URL":          s.AWSEndpoint,
-		"AWS_REGION":                s.Region,
-		"AWS_ACCESS_KEY_ID":         accessKey,
-		"AWS_SECRET_ACCESS_KEY":     secretAccessKey,
-		"AWS_EC2_METADATA_DISABLED": "true",
-	}
+	v := s.awsPlace()
+	v["AWS_ACCESS_KEY_ID"], v["AWS_SECRET_ACCESS_KEY"] = accessKey, secretAccessKey
+	return v
+}
+
+// awsPlace returns the variables with the endpoint and the region, without credentials.
+func (s *Sandbox) awsPlace() map[string]string {
+	return map[string]string{"AWS_ENDPOINT_URL": s.AWSEndpoint, "AWS_REGION": s.Region, "AWS_EC2_METADATA_DISABLED": "true"}
 }
 
 // writeTools makes kubectl and helm available by their names.

@@ -24,6 +24,7 @@ const (
 	defaultBoot     = time.Second
 	defaultShutdown = time.Second
 	defaultWarning  = 3 * time.Second
+	defaultResource = 100 * time.Millisecond
 	defaultPodStart = 300 * time.Millisecond
 	defaultDrain    = time.Second
 )
@@ -50,6 +51,10 @@ type Options struct {
 	// Beside is a running sandbox with whose AWS account and charts this one starts: another cluster of the account, which
 	// needs another name. plumbline has no role in it. It must be stopped first.
 	Beside *Sandbox
+	// Bare is a cluster in which nothing was prepared for Karpenter or plumbline, also in AWS: EKS, a managed node group, and
+	// the access key of an administrator. Karpenter's pods get the role that their ServiceAccount is associated with, or
+	// annotated with.
+	Bare bool
 	// WithGit starts the Git host.
 	WithGit bool
 	// WithVolumes installs the EBS CSI driver.
@@ -60,6 +65,8 @@ type Options struct {
 	LaunchTime, BootTime, ShutdownTime time.Duration
 	// WarningTime is the time between the warning and the termination of an interrupted spot instance.
 	WarningTime time.Duration
+	// ResourceTime is how long CloudFormation takes for each resource of a stack.
+	ResourceTime time.Duration
 	// PodStartTime and DrainTime are how long pods take to start and to terminate.
 	PodStartTime, DrainTime time.Duration
 
@@ -93,6 +100,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.BootTime = cmp.Or(o.BootTime, defaultBoot)
 	o.ShutdownTime = cmp.Or(o.ShutdownTime, defaultShutdown)
 	o.WarningTime = cmp.Or(o.WarningTime, defaultWarning)
+	o.ResourceTime = cmp.Or(o.ResourceTime, defaultResource)
 	o.PodStartTime = cmp.Or(o.PodStartTime, defaultPodStart)
 	o.DrainTime = cmp.Or(o.DrainTime, defaultDrain)
 	return o, nil

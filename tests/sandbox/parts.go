@@ -52,18 +52,10 @@ func (s *Sandbox) startAWS(ctx context.Context) error {
 		return s.addBeside()
 	}
 	s.AWS = awssim.New(awssim.Options{
-		Region: s.Region, Seed: s.options.Seed, LaunchDelay: s.options.LaunchTime, ShutdownDelay: s.options.ShutdownTime, SpotWarning: s.options.WarningTime,
+		Region: s.Region, Seed: s.options.Seed, ResourceTime: s.options.ResourceTime, LaunchDelay: s.options.LaunchTime, ShutdownDelay: s.options.ShutdownTime, SpotWarning: s.options.WarningTime,
 		Logger: s.options.Logger.With("part", "aws"),
 	})
-	if err := s.addCluster(karpenterAccessKey); err != nil {
-		return err
-	}
-	err := errors.Join(s.addPlumblineRole(),
-		s.AWS.Associate(s.Cluster, "kube-system", "karpenter", "KarpenterControllerRole-"+s.Cluster),
-		s.addRole("doctor-"+s.Cluster, doctorAccessKey, "iam-policy-doctor.json"),
-		s.addRole("verifier-"+s.Cluster, verifierAccessKey, "iam-policy-verify.json"),
-		s.addRole("ender-"+s.Cluster, enderAccessKey, "iam-policy-verify.json", "iam-policy-teardown.json"))
-	if err != nil {
+	if err := errors.Join(s.addCluster(karpenterAccessKey), s.addRoles()); err != nil {
 		return err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -84,6 +76,18 @@ func (s *Sandbox) startAWS(ctx context.Context) error {
 	return nil
 }
 
+// addRoles creates the roles of plumbline and of its commands, and associates Karpenter's.
+func (s *Sandbox) addRoles() error {
+	if s.options.Bare {
+		return nil
+	}
+	return errors.Join(s.addPlumblineRole(),
+		s.AWS.Associate(s.Cluster, "kube-system", "karpenter", "KarpenterControllerRole-"+s.Cluster),
+		s.addRole("doctor-"+s.Cluster, doctorAccessKey, "iam-policy-doctor.json"),
+		s.addRole("verifier-"+s.Cluster, verifierAccessKey, "iam-policy-verify.json"),
+		s.addRole("ender-"+s.Cluster, enderAccessKey, "iam-policy-verify.json", "iam-policy-teardown.json"))
+}
+
 // addCluster creates the EKS cluster of the control plane, and an access key of its Karpenter's role.
 func (s *Sandbox) addCluster(key string) error {
 	tokenKey, err := s.Kube.TokenKey()
@@ -96,11 +100,14 @@ func (s *Sandbox) addCluster(key string) error {
 		Version:              s.options.Kubernetes,
 		ServiceIPv4CIDR:      kube.ServiceCIDR,
 		Issuer:               kube.Issuer, TokenKey: tokenKey,
+		Bare: s.options.Bare,
 	})
 	if err != nil {
 		return fmt.Errorf("make the EKS cluster %s: %w", s.Cluster, err)
 	}
-	s.AWS.RegisterCredentials(key, "KarpenterControllerRole-"+s.Cluster)
+	if !s.options.Bare {
+		s.AWS.RegisterCredentials(key, "KarpenterControllerRole-"+s.Cluster)
+	}
 	return nil
 }
 
@@ -109,7 +116,7 @@ const eksctlPolicy = `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Act
 
 // addBeside creates the EKS cluster in the account of another sandbox. Its Karpenter may use any cluster's name.
 func (s *Sandbox) addBeside() error {
-	if err := s.addCluster(besideAccessKey); err != nil {
+	if err := s.addCluster(besideAccessKey); err != nil || s.options.Bare {
 		return err
 	}
 	return s.AWS.PutRolePolicy("KarpenterControllerRole-"+s.Cluster, "eksctl", eksctlPolicy)
@@ -207,13 +214,17 @@ func (s *Sandbox) startNodes(ctx context.Context) error {
 }
 
 func (s *Sandbox) startKarpenter(ctx context.Context) error {
-	var err error
-	s.Karpenter, err = karpenter.Start(ctx, karpenter.Options{
+	options := karpenter.Options{
 		Client: s.Kube.Client, Programs: s.programs, Credentials: s.Kube,
 		Pull: s.pull,
 		Env:  s.awsEnvironment(s.karpenterKey()),
 		Dir:  s.controllers(), Logger: s.options.Logger.With("part", "karpenter"),
-	})
+	}
+	if s.options.Bare {
+		options.Env, options.Identity = s.awsPlace(), s.podIdentity
+	}
+	var err error
+	s.Karpenter, err = karpenter.Start(ctx, options)
 	if err != nil {
 		return err
 	}

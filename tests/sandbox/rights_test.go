@@ -55,3 +55,30 @@ func TestPlumblinesKey(t *testing.T) {
 		}
 	}
 }
+
+// TestBare: a bare sandbox has no roles of plumbline or Karpenter, and its user is an administrator of the account.
+func TestBare(t *testing.T) {
+	s := &Sandbox{Cluster: "demo", Region: "eu-west-1", options: Options{Bare: true}}
+	s.AWS = awssim.New(awssim.Options{Region: s.Region})
+	if err := s.AWS.AddCluster(awssim.Cluster{Name: s.Cluster, Version: "1.36", Bare: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.addRoles(); err != nil {
+		t.Fatal(err)
+	}
+	if roles := s.AWS.State().Roles; len(roles) != 2 {
+		t.Errorf("roles = %v, want those of the cluster and of its node group", roles)
+	}
+	server := httptest.NewServer(s.AWS.Handler())
+	t.Cleanup(server.Close)
+	client := ec2.NewFromConfig(aws.Config{
+		Region: s.Region, BaseEndpoint: aws.String(server.URL), Retryer: func() aws.Retryer { return aws.NopRetryer{} },
+		Credentials: credentials.NewStaticCredentialsProvider(s.AWSVariables()["AWS_ACCESS_KEY_ID"], secretAccessKey, ""),
+	})
+	if _, err := client.DescribeVpcs(t.Context(), &ec2.DescribeVpcsInput{}); err != nil {
+		t.Error(err)
+	}
+	if _, ok := s.awsPlace()["AWS_ACCESS_KEY_ID"]; ok {
+		t.Error("Karpenter's pods of a bare cluster get an access key")
+	}
+}

@@ -26,14 +26,14 @@ type cluster struct {
 
 func boot(ctx context.Context, root string, kind groundKind) (*cluster, error) {
 	s, err := sandbox.Up(ctx, sandbox.Options{
-		FromSnapshot: kind.installed, Kubernetes: kind.kubernetes, WithGit: true, Progress: os.Stderr,
+		FromSnapshot: kind.installed, Bare: kind.bare, Kubernetes: kind.kubernetes, WithGit: true, Progress: os.Stderr,
 		AdminGroups: []string{daemon.BreakGlassGroup},
 	})
 	if err != nil {
 		return nil, err
 	}
 	c := &cluster{Sandbox: s}
-	if c.objects, err = dynamic.NewForConfig(s.Kube.Config); err == nil {
+	if c.objects, err = dynamic.NewForConfig(s.Kube.Config); err == nil && !kind.bare {
 		err = daemon.Install(ctx, s.Kube, root)
 	}
 	if err != nil {

@@ -31,16 +31,17 @@ type entry struct {
 // groundKind is the state of a cluster before its first story.
 type groundKind struct {
 	installed  bool   // another tool has installed Karpenter
+	bare       bool   // neither plumbline nor anything in AWS was prepared
 	kubernetes string // the minor version that it serves; if empty, the sandbox's default
 }
 
-// parseGround parses empty or installed, optionally followed by -VERSION.
+// parseGround parses empty, bare or installed, optionally followed by -VERSION.
 func parseGround(word string) (groundKind, error) {
 	state, version, _ := strings.Cut(word, "-")
-	if state != "empty" && state != "installed" {
-		return groundKind{}, fmt.Errorf("want empty or installed, and perhaps the version of Kubernetes as in empty-1.33: %q", word)
+	if state != "empty" && state != "bare" && state != "installed" {
+		return groundKind{}, fmt.Errorf("want empty, bare or installed, and perhaps the version of Kubernetes as in empty-1.33: %q", word)
 	}
-	return groundKind{installed: state == "installed", kubernetes: version}, nil
+	return groundKind{installed: state == "installed", bare: state == "bare", kubernetes: version}, nil
 }
 
 func (e entry) script() string { return filepath.Join(scriptsDir, e.name+".txtar") }

@@ -44,8 +44,9 @@ func (a *account) changeSetActions() map[string]action {
 
 func (a *account) createChangeSet(r *request, in *cloudformation.CreateChangeSetInput) (*cloudformation.CreateChangeSetOutput, error) {
 	set := &changeSet{
-		name: aws.StringValue(in.ChangeSetName), kind: cmp.Or(aws.StringValue(in.ChangeSetType), "UPDATE"), description: aws.StringValue(in.Description),
-		status: "CREATE_PENDING", execution: "UNAVAILABLE", created: a.now, imports: map[string]map[string]string{},
+		name: aws.StringValue(in.ChangeSetName), kind: cmp.Or(aws.StringValue(in.ChangeSetType), "UPDATE"),
+		description: aws.StringValue(in.Description),
+		status:      "CREATE_PENDING", execution: "UNAVAILABLE", created: a.now, imports: map[string]map[string]string{},
 	}
 	st, err := a.stackFor(set, aws.StringValue(in.StackName))
 	if err != nil {
@@ -78,7 +79,7 @@ func (a *account) stackFor(set *changeSet, name string) (*stack, error) {
 	case err != nil && set.kind == "UPDATE":
 		return nil, invalidStack("Stack [%s] does not exist", name)
 	case err != nil:
-		return nil, nil //nolint:nilnil // it will be created
+		return nil, nil
 	case st.changeSets[set.name] != nil:
 		return nil, wire.Errorf("AlreadyExistsException", "ChangeSet %s already exists", set.name)
 	case set.kind == "CREATE" && st.status != stackReview:
@@ -101,35 +102,44 @@ func (a *account) desiredBy(st *stack, in *cloudformation.CreateChangeSetInput) 
 	if aws.StringValue(in.RoleARN) != "" || aws.StringValue(in.OnStackFailure) != "" || aws.BoolValue(in.ImportExistingResources) {
 		return desired{}, invalidStack("The simulator supports none of RoleARN, OnStackFailure and ImportExistingResources.")
 	}
-	d := desired{given: map[string]string{}, tags: map[string]string{}, capabilities: aws.StringValueSlice(in.Capabilities)}
+	var before desired
+	if st != nil {
+		before = st.desired
+	}
+	d := desired{given: map[string]string{}, tags: maps.Clone(before.tags), capabilities: aws.StringValueSlice(in.Capabilities)}
 	var err error
-	if aws.BoolValue(in.UsePreviousTemplate) && st != nil && st.template != nil {
-		d.template = st.template
-	} else if d.template, err = parseTemplate(in.TemplateBody, in.TemplateURL); err != nil {
-		return d, err
+	if d.template = before.template; !aws.BoolValue(in.UsePreviousTemplate) || d.template == nil {
+		if d.template, err = parseTemplate(in.TemplateBody, in.TemplateURL); err != nil {
+			return d, err
+		}
 	}
 	for _, p := range in.Parameters {
 		value := aws.StringValue(p.ParameterValue)
-		if aws.BoolValue(p.UsePreviousValue) && st != nil {
-			value = st.given[aws.StringValue(p.ParameterKey)]
+		if aws.BoolValue(p.UsePreviousValue) {
+			value = before.given[aws.StringValue(p.ParameterKey)]
 		}
 		d.given[aws.StringValue(p.ParameterKey)] = value
+	}
+	if in.Tags != nil {
+		d.tags = map[string]string{}
 	}
 	for _, tag := range in.Tags {
 		d.tags[aws.StringValue(tag.Key)] = aws.StringValue(tag.Value)
 	}
-	if in.Tags == nil && st != nil {
-		d.tags = maps.Clone(st.tags)
-	}
+	return d, d.check()
+}
+
+// check checks that all parameters have values, and that the caller has acknowledged what the template may create.
+func (d desired) check() error {
 	if _, err := d.template.Values(d.given); err != nil {
-		return d, invalidStack("%v", err)
+		return invalidStack("%v", err)
 	}
 	required := requiredCapability(d.template)
 	named := slices.Contains(d.capabilities, cloudformation.CapabilityCapabilityNamedIam)
 	if required != "" && !named && !slices.Contains(d.capabilities, required) {
-		return d, wire.Errorf("InsufficientCapabilitiesException", "Requires capabilities : [%s]", required)
+		return wire.Errorf("InsufficientCapabilitiesException", "Requires capabilities : [%s]", required)
 	}
-	return d, nil
+	return nil
 }
 
 // checkImports checks what CloudFormation requires of an import: it adds only resources that exist, and each has a
@@ -144,13 +154,29 @@ func (set *changeSet) checkImports(st *stack) error {
 	if len(set.imports) == 0 {
 		return invalidStack("ResourcesToImport must be specified for a change set of type IMPORT")
 	}
+	var existing map[string]*stackResource
+	var outputs map[string]template.Output
+	if st != nil {
+		existing = st.resources
+	}
+	if st != nil && st.template != nil {
+		outputs = st.template.Outputs
+	}
+	if !equalOutputs(outputs, set.template.Outputs) {
+		return invalidStack("As part of the import operation, you cannot modify or add [Outputs]")
+	}
+	return set.checkImported(existing)
+}
+
+// checkImported checks that a template adds nothing to the existing resources but imports, and that each is protected.
+func (set *changeSet) checkImported(existing map[string]*stackResource) error {
 	var missing, unprotected []string
 	for _, id := range set.template.Names() {
 		_, imported := set.imports[id]
 		switch {
-		case !imported && (st == nil || st.resources[id] == nil):
+		case !imported && existing[id] == nil:
 			missing = append(missing, id)
-		case imported && st != nil && st.resources[id] != nil:
+		case imported && existing[id] != nil:
 			return invalidStack("Resources [%s] passed in ResourceToImport are already in a stack and cannot be imported.", id)
 		case imported && set.template.Resources[id].DeletionPolicy == "":
 			unprotected = append(unprotected, id)
@@ -160,9 +186,8 @@ func (set *changeSet) checkImports(st *stack) error {
 	case len(missing) > 0:
 		return invalidStack("Resources [%s] is missing from ResourceToImport list", strings.Join(missing, ", "))
 	case len(unprotected) > 0:
-		return invalidStack("Resources to import [%s] must have DeletionPolicy attribute specified in the template.", strings.Join(unprotected, ", "))
-	case st == nil && len(set.template.Outputs) > 0, st != nil && st.template != nil && !equalOutputs(st.template.Outputs, set.template.Outputs):
-		return invalidStack("As part of the import operation, you cannot modify or add [Outputs]")
+		return invalidStack("Resources to import [%s] must have DeletionPolicy attribute specified in the template.",
+			strings.Join(unprotected, ", "))
 	}
 	return nil
 }
@@ -187,19 +212,25 @@ func (a *account) findChangeSet(name, stackName *string) (*changeSet, error) {
 	return nil, wire.Errorf("ChangeSetNotFound", "ChangeSet [%s] does not exist", asked).WithStatus(http.StatusNotFound)
 }
 
-func (a *account) describeChangeSet(_ *request, in *cloudformation.DescribeChangeSetInput) (*cloudformation.DescribeChangeSetOutput, error) {
+func (a *account) describeChangeSet(
+	_ *request, in *cloudformation.DescribeChangeSetInput,
+) (*cloudformation.DescribeChangeSetOutput, error) {
 	set, err := a.findChangeSet(in.ChangeSetName, in.StackName)
 	if err != nil {
 		return nil, err
 	}
 	out := &cloudformation.DescribeChangeSetOutput{
-		ChangeSetId: aws.String(set.id), ChangeSetName: aws.String(set.name), StackId: aws.String(set.stack.id), StackName: aws.String(set.stack.name),
-		Description: optional(set.description), Status: aws.String(set.status), StatusReason: optional(set.reason), ExecutionStatus: aws.String(set.execution),
-		CreationTime: aws.Time(set.created), Parameters: set.parameters(), Tags: stackTags(set.tags), Capabilities: aws.StringSlice(set.capabilities),
-		Changes: []*cloudformation.Change{}, IncludeNestedStacks: aws.Bool(false),
+		ChangeSetId: aws.String(set.id), ChangeSetName: aws.String(set.name), StackId: aws.String(set.stack.id),
+		StackName:   aws.String(set.stack.name),
+		Description: optional(set.description), Status: aws.String(set.status), StatusReason: optional(set.reason),
+		ExecutionStatus: aws.String(set.execution),
+		CreationTime:    aws.Time(set.created), Parameters: set.parameters(), Tags: stackTags(set.tags),
+		Capabilities: aws.StringSlice(set.capabilities),
+		Changes:      []*cloudformation.Change{}, IncludeNestedStacks: aws.Bool(false),
 	}
 	for _, c := range set.changes {
-		out.Changes = append(out.Changes, &cloudformation.Change{Type: aws.String("Resource"), ResourceChange: c.describe(aws.BoolValue(in.IncludePropertyValues))})
+		out.Changes = append(out.Changes, &cloudformation.Change{Type: aws.String("Resource"),
+			ResourceChange: c.describe(aws.BoolValue(in.IncludePropertyValues))})
 	}
 	return out, nil
 }
@@ -223,17 +254,17 @@ func (a *account) listChangeSets(_ *request, in *cloudformation.ListChangeSetsIn
 
 // deleteChangeSet deletes one, if it exists. The stack that it has created stays in review.
 func (a *account) deleteChangeSet(_ *request, in *cloudformation.DeleteChangeSetInput) (*cloudformation.DeleteChangeSetOutput, error) {
-	set, err := a.findChangeSet(in.ChangeSetName, in.StackName)
-	if err != nil {
-		if in.StackName != nil {
-			if _, gone := a.findStack(in.StackName); gone != nil {
-				return nil, gone
-			}
+	set, _ := a.findChangeSet(in.ChangeSetName, in.StackName)
+	if set == nil {
+		if in.StackName == nil {
+			return &cloudformation.DeleteChangeSetOutput{}, nil
 		}
-		return &cloudformation.DeleteChangeSetOutput{}, nil
+		_, err := a.findStack(in.StackName)
+		return &cloudformation.DeleteChangeSetOutput{}, err
 	}
 	if set.execution == "EXECUTE_IN_PROGRESS" || strings.HasPrefix(set.status, "CREATE_") && set.status != "CREATE_COMPLETE" {
-		return nil, wire.Errorf("InvalidChangeSetStatus", "ChangeSet [%s] cannot be deleted in its current status of [%s]", set.id, cmp.Or(set.status, set.execution))
+		return nil, wire.Errorf("InvalidChangeSetStatus", "ChangeSet [%s] cannot be deleted in its current status of [%s]", set.id,
+			cmp.Or(set.status, set.execution))
 	}
 	delete(set.stack.changeSets, set.name)
 	return &cloudformation.DeleteChangeSetOutput{}, nil
@@ -249,7 +280,8 @@ func (a *account) executeChangeSet(r *request, in *cloudformation.ExecuteChangeS
 	case aws.BoolValue(in.DisableRollback):
 		return nil, invalidStack("The simulator does not support DisableRollback.")
 	case set.execution != "AVAILABLE":
-		return nil, wire.Errorf("InvalidChangeSetStatus", "ChangeSet [%s] cannot be executed in its current status of [%s]", set.id, set.blocking())
+		return nil, wire.Errorf("InvalidChangeSetStatus", "ChangeSet [%s] cannot be executed in its current status of [%s]", set.id,
+			set.blocking())
 	case st.status != stackReview && !st.changeable():
 		return nil, invalidStack("Stack:%s is in %s state and can not be updated.", st.id, st.status)
 	}

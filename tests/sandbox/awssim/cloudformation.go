@@ -2,6 +2,7 @@ package awssim
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -112,7 +113,8 @@ func (a *account) newStack(name string) *stack {
 func (a *account) enter(st *stack, status, reason string) {
 	st.status, st.reason = status, reason
 	a.addEvent(st, &cloudformation.StackEvent{
-		EventId: aws.String(newRequestID()), LogicalResourceId: aws.String(st.name), PhysicalResourceId: aws.String(st.id), ResourceType: aws.String(stackType),
+		EventId: aws.String(newRequestID()), LogicalResourceId: aws.String(st.name), PhysicalResourceId: aws.String(st.id),
+		ResourceType:   aws.String(stackType),
 		ResourceStatus: aws.String(status), ResourceStatusReason: optional(reason),
 	})
 }
@@ -121,7 +123,7 @@ func (a *account) enter(st *stack, status, reason string) {
 func (a *account) mark(st *stack, r *stackResource, status, reason string) {
 	r.status, r.reason, r.changed = status, reason, a.now
 	a.addEvent(st, &cloudformation.StackEvent{
-		EventId:           aws.String(r.logicalID + "-" + status + "-" + strconv.Itoa(len(st.events)) + a.now.UTC().Format("-2006-01-02T15:04:05.000Z")),
+		EventId:           aws.String(fmt.Sprintf("%s-%s-%d", r.logicalID, status, len(st.events))),
 		LogicalResourceId: aws.String(r.logicalID), PhysicalResourceId: aws.String(r.physicalID), ResourceType: aws.String(r.kind),
 		ResourceStatus: aws.String(status), ResourceStatusReason: optional(reason), ResourceProperties: optional(jsonText(r.properties)),
 	})
@@ -162,8 +164,9 @@ func (st *stack) describe() *cloudformation.Stack {
 	return &cloudformation.Stack{
 		StackId: aws.String(st.id), StackName: aws.String(st.name), StackStatus: aws.String(st.status), StackStatusReason: optional(st.reason),
 		CreationTime: aws.Time(st.created), LastUpdatedTime: when(st.updated), DeletionTime: when(st.deleted), ChangeSetId: optional(st.executed),
-		Description: optional(st.description()), Parameters: st.parameters(), Tags: stackTags(st.tags), Capabilities: aws.StringSlice(st.capabilities),
-		Outputs: st.outputs, DisableRollback: aws.Bool(false), EnableTerminationProtection: aws.Bool(false),
+		Description: optional(st.description()), Parameters: st.parameters(), Tags: stackTags(st.tags),
+		Capabilities: aws.StringSlice(st.capabilities),
+		Outputs:      st.outputs, DisableRollback: aws.Bool(false), EnableTerminationProtection: aws.Bool(false),
 		DriftInformation: &cloudformation.StackDriftInformation{StackDriftStatus: aws.String("NOT_CHECKED")},
 	}
 }
@@ -217,7 +220,8 @@ func (a *account) listStacks(_ *request, in *cloudformation.ListStacksInput) (*c
 		if len(wanted) == 0 || slices.Contains(wanted, st.status) {
 			out.StackSummaries = append(out.StackSummaries, &cloudformation.StackSummary{
 				StackId: aws.String(st.id), StackName: aws.String(st.name), StackStatus: aws.String(st.status), StackStatusReason: optional(st.reason),
-				CreationTime: aws.Time(st.created), LastUpdatedTime: when(st.updated), DeletionTime: when(st.deleted), TemplateDescription: optional(st.description()),
+				CreationTime: aws.Time(st.created), LastUpdatedTime: when(st.updated), DeletionTime: when(st.deleted),
+				TemplateDescription: optional(st.description()),
 			})
 		}
 	}
@@ -228,7 +232,9 @@ func (a *account) listStacks(_ *request, in *cloudformation.ListStacksInput) (*c
 const eventsPerPage = 100
 
 // describeStackEvents lists the newest first. The token is the number of events that are still to be listed.
-func (a *account) describeStackEvents(_ *request, in *cloudformation.DescribeStackEventsInput) (*cloudformation.DescribeStackEventsOutput, error) {
+func (a *account) describeStackEvents(
+	_ *request, in *cloudformation.DescribeStackEventsInput,
+) (*cloudformation.DescribeStackEventsOutput, error) {
 	st, err := a.findStack(in.StackName)
 	if err != nil {
 		return nil, err
@@ -254,7 +260,9 @@ func (st *stack) listed() []*stackResource {
 	return slices.SortedFunc(maps.Values(st.resources), func(x, y *stackResource) int { return cmp.Compare(x.logicalID, y.logicalID) })
 }
 
-func (a *account) describeStackResources(_ *request, in *cloudformation.DescribeStackResourcesInput) (*cloudformation.DescribeStackResourcesOutput, error) {
+func (a *account) describeStackResources(
+	_ *request, in *cloudformation.DescribeStackResourcesInput,
+) (*cloudformation.DescribeStackResourcesOutput, error) {
 	st, err := a.findStack(in.StackName)
 	if err != nil {
 		return nil, err
@@ -265,15 +273,19 @@ func (a *account) describeStackResources(_ *request, in *cloudformation.Describe
 			continue
 		}
 		out.StackResources = append(out.StackResources, &cloudformation.StackResource{
-			StackId: aws.String(st.id), StackName: aws.String(st.name), LogicalResourceId: aws.String(r.logicalID), PhysicalResourceId: optional(r.physicalID),
-			ResourceType: aws.String(r.kind), ResourceStatus: aws.String(r.status), ResourceStatusReason: optional(r.reason), Timestamp: aws.Time(r.changed),
+			StackId: aws.String(st.id), StackName: aws.String(st.name), LogicalResourceId: aws.String(r.logicalID),
+			PhysicalResourceId: optional(r.physicalID),
+			ResourceType:       aws.String(r.kind), ResourceStatus: aws.String(r.status), ResourceStatusReason: optional(r.reason),
+			Timestamp:        aws.Time(r.changed),
 			DriftInformation: &cloudformation.StackResourceDriftInformation{StackResourceDriftStatus: aws.String("NOT_CHECKED")},
 		})
 	}
 	return out, nil
 }
 
-func (a *account) describeStackResource(_ *request, in *cloudformation.DescribeStackResourceInput) (*cloudformation.DescribeStackResourceOutput, error) {
+func (a *account) describeStackResource(
+	_ *request, in *cloudformation.DescribeStackResourceInput,
+) (*cloudformation.DescribeStackResourceOutput, error) {
 	st, err := a.findStack(in.StackName)
 	if err != nil {
 		return nil, err
@@ -283,12 +295,16 @@ func (a *account) describeStackResource(_ *request, in *cloudformation.DescribeS
 		return nil, invalidStack("Resource %s does not exist for stack %s", aws.StringValue(in.LogicalResourceId), st.name)
 	}
 	return &cloudformation.DescribeStackResourceOutput{StackResourceDetail: &cloudformation.StackResourceDetail{
-		StackId: aws.String(st.id), StackName: aws.String(st.name), LogicalResourceId: aws.String(r.logicalID), PhysicalResourceId: optional(r.physicalID),
-		ResourceType: aws.String(r.kind), ResourceStatus: aws.String(r.status), ResourceStatusReason: optional(r.reason), LastUpdatedTimestamp: aws.Time(r.changed),
+		StackId: aws.String(st.id), StackName: aws.String(st.name), LogicalResourceId: aws.String(r.logicalID),
+		PhysicalResourceId: optional(r.physicalID),
+		ResourceType:       aws.String(r.kind), ResourceStatus: aws.String(r.status), ResourceStatusReason: optional(r.reason),
+		LastUpdatedTimestamp: aws.Time(r.changed),
 	}}, nil
 }
 
-func (a *account) listStackResources(_ *request, in *cloudformation.ListStackResourcesInput) (*cloudformation.ListStackResourcesOutput, error) {
+func (a *account) listStackResources(
+	_ *request, in *cloudformation.ListStackResourcesInput,
+) (*cloudformation.ListStackResourcesOutput, error) {
 	st, err := a.findStack(in.StackName)
 	if err != nil {
 		return nil, err
@@ -339,7 +355,8 @@ func (a *account) validateTemplate(_ *request, in *cloudformation.ValidateTempla
 	for _, name := range slices.Sorted(maps.Keys(t.Parameters)) {
 		p := t.Parameters[name]
 		out.Parameters = append(out.Parameters, &cloudformation.TemplateParameter{
-			ParameterKey: aws.String(name), DefaultValue: optional(template.Text(p.Default)), NoEcho: aws.Bool(p.Hidden()), Description: optional(p.Description),
+			ParameterKey: aws.String(name), DefaultValue: optional(template.Text(p.Default)), NoEcho: aws.Bool(p.Hidden()),
+			Description: optional(p.Description),
 		})
 	}
 	return out, nil

@@ -24,8 +24,8 @@ type Cluster struct {
 	TokenKey *ecdsa.PublicKey
 	// AuthenticationMode is API, CONFIG_MAP or the default, API_AND_CONFIG_MAP.
 	AuthenticationMode string
-	// Bare is a cluster that nothing was prepared in for Karpenter: with one managed node group, and without what Karpenter's
-	// guide creates around a cluster.
+	// Bare is a cluster in which nothing was prepared for Karpenter: it has a network, the role of one managed node group with
+	// its access entry, and the usual add-ons, of which SetAddon removes any.
 	Bare bool
 }
 
@@ -100,9 +100,22 @@ func (c *cluster) issuer(region string) string {
 	return cmp.Or(c.Issuer, "https://oidc.eks."+region+"."+domain(region)+"/id/"+strings.ToUpper(fixedID("", c.Name)))
 }
 
-// AddCluster creates an EKS cluster with what Karpenter's getting-started guide creates around one: a VPC with a subnet
-// in each zone and a security group, tagged karpenter.sh/discovery, the roles KarpenterNodeRole-<name> (with an access
-// entry) and KarpenterControllerRole-<name>, and an SQS queue of its name with the rules that send events to it.
+// SetAuthenticationMode sets how EKS authenticates principals in a cluster: API, CONFIG_MAP or API_AND_CONFIG_MAP.
+func (s *Simulator) SetAuthenticationMode(name, mode string) error {
+	var err error
+	s.locked(func(a *account) {
+		var c *cluster
+		if c, err = a.findCluster(name); err == nil {
+			c.AuthenticationMode = mode
+		}
+	})
+	return err
+}
+
+// AddCluster creates an EKS cluster with a VPC, a subnet in each zone and a security group. Unless it is bare, it also
+// creates what Karpenter's getting-started guide does: the tag karpenter.sh/discovery on subnets and group, the roles
+// KarpenterNodeRole-<name> (with an access entry) and KarpenterControllerRole-<name>, and an SQS queue of its name with the
+// rules that send events to it.
 func (s *Simulator) AddCluster(c Cluster) error {
 	var err error
 	s.locked(func(a *account) { err = a.addCluster(c) })
@@ -126,16 +139,53 @@ func (a *account) addCluster(c Cluster) error {
 		created: a.now, accessEntries: map[string]accessEntry{}, addons: slices.Clone(addons),
 	}
 	a.addNetwork(made)
-	tags := map[string]string{"karpenter.sh/discovery": c.Name}
-	node, err := a.newRole("KarpenterNodeRole-"+c.Name, "/", Trusted("ec2."+domain(a.options.Region)), tags,
-		a.managedPolicy("AmazonEKSWorkerNodePolicy"),
-		a.managedPolicy("AmazonEKS_CNI_Policy"),
-		a.managedPolicy("AmazonEC2ContainerRegistryPullOnly"),
-		a.managedPolicy("AmazonSSMManagedInstanceCore"))
-	if err != nil {
+	prepare := a.addKarpenter
+	if c.Bare {
+		prepare = a.addNodeGroup
+	}
+	if err := prepare(made); err != nil {
 		return err
 	}
-	policies, err := a.karpenterPolicies(made)
+	a.clusters[c.Name] = made
+	return nil
+}
+
+// nodePolicies are AWS's policies for nodes: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
+var nodePolicies = []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore"}
+
+// addNodeRole creates a role for nodes of a cluster, and its access entry.
+func (a *account) addNodeRole(c *cluster, name string, tags map[string]string) error {
+	var policies []string
+	for _, policy := range nodePolicies {
+		policies = append(policies, a.managedPolicy(policy))
+	}
+	r, err := a.newRole(name, "/", Trusted("ec2."+domain(a.options.Region)), tags, policies...)
+	if err == nil {
+		c.accessEntries[r.arn] = a.nodeEntry(r)
+	}
+	return err
+}
+
+// addNodeGroup creates what a cluster has in IAM for a managed node group.
+func (a *account) addNodeGroup(c *cluster) error { return a.addNodeRole(c, c.Name+"-nodegroup", nil) }
+
+// addKarpenter creates what Karpenter's getting-started guide creates around a cluster. The account can launch spot
+// instances, and trusts the cluster's tokens.
+func (a *account) addKarpenter(c *cluster) error {
+	if _, ok := a.roles[spotRole]; !ok {
+		if _, err := a.addServiceLinkedRole("spot.amazonaws.com"); err != nil {
+			return err
+		}
+	}
+	issuer := c.issuer(a.options.Region)
+	a.providers[a.providerARN(issuer)] = &oidcProvider{
+		url: strings.TrimPrefix(issuer, "https://"), clients: []string{"sts.amazonaws.com"}, tags: map[string]string{}, created: a.now,
+	}
+	tags := map[string]string{"karpenter.sh/discovery": c.Name}
+	if err := a.addNodeRole(c, "KarpenterNodeRole-"+c.Name, tags); err != nil {
+		return err
+	}
+	policies, err := a.karpenterPolicies(c)
 	if err != nil {
 		return err
 	}
@@ -143,9 +193,7 @@ func (a *account) addCluster(c Cluster) error {
 	if err != nil {
 		return err
 	}
-	made.accessEntries[node.arn] = a.nodeEntry(node)
 	a.addInterruptions(c.Name)
-	a.clusters[c.Name] = made
 	return nil
 }
 
@@ -160,7 +208,9 @@ func (a *account) nodeEntry(r *role) accessEntry {
 func (a *account) addNetwork(c *cluster) {
 	shared := map[string]string{"kubernetes.io/cluster/" + c.Name: "shared", "Name": c.Name}
 	discovery := maps.Clone(shared)
-	discovery["karpenter.sh/discovery"] = c.Name
+	if !c.Bare {
+		discovery["karpenter.sh/discovery"] = c.Name
+	}
 
 	octet := byte(len(a.vpcs))
 	v := &vpc{

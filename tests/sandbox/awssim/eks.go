@@ -242,7 +242,7 @@ func (a *account) listEKSTags(r *request, _ *struct{}) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &object{"tags": tags}, nil
+	return &object{"tags": maps.Clone(tags)}, nil
 }
 
 func (a *account) deleteAccessEntry(r *request, _ *struct{}) (*object, error) {
@@ -268,7 +268,7 @@ func (a *account) accessEntryDocument(c *cluster, e accessEntry) object {
 		"kubernetesGroups": groups,
 		"createdAt":        e.created.Unix(),
 		"modifiedAt":       e.created.Unix(),
-		"tags":             e.tags,
+		"tags":             maps.Clone(e.tags),
 	}
 }
 

@@ -78,6 +78,9 @@ func (a *account) fill(r *request, c candidate, n int64, f *fleet, out *ec2.Crea
 	for int64(len(ids)) < n {
 		err := a.check(c.spec)
 		if err == nil {
+			err = a.spotAllowed(c.spec)
+		}
+		if err == nil {
 			err = a.capacity(c.spec)
 		}
 		if err != nil {

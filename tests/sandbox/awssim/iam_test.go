@@ -95,8 +95,8 @@ func TestRoles(t *testing.T) {
 		noError(t, err)
 		n += len(out.Roles)
 	}
-	if n != 3 {
-		t.Errorf("%d roles, want 3", n)
+	if n != 4 { // those of the cluster, its nodes, Karpenter and EC2 Spot
+		t.Errorf("%d roles, want 4", n)
 	}
 }
 

@@ -33,15 +33,17 @@ func (a *account) providerARN(issuer string) string {
 	return a.iamARN("oidc-provider/" + strings.TrimPrefix(issuer, "https://"))
 }
 
-func (a *account) createOpenIDConnectProvider(_ *request, in *iam.CreateOpenIDConnectProviderInput) (*iam.CreateOpenIDConnectProviderOutput, error) {
+func (a *account) createOpenIDConnectProvider(_ *request,
+	in *iam.CreateOpenIDConnectProviderInput) (*iam.CreateOpenIDConnectProviderOutput, error) {
 	url := aws.StringValue(in.Url)
 	arn := a.providerARN(url)
 	if _, ok := a.providers[arn]; ok {
 		return nil, entityExists("Provider with url %s already exists.", url)
 	}
 	a.providers[arn] = &oidcProvider{
-		url: strings.TrimPrefix(url, "https://"), clients: aws.StringValueSlice(in.ClientIDList), thumbprints: aws.StringValueSlice(in.ThumbprintList),
-		tags: iamTagMap(in.Tags), created: a.now,
+		url: strings.TrimPrefix(url, "https://"), clients: aws.StringValueSlice(in.ClientIDList),
+		thumbprints: aws.StringValueSlice(in.ThumbprintList),
+		tags:        iamTagMap(in.Tags), created: a.now,
 	}
 	return &iam.CreateOpenIDConnectProviderOutput{OpenIDConnectProviderArn: aws.String(arn), Tags: in.Tags}, nil
 }
@@ -64,7 +66,8 @@ func (a *account) getOpenIDConnectProvider(_ *request, in *iam.GetOpenIDConnectP
 	}, nil
 }
 
-func (a *account) listOpenIDConnectProviders(*request, *iam.ListOpenIDConnectProvidersInput) (*iam.ListOpenIDConnectProvidersOutput, error) {
+func (a *account) listOpenIDConnectProviders(*request, *iam.ListOpenIDConnectProvidersInput) (*iam.ListOpenIDConnectProvidersOutput,
+	error) {
 	out := &iam.ListOpenIDConnectProvidersOutput{OpenIDConnectProviderList: []*iam.OpenIDConnectProviderListEntry{}}
 	for _, arn := range slices.Sorted(maps.Keys(a.providers)) {
 		out.OpenIDConnectProviderList = append(out.OpenIDConnectProviderList, &iam.OpenIDConnectProviderListEntry{Arn: aws.String(arn)})
@@ -72,7 +75,8 @@ func (a *account) listOpenIDConnectProviders(*request, *iam.ListOpenIDConnectPro
 	return out, nil
 }
 
-func (a *account) deleteOpenIDConnectProvider(_ *request, in *iam.DeleteOpenIDConnectProviderInput) (*iam.DeleteOpenIDConnectProviderOutput, error) {
+func (a *account) deleteOpenIDConnectProvider(_ *request,
+	in *iam.DeleteOpenIDConnectProviderInput) (*iam.DeleteOpenIDConnectProviderOutput, error) {
 	if _, err := a.findProvider(in.OpenIDConnectProviderArn); err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func (a *account) associate(c *cluster, namespace, serviceAccount, roleARN strin
 func (c *cluster) document(one *association) object {
 	return object{
 		"clusterName": c.Name, "namespace": one.namespace, "serviceAccount": one.serviceAccount, "roleArn": one.roleARN,
-		"associationArn": one.arn, "associationId": one.id, "createdAt": one.created.Unix(), "modifiedAt": one.created.Unix(), "tags": one.tags,
+		"associationArn": one.arn, "associationId": one.id, "createdAt": one.created.Unix(), "modifiedAt": one.created.Unix(), "tags": maps.Clone(one.tags),
 	}
 }
 

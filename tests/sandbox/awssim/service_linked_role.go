@@ -33,5 +33,15 @@ func (a *account) createServiceLinkedRole(_ *request, in *iam.CreateServiceLinke
 }
 
 func (a *account) addServiceLinkedRole(service string) (*role, error) {
-	return a.newRole(serviceLinked[service], "/aws-service-role/"+service+"/", strings.Replace(Trusted(service), `,"sts:TagSession"`, "", 1), nil)
+	return a.newRole(serviceLinked[service], "/aws-service-role/"+service+"/", strings.Replace(Trusted(service), `,"sts:TagSession"`,
+		"", 1), nil)
+}
+
+// spotAllowed returns EC2's error for a spot instance in an account without the role for them, unless there is one.
+func (a *account) spotAllowed(spec launchSpec) error {
+	if spec.capacityType != spot || a.roles[spotRole] != nil {
+		return nil
+	}
+	return wire.Errorf("AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+		"The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances.")
 }

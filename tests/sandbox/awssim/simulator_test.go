@@ -118,13 +118,19 @@ func noError(t *testing.T, err error) {
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	within(t, 10*time.Second, what, condition)
+}
+
+// within waits until a condition is true.
+func within(t *testing.T, limit time.Duration, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.After(limit)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !condition() {
 		select {
 		case <-deadline:
-			t.Fatalf("%s did not come true within 10 s", what)
+			t.Fatalf("%s did not come true within %s", what, limit)
 		case <-tick.C:
 		}
 	}

@@ -169,7 +169,7 @@ func (a *account) listQueueTags(_ *request, in *queueInput) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &object{"Tags": q.tags}, nil
+	return &object{"Tags": maps.Clone(q.tags)}, nil
 }
 
 func (a *account) deleteQueue(_ *request, in *queueInput) (*struct{}, error) {

@@ -13,11 +13,11 @@ import (
 // deleteStack deletes a stack and its resources. Without a stack there is nothing to do.
 func (a *account) deleteStack(r *request, in *cloudformation.DeleteStackInput) (*cloudformation.DeleteStackOutput, error) {
 	out := &cloudformation.DeleteStackOutput{}
-	st, err := a.findStack(in.StackName)
+	st, _ := a.findStack(in.StackName)
 	retain := aws.StringValueSlice(in.RetainResources)
 	switch {
-	case err != nil, st.status == stackDeleted, st.status == "DELETE_IN_PROGRESS":
-		return out, nil //nolint:nilerr // a stack that does not exist is deleted
+	case st == nil, st.status == stackDeleted, st.status == "DELETE_IN_PROGRESS":
+		return out, nil
 	case aws.StringValue(in.RoleARN) != "":
 		return nil, invalidStack("The simulator does not support RoleARN.")
 	case strings.HasSuffix(st.status, inProgress) && st.status != stackReview:
@@ -43,7 +43,8 @@ func (a *account) deleteStack(r *request, in *cloudformation.DeleteStackInput) (
 }
 
 // continueUpdateRollback tries again what a rollback could not revert.
-func (a *account) continueUpdateRollback(r *request, in *cloudformation.ContinueUpdateRollbackInput) (*cloudformation.ContinueUpdateRollbackOutput, error) {
+func (a *account) continueUpdateRollback(r *request,
+	in *cloudformation.ContinueUpdateRollbackInput) (*cloudformation.ContinueUpdateRollbackOutput, error) {
 	st, err := a.findStack(in.StackName)
 	if err != nil {
 		return nil, err

@@ -44,8 +44,9 @@ func (w *work) changeEKSTags(arn string) error {
 
 var accessEntryKind = resourceKind{
 	required: []string{"ClusterName", "PrincipalArn"}, optional: []string{"KubernetesGroups", "Tags", "Type", "Username"},
-	createOnly: []string{"ClusterName", "PrincipalArn", "Type"}, attributes: []string{"AccessEntryArn"}, identifier: []string{"PrincipalArn", "ClusterName"},
-	taggable: true, systemTags: true,
+	createOnly: []string{"ClusterName", "PrincipalArn", "Type"}, attributes: []string{"AccessEntryArn"},
+	identifier: []string{"PrincipalArn", "ClusterName"},
+	taggable:   true, systemTags: true,
 	create: createStackEntry, update: updateStackEntry,
 	delete: func(w *work) error {
 		_, err := w.eks("DeleteAccessEntry", textOf(w.of.properties, "ClusterName"), nil, "principal", textOf(w.of.properties, "PrincipalArn"))
@@ -84,7 +85,8 @@ func createStackEntry(w *work) error {
 
 func updateStackEntry(w *work) error {
 	if w.changes("Username", "KubernetesGroups") {
-		if _, err := w.eks("UpdateAccessEntry", textOf(w.after, "ClusterName"), entryInput(w.after), "principal", textOf(w.after, "PrincipalArn")); err != nil {
+		cluster, principal := textOf(w.after, "ClusterName"), textOf(w.after, "PrincipalArn")
+		if _, err := w.eks("UpdateAccessEntry", cluster, entryInput(w.after), "principal", principal); err != nil {
 			return err
 		}
 	}
@@ -97,7 +99,8 @@ var associationKind = resourceKind{
 	identifier: []string{"AssociationArn"}, taggable: true, systemTags: true,
 	create: createStackAssociation, update: updateStackAssociation,
 	delete: func(w *work) error {
-		_, err := w.eks("DeletePodIdentityAssociation", textOf(w.of.properties, "ClusterName"), nil, "association", w.of.attributes["AssociationId"])
+		_, err := w.eks("DeletePodIdentityAssociation", textOf(w.of.properties, "ClusterName"), nil, "association",
+			w.of.attributes["AssociationId"])
 		return err
 	},
 	read: readStackAssociation,
@@ -106,7 +109,8 @@ var associationKind = resourceKind{
 func createStackAssociation(w *work) error {
 	cluster := textOf(w.after, "ClusterName")
 	out, err := w.eks("CreatePodIdentityAssociation", cluster, object{
-		"namespace": textOf(w.after, "Namespace"), "serviceAccount": textOf(w.after, "ServiceAccount"), "roleArn": textOf(w.after, "RoleArn"), "tags": w.tagsAfter(),
+		"namespace": textOf(w.after, "Namespace"), "serviceAccount": textOf(w.after, "ServiceAccount"),
+		"roleArn": textOf(w.after, "RoleArn"), "tags": w.tagsAfter(),
 	})
 	if err != nil {
 		return err
@@ -119,8 +123,9 @@ func createStackAssociation(w *work) error {
 
 func updateStackAssociation(w *work) error {
 	if w.changes("RoleArn") {
+		cluster, id := textOf(w.after, "ClusterName"), w.of.attributes["AssociationId"]
 		input := object{"roleArn": textOf(w.after, "RoleArn")}
-		if _, err := w.eks("UpdatePodIdentityAssociation", textOf(w.after, "ClusterName"), input, "association", w.of.attributes["AssociationId"]); err != nil {
+		if _, err := w.eks("UpdatePodIdentityAssociation", cluster, input, "association", id); err != nil {
 			return err
 		}
 	}
@@ -135,7 +140,8 @@ func readStackAssociation(w *work, identifier map[string]string) (string, map[st
 }
 
 var addonKind = resourceKind{
-	required: []string{"AddonName", "ClusterName"}, optional: []string{"AddonVersion", "ConfigurationValues", "PreserveOnDelete", "ResolveConflicts", "Tags"},
+	required:   []string{"AddonName", "ClusterName"},
+	optional:   []string{"AddonVersion", "ConfigurationValues", "PreserveOnDelete", "ResolveConflicts", "Tags"},
 	createOnly: []string{"AddonName", "ClusterName"}, attributes: []string{"Arn"}, identifier: []string{"ClusterName", "AddonName"},
 	create: func(w *work) error {
 		cluster, name := textOf(w.after, "ClusterName"), textOf(w.after, "AddonName")

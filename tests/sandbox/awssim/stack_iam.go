@@ -17,8 +17,10 @@ func (w *work) iam(action string, input object) error {
 }
 
 var roleKind = resourceKind{
-	required: []string{"AssumeRolePolicyDocument"}, optional: []string{"Description", "ManagedPolicyArns", "MaxSessionDuration", "Path", "Policies", "RoleName", "Tags"},
-	createOnly: []string{"Path", "RoleName"}, name: "RoleName", attributes: []string{"Arn", "RoleId"}, identifier: []string{"RoleName"}, taggable: true,
+	required:   []string{"AssumeRolePolicyDocument"},
+	optional:   []string{"Description", "ManagedPolicyArns", "MaxSessionDuration", "Path", "Policies", "RoleName", "Tags"},
+	createOnly: []string{"Path", "RoleName"}, name: "RoleName", attributes: []string{"Arn", "RoleId"},
+	identifier: []string{"RoleName"}, taggable: true,
 	create: createStackRole, update: updateStackRole, delete: deleteStackRole, read: readStackRole,
 }
 
@@ -26,7 +28,8 @@ func createStackRole(w *work) error {
 	name := w.named("RoleName", longestRole)
 	out, err := answerOf[iam.CreateRoleOutput](w, awsCall{service: "iam", action: "CreateRole", input: object{
 		"RoleName": name, "Path": textOf(w.after, "Path"), "AssumeRolePolicyDocument": documentOf(w.after, "AssumeRolePolicyDocument"),
-		"Description": textOf(w.after, "Description"), "MaxSessionDuration": textOf(w.after, "MaxSessionDuration"), "Tags": tagList(w.tagsAfter()),
+		"Description": textOf(w.after, "Description"), "MaxSessionDuration": textOf(w.after, "MaxSessionDuration"),
+		"Tags": tagList(w.tagsAfter()),
 	}})
 	if err != nil {
 		return err
@@ -49,7 +52,8 @@ func updateStackRole(w *work) error {
 	}
 	if w.changes("Description", "MaxSessionDuration") {
 		err := w.iam("UpdateRole", object{
-			"RoleName": role, "Description": textOf(w.after, "Description"), "MaxSessionDuration": cmp.Or(textOf(w.after, "MaxSessionDuration"), "3600"),
+			"RoleName": role, "Description": textOf(w.after, "Description"),
+			"MaxSessionDuration": cmp.Or(textOf(w.after, "MaxSessionDuration"), "3600"),
 		})
 		if err != nil {
 			return err
@@ -170,7 +174,8 @@ func (w *work) changePolicyRoles() error {
 }
 
 func (w *work) policyVersions() ([]*iam.PolicyVersion, error) {
-	out, err := answerOf[iam.ListPolicyVersionsOutput](w, awsCall{service: "iam", action: "ListPolicyVersions", input: object{"PolicyArn": w.of.physicalID}})
+	out, err := answerOf[iam.ListPolicyVersionsOutput](w, awsCall{service: "iam", action: "ListPolicyVersions",
+		input: object{"PolicyArn": w.of.physicalID}})
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +198,8 @@ func updateStackPolicy(w *work) error {
 			}
 			break
 		}
-		err = w.iam("CreatePolicyVersion", object{"PolicyArn": w.of.physicalID, "PolicyDocument": documentOf(w.after, "PolicyDocument"), "SetAsDefault": "true"})
+		err = w.iam("CreatePolicyVersion", object{"PolicyArn": w.of.physicalID, "PolicyDocument": documentOf(w.after, "PolicyDocument"),
+			"SetAsDefault": "true"})
 		if err != nil {
 			return err
 		}
@@ -221,7 +227,8 @@ func deleteStackPolicy(w *work) error {
 }
 
 func readStackPolicy(w *work, identifier map[string]string) (string, map[string]string, error) {
-	out, err := answerOf[iam.GetPolicyOutput](w, awsCall{service: "iam", action: "GetPolicy", input: object{"PolicyArn": identifier["PolicyArn"]}})
+	out, err := answerOf[iam.GetPolicyOutput](w, awsCall{service: "iam", action: "GetPolicy",
+		input: object{"PolicyArn": identifier["PolicyArn"]}})
 	if err != nil {
 		return "", nil, err
 	}
@@ -252,7 +259,8 @@ func updateStackProfile(w *work) error {
 		if slices.Contains(after, role) {
 			continue
 		}
-		if err := ignoreMissing(w.iam("RemoveRoleFromInstanceProfile", object{"InstanceProfileName": w.of.physicalID, "RoleName": role})); err != nil {
+		err := w.iam("RemoveRoleFromInstanceProfile", object{"InstanceProfileName": w.of.physicalID, "RoleName": role})
+		if err := ignoreMissing(err); err != nil {
 			return err
 		}
 	}
@@ -276,7 +284,8 @@ func deleteStackProfile(w *work) error {
 
 func readStackProfile(w *work, identifier map[string]string) (string, map[string]string, error) {
 	name := identifier["InstanceProfileName"]
-	out, err := answerOf[iam.GetInstanceProfileOutput](w, awsCall{service: "iam", action: "GetInstanceProfile", input: object{"InstanceProfileName": name}})
+	out, err := answerOf[iam.GetInstanceProfileOutput](w, awsCall{service: "iam", action: "GetInstanceProfile",
+		input: object{"InstanceProfileName": name}})
 	if err != nil {
 		return "", nil, err
 	}
@@ -287,10 +296,11 @@ var oidcKind = resourceKind{
 	optional: []string{"ClientIdList", "Tags", "ThumbprintList", "Url"}, createOnly: []string{"Url", "ClientIdList", "ThumbprintList"},
 	attributes: []string{"Arn"}, identifier: []string{"Arn"},
 	create: func(w *work) error {
-		out, err := answerOf[iam.CreateOpenIDConnectProviderOutput](w, awsCall{service: "iam", action: "CreateOpenIDConnectProvider", input: object{
-			"Url": textOf(w.after, "Url"), "ClientIDList": textsOf(w.after, "ClientIdList"), "ThumbprintList": textsOf(w.after, "ThumbprintList"),
-			"Tags": tagList(w.tagsAfter()),
-		}})
+		out, err := answerOf[iam.CreateOpenIDConnectProviderOutput](w, awsCall{service: "iam", action: "CreateOpenIDConnectProvider",
+			input: object{
+				"Url": textOf(w.after, "Url"), "ClientIDList": textsOf(w.after, "ClientIdList"), "ThumbprintList": textsOf(w.after, "ThumbprintList"),
+				"Tags": tagList(w.tagsAfter()),
+			}})
 		if err == nil {
 			w.made(aws.StringValue(out.OpenIDConnectProviderArn), map[string]string{"Arn": aws.StringValue(out.OpenIDConnectProviderArn)})
 		}

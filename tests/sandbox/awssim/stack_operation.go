@@ -154,7 +154,8 @@ var handlerCodes = map[string]string{
 	"AccessDenied": "AccessDenied", "AccessDeniedException": "AccessDenied", "UnauthorizedOperation": "AccessDenied",
 	"EntityAlreadyExists": "AlreadyExists", "ResourceInUseException": "AlreadyExists", "QueueNameExists": "AlreadyExists",
 	"NoSuchEntity": "NotFound", "ResourceNotFoundException": "NotFound", "com.amazonaws.sqs#QueueDoesNotExist": "NotFound",
-	"Throttling": "Throttling", "ThrottlingException": "Throttling", "LimitExceeded": "ServiceLimitExceeded", "DeleteConflict": "ResourceConflict",
+	"Throttling": "Throttling", "ThrottlingException": "Throttling", "LimitExceeded": "ServiceLimitExceeded",
+	"DeleteConflict":  "ResourceConflict",
 	"ValidationError": "InvalidRequest", "MalformedPolicyDocument": "InvalidRequest", "InvalidParameterException": "InvalidRequest",
 	"InvalidParameterValue": "InvalidRequest", "ValidationException": "InvalidRequest", "InvalidRequestException": "InvalidRequest",
 }
@@ -201,8 +202,13 @@ func (o *operation) execute(set *changeSet) {
 	st := set.stack
 	var before desired
 	o.locked(func(*account) { before, st.desired = st.desired, set.desired })
-	u := &update{operation: o, set: set, stack: st}
+	u := &update{operation: o, set: set, stack: st, present: map[string]bool{}}
 	u.failed = u.applyAll()
+	o.locked(func(*account) {
+		if set.execution = "EXECUTE_COMPLETE"; len(u.failed) > 0 {
+			set.execution = "EXECUTE_FAILED"
+		}
+	})
 	switch {
 	case len(u.failed) == 0:
 		u.finish()
@@ -211,15 +217,16 @@ func (o *operation) execute(set *changeSet) {
 	case set.kind == "IMPORT":
 		u.rollbackImport(before)
 	default:
-		o.locked(func(*account) { st.failed = failedUpdate{undo: u.undo, before: before} })
-		o.locked(func(a *account) { a.enter(st, "UPDATE_ROLLBACK_IN_PROGRESS", failedTo("update", u.failed)) })
+		o.locked(func(a *account) {
+			st.failed = failedUpdate{undo: u.undo, before: before}
+			verb := "update"
+			if r := st.resources[u.failed[0]]; r != nil && r.status == "CREATE_FAILED" {
+				verb = "create"
+			}
+			a.enter(st, "UPDATE_ROLLBACK_IN_PROGRESS", failedTo(verb, u.failed))
+		})
 		o.rollBack(st, nil)
 	}
-	o.locked(func(*account) {
-		if set.execution = "EXECUTE_COMPLETE"; len(u.failed) > 0 {
-			set.execution = "EXECUTE_FAILED"
-		}
-	})
 }
 
 // failedTo returns CloudFormation's reason for a stack whose resources failed.
@@ -234,6 +241,7 @@ type update struct {
 	stack    *stack
 	undo     []undo           // what was done, in order
 	replaced []*stackResource // to delete once all is done
+	present  map[string]bool  // logical IDs of the template whose conditions hold
 	failed   []string
 }
 
@@ -295,6 +303,7 @@ func (u *update) next(a *account, id string) (*work, func(*update, *work) error,
 	if err != nil || !holds {
 		return nil, nil, err
 	}
+	u.present[id] = true
 	declared := u.set.template.Resources[id]
 	kind := resourceKinds[declared.Type]
 	r := u.stack.resources[id]
@@ -309,16 +318,27 @@ func (u *update) next(a *account, id string) (*work, func(*update, *work) error,
 		a.mark(u.stack, fresh, "CREATE"+inProgress, "")
 		return w, (*update).create, nil
 	}
-	c := u.set.changeOf(r, id, properties)
-	r.declared = declared
-	if len(c.properties) == 0 && !c.tags && r.kind == declared.Type {
-		return nil, nil, nil
-	}
+	return u.nextChange(a, w, r)
+}
+
+// nextChange returns how a resource that exists becomes the one that the work is for.
+func (u *update) nextChange(a *account, w *work, r *stackResource) (*work, func(*update, *work) error, error) {
+	fresh := w.of
+	c := u.set.changeOf(r, r.logicalID, w.after)
 	w.of, w.before, w.beforeTags = r, r.properties, r.tags
 	if c.replacement != cloudformation.ReplacementFalse {
 		a.mark(u.stack, r, "UPDATE"+inProgress, "Requested update requires the creation of a new physical resource; hence creating one.")
 		w.replacement = fresh
 		return w, (*update).replace, nil
+	}
+	before := *r
+	r.declared = fresh.declared
+	if c.action == "" {
+		return nil, nil, nil
+	}
+	u.undo = append(u.undo, undo{resource: r, before: &before, attempted: w.after, tags: w.afterTags})
+	if len(c.properties) == 0 && !c.tags {
+		return nil, nil, nil // only its policies
 	}
 	a.mark(u.stack, r, "UPDATE"+inProgress, "")
 	return w, (*update).change, nil
@@ -330,19 +350,18 @@ func (u *update) create(w *work) error {
 }
 
 func (u *update) change(w *work) error {
-	before := *w.of
-	u.undo = append(u.undo, undo{resource: w.of, before: &before, attempted: w.after, tags: w.afterTags})
 	return w.end("UPDATE", "", w.update())
 }
 
 // replace creates another physical resource; the one before is deleted once the stack is updated.
 func (u *update) replace(w *work) error {
 	old := w.of
-	if name := w.kind.name; name != "" && w.after[name] != nil && template.Equal(w.before[name], w.after[name]) && old.kind == w.replacement.kind {
+	sameName := w.kind.name != "" && textOf(w.after, w.kind.name) != "" && !w.changes(w.kind.name)
+	if sameName && old.kind == w.replacement.kind {
 		before := *old
 		u.undo = append(u.undo, undo{resource: old, before: &before, attempted: w.before, tags: w.beforeTags})
 		return w.end("UPDATE", "", template.Error("CloudFormation cannot update a stack when a custom-named resource requires replacing. Rename "+
-			template.Text(w.after[name])+" and update the stack again."))
+			textOf(w.after, w.kind.name)+" and update the stack again."))
 	}
 	u.undo = append(u.undo, undo{resource: w.replacement, before: old})
 	u.locked(func(*account) { u.stack.resources[old.logicalID] = w.replacement })
@@ -379,18 +398,11 @@ func (u *update) finish() {
 	if u.set.kind == "UPDATE" {
 		var gone []*stackResource
 		u.locked(func(a *account) {
-			in, err := a.scope(st, u.set.desired, (*stackResource).exists)
 			for _, r := range st.listed() {
-				if err != nil {
-					break
+				if !u.present[r.logicalID] {
+					gone = append(gone, r)
+					delete(st.resources, r.logicalID)
 				}
-				if _, declared := u.set.template.Resources[r.logicalID]; declared {
-					if _, holds, err := propertiesOf(in, r.logicalID); holds || err != nil {
-						continue
-					}
-				}
-				gone = append(gone, r)
-				delete(st.resources, r.logicalID)
 			}
 			a.enter(st, "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "")
 		})

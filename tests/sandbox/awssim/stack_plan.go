@@ -113,7 +113,8 @@ func (a *account) changesOf(set *changeSet) ([]stackChange, error) {
 	}
 	for _, r := range st.listed() {
 		if !kept[r.logicalID] && r.exists() {
-			changes = append(changes, stackChange{action: "Remove", logicalID: r.logicalID, kind: r.kind, physicalID: r.physicalID, before: r.properties})
+			changes = append(changes, stackChange{action: "Remove", logicalID: r.logicalID, kind: r.kind, physicalID: r.physicalID,
+				before: r.properties})
 		}
 	}
 	return changes, nil
@@ -191,8 +192,9 @@ func isUnknown(value any) bool {
 
 func (c stackChange) describe(withValues bool) *cloudformation.ResourceChange {
 	d := &cloudformation.ResourceChange{
-		Action: aws.String(c.action), LogicalResourceId: aws.String(c.logicalID), PhysicalResourceId: optional(c.physicalID), ResourceType: aws.String(c.kind),
-		Replacement: optional(c.replacement), Scope: []*string{}, Details: []*cloudformation.ResourceChangeDetail{},
+		Action: aws.String(c.action), LogicalResourceId: aws.String(c.logicalID), PhysicalResourceId: optional(c.physicalID),
+		ResourceType: aws.String(c.kind),
+		Replacement:  optional(c.replacement), Scope: []*string{}, Details: []*cloudformation.ResourceChangeDetail{},
 	}
 	if withValues {
 		d.BeforeContext, d.AfterContext = contextOf(c.before), contextOf(c.after)
@@ -203,7 +205,8 @@ func (c stackChange) describe(withValues bool) *cloudformation.ResourceChange {
 			evaluation = cloudformation.EvaluationTypeDynamic
 		}
 		target := &cloudformation.ResourceTargetDefinition{
-			Attribute: aws.String(cloudformation.ResourceAttributeProperties), Name: aws.String(p.name), RequiresRecreation: aws.String(p.recreation),
+			Attribute: aws.String(cloudformation.ResourceAttributeProperties), Name: aws.String(p.name),
+			RequiresRecreation: aws.String(p.recreation),
 		}
 		if withValues {
 			target.Path = aws.String("/Properties/" + p.name)
@@ -213,13 +216,14 @@ func (c stackChange) describe(withValues bool) *cloudformation.ResourceChange {
 			Target: target, Evaluation: aws.String(evaluation), ChangeSource: aws.String(cloudformation.ChangeSourceDirectModification),
 		})
 	}
-	for attribute, changes := range map[string]bool{
-		cloudformation.ResourceAttributeProperties: len(c.properties) > 0, cloudformation.ResourceAttributeTags: c.tags,
-		cloudformation.ResourceAttributeDeletionPolicy: c.policy,
-	} {
-		if changes {
-			d.Scope = append(d.Scope, aws.String(attribute))
-		}
+	if len(c.properties) > 0 {
+		d.Scope = append(d.Scope, aws.String(cloudformation.ResourceAttributeProperties))
+	}
+	if c.tags {
+		d.Scope = append(d.Scope, aws.String(cloudformation.ResourceAttributeTags))
+	}
+	if c.policy {
+		d.Scope = append(d.Scope, aws.String(cloudformation.ResourceAttributeDeletionPolicy))
 	}
 	return d
 }

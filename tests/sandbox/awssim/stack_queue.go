@@ -18,7 +18,8 @@ var queueSettings = []string{
 var queueKind = resourceKind{
 	optional: append([]string{"QueueName", "Tags"}, queueSettings...), createOnly: []string{"QueueName"},
 	name: "QueueName", attributes: []string{"Arn", "QueueName", "QueueUrl"}, identifier: []string{"QueueUrl"}, taggable: true,
-	create: createStackQueue, update: updateStackQueue, delete: func(w *work) error { return w.sqs("DeleteQueue", object{"QueueUrl": w.of.physicalID}) },
+	create: createStackQueue, update: updateStackQueue,
+	delete: func(w *work) error { return w.sqs("DeleteQueue", object{"QueueUrl": w.of.physicalID}) },
 	read: func(w *work, identifier map[string]string) (string, map[string]string, error) {
 		attributes, err := w.queueAttributes(identifier["QueueUrl"])
 		return identifier["QueueUrl"], attributes, err
@@ -60,7 +61,9 @@ func createStackQueue(w *work) error {
 }
 
 func (w *work) queueAttributes(url string) (map[string]string, error) {
-	out, err := answerOf[queueAttributesOutput](w, awsCall{service: "sqs", action: "GetQueueAttributes", input: object{"QueueUrl": url, "AttributeNames": []string{"All"}}})
+	out, err := answerOf[queueAttributesOutput](w, awsCall{service: "sqs", action: "GetQueueAttributes", input: object{
+		"QueueUrl": url, "AttributeNames": []string{"All"},
+	}})
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +157,8 @@ func createStackRule(w *work) error {
 
 func (w *work) ruleInput(name string, tags map[string]string) object {
 	input := object{
-		"Name": name, "Description": textOf(w.after, "Description"), "EventPattern": documentOf(w.after, "EventPattern"), "State": textOf(w.after, "State"),
+		"Name": name, "Description": textOf(w.after, "Description"), "EventPattern": documentOf(w.after, "EventPattern"),
+		"State": textOf(w.after, "State"),
 	}
 	if len(tags) > 0 {
 		input["Tags"] = tagList(tags)

@@ -52,7 +52,8 @@ func (k resourceKind) physicalID(identifier map[string]string) string {
 // check validates properties against the schema.
 func (k resourceKind) check(logicalID string, properties map[string]any) error {
 	failed := func(what, key, how string) error {
-		return template.Error(fmt.Sprintf("Properties validation failed for resource %s with message:\n[#: %s key [%s] is %s]", logicalID, what, key, how))
+		return template.Error(fmt.Sprintf("Properties validation failed for resource %s with message:\n[#: %s key [%s] is %s]", logicalID,
+			what, key, how))
 	}
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		if !slices.Contains(k.required, name) && !slices.Contains(k.optional, name) {

@@ -57,6 +57,9 @@ func (a *account) assumeRoleWithWebIdentity(r *request, in *sts.AssumeRoleWithWe
 		return nil, err
 	}
 	provider := strings.TrimPrefix(c.issuer(a.options.Region), "https://")
+	if _, ok := a.providers[a.providerARN(provider)]; !ok {
+		return nil, wire.Errorf("InvalidIdentityToken", "No OpenIDConnect provider found in your account for https://%s", provider)
+	}
 	asked := policy.Request{
 		Action:  "sts:AssumeRoleWithWebIdentity",
 		Caller:  map[string][]string{"Federated": {a.iamARN("oidc-provider/" + provider)}},

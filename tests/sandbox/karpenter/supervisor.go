@@ -34,6 +34,8 @@ type Options struct {
 	// Env is added to a pod's own environment, as by a pod identity agent: AWS endpoint, region and credentials. The
 	// pod's own takes precedence.
 	Env map[string]string
+	// Identity returns what EKS's webhooks add to the environment of a pod, whose folder is dir. Optional.
+	Identity func(ctx context.Context, dir string, pod *corev1.Pod) (map[string]string, error)
 	// Dir contains a folder for each pod, with its log and its kubeconfig.
 	Dir string
 	// Logger logs what is started and stopped. Optional.

@@ -3,6 +3,7 @@ package karpenter
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -135,6 +136,13 @@ func (w *worker) start(ctx context.Context, binary string) (*process.Process, er
 	env, err := w.environment(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if w.options.Identity != nil {
+		identity, err := w.options.Identity(ctx, dir, w.pod)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(env, identity)
 	}
 	ports, err := process.FreePorts(2)
 	if err != nil {

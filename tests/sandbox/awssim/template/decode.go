@@ -73,7 +73,7 @@ func untagged(n *yaml.Node) (any, error) {
 func scalar(n *yaml.Node) (any, error) {
 	switch n.Tag {
 	case "!!null":
-		return nil, nil //nolint:nilnil // null is a value of a template
+		return nil, nil
 	case "!!bool":
 		return strconv.ParseBool(strings.ToLower(n.Value))
 	case "!!int", "!!float":

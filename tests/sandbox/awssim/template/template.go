@@ -131,7 +131,8 @@ func (t *Template) check() error {
 		}
 	}
 	if len(missing) > 0 {
-		return formatError("Unresolved resource dependencies [%s] in the Resources block of the template", strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
+		return formatError("Unresolved resource dependencies [%s] in the Resources block of the template",
+			strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
 	}
 	_, err := t.Order()
 	return err
