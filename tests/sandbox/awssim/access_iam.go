@@ -23,8 +23,9 @@ func (q question) iam() []access {
 	case form.Has("PolicyName"):
 		return []access{q.ask(q.request.action, q.iamARN("policy"+cmp.Or(form.Get("Path"), "/")+form.Get("PolicyName")), nil, gets)}
 	case form.Has("AWSServiceName"):
-		asked := q.ask(q.request.action, q.iamARN("role/aws-service-role/"+form.Get("AWSServiceName")+"/*"), nil, nil)
-		asked.Context.Set("iam:AWSServiceName", form.Get("AWSServiceName"))
+		service := form.Get("AWSServiceName")
+		asked := q.ask(q.request.action, q.iamARN("role/aws-service-role/"+service+"/"+serviceLinked[service]), nil, nil)
+		asked.Context.Set("iam:AWSServiceName", service)
 		return []access{asked}
 	case form.Has("OpenIDConnectProviderArn"):
 		return q.about(form.Get("OpenIDConnectProviderArn"), nil)

@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 )
 
-// TestBareCluster: nothing is prepared for Karpenter in it: no roles, queue, tags, agent, or role for spot instances.
+// TestBareCluster: nothing is prepared for Karpenter in it: no roles, queue, tags, or role for spot instances.
 func TestBareCluster(t *testing.T) {
 	s := awssim.New(awssim.Options{Region: region})
 	noError(t, s.AddCluster(awssim.Cluster{Name: clusterName, Version: "1.36", Bare: true}))
@@ -36,21 +36,24 @@ func TestBareCluster(t *testing.T) {
 	client := eks.NewFromConfig(a.config("tester"))
 	list, err := client.ListAddons(t.Context(), &eks.ListAddonsInput{ClusterName: aws.String(clusterName)})
 	noError(t, err)
-	if diff := cmp.Diff([]string{"coredns", "kube-proxy", "vpc-cni"}, list.Addons); diff != "" {
+	if diff := cmp.Diff([]string{"coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"}, list.Addons); diff != "" {
 		t.Errorf("add-ons (-want +got):\n%s", diff)
 	}
 	_, err = client.CreateAddon(t.Context(), &eks.CreateAddonInput{ClusterName: aws.String(clusterName),
-		AddonName: aws.String("eks-pod-identity-agent")})
+		AddonName: aws.String("aws-ebs-csi-driver")})
 	noError(t, err)
 	_, err = client.CreateAddon(t.Context(), &eks.CreateAddonInput{ClusterName: aws.String(clusterName),
-		AddonName: aws.String("eks-pod-identity-agent")})
+		AddonName: aws.String("aws-ebs-csi-driver")})
 	wantCode(t, err, "ResourceInUseException")
 }
 
 // TestServiceLinkedRole: spot instances need the account's role for them, which can be created once.
 func TestServiceLinkedRole(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
-	client := a.iam()
+	a.as(t, "linker", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"iam:CreateServiceLinkedRole",
+		"Resource":"arn:aws:iam::000000000000:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot",
+		"Condition":{"StringEquals":{"iam:AWSServiceName":"spot.amazonaws.com"}}}]}`)
+	client := iam.NewFromConfig(a.config("linker"))
 	create := func() error {
 		_, err := client.CreateServiceLinkedRole(t.Context(), &iam.CreateServiceLinkedRoleInput{AWSServiceName: aws.String("spot.amazonaws.com")})
 		return err
@@ -72,7 +75,7 @@ func TestServiceLinkedRole(t *testing.T) {
 		t.Errorf("errors = %v, want an instance", out.Errors)
 	}
 	_, err := client.CreateServiceLinkedRole(t.Context(), &iam.CreateServiceLinkedRoleInput{AWSServiceName: aws.String("lex.amazonaws.com")})
-	wantCode(t, err, "InvalidInput")
+	denial(t, err, "AccessDenied", "iam:CreateServiceLinkedRole on resource: arn:aws:iam::000000000000:role/aws-service-role/lex.amazonaws.com/")
 }
 
 // TestOIDCProvider: without the cluster's provider in IAM, its tokens are not accepted.

@@ -25,7 +25,7 @@ type Cluster struct {
 	// AuthenticationMode is API, CONFIG_MAP or the default, API_AND_CONFIG_MAP.
 	AuthenticationMode string
 	// Bare is a cluster in which nothing was prepared for Karpenter: it has a network, the role of one managed node group with
-	// its access entry, and the add-ons that every new cluster has.
+	// its access entry, and the usual add-ons, of which SetAddon removes any.
 	Bare bool
 }
 
@@ -168,11 +168,8 @@ func (a *account) addNodeRole(c *cluster, name string, tags map[string]string) e
 	return err
 }
 
-// addNodeGroup creates what a cluster has in IAM for a managed node group, and leaves it the add-ons of a new cluster.
-func (a *account) addNodeGroup(c *cluster) error {
-	c.addons = slices.DeleteFunc(c.addons, func(name string) bool { return name == podIdentityAgent })
-	return a.addNodeRole(c, c.Name+"-nodegroup", nil)
-}
+// addNodeGroup creates what a cluster has in IAM for a managed node group.
+func (a *account) addNodeGroup(c *cluster) error { return a.addNodeRole(c, c.Name+"-nodegroup", nil) }
 
 // addKarpenter creates what Karpenter's getting-started guide creates around a cluster. The account can launch spot
 // instances, and trusts the cluster's tokens.
