@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
@@ -39,7 +40,7 @@ type Options struct {
 	Attempts int
 	// UserAgent is added to the SDK's own, so that CloudTrail shows the caller.
 	UserAgent string
-	// Reached is called before and after each request of a Deleter, with "before ec2:DeleteVolume" and "after
+	// Reached is called before and after each request of a Deleter or a Provisioner, with "before ec2:DeleteVolume" and "after
 	// ec2:DeleteVolume", for example. It may be nil.
 	Reached func(point string)
 }
@@ -61,6 +62,7 @@ type Client struct {
 	iam    *iam.Client
 	sqs    *sqs.Client
 	events *eventbridge.Client
+	stacks *cloudformation.Client
 	// resolver resolves selectors.
 	resolver     *resolve.Resolver
 	knownRunning knownRunning
@@ -103,6 +105,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	}
 	c.ec2, c.eks, c.sts, c.ssm = ec2.NewFromConfig(cfg), eks.NewFromConfig(cfg), sts.NewFromConfig(cfg), ssm.NewFromConfig(cfg)
 	c.iam, c.sqs, c.events = iam.NewFromConfig(cfg), sqs.NewFromConfig(cfg), eventbridge.NewFromConfig(cfg)
+	c.stacks = cloudformation.NewFromConfig(cfg)
 	c.resolver = newResolver(c)
 	return c, nil
 }

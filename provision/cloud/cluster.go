@@ -22,6 +22,8 @@ type Cluster struct {
 	ARN      string
 	Endpoint string
 	Version  string
+	// Status in EKS's terms: ACTIVE, UPDATING, CREATING, …
+	Status string
 	// CertificateAuthority is the certificate of the API server's certificate authority as PEM.
 	CertificateAuthority []byte
 	// Issuer is that of the tokens of ServiceAccounts, without https://.
@@ -54,6 +56,7 @@ func (c *Client) Cluster(ctx context.Context, name string) (Cluster, error) {
 		ARN:      aws.ToString(out.Cluster.Arn),
 		Endpoint: aws.ToString(out.Cluster.Endpoint),
 		Version:  aws.ToString(out.Cluster.Version),
+		Status:   string(out.Cluster.Status),
 	}
 	if identity := out.Cluster.Identity; identity != nil && identity.Oidc != nil {
 		cluster.Issuer = strings.TrimPrefix(aws.ToString(identity.Oidc.Issuer), "https://")

@@ -5,6 +5,6 @@
 // Their messages contain no request ID and no time, so conditions made from them are stable. Verify, a pure function,
 // decides whether the responses come from the right account.
 //
-// The package only reads, except for Deleter, which a command uses if its user requests it. The SDK retries, and every
+// The package only reads, except for Deleter and Provisioner, which a command uses if its user requests it. The SDK retries, and every
 // call has a timeout.
 package cloud

@@ -36,9 +36,11 @@ type Association struct {
 
 // Role is an IAM role with its policies.
 type Role struct {
-	ARN string
+	ARN         string
+	Description string
 	// Trust is the JSON of its trust policy: who may assume it.
 	Trust string
+	Tags  map[string]string
 	// Boundary is its permissions boundary; nil if it has none.
 	Boundary *RolePolicy
 	// Policies are those in the role, then those attached to it.
@@ -159,7 +161,13 @@ func (c *Client) readTrust(ctx context.Context, name string, role *Role) error {
 	case out.Role == nil:
 		return fmt.Errorf("read IAM role %s: the answer has none", name)
 	}
-	role.ARN = aws.ToString(out.Role.Arn)
+	role.ARN, role.Description = aws.ToString(out.Role.Arn), aws.ToString(out.Role.Description)
+	for _, tag := range out.Role.Tags {
+		if role.Tags == nil {
+			role.Tags = map[string]string{}
+		}
+		role.Tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
+	}
 	if role.Trust, err = decoded(out.Role.AssumeRolePolicyDocument); err != nil || out.Role.PermissionsBoundary == nil {
 		return err
 	}

@@ -159,6 +159,11 @@ func Name(prefix, cluster string, limit int) string {
 	if len(whole) <= limit {
 		return whole
 	}
+	return whole[:limit-hashDigits-1] + Suffix(cluster)
+}
+
+// Suffix returns what makes a shortened name unique: a hyphen and 10 hex digits of the cluster's SHA-256.
+func Suffix(cluster string) string {
 	sum := sha256.Sum256([]byte(cluster))
-	return whole[:limit-hashDigits-1] + "-" + hex.EncodeToString(sum[:])[:hashDigits]
+	return "-" + hex.EncodeToString(sum[:])[:hashDigits]
 }

@@ -49,14 +49,14 @@ var (
 	beforeCapital     = regexp.MustCompile(`([a-z\d])([A-Z])`)
 )
 
-// label returns the name of a policy's resource as Terraform's style wants it.
-func (p Policy) label() string {
+// Label returns the name of a policy's resource as Terraform's style wants it.
+func (p Policy) Label() string {
 	const split = "${1}_${2}"
-	return strings.ToLower(beforeCapital.ReplaceAllString(afterAbbreviation.ReplaceAllString(p.resourceName(), split), split))
+	return strings.ToLower(beforeCapital.ReplaceAllString(afterAbbreviation.ReplaceAllString(p.ResourceName(), split), split))
 }
 
-// resourceName returns the part of a policy's name before the cluster's, as a name of a resource in a template.
-func (p Policy) resourceName() string {
+// ResourceName returns the part of a policy's name before the cluster's, as a name of a resource in a template.
+func (p Policy) ResourceName() string {
 	name, _, _ := strings.Cut(p.Name, "-")
 	return name
 }
@@ -69,7 +69,7 @@ func WriteCloudFormation(out io.Writer, policies []Policy) error {
 		if err != nil {
 			return err
 		}
-		resources[p.resourceName()] = map[string]any{
+		resources[p.ResourceName()] = map[string]any{
 			"Type":       "AWS::IAM::ManagedPolicy",
 			"Properties": map[string]any{"ManagedPolicyName": p.Name, "Description": p.Description, "PolicyDocument": document},
 		}
@@ -129,7 +129,7 @@ func WriteTerraform(out io.Writer, policies []Policy) error {
 			b.WriteByte('\n')
 		}
 		fmt.Fprintf(&b, "resource \"aws_iam_policy\" %q {\n  name        = %q\n  description = %q\n  policy = jsonencode(%s)\n}\n",
-			p.label(), p.Name, p.Description, text)
+			p.Label(), p.Name, p.Description, text)
 	}
 	_, err := b.WriteTo(out)
 	return err
