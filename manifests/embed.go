@@ -1,6 +1,6 @@
 package manifests
 
-import _ "embed"
+import "embed"
 
 // The IAM policies of plumbline, with ${PARTITION}, ${REGION}, ${ACCOUNT} and ${CLUSTER_NAME} to replace.
 var (
@@ -25,3 +25,8 @@ var (
 	//go:embed iam-policy-doctor.json
 	DoctorPolicy string
 )
+
+// Chart is the folder of plumbline's own Helm chart.
+//
+//go:embed all:chart
+var Chart embed.FS

@@ -264,6 +264,7 @@ func newClusterCommands(kubeconfig *genericclioptions.ConfigFlags) []*cobra.Comm
 		newVerifyCommand(kubeconfig, byUser()),
 		newSmokeCommand(kubeconfig, byUser()),
 		newDoctorCommand(kubeconfig, newDoctor()),
+		newBootstrapCommand(kubeconfig),
 		newLogsCommand(kubeconfig),
 		newReconcileCommand(kubeconfig),
 		newSuspendCommand(kubeconfig),

@@ -111,7 +111,7 @@ func New(s Spec) (Template, error) {
 	if s.Auth == IRSA && s.Issuer == "" {
 		return Template{}, errors.New("the cluster has no OIDC issuer, which IRSA needs: use --auth pod-identity")
 	}
-	s.Cluster.NodeRoles, s.Cluster.Queue = []string{s.name(NodeRole)}, s.name(Queue)
+	s.Cluster.NodeRoles, s.Cluster.Queue = []string{s.Name(NodeRole)}, s.Name(Queue)
 	controller, err := iam.Controller(s.Version, s.Cluster)
 	if err != nil {
 		return Template{}, err
@@ -139,7 +139,8 @@ func New(s Spec) (Template, error) {
 	return t, nil
 }
 
-func (s Spec) name(id string) string { return cmp.Or(s.Names[id], nameOf(id, s.Cluster.Name)) }
+// Name returns the name of a resource by its logical ID; empty if CloudFormation or EKS names it.
+func (s Spec) Name(id string) string { return cmp.Or(s.Names[id], nameOf(id, s.Cluster.Name)) }
 
 func (s Spec) partition() string {
 	return cmp.Or(s.Cluster.Partition, iam.PartitionOf(s.Cluster.Region))
@@ -157,16 +158,16 @@ func (s Spec) arn(service, resource string) string {
 func (s Spec) Stack() string { return StackName(s.Cluster.Name) }
 
 // NodeRoleARN returns the ARN of the role of nodes.
-func (s Spec) NodeRoleARN() string { return s.arn("iam", "role/"+s.name(NodeRole)) }
+func (s Spec) NodeRoleARN() string { return s.arn("iam", "role/"+s.Name(NodeRole)) }
 
 // RoleARN returns the ARN of one of the stack's roles by its logical ID.
-func (s Spec) RoleARN(id string) string { return s.arn("iam", "role/"+s.name(id)) }
+func (s Spec) RoleARN(id string) string { return s.arn("iam", "role/"+s.Name(id)) }
 
 // AllNames returns the names of the resources of a template.
 func (s Spec) AllNames(t Template) Names {
 	names := Names{}
 	for id := range t.Resources {
-		if name := s.name(id); name != "" {
+		if name := s.Name(id); name != "" {
 			names[id] = name
 		}
 	}
@@ -191,7 +192,7 @@ func (s Spec) addNodes(t Template) {
 		policies = append(policies, fmt.Sprintf("arn:%s:iam::aws:policy/%s", s.partition(), name))
 	}
 	t.Resources[NodeRole] = Resource{Type: "AWS::IAM::Role", Properties: map[string]any{
-		"RoleName":          s.name(NodeRole),
+		"RoleName":          s.Name(NodeRole),
 		"Description":       "Nodes that Karpenter launches in the cluster " + s.Cluster.Name,
 		"ManagedPolicyArns": policies,
 		"AssumeRolePolicyDocument": document(map[string]any{
@@ -199,7 +200,7 @@ func (s Spec) addNodes(t Template) {
 		}),
 	}}
 	t.Resources[NodeProfile] = Resource{Type: "AWS::IAM::InstanceProfile", Properties: map[string]any{
-		"InstanceProfileName": s.name(NodeProfile), "Roles": []any{ref(NodeRole)},
+		"InstanceProfileName": s.Name(NodeProfile), "Roles": []any{ref(NodeRole)},
 	}}
 	if s.AccessEntries {
 		t.Resources[NodeAccess] = Resource{Type: "AWS::EKS::AccessEntry", Properties: map[string]any{
@@ -211,14 +212,14 @@ func (s Spec) addNodes(t Template) {
 // addQueue adds the interruption queue, the rules that fill it, and its policy: only these rules may send, and only with TLS.
 func (s Spec) addQueue(t Template) {
 	t.Resources[Queue] = Resource{Type: "AWS::SQS::Queue", Properties: map[string]any{
-		"QueueName": s.name(Queue), "MessageRetentionPeriod": 300, "SqsManagedSseEnabled": true,
+		"QueueName": s.Name(Queue), "MessageRetentionPeriod": 300, "SqsManagedSseEnabled": true,
 	}}
 	var sources []string
 	for _, id := range slices.Sorted(maps.Keys(rules)) {
 		rule := rules[id]
-		sources = append(sources, s.arn("events", "rule/"+s.name(id)))
+		sources = append(sources, s.arn("events", "rule/"+s.Name(id)))
 		t.Resources[id] = Resource{Type: "AWS::Events::Rule", Properties: map[string]any{
-			"Name":         s.name(id),
+			"Name":         s.Name(id),
 			"Description":  rule.detail + ", for Karpenter in the cluster " + s.Cluster.Name,
 			"EventPattern": map[string]any{"source": []string{rule.source}, "detail-type": []string{rule.detail}},
 			"Targets":      []any{map[string]any{"Id": Queue, "Arn": getARN(Queue)}},
@@ -244,11 +245,11 @@ func (s Spec) addRole(t Template, id, link string, account ServiceAccount, polic
 		policy := p.ResourceName()
 		attached = append(attached, ref(policy))
 		t.Resources[policy] = Resource{Type: "AWS::IAM::ManagedPolicy", Properties: map[string]any{
-			"ManagedPolicyName": s.name(policy), "Description": p.Description, "PolicyDocument": p.Document,
+			"ManagedPolicyName": s.Name(policy), "Description": p.Description, "PolicyDocument": p.Document,
 		}}
 	}
 	t.Resources[id] = Resource{Type: "AWS::IAM::Role", Properties: map[string]any{
-		"RoleName":                 s.name(id),
+		"RoleName":                 s.Name(id),
 		"Description":              fmt.Sprintf("ServiceAccount %s/%s of the cluster %s", account.Namespace, account.Name, s.Cluster.Name),
 		"AssumeRolePolicyDocument": s.trust(account),
 		"ManagedPolicyArns":        attached,

@@ -15,7 +15,7 @@ import (
 // in the stack, because those of the module are not the ones of each version of Karpenter. The account is that of the
 // provider. Errors: as New.
 func WriteTerraform(out io.Writer, s Spec) error {
-	s.Cluster.NodeRoles, s.Cluster.Queue = []string{s.name(NodeRole)}, s.name(Queue)
+	s.Cluster.NodeRoles, s.Cluster.Queue = []string{s.Name(NodeRole)}, s.Name(Queue)
 	if _, err := New(s); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ module "karpenter" {
   create_pod_identity_association = false
 }
 
-`, s.Version, c.Name, c.Name, s.name(NodeRole), s.partition(), s.AccessEntries, s.name(Queue), s.Version)
+`, s.Version, c.Name, c.Name, s.Name(NodeRole), s.partition(), s.AccessEntries, s.Name(Queue), s.Version)
 	if err := iam.WriteTerraform(&b, append(controller, daemon...)); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (s Spec) writeRole(b *bytes.Buffer, label, id string, account ServiceAccoun
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(b, "\nresource \"aws_iam_role\" %q {\n  name               = %q\n  assume_role_policy = jsonencode(%s)\n}\n", label, s.name(id), trust)
+	fmt.Fprintf(b, "\nresource \"aws_iam_role\" %q {\n  name               = %q\n  assume_role_policy = jsonencode(%s)\n}\n", label, s.Name(id), trust)
 	for _, p := range policies {
 		fmt.Fprintf(b, "\nresource \"aws_iam_role_policy_attachment\" %q {\n  role       = aws_iam_role.%s.name\n  policy_arn = aws_iam_policy.%s.arn\n}\n",
 			p.Label(), label, p.Label())

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
+	"github.com/plumbline-dev/plumbline/internal/steppoint"
+	"github.com/plumbline-dev/plumbline/manifests"
+	"github.com/plumbline-dev/plumbline/provision/bootstrap"
+	"github.com/plumbline-dev/plumbline/provision/bootstrap/deploy"
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/iam"
+	"github.com/plumbline-dev/plumbline/redact"
+)
+
+// provisioner is the part of AWS that a bootstrap reads and changes.
+type provisioner interface {
+	deploy.AWS
+	deploy.Account
+	HasRole(ctx context.Context, name string) (bool, error)
+	Instances(ctx context.Context, q cloud.Query) ([]cloud.Instance, error)
+	CreateSpotRole(ctx context.Context) (created bool, err error)
+}
+
+// bootstrapOptions are the flags of `plumbline bootstrap`.
+type bootstrapOptions struct {
+	cluster, region, auth, version string
+	url, path, branch, secret      string
+	image, charts, namespace       string
+	dryRun, upgrade, undo, yes     bool
+	timeout                        time.Duration
+	steps                          steppoint.Options
+}
+
+// bootstrapCommand sets up AWS and the cluster for plumbline.
+type bootstrapCommand struct {
+	bootstrapOptions
+
+	cmd        *cobra.Command
+	kubeconfig *genericclioptions.ConfigFlags
+	aws        provisioner
+	stack      *deploy.Deployer
+	began      time.Time
+	// dial connects to AWS with the user's credentials, and pause waits.
+	dial  func(ctx context.Context, region string, steps steppoint.Points) (provisioner, error)
+	pause func(ctx context.Context, d time.Duration) error
+}
+
+func dialProvisioner(ctx context.Context, region string, steps steppoint.Points) (provisioner, error) {
+	return cloud.NewProvisioner(ctx, cloud.Options{
+		Region: region, UserAgent: "plumbline-cli/" + version, Timeout: time.Minute, Attempts: 8, Reached: steps.Request,
+	})
+}
+
+func newBootstrapCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
+	b := &bootstrapCommand{kubeconfig: kubeconfig, dial: dialProvisioner, pause: pauseFor}
+	cmd := &cobra.Command{
+		Use:   "bootstrap --cluster NAME",
+		Short: "Set up AWS and an EKS cluster for Karpenter and plumbline, from a cluster without either",
+		Long: `Create what Karpenter and plumbline need in AWS, and install plumbline in the cluster.
+
+In AWS this is one CloudFormation stack, plumbline-NAME: the role of nodes with its instance
+profile and access entry, the role of Karpenter's controller with the policies of the version,
+the interruption queue with its rules, and plumbline's role, which only reads. The command
+shows the change set, the policies as diffs, and each later step before it changes anything.
+A resource that exists with one of the stack's names is never changed: a role of nodes that
+needs no change is imported, for anything else the stack's gets another name.
+
+After the stack it creates the account's service-linked role for spot instances, if it does
+not exist, and installs plumbline's chart. With --git it also creates the Secret, for which it
+asks unless --secret names one, and the NodeSync; then it waits for the first reconcile, and
+runs plumbline doctor and plumbline smoke.
+
+The same command continues what was interrupted. --upgrade shows and applies what another
+version of Karpenter needs. --undo deletes the stack, and refuses while nodes or a NodeSync
+need it. The authenticationMode of the cluster is never changed: without access entries,
+nodes get an entry in the ConfigMap aws-auth, which is backed up.
+
+-o cloudformation prints the template, and -o terraform the same with the module of
+terraform-aws-eks; both change nothing. The required permissions are printed by plumbline
+iam-policy --for plumbline --bootstrap. Without them the command prints the template, and the
+command for a person who has them.
+
+Exit codes: 0 done or no change, 1 an error, 2 changes are pending (--dry-run).`,
+		Example: `  plumbline bootstrap --cluster prod-eu --dry-run
+  plumbline bootstrap --cluster prod-eu --git https://github.com/acme/fleet.git --path ./clusters/prod-eu
+  plumbline bootstrap --cluster prod-eu --upgrade --version 1.15.0
+  plumbline bootstrap --cluster prod-eu -o terraform > karpenter.tf`,
+		Args: cobra.NoArgs,
+	}
+	output := formatTable
+	cmd.Flags().VarP(formatFlag{&output, []string{string(formatTable), string(formatCloudFormation), string(formatTerraform)}},
+		"output", "o", "print the stack instead of creating it: cloudformation or terraform")
+	b.addFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		b.cmd, b.began = cmd, time.Now()
+		return b.run(cmd.Context(), output)
+	}
+	return cmd
+}
+
+func (b *bootstrapCommand) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&b.cluster, "cluster", "", "name of the EKS cluster; required")
+	flags.StringVar(&b.region, "region", "", "region of the cluster; default: that in the API server's address")
+	flags.StringVar(&b.auth, "auth", "", "how pods get credentials: pod-identity or irsa; default: pod-identity, or that of the stack")
+	flags.StringVar(&b.version, "version", "", "version of Karpenter; default: the newest that plumbline knows, or that of the stack")
+	flags.StringVar(&b.url, "git", "", "URL of the repository that the NodeSync follows; no NodeSync is created without it")
+	flags.StringVar(&b.path, "path", "./", "folder of plumbline.yaml in the repository")
+	flags.StringVar(&b.branch, "branch", "main", "branch of the repository")
+	flags.StringVar(&b.secret, "secret", "", "Secret with the credentials for the repository; default: ask for them")
+	flags.StringVar(&b.charts, "charts", "", "repository of Karpenter's charts that commits may name, if it is not upstream's")
+	flags.StringVar(&b.image, "image", "", "repository of plumbline's image; default: that of the release")
+	flags.StringVar(&b.namespace, "plumbline-namespace", defaultNamespace, "namespace of plumbline")
+	flags.BoolVar(&b.dryRun, "dry-run", false, "show what would change, and change nothing")
+	flags.BoolVar(&b.upgrade, "upgrade", false, "change the stack to --version, or the newest one")
+	flags.BoolVar(&b.undo, "undo", false, "delete the stack")
+	flags.BoolVarP(&b.yes, "yes", "y", false, "do not ask")
+	flags.DurationVar(&b.timeout, "timeout", 15*time.Minute, "time limit for the first reconcile of the NodeSync")
+	b.steps.BindFlags(flags)
+	cmd.MarkFlagsMutuallyExclusive("undo", "upgrade", "output")
+	cmd.MarkFlagsMutuallyExclusive("undo", "git")
+	// The flag exists: it is added above.
+	_ = cmd.RegisterFlagCompletionFunc("auth",
+		cobra.FixedCompletions([]string{string(bootstrap.PodIdentity), string(bootstrap.IRSA)}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// run prints, undoes or creates a cluster's stack, and then installs plumbline.
+func (b *bootstrapCommand) run(ctx context.Context, output format) error {
+	wish, err := b.connect(ctx)
+	if err != nil {
+		return err
+	}
+	if b.undo {
+		return b.undoAll(ctx)
+	}
+	facts, err := b.stack.Read(ctx, b.aws, b.cluster, wish)
+	if err != nil {
+		return b.withoutRights(ctx, wish, facts, err)
+	}
+	spec, choices, err := bootstrap.Decide(wish, facts)
+	if err != nil {
+		return err
+	}
+	switch output {
+	case formatTerraform:
+		return bootstrap.WriteTerraform(b.cmd.OutOrStdout(), spec)
+	case formatCloudFormation:
+		return writeTemplate(b.cmd.OutOrStdout(), spec)
+	default:
+	}
+	steps, err := b.clusterSteps(ctx, spec, facts)
+	if err != nil {
+		return err
+	}
+	b.announce(spec, choices)
+	if err := b.applyStack(ctx, wish, facts, steps); err != nil {
+		return b.withoutRights(ctx, wish, facts, err)
+	}
+	return b.applySteps(ctx, spec, steps)
+}
+
+// regionInHost matches the region in the address of an EKS cluster's API server.
+var regionInHost = regexp.MustCompile(`\.([a-z]{2}(?:-[a-z]+)+-\d+)\.eks\.`)
+
+// connect connects to AWS, and returns what the flags request.
+func (b *bootstrapCommand) connect(ctx context.Context) (bootstrap.Wish, error) {
+	wish := bootstrap.Wish{
+		Auth: bootstrap.Auth(b.auth), Version: strings.TrimPrefix(b.version, "v"), Upgrade: b.upgrade,
+		Controller: bootstrap.ServiceAccount{Namespace: "kube-system", Name: "karpenter"},
+		Plumbline:  bootstrap.ServiceAccount{Namespace: b.namespace, Name: "plumbline"},
+		Daemon:     iam.Template{Prefix: "PlumblinePolicy-", Description: "plumbline's role", Text: manifests.DaemonPolicy},
+	}
+	switch {
+	case b.cluster == "":
+		return wish, errors.New("--cluster is required: the name of the EKS cluster")
+	case b.auth != "" && wish.Auth != bootstrap.PodIdentity && wish.Auth != bootstrap.IRSA:
+		return wish, fmt.Errorf("--auth %q: want %s or %s", b.auth, bootstrap.PodIdentity, bootstrap.IRSA)
+	}
+	if b.region == "" {
+		config, err := b.kubeconfig.ToRESTConfig()
+		found := []string(nil)
+		if err == nil {
+			found = regionInHost.FindStringSubmatch(config.Host)
+		}
+		if found == nil {
+			return wish, errors.New("--region is required: the API server's address does not have it")
+		}
+		b.region = found[1]
+	}
+	wish.Region = b.region
+	points, err := steppoint.New(b.steps)
+	if err != nil {
+		return wish, err
+	}
+	if b.aws, err = b.dial(ctx, b.region, points); err != nil {
+		return wish, err
+	}
+	b.stack = &deploy.Deployer{
+		AWS: b.aws, Stack: bootstrap.StackName(b.cluster), Token: runToken(b.began), Say: b.say,
+		Wait: func(ctx context.Context) error { return b.pause(ctx, stackPoll) },
+	}
+	return wish, nil
+}
+
+// stackPoll is how often a stack is queried while it changes.
+const stackPoll = 2 * time.Second
+
+// runToken identifies a run in the events of a stack: the user, the machine and the time, in the characters of a token.
+// https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_ExecuteChangeSet.html
+func runToken(now time.Time) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	token := fmt.Sprintf("plumbline-%s-%s-%d", host, now.UTC().Format("20060102-150405"), os.Getpid())
+	return regexp.MustCompile(`[^a-zA-Z0-9-]`).ReplaceAllString(token, "-")
+}
+
+// say prints a line of progress with the time since the start.
+func (b *bootstrapCommand) say(what string) {
+	fmt.Fprintf(b.cmd.ErrOrStderr(), "%5.0fs  %s\n", time.Since(b.began).Seconds(), redact.Visible(oneLine(what)))
+}
+
+// announce prints what was found.
+func (b *bootstrapCommand) announce(spec bootstrap.Spec, choices []bootstrap.Choice) {
+	out := &display.Visible{Writer: b.cmd.OutOrStdout()}
+	fmt.Fprintf(out, "cluster %s in %s, account %s, Karpenter %s, %s\n", spec.Cluster.Name, spec.Cluster.Region, spec.Cluster.Account, spec.Version, spec.Auth)
+	for _, choice := range choices {
+		fmt.Fprintln(out, choice)
+	}
+	if !spec.AccessEntries {
+		fmt.Fprintln(out, "the stack has no access entry: the cluster has none, or the role of nodes has one already")
+	}
+}
+
+func writeTemplate(out io.Writer, spec bootstrap.Spec) error {
+	template, err := bootstrap.New(spec)
+	if err != nil {
+		return err
+	}
+	text, err := template.YAML()
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(text)
+	return err
+}
+
+// withoutRights prints the template, and the command that creates the stack from it, if AWS denies the user something. The
+// account and the cluster must be known.
+func (b *bootstrapCommand) withoutRights(ctx context.Context, wish bootstrap.Wish, facts bootstrap.Facts, err error) error {
+	if !deploy.Denied(err) || facts.Cluster.ARN == "" || ctx.Err() != nil {
+		return err
+	}
+	spec, draft := wish.Draft(facts)
+	if draft != nil {
+		return err
+	}
+	spec.Choose(facts.Current, facts.Found)
+	if written := writeTemplate(b.cmd.OutOrStdout(), spec); written != nil {
+		return errors.Join(err, written)
+	}
+	return fmt.Errorf("%w\n\nThe template is printed on stdout. A person who has the permissions of `plumbline iam-policy --for plumbline --bootstrap` "+
+		"creates the stack with\n  %s\nThen run this command again: it continues from there", err, spec.Deploy("template.yaml"))
+}
