@@ -15,11 +15,9 @@ import (
 
 	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/internal/steppoint"
-	"github.com/plumbline-dev/plumbline/manifests"
 	"github.com/plumbline-dev/plumbline/provision/bootstrap"
 	"github.com/plumbline-dev/plumbline/provision/bootstrap/deploy"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
-	"github.com/plumbline-dev/plumbline/provision/iam"
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
@@ -179,7 +177,7 @@ func (b *bootstrapCommand) connect(ctx context.Context) (bootstrap.Wish, error) 
 		Auth: bootstrap.Auth(b.auth), Version: strings.TrimPrefix(b.version, "v"), Upgrade: b.upgrade,
 		Controller: bootstrap.ServiceAccount{Namespace: "kube-system", Name: "karpenter"},
 		Plumbline:  bootstrap.ServiceAccount{Namespace: b.namespace, Name: "plumbline"},
-		Daemon:     iam.Template{Prefix: "PlumblinePolicy-", Description: "plumbline's role", Text: manifests.DaemonPolicy},
+		Daemon:     daemonTemplate(),
 	}
 	switch {
 	case b.cluster == "":

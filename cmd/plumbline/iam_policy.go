@@ -10,6 +10,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/manifests"
+	"github.com/plumbline-dev/plumbline/provision/bootstrap"
 	"github.com/plumbline-dev/plumbline/provision/iam"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 )
@@ -29,7 +30,7 @@ const (
 // iamPolicyOptions are the flags of `plumbline iam-policy`.
 type iamPolicyOptions struct {
 	role, version                               string
-	readOnly, verify, teardown, doctor, protect bool
+	readOnly, verify, teardown, doctor, protect, bootstrap bool
 	cluster                                     iam.Cluster
 }
 
@@ -53,7 +54,7 @@ With --for plumbline the command prints the policy of plumbline's role, which on
 (--read-only, the default); with --protect also the one that
 spec.guard.onIdentityConflict: Protect needs; with --verify that of a user of plumbline verify; with
 --doctor that of a user of plumbline doctor; with --teardown those of a user of plumbline teardown
---terminate or --sweep.
+--terminate or --sweep; with --bootstrap those of a user of plumbline bootstrap.
 
 -o cloudformation and -o terraform print a template or a configuration. Without --account
 these use the account that they are applied in. The command needs neither a cluster nor AWS.`,
@@ -105,7 +106,8 @@ func (o *iamPolicyOptions) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&o.teardown, "teardown", false, "with --for plumbline: those of a user of plumbline teardown --terminate or --sweep")
 	flags.BoolVar(&o.doctor, "doctor", false, "with --for plumbline: the policy of a user of plumbline doctor")
 	flags.BoolVar(&o.protect, "protect", false, "with --for plumbline: those of plumbline's role with spec.guard.onIdentityConflict: Protect")
-	cmd.MarkFlagsMutuallyExclusive("read-only", "verify", "teardown", "doctor", "protect")
+	flags.BoolVar(&o.bootstrap, "bootstrap", false, "with --for plumbline: those of a user of plumbline bootstrap")
+	cmd.MarkFlagsMutuallyExclusive("read-only", "verify", "teardown", "doctor", "protect", "bootstrap")
 	for flag, values := range map[string][]string{"for": {forController, forPlumbline}, "partition": iam.Partitions()} {
 		// The flags exist: they are added above.
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -126,16 +128,38 @@ func (o *iamPolicyOptions) policies(output format) ([]iam.Policy, error) {
 		return nil, fmt.Errorf("--account is required with -o %s; -o cloudformation and -o terraform use the account that they are applied in",
 			output)
 	}
-	ofPlumbline := o.readOnly || o.verify || o.teardown || o.doctor || o.protect
+	ofPlumbline := o.readOnly || o.verify || o.teardown || o.doctor || o.protect || o.bootstrap
 	switch {
 	case o.role == forController && ofPlumbline:
-		return nil, errors.New("--read-only, --verify, --doctor, --teardown and --protect need --for plumbline")
+		return nil, errors.New("--read-only, --verify, --doctor, --teardown, --protect and --bootstrap need --for plumbline")
 	case o.role == forController:
 		return iam.Controller(o.version, c)
+	case o.role == forPlumbline && o.bootstrap:
+		return o.bootstrapPolicies(c)
 	case o.role == forPlumbline:
 		return iam.Plumbline(c, o.templates()...)
 	}
 	return nil, fmt.Errorf("--for %q: want %s or %s", o.role, forController, forPlumbline)
+}
+
+// bootstrapPolicies returns those of a user of plumbline bootstrap, which runs plumbline doctor and plumbline smoke, too.
+func (o *iamPolicyOptions) bootstrapPolicies(c iam.Cluster) ([]iam.Policy, error) {
+	policies, err := bootstrap.Permissions(bootstrap.Spec{
+		Cluster: c, Version: o.version, Auth: bootstrap.PodIdentity, AccessEntries: true, Daemon: daemonTemplate(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	doctor, err := iam.Plumbline(c, doctorTemplate())
+	return append(policies, doctor...), err
+}
+
+func daemonTemplate() iam.Template {
+	return iam.Template{Prefix: "PlumblinePolicy-", Description: "plumbline's role", Text: manifests.DaemonPolicy}
+}
+
+func doctorTemplate() iam.Template {
+	return iam.Template{Prefix: "PlumblineDoctorPolicy-", Description: "plumbline doctor", Text: manifests.DoctorPolicy}
 }
 
 // templates returns those of plumbline's policies that the flags request.
@@ -145,13 +169,13 @@ func (o *iamPolicyOptions) templates() []iam.Template {
 	case o.verify:
 		return []iam.Template{verify}
 	case o.doctor:
-		return []iam.Template{{Prefix: "PlumblineDoctorPolicy-", Description: "plumbline doctor", Text: manifests.DoctorPolicy}}
+		return []iam.Template{doctorTemplate()}
 	case o.teardown:
 		return []iam.Template{verify, {
 			Prefix: "PlumblineTeardownPolicy-", Description: "plumbline teardown --terminate and --sweep", Text: manifests.TeardownPolicy,
 		}}
 	}
-	templates := []iam.Template{{Prefix: "PlumblinePolicy-", Description: "plumbline's role", Text: manifests.DaemonPolicy}}
+	templates := []iam.Template{daemonTemplate()}
 	if o.protect {
 		templates = append(templates, iam.Template{
 			Prefix: "PlumblineProtectPolicy-", Description: "termination protection during an identity conflict", Text: manifests.ProtectPolicy,

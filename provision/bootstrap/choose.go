@@ -66,7 +66,7 @@ func (s *Spec) Choose(current Template, found map[string]*cloud.Role) []Choice {
 			c.Adopted = true
 			s.Adopted[id] = propertiesOf(*found[id])
 		} else {
-			c.Instead = nameOf(id, s.Cluster.Name+"-plumbline")
+			c.Instead = otherName(id, s.Cluster.Name)
 			s.Names[id] = c.Instead
 		}
 		choices = append(choices, c)

@@ -215,6 +215,11 @@ func (r reference) discovery() []Statement {
 	return all
 }
 
+// Split returns statements as one managed policy or, if that is too large, as numbered ones.
+func Split(prefix, description string, c Cluster, statements []Statement) []Policy {
+	return pack(prefix, description, c, []subject{{"", description, statements}})
+}
+
 // pack returns the statements as one policy or, if that is too large, as one for each subject. A subject that is too
 // large for one is split into numbered ones.
 func pack(prefix, of string, c Cluster, subjects []subject) []Policy {
