@@ -63,7 +63,7 @@ func dialProvisioner(ctx context.Context, region string, steps steppoint.Points)
 func newBootstrapCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	b := &bootstrapCommand{kubeconfig: kubeconfig, dial: dialProvisioner, pause: pauseFor}
 	cmd := &cobra.Command{
-		Use:   "bootstrap --cluster NAME",
+		Use:   "bootstrap",
 		Short: "Set up AWS and an EKS cluster for Karpenter and plumbline, from a cluster without either",
 		Long: `Create what Karpenter and plumbline need in AWS, and install plumbline in the cluster.
 

@@ -131,8 +131,8 @@ func wished() bootstrap.Wish {
 	}
 }
 
-// applied reads the account and applies the stack, as run does.
-func applied(t *testing.T, b *bootstrapCommand) error {
+// applyOnce reads the account and applies the stack, as run does.
+func applyOnce(t *testing.T, b *bootstrapCommand) error {
 	t.Helper()
 	facts, err := b.stack.Read(t.Context(), b.aws, b.cluster, wished())
 	if err != nil {
@@ -148,7 +148,7 @@ func applied(t *testing.T, b *bootstrapCommand) error {
 func TestBootstrapCreatesTheStackOnce(t *testing.T) {
 	aws := &bootstrapAWS{}
 	b, out, said := bootstraps(t, aws, nil)
-	if err := applied(t, b); err != nil {
+	if err := applyOnce(t, b); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"stack plumbline-prod: 16 changes", "KarpenterNodeRole-prod", "EKS::PodIdentityAssociation"} {
@@ -160,7 +160,7 @@ func TestBootstrapCreatesTheStackOnce(t *testing.T) {
 		t.Errorf("said %s, executed %v", said, aws.executed)
 	}
 	b, out, _ = bootstraps(t, aws, nil)
-	if err := applied(t, b); err != nil || len(aws.executed) != 1 || !strings.Contains(out.String(), "is up to date") {
+	if err := applyOnce(t, b); err != nil || len(aws.executed) != 1 || !strings.Contains(out.String(), "is up to date") {
 		t.Errorf("again: %v, executed %v, %s", err, aws.executed, out)
 	}
 }
@@ -170,7 +170,7 @@ func TestBootstrapDryRun(t *testing.T) {
 	aws := &bootstrapAWS{}
 	b, out, _ := bootstraps(t, aws, func(b *bootstrapCommand) { b.dryRun = true })
 	var exit *exitError
-	if err := applied(t, b); !errors.As(err, &exit) || exit.code != exitChanges {
+	if err := applyOnce(t, b); !errors.As(err, &exit) || exit.code != exitChanges {
 		t.Errorf("got %v", err)
 	}
 	if len(aws.executed) > 0 || aws.stack != nil || !aws.deleted || !strings.Contains(out.String(), "Add") {
@@ -182,7 +182,7 @@ func TestBootstrapDryRun(t *testing.T) {
 func TestBootstrapWithoutRights(t *testing.T) {
 	aws := &bootstrapAWS{denied: &cloud.DeniedError{Action: "cloudformation:CreateChangeSet"}}
 	b, out, _ := bootstraps(t, aws, nil)
-	err := applied(t, b)
+	err := applyOnce(t, b)
 	if err == nil || !strings.Contains(err.Error(), "aws cloudformation deploy --region eu-west-1 --stack-name plumbline-prod") {
 		t.Errorf("got %v", err)
 	}

@@ -29,9 +29,9 @@ const (
 
 // iamPolicyOptions are the flags of `plumbline iam-policy`.
 type iamPolicyOptions struct {
-	role, version                               string
+	role, version                                          string
 	readOnly, verify, teardown, doctor, protect, bootstrap bool
-	cluster                                     iam.Cluster
+	cluster                                                iam.Cluster
 }
 
 func newIAMPolicyCommand() *cobra.Command {
