@@ -237,8 +237,8 @@ func (b *bootstrapCommand) announce(spec bootstrap.Spec, choices []bootstrap.Cho
 	for _, choice := range choices {
 		fmt.Fprintln(out, choice)
 	}
-	if !spec.AccessEntries {
-		fmt.Fprintln(out, "the stack has no access entry: the cluster has none, or the role of nodes has one already")
+	if !spec.AccessEntries && !spec.AuthMap {
+		fmt.Fprintln(out, "the stack has no access entry for nodes: their role has one already")
 	}
 }
 

@@ -112,7 +112,7 @@ const (
 // authStep lets nodes join a cluster without access entries: an entry in aws-auth.
 func (b *bootstrapCommand) authStep(ctx context.Context, c *clusterAccess, spec bootstrap.Spec) (bootstrapStep, error) {
 	step := bootstrapStep{title: "ConfigMap kube-system/" + authName}
-	if spec.AccessEntries {
+	if !spec.AuthMap {
 		return step, nil
 	}
 	auth, merged, err := mergedAuth(ctx, c, spec.NodeRoleARN())
@@ -193,25 +193,12 @@ func (b *bootstrapCommand) chartStep(ctx context.Context, c *clusterAccess, spec
 	if err != nil {
 		return step, err
 	}
-	if state.Status == "" {
-		found := c.daemons(ctx)
-		if len(found) > 0 {
-			return step, nil // kubectl, Flux or Argo CD has installed it, and keeps it
-		}
+	if state.Status == "" && len(c.daemons(ctx)) > 0 {
+		return step, nil // kubectl, Flux or Argo CD has installed it, and keeps it
 	}
-	image := b.image
-	if image == "" && strings.HasPrefix(version, "v") {
-		image = releaseImage
-	}
-	switch {
-	case state.Installed() && (state.Version == wanted || !b.upgrade):
-		return step, nil
-	case image == "" && state.Status == "":
-		return step, fmt.Errorf("this build (%s) has no published image: give the repository of one with --image", version)
-	case state.Status == "":
-		step.plan = fmt.Sprintf("install its chart in namespace %s, with the image %s:%s", b.namespace, image, wanted)
-	default:
-		step.plan = fmt.Sprintf("upgrade its chart in namespace %s from %s (%s) to %s", b.namespace, state.Version, state.Status, wanted)
+	image := b.imageRepository()
+	if step.plan, err = b.planOfChart(state, image, wanted); err != nil || step.plan == "" {
+		return step, err
 	}
 	if image != "" {
 		own.Values["image"] = map[string]any{"repository": image}
@@ -223,6 +210,27 @@ func (b *bootstrapCommand) chartStep(ctx context.Context, c *clusterAccess, spec
 		return restrict(ctx, c, b.namespace)
 	}
 	return step, nil
+}
+
+// imageRepository returns that of plumbline's image; empty if this build has no published one.
+func (b *bootstrapCommand) imageRepository() string {
+	if b.image == "" && strings.HasPrefix(version, "v") {
+		return releaseImage
+	}
+	return b.image
+}
+
+// planOfChart returns what is done about plumbline's chart; empty if it is installed. Errors: the image is unknown.
+func (b *bootstrapCommand) planOfChart(state release.OwnState, image, wanted string) (string, error) {
+	switch {
+	case state.Installed() && (state.Version == wanted || !b.upgrade):
+		return "", nil
+	case image == "" && state.Status == "":
+		return "", fmt.Errorf("this build (%s) has no published image: give the repository of one with --image", version)
+	case state.Status == "":
+		return fmt.Sprintf("install its chart in namespace %s, with the image %s:%s", b.namespace, image, wanted), nil
+	}
+	return fmt.Sprintf("upgrade its chart in namespace %s from %s (%s) to %s", b.namespace, state.Version, state.Status, wanted), nil
 }
 
 // chartValues are those that the way to get credentials needs.
@@ -339,22 +347,24 @@ func (b *bootstrapCommand) nodeSyncStep(ctx context.Context, c *clusterAccess, _
 		return step, err
 	}
 	step.plan = "create it:\n" + strings.TrimSpace(string(text))
-	step.act = func(ctx context.Context) error {
-		// The CRD may be a moment old.
-		for tries := 0; ; tries++ {
-			err := c.Create(ctx, want.DeepCopy())
-			if err == nil || apierrors.IsAlreadyExists(err) {
-				return nil
-			}
-			if !apimeta.IsNoMatchError(err) && !apierrors.IsNotFound(err) || tries >= 10 {
-				return explain(err, "create NodeSync "+name)
-			}
-			if err := b.pause(ctx, stackPoll); err != nil {
-				return err
-			}
+	step.act = func(ctx context.Context) error { return b.createNodeSync(ctx, c, want) }
+	return step, nil
+}
+
+// createNodeSync creates a NodeSync. It waits for the API server to serve the kind: the CRD may be a moment old.
+func (b *bootstrapCommand) createNodeSync(ctx context.Context, c client.Client, want *unstructured.Unstructured) error {
+	for tries := 0; ; tries++ {
+		err := c.Create(ctx, want.DeepCopy())
+		if err == nil || apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		if !apimeta.IsNoMatchError(err) && !apierrors.IsNotFound(err) || tries >= 10 {
+			return explain(err, "create NodeSync "+want.GetName())
+		}
+		if err := b.pause(ctx, stackPoll); err != nil {
+			return err
 		}
 	}
-	return step, nil
 }
 
 func (b *bootstrapCommand) newNodeSync(name string) *unstructured.Unstructured {

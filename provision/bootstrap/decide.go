@@ -41,7 +41,7 @@ type Facts struct {
 	Found map[string]*cloud.Role
 	// Links are the roles that ServiceAccounts have by Pod Identity, by the logical ID of the stack's association.
 	Links map[string]string
-	// Entry reports whether the role of nodes has an access entry that is not part of the stack.
+	// Entry reports whether the role of nodes exists and has an access entry that is not part of the stack.
 	Entry bool
 }
 
@@ -53,6 +53,7 @@ func (w Wish) Draft(f Facts) (Spec, error) {
 		Issuer:  f.Cluster.Issuer, AccessEntries: f.Cluster.AuthenticationMode != "CONFIG_MAP" && f.Cluster.AuthenticationMode != "",
 		Controller: w.Controller, Plumbline: w.Plumbline, Daemon: w.Daemon,
 	}
+	s.AuthMap = !s.AccessEntries
 	has := map[string]string{}
 	if !Empty(f.Stack) {
 		has = f.Stack.Outputs

@@ -80,6 +80,8 @@ func TestDecide(t *testing.T) {
 				}
 			case err != nil || spec.Version != c.version || spec.Auth != c.auth || spec.AccessEntries != c.entries:
 				t.Errorf("%+v, %v", spec, err)
+			case spec.AuthMap != (f.Cluster.AuthenticationMode == "CONFIG_MAP"):
+				t.Errorf("AuthMap is %v", spec.AuthMap)
 			case spec.NodeRoleARN() != "arn:aws-cn:iam::111122223333:role/KarpenterNodeRole-production":
 				t.Errorf("role %s", spec.NodeRoleARN())
 			}

@@ -35,8 +35,9 @@ type Spec struct {
 	Auth    Auth
 	// Issuer of the cluster's tokens, without https://; required for IRSA.
 	Issuer string
-	// AccessEntries reports whether the cluster has them; otherwise aws-auth decides who joins it.
-	AccessEntries bool
+	// AccessEntries reports whether the stack has one for nodes, and AuthMap whether the cluster has none at all: then the
+	// ConfigMap aws-auth decides who joins it.
+	AccessEntries, AuthMap bool
 	// Controller and Plumbline are the ServiceAccounts of Karpenter and of plumbline.
 	Controller, Plumbline ServiceAccount
 	// Daemon is the policy of plumbline's role.

@@ -272,7 +272,7 @@ func (d *Deployer) follow(ctx context.Context, after string, started bool) (*clo
 			lost = 0
 			after = d.print(events, after)
 			started = started && len(events) == 0 && queries < lostFor
-			if !started && (!strings.HasSuffix(stack.Status, "_IN_PROGRESS") || stack.Status == "REVIEW_IN_PROGRESS") {
+			if !started && atRest(stack) {
 				return d.ended(ctx, stack)
 			}
 		}
@@ -280,6 +280,11 @@ func (d *Deployer) follow(ctx context.Context, after string, started bool) (*clo
 			return nil, err
 		}
 	}
+}
+
+// atRest reports whether no operation on a stack is in progress.
+func atRest(stack *cloud.Stack) bool {
+	return !strings.HasSuffix(stack.Status, "_IN_PROGRESS") || stack.Status == "REVIEW_IN_PROGRESS"
 }
 
 // print prints events, the oldest first, and returns the newest.

@@ -9,8 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/plumbline-dev/plumbline/manifests"
 	"github.com/plumbline-dev/plumbline/provision/bootstrap"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/iam"
 )
 
 // fake is CloudFormation with one stack, whose operations take two queries.
@@ -291,5 +293,61 @@ func TestDeleteAndContinue(t *testing.T) {
 	}
 	if err := d.Delete(t.Context(), f.stack); err != nil || f.stack.Status != "DELETE_COMPLETE" {
 		t.Errorf("delete: %+v, %v", f.stack, err)
+	}
+}
+
+// owned is an account in which another tool has created a role of nodes with an access entry, and a queue.
+type owned struct{ Account }
+
+func (owned) Identity(context.Context) (cloud.Identity, error) {
+	return cloud.Identity{Account: "111122223333"}, nil
+}
+
+func (owned) Cluster(context.Context, string) (cloud.Cluster, error) {
+	return cloud.Cluster{Name: "production", ARN: "arn:aws:eks:eu-west-1:111122223333:cluster/production", AuthenticationMode: "API"}, nil
+}
+
+func (owned) Addons(context.Context, string) ([]cloud.Addon, error) {
+	return []cloud.Addon{{Name: cloud.PodIdentityAgent}}, nil
+}
+
+func (owned) Association(context.Context, string, string, string) (*cloud.Association, error) {
+	return nil, nil
+}
+
+func (owned) AccessEntry(_ context.Context, _, arn string) (*cloud.AccessEntry, error) {
+	return &cloud.AccessEntry{RoleARN: arn}, nil
+}
+
+func (owned) NodeRole(_ context.Context, name string) (cloud.Role, error) {
+	if name != "KarpenterNodeRole-production" {
+		return cloud.Role{}, &cloud.NotFoundError{}
+	}
+	return cloud.Role{ARN: "arn:aws:iam::111122223333:role/" + name}, nil
+}
+
+func (owned) ProfileRoles(context.Context, string) ([]string, error) {
+	return nil, &cloud.NotFoundError{}
+}
+
+func (owned) Queue(context.Context, string) (cloud.Queue, error) { return cloud.Queue{}, nil }
+
+func (owned) HasPolicy(context.Context, string) (bool, error) { return false, nil }
+
+// TestReadFindsWhatTheStackLacks: as long as the stack does not have a resource, as between an import and the creation of the
+// others, its name may be taken; what the stack has is not looked for.
+func TestReadFindsWhatTheStackLacks(t *testing.T) {
+	wish := bootstrap.Wish{Region: "eu-west-1", Version: "1.15.0", Daemon: iam.Template{Prefix: "PlumblinePolicy-", Text: manifests.DaemonPolicy}}
+	f := &fake{}
+	d, _ := deployer(f)
+	facts, err := d.Read(t.Context(), owned{}, "production", wish)
+	if err != nil || facts.Found[bootstrap.NodeRole] == nil || len(facts.Found) != 2 || !facts.Entry {
+		t.Errorf("new: %+v, %v", facts.Found, err)
+	}
+	f.stack = &cloud.Stack{ID: "id", Status: "IMPORT_COMPLETE"}
+	f.template = `{"Resources":{"KarpenterNodeRole":{"Type":"AWS::IAM::Role","DeletionPolicy":"Retain","Properties":{"RoleName":"KarpenterNodeRole-production"}}}}`
+	facts, err = d.Read(t.Context(), owned{}, "production", wish)
+	if _, queue := facts.Found[bootstrap.Queue]; err != nil || !queue || len(facts.Found) != 1 || !facts.Entry {
+		t.Errorf("imported: %+v, %v", facts.Found, err)
 	}
 }

@@ -23,8 +23,8 @@ type Account interface {
 	HasOIDCProvider(ctx context.Context, arn string) (bool, error)
 }
 
-// Read reads what a bootstrap decides by. What exists with the stack's names is read only while the stack does not exist:
-// later the stack's template has the names. Errors: those of cloud.
+// Read reads what a bootstrap decides by. What exists with the stack's names is read only for resources that the stack does not
+// have: its template has the names of the others. Errors: those of cloud.
 func (d *Deployer) Read(ctx context.Context, account Account, cluster string, w bootstrap.Wish) (f bootstrap.Facts, err error) {
 	who, err := account.Identity(ctx)
 	if err != nil {
@@ -47,10 +47,24 @@ func (d *Deployer) Read(ctx context.Context, account Account, cluster string, w 
 	if err := readAccess(ctx, account, s, &f); err != nil {
 		return f, err
 	}
-	if !bootstrap.Empty(f.Stack) {
-		return f, nil
+	if err := readFound(ctx, account, s, &f); err != nil {
+		return f, err
 	}
-	return f, readFound(ctx, account, s, &f)
+	return f, readEntry(ctx, account, s, &f)
+}
+
+// readEntry reads whether a role of nodes that is not new has an access entry already.
+func readEntry(ctx context.Context, account Account, s bootstrap.Spec, f *bootstrap.Facts) error {
+	name := f.Current.NamesIn()[bootstrap.NodeRole]
+	if f.Found[bootstrap.NodeRole] != nil {
+		name = s.Name(bootstrap.NodeRole)
+	}
+	if name == "" || !s.AccessEntries || f.Current.Resources[bootstrap.NodeAccess].Type != "" {
+		return nil
+	}
+	entry, err := account.AccessEntry(ctx, s.Cluster.Name, bootstrap.RoleARN(f.Cluster.ARN, name))
+	f.Entry = entry != nil
+	return err
 }
 
 // readAccess reads how pods get credentials.
@@ -82,7 +96,7 @@ func readAccess(ctx context.Context, account Account, s bootstrap.Spec, f *boots
 	return nil
 }
 
-// readFound reads the resources that have the stack's default names.
+// readFound reads the resources that have the stack's default names and do not belong to it.
 func readFound(ctx context.Context, account Account, s bootstrap.Spec, f *bootstrap.Facts) error {
 	template, err := bootstrap.New(s)
 	if err != nil {
@@ -90,6 +104,9 @@ func readFound(ctx context.Context, account Account, s bootstrap.Spec, f *bootst
 	}
 	f.Found = map[string]*cloud.Role{}
 	for id, name := range s.AllNames(template) {
+		if f.Current.Resources[id].Type != "" {
+			continue
+		}
 		var role *cloud.Role
 		found, err := false, error(nil)
 		switch template.Resources[id].Type {
@@ -114,11 +131,5 @@ func readFound(ctx context.Context, account Account, s bootstrap.Spec, f *bootst
 			f.Found[id] = role
 		}
 	}
-	role := f.Found[bootstrap.NodeRole]
-	if role == nil || !s.AccessEntries {
-		return nil
-	}
-	entry, err := account.AccessEntry(ctx, s.Cluster.Name, role.ARN)
-	f.Entry = entry != nil
-	return err
+	return nil
 }
