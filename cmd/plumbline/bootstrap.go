@@ -89,7 +89,8 @@ terraform-aws-eks; both change nothing. The required permissions are printed by 
 iam-policy --for plumbline --bootstrap. Without them the command prints the template, and the
 command for a person who has them.
 
-Exit codes: 0 done or no change, 1 an error, 2 changes are pending (--dry-run).`,
+Exit codes: 0 done or no change, 1 an error, 2 changes are pending (--dry-run), or plumbline
+doctor has found a problem, 3 the first commit is held, 4 plumbline smoke has failed.`,
 		Example: `  plumbline bootstrap --cluster prod-eu --dry-run
   plumbline bootstrap --cluster prod-eu --git https://github.com/acme/fleet.git --path ./clusters/prod-eu
   plumbline bootstrap --cluster prod-eu --upgrade --version 1.15.0
@@ -233,7 +234,8 @@ func (b *bootstrapCommand) say(what string) {
 // announce prints what was found.
 func (b *bootstrapCommand) announce(spec bootstrap.Spec, choices []bootstrap.Choice) {
 	out := &display.Visible{Writer: b.cmd.OutOrStdout()}
-	fmt.Fprintf(out, "cluster %s in %s, account %s, Karpenter %s, %s\n", spec.Cluster.Name, spec.Cluster.Region, spec.Cluster.Account, spec.Version, spec.Auth)
+	c := spec.Cluster
+	fmt.Fprintf(out, "cluster %s in %s, account %s, Karpenter %s, %s\n", c.Name, c.Region, c.Account, spec.Version, spec.Auth)
 	for _, choice := range choices {
 		fmt.Fprintln(out, choice)
 	}
@@ -269,6 +271,6 @@ func (b *bootstrapCommand) withoutRights(ctx context.Context, wish bootstrap.Wis
 	if written := writeTemplate(b.cmd.OutOrStdout(), spec); written != nil {
 		return errors.Join(err, written)
 	}
-	return fmt.Errorf("%w\n\nThe template is printed on stdout. A person who has the permissions of `plumbline iam-policy --for plumbline --bootstrap` "+
-		"creates the stack with\n  %s\nThen run this command again: it continues from there", err, spec.Deploy("template.yaml"))
+	return fmt.Errorf("%w\n\nThe template is printed on stdout. A person who has the permissions of "+
+		"`plumbline iam-policy --for plumbline --bootstrap` creates the stack with\n  %s\nThen run this command again: it continues from there", err, spec.Deploy("template.yaml"))
 }

@@ -119,8 +119,8 @@ func (b *bootstrapCommand) interrupted(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
-	return &exitError{code: exitFailed, message: fmt.Sprintf(
-		"plumbline: stopped; CloudFormation completes or rolls back what it has begun in stack %s. Run the same command again to continue", b.stack.Stack)}
+	return &exitError{code: exitFailed, message: "plumbline: stopped; CloudFormation completes or rolls back what it has begun in stack " +
+		b.stack.Stack + ". Run the same command again to continue"}
 }
 
 // round plans once, and executes the plan. done is true if there is nothing left to change.

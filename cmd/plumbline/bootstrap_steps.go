@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 	appsv1 "k8s.io/api/apps/v1"
@@ -150,7 +151,8 @@ func mergedAuth(ctx context.Context, c client.Client, roleARN string) (*corev1.C
 		return auth, merged, err
 	}
 	if found := owners.All(auth); len(found) > 0 {
-		return nil, "", fmt.Errorf("ConfigMap kube-system/%s is not changed, because another tool applies it (%s): add this to its %s there, and run this command again\n%s",
+		return nil, "", fmt.Errorf("ConfigMap kube-system/%s is not changed, because another tool applies it (%s): "+
+			"add this to its %s there, and run this command again\n%s",
 			authName, found[0], mapRoles, bootstrap.AuthEntry(roleARN))
 	}
 	return auth, merged, nil
@@ -184,7 +186,7 @@ func (b *bootstrapCommand) chartStep(ctx context.Context, c *clusterAccess, spec
 	if err != nil {
 		return step, err
 	}
-	own := release.Own{Files: files, Version: version, Namespace: b.namespace, Values: b.chartValues(spec)}
+	own := release.Own{Files: files, Version: version, Namespace: b.namespace, Values: b.chartValues(spec), Now: time.Now}
 	state, err := own.State(c.config)
 	if err != nil {
 		return step, explain(err, "read the Helm releases in "+b.namespace)
@@ -204,12 +206,36 @@ func (b *bootstrapCommand) chartStep(ctx context.Context, c *clusterAccess, spec
 		own.Values["image"] = map[string]any{"repository": image}
 	}
 	step.act = func(ctx context.Context) error {
-		if err := own.Install(ctx, c.config); err != nil {
-			return explain(err, "install plumbline's chart in "+b.namespace)
+		if err := b.installChart(ctx, c, own, wanted); err != nil {
+			return err
 		}
 		return restrict(ctx, c, b.namespace)
 	}
 	return step, nil
+}
+
+// installChart installs plumbline's chart, unless another run does meanwhile.
+func (b *bootstrapCommand) installChart(ctx context.Context, c *clusterAccess, own release.Own, wanted string) error {
+	for said := false; ; said = true {
+		state, err := own.State(c.config)
+		if err != nil {
+			return explain(err, "read the Helm releases in "+b.namespace)
+		}
+		if state.Installed() && state.Version == wanted {
+			return nil
+		}
+		err = own.Install(ctx, c.config)
+		var busy *release.BusyError
+		if !errors.As(err, &busy) {
+			return explained(err, "install plumbline's chart in "+b.namespace)
+		}
+		if !said {
+			b.say("another run installs plumbline's chart, or was interrupted; waiting for it until " + busy.Until.Format(time.TimeOnly))
+		}
+		if err := b.pause(ctx, stackPoll); err != nil {
+			return err
+		}
+	}
 }
 
 // imageRepository returns that of plumbline's image; empty if this build has no published one.
@@ -287,9 +313,11 @@ func (b *bootstrapCommand) secretStep(ctx context.Context, c *clusterAccess, _ b
 	case !apierrors.IsNotFound(err):
 		return step, explain(err, "read Secret "+b.secretName())
 	case b.secret != "":
-		return step, fmt.Errorf("secret %s does not exist in namespace %s: create it there, or leave out --secret to be asked for the credentials", b.secret, b.namespace)
+		return step, fmt.Errorf("secret %s does not exist in namespace %s: create it there, or leave out --secret to be asked for the credentials",
+			b.secret, b.namespace)
 	case parsed != nil || at.Scheme != "https" || at.User != nil:
-		return step, fmt.Errorf("--git %s: the command asks for credentials for an https URL without a user only; for another one, create a Secret and name it with --secret",
+		return step, fmt.Errorf("--git %s: the command asks for credentials for an https URL without a user only; "+
+			"for another one, create a Secret and name it with --secret",
 			at.Redacted())
 	case terminalOf(b.cmd) == nil:
 		return step, errors.New("the input is no terminal to ask for the repository's credentials: create a Secret, and name it with --secret")
@@ -335,7 +363,8 @@ func (b *bootstrapCommand) nodeSyncStep(ctx context.Context, c *clusterAccess, _
 		follows, _, _ := unstructured.NestedString(live.Object, "spec", "source", "git", "url") // absent for another source
 		path, _, _ := unstructured.NestedString(live.Object, "spec", "path")
 		if follows != b.url || path != b.path {
-			return step, fmt.Errorf("nodesync/%s exists, and follows %s in %s: it is not changed; change it with kubectl, or give its --git and --path",
+			return step, fmt.Errorf("nodesync/%s exists, and follows %s in %s: it is not changed; "+
+				"change it with kubectl, or give its --git and --path",
 				name, orNone(path), orNone(follows))
 		}
 		return step, nil
@@ -421,7 +450,8 @@ func (b *bootstrapCommand) check(ctx context.Context) error {
 		return err
 	}
 	if err := c.waitReconciled(b.cmd, name, requested, waitForApplied, b.timeout); err != nil {
-		return fmt.Errorf("the stack and plumbline are set up, and the first reconcile did not succeed: plumbline status %s -n %s (%w)", name, b.namespace, err)
+		b.say(fmt.Sprintf("the stack and plumbline are set up, but the first reconcile did not succeed: plumbline status %s -n %s", name, b.namespace))
+		return err
 	}
 	b.say("plumbline doctor")
 	d := newDoctor()
@@ -476,13 +506,14 @@ func (b *bootstrapCommand) unused(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, kind := range []struct{ group, version, kind string }{{"karpenter.sh", "v1", "NodeClaim"}, {v1alpha1.GroupVersion.Group, v1alpha1.GroupVersion.Version, "NodeSync"}} {
-		list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": kind.group + "/" + kind.version, "kind": kind.kind + "List"}}
+	for _, kind := range []struct{ version, kind string }{{"karpenter.sh/v1", "NodeClaim"}, {v1alpha1.GroupVersion.String(), "NodeSync"}} {
+		list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": kind.version, "kind": kind.kind + "List"}}
 		if err := c.List(ctx, list); err != nil && !apimeta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 			return explain(err, "list objects of kind "+kind.kind)
 		}
 		if len(list.Items) > 0 {
-			return fmt.Errorf("stack %s is in use by %s %s: plumbline teardown --down-to controller removes the nodes, the NodeSync and Karpenter first",
+			return fmt.Errorf("stack %s is in use by %s %s: plumbline teardown --down-to controller removes the nodes, the NodeSync and "+
+				"Karpenter first",
 				b.stack.Stack, kind.kind, list.Items[0].GetName())
 		}
 	}

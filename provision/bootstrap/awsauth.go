@@ -50,7 +50,8 @@ func MergeAuth(mapRoles, roleARN string) (string, error) {
 		if slices.Contains(entry.Groups, "system:nodes") {
 			return mapRoles, nil
 		}
-		return "", fmt.Errorf("ConfigMap kube-system/aws-auth has the role %s with the groups %s, which are not those of nodes: change that entry",
+		return "", fmt.Errorf("ConfigMap kube-system/aws-auth has the role %s with the groups %s, which are not those of nodes: "+
+			"change that entry",
 			entry.RoleARN, strings.Join(entry.Groups, ", "))
 	}
 	entry := AuthEntry(roleARN)

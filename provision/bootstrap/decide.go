@@ -97,7 +97,8 @@ func Decide(w Wish, f Facts) (Spec, []Choice, error) {
 	}{{ControllerLink, s.Controller}, {PlumblineLink, s.Plumbline}} {
 		if role := f.Links[one.id]; role != "" && f.Current.Resources[one.id].Type == "" {
 			return s, choices, fmt.Errorf("ServiceAccount %s/%s has the role %s by a Pod Identity association that is not part of the stack %s: "+
-				"another tool has set it up; keep that, or delete the association and run this command again", one.account.Namespace, one.account.Name, role, s.Stack())
+				"another tool has set it up; keep that, or delete the association and run this command again",
+				one.account.Namespace, one.account.Name, role, s.Stack())
 		}
 	}
 	return s, choices, nil

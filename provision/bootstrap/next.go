@@ -49,7 +49,8 @@ func Next(stack *cloud.Stack, failure string) (action Action, why string) {
 	case "CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_ROLLBACK_COMPLETE":
 		return Update, ""
 	case "ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED":
-		return Recreate, fmt.Sprintf("an earlier creation of the stack failed%s; what is left of the stack is deleted, and it is created again", because)
+		return Recreate, fmt.Sprintf("an earlier creation of the stack failed%s; what is left of the stack is deleted, and it is created again",
+			because)
 	case "UPDATE_ROLLBACK_FAILED":
 		return Continue, fmt.Sprintf("an earlier update failed, and could not be rolled back%s; the rollback is continued first", because)
 	case "UPDATE_FAILED":

@@ -20,7 +20,8 @@ func Permissions(s Spec) ([]iam.Policy, error) {
 		return nil, err
 	}
 	p := permissions{s, template}
-	return iam.Split("PlumblineBootstrap", "plumbline bootstrap", s.Cluster, slices.Concat(p.stack(), p.reads(), p.roles(), p.queue(), p.access())), nil
+	statements := slices.Concat(p.stack(), p.reads(), p.roles(), p.queue(), p.access())
+	return iam.Split("PlumblineBootstrap", "plumbline bootstrap", s.Cluster, statements), nil
 }
 
 type permissions struct {
@@ -74,7 +75,8 @@ func (p permissions) reads() []iam.Statement {
 		allow("ReadRoles", actions("iam", "GetRole", "ListRolePolicies", "GetRolePolicy", "ListAttachedRolePolicies", "ListRoleTags"),
 			iam.Values{p.arn("iam", "role/*")}),
 		allow("ReadProvider", actions("iam", "GetOpenIDConnectProvider"), iam.Values{provider}),
-		only(allow("SeeInstances", actions("ec2", "DescribeInstances"), iam.Values{"*"}), "StringEquals", "aws:RequestedRegion", p.Cluster.Region),
+		only(allow("SeeInstances", actions("ec2", "DescribeInstances"), iam.Values{"*"}),
+			"StringEquals", "aws:RequestedRegion", p.Cluster.Region),
 	}
 }
 
@@ -92,23 +94,26 @@ func (p permissions) roles() []iam.Statement {
 	}
 	spot := p.arn("iam", "role/aws-service-role/"+cloud.SpotService+"/"+cloud.SpotRole)
 	return []iam.Statement{
-		allow("ChangeRoles", actions("iam", "CreateRole", "DeleteRole", "UpdateRole", "UpdateRoleDescription", "UpdateAssumeRolePolicy", "TagRole", "UntagRole"), roles),
+		allow("ChangeRoles", actions("iam", "CreateRole", "DeleteRole", "UpdateRole", "UpdateRoleDescription", "UpdateAssumeRolePolicy",
+			"TagRole", "UntagRole"), roles),
 		only(allow("AttachPolicies", actions("iam", "AttachRolePolicy", "DetachRolePolicy"), roles), "ArnEquals", "iam:PolicyARN", attached...),
 		only(allow("PassRoles", actions("iam", "PassRole"), roles), "StringEquals", "iam:PassedToService", services...),
-		allow("ChangePolicies", actions("iam", "CreatePolicy", "DeletePolicy", "GetPolicy", "GetPolicyVersion", "CreatePolicyVersion", "DeletePolicyVersion",
-			"ListPolicyVersions", "ListEntitiesForPolicy", "TagPolicy", "UntagPolicy"), policies),
+		allow("ChangePolicies", actions("iam", "CreatePolicy", "DeletePolicy", "GetPolicy", "GetPolicyVersion", "CreatePolicyVersion",
+			"DeletePolicyVersion", "ListPolicyVersions", "ListEntitiesForPolicy", "TagPolicy", "UntagPolicy"), policies),
 		allow("ChangeProfile", actions("iam", "CreateInstanceProfile", "DeleteInstanceProfile", "GetInstanceProfile", "AddRoleToInstanceProfile",
-			"RemoveRoleFromInstanceProfile", "TagInstanceProfile", "UntagInstanceProfile"), p.named("IAM::InstanceProfile", "iam", "instance-profile/")),
-		only(allow("CreateSpotRole", actions("iam", "CreateServiceLinkedRole"), iam.Values{spot}), "StringEquals", "iam:AWSServiceName", cloud.SpotService),
+			"RemoveRoleFromInstanceProfile", "TagInstanceProfile", "UntagInstanceProfile"),
+			p.named("IAM::InstanceProfile", "iam", "instance-profile/")),
+		only(allow("CreateSpotRole", actions("iam", "CreateServiceLinkedRole"), iam.Values{spot}),
+			"StringEquals", "iam:AWSServiceName", cloud.SpotService),
 	}
 }
 
 func (p permissions) queue() []iam.Statement {
 	return []iam.Statement{
-		allow("ChangeQueue", actions("sqs", "CreateQueue", "DeleteQueue", "GetQueueUrl", "GetQueueAttributes", "SetQueueAttributes", "TagQueue", "UntagQueue",
-			"ListQueueTags"), p.named("SQS::Queue", "sqs", "")),
-		allow("ChangeRules", actions("events", "PutRule", "DeleteRule", "DescribeRule", "PutTargets", "RemoveTargets", "ListTargetsByRule", "TagResource",
-			"UntagResource", "ListTagsForResource"), p.named("Events::Rule", "events", "rule/")),
+		allow("ChangeQueue", actions("sqs", "CreateQueue", "DeleteQueue", "GetQueueUrl", "GetQueueAttributes", "SetQueueAttributes",
+			"TagQueue", "UntagQueue", "ListQueueTags"), p.named("SQS::Queue", "sqs", "")),
+		allow("ChangeRules", actions("events", "PutRule", "DeleteRule", "DescribeRule", "PutTargets", "RemoveTargets", "ListTargetsByRule",
+			"TagResource", "UntagResource", "ListTagsForResource"), p.named("Events::Rule", "events", "rule/")),
 	}
 }
 
@@ -117,7 +122,8 @@ func (p permissions) access() []iam.Statement {
 	name := p.Cluster.Name
 	return []iam.Statement{allow("GiveAccess", actions("eks", "DescribeCluster", "ListAddons", "DescribeAddon", "ListPodIdentityAssociations",
 		"CreatePodIdentityAssociation", "DescribePodIdentityAssociation", "UpdatePodIdentityAssociation", "DeletePodIdentityAssociation",
-		"CreateAccessEntry", "DescribeAccessEntry", "UpdateAccessEntry", "DeleteAccessEntry", "ListAssociatedAccessPolicies", "TagResource", "UntagResource"),
+		"CreateAccessEntry", "DescribeAccessEntry", "UpdateAccessEntry", "DeleteAccessEntry", "ListAssociatedAccessPolicies",
+		"TagResource", "UntagResource"),
 		iam.Values{
 			p.arn("eks", "cluster/"+name), p.arn("eks", "addon/"+name+"/*"), p.arn("eks", "podidentityassociation/"+name+"/*"),
 			p.arn("eks", "access-entry/"+name+"/*"),

@@ -76,10 +76,11 @@ func (s Spec) writeRole(b *bytes.Buffer, label, id string, account ServiceAccoun
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(b, "\nresource \"aws_iam_role\" %q {\n  name               = %q\n  assume_role_policy = jsonencode(%s)\n}\n", label, s.Name(id), trust)
+	fmt.Fprintf(b, "\nresource \"aws_iam_role\" %q {\n  name               = %q\n  assume_role_policy = jsonencode(%s)\n}\n",
+		label, s.Name(id), trust)
 	for _, p := range policies {
-		fmt.Fprintf(b, "\nresource \"aws_iam_role_policy_attachment\" %q {\n  role       = aws_iam_role.%s.name\n  policy_arn = aws_iam_policy.%s.arn\n}\n",
-			p.Label(), label, p.Label())
+		fmt.Fprintf(b, "\nresource \"aws_iam_role_policy_attachment\" %q {\n"+
+			"  role       = aws_iam_role.%s.name\n  policy_arn = aws_iam_policy.%s.arn\n}\n", p.Label(), label, p.Label())
 	}
 	if s.Auth == IRSA {
 		return nil

@@ -49,7 +49,8 @@ func (s ChangeSet) Pending() bool {
 
 // Empty reports whether it failed because there is nothing to change.
 func (s ChangeSet) Empty() bool {
-	return s.Status == "FAILED" && (strings.Contains(s.Reason, "didn't contain changes") || strings.Contains(s.Reason, "No updates are to be performed"))
+	return s.Status == "FAILED" &&
+		(strings.Contains(s.Reason, "didn't contain changes") || strings.Contains(s.Reason, "No updates are to be performed"))
 }
 
 // StackChange is one change of a resource.

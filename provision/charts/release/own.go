@@ -30,6 +30,7 @@ type Own struct {
 	Namespace string
 	// Values are those that differ from the chart's.
 	Values map[string]any
+	Now    func() time.Time
 }
 
 // OwnState is the release of plumbline's own chart.
@@ -74,7 +75,7 @@ func (o Own) Wanted() (string, error) {
 }
 
 // Install installs or upgrades the release, and waits until its Deployment is available. A revision that another run left
-// unfinished is marked as failed first.
+// unfinished is marked as failed first, once that run would have given up. Errors: *BusyError until then.
 func (o Own) Install(ctx context.Context, config *rest.Config) error {
 	loaded, err := o.load()
 	if err != nil {
@@ -95,6 +96,9 @@ func (o Own) Install(ctx context.Context, config *rest.Config) error {
 	}
 	if err != nil {
 		return fmt.Errorf("read Helm release %s: %w", OwnRelease, err)
+	}
+	if until := last.Info.LastDeployed.Time.Add(ownTimeout); last.Info.Status.IsPending() && o.Now().Before(until) {
+		return &BusyError{Release: OwnRelease, Revision: last.Version, Until: until}
 	}
 	if last.Info.Status.IsPending() {
 		last.SetStatus(helmrelease.StatusFailed, "interrupted: marked as failed by plumbline bootstrap")
