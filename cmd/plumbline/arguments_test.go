@@ -78,7 +78,7 @@ func TestHelp(t *testing.T) {
 		"plumbline vendor":         {"cannot reach a registry", "--write", "--to", "--from", "docker login"},
 		"plumbline get":            {"List the NodeSyncs", "--all-namespaces", "-A", "--watch", "jsonpath"},
 		"plumbline status":         {"stages", "removals", "--watch", "Exit codes"},
-		"plumbline tree":           {"NodeClaims", "the NodeClaims of each pool"},
+		"plumbline tree":           {"NodeClaims", "the NodeClaims of each pool", "--watch"},
 		"plumbline owners":         {"Flux, Argo CD", "only reads", "Exit codes"},
 		"plumbline drift":          {"another client", "corrected", "has found drifted", "markdown", "Exit codes"},
 		"plumbline events":         {"events of a NodeSync", "corrected"},
