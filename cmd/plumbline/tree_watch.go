@@ -53,14 +53,16 @@ func nodeRows(claims []*karpv1.NodeClaim, nodes []corev1.Node, pods []corev1.Pod
 	}
 	on := map[string][]*corev1.Pod{}
 	for i := range pods {
-		if pod := &pods[i]; pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		pod := &pods[i]
+		if pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 			on[pod.Spec.NodeName] = append(on[pod.Spec.NodeName], pod)
 		}
 	}
 	for _, claim := range claims {
 		row := nodeRow{
 			pool: poolOf(claim), claim: claim.Name, created: claim.CreationTimestamp,
-			kind: claim.Labels[corev1.LabelInstanceTypeStable], zone: claim.Labels[corev1.LabelTopologyZone], capacity: claim.Labels[karpv1.CapacityTypeLabelKey],
+			kind: claim.Labels[corev1.LabelInstanceTypeStable], zone: claim.Labels[corev1.LabelTopologyZone],
+			capacity: claim.Labels[karpv1.CapacityTypeLabelKey],
 		}
 		row.price, _ = offers.ListPrice(region, row.kind)
 		var evicted []*corev1.Pod
@@ -156,7 +158,8 @@ func printNodeRows(out io.Writer, shown nodesOfSync) {
 		}
 		t.AppendRow([]any{r.pool, r.claim, r.kind, r.zone, r.capacity, price, age(r.created), r.pods, oneLine(r.state)})
 	}
-	sum := fmt.Sprintf("nodesync/%s: %s, %.2f $/h by on-demand list prices of %s", shown.sync, english.Plural(len(rows), "node", ""), total, offers.PriceRegion(shown.region))
+	sum := fmt.Sprintf("nodesync/%s: %s, %.2f $/h by on-demand list prices of %s",
+		shown.sync, english.Plural(len(rows), "node", ""), total, offers.PriceRegion(shown.region))
 	if unknown > 0 {
 		sum += fmt.Sprintf(" (%d unknown)", unknown)
 	}
