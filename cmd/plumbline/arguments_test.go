@@ -45,6 +45,7 @@ func TestWrongArguments(t *testing.T) {
 		"verify by two names":     {[]string{"verify", "--gone", "prod", "--cluster", "demo"}, "a NodeSync and --cluster cannot be combined"},
 		"verify of no region":     {[]string{"verify", "--gone", "--cluster", "demo"}, "--cluster needs --region"},
 		"verify of no cluster":    {[]string{"verify", "--gone", "--region", "eu-west-1"}, "--region needs --cluster"},
+		"init of no cluster":      {[]string{"init"}, "give the name of the EKS cluster"},
 		"doctor by two names":     {[]string{"doctor", "prod", "--cluster", "demo"}, "a NodeSync and --cluster cannot be combined"},
 		"doctor of no region":     {[]string{"doctor", "--cluster", "demo"}, "--cluster needs --region"},
 		"doctor of no check":      {[]string{"doctor", "prod", "--only", "all"}, `no check is named "all": want one of controller-role,`},
