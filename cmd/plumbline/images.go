@@ -46,7 +46,7 @@ func newImages() imagesCommand {
 func newImagesCommand(o imagesCommand) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "images [PATH]",
-		Short: "Show which AMIs the EC2NodeClasses of a folder select, how old they are, and what is newer",
+		Short: "Show the AMIs that the EC2NodeClasses of a folder select, how old they are, and what is newer",
 		Long: `Render a folder of a checkout, and query AWS, with your credentials, for the AMIs that each
 EC2NodeClass selects for the Kubernetes version of the cluster. For each of them the command
 prints which NodePools use it, how old it is, whether it is deprecated, and the newest one that
@@ -169,7 +169,7 @@ func (r *imagesReport) exit() error {
 	case slices.ContainsFunc(r.Classes, images.Class.Outdated):
 		return &exitError{code: exitChanges}
 	case slices.ContainsFunc(r.Classes, func(c images.Class) bool { return c.Unknown != "" }):
-		return &exitError{code: exitFailed}
+		return &exitError{code: exitFailed, message: "plumbline: something could not be read, so it is unknown whether it is outdated"}
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func newInit() initCommand {
 func newInitCommand(c initCommand) *cobra.Command {
 	o := initOptions{}
 	cmd := &cobra.Command{
-		Use:   "init --cluster NAME",
+		Use:   "init",
 		Short: "Write the first definitions for an EKS cluster, from what exists in AWS",
 		Long: `Read an EKS cluster, its managed node groups and their launch templates, and write into a clone of
 a repository: plumbline.yaml, an EC2NodeClass and a NodePool that fit what was found, with the
@@ -113,8 +113,6 @@ func (o *initOptions) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.make.InterruptionQueue, "interruption-queue", "", "name of the SQS queue; default: the one that has the cluster's name")
 	flags.StringVar(&o.make.Keep, "keep", "", "node group on which Karpenter's controller runs; default: the only one")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print the files, and write nothing")
-	// The flag exists: it is added above.
-	_ = cmd.MarkFlagRequired("cluster")
 }
 
 // initReport is the output of `plumbline init`.
@@ -165,6 +163,9 @@ func (c initCommand) run(ctx context.Context, o initOptions) (*initReport, error
 
 // complete checks the flags, and sets their defaults.
 func (o *initOptions) complete(ctx context.Context) error {
+	if o.cluster == "" {
+		return errors.New("give the name of the EKS cluster: --cluster NAME")
+	}
 	for _, from := range o.from {
 		name, ok := strings.CutPrefix(from, "nodegroup/")
 		if !ok || name == "" {

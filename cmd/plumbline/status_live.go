@@ -240,8 +240,7 @@ func (b *statusBoard) draw(screen terminal, note string, now time.Time) error {
 	if note != "" {
 		fmt.Fprintln(next, "\n"+note)
 	}
-	_, err := io.WriteString(screen, "\x1b[H"+strings.ReplaceAll(next.String(), "\n", "\x1b[K\n")+"\x1b[J")
-	return err
+	return next.overwrite()
 }
 
 // frame is the next output, as wide as the terminal.
@@ -249,6 +248,12 @@ type frame struct {
 	bytes.Buffer
 
 	terminal terminal
+}
+
+// overwrite writes the frame over what is on the screen.
+func (f *frame) overwrite() error {
+	_, err := io.WriteString(f.terminal, "\x1b[H"+strings.ReplaceAll(f.String(), "\n", "\x1b[K\n")+"\x1b[J")
+	return err
 }
 
 // Fd returns the terminal's file descriptor.

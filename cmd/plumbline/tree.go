@@ -39,16 +39,26 @@ func newTreeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 		Short: "Show a NodeSync's pools with their NodeClaims and Nodes",
 		Long: `Show the definitions of a NodeSync (EC2NodeClasses, NodeOverlays, NodePools and
 CapacityBuffers), the NodeClaims of each pool, and the Node of each NodeClaim, with
-the state of each.`,
-		Example:           "  plumbline tree prod-eu",
+the state of each.
+
+With --watch the command shows only nodes, and keeps running: type, zone, capacity type,
+on-demand list price, age, pods, and what each waits for. On a terminal it redraws the
+screen each second, in a pipe it prints each change as one line. Prices are those of
+us-east-1 in most regions, as of the linked version of Karpenter. You then need permission
+to list pods.`,
+		Example:           "  plumbline tree prod-eu\n  plumbline tree prod-eu --watch",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
 	}
 	output := addOutput(cmd)
+	watches := cmd.Flags().BoolP("watch", "w", false, "show the nodes, and keep running")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, sync, err := nodeSyncOf(cmd.Context(), kubeconfig, args[0])
 		if err != nil {
 			return err
+		}
+		if *watches {
+			return c.watchTree(cmd, *output, args[0])
 		}
 		root, err := treeOf(cmd.Context(), c, sync)
 		if err != nil {

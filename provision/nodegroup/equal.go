@@ -24,8 +24,10 @@ var families = map[string]string{
 // familyOf returns the family of an AMI type of EKS as in an alias; empty for CUSTOM, and for a type that is unknown here.
 func familyOf(amiType string) string {
 	for prefix, family := range map[string]string{
-		"AL2_": "al2", "AL2023_": "al2023", "BOTTLEROCKET_": "bottlerocket", "WINDOWS_CORE_2019_": "windows2019", "WINDOWS_FULL_2019_": "windows2019",
-		"WINDOWS_CORE_2022_": "windows2022", "WINDOWS_FULL_2022_": "windows2022", "WINDOWS_CORE_2025_": "windows2025", "WINDOWS_FULL_2025_": "windows2025",
+		"AL2_": "al2", "AL2023_": "al2023", "BOTTLEROCKET_": "bottlerocket",
+		"WINDOWS_CORE_2019_": "windows2019", "WINDOWS_FULL_2019_": "windows2019",
+		"WINDOWS_CORE_2022_": "windows2022", "WINDOWS_FULL_2022_": "windows2022",
+		"WINDOWS_CORE_2025_": "windows2025", "WINDOWS_FULL_2025_": "windows2025",
 	} {
 		if strings.HasPrefix(amiType, prefix) {
 			return family
@@ -261,8 +263,8 @@ func (e *equality) metadata(family string) field {
 func (e *equality) tags() map[string]string {
 	tags := map[string]string{}
 	for key, value := range e.template.InstanceTags {
-		reserved := strings.HasPrefix(key, "kubernetes.io/cluster/") || strings.HasPrefix(key, "aws:") || strings.HasPrefix(key, "karpenter.") || strings.HasPrefix(key, "eks:")
-		if key == "" || reserved {
+		reserved := func(prefix string) bool { return strings.HasPrefix(key, prefix) }
+		if key == "" || slices.ContainsFunc([]string{"kubernetes.io/cluster/", "aws:", "karpenter.", "eks:"}, reserved) {
 			e.note(Differs, e.class, "tags", "Karpenter sets tag %s itself, or does not allow it", key)
 			continue
 		}

@@ -175,7 +175,8 @@ const nodeGroupLabel = "eks.amazonaws.com/nodegroup"
 func (r *Result) values(found Found, o Options) (any, error) {
 	var all []field
 	keep := o.Keep
-	linux := slices.DeleteFunc(slices.Clone(found.Groups), func(g cloud.NodeGroup) bool { return strings.HasPrefix(g.AMIType, "WINDOWS_") })
+	windows := func(g cloud.NodeGroup) bool { return strings.HasPrefix(g.AMIType, "WINDOWS_") }
+	linux := slices.DeleteFunc(slices.Clone(found.Groups), windows)
 	at := slices.IndexFunc(linux, func(g cloud.NodeGroup) bool { return g.Name == keep })
 	switch {
 	case keep != "" && at < 0:
@@ -213,7 +214,8 @@ func (r *Result) values(found Found, o Options) (any, error) {
 // general adds an EC2NodeClass and a NodePool for all pods.
 func (r *Result) general(found Found, o Options) error {
 	family := "al2023"
-	if len(found.Groups) > 0 && !slices.ContainsFunc(found.Groups, func(g cloud.NodeGroup) bool { return familyOf(g.AMIType) != "bottlerocket" }) {
+	other := func(g cloud.NodeGroup) bool { return familyOf(g.AMIType) != "bottlerocket" }
+	if len(found.Groups) > 0 && !slices.ContainsFunc(found.Groups, other) {
 		family = "bottlerocket"
 	}
 	alias := found.Pins[family]

@@ -45,7 +45,8 @@ func (r *Result) subnets(found Found, object string, of []string) ([]*yaml.Node,
 		return nil, fmt.Errorf("EKS cluster %s: no subnet for nodes found", found.Cluster)
 	}
 	if len(of) > mostTerms {
-		r.note(Decide, object, "subnetSelectorTerms", "%d subnets are used today, and an EC2NodeClass has at most %d terms: these are the first ones; select the others by a tag", len(of), mostTerms)
+		r.note(Decide, object, "subnetSelectorTerms",
+			"%d subnets are used today, and an EC2NodeClass has at most %d terms: these are the first ones; select the others by a tag", len(of), mostTerms)
 		of = of[:mostTerms]
 	}
 	terms := ids(of)

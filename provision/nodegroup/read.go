@@ -86,7 +86,8 @@ func (r *Reader) amis(ctx context.Context, found *Found, from []string) error {
 	needed := []string{}
 	if len(from) == 0 {
 		needed = append(needed, "al2023", "bottlerocket")
-		if len(found.Groups) == 0 || slices.ContainsFunc(found.Groups, func(g cloud.NodeGroup) bool { return familyOf(g.AMIType) != "bottlerocket" }) {
+		other := func(g cloud.NodeGroup) bool { return familyOf(g.AMIType) != "bottlerocket" }
+		if len(found.Groups) == 0 || slices.ContainsFunc(found.Groups, other) {
 			needed = needed[:1]
 		}
 	}

@@ -53,21 +53,9 @@ func nodeOf(value any) *yaml.Node {
 	case string:
 		return text(v)
 	case []string:
-		if len(v) == 0 {
-			return nil
-		}
-		list := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
-		for _, one := range v {
-			list.Content = append(list.Content, quoted(one))
-		}
-		return list
+		return listOf(v)
 	case map[string]string:
-		var all []field
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			// An empty value of a label or a tag stays.
-			all = append(all, field{key: key, value: quoted(v[key])})
-		}
-		return nodeOf(fields(all...))
+		return mapOf(v)
 	case *bool:
 		if v == nil {
 			return nil
@@ -77,6 +65,27 @@ func nodeOf(value any) *yaml.Node {
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: fmt.Sprint(v)}
 	}
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: fmt.Sprint(value)}
+}
+
+// listOf returns strings in brackets.
+func listOf(values []string) *yaml.Node {
+	if len(values) == 0 {
+		return nil
+	}
+	list := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
+	for _, one := range values {
+		list.Content = append(list.Content, quoted(one))
+	}
+	return list
+}
+
+// mapOf returns strings by their keys. An empty value of a label or a tag stays.
+func mapOf(values map[string]string) *yaml.Node {
+	var all []field
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		all = append(all, field{key: key, value: quoted(values[key])})
+	}
+	return nodeOf(fields(all...))
 }
 
 // text returns a string, which is left out if it is empty, as a block if it has several lines.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -69,12 +70,32 @@ func New(ctx context.Context, catalog *Catalog, settings Settings) (*Offers, err
 // fallbackRegion is the region whose prices the provider uses for a region that is not in its tables.
 const fallbackRegion = "us-east-1"
 
+// ListPrice returns the on-demand price of an instance type in US dollars an hour, from the provider's tables. Like the
+// provider, it takes that of us-east-1 in a region that is not in them. ok is false for an unknown type, and in China, whose
+// prices are in another currency.
+func ListPrice(region, instanceType string) (price float64, ok bool) {
+	if strings.HasPrefix(region, "cn-") {
+		return 0, false
+	}
+	for _, prices := range []map[ec2types.InstanceType]float64{
+		pricing.InitialOnDemandPricesAWS[region], pricing.InitialOnDemandPricesUSGov[region], pricing.InitialOnDemandPricesAWS[fallbackRegion],
+	} {
+		if price, ok = prices[ec2types.InstanceType(instanceType)]; ok {
+			return price, true
+		}
+	}
+	return 0, false
+}
+
 // PricesOf returns the region of the prices: the catalog's region, or us-east-1 if the tables do not contain it (Reset
 // in karpenter-provider-aws pkg/providers/pricing/pricing.go, 1.14.1).
-func (o *Offers) PricesOf() string {
+func (o *Offers) PricesOf() string { return PriceRegion(o.catalog.Region) }
+
+// PriceRegion returns the region whose prices are used in a region: itself, or us-east-1 if the tables do not contain it.
+func PriceRegion(region string) string {
 	for _, table := range []map[string]map[ec2types.InstanceType]float64{pricing.InitialOnDemandPricesAWS, pricing.InitialOnDemandPricesUSGov, pricing.InitialOnDemandPricesCN} {
-		if len(table[o.catalog.Region]) > 0 {
-			return o.catalog.Region
+		if len(table[region]) > 0 {
+			return region
 		}
 	}
 	return fallbackRegion

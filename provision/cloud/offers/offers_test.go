@@ -174,3 +174,21 @@ func TestWhatTheLibraryCannotParseIsAnError(t *testing.T) {
 		t.Error("a type without its network card is taken")
 	}
 }
+
+// TestListPrice checks prices without a Catalog: in a region that is not in the tables they are those of us-east-1.
+func TestListPrice(t *testing.T) {
+	for name, c := range map[string]struct {
+		region, kind string
+		known        bool
+	}{
+		"in the tables":   {"us-east-1", "m5.large", true},
+		"another region":  {"eu-west-1", "m5.large", true},
+		"China":           {"cn-north-1", "m5.large", false},
+		"an unknown type": {"us-east-1", "m99.large", false},
+		"no type":         {"us-east-1", "", false},
+	} {
+		if price, ok := offers.ListPrice(c.region, c.kind); ok != c.known || ok != (price > 0) {
+			t.Errorf("%s: %v, %t", name, price, ok)
+		}
+	}
+}
