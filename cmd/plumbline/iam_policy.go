@@ -114,6 +114,11 @@ func (o *iamPolicyOptions) addFlags(cmd *cobra.Command) {
 	}
 }
 
+// ofPlumbline reports whether a flag requests a policy of plumbline.
+func (o *iamPolicyOptions) ofPlumbline() bool {
+	return o.readOnly || o.verify || o.teardown || o.doctor || o.protect || o.bootstrap
+}
+
 // policies returns the policies that the flags request.
 func (o *iamPolicyOptions) policies(output format) ([]iam.Policy, error) {
 	c := o.cluster
@@ -128,9 +133,8 @@ func (o *iamPolicyOptions) policies(output format) ([]iam.Policy, error) {
 		return nil, fmt.Errorf("--account is required with -o %s; -o cloudformation and -o terraform use the account that they are applied in",
 			output)
 	}
-	ofPlumbline := o.readOnly || o.verify || o.teardown || o.doctor || o.protect || o.bootstrap
 	switch {
-	case o.role == forController && ofPlumbline:
+	case o.role == forController && o.ofPlumbline():
 		return nil, errors.New("--read-only, --verify, --doctor, --teardown, --protect and --bootstrap need --for plumbline")
 	case o.role == forController:
 		return iam.Controller(o.version, c)

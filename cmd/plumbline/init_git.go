@@ -172,7 +172,7 @@ func (c initCommand) commit(ctx context.Context, o initOptions, r *initReport) e
 	}
 	r.Branch = o.branch
 	if _, err := repository.git(ctx, "push", "--quiet", "--set-upstream", repository.remote, o.branch); err != nil {
-		return fmt.Errorf("the commit is on branch %s, and was not pushed: git -C %s push --set-upstream %s %[1]s: %w", o.branch, r.Root, repository.remote, err)
+		return fmt.Errorf("the commit is on branch %s, and was not pushed: git -C %s push --set-upstream %s %[1]s: %[4]w", o.branch, r.Root, repository.remote, err)
 	}
 	r.Pushed = true
 	address := remoteOf(ctx, r.Root)

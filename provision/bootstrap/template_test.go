@@ -192,8 +192,10 @@ func TestTrust(t *testing.T) {
 		"web identity":    {irsa, ControllerRole, "AssumeRolePolicyDocument", web(spec.Issuer, "karpenter"), iam.Allowed},
 		"other account":   {irsa, ControllerRole, "AssumeRolePolicyDocument", web(spec.Issuer, "other"), iam.Denied},
 		"other issuer":    {irsa, ControllerRole, "AssumeRolePolicyDocument", web("oidc.example.com/id/X", "karpenter"), iam.Denied},
-		"our rule": {spec, QueuePolicy, "PolicyDocument",
-			iam.EventBridge(queue, rule+"KarpenterRebalance-production", "111122223333"), iam.Allowed},
+		"our rule": {
+			spec, QueuePolicy, "PolicyDocument",
+			iam.EventBridge(queue, rule+"KarpenterRebalance-production", "111122223333"), iam.Allowed,
+		},
 		"another rule": {spec, QueuePolicy, "PolicyDocument", iam.EventBridge(queue, rule+"other", "111122223333"), iam.Denied},
 	} {
 		t.Run(name, func(t *testing.T) {

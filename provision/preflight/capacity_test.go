@@ -31,11 +31,13 @@ func TestCapacity(t *testing.T) {
 		"no CPU":    {of(func(p *PoolTypes) { p.Used = amounts("99", "1Gi") }), Warning, "too little cpu (limit 100, used 99, the smallest allowed type has 2)", "spec.limits", ""},
 		"no memory": {of(func(p *PoolTypes) { p.Used = amounts("1", "197Gi") }), Warning, "too little memory", "", ""},
 		"no limits": {of(func(p *PoolTypes) { p.Limits, p.Used = nil, amounts("1000", "1Ti") }), OK, "", "", ""},
-		"no quota": {func(o *Observed) {
-			quota(o, "L-1216C47A", 256)
-			quota(o, "L-34B43A08", 63)
-		}, Problem, "leave too little for the smallest allowed types: Running On-Demand Standard instances (L-1216C47A): 256 of 256 vCPUs are in use; All Standard",
-			"aws service-quotas request-service-quota-increase --region eu-west-1 --service-code ec2 --quota-code L-1216C47A --desired-value 512", ""},
+		"no quota": {
+			func(o *Observed) {
+				quota(o, "L-1216C47A", 256)
+				quota(o, "L-34B43A08", 63)
+			}, Problem, "leave too little for the smallest allowed types: Running On-Demand Standard instances (L-1216C47A): 256 of 256 vCPUs are in use; All Standard",
+			"aws service-quotas request-service-quota-increase --region eu-west-1 --service-code ec2 --quota-code L-1216C47A --desired-value 512", "",
+		},
 		"Spot is left": {func(o *Observed) { quota(o, "L-1216C47A", 256); o.PoolTypes.Of[0].Limits = amounts("60", "1Ti") }, OK, "", "", ""},
 		"less than limits": {func(o *Observed) {
 			quota(o, "L-1216C47A", 250)

@@ -19,8 +19,15 @@ type endpoint struct {
 }
 
 var endpoints = []endpoint{
-	{"ec2", true}, {"ecr.api", true}, {"ecr.dkr", true}, {"s3", true},
-	{"sts", false}, {"eks", false}, {"eks-auth", false}, {"sqs", false}, {"ssm", false},
+	{"ec2", true},
+	{"ecr.api", true},
+	{"ecr.dkr", true},
+	{"s3", true},
+	{"sts", false},
+	{"eks", false},
+	{"eks-auth", false},
+	{"sqs", false},
+	{"ssm", false},
 }
 
 // endpoints reads the endpoints of the VPCs of subnets without a default route.

@@ -180,8 +180,10 @@ func (m *motoAccount) objects() []client.Object {
 		Status: awsv1.EC2NodeClassStatus{Subnets: []awsv1.Subnet{{ID: "a", Zone: "eu-west-1a", ZoneID: "euw1-az1"}, {ID: "b", Zone: "eu-west-1b", ZoneID: "euw1-az2"}}},
 	}
 	general := pool("general", "amd64")
-	return []client.Object{karpenter, serviceAccount, class, &general, &appsv1.DaemonSet{ObjectMeta: meta("kube-system", "ebs-csi-node", nil)},
-		&corev1.ConfigMap{ObjectMeta: meta("kube-system", "aws-auth", nil), Data: map[string]string{"mapRoles": mapEntry(nodeRoleARN)}}}
+	return []client.Object{
+		karpenter, serviceAccount, class, &general, &appsv1.DaemonSet{ObjectMeta: meta("kube-system", "ebs-csi-node", nil)},
+		&corev1.ConfigMap{ObjectMeta: meta("kube-system", "aws-auth", nil), Data: map[string]string{"mapRoles": mapEntry(nodeRoleARN)}},
+	}
 }
 
 // documentedRequests finds the number of requests of a run in the documentation.
