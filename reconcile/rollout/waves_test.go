@@ -669,7 +669,7 @@ func TestWhatFailsBeforeIsRecorded(t *testing.T) {
 	w.waves(8)
 	w.now = at(5).Add(10 * time.Second)
 	var looked []string
-	w.failing = func(_ context.Context, nodes, earlier []string) ([]string, error) {
+	w.failing = func(_ context.Context, nodes, _, earlier []string) ([]string, error) {
 		if looked = append(looked, nodes...); len(looked) == 1 {
 			return nil, errors.New("the API server is busy")
 		}
