@@ -56,6 +56,11 @@ type Verdict struct {
 	Good []string
 }
 
+// HasFailingPods reports whether pods fail on the wave's nodes, whether they count or not.
+func (v Verdict) HasFailingPods() bool {
+	return slices.ContainsFunc(v.Workloads, func(w Workload) bool { return w.Kind != kindNode && w.New.Failing > 0 })
+}
+
 // Workload is the pods of one controller with one pod template, and how they do on the wave's nodes and on old ones.
 type Workload struct {
 	Kind, Namespace, Name string
