@@ -251,9 +251,9 @@ func (r *reconciliation) judgeWave(ctx context.Context, wave judge.Wave) (judge.
 	return judge.Judge(seen, r.now), nil
 }
 
-// failingWorkloads returns the workloads that fail on nodes, in addition to earlier ones.
-func (r *reconciliation) failingWorkloads(ctx context.Context, nodes, earlier []string) ([]string, error) {
-	seen, err := judge.ObserveNodes(ctx, r.Cluster.Uncached, nodes, r.now)
+// failingWorkloads returns the workloads that fail on nodes, compared with the old ones, in addition to earlier ones.
+func (r *reconciliation) failingWorkloads(ctx context.Context, nodes, old, earlier []string) ([]string, error) {
+	seen, err := judge.ObserveNodes(ctx, r.Cluster.Uncached, nodes, old, r.now)
 	if err != nil {
 		return nil, err
 	}

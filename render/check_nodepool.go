@@ -3,7 +3,6 @@ package render
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,14 +19,9 @@ import (
 const maxBudgets = 49
 
 // checkBudgets refuses so many disruption budgets that plumbline could not add its own, with which it stops a rollout
-// or freezes nodes. Budgets only for drift do not count: plumbline removes them if it needs the space.
+// or freezes nodes.
 func checkBudgets(object Object) []problem {
-	n := 0
-	for _, budget := range list(object.Desired, "spec", "disruption", "budgets") {
-		if !reflect.DeepEqual(budget["reasons"], []any{"Drifted"}) {
-			n++
-		}
-	}
+	n := len(list(object.Desired, "spec", "disruption", "budgets"))
 	if n <= maxBudgets {
 		return nil
 	}

@@ -14,7 +14,7 @@ func TestRoomForTheBudgetThatStopsARollout(t *testing.T) {
 		budgets, drifted int
 		refused          bool
 	}{
-		"none": {}, "49": {budgets: 49}, "50": {budgets: 50, refused: true}, "50, one of them for drift": {budgets: 50, drifted: 1},
+		"none": {}, "49": {budgets: 49}, "50": {budgets: 50, refused: true}, "50, one of them for drift": {budgets: 50, drifted: 1, refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var all []any

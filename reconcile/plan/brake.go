@@ -31,20 +31,14 @@ func brake() map[string]any {
 	return map[string]any{"nodes": "0", "reasons": []any{drifted}}
 }
 
-// Braked returns the disruption budgets of a NodePool in Git plus the brake. If there is no room, budgets only for
-// drift are dropped: under the brake they have no effect.
+// Braked returns the disruption budgets of a NodePool in Git plus the brake.
 func Braked(object render.Object) ([]any, error) { return Leased(object, Lease{}) }
 
 // Leased returns the disruption budgets of a NodePool in Git plus those of a Lease: Git's remain the upper limit. The
-// Lease of 0 nodes is the brake.
+// Lease of 0 nodes is the brake. Without room for all of them it is an error: a budget that was dropped could not be restored
+// while a change of the NodePool is held.
 func Leased(object render.Object, lease Lease) ([]any, error) {
 	budgets, adds := BudgetsOf(object.Defaulted), lease.Budgets()
-	if len(budgets)+len(adds) > MaxBudgets && lease.Nodes == 0 {
-		budgets = slices.DeleteFunc(slices.Clone(budgets), func(b any) bool {
-			fields, _ := b.(map[string]any)
-			return reflect.DeepEqual(fields["reasons"], []any{"Drifted"})
-		})
-	}
 	switch {
 	case len(budgets)+len(adds) <= MaxBudgets:
 		return append(slices.Clone(budgets), adds...), nil

@@ -22,7 +22,7 @@ func TestRoomForTheBrake(t *testing.T) {
 		drifted int
 		want    int
 	}{
-		"none": {0, 0, 1}, "49": {49, 3, 50}, "50": {50, 0, 0}, "50, two of them for drift": {50, 2, 49},
+		"none": {0, 0, 1}, "49": {49, 3, 50}, "50": {50, 0, 0}, "50, two of them for drift": {50, 2, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var all []any

@@ -613,11 +613,8 @@ func compareWithLive(object render.Object, live *Object, owner Owner, schema Sch
 // addBudgets compares the disruption budgets of a braked NodePool in Git with those that are in force without the brake.
 func (j *comparedFields) addBudgets(object render.Object, live *unstructured.Unstructured) {
 	git, inForce := BudgetsOf(object.Defaulted), WithoutBrake(live)
-	if both, err := Braked(object); err == nil && reflect.DeepEqual(both, BudgetsOf(live)) {
-		return // some of Git's were dropped, because there was no room for the brake
-	}
 	if last := MaxBudgets - 1; len(git) == MaxBudgets && isHeld(live) && reflect.DeepEqual(git[:last], inForce) {
-		return // and here none for a DisruptionHold
+		return // the last one of Git's was dropped, because there was no room for a DisruptionHold
 	}
 	if len(git)+len(inForce) > 0 && !reflect.DeepEqual(git, inForce) {
 		j.addChange(difference{path: budgetsPath, from: inForce, to: git}, live, false)

@@ -263,7 +263,7 @@ type HoldReason struct {
 // severity lists the reasons in the order in which they are shown: first those that nobody may approve, then
 // those whose approval does the most harm.
 var severity = []string{
-	ReasonUnpublishedAMI,
+	ReasonUnpublishedAMI, ReasonBudgetsFull,
 	v1alpha1.ReasonStatusLost, v1alpha1.ReasonOlderRevision, v1alpha1.ReasonHistoryUnknown, ReasonLabelChanged, ReasonHostsController,
 	ReasonLastPool, ReasonUnschedulablePods, ReasonIntolerantDaemonSets, ReasonMaxRemovedPools,
 	ReasonMaxDisruptedNodes, ReasonMaxDisruptedNodesPerPool, ReasonMaxReplacedNodes, ReasonPolicy, ReasonOrphan,

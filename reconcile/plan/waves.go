@@ -9,11 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // ReasonWaves is the reason of a Change that waits until Karpenter can replace no node of its NodePools: then the first
 // wave begins.
 const ReasonWaves = "Waves"
+
+// ReasonBudgetsFull is the reason to hold a Change that needs waves while a NodePool has no room for their disruption
+// budgets. It cannot be approved.
+const ReasonBudgetsFull = "BudgetsFull"
+
+// leaseBudgets is how many disruption budgets a wave adds to those of a NodePool.
+const leaseBudgets = 2
 
 // MinWaved is how many nodes of a NodePool a Change must replace for waves: fewer are as many as the first two waves.
 const MinWaved = 4
@@ -37,9 +45,13 @@ func (m *maker) waitForWaves(p *Plan) {
 		}
 		reverted, _ := m.reverts(c, reverted{})
 		c.RevertsWaves = reverted
-		first := slices.DeleteFunc(c.wavedPools(pools), func(pool string) bool {
-			return slices.Contains(reverted, pool) || m.isBraked(pool) || !m.brakes(pool)
-		})
+		waved := slices.DeleteFunc(c.wavedPools(pools), func(pool string) bool { return slices.Contains(reverted, pool) || !m.brakes(pool) })
+		if full := slices.IndexFunc(waved, func(pool string) bool { return m.budgetsInGit(pool) > MaxBudgets-leaseBudgets }); full >= 0 {
+			c.hold(ReasonBudgetsFull, fmt.Sprintf("%s replaces nodes in waves, but NodePool/%s has %d disruption budgets: Karpenter allows %d, and a wave needs %d of them; remove a budget in Git, or turn waves off with spec.rollout.waves.disabled",
+				c.Ref, waved[full], m.budgetsInGit(waved[full]), MaxBudgets, leaseBudgets))
+			continue
+		}
+		first := slices.DeleteFunc(waved, m.isBraked)
 		if len(first) == 0 {
 			continue
 		}
@@ -47,6 +59,14 @@ func (m *maker) waitForWaves(p *Plan) {
 		c.Action, c.Reason, c.WaitsFor = Wait, ReasonWaves, poolNames(first)
 		c.Message = fmt.Sprintf("%s replaces nodes in waves: it is written once plumbline has stopped replacements in %s", c.Ref, poolNames(first))
 	}
+}
+
+// budgetsInGit returns how many disruption budgets a NodePool has in Git; live, if it is not in Git.
+func (m *maker) budgetsInGit(pool string) int {
+	if at := slices.IndexFunc(m.objects, func(o render.Object) bool { return o.Ref == poolRefOf(pool) }); at >= 0 {
+		return len(BudgetsOf(m.objects[at].Defaulted))
+	}
+	return len(BudgetsOf(unbraked(m.live.object(poolRefOf(pool)).content())))
 }
 
 // brakes reports whether plumbline sets the disruption budgets of a NodePool: it is ours, and is not being removed.

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,9 +20,11 @@ import (
 func TestWavesWait(t *testing.T) {
 	const ten = `[{nodes: 10%}]`
 	leased := plan.Lease{Nodes: 1, Until: time.Date(2026, 11, 28, 12, 2, 0, 0, time.UTC)}.Budgets()
+	full := "[" + strings.Repeat("{nodes: 10%}, ", 48) + "{nodes: 10%}]"
 	for name, test := range map[string]struct {
 		nodes int
 		off   bool
+		full  bool // no room for the budgets of a wave
 		// braked reports whether the limit is recorded, set whether it is set, and budgets are those that are set besides
 		// Git's.
 		braked, set bool
@@ -31,6 +34,10 @@ func TestWavesWait(t *testing.T) {
 	}{
 		"four nodes":                 {nodes: 4, action: plan.Wait, first: []string{"a"}},
 		"three nodes":                {nodes: 3, action: plan.Update},
+		"no room for a wave":         {nodes: 4, full: true, action: plan.Hold},
+		"no room, and braked":        {nodes: 4, full: true, braked: true, set: true, action: plan.Hold},
+		"no room, and three nodes":   {nodes: 3, full: true, action: plan.Update},
+		"no room, and waves are off": {nodes: 40, off: true, full: true, action: plan.Update},
 		"waves are off":              {nodes: 40, off: true, action: plan.Update},
 		"the limit is only recorded": {nodes: 4, braked: true, action: plan.Wait, first: []string{"a"}},
 		"the limit is only set":      {nodes: 4, set: true, action: plan.Wait, first: []string{"a"}},
@@ -41,12 +48,16 @@ func TestWavesWait(t *testing.T) {
 			c := newCluster(t)
 			c.policy.Brakes, c.policy.Waves, c.policy.Now = true, !test.off, time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 			c.policy.Braked = map[string]bool{"a": test.braked}
-			c.have(t, owner, class("default"), budgeted("a", ten, false))
+			budgets := ten
+			if test.full {
+				budgets = full
+			}
+			c.have(t, owner, class("default"), budgeted("a", budgets, false))
 			if test.set {
 				c.lease(t, "a", test.budgets)
 			}
 			c.live.NodeClaims = claims("a", test.nodes)
-			made := c.plan(t, class("default"), budgeted("a", ten, true))
+			made := c.plan(t, class("default"), budgeted("a", budgets, true))
 			at := slices.IndexFunc(made.Changes, func(c plan.Change) bool { return c.Ref == poolRef("a") })
 			if at < 0 {
 				t.Fatalf("plan: %v", script(made))

@@ -41,11 +41,11 @@ type BrakeStep struct {
 	Gate func(ctx context.Context, gate string) (on bool, err error)
 	// Holds queries the conditions of spec.rollout.holdWhile.
 	Holds *HoldChecker
-	// Judge judges the workloads of a wave. Failing returns the workloads that fail on nodes, in addition to earlier ones.
-	// NotReady returns the names of the nodes of a NodePool that are NotReady. Waves remembers the results; losing them costs
-	// time.
+	// Judge judges the workloads of a wave. Failing returns the workloads that fail on nodes, compared with the old ones, in
+	// addition to earlier ones. NotReady returns the names of the nodes of a NodePool that are NotReady. Waves remembers the
+	// results; losing them costs time.
 	Judge    func(ctx context.Context, wave judge.Wave) (judge.Verdict, error)
-	Failing  func(ctx context.Context, nodes, earlier []string) ([]string, error)
+	Failing  func(ctx context.Context, nodes, old, earlier []string) ([]string, error)
 	NotReady func(ctx context.Context, pool string) ([]string, error)
 	Waves    *WaveMemory
 

@@ -70,7 +70,7 @@ type world struct {
 	reasons []string
 	inForce bool
 	judge   func(context.Context, judge.Wave) (judge.Verdict, error)
-	failing func(context.Context, []string, []string) ([]string, error)
+	failing func(ctx context.Context, nodes, old, earlier []string) ([]string, error)
 	memory  rollout.WaveMemory
 	// unknown are the pools of which it is unknown which nodes are outdated.
 	unknown map[string]bool
@@ -101,7 +101,7 @@ func newWorld(t *testing.T) *world {
 		t: t, now: at(5).Time, launches: &cluster.Launches{Now: time.Now},
 		sync:    &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "prod"}},
 		rollout: &v1alpha1.Rollout{Revision: "main@sha1:1", Since: at(0), Nodes: 2, Outdated: 2},
-		failing: func(_ context.Context, _, earlier []string) ([]string, error) { return earlier, nil },
+		failing: func(_ context.Context, _, _, earlier []string) ([]string, error) { return earlier, nil },
 	}
 	w.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Region: "eu-west-1"}
 	w.commit(classYAML, poolYAML)

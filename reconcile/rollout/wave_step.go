@@ -234,15 +234,18 @@ func countGood(claims []*plan.NodeClaim, good []string) int {
 // ones: once a node is drained, nothing shows how its pods were. Each node is looked at once. What cannot be read counts.
 func (s *BrakeStep) failing(ctx context.Context, memory *waveMemory, earlier []string, found *waved) []string {
 	var nodes []string
+	old := slices.Clone(found.old)
 	for _, node := range found.leaving {
-		if !memory.seen[node] {
+		if memory.seen[node] {
+			old = append(old, node)
+		} else {
 			nodes = append(nodes, node)
 		}
 	}
 	if len(nodes) == 0 {
 		return earlier
 	}
-	failing, err := s.Failing(ctx, nodes, earlier)
+	failing, err := s.Failing(ctx, nodes, old, earlier)
 	if err != nil {
 		return earlier
 	}

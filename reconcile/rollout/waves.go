@@ -117,14 +117,15 @@ func NextWave(before *v1alpha1.RolloutWave, seen WaveSeen) (next *v1alpha1.Rollo
 const notDecided = "inconclusive: "
 
 // watch notes in the last wave that the workloads are not bad once the time is over in which they are judged after the last
-// node was replaced. What is undecided then is inconclusive after inconclusiveAfter; what cannot be read never is. A person
-// may end both.
+// node was replaced. What is undecided then, or inconclusive while pods fail, is accepted after inconclusiveAfter, and with
+// onInconclusive: Hold never; neither is what cannot be read. A person may end both.
 func (s WaveSeen) watch(w *v1alpha1.RolloutWave) time.Time {
 	if w.State != v1alpha1.WaveLast || s.WatchUntil.IsZero() || s.Now.Before(s.WatchUntil) {
 		w.WatchedAt = nil
 		return time.Time{}
 	}
 	limit := s.WatchUntil.Add(s.Policy.GetInconclusiveAfter())
+	open := s.Verdict.State == judge.Undecided || s.Verdict.State == judge.Inconclusive && s.Verdict.HasFailingPods()
 	switch {
 	case w.WatchedAt != nil && !w.WatchedAt.Time.Before(s.WatchUntil):
 		return time.Time{}
@@ -133,9 +134,9 @@ func (s WaveSeen) watch(w *v1alpha1.RolloutWave) time.Time {
 		w.Message = notDecided + cmp.Or(s.Verdict.Message, "the workloads cannot be read")
 	case s.Verdict.State == "":
 		return s.Verdict.Again
-	case s.Verdict.State == judge.Undecided && s.Policy.OnInconclusive == v1alpha1.InconclusiveHold:
+	case open && s.Policy.OnInconclusive == v1alpha1.InconclusiveHold:
 		return s.Verdict.Again
-	case s.Verdict.State == judge.Undecided && s.Now.Before(limit):
+	case open && s.Now.Before(limit):
 		return earliest(limit, s.Verdict.Again)
 	case s.Verdict.State != judge.Good:
 		w.Message = notDecided + s.Verdict.Message

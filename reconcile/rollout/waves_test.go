@@ -669,7 +669,7 @@ func TestWhatFailsBeforeIsRecorded(t *testing.T) {
 	w.waves(8)
 	w.now = at(5).Add(10 * time.Second)
 	var looked []string
-	w.failing = func(_ context.Context, nodes, earlier []string) ([]string, error) {
+	w.failing = func(_ context.Context, nodes, _, earlier []string) ([]string, error) {
 		if looked = append(looked, nodes...); len(looked) == 1 {
 			return nil, errors.New("the API server is busy")
 		}
@@ -948,12 +948,13 @@ func TestWatchNeedsAVerdict(t *testing.T) {
 	until := at(20)
 	continued := func(s *rollout.BrakeSeen) { s.Continue = map[string]string{"general": rollout.Token(at(8))} }
 	for name, c := range map[string]struct {
-		minute int
-		waves  v1alpha1.RolloutWaves
-		state  judge.State
-		seen   func(*rollout.BrakeSeen)
-		want   bool
-		words  string
+		minute  int
+		waves   v1alpha1.RolloutWaves
+		state   judge.State
+		failing int
+		seen    func(*rollout.BrakeSeen)
+		want    bool
+		words   string
 	}{
 		"before the end":           {minute: 19, state: judge.Good},
 		"good":                     {minute: 20, state: judge.Good, want: true},
@@ -961,23 +962,30 @@ func TestWatchNeedsAVerdict(t *testing.T) {
 		"good, and HEAD is broken": {minute: 20, state: judge.Good, seen: func(s *rollout.BrakeSeen) { s.InForce = true }, want: true},
 		"nodes are unknown":        {minute: 20, seen: func(s *rollout.BrakeSeen) { s.Pools[0].Unknown = true }},
 		"nothing runs":             {minute: 20, state: judge.Inconclusive, want: true, words: "inconclusive: no pods"},
-		"unreadable":               {minute: 500},
-		"undecided":                {minute: 49, state: judge.Undecided},
-		"undecided for too long":   {minute: 50, state: judge.Undecided, want: true, words: "inconclusive: no pods"},
-		"undecided, hold":          {minute: 500, waves: v1alpha1.RolloutWaves{OnInconclusive: v1alpha1.InconclusiveHold}, state: judge.Undecided},
-		"undecided, continued":     {minute: 20, state: judge.Undecided, seen: continued, want: true, words: "inconclusive: no pods"},
-		"continued too early":      {minute: 19, state: judge.Undecided, seen: continued},
-		"unreadable, continued":    {minute: 20, seen: continued, want: true, words: "inconclusive: no pods"},
-		"another wave continued":   {minute: 20, state: judge.Undecided, seen: func(s *rollout.BrakeSeen) { s.Continue = map[string]string{"general": rollout.Token(at(7))} }},
-		"bad, continued":           {minute: 20, state: judge.Bad, seen: continued},
-		"conditions not queried":   {minute: 21, state: judge.Good, seen: func(s *rollout.BrakeSeen) { s.Unasked = true }},
-		"bad":                      {minute: 20, state: judge.Bad},
+		"pods fail":                {minute: 49, state: judge.Inconclusive, failing: 1},
+		"pods fail for long":       {minute: 50, state: judge.Inconclusive, failing: 1, want: true, words: "inconclusive: no pods"},
+		"pods fail, hold":          {minute: 500, waves: v1alpha1.RolloutWaves{OnInconclusive: v1alpha1.InconclusiveHold}, state: judge.Inconclusive, failing: 1},
+		"pods fail, continued":     {minute: 20, state: judge.Inconclusive, failing: 1, seen: continued, want: true, words: "inconclusive: no pods"},
+		"nothing runs, hold": {
+			minute: 20, waves: v1alpha1.RolloutWaves{OnInconclusive: v1alpha1.InconclusiveHold}, state: judge.Inconclusive, want: true, words: "inconclusive: no pods",
+		},
+		"unreadable":             {minute: 500},
+		"undecided":              {minute: 49, state: judge.Undecided},
+		"undecided for too long": {minute: 50, state: judge.Undecided, want: true, words: "inconclusive: no pods"},
+		"undecided, hold":        {minute: 500, waves: v1alpha1.RolloutWaves{OnInconclusive: v1alpha1.InconclusiveHold}, state: judge.Undecided},
+		"undecided, continued":   {minute: 20, state: judge.Undecided, seen: continued, want: true, words: "inconclusive: no pods"},
+		"continued too early":    {minute: 19, state: judge.Undecided, seen: continued},
+		"unreadable, continued":  {minute: 20, seen: continued, want: true, words: "inconclusive: no pods"},
+		"another wave continued": {minute: 20, state: judge.Undecided, seen: func(s *rollout.BrakeSeen) { s.Continue = map[string]string{"general": rollout.Token(at(7))} }},
+		"bad, continued":         {minute: 20, state: judge.Bad, seen: continued},
+		"conditions not queried": {minute: 21, state: judge.Good, seen: func(s *rollout.BrakeSeen) { s.Unasked = true }},
+		"bad":                    {minute: 20, state: judge.Bad},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := []v1alpha1.PoolRollout{{Pool: "general", Definition: "1", Since: at(0), Revision: "main@sha1:1", Wave: &v1alpha1.RolloutWave{
 				Number: 3, Of: 3, State: v1alpha1.WaveLast, Size: 5, Begun: 5, Since: at(1), BeganAt: at(8),
 			}}}
-			verdict := judge.Verdict{State: c.state}
+			verdict := judge.Verdict{State: c.state, Workloads: []judge.Workload{{Kind: "StrimziPodSet", New: judge.Count{All: 1, Failing: c.failing}}}}
 			if c.words != "" {
 				verdict.Message = "no pods"
 			}

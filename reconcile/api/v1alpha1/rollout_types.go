@@ -543,7 +543,8 @@ type RolloutWave struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 	// Excused are the workloads whose pods failed before their node was replaced, or fail on nodes that are not replaced
-	// yet, as "Deployment gpu/train 5d4f" with the hash of the pod template. Their pods on new nodes do not count.
+	// yet, as "Deployment gpu/train 5d4f" with the hash of the pod template, and the share of them if that is less than
+	// half ("20%"). Pods on new nodes count only if more than twice that share fails.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=200
 	// +optional

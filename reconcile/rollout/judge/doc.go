@@ -26,8 +26,11 @@
 //     kubelet refuses such a pod, it counts;
 //   - those that an eviction, a preemption or the shutdown of a node has stopped.
 //
-// Once no old node of the pool is left, pods are compared with those on nodes of other pools, and workloads that failed
-// on old nodes in earlier verdicts do not count (Wave.Excused). If there is nothing to compare with, a workload is
+// A failed pod on an old node that its controller has replaced is compared only with such pods on new nodes: an evicted
+// one, and any whose containers are always restarted.
+//
+// Once no old node of the pool is left, pods are compared with those on nodes of other pools or, if there are none, with
+// the share that failed on old nodes in earlier verdicts or before the nodes were replaced (Wave.Excused). If there is nothing to compare with, a workload is
 // judged by itself, for example one with a single pod. A StatefulSet with one pod that failed before the wave counts,
 // because Kubernetes does not record since when it fails.
 //

@@ -73,11 +73,35 @@ func (p *Pod) unready(now time.Time, deadline time.Duration) (health, string) {
 	return failing, p.Cause
 }
 
-// fails reports whether a pod fails, whenever that began.
+// fails reports whether a pod that has not ended fails, whenever that began. A crash is forgotten once it works again: as
+// settled, and after maxSettle if it only was not Ready in between.
 func (p *Pod) fails(now time.Time, deadline time.Duration) bool {
-	how, _ := p.health(time.Time{}, now, deadline)
-	return how == failing || how == starting && (p.Error || p.Restarts >= restartsFail)
+	recent := now.Add(-maxSettle)
+	switch {
+	case p.Error:
+		return true
+	case p.Crashed.Before(recent): // the kubelet's back-off is at most 5 minutes
+	case p.settled(now):
+		return false
+	case !p.OOMKilled.Before(recent):
+		return true
+	case p.Restarts > 0:
+		how, _ := p.restarted(now, deadline)
+		return how == failing
+	}
+	if p.Ready {
+		return false
+	}
+	how, _ := p.unready(now, deadline)
+	return how == failing
 }
+
+// hasEnded reports whether a pod is in a terminal phase.
+func (p *Pod) hasEnded() bool { return p.Failed || p.Succeeded }
+
+// isLeftover reports whether its controller has replaced a pod: it failed, although its containers are always restarted, or
+// the kubelet has evicted it.
+func (p *Pod) isLeftover() bool { return p.Failed && (!p.Task || p.Cause == evicted) }
 
 // brokenBefore reports whether a pod is older than the wave, and has not been Ready since.
 func (p *Pod) brokenBefore(began time.Time) bool {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -22,7 +24,8 @@ type Wave struct {
 	Latest []string
 	// Excused are the workloads (Workload.ID) that failed on old nodes as well: in earlier verdicts of the rollout
 	// (Verdict.Excused), or before their node was replaced (Failing). If none of their pods is left on an old node to
-	// compare with, those on new nodes do not count.
+	// compare with, those on new nodes are compared with the share that failed when that was first seen: it follows the ID,
+	// as "Deployment gpu/train 5d4f 20%", if it is less than half.
 	Excused []string
 }
 
@@ -51,6 +54,11 @@ type Verdict struct {
 	// Good are the names of the wave's nodes (Wave.New) that are good, in order: without a problem of their own, and each
 	// pod on them works or does not count, at least one that does not belong to a DaemonSet works.
 	Good []string
+}
+
+// HasFailingPods reports whether pods fail on the wave's nodes, whether they count or not.
+func (v Verdict) HasFailingPods() bool {
+	return slices.ContainsFunc(v.Workloads, func(w Workload) bool { return w.Kind != kindNode && w.New.Failing > 0 })
 }
 
 // Workload is the pods of one controller with one pod template, and how they do on the wave's nodes and on old ones.
@@ -171,7 +179,7 @@ const (
 func (seen *Observation) judgeWorkloads(now time.Time) []Workload {
 	var all []Workload
 	for key, group := range seen.groups() {
-		on, old := seen.tally(group.on, now), seen.tally(group.old, now)
+		on, old := seen.tally(group.on, now), seen.tally(seen.compared(group), now)
 		w := Workload{
 			Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Template: key.Template,
 			New: on.Count, Old: old.Count, Cause: mostFrequent(on.causes), State: Good,
@@ -201,13 +209,22 @@ func (seen *Observation) judgeWorkloads(now time.Time) []Workload {
 	return all
 }
 
+// compared returns the pods of a workload on old nodes with which those on new ones are compared: what an eviction has left
+// behind does not show how pods run there, and is compared only with the same on new nodes.
+func (seen *Observation) compared(g *group) []*Pod {
+	if slices.ContainsFunc(g.on, func(p *Pod) bool { return p.isLeftover() && !p.isIgnored(seen.Wave.Began) }) {
+		return g.old
+	}
+	return slices.DeleteFunc(slices.Clone(g.old), (*Pod).isLeftover)
+}
+
 // excuse returns why the failing pods of a workload do not count against the wave; empty if they do.
 func (seen *Observation) excuse(w Workload, on tally, owner Owner) string {
 	single := w.Old.All == 0
 	switch {
 	case !worse(w.New, Count{}):
 		return fewFail
-	case !worse(w.New, w.Old), single && slices.Contains(seen.Wave.Excused, w.ID()):
+	case !worse(w.New, w.Old), single && !worse(w.New, seen.Wave.excused(w.ID())):
 		return failsOnOld
 	case !owner.Unavailable.IsZero() && owner.Unavailable.Before(seen.Wave.Began):
 		return failedBefore
@@ -239,16 +256,17 @@ func (w *Workload) ID() string {
 func (v Verdict) Excused(earlier []string) []string {
 	excused := earlier
 	for _, w := range v.Workloads {
-		if w.Kind != kindNode && w.Excuse == failsOnOld {
+		if w.Kind != kindNode && w.Excuse == failsOnOld && w.Old.All > 0 {
 			excused = excuse(excused, w)
 		}
 	}
 	return excused
 }
 
-// Failing returns the workloads, as IDs, whose pods fail on the New nodes of an observation, in addition to earlier ones.
-// It is for nodes that are being replaced and not drained yet, without a time at which the wave began: what fails there
-// fails before the rollout replaces it, even if it is the only pod of its workload.
+// Failing returns the workloads, as in Wave.Excused, with failing pods on the New nodes of an observation, in addition to
+// earlier ones. It is for nodes that are being replaced and not drained yet, without a time at which the wave began: what
+// fails there fails before the rollout replaces it, even if it is the only pod of its workload. More than a tenth of the
+// workload's pods have to fail there and on the Old nodes; pods in a terminal phase do not count.
 func (seen *Observation) Failing(earlier []string, now time.Time) []string {
 	groups := seen.groups()
 	keys := slices.SortedFunc(maps.Keys(groups), func(a, b Key) int {
@@ -256,19 +274,61 @@ func (seen *Observation) Failing(earlier []string, now time.Time) []string {
 	})
 	failing := earlier
 	for _, key := range keys {
-		if on := groups[key].on; slices.ContainsFunc(on, func(p *Pod) bool { return p.fails(now, seen.Owners[key].Deadline) }) {
-			failing = excuse(failing, Workload{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Template: key.Template})
+		on, old := seen.failing(key, groups[key].on, now), seen.failing(key, groups[key].old, now)
+		all := Count{All: on.All + old.All, Failing: on.Failing + old.Failing}
+		if on.Failing > 0 && worse(all, Count{}) {
+			failing = excuse(failing, Workload{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Template: key.Template, Old: all})
 		}
 	}
 	return failing
 }
 
-// excuse adds a workload to those that do not count. It changes a copy.
+// failing counts the pods of a workload that have not ended, and those of them that fail, whenever that began.
+func (seen *Observation) failing(of Key, pods []*Pod, now time.Time) Count {
+	var c Count
+	for _, p := range pods {
+		if p.hasEnded() {
+			continue
+		}
+		c.All++
+		if p.fails(now, seen.Owners[of].Deadline) {
+			c.Failing++
+		}
+	}
+	return c
+}
+
+// excuse adds a workload to those that do not count, with the share of its pods that fail on old nodes. It changes a copy.
 func excuse(excused []string, w Workload) []string {
-	if len(excused) >= maxOwners || slices.Contains(excused, w.ID()) {
+	if id := w.ID(); len(excused) >= maxOwners || slices.ContainsFunc(excused, func(e string) bool { return e == id || isShareOf(e, id) }) {
 		return excused
 	}
-	return append(slices.Clone(excused), w.ID())
+	entry := w.ID()
+	if 2*w.Old.Failing < w.Old.All { // otherwise no share on new nodes is more than twice as large
+		entry += fmt.Sprintf(" %d%%", (100*w.Old.Failing+w.Old.All-1)/w.Old.All)
+	}
+	return append(slices.Clone(excused), entry)
+}
+
+// isShareOf reports whether an entry of Wave.Excused is the share of a workload.
+func isShareOf(entry, id string) bool {
+	return strings.HasPrefix(entry, id+" ") && strings.HasSuffix(entry, "%")
+}
+
+// excused returns the share of a workload's pods that failed on old nodes; no pods if it is not excused.
+func (w Wave) excused(id string) Count {
+	for _, entry := range w.Excused {
+		if entry == id {
+			return Count{All: 1, Failing: 1}
+		}
+		if !isShareOf(entry, id) {
+			continue
+		}
+		if share, err := strconv.Atoi(entry[len(id)+1 : len(entry)-1]); err == nil {
+			return Count{All: 100, Failing: share}
+		}
+	}
+	return Count{}
 }
 
 // tally is a Count with what decides about it.

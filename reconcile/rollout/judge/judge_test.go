@@ -515,6 +515,15 @@ func TestFailing(t *testing.T) {
 		"a restart":                       {pod: []podOption{restarted(1, -time.Hour, "Error"), readySince(-time.Hour)}, want: Bad},
 		"it has another template":         {pod: []podOption{template("77aa"), crashes}, want: Bad},
 		"it is not Ready for a long time": {pod: []podOption{created(-time.Hour), unready(-time.Hour)}, want: Inconclusive},
+		"it was evicted":                  {pod: []podOption{created(-time.Hour), failed("Evicted")}, want: Bad},
+		"it was OOMKilled long ago":       {pod: []podOption{created(-2 * time.Hour), restarted(1, -time.Hour, "OOMKilled"), readySince(-time.Hour)}, want: Bad},
+		"it was OOMKilled a moment ago":   {pod: []podOption{created(-time.Hour), restarted(1, 19*time.Minute, "OOMKilled"), readySince(19 * time.Minute)}, want: Inconclusive},
+		"it crashed long ago, and is Ready again after a moment": {
+			pod: []podOption{created(-2 * time.Hour), restarted(5, -time.Hour, "Error"), readySince(19 * time.Minute)}, want: Bad,
+		},
+		"it crashed long ago, and is not Ready for a moment": {
+			pod: []podOption{created(-2 * time.Hour), restarted(5, -time.Hour, "Error"), unready(19*time.Minute + 30*time.Second)}, want: Bad,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := observed([]Node{nodeNamed("new")}, times(1, "o", "new", c.pod...)...)
@@ -559,5 +568,55 @@ func TestEarlierNodesAreJudged(t *testing.T) {
 				t.Errorf("%s: %q, want %s", got.State, got.Message, c.want)
 			}
 		})
+	}
+}
+
+// TestExcusedShare: a workload does not count on new nodes while at most twice the share of its pods fails that failed on
+// old ones.
+func TestExcusedShare(t *testing.T) {
+	for name, c := range map[string]struct {
+		failed, all int
+		now         int // of 4 pods on new nodes
+		excused     string
+		want        State
+	}{
+		"half":                  {failed: 2, all: 4, now: 4, excused: "Deployment gpu/train 5d4f", want: Inconclusive},
+		"a fifth, and all":      {failed: 1, all: 5, now: 4, excused: "Deployment gpu/train 5d4f 20%", want: Bad},
+		"a fifth, and a fourth": {failed: 1, all: 5, now: 1, excused: "Deployment gpu/train 5d4f 20%", want: Good},
+		"a tenth":               {failed: 1, all: 10, now: 1, want: Bad},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := observed([]Node{nodeNamed("new")}, all(times(c.failed, "f", "new", crashes), times(c.all-c.failed, "w", "new"))...)
+			after := observed([]Node{nodeNamed("new")}, all(times(c.now, "f", "new", crashes), times(4-c.now, "w", "new"))...)
+			after.Wave.Excused = before.Failing(nil, now)
+			if got := strings.Join(after.Wave.Excused, ","); got != c.excused {
+				t.Errorf("excused: %q, want %q", got, c.excused)
+			}
+			if again := before.Failing(after.Wave.Excused, now); !slices.Equal(again, after.Wave.Excused) {
+				t.Errorf("excused again: %q", again)
+			}
+			if got := Judge(after, now); got.State != c.want {
+				t.Errorf("%s: %q, want %s", got.State, got.Message, c.want)
+			}
+		})
+	}
+}
+
+// TestLeftover: a pod on an old node that its controller has replaced is compared only with such pods; one of a task is compared.
+func TestLeftover(t *testing.T) {
+	job := owned("Job", "etl", nil)
+	for name, c := range map[string]struct {
+		pods []*corev1.Pod
+		want State
+	}{
+		"an evicted pod":           {pods: all(times(1, "n", "new", crashes), times(1, "o", "old", failed("Evicted"))), want: Bad},
+		"evicted pods":             {pods: all(times(1, "n", "new", failed("Evicted")), times(1, "o", "old", failed("Evicted"))), want: Inconclusive},
+		"an evicted pod of a task": {pods: all(times(1, "n", "new", job, task, failed("UnexpectedAdmissionError")), times(1, "o", "old", job, task, failed("Evicted"))), want: Bad},
+		"a task that has failed":   {pods: all(times(2, "n", "new", job, task, exited), times(1, "o", "old", job, task, exited)), want: Inconclusive},
+		"a task that has worked":   {pods: all(times(2, "n", "new", job, task, exited), times(1, "o", "old", job, task)), want: Bad},
+	} {
+		if got := Judge(observed(nil, c.pods...), now); got.State != c.want {
+			t.Errorf("%s: %s: %q, want %s", name, got.State, got.Message, c.want)
+		}
 	}
 }

@@ -36,37 +36,53 @@ func Observe(ctx context.Context, reader client.Reader, wave Wave, now time.Time
 	if err := o.newNodes(ctx); err != nil {
 		return Observation{}, err
 	}
-	for _, name := range sample(wave.Old, oldNodes) {
-		node, found, err := o.node(ctx, name)
-		if err != nil {
-			return Observation{}, err
-		}
-		if found {
-			o.seen.Old = append(o.seen.Old, nodeOf(node))
-		}
+	if err := o.oldSample(ctx); err != nil {
+		return Observation{}, err
 	}
-	if err := o.compare(ctx, o.seen.suspects(now)); err != nil {
+	suspects := o.seen.suspects(func(_ Key, on []*Pod) int { return o.seen.tally(on, now).Failing })
+	if err := o.compare(ctx, suspects); err != nil {
 		return Observation{}, err
 	}
 	return o.seen, nil
 }
 
-// ObserveNodes reads what Failing needs to know about nodes: their pods, and the controllers of those that fail. It reads
-// no pods on other nodes.
-func ObserveNodes(ctx context.Context, reader client.Reader, nodes []string, now time.Time) (Observation, error) {
-	o := newObserver(reader, Wave{New: nodes})
+// ObserveNodes reads what Failing needs to know about nodes: their pods and, for workloads with pods that fail there, the
+// controllers, and pods on the old nodes. These are none of nodes.
+func ObserveNodes(ctx context.Context, reader client.Reader, nodes, old []string, now time.Time) (Observation, error) {
+	o := newObserver(reader, Wave{New: nodes, Old: old})
 	if err := o.newNodes(ctx); err != nil {
 		return Observation{}, err
 	}
-	suspects := o.seen.suspects(now)
-	for _, s := range suspects[:min(maxOwners, len(suspects))] {
-		owner, err := o.owner(ctx, s.key)
-		if err != nil {
-			return Observation{}, err
+	suspects := o.seen.suspects(func(key Key, on []*Pod) int { return o.seen.failing(key, on, now).Failing })
+	if len(suspects) == 0 {
+		return o.seen, nil
+	}
+	for i := range suspects {
+		if len(old) == 0 {
+			suspects[i].labels = nil // pods on the wave's new nodes, which may fail because of it, are not compared
 		}
-		o.seen.Owners[s.key] = owner
+	}
+	if err := o.oldSample(ctx); err != nil {
+		return Observation{}, err
+	}
+	if err := o.compare(ctx, suspects); err != nil {
+		return Observation{}, err
 	}
 	return o.seen, nil
+}
+
+// oldSample reads some of the old nodes.
+func (o *observer) oldSample(ctx context.Context) error {
+	for _, name := range sample(o.seen.Wave.Old, oldNodes) {
+		node, found, err := o.node(ctx, name)
+		if err != nil {
+			return err
+		}
+		if found {
+			o.seen.Old = append(o.seen.Old, nodeOf(node))
+		}
+	}
+	return nil
 }
 
 // newNodes reads the nodes of the wave.
@@ -92,11 +108,11 @@ func sample(names []string, n int) []string {
 	return some
 }
 
-// suspects returns the workloads with failing pods on the wave's nodes; those with the most come first.
-func (seen *Observation) suspects(now time.Time) []suspect {
+// suspects returns the workloads with failing pods on the wave's nodes, which failing counts; those with the most come first.
+func (seen *Observation) suspects(failing func(Key, []*Pod) int) []suspect {
 	var all []suspect
 	for key, group := range seen.groups() {
-		if fail := seen.tally(group.on, now).Failing; fail > 0 {
+		if fail := failing(key, group.on); fail > 0 {
 			all = append(all, suspect{key: key, failing: fail, labels: seen.labels[key]})
 		}
 	}

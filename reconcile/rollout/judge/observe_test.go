@@ -200,7 +200,7 @@ func TestObserveReadsLittle(t *testing.T) {
 // TestObserveNodesReadsLittle: what fails on nodes that are being replaced is found without pods on other nodes.
 func TestObserveNodesReadsLittle(t *testing.T) {
 	s := newServer(append(objects(times(3, "n", "new", crashes), times(3, "o", "old")), aNode("new", ""), aNode("old", ""), train("True"), replicaSet())...)
-	seen, err := ObserveNodes(t.Context(), s, []string{"new"}, now)
+	seen, err := ObserveNodes(t.Context(), s, []string{"new"}, nil, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,6 +209,21 @@ func TestObserveNodesReadsLittle(t *testing.T) {
 	}
 	if lists := slices.DeleteFunc(slices.Clone(s.read), func(r string) bool { return !strings.HasPrefix(r, "list") }); len(lists) != 1 {
 		t.Errorf("lists: %q", lists)
+	}
+}
+
+// TestObserveNodesWithOld: the pods of a workload that fails on nodes that are being replaced are compared with those on
+// old nodes, not with those on new ones.
+func TestObserveNodesWithOld(t *testing.T) {
+	s := newServer(append(objects(times(1, "n", "new", crashes), times(3, "o", "old"), times(9, "l", "launched", crashes),
+		times(1, "d", "new", daemonSet, crashes), times(3, "e", "old", daemonSet)),
+		aNode("new", ""), aNode("old", ""), aNode("launched", ""), train("True"), replicaSet())...)
+	seen, err := ObserveNodes(t.Context(), s, []string{"new"}, []string{"old"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := seen.Failing(nil, now); !slices.Equal(got, []string{"DaemonSet gpu/agent 7c 25%", "Deployment gpu/train 5d4f 25%"}) {
+		t.Errorf("failing: %q", got)
 	}
 }
 
@@ -307,7 +322,7 @@ func TestObserveTooMany(t *testing.T) {
 		seen.Pods = append(seen.Pods, p)
 	}
 	o := newObserver(newServer(), gpuWave)
-	if err := o.compare(t.Context(), seen.suspects(now)); err != nil {
+	if err := o.compare(t.Context(), seen.suspects(func(_ Key, on []*Pod) int { return seen.tally(on, now).Failing })); err != nil {
 		t.Fatal(err)
 	}
 	skipped := 0
