@@ -108,7 +108,7 @@ func (d *Deployer) Failure(ctx context.Context, stack *cloud.Stack) (string, err
 }
 
 // Plan computes what a template changes in a stack that is at rest, by a change set that Execute executes. A stack with this
-// template has no changes, and no change set is needed to know that.
+// template has no changes, and no change set is needed to know that. Errors: *ConflictError if another client was first.
 func (d *Deployer) Plan(ctx context.Context, stack *cloud.Stack, before, want bootstrap.Template) (Plan, error) {
 	p := Plan{Before: before, After: want, made: stack == nil}
 	same, err := equal(before, want)
@@ -138,7 +138,7 @@ func (d *Deployer) Plan(ctx context.Context, stack *cloud.Stack, before, want bo
 		set, err := d.AWS.ChangeSet(ctx, d.Stack, p.id)
 		switch {
 		case err != nil && !passes(err):
-			return p, err
+			return p, conflict(err) // another run has created the stack by its own
 		case err != nil || set.Pending():
 			if err := d.Wait(ctx); err != nil {
 				return p, err

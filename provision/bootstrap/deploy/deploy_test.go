@@ -209,12 +209,16 @@ func TestDenied(t *testing.T) {
 
 // TestConflict: a change set that another run made obsolete is reported as such.
 func TestConflict(t *testing.T) {
-	f := &fake{fails: map[string]error{"ExecuteChangeSet": &cloud.AnswerError{Code: "InvalidChangeSetStatus"}}}
-	d, _ := deployer(f)
-	_, err := run(t, d, template("a"))
-	var conflict *ConflictError
-	if !errors.As(err, &conflict) || Denied(err) {
-		t.Errorf("got %v", err)
+	var f *fake
+	var d *Deployer
+	for request, code := range map[string]string{"ChangeSet": "ChangeSetNotFound", "ExecuteChangeSet": "InvalidChangeSetStatus"} {
+		f = &fake{fails: map[string]error{request: &cloud.AnswerError{Code: code}}}
+		d, _ = deployer(f)
+		_, err := run(t, d, template("a"))
+		var conflict *ConflictError
+		if !errors.As(err, &conflict) || Denied(err) {
+			t.Errorf("%s: got %v", request, err)
+		}
 	}
 	f.event("AWS::CloudFormation::Stack", "CREATE_IN_PROGRESS", "")
 	if got := d.Owner(t.Context()); got != "other" {
