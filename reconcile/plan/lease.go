@@ -78,6 +78,16 @@ func LeaseIn(budgets []any, now time.Time) Lease {
 	return l
 }
 
+// WithoutLeftover returns the disruption budgets in force of a NodePool without a Lease at their end: once another client
+// has edited them, they no longer belong to the brake's manager. Git's may end in the same budgets.
+func WithoutLeftover(inForce, git []any) []any {
+	others, lease := splitLease(inForce)
+	if _, same := splitLease(git); lease == nil || reflect.DeepEqual(same, lease) {
+		return inForce
+	}
+	return others
+}
+
 // splitLease returns disruption budgets without the Lease at their end, and that Lease's budgets; nil if there is none.
 func splitLease(budgets []any) (others, lease []any) {
 	at := len(budgets) - 2

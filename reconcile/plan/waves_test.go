@@ -209,3 +209,18 @@ func TestWaveSizes(t *testing.T) {
 		})
 	}
 }
+
+// TestWithoutLeftover: a Lease at the end of the budgets in force is left out, unless it comes from Git.
+func TestWithoutLeftover(t *testing.T) {
+	git := []any{map[string]any{"nodes": "7"}}
+	leased := append(slices.Clone(git), plan.Lease{Nodes: 1, Until: time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)}.Budgets()...)
+	if diff := cmp.Diff(git, plan.WithoutLeftover(leased, git)); diff != "" {
+		t.Errorf("a leftover (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(leased, plan.WithoutLeftover(leased, leased)); diff != "" {
+		t.Errorf("from Git (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(git, plan.WithoutLeftover(git, nil)); diff != "" {
+		t.Errorf("none (-want +got):\n%s", diff)
+	}
+}

@@ -337,11 +337,29 @@ func (s *BrakeStep) budgetsOf(pool string) (live *plan.Object, object render.Obj
 	if live == nil || live.GetDeletionTimestamp() != nil || !plan.OwnerOf(s.Sync.Namespace, s.Sync.Name).Owns(live) {
 		return nil, object, nil
 	}
-	if at := s.inGit(pool); at >= 0 && s.applied(ref) {
+	at := s.inGit(pool)
+	if at >= 0 && s.applied(ref) {
 		return live, s.Set.Objects[at], nil
 	}
 	object, err = plan.AsInGit(ref, live)
+	if err != nil {
+		return live, object, err
+	}
+	var git []any
+	if at >= 0 {
+		git = plan.BudgetsOf(s.Set.Objects[at].Defaulted)
+	}
+	object.Defaulted, err = withBudgets(object.Defaulted, plan.WithoutLeftover(plan.BudgetsOf(object.Defaulted), git))
 	return live, object, err
+}
+
+// withBudgets returns a copy of a NodePool with these disruption budgets, unless it has as many.
+func withBudgets(pool *unstructured.Unstructured, budgets []any) (*unstructured.Unstructured, error) {
+	if len(budgets) == len(plan.BudgetsOf(pool)) {
+		return pool, nil
+	}
+	pool = pool.DeepCopy()
+	return pool, unstructured.SetNestedSlice(pool.Object, budgets, "spec", "disruption", "budgets")
 }
 
 // applied reports whether a definition is in the cluster as it is in Git.

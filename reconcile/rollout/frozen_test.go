@@ -192,3 +192,23 @@ func TestAStopAmidAFreeze(t *testing.T) {
 		t.Errorf("events %s", got)
 	}
 }
+
+// TestALeftoverLeaseIsReplaced: after an edit of the budgets, those of an earlier wave are not in force, while a change of the
+// NodePool is held.
+func TestALeftoverLeaseIsReplaced(t *testing.T) {
+	w := newWorld(t)
+	w.waves(8)
+	w.pass(true)
+	w.sync.Status.PoolRollouts[0].Wave = &v1alpha1.RolloutWave{Number: 3, Of: 3, State: v1alpha1.WaveLast, Size: 8, Waiting: 8, Since: at(1), BeganAt: at(4)}
+	ref := render.Ref{Kind: render.NodePool, Name: "general"}
+	edited := w.live[ref].DeepCopy()
+	budgets := append([]any{map[string]any{"nodes": "7"}}, plan.Lease{Nodes: 1, Until: at(3).Time}.Budgets()...)
+	if err := unstructured.SetNestedSlice(edited.Object, budgets, "spec", "disruption", "budgets"); err != nil {
+		t.Fatal(err)
+	}
+	w.live[ref], w.changes = edited, []plan.Change{{Ref: ref, Action: plan.Hold}}
+	w.pass(true)
+	if last := w.applied[len(w.applied)-1]; strings.Count(last, "schedule") != 1 || !strings.Contains(last, `nodes: "7"`) || !strings.Contains(last, "nodes: 100%") {
+		t.Errorf("the budgets are %s", last)
+	}
+}
