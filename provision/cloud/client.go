@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/cloudtrail"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
@@ -63,6 +64,7 @@ type Client struct {
 	iam    *iam.Client
 	sqs    *sqs.Client
 	events *eventbridge.Client
+	trail  *cloudtrail.Client
 	// resolver resolves selectors.
 	resolver     *resolve.Resolver
 	knownRunning knownRunning
@@ -108,6 +110,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	}
 	c.ec2, c.eks, c.sts, c.ssm = ec2.NewFromConfig(cfg), eks.NewFromConfig(cfg), sts.NewFromConfig(cfg), ssm.NewFromConfig(cfg)
 	c.iam, c.sqs, c.events = iam.NewFromConfig(cfg), sqs.NewFromConfig(cfg), eventbridge.NewFromConfig(cfg)
+	c.trail = cloudtrail.NewFromConfig(cfg)
 	c.resolver = newResolver(c)
 	return c, nil
 }

@@ -40,6 +40,8 @@ type account struct {
 	rules       map[string]*rule
 	policies    map[string]*managedPolicy // by ARN
 	credentials map[string]credential     // by access key
+	trail       trail
+	launched    []string // IDs of the instances that the current call has launched
 	shortages   []Shortage
 	spoiled     string          // the names of images whose instances terminate at launch
 	outages     map[string]bool // zones that are disrupted
@@ -87,6 +89,7 @@ func newAccount(options Options, emit func(Event)) *account {
 		policies:    map[string]*managedPolicy{},
 		credentials: map[string]credential{},
 		outages:     map[string]bool{},
+		trail:       trail{delay: trailDelay},
 		answers:     DefaultAnswers(),
 		missed:      map[string]bool{},
 		random:      rand.New(rand.NewPCG(options.Seed, 0)),

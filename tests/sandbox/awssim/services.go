@@ -24,12 +24,13 @@ func (a *account) services() map[string]service {
 			denied: "AccessDenied", throttled: "Throttling", unknown: "InvalidAction",
 			actions: a.stsActions(),
 		},
-		"ssm":      a.jsonService("ssm", a.ssmActions()),
-		"sqs":      a.jsonService("sqs", a.sqsActions()),
-		"events":   a.jsonService("events", a.eventBridgeActions()),
-		"pricing":  a.global(a.jsonService("pricing", a.pricingActions())),
-		"eks":      a.eksService(),
-		"eks-auth": a.eksAuthService(),
+		"ssm":        a.jsonService("ssm", a.ssmActions()),
+		"sqs":        a.jsonService("sqs", a.sqsActions()),
+		"events":     a.jsonService("events", a.eventBridgeActions()),
+		"cloudtrail": a.jsonService("cloudtrail", a.cloudTrailActions()),
+		"pricing":    a.global(a.jsonService("pricing", a.pricingActions())),
+		"eks":        a.eksService(),
+		"eks-auth":   a.eksAuthService(),
 	}
 }
 
