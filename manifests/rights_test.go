@@ -112,6 +112,7 @@ func TestTheAWSPoliciesOnlyRead(t *testing.T) {
 			"iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies",
 			"iam:GetPolicy", "iam:GetPolicyVersion",
 		},
+		"iam-policy-cloudtrail.json": {"cloudtrail:LookupEvents"},
 		"iam-policy-doctor.json": {
 			"ec2:DescribeImages", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes", "ec2:DescribeInstances",
 			"ec2:DescribeLaunchTemplates", "ec2:DescribeNetworkInterfaces", "ec2:DescribeRouteTables",

@@ -80,7 +80,11 @@ func (*fakeCloud) Grant(context.Context, string, cloud.ServiceAccount) (cloud.Gr
 	}}}}, nil
 }
 
-func (*fakeCloud) TerminationProtected(context.Context, string) (bool, error)   { return false, nil }
+func (*fakeCloud) TerminationProtected(context.Context, string) (bool, error) { return false, nil }
+func (*fakeCloud) Trail(context.Context, string, time.Time, time.Time, int) ([]cloud.TrailCall, error) {
+	return nil, &cloud.DeniedError{Action: "cloudtrail:LookupEvents", Resource: "*"}
+}
+
 func (*fakeCloud) SetTerminationProtection(context.Context, string, bool) error { return nil }
 func (*fakeCloud) UserData(context.Context, string) (string, error)             { return "", nil }
 

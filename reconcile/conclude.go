@@ -123,6 +123,7 @@ func (r *reconciliation) found(out *outcome) status.Found {
 		Rollout: out.Nodes.Rollout, SawRollout: out.Nodes.SawRollout, Restored: out.Nodes.Restored, PoolRollouts: out.Nodes.PoolRollouts,
 		Instances: out.Nodes.Instances, Terminations: out.Nodes.Terminations,
 		IdentityConflict: out.Nodes.IdentityConflict, SawIdentity: out.Nodes.SawIdentity,
+		Preflight: out.Preflight.Problems, SawPreflight: out.Preflight.Known,
 	}
 	if k := r.sync.Status.Karpenter; k != nil {
 		found.Support = supportOf(k.Version, r.now)

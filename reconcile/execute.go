@@ -39,6 +39,8 @@ type done struct {
 	Ready cluster.ByRef
 
 	Nodes nodesSeen
+	// Preflight is what the checks before the writes have found.
+	Preflight preflightSeen
 	// Ended is how the deletion of the NodeSync has ended; empty before that.
 	Ended string
 }
@@ -54,7 +56,9 @@ func (d *done) account() *cloud.Verdict {
 // execute installs the charts, applies what has changed, checks what nodes have done since, and advances removals by
 // one step.
 func (r *reconciliation) execute(ctx context.Context, ev evaluation) (done, error) {
+	checked := r.preflight(ctx, ev)
 	d, err := step.Take(ctx, r.trace, step.InstallCharts, func(ctx context.Context) (done, error) { return r.installCharts(ctx, ev) })
+	d.Preflight = checked
 	if err != nil {
 		return d, err
 	}

@@ -33,6 +33,7 @@ func (r *reconciliation) observeIdentity(ctx context.Context, d done) (done, err
 		Cluster: cluster, Terminations: r.terminations(), Strangers: compared.Strangers, Resources: compared.Resources,
 		Ours: compared.Ours, Theirs: compared.Theirs, Unknown: !d.Nodes.Instances.Compared(), Resolved: r.identityResolved(&d), Hidden: on.Hides(),
 	}, r.now)
+	r.namePrincipals(ctx, &d, conflict)
 	if conflict.Open() && !on.Hides() {
 		d.WakeBy(conflict.LastSign.Add(account.SignsLast))
 	}
@@ -58,6 +59,22 @@ func (r *reconciliation) ownPools(d *done) map[string]bool {
 		}
 	}
 	return pools
+}
+
+// namePrincipals adds to a conflict who has terminated instances, once CloudTrail knows. The permission for that is optional.
+func (r *reconciliation) namePrincipals(ctx context.Context, d *done, conflict *v1alpha1.IdentityConflict) {
+	if !conflict.Open() {
+		return
+	}
+	_, region := d.evaluation.Desired.Cluster(r.sync.Status.Karpenter)
+	dial := func(ctx context.Context) (account.TrailCloud, error) { return r.cloud()(ctx, region) }
+	principals, again := r.memory.trail.Look(ctx, dial, r.terminations(), r.now)
+	if !again.IsZero() {
+		d.WakeBy(again)
+	}
+	if account.NamePrincipals(conflict, principals) {
+		d.Event(v1alpha1.ReasonIdentityConflict, "CloudTrail: instances of this cluster were terminated by "+strings.Join(conflict.Principals, ", "))
+	}
 }
 
 // respond carries out the response to a conflict, and returns the conflict with it; nil if there is nothing to record.

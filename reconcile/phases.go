@@ -61,6 +61,8 @@ type remembered struct {
 	instances account.InstanceChecker
 	amis      account.AMIChecker
 	response  account.ResponseMemory
+	trail     account.TrailReader
+	preflight account.PreflightChecker
 	// reasons are why EC2NodeClasses are not Ready, from Karpenter's log.
 	reasons changes.Reasons
 	// terminations are what is terminating, and heartbeat is the last state of the lease of Karpenter's controller.

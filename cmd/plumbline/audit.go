@@ -9,6 +9,8 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,14 +34,15 @@ const allContexts = "*"
 // auditor runs `plumbline audit`.
 type auditor struct {
 	regions, profiles, contexts []string
-	namePattern                 string
+	namePattern, cloudTrail     string
+	now                         func() time.Time
 	// dial connects to AWS in a region, with a profile of the AWS configuration.
 	dial func(ctx context.Context, profile, region string) (audit.AWS, error)
 }
 
 // newAuditor returns one that queries as the user.
 func newAuditor() auditor {
-	return auditor{dial: func(ctx context.Context, profile, region string) (audit.AWS, error) {
+	return auditor{now: time.Now, dial: func(ctx context.Context, profile, region string) (audit.AWS, error) {
 		return cloud.New(ctx, cloud.Options{Region: region, Profile: profile, UserAgent: "plumbline-cli/" + version, Timeout: time.Minute})
 	}}
 }
@@ -64,11 +67,13 @@ The command finds
   broad-policy   a controller's role that is not restricted to its cluster
   discovery      a discovery tag on what belongs to two clusters; a subnet or a security
                  group that EC2NodeClasses of two clusters select
+  termination    with --cloudtrail: instances of one cluster that the role of another cluster's
+                 controller has terminated
   name-pattern   a name that does not match --name-pattern, a regular expression
 
 What is denied is unknown, with the missing action. So are the controllers of a cluster that
 none of the contexts reaches. The required permissions in AWS are in
-manifests/iam-policy-audit.json.
+manifests/iam-policy-audit.json, that of --cloudtrail in manifests/iam-policy-cloudtrail.json.
 
 Exit codes: 0 nothing is found; 1 an error, or something is unknown and nothing is found;
 2 something is found.`,
@@ -81,6 +86,7 @@ Exit codes: 0 nothing is found; 1 an error, or something is unknown and nothing 
 	cmd.Flags().StringSliceVar(&a.profiles, "profiles", nil, "profiles of the AWS configuration to read them with; default: your AWS credentials")
 	cmd.Flags().StringSliceVar(&a.contexts, "contexts", nil, "contexts of the kubeconfig to read; '*' is all of them")
 	cmd.Flags().StringVar(&a.namePattern, "name-pattern", "", "regular expression that the whole name of a cluster has to match")
+	cmd.Flags().StringVar(&a.cloudTrail, "cloudtrail", "", "look up who has terminated instances within this time, at most 90d, in CloudTrail")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		report, err := a.report(cmd.Context(), kubeconfig)
 		if err != nil {
@@ -110,6 +116,8 @@ func (a *auditor) report(ctx context.Context, kubeconfig *genericclioptions.Conf
 	switch {
 	case len(a.regions)+len(a.contexts) == 0:
 		return audit.Report{}, errors.New("--regions or --contexts is required")
+	case a.cloudTrail != "" && len(a.regions) == 0:
+		return audit.Report{}, errors.New("--cloudtrail needs --regions")
 	case len(a.profiles) > 0 && len(a.regions) == 0:
 		return audit.Report{}, errors.New("--profiles needs --regions")
 	}
@@ -122,7 +130,14 @@ func (a *auditor) report(ctx context.Context, kubeconfig *genericclioptions.Conf
 		pattern.Longest() // so that a match of the whole name is preferred
 	}
 	reader := audit.Reader{ControllerLabels: cluster.ControllerLabels()}
-	var err error
+	period, err := trailPeriod(a.cloudTrail)
+	if err != nil {
+		return audit.Report{}, err
+	}
+	if period > 0 {
+		reader.Now = a.now()
+		reader.Since = reader.Now.Add(-period)
+	}
 	if reader.Places, err = a.places(ctx); err != nil {
 		return audit.Report{}, err
 	}
@@ -135,6 +150,27 @@ func (a *auditor) report(ctx context.Context, kubeconfig *genericclioptions.Conf
 	}
 	observed.NamePattern = pattern
 	return audit.Report{Clusters: observed.Clusters, Findings: audit.Judge(observed)}, nil
+}
+
+// maxTrail is how long CloudTrail keeps calls.
+const maxTrail = 90 * 24 * time.Hour
+
+// trailPeriod parses --cloudtrail: a duration, or a number of days such as 90d; 0 if it is empty.
+func trailPeriod(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	period, err := time.ParseDuration(text)
+	if days, is := strings.CutSuffix(text, "d"); is {
+		var n int
+		if n, err = strconv.Atoi(days); n <= int(maxTrail/(24*time.Hour)) {
+			period = time.Duration(n) * 24 * time.Hour
+		}
+	}
+	if err != nil || period <= 0 || period > maxTrail {
+		return 0, fmt.Errorf("--cloudtrail %q: want a time such as 12h, or 1d to 90d", text)
+	}
+	return period, nil
 }
 
 // places connects to each region with each profile.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
@@ -21,13 +22,17 @@ func (refusingAWS) Network(context.Context) ([]cloud.Subnet, []cloud.SecurityGro
 	return nil, nil, refuse("ec2:DescribeSubnets")
 }
 
+func (refusingAWS) Trail(context.Context, string, time.Time, time.Time, int) ([]cloud.TrailCall, error) {
+	return nil, refuse("cloudtrail:LookupEvents")
+}
+
 // audited runs the command in an account that denies everything.
 func audited(t *testing.T, args ...string) (out, errs string, code int) {
 	t.Helper()
 	s, kubeconfig := serve(t)
 	s.refused["/"] = http.StatusForbidden
 	flags := genericclioptions.NewConfigFlags(true)
-	cmd := newAuditCommand(flags, auditor{dial: func(context.Context, string, string) (audit.AWS, error) { return refusingAWS{}, nil }})
+	cmd := newAuditCommand(flags, auditor{now: time.Now, dial: func(context.Context, string, string) (audit.AWS, error) { return refusingAWS{}, nil }})
 	flags.AddFlags(cmd.PersistentFlags())
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	var stdout, stderr bytes.Buffer
@@ -61,6 +66,10 @@ func TestAuditArguments(t *testing.T) {
 		"--contexts none":                      `the kubeconfig has no context "none"`,
 		"--profiles dev --contexts *":          "--profiles needs --regions",
 		"--regions eu-west-1 --name-pattern (": "--name-pattern: error parsing regexp",
+		"--contexts * --cloudtrail 90d":        "--cloudtrail needs --regions",
+		"--regions eu-west-1 --cloudtrail 91d": `--cloudtrail "91d": want a time such as 12h, or 1d to 90d`,
+		"--regions eu-west-1 --cloudtrail -1h": `--cloudtrail "-1h": want`,
+		"--regions eu-west-1 --cloudtrail d":   `--cloudtrail "d": want`,
 	} {
 		if _, errs, code := audited(t, strings.Fields(args)...); code != exitFailed || !strings.Contains(errs, want) {
 			t.Errorf("%s: code %d, says %q", args, code, errs)

@@ -160,6 +160,9 @@ func (r identityReport) print(out io.Writer) error {
 		if len(c.Endpoints) > 0 {
 			fmt.Fprintf(out, "API server:  %s\n", strings.Join(c.Endpoints, ", "))
 		}
+		if len(c.Principals) > 0 {
+			fmt.Fprintf(out, "by:          %s (CloudTrail)\n", strings.Join(c.Principals, ", "))
+		}
 		fmt.Fprintf(out, "instances:   %d of this cluster run, %d others; %d of this cluster were terminated\nsetting:     %s\n\nevidence:\n",
 			c.Ours, c.Theirs, c.Terminated, r.Setting)
 		for _, e := range c.Evidence {

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/dustin/go-humanize/english"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
@@ -31,14 +34,19 @@ const (
 	BroadPolicy Kind = "broad-policy"
 	// Discovery: what one cluster selects for its nodes belongs to another one, or is selected by it, too.
 	Discovery Kind = "discovery"
+	// Termination: the role of one cluster's controller has terminated instances that the role of another one's has launched.
+	Termination Kind = "termination"
 	// NamePattern: a name does not match the pattern.
 	NamePattern Kind = "name-pattern"
 	// Unknown: something could not be read.
 	Unknown Kind = "unknown"
 )
 
-// PolicyFile contains the permissions of the queries.
-const PolicyFile = "manifests/iam-policy-audit.json"
+// PolicyFile contains the permissions of the queries, and TrailPolicyFile the one for CloudTrail.
+const (
+	PolicyFile      = "manifests/iam-policy-audit.json"
+	TrailPolicyFile = "manifests/iam-policy-cloudtrail.json"
+)
 
 // Finding is one result of Judge.
 type Finding struct {
@@ -58,7 +66,7 @@ type Finding struct {
 func Judge(o Observed) []Finding {
 	names, named := sameNames(o)
 	return slices.Concat(names, otherNames(o, named), sharedQueues(o), sharedRoles(o), broadPolicies(o), discovery(o),
-		outsidePattern(o), unread(o))
+		terminations(o), outsidePattern(o), unread(o))
 }
 
 // Found reports whether a finding is not Unknown, and Incomplete whether one is.
@@ -337,6 +345,55 @@ func (c Cluster) judged(one Controller) ([]iam.Finding, error) {
 	return iam.Judge(policies, one.Version, of, limits...)
 }
 
+// terminations returns the controllers that have terminated instances of another cluster's controller, by their roles. Instances
+// that were launched before the calls that were read, and roles that two clusters share, cannot be attributed.
+func terminations(o Observed) (found []Finding) {
+	owner := map[string]Cluster{}
+	for _, c := range o.Clusters {
+		for _, one := range c.Controllers {
+			if one.RoleARN != "" {
+				owner[one.RoleARN] = c
+			}
+		}
+	}
+	for _, t := range o.Trails {
+		launched := map[string]string{}
+		for _, call := range t.Launched {
+			for _, id := range call.Instances {
+				launched[id] = call.Principal
+			}
+		}
+		// of has the instances by the role that terminated them, and the one that launched them.
+		of := map[[2]string][]string{}
+		last := map[[2]string]time.Time{}
+		for _, call := range t.Terminated {
+			for _, id := range call.Instances {
+				pair := [2]string{call.Principal, launched[id]}
+				by, victim := owner[pair[0]], owner[pair[1]]
+				if by.short() == "" || victim.short() == "" || by.short() == victim.short() || slices.Contains(of[pair], id) {
+					continue
+				}
+				of[pair] = append(of[pair], id)
+				if call.At.After(last[pair]) {
+					last[pair] = call.At
+				}
+			}
+		}
+		pairs := slices.SortedFunc(maps.Keys(of), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+		for _, pair := range pairs {
+			by, victim := owner[pair[0]], owner[pair[1]]
+			slices.Sort(of[pair])
+			found = append(found, Finding{
+				Kind: Termination, Account: t.Account, Region: t.Region, Clusters: []string{by.short(), victim.short()},
+				Message: fmt.Sprintf("%s, the role of %s, has terminated %s of %s, the last at %s, such as %s", pair[0], by.label(),
+					english.Plural(len(of[pair]), "instance", ""), victim.label(), last[pair].UTC().Format(time.RFC3339), of[pair][0]),
+				Fix: "find out whether both have one name, and restrict the role to its cluster: plumbline iam-policy",
+			})
+		}
+	}
+	return found
+}
+
 func outsidePattern(o Observed) (found []Finding) {
 	if o.NamePattern == nil {
 		return nil
@@ -388,9 +445,13 @@ func unread(o Observed) (found []Finding) {
 func (u Unread) findings() []Finding {
 	var found []Finding
 	for _, call := range cloud.DeniedCalls(u.Err) {
+		file := PolicyFile
+		if call.Action == "cloudtrail:LookupEvents" {
+			file = TrailPolicyFile
+		}
 		found = append(found, Finding{
 			Kind: Unknown, Action: call.Action, Message: fmt.Sprintf("%s: AWS denies %s: %s", u.What, call.Action, call.Detail),
-			Fix: fmt.Sprintf("allow %s on %s to the credentials in use, as %s does", call.Action, call.Resource, PolicyFile),
+			Fix: fmt.Sprintf("allow %s on %s to the credentials in use, as %s does", call.Action, call.Resource, file),
 		})
 	}
 	if len(found) > 0 {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -142,6 +143,21 @@ func TestJudge(t *testing.T) {
 				tags[sharedTag+"blue"], tags[sharedTag+"green"] = "shared", "shared"
 			}
 		}, nil},
+		"terminations by the role of another cluster": {func(o *Observed) {
+			role := func(name string) string { return "arn:aws:iam::111122223333:role/karpenter-" + name }
+			at := time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)
+			o.Trails = []Trail{{
+				Account: account, Region: region,
+				Launched: []cloud.TrailCall{{At: at, Principal: role("blue"), Instances: []string{"i-1", "i-2", "i-3"}}},
+				Terminated: []cloud.TrailCall{
+					{At: at.Add(time.Hour), Principal: role("green"), Instances: []string{"i-2", "i-1"}},
+					{At: at, Principal: role("green"), Instances: []string{"i-1"}}, // again
+					{At: at, Principal: role("blue"), Instances: []string{"i-3"}},  // its own
+					{At: at, Principal: "arn:aws:iam::111122223333:user/ann", Instances: []string{"i-3"}},
+					{At: at, Principal: role("green"), Instances: []string{"i-4"}}, // launched earlier
+				},
+			}}
+		}, []string{"termination: arn:aws:iam::111122223333:role/karpenter-green, the role of EKS cluster green (https://green.example.com), has terminated 2 instances of EKS cluster blue (https://blue.example.com), the last at 2026-12-01T10:00:00Z, such as i-1"}},
 		"names outside of the pattern": {func(o *Observed) {
 			o.NamePattern = regexp.MustCompile("gr|gree|green|b")
 			o.NamePattern.Longest()

@@ -13,6 +13,8 @@ type Observed struct {
 	// Clusters are sorted by account, region, name and context.
 	Clusters []Cluster
 	Networks []Network
+	// Trails are the calls of EC2 that were read from CloudTrail.
+	Trails []Trail
 	// Unread is what could not be read.
 	Unread []Unread
 	// WithContexts reports whether contexts were given: without any, no controllers are expected.
@@ -65,6 +67,12 @@ type Network struct {
 	Account, Region string
 	Subnets         []cloud.Subnet
 	Groups          []cloud.SecurityGroup
+}
+
+// Trail are the calls that launched and terminated instances in a region of an account.
+type Trail struct {
+	Account, Region      string
+	Launched, Terminated []cloud.TrailCall
 }
 
 // Unread is something that could not be read.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,7 +21,11 @@ type AWS interface {
 	Cluster(ctx context.Context, name string) (cloud.Cluster, error)
 	Grant(ctx context.Context, cluster string, account cloud.ServiceAccount) (cloud.Grant, error)
 	Network(ctx context.Context) ([]cloud.Subnet, []cloud.SecurityGroup, error)
+	Trail(ctx context.Context, action string, since, until time.Time, requests int) ([]cloud.TrailCall, error)
 }
+
+// trailRequests is how many requests are made for each kind of call: 50,000 calls in ten minutes.
+const trailRequests = 1000
 
 // Place is a region, read with a profile of the AWS configuration; an empty profile is the default.
 type Place struct {
@@ -49,6 +54,8 @@ type Reader struct {
 	Contexts []Context
 	// ControllerLabels are those of Deployments of Karpenter's controller.
 	ControllerLabels map[string]string
+	// Since is from when on calls are read from CloudTrail, and Now until when; zero if none are.
+	Since, Now time.Time
 }
 
 // reading is what one Read has found, with the connection of each cluster.
@@ -62,7 +69,7 @@ func (r *Reader) Read(ctx context.Context) Observed {
 	found := &reading{aws: map[string]AWS{}}
 	found.WithContexts = len(r.Contexts) > 0
 	for _, p := range r.Places {
-		found.place(ctx, p)
+		found.place(ctx, p, r.Since, r.Now)
 	}
 	for _, c := range r.Contexts {
 		found.context(ctx, c, r.ControllerLabels)
@@ -82,7 +89,7 @@ func (f *reading) fail(err error, format string, args ...any) {
 }
 
 // place reads the EKS clusters, subnets and security groups of a region. Two profiles may be about one account.
-func (f *reading) place(ctx context.Context, p Place) {
+func (f *reading) place(ctx context.Context, p Place, since, now time.Time) {
 	who, err := p.AWS.Identity(ctx)
 	f.fail(err, "the account of %s", p.label())
 	names, err := p.AWS.Clusters(ctx)
@@ -106,6 +113,17 @@ func (f *reading) place(ctx context.Context, p Place) {
 	subnets, groups, err := p.AWS.Network(ctx)
 	f.fail(err, "the subnets and security groups in %s", p.label())
 	f.Networks = append(f.Networks, Network{Account: who.Account, Region: p.Region, Subnets: subnets, Groups: groups})
+	if since.IsZero() {
+		return
+	}
+	t := Trail{Account: who.Account, Region: p.Region}
+	t.Terminated, err = p.AWS.Trail(ctx, cloud.TerminateInstances, since, now, trailRequests)
+	f.fail(err, "the terminations in %s", p.label())
+	if err == nil {
+		t.Launched, err = p.AWS.Trail(ctx, cloud.RunInstances, since, now, trailRequests)
+		f.fail(err, "the launches in %s", p.label())
+	}
+	f.Trails = append(f.Trails, t)
 }
 
 // context reads the controllers and EC2NodeClasses of a cluster, which is the EKS cluster with its certificate authority.

@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -62,6 +63,10 @@ func (f *fakeAWS) Network(context.Context) ([]cloud.Subnet, []cloud.SecurityGrou
 	return []cloud.Subnet{{ID: "subnet-1"}}, nil, f.refuse("ec2:DescribeSubnets")
 }
 
+func (f *fakeAWS) Trail(_ context.Context, action string, _, _ time.Time, _ int) ([]cloud.TrailCall, error) {
+	return []cloud.TrailCall{{Principal: action}}, f.refuse("cloudtrail:LookupEvents")
+}
+
 // apiServer is one with a controller that uses a name, and an EC2NodeClass.
 func apiServer(t *testing.T, context, of, name string) Context {
 	t.Helper()
@@ -101,7 +106,11 @@ func TestRead(t *testing.T) {
 		Contexts:         []Context{apiServer(t, "a", "green", "blue"), apiServer(t, "b", "green", "blue"), apiServer(t, "c", "elsewhere", "x")},
 		ControllerLabels: map[string]string{"app": "karpenter"},
 	}
+	r.Since, r.Now = time.Now().Add(-time.Hour), time.Now()
 	o := r.Read(t.Context())
+	if len(o.Trails) != 1 || o.Trails[0].Launched[0].Principal != cloud.RunInstances || o.Trails[0].Terminated[0].Principal != cloud.TerminateInstances {
+		t.Errorf("trails %+v", o.Trails)
+	}
 	var got []string
 	for _, c := range o.Clusters {
 		line := strings.Join([]string{c.Account, c.Region, c.Name, c.Context}, "/")
@@ -128,11 +137,11 @@ func TestRead(t *testing.T) {
 
 // TestReadDenied: each denied call is unknown, with the missing action, and the rest is read.
 func TestReadDenied(t *testing.T) {
-	for _, action := range []string{"sts:GetCallerIdentity", "eks:ListClusters", "eks:DescribeCluster", "iam:GetRole", "ec2:DescribeSubnets"} {
+	for _, action := range []string{"sts:GetCallerIdentity", "eks:ListClusters", "eks:DescribeCluster", "iam:GetRole", "ec2:DescribeSubnets", "cloudtrail:LookupEvents"} {
 		aws := &fakeAWS{account: account, region: region, clusters: []string{"green"}, denies: action}
 		r := Reader{
 			Places: []Place{{Profile: "dev", Region: region, AWS: aws}}, Contexts: []Context{apiServer(t, "a", "green", "green")},
-			ControllerLabels: map[string]string{"app": "karpenter"},
+			ControllerLabels: map[string]string{"app": "karpenter"}, Since: time.Now().Add(-time.Hour), Now: time.Now(),
 		}
 		found := Judge(r.Read(t.Context()))
 		var actions []string

@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudtrail"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
@@ -69,6 +70,7 @@ type Client struct {
 	stacks *cloudformation.Client
 	kms    *kms.Client
 	quotas *servicequotas.Client
+	trail  *cloudtrail.Client
 	// resolver resolves selectors.
 	resolver     *resolve.Resolver
 	knownRunning knownRunning
@@ -116,6 +118,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	c.iam, c.sqs, c.events = iam.NewFromConfig(cfg), sqs.NewFromConfig(cfg), eventbridge.NewFromConfig(cfg)
 	c.stacks = cloudformation.NewFromConfig(cfg)
 	c.kms, c.quotas = kms.NewFromConfig(cfg), servicequotas.NewFromConfig(cfg)
+	c.trail = cloudtrail.NewFromConfig(cfg)
 	c.resolver = newResolver(c)
 	return c, nil
 }

@@ -84,6 +84,7 @@ func (r *roles) eks(w http.ResponseWriter, request *http.Request) {
 	case r.associated && request.URL.Query().Get("serviceAccount") == "karpenter" && request.URL.Query().Get("namespace") == "kube-system":
 		answer = `{"associations":[{"associationId":"a-1"}]}`
 	}
+	r.asked = append(r.asked, action)
 	if slices.Contains(r.denies, "eks:"+action) {
 		w.Header().Set("X-Amzn-ErrorType", "AccessDeniedException")
 		w.WriteHeader(http.StatusForbidden)
@@ -151,5 +152,17 @@ func TestGrant(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestGrantRequests: one lookup takes four requests, one more for an association and for each policy in the role, and two for
+// each attached policy and for a boundary: docs/explanation/cost-and-footprint.md.
+func TestGrantRequests(t *testing.T) {
+	account := &roles{associated: true}
+	if _, err := connect(t, account, Options{Attempts: 1}).Grant(t.Context(), "demo", ServiceAccount{Namespace: "kube-system", Name: "karpenter"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := 4 + 1 + 1 + 2 + 2; len(account.asked) != want {
+		t.Errorf("%d requests, want %d: %q", len(account.asked), want, account.asked)
 	}
 }

@@ -10,6 +10,7 @@ const anything = "*"
 // https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
 var resourceTypes = map[string]string{
 	"arc-zonal-shift:GetManagedResource": "cluster",
+	"cloudtrail:LookupEvents":            "",
 	"ec2:CreateFleet":                    "fleet and what it launches",
 	"ec2:CreateLaunchTemplate":           "launch-template",
 	"ec2:CreateTags":                     "any",

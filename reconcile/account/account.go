@@ -186,6 +186,7 @@ type Cloud interface {
 
 	TerminationProtected(ctx context.Context, providerID string) (bool, error)
 	Grant(ctx context.Context, cluster string, account cloud.ServiceAccount) (cloud.Grant, error)
+	TrailCloud
 	SetTerminationProtection(ctx context.Context, id string, on bool) error
 	Catalog(ctx context.Context) (*offers.Catalog, error)
 }

@@ -262,7 +262,11 @@ func (*aws) Grant(context.Context, string, cloud.ServiceAccount) (cloud.Grant, e
 	return cloud.Grant{}, nil
 }
 
-func (*aws) TerminationProtected(context.Context, string) (bool, error)   { return false, nil }
+func (*aws) TerminationProtected(context.Context, string) (bool, error) { return false, nil }
+func (*aws) Trail(context.Context, string, time.Time, time.Time, int) ([]cloud.TrailCall, error) {
+	return nil, nil
+}
+
 func (*aws) SetTerminationProtection(context.Context, string, bool) error { return nil }
 func (*aws) UserData(context.Context, string) (string, error)             { return "", nil }
 

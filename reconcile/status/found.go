@@ -94,6 +94,10 @@ type Found struct {
 	// SawDefects reports that they were looked for.
 	Defects    string
 	SawDefects bool
+	// Preflight are the problems of a check of `plumbline doctor` that the daemon runs, too. SawPreflight reports that it was
+	// known enough for it; otherwise what was reported is kept.
+	Preflight    []string
+	SawPreflight bool
 	// AutoMode describes whose the NodePools are, in a cluster with EKS Auto Mode; empty without it. SawAutoMode reports that
 	// it was looked for.
 	AutoMode    string
@@ -434,6 +438,13 @@ func (s *Step) setKarpenterUnsupported() {
 func (s *Step) setKarpenterDefect() {
 	if s.SawDefects {
 		s.setTrouble(v1alpha1.KarpenterDefectCondition, v1alpha1.ReasonKnownDefect, s.Defects)
+	}
+}
+
+// setPreflight reports what will disrupt nodes. What is unknown neither raises the condition nor ends it.
+func (s *Step) setPreflight() {
+	if s.SawPreflight {
+		s.setTrouble(v1alpha1.PreflightCondition, v1alpha1.ReasonPreflight, strings.Join(s.Preflight, "; "))
 	}
 }
 

@@ -339,3 +339,32 @@ func TestAKnownDefectIsACondition(t *testing.T) {
 		}
 	}
 }
+
+// TestPreflight: a problem is reported with one event, and ends; what is unknown changes nothing.
+func TestPreflight(t *testing.T) {
+	sync := &v1alpha1.NodeSync{}
+	for i, c := range []struct {
+		problems      []string
+		known         bool
+		status, event string
+	}{
+		{},
+		{known: true},
+		{problems: []string{"a is missing", "b is missing"}, known: true, status: "True PreflightProblem: a is missing; b is missing", event: "Warning PreflightProblem"},
+		{status: "True PreflightProblem: a is missing; b is missing"},
+		{known: true},
+	} {
+		s := &Step{Found: Found{Preflight: c.problems, SawPreflight: c.known}, Sync: sync, Before: sync.DeepCopy()}
+		s.setPreflight()
+		status, event := "", ""
+		if found := conditions.Get(sync, v1alpha1.PreflightCondition); found != nil {
+			status = string(found.Status) + " " + found.Reason + ": " + found.Message
+		}
+		for _, n := range s.Notes {
+			event += n.Type + " " + n.Reason
+		}
+		if status != c.status || event != c.event {
+			t.Errorf("reconcile %d: condition %q, event %q; want %q and %q", i+1, status, event, c.status, c.event)
+		}
+	}
+}

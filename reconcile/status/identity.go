@@ -45,6 +45,9 @@ func conflictWords(c *v1alpha1.IdentityConflict, cluster string) string {
 	if len(c.Evidence) > 0 {
 		what += "; " + c.Evidence[0]
 	}
+	if len(c.Principals) > 0 {
+		what += "; instances were terminated by " + strings.Join(c.Principals, ", ")
+	}
 	return what
 }
 

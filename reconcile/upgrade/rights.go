@@ -139,7 +139,7 @@ func (s *Step) judge(ctx context.Context, r *Rights) {
 		return
 	}
 	at := s.Karpenter.Cluster
-	account := s.controllerAccount(ctx)
+	account := s.ControllerAccount(ctx)
 	ctx, cancel := context.WithTimeout(ctx, grantTimeout)
 	defer cancel()
 	grant, err := s.Grant(ctx, at.Name, at.Region, account)
@@ -189,9 +189,9 @@ func accountOf(arn string) string {
 	return ""
 }
 
-// controllerAccount returns the ServiceAccount of Karpenter's controller: as Git defines it, and with the role in its
+// ControllerAccount returns the ServiceAccount of Karpenter's controller: as Git defines it, and with the role in its
 // annotation in the cluster if Git has none. Its name is that of the chart's templates/_helpers.tpl.
-func (s *Step) controllerAccount(ctx context.Context) cloud.ServiceAccount {
+func (s *Step) ControllerAccount(ctx context.Context) cloud.ServiceAccount {
 	of := func(path ...string) string {
 		text, _, _ := unstructured.NestedString(s.Values.Merged, path...)
 		return text

@@ -164,7 +164,7 @@ func TestTheControllersAccount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newBed(t, live).step()
 			s.Values.Merged, s.Karpenter.Cluster.ControllerRole = c.values, c.role
-			if diff := cmp.Diff(c.want, s.controllerAccount(t.Context())); diff != "" {
+			if diff := cmp.Diff(c.want, s.ControllerAccount(t.Context())); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

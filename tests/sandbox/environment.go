@@ -35,7 +35,7 @@ const (
 	VariableEnder = "SANDBOX_ENDER_KEY"
 	// VariableDoctor is that of a user with manifests/iam-policy-doctor.json and nothing else.
 	VariableDoctor = "SANDBOX_DOCTOR_KEY"
-	// VariableAuditor is that of a user with manifests/iam-policy-audit.json and nothing else.
+	// VariableAuditor is that of a user with manifests/iam-policy-audit.json and iam-policy-cloudtrail.json.
 	VariableAuditor = "SANDBOX_AUDITOR_KEY"
 	// VariableAdmin is the URL of the simulator's admin endpoint.
 	VariableAdmin = "SANDBOX_AWS_ADMIN"

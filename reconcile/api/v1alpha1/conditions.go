@@ -123,6 +123,9 @@ const (
 	KarpenterUnsupportedCondition = "KarpenterUnsupported"
 	// KarpenterDefectCondition is True while Karpenter runs in a version with a known defect in what the NodeSync uses.
 	KarpenterDefectCondition = "KarpenterDefect"
+	// PreflightCondition is True while a check of `plumbline doctor` that the daemon runs, too, has found what will disrupt
+	// nodes: the role of Karpenter's controller does not allow what its version needs.
+	PreflightCondition = "Preflight"
 	// AutoModeCondition is True while the cluster has NodePools or CRDs of EKS Auto Mode, which plumbline does not change. It
 	// names whose the NodePools are.
 	AutoModeCondition = "AutoMode"
@@ -189,6 +192,7 @@ const (
 	ReasonChartPoliciesUnknown = "ChartPoliciesUnknown"
 	ReasonFinalizerDenied      = "FinalizerDenied"
 	ReasonKnownDefect          = "KnownDefect"
+	ReasonPreflight            = "PreflightProblem"
 	ReasonBesideAutoMode       = "BesideAutoMode"
 	ReasonFinalizerUnknown     = "FinalizerUnknown"
 	ReasonSupportEnded         = "SupportEnded"

@@ -20,6 +20,11 @@ type IdentityConflict struct {
 	// +kubebuilder:validation:MaxItems=5
 	// +optional
 	Endpoints []string `json:"endpoints,omitempty"`
+	// Principals are the ARNs of the roles and users that have terminated instances, by CloudTrail, the first 5. They are
+	// known some minutes later, and only if plumbline may query CloudTrail.
+	// +kubebuilder:validation:MaxItems=5
+	// +optional
+	Principals []string `json:"principals,omitempty"`
 	// Evidence is what was found, the first 10 findings.
 	// +kubebuilder:validation:MaxItems=10
 	// +optional

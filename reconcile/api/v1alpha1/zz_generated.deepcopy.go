@@ -602,6 +602,11 @@ func (in *IdentityConflict) DeepCopyInto(out *IdentityConflict) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Principals != nil {
+		in, out := &in.Principals, &out.Principals
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Evidence != nil {
 		in, out := &in.Evidence, &out.Evidence
 		*out = make([]string, len(*in))

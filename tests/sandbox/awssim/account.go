@@ -45,6 +45,8 @@ type account struct {
 	credentials map[string]credential     // by access key
 	quotas      map[string]float64        // by code, if it is not the default
 	keys        map[string]string         // policies of KMS keys, by ID
+	trail       trail
+	launched    []string // IDs of the instances that the current call has launched
 	shortages   []Shortage
 	spoiled     string          // the names of images whose instances terminate at launch
 	outages     map[string]bool // zones that are disrupted
@@ -95,6 +97,7 @@ func newAccount(options Options, emit func(Event)) *account {
 		quotas:      map[string]float64{},
 		keys:        map[string]string{},
 		outages:     map[string]bool{},
+		trail:       trail{delay: trailDelay},
 		answers:     DefaultAnswers(),
 		missed:      map[string]bool{},
 		random:      rand.New(rand.NewPCG(options.Seed, 0)),

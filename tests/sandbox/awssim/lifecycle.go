@@ -35,6 +35,7 @@ func (a *account) start(spec launchSpec, hide time.Duration) *instance {
 		a.newRootVolume(i, d, hide)
 	}
 	a.instances[i.ID] = i
+	a.launched = append(a.launched, i.ID)
 	a.remember(i)
 	a.alarms = append(a.alarms, i.due)
 	a.emit(Event{Launched, i.view(a)})
@@ -140,6 +141,7 @@ func (s *Simulator) Terminate(instanceID string) error {
 			return
 		}
 		a.terminate(i, a.userInitiated())
+		a.note("TerminateInstances", principal{ARN: a.iamARN("user/console"), UserAgent: "console"}, nil, []string{instanceID})
 	})
 	return err
 }

@@ -86,8 +86,11 @@ func (s *Simulator) perform(ctx context.Context, req *request) (any, error) {
 // run runs an action on the current account and logs the call, so that the log has the order in which calls took
 // effect.
 func (s *Simulator) run(req *request, do action) (answer any, err error) {
-	s.locked(func(*account) {
-		answer, err = do(req)
+	s.locked(func(a *account) {
+		a.launched = nil
+		if answer, err = do(req); err == nil {
+			a.noteCall(req)
+		}
 		if _, waits := errors.AsType[*tryAgain](err); !waits {
 			s.calls.add(newCall(req, err))
 			req.recorded = true

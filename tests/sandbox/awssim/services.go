@@ -31,6 +31,7 @@ func (a *account) services() map[string]service {
 		"pricing":        a.global(a.jsonService("pricing", a.pricingActions())),
 		"eks":            a.eksService(),
 		"cloudformation": a.cloudFormationService(),
+		"cloudtrail":     a.jsonService("cloudtrail", a.cloudTrailActions()),
 		"eks-auth":       a.eksAuthService(),
 		"servicequotas":  a.jsonService("servicequotas", a.quotaActions()),
 	}
