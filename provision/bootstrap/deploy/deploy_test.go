@@ -82,6 +82,9 @@ func (f *fake) StackEvents(_ context.Context, _, after string) ([]cloud.StackEve
 }
 
 func (f *fake) ChangeSet(_ context.Context, _, id string) (cloud.ChangeSet, error) {
+	if err := f.call("ChangeSet"); err != nil {
+		return cloud.ChangeSet{}, err
+	}
 	if f.sets[id] == f.template {
 		return cloud.ChangeSet{Status: "FAILED", Reason: "The submitted information didn't contain changes."}, nil
 	}
