@@ -74,6 +74,7 @@ func TestHelp(t *testing.T) {
 		"plumbline upgrade":        {"each hop", "--to", "--write", "changes\nnothing else", "Exit codes"},
 		"plumbline convert":        {"v1beta1", "changes nothing", "--write", "--copy-classes", "Exit codes"},
 		"plumbline iam-policy":     {"6,144", "--node-role", "--teardown", "table|json|yaml|cloudformation|terraform", "Examples:"},
+		"plumbline bootstrap":      {"CloudFormation", "--git", "--upgrade", "--undo", "--dry-run", "table|cloudformation|terraform", "Exit codes"},
 		"plumbline images":         {"newest one", "--kubernetes", "table|json|yaml|markdown", "ssm:GetParameter", "Exit codes"},
 		"plumbline init":           {"never overwrites a file", "--from", "--branch", "--dry-run", "eks:DescribeNodegroup", "Examples:"},
 		"plumbline vendor":         {"cannot reach a registry", "--write", "--to", "--from", "docker login"},
