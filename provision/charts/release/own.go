@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/Masterminds/semver/v3"
 	"github.com/go-logr/logr"
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
@@ -25,7 +26,8 @@ const OwnRelease = "plumbline"
 type Own struct {
 	// Files are those of the chart.
 	Files fs.FS
-	// Version is that of the program, which the chart and the image get; "dev" leaves the chart's own.
+	// Version is that of the program, which the chart and the image get; "dev" leaves the chart's own. The chart of a build
+	// between releases, whose version is a commit, keeps its own version: Helm accepts only semantic versions.
 	Version   string
 	Namespace string
 	// Values are those that differ from the chart's.
@@ -143,7 +145,10 @@ func (o Own) load() (*chart.Chart, error) {
 		return nil, fmt.Errorf("read plumbline's chart: %w", err)
 	}
 	if o.Version != "" && o.Version != "dev" {
-		loaded.Metadata.Version, loaded.Metadata.AppVersion = strings.TrimPrefix(o.Version, "v"), o.Version
+		loaded.Metadata.AppVersion = o.Version
+		if version, err := semver.StrictNewVersion(strings.TrimPrefix(o.Version, "v")); err == nil {
+			loaded.Metadata.Version = version.String()
+		}
 	}
 	if err := loaded.Metadata.Validate(); err != nil {
 		return nil, fmt.Errorf("plumbline's chart at version %s: %w", o.Version, err)
