@@ -125,7 +125,7 @@ func (s WaveSeen) watch(w *v1alpha1.RolloutWave) time.Time {
 		return time.Time{}
 	}
 	limit := s.WatchUntil.Add(s.Policy.GetInconclusiveAfter())
-	open := s.Verdict.State == judge.Undecided || s.Verdict.State == judge.Inconclusive && s.Verdict.HasFailingPods()
+	open := s.open()
 	switch {
 	case w.WatchedAt != nil && !w.WatchedAt.Time.Before(s.WatchUntil):
 		return time.Time{}
@@ -144,6 +144,11 @@ func (s WaveSeen) watch(w *v1alpha1.RolloutWave) time.Time {
 	now := s.timestamp()
 	w.WatchedAt = &now
 	return s.Now
+}
+
+// open reports whether the verdict on a wave may still become bad.
+func (s WaveSeen) open() bool {
+	return s.Verdict.State == judge.Undecided || s.Verdict.State == judge.Inconclusive && s.Verdict.HasFailingPods()
 }
 
 // keep returns the recorded wave while it is unknown which nodes are outdated, or what Git wants: no replacement counts,

@@ -91,6 +91,7 @@ func newStory(t *testing.T, e entry, c *cluster, root string) *story {
 	if _, end, err := c.Kube.Audit(0); err == nil {
 		s.audited = end
 	}
+	s.mark.calls = len(c.AWS.Calls("", "")) // those of earlier stories do not count
 	s.daemon = daemon.New(daemon.Options{Kube: c.Kube, AWS: c.AWSVariables(), Root: root, Dir: filepath.Join(s.dir, "daemon"), Guarded: true})
 	return s
 }
