@@ -94,7 +94,7 @@ func (o Own) Install(ctx context.Context, config *rest.Config) error {
 		install.Wait, install.Timeout = true, ownTimeout
 		install.TakeOwnership = true // CRDs of an earlier release stay when it is uninstalled
 		_, err = install.RunWithContext(ctx, loaded, o.Values)
-		return err
+		return o.busy(1, err)
 	}
 	if err != nil {
 		return fmt.Errorf("read Helm release %s: %w", OwnRelease, err)
@@ -114,6 +114,15 @@ func (o Own) Install(ctx context.Context, config *rest.Config) error {
 	upgrade.TakeOwnership = true
 	upgrade.ResetThenReuseValues = true
 	_, err = upgrade.RunWithContext(ctx, OwnRelease, loaded, o.Values)
+	return o.busy(last.Version+1, err)
+}
+
+// busy gives its type to the error of a run that another has overtaken: that has created the revision since the release was
+// read.
+func (o Own) busy(revision int, err error) error {
+	if errors.Is(err, driver.ErrReleaseExists) || err != nil && strings.Contains(err.Error(), "another operation (install/upgrade/rollback) is in progress") {
+		return &BusyError{Release: OwnRelease, Revision: revision, Until: o.Now().Add(ownTimeout)}
+	}
 	return err
 }
 

@@ -1,8 +1,13 @@
 package release
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"testing"
+	"time"
+
+	"helm.sh/helm/v3/pkg/storage/driver"
 
 	"github.com/plumbline-dev/plumbline/manifests"
 )
@@ -31,6 +36,25 @@ func TestOwnChart(t *testing.T) {
 		}
 		if !helpers {
 			t.Error("templates/_helpers.tpl is missing: go:embed leaves out names with an underscore without all:")
+		}
+	}
+}
+
+// TestOwnOvertaken: another run that has created the revision in the meantime is waited for, as one that was there before.
+func TestOwnOvertaken(t *testing.T) {
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	o := Own{Now: func() time.Time { return now }}
+	var busy *BusyError
+	for _, err := range []error{
+		fmt.Errorf("create: %w", driver.ErrReleaseExists), errors.New("another operation (install/upgrade/rollback) is in progress"),
+	} {
+		if got := o.busy(2, err); !errors.As(got, &busy) || busy.Revision != 2 || !busy.Until.Equal(now.Add(ownTimeout)) {
+			t.Errorf("%v: got %v", err, got)
+		}
+	}
+	for _, err := range []error{nil, errors.New("timed out waiting for the condition")} {
+		if got := o.busy(2, err); !errors.Is(got, err) {
+			t.Errorf("%v: got %v", err, got)
 		}
 	}
 }
