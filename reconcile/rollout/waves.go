@@ -125,7 +125,7 @@ func (s WaveSeen) watch(w *v1alpha1.RolloutWave) time.Time {
 		return time.Time{}
 	}
 	limit := s.WatchUntil.Add(s.Policy.GetInconclusiveAfter())
-	open := s.open()
+	open := s.mayBecomeBad()
 	switch {
 	case w.WatchedAt != nil && !w.WatchedAt.Time.Before(s.WatchUntil):
 		return time.Time{}
@@ -146,8 +146,8 @@ func (s WaveSeen) watch(w *v1alpha1.RolloutWave) time.Time {
 	return s.Now
 }
 
-// open reports whether the verdict on a wave may still become bad.
-func (s WaveSeen) open() bool {
+// mayBecomeBad reports whether the verdict on a wave may still become bad.
+func (s WaveSeen) mayBecomeBad() bool {
 	return s.Verdict.State == judge.Undecided || s.Verdict.State == judge.Inconclusive && s.Verdict.HasFailingPods()
 }
 

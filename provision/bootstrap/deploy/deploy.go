@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,7 +28,7 @@ type AWS interface {
 // Deployer changes one stack.
 type Deployer struct {
 	AWS AWS
-	// Stack is its name. Token identifies this run in the stack's events: letters, digits and hyphens.
+	// Stack is its name. Token begins the tokens of this run in the stack's events: letters, digits and hyphens, at most 100.
 	Stack, Token string
 	// Say prints progress.
 	Say func(what string)
@@ -115,8 +116,9 @@ func (d *Deployer) Plan(ctx context.Context, stack *cloud.Stack, before, want bo
 	if err != nil || same {
 		return p, err
 	}
+	token := d.token()
 	request := cloud.ChangeSetRequest{
-		Stack: d.Stack, Name: d.Token, Kind: "UPDATE", Token: d.Token, Tags: map[string]string{bootstrap.Tag: d.Stack},
+		Stack: d.Stack, Name: token, Kind: "UPDATE", Token: token, Tags: map[string]string{bootstrap.Tag: d.Stack},
 	}
 	if bootstrap.Empty(stack) {
 		request.Kind = "CREATE"
@@ -154,6 +156,9 @@ func (d *Deployer) Plan(ctx context.Context, stack *cloud.Stack, before, want bo
 		}
 	}
 }
+
+// token returns one for a single request: CloudFormation takes a request with a token that it knows for a repetition.
+func (d *Deployer) token() string { return d.Token + "-" + strings.ToLower(rand.Text()[:8]) }
 
 func equal(a, b bootstrap.Template) (bool, error) {
 	first, err := a.YAML()
@@ -206,7 +211,7 @@ func (d *Deployer) Discard(ctx context.Context, p Plan) error {
 	if err != nil || stack == nil || stack.Status != "REVIEW_IN_PROGRESS" {
 		return err // another run has continued with it
 	}
-	return d.AWS.DeleteStack(ctx, d.Stack, d.Token)
+	return d.AWS.DeleteStack(ctx, d.Stack, d.token())
 }
 
 // Execute executes a plan, and follows the stack until it is done. Errors: *ConflictError if another client was first,
@@ -216,7 +221,7 @@ func (d *Deployer) Execute(ctx context.Context, p Plan) error {
 	if err != nil {
 		return err
 	}
-	if err := d.AWS.ExecuteChangeSet(ctx, d.Stack, p.id, d.Token); err != nil {
+	if err := d.AWS.ExecuteChangeSet(ctx, d.Stack, p.id, d.token()); err != nil {
 		return conflict(err)
 	}
 	_, err = d.follow(ctx, after, true)
@@ -236,7 +241,7 @@ func (d *Deployer) last(ctx context.Context, stack string) (string, error) {
 // none, or the run's own.
 func (d *Deployer) Owner(ctx context.Context) string {
 	events, err := d.AWS.StackEvents(ctx, d.Stack, "")
-	if err != nil || len(events) == 0 || events[0].Token == d.Token {
+	if err != nil || len(events) == 0 || strings.HasPrefix(events[0].Token, d.Token) {
 		return ""
 	}
 	return events[0].Token
@@ -319,7 +324,7 @@ func (d *Deployer) Delete(ctx context.Context, stack *cloud.Stack) error {
 	if err != nil {
 		return err
 	}
-	if err := d.AWS.DeleteStack(ctx, d.Stack, d.Token); err != nil {
+	if err := d.AWS.DeleteStack(ctx, d.Stack, d.token()); err != nil {
 		return conflict(err)
 	}
 	inProgress := &Deployer{AWS: d.AWS, Stack: stack.ID, Token: d.Token, Say: d.Say, Wait: d.Wait}
@@ -333,7 +338,7 @@ func (d *Deployer) Continue(ctx context.Context, stack *cloud.Stack) error {
 	if err != nil {
 		return err
 	}
-	if err := d.AWS.ContinueRollback(ctx, d.Stack, d.Token); err != nil {
+	if err := d.AWS.ContinueRollback(ctx, d.Stack, d.token()); err != nil {
 		return conflict(err)
 	}
 	next, err := d.follow(ctx, after, true)

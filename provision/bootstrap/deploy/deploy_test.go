@@ -95,6 +95,9 @@ func (f *fake) CreateChangeSet(_ context.Context, r cloud.ChangeSetRequest) (str
 	if err := f.call("CreateChangeSet"); err != nil {
 		return "", err
 	}
+	if f.sets[r.Name] != "" {
+		return "", &cloud.AnswerError{Code: "IdempotentParameterMismatch"}
+	}
 	f.kinds = append(f.kinds, r.Kind)
 	if f.stack == nil {
 		f.stack = &cloud.Stack{Name: r.Stack, ID: "id", Status: "REVIEW_IN_PROGRESS"}

@@ -27,8 +27,10 @@ func TestBareCluster(t *testing.T) {
 	if len(state.Queues)+len(state.Profiles) != 0 || len(state.Subnets) != 3 {
 		t.Errorf("queues %v, profiles %v, subnets %v; want only subnets", state.Queues, state.Profiles, state.Subnets)
 	}
-	out, err := a.ec2().DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{Filters: []types.Filter{{Name: aws.String("tag-key"),
-		Values: []string{"karpenter.sh/discovery"}}}})
+	out, err := a.ec2().DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{Filters: []types.Filter{{
+		Name:   aws.String("tag-key"),
+		Values: []string{"karpenter.sh/discovery"},
+	}}})
 	noError(t, err)
 	if len(out.Subnets) != 0 {
 		t.Errorf("subnets with the discovery tag = %v, want none", out.Subnets)
@@ -39,11 +41,15 @@ func TestBareCluster(t *testing.T) {
 	if diff := cmp.Diff([]string{"coredns", "eks-pod-identity-agent", "kube-proxy", "vpc-cni"}, list.Addons); diff != "" {
 		t.Errorf("add-ons (-want +got):\n%s", diff)
 	}
-	_, err = client.CreateAddon(t.Context(), &eks.CreateAddonInput{ClusterName: aws.String(clusterName),
-		AddonName: aws.String("aws-ebs-csi-driver")})
+	_, err = client.CreateAddon(t.Context(), &eks.CreateAddonInput{
+		ClusterName: aws.String(clusterName),
+		AddonName:   aws.String("aws-ebs-csi-driver"),
+	})
 	noError(t, err)
-	_, err = client.CreateAddon(t.Context(), &eks.CreateAddonInput{ClusterName: aws.String(clusterName),
-		AddonName: aws.String("aws-ebs-csi-driver")})
+	_, err = client.CreateAddon(t.Context(), &eks.CreateAddonInput{
+		ClusterName: aws.String(clusterName),
+		AddonName:   aws.String("aws-ebs-csi-driver"),
+	})
 	wantCode(t, err, "ResourceInUseException")
 }
 
@@ -62,8 +68,10 @@ func TestServiceLinkedRole(t *testing.T) {
 	noError(t, a.SetRoleGone("AWSServiceRoleForEC2Spot", true))
 	a.template(t, "amd64", types.ArchitectureValuesX8664)
 	launch := func() *ec2.CreateFleetOutput {
-		out, err := a.ec2().CreateFleet(t.Context(), a.fleetInput(t, "amd64", 1, types.DefaultTargetCapacityTypeSpot, pool{"m5.large",
-			region + "a"}))
+		out, err := a.ec2().CreateFleet(t.Context(), a.fleetInput(t, "amd64", 1, types.DefaultTargetCapacityTypeSpot, pool{
+			"m5.large",
+			region + "a",
+		}))
 		noError(t, err)
 		return out
 	}
@@ -116,8 +124,10 @@ func TestAuthenticationMode(t *testing.T) {
 	a := newAccount(t, awssim.Options{})
 	client := eks.NewFromConfig(a.config("tester"))
 	create := func(principal string) error {
-		_, err := client.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: aws.String(clusterName),
-			PrincipalArn: aws.String(principal), Type: aws.String("EC2_LINUX")})
+		_, err := client.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{
+			ClusterName:  aws.String(clusterName),
+			PrincipalArn: aws.String(principal), Type: aws.String("EC2_LINUX"),
+		})
 		return err
 	}
 	wantCode(t, create("arn:aws:iam::000000000000:role/missing"), "InvalidParameterException")

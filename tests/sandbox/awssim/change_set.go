@@ -79,7 +79,7 @@ func (a *account) stackFor(set *changeSet, name string) (*stack, error) {
 	case err != nil && set.kind == "UPDATE":
 		return nil, invalidStack("Stack [%s] does not exist", name)
 	case err != nil:
-		return nil, nil
+		return nil, nil //nolint:nilerr // the change set creates it
 	case st.changeSets[set.name] != nil:
 		return nil, wire.Errorf("AlreadyExistsException", "ChangeSet %s already exists", set.name)
 	case set.kind == "CREATE" && st.status != stackReview:
@@ -229,8 +229,10 @@ func (a *account) describeChangeSet(
 		Changes:      []*cloudformation.Change{}, IncludeNestedStacks: aws.Bool(false),
 	}
 	for _, c := range set.changes {
-		out.Changes = append(out.Changes, &cloudformation.Change{Type: aws.String("Resource"),
-			ResourceChange: c.describe(aws.BoolValue(in.IncludePropertyValues))})
+		out.Changes = append(out.Changes, &cloudformation.Change{
+			Type:           aws.String("Resource"),
+			ResourceChange: c.describe(aws.BoolValue(in.IncludePropertyValues)),
+		})
 	}
 	return out, nil
 }

@@ -72,7 +72,8 @@ func lifecycle(t *testing.T, s *stacks) {
 		t.Fatalf("the stack is %s", got)
 	}
 	if diff := cmp.Diff(s.tags, s.stack(t, stackName).Tags, cmp.Comparer(func(x,
-		y types.Tag) bool {
+		y types.Tag,
+	) bool {
 		return *x.Key == *y.Key && *x.Value == *y.Value
 	})); diff != "" {
 		t.Errorf("tags (-want +got):\n%s", diff)
@@ -97,8 +98,10 @@ func lifecycle(t *testing.T, s *stacks) {
 	if want := "The submitted information didn't contain changes. Submit different information to create a change set."; empty.Status != types.ChangeSetStatusFailed || aws.ToString(empty.StatusReason) != want {
 		t.Errorf("change set without changes is %s: %s", empty.Status, aws.ToString(empty.StatusReason))
 	}
-	_, err = s.client.DeleteChangeSet(t.Context(), &cloudformation.DeleteChangeSetInput{ChangeSetName: empty.ChangeSetId,
-		StackName: aws.String(stackName)})
+	_, err = s.client.DeleteChangeSet(t.Context(), &cloudformation.DeleteChangeSetInput{
+		ChangeSetName: empty.ChangeSetId,
+		StackName:     aws.String(stackName),
+	})
 	noError(t, err)
 	next := s.changeSet(t, types.ChangeSetTypeUpdate, only(t, func(resources map[string]any) {
 		properties(t, resources,

@@ -34,7 +34,8 @@ func (a *account) providerARN(issuer string) string {
 }
 
 func (a *account) createOpenIDConnectProvider(_ *request,
-	in *iam.CreateOpenIDConnectProviderInput) (*iam.CreateOpenIDConnectProviderOutput, error) {
+	in *iam.CreateOpenIDConnectProviderInput,
+) (*iam.CreateOpenIDConnectProviderOutput, error) {
 	url := aws.StringValue(in.Url)
 	arn := a.providerARN(url)
 	if _, ok := a.providers[arn]; ok {
@@ -67,7 +68,8 @@ func (a *account) getOpenIDConnectProvider(_ *request, in *iam.GetOpenIDConnectP
 }
 
 func (a *account) listOpenIDConnectProviders(*request, *iam.ListOpenIDConnectProvidersInput) (*iam.ListOpenIDConnectProvidersOutput,
-	error) {
+	error,
+) {
 	out := &iam.ListOpenIDConnectProvidersOutput{OpenIDConnectProviderList: []*iam.OpenIDConnectProviderListEntry{}}
 	for _, arn := range slices.Sorted(maps.Keys(a.providers)) {
 		out.OpenIDConnectProviderList = append(out.OpenIDConnectProviderList, &iam.OpenIDConnectProviderListEntry{Arn: aws.String(arn)})
@@ -76,7 +78,8 @@ func (a *account) listOpenIDConnectProviders(*request, *iam.ListOpenIDConnectPro
 }
 
 func (a *account) deleteOpenIDConnectProvider(_ *request,
-	in *iam.DeleteOpenIDConnectProviderInput) (*iam.DeleteOpenIDConnectProviderOutput, error) {
+	in *iam.DeleteOpenIDConnectProviderInput,
+) (*iam.DeleteOpenIDConnectProviderOutput, error) {
 	if _, err := a.findProvider(in.OpenIDConnectProviderArn); err != nil {
 		return nil, err
 	}

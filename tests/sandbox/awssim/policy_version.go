@@ -99,8 +99,10 @@ func (a *account) listPolicyVersions(_ *request, in *iam.ListPolicyVersionsInput
 }
 
 func (p *managedPolicy) describeVersion(number int) *iam.PolicyVersion {
-	return &iam.PolicyVersion{VersionId: aws.String(versionID(number)), IsDefaultVersion: aws.Bool(number == p.version),
-		CreateDate: aws.Time(p.created)}
+	return &iam.PolicyVersion{
+		VersionId: aws.String(versionID(number)), IsDefaultVersion: aws.Bool(number == p.version),
+		CreateDate: aws.Time(p.created),
+	}
 }
 
 func (a *account) listEntitiesForPolicy(_ *request, in *iam.ListEntitiesForPolicyInput) (*iam.ListEntitiesForPolicyOutput, error) {

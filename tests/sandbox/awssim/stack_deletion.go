@@ -44,7 +44,8 @@ func (a *account) deleteStack(r *request, in *cloudformation.DeleteStackInput) (
 
 // continueUpdateRollback tries again what a rollback could not revert.
 func (a *account) continueUpdateRollback(r *request,
-	in *cloudformation.ContinueUpdateRollbackInput) (*cloudformation.ContinueUpdateRollbackOutput, error) {
+	in *cloudformation.ContinueUpdateRollbackInput,
+) (*cloudformation.ContinueUpdateRollbackOutput, error) {
 	st, err := a.findStack(in.StackName)
 	if err != nil {
 		return nil, err

@@ -174,8 +174,10 @@ func (w *work) changePolicyRoles() error {
 }
 
 func (w *work) policyVersions() ([]*iam.PolicyVersion, error) {
-	out, err := answerOf[iam.ListPolicyVersionsOutput](w, awsCall{service: "iam", action: "ListPolicyVersions",
-		input: object{"PolicyArn": w.of.physicalID}})
+	out, err := answerOf[iam.ListPolicyVersionsOutput](w, awsCall{
+		service: "iam", action: "ListPolicyVersions",
+		input: object{"PolicyArn": w.of.physicalID},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -198,8 +200,10 @@ func updateStackPolicy(w *work) error {
 			}
 			break
 		}
-		err = w.iam("CreatePolicyVersion", object{"PolicyArn": w.of.physicalID, "PolicyDocument": documentOf(w.after, "PolicyDocument"),
-			"SetAsDefault": "true"})
+		err = w.iam("CreatePolicyVersion", object{
+			"PolicyArn": w.of.physicalID, "PolicyDocument": documentOf(w.after, "PolicyDocument"),
+			"SetAsDefault": "true",
+		})
 		if err != nil {
 			return err
 		}
@@ -227,8 +231,10 @@ func deleteStackPolicy(w *work) error {
 }
 
 func readStackPolicy(w *work, identifier map[string]string) (string, map[string]string, error) {
-	out, err := answerOf[iam.GetPolicyOutput](w, awsCall{service: "iam", action: "GetPolicy",
-		input: object{"PolicyArn": identifier["PolicyArn"]}})
+	out, err := answerOf[iam.GetPolicyOutput](w, awsCall{
+		service: "iam", action: "GetPolicy",
+		input: object{"PolicyArn": identifier["PolicyArn"]},
+	})
 	if err != nil {
 		return "", nil, err
 	}
@@ -284,8 +290,10 @@ func deleteStackProfile(w *work) error {
 
 func readStackProfile(w *work, identifier map[string]string) (string, map[string]string, error) {
 	name := identifier["InstanceProfileName"]
-	out, err := answerOf[iam.GetInstanceProfileOutput](w, awsCall{service: "iam", action: "GetInstanceProfile",
-		input: object{"InstanceProfileName": name}})
+	out, err := answerOf[iam.GetInstanceProfileOutput](w, awsCall{
+		service: "iam", action: "GetInstanceProfile",
+		input: object{"InstanceProfileName": name},
+	})
 	if err != nil {
 		return "", nil, err
 	}
@@ -296,11 +304,13 @@ var oidcKind = resourceKind{
 	optional: []string{"ClientIdList", "Tags", "ThumbprintList", "Url"}, createOnly: []string{"Url", "ClientIdList", "ThumbprintList"},
 	attributes: []string{"Arn"}, identifier: []string{"Arn"},
 	create: func(w *work) error {
-		out, err := answerOf[iam.CreateOpenIDConnectProviderOutput](w, awsCall{service: "iam", action: "CreateOpenIDConnectProvider",
+		out, err := answerOf[iam.CreateOpenIDConnectProviderOutput](w, awsCall{
+			service: "iam", action: "CreateOpenIDConnectProvider",
 			input: object{
 				"Url": textOf(w.after, "Url"), "ClientIDList": textsOf(w.after, "ClientIdList"), "ThumbprintList": textsOf(w.after, "ThumbprintList"),
 				"Tags": tagList(w.tagsAfter()),
-			}})
+			},
+		})
 		if err == nil {
 			w.made(aws.StringValue(out.OpenIDConnectProviderArn), map[string]string{"Arn": aws.StringValue(out.OpenIDConnectProviderArn)})
 		}

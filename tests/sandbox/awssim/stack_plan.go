@@ -113,8 +113,10 @@ func (a *account) changesOf(set *changeSet) ([]stackChange, error) {
 	}
 	for _, r := range st.listed() {
 		if !kept[r.logicalID] && r.exists() {
-			changes = append(changes, stackChange{action: "Remove", logicalID: r.logicalID, kind: r.kind, physicalID: r.physicalID,
-				before: r.properties})
+			changes = append(changes, stackChange{
+				action: "Remove", logicalID: r.logicalID, kind: r.kind, physicalID: r.physicalID,
+				before: r.properties,
+			})
 		}
 	}
 	return changes, nil

@@ -61,13 +61,16 @@ func newStacks(t *testing.T, options awssim.Options, key string) *stacks {
 }
 
 func (a *account) stacks(key string) *stacks {
-	return &stacks{account: a, client: cloudformation.NewFromConfig(a.config(key)), tags: []types.Tag{{Key: aws.String("owner"),
-		Value: aws.String("me")}}}
+	return &stacks{account: a, client: cloudformation.NewFromConfig(a.config(key)), tags: []types.Tag{{
+		Key:   aws.String("owner"),
+		Value: aws.String("me"),
+	}}}
 }
 
 // changeSet creates a change set and waits until it was computed.
 func (s *stacks) changeSet(t *testing.T, kind types.ChangeSetType, template string,
-	imports ...types.ResourceToImport) *cloudformation.DescribeChangeSetOutput {
+	imports ...types.ResourceToImport,
+) *cloudformation.DescribeChangeSetOutput {
 	t.Helper()
 	made, err := s.client.CreateChangeSet(t.Context(), &cloudformation.CreateChangeSetInput{
 		StackName: aws.String(stackName), ChangeSetName: aws.String("set-" + string(kind)), ChangeSetType: kind,
@@ -77,8 +80,10 @@ func (s *stacks) changeSet(t *testing.T, kind types.ChangeSetType, template stri
 	noError(t, err)
 	var out *cloudformation.DescribeChangeSetOutput
 	eventually(t, "the change set", func() bool {
-		out, err = s.client.DescribeChangeSet(t.Context(), &cloudformation.DescribeChangeSetInput{ChangeSetName: made.Id,
-			IncludePropertyValues: aws.Bool(true)})
+		out, err = s.client.DescribeChangeSet(t.Context(), &cloudformation.DescribeChangeSetInput{
+			ChangeSetName:         made.Id,
+			IncludePropertyValues: aws.Bool(true),
+		})
 		noError(t, err)
 		return out.Status == types.ChangeSetStatusCreateComplete || out.Status == types.ChangeSetStatusFailed
 	})
@@ -91,8 +96,10 @@ func (s *stacks) execute(t *testing.T, set *cloudformation.DescribeChangeSetOutp
 	if set.Status != types.ChangeSetStatusCreateComplete {
 		t.Fatalf("change set is %s: %s", set.Status, aws.ToString(set.StatusReason))
 	}
-	_, err := s.client.ExecuteChangeSet(t.Context(), &cloudformation.ExecuteChangeSetInput{ChangeSetName: set.ChangeSetId,
-		ClientRequestToken: aws.String("run-1")})
+	_, err := s.client.ExecuteChangeSet(t.Context(), &cloudformation.ExecuteChangeSetInput{
+		ChangeSetName:      set.ChangeSetId,
+		ClientRequestToken: aws.String("run-1"),
+	})
 	noError(t, err)
 	return s.settled(t, *set.StackId)
 }
@@ -206,8 +213,10 @@ func TestStackFromNothing(t *testing.T) {
 	for _, o := range s.stack(t, stackName).Outputs {
 		outputs[*o.OutputKey] = *o.OutputValue
 	}
-	want := map[string]string{"ControllerRole": "arn:aws:iam::000000000000:role/Controller-prod", "QueueName": "Interruptions-prod",
-		"Team": "data"}
+	want := map[string]string{
+		"ControllerRole": "arn:aws:iam::000000000000:role/Controller-prod", "QueueName": "Interruptions-prod",
+		"Team": "data",
+	}
 	if diff := cmp.Diff(want, outputs); diff != "" {
 		t.Errorf("outputs (-want +got):\n%s", diff)
 	}
@@ -367,8 +376,10 @@ func TestStackUpdate(t *testing.T) {
 			t.Errorf("the change of the policy is %v", d)
 		}
 	}
-	if diff := cmp.Diff(map[string]string{"Policy": "Modify False", "Controller": "Modify True", "Queue": "Remove ",
-		"NodeRole": "Add "}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{
+		"Policy": "Modify False", "Controller": "Modify True", "Queue": "Remove ",
+		"NodeRole": "Add ",
+	}, got); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
 	if got := s.execute(t, set); got != types.StackStatusUpdateComplete {
@@ -453,8 +464,10 @@ func TestUpdateRollsBack(t *testing.T) {
 		t.Errorf("events do not explain the rollback:\n%s", strings.Join(s.events(t, stackName), "\n"))
 	}
 
-	_, err := s.client.DeleteChangeSet(t.Context(), &cloudformation.DeleteChangeSetInput{StackName: aws.String(stackName),
-		ChangeSetName: aws.String("set-UPDATE")})
+	_, err := s.client.DeleteChangeSet(t.Context(), &cloudformation.DeleteChangeSetInput{
+		StackName:     aws.String(stackName),
+		ChangeSetName: aws.String("set-UPDATE"),
+	})
 	noError(t, err)
 	set := s.changeSet(t, types.ChangeSetTypeUpdate, next)
 	s.fault(t, awssim.Fault{Service: "iam", Action: "UpdateRole", Kind: awssim.Deny})
@@ -510,8 +523,10 @@ func TestImport(t *testing.T) {
 			role["DeletionPolicy"] = "Retain"
 		}
 	}, "NodeRole")
-	role := types.ResourceToImport{LogicalResourceId: aws.String("NodeRole"), ResourceType: aws.String("AWS::IAM::Role"),
-		ResourceIdentifier: map[string]string{"RoleName": "Node-prod"}}
+	role := types.ResourceToImport{
+		LogicalResourceId: aws.String("NodeRole"), ResourceType: aws.String("AWS::IAM::Role"),
+		ResourceIdentifier: map[string]string{"RoleName": "Node-prod"},
+	}
 	set := s.changeSet(t, types.ChangeSetTypeImport, template, role)
 	if got := s.execute(t, set); got != types.StackStatusImportRollbackComplete {
 		t.Fatalf("the stack is %s:\n%s", got, strings.Join(s.events(t, stackName), "\n"))
@@ -574,8 +589,10 @@ func TestDeletionFails(t *testing.T) {
 	s := newStacks(t, awssim.Options{}, "tester")
 	set := s.changeSet(t, types.ChangeSetTypeCreate, only(t, nil, "Policy", "Controller"))
 	s.execute(t, set)
-	_, err := s.iam().AttachRolePolicy(t.Context(), &iam.AttachRolePolicyInput{RoleName: aws.String("Controller-prod"),
-		PolicyArn: aws.String("arn:aws:iam::aws:policy/AdministratorAccess")})
+	_, err := s.iam().AttachRolePolicy(t.Context(), &iam.AttachRolePolicyInput{
+		RoleName:  aws.String("Controller-prod"),
+		PolicyArn: aws.String("arn:aws:iam::aws:policy/AdministratorAccess"),
+	})
 	noError(t, err)
 	if got := s.delete(t, *set.StackId); got != types.StackStatusDeleteFailed {
 		t.Fatalf("the stack is %s, want DELETE_FAILED", got)
@@ -583,8 +600,10 @@ func TestDeletionFails(t *testing.T) {
 	if got := aws.ToString(s.stack(t, stackName).StackStatusReason); got != "The following resource(s) failed to delete: [Controller]. " {
 		t.Errorf("reason = %q", got)
 	}
-	_, err = s.iam().DetachRolePolicy(t.Context(), &iam.DetachRolePolicyInput{RoleName: aws.String("Controller-prod"),
-		PolicyArn: aws.String("arn:aws:iam::aws:policy/AdministratorAccess")})
+	_, err = s.iam().DetachRolePolicy(t.Context(), &iam.DetachRolePolicyInput{
+		RoleName:  aws.String("Controller-prod"),
+		PolicyArn: aws.String("arn:aws:iam::aws:policy/AdministratorAccess"),
+	})
 	noError(t, err)
 	if got := s.delete(t, *set.StackId); got != types.StackStatusDeleteComplete {
 		t.Fatalf("the stack is %s:\n%s", got, strings.Join(s.events(t, *set.StackId), "\n"))

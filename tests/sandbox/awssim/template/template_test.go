@@ -52,8 +52,10 @@ func TestFunctions(t *testing.T) {
 		"a condition that holds":    {`{"Fn::If":["Yes","a","b"]}`, "a"},
 		"a condition that does not": {`{"Fn::If":["Both","a",{"Fn::If":["Either","c","d"]}]}`, "c"},
 		"no value":                  {`[{"Fn::If":["No","a",{"Ref":"AWS::NoValue"}]},"b"]`, []any{"b"}},
-		"a policy's own condition": {`{"Condition":{"StringEquals":{"a":"b"}}}`,
-			map[string]any{"Condition": map[string]any{"StringEquals": map[string]any{"a": "b"}}}},
+		"a policy's own condition": {
+			`{"Condition":{"StringEquals":{"a":"b"}}}`,
+			map[string]any{"Condition": map[string]any{"StringEquals": map[string]any{"a": "b"}}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parsed := parse(t, start+tc.value+`}}}}`)
