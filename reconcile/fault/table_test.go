@@ -193,6 +193,8 @@ func elsewhere() map[string]string {
 		"offers.CallError":         "only a what-if asks so, which the CLI prints",
 		"review.WithheldError":     "only a plan of a pull request withholds anything",
 		"resolve.BusyError":        "an Answer has its words",
+		"deploy.ConflictError":     "only plumbline bootstrap returns it",
+		"deploy.FailedError":       "only plumbline bootstrap returns it",
 		"karpenter.ChannelError":   "only plumbline upgrade returns it",
 		"resolve.EmptyError":       "an Answer has its words",
 		"resolve.UnsupportedError": "an Answer has its words",
