@@ -1,12 +1,16 @@
 package iam
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // anything is the resource of an action that has no resource types, and the pattern that matches it.
 const anything = "*"
 
 // resourceTypes are the actions that requests may be about, with the type of their resource: those of Karpenter's
-// controller and of plumbline. An action with no type is authorized for *; a policy must allow it for all resources:
+// controller, of EC2 on its behalf, and of plumbline. An action with no type is authorized for *; a policy must allow it for all resources:
 // https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
 var resourceTypes = map[string]string{
 	"arc-zonal-shift:GetManagedResource": "cluster",
@@ -60,8 +64,12 @@ var resourceTypes = map[string]string{
 	"iam:ListRolePolicies":               "role",
 	"iam:PassRole":                       "role",
 	"iam:RemoveRoleFromInstanceProfile":  "instance-profile",
+	"iam:SimulatePrincipalPolicy":        "role",
 	"iam:TagInstanceProfile":             "instance-profile",
+	"kms:CreateGrant":                    "key",
+	"kms:Decrypt":                        "key",
 	"kms:DescribeKey":                    "key",
+	"kms:GenerateDataKeyWithoutPlaintext": "key",
 	"kms:GetKeyPolicy":                   "key",
 	"pricing:GetProducts":                "",
 	"servicequotas:ListServiceQuotas":    "",
@@ -87,7 +95,7 @@ type Request struct {
 	// ResourceTags are those that the resource has; if it is nil, they are unknown.
 	ResourceTags map[string]string
 	// Keys are the values of other condition keys: iam:PassedToService, ec2:CreateAction,
-	// arc-zonal-shift:ResourceIdentifier.
+	// arc-zonal-shift:ResourceIdentifier, kms:ViaService, kms:CallerAccount, kms:GrantIsForAWSResource.
 	Keys map[string]string
 }
 
@@ -95,7 +103,10 @@ type Request struct {
 var noTags = map[string]string{}
 
 // otherKeys are the condition keys, in lower case, that Request.Keys may contain.
-var otherKeys = map[string]bool{"iam:passedtoservice": true, "ec2:createaction": true, "arc-zonal-shift:resourceidentifier": true}
+var otherKeys = map[string]bool{
+	"iam:passedtoservice": true, "ec2:createaction": true, "arc-zonal-shift:resourceidentifier": true,
+	"kms:viaservice": true, "kms:calleraccount": true, "kms:grantisforawsresource": true,
+}
 
 // value is a condition key of a request.
 type value struct {
@@ -130,13 +141,12 @@ func (r Request) key(name string) (v value, ok bool) {
 	case lower == "aws:requestedregion":
 		return value{texts: []string{r.Region}}, r.Region != ""
 	case lower == "aws:tagkeys":
-		v := value{multi: true}
-		for key := range r.RequestTags {
-			v.texts = append(v.texts, key)
-		}
-		return v, true
+		return value{texts: r.tagKeys(), multi: true}, true
 	case otherKeys[lower]:
 		return of(r.Keys, lower)
 	}
 	return value{}, false
 }
+
+// tagKeys returns the keys of the tags that the request sets, sorted.
+func (r Request) tagKeys() []string { return slices.Sorted(maps.Keys(r.RequestTags)) }
