@@ -10,11 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
+	"github.com/plumbline-dev/plumbline/internal/pause"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/preflight"
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
@@ -22,7 +24,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/redact"
-	"github.com/plumbline-dev/plumbline/render/schema"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // doctor runs the checks of `plumbline doctor`.
@@ -122,8 +124,8 @@ func (d *doctor) examine(ctx context.Context, kubeconfig *genericclioptions.Conf
 	reader := &preflight.Reader{
 		AWS: aws, API: c, ControllerLabels: cluster.ControllerLabels(), PlumblineLabels: daemonLabels(),
 		Drains: blocker.Drains, Undisrupted: plan.Undisrupted, Allowed: allowed, NodeDaemonSets: nodeDaemonSets,
-		Idle: idle, Volumes: c.volumes, KarpenterCRDs: schema.EmbeddedOf,
-		Wait: func(ctx context.Context, until time.Time) error { return pauseFor(ctx, until.Sub(d.now())) },
+		Idle: idle, Volumes: c.volumes, KarpenterCRDs: karpenterCRDs,
+		Wait: func(ctx context.Context, until time.Time) error { return pause.For(ctx, until.Sub(d.now())) },
 	}
 	observed := reader.Read(ctx, checks, preflight.Observed{Now: d.now(), Cluster: d.cluster, Region: d.region, Version: d.version})
 	if ctx.Err() != nil {
@@ -150,6 +152,14 @@ func idle(ctx context.Context, api client.Reader, namespace string, now time.Tim
 		return "", err
 	}
 	return works.Message, err
+}
+
+// karpenterCRDs returns the CRDs of a version of Karpenter: those that this program was built with, or those of upstream's
+// chart.
+func karpenterCRDs(ctx context.Context, version string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	limited, stop := context.WithTimeout(ctx, pullTime)
+	defer stop()
+	return crdsOf(limited, &render.Karpenter{Version: version, Repository: render.DefaultRepository}, "", &render.Snapshot{})
 }
 
 // nodeDaemonSets returns the DaemonSets of CSI drivers and CNI plugins.

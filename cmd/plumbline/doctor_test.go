@@ -35,6 +35,10 @@ func (refusingAWS) Grant(context.Context, string, cloud.ServiceAccount) (cloud.G
 	return cloud.Grant{}, refuse("eks:ListPodIdentityAssociations")
 }
 
+func (refusingAWS) Simulate(context.Context, string, []cloud.Simulation) ([]cloud.Simulated, error) {
+	return nil, refuse("iam:SimulatePrincipalPolicy")
+}
+
 func (refusingAWS) Addons(context.Context, string) ([]cloud.Addon, error) {
 	return nil, refuse("eks:ListAddons")
 }

@@ -45,6 +45,8 @@ type account struct {
 	credentials map[string]credential     // by access key
 	quotas      map[string]float64        // by code, if it is not the default
 	keys        map[string]string         // policies of KMS keys, by ID
+	// serviceControl is the organization's policy for the account; nil if there is none.
+	serviceControl *policy.Document
 	trail       trail
 	launched    []string // IDs of the instances that the current call has launched
 	shortages   []Shortage
