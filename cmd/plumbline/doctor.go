@@ -31,6 +31,10 @@ import (
 type doctor struct {
 	cluster, region, version string
 	only                     []string
+	// protected are the IDs of instances that plumbline protects from termination, and conflict whether the conflict about the
+	// cluster's name is open, both according to the NodeSync.
+	protected []string
+	conflict  bool
 	// dial connects to AWS in a region, with the user's credentials.
 	dial func(ctx context.Context, region string) (preflight.AWS, error)
 	now  func() time.Time
@@ -127,7 +131,9 @@ func (d *doctor) examine(ctx context.Context, kubeconfig *genericclioptions.Conf
 		Idle: idle, Volumes: c.volumes, KarpenterCRDs: karpenterCRDs,
 		Wait: func(ctx context.Context, until time.Time) error { return pause.For(ctx, until.Sub(d.now())) },
 	}
-	observed := reader.Read(ctx, checks, preflight.Observed{Now: d.now(), Cluster: d.cluster, Region: d.region, Version: d.version})
+	observed := reader.Read(ctx, checks, preflight.Observed{
+		Now: d.now(), Cluster: d.cluster, Region: d.region, Version: d.version, Protected: d.protected, Conflict: d.conflict,
+	})
 	if ctx.Err() != nil {
 		return preflight.Report{}, ctx.Err()
 	}
@@ -189,6 +195,7 @@ func (d *doctor) find(ctx context.Context, kubeconfig *genericclioptions.ConfigF
 	if err != nil {
 		return nil, err
 	}
+	d.protected, d.conflict = sync.Status.IdentityConflict.GetResponse().Protected, sync.Status.IdentityConflict.Open()
 	k := sync.Status.Karpenter
 	if k == nil || k.Cluster == "" || k.Region == "" {
 		return nil, fmt.Errorf("nodesync/%s does not have the cluster's name yet: give --cluster and --region", sync.Name)

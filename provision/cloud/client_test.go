@@ -77,8 +77,8 @@ func TestErrors(t *testing.T) {
 			status: 403, code: "SignatureDoesNotMatch", message: "The request signature we calculated does not match",
 			want: is(new(*CredentialsError)), says: "AWS does not take the credentials",
 		},
-		"AWS is in trouble":   {status: 500, code: "InternalError", message: "request 4711", want: is(new(*UnreachableError)), says: "ec2:DescribeInstances: InternalError;"},
-		"anything else":       {status: 400, code: "InvalidParameterValue", message: "The filter is invalid", want: is(new(*AnswerError)), says: "InvalidParameterValue: The filter is invalid"},
+		"AWS is in trouble": {status: 500, code: "InternalError", message: "request 4711", want: is(new(*UnreachableError)), says: "ec2:DescribeInstances: InternalError;"},
+		"anything else":     {status: 400, code: "InvalidParameterValue", message: "The filter is invalid", want: is(new(*AnswerError)), says: "InvalidParameterValue: The filter is invalid"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

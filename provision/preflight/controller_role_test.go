@@ -129,14 +129,16 @@ func TestVolumeKeys(t *testing.T) {
 		"the key allows it": {key(func(k *VolumeKey) {
 			k.Key.Of.Policy = `{"Statement": [{"Effect": "Allow", "Principal": {"AWS": "` + roleARN + `"}, "Action": "kms:*", "Resource": "*"}]}`
 		}), OK, "", "", ""},
-		"of AWS":         {key(func(k *VolumeKey) { k.Key.Of.OfAWS, k.Key.Of.Policy = true, "" }), OK, "", "", ""},
-		"disabled":       {key(func(k *VolumeKey) { k.Key.Of.State = "Disabled" }), Problem, "alias/volumes of EC2NodeClass/default, EC2NodeClass/gpu is Disabled", "aws kms enable-key", ""},
+		"of AWS":   {key(func(k *VolumeKey) { k.Key.Of.OfAWS, k.Key.Of.Policy = true, "" }), OK, "", "", ""},
+		"disabled": {key(func(k *VolumeKey) { k.Key.Of.State = "Disabled" }), Problem, "alias/volumes of EC2NodeClass/default, EC2NodeClass/gpu is Disabled", "aws kms enable-key", ""},
 		"not evaluated": {key(func(k *VolumeKey) {
 			k.Key.Of.Policy = `{"Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "kms:*", "Resource": "*", "Condition": {"StringEquals": {"aws:PrincipalOrgID": "o-1"}}}]}`
 		}), Unknown, "aws:PrincipalOrgID", "", ""},
-		"no policy":      {key(func(k *VolumeKey) { k.Key.Of.Policy = "{" }), Unknown, "the policy of KMS key alias/volumes", "", ""},
-		"denied":         {key(func(k *VolumeKey) { k.Key.Err = denied("kms:DescribeKey") }), Unknown, "AWS denies", "", "kms:DescribeKey"},
-		"does not exist": {key(func(k *VolumeKey) { k.Key.Err = &cloud.NotFoundError{What: "KMS key alias/volumes", Where: "here", Check: "what names it"} }), Problem, "KMS key alias/volumes does not exist", "", ""},
+		"no policy": {key(func(k *VolumeKey) { k.Key.Of.Policy = "{" }), Unknown, "the policy of KMS key alias/volumes", "", ""},
+		"denied":    {key(func(k *VolumeKey) { k.Key.Err = denied("kms:DescribeKey") }), Unknown, "AWS denies", "", "kms:DescribeKey"},
+		"does not exist": {key(func(k *VolumeKey) {
+			k.Key.Err = &cloud.NotFoundError{What: "KMS key alias/volumes", Where: "here", Check: "what names it"}
+		}), Problem, "KMS key alias/volumes does not exist", "", ""},
 	})
 }
 

@@ -26,6 +26,11 @@ type Observed struct {
 	// Version of Karpenter that is checked.
 	Version string
 
+	// Protected are the IDs of instances that plumbline protects from termination in an identity conflict, and Conflict reports
+	// whether that is open. Both come from the NodeSync; without one, they are unknown.
+	Protected []string
+	Conflict  bool
+
 	// Identity is that of the credentials in use.
 	Identity Value[cloud.Identity]
 	// EKS is the cluster according to AWS.

@@ -62,7 +62,9 @@ func TestCallsAtRest(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	// A new client has a full budget of requests, as after ten minutes.
-	dial := func(ctx context.Context) (InstanceCloud, error) { return cloud.New(ctx, cloud.Options{Region: "eu-west-1"}) }
+	dial := func(ctx context.Context) (InstanceCloud, error) {
+		return cloud.New(ctx, cloud.Options{Region: "eu-west-1"})
+	}
 	checker := &InstanceChecker{}
 	began := time.Now()
 	for minute := range 60 {

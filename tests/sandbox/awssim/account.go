@@ -47,14 +47,14 @@ type account struct {
 	keys        map[string]string         // policies of KMS keys, by ID
 	// serviceControl is the organization's policy for the account; nil if there is none.
 	serviceControl *policy.Document
-	trail       trail
-	launched    []string // IDs of the instances that the current call has launched
-	shortages   []Shortage
-	spoiled     string          // the names of images whose instances terminate at launch
-	outages     map[string]bool // zones that are disrupted
-	answers     Answers
-	missed      map[string]bool // caller and instance: the last response omitted it
-	random      *rand.Rand
+	trail          trail
+	launched       []string // IDs of the instances that the current call has launched
+	shortages      []Shortage
+	spoiled        string          // the names of images whose instances terminate at launch
+	outages        map[string]bool // zones that are disrupted
+	answers        Answers
+	missed         map[string]bool // caller and instance: the last response omitted it
+	random         *rand.Rand
 }
 
 // resource is what everything in EC2's and IAM's lists has in common.

@@ -43,8 +43,16 @@ func (a *account) simulatePrincipalPolicy(_ *request, in *iam.SimulatePrincipalP
 			results = append(results, a.simulated(r, documents, missing))
 		}
 	}
-	from, err := strconv.Atoi(aws.StringValue(in.Marker))
-	if in.Marker != nil && (err != nil || from >= len(results)) {
+	return pageOfSimulation(results, in)
+}
+
+// pageOfSimulation returns a page of the results. The marker is the number of those before it.
+func pageOfSimulation(results []*iam.EvaluationResult, in *iam.SimulatePrincipalPolicyInput) (*iam.SimulatePolicyResponse, error) {
+	from, err := 0, error(nil)
+	if in.Marker != nil {
+		from, err = strconv.Atoi(*in.Marker)
+	}
+	if err != nil || from < 0 || from > len(results) {
 		return nil, wire.Errorf("ValidationError", "Invalid Marker.")
 	}
 	out := &iam.SimulatePolicyResponse{EvaluationResults: results[from:], IsTruncated: aws.Bool(false)}
