@@ -142,7 +142,7 @@ def break_route_with_closed_endpoints():
 
 def repair_route():
     ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", NatGatewayId=nat)
-    ids = [e["VpcEndpointId"] for e in ec2.describe_vpc_endpoints()["VpcEndpoints"]]
+    ids = [e["VpcEndpointId"] for e in ec2.describe_vpc_endpoints()["VpcEndpoints"] if e["State"].lower() != "deleted"]  # moto lists these, too
     if ids:
         ec2.delete_vpc_endpoints(VpcEndpointIds=ids)
 
