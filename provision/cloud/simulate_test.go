@@ -84,9 +84,12 @@ func TestSimulate(t *testing.T) {
 	here := map[string][]string{"aws:RequestedRegion": {"eu-west-1"}}
 	tagged := map[string][]string{"aws:TagKeys": {"a", "b"}, "aws:RequestTag/a": {"1"}}
 	got, err := connect(t, aws, Options{Attempts: 1}).Simulate(t.Context(), controllerID, []Simulation{
-		{"ec2:CreateFleet", "arn:image", here}, {"ec2:RunInstances", "arn:image", here},
-		{"ec2:CreateFleet", "arn:subnet", here}, {"ec2:RunInstances", "arn:subnet", here},
-		{"ec2:CreateFleet", "arn:image", tagged}, {"ec2:TerminateInstances", "arn:instance", here},
+		{"ec2:CreateFleet", "arn:image", here},
+		{"ec2:RunInstances", "arn:image", here},
+		{"ec2:CreateFleet", "arn:subnet", here},
+		{"ec2:RunInstances", "arn:subnet", here},
+		{"ec2:CreateFleet", "arn:image", tagged},
+		{"ec2:TerminateInstances", "arn:instance", here},
 	})
 	forbidden := Simulated{ByOrganization: true}
 	want := []Simulated{{Allowed: true}, forbidden, {Missing: []string{"aws:SourceIp"}}, forbidden, {Allowed: true}, {Allowed: true}}

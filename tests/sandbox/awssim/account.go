@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/catalog"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/policy"
 )
 
 // account is the entire state. Its methods are the services' actions; they are called with the simulator's mutex held,
