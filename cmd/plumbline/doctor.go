@@ -128,7 +128,7 @@ func (d *doctor) examine(ctx context.Context, kubeconfig *genericclioptions.Conf
 	reader := &preflight.Reader{
 		AWS: aws, API: c, ControllerLabels: cluster.ControllerLabels(), PlumblineLabels: daemonLabels(),
 		Drains: blocker.Drains, Undisrupted: plan.Undisrupted, Allowed: allowed, NodeDaemonSets: nodeDaemonSets,
-		Idle: idle, Volumes: c.volumes, KarpenterCRDs: karpenterCRDs,
+		Idle: idle, Volumes: c.volumes, KarpenterCRDs: crdsOfVersion,
 		Wait: func(ctx context.Context, until time.Time) error { return pause.For(ctx, until.Sub(d.now())) },
 	}
 	observed := reader.Read(ctx, checks, preflight.Observed{
@@ -160,9 +160,9 @@ func idle(ctx context.Context, api client.Reader, namespace string, now time.Tim
 	return works.Message, err
 }
 
-// karpenterCRDs returns the CRDs of a version of Karpenter: those that this program was built with, or those of upstream's
+// crdsOfVersion returns the CRDs of a version of Karpenter: those that this program was built with, or those of upstream's
 // chart.
-func karpenterCRDs(ctx context.Context, version string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+func crdsOfVersion(ctx context.Context, version string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	limited, stop := context.WithTimeout(ctx, pullTime)
 	defer stop()
 	return crdsOf(limited, &render.Karpenter{Version: version, Repository: render.DefaultRepository}, "", &render.Snapshot{})
