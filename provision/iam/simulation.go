@@ -12,10 +12,19 @@ const simulate = "iam:SimulatePrincipalPolicy"
 type Simulation struct {
 	// Requests are those that AWS was queried about, and Answers are its answers, in the same order.
 	Requests []Request
-	Answers  []Answer
+	Answers  []Simulated
 	// Limits are those that AWS evaluates in addition to the role's policies: its permissions boundary. AWS does not evaluate
 	// the policy of a session.
 	Limits []Document
+}
+
+// Simulated is AWS's answer to a Request.
+type Simulated struct {
+	Answer
+
+	// Without is a condition key that the role's policies name and whose value in a real request is unknown: AWS has decided as
+	// if the request did not have it. Empty if there is none. A decision that plumbline makes does not depend on such a key.
+	Without string
 }
 
 // Requests returns what Judge evaluates for a version in a cluster, each request once. Errors: as Controller.
@@ -57,13 +66,14 @@ func JudgeSimulated(policies []Document, version string, c Cluster, s Simulation
 
 // beside adds AWS's answer to the reason of what is not evaluated.
 func (s Simulation) beside(decide func(Request) Answer) func(Request) Answer {
-	answers := map[string]Answer{}
+	answers := map[string]Simulated{}
 	for i, one := range s.Requests {
 		answers[one.identity()] = s.Answers[i]
 	}
 	return func(request Request) Answer {
 		answer := decide(request)
-		if by := answers[request.identity()]; answer.Decision == Unknown && by.Decision != "" && by.Decision != Unknown {
+		by := answers[request.identity()]
+		if answer.Decision == Unknown && by.Decision != "" && by.Decision != Unknown && by.Without == "" {
 			answer.Reason += fmt.Sprintf("; %s answers: %s", simulate, strings.ToLower(string(by.Decision)))
 		}
 		return answer
@@ -102,21 +112,22 @@ func (s Simulation) Unknown() (reasons []string, answers int) {
 // control policy denies it, and the condition keys that policies name and that the query did not have.
 //
 // What a service control policy denies there is unknown, and no denial: AWS's evaluator does not evaluate their conditions as
-// a real request does (https://github.com/aws/aws-sdk/issues/102). A key that the request does not have is absent in a real
-// one, too; with another key, such as aws:SourceIp, the decision may be different in a real request.
-func (r Request) Simulated(allowed, byOrganization bool, missing []string) Answer {
+// a real request does (https://github.com/aws/aws-sdk/issues/102). AWS names the missing keys of all policies, also those of
+// statements about other actions. One that the request does not have is absent in a real one, too.
+func (r Request) Simulated(allowed, byOrganization bool, missing []string) Simulated {
 	if byOrganization && !allowed {
-		return Answer{Unknown, "a service control policy denies it, whose conditions it does not evaluate as a real request does"}
+		return Simulated{Answer: Answer{Unknown, "a service control policy denies it, whose conditions it does not evaluate as a real request does"}}
+	}
+	answer := Simulated{Answer: Answer{Decision: Denied}}
+	if allowed {
+		answer.Decision = Allowed
 	}
 	for _, key := range missing {
 		if _, known := r.effective().key(key); !known {
-			return Answer{Unknown, fmt.Sprintf("the value of the condition key %s is unknown", key)}
+			answer.Without = key
 		}
 	}
-	if allowed {
-		return Answer{Decision: Allowed}
-	}
-	return Answer{Decision: Denied}
+	return answer
 }
 
 // effective returns the request as IAM sees it: an action without a resource type is about anything.
