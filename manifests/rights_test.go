@@ -119,7 +119,7 @@ func TestTheAWSPoliciesOnlyRead(t *testing.T) {
 			"ec2:DescribeSecurityGroups", "ec2:DescribeSubnets", "ec2:DescribeVolumes", "ec2:DescribeVpcEndpoints",
 			"eks:DescribeCluster", "eks:ListAddons", "eks:ListInsights", "eks:ListPodIdentityAssociations", "eks:DescribeAddon",
 			"eks:DescribePodIdentityAssociation", "eks:DescribeAccessEntry",
-			"iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies",
+			"iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies", "iam:SimulatePrincipalPolicy",
 			"iam:GetPolicy", "iam:GetPolicyVersion", "iam:GetInstanceProfile", "iam:ListInstanceProfiles",
 			"sqs:GetQueueAttributes", "sqs:GetQueueUrl",
 			"kms:DescribeKey", "kms:GetKeyPolicy", "servicequotas:ListServiceQuotas", "events:DescribeRule", "events:ListRuleNamesByTarget",

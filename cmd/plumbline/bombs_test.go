@@ -22,7 +22,14 @@ const runVariable = "PLUMBLINE_TEST_RUN"
 // mostMemory limits the memory of plumbline and its children: CI runs it on pull requests of untrusted people.
 const mostMemory = 512 << 20
 
+// withoutMetadata turns off requests for the credentials of an EC2 instance, in tests and in their child processes: they leave
+// the machine, and commands without credentials would wait for an answer.
+const withoutMetadata = "AWS_EC2_METADATA_DISABLED"
+
 func TestMain(m *testing.M) {
+	if err := os.Setenv(withoutMetadata, "true"); err != nil {
+		panic(err)
+	}
 	confinement(os.Args) // a child process of plumbline, here the test's binary, exits in this call
 	if os.Getenv(runVariable) != "" {
 		if err := syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: mostMemory, Max: mostMemory}); err != nil {

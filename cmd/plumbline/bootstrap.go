@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
+	"github.com/plumbline-dev/plumbline/internal/pause"
 	"github.com/plumbline-dev/plumbline/internal/steppoint"
 	"github.com/plumbline-dev/plumbline/provision/bootstrap"
 	"github.com/plumbline-dev/plumbline/provision/bootstrap/deploy"
@@ -61,7 +62,7 @@ func dialProvisioner(ctx context.Context, region string, steps steppoint.Points)
 }
 
 func newBootstrapCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
-	b := &bootstrapCommand{kubeconfig: kubeconfig, dial: dialProvisioner, pause: pauseFor}
+	b := &bootstrapCommand{kubeconfig: kubeconfig, dial: dialProvisioner, pause: pause.For}
 	cmd := &cobra.Command{
 		Use:   "bootstrap",
 		Short: "Set up AWS and an EKS cluster for Karpenter and plumbline, from a cluster without either",

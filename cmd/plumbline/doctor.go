@@ -10,11 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
+	"github.com/plumbline-dev/plumbline/internal/pause"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/preflight"
 	"github.com/plumbline-dev/plumbline/reconcile/blocker"
@@ -22,13 +24,17 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/redact"
-	"github.com/plumbline-dev/plumbline/render/schema"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // doctor runs the checks of `plumbline doctor`.
 type doctor struct {
 	cluster, region, version string
 	only                     []string
+	// protected are the IDs of instances that plumbline protects from termination, and conflict whether the conflict about the
+	// cluster's name is open, both according to the NodeSync.
+	protected []string
+	conflict  bool
 	// dial connects to AWS in a region, with the user's credentials.
 	dial func(ctx context.Context, region string) (preflight.AWS, error)
 	now  func() time.Time
@@ -122,10 +128,12 @@ func (d *doctor) examine(ctx context.Context, kubeconfig *genericclioptions.Conf
 	reader := &preflight.Reader{
 		AWS: aws, API: c, ControllerLabels: cluster.ControllerLabels(), PlumblineLabels: daemonLabels(),
 		Drains: blocker.Drains, Undisrupted: plan.Undisrupted, Allowed: allowed, NodeDaemonSets: nodeDaemonSets,
-		Idle: idle, Volumes: c.volumes, KarpenterCRDs: schema.EmbeddedOf,
-		Wait: func(ctx context.Context, until time.Time) error { return pauseFor(ctx, until.Sub(d.now())) },
+		Idle: idle, Volumes: c.volumes, KarpenterCRDs: crdsOfVersion,
+		Wait: func(ctx context.Context, until time.Time) error { return pause.For(ctx, until.Sub(d.now())) },
 	}
-	observed := reader.Read(ctx, checks, preflight.Observed{Now: d.now(), Cluster: d.cluster, Region: d.region, Version: d.version})
+	observed := reader.Read(ctx, checks, preflight.Observed{
+		Now: d.now(), Cluster: d.cluster, Region: d.region, Version: d.version, Protected: d.protected, Conflict: d.conflict,
+	})
 	if ctx.Err() != nil {
 		return preflight.Report{}, ctx.Err()
 	}
@@ -150,6 +158,14 @@ func idle(ctx context.Context, api client.Reader, namespace string, now time.Tim
 		return "", err
 	}
 	return works.Message, err
+}
+
+// crdsOfVersion returns the CRDs of a version of Karpenter: those that this program was built with, or those of upstream's
+// chart.
+func crdsOfVersion(ctx context.Context, version string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	limited, stop := context.WithTimeout(ctx, pullTime)
+	defer stop()
+	return crdsOf(limited, &render.Karpenter{Version: version, Repository: render.DefaultRepository}, "", &render.Snapshot{})
 }
 
 // nodeDaemonSets returns the DaemonSets of CSI drivers and CNI plugins.
@@ -179,6 +195,7 @@ func (d *doctor) find(ctx context.Context, kubeconfig *genericclioptions.ConfigF
 	if err != nil {
 		return nil, err
 	}
+	d.protected, d.conflict = sync.Status.IdentityConflict.GetResponse().Protected, sync.Status.IdentityConflict.Open()
 	k := sync.Status.Karpenter
 	if k == nil || k.Cluster == "" || k.Region == "" {
 		return nil, fmt.Errorf("nodesync/%s does not have the cluster's name yet: give --cluster and --region", sync.Name)

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
 	"github.com/plumbline-dev/plumbline/provision/preflight"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
 // refusingAWS denies every call.
@@ -33,6 +35,10 @@ func (refusingAWS) Cluster(context.Context, string) (cloud.Cluster, error) {
 
 func (refusingAWS) Grant(context.Context, string, cloud.ServiceAccount) (cloud.Grant, error) {
 	return cloud.Grant{}, refuse("eks:ListPodIdentityAssociations")
+}
+
+func (refusingAWS) Simulate(context.Context, string, []cloud.Simulation) ([]cloud.Simulated, error) {
+	return nil, refuse("iam:SimulatePrincipalPolicy")
 }
 
 func (refusingAWS) Addons(context.Context, string) ([]cloud.Addon, error) {
@@ -120,6 +126,40 @@ func TestDoctorIsDenied(t *testing.T) {
 		if strings.Contains(out.String(), " "+string(status)+" ") || strings.Contains(out.String(), "  "+string(status)+": ") {
 			t.Errorf("a check is %s:\n%s", status, out.String())
 		}
+	}
+}
+
+// TestDoctorNamesProtectedInstances: instances that plumbline protects from termination, according to the NodeSync, are named with
+// the command that ends it, also if AWS answers nothing.
+func TestDoctorNamesProtectedInstances(t *testing.T) {
+	over := func(n *v1alpha1.NodeSync) {
+		inConflict(n)
+		n.Status.IdentityConflict.Since = metav1.Time{}
+	}
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.NodeSync)
+		says   string
+		code   int
+	}{
+		"open": {inConflict, "warning: plumbline protects instance i-1 from termination", exitFailed},
+		"over": {over, "problem: instance i-1 is still protected from termination", exitChanges},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, kubeconfig := serve(t, nodeSync("prod", c.change))
+			flags := genericclioptions.NewConfigFlags(true)
+			cmd := newDoctorCommand(flags, doctor{now: time.Now, dial: func(context.Context, string) (preflight.AWS, error) { return refusingAWS{}, nil }})
+			flags.ClusterName = nil // the command defines --cluster
+			flags.AddFlags(cmd.PersistentFlags())
+			cmd.SilenceUsage, cmd.SilenceErrors = true, true
+			var out, errs bytes.Buffer
+			cmd.SetArgs([]string{"prod", "--only", "leftovers", "--kubeconfig", kubeconfig, "--namespace", "fleet"})
+			cmd.SetOut(&out)
+			cmd.SetErr(&errs)
+			code := exitCode(cmd.ExecuteContext(t.Context()), &errs)
+			if code != c.code || !strings.Contains(out.String(), c.says) || !strings.Contains(out.String(), "--instance-id i-1 --no-disable-api-termination") {
+				t.Errorf("code %d, want %d, says %q:\n%s", code, c.code, errs.String(), out.String())
+			}
+		})
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
+	"github.com/plumbline-dev/plumbline/internal/pause"
 	"github.com/plumbline-dev/plumbline/reconcile/handover"
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 	"github.com/plumbline-dev/plumbline/render"
@@ -121,7 +122,7 @@ func (h *handoverRun) runSteps(cmd *cobra.Command) (*handoverReport, error) {
 				report.timedOut = true
 				return report, nil
 			}
-			if err := pauseFor(ctx, askEvery); err != nil {
+			if err := pause.For(ctx, askEvery); err != nil {
 				return nil, err
 			}
 			continue
@@ -332,7 +333,7 @@ func (h *handoverRun) takeStep(ctx context.Context, r *handover.Report) (did str
 		}
 		err = h.Patch(ctx, o.Live, client.RawPatch(types.JSONPatchType, body), client.FieldOwner("kubectl-plumbline"))
 		if apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
-			return "another client has changed " + o.Ref.String() + ": checking again", pauseFor(ctx, askEvery)
+			return "another client has changed " + o.Ref.String() + ": checking again", pause.For(ctx, askEvery)
 		}
 		if err != nil {
 			return "", explain(err, "release "+o.Ref.String())

@@ -17,6 +17,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
+	"github.com/plumbline-dev/plumbline/internal/pause"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/images"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
@@ -135,7 +136,7 @@ func (o imagesCommand) reader(ctx context.Context, of *imagesReport) (*images.Re
 		}
 		of.Kubernetes = found.Version
 	}
-	wait := func(ctx context.Context, until time.Time) error { return pauseFor(ctx, until.Sub(o.now())) }
+	wait := func(ctx context.Context, until time.Time) error { return pause.For(ctx, until.Sub(o.now())) }
 	return &images.Reader{AWS: aws, Kubernetes: of.Kubernetes, Now: o.now, Wait: wait}, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
+	"github.com/plumbline-dev/plumbline/internal/pause"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/provision/nodegroup"
@@ -146,7 +147,7 @@ func (c initCommand) run(ctx context.Context, o initOptions) (*initReport, error
 	if err != nil {
 		return nil, err
 	}
-	wait := func(ctx context.Context, until time.Time) error { return pauseFor(ctx, until.Sub(c.now())) }
+	wait := func(ctx context.Context, until time.Time) error { return pause.For(ctx, until.Sub(c.now())) }
 	found, err := (&nodegroup.Reader{AWS: aws, Region: o.region, Wait: wait, Now: c.now}).Read(ctx, o.cluster, o.make.From)
 	if err != nil {
 		return nil, err

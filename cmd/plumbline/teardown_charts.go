@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/internal/pause"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
@@ -279,7 +280,7 @@ func (t *teardownCommand) waitUntilDone(ctx context.Context, done string, what f
 			said = waits
 			t.show.sentence(waits)
 		}
-		if err := pauseFor(ctx, min(askEvery, t.v.pause)); err != nil {
+		if err := pause.For(ctx, min(askEvery, t.v.pause)); err != nil {
 			return err
 		}
 	}

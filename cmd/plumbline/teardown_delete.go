@@ -12,6 +12,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/internal/pause"
 	"github.com/plumbline-dev/plumbline/internal/steppoint"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
@@ -72,7 +73,7 @@ func (t *teardownCommand) deleteLeft(ctx context.Context, run *deletionRun) erro
 		if !t.v.now().Before(t.until) {
 			return nil
 		}
-		if err := pauseFor(ctx, t.v.pause); err != nil {
+		if err := pause.For(ctx, t.v.pause); err != nil {
 			return err
 		}
 	}
@@ -170,7 +171,7 @@ func (t *teardownCommand) sweepLeft(ctx context.Context) error {
 		return nil
 	}
 	t.show.sentence(words + "; what is still left in " + short(t.v.sweepAfter) + " is deleted")
-	if err := pauseFor(ctx, t.v.sweepAfter); err != nil {
+	if err := pause.For(ctx, t.v.sweepAfter); err != nil {
 		return err
 	}
 	asked := t.v.now()

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/internal/pause"
 	"github.com/plumbline-dev/plumbline/internal/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
@@ -59,7 +60,7 @@ func (t *teardownCommand) watch(ctx context.Context, sync *v1alpha1.NodeSync, l 
 		if !t.v.now().Before(t.until) {
 			return t.timedOut(answers, message)
 		}
-		if err := pauseFor(ctx, min(askEvery, t.v.pause)); err != nil {
+		if err := pause.For(ctx, min(askEvery, t.v.pause)); err != nil {
 			return err
 		}
 	}

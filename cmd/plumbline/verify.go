@@ -18,6 +18,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
+	"github.com/plumbline-dev/plumbline/internal/pause"
 	"github.com/plumbline-dev/plumbline/internal/steppoint"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
@@ -170,7 +171,7 @@ func (v *verification) queryUntilGone(ctx context.Context) (leftover.Report, err
 		if inARow == goneAnswers || !report.Gone && (report.Denied() || len(report.Elsewhere) > 0 || !v.now().Before(until)) {
 			return report, nil
 		}
-		if err := pauseFor(ctx, v.pause); err != nil {
+		if err := pause.For(ctx, v.pause); err != nil {
 			return leftover.Report{}, err
 		}
 	}
@@ -267,18 +268,6 @@ func (v *verification) sameCluster(ctx context.Context, aws remains) error {
 		return errors.New(verdict.Message)
 	}
 	return nil
-}
-
-// pauseFor waits; it returns early if ctx is done.
-func pauseFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // find takes the names from the flags, or from a NodeSync, and reads the cluster's volumes and NodeClaims.

@@ -312,7 +312,7 @@ func (c Cluster) broad(one Controller) []Finding {
 			reaches = append(reaches, text)
 		case iam.Undecided:
 			undecided = append(undecided, text)
-		case iam.Missing: // plumbline doctor
+		case iam.Missing, iam.Differs: // plumbline doctor
 		}
 	}
 	var found []Finding

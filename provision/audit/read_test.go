@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"encoding/pem"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,9 @@ type fakeAWS struct {
 	account, region string
 	clusters        []string
 	denies          string
-	calls           map[string]int
+	// fails is the error of each call; nil if AWS answers.
+	fails error
+	calls map[string]int
 }
 
 func (f *fakeAWS) refuse(action string) error {
@@ -37,7 +40,7 @@ func (f *fakeAWS) refuse(action string) error {
 	if f.calls[action]++; f.denies == action {
 		return &cloud.DeniedError{Action: action, Resource: "*"}
 	}
-	return nil
+	return f.fails
 }
 
 func (f *fakeAWS) Identity(context.Context) (cloud.Identity, error) {
@@ -151,5 +154,55 @@ func TestReadDenied(t *testing.T) {
 		if !Incomplete(found) || !strings.Contains(strings.Join(actions, " "), action) || Found(found) {
 			t.Errorf("%s is denied: %+v", action, found)
 		}
+	}
+}
+
+// TestFaults: while AWS does not answer, or not completely, everything is unknown, and nothing is found.
+func TestFaults(t *testing.T) {
+	for name, err := range map[string]error{
+		"throttled":           &cloud.ThrottledError{Action: "eks:ListClusters"},
+		"slow":                &cloud.UnreachableError{Action: "eks:ListClusters", Detail: "no answer in time"},
+		"partial":             &cloud.PartialError{Action: "eks:ListClusters"},
+		"expired credentials": &cloud.CredentialsError{Action: "eks:ListClusters", Code: "ExpiredToken"},
+		"clock skew":          &cloud.CredentialsError{Action: "eks:ListClusters", Code: "RequestExpired", Skewed: true},
+		"a service control policy": &cloud.DeniedError{
+			Action: "eks:ListClusters", Resource: "*", Explicit: true, Detail: "with an explicit deny in a service control policy",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			aws := &fakeAWS{account: account, region: region, clusters: []string{"green"}, fails: err}
+			r := Reader{
+				Places: []Place{{Region: region, AWS: aws}}, Contexts: []Context{apiServer(t, "a", "green", "green")},
+				ControllerLabels: map[string]string{"app": "karpenter"}, Since: time.Now().Add(-time.Hour), Now: time.Now(),
+			}
+			found := Judge(r.Read(t.Context()))
+			if !Incomplete(found) || Found(found) {
+				t.Errorf("%+v", found)
+			}
+			says := slices.ContainsFunc(found, func(f Finding) bool { return strings.Contains(f.Message, "eks:ListClusters") })
+			if name != "partial" && !says {
+				t.Errorf("no finding names the call: %+v", found)
+			}
+		})
+	}
+}
+
+// TestTwoRegions: clusters of one name in two regions are two clusters, each with its own role, and neither is a mistake; one
+// region that does not answer is unknown, and the other one is read.
+func TestTwoRegions(t *testing.T) {
+	here := &fakeAWS{account: account, region: region, clusters: []string{"green"}}
+	there := &fakeAWS{account: account, region: "us-east-1", clusters: []string{"green"}}
+	places := []Place{{Region: region, AWS: here}, {Region: "us-east-1", AWS: there}}
+	o := (&Reader{Places: places}).Read(t.Context())
+	if len(o.Clusters) != 2 || len(o.Networks) != 2 || o.Clusters[0].Region != region || o.Clusters[1].Region != "us-east-1" {
+		t.Errorf("clusters %+v, networks %+v", o.Clusters, o.Networks)
+	}
+	if found := Judge(o); Found(found) || Incomplete(found) {
+		t.Errorf("%+v", found)
+	}
+	there.fails = &cloud.UnreachableError{Action: "eks:ListClusters", Detail: "no answer in time"}
+	o = (&Reader{Places: places}).Read(t.Context())
+	if found := Judge(o); len(o.Clusters) != 1 || !Incomplete(found) || Found(found) {
+		t.Errorf("%d clusters, %+v", len(o.Clusters), found)
 	}
 }

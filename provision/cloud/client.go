@@ -169,6 +169,8 @@ type CredentialsError struct {
 	Code string
 	// Fetching reports whether Action is the one that fetches credentials.
 	Fetching bool
+	// Skewed reports whether AWS refuses the time of the request: the clock of this machine differs from AWS's by minutes.
+	Skewed bool
 	// Detail is why there are none, without parts that change with each request.
 	Detail string
 	Err    error
@@ -182,6 +184,8 @@ func (e *CredentialsError) Error() string {
 	switch {
 	case e.Fetching:
 		return fmt.Sprintf("AWS refuses credentials to plumbline's role, by %s (%s%s); check the role that plumbline's service account names, and its trust policy", e.Action, e.Code, detail)
+	case e.Skewed:
+		return fmt.Sprintf("AWS refuses the time of the request for %s (%s): the clock of this machine is wrong by minutes; synchronize it", e.Action, e.Code)
 	case e.Code == "":
 		return fmt.Sprintf("no AWS credentials found%s; give plumbline's service account a role by EKS Pod Identity or IRSA", detail)
 	}
@@ -421,6 +425,13 @@ func Throttles(code string) bool {
 	return throttled
 }
 
+// skewed reports whether an error is about the time of a request: by its code (EC2, S3) or, for a signature, by its message (the
+// other services): https://docs.aws.amazon.com/IAM/latest/UserGuide/signature-v4-troubleshooting.html
+func skewed(code, message string) bool {
+	return code == "RequestExpired" || code == "RequestInTheFuture" || code == "RequestTimeTooSkewed" ||
+		strings.Contains(message, "Signature expired") || strings.Contains(message, "Signature not yet current")
+}
+
 func answered(action string, api smithy.APIError, err error) error {
 	code := api.ErrorCode()
 	if Throttles(code) {
@@ -430,8 +441,9 @@ func answered(action string, api smithy.APIError, err error) error {
 	case "UnauthorizedOperation", "AccessDenied", "AccessDeniedException":
 		return denied(action, api.ErrorMessage(), err)
 	case "AuthFailure", "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "InvalidSignatureException",
-		"SignatureDoesNotMatch", "UnrecognizedClientException", "RequestExpired", "IncompleteSignature":
-		return &CredentialsError{Action: action, Code: code, Err: err}
+		"SignatureDoesNotMatch", "UnrecognizedClientException", "RequestExpired", "RequestInTheFuture", "RequestTimeTooSkewed",
+		"IncompleteSignature":
+		return &CredentialsError{Action: action, Code: code, Skewed: skewed(code, api.ErrorMessage()), Err: err}
 	}
 	var response *smithyhttp.ResponseError
 	if api.ErrorFault() == smithy.FaultServer || (errors.As(err, &response) && response.HTTPStatusCode() >= 500) {

@@ -65,8 +65,20 @@ func TestErrors(t *testing.T) {
 		},
 		"throttled":           {status: 503, code: "RequestLimitExceeded", message: "Request limit exceeded.", want: is(new(*ThrottledError)), says: "AWS throttles ec2:DescribeInstances"},
 		"expired credentials": {status: 400, code: "ExpiredToken", message: "at 10:31:02", want: is(new(*CredentialsError)), says: "(ExpiredToken)"},
-		"AWS is in trouble":   {status: 500, code: "InternalError", message: "request 4711", want: is(new(*UnreachableError)), says: "ec2:DescribeInstances: InternalError;"},
-		"anything else":       {status: 400, code: "InvalidParameterValue", message: "The filter is invalid", want: is(new(*AnswerError)), says: "InvalidParameterValue: The filter is invalid"},
+		"a clock that is slow": {
+			status: 400, code: "RequestExpired", message: "Request has expired.", want: is(new(*CredentialsError)),
+			says: "AWS refuses the time of the request for ec2:DescribeInstances (RequestExpired): the clock of this machine is wrong by minutes; synchronize it",
+		},
+		"a signature of another time": {
+			status: 403, code: "SignatureDoesNotMatch", message: "Signature not yet current: 20261201T103102Z is still later than 20261201T100102Z",
+			want: is(new(*CredentialsError)), says: "the clock of this machine is wrong by minutes",
+		},
+		"a wrong signature": {
+			status: 403, code: "SignatureDoesNotMatch", message: "The request signature we calculated does not match",
+			want: is(new(*CredentialsError)), says: "AWS does not take the credentials",
+		},
+		"AWS is in trouble": {status: 500, code: "InternalError", message: "request 4711", want: is(new(*UnreachableError)), says: "ec2:DescribeInstances: InternalError;"},
+		"anything else":     {status: 400, code: "InvalidParameterValue", message: "The filter is invalid", want: is(new(*AnswerError)), says: "InvalidParameterValue: The filter is invalid"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

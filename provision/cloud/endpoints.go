@@ -19,6 +19,8 @@ type Endpoint struct {
 	Gateway     bool
 	RouteTables []string
 	PrivateDNS  bool
+	// Groups are the IDs of the security groups of its interfaces; none of a gateway.
+	Groups []string
 	// Available reports whether it can be used.
 	Available bool
 }
@@ -38,8 +40,12 @@ func (c *Client) Endpoints(ctx context.Context, vpcs []string) ([]Endpoint, erro
 		}
 		for i := range page.VpcEndpoints {
 			e := &page.VpcEndpoints[i]
+			var groups []string
+			for _, group := range e.Groups {
+				groups = append(groups, aws.ToString(group.GroupId))
+			}
 			found = append(found, Endpoint{
-				ID: aws.ToString(e.VpcEndpointId), VPC: aws.ToString(e.VpcId), Service: aws.ToString(e.ServiceName),
+				Groups: groups, ID: aws.ToString(e.VpcEndpointId), VPC: aws.ToString(e.VpcId), Service: aws.ToString(e.ServiceName),
 				Gateway: e.VpcEndpointType == ec2types.VpcEndpointTypeGateway, RouteTables: e.RouteTableIds,
 				PrivateDNS: aws.ToBool(e.PrivateDnsEnabled), Available: strings.EqualFold(string(e.State), string(ec2types.StateAvailable)),
 			})

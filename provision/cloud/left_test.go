@@ -82,9 +82,12 @@ func TestManyPagesAreReadInSeveralQuestions(t *testing.T) {
 func TestATokenThatIsRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*Client, *account){
 		"expired": func(_ *Client, a *account) {
+			// Only a query that starts over, with a request without a token, gets the page. The last request of the earlier query,
+			// whose caller is gone, may arrive late, and must not count as the one that is refused.
+			again := false
 			a.refuse = func(form url.Values) (string, string) {
-				if form.Get("NextToken") == "3" {
-					a.refuse = nil
+				again = again || form.Get("NextToken") == ""
+				if form.Get("NextToken") == "3" && !again {
 					return "InvalidPaginationToken", "The token has expired"
 				}
 				return "", ""

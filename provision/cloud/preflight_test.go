@@ -199,7 +199,10 @@ func (a doctorAccount) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case form.Get("Action") == "DescribeVpcEndpoints" && form.Get("Filter.1.Value.1") == "vpc-1":
 		fmt.Fprint(w, `<DescribeVpcEndpointsResponse><vpcEndpointSet><item><vpcEndpointId>vpce-1</vpcEndpointId><vpcId>vpc-1</vpcId>`+
 			`<serviceName>com.amazonaws.eu-west-1.s3</serviceName><vpcEndpointType>Gateway</vpcEndpointType><state>available</state>`+
-			`<routeTableIdSet><item>rtb-1</item></routeTableIdSet><privateDnsEnabled>false</privateDnsEnabled></item></vpcEndpointSet></DescribeVpcEndpointsResponse>`)
+			`<routeTableIdSet><item>rtb-1</item></routeTableIdSet><privateDnsEnabled>false</privateDnsEnabled></item>`+
+			`<item><vpcEndpointId>vpce-2</vpcEndpointId><vpcId>vpc-1</vpcId><serviceName>com.amazonaws.eu-west-1.ec2</serviceName>`+
+			`<vpcEndpointType>Interface</vpcEndpointType><state>available</state><groupSet><item><groupId>sg-1</groupId></item></groupSet>`+
+			`<privateDnsEnabled>true</privateDnsEnabled></item></vpcEndpointSet></DescribeVpcEndpointsResponse>`)
 	case form.Get("Action") == "DescribeInstances" && form.Get("NextToken") == "":
 		fmt.Fprint(w, `<DescribeInstancesResponse><reservationSet><item><instancesSet>`+
 			`<item><instanceType>m6i.large</instanceType></item><item><instanceType>m6i.large</instanceType><instanceLifecycle>spot</instanceLifecycle></item>`+
@@ -261,7 +264,8 @@ func TestDoctorReads(t *testing.T) {
 	}
 	endpoints, err := client.Endpoints(t.Context(), []string{"vpc-1"})
 	s3 := Endpoint{ID: "vpce-1", VPC: "vpc-1", Service: "com.amazonaws.eu-west-1.s3", Gateway: true, RouteTables: []string{"rtb-1"}, Available: true}
-	if diff := cmp.Diff([]Endpoint{s3}, endpoints); diff != "" || err != nil {
+	own := Endpoint{ID: "vpce-2", VPC: "vpc-1", Service: "com.amazonaws.eu-west-1.ec2", PrivateDNS: true, Groups: []string{"sg-1"}, Available: true}
+	if diff := cmp.Diff([]Endpoint{s3, own}, endpoints); diff != "" || err != nil {
 		t.Errorf("endpoints (-want +got), error %v:\n%s", err, diff)
 	}
 }

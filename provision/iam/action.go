@@ -1,77 +1,85 @@
 package iam
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // anything is the resource of an action that has no resource types, and the pattern that matches it.
 const anything = "*"
 
 // resourceTypes are the actions that requests may be about, with the type of their resource: those of Karpenter's
-// controller and of plumbline. An action with no type is authorized for *; a policy must allow it for all resources:
+// controller, of EC2 on its behalf, and of plumbline. An action with no type is authorized for *; a policy must allow it for all resources:
 // https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
 var resourceTypes = map[string]string{
-	"arc-zonal-shift:GetManagedResource": "cluster",
-	"cloudtrail:LookupEvents":            "",
-	"ec2:CreateFleet":                    "fleet and what it launches",
-	"ec2:CreateLaunchTemplate":           "launch-template",
-	"ec2:CreateTags":                     "any",
-	"ec2:DeleteLaunchTemplate":           "launch-template",
-	"ec2:DeleteNetworkInterface":         "network-interface",
-	"ec2:DeleteVolume":                   "volume",
-	"ec2:DescribeCapacityReservations":   "",
-	"ec2:DescribeImages":                 "",
-	"ec2:DescribeInstanceAttribute":      "instance",
-	"ec2:DescribeInstanceStatus":         "",
-	"ec2:DescribeInstanceTypeOfferings":  "",
-	"ec2:DescribeInstanceTypes":          "",
-	"ec2:DescribeInstances":              "",
-	"ec2:DescribeLaunchTemplates":        "",
-	"ec2:DescribeNetworkInterfaces":      "",
-	"ec2:DescribePlacementGroups":        "",
-	"ec2:DescribeSecurityGroups":         "",
-	"ec2:DescribeSpotPriceHistory":       "",
-	"ec2:DescribeSubnets":                "",
-	"ec2:DescribeVolumes":                "",
-	"ec2:DescribeVpcEndpoints":           "",
-	"ec2:ModifyInstanceAttribute":        "instance",
-	"ec2:RebootInstances":                "instance",
-	"ec2:RunInstances":                   "instance and what it is launched with",
-	"ec2:TerminateInstances":             "instance",
-	"ec2:DescribeRouteTables":            "",
-	"eks:DescribeAccessEntry":            "access-entry",
-	"eks:DescribeAddon":                  "addon",
-	"eks:DescribeCluster":                "cluster",
-	"eks:DescribePodIdentityAssociation": "podidentityassociation",
-	"eks:ListAddons":                     "cluster",
-	"eks:ListClusters":                   "",
-	"eks:ListInsights":                   "cluster",
-	"eks:ListPodIdentityAssociations":    "cluster",
-	"events:DescribeRule":                "rule",
-	"events:ListRuleNamesByTarget":       "rule",
-	"iam:AddRoleToInstanceProfile":       "instance-profile",
-	"iam:CreateInstanceProfile":          "instance-profile",
-	"iam:DeleteInstanceProfile":          "instance-profile",
-	"iam:GetInstanceProfile":             "instance-profile",
-	"iam:GetPolicy":                      "policy",
-	"iam:GetPolicyVersion":               "policy",
-	"iam:GetRole":                        "role",
-	"iam:GetRolePolicy":                  "role",
-	"iam:ListAttachedRolePolicies":       "role",
-	"iam:ListInstanceProfiles":           "instance-profile",
-	"iam:ListRolePolicies":               "role",
-	"iam:PassRole":                       "role",
-	"iam:RemoveRoleFromInstanceProfile":  "instance-profile",
-	"iam:TagInstanceProfile":             "instance-profile",
-	"kms:DescribeKey":                    "key",
-	"kms:GetKeyPolicy":                   "key",
-	"pricing:GetProducts":                "",
-	"servicequotas:ListServiceQuotas":    "",
-	"sqs:DeleteMessage":                  "queue",
-	"sqs:GetQueueAttributes":             "queue",
-	"sqs:GetQueueUrl":                    "queue",
-	"sqs:ReceiveMessage":                 "queue",
-	"ssm:GetParameter":                   "parameter",
-	"sts:DecodeAuthorizationMessage":     "",
-	"sts:GetCallerIdentity":              "",
+	"arc-zonal-shift:GetManagedResource":  "cluster",
+	"cloudtrail:LookupEvents":             "",
+	"ec2:CreateFleet":                     "fleet and what it launches",
+	"ec2:CreateLaunchTemplate":            "launch-template",
+	"ec2:CreateTags":                      "any",
+	"ec2:DeleteLaunchTemplate":            "launch-template",
+	"ec2:DeleteNetworkInterface":          "network-interface",
+	"ec2:DeleteVolume":                    "volume",
+	"ec2:DescribeCapacityReservations":    "",
+	"ec2:DescribeImages":                  "",
+	"ec2:DescribeInstanceAttribute":       "instance",
+	"ec2:DescribeInstanceStatus":          "",
+	"ec2:DescribeInstanceTypeOfferings":   "",
+	"ec2:DescribeInstanceTypes":           "",
+	"ec2:DescribeInstances":               "",
+	"ec2:DescribeLaunchTemplates":         "",
+	"ec2:DescribeNetworkInterfaces":       "",
+	"ec2:DescribePlacementGroups":         "",
+	"ec2:DescribeSecurityGroups":          "",
+	"ec2:DescribeSpotPriceHistory":        "",
+	"ec2:DescribeSubnets":                 "",
+	"ec2:DescribeVolumes":                 "",
+	"ec2:DescribeVpcEndpoints":            "",
+	"ec2:ModifyInstanceAttribute":         "instance",
+	"ec2:RebootInstances":                 "instance",
+	"ec2:RunInstances":                    "instance and what it is launched with",
+	"ec2:TerminateInstances":              "instance",
+	"ec2:DescribeRouteTables":             "",
+	"eks:DescribeAccessEntry":             "access-entry",
+	"eks:DescribeAddon":                   "addon",
+	"eks:DescribeCluster":                 "cluster",
+	"eks:DescribePodIdentityAssociation":  "podidentityassociation",
+	"eks:ListAddons":                      "cluster",
+	"eks:ListClusters":                    "",
+	"eks:ListInsights":                    "cluster",
+	"eks:ListPodIdentityAssociations":     "cluster",
+	"events:DescribeRule":                 "rule",
+	"events:ListRuleNamesByTarget":        "rule",
+	"iam:AddRoleToInstanceProfile":        "instance-profile",
+	"iam:CreateInstanceProfile":           "instance-profile",
+	"iam:DeleteInstanceProfile":           "instance-profile",
+	"iam:GetInstanceProfile":              "instance-profile",
+	"iam:GetPolicy":                       "policy",
+	"iam:GetPolicyVersion":                "policy",
+	"iam:GetRole":                         "role",
+	"iam:GetRolePolicy":                   "role",
+	"iam:ListAttachedRolePolicies":        "role",
+	"iam:ListInstanceProfiles":            "instance-profile",
+	"iam:ListRolePolicies":                "role",
+	"iam:PassRole":                        "role",
+	"iam:RemoveRoleFromInstanceProfile":   "instance-profile",
+	"iam:SimulatePrincipalPolicy":         "role",
+	"iam:TagInstanceProfile":              "instance-profile",
+	"kms:CreateGrant":                     "key",
+	"kms:Decrypt":                         "key",
+	"kms:DescribeKey":                     "key",
+	"kms:GenerateDataKeyWithoutPlaintext": "key",
+	"kms:GetKeyPolicy":                    "key",
+	"pricing:GetProducts":                 "",
+	"servicequotas:ListServiceQuotas":     "",
+	"sqs:DeleteMessage":                   "queue",
+	"sqs:GetQueueAttributes":              "queue",
+	"sqs:GetQueueUrl":                     "queue",
+	"sqs:ReceiveMessage":                  "queue",
+	"ssm:GetParameter":                    "parameter",
+	"sts:DecodeAuthorizationMessage":      "",
+	"sts:GetCallerIdentity":               "",
 }
 
 // Request is one question of AWS to IAM.
@@ -87,7 +95,7 @@ type Request struct {
 	// ResourceTags are those that the resource has; if it is nil, they are unknown.
 	ResourceTags map[string]string
 	// Keys are the values of other condition keys: iam:PassedToService, ec2:CreateAction,
-	// arc-zonal-shift:ResourceIdentifier.
+	// arc-zonal-shift:ResourceIdentifier, kms:ViaService, kms:CallerAccount, kms:GrantIsForAWSResource.
 	Keys map[string]string
 }
 
@@ -95,7 +103,10 @@ type Request struct {
 var noTags = map[string]string{}
 
 // otherKeys are the condition keys, in lower case, that Request.Keys may contain.
-var otherKeys = map[string]bool{"iam:passedtoservice": true, "ec2:createaction": true, "arc-zonal-shift:resourceidentifier": true}
+var otherKeys = map[string]bool{
+	"iam:passedtoservice": true, "ec2:createaction": true, "arc-zonal-shift:resourceidentifier": true,
+	"kms:viaservice": true, "kms:calleraccount": true, "kms:grantisforawsresource": true,
+}
 
 // value is a condition key of a request.
 type value struct {
@@ -130,13 +141,12 @@ func (r Request) key(name string) (v value, ok bool) {
 	case lower == "aws:requestedregion":
 		return value{texts: []string{r.Region}}, r.Region != ""
 	case lower == "aws:tagkeys":
-		v := value{multi: true}
-		for key := range r.RequestTags {
-			v.texts = append(v.texts, key)
-		}
-		return v, true
+		return value{texts: r.tagKeys(), multi: true}, true
 	case otherKeys[lower]:
 		return of(r.Keys, lower)
 	}
 	return value{}, false
 }
+
+// tagKeys returns the keys of the tags that the request sets, sorted.
+func (r Request) tagKeys() []string { return slices.Sorted(maps.Keys(r.RequestTags)) }

@@ -217,6 +217,7 @@ var operators = map[string]operator{
 	"StringNotEqualsIgnoreCase": {strings.EqualFold, true},
 	"StringLike":                {like, false},
 	"StringNotLike":             {like, true},
+	"Bool":                      {strings.EqualFold, false},
 }
 
 func equal(pattern, text string) bool { return pattern == text }

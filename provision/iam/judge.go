@@ -17,12 +17,14 @@ const (
 	TooBroad Kind = "TooBroad"
 	// Undecided means that the policies contain something that plumbline does not evaluate.
 	Undecided Kind = "Unknown"
+	// Differs means that AWS's own evaluator decides differently (JudgeSimulated).
+	Differs Kind = "Differs"
 )
 
 // Finding is one result of Judge.
 type Finding struct {
 	Kind Kind `json:"kind"`
-	// Actions are those that are missing, allowed too broadly, or not evaluated.
+	// Actions are those that are missing, allowed too broadly, not evaluated, or decided differently.
 	Actions []string `json:"actions"`
 	// Message explains it in one sentence.
 	Message string `json:"message"`
@@ -42,10 +44,14 @@ func Judge(policies []Document, version string, c Cluster, limits ...Document) (
 		return nil, err
 	}
 	r := reference{Cluster: c, version: version}
-	decide := within(policies, limits)
+	return r.judge(within(policies, limits), by), nil
+}
+
+// judge returns the findings about the requests of the version, in the order missing, too broad, unknown.
+func (r reference) judge(decide func(Request) Answer, by map[string]Statement) []Finding {
 	missing, unknown := r.missing(decide, by, r.calls())
 	broad, more := r.tooBroad(decide, by)
-	return slices.Concat(missing, broad, unknown, more), nil
+	return slices.Concat(missing, broad, unknown, more)
 }
 
 // statementsBySid returns the reference's statements.

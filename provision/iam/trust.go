@@ -44,9 +44,11 @@ func (s *trustStatements) UnmarshalJSON(raw []byte) error {
 
 // Assumption is how a principal uses a role, or another resource that has a policy of its own.
 type Assumption struct {
-	// Kind and Principal are who assumes it: Service and pods.eks.amazonaws.com, or Federated and the ARN of the cluster's
-	// OIDC provider.
+	// Kind and Principal are who assumes it: Service and pods.eks.amazonaws.com, Federated and the ARN of the cluster's OIDC
+	// provider, or AWS and the ARN of a role or of an account's root user.
 	Kind, Principal string
+	// Also is another name of the principal, which a Deny may have: the root user of a role's account, or the reverse.
+	Also string
 	// Actions are those that the policy has to allow, and Resource is the ARN that they are about; a trust policy has none.
 	Actions  []string
 	Resource string
@@ -155,14 +157,21 @@ func valueOf(keys map[string]string, name string) (text string, has bool) {
 	return "", false
 }
 
-// names is true if the statement's principals contain the one that assumes the role.
+// names is true if the statement's principals contain the one that assumes the role. The ID of an account is the same as the
+// ARN of its root user: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
 func (s trustStatement) names(a Assumption) truth {
 	if len(s.NotPrincipal) > 0 {
 		return unknown("plumbline does not evaluate NotPrincipal")
 	}
 	for _, kind := range slices.Sorted(maps.Keys(s.Principal)) {
 		named := s.Principal[kind]
-		if kind == anything || kind == a.Kind && (slices.Contains(named, a.Principal) || slices.Contains(named, anything)) {
+		is := func(name string) bool {
+			if accountID.MatchString(name) { // the partition does not matter
+				return strings.HasSuffix(a.Principal, ":iam::"+name+":root") || s.Effect == Deny && strings.HasSuffix(a.Also, ":iam::"+name+":root")
+			}
+			return name == anything || name == a.Principal || s.Effect == Deny && name == a.Also
+		}
+		if kind == anything || kind == a.Kind && slices.ContainsFunc(named, is) {
 			return yes
 		}
 	}

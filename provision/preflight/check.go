@@ -176,7 +176,11 @@ func unread(err error) []Finding {
 		return denied
 	case errors.As(err, &credentials):
 		what, _, _ := strings.Cut(err.Error(), ";") // the rest is about plumbline's ServiceAccount
-		return []Finding{{Status: Unknown, Message: what, Fix: "check AWS_PROFILE, or the role of this pipeline"}}
+		fix := "check AWS_PROFILE, or the role of this pipeline"
+		if credentials.Skewed {
+			fix = "synchronize the clock of this machine"
+		}
+		return []Finding{{Status: Unknown, Message: what, Fix: fix}}
 	case errors.As(err, &missing) && missing.Check != "":
 		what := missing.What + " does not exist in " + missing.Where
 		return []Finding{{Status: Problem, Message: what, Fix: "create it, or correct " + missing.Check}}

@@ -278,7 +278,7 @@ func (refusing) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ..
 func TestNothingIsAllowed(t *testing.T) {
 	r := Reader{
 		AWS: &account0{err: denied}, API: refusing{},
-		KarpenterCRDs: func(string) ([]*apiextensionsv1.CustomResourceDefinition, error) { return nil, nil },
+		KarpenterCRDs: func(context.Context, string) ([]*apiextensionsv1.CustomResourceDefinition, error) { return nil, nil },
 	}
 	o := r.Read(t.Context(), Checks(), Observed{Cluster: "prod", Region: "eu-west-1", Version: version, Now: time.Now()})
 	for _, result := range Run(Checks(), o) {
@@ -346,6 +346,10 @@ func (a *account0) Cluster(context.Context, string) (cloud.Cluster, error) {
 func (a *account0) Grant(_ context.Context, _ string, of cloud.ServiceAccount) (cloud.Grant, error) {
 	a.granted = of
 	return cloud.Grant{}, a.fail("eks:ListPodIdentityAssociations")
+}
+
+func (a *account0) Simulate(_ context.Context, _ string, questions []cloud.Simulation) ([]cloud.Simulated, error) {
+	return make([]cloud.Simulated, len(questions)), a.fail("iam:SimulatePrincipalPolicy")
 }
 
 func (a *account0) Addons(context.Context, string) ([]cloud.Addon, error) {

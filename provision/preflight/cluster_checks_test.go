@@ -64,6 +64,10 @@ func TestOtherControllers(t *testing.T) {
 			func(o *Observed) { o.CRDs.Of[0].Missing = []string{"nodepools.karpenter.sh v1: spec.replicas"} }, Problem,
 			"crd nodepools.karpenter.sh is of another version than Karpenter 1.15.0, and the API server drops these fields: nodepools.karpenter.sh v1: spec.replicas", "karpenter-crd, of version 1.15.0", "",
 		},
+		"CRDs that are not compared": {
+			func(o *Observed) { o.Uncompared = errors.New("public.ecr.aws does not answer") }, Unknown,
+			"the CRDs were not compared with those of Karpenter 1.15.0: public.ecr.aws does not answer", "registry", "",
+		},
 		"old nodes": {func(o *Observed) { o.OldNodes.Of = []string{"ip-10-0-0-9"} }, Warning, "before 0.32, and no controller terminates them: ip-10-0-0-9", "drain", ""},
 		"denied":    {func(o *Observed) { o.Webhooks = Value[[]Webhook]{Err: forbidden("webhooks")} }, Unknown, "the API server denies", "", "webhooks.policy"},
 	})

@@ -14,7 +14,7 @@ func controllerReach() Check {
 		ID: "controller-reach",
 		Why: "Karpenter identifies its instances by tags with the cluster's name: if another cluster is installed with this name, " +
 			"only a condition in the policy keeps this controller from terminating its nodes",
-		needs: []source{ofAccount, ofControllers, ofClasses, ofGrant, ofNodeRoles},
+		needs: []source{ofAccount, ofControllers, ofClasses, ofGrant, ofNodeRoles, ofSimulation},
 		look:  lookAtControllerReach,
 	}
 }
@@ -50,8 +50,10 @@ func lookAtControllerReach(o Observed) (string, []Finding) {
 			})
 		case iam.Undecided:
 			found = append(found, Finding{Status: Unknown, Message: strings.Join(f.Actions, ", ") + ": " + f.Message})
+		case iam.Differs:
+			found = append(found, o.differs(f))
 		case iam.Missing: // controllerRole
 		}
 	}
-	return looked, found
+	return looked + o.compared(), found
 }

@@ -19,7 +19,7 @@ func controllerRole() Check {
 		ID: "controller-role",
 		Why: "without a permission, or a role that trusts its ServiceAccount, Karpenter launches or terminates no node; " +
 			"a newer version needs more permissions, and fails only when it calls them",
-		needs: []source{ofAccount, ofControllers, ofClasses, ofGrant, ofAgent, ofNodeRoles},
+		needs: []source{ofAccount, ofControllers, ofClasses, ofGrant, ofAgent, ofNodeRoles, ofSimulation, ofVolumeKeys},
 		look:  lookAtControllerRole,
 	}
 }
@@ -37,7 +37,8 @@ func lookAtControllerRole(o Observed) (string, []Finding) {
 	if o.Grant.Err != nil {
 		return looked, append(found, unread(o.Grant.Err)...)
 	}
-	return looked, append(found, o.missingPermissions(c)...)
+	found = append(found, o.missingPermissions(c)...)
+	return looked + o.compared(), append(found, o.volumeKeys()...)
 }
 
 func (c Controller) account() string { return c.Namespace + "/" + c.ServiceAccount }
@@ -132,10 +133,17 @@ func (o Observed) judged(c Controller) ([]iam.Finding, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s := o.Simulation.Of; s != nil {
+		simulated := *s
+		if o.Grant.Of.Role.Boundary != nil {
+			simulated.Limits = limits[:1] // the first one
+		}
+		return iam.JudgeSimulated(policies, o.Version, o.iamCluster(c), simulated, limits...)
+	}
 	return iam.Judge(policies, o.Version, o.iamCluster(c), limits...)
 }
 
-// Documents returns the policies of a role, and those that limit them: its permissions boundary, and the policy of a Pod
+// Documents returns the policies of a role, and those that limit them: first its permissions boundary, then the policy of a Pod
 // Identity association. Error: a policy that plumbline cannot parse, by its name.
 func Documents(g cloud.Grant) (policies, limits []iam.Document, err error) {
 	var limiting []cloud.RolePolicy
@@ -196,6 +204,8 @@ func (o Observed) missingPermissions(c Controller) []Finding {
 			found = append(found, o.missing(c, f))
 		case iam.Undecided:
 			found = append(found, Finding{Status: Unknown, Message: strings.Join(f.Actions, ", ") + ": " + f.Message})
+		case iam.Differs:
+			found = append(found, o.differs(f))
 		case iam.TooBroad: // controllerReach
 		}
 	}

@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -38,14 +39,29 @@ func (r *Reader) endpoints(ctx context.Context, o *Observed) {
 			vpcs = append(vpcs, s.VPC)
 		}
 	}
-	if len(vpcs) > 0 && o.Subnets.Err == nil {
-		o.Endpoints.Of, o.Endpoints.Err = r.AWS.Endpoints(ctx, unique(vpcs))
+	if len(vpcs) == 0 || o.Subnets.Err != nil {
+		return
 	}
+	o.Endpoints.Of, o.Endpoints.Err = r.AWS.Endpoints(ctx, unique(vpcs))
+	var groups []string
+	for _, e := range o.Endpoints.Of {
+		groups = append(groups, e.Groups...)
+	}
+	groups = slices.DeleteFunc(unique(groups), func(id string) bool { _, read := o.Groups.Of[id]; return read })
+	if len(groups) == 0 || o.Groups.Err != nil {
+		return
+	}
+	found, err := r.AWS.SecurityGroupsByID(ctx, groups)
+	o.Groups.Err = err
+	if o.Groups.Of == nil {
+		o.Groups.Of = map[string]cloud.SecurityGroup{}
+	}
+	maps.Copy(o.Groups.Of, found)
 }
 
-// reachable reports whether a service can be reached in a subnet without a default route. hint is why an endpoint that
-// exists does not help.
-func (o Observed) reachable(service string, s cloud.Subnet) (reaches bool, hint string) {
+// reachable reports whether the nodes of a class reach a service in a subnet without a default route. hint is why an endpoint
+// that exists does not help, and fix what corrects that; empty if another endpoint does.
+func (n ClassNetwork) reachable(o Observed, service string, s cloud.Subnet) (reaches bool, hint, fix string) {
 	for _, e := range o.Endpoints.Of {
 		if e.VPC != s.VPC || !strings.HasSuffix(e.Service, "."+o.Region+"."+service) { // in China the prefixes differ
 			continue
@@ -57,11 +73,14 @@ func (o Observed) reachable(service string, s cloud.Subnet) (reaches bool, hint 
 			hint = e.ID + " is not in route table " + s.RouteTable
 		case !e.Gateway && !e.PrivateDNS && service != "s3":
 			hint = "private DNS of " + e.ID + " is off"
+		case !e.Gateway && n.knowsGroups(o, e.Groups) && !n.connects(o, e.Groups, s.CIDR):
+			hint = fmt.Sprintf("no rule of security groups allows TCP %d from the nodes to %s", httpsPort, e.ID)
+			fix = o.authorize(e.Groups[0], n.Groups.Of[0])
 		default:
-			return true, ""
+			return true, "", ""
 		}
 	}
-	return false, hint
+	return false, hint, fix
 }
 
 // isolated returns which endpoints a subnet without a default route does not have.
@@ -71,20 +90,27 @@ func (n ClassNetwork) isolated(o Observed, s cloud.Subnet) []Finding {
 	}
 	var found []Finding
 	for _, ofNodes := range []bool{true, false} {
-		var missing, words []string
+		var missing, words, fixes []string
 		for _, one := range endpoints {
 			if one.ofNodes != ofNodes {
 				continue
 			}
-			if reaches, hint := o.reachable(one.name, s); !reaches {
-				missing, words = append(missing, one.name), append(words, strings.TrimSuffix(one.name+" ("+hint+")", " ()"))
+			reaches, hint, fix := n.reachable(o, one.name, s)
+			switch {
+			case reaches:
+				continue
+			case fix != "":
+				fixes = append(fixes, fix)
+			default:
+				missing = append(missing, one.name)
 			}
+			words = append(words, strings.TrimSuffix(one.name+" ("+hint+")", " ()"))
 		}
-		if len(missing) == 0 {
+		if len(words) == 0 {
 			continue
 		}
 		f := Finding{
-			Status: Problem, Fix: o.createEndpoints(missing, s),
+			Status: Problem, Fix: strings.Join(append(o.createEndpoints(missing, s), unique(fixes)...), "\n"),
 			Message: fmt.Sprintf("subnet %s (EC2NodeClass/%s) has no default route, and %s no endpoint for %s: instances do not become nodes",
 				s.ID, n.Class, s.VPC, strings.Join(words, ", ")),
 		}
@@ -99,7 +125,7 @@ func (n ClassNetwork) isolated(o Observed, s cloud.Subnet) []Finding {
 }
 
 // createEndpoints returns the commands that create endpoints; that of S3 belongs to route tables.
-func (o Observed) createEndpoints(services []string, s cloud.Subnet) string {
+func (o Observed) createEndpoints(services []string, s cloud.Subnet) []string {
 	prefix := "com.amazonaws."
 	if strings.HasPrefix(o.Region, "cn-") {
 		prefix = "cn." + prefix
@@ -115,5 +141,11 @@ func (o Observed) createEndpoints(services []string, s cloud.Subnet) string {
 		}
 		commands = append(commands, command)
 	}
-	return strings.Join(commands, "\n")
+	return commands
+}
+
+// authorize returns the command that lets members of a security group reach those of another one by TLS.
+func (o Observed) authorize(group, source string) string {
+	return fmt.Sprintf("aws ec2 authorize-security-group-ingress --region %s --group-id %s --protocol tcp --port %d --source-group %s",
+		o.Region, group, httpsPort, source)
 }

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/plumbline-dev/plumbline/provision/leftover"
 )
@@ -54,5 +55,23 @@ func lookAtLeftovers(o Observed) (string, []Finding) {
 			Fix: "make sure that no other cluster has or had the name " + o.Cluster + ", then delete it in AWS",
 		})
 	}
-	return looked, found
+	return looked, append(found, o.protected()...)
+}
+
+// protected returns the instances that plumbline protects from termination. While the conflict is open that is its response;
+// if it is over, or plumbline does not run, Karpenter cannot terminate them.
+func (o Observed) protected() []Finding {
+	var found []Finding
+	for _, id := range o.Protected {
+		f := Finding{
+			Status: Warning, Fix: fmt.Sprintf("if plumbline does not run: aws ec2 modify-instance-attribute --region %s --instance-id %s --no-disable-api-termination", o.Region, id),
+			Message: fmt.Sprintf("plumbline protects instance %s from termination while the identity conflict is open: only plumbline lets Karpenter terminate it", id),
+		}
+		if !o.Conflict {
+			f.Status, f.Fix = Problem, strings.TrimPrefix(f.Fix, "if plumbline does not run: ")
+			f.Message = fmt.Sprintf("instance %s is still protected from termination, and the identity conflict is over: Karpenter cannot terminate it", id)
+		}
+		found = append(found, f)
+	}
+	return found
 }

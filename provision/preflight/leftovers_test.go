@@ -24,6 +24,15 @@ func TestLeftovers(t *testing.T) {
 			func(o *Observed) { o.LostInstances = []string{"i-2"} }, Problem, "instance i-2 has no NodeClaim",
 			"no other cluster has the name prod, then: aws ec2 terminate-instances --region eu-west-1 --instance-ids i-2", "",
 		},
+		"protected in a conflict": {
+			func(o *Observed) { o.Protected, o.Conflict = []string{"i-3"}, true }, Warning,
+			"plumbline protects instance i-3 from termination while the identity conflict is open",
+			"if plumbline does not run: aws ec2 modify-instance-attribute --region eu-west-1 --instance-id i-3 --no-disable-api-termination", "",
+		},
+		"protected after a conflict": {
+			func(o *Observed) { o.Protected = []string{"i-3"} }, Problem, "instance i-3 is still protected from termination",
+			"aws ec2 modify-instance-attribute --region eu-west-1 --instance-id i-3", "",
+		},
 		"volumes denied": {func(o *Observed) { o.Left.Err = denied("ec2:DescribeVolumes") }, Unknown, "AWS denies", "", "ec2:DescribeVolumes"},
 		"denied": {func(o *Observed) {
 			o.LostNodes = Value[[]LostNode]{Err: denied("ec2:DescribeInstances")}

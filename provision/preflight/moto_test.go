@@ -98,7 +98,7 @@ func (m *motoAccount) do(t *testing.T, command string) {
 }
 
 // counter counts requests to moto by action, and answers those that moto 5.2 does not have: EKS Pod Identity, access
-// entries, add-ons and insights, and quotas of EC2.
+// entries, add-ons and insights, and quotas of EC2. It denies IAM's policy simulator.
 type counter struct {
 	http.Handler
 
@@ -112,6 +112,7 @@ var beside = map[string]string{
 	"/addons":                    `{"addons":[]}`,
 	"/insights":                  `{"insights":[]}`,
 	"/access-entries/":           "",
+	"SimulatePrincipalPolicy":    "",
 	"ListServiceQuotas":          `{"Quotas":[{"QuotaCode":"L-1216C47A","QuotaName":"On-Demand","Value":256},{"QuotaCode":"L-34B43A08","QuotaName":"Spot","Value":256}]}`,
 }
 
@@ -140,6 +141,11 @@ func (c *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		w.Header().Set("Content-Type", "application/json")
+		if answer == "" && part == "SimulatePrincipalPolicy" {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `<ErrorResponse><Error><Code>AccessDenied</Code><Message>it is not authorized</Message></Error></ErrorResponse>`)
+			return
+		}
 		if answer == "" {
 			w.Header().Set("X-Amzn-ErrorType", "ResourceNotFoundException")
 			w.WriteHeader(http.StatusNotFound)
@@ -244,6 +250,7 @@ func TestAgainstMoto(t *testing.T) {
 	}{
 		{"break_route", "repair_route", "network", Problem, "no endpoint for ec2, ecr.api, ecr.dkr, s3: instances do not become nodes"},
 		{"break_route_with_endpoints", "repair_route", "network", OK, ""},
+		{"break_route_with_closed_endpoints", "repair_route", "network", Problem, "no rule of security groups allows TCP 443 from the nodes to vpce-"},
 		{"break_group", "repair_group", "network", Problem, "belongs to cluster other by its tags"},
 		{"break_key", "repair_key", "interruption-queue", Problem, "does not allow kms:GenerateDataKey to EventBridge"},
 		{"break_rule", "repair_rule", "interruption-queue", Problem, `no enabled rule sends "EC2 Spot Instance Interruption Warning"`},

@@ -152,8 +152,8 @@ func (n ClassNetwork) route(o Observed, s cloud.Subnet) []Finding {
 	return nil
 }
 
-// apiPort is the port of an EKS cluster's API server.
-const apiPort = 443
+// httpsPort is the port of an EKS cluster's API server, and of VPC endpoints.
+const httpsPort = 443
 
 // groups returns what is wrong with the security groups.
 func (n ClassNetwork) groups(o Observed) []Finding {
@@ -177,32 +177,47 @@ func (n ClassNetwork) groups(o Observed) []Finding {
 	return append(found, Finding{
 		Status: Problem,
 		Message: fmt.Sprintf("the security groups of %s (%s) do not let kubelets reach the API server: no rule allows TCP %d from them to %s",
-			class, strings.Join(n.Groups.Of, ", "), apiPort, strings.Join(o.EKS.Of.SecurityGroups, ", ")),
-		Fix: fmt.Sprintf("aws ec2 authorize-security-group-ingress --region %s --group-id %s --protocol tcp --port %d --source-group %s",
-			o.Region, o.EKS.Of.SecurityGroups[len(o.EKS.Of.SecurityGroups)-1], apiPort, n.Groups.Of[0]),
+			class, strings.Join(n.Groups.Of, ", "), httpsPort, strings.Join(o.EKS.Of.SecurityGroups, ", ")),
+		Fix: o.authorize(o.EKS.Of.SecurityGroups[len(o.EKS.Of.SecurityGroups)-1], n.Groups.Of[0]),
 	})
 }
 
-// reaches reports whether kubelets reach the API server's interfaces: rules of one of their groups let requests out, and
-// rules of one of the API server's groups let them in. Rules with prefix lists, whose networks are not read, count.
+// reaches reports whether kubelets reach the API server's interfaces.
 func (n ClassNetwork) reaches(o Observed) bool {
-	var networks []netip.Prefix
+	var networks []string
 	for _, id := range n.Subnets.Of {
-		if network, err := netip.ParsePrefix(o.Subnets.Of[id].CIDR); err == nil {
+		networks = append(networks, o.Subnets.Of[id].CIDR)
+	}
+	return n.connects(o, o.EKS.Of.SecurityGroups, networks...)
+}
+
+// connects reports whether nodes in some networks reach interfaces with other security groups: rules of one of the nodes'
+// groups let requests out, and rules of one of the other groups let them in. Rules with prefix lists, whose networks are not
+// read, count.
+func (n ClassNetwork) connects(o Observed, to []string, from ...string) bool {
+	var networks []netip.Prefix
+	for _, cidr := range from {
+		if network, err := netip.ParsePrefix(cidr); err == nil {
 			networks = append(networks, network)
 		}
 	}
 	out := slices.ContainsFunc(n.Groups.Of, func(id string) bool {
 		return slices.ContainsFunc(o.Groups.Of[id].Egress, func(r cloud.GroupRule) bool {
-			return r.Allows(apiPort) && (len(r.CIDRs)+len(r.PrefixLists) > 0 || sharesOne(r.Groups, o.EKS.Of.SecurityGroups))
+			return r.Allows(httpsPort) && (len(r.CIDRs)+len(r.PrefixLists) > 0 || sharesOne(r.Groups, to))
 		})
 	})
-	in := slices.ContainsFunc(o.EKS.Of.SecurityGroups, func(id string) bool {
+	in := slices.ContainsFunc(to, func(id string) bool {
 		return slices.ContainsFunc(o.Groups.Of[id].Ingress, func(r cloud.GroupRule) bool {
-			return r.Allows(apiPort) && (len(r.PrefixLists) > 0 || sharesOne(r.Groups, n.Groups.Of) || covers(r.CIDRs, networks))
+			return r.Allows(httpsPort) && (len(r.PrefixLists) > 0 || sharesOne(r.Groups, n.Groups.Of) || covers(r.CIDRs, networks))
 		})
 	})
 	return out && in
+}
+
+// knowsGroups reports whether the nodes' security groups and others were read, and exist.
+func (n ClassNetwork) knowsGroups(o Observed, others []string) bool {
+	return n.Groups.Err == nil && o.Groups.Err == nil && len(n.Groups.Of) > 0 && len(others) > 0 &&
+		!slices.ContainsFunc(slices.Concat(n.Groups.Of, others), func(id string) bool { _, read := o.Groups.Of[id]; return !read })
 }
 
 func sharesOne(a, b []string) bool {

@@ -63,6 +63,25 @@ func TestNetwork(t *testing.T) {
 			isolated(all...)(o)
 			o.Endpoints.Of[0].PrivateDNS = false
 		}, Problem, "ec2 (private DNS of vpce-ec2 is off)", "", ""},
+		"no route, a group that lets nodes in": {func(o *Observed) {
+			isolated(all...)(o)
+			o.Endpoints.Of[0].Groups = []string{"sg-endpoints"}
+			o.Groups.Of["sg-endpoints"] = cloud.SecurityGroup{Ingress: []cloud.GroupRule{{Protocol: "tcp", From: 443, To: 443, CIDRs: []string{"10.0.0.0/24"}}}}
+		}, OK, "", "", ""},
+		"no route, a group that lets other subnets in": {func(o *Observed) {
+			isolated(all...)(o)
+			o.Endpoints.Of[0].Groups = []string{"sg-endpoints"}
+			o.Groups.Of["sg-endpoints"] = cloud.SecurityGroup{Ingress: []cloud.GroupRule{{Protocol: "tcp", From: 443, To: 443, CIDRs: []string{"10.0.1.0/24"}}}}
+		}, Problem, "ec2 (no rule of security groups allows TCP 443 from the nodes to vpce-ec2)", "authorize-security-group-ingress", ""},
+		"no route, a group of the endpoint that was not read": {func(o *Observed) {
+			isolated(all...)(o)
+			o.Endpoints.Of[0].Groups = []string{"sg-endpoints"}
+		}, OK, "", "", ""},
+		"no route, groups denied": {func(o *Observed) {
+			isolated(all...)(o)
+			o.Endpoints.Of[0].Groups = []string{"sg-endpoints"}
+			o.Groups.Err = denied("ec2:DescribeSecurityGroups")
+		}, Unknown, "AWS denies", "", "ec2:DescribeSecurityGroups"},
 		"no route, not available": {func(o *Observed) {
 			isolated(all...)(o)
 			o.Endpoints.Of[0].Available = false

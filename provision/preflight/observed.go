@@ -8,6 +8,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/iam"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
 )
 
@@ -25,6 +26,11 @@ type Observed struct {
 	// Version of Karpenter that is checked.
 	Version string
 
+	// Protected are the IDs of instances that plumbline protects from termination in an identity conflict, and Conflict reports
+	// whether that is open. Both come from the NodeSync; without one, they are unknown.
+	Protected []string
+	Conflict  bool
+
 	// Identity is that of the credentials in use.
 	Identity Value[cloud.Identity]
 	// EKS is the cluster according to AWS.
@@ -33,6 +39,10 @@ type Observed struct {
 	Controllers Value[[]Controller]
 	// Grant is the role of the first controller's ServiceAccount.
 	Grant Value[cloud.Grant]
+	// Simulation is what AWS's own evaluator answers about it; nil if it was not queried.
+	Simulation Value[*iam.Simulation]
+	// VolumeKeys are the KMS keys that EC2NodeClasses name for volumes, by name.
+	VolumeKeys []VolumeKey
 	// Agent reports whether the cluster has the EKS Pod Identity agent.
 	Agent Value[bool]
 	// Addons are those of the EKS cluster.
@@ -66,6 +76,8 @@ type Observed struct {
 	// Webhooks are those for Karpenter's kinds, and CRDs those of any version of Karpenter.
 	Webhooks Value[[]Webhook]
 	CRDs     Value[[]CRD]
+	// Uncompared is why the CRDs were not compared with those of the Version; nil if they were.
+	Uncompared error
 	// Pods are those on nodes of NodePools without terminationGracePeriod, and Budgets the PodDisruptionBudgets.
 	Pods    Value[[]Pod]
 	Budgets Value[[]policyv1.PodDisruptionBudget]

@@ -21,7 +21,7 @@ type CRD struct {
 	Stored, Versions []string
 	// Converts reports whether a webhook converts its objects.
 	Converts bool
-	// Missing are the fields of the version's CRD that it does not have; none if plumbline does not have that CRD.
+	// Missing are the fields of the version's CRD that it does not have.
 	Missing []string
 	// Objects is how many there are, of a CRD that no supported version has; -1 if that is unknown.
 	Objects int
@@ -51,6 +51,12 @@ func lookAtOtherControllers(o Observed) (string, []Finding) {
 		if err != nil {
 			found = append(found, unread(err)...)
 		}
+	}
+	if o.Uncompared != nil {
+		found = append(found, Finding{
+			Status: Unknown, Message: fmt.Sprintf("the CRDs were not compared with those of Karpenter %s: %v", o.Version, o.Uncompared),
+			Fix: "run the command where the registry of Karpenter's charts can be reached: it is needed for a version that plumbline is not built with",
+		})
 	}
 	found = append(found, o.secondController()...)
 	for _, a := range o.Autoscalers.Of {

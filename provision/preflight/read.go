@@ -33,6 +33,7 @@ type AWS interface {
 	Identity(ctx context.Context) (cloud.Identity, error)
 	Cluster(ctx context.Context, name string) (cloud.Cluster, error)
 	Grant(ctx context.Context, cluster string, account cloud.ServiceAccount) (cloud.Grant, error)
+	Simulate(ctx context.Context, roleARN string, questions []cloud.Simulation) ([]cloud.Simulated, error)
 	Addons(ctx context.Context, cluster string) ([]cloud.Addon, error)
 	NodeRole(ctx context.Context, name string) (cloud.Role, error)
 	ProfileRoles(ctx context.Context, name string) ([]string, error)
@@ -76,8 +77,8 @@ type Reader struct {
 	Idle func(ctx context.Context, api client.Reader, namespace string, now time.Time) (string, error)
 	// Volumes returns what uses EBS volumes in the cluster, by their ID.
 	Volumes func(ctx context.Context) (map[string]leftover.Volume, error)
-	// KarpenterCRDs returns those of a version; none if plumbline does not have them.
-	KarpenterCRDs func(version string) ([]*apiextensionsv1.CustomResourceDefinition, error)
+	// KarpenterCRDs returns those of a version. An error means that they are not available, for example in a registry.
+	KarpenterCRDs func(ctx context.Context, version string) ([]*apiextensionsv1.CustomResourceDefinition, error)
 	// Wait returns at a time, or when the context is done: queries for selectors have a budget, which leaves Karpenter enough
 	// of EC2's. If nil, what exceeds it is unknown.
 	Wait func(ctx context.Context, until time.Time) error
@@ -90,6 +91,8 @@ const (
 	ofAccount     source = "account"
 	ofControllers source = "controllers"
 	ofGrant       source = "grant"
+	ofSimulation  source = "simulation"
+	ofVolumeKeys  source = "volume keys"
 	ofAgent       source = "agent"
 	ofClasses     source = "classes"
 	ofNodeRoles   source = "node roles"
@@ -128,6 +131,8 @@ var reads = []read{
 	{ofGrant, (*Reader).grant},
 	{ofAgent, (*Reader).agent},
 	{ofNodeRoles, (*Reader).nodeRoles},
+	{ofSimulation, (*Reader).simulation},
+	{ofVolumeKeys, (*Reader).volumeKeys},
 	{ofQueue, (*Reader).queue},
 	{ofNetwork, (*Reader).network},
 	{ofPlacement, (*Reader).placement},

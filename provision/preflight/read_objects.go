@@ -157,7 +157,11 @@ func placesOf(pods []corev1.Pod, nodes map[string]Place) []Place {
 func (r *Reader) others(ctx context.Context, o *Observed) {
 	o.Autoscalers.Of, o.Autoscalers.Err = r.autoscalers(ctx)
 	o.Webhooks.Of, o.Webhooks.Err = r.webhooks(ctx)
-	o.CRDs.Of, o.CRDs.Err = r.crds(ctx, o.Version)
+	var chart []*apiextensionsv1.CustomResourceDefinition
+	if o.Version != "" {
+		chart, o.Uncompared = r.KarpenterCRDs(ctx, o.Version)
+	}
+	o.CRDs.Of, o.CRDs.Err = r.crds(ctx, o.Version, chart)
 	list := &corev1.NodeList{}
 	if o.OldNodes.Err = r.API.List(ctx, list, client.HasLabels{provisionerLabel}); o.OldNodes.Err != nil {
 		o.OldNodes.Err = fmt.Errorf("list nodes: %w", o.OldNodes.Err)
@@ -220,11 +224,8 @@ func (r *Reader) webhooks(ctx context.Context) ([]Webhook, error) {
 // provisionerLabel is on Nodes of versions before 0.32.
 const provisionerLabel = "karpenter.sh/provisioner-name"
 
-func (r *Reader) crds(ctx context.Context, version string) ([]CRD, error) {
-	chart, err := r.KarpenterCRDs(version)
-	if err != nil {
-		return nil, err
-	}
+// crds reads the CRDs of Karpenter's groups, and compares them with those of a version's chart.
+func (r *Reader) crds(ctx context.Context, version string, chart []*apiextensionsv1.CustomResourceDefinition) ([]CRD, error) {
 	list := &apiextensionsv1.CustomResourceDefinitionList{}
 	if err := r.API.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)

@@ -86,7 +86,7 @@ func reader(t *testing.T, objects ...client.Object) *Reader {
 		Volumes: func(context.Context) (map[string]leftover.Volume, error) {
 			return map[string]leftover.Volume{"vol-used": {Name: "pv-1"}}, nil
 		},
-		KarpenterCRDs: func(string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+		KarpenterCRDs: func(context.Context, string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 			return []*apiextensionsv1.CustomResourceDefinition{{
 				ObjectMeta: meta("", "nodepools.karpenter.sh", nil),
 				Spec:       apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v2", Served: true}}},
@@ -240,10 +240,19 @@ func (k *keyed) SubnetsByID(context.Context, []string) (map[string]cloud.Subnet,
 
 func (k *keyed) Endpoints(_ context.Context, vpcs []string) ([]cloud.Endpoint, error) {
 	k.vpcs = vpcs
-	return []cloud.Endpoint{{ID: "vpce-1"}}, nil
+	return []cloud.Endpoint{{ID: "vpce-1", Groups: []string{"sg-2", "sg-1"}}}, nil
 }
 
-// TestReadOnlyIfNeeded checks that a key is read unless it is AWS's own, and the endpoints of isolated subnets only.
+func (k *keyed) SecurityGroupsByID(_ context.Context, ids []string) (map[string]cloud.SecurityGroup, error) {
+	all := map[string]cloud.SecurityGroup{}
+	for _, id := range ids {
+		all[id] = cloud.SecurityGroup{ID: id}
+	}
+	return all, nil
+}
+
+// TestReadOnlyIfNeeded checks that a key is read unless it is AWS's own, and the endpoints of isolated subnets only,
+// with their security groups.
 func TestReadOnlyIfNeeded(t *testing.T) {
 	for key, want := range map[string]string{"": "", "alias/aws/sqs": "", "abc": "arn:abc"} {
 		aws := &keyed{key: key}
@@ -256,6 +265,9 @@ func TestReadOnlyIfNeeded(t *testing.T) {
 		r.network(t.Context(), &o)
 		if diff := cmp.Diff([]string{"vpc-2"}, aws.vpcs); diff != "" || len(o.Endpoints.Of) != 1 {
 			t.Errorf("endpoints of (-want +got):\n%s", diff)
+		}
+		if len(o.Groups.Of) != 2 {
+			t.Errorf("the groups of endpoints were not read: %v", o.Groups.Of)
 		}
 	}
 }

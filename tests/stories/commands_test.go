@@ -54,6 +54,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"page": (*story).pageCommand, "named": (*story).namedCommand, "prometheus": (*story).prometheusCommand,
 		"browse": (*story).browseCommand, "ci": (*story).ciCommand, "actions": (*story).actionsCommand, "receiver": (*story).receiverCommand,
 		"contexts": (*story).contextsCommand,
+		"quiet":    (*story).quietCommand,
 		"aws":      (*story).awsCommand, "flux": peerCommand("flux"), "helm-controller": peerCommand("helm-controller"), "argocd": peerCommand("argocd"),
 		"notification-controller": peerCommand("notification-controller"), "argocd-notifications": peerCommand("argocd-notifications"),
 	}

@@ -168,6 +168,8 @@
 //		Annotates the NodeSync to release a removal that is held because the status was lost.
 //	events [-t D] NAME ~ REGEX
 //		Waits for an event about NAME, newer than the story, as "Reason: message".
+//	quiet DURATION NODESYNC
+//		Watches for that time that no condition of the NodeSync changes and that there is no new event about it.
 //	status [-t D] state=STATE [at=COMMIT] [subject=applied|drift|plan] [~ REGEX]
 //		Waits until the newest status that the daemon has posted on the clone's HEAD, or on another commit, matches;
 //		without a subject, the overall one.
@@ -281,9 +283,10 @@
 //		interruption queue: spot, rebalance, state-change, scheduled-change or capacity-reservation; back restores it.
 //	aws route gone|back, aws endpoints gone|back
 //		Removes the default route, or the VPC endpoints, of the cluster's VPC.
-//	aws quota CODE VCPUS|back, aws key FILE|back, aws insight STATUS|back
-//		Sets one of EC2's quotas; encrypts the interruption queue with a KMS key that has the policy in a file; sets the
-//		status of the cluster's EKS insight, such as ERROR. back restores it, and so does the end of the story.
+//	aws quota CODE VCPUS|back, aws key FILE|back, aws scp FILE|back, aws insight STATUS|back
+//		Sets one of EC2's quotas; encrypts the interruption queue with a KMS key that has the policy in a file; gives
+//		the account the service control policy in a file; sets the status of the cluster's EKS insight, such as ERROR.
+//		back restores it, and so does the end of the story.
 //	aws nodegroup FILE
 //		Adds a managed node group, from awssim.NodeGroup as JSON, until the end of the story. It has no instances.
 //	aws allows POLICY

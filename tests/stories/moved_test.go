@@ -21,7 +21,7 @@ import (
 // `aws role lacks|has ACTION`, `aws policies FILE|back`, `aws addon NAME gone|back`, `aws nodeaccess|route|endpoints gone|back`, `aws rule NAME gone|back`,
 // `aws nodegroup FILE`, `aws quota CODE VCPUS|back`, `aws key FILE|back` and `aws insight STATUS|back`.
 func (s *story) awsCommand(ts *testscript.TestScript, args []string) error {
-	if len(args) >= 2 && slices.Contains([]string{"policies", "nodegroup", "addon", "nodeaccess", "rule", "route", "endpoints", "quota", "key", "insight"}, args[0]) {
+	if len(args) >= 2 && slices.Contains([]string{"policies", "nodegroup", "addon", "nodeaccess", "rule", "route", "endpoints", "quota", "key", "insight", "scp"}, args[0]) {
 		return s.preflightCommand(ts, args)
 	}
 	switch word := strings.Join(args[:min(1, len(args))], ""); {
@@ -62,7 +62,7 @@ func (s *story) awsCommand(ts *testscript.TestScript, args []string) error {
 
 // preflightUsage is that of preflightCommand.
 const preflightUsage = "aws policies FILE|back, aws nodegroup FILE, aws addon NAME gone|back, aws nodeaccess|route|endpoints gone|back, aws rule NAME gone|back, " +
-	"aws quota CODE VCPUS|back, aws key FILE|back, aws insight STATUS|back"
+	"aws quota CODE VCPUS|back, aws key FILE|back, aws scp FILE|back, aws insight STATUS|back"
 
 // preflightCommand changes what `plumbline doctor` checks in AWS. Each is restored after the story.
 func (s *story) preflightCommand(ts *testscript.TestScript, args []string) error {
@@ -88,7 +88,7 @@ func (s *story) preflightCommand(ts *testscript.TestScript, args []string) error
 		return err
 	case args[0] == "addon" && len(args) == 3:
 		set = func(exists bool) error { return s.c.AWS.SetAddon(name, args[1], exists) }
-	case slices.Contains([]string{"quota", "key", "insight"}, args[0]):
+	case slices.Contains([]string{"quota", "key", "insight", "scp"}, args[0]):
 		return s.valueCommand(ts, args)
 	case args[0] == "rule" && len(args) == 3:
 		set = func(exists bool) error { return s.c.AWS.SetRule(name+"-"+args[1], exists) }
@@ -102,8 +102,8 @@ func (s *story) preflightCommand(ts *testscript.TestScript, args []string) error
 	return set(last == "back")
 }
 
-// valueCommand is `aws quota CODE VCPUS|back`, `aws key FILE|back` and `aws insight STATUS|back`. Each is restored after the
-// story.
+// valueCommand is `aws quota CODE VCPUS|back`, `aws key FILE|back`, `aws scp FILE|back` and `aws insight STATUS|back`. Each is
+// restored after the story.
 func (s *story) valueCommand(ts *testscript.TestScript, args []string) error {
 	name, value := s.c.Cluster, args[len(args)-1]
 	var set func(value string) error
@@ -124,6 +124,11 @@ func (s *story) valueCommand(ts *testscript.TestScript, args []string) error {
 			value = ts.ReadFile(value)
 		}
 		set = func(policy string) error { return s.c.AWS.SetQueueKey(name, policy) }
+	case args[0] == "scp" && len(args) == 2:
+		if value != "back" {
+			value = s.expand(ts.ReadFile(value))
+		}
+		set = s.c.AWS.SetServiceControlPolicy
 	case args[0] == "insight" && len(args) == 2:
 		set = func(status string) error { return s.c.AWS.SetInsight(name, status) }
 	default:

@@ -59,7 +59,8 @@ def create_network():
     inside = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}
     ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[inside])
     ec2.create_tags(Resources=[group], Tags=tags(mine))
-    return vpc, subnets, nat, table, group
+    closed = ec2.create_security_group(GroupName="closed", Description="lets nothing in", VpcId=vpc)["GroupId"]
+    return vpc, subnets, nat, table, group, closed
 
 
 def create_cluster():
@@ -107,7 +108,7 @@ def create_queue():
     return key
 
 
-vpc, subnets, nat, table, group = create_network()
+vpc, subnets, nat, table, group, closed = create_network()
 issuer = create_cluster()
 role = create_roles()
 key = create_queue()
@@ -120,19 +121,28 @@ def break_route():
     ec2.delete_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0")
 
 
-def break_route_with_endpoints():
-    break_route()
+def create_endpoints(*groups):
     for service in ("ec2", "ecr.api", "ecr.dkr", "sts", "eks", "eks-auth", "sqs", "ssm"):
         ec2.create_vpc_endpoint(
             VpcId=vpc, ServiceName="com.amazonaws.%s.%s" % (region, service), VpcEndpointType="Interface",
-            PrivateDnsEnabled=True, SubnetIds=subnets,
+            PrivateDnsEnabled=True, SubnetIds=subnets, SecurityGroupIds=list(groups),
         )
+
+
+def break_route_with_endpoints():
+    break_route()
+    create_endpoints(group)
     ec2.create_vpc_endpoint(VpcId=vpc, ServiceName="com.amazonaws.%s.s3" % region, VpcEndpointType="Gateway", RouteTableIds=[table])
+
+
+def break_route_with_closed_endpoints():
+    break_route()
+    create_endpoints(closed)
 
 
 def repair_route():
     ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", NatGatewayId=nat)
-    ids = [e["VpcEndpointId"] for e in ec2.describe_vpc_endpoints()["VpcEndpoints"]]
+    ids = [e["VpcEndpointId"] for e in ec2.describe_vpc_endpoints()["VpcEndpoints"] if e["State"].lower() != "deleted"]  # moto lists these, too
     if ids:
         ec2.delete_vpc_endpoints(VpcEndpointIds=ids)
 

@@ -20,6 +20,8 @@ func (q question) iam() []access {
 		return q.aboutNewRole(q.iamARN("role"+cmp.Or(form.Get("Path"), "/")+name), gets)
 	case form.Has("PolicyArn"):
 		return q.about(form.Get("PolicyArn"), nil)
+	case form.Has("PolicySourceArn"):
+		return q.about(form.Get("PolicySourceArn"), nil)
 	case form.Has("PolicyName"):
 		return []access{q.ask(q.request.action, q.iamARN("policy"+cmp.Or(form.Get("Path"), "/")+form.Get("PolicyName")), nil, gets)}
 	case form.Has("AWSServiceName"):

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/catalog"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/policy"
 )
 
 // account is the entire state. Its methods are the services' actions; they are called with the simulator's mutex held,
@@ -45,14 +46,16 @@ type account struct {
 	credentials map[string]credential     // by access key
 	quotas      map[string]float64        // by code, if it is not the default
 	keys        map[string]string         // policies of KMS keys, by ID
-	trail       trail
-	launched    []string // IDs of the instances that the current call has launched
-	shortages   []Shortage
-	spoiled     string          // the names of images whose instances terminate at launch
-	outages     map[string]bool // zones that are disrupted
-	answers     Answers
-	missed      map[string]bool // caller and instance: the last response omitted it
-	random      *rand.Rand
+	// serviceControl is the organization's policy for the account; nil if there is none.
+	serviceControl *policy.Document
+	trail          trail
+	launched       []string // IDs of the instances that the current call has launched
+	shortages      []Shortage
+	spoiled        string          // the names of images whose instances terminate at launch
+	outages        map[string]bool // zones that are disrupted
+	answers        Answers
+	missed         map[string]bool // caller and instance: the last response omitted it
+	random         *rand.Rand
 }
 
 // resource is what everything in EC2's and IAM's lists has in common.

@@ -54,8 +54,11 @@ func (a *account) authorize(req *request) error {
 		if asked.missing && policy.Names(documents, asked.Action) {
 			continue
 		}
-		decision := policy.Identity(documents, policy.Request{Action: asked.Action, Resource: asked.Resource, Context: asked.Context})
-		if decision != policy.Allow {
+		r := policy.Request{Action: asked.Action, Resource: asked.Resource, Context: asked.Context}
+		if a.forbidden(r) {
+			return req.service.denyBy(req.principal, asked, " with an explicit deny in a service control policy")
+		}
+		if decision := policy.Identity(documents, r); decision != policy.Allow {
 			return req.service.deny(req.principal, asked, decision)
 		}
 	}
@@ -66,6 +69,14 @@ func (a *account) authorize(req *request) error {
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html. For decisions by resource, EC2 adds
 // an encoded message, a different one each time.
 func (s service) deny(who principal, asked access, decision policy.Decision) error {
+	if decision == policy.ExplicitDeny {
+		return s.denyBy(who, asked, " with an explicit deny in an identity-based policy")
+	}
+	return s.denyBy(who, asked, fmt.Sprintf(" because no identity-based policy allows the %s action", asked.Action))
+}
+
+// denyBy is deny, with the reason in AWS's words.
+func (s service) denyBy(who principal, asked access, reason string) error {
 	status := http.StatusForbidden
 	if s.protocol == wire.JSON {
 		status = http.StatusBadRequest
@@ -74,11 +85,7 @@ func (s service) deny(who principal, asked access, decision policy.Decision) err
 	if s.protocol != wire.EC2 || asked.Resource != "*" {
 		text += " on resource: " + asked.Resource
 	}
-	if decision == policy.ExplicitDeny {
-		text += " with an explicit deny in an identity-based policy"
-	} else {
-		text += fmt.Sprintf(" because no identity-based policy allows the %s action", asked.Action)
-	}
+	text += reason
 	if s.protocol == wire.EC2 {
 		text = "You are not authorized to perform this operation. " + text
 		if asked.Resource != "*" {

@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 )
@@ -92,6 +94,11 @@ func TestDoctorsPolicy(t *testing.T) {
 	if len(out.VpcEndpoints) != 9 {
 		t.Errorf("%d endpoints, want 9", len(out.VpcEndpoints))
 	}
+	for _, e := range out.VpcEndpoints {
+		if inside := e.VpcEndpointType == types.VpcEndpointTypeInterface; inside != (len(e.Groups) == 1) {
+			t.Errorf("%s has the groups %+v", aws.ToString(e.ServiceName), e.Groups)
+		}
+	}
 	_, err = ec2.NewFromConfig(a.config("other")).DescribeVpcEndpoints(t.Context(), in)
 	wantCode(t, err, "UnauthorizedOperation")
 	noError(t, a.SetEndpoints(clusterName, false))
@@ -99,5 +106,69 @@ func TestDoctorsPolicy(t *testing.T) {
 	noError(t, err)
 	if len(out.VpcEndpoints) != 0 {
 		t.Errorf("%d endpoints, want none", len(out.VpcEndpoints))
+	}
+}
+
+// TestSimulatePrincipalPolicy: the answers are those of real calls, page by page, with the condition keys that the query does not
+// have; a service control policy denies what its conditions exempt, too, as AWS's does.
+func TestSimulatePrincipalPolicy(t *testing.T) {
+	a := newAccount(t, awssim.Options{})
+	a.as(t, "some", `{"Version": "2012-10-17", "Statement": [
+		{"Effect": "Allow", "Action": "ec2:TerminateInstances", "Resource": "*", "Condition": {"StringEquals": {"aws:ResourceTag/team": "a"}}},
+		{"Effect": "Allow", "Action": "iam:SimulatePrincipalPolicy", "Resource": "arn:aws:iam::000000000000:role/some"},
+		{"Effect": "Deny", "Action": "ec2:RunInstances", "Resource": "*"}]}`)
+	const role, instance = "arn:aws:iam::000000000000:role/some", "arn:aws:ec2:eu-west-1:000000000000:instance/i-1"
+	tagged := []iamtypes.ContextEntry{{
+		ContextKeyName: aws.String("aws:ResourceTag/team"), ContextKeyType: iamtypes.ContextKeyTypeEnumString, ContextKeyValues: []string{"a"},
+	}}
+	answers := func(arn string, context []iamtypes.ContextEntry) (map[string]iamtypes.EvaluationResult, error) {
+		found := map[string]iamtypes.EvaluationResult{}
+		pages := iam.NewSimulatePrincipalPolicyPaginator(iam.NewFromConfig(a.config("some")), &iam.SimulatePrincipalPolicyInput{
+			PolicySourceArn: aws.String(arn), ActionNames: []string{"ec2:TerminateInstances", "ec2:RunInstances"},
+			ResourceArns: []string{instance, "*"}, ContextEntries: context, MaxItems: aws.Int32(1),
+		})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(t.Context())
+			if err != nil {
+				return nil, err
+			}
+			for _, result := range page.EvaluationResults {
+				found[*result.EvalActionName+" "+*result.EvalResourceName] = result
+			}
+		}
+		return found, nil
+	}
+	got, err := answers(role, tagged)
+	noError(t, err)
+	terminate := got["ec2:TerminateInstances "+instance]
+	if len(got) != 4 || terminate.EvalDecision != "allowed" || got["ec2:RunInstances *"].EvalDecision != "explicitDeny" || terminate.OrganizationsDecisionDetail != nil {
+		t.Errorf("with the tag: %+v", got)
+	}
+	got, err = answers(role, nil)
+	noError(t, err)
+	terminate = got["ec2:TerminateInstances "+instance]
+	if terminate.EvalDecision != "implicitDeny" || len(terminate.MissingContextValues) != 1 || terminate.MissingContextValues[0] != "aws:ResourceTag/team" {
+		t.Errorf("without the tag: %+v", terminate)
+	}
+	_, err = answers("arn:aws:iam::000000000000:role/KarpenterNodeRole-prod", nil)
+	denial(t, err, "AccessDenied", "iam:SimulatePrincipalPolicy", "role/KarpenterNodeRole-prod")
+
+	noError(t, a.SetServiceControlPolicy(`{"Version": "2012-10-17", "Statement": {"Effect": "Deny", "Action": "ec2:*", "Resource": "*",
+		"Condition": {"StringNotEquals": {"aws:RequestedRegion": "eu-west-1"}}}}`))
+	got, err = answers(role, tagged)
+	noError(t, err)
+	terminate = got["ec2:TerminateInstances "+instance]
+	if d := terminate.OrganizationsDecisionDetail; terminate.EvalDecision != "explicitDeny" || d == nil || d.AllowedByOrganizations {
+		t.Errorf("with a service control policy that exempts this region: %+v", terminate)
+	}
+	noError(t, a.SetServiceControlPolicy(`{"Version": "2012-10-17", "Statement": {"Effect": "Deny", "Action": "iam:*", "Resource": "*"}}`))
+	_, err = answers(role, tagged)
+	denial(t, err, "AccessDenied", "with an explicit deny in a service control policy")
+	if a.SetServiceControlPolicy("{") == nil {
+		t.Error("a policy that cannot be parsed is accepted")
+	}
+	noError(t, a.SetServiceControlPolicy(""))
+	if _, err = answers(role, tagged); err != nil {
+		t.Error(err)
 	}
 }

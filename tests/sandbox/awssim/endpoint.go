@@ -35,6 +35,11 @@ func (a *account) describeVPCEndpoints(_ *request, in *ec2.DescribeVpcEndpointsI
 				ServiceName: aws.String("com.amazonaws." + a.options.Region + "." + service), State: aws.String("available"),
 				VpcEndpointType: aws.String("Interface"), PrivateDnsEnabled: aws.Bool(true),
 			}
+			for _, group := range slices.Sorted(maps.Keys(a.groups)) {
+				if a.groups[group].vpcID == id && a.groups[group].name != "default" && service != "s3" {
+					e.Groups = []*ec2.SecurityGroupIdentifier{{GroupId: aws.String(group), GroupName: aws.String(a.groups[group].name)}}
+				}
+			}
 			if service == "s3" {
 				e.VpcEndpointType, e.PrivateDnsEnabled = aws.String("Gateway"), aws.Bool(false)
 				e.RouteTableIds = aws.StringSlice([]string{fixedID("rtb-", id)})

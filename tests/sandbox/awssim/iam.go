@@ -36,6 +36,7 @@ func (a *account) iamActions() map[string]action {
 		"TagInstanceProfile":            query(a, a.tagInstanceProfile),
 		"UntagInstanceProfile":          query(a, a.untagInstanceProfile),
 		"ListInstanceProfileTags":       query(a, a.listInstanceProfileTags),
+		"SimulatePrincipalPolicy":       query(a, a.simulatePrincipalPolicy),
 	}
 }
 

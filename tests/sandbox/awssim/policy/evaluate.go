@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -26,6 +27,12 @@ func (c Context) Set(key string, values ...string) { c[strings.ToLower(key)] = v
 func (c Context) get(key string) ([]string, bool) {
 	v, ok := c[strings.ToLower(key)]
 	return v, ok
+}
+
+// Has reports whether the key has a value.
+func (c Context) Has(key string) bool {
+	_, ok := c.get(key)
+	return ok
 }
 
 // Decision is the result of evaluating policies.
@@ -219,3 +226,27 @@ func like(pattern, s string) bool {
 
 // plain returns a pattern with literal wildcards, for operators without wildcards.
 func plain(pattern string) string { return strings.ReplaceAll(pattern, string(escape), "") }
+
+// Keys returns the condition keys that documents name, sorted, each once.
+func Keys(documents []Document) []string {
+	seen := map[string]bool{}
+	for _, d := range documents {
+		for i := range d.Statement {
+			for _, keys := range d.Statement[i].Condition {
+				for key := range keys {
+					seen[key] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// Unconditional returns the document without its conditions.
+func (d Document) Unconditional() Document {
+	d.Statement = slices.Clone(d.Statement)
+	for i := range d.Statement {
+		d.Statement[i].Condition = nil
+	}
+	return d
+}
