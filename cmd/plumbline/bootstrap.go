@@ -29,6 +29,12 @@ type provisioner interface {
 	HasRole(ctx context.Context, name string) (bool, error)
 	Instances(ctx context.Context, q cloud.Query) ([]cloud.Instance, error)
 	CreateSpotRole(ctx context.Context) (created bool, err error)
+	NodeGroups(ctx context.Context, cluster string) ([]cloud.NodeGroup, error)
+	SubnetsByID(ctx context.Context, ids []string) (map[string]cloud.Subnet, error)
+	SecurityGroupsByID(ctx context.Context, ids []string) (map[string]cloud.SecurityGroup, error)
+	TaggedNetwork(ctx context.Context, key, value string) ([]string, error)
+	Tag(ctx context.Context, ids []string, tags map[string]string) error
+	Untag(ctx context.Context, ids []string, tags map[string]string) error
 }
 
 // bootstrapOptions are the flags of `plumbline bootstrap`.
@@ -37,6 +43,7 @@ type bootstrapOptions struct {
 	url, path, branch, secret      string
 	image, charts, namespace       string
 	dryRun, upgrade, undo, yes     bool
+	discoveryTags                  bool
 	timeout                        time.Duration
 	steps                          steppoint.Options
 }
@@ -50,8 +57,10 @@ type bootstrapCommand struct {
 	aws        provisioner
 	stack      *deploy.Deployer
 	began      time.Time
+	// report prints progress; nil: on stderr.
+	report func(what string)
 	// dial connects to AWS with the user's credentials, and pause waits.
-	dial  func(ctx context.Context, region string, steps steppoint.Points) (provisioner, error)
+	dial  func(ctx context.Context, region string, points steppoint.Points) (provisioner, error)
 	pause func(ctx context.Context, d time.Duration) error
 }
 
@@ -77,13 +86,18 @@ needs no change is imported, for anything else the stack's gets another name.
 
 After the stack it creates the account's service-linked role for spot instances, if it does
 not exist, and installs plumbline's chart. With --git it also creates the Secret, for which it
-asks unless --secret names one, and the NodeSync; then it waits for the first reconcile, and
-runs plumbline doctor and plumbline smoke.
+asks unless --secret names one, and the NodeSync; then it waits for the first reconcile. Its
+last steps are plumbline doctor and plumbline smoke, and it prints what to do next: before the
+repository has definitions, the plumbline init command that writes the first ones.
+
+Nothing needs a tag. --discovery-tags sets karpenter.sh/discovery on the subnets and security
+groups of the node groups, for EC2NodeClasses that select by it.
 
 The same command continues what was interrupted. --upgrade shows and applies what another
-version of Karpenter needs. --undo deletes the stack, and refuses while nodes or a NodeSync
-need it. The authenticationMode of the cluster is never changed: without access entries,
-nodes get an entry in the ConfigMap aws-auth, which is backed up.
+version of Karpenter needs. --undo deletes the stack and these tags, and refuses while nodes or
+a NodeSync need it; plumbline teardown --down-to aws removes those first. The authenticationMode
+of the cluster is never changed: without access entries, nodes get an entry in the ConfigMap
+aws-auth, which is backed up.
 
 -o cloudformation prints the template, and -o terraform the same with the module of
 terraform-aws-eks; both change nothing. The required permissions are printed by plumbline
@@ -122,14 +136,16 @@ func (b *bootstrapCommand) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&b.charts, "charts", "", "repository of Karpenter's charts that commits may name, if it is not upstream's")
 	flags.StringVar(&b.image, "image", "", "repository of plumbline's image; default: that of the release")
 	flags.StringVar(&b.namespace, "plumbline-namespace", defaultNamespace, "namespace of plumbline")
+	flags.BoolVar(&b.discoveryTags, "discovery-tags", false, "tag the subnets and security groups of the node groups: "+bootstrap.DiscoveryTag)
 	flags.BoolVar(&b.dryRun, "dry-run", false, "show what would change, and change nothing")
 	flags.BoolVar(&b.upgrade, "upgrade", false, "change the stack to --version, or the newest one")
-	flags.BoolVar(&b.undo, "undo", false, "delete the stack")
+	flags.BoolVar(&b.undo, "undo", false, "delete the stack, and the discovery tags")
 	flags.BoolVarP(&b.yes, "yes", "y", false, "do not ask")
 	flags.DurationVar(&b.timeout, "timeout", 15*time.Minute, "time limit for the first reconcile of the NodeSync")
 	b.steps.BindFlags(flags)
 	cmd.MarkFlagsMutuallyExclusive("undo", "upgrade", "output")
 	cmd.MarkFlagsMutuallyExclusive("undo", "git")
+	cmd.MarkFlagsMutuallyExclusive("undo", "discovery-tags")
 	// The flag exists: it is added above.
 	_ = cmd.RegisterFlagCompletionFunc("auth",
 		cobra.FixedCompletions([]string{string(bootstrap.PodIdentity), string(bootstrap.IRSA)}, cobra.ShellCompDirectiveNoFileComp))
@@ -203,14 +219,19 @@ func (b *bootstrapCommand) connect(ctx context.Context) (bootstrap.Wish, error) 
 	if err != nil {
 		return wish, err
 	}
+	return wish, b.open(ctx, points)
+}
+
+// open connects to AWS.
+func (b *bootstrapCommand) open(ctx context.Context, points steppoint.Points) (err error) {
 	if b.aws, err = b.dial(ctx, b.region, points); err != nil {
-		return wish, err
+		return err
 	}
 	b.stack = &deploy.Deployer{
 		AWS: b.aws, Stack: bootstrap.StackName(b.cluster), Token: runToken(b.began), Say: b.say,
 		Wait: func(ctx context.Context) error { return b.pause(ctx, stackPoll) },
 	}
-	return wish, nil
+	return nil
 }
 
 // stackPoll is how often a stack is queried while it changes.
@@ -229,6 +250,10 @@ func runToken(now time.Time) string {
 
 // say prints a line of progress with the time since the start.
 func (b *bootstrapCommand) say(what string) {
+	if b.report != nil {
+		b.report(what)
+		return
+	}
 	fmt.Fprintf(b.cmd.ErrOrStderr(), "%5.0fs  %s\n", time.Since(b.began).Seconds(), redact.Visible(oneLine(what)))
 }
 

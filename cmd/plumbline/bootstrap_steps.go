@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/term"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -54,8 +53,11 @@ func (b *bootstrapCommand) clusterSteps(ctx context.Context, spec bootstrap.Spec
 		return nil, err
 	}
 	var steps []bootstrapStep
+	tags := func(ctx context.Context, _ *clusterAccess, spec bootstrap.Spec) (bootstrapStep, error) {
+		return b.tagStep(ctx, facts.Cluster, spec)
+	}
 	for _, plan := range []func(context.Context, *clusterAccess, bootstrap.Spec) (bootstrapStep, error){
-		b.spotStep, b.authStep, b.chartStep, b.secretStep, b.nodeSyncStep,
+		tags, b.spotStep, b.authStep, b.chartStep, b.secretStep, b.nodeSyncStep,
 	} {
 		step, err := plan(ctx, c, spec)
 		if err != nil {
@@ -413,7 +415,7 @@ func (b *bootstrapCommand) newNodeSync(name string) *unstructured.Unstructured {
 	return sync
 }
 
-// applySteps runs the steps, then waits for the first reconcile and runs the checks, if there is a NodeSync.
+// applySteps runs the steps, then the checks.
 func (b *bootstrapCommand) applySteps(ctx context.Context, spec bootstrap.Spec, steps []bootstrapStep) error {
 	for _, step := range pendingOf(steps) {
 		b.say(step.title)
@@ -424,142 +426,5 @@ func (b *bootstrapCommand) applySteps(ctx context.Context, spec bootstrap.Spec, 
 			return err
 		}
 	}
-	if b.url == "" {
-		b.say("done")
-		b.next(spec)
-		return nil
-	}
-	if err := b.check(ctx); err != nil {
-		return err
-	}
-	b.say("done")
-	return nil
-}
-
-// check waits for the first reconcile, and runs plumbline doctor and plumbline smoke.
-func (b *bootstrapCommand) check(ctx context.Context) error {
-	c, err := connect(ctx, b.kubeconfig)
-	if err != nil {
-		return err
-	}
-	name := b.nodeSyncName()
-	c.namespace, c.settled = b.namespace, true
-	b.say("waiting until NodeSync " + name + " is Ready")
-	requested, err := c.requestReconcile(ctx, name)
-	if err != nil {
-		return err
-	}
-	if err := c.waitReconciled(b.cmd, name, requested, waitForApplied, b.timeout); err != nil {
-		b.say(fmt.Sprintf("the stack and plumbline are set up, but the first reconcile did not succeed: plumbline status %s -n %s", name, b.namespace))
-		return err
-	}
-	b.say("plumbline doctor")
-	d := newDoctor()
-	d.cluster, d.region = b.cluster, b.region
-	report, err := d.examine(ctx, b.kubeconfig, nil)
-	if err != nil {
-		return err
-	}
-	if err := writeDoctor(b.cmd.OutOrStdout(), formatTable, report); err != nil {
-		return err
-	}
-	if err := exitOfDoctor(report); err != nil {
-		return err
-	}
-	b.say("plumbline smoke")
-	smoke := newSmokeCommand(b.kubeconfig, byUser())
-	smoke.SetOut(b.cmd.OutOrStdout())
-	smoke.SetErr(b.cmd.ErrOrStderr())
-	smoke.SetArgs([]string{"--cluster", b.cluster, "--region", b.region})
-	smoke.SilenceErrors, smoke.SilenceUsage = true, true
-	return smoke.ExecuteContext(ctx)
-}
-
-// next prints what to do without a repository.
-func (b *bootstrapCommand) next(spec bootstrap.Spec) {
-	fmt.Fprintf(b.cmd.OutOrStdout(), `
-next:
-  1. In the repository: plumbline.yaml with cluster.interruptionQueue %s, and EC2NodeClasses with spec.role %s
-  2. plumbline bootstrap --cluster %s --git URL --path FOLDER
-`, spec.Name(bootstrap.Queue), spec.Name(bootstrap.NodeRole), b.cluster)
-}
-
-// unused returns an error if nodes or a NodeSync need the stack.
-func (b *bootstrapCommand) unused(ctx context.Context) error {
-	instances, err := b.aws.Instances(ctx, cloud.Query{Cluster: b.cluster, AllPools: true})
-	switch {
-	case err != nil:
-		return err
-	case len(instances) > 0:
-		return fmt.Errorf("stack %s is in use by %d instances of Karpenter, such as %s: plumbline teardown removes the nodes first",
-			b.stack.Stack, len(instances), instances[0].ID)
-	}
-	is, err := b.aws.Cluster(ctx, b.cluster)
-	var missing *cloud.NotFoundError
-	switch {
-	case errors.As(err, &missing):
-		return nil // the cluster is deleted
-	case err != nil:
-		return err
-	}
-	c, err := b.clusterOf(ctx, is)
-	if err != nil {
-		return err
-	}
-	for _, kind := range []struct{ version, kind string }{{"karpenter.sh/v1", "NodeClaim"}, {v1alpha1.GroupVersion.String(), "NodeSync"}} {
-		list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": kind.version, "kind": kind.kind + "List"}}
-		if err := c.List(ctx, list); err != nil && !apimeta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
-			return explain(err, "list objects of kind "+kind.kind)
-		}
-		if len(list.Items) > 0 {
-			return fmt.Errorf("stack %s is in use by %s %s: plumbline teardown --down-to controller removes the nodes, the NodeSync and "+
-				"Karpenter first",
-				b.stack.Stack, kind.kind, list.Items[0].GetName())
-		}
-	}
-	return b.controllerGone(ctx, c)
-}
-
-// controllerGone returns an error if Karpenter's controller uses its role.
-func (b *bootstrapCommand) controllerGone(ctx context.Context, c client.Client) error {
-	deployments := &appsv1.DeploymentList{}
-	if err := c.List(ctx, deployments, client.MatchingLabels{"app.kubernetes.io/name": "karpenter"}); err != nil {
-		return explain(err, "list Deployments")
-	}
-	for i := range deployments.Items {
-		d := &deployments.Items[i]
-		return fmt.Errorf("stack %s is in use by Karpenter's controller, Deployment %s/%s: plumbline teardown --down-to controller uninstalls it first",
-			b.stack.Stack, d.Namespace, d.Name)
-	}
-	return nil
-}
-
-// removeFromAuth removes the entry for nodes from aws-auth, if it is as authStep has written it.
-func (b *bootstrapCommand) removeFromAuth(ctx context.Context, current bootstrap.Template) error {
-	name := current.NamesIn()[bootstrap.NodeRole]
-	if current.Resources[bootstrap.NodeAccess].Type != "" || name == "" || current.Resources[bootstrap.NodeRole].DeletionPolicy != "" {
-		return nil
-	}
-	is, err := b.aws.Cluster(ctx, b.cluster)
-	if err != nil {
-		var missing *cloud.NotFoundError
-		if errors.As(err, &missing) {
-			return nil
-		}
-		return err
-	}
-	c, err := b.clusterOf(ctx, is)
-	if err != nil {
-		return err
-	}
-	auth := &corev1.ConfigMap{}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: "kube-system", Name: authName}, auth); err != nil {
-		return explained(client.IgnoreNotFound(err), "read ConfigMap kube-system/"+authName)
-	}
-	rest := bootstrap.RemoveAuth(auth.Data[mapRoles], bootstrap.RoleARN(is.ARN, name))
-	if rest == auth.Data[mapRoles] || len(owners.All(auth)) > 0 {
-		return nil
-	}
-	b.say("removing the entry for nodes from ConfigMap kube-system/" + authName)
-	return writeAuth(ctx, c, auth, rest)
+	return b.check(ctx, spec)
 }

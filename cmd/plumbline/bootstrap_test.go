@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +32,56 @@ type bootstrapAWS struct {
 	deleted   bool
 	executed  []string
 	instances []cloud.Instance
+	// tags are those of subnets and security groups, by ID.
+	tags map[string]map[string]string
+}
+
+func (a *bootstrapAWS) NodeGroups(context.Context, string) ([]cloud.NodeGroup, error) {
+	return []cloud.NodeGroup{{Name: "web", Subnets: []string{"subnet-1", "subnet-2"}}}, nil
+}
+
+func (a *bootstrapAWS) SubnetsByID(_ context.Context, ids []string) (map[string]cloud.Subnet, error) {
+	found := map[string]cloud.Subnet{}
+	for _, id := range ids {
+		found[id] = cloud.Subnet{ID: id, Tags: a.tags[id]}
+	}
+	return found, nil
+}
+
+func (a *bootstrapAWS) SecurityGroupsByID(_ context.Context, ids []string) (map[string]cloud.SecurityGroup, error) {
+	found := map[string]cloud.SecurityGroup{}
+	for _, id := range ids {
+		found[id] = cloud.SecurityGroup{ID: id, Tags: a.tags[id]}
+	}
+	return found, nil
+}
+
+func (a *bootstrapAWS) TaggedNetwork(_ context.Context, key, value string) ([]string, error) {
+	var ids []string
+	for id, tags := range a.tags {
+		if tags[key] == value {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+func (a *bootstrapAWS) Tag(_ context.Context, ids []string, tags map[string]string) error {
+	for _, id := range ids {
+		if a.tags[id] == nil {
+			a.tags[id] = map[string]string{}
+		}
+		maps.Copy(a.tags[id], tags)
+	}
+	return nil
+}
+
+func (a *bootstrapAWS) Untag(_ context.Context, ids []string, tags map[string]string) error {
+	for _, id := range ids {
+		maps.DeleteFunc(a.tags[id], func(key, value string) bool { return tags[key] == value })
+	}
+	return nil
 }
 
 func (a *bootstrapAWS) Identity(context.Context) (cloud.Identity, error) {
@@ -37,7 +89,10 @@ func (a *bootstrapAWS) Identity(context.Context) (cloud.Identity, error) {
 }
 
 func (a *bootstrapAWS) Cluster(context.Context, string) (cloud.Cluster, error) {
-	return cloud.Cluster{Name: "prod", ARN: "arn:aws:eks:eu-west-1:111122223333:cluster/prod", Status: "ACTIVE", AuthenticationMode: "API"}, nil
+	return cloud.Cluster{
+		Name: "prod", ARN: "arn:aws:eks:eu-west-1:111122223333:cluster/prod", Status: "ACTIVE", AuthenticationMode: "API",
+		ClusterSecurityGroup: "sg-1",
+	}, nil
 }
 
 func (a *bootstrapAWS) Addons(context.Context, string) ([]cloud.Addon, error) {

@@ -21,6 +21,8 @@ import (
 	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/internal/junit"
 	"github.com/plumbline-dev/plumbline/internal/workers"
+	"github.com/plumbline-dev/plumbline/provision/preflight"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/smoke"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
@@ -49,13 +51,16 @@ AWS credentials, whether the instance is.
 If a NodePool consolidates empty nodes within 5 minutes, Karpenter terminates the node.
 Otherwise the command deletes its NodeClaim, unless other pods run on the node meanwhile.
 
-If no node can be launched, the command shows the cause, and ends the test if the same cause
-lasts for a minute. Ctrl-C ends all tests, and deletes what they have created. What a test
-that was killed has left is deleted at the next run: run only one at a time in a namespace.
+If no pod runs, the command shows the cause, and ends the test if the same cause lasts for a
+minute: definitions that are not Ready, no capacity, and for an instance that does not become
+a node what plumbline doctor finds; startup taints and other taints that nothing removes, and
+an image that cannot be pulled. Ctrl-C ends all tests, and deletes what they have created. What
+a test that was killed has left is deleted at the next run: run only one at a time in a
+namespace.
 
 Static NodePools and those of EKS Auto Mode are not tested. You need permissions to create
 Deployments in the namespace, to read pods, events, Nodes and Karpenter's objects, to delete
-NodeClaims, and ec2:DescribeInstances.
+NodeClaims, and ec2:DescribeInstances; for the cause in AWS those of plumbline doctor.
 
 Exit codes: 0 each NodePool has passed, 1 an error, 4 a NodePool has failed.`,
 		Example: `  plumbline smoke
@@ -109,7 +114,7 @@ func (o *smokeOptions) run(cmd *cobra.Command, kubeconfig *genericclioptions.Con
 	began := time.Now()
 	runner := &smoke.Runner{
 		Cluster: c, EC2: aws, Name: v.cluster, Namespace: cmp.Or(o.namespace, c.namespaceOfNodeSyncs(ctx)), Image: o.image,
-		Timeout: o.timeout, Poll: time.Second, Now: time.Now,
+		Timeout: o.timeout, Poll: time.Second, Now: time.Now, Finding: joinFinding(c, aws, v.cluster, v.region),
 		Progress: func(pool, what string) {
 			printing.Lock()
 			defer printing.Unlock()
@@ -129,6 +134,26 @@ func (o *smokeOptions) run(cmd *cobra.Command, kubeconfig *genericclioptions.Con
 		return nil
 	})
 	return results, err
+}
+
+// joinFinding returns a function that runs the checks of plumbline doctor which are about instances that do not become nodes.
+func joinFinding(c *clusterAccess, aws preflight.AWS, name, region string) func(ctx context.Context, class, subnet string) (string, error) {
+	return func(ctx context.Context, class, subnet string) (string, error) {
+		checks, err := preflight.Select(preflight.Joining())
+		if err != nil {
+			return "", err
+		}
+		reader := &preflight.Reader{
+			AWS: aws, API: c, ControllerLabels: cluster.ControllerLabels(),
+			Wait: func(ctx context.Context, until time.Time) error { return pauseFor(ctx, time.Until(until)) },
+		}
+		observed := reader.Read(ctx, checks, preflight.Observed{Now: time.Now(), Cluster: name, Region: region})
+		check, f, found := preflight.FirstProblem(preflight.Run(checks, observed.OfInstance(class, subnet)))
+		if !found {
+			return "", ctx.Err()
+		}
+		return fmt.Sprintf("%s (plumbline doctor --only %s prints the fix)", f.Message, check), nil
+	}
 }
 
 // poolsOf reads the NodePools to test, sorted by name.

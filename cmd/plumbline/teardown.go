@@ -51,7 +51,10 @@ type teardownCommand struct {
 	// downTo is how much is deleted, and charts are Karpenter's charts if they are deleted, too.
 	downTo teardown.Level
 	charts karpenterCharts
-	show   teardownShow
+	// undo deletes the stack of plumbline bootstrap; nil if it stays. confirmed reports whether the user has confirmed the plan.
+	undo      *bootstrapCommand
+	confirmed bool
+	show      teardownShow
 	// name is the name of the NodeSync; empty if none was given and none exists.
 	name string
 	// until is when the watch times out.
@@ -90,6 +93,9 @@ func (t *teardownCommand) run(ctx context.Context, args []string) error {
 	if err := t.findCharts(ctx, sync); err != nil {
 		return err
 	}
+	if err := t.findStack(ctx, sync); err != nil {
+		return err
+	}
 	if sync == nil {
 		t.show.sentence(fmt.Sprintf("%s does not exist in %s: querying AWS for what is left", nodeSyncWord(t.name), t.c.namespaceOfNodeSyncs(ctx)))
 		return t.finish(ctx)
@@ -99,6 +105,7 @@ func (t *teardownCommand) run(ctx context.Context, args []string) error {
 		return err
 	}
 	leaves.NoteCharts(sync.Status.Karpenter)
+	leaves.Stack = t.stackName()
 	leaves.Suspends = t.suspends
 	t.v.stays = leaves.Known
 	if err := t.prepare(ctx, sync, leaves); err != nil {
@@ -121,7 +128,7 @@ func (t *teardownCommand) run(ctx context.Context, args []string) error {
 	return t.finish(ctx)
 }
 
-// finish sweeps the leftovers, queries AWS for the rest, and uninstalls Karpenter if there is none.
+// finish sweeps the leftovers, queries AWS for the rest, uninstalls Karpenter if there is none, and deletes the stack.
 func (t *teardownCommand) finish(ctx context.Context) error {
 	if err := t.sweepLeft(ctx); err != nil {
 		return t.withInstructions(ctx, err)
@@ -132,7 +139,7 @@ func (t *teardownCommand) finish(ctx context.Context) error {
 	if err := t.uninstall(ctx); err != nil {
 		return t.withInstructions(ctx, err)
 	}
-	return nil
+	return t.deleteStack(ctx)
 }
 
 // prepare checks, before anything is changed, that the nodes can be terminated and that AWS answers each query.
@@ -303,11 +310,14 @@ cluster uses any more and that carry only this cluster's tags.
                the NodeSync. Karpenter and its CRDs are kept (the default)
   controller   Karpenter's main chart, once AWS reports that nothing is left
   crds         Karpenter's CRDs and their chart
+  aws          what plumbline bootstrap has made, as plumbline bootstrap --undo does: its stack
+               with roles, policies and queue, discovery tags, the entry in aws-auth
 plumbline uninstalls Karpenter only if plumbline installed it, no other NodeSync needs it,
 and the cluster contains no object of Karpenter's kinds, of any owner. The command also
-checks this before it deletes anything. plumbline itself is kept. The command does not read
-the NodeSync's own Git repository. If there are other NodeSyncs, it reads theirs, because an
-object may have moved there. AWS must answer before anything is deleted.
+checks this before it deletes anything. plumbline itself is kept; with --down-to aws it keeps
+running without its role. The command does not read the NodeSync's own Git repository. If
+there are other NodeSyncs, it reads theirs, because an object may have moved there. AWS must
+answer before anything is deleted.
 
 If Flux or Argo CD applies one of the objects, the command names it, because that tool would
 create the object again. --suspend-appliers suspends these tools first: it sets spec.suspend
@@ -395,7 +405,8 @@ func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verificatio
 // addFlags adds the flags that set how far the teardown goes, and which cluster it applies to.
 func (t *teardownCommand) addFlags(cmd *cobra.Command) {
 	t.steps.BindFlags(cmd.Flags())
-	cmd.Flags().Var(&t.downTo, "down-to", "how much to delete: nodes; also their definitions; also Karpenter's controller; also its CRDs")
+	cmd.Flags().Var(&t.downTo, "down-to", "how much to delete: nodes; also their definitions; also Karpenter's controller; "+
+		"also its CRDs; also what plumbline bootstrap has made in AWS")
 	cmd.Flags().BoolVar(&t.yes, "yes", false, "skip the confirmation")
 	cmd.Flags().DurationVar(&t.timeout, "timeout", teardownTime, "maximum time to watch")
 	cmd.Flags().StringVar(&t.v.cluster, "cluster", "", "name of the EKS cluster; required if the NodeSync does not record it or is deleted")
@@ -493,6 +504,7 @@ func (t *teardownCommand) confirm(ctx context.Context, what, name string) error 
 	if typedLine(ctx, t.cmd, terminal, fmt.Sprintf("\nType %s to confirm: ", name)) != name {
 		return errUnconfirmed
 	}
+	t.confirmed = true
 	return nil
 }
 

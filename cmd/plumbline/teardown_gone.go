@@ -32,7 +32,7 @@ func (t *teardownCommand) goneFlags(args []string) error {
 	case len(args) > 0:
 		return errors.New("--cluster-gone cannot be combined with a NodeSync: if the cluster responds, omit --cluster-gone")
 	case t.downTo != teardown.ToDefinitions:
-		return errors.New("--cluster-gone cannot be combined with --down-to: Karpenter is gone with the cluster")
+		return errors.New("--cluster-gone cannot be combined with --down-to: Karpenter is gone with the cluster, and plumbline bootstrap --undo deletes its stack")
 	case t.v.cluster == "" || t.v.account == "":
 		return errors.New("--cluster-gone needs --cluster, --region and --account: nothing else identifies the cluster")
 	case !clusterName.MatchString(t.v.cluster):

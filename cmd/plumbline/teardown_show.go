@@ -295,6 +295,9 @@ func printTeardown(out io.Writer, l *teardown.Plan) {
 	if l.Karpenter != "" {
 		fmt.Fprintf(out, "deleted afterwards, once nothing is left in AWS: %s\n", l.Karpenter)
 	}
+	if l.Stack != "" {
+		fmt.Fprintf(out, "deleted last: stack %s, with the roles, the policies and the queue that plumbline bootstrap has made\n", l.Stack)
+	}
 	if len(l.Stays) > 0 {
 		fmt.Fprintf(out, "stays: %s\n", strings.Join(l.Stays, "; "))
 	}

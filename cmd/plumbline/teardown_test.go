@@ -309,7 +309,7 @@ func TestTeardownWithoutKarpenter(t *testing.T) {
 	if got := teardownWith(t.Context(), t, aws, append(args, "crds")...); got.code != exitDone {
 		t.Errorf("code %d: %s", got.code, got.err)
 	}
-	if got := teardownWith(t.Context(), t, aws, append(args, "everything")...); got.code != exitFailed || !strings.Contains(got.err, `"everything" is not one of nodes, definitions, controller, crds`) {
+	if got := teardownWith(t.Context(), t, aws, append(args, "everything")...); got.code != exitFailed || !strings.Contains(got.err, `"everything" is not one of nodes, definitions, controller, crds, aws`) {
 		t.Errorf("code %d: %s", got.code, got.err)
 	}
 }

@@ -50,7 +50,7 @@ type remains interface {
 // byUser returns a verification that queries as the user.
 func byUser() verification {
 	return verification{
-		dial: dialRemains, dialDeleter: dialDeleter, pause: gonePause, sweepAfter: sweepAfter, strandedAfter: teardown.StrandedAfter,
+		dial: dialRemains, dialDeleter: dialDeleter, dialProvisioner: dialProvisioner, pause: gonePause, sweepAfter: sweepAfter, strandedAfter: teardown.StrandedAfter,
 		now: time.Now,
 	}
 }
@@ -130,9 +130,11 @@ func exitOfReport(report leftover.Report) error {
 
 // verification queries AWS for what is left of one cluster.
 type verification struct {
-	// dial connects to AWS in a region, dialDeleter connects to delete something there.
+	// dial connects to AWS in a region, dialDeleter connects to delete something there, and dialProvisioner to delete the
+	// stack of plumbline bootstrap.
 	dial            func(ctx context.Context, region string) (remains, error)
 	dialDeleter     func(ctx context.Context, region string, points steppoint.Points) (deleter, error)
+	dialProvisioner func(ctx context.Context, region string, points steppoint.Points) (provisioner, error)
 	cluster, region string
 	// account is the required AWS account; if empty, any. authority is the PEM of the API server's certificate
 	// authority, with which EKS confirms the cluster if account is unknown; if nil, only AWS is queried.

@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -8,7 +9,8 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/iam"
 )
 
-// Permissions returns the policies of a user who bootstraps a cluster and undoes that: what the command calls, and what
+// Permissions returns the policies of a user who bootstraps a cluster, undoes that, and writes the first definitions with
+// plumbline init, together with those of plumbline doctor, which it does not repeat: what the commands call, and what
 // CloudFormation calls with the user's permissions. Those are the permissions in the handlers of each resource type's schema:
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-template-resource-type-ref.html
 // Everything that changes something is restricted to the names of the stack's resources, and to those that these get if the
@@ -20,7 +22,7 @@ func Permissions(s Spec) ([]iam.Policy, error) {
 		return nil, err
 	}
 	p := permissions{s, template}
-	statements := slices.Concat(p.stack(), p.reads(), p.roles(), p.queue(), p.access())
+	statements := slices.Concat(p.stack(), p.reads(), p.roles(), p.queue(), p.access(), p.tags())
 	return iam.Split("PlumblineBootstrap", "plumbline bootstrap", s.Cluster, statements), nil
 }
 
@@ -75,9 +77,34 @@ func (p permissions) reads() []iam.Statement {
 		allow("ReadRoles", actions("iam", "GetRole", "ListRolePolicies", "GetRolePolicy", "ListAttachedRolePolicies", "ListRoleTags"),
 			iam.Values{p.arn("iam", "role/*")}),
 		allow("ReadProvider", actions("iam", "GetOpenIDConnectProvider"), iam.Values{provider}),
-		only(allow("SeeInstances", actions("ec2", "DescribeInstances"), iam.Values{"*"}),
-			"StringEquals", "aws:RequestedRegion", p.Cluster.Region),
+		only(allow("SeeNodes", actions("ec2", "DescribeInstances", "DescribeLaunchTemplateVersions", "DescribeRouteTables",
+			"DescribeSecurityGroups", "DescribeSubnets"), iam.Values{"*"}), "StringEquals", "aws:RequestedRegion", p.Cluster.Region),
+		allow("SeeNodeGroups", actions("eks", "ListNodegroups", "DescribeNodegroup"), iam.Values{
+			p.arn("eks", "cluster/"+p.Cluster.Name), p.arn("eks", "nodegroup/"+p.Cluster.Name+"/*"),
+		}),
 	}
+}
+
+// tags are about subnets and security groups, which are not the stack's: only the two tags of the cluster can be set, and only
+// where the bootstrap has set them can they be deleted. A tag of another cluster cannot be replaced. Subnets may be shared by
+// another account.
+func (p permissions) tags() []iam.Statement {
+	const ofRequest, ofResource = "aws:RequestTag/", "aws:ResourceTag/"
+	var resources, keys iam.Values
+	for _, kind := range []string{"security-group", "subnet"} {
+		resources = append(resources, fmt.Sprintf("arn:%s:ec2:%s:*:%s/*", p.partition(), p.Cluster.Region, kind))
+	}
+	wanted, deletable := map[string]iam.Values{}, map[string]iam.Values{ofResource + Tag: {p.Stack()}}
+	for _, key := range slices.Sorted(maps.Keys(p.DiscoveryTags())) {
+		wanted[ofRequest+key], keys = iam.Values{p.DiscoveryTags()[key]}, append(keys, key)
+	}
+	set, unset := allow("SetDiscoveryTags", actions("ec2", "CreateTags"), resources), allow("DeleteDiscoveryTags", actions("ec2", "DeleteTags"), resources)
+	set.Condition = iam.Condition{
+		"StringEquals": wanted, "StringEqualsIfExists": {ofResource + DiscoveryTag: {p.Cluster.Name}},
+		"ForAllValues:StringEquals": {"aws:TagKeys": keys},
+	}
+	unset.Condition = iam.Condition{"StringEquals": deletable, "ForAllValues:StringEquals": {"aws:TagKeys": keys}}
+	return []iam.Statement{set, unset}
 }
 
 // roles are about IAM. Only the stack's own policies and those of AWS for nodes can be attached, and only EC2 and Pod Identity

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/plumbline-dev/plumbline/provision/iam"
 )
 
@@ -110,5 +112,46 @@ func TestPermissionsDoNotEscalate(t *testing.T) {
 	}
 	if resource := spec.arn("cloudformation", "stack/plumbline-production-2/1"); allowed(policies, "cloudformation:DeleteStack", resource) {
 		t.Errorf("may delete %s", resource)
+	}
+}
+
+// TestPermissionsForTags: a user may set only the two tags of the cluster, and delete them only where a bootstrap of this
+// cluster has set them.
+func TestPermissionsForTags(t *testing.T) {
+	for name, spec := range variants() {
+		t.Run(name, func(t *testing.T) {
+			policies, err := Permissions(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := map[string]iam.Condition{}
+			for _, p := range policies {
+				for _, s := range p.Document.Statement {
+					for _, action := range s.Action {
+						if !strings.HasSuffix(action, "Tags") || !strings.HasPrefix(action, "ec2:") {
+							continue
+						}
+						found[action] = s.Condition
+						for _, resource := range s.Resource {
+							if !strings.HasSuffix(resource, ":subnet/*") && !strings.HasSuffix(resource, ":security-group/*") {
+								t.Errorf("%s on %s", action, resource)
+							}
+						}
+					}
+				}
+			}
+			keys := map[string]iam.Values{"aws:TagKeys": {DiscoveryTag, Tag}}
+			want := map[string]iam.Condition{
+				"ec2:CreateTags": {
+					"StringEquals":              {"aws:RequestTag/" + DiscoveryTag: {spec.Cluster.Name}, "aws:RequestTag/" + Tag: {spec.Stack()}},
+					"StringEqualsIfExists":      {"aws:ResourceTag/" + DiscoveryTag: {spec.Cluster.Name}},
+					"ForAllValues:StringEquals": keys,
+				},
+				"ec2:DeleteTags": {"StringEquals": {"aws:ResourceTag/" + Tag: {spec.Stack()}}, "ForAllValues:StringEquals": keys},
+			}
+			if diff := cmp.Diff(want, found); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

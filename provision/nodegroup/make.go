@@ -222,7 +222,7 @@ func (r *Result) general(found Found, o Options) error {
 	if alias == "" {
 		return fmt.Errorf("AWS publishes no AMI of the family %s for Kubernetes %s", family, found.Kubernetes)
 	}
-	terms, err := r.subnets(found, "EC2NodeClass/default", found.used())
+	terms, err := r.subnets(found, "EC2NodeClass/default", SubnetsOf(found.Groups, found.Subnets))
 	if err != nil {
 		return err
 	}
@@ -266,25 +266,6 @@ func (r *Result) general(found Found, o Options) error {
 
 // defaultCPU are the limits of a NodePool if there is no node group.
 const defaultCPU = 100
-
-// used returns the subnets of the node groups, or else those of the cluster: the private ones, if there are any.
-func (f Found) used() []string {
-	var all []string
-	for i := range f.Groups {
-		all = append(all, f.Groups[i].Subnets...)
-	}
-	if len(all) == 0 {
-		for id := range f.Subnets {
-			all = append(all, id)
-		}
-		public := func(id string) bool { return f.Subnets[id].PublicAddress }
-		if slices.ContainsFunc(all, func(id string) bool { return !public(id) }) {
-			all = slices.DeleteFunc(all, public)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
 
 // today returns the architectures of the node groups, whether one has spot capacity, and how much they may have at most.
 func (f Found) today() (archs []string, spot bool, cpu, mib int64) {

@@ -74,6 +74,9 @@ type Runner struct {
 	// Timeout limits the launch of a node, and its termination, each; Poll is how often objects are read.
 	Timeout, Poll time.Duration
 	Now           func() time.Time
+	// Finding returns what the checks of plumbline doctor find about instances of an EC2NodeClass in a subnet that keeps them
+	// from becoming nodes; empty if they find nothing. It may be nil.
+	Finding func(ctx context.Context, class, subnet string) (string, error)
 	// Progress is called for each stage, and for what blocks the launch; it may be called concurrently for different
 	// pools.
 	Progress func(pool, what string)
@@ -101,6 +104,9 @@ type test struct {
 	deployment *appsv1.Deployment
 	seen       Seen
 	launches   cluster.Launches
+	// unjoined is why the instance does not become a node, as found at a time.
+	unjoined   string
+	unjoinedAt time.Time
 	// told are the stages that Progress was called for.
 	told   []StageName
 	result Result
@@ -282,8 +288,54 @@ func (t *test) causes(ctx context.Context) (c Causes, err error) {
 	for _, f := range failures {
 		c.Launch = f.Why
 	}
-	c.Schedule, err = t.schedule(ctx)
+	if c.Schedule, err = t.schedule(ctx); err != nil {
+		return c, err
+	}
+	if Joining(t.seen.Claim, t.Now()) {
+		c.Join, err = t.join(ctx, c.Class)
+		return c, err
+	}
+	c.Wait, err = t.wait(ctx)
 	return c, err
+}
+
+// join finds why the instance does not become a node.
+func (t *test) join(ctx context.Context, class *plan.Object) (string, error) {
+	claim := t.seen.Claim
+	if now := t.Now(); now.Sub(t.unjoinedAt) < checksEvery || class == nil {
+		return t.unjoined, nil
+	}
+	found, err := t.EC2.Instances(ctx, cloud.Query{Cluster: t.Name, ProviderIDs: []string{claim.Status.ProviderID}})
+	if err != nil {
+		return "", fmt.Errorf("EC2 could not be queried for instance %s, which has not become a node: %w", t.result.Instance, err)
+	}
+	var instance *cloud.Instance
+	subnet, finding := "", ""
+	if at := slices.IndexFunc(found, func(i cloud.Instance) bool { return i.ID == t.result.Instance }); at >= 0 {
+		instance, subnet = &found[at], found[at].Subnet
+	}
+	if t.Finding != nil {
+		if finding, err = t.Finding(ctx, class.GetName(), subnet); err != nil {
+			return "", err
+		}
+	}
+	t.unjoined, t.unjoinedAt = Unjoined(claim, instance, finding, t.Now()), t.Now()
+	return t.unjoined, nil
+}
+
+// wait finds why the pod does not run on a node that has registered.
+func (t *test) wait(ctx context.Context) (string, error) {
+	if t.seen.Claim == nil || t.seen.Claim.Status.NodeName == "" {
+		return "", nil
+	}
+	node := &corev1.Node{}
+	switch err := t.Cluster.Get(ctx, client.ObjectKey{Name: t.seen.Claim.Status.NodeName}, node); {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("read Node/%s: %w", t.seen.Claim.Status.NodeName, err)
+	}
+	return Waits(t.seen, node, t.Now()), nil
 }
 
 // schedule reads Karpenter's event on the pod, if no NodeClaim was created for it.

@@ -124,9 +124,12 @@ type Causes struct {
 	// Launch is why the newest launch failed, and Schedule Karpenter's message why the pod fits on no node it could
 	// launch; empty if it did not.
 	Launch, Schedule string
+	// Join is why the launched instance does not become a node, and Wait why the pod does not run on the node; empty if
+	// nothing is known, or if both take no longer than usual.
+	Join, Wait string
 }
 
-// Blocked returns why the pool launches no node for the pod; empty if no cause is known.
+// Blocked returns why no pod runs on a node of the pool; empty if no cause is known.
 func Blocked(c Causes) string {
 	if c.Class == nil {
 		return "its EC2NodeClass does not exist"
@@ -136,7 +139,7 @@ func Blocked(c Causes) string {
 			return object.GetKind() + "/" + object.GetName() + " is not Ready: " + ready.Message
 		}
 	}
-	return cmp.Or(c.Launch, c.Schedule)
+	return cmp.Or(c.Launch, c.Schedule, c.Join, c.Wait)
 }
 
 // OfPool returns the part of Karpenter's message about an unschedulable pod that is about one NodePool; the whole

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -88,7 +89,7 @@ func (s *Sandbox) Environment() []string {
 	return all
 }
 
-// Bin returns the folder with kubectl and helm.
+// Bin returns the folder with kubectl, helm and, if the machine has it, the AWS CLI.
 func (s *Sandbox) Bin() string { return s.path("bin") }
 
 func (s *Sandbox) awsEnvironment(accessKey string) map[string]string {
@@ -99,10 +100,10 @@ func (s *Sandbox) awsEnvironment(accessKey string) map[string]string {
 
 // awsPlace returns the variables with the endpoint and the region, without credentials.
 func (s *Sandbox) awsPlace() map[string]string {
-	return map[string]string{"AWS_ENDPOINT_URL": s.AWSEndpoint, "AWS_REGION": s.Region, "AWS_EC2_METADATA_DISABLED": "true"}
+	return map[string]string{"AWS_ENDPOINT_URL": s.AWSEndpoint, "AWS_REGION": s.Region, "AWS_DEFAULT_REGION": s.Region, "AWS_EC2_METADATA_DISABLED": "true"}
 }
 
-// writeTools makes kubectl and helm available by their names.
+// writeTools makes kubectl and helm available by their names, and the AWS CLI if the machine has it.
 func (s *Sandbox) writeTools() error {
 	for _, dir := range []string{s.Bin(), s.path("home")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -113,11 +114,17 @@ func (s *Sandbox) writeTools() error {
 		"kubectl": {s.kubernetes(), "kubectl"},
 		"helm":    {s.paths[binaries.Helm]},
 	}
+	options := map[string]string{}
+	if aws, err := exec.LookPath("aws"); err == nil {
+		tools["aws"] = []string{aws} // it may be where PATH of a story does not lead
+		// Version 1 has endpoints of SQS that AWS_ENDPOINT_URL does not replace (awscli/customizations/overridesslcommonname.py).
+		options["aws"] = ` ${AWS_ENDPOINT_URL:+--endpoint-url "$AWS_ENDPOINT_URL"}`
+	}
 	for name, command := range tools {
 		for i, word := range command {
 			command[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 		}
-		script := "#!/bin/sh\nexec " + strings.Join(command, " ") + ` "$@"` + "\n"
+		script := "#!/bin/sh\nexec " + strings.Join(command, " ") + options[name] + ` "$@"` + "\n"
 		if err := os.WriteFile(s.path("bin/"+name), []byte(script), 0o700); err != nil {
 			return fmt.Errorf("write the tool %s: %w", name, err)
 		}

@@ -282,11 +282,14 @@
 //		Removes an EKS add-on, the access entry of the nodes' role, or disables one of the rules that send events to the
 //		interruption queue: spot, rebalance, state-change, scheduled-change or capacity-reservation; back restores it.
 //	aws route gone|back, aws endpoints gone|back
-//		Removes the default route, or the VPC endpoints, of the cluster's VPC.
-//	aws quota CODE VCPUS|back, aws key FILE|back, aws scp FILE|back, aws insight STATUS|back
+//		Removes the default route, or the VPC endpoints, of the cluster's VPC. Without both, no instance becomes a node.
+//	aws quota CODE VCPUS|back, aws key FILE|back, aws scp FILE|back, aws insight STATUS|back, aws authentication MODE|back
 //		Sets one of EC2's quotas; encrypts the interruption queue with a KMS key that has the policy in a file; gives
-//		the account the service control policy in a file; sets the status of the cluster's EKS insight, such as ERROR.
-//		back restores it, and so does the end of the story.
+//		the account the service control policy in a file; sets the status of the cluster's EKS insight, such as ERROR; sets
+//		how EKS authenticates, such as CONFIG_MAP. back restores it, and so does the end of the story.
+//	aws user NAME FILE
+//		Makes the AWS credentials of what follows those of a user who may do exactly what the policies in a file allow, as
+//		plumbline iam-policy -o json prints them.
 //	aws nodegroup FILE
 //		Adds a managed node group, from awssim.NodeGroup as JSON, until the end of the story. It has no instances.
 //	aws allows POLICY

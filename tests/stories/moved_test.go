@@ -1,9 +1,11 @@
 package stories_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,9 +21,10 @@ import (
 
 // awsCommand is `aws publishes|withdraws VERSION`, `aws tags GROUP KEY=VALUE`, `aws untags GROUP KEY`, `aws role gone|back`,
 // `aws role lacks|has ACTION`, `aws policies FILE|back`, `aws addon NAME gone|back`, `aws nodeaccess|route|endpoints gone|back`, `aws rule NAME gone|back`,
-// `aws nodegroup FILE`, `aws quota CODE VCPUS|back`, `aws key FILE|back` and `aws insight STATUS|back`.
+// `aws nodegroup FILE`, `aws quota CODE VCPUS|back`, `aws key FILE|back`, `aws insight STATUS|back`, `aws authentication MODE|back` and
+// `aws user NAME FILE`.
 func (s *story) awsCommand(ts *testscript.TestScript, args []string) error {
-	if len(args) >= 2 && slices.Contains([]string{"policies", "nodegroup", "addon", "nodeaccess", "rule", "route", "endpoints", "quota", "key", "insight", "scp"}, args[0]) {
+	if len(args) >= 2 && slices.Contains([]string{"policies", "nodegroup", "addon", "nodeaccess", "rule", "route", "endpoints", "quota", "key", "insight", "authentication", "scp"}, args[0]) {
 		return s.preflightCommand(ts, args)
 	}
 	switch word := strings.Join(args[:min(1, len(args))], ""); {
@@ -55,14 +58,16 @@ func (s *story) awsCommand(ts *testscript.TestScript, args []string) error {
 		return s.c.AWS.SetRoleLacks(name, args[2], lacks)
 	case word == "allows" && len(args) == 2:
 		return s.allow(args[1])
+	case word == "user" && len(args) == 3:
+		return s.addUser(ts, args[1], ts.ReadFile(args[2]))
 	}
-	return errors.New("usage: aws publishes|withdraws VERSION, aws tags GROUP KEY=VALUE, aws untags GROUP KEY, aws role gone|back, aws role lacks|has ACTION, aws allows POLICY, " +
+	return errors.New("usage: aws publishes|withdraws VERSION, aws tags GROUP KEY=VALUE, aws untags GROUP KEY, aws role gone|back, aws role lacks|has ACTION, aws allows POLICY, aws user NAME FILE, " +
 		preflightUsage)
 }
 
 // preflightUsage is that of preflightCommand.
 const preflightUsage = "aws policies FILE|back, aws nodegroup FILE, aws addon NAME gone|back, aws nodeaccess|route|endpoints gone|back, aws rule NAME gone|back, " +
-	"aws quota CODE VCPUS|back, aws key FILE|back, aws scp FILE|back, aws insight STATUS|back"
+	"aws quota CODE VCPUS|back, aws key FILE|back, aws scp FILE|back, aws insight STATUS|back, aws authentication MODE|back"
 
 // preflightCommand changes what `plumbline doctor` checks in AWS. Each is restored after the story.
 func (s *story) preflightCommand(ts *testscript.TestScript, args []string) error {
@@ -88,7 +93,7 @@ func (s *story) preflightCommand(ts *testscript.TestScript, args []string) error
 		return err
 	case args[0] == "addon" && len(args) == 3:
 		set = func(exists bool) error { return s.c.AWS.SetAddon(name, args[1], exists) }
-	case slices.Contains([]string{"quota", "key", "insight", "scp"}, args[0]):
+	case slices.Contains([]string{"quota", "key", "insight", "authentication", "scp"}, args[0]):
 		return s.valueCommand(ts, args)
 	case args[0] == "rule" && len(args) == 3:
 		set = func(exists bool) error { return s.c.AWS.SetRule(name+"-"+args[1], exists) }
@@ -102,8 +107,8 @@ func (s *story) preflightCommand(ts *testscript.TestScript, args []string) error
 	return set(last == "back")
 }
 
-// valueCommand is `aws quota CODE VCPUS|back`, `aws key FILE|back`, `aws scp FILE|back` and `aws insight STATUS|back`. Each is
-// restored after the story.
+// valueCommand is `aws quota CODE VCPUS|back`, `aws key FILE|back`, `aws scp FILE|back`, `aws insight STATUS|back` and `aws authentication MODE|back`.
+// Each is restored after the story.
 func (s *story) valueCommand(ts *testscript.TestScript, args []string) error {
 	name, value := s.c.Cluster, args[len(args)-1]
 	var set func(value string) error
@@ -131,6 +136,10 @@ func (s *story) valueCommand(ts *testscript.TestScript, args []string) error {
 		set = s.c.AWS.SetServiceControlPolicy
 	case args[0] == "insight" && len(args) == 2:
 		set = func(status string) error { return s.c.AWS.SetInsight(name, status) }
+	case args[0] == "authentication" && len(args) == 2:
+		set = func(mode string) error {
+			return s.c.AWS.SetAuthenticationMode(name, cmp.Or(mode, "API_AND_CONFIG_MAP"))
+		}
 	default:
 		return errors.New("usage: " + preflightUsage)
 	}
@@ -149,6 +158,30 @@ func (s *story) addNodeGroup(text string) error {
 	}
 	s.undo = append(s.undo, func(context.Context) error { s.c.AWS.RemoveNodeGroup(s.c.Cluster, group.Name); return nil })
 	return s.c.AWS.AddNodeGroup(s.c.Cluster, group)
+}
+
+// addUser makes AWS's variables those of a user who may do exactly what policies allow, in the form of `plumbline iam-policy -o
+// json`. As the simulator's users may do everything, it is the session of a role.
+func (s *story) addUser(ts *testscript.TestScript, name, text string) error {
+	var policies []struct {
+		Name     string          `json:"name"`
+		Document json.RawMessage `json:"document"`
+	}
+	if err := json.Unmarshal([]byte(text), &policies); err != nil {
+		return fmt.Errorf("read the policies of the user %s: %w", name, err)
+	}
+	role := awssim.Role{Name: name, Trust: awssim.Trusted("ec2.amazonaws.com"), Policies: map[string]string{}}
+	for _, p := range policies {
+		role.Policies[name+"-"+p.Name] = string(p.Document)
+	}
+	if err := s.c.AWS.AddRole(role); err != nil {
+		return err
+	}
+	s.undo = append(s.undo, func(context.Context) error { return s.c.AWS.SetRoleGone(name, true) })
+	key := "AKIA" + strings.ToUpper(name)
+	s.c.AWS.RegisterCredentials(key, name)
+	ts.Setenv("AWS_ACCESS_KEY_ID", key)
+	return nil
 }
 
 // policiesBack restores the policies of Karpenter's role.

@@ -15,9 +15,10 @@ const (
 	ToDefinitions Level = "definitions"
 	ToController  Level = "controller"
 	ToCRDs        Level = "crds"
+	ToAWS         Level = "aws"
 )
 
-var levels = []Level{ToNodes, ToDefinitions, ToController, ToCRDs}
+var levels = []Level{ToNodes, ToDefinitions, ToController, ToCRDs, ToAWS}
 
 // String returns its name.
 func (l *Level) String() string { return string(*l) }

@@ -38,6 +38,8 @@ type Plan struct {
 	Controller string `json:"controller,omitempty"`
 	// Karpenter names the parts of Karpenter that are uninstalled afterwards; empty if it stays.
 	Karpenter string `json:"karpenter,omitempty"`
+	// Stack is the CloudFormation stack that is deleted last; empty if it stays.
+	Stack string `json:"stack,omitempty"`
 	// Stays are the cluster's other NodePools and EC2NodeClasses, and Karpenter's charts.
 	Stays []string `json:"stays,omitempty"`
 	// WithoutDaemon is why no daemon leads: the command then drains the nodes itself, as another user (As) if the
@@ -210,7 +212,7 @@ func (p *Plan) NoteCharts(k *v1alpha1.KarpenterStatus) {
 	}
 	words += " in namespace " + k.Namespace
 	switch p.DownTo {
-	case ToCRDs:
+	case ToCRDs, ToAWS:
 		p.Karpenter = words + ", its charts and CRDs"
 	case ToController:
 		p.Karpenter = words + ", its main chart"

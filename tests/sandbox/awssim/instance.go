@@ -26,6 +26,8 @@ type Instance struct {
 	VCPU           int               `json:"vcpu"`
 	MemoryMiB      int64             `json:"memoryMiB"`
 	MaxPods        int               `json:"maxPods"` // by the VPC CNI's addresses
+	// Isolated reports whether its VPC had neither a default route nor endpoints: then it reaches no API of AWS.
+	Isolated bool `json:"isolated,omitempty"`
 }
 
 // The states of an instance.
@@ -106,5 +108,6 @@ func (i *instance) view(a *account) Instance {
 		VCPU:           int(i.kind.VCPU),
 		MemoryMiB:      i.kind.MemoryMiB,
 		MaxPods:        i.kind.MaxPods(),
+		Isolated:       a.vpcs[i.subnet.vpcID] != nil && a.vpcs[i.subnet.vpcID].isolated && a.vpcs[i.subnet.vpcID].noEndpoints,
 	}
 }

@@ -112,6 +112,10 @@ func (f *fleet) live(events <-chan awssim.Event) {
 // register returns nil for an instance that joins no cluster, or another one.
 func (f *fleet) register(instance awssim.Instance) *corev1.Node {
 	logger := f.options.Logger.With("instance", instance.ID, "node", instance.PrivateDNSName)
+	if instance.Isolated {
+		logger.Warn("the instance reaches no API of AWS, and does not join the cluster")
+		return nil
+	}
 	wanted, err := parseUserData(instance.UserData)
 	if err != nil {
 		// As in reality, only the machine's console shows it.

@@ -30,7 +30,7 @@ func TestNodes(t *testing.T) {
 		return err == nil
 	})
 	t.Run("an instance becomes a node, runs pods and goes", func(t *testing.T) { testLife(t, c) })
-	t.Run("another cluster's instance stays out", func(t *testing.T) { testForeign(t, c) })
+	t.Run("the instances of another cluster, and without a route, stay out", func(t *testing.T) { testForeign(t, c) })
 	t.Run("a finalizer is waited for", func(t *testing.T) { testFinalizer(t, c) })
 	t.Run("volumes follow their pods", func(t *testing.T) { testVolumes(t, c) })
 }
@@ -69,14 +69,20 @@ func testLife(t *testing.T, c *cluster) {
 func testForeign(t *testing.T, c *cluster) {
 	foreign := instance("foreign")
 	foreign.UserData = "bootstrap.sh --apiserver-endpoint 'https://elsewhere.example.com'"
-	c.tell(awssim.Launched, foreign)
-	c.tell(awssim.Running, foreign)
+	isolated := instance("isolated")
+	isolated.Isolated = true
+	for _, one := range []awssim.Instance{foreign, isolated} {
+		c.tell(awssim.Launched, one)
+		c.tell(awssim.Running, one)
+	}
 	// Both boot equally long: when the second one exists, the first one would, too.
 	own := instance("own")
 	c.launch(t, own)
-	_, err := c.client.CoreV1().Nodes().Get(t.Context(), foreign.PrivateDNSName, metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) {
-		t.Errorf("another cluster's instance: %v, want no node", err)
+	for _, one := range []awssim.Instance{foreign, isolated} {
+		_, err := c.client.CoreV1().Nodes().Get(t.Context(), one.PrivateDNSName, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("instance %s: %v, want no node", one.ID, err)
+		}
 	}
 	c.tell(awssim.ShuttingDown, own)
 	c.tell(awssim.Terminated, own)
