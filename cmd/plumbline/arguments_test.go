@@ -76,6 +76,7 @@ func TestHelp(t *testing.T) {
 		"plumbline iam-policy":     {"6,144", "--node-role", "--teardown", "table|json|yaml|cloudformation|terraform", "Examples:"},
 		"plumbline images":         {"newest one", "--kubernetes", "table|json|yaml|markdown", "ssm:GetParameter", "Exit codes"},
 		"plumbline init":           {"never overwrites a file", "--from", "--branch", "--dry-run", "eks:DescribeNodegroup", "Examples:"},
+		"plumbline migrate":        {"one node at a time", "--keep", "--back", "PodDisruptionBudgets", "--dry-run", "Ctrl-C", "--migrate", "Exit codes", "Examples:"},
 		"plumbline vendor":         {"cannot reach a registry", "--write", "--to", "--from", "docker login"},
 		"plumbline get":            {"List the NodeSyncs", "--all-namespaces", "-A", "--watch", "jsonpath"},
 		"plumbline status":         {"stages", "removals", "--watch", "Exit codes"},

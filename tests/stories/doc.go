@@ -285,7 +285,14 @@
 //		Sets one of EC2's quotas; encrypts the interruption queue with a KMS key that has the policy in a file; sets the
 //		status of the cluster's EKS insight, such as ERROR. back restores it, and so does the end of the story.
 //	aws nodegroup FILE
-//		Adds a managed node group, from awssim.NodeGroup as JSON, until the end of the story. It has no instances.
+//		Adds a managed node group, from awssim.NodeGroup as JSON, until the end of the story. It has instances, which join
+//		the cluster, only if it Launches them.
+//	aws scaling FILE, aws fargate NAME NAMESPACE
+//		Adds a self-managed Auto Scaling group, from awssim.ScalingGroup as JSON, or a Fargate profile, until the end of
+//		the story.
+//	aws applies ADDON NAMESPACE/DEPLOYMENT
+//		Writes the affinity in the configuration values of an add-on into a Deployment whenever they change, as EKS does,
+//		until the end of the story.
 //	aws allows POLICY
 //		Adds a policy of manifests/, such as iam-policy-protect.json, to plumbline's role until the end of the story.
 //	prometheus fires|quiet
