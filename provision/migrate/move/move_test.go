@@ -42,6 +42,9 @@ type world struct {
 	instances map[string]string
 	// budget refuses evictions as long as it is positive.
 	budget int
+	// hook is for how many answers a terminated instance still runs, as with a lifecycle hook, and terminations counts the
+	// requests.
+	hook, terminations int
 	// calls counts requests that change something; the one with the number killAt fails before it has done anything, or, if
 	// after is true, after that.
 	calls, killAt int
@@ -182,11 +185,17 @@ func (w *world) AddonSchema(context.Context, string, string) (string, error) {
 	return schemaOfCoreDNS, nil
 }
 
-func (w *world) Instances(_ context.Context, q cloud.Query) ([]cloud.Instance, error) {
+func (w *world) Instances(ctx context.Context, q cloud.Query) ([]cloud.Instance, error) {
 	id := cloud.InstanceID(q.ProviderIDs[0])
 	state := w.instances[id]
 	if state == "shutting-down" { // the next answer is different
 		w.instances[id] = "terminated"
+	}
+	if state == "hooked" {
+		if state = "running"; w.hook == 0 {
+			return nil, w.leave(ctx, id)
+		}
+		w.hook--
 	}
 	return []cloud.Instance{{ID: id, State: state}}, nil
 }
@@ -255,11 +264,21 @@ func (w *world) TerminateInGroup(ctx context.Context, instance string) error {
 		if w.group.Desired == w.group.Min {
 			return errors.New("desiredSize equals minSize")
 		}
+		w.terminations++
 		w.group.Desired--
-		w.group.Instances = slices.Delete(w.group.Instances, i, i+1)
-		w.instances[instance] = "shutting-down"
-		return w.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: strings.TrimPrefix(instance, "i-")}})
+		if w.hook > 0 {
+			w.instances[instance], w.group.Instances[i].State = "hooked", "Terminating:Wait"
+			return nil
+		}
+		return w.leave(ctx, instance)
 	})
+}
+
+// leave makes an instance leave its group and the cluster.
+func (w *world) leave(ctx context.Context, instance string) error {
+	w.group.Instances = slices.DeleteFunc(w.group.Instances, func(one cloud.GroupInstance) bool { return one.ID == instance })
+	w.instances[instance] = "shutting-down"
+	return w.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: strings.TrimPrefix(instance, "i-")}})
 }
 
 // mover returns a Mover of the world, with the words that it says.
@@ -408,6 +427,19 @@ func TestKilledAnywhere(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// TestLifecycleHook: while a hook runs, EC2 reports a running instance; its termination is not requested again, which would
+// lower the group once more.
+func TestLifecycleHook(t *testing.T) {
+	w := newWorld(t)
+	w.hook = 3
+	if _, err := w.run(t, false); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(migrated(), w.end(t)); diff != "" || w.terminations != 3 {
+		t.Errorf("%d terminations (-want +got):\n%s", w.terminations, diff)
 	}
 }
 

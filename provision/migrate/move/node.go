@@ -62,7 +62,7 @@ func (l *leaving) next(ctx context.Context) (string, error) {
 	case migrate.Evict:
 		return l.evict(ctx, step)
 	case migrate.Terminate:
-		return "EC2 to terminate the instance", l.AWS.TerminateInGroup(ctx, cloud.InstanceID(l.step.ProviderID))
+		return "EC2 to terminate the instance", l.terminate(ctx)
 	default:
 		return step.Waits, nil
 	}
@@ -112,6 +112,28 @@ func (l *leaving) instance(ctx context.Context) (string, error) {
 		return "terminated", nil
 	}
 	return "shutting-down", nil // unknown: wait for the next answer
+}
+
+// terminate requests the termination, unless the group terminates the instance already: while lifecycle hooks run, such as
+// that of EKS in managed node groups, EC2 reports that it is running.
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/lifecycle-hooks-overview.html
+func (l *leaving) terminate(ctx context.Context) error {
+	if l.step.Group == nil {
+		return nil // it is in no group any more: a request was accepted
+	}
+	id := cloud.InstanceID(l.step.ProviderID)
+	groups, err := l.AWS.AutoScalingGroups(ctx, nil, l.step.Group.Scaling)
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		for _, i := range g.Instances {
+			if i.ID == id && !strings.HasPrefix(i.State, "Terminat") {
+				return l.AWS.TerminateInGroup(ctx, id)
+			}
+		}
+	}
+	return nil
 }
 
 // count reads how many Ready pods a workload wants and has.
