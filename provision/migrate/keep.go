@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -180,7 +181,7 @@ func (k *keeper) lacking() string {
 	}
 	switch pod := unplaced(k.critical, nodes, k.facts); {
 	case len(nodes) < nodesAtLeast:
-		return fmt.Sprintf("%d nodes would stay for the controllers, which need %d", len(nodes), nodesAtLeast)
+		return fmt.Sprintf("%s would stay for the controllers, which need %d", english.Plural(len(nodes), "node", ""), nodesAtLeast)
 	case len(zones) < min(zonesAtLeast, len(possible)):
 		return "the nodes that stay would all be in zone " + zoneOf(nodes[0])
 	case pod != nil:

@@ -177,7 +177,7 @@ func TestDecideRefuses(t *testing.T) {
 		keep  map[string]int
 		words string
 	}{
-		"one node":       {map[string]int{"nodegroup/system": 1, "nodegroup/web": 0}, "1 nodes would stay for the controllers, which need 2; keep at least nodegroup/"},
+		"one node":       {map[string]int{"nodegroup/system": 1, "nodegroup/web": 0}, "1 node would stay for the controllers, which need 2; keep at least nodegroup/"},
 		"one zone":       {map[string]int{"nodegroup/system": 0, "nodegroup/web": 1}, "keep at least nodegroup/"},
 		"no such group":  {map[string]int{"nodegroup/api": 1}, "no such group of nodes: it has nodegroup/system, nodegroup/web"},
 		"not of its own": {map[string]int{"asg/eks-web": 1}, "--keep asg/eks-web"},
@@ -250,7 +250,7 @@ func TestKeep(t *testing.T) {
 				w := clusterOf(nil)
 				delete(w.Scaling[1].Tags, "k8s.io/cluster-autoscaler/enabled")
 				return w
-			}, map[string]int{"nodegroup/web": 2}, map[string][]string{"nodegroup/system": nil, "nodegroup/web": {"web-2"}},
+			}, map[string]int{"nodegroup/web": 2}, map[string][]string{"nodegroup/system": {"system-0", "system-1"}, "nodegroup/web": {"web-2"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
