@@ -45,7 +45,7 @@ type migrateCommand struct {
 	// dial connects to AWS with the user's credentials.
 	dial func(ctx context.Context, region string, points steppoint.Points) (migrationAWS, error)
 	// attach connects to the cluster, after AWS.
-	attach func(ctx context.Context, aws migrationAWS, points steppoint.Points) (*move.Mover, error)
+	attach func(ctx context.Context, aws migrationAWS) (*move.Mover, error)
 	// poll is how often a state that is waited for is read.
 	poll time.Duration
 }
@@ -139,7 +139,7 @@ func (m *migrateCommand) run(ctx context.Context, output format) error {
 	if err != nil {
 		return err
 	}
-	mover, err := m.attach(ctx, aws, points)
+	mover, err := m.attach(ctx, aws)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (m *migrateCommand) wish() (migrate.Wish, error) {
 }
 
 // connect connects to the cluster, and checks that it is the EKS cluster of the name.
-func (m *migrateCommand) connect(ctx context.Context, aws migrationAWS, points steppoint.Points) (*move.Mover, error) {
+func (m *migrateCommand) connect(ctx context.Context, aws migrationAWS) (*move.Mover, error) {
 	is, err := aws.Cluster(ctx, m.cluster)
 	if err != nil {
 		return nil, err
@@ -200,7 +200,6 @@ func (m *migrateCommand) connect(ctx context.Context, aws migrationAWS, points s
 	if err != nil {
 		return nil, err
 	}
-	points.Watch(c.config)
 	return &move.Mover{
 		Cluster: c, AWS: aws, Name: m.cluster, Plumbline: daemonLabels(), Say: m.say, Poll: m.poll, Timeout: m.timeout, Now: time.Now,
 		Test: m.test,

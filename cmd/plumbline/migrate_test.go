@@ -57,7 +57,7 @@ func migrates(t *testing.T, c client.Client, change func(*migrateCommand)) (m *m
 	cmd.SetIn(strings.NewReader(""))
 	m = &migrateCommand{cmd: cmd, cluster: "prod", region: "eu-west-1", began: time.Now(), poll: time.Millisecond, timeout: time.Minute}
 	m.dial = func(context.Context, string, steppoint.Points) (migrationAWS, error) { return migrationAccount{}, nil }
-	m.attach = func(_ context.Context, aws migrationAWS, _ steppoint.Points) (*move.Mover, error) {
+	m.attach = func(_ context.Context, aws migrationAWS) (*move.Mover, error) {
 		return &move.Mover{
 			Cluster: c, AWS: aws, Name: "prod", Plumbline: daemonLabels(), Say: m.say, Poll: m.poll, Timeout: m.timeout, Now: time.Now,
 			Test: func(context.Context) error { *tested++; return nil },
