@@ -232,8 +232,8 @@ func (m *migrateCommand) plan(ctx context.Context, mover *move.Mover, wish migra
 	return migrate.Decide(wish, facts)
 }
 
-// repeats is how often a step may be Pending again right after it was performed: AWS's answers may be a moment old.
-const repeats = 15
+// stepRepeats is how often a step may be Pending again right after it was performed: AWS's answers may be a moment old.
+const stepRepeats = 15
 
 // perform performs the steps, and plans again after each.
 func (m *migrateCommand) perform(ctx context.Context, mover *move.Mover, wish migrate.Wish, plan *migrate.Plan) error {
@@ -250,7 +250,7 @@ func (m *migrateCommand) perform(ctx context.Context, mover *move.Mover, wish mi
 		if key := string(step.Action) + " " + step.Target; key != last {
 			last, times = key, 0
 			m.say(step.Target + ": " + step.What)
-		} else if times++; times > repeats {
+		} else if times++; times > stepRepeats {
 			return fmt.Errorf("%s: the step %q was performed %d times, and has no effect: check who else changes it",
 				step.Target, step.What, times)
 		} else if err := pauseFor(ctx, m.poll); err != nil {

@@ -60,7 +60,7 @@ func newWorld(t *testing.T) *world {
 	w.group = cloud.AutoScalingGroup{Name: "eks-web", Min: 1, Max: 5, Desired: 3, Tags: map[string]string{"kubernetes.io/cluster/prod": "owned", "enabled": "true"}}
 	var objects []client.Object
 	for i := range 5 {
-		name, zone := fmt.Sprintf("node-%d", i), string("ab"[i%2])
+		name, zone := fmt.Sprintf("node%d", i), string("ab"[i%2])
 		n := node(name, zone)
 		if i < 3 {
 			w.group.Instances = append(w.group.Instances, cloud.GroupInstance{ID: "i-" + name, Zone: zone, State: "InService"})
@@ -87,9 +87,9 @@ func newWorld(t *testing.T) *world {
 	}
 	add("kube-system", "cluster-autoscaler", corev1.Container{
 		Image: "registry.k8s.io/autoscaling/cluster-autoscaler:v1", Args: []string{"--node-group-auto-discovery=asg:tag=enabled"},
-	}, "node-3", "node-4")
-	add("kube-system", "coredns", corev1.Container{}, "node-0", "node-3")
-	add("shop", "web", corev1.Container{}, "node-0", "node-1", "node-2")
+	}, "node3", "node4")
+	add("kube-system", "coredns", corev1.Container{}, "node0", "node3")
+	add("shop", "web", corev1.Container{}, "node0", "node1", "node2")
 	objects = append(objects, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
@@ -141,11 +141,11 @@ func (w *world) patch(ctx context.Context, c client.WithWatch, object client.Obj
 			return nil
 		}
 		d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas = *d.Spec.Replicas, *d.Spec.Replicas, *d.Spec.Replicas
-		return c.Update(ctx, d)
+		return c.Status().Update(ctx, d)
 	})
 }
 
-// evict evicts a pod to node-4, unless the budget refuses.
+// evict evicts a pod to node4, unless the budget refuses.
 func (w *world) evict(ctx context.Context, c client.Client, _ string, pod, _ client.Object, _ ...client.SubResourceCreateOption) error {
 	return w.change(func() error {
 		if w.budget > 0 && pod.GetNamespace() == "shop" {
@@ -160,7 +160,7 @@ func (w *world) evict(ctx context.Context, c client.Client, _ string, pod, _ cli
 			return err
 		}
 		moved := p.DeepCopy()
-		moved.ResourceVersion, moved.UID, moved.Name, moved.Spec.NodeName = "", "", p.Name+"x", "node-4"
+		moved.ResourceVersion, moved.UID, moved.Name, moved.Spec.NodeName = "", "", p.Name+"x", "node4"
 		return c.Create(ctx, moved)
 	})
 }
@@ -209,7 +209,7 @@ func (w *world) SetNodeGroupSizes(ctx context.Context, _, _ string, s cloud.Size
 		w.updates = append(w.updates, fmt.Sprint(s))
 		w.group.Min, w.group.Max, w.group.Desired = s.Min, s.Max, s.Desired
 		for len(w.group.Instances) < s.Desired { // with the Node at once
-			name := fmt.Sprintf("new-%d", len(w.instances))
+			name := fmt.Sprintf("new%d", len(w.instances))
 			w.group.Instances = append(w.group.Instances, cloud.GroupInstance{ID: "i-" + name})
 			w.instances["i-"+name] = "running"
 			if err := w.Create(ctx, node(name, "a")); err != nil {
@@ -353,7 +353,7 @@ func (w *world) end(t *testing.T) end {
 		e.Nodes = append(e.Nodes, name)
 	}
 	for _, p := range pods.Items {
-		if p.Spec.NodeName == "node-4" {
+		if p.Spec.NodeName == "node4" {
 			e.OnNode4++
 		}
 	}
@@ -364,7 +364,7 @@ const pinnedValues = `{"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgno
 
 func migrated() end {
 	return end{
-		Nodes: []string{"node-3", "node-4"}, Sizes: "0 0 5", Before: "2", Tags: map[string]string{migrate.SizesTag: "min=1 max=5 desired=3 keep=0"},
+		Nodes: []string{"node3", "node4"}, Sizes: "0 0 5", Before: "2", Tags: map[string]string{migrate.SizesTag: "min=1 max=5 desired=3 keep=0"},
 		Values: pinnedValues, AddonTags: map[string]string{migrate.PinAnnotation: migrate.Added}, Pinned: true, OnNode4: 3,
 	}
 }
@@ -378,8 +378,8 @@ func TestMigrateAndBack(t *testing.T) {
 	}
 	all := strings.Join(said, "\n")
 	for _, want := range []string{
-		"waiting for PodDisruptionBudget shop/web (0 disruptions allowed", "Node/node-0: EC2 has terminated i-node-0; Deployment kube-system/coredns runs on",
-		"Deployment shop/web runs on Node/node-",
+		"waiting for PodDisruptionBudget shop/web (0 disruptions allowed", "Node/node0: EC2 has terminated i-node0; Deployment kube-system/coredns runs on",
+		"Deployment shop/web runs on Node/node",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q is not in what it said:\n%s", want, all)
@@ -389,7 +389,7 @@ func TestMigrateAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := end{
-		Nodes: []string{"new-3", "new-4", "new-5", "node-3", "node-4"}, Sizes: "1 3 5", Replicas: 2, Tags: map[string]string{}, Values: "{}",
+		Nodes: []string{"new3", "new4", "new5", "node3", "node4"}, Sizes: "1 3 5", Replicas: 2, Tags: map[string]string{}, Values: "{}",
 		AddonTags: map[string]string{}, OnNode4: 3,
 	}
 	if diff := cmp.Diff(want, w.end(t)); diff != "" {

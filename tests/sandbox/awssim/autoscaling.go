@@ -93,12 +93,12 @@ func (a *account) removeScalingGroup(name string) {
 func (a *account) addScalingGroup(g *scalingGroup) error {
 	g.arn = a.arn("autoscaling", a.options.Region, "autoScalingGroup:"+fixedID("", g.Name)+":autoScalingGroupName/"+g.Name)
 	a.scaling[g.Name] = g
-	return a.fill(g)
+	return a.fillGroup(g)
 }
 
-// fill launches the instances that an Auto Scaling group wants, each in the zone with the fewest, and terminates those that it
+// fillGroup launches the instances that an Auto Scaling group wants, each in the zone with the fewest, and terminates those that it
 // does not want, the oldest first.
-func (a *account) fill(g *scalingGroup) error {
+func (a *account) fillGroup(g *scalingGroup) error {
 	if !g.launches {
 		return nil
 	}
@@ -161,7 +161,7 @@ func (a *account) replaced(i *instance) {
 	for _, g := range a.scaling {
 		if n := slices.Index(g.instances, i.ID); n >= 0 {
 			g.instances = slices.Delete(g.instances, n, n+1)
-			_ = a.fill(g) // without capacity, a group has fewer instances than it wants
+			_ = a.fillGroup(g) // without capacity, a group has fewer instances than it wants
 		}
 	}
 }
@@ -266,7 +266,7 @@ func (a *account) updateScalingGroup(_ *request, in *autoscaling.UpdateAutoScali
 		return nil, invalidScaling("Desired capacity:%d must be between the specified min size:%d and max size:%d", desired, least, most)
 	}
 	g.Min, g.Max, g.Desired = int(least), int(most), int(desired)
-	return &autoscaling.UpdateAutoScalingGroupOutput{}, a.fill(g)
+	return &autoscaling.UpdateAutoScalingGroupOutput{}, a.fillGroup(g)
 }
 
 func (a *account) terminateInScalingGroup(

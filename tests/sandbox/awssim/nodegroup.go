@@ -195,7 +195,7 @@ func (a *account) updateNodeGroup(r *request, in *updateNodeGroupInput) (*object
 			return nil, wire.Errorf("InvalidParameterException", "Maximum capacity must be at least 1")
 		}
 		g.scaling.Min, g.scaling.Max, g.scaling.Desired = least, most, desired
-		if err := a.fill(g.scaling); err != nil {
+		if err := a.fillGroup(g.scaling); err != nil {
 			return nil, err
 		}
 	}
