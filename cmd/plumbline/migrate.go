@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -314,14 +315,14 @@ func printMigration(out io.Writer, plan *migrate.Plan) {
 	}
 	groups := display.NewFittedTable(out, "GROUP", "KIND", "AUTOSCALED", "MIN/DESIRED/MAX", "NODES", "KEEP", "PODS")
 	for _, g := range plan.Groups {
-		groups.AppendRow([]any{g.Group, g.Kind, yesOrNo(g.Autoscaled), orNone(g.Sizes), g.Nodes, g.Keep, g.Pods})
+		groups.AppendRow([]any{g.Group, g.Kind, yesOrNo(g.Autoscaled), cmp.Or(g.Sizes, "-"), g.Nodes, g.Keep, g.Pods})
 	}
 	groups.Render()
 	if len(plan.Workloads) > 0 {
 		fmt.Fprintln(out)
 		workloads := display.NewFittedTable(out, "WORKLOAD THAT STAYS", "BECAUSE", "OWNER", "PINNED", "ON")
 		for _, w := range plan.Workloads {
-			workloads.AppendRow([]any{w.Workload, w.Why, w.Owner, yesOrNo(w.Pinned), orNone(strings.Join(w.On, ", "))})
+			workloads.AppendRow([]any{w.Workload, w.Why, w.Owner, yesOrNo(w.Pinned), cmp.Or(strings.Join(w.On, ", "), "-")})
 		}
 		workloads.Render()
 	}

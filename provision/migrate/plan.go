@@ -380,7 +380,7 @@ func (d *decision) stop() {
 	for _, a := range d.scalers {
 		s := Step{
 			Action: StopAutoscaler, Target: a.Ref.String(), Ref: a.Ref,
-			What: fmt.Sprintf("scale to 0, and record its %s", english.Plural(a.Replicas, "replica", "")),
+			What: fmt.Sprintf("scale to 0, and record its %s", english.Plural(max(a.Replicas, a.Before), "replica", "")),
 		}
 		if by := Reverts(a.Owner); by != "" && a.Replicas > 0 {
 			s.State = Waits
@@ -422,10 +422,12 @@ func (d *decision) shrink() {
 	}
 	for _, g := range groups {
 		sizes := cloud.Sizes{Min: min(g.Sizes.Min, g.n), Max: g.Sizes.Max, Desired: g.Sizes.Desired}
-		d.step(Step{
-			Action: LowerMinimum, Target: g.ID(), Group: g.Group, Sizes: sizes,
-			What: fmt.Sprintf("minimum size %d instead of %d", sizes.Min, g.Sizes.Min),
-		}, g.Sizes.Min <= g.n)
+		if g.Sizes.Min > g.n {
+			d.step(Step{
+				Action: LowerMinimum, Target: g.ID(), Group: g.Group, Sizes: sizes,
+				What: fmt.Sprintf("minimum size %d instead of %d", sizes.Min, g.Sizes.Min),
+			}, false)
+		}
 		for _, n := range inOrder(g) {
 			d.step(Step{
 				Action: MoveNode, Target: "Node/" + n.Name, Group: g.Group, Node: n.Name, ProviderID: n.Spec.ProviderID,

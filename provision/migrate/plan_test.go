@@ -90,7 +90,7 @@ func TestDecideContinues(t *testing.T) {
 	p := decide(t, w, Wish{Keep: map[string]int{"nodegroup/system": 2}})
 	want := []string{
 		"test Karpenter: done", "pin add-on addon/coredns: done", "stop Deployment/kube-system/cluster-autoscaler: done",
-		"record nodegroup/web: done", "cordon nodegroup/web: done", "lower nodegroup/web: done",
+		"record nodegroup/web: done", "cordon nodegroup/web: done",
 		"move Node/web-0: pending", "move Node/web-2: pending",
 	}
 	if diff := cmp.Diff(want, steps(p)); diff != "" {

@@ -217,7 +217,7 @@ func (m *Mover) scale(ctx context.Context, s *migrate.Step) error {
 		if d.Status.ObservedGeneration >= d.Generation && settled {
 			return "", nil
 		}
-		return fmt.Sprintf("%s to have %d pods; it has %d", s.Ref.Words(), replicas, d.Status.Replicas), nil
+		return fmt.Sprintf("its pods: %d of %d", d.Status.Replicas, replicas), nil
 	})
 }
 
@@ -257,7 +257,7 @@ func (m *Mover) restore(ctx context.Context, s *migrate.Step) error {
 		}
 		for _, one := range plan.Steps {
 			if one.Action == s.Action && one.Target == s.Target && one.State != migrate.Done {
-				return fmt.Sprintf("%s to have %d Ready nodes; it has %d", s.Target, s.Sizes.Desired, len(one.Group.Nodes)), nil
+				return fmt.Sprintf("its nodes to be Ready: %d of %d have joined", len(one.Group.Nodes), s.Sizes.Desired), nil
 			}
 		}
 		return "", nil

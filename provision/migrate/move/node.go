@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -224,7 +225,7 @@ func (l *leaving) evict(ctx context.Context, step migrate.NodeStep) (string, err
 	if len(refused) > 0 {
 		return strings.Join(refused[:min(3, len(refused))], "; "), nil
 	}
-	return fmt.Sprintf("%d evicted pods to terminate", len(step.Pods)), nil
+	return english.Plural(len(step.Pods), "evicted pod", "") + " to terminate", nil
 }
 
 // where returns where the workloads run that were on the node, in words.
