@@ -397,35 +397,47 @@ func TestMigrateAndBack(t *testing.T) {
 	}
 }
 
-// TestKilledAnywhere: a run that is killed before or after any request continues to the same end, and so does its reversal.
+// TestKilledAnywhere: a run that is killed after any request, or before the first one, continues to the same end, and so does
+// its reversal.
 func TestKilledAnywhere(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		for n := 1; ; n++ {
-			w := newWorld(t)
-			w.killAt, w.after = n, after
-			_, err := w.run(t, false)
-			if err != nil && !errors.Is(err, errKilled) {
-				t.Fatalf("killed at %d, after %t: %v", n, after, err)
-			}
-			killed := err != nil
-			said, err := w.run(t, false)
-			if diff := cmp.Diff(migrated(), w.end(t)); diff != "" || err != nil {
-				t.Fatalf("killed at %d, after %t: %v, said %s (-want +got):\n%s", n, after, err, strings.Join(said, "\n"), diff)
-			}
-			w.calls, w.killAt = 0, n
-			if _, err = w.run(t, true); err != nil && !errors.Is(err, errKilled) {
-				t.Fatalf("back, killed at %d, after %t: %v", n, after, err)
-			}
-			if _, err = w.run(t, true); err != nil {
-				t.Fatal(err)
-			}
-			if got := w.end(t); got.Sizes != "1 3 5" || got.Replicas != 2 || got.Before != "" || got.Pinned || len(got.Tags)+len(got.AddonTags) > 0 {
-				t.Fatalf("back, killed at %d, after %t: %+v", n, after, got)
-			}
-			if !killed {
-				t.Logf("%d requests", n-1)
-				break
-			}
+	for n := 0; ; n++ {
+		w := newWorld(t)
+		w.killAt, w.after = max(n, 1), n > 0
+		_, err := w.run(t, false)
+		if err != nil && !errors.Is(err, errKilled) {
+			t.Fatalf("killed at %d: %v", n, err)
+		}
+		killed := err != nil
+		said, err := w.run(t, false)
+		if diff := cmp.Diff(migrated(), w.end(t)); diff != "" || err != nil {
+			t.Fatalf("killed at %d: %v, said %s (-want +got):\n%s", n, err, strings.Join(said, "\n"), diff)
+		}
+		if !killed {
+			t.Logf("%d requests", n-1)
+			break
+		}
+	}
+	for n := 1; ; n++ {
+		w := newWorld(t)
+		if _, err := w.run(t, false); err != nil {
+			t.Fatal(err)
+		}
+		w.calls, w.killAt, w.after = 0, n, true
+		_, err := w.run(t, true)
+		if err != nil && !errors.Is(err, errKilled) {
+			t.Fatalf("back, killed at %d: %v", n, err)
+		}
+		killed := err != nil
+		if _, err := w.run(t, true); err != nil {
+			t.Fatal(err)
+		}
+		got := w.end(t)
+		if got.Sizes != "1 3 5" || got.Replicas != 2 || got.Before != "" || got.Pinned || len(got.Tags)+len(got.AddonTags) > 0 {
+			t.Fatalf("back, killed at %d: %+v", n, got)
+		}
+		if !killed {
+			t.Logf("%d requests of a reversal", n-1)
+			return
 		}
 	}
 }
