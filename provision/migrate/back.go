@@ -67,12 +67,12 @@ func (d *decision) start(a Autoscaler) {
 	switch {
 	case a.Before >= 0:
 		d.step(Step{
-			Action: StartAutoscaler, Target: a.Ref.String(), Ref: a.Ref, Replicas: a.Before,
+			Action: StartAutoscaler, Target: a.String(), Ref: a.Ref, Replicas: a.Before,
 			What: "scale to " + english.Plural(a.Before, "replica", "") + " again",
 		}, false)
 	case a.Replicas == 0 && by != "":
 		d.step(Step{
-			Action: StartAutoscaler, Target: a.Ref.String(), Ref: a.Ref, State: Waits,
+			Action: StartAutoscaler, Target: a.String(), Ref: a.Ref, State: Waits,
 			What:   "scale up again: it has 0 replicas by " + by,
 			ByHand: ByHand(a.Owner, "set replicas of "+a.Words()+" again", "--set replicaCount=1"),
 		}, false)

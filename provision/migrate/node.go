@@ -179,7 +179,7 @@ func Refused(p *corev1.Pod, budgets []policyv1.PodDisruptionBudget, message stri
 func Remembered(all []Owner) (string, error) {
 	counts := map[string]int{}
 	for _, o := range all {
-		counts[o.Ref.String()] = o.Before
+		counts[o.String()] = o.Before
 	}
 	text, err := json.Marshal(counts)
 	return string(text), err
@@ -197,7 +197,7 @@ func ParseRemembered(text string) []Owner {
 			all = append(all, Owner{Ref: ref, Before: before})
 		}
 	}
-	slices.SortFunc(all, func(a, b Owner) int { return strings.Compare(a.Ref.String(), b.Ref.String()) })
+	slices.SortFunc(all, func(a, b Owner) int { return strings.Compare(a.String(), b.String()) })
 	return all
 }
 

@@ -238,7 +238,7 @@ func (d *decision) describe() {
 		d.p.Groups = append(d.p.Groups, GroupPlan{Group: "fargate/" + profile.Name, Kind: "Fargate profile", Pods: d.f.podsOfProfile(profile)})
 	}
 	for _, w := range d.workloads {
-		one := WorkloadPlan{Workload: w.Ref.String(), Why: w.Why, Owner: w.Owner.String(), Pinned: w.Pinned, On: []string{}}
+		one := WorkloadPlan{Workload: w.String(), Why: w.Why, Owner: w.Owner.String(), Pinned: w.Pinned, On: []string{}}
 		if w.Addon != "" {
 			one.Owner = "add-on " + w.Addon
 		}
@@ -327,7 +327,7 @@ func (d *decision) pins() error {
 				mode = Added
 			}
 			d.step(Step{
-				Action: PinWorkload, Target: w.Ref.String(), Ref: w.Ref, Affinity: Pin(w.Affinity), Mode: cmp.Or(w.Mode, mode),
+				Action: PinWorkload, Target: w.String(), Ref: w.Ref, Affinity: Pin(w.Affinity), Mode: cmp.Or(w.Mode, mode),
 				What: "require nodes that are not Karpenter's (" + w.Why + ")",
 			}, ready)
 		}
@@ -341,7 +341,7 @@ const helmAffinity = `--set-json 'affinity={"nodeAffinity":{"requiredDuringSched
 
 func (d *decision) manual(w *Workload, byHand string) {
 	d.step(Step{
-		Action: PinWorkload, Target: w.Ref.String(), Ref: w.Ref, State: Waits, ByHand: byHand,
+		Action: PinWorkload, Target: w.String(), Ref: w.Ref, State: Waits, ByHand: byHand,
 		What: fmt.Sprintf("require nodes that are not Karpenter's (%s); %s would revert a change in the cluster", w.Why, w.Owner),
 	}, false)
 }
@@ -379,7 +379,7 @@ func (d *decision) pinAddon(w *Workload, addon cloud.Addon, path []string) error
 func (d *decision) stop() {
 	for _, a := range d.scalers {
 		s := Step{
-			Action: StopAutoscaler, Target: a.Ref.String(), Ref: a.Ref,
+			Action: StopAutoscaler, Target: a.String(), Ref: a.Ref,
 			What: fmt.Sprintf("scale to 0, and record its %s", english.Plural(max(a.Replicas, a.Before), "replica", "")),
 		}
 		if by := Reverts(a.Owner); by != "" && a.Replicas > 0 {
@@ -391,9 +391,8 @@ func (d *decision) stop() {
 	}
 }
 
-// shrink adds the steps of the groups, those that keep the fewest nodes first. All nodes that go are cordoned before the
-// first is drained, so that no pod moves twice.
-func (d *decision) shrink() {
+// shrinking returns the groups that get smaller, or have, those that keep the fewest nodes first.
+func (d *decision) shrinking() []*kept {
 	var groups []*kept
 	for _, g := range d.kept {
 		if len(g.going) > 0 || g.Record != nil || g.Sizes.Min > g.n && g.Autoscaled {
@@ -401,6 +400,12 @@ func (d *decision) shrink() {
 		}
 	}
 	slices.SortFunc(groups, func(a, b *kept) int { return cmp.Or(cmp.Compare(a.n, b.n), strings.Compare(a.ID(), b.ID())) })
+	return groups
+}
+
+// shrink adds the steps of the groups. All nodes that go are cordoned before the first is drained, so that no pod moves twice.
+func (d *decision) shrink() {
+	groups := d.shrinking()
 	for _, g := range groups {
 		record := Record{g.Sizes, g.n}
 		if g.Record != nil {

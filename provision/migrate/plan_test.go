@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -170,7 +171,7 @@ func TestUnowned(t *testing.T) {
 func TestDecideRefuses(t *testing.T) {
 	w := clusterOf(nil)
 	w.Deployments = w.Deployments[1:]
-	if _, err := Decide(Wish{}, &w.Facts); err != ErrNoAutoscaler {
+	if _, err := Decide(Wish{}, &w.Facts); !errors.Is(err, ErrNoAutoscaler) {
 		t.Errorf("without an autoscaler: %v", err)
 	}
 	for name, c := range map[string]struct {

@@ -63,7 +63,7 @@ func (f *Facts) critical(autoscalers []Autoscaler) []*Workload {
 		rolled := s.Status.ObservedGeneration >= s.Generation && s.Status.UpdateRevision == s.Status.CurrentRevision
 		add("StatefulSet", s, s.Spec.Replicas, &s.Spec.Template, rolled)
 	}
-	slices.SortFunc(found, func(a, b *Workload) int { return strings.Compare(a.Ref.String(), b.Ref.String()) })
+	slices.SortFunc(found, func(a, b *Workload) int { return strings.Compare(a.String(), b.String()) })
 	return found
 }
 
