@@ -24,6 +24,10 @@ var (
 	//
 	//go:embed iam-policy-doctor.json
 	DoctorPolicy string
+	// MigratePolicy is that of a user of `plumbline migrate`.
+	//
+	//go:embed iam-policy-migrate.json
+	MigratePolicy string
 )
 
 // Chart is the folder of plumbline's own Helm chart.

@@ -11,7 +11,7 @@ import (
 // cluster's instances, and the daemon's reads attributes of its own cluster's only.
 func TestTheAWSPoliciesReachOneCluster(t *testing.T) {
 	c := iam.Cluster{Name: "prod", Region: "eu-west-1", Account: "111122223333"}
-	policies := map[string]string{"daemon": DaemonPolicy, "verify": VerifyPolicy, "teardown": TeardownPolicy}
+	policies := map[string]string{"daemon": DaemonPolicy, "verify": VerifyPolicy, "teardown": TeardownPolicy, "migrate": MigratePolicy}
 	allowed := func(name, action, cluster string) iam.Decision {
 		t.Helper()
 		filled, err := iam.Plumbline(c, iam.Template{Prefix: "x-", Text: policies[name]})
@@ -23,10 +23,20 @@ func TestTheAWSPoliciesReachOneCluster(t *testing.T) {
 		if strings.HasPrefix(action, "eks:") {
 			request.Resource = "arn:aws:eks:eu-west-1:111122223333:cluster/" + cluster
 		}
+		switch {
+		case strings.HasPrefix(action, "autoscaling:"):
+			request.Resource = "arn:aws:autoscaling:eu-west-1:111122223333:autoScalingGroup:1:autoScalingGroupName/web"
+		case strings.HasSuffix(action, "NodegroupConfig"):
+			request.Resource = "arn:aws:eks:eu-west-1:111122223333:nodegroup/" + cluster + "/web/1"
+		case strings.HasSuffix(action, "UpdateAddon"):
+			request.Resource = "arn:aws:eks:eu-west-1:111122223333:addon/" + cluster + "/coredns/1"
+		}
 		return iam.Evaluate([]iam.Document{filled[0].Document}, request).Decision
 	}
 	for action, of := range map[string][]string{
-		"ec2:TerminateInstances": {"teardown"}, "ec2:DescribeInstanceAttribute": {"daemon"}, "eks:DescribeCluster": {"daemon", "verify"},
+		"ec2:TerminateInstances": {"teardown"}, "ec2:DescribeInstanceAttribute": {"daemon"}, "eks:DescribeCluster": {"daemon", "verify", "migrate"},
+		"autoscaling:TerminateInstanceInAutoScalingGroup": {"migrate"}, "autoscaling:UpdateAutoScalingGroup": {"migrate"},
+		"eks:UpdateNodegroupConfig": {"migrate"}, "eks:UpdateAddon": {"migrate"},
 	} {
 		for name := range policies {
 			want := iam.Denied

@@ -203,16 +203,9 @@ func (b *bootstrapCommand) connect(ctx context.Context) (bootstrap.Wish, error) 
 	case b.auth != "" && wish.Auth != bootstrap.PodIdentity && wish.Auth != bootstrap.IRSA:
 		return wish, fmt.Errorf("--auth %q: want %s or %s", b.auth, bootstrap.PodIdentity, bootstrap.IRSA)
 	}
-	if b.region == "" {
-		config, err := b.kubeconfig.ToRESTConfig()
-		found := []string(nil)
-		if err == nil {
-			found = regionInHost.FindStringSubmatch(config.Host)
-		}
-		if found == nil {
-			return wish, errors.New("--region is required: the API server's address does not have it")
-		}
-		b.region = found[1]
+	var err error
+	if b.region, err = regionOf(b.kubeconfig, b.region); err != nil {
+		return wish, err
 	}
 	wish.Region = b.region
 	points, err := steppoint.New(b.steps)
@@ -232,6 +225,19 @@ func (b *bootstrapCommand) open(ctx context.Context, points steppoint.Points) (e
 		Wait: func(ctx context.Context) error { return b.pause(ctx, stackPoll) },
 	}
 	return nil
+}
+
+// regionOf returns the region of a flag; by default that in the address of the cluster's API server.
+func regionOf(kubeconfig *genericclioptions.ConfigFlags, flag string) (string, error) {
+	if flag != "" {
+		return flag, nil
+	}
+	if config, err := kubeconfig.ToRESTConfig(); err == nil {
+		if found := regionInHost.FindStringSubmatch(config.Host); found != nil {
+			return found[1], nil
+		}
+	}
+	return "", errors.New("--region is required: the API server's address does not have it")
 }
 
 // stackPoll is how often a stack is queried while it changes.

@@ -16,6 +16,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -68,9 +69,13 @@ func (b *bootstrapCommand) clusterSteps(ctx context.Context, spec bootstrap.Spec
 	return steps, nil
 }
 
-// clusterOf connects to the cluster, and checks that it is the EKS cluster of the name.
 func (b *bootstrapCommand) clusterOf(ctx context.Context, is cloud.Cluster) (*clusterAccess, error) {
-	c, err := connect(ctx, b.kubeconfig)
+	return connectTo(ctx, b.kubeconfig, is)
+}
+
+// connectTo connects to the cluster of the kubeconfig, and checks that it is an EKS cluster.
+func connectTo(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, is cloud.Cluster) (*clusterAccess, error) {
+	c, err := connect(ctx, kubeconfig)
 	if err != nil {
 		return nil, err
 	}

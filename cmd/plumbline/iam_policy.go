@@ -29,9 +29,9 @@ const (
 
 // iamPolicyOptions are the flags of `plumbline iam-policy`.
 type iamPolicyOptions struct {
-	role, version                                          string
-	readOnly, verify, teardown, doctor, protect, bootstrap bool
-	cluster                                                iam.Cluster
+	role, version                                                   string
+	readOnly, verify, teardown, doctor, protect, bootstrap, migrate bool
+	cluster                                                         iam.Cluster
 }
 
 func newIAMPolicyCommand() *cobra.Command {
@@ -54,7 +54,8 @@ With --for plumbline the command prints the policy of plumbline's role, which on
 (--read-only, the default); with --protect also the one that
 spec.guard.onIdentityConflict: Protect needs; with --verify that of a user of plumbline verify; with
 --doctor that of a user of plumbline doctor; with --teardown those of a user of plumbline teardown
---terminate or --sweep; with --bootstrap those of a user of plumbline bootstrap.
+--terminate or --sweep; with --bootstrap those of a user of plumbline bootstrap; with --migrate
+that of a user of plumbline migrate.
 
 -o cloudformation and -o terraform print a template or a configuration. Without --account
 these use the account that they are applied in. The command needs neither a cluster nor AWS.`,
@@ -107,7 +108,8 @@ func (o *iamPolicyOptions) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&o.doctor, "doctor", false, "with --for plumbline: the policy of a user of plumbline doctor")
 	flags.BoolVar(&o.protect, "protect", false, "with --for plumbline: those of plumbline's role with spec.guard.onIdentityConflict: Protect")
 	flags.BoolVar(&o.bootstrap, "bootstrap", false, "with --for plumbline: those of a user of plumbline bootstrap")
-	cmd.MarkFlagsMutuallyExclusive("read-only", "verify", "teardown", "doctor", "protect", "bootstrap")
+	flags.BoolVar(&o.migrate, "migrate", false, "with --for plumbline: the policy of a user of plumbline migrate")
+	cmd.MarkFlagsMutuallyExclusive("read-only", "verify", "teardown", "doctor", "protect", "bootstrap", "migrate")
 	for flag, values := range map[string][]string{"for": {forController, forPlumbline}, "partition": iam.Partitions()} {
 		// The flags exist: they are added above.
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -116,7 +118,7 @@ func (o *iamPolicyOptions) addFlags(cmd *cobra.Command) {
 
 // ofPlumbline reports whether a flag requests a policy of plumbline.
 func (o *iamPolicyOptions) ofPlumbline() bool {
-	return o.readOnly || o.verify || o.teardown || o.doctor || o.protect || o.bootstrap
+	return o.readOnly || o.verify || o.teardown || o.doctor || o.protect || o.bootstrap || o.migrate
 }
 
 // policies returns the policies that the flags request.
@@ -135,7 +137,7 @@ func (o *iamPolicyOptions) policies(output format) ([]iam.Policy, error) {
 	}
 	switch {
 	case o.role == forController && o.ofPlumbline():
-		return nil, errors.New("--read-only, --verify, --doctor, --teardown, --protect and --bootstrap need --for plumbline")
+		return nil, errors.New("--read-only, --verify, --doctor, --teardown, --protect, --bootstrap and --migrate need --for plumbline")
 	case o.role == forController:
 		return iam.Controller(o.version, c)
 	case o.role == forPlumbline && o.bootstrap:
@@ -174,6 +176,10 @@ func (o *iamPolicyOptions) templates() []iam.Template {
 		return []iam.Template{verify}
 	case o.doctor:
 		return []iam.Template{doctorTemplate()}
+	case o.migrate:
+		return []iam.Template{{
+			Prefix: "PlumblineMigratePolicy-", Description: "plumbline migrate", Text: manifests.MigratePolicy,
+		}}
 	case o.teardown:
 		return []iam.Template{verify, {
 			Prefix: "PlumblineTeardownPolicy-", Description: "plumbline teardown --terminate and --sweep", Text: manifests.TeardownPolicy,

@@ -37,7 +37,7 @@ func TestIAMPolicy(t *testing.T) {
 func TestIAMPolicyOfPlumbline(t *testing.T) {
 	for file, flag := range map[string]string{
 		"iam-policy.json": "--read-only", "iam-policy-verify.json": "--verify", "iam-policy-teardown.json": "--teardown",
-		"iam-policy-doctor.json": "--doctor",
+		"iam-policy-doctor.json": "--doctor", "iam-policy-migrate.json": "--migrate",
 	} {
 		text, err := os.ReadFile("../../manifests/" + file)
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/plumbline-dev/plumbline/internal/pause"
 	"github.com/plumbline-dev/plumbline/provision/iam"
 	"github.com/plumbline-dev/plumbline/provision/nodegroup"
 )
@@ -124,7 +125,7 @@ func TestInitIsAllowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	reader := &nodegroup.Reader{AWS: aws, Region: "eu-west-1", Now: time.Now, Wait: func(ctx context.Context, until time.Time) error {
-		return pauseFor(ctx, time.Until(until))
+		return pause.For(ctx, time.Until(until))
 	}}
 	if _, err := reader.Read(t.Context(), "prod", nil); err != nil {
 		t.Fatal(err)

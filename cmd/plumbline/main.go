@@ -265,6 +265,7 @@ func newClusterCommands(kubeconfig *genericclioptions.ConfigFlags) []*cobra.Comm
 		newSmokeCommand(kubeconfig, byUser()),
 		newDoctorCommand(kubeconfig, newDoctor()),
 		newBootstrapCommand(kubeconfig),
+		newMigrateCommand(kubeconfig),
 		newAuditCommand(kubeconfig, newAuditor()),
 		newLogsCommand(kubeconfig),
 		newReconcileCommand(kubeconfig),

@@ -20,6 +20,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
 	"github.com/plumbline-dev/plumbline/internal/junit"
+	"github.com/plumbline-dev/plumbline/internal/pause"
 	"github.com/plumbline-dev/plumbline/internal/workers"
 	"github.com/plumbline-dev/plumbline/provision/preflight"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
@@ -145,7 +146,7 @@ func joinFinding(c *clusterAccess, aws preflight.AWS, name, region string) func(
 		}
 		reader := &preflight.Reader{
 			AWS: aws, API: c, ControllerLabels: cluster.ControllerLabels(),
-			Wait: func(ctx context.Context, until time.Time) error { return pauseFor(ctx, time.Until(until)) },
+			Wait: func(ctx context.Context, until time.Time) error { return pause.For(ctx, time.Until(until)) },
 		}
 		observed := reader.Read(ctx, checks, preflight.Observed{Now: time.Now(), Cluster: name, Region: region})
 		check, f, found := preflight.FirstProblem(preflight.Run(checks, observed.OfInstance(class, subnet)))

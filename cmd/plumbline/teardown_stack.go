@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plumbline-dev/plumbline/internal/pause"
 	"github.com/plumbline-dev/plumbline/provision/bootstrap/deploy"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/removal/teardown"
@@ -52,7 +53,7 @@ func (t *teardownCommand) undoCommand(ctx context.Context) *bootstrapCommand {
 				return &exitError{code: exitStalled, message: fmt.Sprintf("after %s: CloudFormation has not deleted the stack yet. To continue:\n  %s",
 					short(t.timeout), t.continueCommand())}
 			}
-			return pauseFor(ctx, d)
+			return pause.For(ctx, d)
 		},
 	}
 	b.cluster, b.region, b.namespace, b.yes = t.v.cluster, t.v.region, t.c.namespaceOfNodeSyncs(ctx), t.yes

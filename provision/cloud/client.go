@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudtrail"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -59,18 +60,19 @@ type Client struct {
 	listings listings
 
 	// caches contain the credentials until they expire, or AWS refuses them.
-	caches []*aws.CredentialsCache
-	ec2    *ec2.Client
-	eks    *eks.Client
-	sts    *sts.Client
-	ssm    *ssm.Client
-	iam    *iam.Client
-	sqs    *sqs.Client
-	events *eventbridge.Client
-	stacks *cloudformation.Client
-	kms    *kms.Client
-	quotas *servicequotas.Client
-	trail  *cloudtrail.Client
+	caches  []*aws.CredentialsCache
+	ec2     *ec2.Client
+	eks     *eks.Client
+	sts     *sts.Client
+	ssm     *ssm.Client
+	iam     *iam.Client
+	sqs     *sqs.Client
+	events  *eventbridge.Client
+	stacks  *cloudformation.Client
+	kms     *kms.Client
+	quotas  *servicequotas.Client
+	trail   *cloudtrail.Client
+	scaling *autoscaling.Client
 	// resolver resolves selectors.
 	resolver     *resolve.Resolver
 	knownRunning knownRunning
@@ -118,7 +120,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	c.iam, c.sqs, c.events = iam.NewFromConfig(cfg), sqs.NewFromConfig(cfg), eventbridge.NewFromConfig(cfg)
 	c.stacks = cloudformation.NewFromConfig(cfg)
 	c.kms, c.quotas = kms.NewFromConfig(cfg), servicequotas.NewFromConfig(cfg)
-	c.trail = cloudtrail.NewFromConfig(cfg)
+	c.trail, c.scaling = cloudtrail.NewFromConfig(cfg), autoscaling.NewFromConfig(cfg)
 	c.resolver = newResolver(c)
 	return c, nil
 }

@@ -18,7 +18,9 @@ import (
 
 // NodeGroup is a managed node group of an EKS cluster.
 type NodeGroup struct {
-	Name string
+	Name, ARN string
+	// Status in EKS's terms: ACTIVE, UPDATING, …
+	Status string
 	// AMIType in EKS's terms: AL2023_x86_64_STANDARD, BOTTLEROCKET_ARM_64, CUSTOM, …
 	AMIType string
 	// CapacityType in EKS's terms: ON_DEMAND, SPOT, CAPACITY_BLOCK.
@@ -39,6 +41,9 @@ type NodeGroup struct {
 	// RemoteGroup is the security group that EKS has created for remote access.
 	RemoteGroup string
 	Repair      bool
+	// AutoScalingGroups are the names of the Auto Scaling groups that launch its nodes.
+	AutoScalingGroups []string
+	Tags              map[string]string
 	// Template is its launch template; nil if it has none of its own.
 	Template *LaunchTemplate
 }
@@ -82,6 +87,15 @@ type Metadata struct {
 // NodeGroups returns the managed node groups of a cluster, sorted by name, with their launch templates. It takes one request, one
 // for each node group, and one for each launch template.
 func (c *Client) NodeGroups(ctx context.Context, cluster string) ([]NodeGroup, error) {
+	return c.nodeGroups(ctx, cluster, true)
+}
+
+// NodeGroupSizes is like NodeGroups, without what only launch templates have.
+func (c *Client) NodeGroupSizes(ctx context.Context, cluster string) ([]NodeGroup, error) {
+	return c.nodeGroups(ctx, cluster, false)
+}
+
+func (c *Client) nodeGroups(ctx context.Context, cluster string, templates bool) ([]NodeGroup, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	var groups []NodeGroup
@@ -103,17 +117,27 @@ func (c *Client) NodeGroups(ctx context.Context, cluster string) ([]NodeGroup, e
 				return nil, fmt.Errorf("describe node group %s: the answer has none", name)
 			}
 			group := nodeGroupOf(out.Nodegroup)
-			if group.Template, err = c.templateOf(ctx, out.Nodegroup.LaunchTemplate); err != nil {
-				return nil, err
-			}
-			if t := group.Template; t != nil && len(group.InstanceTypes) == 0 && t.InstanceType != "" {
-				group.InstanceTypes = []string{t.InstanceType}
+			if templates {
+				if err := c.addTemplate(ctx, &group, out.Nodegroup.LaunchTemplate); err != nil {
+					return nil, err
+				}
 			}
 			groups = append(groups, group)
 		}
 	}
 	slices.SortFunc(groups, func(a, b NodeGroup) int { return strings.Compare(a.Name, b.Name) })
 	return groups, nil
+}
+
+// addTemplate adds what the launch template of a node group has.
+func (c *Client) addTemplate(ctx context.Context, group *NodeGroup, of *ekstypes.LaunchTemplateSpecification) (err error) {
+	if group.Template, err = c.templateOf(ctx, of); err != nil {
+		return err
+	}
+	if t := group.Template; t != nil && len(group.InstanceTypes) == 0 && t.InstanceType != "" {
+		group.InstanceTypes = []string{t.InstanceType}
+	}
+	return nil
 }
 
 // effects are EKS's names of the effects of taints.
@@ -125,7 +149,7 @@ func nodeGroupOf(g *ekstypes.Nodegroup) NodeGroup {
 	group := NodeGroup{
 		Name: aws.ToString(g.NodegroupName), AMIType: string(g.AmiType), CapacityType: string(g.CapacityType),
 		InstanceTypes: slices.Clone(g.InstanceTypes), DiskGiB: aws.ToInt32(g.DiskSize), Labels: g.Labels, RoleARN: aws.ToString(g.NodeRole),
-		Subnets: slices.Clone(g.Subnets),
+		Subnets: slices.Clone(g.Subnets), ARN: aws.ToString(g.NodegroupArn), Status: string(g.Status), Tags: g.Tags,
 	}
 	for _, t := range g.Taints {
 		group.Taints = append(group.Taints, NodeTaint{Key: aws.ToString(t.Key), Value: aws.ToString(t.Value), Effect: effects[t.Effect]})
@@ -138,6 +162,9 @@ func nodeGroupOf(g *ekstypes.Nodegroup) NodeGroup {
 	}
 	if g.Resources != nil {
 		group.RemoteGroup = aws.ToString(g.Resources.RemoteAccessSecurityGroup)
+		for _, one := range g.Resources.AutoScalingGroups {
+			group.AutoScalingGroups = append(group.AutoScalingGroups, aws.ToString(one.Name))
+		}
 	}
 	group.Repair = g.NodeRepairConfig != nil && aws.ToBool(g.NodeRepairConfig.Enabled)
 	return group

@@ -58,7 +58,7 @@ func (s services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestPreflight(t *testing.T) {
 	client := connect(t, services{}, Options{Attempts: 1})
 	addons, err := client.Addons(t.Context(), "prod")
-	if diff := cmp.Diff([]Addon{{"coredns", "v1", "DEGRADED", []string{"InsufficientNumberOfReplicas: none runs"}}}, addons); diff != "" || err != nil {
+	if diff := cmp.Diff([]Addon{{Name: "coredns", Version: "v1", Status: "DEGRADED", Issues: []string{"InsufficientNumberOfReplicas: none runs"}}}, addons); diff != "" || err != nil {
 		t.Errorf("add-ons (-want +got), error %v:\n%s", err, diff)
 	}
 	entry, err := client.AccessEntry(t.Context(), "prod", "nodes")

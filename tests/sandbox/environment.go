@@ -20,6 +20,7 @@ const (
 	enderAccessKey     = "AKIASANDBOXENDER"
 	doctorAccessKey    = "AKIASANDBOXDOCTOR"
 	auditorAccessKey   = "AKIASANDBOXAUDITOR"
+	migratorAccessKey  = "AKIASANDBOXMIGRATOR"
 	adminAccessKey     = "AKIASANDBOXADMIN" // of a bare cluster's user, who may do everything
 	secretAccessKey    = "sandbox"          // it signs, but is not verified
 )
@@ -38,6 +39,8 @@ const (
 	VariableDoctor = "SANDBOX_DOCTOR_KEY"
 	// VariableAuditor is that of a user with manifests/iam-policy-audit.json and iam-policy-cloudtrail.json.
 	VariableAuditor = "SANDBOX_AUDITOR_KEY"
+	// VariableMigrator is that of a user with manifests/iam-policy-migrate.json and nothing else.
+	VariableMigrator = "SANDBOX_MIGRATOR_KEY"
 	// VariableAdmin is the URL of the simulator's admin endpoint.
 	VariableAdmin = "SANDBOX_AWS_ADMIN"
 	// VariableGitURL, …User and …Token are the Git host's administrator.
@@ -59,6 +62,7 @@ func (s *Sandbox) Variables() map[string]string {
 		VariableEnder:    enderAccessKey,
 		VariableDoctor:   doctorAccessKey,
 		VariableAuditor:  auditorAccessKey,
+		VariableMigrator: migratorAccessKey,
 		VariableAdmin:    s.AWSEndpoint + "/_sandbox",
 	})
 	if s.Git != nil {

@@ -84,6 +84,7 @@ func (s *Sandbox) addRoles() error {
 	return errors.Join(s.addPlumblineRole(),
 		s.AWS.Associate(s.Cluster, "kube-system", "karpenter", "KarpenterControllerRole-"+s.Cluster),
 		s.addRole("doctor-"+s.Cluster, doctorAccessKey, "iam-policy-doctor.json"),
+		s.addRole("migrator-"+s.Cluster, migratorAccessKey, "iam-policy-migrate.json"),
 		s.addRole("auditor-"+s.Cluster, auditorAccessKey, "iam-policy-audit.json", "iam-policy-cloudtrail.json"),
 		s.addRole("verifier-"+s.Cluster, verifierAccessKey, "iam-policy-verify.json"),
 		s.addRole("ender-"+s.Cluster, enderAccessKey, "iam-policy-verify.json", "iam-policy-teardown.json"))

@@ -291,7 +291,14 @@
 //		Makes the AWS credentials of what follows those of a user who may do exactly what the policies in a file allow, as
 //		plumbline iam-policy -o json prints them.
 //	aws nodegroup FILE
-//		Adds a managed node group, from awssim.NodeGroup as JSON, until the end of the story. It has no instances.
+//		Adds a managed node group, from awssim.NodeGroup as JSON, until the end of the story. It has instances, which join
+//		the cluster, only if it Launches them.
+//	aws scaling FILE, aws fargate NAME NAMESPACE
+//		Adds a self-managed Auto Scaling group, from awssim.ScalingGroup as JSON, or a Fargate profile, until the end of
+//		the story.
+//	aws applies ADDON NAMESPACE/DEPLOYMENT
+//		Writes the affinity in the configuration values of an add-on into a Deployment whenever they change, as EKS does,
+//		until the end of the story.
 //	aws allows POLICY
 //		Adds a policy of manifests/, such as iam-policy-protect.json, to plumbline's role until the end of the story.
 //	prometheus fires|quiet

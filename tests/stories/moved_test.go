@@ -21,10 +21,10 @@ import (
 
 // awsCommand is `aws publishes|withdraws VERSION`, `aws tags GROUP KEY=VALUE`, `aws untags GROUP KEY`, `aws role gone|back`,
 // `aws role lacks|has ACTION`, `aws policies FILE|back`, `aws addon NAME gone|back`, `aws nodeaccess|route|endpoints gone|back`, `aws rule NAME gone|back`,
-// `aws nodegroup FILE`, `aws quota CODE VCPUS|back`, `aws key FILE|back`, `aws insight STATUS|back`, `aws authentication MODE|back` and
-// `aws user NAME FILE`.
+// `aws nodegroup|scaling FILE`, `aws fargate NAME NAMESPACE`, `aws applies ADDON NAMESPACE/DEPLOYMENT`, `aws quota CODE VCPUS|back`, `aws key FILE|back`,
+// `aws scp FILE|back`, `aws insight STATUS|back`, `aws authentication MODE|back` and `aws user NAME FILE`.
 func (s *story) awsCommand(ts *testscript.TestScript, args []string) error {
-	if len(args) >= 2 && slices.Contains([]string{"policies", "nodegroup", "addon", "nodeaccess", "rule", "route", "endpoints", "quota", "key", "insight", "authentication", "scp"}, args[0]) {
+	if len(args) >= 2 && slices.Contains([]string{"policies", "nodegroup", "scaling", "fargate", "applies", "addon", "nodeaccess", "rule", "route", "endpoints", "quota", "key", "insight", "authentication", "scp"}, args[0]) {
 		return s.preflightCommand(ts, args)
 	}
 	switch word := strings.Join(args[:min(1, len(args))], ""); {
@@ -66,7 +66,7 @@ func (s *story) awsCommand(ts *testscript.TestScript, args []string) error {
 }
 
 // preflightUsage is that of preflightCommand.
-const preflightUsage = "aws policies FILE|back, aws nodegroup FILE, aws addon NAME gone|back, aws nodeaccess|route|endpoints gone|back, aws rule NAME gone|back, " +
+const preflightUsage = "aws policies FILE|back, aws nodegroup|scaling FILE, aws fargate NAME NAMESPACE, aws applies ADDON NAMESPACE/DEPLOYMENT, aws addon NAME gone|back, aws nodeaccess|route|endpoints gone|back, aws rule NAME gone|back, " +
 	"aws quota CODE VCPUS|back, aws key FILE|back, aws scp FILE|back, aws insight STATUS|back, aws authentication MODE|back"
 
 // preflightCommand changes what `plumbline doctor` checks in AWS. Each is restored after the story.
@@ -78,8 +78,8 @@ func (s *story) preflightCommand(ts *testscript.TestScript, args []string) error
 		"endpoints":  func(exist bool) error { return s.c.AWS.SetEndpoints(name, exist) },
 	}[args[0]]
 	switch {
-	case args[0] == "nodegroup":
-		return s.addNodeGroup(ts.ReadFile(last))
+	case slices.Contains([]string{"nodegroup", "scaling", "fargate", "applies"}, args[0]):
+		return s.groupCommand(ts, args)
 	case args[0] == "policies" && last == "back":
 		s.policiesBack()
 		return nil
@@ -148,16 +148,6 @@ func (s *story) valueCommand(ts *testscript.TestScript, args []string) error {
 	}
 	s.undo = append(s.undo, func(context.Context) error { return set("") })
 	return set(value)
-}
-
-// addNodeGroup adds a managed node group, from awssim.NodeGroup as JSON, until the end of the story.
-func (s *story) addNodeGroup(text string) error {
-	group := awssim.NodeGroup{}
-	if err := json.Unmarshal([]byte(text), &group); err != nil {
-		return err
-	}
-	s.undo = append(s.undo, func(context.Context) error { s.c.AWS.RemoveNodeGroup(s.c.Cluster, group.Name); return nil })
-	return s.c.AWS.AddNodeGroup(s.c.Cluster, group)
 }
 
 // addUser makes AWS's variables those of a user who may do exactly what policies allow, in the form of `plumbline iam-policy -o

@@ -28,6 +28,8 @@ func (a *account) accesses(r *request) []access {
 		return q.about(aws.StringValue(formValue(r, "RoleArn")), nil)
 	case "eks":
 		return q.eks()
+	case "autoscaling":
+		return q.autoScaling()
 	case "cloudformation":
 		return q.cloudFormation()
 	case "ssm":
@@ -102,7 +104,9 @@ func eksResource(r *request, cluster string) string {
 	if name, ok := r.path["nodegroup"]; ok {
 		return nodeGroupResource(cluster, name)
 	}
-	for kind, field := range map[string]string{"addon": "addon", "podidentityassociation": "association", "access-entry": "principal"} {
+	for kind, field := range map[string]string{
+		"addon": "addon", "podidentityassociation": "association", "access-entry": "principal", "fargateprofile": "profile",
+	} {
 		if id, ok := r.path[field]; ok {
 			return kind + "/" + cluster + "/" + id
 		}

@@ -21,6 +21,7 @@ type account struct {
 	emit    func(Event)
 	begin   func(*request, func(*operation)) // runs an operation of a caller in the background
 	alarms  []time.Time                      // when to advance again, not yet taken by takeAlarms
+	applied func(AddonValues)                // called when the values of an add-on change; nil if there is no subscriber
 
 	types       map[string]catalog.InstanceType
 	images      map[string]*image
@@ -40,6 +41,7 @@ type account struct {
 	queues      map[string]*queue
 	parameters  map[string]*parameter
 	stacks      []*stack // the oldest first, with deleted ones
+	scaling     map[string]*scalingGroup
 	rules       map[string]*rule
 	policies    map[string]*managedPolicy // by ARN
 	providers   map[string]*oidcProvider  // by ARN
@@ -93,6 +95,7 @@ func newAccount(options Options, emit func(Event)) *account {
 		clusters:    map[string]*cluster{},
 		queues:      map[string]*queue{},
 		parameters:  map[string]*parameter{},
+		scaling:     map[string]*scalingGroup{},
 		rules:       map[string]*rule{},
 		policies:    map[string]*managedPolicy{},
 		providers:   map[string]*oidcProvider{},

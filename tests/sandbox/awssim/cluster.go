@@ -46,6 +46,9 @@ type cluster struct {
 	addons        []string               // names, sorted
 	insight       string                 // the status of its insight; empty for PASSING
 	nodeGroups    map[string]*nodeGroup  // by name
+	values        map[string]*addonValues
+	updates       map[string]*eksUpdate // by ID
+	fargate       map[string]FargateProfile
 }
 
 // The states of a cluster that matter here; there are more.

@@ -14,7 +14,8 @@ func (a *account) eksService() service {
 	return service{
 		name: "eks", protocol: wire.REST,
 		denied: "AccessDeniedException", throttled: "ThrottlingException", unknown: "UnknownOperationException",
-		routes: slices.Concat(podIdentityRoutes, addonRoutes, insightRoutes, nodeGroupRoutes, []route{
+		routes: slices.Concat(podIdentityRoutes, addonRoutes, insightRoutes, nodeGroupRoutes, fargateRoutes, []route{
+			{http.MethodGet, "/clusters/{cluster}/updates/{update}", "DescribeUpdate"},
 			{http.MethodGet, "/clusters", "ListClusters"},
 			{http.MethodGet, "/clusters/{cluster}", "DescribeCluster"},
 			{http.MethodGet, "/clusters/{cluster}/access-entries", "ListAccessEntries"},
@@ -27,7 +28,8 @@ func (a *account) eksService() service {
 			{http.MethodDelete, "/tags/{arn}", "UntagResource"},
 			{http.MethodGet, "/tags/{arn}", "ListTagsForResource"},
 		}),
-		actions: merged(a.podIdentityActions(), a.addonActions(), a.nodeGroupActions(), map[string]action{
+		actions: merged(a.podIdentityActions(), a.addonActions(), a.nodeGroupActions(), a.fargateActions(), map[string]action{
+			"DescribeUpdate":      document(a.describeUpdate),
 			"ListClusters":        document(a.listClusters),
 			"ListInsights":        document(a.listInsights),
 			"DescribeCluster":     document(a.describeCluster),
@@ -201,7 +203,7 @@ func (a *account) listAssociatedAccessPolicies(r *request, _ *struct{}) (*object
 	return &object{"clusterName": c.Name, "principalArn": e.principal, "associatedAccessPolicies": []object{}}, nil
 }
 
-// tagsOf returns the tags of an access entry or an association.
+// tagsOf returns the tags of an access entry, an association, a node group or an add-on.
 func (a *account) tagsOf(arn string) (map[string]string, error) {
 	for _, c := range a.clusters {
 		for _, e := range c.accessEntries {
@@ -212,6 +214,16 @@ func (a *account) tagsOf(arn string) (map[string]string, error) {
 		for _, one := range c.associations {
 			if one.arn == arn {
 				return one.tags, nil
+			}
+		}
+		for name, g := range c.nodeGroups {
+			if a.arn("eks", a.options.Region, nodeGroupResource(c.Name, name)) == arn {
+				return g.tags, nil
+			}
+		}
+		for _, name := range c.addons {
+			if a.addonARN(c, name) == arn {
+				return c.valuesOf(name).tags, nil
 			}
 		}
 	}

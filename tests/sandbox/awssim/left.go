@@ -60,8 +60,12 @@ func (s *Simulator) Left(clusterName string) Left {
 	return left
 }
 
-// belongs reports whether tags are those that Karpenter or the EBS CSI driver set on what they create for a cluster.
+// belongs reports whether tags are those that Karpenter or the EBS CSI driver set on what they create for a cluster. The
+// instances of Auto Scaling groups are not Karpenter's.
 func belongs(tags map[string]string, clusterName string) bool {
+	if tags[scalingGroupTag] != "" {
+		return false
+	}
 	_, owned := tags["kubernetes.io/cluster/"+clusterName]
 	return owned || tags["eks:eks-cluster-name"] == clusterName
 }

@@ -102,6 +102,7 @@ func (a *account) step(i *instance) {
 		}
 		a.release(i)
 		a.emit(Event{Terminated, i.view(a)})
+		a.replaced(i)
 	}
 }
 

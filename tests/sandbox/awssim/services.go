@@ -30,6 +30,7 @@ func (a *account) services() map[string]service {
 		"kms":            a.jsonService("kms", a.keyActions()),
 		"pricing":        a.global(a.jsonService("pricing", a.pricingActions())),
 		"eks":            a.eksService(),
+		"autoscaling":    a.autoScalingService(),
 		"cloudformation": a.cloudFormationService(),
 		"cloudtrail":     a.jsonService("cloudtrail", a.cloudTrailActions()),
 		"eks-auth":       a.eksAuthService(),
