@@ -195,6 +195,7 @@ func elsewhere() map[string]string {
 		"resolve.BusyError":        "an Answer has its words",
 		"deploy.ConflictError":     "only plumbline bootstrap returns it",
 		"deploy.FailedError":       "only plumbline bootstrap returns it",
+		"move.StalledError":        "only plumbline migrate returns it",
 		"karpenter.ChannelError":   "only plumbline upgrade returns it",
 		"resolve.EmptyError":       "an Answer has its words",
 		"resolve.UnsupportedError": "an Answer has its words",
