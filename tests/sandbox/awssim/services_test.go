@@ -30,7 +30,7 @@ func TestUnknownActionsFail(t *testing.T) {
 	wantCode(t, err, "InvalidAction")
 	_, err = ssm.NewFromConfig(a.config("tester")).ListDocuments(t.Context(), &ssm.ListDocumentsInput{})
 	wantCode(t, err, "UnknownOperationException")
-	_, err = eks.NewFromConfig(a.config("tester")).ListFargateProfiles(t.Context(), &eks.ListFargateProfilesInput{ClusterName: aws.String(clusterName)})
+	_, err = eks.NewFromConfig(a.config("tester")).ListIdentityProviderConfigs(t.Context(), &eks.ListIdentityProviderConfigsInput{ClusterName: aws.String(clusterName)})
 	wantCode(t, err, "UnknownOperationException")
 
 	var got []string
@@ -39,7 +39,7 @@ func TestUnknownActionsFail(t *testing.T) {
 	}
 	want := []string{
 		"ec2 DescribeKeyPairs InvalidAction", "iam ListUsers InvalidAction",
-		"ssm ListDocuments UnknownOperationException", "eks GET /clusters/prod/fargate-profiles UnknownOperationException",
+		"ssm ListDocuments UnknownOperationException", "eks GET /clusters/prod/identity-provider-configs UnknownOperationException",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
