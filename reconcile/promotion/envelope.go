@@ -30,6 +30,8 @@ type Envelope struct {
 	Hash string
 	// Data is the commit as Git stores it, without Git's own header.
 	Data []byte
+	// Problem is why Data could not be read; empty if it could.
+	Problem string
 }
 
 // Commit returns the commit that carries a record, as Git stores it. It has no parent and no file. sign returns the
@@ -53,6 +55,9 @@ func (r Record) Commit(sign func(payload []byte) (string, error)) ([]byte, error
 // Open returns the record in an envelope that the reference of a member points to, if one of the member's keys signed
 // it. Every error means that the record proves nothing.
 func (e Envelope) Open(m Member, keys signature.Keys, now time.Time) (Record, error) {
+	if e.Problem != "" {
+		return Record{}, errors.New(e.Problem)
+	}
 	if len(e.Data) > MaxRecord {
 		return Record{}, fmt.Errorf("the record has %d bytes, and %d are the most", len(e.Data), MaxRecord)
 	}
@@ -93,10 +98,10 @@ type Records map[Member]Standing
 // set back to an older record, or deleted, then proves nothing.
 type Serials map[Member]int64
 
-// Read opens the envelope of each member. keys are those of each member; a member without keys proves nothing. It
-// returns the standings, and the serials to keep: of members that have keys only, so that those of a retired cluster do
-// not remain for ever.
-func Read(envelopes map[Member]Envelope, keys map[Member]signature.Keys, seen Serials, now time.Time) (Records, Serials) {
+// Read opens the envelopes of each member, one for each of its references: the newest record counts. keys are those of
+// each member; a member without keys proves nothing. It returns the standings, and the serials to keep: of members that
+// have keys only, so that those of a retired cluster do not remain for ever.
+func Read(envelopes map[Member][]Envelope, keys map[Member]signature.Keys, seen Serials, now time.Time) (Records, Serials) {
 	found, kept := Records{}, Serials{}
 	for m := range envelopes {
 		if _, known := keys[m]; !known {
@@ -106,11 +111,8 @@ func Read(envelopes map[Member]Envelope, keys map[Member]signature.Keys, seen Se
 	for m, of := range keys {
 		last := seen[m]
 		standing := Standing{}
-		e, there := envelopes[m]
-		r, err := Record{}, error(nil)
-		if there {
-			r, err = e.Open(m, of, now)
-		}
+		there := len(envelopes[m]) > 0
+		r, err := newest(envelopes[m], m, of, now)
 		switch {
 		case !there && last > 0:
 			standing.Problem = "the record was deleted"
@@ -127,4 +129,18 @@ func Read(envelopes map[Member]Envelope, keys map[Member]signature.Keys, seen Se
 		}
 	}
 	return found, kept
+}
+
+// newest returns the newest record of a member; if none proves something, the error of the first envelope.
+func newest(envelopes []Envelope, m Member, keys signature.Keys, now time.Time) (found Record, err error) {
+	for i, e := range envelopes {
+		r, wrong := e.Open(m, keys, now)
+		switch {
+		case i == 0:
+			found, err = r, wrong
+		case wrong == nil && (err != nil || r.Serial > found.Serial):
+			found, err = r, nil
+		}
+	}
+	return found, err
 }

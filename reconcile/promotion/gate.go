@@ -119,8 +119,11 @@ func NewView(history *History, records Records, now time.Time) *View {
 //
 // The rings are those of the applied commit, so that a change of them applies from the next commit on. What stops a
 // commit applies at once: a ring is paused if the newest valid rings.yaml of the branch pauses it.
+//
+// A cluster that the applied commit has in no ring has no gate yet: that is an error until a commit has it in one. The
+// oldest such commit then decides, also about itself. Floor.MinSoak still requires a ring before.
 func (v *View) Gate(m Member, floor Floor, applied string) (Answer, error) {
-	rings, err := v.rings(applied)
+	rings, err := v.rings(m, applied)
 	if err != nil {
 		return Answer{Commit: applied}, err
 	}
@@ -154,24 +157,35 @@ func (v *View) Gate(m Member, floor Floor, applied string) (Answer, error) {
 	return answer, nil
 }
 
-// rings returns the rings that decide: those of the applied commit, or, if that has none, of the oldest commit since
-// that has. The rings of the newest commit decide what a new cluster takes first.
-func (v *View) rings(applied string) (*Rings, error) {
+// rings returns the rings that decide: those of the applied commit, or, if that does not have the member in a ring, of the
+// oldest commit since that has. The rings of the newest commit decide what a new cluster takes first.
+func (v *View) rings(m Member, applied string) (*Rings, error) {
 	line := v.history.Line(applied)
 	if applied != "" {
 		at := v.history.Get(applied)
 		if at == nil {
 			return nil, fmt.Errorf("the applied commit %s is not in the fetched history", applied)
 		}
-		if at.Rings != nil {
+		if at.Rings != nil && at.Rings.Of(m) != nil {
 			return at.Rings, nil
 		}
 		slices.Reverse(line)
 	}
+	var found *Rings
 	for _, c := range line {
-		if c.Rings != nil {
+		switch {
+		case c.Rings == nil:
+		case c.Rings.Of(m) != nil:
 			return c.Rings, nil
+		case found == nil:
+			found = c.Rings
 		}
+	}
+	if found == nil && applied != "" {
+		found = v.history.Get(applied).Rings
+	}
+	if found != nil {
+		return found, nil // the caller reports that the member is in none of its rings
 	}
 	if tip := v.history.Get(v.history.Tip); tip != nil && tip.Invalid != nil {
 		return nil, tip.Invalid

@@ -232,6 +232,20 @@ func TestGate(t *testing.T) {
 		},
 		"a new cluster takes what was verified": {applied: "-", records: both(ok("b", 0, time.Hour)), want: "b", by: promotion.PassedRings, waits: "WaitsForRing canary dev"},
 		"a cluster in no ring":                  {me: "ap", want: "a", err: "in no ring"},
+		"a commit adds the cluster to a ring": {
+			me: "ap", change: func(c []promotion.Commit) {
+				c[1].Rings = parse(t, strings.Replace(fleetFile, "- {name: us,", "- {name: ap, labels: {stage: prod}}\n- {name: us,", 1))
+				c[2].Rings = c[1].Rings
+			},
+			records: both(ok("c", 0, time.Hour)), want: "c", by: promotion.PassedRings,
+		},
+		"a commit adds the cluster to a ring, which has to wait for the others": {
+			me: "ap", change: func(c []promotion.Commit) {
+				c[1].Rings = parse(t, strings.Replace(fleetFile, "- {name: us,", "- {name: ap, labels: {stage: prod}}\n- {name: us,", 1))
+				c[2].Rings = c[1].Rings
+			},
+			records: map[string]promotion.Standing{"dev": reports("dev"), "qa": reports("qa")}, want: "a", waits: "WaitsForRing canary dev",
+		},
 		"the applied commit is unknown":         {applied: "z", want: "z", err: "not in the fetched history"},
 	}
 	for name, c := range cases {

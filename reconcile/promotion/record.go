@@ -131,6 +131,41 @@ func (r Record) Next(v Verdict, now time.Time) Record {
 	return r.Again(now)
 }
 
+// Observed is what a reconcile has found out about the commit that its cluster has taken.
+type Observed struct {
+	Commit string
+	// RolledOut reports that it is applied, each node matches, every wave was judged good, and nothing waits or is held.
+	RolledOut bool
+	// Failed is why it failed, in one line: a person has to act, a rollout is braked, or another controller uses the
+	// cluster's name. It is empty if it did not.
+	Failed string
+	// Effect is what is known of its effect by now.
+	Effect Effect
+	// Emergency is who signed it, if it was taken as an emergency.
+	Emergency string
+}
+
+// Observe returns the record after an observation, and whether it has changed. A commit that succeeded stays successful
+// until it fails: drift that is corrected, and a host or an API server that is unavailable, do not start its soak again.
+func (r Record) Observe(o Observed, now time.Time) (Record, bool) {
+	v := Verdict{Commit: o.Commit, State: InProgress, Effect: o.Effect, Emergency: o.Emergency}
+	old := r.Of(o.Commit)
+	if old != nil && old.State == Succeeded {
+		v.Effect = old.Effect // what a plan still contains is drift
+	}
+	switch {
+	case o.Failed != "":
+		v.State, v.Reason = Failed, o.Failed
+	case o.RolledOut || old != nil && old.State == Succeeded:
+		v.State = Succeeded
+	}
+	if old != nil && old.State == v.State && old.Reason == v.Reason && old.Effect.with(v.Effect) == old.Effect &&
+		(v.Emergency == "" || v.Emergency == old.Emergency) {
+		return r, false
+	}
+	return r.Next(v, now), true
+}
+
 // Again returns the same record at a later time. The serial follows the clock, so that a cluster whose own record was
 // deleted continues above the serials that others have seen.
 func (r Record) Again(now time.Time) Record {

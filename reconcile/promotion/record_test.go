@@ -149,6 +149,7 @@ func TestRecords(t *testing.T) {
 	}
 	cases := map[string]struct {
 		envelope promotion.Envelope
+		second   []promotion.Envelope
 		missing  bool
 		keys     *signature.Keys
 		noKeys   bool
@@ -158,6 +159,11 @@ func TestRecords(t *testing.T) {
 	}{
 		"signed by the cluster":     {envelope: eu.seal(t, record), serial: 7},
 		"the same as before":        {envelope: eu.seal(t, record), seen: 7, serial: 7},
+		"newer at the second reference": {envelope: eu.seal(t, record), second: []promotion.Envelope{eu.seal(t, with(func(r *promotion.Record) { r.Serial = 9 }))}, serial: 9},
+		"older at the second reference": {envelope: eu.seal(t, record), second: []promotion.Envelope{eu.seal(t, with(func(r *promotion.Record) { r.Serial = 5 }))}, serial: 7},
+		"forged at the second reference": {envelope: eu.seal(t, record), second: []promotion.Envelope{us.seal(t, with(func(r *promotion.Record) { r.Serial = 9 }))}, serial: 7},
+		"forged at the first reference": {envelope: us.seal(t, record), second: []promotion.Envelope{eu.seal(t, record)}, serial: 7},
+		"unreadable":       {envelope: promotion.Envelope{Problem: "the reference points to something too large for a record"}, problem: "too large for a record"},
 		"never reported":            {missing: true, problem: "none"},
 		"deleted":                   {missing: true, seen: 6, problem: "the record was deleted", serial: 6},
 		"older than before":         {envelope: eu.seal(t, record), seen: 8, problem: "older than before (serial 7 after 8)", serial: 8},
@@ -195,7 +201,7 @@ func TestRecords(t *testing.T) {
 			case c.keys != nil:
 				keys[of("eu")] = *c.keys
 			}
-			envelopes := map[promotion.Member]promotion.Envelope{of("eu"): c.envelope}
+			envelopes := map[promotion.Member][]promotion.Envelope{of("eu"): append([]promotion.Envelope{c.envelope}, c.second...)}
 			if c.missing {
 				envelopes = nil
 			}
