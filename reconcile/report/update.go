@@ -59,8 +59,8 @@ type Waiting struct {
 	Commit, Description string
 }
 
-// maxWaiting limits the commits that are remembered as waiting.
-const maxWaiting = 30
+// maxHeldBack limits the commits that are remembered as waiting.
+const maxHeldBack = 30
 
 // withWaited returns the commits that receive the verdict on a new head: also those that had waited, and that the head
 // contains or has replaced.
@@ -98,7 +98,7 @@ func (l *Ledger) markWaiting(s Update) {
 			}
 		}
 	}
-	if more := len(l.Waiting) - maxWaiting; more > 0 {
+	if more := len(l.Waiting) - maxHeldBack; more > 0 {
 		l.Waiting = slices.Delete(l.Waiting, 0, more)
 	}
 }

@@ -203,6 +203,9 @@ func (s *store) readRecord(hash plumbing.Hash) Record {
 func (g *Git) PushRecord(ctx context.Context, req Request, refs []string, data []byte) (ref string, err error) {
 	ctx, cancel := g.bound(ctx)
 	defer cancel()
+	if err := g.sweep(); err != nil {
+		return "", err
+	}
 	made := memory.NewStorage()
 	commit := made.NewEncodedObject()
 	commit.SetType(plumbing.CommitObject)
