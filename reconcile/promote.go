@@ -51,6 +51,9 @@ func (r *reconciliation) publishRecord(ctx context.Context, out *outcome, conclu
 	}
 	publisher, work := &r.memory.publisher, r.sourceStep()
 	if promoted.Taken != "" && concluded.Commit == promoted.Taken {
+		if set := out.evaluation.Desired.Set; set != nil {
+			r.memory.fetch.Rendered(promoted.Taken, set.Inputs)
+		}
 		rolledOut, failed := concluded.Outcome()
 		publisher.Note(promotion.Observed{
 			Commit: promoted.Taken, RolledOut: rolledOut, Failed: failed, Effect: r.effect(&out.done), Emergency: promoted.EmergencySigner,

@@ -188,10 +188,11 @@ type Source interface {
 	// Records returns the records of clusters that the last fetch has found, and PushRecord pushes that of this cluster.
 	Records(key string) source.Records
 	PushRecord(ctx context.Context, req source.Request, refs []string, data []byte) (ref string, err error)
-	// Branch returns the history of the branch, SignerOf who has signed a commit of it, and Pick makes such a commit the
-	// last Snapshot.
+	// Branch returns the history of the branch, SignerOf who has signed a commit of it, At the files of one, and Pick makes
+	// one the last Snapshot.
 	Branch(ctx context.Context, req source.Request, q source.BranchQuery) (source.Branch, error)
 	SignerOf(key, commit string, keys signature.Keys, now time.Time) (string, error)
+	At(key, commit string) (*render.Snapshot, error)
 	Pick(ctx context.Context, req source.Request, commit string) (*render.Snapshot, error)
 	// Revert pushes a commit that reverts files, to a branch of its own.
 	Revert(ctx context.Context, req source.Request, r source.Revert) (source.Reverted, error)

@@ -34,8 +34,61 @@ type promoted struct {
 	selected promotion.Answer
 	// again is when the answer may change without a fetch; zero if it does not.
 	again time.Time
+	// rendered are the inputs of the commits that were rendered last, the newest last.
+	rendered []renderedCommit
 	// unread is why records of other clusters could not be read.
 	unread error
+}
+
+// renderedCommit is what was read to render a commit.
+type renderedCommit struct {
+	commit string
+	inputs render.Inputs
+	id     string
+}
+
+const (
+	// maxRendered limits the commits whose inputs are remembered, and maxCompared how many newer commits are compared with
+	// them: one that returns to such inputs is a revert, whatever it changes elsewhere in the repository.
+	maxRendered, maxCompared = 10, 50
+)
+
+// Rendered remembers what was read to render a commit.
+func (m *Memory) Rendered(commit string, inputs render.Inputs) {
+	p := &m.promoted
+	last := len(p.rendered) - 1
+	if last >= 0 && p.rendered[last].commit == commit {
+		return
+	}
+	p.rendered = append(p.rendered, renderedCommit{commit, inputs, inputs.Fingerprint()})
+	if more := len(p.rendered) - maxRendered; more > 0 {
+		p.rendered = slices.Delete(p.rendered, 0, more)
+	}
+}
+
+// inputsOf identifies what this cluster reads of a commit: by what it has read of another one, if the commit has the same
+// there, else by all files of the commit.
+func (s *Step) inputsOf(ctx context.Context, key string, c source.BranchCommit, compare bool) string {
+	rendered := s.Memory.promoted.rendered
+	for _, r := range rendered {
+		if r.commit == c.Hash {
+			return r.id
+		}
+	}
+	if !compare || len(rendered) == 0 {
+		return c.Content
+	}
+	snapshot, err := s.Source.At(key, c.Hash)
+	if err != nil {
+		return c.Content
+	}
+	within := snapshot.Within(ctx, s.Sync.Spec.Path, render.Reading)
+	for _, r := range slices.Backward(rendered) {
+		if same, err := r.inputs.Unchanged(within); err == nil && same {
+			return r.id
+		}
+	}
+	return c.Content
 }
 
 type parsedRings struct {
@@ -229,8 +282,12 @@ func (s *Step) readBranch(ctx context.Context, req source.Request, taken string)
 		return nil, err
 	}
 	commits, parsed := make([]promotion.Commit, 0, len(found.Commits)), map[string]parsedRings{}
-	for _, c := range found.Commits {
-		one := promotion.Commit{Hash: c.Hash, Parents: c.Parents, At: c.At, Inputs: c.Content}
+	newer := true
+	for i, c := range found.Commits {
+		newer = newer && c.Hash != taken
+		one := promotion.Commit{
+			Hash: c.Hash, Parents: c.Parents, At: c.At, RingsID: c.FileID, Inputs: s.inputsOf(ctx, req.Key, c, newer && i < maxCompared),
+		}
 		rings := m.parse(c)
 		parsed[c.FileID] = rings
 		one.Rings, one.Invalid = rings.rings, rings.err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	gossh "golang.org/x/crypto/ssh"
@@ -42,6 +43,7 @@ type repository struct {
 	signer  string
 	pushes  []string
 	refuses int // so many pushes fail
+	files   map[string]fstest.MapFS
 }
 
 func (r *repository) Fetch(_ context.Context, req source.Request) (*render.Snapshot, time.Time, error) {
@@ -67,6 +69,13 @@ func (r *repository) Records(string) source.Records { return r.records }
 func (r *repository) Pick(_ context.Context, _ source.Request, commit string) (*render.Snapshot, error) {
 	r.picked = commit
 	return snapshotOf(commit), nil
+}
+
+func (r *repository) At(_, commit string) (*render.Snapshot, error) {
+	if r.files[commit] == nil {
+		return nil, errors.New("not in the store")
+	}
+	return &render.Snapshot{Commit: commit, FS: r.files[commit]}, nil
 }
 
 func (r *repository) SignerOf(string, string, signature.Keys, time.Time) (string, error) {
@@ -136,6 +145,7 @@ type promotes struct {
 	memory *Memory
 	now    time.Time
 	dev    signature.Signer
+	own    *promotion.Record
 }
 
 func newPromotes(t *testing.T) *promotes {
@@ -158,7 +168,7 @@ func newPromotes(t *testing.T) *promotes {
 func (p *promotes) fetch() (Fetched, error) {
 	p.Helper()
 	p.now = p.now.Add(2 * time.Minute)
-	s := &Step{Sync: p.sync, Memory: p.memory, Now: p.now, Tools: Tools{
+	s := &Step{Sync: p.sync, Memory: p.memory, Now: p.now, Own: p.own, Tools: Tools{
 		Source: p.repo, HideCredential: func(string) {},
 		Secret: func(context.Context, string) (*corev1.Secret, error) {
 			_, text := clusterKey(p.T, 2)
@@ -317,6 +327,45 @@ func TestEmergency(t *testing.T) {
 	p.expect("b", "")
 	if s := p.sync.Status.Promotion; s.By != "Emergency" || s.EmergencySigner != "alice" {
 		t.Errorf("got %+v", s)
+	}
+}
+
+// TestRevertOfWhatIsRead: a commit that returns to what this cluster has read is a revert, also if it differs elsewhere.
+// Its rings.yaml must not be new.
+func TestRevertOfWhatIsRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		pool, rings, want string
+	}{
+		"a revert":                    {"1", fleetRings, "c"},
+		"another change":              {"3", fleetRings, "b"},
+		"a revert that changes rings": {"1", fleetRings + "# new\n", "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPromotes(t)
+			p.repo.says(t, p.dev, "dev", p.now.Unix(), p.now, p.good("b", p.now.Add(-2*time.Hour)), p.good("a", p.now.Add(-3*time.Hour)))
+			p.repo.files = map[string]fstest.MapFS{"c": {"eu/pool.yaml": {Data: []byte(c.pool)}, "us/pool.yaml": {Data: []byte("another team")}}}
+			at := func(pool string) render.Inputs {
+				inputs, err := render.Inputs{"eu/pool.yaml": "sha256:"}.At(render.Snapshot{FS: fstest.MapFS{"eu/pool.yaml": {Data: []byte(pool)}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return inputs
+			}
+			p.expect("a", "")
+			p.memory.Rendered("a", at("1"))
+			p.repo.commit("b", fleetRings)
+			p.expect("b", "")
+			p.memory.Rendered("b", at("2"))
+			own := promotion.Record{Cluster: "eu", NodeSync: "eu", Verdicts: []promotion.Verdict{
+				{Commit: "b", State: promotion.Failed, Since: p.now}, {Commit: "a", State: promotion.Succeeded, Since: p.now.Add(-time.Hour)},
+			}}
+			p.own = &own
+			p.repo.commit("c", c.rings)
+			found, err := p.fetch()
+			if err != nil || found.Snapshot.Commit != c.want {
+				t.Errorf("took %+v, %v; %+v", found.Snapshot, err, p.sync.Status.Promotion)
+			}
+		})
 	}
 }
 

@@ -257,7 +257,8 @@ func (c *candidate) wait(reason Reason, ring string, since, until time.Time, mem
 }
 
 // reverts reports whether the commit returns to definitions on which this cluster has succeeded, and which it has
-// replaced since. A ring that has a commit takes its revert at once.
+// replaced since. A ring that has a commit takes its revert at once. Its rings.yaml must be that of one of the two: the
+// next commit passes by it, so a new one has to pass the rings itself.
 func (c *candidate) reverts() bool {
 	record := c.records[c.me].Record
 	at := c.history.Get(c.applied)
@@ -273,7 +274,8 @@ func (c *candidate) reverts() bool {
 		if v.State == Failed {
 			return false
 		}
-		succeeded = succeeded || v.State == Succeeded && c.history.Contains(c.applied, v.Commit)
+		old := c.RingsID == known.RingsID || c.RingsID == at.RingsID
+		succeeded = succeeded || v.State == Succeeded && old && c.history.Contains(c.applied, v.Commit)
 	}
 	return succeeded
 }

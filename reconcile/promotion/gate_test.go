@@ -160,6 +160,13 @@ func TestGate(t *testing.T) {
 			applied: "b", records: map[string]promotion.Standing{"eu": reports("eu", verdict("b", promotion.InProgress, 9, 0), ok("a", 0, time.Hour))},
 			want: "c", by: promotion.PassedRevert,
 		},
+		"a revert that changes the rings has to pass them": {
+			change:  func(c []promotion.Commit) { c[2].Inputs, c[2].RingsID = "a", "new" },
+			applied: "b", records: map[string]promotion.Standing{
+				"dev": reports("dev"), "qa": reports("qa"), "eu": reports("eu", verdict("b", promotion.InProgress, 9, 0), ok("a", 0, time.Hour)),
+			},
+			want: "b", waits: "WaitsForRing canary dev",
+		},
 		"a return to what failed is no revert": {
 			change:  func(c []promotion.Commit) { c[2].Inputs = "a" },
 			applied: "b", records: map[string]promotion.Standing{

@@ -242,6 +242,19 @@ func (g *Git) SignerOf(key, commit string, keys signature.Keys, now time.Time) (
 	return found.Signer, err
 }
 
+// At returns the files of a commit that Branch has returned.
+func (g *Git) At(key, commit string) (*render.Snapshot, error) {
+	s, err := g.storeOfKey(key, commit)
+	if err != nil {
+		return nil, err
+	}
+	root, err := s.root(plumbing.NewHash(commit))
+	if err != nil {
+		return nil, &StoreError{Err: err}
+	}
+	return &render.Snapshot{Revision: commit, Commit: commit, FS: newTree(s, root, commit, g.options.MaxFileBytes)}, nil
+}
+
 // Pick makes a commit that Branch has returned the key's last Snapshot, and returns it. What is asked about the last
 // Snapshot from then on is answered about this commit.
 func (g *Git) Pick(ctx context.Context, req Request, commit string) (*render.Snapshot, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/rollout"
 )
 
 // setPromoted reports whether this cluster has taken the newest commit, and what it waits for otherwise.
@@ -71,6 +72,9 @@ func (s *Step) Outcome() (rolledOut bool, failed string) {
 	case says != everything:
 		return false, ""
 	case v.ofNodes && v.CommitState() == report.Failure:
+		if s.braked() && rollout.OnlyHeld(s.Sync.Status.PoolRollouts) {
+			return false, "" // it continues once an alert has cleared
+		}
 		return false, v.CommitText()
 	case v.Class == Stuck && !slices.Contains(notFailures(), v.Reason):
 		return false, v.CommitText()
