@@ -37,7 +37,7 @@ func TestOverview(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"dev": "canary c Succeeded", "qa": "staging b InProgress, waits Soaking", "eu": "prod a Succeeded, waits WaitsForRing",
+		"dev": "canary c Succeeded", "qa": "staging b InProgress, waits Passes", "eu": "prod a Succeeded, waits WaitsForRing",
 		"us": "prod   silent: the record was deleted, waits WaitsForRing",
 	}
 	if d := cmp.Diff(want, got); d != "" {

@@ -25,6 +25,7 @@ func SetPaused(data []byte, ring, reason string) (edited []byte, changed bool, e
 		}
 		return nil, false, fmt.Errorf("%s has no ring %s: it has %s", File, ring, strings.Join(names, ", "))
 	}
+	reason = strings.NewReplacer(`"`, "'", `\`, "/").Replace(reason) // so that a later edit finds it as it is written
 	if of.Paused == reason {
 		return data, false, nil
 	}
@@ -33,10 +34,9 @@ func SetPaused(data []byte, ring, reason string) (edited []byte, changed bool, e
 		return nil, false, err
 	}
 	index := indexOf(documents, ring)
-	if reason == "" {
-		edited, err = document.Unset(data, "rings", strconv.Itoa(index), "paused")
-	} else {
-		edited, err = document.Set(data, reason, "rings", strconv.Itoa(index), "paused")
+	at := []string{"rings", strconv.Itoa(index), "paused"}
+	if edited, err = document.Unset(data, at...); err == nil && reason != "" {
+		edited, err = document.Set(edited, reason, at...)
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("edit %s: %w", File, err)

@@ -32,7 +32,7 @@ rings:
 				if err != nil || !changed {
 					t.Fatal(changed, err)
 				}
-				if got := parse(t, string(paused)).Named(ring).Paused; got != `incident "42": see #ops` {
+				if got := parse(t, string(paused)).Named(ring).Paused; got != `incident '42': see #ops` {
 					t.Errorf("paused for %q in\n%s", got, paused)
 				}
 				again, changed, err := promotion.SetPaused(paused, ring, "another reason")
