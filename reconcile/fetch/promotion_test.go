@@ -211,11 +211,14 @@ func TestPromoted(t *testing.T) {
 	p.expect("a", "ClusterSilent")
 	p.repo.says(t, p.dev, "dev", p.now.Unix(), p.now)
 	p.expect("a", "WaitsForRing")
-	p.repo.says(t, p.dev, "dev", p.now.Unix(), p.now, p.good("b", p.now))
+	since := p.now
+	p.repo.says(t, p.dev, "dev", p.now.Unix(), p.now, p.good("b", since))
 	p.expect("a", "Soaking")
 	p.now = p.now.Add(50 * time.Minute)
 	p.expect("a", "Soaking")
-	p.now = p.now.Add(10 * time.Minute)
+	p.now = p.now.Add(20 * time.Minute)
+	p.expect("a", "ClusterSilent")
+	p.repo.says(t, p.dev, "dev", p.now.Unix(), p.now, p.good("b", since))
 	p.expect("b", "")
 	if by := p.sync.Status.Promotion.By; by != "Rings" {
 		t.Errorf("taken by %q", by)
