@@ -47,7 +47,7 @@ No cluster is queried: any clone will do. The command first fetches the branch a
 
 The public keys of the clusters are in their NodeSyncs, not in the repository. With --nodesync,
 the signatures of the records are verified with the keys of that file, as its cluster does, and
-its spec.promotion.minSoak counts. Without it, the output says that they are not verified.
+its spec.promotion.minSoak counts. Without it, the output warns that they are not verified.
 
 Exit codes: 0 each cluster has taken the newest commit and succeeded; 1 an error; 2 some have not
 taken it yet; 4 a commit has failed on a cluster, or a cluster is silent.`,

@@ -81,7 +81,7 @@ type Record struct {
 	NodeSync string `json:"nodeSync"`
 	// Serial increases with each record, so that an older one is not taken for the newest.
 	Serial int64 `json:"serial"`
-	// At is when the record was made, by the clock of the cluster. A record is made again while nothing changes.
+	// At is when the record was made, by the clock of the cluster. It is repeated while nothing changes.
 	At time.Time `json:"at"`
 	// Verdicts are sorted by Since, newest first.
 	Verdicts []Verdict `json:"verdicts"`
@@ -198,7 +198,7 @@ func slotOf(age time.Duration) time.Duration {
 }
 
 // thin drops verdicts that are not needed any more. The newest one always remains, and so does what is in progress. The
-// effect of a dropped commit counts for the next newer one that succeeded: whoever takes that takes both.
+// effect of a dropped commit counts for the next newer one that succeeded: a cluster that takes that takes both.
 func (r *Record) thin(now time.Time) {
 	var kept []Verdict
 	var dropped Effect
