@@ -101,7 +101,7 @@ func TestPromotion(t *testing.T) {
 		t.Fatalf("canary has succeeded: %s, %+v", p.snapshot.Commit, p.sync.Status.Promotion)
 	}
 	out := p.outcome()
-	if stored, err := p.conclusion(&out).Record(t.Context()); !stored || err != nil {
+	if stored, err := p.reconciliation.conclusion(&out).Record(t.Context()); !stored || err != nil {
 		t.Fatal(stored, err)
 	}
 	if taken := b.read().Status.Promotion.Taken; taken != two {
@@ -109,7 +109,7 @@ func TestPromotion(t *testing.T) {
 	}
 	failed := p.outcome()
 	failed.fault = &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonInvalid, Err: context.DeadlineExceeded}
-	concluded := p.conclusion(&failed)
+	concluded := p.reconciliation.conclusion(&failed)
 	result := p.publishRecord(t.Context(), &failed, concluded, ctrl.Result{RequeueAfter: time.Hour})
 	if result.RequeueAfter > time.Hour {
 		t.Errorf("the next reconcile comes in %s", result.RequeueAfter)

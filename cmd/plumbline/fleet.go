@@ -240,8 +240,8 @@ func (r *fleetReport) notes() []string {
 	return notes
 }
 
-// countWords describes how far a commit has come in a ring.
-func countWords(n promotion.FleetCount) string {
+// fleetCountWords describes how far a commit has come in a ring.
+func fleetCountWords(n promotion.FleetCount) string {
 	words := fmt.Sprintf("%d/%d", n.Succeeded+n.Contained, n.Clusters)
 	if n.InProgress > 0 {
 		words += fmt.Sprintf(", %d rolling out", n.InProgress)
@@ -273,7 +273,7 @@ func (r *fleetReport) print(out io.Writer) {
 	for _, c := range r.Commits {
 		row := []any{r.named(c.Commit)}
 		for _, n := range c.Rings {
-			row = append(row, countWords(n))
+			row = append(row, fleetCountWords(n))
 		}
 		commits.AppendRow(row)
 	}
@@ -299,7 +299,7 @@ func (r *fleetReport) writeMarkdown(out io.Writer) error {
 	for _, c := range r.Commits {
 		fmt.Fprintf(&b, "| %s |", cell(r.named(c.Commit)))
 		for _, n := range c.Rings {
-			fmt.Fprintf(&b, " %s |", countWords(n))
+			fmt.Fprintf(&b, " %s |", fleetCountWords(n))
 		}
 		b.WriteString("\n")
 	}
@@ -317,7 +317,7 @@ var fleetPage string
 
 // writeHTML prints a page that needs no other file.
 func (r *fleetReport) writeHTML(out io.Writer) error {
-	page, err := template.New("fleet").Funcs(template.FuncMap{"count": countWords, "named": r.named}).Parse(fleetPage)
+	page, err := template.New("fleet").Funcs(template.FuncMap{"count": fleetCountWords, "named": r.named}).Parse(fleetPage)
 	if err != nil {
 		return err
 	}

@@ -224,6 +224,11 @@ func bound(s *v1alpha1.NodeSyncStatus) {
 	if s.Waiting != nil {
 		s.Waiting.Message = finding.Bounded(s.Waiting.Message, maxText)
 	}
+	if s.Promotion != nil {
+		for i := range s.Promotion.Waits {
+			s.Promotion.Waits[i].Message = finding.Bounded(s.Promotion.Waits[i].Message, maxRemovalMessage)
+		}
+	}
 	if k := s.Karpenter; k != nil && k.Target != nil {
 		k.Target.Message = finding.Bounded(k.Target.Message, maxText)
 	}

@@ -54,7 +54,7 @@ func TestOutcome(t *testing.T) {
 		"another Karpenter terminates its nodes": {
 			change: func(s *Step) {
 				s.Sync.Status.Rollout = nil
-				s.Sync.Status.IdentityConflict = &v1alpha1.IdentityConflict{Proven: true}
+				s.Sync.Status.IdentityConflict = &v1alpha1.IdentityConflict{Proven: true, Since: metav1.Unix(1, 0)}
 			},
 			failed: "identity conflict",
 		},

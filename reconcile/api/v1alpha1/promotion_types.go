@@ -115,7 +115,7 @@ type PromotionStatus struct {
 	RecordRef string `json:"recordRef,omitempty"`
 	// RecordFailure is why the record of this cluster could not be pushed; empty if the last push succeeded.
 	// +optional
-	RecordFailure string `json:"recordFailure,omitempty"`
+	RecordFailure string `json:"recordFailure,omitempty" redact:"hide"`
 }
 
 // PromotionWait is what a commit waits for.
