@@ -436,6 +436,7 @@ func TestPublisher(t *testing.T) {
 			if !busy {
 				return found.WakeAt
 			}
+			<-time.After(time.Millisecond)
 		}
 	}
 	m := MemberOf(p.sync)
