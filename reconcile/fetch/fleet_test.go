@@ -3,6 +3,7 @@ package fetch
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log"
 	"net/http/cgi"
@@ -16,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -82,6 +84,13 @@ func (h *fleetHost) push(text string) string {
 	return h.git(h.clone, "rev-parse", "HEAD")
 }
 
+// onlyGit is a source without Flux.
+type onlyGit struct{ *source.Git }
+
+func (onlyGit) Artifact(context.Context, types.NamespacedName, v1alpha1.SourceRef) (*source.Artifact, error) {
+	return nil, errors.New("nothing follows Flux here")
+}
+
 // fellow is the daemon of a cluster of the fleet, as far as Git is concerned.
 type fellow struct {
 	*fleetHost
@@ -116,7 +125,7 @@ func (f *fellow) reconcile(o promotion.Observed) (commit, waits string) {
 	f.Helper()
 	f.now = f.now.Add(90 * time.Second)
 	s := &Step{Sync: f.sync, Memory: f.memory, Now: f.now, Own: f.publisher.Record(), Tools: Tools{
-		Source: f.source, HideCredential: func(string) {},
+		Source: onlyGit{f.source}, HideCredential: func(string) {},
 		Secret: func(context.Context, string) (*corev1.Secret, error) {
 			return &corev1.Secret{Data: map[string][]byte{"identity": f.identity}}, nil
 		},
