@@ -56,6 +56,7 @@ func TestPromotion(t *testing.T) {
 	one, two := strings.Repeat("1", 40), strings.Repeat("2", 40)
 	sync := nodeSync(func(n *v1alpha1.NodeSync) {
 		n.Status.LastAppliedRevision = "main@sha1:" + one
+		n.Spec.Interval = metav1.Duration{Duration: time.Minute}
 		n.Spec.Promotion = &v1alpha1.Promotion{
 			Cluster: "eu", Ring: "prod", SigningKey: v1alpha1.LocalReference{Name: "fleet-key"},
 			Clusters: []v1alpha1.PromotionCluster{{Name: "dev", Keys: []string{dev.Public()}}, {Name: "eu", NodeSync: n.Name, Keys: []string{eu.Public()}}},
