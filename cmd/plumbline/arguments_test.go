@@ -75,6 +75,7 @@ func TestHelp(t *testing.T) {
 		"plumbline convert":        {"v1beta1", "changes nothing", "--write", "--copy-classes", "Exit codes"},
 		"plumbline iam-policy":     {"6,144", "--node-role", "--teardown", "table|json|yaml|cloudformation|terraform", "Examples:"},
 		"plumbline images":         {"newest one", "--kubernetes", "table|json|yaml|markdown", "ssm:GetParameter", "Exit codes"},
+		"plumbline fleet":          {"No cluster is queried", "--nodesync", "--offline", "table|json|yaml|markdown|html", "Exit codes"},
 		"plumbline init":           {"never overwrites a file", "--from", "--branch", "--dry-run", "eks:DescribeNodegroup", "Examples:"},
 		"plumbline vendor":         {"cannot reach a registry", "--write", "--to", "--from", "docker login"},
 		"plumbline get":            {"List the NodeSyncs", "--all-namespaces", "-A", "--watch", "jsonpath"},

@@ -64,7 +64,7 @@ Exit codes: 0 done, or the ring is in that state already; 1 an error.`, does, ef
 
 // run edits, commits and pushes.
 func (o *fleetPause) run(ctx context.Context, ring string, pauses bool) (string, error) {
-	reason := oneLine(o.reason)
+	reason := strings.TrimSpace(oneLine(o.reason))
 	if pauses && reason == "" {
 		return "", errors.New("--reason must say why the ring is paused")
 	}
