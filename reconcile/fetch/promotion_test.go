@@ -260,10 +260,13 @@ func TestUnpromoted(t *testing.T) {
 		change func(p *promotes)
 		want   string
 	}{
-		"in no ring":     {func(p *promotes) { p.sync.Spec.Promotion.Cluster = "ap" }, "rings.yaml has cluster ap/eu in no ring"},
-		"another ring":   {func(p *promotes) { p.sync.Spec.Promotion.Ring = "canary" }, "has cluster eu/eu in ring prod"},
-		"no key":         {func(p *promotes) { p.sync.Spec.Promotion.Clusters[0].Keys = []string{"ssh-ed25519 nonsense"} }, "clusters[0].keys of dev/dev"},
-		"listed twice":   {func(p *promotes) { p.sync.Spec.Promotion.Clusters[1].Name = "dev"; p.sync.Spec.Promotion.Clusters[1].NodeSync = "dev" }, "listed twice"},
+		"in no ring":   {func(p *promotes) { p.sync.Spec.Promotion.Cluster = "ap" }, "rings.yaml has cluster ap/eu in no ring"},
+		"another ring": {func(p *promotes) { p.sync.Spec.Promotion.Ring = "canary" }, "has cluster eu/eu in ring prod"},
+		"no key":       {func(p *promotes) { p.sync.Spec.Promotion.Clusters[0].Keys = []string{"ssh-ed25519 nonsense"} }, "clusters[0].keys of dev/dev"},
+		"listed twice": {func(p *promotes) {
+			p.sync.Spec.Promotion.Clusters[1].Name = "dev"
+			p.sync.Spec.Promotion.Clusters[1].NodeSync = "dev"
+		}, "listed twice"},
 		"lost":           {func(p *promotes) { p.repo.lost = true }, "back to the commit that was taken last"},
 		"never any file": {func(p *promotes) { p.repo.commits = nil; p.repo.commit("a", "") }, "no commit has a rings.yaml"},
 		"invalid": {func(p *promotes) {

@@ -253,7 +253,7 @@ func TestGate(t *testing.T) {
 			},
 			records: map[string]promotion.Standing{"dev": reports("dev"), "qa": reports("qa")}, want: "a", waits: "WaitsForRing canary dev",
 		},
-		"the applied commit is unknown":         {applied: "z", want: "z", err: "not in the fetched history"},
+		"the applied commit is unknown": {applied: "z", want: "z", err: "not in the fetched history"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) { c.run(t) })

@@ -18,13 +18,13 @@ func TestObserve(t *testing.T) {
 		since   int // the number of the observation
 		changes int
 	}{
-		"it is rolled out":             {[]promotion.Observed{rolls, rolls, good}, promotion.Succeeded, 2, 2},
-		"it is braked":                 {[]promotion.Observed{rolls, braked, braked}, promotion.Failed, 1, 2},
-		"it is resumed after a brake":  {[]promotion.Observed{rolls, braked, rolls}, promotion.InProgress, 2, 3},
-		"drift after a success":        {[]promotion.Observed{good, {Commit: "a"}, good}, promotion.Succeeded, 0, 1},
-		"a brake after a success":      {[]promotion.Observed{good, braked, good}, promotion.Succeeded, 2, 3},
-		"more nodes than first known":  {[]promotion.Observed{{Commit: "a"}, rolls}, promotion.InProgress, 0, 2},
-		"the last nodes are replaced":  {[]promotion.Observed{rolls, {Commit: "a", Effect: promotion.Effect{Nodes: 1, Of: 10}}}, promotion.InProgress, 0, 1},
+		"it is rolled out":              {[]promotion.Observed{rolls, rolls, good}, promotion.Succeeded, 2, 2},
+		"it is braked":                  {[]promotion.Observed{rolls, braked, braked}, promotion.Failed, 1, 2},
+		"it is resumed after a brake":   {[]promotion.Observed{rolls, braked, rolls}, promotion.InProgress, 2, 3},
+		"drift after a success":         {[]promotion.Observed{good, {Commit: "a"}, good}, promotion.Succeeded, 0, 1},
+		"a brake after a success":       {[]promotion.Observed{good, braked, good}, promotion.Succeeded, 2, 3},
+		"more nodes than first known":   {[]promotion.Observed{{Commit: "a"}, rolls}, promotion.InProgress, 0, 2},
+		"the last nodes are replaced":   {[]promotion.Observed{rolls, {Commit: "a", Effect: promotion.Effect{Nodes: 1, Of: 10}}}, promotion.InProgress, 0, 1},
 		"nodes after it was rolled out": {[]promotion.Observed{good, rolls}, promotion.Succeeded, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
