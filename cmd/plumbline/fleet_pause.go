@@ -77,8 +77,8 @@ func (o *fleetPause) run(ctx context.Context, ring string, pauses bool) (string,
 			return "", err
 		}
 	}
-	if changed, err := c.git(ctx, "status", "--porcelain", "--", promotion.File); err != nil || changed != "" {
-		return "", errors.Join(err, fmt.Errorf("%s has uncommitted changes in %s: commit or stash them first", promotion.File, c.root))
+	if err := c.committed(ctx, promotion.File); err != nil {
+		return "", err
 	}
 	file := filepath.Join(c.root, promotion.File)
 	before, err := os.ReadFile(file)
@@ -100,18 +100,36 @@ func (o *fleetPause) run(ctx context.Context, ring string, pauses bool) (string,
 	if reason != "" {
 		message += "\n\n" + reason
 	}
-	if err := os.WriteFile(file, after, 0o644); err != nil {
+	if err := c.commitSigned(ctx, file, before, after, message); err != nil {
 		return "", err
 	}
-	if _, err := c.git(ctx, "commit", "--quiet", "--gpg-sign", "--message", message, "--", promotion.File); err != nil {
-		restored := os.WriteFile(file, before, 0o644)
-		return "", errors.Join(fmt.Errorf("commit, signed with your key (git config user.signingkey): %w", err), restored)
-	}
+	what := strings.ToLower(does) + " ring " + ring
 	if o.noPush {
-		return fmt.Sprintf("%s: committed on branch %s, and not pushed", strings.ToLower(does)+" ring "+ring, c.branch), nil
+		return fmt.Sprintf("%s: committed on branch %s, and not pushed", what, c.branch), nil
 	}
 	if err := c.push(ctx); err != nil {
 		return "", fmt.Errorf("the commit is on branch %s of %s, and could not be pushed: push it, or merge it with a pull request: %w", c.branch, c.root, err)
 	}
-	return fmt.Sprintf("%s: pushed to %s", strings.ToLower(does)+" ring "+ring, c.branch), nil
+	return fmt.Sprintf("%s: pushed to %s", what, c.branch), nil
+}
+
+// committed returns an error if a file has changes that are not committed.
+func (c *clone) committed(ctx context.Context, name string) error {
+	changed, err := c.git(ctx, "status", "--porcelain", "--", name)
+	if err == nil && changed != "" {
+		err = fmt.Errorf("%s has uncommitted changes in %s: commit or stash them first", name, c.root)
+	}
+	return err
+}
+
+// commitSigned writes rings.yaml and commits it, signed. If that fails, the file is as it was before.
+func (c *clone) commitSigned(ctx context.Context, file string, before, after []byte, message string) error {
+	if err := os.WriteFile(file, after, 0o644); err != nil {
+		return err
+	}
+	if _, err := c.git(ctx, "commit", "--quiet", "--gpg-sign", "--message", message, "--", promotion.File); err != nil {
+		restored := os.WriteFile(file, before, 0o644)
+		return errors.Join(fmt.Errorf("commit, signed with your key (git config user.signingkey): %w", err), restored)
+	}
+	return nil
 }

@@ -141,7 +141,7 @@ func (v *View) cluster(m Member, floor Floor, rings *Rings) FleetCluster {
 	return c
 }
 
-// Passes: the commit may be taken, and the cluster has not reported that it has taken it.
+// Passes means that the commit may be taken, and the cluster has not reported that it has taken it.
 const Passes Reason = "Passes"
 
 func timePtr(t time.Time) *time.Time {

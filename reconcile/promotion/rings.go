@@ -330,6 +330,12 @@ func (p *parser) order(rings []ringFile) []int {
 		}
 		order = append(order, next)
 	}
+	p.failCycle(rings, order, index)
+	return order
+}
+
+// failCycle fails if some rings have no place in the order.
+func (p *parser) failCycle(rings []ringFile, order []int, index map[string]int) {
 	var cycle []string
 	for i, r := range rings {
 		if !slices.Contains(order, i) {
@@ -339,7 +345,6 @@ func (p *parser) order(rings []ringFile) []int {
 	if len(cycle) > 0 && len(p.errors) == 0 {
 		p.fail(fmt.Sprintf("rings[%d].after", index[cycle[0]]), "rings wait for each other in a cycle: %s", strings.Join(cycle, ", "))
 	}
-	return order
 }
 
 // follows reports whether every ring that ring i waits for is in the order already.

@@ -113,7 +113,6 @@ type recordFetch struct {
 	req Request
 	// c has the references; over HTTP, it also serves any number of packs.
 	c     *conversation
-	used  bool
 	found map[plumbing.Hash]Record
 	left  int
 }
