@@ -46,7 +46,12 @@ func (r *reconciliation) conclude(ctx context.Context, out outcome) (ctrl.Result
 	if accounts, err := r.accounts(ctx); err == nil && len(accounts) > 0 {
 		out.denial = r.Cluster.DeletionGuard.DeniedRecently(ctx, r.Cluster.Uncached, accounts, r.now)
 	}
-	return r.conclusion(&out).Conclude(ctx)
+	work := r.conclusion(&out)
+	result, err := work.Conclude(ctx)
+	if err != nil {
+		return result, err
+	}
+	return r.publishRecord(ctx, &out, work, result), nil
 }
 
 // announce reports that many changes are about to be written, and records a rollout that starts, nodes that Karpenter

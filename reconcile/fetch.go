@@ -26,7 +26,7 @@ type revision struct {
 	Config evaluate.Desired
 }
 
-// fetch gets the newest commit, or the last one if no fetch is due, verifies its signatures before anything of it is
+// fetch gets the newest commit, with spec.promotion the newest one that the rings let this cluster take, or the last one if no fetch is due, verifies its signatures before anything of it is
 // read, and reads plumbline.yaml.
 func (r *reconciliation) fetch(ctx context.Context) (revision, error) {
 	return step.All(ctx, r.trace, revision{}, []step.Of[revision]{
@@ -40,6 +40,7 @@ func (r *reconciliation) fetch(ctx context.Context) (revision, error) {
 func (r *reconciliation) fetchSource(ctx context.Context) (revision, error) {
 	work := r.sourceStep()
 	found, err := work.Fetch(ctx)
+	r.continueRecord(work)
 	if !found.News.IsZero() {
 		r.memory.policy.Fetched(found.News)
 	}
@@ -50,8 +51,11 @@ func (r *reconciliation) fetchSource(ctx context.Context) (revision, error) {
 func (r *reconciliation) verify(ctx context.Context, rev revision) (revision, error) {
 	work := r.sourceStep()
 	err := work.Verify(ctx, rev.Snapshot)
-	rev.Join(work.Findings)
 	rev.Unverified = work.Unverified
+	if err == nil {
+		work.Take(rev.Snapshot)
+	}
+	rev.Join(work.Findings)
 	return rev, err
 }
 
@@ -86,6 +90,7 @@ func (r *reconciliation) sourceStep() *fetch.Step {
 	return &fetch.Step{
 		Tools: fetch.Tools{Source: r.Source, Secret: r.readSecret, Grants: r.Settings.Grants, HideCredential: r.memory.conclude.HideCredential},
 		Sync:  r.sync, Memory: &r.memory.fetch, Now: r.now, Pushed: r.memories.Pushed(r.name()),
+		Own: r.memory.publisher.Record(),
 	}
 }
 

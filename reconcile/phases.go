@@ -45,6 +45,7 @@ type reconciliation struct {
 type remembered struct {
 	lag       watch.CacheLag
 	fetch     fetch.Memory
+	publisher fetch.Publisher
 	desired   evaluate.DesiredMemory
 	changes   changes.Memory
 	install   upgrade.Memory

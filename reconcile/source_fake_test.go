@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"testing"
 	"testing/fstest"
 	"time"
 
@@ -40,6 +41,41 @@ type fakeSource struct {
 	wanted   []source.Signatures
 	// forgotten are the keys of stores that were dropped.
 	forgotten []string
+	// branch and records are what spec.promotion reads, picked the commit that was taken, and pushes the records that
+	// were pushed.
+	branch  []source.BranchCommit
+	records source.Records
+	picked  string
+	pushes  chan []byte
+}
+
+func (f *fakeSource) Records(string) source.Records { return f.records }
+
+func (f *fakeSource) Branch(context.Context, source.Request, source.BranchQuery) (source.Branch, error) {
+	return source.Branch{Tip: f.branch[0].Hash, Commits: f.branch}, nil
+}
+
+func (f *fakeSource) Pick(_ context.Context, _ source.Request, commit string) (*render.Snapshot, error) {
+	f.picked = commit
+	return &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit, FS: f.files}, nil
+}
+
+func (f *fakeSource) PushRecord(_ context.Context, _ source.Request, refs []string, data []byte) (string, error) {
+	f.pushes <- data
+	return refs[0], nil
+}
+
+// awaitPush returns the next record that is pushed.
+func (f *fakeSource) awaitPush(t *testing.T) []byte {
+	t.Helper()
+	select {
+	case data := <-f.pushes:
+		return data
+	case <-t.Context().Done():
+	case <-time.After(time.Minute):
+	}
+	t.Fatal("no record was pushed")
+	return nil
 }
 
 func (f *fakeSource) Fetch(ctx context.Context, req source.Request) (*render.Snapshot, time.Time, error) {

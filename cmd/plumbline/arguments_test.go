@@ -76,6 +76,7 @@ func TestHelp(t *testing.T) {
 		"plumbline iam-policy":     {"6,144", "--node-role", "--teardown", "table|json|yaml|cloudformation|terraform", "Examples:"},
 		"plumbline bootstrap":      {"one CloudFormation stack", "--discovery-tags", "plumbline init", "--git", "--upgrade", "--undo", "--dry-run", "table|cloudformation|terraform", "Exit codes"},
 		"plumbline images":         {"newest one", "--kubernetes", "table|json|yaml|markdown", "ssm:GetParameter", "Exit codes"},
+		"plumbline fleet":          {"No cluster is queried", "--nodesync", "--offline", "table|json|yaml|markdown|html", "Exit codes"},
 		"plumbline init":           {"never overwrites a file", "--from", "--branch", "--dry-run", "eks:DescribeNodegroup", "Examples:"},
 		"plumbline migrate":        {"one node at a time", "--keep", "--back", "PodDisruptionBudgets", "--dry-run", "Ctrl-C", "--migrate", "Exit codes", "Examples:"},
 		"plumbline vendor":         {"cannot reach a registry", "--write", "--to", "--from", "docker login"},

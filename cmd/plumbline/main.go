@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
@@ -228,7 +229,7 @@ guard, 4 stalled or timed out.`,
 		cmd.SetUsageTemplate(strings.Replace(usage, "Global Flags:", "Cluster Flags (those of kubectl):", 1))
 		root.AddCommand(cmd)
 	}
-	root.AddCommand(newRenderCommand(), newConvertCommand(), newVendorCommand(), newImagesCommand(newImages()), newInitCommand(newInit()), newIAMPolicyCommand(), newVersionCommand(), newReferenceCommand())
+	root.AddCommand(newRenderCommand(), newConvertCommand(), newVendorCommand(), newImagesCommand(newImages()), newFleetCommand(time.Now), newInitCommand(newInit()), newIAMPolicyCommand(), newVersionCommand(), newReferenceCommand())
 	for _, cmd := range root.Commands() {
 		printUsageOnError(cmd)
 		addQuiet(cmd)

@@ -77,6 +77,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // SourceFailed reports that a reference of the source in the NodeSync is missing or invalid.
 func SourceFailed(err error) *Error { return terminal(v1alpha1.ReasonSourceFailed, err) }
 
+// Unpromoted reports that the rings cannot decide which commit a cluster takes.
+func Unpromoted(err error) *Error { return terminal(v1alpha1.ReasonPromotionFailed, err) }
+
 // Unverifiable reports a signature that cannot be checked, because its keys cannot be read.
 func Unverifiable(err error) *Error { return terminal(v1alpha1.ReasonVerificationError, err) }
 

@@ -17,7 +17,9 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
+	"github.com/plumbline-dev/plumbline/reconcile/promotion"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -29,6 +31,9 @@ func (s *Step) Fetch(ctx context.Context) (Fetched, error) {
 		s.Sync.Status.SetLastHandledReconcileRequest(requested)
 	}
 	key := Attempt{generation: s.Sync.Generation, requested: requested}
+	if s.Sync.Spec.Promotion == nil {
+		s.Sync.Status.Promotion = nil
+	}
 	m, news := s.Memory, time.Time{}
 	if due := s.fetchDue(key); !s.Now.Before(due) {
 		snapshot, began, err := s.fetchNow(ctx, due)
@@ -76,7 +81,11 @@ func (s *Step) fetchDue(key Attempt) time.Time {
 	if m.failure != nil {
 		return m.fetchedAt.Add(s.Sync.GetRetryInterval())
 	}
-	return m.fetchedAt.Add(s.Sync.Spec.Interval.Duration)
+	next := m.fetchedAt.Add(s.Sync.Spec.Interval.Duration)
+	if again := m.promoted.again; again.After(m.fetchedAt) {
+		next = earlier(next, again) // a soak or a window ends
+	}
+	return next
 }
 
 // ReadSince reports whether Git was read since a time. If not, why is the reason, and wake is when the next reconcile
@@ -102,7 +111,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// fetchNow fetches a revision that is at least as new as the time at which it was due.
+// fetchNow fetches a revision that is at least as new as the time at which it was due. With spec.promotion, it is the
+// newest one that the rings let this cluster take; an error then may come with the one that was taken last.
 func (s *Step) fetchNow(ctx context.Context, due time.Time) (*render.Snapshot, time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Sync.GetTimeout())
 	defer cancel()
@@ -111,7 +121,13 @@ func (s *Step) fetchNow(ctx context.Context, due time.Time) (*render.Snapshot, t
 		return nil, s.Now, err
 	}
 	request.NotBefore = due
-	return s.Source.Fetch(ctx, request)
+	snapshot, began, err := s.Source.Fetch(ctx, request)
+	if err != nil || s.Sync.Spec.Promotion == nil {
+		return snapshot, began, err
+	}
+	s.tip = snapshot.Commit
+	snapshot, err = s.promote(ctx, request)
+	return snapshot, began, err
 }
 
 // request returns the request to the source.
@@ -122,7 +138,7 @@ func (s *Step) request(ctx context.Context) (source.Request, error) {
 	}
 	s.Sync.Status.Artifacts = nil
 	git := s.Sync.Spec.Source.Git
-	request := source.Request{Key: s.name().String(), URL: git.URL, Ref: git.Ref}
+	request := source.Request{Key: s.name().String(), URL: git.URL, Ref: git.Ref, Records: recordReferences(s.Sync.Spec.Promotion)}
 	if git.SecretRef == nil {
 		return request, nil
 	}
@@ -169,6 +185,15 @@ type Source interface {
 	// the host.
 	Order(key, commit string) source.Order
 	FindOrder(ctx context.Context, req source.Request, commit string) (source.Order, error)
+	// Records returns the records of clusters that the last fetch has found, and PushRecord pushes that of this cluster.
+	Records(key string) source.Records
+	PushRecord(ctx context.Context, req source.Request, refs []string, data []byte) (ref string, err error)
+	// Branch returns the history of the branch, SignerOf who has signed a commit of it, At the files of one, and Pick makes
+	// one the last Snapshot.
+	Branch(ctx context.Context, req source.Request, q source.BranchQuery) (source.Branch, error)
+	SignerOf(key, commit string, keys signature.Keys, now time.Time) (string, error)
+	At(key, commit string) (*render.Snapshot, error)
+	Pick(ctx context.Context, req source.Request, commit string) (*render.Snapshot, error)
 	// Revert pushes a commit that reverts files, to a branch of its own.
 	Revert(ctx context.Context, req source.Request, r source.Revert) (source.Reverted, error)
 	// Forget deletes what is stored for a deleted NodeSync.
@@ -195,8 +220,14 @@ type Step struct {
 	// Pushed is when a host last announced something new.
 	Pushed time.Time
 
+	// Own is the record of this cluster, newer than the one in Git; nil if there is none.
+	Own *promotion.Record
+
 	// Unverified is why the revision does not have the required signatures.
 	Unverified error
+
+	// tip is the newest commit of the branch.
+	tip string
 }
 
 // Fetched is what a reconcile is based on.
@@ -224,6 +255,9 @@ type Memory struct {
 
 	// The revision that could not be verified.
 	unverified unverified
+	// What the rings let this cluster take, and its record in Git.
+	promoted promoted
+	own      ownRecord
 }
 
 // Attempt identifies a fetch: if it changes, a fetch is due early.

@@ -57,10 +57,16 @@ func (s *Step) FindOrder(ctx context.Context, commit string) (source.Order, erro
 	return s.Source.FindOrder(ctx, request, commit)
 }
 
-// Revert returns a function that pushes a commit which reverts files of the source, outside of reconciles.
-func (s *Step) Revert() func(context.Context, source.Revert) (source.Reverted, error) {
+// apart returns a Step for work outside of reconciles.
+func (s *Step) apart() *Step {
 	apart := &Step{Tools: s.Tools, Sync: s.Sync.DeepCopy(), Memory: &Memory{}, Now: s.Now}
 	apart.HideCredential = func(string) {} // the hook of the reconciles must not be used here; the source redacts its reports
+	return apart
+}
+
+// Revert returns a function that pushes a commit which reverts files of the source, outside of reconciles.
+func (s *Step) Revert() func(context.Context, source.Revert) (source.Reverted, error) {
+	apart := s.apart()
 	return func(ctx context.Context, r source.Revert) (source.Reverted, error) {
 		request, err := apart.request(ctx)
 		if err != nil {

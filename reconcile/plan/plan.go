@@ -587,6 +587,9 @@ func nodePools(live Live) []planjson.NodePool {
 	return found
 }
 
+// Totals counts the nodes of the whole Plan, made for live.
+func (p *Plan) Totals(live Live) planjson.Totals { return p.totals(live) }
+
 // totals counts over the whole Plan. A node that two parts of the Plan disrupt counts once, if it can be identified.
 func (p *Plan) totals(live Live) planjson.Totals {
 	t := planjson.Totals{Nodes: p.Nodes, ClusterNodes: len(live.NodeClaims)}

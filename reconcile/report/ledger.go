@@ -19,6 +19,8 @@ type Ledger struct {
 	// Commits are those that the verdict on Head is reported on, newest first, followed by older ones that are still
 	// needed.
 	Commits []Commit `json:"commits,omitempty"`
+	// Waiting are newer commits that are not taken yet.
+	Waiting []Commit `json:"waiting,omitempty"`
 	// FinalStatusAt is when the final status was reported, as the NodeSync is deleted; zero before.
 	FinalStatusAt time.Time `json:"finalStatusAt,omitzero"`
 	// Lanes lead to the hosts.

@@ -45,10 +45,62 @@ type Update struct {
 	Reverted, Progress map[string]string
 	// Left contains, for each older commit that Head continues, what remains of it. It is reported at once.
 	Left map[string]string
+	// Waits are the newer commits that this cluster does not take yet. Once it takes one of them, or a newer commit, that
+	// one's result replaces what is reported here.
+	Waits []Waiting
 	// Retry retries at once what has failed.
 	Retry bool
 	// At is the current time.
 	At time.Time
+}
+
+// Waiting is a commit that a cluster does not take yet.
+type Waiting struct {
+	Commit, Description string
+}
+
+// maxHeldBack limits the commits that are remembered as waiting.
+const maxHeldBack = 30
+
+// withWaited returns the commits that receive the verdict on a new head: also those that had waited, and that the head
+// contains or has replaced.
+func (l *Ledger) withWaited(s Update) []string {
+	commits := slices.Clone(s.Commits)
+	l.Waiting = slices.DeleteFunc(l.Waiting, func(c Commit) bool {
+		if slices.ContainsFunc(s.Waits, func(w Waiting) bool { return w.Commit == c.ID }) {
+			return false
+		}
+		if !slices.Contains(commits, c.ID) {
+			commits = append(commits, c.ID)
+		}
+		return true
+	})
+	return commits
+}
+
+// markWaiting reports the commits that wait.
+func (l *Ledger) markWaiting(s Update) {
+	for _, w := range s.Waits {
+		if l.commit(w.Commit) != nil {
+			continue // it was taken before, and has its own result
+		}
+		word := Word{State: Pending, Description: Truncate(w.Description)}
+		i := slices.IndexFunc(l.Waiting, func(c Commit) bool { return c.ID == w.Commit })
+		news := i < 0 || l.Waiting[i].Word != word
+		if i < 0 {
+			l.Waiting = append(l.Waiting, Commit{ID: w.Commit})
+			i = len(l.Waiting) - 1
+		}
+		l.Waiting[i].Word = word
+		for j := range l.Lanes {
+			if lane := &l.Lanes[j]; lane.Context == l.Context && (news || lane.fresh) {
+				lane.put(w.Commit, word, s.page(lane.Host), s.At)
+			}
+		}
+	}
+	if more := len(l.Waiting) - maxHeldBack; more > 0 {
+		l.Waiting = slices.Delete(l.Waiting, 0, more)
+	}
 }
 
 // Definition is an object in Git, KIND/NAME, and a digest of the fields that its nodes were created from; empty if there was none.
@@ -68,10 +120,11 @@ type Target struct {
 // record records a verdict. A verdict that was reported already changes nothing.
 func (l *Ledger) record(s Update) {
 	if l.Head != s.Head {
-		l.setHead(s.Head, s.Commits)
+		l.setHead(s.Head, l.withWaited(s))
 	}
 	l.setContext(s)
 	l.setHosts(s)
+	l.markWaiting(s)
 	newest := l.newest().ID
 	l.markReverted(s)
 	l.markRevertedTogether(s)
@@ -270,7 +323,8 @@ func (l *Ledger) forget() {
 		lane := &l.Lanes[i]
 		lane.fresh = false
 		for id := range lane.Posted {
-			if l.commit(id) == nil && lane.index(id) < 0 {
+			waits := slices.ContainsFunc(l.Waiting, func(c Commit) bool { return c.ID == id })
+			if l.commit(id) == nil && lane.index(id) < 0 && !waits {
 				delete(lane.Posted, id)
 			}
 		}

@@ -543,3 +543,26 @@ func TestAWaitingCommitIsTakenBack(t *testing.T) {
 	const why = " failure reverted by e: NodePool/e is again as it was before"
 	s.posts("e success applied", "d"+why, "c success superseded by e: applied", "b"+why)
 }
+
+// TestWaitingCommits: a commit that the rings make wait is pending with what it waits for, posted once for each message.
+// Once this cluster takes it, or a newer one, it gets that result.
+func TestWaitingCommits(t *testing.T) {
+	s := newScript(t)
+	waits := func(head string, state State, text string, commits []string, waiting ...Waiting) {
+		s.with(Update{Context: "plumbline/prod/x", Head: head, State: state, Description: text, Commits: commits, Waits: waiting})
+	}
+	waits("a", Success, "applied", nil)
+	s.posts("a success applied")
+	waits("a", Success, "applied", nil, Waiting{"b", "waits for ring canary"})
+	s.posts("b pending waits for ring canary")
+	waits("a", Success, "applied", nil, Waiting{"c", "waits for ring canary"}, Waiting{"b", "soaks in ring canary"})
+	s.posts("c pending waits for ring canary", "b pending soaks in ring canary")
+	waits("a", Success, "applied", nil, Waiting{"c", "waits for ring canary"}, Waiting{"b", "soaks in ring canary"})
+	s.posts()
+	waits("b", Pending, "rolling out", []string{"b"}, Waiting{"c", "waits for ring canary"})
+	s.posts("b pending rolling out")
+	waits("b", Success, "applied", []string{"b"}, Waiting{"c", "waits for ring canary"}, Waiting{"d", "waits for ring canary"})
+	s.posts("d pending waits for ring canary", "b success applied")
+	waits("d", Success, "applied", []string{"d"})
+	s.posts("d success applied", "c success superseded by d: applied")
+}

@@ -63,6 +63,9 @@ func (g *Git) follow(ctx context.Context, s *slot, req Request) (*render.Snapsho
 		return nil, target{}, fmt.Errorf("%w: %w", errNeedsClone, err)
 	}
 	snapshot, err := g.snapshot(s.store, c.target)
+	if err == nil {
+		g.fetchRecords(ctx, s, c, req)
+	}
 	return snapshot, c.target, err
 }
 
@@ -120,6 +123,9 @@ func (g *Git) clone(ctx context.Context, s *slot, req Request) (*render.Snapshot
 		}
 	}
 	snapshot, err := g.snapshot(fresh, c.target)
+	if err == nil {
+		g.fetchRecords(ctx, s, c, req)
+	}
 	return snapshot, c.target, err
 }
 

@@ -27,7 +27,7 @@ func (s scripted) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, 
 	if s.refs != nil {
 		return s.refs, nil
 	}
-	return readReferences(bytes.NewReader(s.says), s.ref)
+	return readReferences(bytes.NewReader(s.says), s.ref, nil)
 }
 
 // For any reference and any host, the result is an error of this package, or something that the host has and that the

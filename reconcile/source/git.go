@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -88,6 +89,8 @@ type Request struct {
 	// elsewhere is missing, reading it fails, and the next fetch clones again.
 	Path        string
 	Credentials Credentials
+	// Records are the full names of references to fetch beside Ref, for Git.Records. They must not be those of Ref.
+	Records []string
 	// Artifact is what Flux has fetched; nil to fetch from the host. If set, of the fields above only Key applies.
 	Artifact *Artifact
 	// NotBefore allows a result of any caller's fetch that started at this time or later. If zero, the request gets its
@@ -167,7 +170,8 @@ func identify(req Request) (identity, error) {
 		URL         string
 		Ref         v1alpha1.GitRef
 		Credentials Credentials
-	}{req.URL, wanted(req.Ref), req.Credentials})
+		Records     []string `json:",omitempty"`
+	}{req.URL, wanted(req.Ref), req.Credentials, req.Records})
 	return sha256.Sum256(what), err
 }
 
@@ -183,6 +187,8 @@ func wanted(ref v1alpha1.GitRef) v1alpha1.GitRef {
 type slot struct {
 	identity identity
 	turn     chan struct{} // has capacity for one: the caller that holds the lock
+	// records are those of the last fetch; nil before the first one.
+	records atomic.Pointer[Records]
 
 	// The fields below may be used only while holding the lock.
 	store   *store

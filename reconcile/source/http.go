@@ -86,7 +86,7 @@ func httpClient(req Request, l *line) (transport.Transport, *http.Transport, err
 		TLSClientConfig:   &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2: true,
 	}
-	return githttp.NewClient(&http.Client{Transport: &bounded{next: t, ref: req.Ref}}), t, nil
+	return githttp.NewClient(&http.Client{Transport: &bounded{next: t, ref: req.Ref, records: req.Records}}), t, nil
 }
 
 // authorities returns the system's authorities and those of the Secret; nil for only the system's.
@@ -116,8 +116,9 @@ func httpAuth(c Credentials) transport.AuthMethod {
 // Packs are limited when they are written.
 type bounded struct {
 	next http.RoundTripper
-	// ref is the GitRef to be resolved from the list of references.
-	ref v1alpha1.GitRef
+	// ref is the GitRef to be resolved from the list of references, and records are further references to keep.
+	ref     v1alpha1.GitRef
+	records []string
 }
 
 func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -131,7 +132,7 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	case strings.HasSuffix(req.URL.Path, "/info/refs"):
 		limit := &LimitError{What: "the host's list of references", Limit: maxAdvertisement}
 		list := bufio.NewReader(&limitedReader{r: res.Body, left: maxAdvertisement, over: limit})
-		res.Body = cut{Reader: onlyWanted(list, b.ref), Closer: res.Body}
+		res.Body = cut{Reader: onlyWanted(list, b.ref, b.records), Closer: res.Body}
 	}
 	return res, nil
 }

@@ -215,9 +215,14 @@ type advertisement struct {
 	err error
 }
 
-// onlyWanted returns the list in r without the references that ref does not need. It does not read past the list.
-func onlyWanted(r io.Reader, ref v1alpha1.GitRef) io.Reader {
-	return &advertisement{r: r, wanted: selectionOf(ref)}
+// onlyWanted returns the list in r without the references that are not needed: those for ref, and the records. It does
+// not read past the list.
+func onlyWanted(r io.Reader, ref v1alpha1.GitRef, records []string) io.Reader {
+	wanted := selectionOf(ref)
+	for _, name := range records {
+		wanted.names[name] = true
+	}
+	return &advertisement{r: r, wanted: wanted}
 }
 
 // Read implements io.Reader.

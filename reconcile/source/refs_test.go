@@ -156,7 +156,7 @@ func TestReferencesThatNobodyAsksFor(t *testing.T) {
 		})
 		t.Run(name+", over SSH", func(t *testing.T) {
 			rest := strings.NewReader(list + "NAK")
-			ar, err := readReferences(rest, c.ref)
+			ar, err := readReferences(rest, c.ref, nil)
 			check(t, ar, err)
 			if rest.Len() != len("NAK") {
 				t.Errorf("%d bytes are left to read, want %d", rest.Len(), len("NAK"))
@@ -165,7 +165,7 @@ func TestReferencesThatNobodyAsksFor(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := readReferences(strings.NewReader(list), v1alpha1.GitRef{})
+	_, err := readReferences(strings.NewReader(list), v1alpha1.GitRef{}, nil)
 	runtime.ReadMemStats(&after)
 	if taken := after.TotalAlloc - before.TotalAlloc; err != nil || taken > 1<<20 {
 		t.Errorf("a list of %d bytes took %d of memory: %v", len(list), taken, err)

@@ -38,6 +38,7 @@ type sshSession struct {
 	in      io.WriteCloser
 	out     io.Reader
 	ref     v1alpha1.GitRef
+	records []string
 	said    *firstBytes
 	release func() bool
 }
@@ -64,7 +65,7 @@ func openSSH(ctx context.Context, ep *transport.Endpoint, req Request, l *line, 
 		_ = conn.Close()
 		return nil, err
 	}
-	s := &sshSession{client: ssh.NewClient(c, channels, requests), release: release, said: &firstBytes{}, ref: req.Ref}
+	s := &sshSession{client: ssh.NewClient(c, channels, requests), release: release, said: &firstBytes{}, ref: req.Ref, records: req.Records}
 	if err := s.start(service, ep.Path); err != nil {
 		_ = s.Close()
 		return nil, err
@@ -94,7 +95,7 @@ func quoted(path string) string {
 
 // AdvertisedReferencesContext reads the host's references.
 func (s *sshSession) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, error) {
-	ar, err := readReferences(s.out, s.ref)
+	ar, err := readReferences(s.out, s.ref, s.records)
 	// Gitea and Forgejo start an error there with an empty line (cmd/serv.go).
 	if errors.Is(err, packp.ErrEmptyInput) || errors.Is(err, pktline.ErrInvalidPktLen) {
 		_ = s.session.Wait() // so that its stderr is complete
@@ -103,11 +104,11 @@ func (s *sshSession) AdvertisedReferencesContext(context.Context) (*packp.AdvRef
 	return ar, err
 }
 
-// readReferences reads the part of a host's list of references that a GitRef needs.
-func readReferences(r io.Reader, ref v1alpha1.GitRef) (*packp.AdvRefs, error) {
+// readReferences reads the part of a host's list of references that a GitRef needs, and the records.
+func readReferences(r io.Reader, ref v1alpha1.GitRef, records []string) (*packp.AdvRefs, error) {
 	ar := packp.NewAdvRefs()
 	limit := &LimitError{What: "the host's list of references", Limit: maxAdvertisement}
-	err := ar.Decode(onlyWanted(&limitedReader{r: r, left: maxAdvertisement, over: limit}, ref))
+	err := ar.Decode(onlyWanted(&limitedReader{r: r, left: maxAdvertisement, over: limit}, ref, records))
 	switch {
 	case errors.Is(err, packp.ErrEmptyAdvRefs):
 		return nil, transport.ErrEmptyRemoteRepository

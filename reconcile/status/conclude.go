@@ -168,14 +168,15 @@ func (s *Step) Announce(ctx context.Context) (recorded bool, err error) {
 	return isRecorded(err)
 }
 
-// Record writes only what must be in the status before the changes are written: that they may be applied partly, and
-// which nodes they let Karpenter replace or terminate. The rest of the status stays as it is until the conclusion.
+// Record writes only what must be in the status before the changes are written: that they may be applied partly, which
+// commit was taken, and which nodes they let Karpenter replace or terminate. The rest of the status stays as it is until the conclusion.
 // recorded is false if the API server denies that, which the conclusion reports. The error is the API server's; a
 // conflict means that the reconcile uses an outdated NodeSync.
 func (s *Step) Record(ctx context.Context) (recorded bool, err error) {
 	status, next := s.stored().Status.DeepCopy(), &s.Sync.Status
 	status.PartlyAppliedRevision, status.PartlyAppliedInputs = next.PartlyAppliedRevision, next.PartlyAppliedInputs
 	status.Rollout, status.RecentTerminations, status.RevertedPools = next.Rollout, next.RecentTerminations, next.RevertedPools
+	status.Promotion = next.Promotion
 	return isRecorded(s.storeStatus(ctx, status))
 }
 
@@ -222,6 +223,11 @@ func bound(s *v1alpha1.NodeSyncStatus) {
 	boundRollouts(s.PoolRollouts, maxRemovalMessage, maxExcused)
 	if s.Waiting != nil {
 		s.Waiting.Message = finding.Bounded(s.Waiting.Message, maxText)
+	}
+	if s.Promotion != nil {
+		for i := range s.Promotion.Waits {
+			s.Promotion.Waits[i].Message = finding.Bounded(s.Promotion.Waits[i].Message, maxRemovalMessage)
+		}
 	}
 	if k := s.Karpenter; k != nil && k.Target != nil {
 		k.Target.Message = finding.Bounded(k.Target.Message, maxText)

@@ -37,6 +37,7 @@ type condition struct {
 func ownConditions() []condition {
 	return []condition{
 		{v1alpha1.SourceVerifiedCondition, (*Step).setSourceVerified, true, false},
+		{v1alpha1.PromotedCondition, (*Step).setPromoted, true, false},
 		{v1alpha1.CloudVerifiedCondition, (*Step).setCloudVerified, true, false},
 		{v1alpha1.IdentityConflictCondition, (*Step).setIdentityConflict, true, true},
 		{v1alpha1.RemovingCondition, (*Step).setRemoving, true, false},

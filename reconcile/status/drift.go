@@ -150,7 +150,7 @@ func (s *Step) reportDrift(u report.Update) (report.Update, bool) {
 	if s.Drifts == nil {
 		return u, false
 	}
-	u.Subject, u.State, u.Description = report.SubjectDrift, report.Success, "no drift"
+	u.Subject, u.State, u.Description, u.Waits = report.SubjectDrift, report.Success, "no drift", nil
 	u.Inputs = "" // the outcome of older commits is not drift
 	var open, corrected []string
 	for _, o := range s.Sync.Status.Drift {
@@ -239,7 +239,7 @@ func differ(n int, what string) string {
 
 // reportApplied reports on the commit whether all of it is applied, whatever the verdict on its nodes.
 func (s *Step) reportApplied(u report.Update, v Verdict) (report.Update, bool) {
-	u.Subject = report.SubjectApplied
+	u.Subject, u.Waits = report.SubjectApplied, nil
 	if v.ofNodes {
 		v = s.stateVerdict()
 		u.State, u.Description = v.CommitState(), v.CommitText()

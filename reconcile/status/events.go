@@ -296,6 +296,7 @@ func (s *Step) minimalStatus(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.
 		UsedApprovals:          whole.UsedApprovals,
 		UsedGitApprovals:       whole.UsedGitApprovals,
 		LastVerified:           whole.LastVerified,
+		Promotion:              whole.Promotion,
 		Karpenter:              whole.Karpenter,
 		Rollout:                whole.Rollout,
 		PoolRollouts:           whole.PoolRollouts,

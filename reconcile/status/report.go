@@ -100,6 +100,7 @@ func (s *Step) queueReport(ctx context.Context) (bool, error) {
 		Reverted:    s.reverted(),
 		Progress:    s.lastProgress(),
 		Left:        s.notReplaced(),
+		Waits:       s.commitWaits(),
 		Retry:       s.Sync.Status.LastHandledReconcileAt != s.Before.Status.LastHandledReconcileAt,
 		At:          s.Began,
 	}

@@ -11,13 +11,13 @@ import (
 )
 
 // Set sets one field in a YAML text with one document to a string or a bool, and changes no other byte. keys lead to
-// the field from the top. It returns an *Error if the form of the text does not allow it.
+// the field from the top; an item of a list has its index. It returns an *Error if the form of the text does not allow it.
 func Set[V string | bool](data []byte, value V, keys ...string) ([]byte, error) {
 	root, before, err := only(data)
 	if err != nil {
 		return nil, err
 	}
-	e := edit{data: data, path: strings.Join(keys, "."), value: fmt.Sprint(value), yaml: fmt.Sprint(value)}
+	e := edit{data: data, path: pathOf(keys), value: fmt.Sprint(value), yaml: fmt.Sprint(value)}
 	if text, ok := any(value).(string); ok {
 		e.yaml = plain(text)
 	}
@@ -55,12 +55,44 @@ func setField(fields map[string]any, value any, keys []string) map[string]any {
 		fields[keys[0]] = value
 		return fields
 	}
+	if item, rest := itemOf(fields, keys); item != nil {
+		setField(item, value, rest)
+		return fields
+	}
 	inner, _ := fields[keys[0]].(map[string]any)
 	if inner == nil {
 		inner = map[string]any{}
 	}
 	fields[keys[0]] = setField(inner, value, keys[1:])
 	return fields
+}
+
+// itemOf returns the item of a list that the first two keys lead to, if it is a map, and the keys below it.
+func itemOf(fields map[string]any, keys []string) (item map[string]any, rest []string) {
+	list, _ := fields[keys[0]].([]any)
+	if len(keys) < 3 {
+		return nil, nil
+	}
+	if i, err := strconv.Atoi(keys[1]); err == nil && i >= 0 && i < len(list) {
+		item, _ = list[i].(map[string]any)
+	}
+	return item, keys[2:]
+}
+
+// pathOf returns the path of a field, with the indexes of lists in brackets.
+func pathOf(keys []string) string {
+	path := ""
+	for _, key := range keys {
+		switch _, err := strconv.Atoi(key); {
+		case err == nil && path != "":
+			path += "[" + key + "]"
+		case path == "":
+			path = key
+		default:
+			path += "." + key
+		}
+	}
+	return path
 }
 
 // edit is one change to a text.
@@ -73,6 +105,9 @@ type edit struct {
 
 // field replaces the value at keys in a map, or adds it.
 func (e edit) field(node *yaml.Node, keys []string) ([]byte, error) {
+	if item := itemAt(node, keys[0]); item != nil && len(keys) > 1 {
+		return e.field(item, keys[1:])
+	}
 	if node.Kind != yaml.MappingNode {
 		return nil, &Error{Line: node.Line, Message: fmt.Sprintf("the parent of %s is not a map", keys[0])}
 	}
@@ -89,6 +124,15 @@ func (e edit) field(node *yaml.Node, keys []string) ([]byte, error) {
 		return e.addInline(node, keys)
 	}
 	return e.addLine(node, keys)
+}
+
+// itemAt returns an item of a list by its index; nil if there is none.
+func itemAt(node *yaml.Node, key string) *yaml.Node {
+	i, err := strconv.Atoi(key)
+	if err != nil || node.Kind != yaml.SequenceNode || i < 0 || i >= len(node.Content) {
+		return nil
+	}
+	return node.Content[i]
 }
 
 // addInline adds the field to a map in braces.
@@ -180,27 +224,34 @@ func Unset(data []byte, keys ...string) ([]byte, error) {
 	if ok {
 		var after map[string]any
 		_, after, err = only(edited)
-		ok = err == nil && reflect.DeepEqual(after, removeField(before, keys[:last+1]))
+		ok = err == nil && reflect.DeepEqual(after, removeField(before, keys[:found[last].depth]))
 	}
 	if !ok {
 		return nil, &Error{
 			Line:    found[last].key.Line,
-			Message: fmt.Sprintf("%s cannot be removed from a text of this form: remove it by hand", strings.Join(keys, ".")),
+			Message: fmt.Sprintf("%s cannot be removed from a text of this form: remove it by hand", pathOf(keys)),
 		}
 	}
 	return edited, nil
 }
 
-// member is an entry of a map.
-type member struct{ in, key, value *yaml.Node }
+// member is an entry of a map, depth keys below the top.
+type member struct {
+	in, key, value *yaml.Node
+	depth          int
+}
 
 // membersTo returns the members that lead to a field; nil if it does not exist.
 func membersTo(node *yaml.Node, keys []string) (found []member) {
-	for _, key := range keys {
+	for depth, key := range keys {
+		if item := itemAt(node, key); item != nil {
+			node = item
+			continue
+		}
 		next := member{}
 		for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
 			if node.Content[i].Value == key {
-				next = member{node, node.Content[i], node.Content[i+1]}
+				next = member{node, node.Content[i], node.Content[i+1], depth + 1}
 			}
 		}
 		if next.key == nil {
@@ -213,7 +264,9 @@ func membersTo(node *yaml.Node, keys []string) (found []member) {
 
 // removeField removes a field from a map.
 func removeField(fields map[string]any, keys []string) map[string]any {
-	if inner, ok := fields[keys[0]].(map[string]any); ok && len(keys) > 1 {
+	if item, rest := itemOf(fields, keys); item != nil {
+		removeField(item, rest)
+	} else if inner, ok := fields[keys[0]].(map[string]any); ok && len(keys) > 1 {
 		fields[keys[0]] = removeField(inner, keys[1:])
 	} else {
 		delete(fields, keys[0])

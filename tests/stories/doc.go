@@ -86,6 +86,9 @@
 //		Creates a key with gpg or ssh-keygen; an expired one was valid for a day in 2025.
 //	sign NAME|none
 //		Makes git sign each commit in the clone with a signer's key from now on, or none.
+//	ringkey NAME
+//		Creates the SSH key of a cluster of a fleet and the Secret NAME-key with it, and sets $NAME_KEY, in upper case,
+//		to the public key.
 //	signers SECRET NAME…
 //		Applies the Secret with the public keys of only these signers.
 //	webhook TOKEN

@@ -144,3 +144,32 @@ func (s *story) signersCommand(_ *testscript.TestScript, args []string) error {
 	}
 	return s.apply(manifest)
 }
+
+// ringKeyCommand creates the key of a cluster of a fleet, and the Secret NAME-key with it.
+func (s *story) ringKeyCommand(ts *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: ringkey NAME")
+	}
+	file := filepath.Join(s.dir, "ring-"+args[0])
+	if _, err := s.tool("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", args[0], "-f", file); err != nil {
+		return err
+	}
+	public, err := os.ReadFile(file + ".pub")
+	if err != nil {
+		return err
+	}
+	private, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	ts.Setenv(strings.ToUpper(args[0])+"_KEY", strings.TrimSpace(string(public)))
+	manifest, err := yaml.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Secret",
+		"metadata":   map[string]any{"name": args[0] + "-key", "namespace": daemon.Namespace},
+		"stringData": map[string]any{"identity": string(private)},
+	})
+	if err != nil {
+		return fmt.Errorf("write the Secret's manifest: %w", err)
+	}
+	return s.apply(manifest)
+}

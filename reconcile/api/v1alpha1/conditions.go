@@ -75,6 +75,9 @@ const (
 	// SourceVerifiedCondition reports whether the revision has the signatures that it needs. It exists while
 	// spec.source.git.verify is set, as in Flux; otherwise it is False for a repository over plain HTTP.
 	SourceVerifiedCondition = "SourceVerified"
+	// PromotedCondition is True while this cluster has taken the newest commit of the branch, and False while its rings
+	// make a newer one wait. It exists while spec.promotion is set.
+	PromotedCondition = "Promoted"
 	// RemovingCondition is True while a removal is in progress.
 	RemovingCondition = "Removing"
 	// LaunchFailingCondition is True while a pool gets no nodes.
@@ -143,6 +146,13 @@ const (
 	ReasonRefused           = "Refused"
 	ReasonSecretRefused     = "SecretRefused"
 	ReasonVerificationError = "VerificationError"
+	// ReasonPromotionFailed: which commit the rings let this cluster take cannot be decided.
+	ReasonPromotionFailed = "PromotionFailed"
+	// ReasonNewestTaken: this cluster has taken the newest commit. The condition Promoted otherwise has the reason of
+	// status.promotion.waits[].
+	ReasonNewestTaken = "NewestTaken"
+	// ReasonEmergencyTaken: a commit was taken without a soak and outside of windows.
+	ReasonEmergencyTaken = "EmergencyTaken"
 	// ReasonUnprotected: the source is fetched over plain HTTP, and no signature is verified.
 	ReasonUnprotected         = "Unprotected"
 	ReasonInvalid             = "Invalid"
@@ -248,6 +258,7 @@ const (
 	ReasonNodesOrphaned          = "NodesOrphaned"
 	ReasonNotifyFailed           = "NotifyFailed"
 	ReasonRecordLost             = "RecordLost"
+	ReasonRecordNotShared        = "RecordNotShared"
 	ReasonNotSimulated           = "NotSimulated"
 	ReasonReleaseLost            = "ReleaseLost"
 	ReasonReleaseUsed            = "ReleaseUsed"

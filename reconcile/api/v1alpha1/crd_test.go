@@ -87,6 +87,7 @@ func TestAccepted(t *testing.T) {
 		"signed tags":  `{source: {git: {url: "https://h/r", ref: {branch: b, semver: ">=1", name: ""}, verify: {mode: Tag, secretRef: {name: a}}}}}`,
 		"a tag's name": `{source: {git: {url: "https://h/r", ref: {name: refs/tags/v1}, verify: {mode: Tag, secretRef: {name: a}}}}}`,
 		"path":         `{source: ` + git + `, path: ./clusters/prod}`,
+		"a ring":       `{source: ` + git + `, promotion: {cluster: eu, ring: prod, minSoak: 2h, signingKey: {name: key}, clusters: [{name: eu, keys: [ssh-ed25519 AAAA eu]}, {name: us, nodeSync: gpu, keys: [ssh-ed25519 AAAA, ecdsa-sha2-nistp256 AAAA]}]}}`,
 		"pull requests": `{source: ` + git + `, report: [{provider: gitlab, secretRef: {name: a}, pullRequests: {comment: true}}, {provider: azuredevops, secretRef: {name: a}, url: "https://h/r", pullRequests: {forks: true}},
 		             {provider: bitbucket, secretRef: {name: a}, url: "https://h/r", pullRequests: {forks: false}}, {provider: bitbucketserver, secretRef: {name: a}, url: "https://h/r", pullRequests: {forks: true}}]}`,
 		"dotted names":  `{source: ` + git + `, path: a..b/.c}`,
@@ -179,6 +180,9 @@ func TestRefused(t *testing.T) {
 		"a host's path":    {`{source: ` + git + `, charts: {registries: [{host: h/a, secretRef: {name: a}}]}}`, "spec.charts.registries[0].host: Invalid value"},
 		"a host in caps":   {`{source: ` + git + `, charts: {registries: [{host: H, secretRef: {name: a}}]}}`, "spec.charts.registries[0].host: Invalid value"},
 		"a host twice":     {`{source: ` + git + `, charts: {registries: [{host: h, secretRef: {name: a}}, {host: h, secretRef: {name: b}}]}}`, "spec.charts.registries[1]: Duplicate value"},
+		"ring of a tag":    {`{source: {git: {url: "https://h/r", ref: {tag: v1}}}, promotion: {cluster: eu, ring: prod, signingKey: {name: key}, clusters: [{name: eu, keys: [ssh-ed25519 AAAA]}]}}`, "promotion needs a source.git.ref that is a branch"},
+		"no keys":          {`{source: ` + git + `, promotion: {cluster: eu, ring: prod, signingKey: {name: key}, clusters: []}}`, "spec.promotion.clusters: Invalid value"},
+		"a private key":    {`{source: ` + git + `, promotion: {cluster: eu, ring: prod, signingKey: {name: key}, clusters: [{name: eu, keys: ["-----BEGIN OPENSSH PRIVATE KEY-----"]}]}}`, "spec.promotion.clusters[0].keys[0]: Invalid value"},
 		"unknown field":    {`{source: ` + git + `, prune: true}`, "unknown field"},
 	}
 	for name, c := range cases {

@@ -56,6 +56,7 @@ type NodeSyncList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.rollout) || !has(self.rollout.onFailure) || self.rollout.onFailure != 'BrakeAndPropose' || has(self.source.git) && (!has(self.source.git.ref) || [has(self.source.git.ref.commit) && self.source.git.ref.commit.size() > 0, has(self.source.git.ref.name) && self.source.git.ref.name.size() > 0, has(self.source.git.ref.semver) && self.source.git.ref.semver.size() > 0, has(self.source.git.ref.tag) && self.source.git.ref.tag.size() > 0].all(set, !set))",message="rollout.onFailure BrakeAndPropose needs a source.git.ref that is a branch: the pull request goes into it"
 // +kubebuilder:validation:XValidation:rule="has(self.source.git) || !has(self.report) || self.source.sourceRef.kind == 'GitRepository' && self.report.all(r, has(r.url) && r.url.size() > 0)",message="with source.sourceRef each report needs a url, and the source must be a GitRepository: the others have no commits to report on"
 // +kubebuilder:validation:XValidation:rule="has(self.source.git) || !has(self.report) || self.report.all(r, !has(r.pullRequests))",message="report[].pullRequests needs source.git: pull requests are fetched from there"
+// +kubebuilder:validation:XValidation:rule="!has(self.promotion) || has(self.source.git) && (!has(self.source.git.ref) || [has(self.source.git.ref.commit) && self.source.git.ref.commit.size() > 0, has(self.source.git.ref.name) && self.source.git.ref.name.size() > 0, has(self.source.git.ref.semver) && self.source.git.ref.semver.size() > 0, has(self.source.git.ref.tag) && self.source.git.ref.tag.size() > 0].all(set, !set))",message="promotion needs a source.git.ref that is a branch: rings take its commits one after another"
 type NodeSyncSpec struct {
 	// Interval is how often the source is polled and everything is compared again. Changes in the cluster are noticed
 	// by watches, independently of it.
@@ -126,6 +127,11 @@ type NodeSyncSpec struct {
 	// Rollout is how the replacement of nodes that a commit has outdated is supervised.
 	// +optional
 	Rollout RolloutPolicy `json:"rollout,omitzero"`
+
+	// Promotion is this cluster's ring in a fleet: a commit is taken once the rings before have succeeded on it. Without
+	// it, each commit is taken at once.
+	// +optional
+	Promotion *Promotion `json:"promotion,omitempty"`
 
 	// OnDelete is what deleting this NodeSync does to its nodes. It may be changed while the deletion waits.
 	// +kubebuilder:default=Orphan

@@ -82,6 +82,10 @@ type NodeSyncStatus struct {
 	// +optional
 	LastVerified *VerifiedRevision `json:"lastVerified,omitempty"`
 
+	// Promotion is which commit this cluster has taken, and what newer ones wait for; nil without spec.promotion.
+	// +optional
+	Promotion *PromotionStatus `json:"promotion,omitempty"`
+
 	// Karpenter is what is installed, and what the first install has fixed.
 	// +optional
 	Karpenter *KarpenterStatus `json:"karpenter,omitempty"`

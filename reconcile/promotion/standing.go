@@ -1,0 +1,239 @@
+package promotion
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// standing is what a commit is worth in a ring before.
+type standing struct {
+	ring *Ring
+	// members counts the clusters of the ring, without those that an earlier commit retired.
+	members int
+	// failed are those on which the commit failed, silent those without a record to rely on, missing those that have
+	// not succeeded on it yet.
+	failed, silent, missing []Member
+	// problem and silentSince are those of the first silent one.
+	problem     string
+	silentSince time.Time
+	// good has, for each cluster that succeeded, when it reached the commit, and when that has soaked there.
+	good []soak
+	// ran is true if a cluster succeeded on the commit itself.
+	ran bool
+}
+
+// soak is a time at which a cluster succeeded, and when the soak that rings.yaml wants is over.
+type soak struct{ reached, until time.Time }
+
+// soaked returns when enough clusters have soaked, with at least a floor, and when the last of these succeeded.
+func (s standing) soaked(floor time.Duration) (reached, until time.Time) {
+	good := slices.Clone(s.good)
+	for i, g := range good {
+		if least := g.reached.Add(floor); least.After(g.until) {
+			good[i].until = least
+		}
+	}
+	slices.SortFunc(good, func(a, b soak) int { return cmp.Or(a.until.Compare(b.until), a.reached.Compare(b.reached)) })
+	if n := s.needed(); n > 0 {
+		return good[n-1].reached, good[n-1].until
+	}
+	return time.Time{}, time.Time{}
+}
+
+// needed returns how many clusters must have succeeded.
+func (s standing) needed() int { return (s.members*s.ring.AtLeast + 99) / 100 }
+
+// standingKey is what the standing depends on, in one View.
+type standingKey struct {
+	own, before, then *Ring
+	commit, applied   string
+}
+
+// standing returns what the commit is worth in a ring before.
+func (c *candidate) standing(before *Ring) standing {
+	key := standingKey{own: c.own, before: before, commit: c.Hash, applied: c.applied}
+	if parent := c.parentRings(); parent != nil {
+		key.then = parent.Of(c.me)
+	}
+	s, known := c.standings[key]
+	if !known {
+		s = c.newStanding(before)
+		c.standings[key] = s
+	}
+	return s
+}
+
+func (c *candidate) newStanding(before *Ring) standing {
+	s := standing{ring: before}
+	for _, m := range before.Members {
+		record := c.records[m].Record
+		silent := record == nil || c.now.Sub(record.At) > c.rings.SilentAfter
+		if record != nil {
+			if v := record.Of(c.Hash); v != nil && v.State == Failed {
+				s.members++
+				s.failed = append(s.failed, m)
+				continue
+			}
+		}
+		if c.retired(m, record, silent) {
+			continue
+		}
+		s.members++
+		if silent {
+			s.addSilent(m, c.records[m])
+			continue
+		}
+		at := c.success(record)
+		if at == nil {
+			s.missing = append(s.missing, m)
+			continue
+		}
+		itself := record.Of(c.Hash)
+		s.ran = s.ran || itself != nil && itself.State == Succeeded
+		s.good = append(s.good, soak{at.Since, c.soakedAt(record, at)})
+	}
+	return s
+}
+
+func (s *standing) addSilent(m Member, of Standing) {
+	s.silent = append(s.silent, m)
+	if len(s.silent) > 1 {
+		return
+	}
+	switch {
+	case of.Record != nil:
+		s.silentSince, s.problem = of.Record.At, "its newest one is of "+of.Record.At.UTC().Format("2006-01-02 15:04 UTC")
+	case of.Problem != "":
+		s.problem = of.Problem
+	default:
+		s.problem = "it has not reported yet"
+	}
+}
+
+// retired reports whether an earlier commit moved a member out of the rings before, or removed it, and the member takes
+// no commit any more for which this cluster has to wait: it is silent, or has finished a commit by whose rings it is not
+// before this cluster.
+func (c *candidate) retired(m Member, record *Record, silent bool) bool {
+	parent := c.parentRings()
+	if parent == nil || parent.Of(c.me) == nil || parent.precedes(m, c.me) {
+		return false
+	}
+	if silent {
+		return true
+	}
+	return slices.ContainsFunc(record.Verdicts, func(v Verdict) bool {
+		at := c.history.Get(v.Commit)
+		return at != nil && v.State != InProgress && c.history.Contains(c.Parents[0], v.Commit) &&
+			at.Rings != nil && at.Rings.Of(c.me) != nil && !at.Rings.precedes(m, c.me)
+	})
+}
+
+// precedes reports whether a member is in a ring before that of another one.
+func (r *Rings) precedes(m, other Member) bool {
+	at, in := r.of[m]
+	return in && slices.Contains(r.Of(other).Before, at)
+}
+
+// success returns the earliest success on the commit or on a descendant of it; nil if there is none.
+func (c *candidate) success(record *Record) *Verdict {
+	var first *Verdict
+	lost := record.Unlisted != "" && c.history.Contains(record.Unlisted, c.Hash)
+	for i := range record.Verdicts {
+		v := &record.Verdicts[i]
+		if v.State != Succeeded || v.Commit != c.Hash && (lost || !c.history.Contains(v.Commit, c.Hash)) {
+			continue
+		}
+		if first == nil || v.Since.Before(first.Since) {
+			first = v
+		}
+	}
+	return first
+}
+
+// soakedAt returns when everything has soaked on a cluster that this one gets with the commit: each commit up to the
+// successful one that the applied one does not contain.
+func (c *candidate) soakedAt(record *Record, success *Verdict) time.Time {
+	until := success.Since
+	for i := range record.Verdicts {
+		v := &record.Verdicts[i]
+		if v.State != Succeeded || !c.history.Contains(success.Commit, v.Commit) || c.applied != "" && c.history.Contains(c.applied, v.Commit) {
+			continue
+		}
+		if at := v.Since.Add(c.own.soak(v.Effect)); at.After(until) {
+			until = at
+		}
+	}
+	return until
+}
+
+// peers is what the other clusters of a ring do with a commit.
+type peers struct {
+	// failed are the clusters on which it failed.
+	failed []Member
+	// queue has the clusters that have not succeeded on it or a descendant, or roll out a commit now: first those that
+	// do, then those furthest behind.
+	queue []Member
+}
+
+type peersKey struct {
+	ring   *Ring
+	commit string
+}
+
+// peers returns what the clusters of the own ring do with the commit.
+func (c *candidate) peers() peers {
+	key := peersKey{c.own, c.Hash}
+	p, known := c.byRing[key]
+	if !known {
+		p = c.newPeers()
+		c.byRing[key] = p
+	}
+	return p
+}
+
+func (c *candidate) newPeers() (p peers) {
+	places := map[Member]place{}
+	for _, m := range c.own.Members {
+		at := place{}
+		if record := c.records[m].Record; record != nil {
+			at = placeOf(record)
+			if v := record.Of(c.Hash); v != nil && v.State == Failed {
+				p.failed = append(p.failed, m)
+			}
+			if !at.rolls && c.success(record) != nil {
+				continue
+			}
+		}
+		places[m] = at
+		p.queue = append(p.queue, m)
+	}
+	slices.SortFunc(p.queue, func(a, b Member) int {
+		x, y := places[a], places[b]
+		if x.rolls != y.rolls {
+			if x.rolls {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(x.succeeded.Compare(y.succeeded), strings.Compare(a.String(), b.String()))
+	})
+	return p
+}
+
+// place is what the place of a cluster in the queue depends on.
+type place struct {
+	rolls     bool
+	succeeded time.Time
+}
+
+func placeOf(record *Record) (p place) {
+	for _, v := range record.Verdicts {
+		p.rolls = p.rolls || v.State == InProgress
+		if v.State == Succeeded && p.succeeded.IsZero() {
+			p.succeeded = v.Since
+		}
+	}
+	return p
+}
