@@ -98,3 +98,9 @@ func (f *fakeSource) Forget(key string) error {
 	f.forgotten = append(f.forgotten, key)
 	return nil
 }
+
+func (*fakeSource) Change(context.Context, source.Request, source.Change) (source.Changed, error) {
+	return source.Changed{}, nil
+}
+
+func (*fakeSource) DeleteBranch(context.Context, source.Request, string, string) error { return nil }
