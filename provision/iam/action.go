@@ -61,6 +61,7 @@ var resourceTypes = map[string]string{
 	"iam:PassRole":                       "role",
 	"iam:RemoveRoleFromInstanceProfile":  "instance-profile",
 	"iam:TagInstanceProfile":             "instance-profile",
+	"kms:Decrypt":                        "key",
 	"kms:DescribeKey":                    "key",
 	"kms:GetKeyPolicy":                   "key",
 	"pricing:GetProducts":                "",
