@@ -47,7 +47,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"karpenter": (*story).karpenterCommand, "crds-by-kubectl": (*story).crdsByKubectlCommand,
 		"terraform": (*story).terraformCommand,
 		"upstream":  (*story).upstreamCommand, "userdata": (*story).userdataCommand,
-		"signer": (*story).signerCommand, "sign": (*story).signCommand, "signers": (*story).signersCommand,
+		"signer": (*story).signerCommand, "sign": (*story).signCommand, "signers": (*story).signersCommand, "sops": (*story).sopsCommand,
 		"upgraded": (*story).upgradedCommand,
 		"parrot":   (*story).parrotCommand, "unsaid": (*story).unsaidCommand,
 		"bomb": (*story).bombCommand, "memory": (*story).memoryCommand, "metrics": (*story).metricsCommand,
