@@ -44,6 +44,9 @@ func (r *Reader) Publications(ctx context.Context, aws PublishedAWS, alias strin
 	}
 	if len(lines) == 0 {
 		newest, err := r.Newest(ctx, family)
+		if errors.As(err, new(*resolve.EmptyError)) {
+			return nil, nil
+		}
 		if err != nil {
 			return nil, err
 		}

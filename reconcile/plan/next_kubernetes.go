@@ -126,7 +126,7 @@ func (l Live) ClassesWithOtherAMIs(set *render.Set) (classes []*awsv1.EC2NodeCla
 		if set.Objects[i].Ref.Kind != render.EC2NodeClass {
 			continue
 		}
-		class, err := typed[awsv1.EC2NodeClass](set.Objects[i].Defaulted)
+		class, err := typed[awsv1.EC2NodeClass](set.Objects[i].Desired)
 		if err != nil {
 			continue
 		}

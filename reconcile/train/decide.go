@@ -220,10 +220,8 @@ func (n Names) owns(branch string) bool { return strings.HasPrefix(branch, n.Pre
 
 // Opened is an open pull request of the group.
 type Opened struct {
-	Number      int
-	Branch, URL string
-	// Replaces are the aliases that it replaces, as the titles of the daemon have them; only to compare.
-	Title string
+	Number             int
+	Branch, URL, Title string
 }
 
 // Earlier is the newest pull request of a branch that is not open.

@@ -54,7 +54,7 @@ func (r reading) aliases(ctx context.Context, classes []*awsv1.EC2NodeClass) (fo
 // alias queries AWS for one alias.
 func (r reading) alias(ctx context.Context, class *awsv1.EC2NodeClass, name string) Alias {
 	a := Alias{Name: name, Classes: []string{class.Name}}
-	c := r.reader().Class(ctx, class, nil)
+	c := r.reader().Selected(ctx, class)
 	a.Pin, a.Withdrawn, a.Unknown = c.Pin, c.Problem != "", c.Unknown
 	for i := range c.Images {
 		image := &c.Images[i]

@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// every is how often AWS and the Git host are queried. The client of AWS reuses its answers for as long.
-	every = 5 * time.Minute
+	// every is how often AWS and the Git host are queried.
+	every = 10 * time.Minute
 	// soon is when a reconcile looks for the answer.
 	soon = 2 * time.Second
 	// first is how long after a failure it is retried, doubled after each failure up to longest.
@@ -278,6 +278,9 @@ func (r *round) waiting(d Decision) *v1alpha1.ImageTrainStatus {
 	status := &v1alpha1.ImageTrainStatus{Message: finding.Bounded(d.Why, maxMessage)}
 	if d.Of != nil && r.names.owns(d.Of.Branch) {
 		status.Branch, status.URL = d.Of.Branch, d.Of.URL
+		if before := r.Sync.Status.Images; before != nil && before.Branch == d.Of.Branch {
+			status.Commit, status.Aliases = before.Commit, before.Aliases
+		}
 	}
 	return status
 }
