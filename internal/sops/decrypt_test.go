@@ -39,11 +39,11 @@ func TestFileOfSops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got["number"] != 1234.567890 || !cmp.Equal(got["somebooleans"], []any{true, false}) || got[Key] != nil {
+	if _, isFloat := got["number"].(float64); !isFloat || got["myapp1"] != "t00m4nys3cr3tzupdated" || !cmp.Equal(got["somebooleans"], []any{true, false}) || got[Key] != nil {
 		t.Errorf("got %v", got)
 	}
 	db := got["app2"].(map[string]any)["db"]
-	if diff := cmp.Diff(map[string]any{"user": "bob", "password": "c4r1b0u"}, db); diff != "" {
+	if diff := cmp.Diff(map[string]any{"user": "eve", "password": "c4r1b0u"}, db); diff != "" {
 		t.Error(diff)
 	}
 }

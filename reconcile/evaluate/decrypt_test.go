@@ -71,7 +71,7 @@ func TestDecryptedValuesAreThoseOfASecret(t *testing.T) {
 		t.Errorf("merged %v", merged)
 	}
 	db := merged["app2"].(map[string]any)["db"]
-	if diff := cmp.Diff(map[string]any{"user": "bob", "password": "c4r1b0u"}, db); diff != "" {
+	if diff := cmp.Diff(map[string]any{"user": "eve", "password": "c4r1b0u"}, db); diff != "" {
 		t.Error(diff)
 	}
 	all := strings.Join(*hidden, "\n")
@@ -82,7 +82,7 @@ func TestDecryptedValuesAreThoseOfASecret(t *testing.T) {
 		t.Errorf("sealed %q", s.Values.Sealed)
 	}
 	inGit, err := MergeInGit(s.Karpenter, s.FileValues)
-	if err != nil || inGit.Merged["app2"] == nil || inGit.Merged["number"] != nil || inGit.Merged["sops"] != nil {
+	if err != nil || inGit.Merged["nested_unencrypted"] == nil || inGit.Merged["number"] != nil || inGit.Merged["sops"] != nil {
 		t.Errorf("in Git: %v, %v", inGit.Merged, err)
 	}
 }
