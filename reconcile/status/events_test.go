@@ -252,6 +252,7 @@ func mayBeLost() []string {
 		"Conditions", // except those that report this
 		"Drift",
 		"Held.Message",
+		"Images",
 		"Instances",
 		"OrphanedNodes",
 		"Removals.Message",

@@ -74,7 +74,7 @@ type Want struct {
 	Unknown []string
 	// Outdated are sentences on AMIs that are too old, deprecated or withdrawn.
 	Outdated []string
-	// Again is when time alone changes the result; zero if it does not.
+	// Again is when the result changes by the time that passes; zero if it does not.
 	Again time.Time
 }
 

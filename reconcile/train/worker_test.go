@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -33,8 +32,7 @@ const (
 
 // world is AWS, a Git host with one repository, and a cluster that follows it.
 type world struct {
-	t  *testing.T
-	mu sync.Mutex
+	t *testing.T
 	// alias is that of the followed branch, and releases are those that AWS publishes; denied is an error of AWS.
 	alias    string
 	releases []string
@@ -48,7 +46,8 @@ type world struct {
 	now      time.Time
 	sync     *v1alpha1.NodeSync
 	worker   Worker
-	events   []string
+	// events are those that were recorded.
+	events []string
 }
 
 func newWorld(t *testing.T, alias string, train v1alpha1.ImageTrain, releases ...string) *world {
@@ -197,19 +196,19 @@ func (w *world) round() *v1alpha1.ImageTrainStatus {
 		}
 	}
 	w.now = w.now.Add(every + longest)
-	for {
+	for over := false; ; {
 		var found finding.Findings
 		answer := w.worker.See(w.t.Context(), look(), &found)
 		for _, n := range found.Notes {
 			w.events = append(w.events, n.Reason+": "+n.Message)
 		}
-		w.worker.mu.Lock()
-		asking := w.worker.asking || len(w.worker.notes) > 0
-		w.worker.mu.Unlock()
-		if !asking {
+		if over {
 			w.sync.Status.Images = answer.Status
 			return answer.Status
 		}
+		w.worker.mu.Lock()
+		over = !w.worker.asking // the next answer is that of this round
+		w.worker.mu.Unlock()
 	}
 }
 
