@@ -103,4 +103,6 @@ func (*fakeSource) Change(context.Context, source.Request, source.Change) (sourc
 	return source.Changed{}, nil
 }
 
-func (*fakeSource) DeleteBranch(context.Context, source.Request, string, string) error { return nil }
+func (*fakeSource) DeleteBranch(context.Context, source.Request, source.Change, string) error {
+	return nil
+}

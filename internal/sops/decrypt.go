@@ -162,6 +162,7 @@ func (w *walk) value(node *yaml.Node, path []string) (any, error) {
 			return nil, fmt.Errorf("%s cannot be read", strings.Join(path, "."))
 		}
 		return w.scalar(value, path)
+	case yaml.AliasNode, yaml.DocumentNode:
 	}
 	return nil, fmt.Errorf("%s is an alias of YAML, which sops does not write: encrypt the file with sops", strings.Join(path, "."))
 }

@@ -158,3 +158,9 @@ func AliasOf(class *awsv1.EC2NodeClass) string {
 	}
 	return ""
 }
+
+// NotesOf returns the address of the release notes of a pinned alias; empty if there is none.
+func NotesOf(alias string) string {
+	family, version, _ := strings.Cut(alias, "@")
+	return Release{Family: family, Version: version}.Notes()
+}

@@ -171,9 +171,9 @@ type Source interface {
 	FindOrder(ctx context.Context, req source.Request, commit string) (source.Order, error)
 	// Revert pushes a commit that reverts files, to a branch of its own.
 	Revert(ctx context.Context, req source.Request, r source.Revert) (source.Reverted, error)
-	// Change pushes a commit that changes files, to a branch of its own; DeleteBranch deletes one that has a commit.
+	// Change pushes a commit that changes files, to a branch of its own; DeleteBranch deletes one that has its commit.
 	Change(ctx context.Context, req source.Request, c source.Change) (source.Changed, error)
-	DeleteBranch(ctx context.Context, req source.Request, branch, commit string) error
+	DeleteBranch(ctx context.Context, req source.Request, c source.Change, commit string) error
 	// Forget deletes what is stored for a deleted NodeSync.
 	Forget(key string) error
 }

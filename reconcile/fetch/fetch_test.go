@@ -264,4 +264,4 @@ func (*host) Change(context.Context, source.Request, source.Change) (source.Chan
 	return source.Changed{}, nil
 }
 
-func (*host) DeleteBranch(context.Context, source.Request, string, string) error { return nil }
+func (*host) DeleteBranch(context.Context, source.Request, source.Change, string) error { return nil }

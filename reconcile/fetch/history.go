@@ -93,11 +93,11 @@ func (p Pusher) Change(ctx context.Context, c source.Change) (source.Changed, er
 	return p.step.Source.Change(ctx, request, c)
 }
 
-// DeleteBranch deletes a branch that has a commit.
-func (p Pusher) DeleteBranch(ctx context.Context, branch, commit string) error {
+// DeleteBranch deletes the branch of a Change, if it has that commit.
+func (p Pusher) DeleteBranch(ctx context.Context, c source.Change, commit string) error {
 	request, err := p.step.request(ctx)
 	if err != nil {
 		return err
 	}
-	return p.step.Source.DeleteBranch(ctx, request, branch, commit)
+	return p.step.Source.DeleteBranch(ctx, request, c, commit)
 }

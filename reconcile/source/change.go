@@ -48,6 +48,13 @@ type Changed struct {
 //
 // The error may also be a *PushError, one of Edit, or one of Fetch's.
 func (g *Git) Change(ctx context.Context, req Request, c Change) (Changed, error) {
+	return g.changing(ctx, req, c, func(ctx context.Context, w *changing) (Changed, error) { return w.run(ctx) })
+}
+
+// changing does something with the branch of a Change, on a clone of its own.
+func (g *Git) changing(
+	ctx context.Context, req Request, c Change, do func(context.Context, *changing) (Changed, error),
+) (Changed, error) {
 	ctx, cancel := g.bound(ctx)
 	defer cancel()
 	if err := proposes(c.Branch); err != nil {
@@ -60,16 +67,16 @@ func (g *Git) Change(ctx context.Context, req Request, c Change) (Changed, error
 	if err != nil {
 		return Changed{}, err
 	}
-	work := &changing{git: g, store: s, files: &lookup{store: s}, req: req, Change: c}
-	done, err := work.run(ctx)
+	done, err := do(ctx, &changing{git: g, store: s, files: &lookup{store: s}, req: req, Change: c})
 	return done, errors.Join(classify(ctx, err, req), s.remove())
 }
 
-// DeleteBranch deletes a branch below plumbline/ if it has a commit. With another one, the error is a *BranchError.
-func (g *Git) DeleteBranch(ctx context.Context, req Request, branch, commit string) error {
-	ctx, cancel := g.bound(ctx)
-	defer cancel()
-	return g.push(ctx, req, update{branch: branch, was: plumbing.NewHash(commit)})
+// DeleteBranch deletes the branch of a Change, of which only Branch and Earlier count, if its commit is the given one, and was
+// pushed by an earlier Change. Otherwise the branch stays, and the error is a *BranchError.
+func (g *Git) DeleteBranch(ctx context.Context, req Request, c Change, commit string) error {
+	c.Message = ""
+	_, err := g.changing(ctx, req, c, func(ctx context.Context, w *changing) (Changed, error) { return Changed{}, w.drop(ctx, commit) })
+	return err
 }
 
 // changing is the state of one Change.
@@ -113,6 +120,18 @@ func (w *changing) run(ctx context.Context) (Changed, error) {
 	}
 	to.was = tip.Hash
 	return done, w.git.push(ctx, w.req, to)
+}
+
+// drop deletes the branch.
+func (w *changing) drop(ctx context.Context, commit string) error {
+	if err := w.fetch(ctx); err != nil {
+		return err
+	}
+	tip, _, err := w.resume(ctx, &BranchError{URL: bare(w.req.URL), Branch: w.Branch, Tip: commit}, crafted{})
+	if err != nil {
+		return err
+	}
+	return w.git.push(ctx, w.req, update{branch: w.Branch, was: tip.Hash})
 }
 
 // fetch fetches the head of the followed branch.
@@ -192,6 +211,9 @@ func (w *changing) resume(ctx context.Context, taken *BranchError, now crafted) 
 	req.Ref = v1alpha1.GitRef{Branch: w.Branch}
 	if err := w.git.fetchTo(ctx, w.store, req, plumbing.ZeroHash, firstDepth, w.git.limits()); err != nil {
 		return nil, false, err
+	}
+	if !w.store.has(plumbing.NewHash(taken.Tip)) {
+		return nil, false, taken
 	}
 	if tip, err = w.store.commit(plumbing.NewHash(taken.Tip)); err != nil {
 		return nil, false, err

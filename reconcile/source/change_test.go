@@ -29,13 +29,17 @@ func replaces(from, to string) func(context.Context, *render.Snapshot) (map[stri
 
 func (c *client) change(t *testing.T, message, from, to string) (source.Changed, error) {
 	t.Helper()
-	return c.git.Change(t.Context(), c.request, source.Change{
-		Branch: train, Edit: replaces(from, to), Message: message, At: time.Unix(1_700_000_000, 0),
-		Earlier: func(ctx context.Context, at *render.Snapshot, message string) (map[string][]byte, error) {
-			_, to, _ := strings.Cut(message, "to ")
-			return replaces("v1", to)(ctx, at)
-		},
-	})
+	of := earlier()
+	of.Edit, of.Message, of.At = replaces(from, to), message, time.Unix(1_700_000_000, 0)
+	return c.git.Change(t.Context(), c.request, of)
+}
+
+// earlier returns a Change of which only the branch is known, and what earlier ones have changed.
+func earlier() source.Change {
+	return source.Change{Branch: train, Earlier: func(ctx context.Context, at *render.Snapshot, message string) (map[string][]byte, error) {
+		_, to, _ := strings.Cut(message, "to ")
+		return replaces("v1", to)(ctx, at)
+	}}
 }
 
 // TestChange: a branch gets one commit with the change. It stays while nothing else changes the file, is rebased when
@@ -79,7 +83,7 @@ func TestChange(t *testing.T) {
 		t.Fatal(got)
 	}
 	// Only our own commit is deleted or replaced.
-	if err := c.git.DeleteBranch(t.Context(), c.request, train, first.Commit); !errors.As(err, new(*source.BranchError)) {
+	if err := c.git.DeleteBranch(t.Context(), c.request, earlier(), first.Commit); !errors.As(err, new(*source.BranchError)) {
 		t.Fatalf("got %v, want a BranchError", err)
 	}
 	foreign := h.commit(t, train, files{"nodes/a.yaml": "alias: v9"})
@@ -91,7 +95,11 @@ func TestChange(t *testing.T) {
 	if !strings.Contains(h.refs(t), "refs/heads/"+train+" "+foreign) {
 		t.Fatal("the commit of another author was overwritten")
 	}
-	if err := c.git.DeleteBranch(t.Context(), c.request, train, foreign); err != nil {
+	if err := c.git.DeleteBranch(t.Context(), c.request, earlier(), foreign); !errors.As(err, new(*source.BranchError)) || !strings.Contains(h.refs(t), train) {
+		t.Fatalf("got %v, want a BranchError, and the branch", err)
+	}
+	git(t, h.repository, "", "update-ref", "refs/heads/"+train, other.Commit)
+	if err := c.git.DeleteBranch(t.Context(), c.request, earlier(), other.Commit); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(h.refs(t), train) {
@@ -113,7 +121,7 @@ func TestChangeRefuses(t *testing.T) {
 	if _, err := c.git.Change(t.Context(), c.request, source.Change{Branch: "main", Edit: replaces("v1", "v2")}); err == nil {
 		t.Error("main was written")
 	}
-	if err := c.git.DeleteBranch(t.Context(), c.request, "main", strings.Repeat("0", 40)); err == nil {
+	if err := c.git.DeleteBranch(t.Context(), c.request, source.Change{Branch: "main"}, strings.Repeat("0", 40)); err == nil {
 		t.Error("main was deleted")
 	}
 	for _, name := range []string{"nodes/link", "nodes/new"} {

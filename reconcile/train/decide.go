@@ -89,7 +89,7 @@ func Wanted(spec Spec, aliases []Alias, now time.Time) Want {
 		case a.Unknown != "":
 			want.Unknown = append(want.Unknown, fmt.Sprintf("alias %s: %s", a.Name, a.Unknown))
 		case a.isLatest() && a.Pin != "":
-			pins.Replace = append(pins.Replace, Replacement{From: a.Name, To: a.Pin, Classes: a.Classes, Published: a.Published})
+			pins.Replace = append(pins.Replace, Replacement{From: a.Name, To: a.Pin, Classes: a.Classes, Published: a.Published, Notes: images.NotesOf(a.Pin)})
 		case a.isLatest():
 		default:
 			want.outdated(spec, a, now)

@@ -45,7 +45,7 @@ type Hosts interface {
 // Git changes branches of the repository of a NodeSync.
 type Git interface {
 	Change(ctx context.Context, c source.Change) (source.Changed, error)
-	DeleteBranch(ctx context.Context, branch, commit string) error
+	DeleteBranch(ctx context.Context, c source.Change, commit string) error
 }
 
 // Tools are the dependencies of a Worker.
@@ -325,20 +325,13 @@ func (r *round) close(ctx context.Context, host report.Amender, d Decision, open
 	}
 	r.note(corev1.EventTypeNormal, v1alpha1.ReasonImagesProposed, fmt.Sprintf("%s was closed: %s", d.Of.URL, d.Why))
 	i := slices.IndexFunc(open, func(o report.Proposed) bool { return o.Number == d.Of.Number })
-	if head := open[i].Head; head != "" && head == r.commitInStatus(d.Of.Branch) {
-		if err := r.git.DeleteBranch(ctx, d.Of.Branch, head); err != nil {
+	if head := open[i].Head; head != "" {
+		err := r.git.DeleteBranch(ctx, r.change(d.Of.Branch, Proposal{}), head)
+		if err != nil && !errors.As(err, new(*source.BranchError)) { // the commit of a person stays
 			r.note(corev1.EventTypeWarning, v1alpha1.ReasonImagesNotProposed, finding.Bounded("delete branch "+d.Of.Branch+": "+err.Error(), maxMessage))
 		}
 	}
 	return nil
-}
-
-// commitInStatus returns the commit that plumbline has pushed to a branch, according to the status; empty if unknown.
-func (r *round) commitInStatus(branch string) string {
-	if s := r.Sync.Status.Images; s != nil && s.Branch == branch {
-		return s.Commit
-	}
-	return ""
 }
 
 // isSettled reports whether the branch of an open pull request still has the commit of the last round, and neither the

@@ -125,7 +125,8 @@ func (w *world) Change(ctx context.Context, c source.Change) (source.Changed, er
 	return source.Changed{Commit: "c-" + c.Branch, Head: "base", Files: []string{"nodes/a.yaml"}, Pushed: pushed}, nil
 }
 
-func (w *world) DeleteBranch(_ context.Context, branch, commit string) error {
+func (w *world) DeleteBranch(_ context.Context, c source.Change, commit string) error {
+	branch := c.Branch
 	if commit != "c-"+branch {
 		w.t.Errorf("branch %s with commit %s was deleted", branch, commit)
 	}
