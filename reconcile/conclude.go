@@ -130,6 +130,9 @@ func (r *reconciliation) found(out *outcome) status.Found {
 		IdentityConflict: out.Nodes.IdentityConflict, SawIdentity: out.Nodes.SawIdentity,
 		Preflight: out.Preflight.Problems, SawPreflight: out.Preflight.Known,
 	}
+	if out.Images != nil {
+		found.ImagesOutdated, found.SawImages = out.Images.Outdated, out.Images.Known
+	}
 	if k := r.sync.Status.Karpenter; k != nil {
 		found.Support = supportOf(k.Version, r.now)
 		found.Defects, found.SawDefects = upgrade.Defects(k.Version, git.Set), git.Set != nil

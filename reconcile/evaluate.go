@@ -9,6 +9,7 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/evaluate"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -69,7 +70,7 @@ func (r *reconciliation) wanted(rev revision) evaluate.DesiredStep {
 		},
 		Snapshot: rev.Snapshot, Sync: r.sync, Observed: r.before.Status.ObservedGeneration, View: r.view, Memory: &r.memory.desired,
 		Now: r.now, Timeout: r.sync.GetTimeout(), Retry: r.sync.GetRetryInterval(), Attempt: fmt.Sprint(r.memory.fetch.Attempt()),
-		Secret: r.readSecret,
+		Secret: r.readSecret, KMS: account.DecryptWith(r.cloud()),
 		Labelled: func(ctx context.Context) (client.Reader, func() time.Duration, error) {
 			return r.watches.Labelled(ctx, r.Labelled, r.Uncached)
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
+	"github.com/plumbline-dev/plumbline/reconcile/train"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -41,6 +42,8 @@ type done struct {
 	Nodes nodesSeen
 	// Preflight is what the checks before the writes have found.
 	Preflight preflightSeen
+	// Images is what the image train has found, nil if it was not asked.
+	Images *train.Answer
 	// Ended is how the deletion of the NodeSync has ended; empty before that.
 	Ended string
 }
@@ -77,6 +80,7 @@ func (r *reconciliation) execute(ctx context.Context, ev evaluation) (done, erro
 		{Name: step.SeeRollout, Do: r.observeRollout},
 		{Name: step.SeeInstances, Do: r.observeInstances},
 		{Name: step.SeeIdentity, Do: r.observeIdentity},
+		{Name: step.SeeImages, Do: r.observeImages},
 		{Name: step.SeeTerminations, Do: r.observeTerminations},
 		{Name: step.SettleCharts, Do: r.settleCharts},
 		{Name: step.Remove, Do: r.runServedRemovalStep((*removal.Step).Run)},

@@ -21,6 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/status"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
+	"github.com/plumbline-dev/plumbline/reconcile/train"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 )
@@ -64,6 +65,7 @@ type remembered struct {
 	response  account.ResponseMemory
 	trail     account.TrailReader
 	preflight account.PreflightChecker
+	train     train.Worker
 	// reasons are why EC2NodeClasses are not Ready, from Karpenter's log.
 	reasons changes.Reasons
 	// terminations are what is terminating, and heartbeat is the last state of the lease of Karpenter's controller.

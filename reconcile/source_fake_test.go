@@ -134,3 +134,11 @@ func (f *fakeSource) Forget(key string) error {
 	f.forgotten = append(f.forgotten, key)
 	return nil
 }
+
+func (*fakeSource) Change(context.Context, source.Request, source.Change) (source.Changed, error) {
+	return source.Changed{}, nil
+}
+
+func (*fakeSource) DeleteBranch(context.Context, source.Request, source.Change, string) error {
+	return nil
+}

@@ -20,6 +20,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
+	"github.com/plumbline-dev/plumbline/internal/sops"
 	"github.com/plumbline-dev/plumbline/render/document"
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 	"github.com/plumbline-dev/plumbline/render/legacy"
@@ -286,7 +287,7 @@ func decodeKarpenter(file string, data []byte) (*Karpenter, error) {
 	}
 	doc := documents[0]
 	karpenter := &Karpenter{}
-	problems := textsOnly(doc)
+	problems := append(textsOnly(doc), encrypted(doc)...)
 	if len(problems) == 0 {
 		problems = decodeStrictly(doc, karpenter)
 	}
@@ -333,6 +334,14 @@ func textsOnly(doc document.Document) []problem {
 		}
 	}
 	return problems
+}
+
+// encrypted refuses a plumbline.yaml that was encrypted: commands and reviews read it without a key.
+func encrypted(doc document.Document) []problem {
+	if fields, ok := doc.Value.(map[string]any); ok && sops.Encrypted(fields) {
+		return []problem{{sops.Key, "plumbline.yaml itself cannot be encrypted with sops: move the encrypted values into a file, and name that in valuesFiles"}}
+	}
+	return nil
 }
 
 // problem is an error in one field of a document.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/plumbline-dev/plumbline/contradiction"
+	"github.com/plumbline-dev/plumbline/internal/sops"
 	"github.com/plumbline-dev/plumbline/render/document"
 )
 
@@ -253,7 +254,11 @@ func (k *Karpenter) decodeValues(file string, data []byte) (map[string]any, Erro
 		return nil, Errors{{File: file, Line: doc.LineOf("kind"), Message: fmt.Sprintf("it contains a %v, not chart values: as one of valuesFiles it would no longer be a definition, and its objects would be removed: remove it from valuesFiles", kind)}}
 	}
 	var errs Errors
-	for _, p := range contradictions(k.Cluster, values, "") {
+	readable := values
+	if sops.Encrypted(values) {
+		readable = sops.Plain(values) // what is decrypted is checked with the charts
+	}
+	for _, p := range contradictions(k.Cluster, readable, "") {
 		errs = append(errs, Error{File: file, Line: doc.LineOf(p.path), Message: p.message})
 	}
 	return values, errs

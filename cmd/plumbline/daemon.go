@@ -437,6 +437,8 @@ func newFollower(
 			Store: newChartStore("charts-of-pull-requests", reconciler.Confine, o), Helm: managed.Helm,
 			CABundle: managed.CABundle(), Ask: queryWith(managed.Clouds.Within(awsTimeout), managed.CertificateAuthority, ""),
 			Grant:         reconcile.GrantOf(managed.Clouds.Within(awsTimeout)),
+			Decrypt:       account.DecryptWith(managed.Clouds.Within(awsTimeout)),
+			Next:          nextKubernetes(managed.Clouds.Within(awsTimeout), managed.CertificateAuthority),
 			InstanceTypes: managed.Landing.InstanceTypes, Own: &settings.Own, Grants: &settings.Grants,
 		},
 		Grants: settings.Grants, StillLeader: settings.StillLeader, Trouble: reconciler.Enqueue, Now: settings.Now,

@@ -19,6 +19,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile"
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -273,6 +274,30 @@ func queryWith(dial account.Dialer, authority []byte, kubernetes string) func(cl
 	}
 }
 
+// nextKubernetes returns a function that finds the version of Kubernetes after that of a cluster, and queries AWS with it.
+func nextKubernetes(
+	dial account.Dialer, authority []byte,
+) func(ctx context.Context, cluster, region string) (kubernetes string, ask plan.Ask, err error) {
+	return func(ctx context.Context, cluster, region string) (string, plan.Ask, error) {
+		ctx, cancel := context.WithTimeout(ctx, awsTimeout)
+		defer cancel()
+		aws, err := dial(ctx, region)
+		if err != nil {
+			return "", nil, err
+		}
+		now, err := confirm(ctx, aws, cluster, authority)
+		if err != nil {
+			return "", nil, err
+		}
+		minor, err := karpenter.KubernetesMinor(now)
+		if err != nil {
+			return "", nil, err
+		}
+		next := fmt.Sprintf("1.%d", minor+1)
+		return next, queryWith(dial, authority, next)(cluster, region), nil
+	}
+}
+
 // confirm checks that the AWS account contains this very cluster, and returns the cluster's Kubernetes version.
 func confirm(ctx context.Context, aws account.Cloud, cluster string, authority []byte) (kubernetes string, err error) {
 	found, err := aws.Cluster(ctx, cluster)
@@ -493,7 +518,8 @@ func (o *planOptions) allowQueries(step *review.Step, c *clusterAccess, authorit
 		return
 	}
 	step.Ask = queryAWS(authority, "")
-	step.Grant = reconcile.GrantOf(dialAsUser)
+	step.Decrypt = account.DecryptWith(dialAsUser)
+	step.Grant, step.Next = reconcile.GrantOf(dialAsUser), nextKubernetes(dialAsUser, authority)
 	simulator := &simulate.Simulator{Reader: c, Catalogs: &simulate.Catalogs{Ask: catalogOf}, Now: time.Now}
 	if o.whatIf.on {
 		step.Landing = simulator.Ask // the what-if names the NodePools that no instance type satisfies

@@ -45,3 +45,15 @@ func (c *Client) Key(ctx context.Context, id string) (Key, error) {
 	key.Policy = aws.ToString(policy.Policy)
 	return key, nil
 }
+
+// Decrypt decrypts with a symmetric KMS key of the client's region, by its ARN. An encryption context that does not match is
+// an error.
+func (c *Client) Decrypt(ctx context.Context, arn string, ciphertext []byte, encryptionContext map[string]string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	out, err := c.kms.Decrypt(ctx, &kms.DecryptInput{KeyId: aws.String(arn), CiphertextBlob: ciphertext, EncryptionContext: encryptionContext})
+	if err != nil {
+		return nil, c.named("kms:Decrypt", err)
+	}
+	return out.Plaintext, nil
+}

@@ -229,6 +229,8 @@ func (a doctorAccount) json(w http.ResponseWriter, r *http.Request, action strin
 		fmt.Fprint(w, `{"KeyMetadata":{"KeyId":"k","Arn":"arn:key","KeyManager":"CUSTOMER","KeyState":"Enabled"}}`)
 	case action == "GetKeyPolicy" && strings.Contains(string(body), `"arn:key"`):
 		fmt.Fprint(w, `{"Policy":"{}"}`)
+	case action == "Decrypt" && strings.Contains(string(body), `"team":"a"`):
+		fmt.Fprint(w, `{"KeyId":"arn:key","Plaintext":"b3Blbg=="}`)
 	case action == "ListServiceQuotas" && strings.Contains(string(body), `"NextToken":"2"`):
 		fmt.Fprint(w, `{"Quotas":[{"QuotaCode":"L-34B43A08","QuotaName":"Spot","Value":32}]}`)
 	case action == "ListServiceQuotas" && strings.Contains(string(body), `"ServiceCode":"ec2"`):
@@ -249,6 +251,10 @@ func TestDoctorReads(t *testing.T) {
 	key, err := client.Key(t.Context(), "alias/queue")
 	if diff := cmp.Diff(Key{ARN: "arn:key", State: "Enabled", Policy: "{}"}, key); diff != "" || err != nil {
 		t.Errorf("key (-want +got), error %v:\n%s", err, diff)
+	}
+	plain, err := client.Decrypt(t.Context(), "arn:key", []byte("sealed"), map[string]string{"team": "a"})
+	if err != nil || string(plain) != "open" {
+		t.Errorf("decrypted %q, error %v", plain, err)
 	}
 	var missing *NotFoundError
 	if _, err := client.Key(t.Context(), "alias/gone"); !errors.As(err, &missing) {
@@ -275,8 +281,12 @@ func TestDoctorIsRefused(t *testing.T) {
 		"servicequotas:ListServiceQuotas": func(c *Client) error { _, err := c.Quotas(t.Context()); return err },
 		"ec2:DescribeInstances":           func(c *Client) error { _, err := c.TypesInUse(t.Context()); return err },
 		"kms:DescribeKey":                 func(c *Client) error { _, err := c.Key(t.Context(), "k"); return err },
-		"kms:GetKeyPolicy":                func(c *Client) error { _, err := c.Key(t.Context(), "k"); return err },
-		"ec2:DescribeVpcEndpoints":        func(c *Client) error { _, err := c.Endpoints(t.Context(), []string{"vpc-1"}); return err },
+		"kms:Decrypt": func(c *Client) error {
+			_, err := c.Decrypt(t.Context(), "arn:key", []byte("sealed"), nil)
+			return err
+		},
+		"kms:GetKeyPolicy":         func(c *Client) error { _, err := c.Key(t.Context(), "k"); return err },
+		"ec2:DescribeVpcEndpoints": func(c *Client) error { _, err := c.Endpoints(t.Context(), []string{"vpc-1"}); return err },
 	} {
 		_, refused, _ := strings.Cut(action, ":")
 		var denied *DeniedError

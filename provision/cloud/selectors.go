@@ -25,6 +25,11 @@ func (c *Client) Images(ctx context.Context, class *awsv1.EC2NodeClass, kubernet
 	return c.resolver.Images(ctx, class, kubernetes)
 }
 
+// Published returns the AMIs of AWS whose names match one of some patterns.
+func (c *Client) Published(ctx context.Context, patterns []string) ([]resolve.Image, error) {
+	return c.resolver.Published(ctx, patterns)
+}
+
 // Subnets returns the IDs of those that Karpenter finds for an EC2NodeClass.
 func (c *Client) Subnets(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error) {
 	return c.resolver.Subnets(ctx, class)

@@ -32,6 +32,16 @@ type Reader struct {
 
 // Class compares an EC2NodeClass, with the NodePools that name it, with what AWS publishes.
 func (r *Reader) Class(ctx context.Context, class *awsv1.EC2NodeClass, pools []*karpv1.NodePool) Class {
+	return r.compare(ctx, class, pools, true)
+}
+
+// Selected is like Class, without NodePools and without what is newer.
+func (r *Reader) Selected(ctx context.Context, class *awsv1.EC2NodeClass) Class {
+	return r.compare(ctx, class, nil, false)
+}
+
+// compare queries AWS for what an EC2NodeClass selects, and, with withNewest, for what is newer.
+func (r *Reader) compare(ctx context.Context, class *awsv1.EC2NodeClass, pools []*karpv1.NodePool, withNewest bool) Class {
 	if _, _, ok := aliasOf(class); !ok && hasAlias(class) {
 		c := Compare(class, pools, Answers{}, r.Now())
 		c.Problem = fmt.Sprintf("alias %s of EC2NodeClass/%s is malformed: FAMILY@VERSION, with one of %s", c.Selects, c.Name, strings.Join(Families, ", "))
@@ -49,7 +59,7 @@ func (r *Reader) Class(ctx context.Context, class *awsv1.EC2NodeClass, pools []*
 		return Unread(class, pools, err, r.Now())
 	}
 	answers := Answers{Kubernetes: r.Kubernetes, Now: found}
-	if _, version, isAlias := aliasOf(class); isAlias && version == Latest {
+	if _, version, isAlias := aliasOf(class); !withNewest || isAlias && version == Latest {
 		return Compare(class, pools, answers, r.Now())
 	}
 	for _, family := range familiesOf(found) {

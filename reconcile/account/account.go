@@ -182,7 +182,9 @@ type Cloud interface {
 	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
 
 	ResolutionCloud
+	ImageCloud
 	InstanceCloud
+	KeyCloud
 
 	TerminationProtected(ctx context.Context, providerID string) (bool, error)
 	Grant(ctx context.Context, cluster string, account cloud.ServiceAccount) (cloud.Grant, error)

@@ -3,6 +3,8 @@ package account
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -20,6 +22,32 @@ type ResolutionCloud interface {
 	SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
 	Reservations(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
 	Running(ctx context.Context, query cloud.Query) (map[string]cloud.Instance, error)
+}
+
+// ImageCloud is the AWS client for the AMIs that AWS publishes.
+type ImageCloud interface {
+	Images(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) ([]resolve.Image, error)
+	Published(ctx context.Context, patterns []string) ([]resolve.Image, error)
+}
+
+// KeyCloud is the AWS client that decrypts with keys of KMS.
+type KeyCloud interface {
+	Decrypt(ctx context.Context, arn string, ciphertext []byte, encryptionContext map[string]string) ([]byte, error)
+}
+
+// DecryptWith returns a function that decrypts with keys of KMS, each in its own region.
+func DecryptWith(dial Dialer) func(ctx context.Context, arn string, ciphertext []byte, encryptionContext map[string]string) ([]byte, error) {
+	return func(ctx context.Context, arn string, ciphertext []byte, encryptionContext map[string]string) ([]byte, error) {
+		parts := strings.Split(arn, ":") // arn:aws:kms:REGION:ACCOUNT:key/ID
+		if len(parts) < 6 || parts[2] != "kms" || parts[3] == "" {
+			return nil, fmt.Errorf("%q is not the ARN of a KMS key", arn)
+		}
+		aws, err := dial(ctx, parts[3])
+		if err != nil {
+			return nil, err
+		}
+		return aws.Decrypt(ctx, arn, ciphertext, encryptionContext)
+	}
 }
 
 // Resolution is the resolution of one reconcile of one NodeSync.

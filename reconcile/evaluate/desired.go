@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/internal/sops"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -137,6 +138,8 @@ type DesiredStep struct {
 
 	// Secret reads a Secret of the NodeSync's namespace.
 	Secret func(ctx context.Context, name string) (*corev1.Secret, error)
+	// KMS decrypts with a key of AWS KMS, for files with values that were encrypted with SOPS; nil if AWS is not asked.
+	KMS DecryptByKMS
 	// Labelled reads the objects that are labelled for values of the chart. listed is called once they could be listed,
 	// and returns when to reconcile again for them; zero for never.
 	Labelled func(context.Context) (reader client.Reader, listed func() time.Duration, err error)
@@ -182,14 +185,19 @@ func (s *DesiredStep) MergeValues(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.Values, err = charts.Merge(append(layers, inGit(s.Karpenter, s.FileValues)...)...); err != nil {
+	inFiles, err := s.decrypted(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Values, err = charts.Merge(append(layers, inFiles...)...); err != nil {
 		return err
 	}
 	s.HideValues(s.withoutPublicValues(s.Values.Secrets))
 	return nil
 }
 
-// MergeInGit merges the values in Git: those of files, as they were read, and of plumbline.yaml itself.
+// MergeInGit merges the values in Git: those of files, as they were read, and of plumbline.yaml itself. Encrypted values are
+// left out.
 func MergeInGit(k *render.Karpenter, files []map[string]any) (charts.Values, error) {
 	return charts.Merge(inGit(k, files)...)
 }
@@ -197,6 +205,9 @@ func MergeInGit(k *render.Karpenter, files []map[string]any) (charts.Values, err
 func inGit(k *render.Karpenter, files []map[string]any) []charts.Layer {
 	var layers []charts.Layer
 	for i, values := range files {
+		if sops.Encrypted(values) {
+			values = sops.Plain(values)
+		}
 		layers = append(layers, charts.Layer{Origin: k.ValuesFiles[i], Values: values})
 	}
 	return append(layers, charts.Layer{Origin: render.FileName, Values: k.Values})

@@ -259,3 +259,9 @@ func TestWhatOpensTheSourceIsHidden(t *testing.T) {
 		})
 	}
 }
+
+func (*host) Change(context.Context, source.Request, source.Change) (source.Changed, error) {
+	return source.Changed{}, nil
+}
+
+func (*host) DeleteBranch(context.Context, source.Request, source.Change, string) error { return nil }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -74,4 +75,35 @@ func (s *Step) Revert() func(context.Context, source.Revert) (source.Reverted, e
 		}
 		return s.Source.Revert(ctx, request, r)
 	}
+}
+
+// Pusher changes branches of the repository of a NodeSync, outside of reconciles.
+type Pusher struct{ step *Step }
+
+// Pusher returns one that uses another Secret than the source; nil for the same.
+func (s *Step) Pusher(secret *v1alpha1.LocalReference) Pusher {
+	apart := &Step{Tools: s.Tools, Sync: s.Sync.DeepCopy(), Memory: &Memory{}, Now: s.Now}
+	apart.HideCredential = func(string) {} // as for Revert
+	if git := apart.Sync.Spec.Source.Git; git != nil && secret != nil {
+		git.SecretRef = secret.DeepCopy()
+	}
+	return Pusher{step: apart}
+}
+
+// Change pushes a commit that changes files, to a branch of its own.
+func (p Pusher) Change(ctx context.Context, c source.Change) (source.Changed, error) {
+	request, err := p.step.request(ctx)
+	if err != nil {
+		return source.Changed{}, err
+	}
+	return p.step.Source.Change(ctx, request, c)
+}
+
+// DeleteBranch deletes the branch of a Change, if it has that commit.
+func (p Pusher) DeleteBranch(ctx context.Context, c source.Change, commit string) error {
+	request, err := p.step.request(ctx)
+	if err != nil {
+		return err
+	}
+	return p.step.Source.DeleteBranch(ctx, request, c, commit)
 }

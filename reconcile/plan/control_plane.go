@@ -24,6 +24,8 @@ const (
 	AliasUnpublished AliasOutcome = "NotPublished"
 	// AliasUnsupported: Karpenter does not resolve the alias for the Kubernetes version.
 	AliasUnsupported AliasOutcome = "NotSupported"
+	// AliasSkewed: the kubelet of an AMI that the class selects is outside of the version skew that Kubernetes supports.
+	AliasSkewed AliasOutcome = "KubeletSkew"
 	// AliasUnknown: AWS was not queried, or does not answer.
 	AliasUnknown AliasOutcome = "Unknown"
 )
@@ -79,6 +81,9 @@ func (l Live) OnKubernetes(kubernetes string, answers map[render.Ref]Answer) []C
 		switch {
 		case f.Alias == "":
 			f.Outcome, f.Message = AliasStays, "its amiSelectorTerms do not depend on the Kubernetes version: nodes keep their AMIs"
+			if skew := KubeletSkew(class.Status.AMIs, kubernetes); skew != "" {
+				f.Outcome, f.Message = AliasSkewed, skew
+			}
 		case !Hashable(class):
 			f.Outcome, f.Message = AliasUnknown, "its alias cannot be parsed"
 		case !answered:

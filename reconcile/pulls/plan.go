@@ -138,7 +138,7 @@ func (f *Follower) review(ctx context.Context, p *pull) (review.Review, error) {
 	if p.Fork {
 		const why = "AWS is not asked for a pull request from a fork"
 		tools.Ask, tools.NotAsked, tools.InstanceTypes = nil, why, simulate.NotAsked(why)
-		tools.Grant = nil
+		tools.Grant, tools.Next = nil, nil
 	}
 	ctx = confine.For(ctx, p.owner())
 	step := &review.Step{

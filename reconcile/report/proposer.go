@@ -25,6 +25,10 @@ type Proposal struct {
 
 // Proposed is a pull request that exists on the host.
 type Proposed struct {
+	// Number identifies it on its host, and Branch is its own branch.
+	Number int
+	Branch string
+	Title  string
 	// URL is its web page.
 	URL string
 	// State is Open, Merged or Closed.
@@ -51,12 +55,15 @@ type proposing struct {
 	pair func(r repository, branch, base string) request
 	open func(r repository, p Proposal) request
 	one  func(body []byte) (listed, error)
+	// opened lists the open ones into a branch; a host may list others too. amend requests an Amendment of one.
+	opened func(r repository, base string) listing[listed]
+	amend  func(r repository, number int, a Amendment) request
 }
 
 // listed is a pull request in a list.
 type listed struct {
 	Proposed
-	branch, base string
+	base string
 	// fork reports whether the branch is in another repository.
 	fork bool
 }
@@ -112,7 +119,7 @@ func (p *poster) newest(ctx context.Context, branch, base string) (found *Propos
 	list.read = func(body []byte) ([]listed, error) {
 		page, err := read(body)
 		for _, one := range page {
-			if found == nil && one.branch == branch && one.base == base && !one.fork {
+			if found == nil && one.Branch == branch && one.base == base && !one.fork {
 				found = &one.Proposed
 			}
 		}
@@ -153,6 +160,8 @@ func (p *poster) Propose(ctx context.Context, proposal Proposal) (*Proposed, err
 
 // githubProposal contains the fields that are read of a pull request on GitHub, Gitea and Forgejo.
 type githubProposal struct {
+	Number int     `json:"number"`
+	Title  string  `json:"title"`
 	URL    string  `json:"html_url"`
 	State  string  `json:"state"`
 	Merged *string `json:"merged_at"`
@@ -166,8 +175,8 @@ type githubProposal struct {
 
 func (g githubProposal) listed() listed {
 	l := listed{
-		Proposed: Proposed{URL: g.URL, State: ProposedOpen, Head: g.Head.SHA}, branch: g.Head.Ref, base: g.Base.Ref,
-		fork: isFork(g.Head.githubSide, g.Base),
+		Proposed: Proposed{Number: g.Number, Branch: g.Head.Ref, Title: g.Title, URL: g.URL, State: ProposedOpen, Head: g.Head.SHA},
+		base:     g.Base.Ref, fork: isFork(g.Head.githubSide, g.Base),
 	}
 	switch {
 	case g.Merged != nil:
@@ -202,6 +211,16 @@ func githubProposing() *proposing {
 			return request{to: at(r), header: githubHeader(), body: githubProposed{Title: p.Title, Body: p.Body, Head: p.Branch, Base: p.Base}}
 		},
 		one: readOne(githubProposal.listed),
+		opened: func(r repository, base string) listing[listed] {
+			query := url.Values{
+				"state": {"open"}, "base": {base}, "sort": {"created"}, "direction": {"desc"},
+				"per_page": {strconv.Itoa(perPage)}, "page": {"1"},
+			}
+			return listing[listed]{first: reads(at(r)+"?"+query.Encode(), githubHeader()), read: readAll(githubProposal.listed), next: nextByLink}
+		},
+		amend: func(r repository, number int, a Amendment) request {
+			return request{method: http.MethodPatch, to: join(at(r), strconv.Itoa(number)), header: githubHeader(), body: a.fields("body", "state", "closed")}
+		},
 	}
 }
 
@@ -212,7 +231,7 @@ func giteaProposing() *proposing {
 	at := func(r repository) string { return join(r.root(), "api", "v1", "repos", r.owner, r.name, "pulls") }
 	labelled := func(g githubProposal) listed {
 		l := g.listed()
-		l.branch = g.Head.Label
+		l.Branch = g.Head.Label
 		return l
 	}
 	return &proposing{
@@ -226,12 +245,21 @@ func giteaProposing() *proposing {
 		open: func(r repository, p Proposal) request {
 			return request{to: at(r), body: githubProposed{Title: p.Title, Body: p.Body, Head: p.Branch, Base: p.Base}}
 		},
-		one: readOne(githubProposal.listed),
+		one: readOne(labelled),
+		opened: func(r repository, _ string) listing[listed] {
+			query := url.Values{"state": {"open"}, "limit": {strconv.Itoa(perPage)}, "page": {"1"}}
+			return listing[listed]{first: reads(at(r)+"?"+query.Encode(), nil), read: readAll(labelled), next: nextByLink}
+		},
+		amend: func(r repository, number int, a Amendment) request {
+			return request{method: http.MethodPatch, to: join(at(r), strconv.Itoa(number)), body: a.fields("body", "state", "closed")}
+		},
 	}
 }
 
 // gitlabProposal contains the fields that are read of a merge request to propose.
 type gitlabProposal struct {
+	Number        int    `json:"iid"`
+	Title         string `json:"title"`
 	URL           string `json:"web_url"`
 	State         string `json:"state"`
 	SHA           string `json:"sha"`
@@ -242,7 +270,10 @@ type gitlabProposal struct {
 }
 
 func (g gitlabProposal) listed() listed {
-	l := listed{Proposed: Proposed{URL: g.URL, State: ProposedOpen, Head: g.SHA}, branch: g.Source, base: g.Target, fork: g.SourceProject != g.TargetProject}
+	l := listed{
+		Proposed: Proposed{Number: g.Number, Branch: g.Source, Title: g.Title, URL: g.URL, State: ProposedOpen, Head: g.SHA},
+		base:     g.Target, fork: g.SourceProject != g.TargetProject,
+	}
 	switch g.State {
 	case "merged":
 		l.State = ProposedMerged
@@ -272,5 +303,15 @@ func gitlabProposing() *proposing {
 			}}
 		},
 		one: readOne(gitlabProposal.listed),
+		opened: func(r repository, base string) listing[listed] {
+			query := url.Values{
+				"state": {"opened"}, "target_branch": {base}, "order_by": {"created_at"}, "sort": {"desc"},
+				"per_page": {strconv.Itoa(perPage)}, "page": {"1"},
+			}
+			return listing[listed]{first: reads(at(r)+"?"+query.Encode(), nil), read: readAll(gitlabProposal.listed), next: nextByLink}
+		},
+		amend: func(r repository, number int, a Amendment) request {
+			return request{method: http.MethodPut, to: join(at(r), strconv.Itoa(number)), body: a.fields("description", "state_event", "close")}
+		},
 	}
 }

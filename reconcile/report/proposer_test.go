@@ -121,7 +121,7 @@ func TestAPullRequestIsFound(t *testing.T) {
 				_, _ = fmt.Fprint(w, list)
 			})
 			found, err := d.proposer(t).Proposed(t.Context(), branch, "main")
-			if diff := cmp.Diff(&report.Proposed{URL: proposedAt, State: state, Head: "aa"}, found); err != nil || diff != "" {
+			if diff := cmp.Diff(&report.Proposed{Number: 7, Branch: branch, URL: proposedAt, State: state, Head: "aa"}, found); err != nil || diff != "" {
 				t.Errorf("%s: error %v (-want +got):\n%s", state, err, diff)
 			}
 			if len(*sent) != 1 || (*sent)[0].Method != http.MethodGet || (*sent)[0].URL != p.list || (*sent)[0].Header.Get(d.proof[0]) != d.proof[1] {
@@ -155,7 +155,7 @@ func TestAnOldPullRequestIsFound(t *testing.T) {
 		}
 	})
 	found, err := d.proposer(t).Proposed(t.Context(), branch, "main")
-	if diff := cmp.Diff(&report.Proposed{URL: proposedAt, State: report.ProposedMerged, Head: "aa"}, found); err != nil || diff != "" {
+	if diff := cmp.Diff(&report.Proposed{Number: 7, Branch: branch, URL: proposedAt, State: report.ProposedMerged, Head: "aa"}, found); err != nil || diff != "" {
 		t.Errorf("error %v (-want +got):\n%s", err, diff)
 	}
 	if last := (*sent)[len(*sent)-1].URL; last != "git.example.com:3000/api/v1/repos/acme/fleet/pulls/main/plumbline/revert-prod-fleet-0123abcd" {
@@ -175,7 +175,7 @@ func TestAPullRequestIsOpened(t *testing.T) {
 			_, _ = fmt.Fprint(w, p.pull(7, report.ProposedOpen, false))
 		})
 		made, err := d.proposer(t).Propose(t.Context(), proposal)
-		if diff := cmp.Diff(&report.Proposed{URL: proposedAt, State: report.ProposedOpen, Head: "aa"}, made); err != nil || diff != "" {
+		if diff := cmp.Diff(&report.Proposed{Number: 7, Branch: branch, URL: proposedAt, State: report.ProposedOpen, Head: "aa"}, made); err != nil || diff != "" {
 			t.Errorf("error %v (-want +got):\n%s", err, diff)
 		}
 		if len(*sent) != 1 || (*sent)[0].Method != http.MethodPost || (*sent)[0].URL != p.open || (*sent)[0].Header.Get(d.proof[0]) != d.proof[1] {

@@ -126,6 +126,16 @@ func (s *Step) grants() grant.Policy {
 	return ownRights
 }
 
+// decrypt returns what decrypts with a key of AWS KMS, unless the author of the commit is not trusted.
+func (s *Step) decrypt() evaluate.DecryptByKMS {
+	if !s.Withheld {
+		return s.Decrypt
+	}
+	return func(context.Context, string, []byte, map[string]string) ([]byte, error) {
+		return nil, &WithheldError{"what AWS KMS decrypts"}
+	}
+}
+
 // WithheldError reports that something is not read for a commit of an untrusted author.
 type WithheldError struct{ What string }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -46,6 +47,11 @@ type Tools struct {
 	// NotAsked is the reason.
 	Ask      func(cluster, region string) plan.Ask
 	NotAsked string
+	// Next returns the Kubernetes version after that of an EKS cluster in a region, such as 1.37, and what queries AWS for
+	// what selectors resolve to with it; nil if AWS is not queried.
+	Next func(ctx context.Context, cluster, region string) (kubernetes string, ask plan.Ask, err error)
+	// Decrypt decrypts with a key of AWS KMS; nil if AWS is not asked.
+	Decrypt evaluate.DecryptByKMS
 	// Grant reads the role of Karpenter's controller; nil if AWS is not queried.
 	Grant upgrade.ReadGrant
 	// Landing returns the pods of the pools that a Plan removes that cannot be scheduled elsewhere, by pool; nil to
@@ -156,6 +162,7 @@ func (s *Step) Make(ctx context.Context) (*Preview, error) {
 	p.out.Desired, p.out.Live, p.out.Plan = ev.Desired, ev.Live, ev.Plan.Plan
 	p.warnOfNodes(ctx, ev)
 	p.warnOfInstanceTypes(ctx, ev)
+	p.warnOfNextKubernetes(ctx, ev)
 	p.out.AutoMode = plan.PoolOwners(ev.Live, plan.OwnerOf(s.Sync.Namespace, s.Sync.Name), ev.Desired.Set, ev.Desired.ServedByEKS)
 	if ev.Desired.Set != nil {
 		for _, words := range rollout.SwitchedOff(rollout.Pools(ev.Desired.Set, nil), ev.Desired.Values.Merged) {
@@ -263,6 +270,34 @@ func (p *preview) warnOfInstanceTypes(ctx context.Context, ev evaluate.Evaluatio
 	p.out.Unlaunchable, p.out.Warnings = unlaunchable, append(p.out.Warnings, words...)
 }
 
+// warnOfNextKubernetes names the EC2NodeClasses whose AMIs the commit changes, and that launch no node, or nodes that do not
+// work, once the control plane is upgraded to the next version. It refuses nothing.
+func (p *preview) warnOfNextKubernetes(ctx context.Context, ev evaluate.Evaluation) {
+	if p.Next == nil || ev.Plan.Plan == nil || ev.Desired.Set == nil {
+		return
+	}
+	next, current := plan.NextQuestions(ev.Live.ClassesWithOtherAMIs(ev.Desired.Set))
+	if len(next)+len(current) == 0 {
+		return
+	}
+	cluster, region := ev.Desired.Cluster(p.sync.Status.Karpenter)
+	kubernetes, ask, err := p.Next(ctx, cluster, region)
+	if err != nil {
+		p.warn("whether the AMIs work with the next version of Kubernetes is not known: %v", err)
+		return
+	}
+	answers := map[render.Ref]plan.Answer{}
+	if len(next) > 0 {
+		maps.Copy(answers, ask(ctx, next))
+	}
+	if len(current) > 0 && p.Ask != nil {
+		maps.Copy(answers, p.Ask(cluster, region)(ctx, current))
+	}
+	for _, words := range plan.NextKubernetes(plan.ClassesOf(next, current), kubernetes, answers) {
+		p.warn("%s", words)
+	}
+}
+
 func (p *preview) warn(format string, args ...any) {
 	p.out.Warnings = append(p.out.Warnings, fmt.Sprintf(format, args...))
 }
@@ -279,7 +314,7 @@ func (p *preview) inputs() evaluate.Inputs {
 			},
 			Snapshot: p.Snapshot, Sync: p.sync, Observed: p.sync.Generation, View: p.view, Memory: &evaluate.DesiredMemory{},
 			Now: p.Now, Timeout: timeout, Retry: retry, Secret: p.secret, Labelled: p.labelled, HideValues: p.HideValues,
-			HideCredential: p.HideCredential,
+			HideCredential: p.HideCredential, KMS: p.decrypt(),
 		},
 		Planning: evaluate.PlanStep{
 			PlanTools: evaluate.PlanTools{Cached: p.Cached, Uncached: p.Client, CABundle: p.CABundle, Confine: p.Confine},

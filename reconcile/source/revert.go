@@ -123,7 +123,7 @@ func (w *reverting) run(ctx context.Context) (Reverted, error) {
 		return Reverted{}, err
 	}
 	done.Commit, done.Head = commit.String(), w.head.String()
-	err = w.git.push(ctx, w.req, w.Branch, commit, g.made)
+	err = w.git.push(ctx, w.req, update{branch: w.Branch, commit: commit, made: g.made})
 	if errors.As(err, new(*BranchError)) {
 		return w.resume(ctx, done, take, err)
 	}
@@ -466,13 +466,23 @@ type receiver interface {
 	ReceivePack(ctx context.Context, req *packp.ReferenceUpdateRequest) (*packp.ReportStatus, error)
 }
 
-// push creates a branch from a commit and its new objects. An existing branch is left as it is: with the same commit, push
-// succeeds; with another one, the error is a *BranchError.
-func (g *Git) push(ctx context.Context, req Request, branch string, commit plumbing.Hash, made *memory.Storage) error {
-	if err := proposes(branch); err != nil {
+// update is a change of a branch on a host.
+type update struct {
+	branch string
+	// was is the commit that the branch may have now; zero if it must not exist.
+	was plumbing.Hash
+	// commit is its new commit, and made the objects that the host may not have; zero deletes the branch.
+	commit plumbing.Hash
+	made   *memory.Storage
+}
+
+// push creates, moves or deletes a branch. A branch with another commit than expected is left as it is: with the new commit,
+// push succeeds; with any other, the error is a *BranchError.
+func (g *Git) push(ctx context.Context, req Request, to update) error {
+	if err := proposes(to.branch); err != nil {
 		return err
 	}
-	req.Ref = v1alpha1.GitRef{Branch: branch}
+	req.Ref = v1alpha1.GitRef{Branch: to.branch}
 	l := &line{dir: g.dir()}
 	defer func() {
 		if g.options.OnFetch != nil {
@@ -488,32 +498,45 @@ func (g *Git) push(ctx context.Context, req Request, branch string, commit plumb
 	if err != nil {
 		return pushFailed(ctx, err, req)
 	}
-	switch tip, there := has.tips[branches+branch]; {
-	case there && tip == commit:
+	tip, there := has.tips[branches+to.branch]
+	switch {
+	case there && tip == to.commit, !there && to.commit.IsZero():
 		return nil
-	case there:
-		return &BranchError{URL: bare(req.URL), Branch: branch, Tip: tip.String()}
+	case there && tip != to.was:
+		return &BranchError{URL: bare(req.URL), Branch: to.branch, Tip: tip.String()}
 	}
-	var pack bytes.Buffer
-	if _, err := packfile.NewEncoder(&pack, made, false).Encode(hashes(made), 0); err != nil {
-		return fmt.Errorf("pack commit %s: %w", commit, err)
+	request, said, err := to.request(ar, tip)
+	if err != nil {
+		return err
 	}
-	update, said := packp.NewReferenceUpdateRequest(), &firstBytes{}
-	for _, k := range []capability.Capability{capability.ReportStatus, capability.Sideband64k} {
-		if ar.Capabilities.Supports(k) {
-			_ = update.Capabilities.Set(k) // fails only for capabilities with an argument
-		}
-	}
-	update.Progress = said
-	// The old hash is zero: the host refuses the command if the branch exists by now.
-	update.Commands = []*packp.Command{{Name: plumbing.NewBranchReferenceName(branch), New: commit}}
-	update.Packfile = io.NopCloser(&pack)
-	report, err := c.ReceivePack(ctx, update)
+	report, err := c.ReceivePack(ctx, request)
 	if report != nil && report.Error() != nil {
 		err = fmt.Errorf("%w %s", report.Error(), said)
-		return &PushError{URL: bare(req.URL), Branch: branch, Err: hideSecrets(err, req.URL, req.Credentials)}
+		return &PushError{URL: bare(req.URL), Branch: to.branch, Err: hideSecrets(err, req.URL, req.Credentials)}
 	}
 	return pushFailed(ctx, err, req)
+}
+
+// request returns the request to a host that has the commit was, zero for none, in the branch: the host refuses it if the
+// branch has another one by now.
+func (u update) request(ar *packp.AdvRefs, was plumbing.Hash) (*packp.ReferenceUpdateRequest, *firstBytes, error) {
+	request, said := packp.NewReferenceUpdateRequest(), &firstBytes{}
+	for _, k := range []capability.Capability{capability.ReportStatus, capability.Sideband64k} {
+		if ar.Capabilities.Supports(k) {
+			_ = request.Capabilities.Set(k) // fails only for capabilities with an argument
+		}
+	}
+	request.Progress = said
+	request.Commands = []*packp.Command{{Name: plumbing.NewBranchReferenceName(u.branch), Old: was, New: u.commit}}
+	if u.commit.IsZero() {
+		return request, said, nil
+	}
+	var pack bytes.Buffer
+	if _, err := packfile.NewEncoder(&pack, u.made, false).Encode(hashes(u.made), 0); err != nil {
+		return nil, nil, fmt.Errorf("pack commit %s: %w", u.commit, err)
+	}
+	request.Packfile = io.NopCloser(&pack)
+	return request, said, nil
 }
 
 func hashes(of *memory.Storage) []plumbing.Hash {
@@ -558,7 +581,7 @@ type BranchError struct {
 
 // Error says what to do.
 func (e *BranchError) Error() string {
-	return fmt.Sprintf("push branch %s to %s: it exists with another commit and is not overwritten: delete it, or revert by hand", e.Branch, e.URL)
+	return fmt.Sprintf("push branch %s to %s: it exists with another commit and is not overwritten: delete it, or make the change by hand", e.Branch, e.URL)
 }
 
 // PushError reports that a host rejects a branch.

@@ -54,6 +54,7 @@ func ownConditions() []condition {
 		{v1alpha1.KarpenterUnsupportedCondition, (*Step).setKarpenterUnsupported, true, false},
 		{v1alpha1.KarpenterDefectCondition, (*Step).setKarpenterDefect, false, false},
 		{v1alpha1.PreflightCondition, (*Step).setPreflight, false, false},
+		{v1alpha1.ImagesOutdatedCondition, (*Step).setImagesOutdated, false, false},
 		{v1alpha1.AutoModeCondition, (*Step).setAutoMode, true, false},
 		{v1alpha1.VolumesLeftCondition, (*Step).setVolumesLeft, false, true},
 		{v1alpha1.ResourcesLeftCondition, (*Step).setResourcesLeft, false, true},

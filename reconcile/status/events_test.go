@@ -261,6 +261,7 @@ func mayBeLost() []string {
 		"Conditions", // except those that report this
 		"Drift",
 		"Held.Message",
+		"Images",
 		"Instances",
 		"OrphanedNodes",
 		"Removals.Message",

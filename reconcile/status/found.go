@@ -98,6 +98,10 @@ type Found struct {
 	// known enough for it; otherwise what was reported is kept.
 	Preflight    []string
 	SawPreflight bool
+	// ImagesOutdated are sentences on AMIs that are too old, deprecated or withdrawn. SawImages reports that AWS has answered
+	// about all of them; otherwise what was reported is kept.
+	ImagesOutdated []string
+	SawImages      bool
 	// AutoMode describes whose the NodePools are, in a cluster with EKS Auto Mode; empty without it. SawAutoMode reports that
 	// it was looked for.
 	AutoMode    string
@@ -445,6 +449,13 @@ func (s *Step) setKarpenterDefect() {
 func (s *Step) setPreflight() {
 	if s.SawPreflight {
 		s.setTrouble(v1alpha1.PreflightCondition, v1alpha1.ReasonPreflight, strings.Join(s.Preflight, "; "))
+	}
+}
+
+// setImagesOutdated reports AMIs that are too old. What is unknown neither raises the condition nor ends it.
+func (s *Step) setImagesOutdated() {
+	if s.SawImages {
+		s.setTrouble(v1alpha1.ImagesOutdatedCondition, v1alpha1.ReasonImagesOutdated, strings.Join(s.ImagesOutdated, "; "))
 	}
 }
 

@@ -81,6 +81,7 @@ const (
 	SeeRollout      Name = "seeRollout"
 	SeeInstances    Name = "seeInstances"
 	SeeIdentity     Name = "seeIdentity"
+	SeeImages       Name = "seeImages"
 	SeeTerminations Name = "seeTerminations"
 	SettleCharts    Name = "settleCharts"
 	Remove          Name = "remove"

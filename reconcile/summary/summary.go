@@ -74,6 +74,8 @@ type Status struct {
 	Removals        []v1alpha1.Removal        `json:"removals,omitempty"`
 	// Support is set if upstream does not support the version of Karpenter, or not for long.
 	Support string `json:"karpenterSupport,omitempty"`
+	// Images is the pull request with newer AMIs, or why there is none, and which AMIs are too old.
+	Images string `json:"images,omitempty"`
 	// Unled reports that no daemon leads, so that all of this may be outdated; empty if one does, or if that is
 	// unknown.
 	Unled string `json:"unled,omitempty"`
@@ -112,6 +114,7 @@ func Of(sync *v1alpha1.NodeSync) Status {
 	status.DaemonSets = conditions.GetMessage(sync, v1alpha1.IntolerantDaemonSetsCondition)
 	status.ChartsUnguarded = conditions.GetMessage(sync, v1alpha1.ChartsUnguardedCondition)
 	status.Support = conditions.GetMessage(sync, v1alpha1.KarpenterUnsupportedCondition)
+	status.Images = imagesOf(sync)
 	status.Denied = conditions.GetMessage(sync, v1alpha1.KarpenterDeniedCondition)
 	status.Defect = conditions.GetMessage(sync, v1alpha1.KarpenterDefectCondition)
 	status.AutoMode = conditions.GetMessage(sync, v1alpha1.AutoModeCondition)
@@ -190,6 +193,7 @@ func (s Status) Lines() []Line {
 		{About: "denied", Text: s.Denied},
 		{About: "support", Text: s.Support},
 		{About: "defect", Text: s.Defect},
+		{About: "images", Text: s.Images},
 		{About: "pools", Text: s.AutoMode},
 		{About: "volumes", Text: s.Volumes},
 		{About: "aws", Text: s.Left},
@@ -203,6 +207,19 @@ func (s Status) Lines() []Line {
 		}
 	}
 	return lines
+}
+
+// imagesOf describes the image train in one line; empty if there is nothing to report.
+func imagesOf(sync *v1alpha1.NodeSync) string {
+	var parts []string
+	if t := sync.Status.Images; t != nil {
+		if t.URL != "" {
+			parts = append(parts, strings.TrimPrefix(strings.Join(t.Aliases, ", ")+": "+t.URL, ": "))
+		}
+		parts = append(parts, t.Message)
+	}
+	parts = append(parts, conditions.GetMessage(sync, v1alpha1.ImagesOutdatedCondition))
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
 }
 
 // RolloutMessage describes in one line how far a rollout has come; empty if there is none.

@@ -66,6 +66,20 @@ func TestSupportIsALine(t *testing.T) {
 	}
 }
 
+// TestImagesAreALine shows that the pull request with newer AMIs, what it waits for, and what is too old are reported.
+func TestImagesAreALine(t *testing.T) {
+	sync := &v1alpha1.NodeSync{}
+	if got := summary.Of(sync).Images; got != "" {
+		t.Errorf("without a train: %q", got)
+	}
+	sync.Status.Images = &v1alpha1.ImageTrainStatus{URL: "https://git/pulls/7", Aliases: []string{"al2023@v1 → al2023@v2"}, Message: "AWS does not answer"}
+	conditions.Set(sync, &metav1.Condition{Type: v1alpha1.ImagesOutdatedCondition, Status: metav1.ConditionTrue, Reason: "any", Message: "too old"})
+	want := "al2023@v1 → al2023@v2: https://git/pulls/7; AWS does not answer; too old"
+	if at := slices.IndexFunc(summary.Of(sync).Lines(), func(l summary.Line) bool { return l.About == "images" && l.Text == want }); at < 0 {
+		t.Errorf("%+v", summary.Of(sync).Lines())
+	}
+}
+
 // TestForkIsALine shows that what is unknown under a fork is reported while it is in force.
 func TestForkIsALine(t *testing.T) {
 	for version, want := range map[string]bool{"1.14.0": false, "1.14.0+acme.3": true, "": false} {

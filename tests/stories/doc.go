@@ -91,6 +91,10 @@
 //		to the public key.
 //	signers SECRET NAME…
 //		Applies the Secret with the public keys of only these signers.
+//	sops key NAME SECRET
+//		Creates a key of age, and applies the Secret with it.
+//	sops encrypt NAME FILE
+//		Encrypts all values of a YAML file for that key, as sops does.
 //	webhook TOKEN
 //		Makes the Git host send pushes to the story's repository, signed with the token, to $WEBHOOK: a free address
 //		for the daemon's --webhook-addr.
@@ -272,9 +276,9 @@
 //	aws publishes VERSION
 //		Publishes a release of AL2023, such as v20251103, which becomes the newest. A running controller queries for
 //		it within a day.
-//	aws withdraws VERSION
-//		Deletes the images of a release of AL2023, and the SSM parameters that name them. They are restored after the
-//		story.
+//	aws withdraws VERSION [KUBERNETES]
+//		Deletes the images of a release of AL2023, of one version of Kubernetes or of all, and the SSM parameters that
+//		name them. They are restored after the story.
 //	aws tags|untags GROUP KEY=VALUE, aws role gone|back, aws role lacks|has ACTION
 //		Adds a tag to a security group of the cluster's VPC, or removes it; deletes or restores the role of
 //		Karpenter's controller, or removes an action from its policies or adds it again.

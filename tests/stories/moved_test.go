@@ -31,8 +31,8 @@ func (s *story) awsCommand(ts *testscript.TestScript, args []string) error {
 	case word == "publishes" && len(args) == 2:
 		s.c.AWS.PublishAL2023(args[1])
 		return nil
-	case word == "withdraws" && len(args) == 2:
-		restore := s.c.AWS.WithdrawAL2023(args[1])
+	case word == "withdraws" && (len(args) == 2 || len(args) == 3):
+		restore := s.c.AWS.WithdrawAL2023(args[1], args[2:]...)
 		s.undo = append(s.undo, func(context.Context) error { restore(); return nil })
 		return nil
 	case (word == "tags" || word == "untags") && len(args) == 3:

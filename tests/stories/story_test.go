@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"filippo.io/age"
 	"github.com/rogpeppe/go-internal/testscript"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -62,6 +63,7 @@ type story struct {
 	syncs     []string // names of the NodeSyncs, in order
 	settings  map[string]map[string]string
 	signers   map[string]signerKey
+	ageKeys   map[string]*age.X25519Identity // of `sops key`
 	workloads []string
 	kept      []string // instances that ec2 keep has remembered
 	struck    string   // the last instance that was terminated or interrupted

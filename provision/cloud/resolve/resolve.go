@@ -104,6 +104,29 @@ func (r *Resolver) Images(ctx context.Context, class *awsv1.EC2NodeClass, kubern
 	return found, otherwiseEmpty(err, len(found), "AMI", "amiSelectorTerms", class)
 }
 
+// Published returns the AMIs of AWS whose names match one of some patterns, such as amazon-eks-node-al2023-*, in no
+// particular order. Deprecated ones are not among them, and there are no Requirements.
+func (r *Resolver) Published(ctx context.Context, patterns []string) (found []Image, err error) {
+	q := r.query()
+	err = q.guarded(ctx, func(ctx context.Context) error {
+		out, err := q.DescribeImages(ctx, &ec2.DescribeImagesInput{
+			Owners:  []string{"amazon"},
+			Filters: []ec2types.Filter{{Name: aws.String("name"), Values: patterns}, {Name: aws.String("state"), Values: []string{"available"}}},
+		})
+		if err != nil {
+			return err
+		}
+		for i := range out.Images {
+			created, unread := time.Parse(time.RFC3339, aws.ToString(out.Images[i].CreationDate))
+			if unread == nil {
+				found = append(found, Image{ID: aws.ToString(out.Images[i].ImageId), Name: aws.ToString(out.Images[i].Name), Created: created})
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
 func requirements(ami amifamily.AMI) []corev1.NodeSelectorRequirement {
 	var found []corev1.NodeSelectorRequirement
 	for _, r := range ami.Requirements.NodeSelectorRequirements() {

@@ -129,6 +129,9 @@ const (
 	// PreflightCondition is True while a check of `plumbline doctor` that the daemon runs, too, has found what will disrupt
 	// nodes: the role of Karpenter's controller does not allow what its version needs.
 	PreflightCondition = "Preflight"
+	// ImagesOutdatedCondition is True while AMIs of the NodeSync's EC2NodeClasses are older than spec.images.maxAge,
+	// deprecated or withdrawn.
+	ImagesOutdatedCondition = "ImagesOutdated"
 	// AutoModeCondition is True while the cluster has NodePools or CRDs of EKS Auto Mode, which plumbline does not change. It
 	// names whose the NodePools are.
 	AutoModeCondition = "AutoMode"
@@ -218,6 +221,9 @@ const (
 	ReasonWaveHeld          = "WaveHeld"
 	ReasonRevertProposed    = "RevertProposed"
 	ReasonRevertNotProposed = "RevertNotProposed"
+	ReasonImagesOutdated    = "ImagesOutdated"
+	ReasonImagesProposed    = "ImagesProposed"
+	ReasonImagesNotProposed = "ImagesNotProposed"
 	ReasonStatusNotWritten  = "StatusNotWritten"
 	ReasonClassTerminating  = "NodeClassTerminating"
 	// ReasonPolicyDenied: a policy of spec.policies denies the commit.

@@ -54,6 +54,8 @@ type NodeSyncList struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.rollout) || !has(self.rollout.onFailure) || self.rollout.onFailure != 'BrakeAndPropose' || has(self.report) && self.report.exists(r, r.provider in ['github', 'gitlab', 'gitea', 'forgejo'])",message="rollout.onFailure BrakeAndPropose needs a report on github, gitlab, gitea or forgejo: the pull request is opened there"
 // +kubebuilder:validation:XValidation:rule="!has(self.rollout) || !has(self.rollout.onFailure) || self.rollout.onFailure != 'BrakeAndPropose' || has(self.source.git) && (!has(self.source.git.ref) || [has(self.source.git.ref.commit) && self.source.git.ref.commit.size() > 0, has(self.source.git.ref.name) && self.source.git.ref.name.size() > 0, has(self.source.git.ref.semver) && self.source.git.ref.semver.size() > 0, has(self.source.git.ref.tag) && self.source.git.ref.tag.size() > 0].all(set, !set))",message="rollout.onFailure BrakeAndPropose needs a source.git.ref that is a branch: the pull request goes into it"
+// +kubebuilder:validation:XValidation:rule="!has(self.images) || !has(self.images.propose) || !self.images.propose || has(self.report) && self.report.exists(r, r.provider in ['github', 'gitlab', 'gitea', 'forgejo'])",message="images.propose needs a report on github, gitlab, gitea or forgejo: the pull request is opened there"
+// +kubebuilder:validation:XValidation:rule="!has(self.images) || !has(self.images.propose) || !self.images.propose || has(self.source.git) && (!has(self.source.git.ref) || [has(self.source.git.ref.commit) && self.source.git.ref.commit.size() > 0, has(self.source.git.ref.name) && self.source.git.ref.name.size() > 0, has(self.source.git.ref.semver) && self.source.git.ref.semver.size() > 0, has(self.source.git.ref.tag) && self.source.git.ref.tag.size() > 0].all(set, !set))",message="images.propose needs a source.git.ref that is a branch: the pull request goes into it"
 // +kubebuilder:validation:XValidation:rule="has(self.source.git) || !has(self.report) || self.source.sourceRef.kind == 'GitRepository' && self.report.all(r, has(r.url) && r.url.size() > 0)",message="with source.sourceRef each report needs a url, and the source must be a GitRepository: the others have no commits to report on"
 // +kubebuilder:validation:XValidation:rule="has(self.source.git) || !has(self.report) || self.report.all(r, !has(r.pullRequests))",message="report[].pullRequests needs source.git: pull requests are fetched from there"
 // +kubebuilder:validation:XValidation:rule="!has(self.promotion) || has(self.source.git) && (!has(self.source.git.ref) || [has(self.source.git.ref.commit) && self.source.git.ref.commit.size() > 0, has(self.source.git.ref.name) && self.source.git.ref.name.size() > 0, has(self.source.git.ref.semver) && self.source.git.ref.semver.size() > 0, has(self.source.git.ref.tag) && self.source.git.ref.tag.size() > 0].all(set, !set))",message="promotion needs a source.git.ref that is a branch: rings take its commits one after another"
@@ -150,10 +152,18 @@ type NodeSyncSpec struct {
 	// +optional
 	Charts *ChartAccess `json:"charts,omitempty"`
 
+	// Decryption decrypts files of valuesFiles in plumbline.yaml that were encrypted with SOPS.
+	// +optional
+	Decryption *Decryption `json:"decryption,omitempty"`
+
 	// Report lists the Git hosts that get a commit status.
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	Report []Report `json:"report,omitempty"`
+
+	// Images is whether newer AMIs are proposed, in pull requests that pin them.
+	// +optional
+	Images *ImageTrain `json:"images,omitempty"`
 
 	// Notify lists the receivers of notifications.
 	// +kubebuilder:validation:MaxItems=8

@@ -134,6 +134,18 @@ type GitSource struct {
 	Verify *GitVerification `json:"verify,omitempty"`
 }
 
+// Decryption is how encrypted values in Git are decrypted, as in Flux's Kustomization.
+type Decryption struct {
+	// Provider is sops.
+	// +kubebuilder:validation:Enum=sops
+	// +required
+	Provider string `json:"provider"`
+	// SecretRef names a Secret in the NodeSync's namespace with the keys: identities of age in *.agekey, armored OpenPGP
+	// private keys in *.asc. Default: only AWS KMS is asked, with the daemon's own role.
+	// +optional
+	SecretRef *LocalReference `json:"secretRef,omitempty"`
+}
+
 // GitVerification sets which signatures a revision needs before anything of it is
 // read.
 type GitVerification struct {

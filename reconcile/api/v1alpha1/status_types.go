@@ -112,6 +112,10 @@ type NodeSyncStatus struct {
 	// +optional
 	PoolRollouts []PoolRollout `json:"poolRollouts,omitempty"`
 
+	// Images is the pull request with newer AMIs, or why there is none; nil without spec.images.propose.
+	// +optional
+	Images *ImageTrainStatus `json:"images,omitempty"`
+
 	// RevertedPools are the NodePools whose definition a commit has reverted while spec.guard.windows and freeze let no
 	// node be replaced, by name. Until nodes may be replaced again, no other change of them counts as a revert: each is
 	// written before the revert.

@@ -50,12 +50,16 @@ func (s *Simulator) PublishAL2023(version string) {
 	})
 }
 
-// WithdrawAL2023 deletes the images of a release of AL2023, and the SSM parameters that name them. restore publishes them again.
-func (s *Simulator) WithdrawAL2023(version string) (restore func()) {
+// WithdrawAL2023 deletes the images of a release of AL2023 for versions of Kubernetes, such as 1.37, or without any for all, and
+// the SSM parameters that name them. restore publishes them again.
+func (s *Simulator) WithdrawAL2023(version string, kubernetes ...string) (restore func()) {
+	of := func(name string) bool {
+		return len(kubernetes) == 0 || slices.ContainsFunc(kubernetes, func(minor string) bool { return strings.HasSuffix(name, "-"+minor+"-"+version) })
+	}
 	images, parameters := map[string]*image{}, map[string]*parameter{}
 	s.locked(func(a *account) {
 		for id, i := range a.images {
-			if !strings.HasPrefix(i.name, "amazon-eks-node-al2023-") || !strings.HasSuffix(i.name, "-"+version) {
+			if !strings.HasPrefix(i.name, "amazon-eks-node-al2023-") || !strings.HasSuffix(i.name, "-"+version) || !of(i.name) {
 				continue
 			}
 			images[id] = i
