@@ -176,6 +176,27 @@ func TestTheTeardownPolicyIsOfOneCluster(t *testing.T) {
 	}
 }
 
+// TestTheMigratePolicyIsOfOneCluster: except for reading, it allows actions only on node groups and add-ons of the cluster, and
+// on Auto Scaling groups with its tag.
+func TestTheMigratePolicyIsOfOneCluster(t *testing.T) {
+	reads := regexp.MustCompile(`^[a-z0-9]+:(Describe|List|Get)`)
+	for _, s := range statementsOf(t, "iam-policy-migrate.json") {
+		named := strings.HasPrefix(s.Resource, "arn:${PARTITION}:eks:${REGION}:${ACCOUNT}:") && strings.Contains(s.Resource, "/${CLUSTER_NAME}")
+		tagged := strings.HasPrefix(s.Resource, "arn:${PARTITION}:autoscaling:${REGION}:${ACCOUNT}:autoScalingGroup:") &&
+			s.Condition["StringEquals"]["aws:ResourceTag/kubernetes.io/cluster/${CLUSTER_NAME}"] == "owned"
+		for _, action := range s.Action {
+			if !reads.MatchString(action) && !named && !tagged {
+				t.Errorf("%s allows %s on %s, which may be another cluster's", s.Sid, action, s.Resource)
+			}
+		}
+	}
+	for _, action := range allowedBy(t, "iam-policy-migrate.json") {
+		if strings.HasPrefix(action, "iam:") || strings.Contains(action, "Delete") && action != "autoscaling:DeleteTags" {
+			t.Errorf("it allows %s", action)
+		}
+	}
+}
+
 // TestTheProtectPolicyIsOfOneCluster: it allows one action, only on instances that Karpenter launched for the cluster.
 func TestTheProtectPolicyIsOfOneCluster(t *testing.T) {
 	want := []statement{{
