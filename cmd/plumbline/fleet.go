@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/cmd/plumbline/display"
+	"github.com/plumbline-dev/plumbline/internal/pause"
 	"github.com/plumbline-dev/plumbline/reconcile/promotion"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
@@ -116,7 +117,7 @@ func (o *fleetOptions) follow(ctx context.Context, out io.Writer, as format) err
 				return err
 			}
 		}
-		if err := pauseFor(ctx, fleetWatch); err != nil {
+		if err := pause.For(ctx, fleetWatch); err != nil {
 			return err
 		}
 	}

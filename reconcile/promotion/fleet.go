@@ -82,7 +82,7 @@ const maxFleetCommits = 20
 func Overview(history *History, records Records, floors map[Member]Floor, now time.Time) (Fleet, error) {
 	fleet := Fleet{Tip: history.Tip, Rings: []FleetRing{}, Commits: []FleetCommit{}}
 	line := history.Line("")
-	at := slices.IndexFunc(line, func(c Commit) bool { return c.Rings != nil })
+	at := slices.IndexFunc(line, func(c *Commit) bool { return c.Rings != nil })
 	if at < 0 {
 		if tip := history.Get(history.Tip); tip != nil && tip.Invalid != nil {
 			return fleet, tip.Invalid
@@ -152,7 +152,7 @@ func timePtr(t time.Time) *time.Time {
 }
 
 // fleetCommits returns how far each of the newest commits has come.
-func fleetCommits(history *History, line []Commit, rings *Rings, records Records) []FleetCommit {
+func fleetCommits(history *History, line []*Commit, rings *Rings, records Records) []FleetCommit {
 	commits := []FleetCommit{}
 	for _, c := range line[:min(len(line), maxFleetCommits)] {
 		one := FleetCommit{Commit: c.Hash, At: c.At}

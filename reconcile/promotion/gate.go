@@ -123,7 +123,7 @@ func NewView(history *History, records Records, now time.Time) *View {
 // A cluster that the applied commit has in no ring has no gate yet: that is an error until a commit has it in one. The
 // oldest such commit then decides, also about itself. Floor.MinSoak still requires a ring before.
 func (v *View) Gate(m Member, floor Floor, applied string) (Answer, error) {
-	rings, err := v.rings(m, applied)
+	rings, err := v.ringsFor(m, applied)
 	if err != nil {
 		return Answer{Commit: applied}, err
 	}
@@ -137,9 +137,9 @@ func (v *View) Gate(m Member, floor Floor, applied string) (Answer, error) {
 	}
 	answer := Answer{}
 	line := v.history.Line(applied)
-	paused := pausedNow(line, own)
-	for i := range line {
-		c := &candidate{View: v, Commit: &line[i], me: m, floor: floor, applied: applied, rings: rings, own: own, paused: paused}
+	to := member{me: m, floor: floor, applied: v.history.Get(applied), rings: rings, own: own, paused: pausedNow(line, own)}
+	for _, commit := range line {
+		c := v.candidate(commit, to)
 		by, wait := c.check()
 		if wait == nil {
 			answer.Commit, answer.By = c.Hash, by
@@ -157,9 +157,9 @@ func (v *View) Gate(m Member, floor Floor, applied string) (Answer, error) {
 	return answer, nil
 }
 
-// rings returns the rings that decide: those of the applied commit, or, if that does not have the member in a ring, of the
+// ringsFor returns the rings that decide: those of the applied commit, or, if that does not have the member in a ring, of the
 // oldest commit since that has. The rings of the newest commit decide what a new cluster takes first.
-func (v *View) rings(m Member, applied string) (*Rings, error) {
+func (v *View) ringsFor(m Member, applied string) (*Rings, error) {
 	line := v.history.Line(applied)
 	if applied != "" {
 		at := v.history.Get(applied)
@@ -194,7 +194,7 @@ func (v *View) rings(m Member, applied string) (*Rings, error) {
 }
 
 // pausedNow returns why a ring is paused; empty if it is not.
-func pausedNow(line []Commit, own *Ring) string {
+func pausedNow(line []*Commit, own *Ring) string {
 	for _, c := range line {
 		if c.Rings == nil {
 			continue
@@ -207,16 +207,36 @@ func pausedNow(line []Commit, own *Ring) string {
 	return own.Paused
 }
 
+// member is what the gate knows of a member.
+type member struct {
+	me    Member
+	floor Floor
+	// applied is the commit that it has taken; nil if it has taken none.
+	applied *Commit
+	rings   *Rings
+	own     *Ring
+	// paused is why its ring is paused; empty if it is not.
+	paused string
+}
+
 // candidate is a commit that a member may take.
 type candidate struct {
 	*View
 	*Commit
-	me      Member
-	floor   Floor
-	applied string
-	rings   *Rings
-	own     *Ring
-	paused  string
+	member
+	// parent are the rings of the commit's first parent, and then the ring of the member in them; nil if there is none.
+	parent *Rings
+	then   *Ring
+}
+
+func (v *View) candidate(commit *Commit, to member) *candidate {
+	c := &candidate{View: v, Commit: commit, member: to}
+	if len(c.Parents) > 0 {
+		if parent := c.history.Get(c.Parents[0]); parent != nil && parent.Rings != nil {
+			c.parent, c.then = parent.Rings, parent.Rings.Of(c.me)
+		}
+	}
+	return c
 }
 
 // check returns why the commit passes, or what it waits for.
@@ -261,7 +281,7 @@ func (c *candidate) wait(reason Reason, ring string, since, until time.Time, mem
 // next commit passes by it, so a new one has to pass the rings itself.
 func (c *candidate) reverts() bool {
 	record := c.records[c.me].Record
-	at := c.history.Get(c.applied)
+	at := c.applied
 	if record == nil || at == nil || c.Inputs == "" || c.Inputs == at.Inputs {
 		return false
 	}
@@ -275,7 +295,7 @@ func (c *candidate) reverts() bool {
 			return false
 		}
 		old := c.RingsID == known.RingsID || c.RingsID == at.RingsID
-		succeeded = succeeded || v.State == Succeeded && old && c.history.Contains(c.applied, v.Commit)
+		succeeded = succeeded || v.State == Succeeded && old && c.history.Contains(at.Hash, v.Commit)
 	}
 	return succeeded
 }
@@ -283,25 +303,15 @@ func (c *candidate) reverts() bool {
 // followChangedRings replaces the rings if a ring before has no cluster left: each was retired by an earlier commit.
 // Those of the commit's parent then decide.
 func (c *candidate) followChangedRings() {
-	parent := c.parentRings()
-	if parent == nil || parent.Of(c.me) == nil {
+	if c.then == nil {
 		return
 	}
 	for _, i := range c.own.Before {
 		if s := c.standing(&c.rings.Rings[i]); s.members == 0 {
-			c.rings, c.own = parent, parent.Of(c.me)
+			c.rings, c.own = c.parent, c.then
 			return
 		}
 	}
-}
-
-func (c *candidate) parentRings() *Rings {
-	if len(c.Parents) > 0 {
-		if parent := c.history.Get(c.Parents[0]); parent != nil {
-			return parent.Rings
-		}
-	}
-	return nil
 }
 
 // before returns the standings of the rings before, in order.

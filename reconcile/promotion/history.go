@@ -98,13 +98,13 @@ func (h *History) Contains(commit, ancestor string) bool {
 // Line returns the commits that were the tip of the branch and that the applied commit does not contain, newest first:
 // along first parents, since a commit of a merged branch was never the tip. It always contains the tip, unless that is
 // the applied commit. If nothing is applied, it is the whole line.
-func (h *History) Line(applied string) []Commit {
-	var line []Commit
+func (h *History) Line(applied string) []*Commit {
+	var line []*Commit
 	for c := h.Get(h.Tip); c != nil && c.Hash != applied; {
 		if applied != "" && len(line) > 0 && h.Contains(applied, c.Hash) {
 			break
 		}
-		line = append(line, *c)
+		line = append(line, c)
 		if len(c.Parents) == 0 {
 			break
 		}

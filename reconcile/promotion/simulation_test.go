@@ -39,7 +39,11 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
-const tick = 20 * time.Minute
+const (
+	tick = 20 * time.Minute
+	// fetches is how rarely a cluster asks the gate: once in so many ticks on average.
+	fetches = 3
+)
 
 // began is a Monday.
 var began = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
@@ -240,7 +244,7 @@ func (f *fleet) change() {
 	if f.rand.IntN(60) == 0 {
 		f.hostDown = f.now.Add(time.Duration(f.rand.IntN(180)) * time.Minute)
 	}
-	if f.rand.IntN(6) > 0 {
+	if f.rand.IntN(12) > 0 {
 		return
 	}
 	rings := f.ringsAt(f.tip)
@@ -324,7 +328,7 @@ func (f *fleet) step() {
 			}
 			m.conclude(f, state)
 		}
-		if len(f.seen) > 0 {
+		if len(f.seen) > 0 && f.rand.IntN(fetches) == 0 {
 			lag := 0
 			if f.faults && f.rand.IntN(10) == 0 {
 				lag = f.rand.IntN(len(f.seen))
@@ -349,11 +353,11 @@ func (f *fleet) view(lag int) *promotion.View {
 // disturb lets a cluster fail late, be silent, or vanish.
 func (m *member) disturb(f *fleet) {
 	switch n := f.rand.IntN(40_000); {
-	case n < 4 && f.alone(f.rings[m.Member]) == nil:
+	case n < 1 && f.alone(f.rings[m.Member]) == nil:
 		m.dead = true
-	case n < 60:
+	case n < 8:
 		m.downUntil = f.now.Add(time.Duration(f.rand.IntN(12)) * time.Hour)
-	case n < 80 && m.rollsTo.IsZero() && !m.dead:
+	case n < 10 && m.rollsTo.IsZero() && !m.dead:
 		m.conclude(f, promotion.Failed)
 		m.rollsTo, m.fails = f.now.Add(2*time.Hour), false
 	}

@@ -48,15 +48,12 @@ func (s standing) needed() int { return (s.members*s.ring.AtLeast + 99) / 100 }
 // standingKey is what the standing depends on, in one View.
 type standingKey struct {
 	own, before, then *Ring
-	commit, applied   string
+	commit, applied   *Commit
 }
 
 // standing returns what the commit is worth in a ring before.
 func (c *candidate) standing(before *Ring) standing {
-	key := standingKey{own: c.own, before: before, commit: c.Hash, applied: c.applied}
-	if parent := c.parentRings(); parent != nil {
-		key.then = parent.Of(c.me)
-	}
+	key := standingKey{own: c.own, before: before, then: c.then, commit: c.Commit, applied: c.applied}
 	s, known := c.standings[key]
 	if !known {
 		s = c.newStanding(before)
@@ -116,8 +113,7 @@ func (s *standing) addSilent(m Member, of Standing) {
 // no commit any more for which this cluster has to wait: it is silent, or has finished a commit by whose rings it is not
 // before this cluster.
 func (c *candidate) retired(m Member, record *Record, silent bool) bool {
-	parent := c.parentRings()
-	if parent == nil || parent.Of(c.me) == nil || parent.precedes(m, c.me) {
+	if c.then == nil || c.parent.precedes(m, c.me) {
 		return false
 	}
 	if silent {
@@ -158,7 +154,7 @@ func (c *candidate) soakedAt(record *Record, success *Verdict) time.Time {
 	until := success.Since
 	for i := range record.Verdicts {
 		v := &record.Verdicts[i]
-		if v.State != Succeeded || !c.history.Contains(success.Commit, v.Commit) || c.applied != "" && c.history.Contains(c.applied, v.Commit) {
+		if v.State != Succeeded || !c.history.Contains(success.Commit, v.Commit) || c.applied != nil && c.history.Contains(c.applied.Hash, v.Commit) {
 			continue
 		}
 		if at := v.Since.Add(c.own.soak(v.Effect)); at.After(until) {
@@ -179,12 +175,12 @@ type peers struct {
 
 type peersKey struct {
 	ring   *Ring
-	commit string
+	commit *Commit
 }
 
 // peers returns what the clusters of the own ring do with the commit.
 func (c *candidate) peers() peers {
-	key := peersKey{c.own, c.Hash}
+	key := peersKey{c.own, c.Commit}
 	p, known := c.byRing[key]
 	if !known {
 		p = c.newPeers()
