@@ -2,17 +2,14 @@ package reconcile
 
 import (
 	"context"
-	"strings"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/promotion"
 	"github.com/plumbline-dev/plumbline/reconcile/status"
-	"github.com/plumbline-dev/plumbline/render"
 )
 
 // continueRecord continues the record of this cluster with the one in Git, and reports in the status whether it could be
@@ -74,35 +71,10 @@ func (r *reconciliation) publishRecord(ctx context.Context, out *outcome, conclu
 
 // effect returns what is known of the effect of the commit on nodes.
 func (r *reconciliation) effect(d *done) promotion.Effect {
-	ev, e := &d.evaluation, promotion.Effect{}
-	if planned := ev.Plan.Plan; planned != nil {
-		e.Nodes, e.Of = planned.Totals(ev.Live).DisruptedNodes, planned.Nodes
-		if changesImage(planned) {
-			e.Kind = promotion.KindImage
-		}
-	}
+	ev := &d.evaluation
+	e := promotion.EffectOf(ev.Plan.Plan, ev.Live, r.before.Status.Karpenter, ev.Desired.Karpenter)
 	if rolls := r.sync.Status.Rollout; rolls != nil {
 		e.Nodes = max(e.Nodes, int(rolls.Nodes))
 	}
-	if before, git := r.before.Status.Karpenter, ev.Desired.Karpenter; before != nil && git != nil && before.Version != "" &&
-		git.Version != "" && strings.TrimPrefix(before.Version, "v") != strings.TrimPrefix(git.Version, "v") {
-		e.Kind = promotion.KindKarpenter
-	}
 	return e
-}
-
-// changesImage reports whether a plan changes the AMI of nodes.
-func changesImage(p *plan.Plan) bool {
-	for i := range p.Changes {
-		c := &p.Changes[i]
-		if c.Ref.Kind != render.EC2NodeClass || c.Drift {
-			continue
-		}
-		for _, f := range c.Fields {
-			if strings.HasPrefix(f.Path, "spec.ami") {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -16,11 +16,9 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
-	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/promotion"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
-	"github.com/plumbline-dev/plumbline/render"
 )
 
 const ringsFile = `apiVersion: config.plumbline.dev/v1alpha1
@@ -137,26 +135,5 @@ func TestPromotion(t *testing.T) {
 	}
 	if own := p.memory.publisher.Record(); own == nil || own.Of(two) == nil || p.snapshot.Commit != two {
 		t.Errorf("a new process begins with %+v and takes %s", own, p.snapshot.Commit)
-	}
-}
-
-// TestChangesImage: only a change of an EC2NodeClass's AMI by a commit needs the long soak whatever its nodes.
-func TestChangesImage(t *testing.T) {
-	change := func(kind, path string, drift bool) plan.Change {
-		return plan.Change{Ref: render.Ref{Kind: kind, Name: "x"}, Fields: []plan.Field{{Path: path}}, Drift: drift}
-	}
-	for name, c := range map[string]struct {
-		of   plan.Change
-		want bool
-	}{
-		"an alias":       {change(render.EC2NodeClass, "spec.amiSelectorTerms[0].alias", false), true},
-		"the family":     {change(render.EC2NodeClass, "spec.amiFamily", false), true},
-		"its correction": {change(render.EC2NodeClass, "spec.amiSelectorTerms[0].alias", true), false},
-		"user data":      {change(render.EC2NodeClass, "spec.userData", false), false},
-		"a NodePool":     {change(render.NodePool, "spec.amiSelectorTerms", false), false},
-	} {
-		if got := changesImage(&plan.Plan{Changes: []plan.Change{c.of}}); got != c.want {
-			t.Errorf("%s: %t", name, got)
-		}
 	}
 }

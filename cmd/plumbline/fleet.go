@@ -229,9 +229,33 @@ func (r *fleetReport) named(commit string) string {
 	return strings.TrimSpace(report.ShortCommit(commit) + " " + r.Subjects[commit])
 }
 
+// expected describes when the newest commit reaches each ring; empty if that is unknown for all that have not succeeded.
+func (r *fleetReport) expected() string {
+	var rings []string
+	earliest, known := "", false
+	for _, ring := range r.Rings {
+		switch {
+		case ring.Done != nil:
+			rings = append(rings, ring.Name+" succeeded "+stampOf(ring.Done))
+		case ring.Expected != nil:
+			known = true
+			if rings = append(rings, ring.Name+" "+stampOf(ring.Expected)); !ring.Measured {
+				earliest = " at the earliest"
+			}
+		}
+	}
+	if !known {
+		return ""
+	}
+	return "if nothing stops it, the newest commit has succeeded" + earliest + ": " + strings.Join(rings, " → ")
+}
+
 // notes are what a reader must know about the report.
 func (r *fleetReport) notes() []string {
 	var notes []string
+	if expected := r.expected(); expected != "" {
+		notes = append(notes, expected)
+	}
 	if r.Invalid != "" {
 		notes = append(notes, "rings.yaml of the newest commit is not valid, and no cluster takes that commit: "+r.Invalid)
 	}

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -340,11 +342,8 @@ func (s *Step) emergency(ctx context.Context, key, commit string) (string, error
 	return signer, err
 }
 
-// readRecords opens the records that were fetched, and records their serials.
-func (s *Step) readRecords(key string, keys map[promotion.Member]signature.Keys, status *v1alpha1.PromotionStatus) promotion.Records {
-	m := &s.Memory.promoted
-	found := s.Source.Records(key)
-	m.unread = found.Failure
+// envelopesOf returns the records of the clusters with keys, as a fetch has found them.
+func envelopesOf(found source.Records, keys map[promotion.Member]signature.Keys) map[promotion.Member][]promotion.Envelope {
 	envelopes := map[promotion.Member][]promotion.Envelope{}
 	for member := range keys {
 		for _, ref := range member.References() {
@@ -353,15 +352,62 @@ func (s *Step) readRecords(key string, keys map[promotion.Member]signature.Keys,
 			}
 		}
 	}
+	return envelopes
+}
+
+// serialsOf returns the serials in the status.
+func serialsOf(status *v1alpha1.PromotionStatus) promotion.Serials {
 	seen := promotion.Serials{}
 	for _, one := range status.Serials {
-		member := promotion.Member{Cluster: one.Cluster, NodeSync: one.NodeSync}
-		seen[member] = max(one.Serial, m.serials[member])
+		seen[promotion.Member{Cluster: one.Cluster, NodeSync: one.NodeSync}] = one.Serial
 	}
+	return seen
+}
+
+// FleetSource is what the fetches of NodeSyncs have found.
+type FleetSource interface {
+	Records(key string) source.Records
+	At(key, commit string) (*render.Snapshot, error)
+}
+
+// Fleet returns the rings that decide about the next commit of a NodeSync, and the records of its clusters, as its last
+// fetch has found them. It asks no host, and returns no rings if the NodeSync has taken no commit yet.
+func Fleet(from FleetSource, sync *v1alpha1.NodeSync, now time.Time) (*promotion.Rings, promotion.Records, error) {
+	spec, status := sync.Spec.Promotion, sync.Status.Promotion
+	if spec == nil || status == nil || status.Taken == "" {
+		return nil, nil, nil
+	}
+	key := client.ObjectKeyFromObject(sync).String()
+	snapshot, err := from.At(key, status.Taken)
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := fs.ReadFile(snapshot.FS, promotion.File)
+	if err != nil {
+		return nil, nil, err
+	}
+	rings, err := promotion.Parse(promotion.File, text)
+	if err != nil {
+		return nil, nil, err
+	}
+	keys, err := ClusterKeys(spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	records, _ := promotion.Read(envelopesOf(from.Records(key), keys), keys, serialsOf(status), now)
+	return rings, records, nil
+}
+
+// readRecords opens the records that were fetched, and records their serials.
+func (s *Step) readRecords(key string, keys map[promotion.Member]signature.Keys, status *v1alpha1.PromotionStatus) promotion.Records {
+	m := &s.Memory.promoted
+	found := s.Source.Records(key)
+	m.unread = found.Failure
+	seen := serialsOf(status)
 	for member, serial := range m.serials {
 		seen[member] = max(seen[member], serial)
 	}
-	records, kept := promotion.Read(envelopes, keys, seen, s.Now)
+	records, kept := promotion.Read(envelopesOf(found, keys), keys, seen, s.Now)
 	m.serials = kept
 	status.Serials = storedSerials(status.Serials, kept, records)
 	me := MemberOf(s.Sync)
@@ -375,10 +421,7 @@ const serialLag = int64(time.Hour / time.Second)
 
 // storedSerials returns the serials for the status, sorted.
 func storedSerials(before []v1alpha1.PromotionSerial, kept promotion.Serials, records promotion.Records) []v1alpha1.PromotionSerial {
-	was := map[promotion.Member]int64{}
-	for _, one := range before {
-		was[promotion.Member{Cluster: one.Cluster, NodeSync: one.NodeSync}] = one.Serial
-	}
+	was := serialsOf(&v1alpha1.PromotionStatus{Serials: before})
 	all := make([]v1alpha1.PromotionSerial, 0, len(kept))
 	for member, serial := range kept {
 		old, known := was[member]

@@ -393,12 +393,12 @@ func (p PoolPace) WindowWords(now time.Time) string {
 			parts = append(parts, fmt.Sprintf("%s to %s (up to %d at a time)", ClockTime(w.From, now), ClockTime(w.To, now), w.AtATime))
 		}
 	}
-	return fmt.Sprintf("NodePool/%s: %s in 30 days, %s in all: %s%s", p.Pool, english.Plural(len(p.Windows), "window", ""), hours(open), strings.Join(parts, "; "),
+	return fmt.Sprintf("NodePool/%s: %s in 30 days, %s in all: %s%s", p.Pool, english.Plural(len(p.Windows), "window", ""), Hours(open), strings.Join(parts, "; "),
 		shortlist.More(" ", len(p.Windows)-maxListed))
 }
 
-// hours formats a duration in hours, or in minutes if it is less than one hour.
-func hours(d time.Duration) string {
+// Hours formats a duration in hours, or in minutes if it is less than one hour.
+func Hours(d time.Duration) string {
 	if d < time.Hour {
 		return Short(d.Round(time.Minute))
 	}

@@ -24,7 +24,12 @@ type Fleet struct {
 type FleetRing struct {
 	Name string `json:"name"`
 	// Paused is why the ring is paused; empty if it is not.
-	Paused   string         `json:"paused,omitempty"`
+	Paused string `json:"paused,omitempty"`
+	// Done is when enough of its clusters had succeeded on Tip, and Expected when they will if nothing stops it: at the
+	// pace of their last rollouts, if Measured, else a lower bound of soaks and windows. Both are nil if unknown.
+	Done     *time.Time     `json:"done,omitempty"`
+	Expected *time.Time     `json:"expected,omitempty"`
+	Measured bool           `json:"measured,omitempty"`
 	Clusters []FleetCluster `json:"clusters"`
 }
 
@@ -96,19 +101,43 @@ func Overview(history *History, records Records, floors map[Member]Floor, now ti
 		}
 	}
 	rings, view := line[at].Rings, NewView(history, records, now)
-	for _, ring := range rings.Rings {
+	effect, foreseen := effectSoFar(rings, records, history.Tip)
+	way := WayOf(rings, records, history, history.Tip, effect, Floor{}, now)
+	for i, ring := range rings.Rings {
 		shown := FleetRing{Name: ring.Name, Paused: ring.Paused, Clusters: []FleetCluster{}}
 		for _, m := range ring.Members {
 			floor, known := floors[m]
 			if !known {
 				floor = Floor{Ring: ring.Name}
 			}
-			shown.Clusters = append(shown.Clusters, view.cluster(m, floor, rings))
+			c := view.cluster(m, floor, rings)
+			foreseen = foreseen && !c.Silent && (c.State != Failed || c.Commit != history.Tip) // nothing after this ring proceeds
+			shown.Clusters = append(shown.Clusters, c)
+		}
+		switch leg := way.Legs[i]; {
+		case leg.Done:
+			shown.Done = timePtr(leg.Over)
+		case foreseen:
+			shown.Expected, shown.Measured = timePtr(leg.Over), way.Measured
 		}
 		fleet.Rings = append(fleet.Rings, shown)
 	}
 	fleet.Commits = fleetCommits(history, line, rings, records)
 	return fleet, nil
+}
+
+// effectSoFar returns the effect of a commit on the clusters that have taken it; known is false if none has.
+func effectSoFar(rings *Rings, records Records, commit string) (e Effect, known bool) {
+	for _, ring := range rings.Rings {
+		for _, m := range ring.Members {
+			if record := records[m].Record; record != nil {
+				if v := record.Of(commit); v != nil {
+					e, known = e.with(v.Effect), true
+				}
+			}
+		}
+	}
+	return e, known
 }
 
 // cluster returns what one cluster has taken, and what the newest commit waits for there.

@@ -43,6 +43,20 @@ func TestOverview(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("clusters (-want +got):\n%s", d)
 	}
+	at := func(t *time.Time) string {
+		if t == nil {
+			return "-"
+		}
+		return t.Sub(now).String()
+	}
+	var expected []string
+	for _, ring := range fleet.Rings {
+		expected = append(expected, ring.Name+" "+at(ring.Done)+" "+at(ring.Expected))
+	}
+	// canary succeeded an hour ago, staging has a short soak of 10 minutes, and us is silent
+	if d := cmp.Diff([]string{"canary -1h0m0s -", "staging - 0s", "prod - -"}, expected); d != "" {
+		t.Errorf("expected (-want +got):\n%s", d)
+	}
 	counts := map[string][]promotion.FleetCount{}
 	for _, c := range fleet.Commits {
 		counts[c.Commit] = c.Rings

@@ -71,6 +71,8 @@ type Verdict struct {
 	Effect Effect `json:"effect"`
 	// Since is when the commit got this State, by the clock of the cluster. Corrected drift does not change it.
 	Since time.Time `json:"since"`
+	// Took is how long the rollout took, in seconds, if the commit succeeded.
+	Took int64 `json:"took,omitempty"`
 	// Emergency is who signed the commit, if its soak and windows were bypassed.
 	Emergency string `json:"emergency,omitempty"`
 }
@@ -116,8 +118,11 @@ func (r Record) Next(v Verdict, now time.Time) Record {
 			if v.Emergency == "" {
 				v.Emergency = old.Emergency
 			}
-			if old.State == v.State {
-				v.Since = old.Since
+			switch {
+			case old.State == v.State:
+				v.Since, v.Took = old.Since, old.Took
+			case old.State == InProgress && v.State == Succeeded:
+				v.Took = int64(now.Sub(old.Since).Seconds())
 			}
 		case old.State == InProgress:
 			v.Effect = v.Effect.with(old.Effect)

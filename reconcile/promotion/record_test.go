@@ -28,7 +28,7 @@ func TestVerdictsOfARecord(t *testing.T) {
 	}
 	want := []promotion.Verdict{
 		{Commit: "c", State: promotion.Succeeded, Effect: promotion.Effect{Nodes: 2, Of: 10}, Since: now.Add(6 * time.Minute)},
-		{Commit: "a", State: promotion.Succeeded, Effect: promotion.Effect{Nodes: 4, Of: 10}, Since: now.Add(time.Minute)},
+		{Commit: "a", State: promotion.Succeeded, Effect: promotion.Effect{Nodes: 4, Of: 10}, Since: now.Add(time.Minute), Took: 60},
 	}
 	if d := cmp.Diff(want, r.Verdicts); d != "" {
 		t.Errorf("-want +got:\n%s", d)

@@ -269,8 +269,7 @@ func (f *fleet) change() {
 		f.commit(promotion.Commit{Rings: rings, Parents: []string{tip}}, content{bad: true, inputs: len(f.commits)})
 		c.Parents = []string{tip, f.tip}
 	case 5:
-		ring := f.rand.IntN(6)
-		f.paused[ring] = !f.paused[ring]
+		f.togglePause()
 		c.Rings, real = f.parse(), f.real[f.tip]
 	case 6: // clusters that are gone are retired, and one moves to the next ring
 		for _, m := range f.members {
@@ -286,6 +285,17 @@ func (f *fleet) change() {
 		real.share = 0
 	}
 	f.commit(c, real)
+}
+
+// togglePause resumes the ring that is paused, or pauses one.
+func (f *fleet) togglePause() {
+	ring := f.rand.IntN(6)
+	for i, paused := range f.paused {
+		if paused {
+			ring = i
+		}
+	}
+	f.paused[ring] = !f.paused[ring]
 }
 
 // alone returns the only cluster of a ring; nil if there are more.
@@ -460,8 +470,9 @@ func (f *fleet) allowedBy(rings, then *promotion.Rings, m *member, c *promotion.
 			}
 			first, itself := other.reached(f, c.Hash)
 			ran = ran || itself
-			if then != nil && then.Of(m.Member) != nil && !among(waitsFor[f.ringNumber(then, m)], f.ringNumber(then, other)) {
-				continue // moved, or retired
+			moved := then != nil && then.Of(m.Member) != nil && !among(waitsFor[f.ringNumber(then, m)], f.ringNumber(then, other))
+			if moved && first.IsZero() {
+				continue // or retired: it counts only if it has succeeded
 			}
 			all++
 			if first.IsZero() {

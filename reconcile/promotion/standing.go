@@ -133,12 +133,17 @@ func (r *Rings) precedes(m, other Member) bool {
 }
 
 // success returns the earliest success on the commit or on a descendant of it; nil if there is none.
-func (c *candidate) success(record *Record) *Verdict {
+func (c *candidate) success(record *Record) *Verdict { return firstSuccess(c.history, record, c.Hash) }
+
+func firstSuccess(history *History, record *Record, commit string) *Verdict {
+	if record == nil {
+		return nil
+	}
 	var first *Verdict
-	lost := record.Unlisted != "" && c.history.Contains(record.Unlisted, c.Hash)
+	lost := record.Unlisted != "" && history.Contains(record.Unlisted, commit)
 	for i := range record.Verdicts {
 		v := &record.Verdicts[i]
-		if v.State != Succeeded || v.Commit != c.Hash && (lost || !c.history.Contains(v.Commit, c.Hash)) {
+		if v.State != Succeeded || v.Commit != commit && (lost || !history.Contains(v.Commit, commit)) {
 			continue
 		}
 		if first == nil || v.Since.Before(first.Since) {

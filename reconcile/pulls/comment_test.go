@@ -6,11 +6,37 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/review"
 )
+
+// TestTheWayOverTheRings: a comment shows when which ring takes the commit; one on a pull request from a fork does not.
+func TestTheWayOverTheRings(t *testing.T) {
+	w := newWorld(t, v1alpha1.PullRequests{Comment: true, Forks: true})
+	w.change(func(s *v1alpha1.NodeSync) {
+		s.Spec.Promotion = &v1alpha1.Promotion{Cluster: "eu", Ring: "prod", MinSoak: &metav1.Duration{Duration: 2 * time.Hour}}
+		s.Status.Promotion = &v1alpha1.PromotionStatus{Taken: "0000"}
+	})
+	w.rings = map[string][]byte{"0000": []byte(`apiVersion: config.plumbline.dev/v1alpha1
+kind: Rings
+clusters: [{name: dev}, {name: eu, nodeSync: prod}]
+rings: [{name: canary, clusters: [dev]}, {name: prod, clusters: [eu]}]
+`)}
+	w.pull(1, "a", "ann", false)
+	w.pull(2, "b", "bob", true)
+	w.after(2 * time.Minute)
+	const way = "rings: canary at once → prod after 2h; soaks and windows take 2h, and rollouts come on top"
+	if got := w.comments[1]; len(got) != 1 || !strings.Contains(got[0].Body, way) {
+		t.Errorf("the comment is %+v", got)
+	}
+	if got := w.comments[2]; len(got) != 1 || strings.Contains(got[0].Body, "rings:") {
+		t.Errorf("the comment on a fork is %+v", got)
+	}
+}
 
 // TestOneCommentIsEdited: it is written once, edited when the text changes, and found again by a new daemon, even if
 // others copy its marker.

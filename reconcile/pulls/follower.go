@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fetch"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/review"
@@ -28,6 +29,7 @@ type Source interface {
 	Fetch(ctx context.Context, req source.Request) (*render.Snapshot, time.Time, error)
 	FindOrder(ctx context.Context, req source.Request, commit string) (source.Order, error)
 	Forget(key string) error
+	fetch.FleetSource
 }
 
 // Queue keeps statuses until their hosts have them.

@@ -13,6 +13,8 @@ import (
 	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/fetch"
+	"github.com/plumbline-dev/plumbline/reconcile/promotion"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/reconcile/simulate"
@@ -156,7 +158,28 @@ func (f *Follower) review(ctx context.Context, p *pull) (review.Review, error) {
 	if !behind && seen.Set != nil && seen.Set.Fingerprint() == s.Status.LastAppliedInputs {
 		lacks = "" // it includes the applied state and does not change it; neither does a merge
 	}
-	return review.Of(review.Input{Preview: seen, Branch: p.Base, Behind: behind, Lacks: lacks, Hide: hidden, Now: f.Now()}), nil
+	return review.Of(review.Input{
+		Preview: seen, Branch: p.Base, Behind: behind, Lacks: lacks, Way: f.way(ctx, p, seen), Hide: hidden, Now: f.Now(),
+	}), nil
+}
+
+// way describes how the commit would go over the rings; empty if there are none, or if that is unknown. Pull requests from
+// forks do not show it.
+func (f *Follower) way(ctx context.Context, p *pull, seen *review.Preview) string {
+	s := p.of.sync
+	if s.Spec.Promotion == nil || p.Fork || seen.Plan == nil || seen.Stopped != nil {
+		return ""
+	}
+	rings, records, err := fetch.Fleet(f.Source, s, f.Now())
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("a plan does not show the way over the rings", "nodesync", s.Name, "pull", p.Number, "why", err.Error())
+	}
+	if rings == nil {
+		return ""
+	}
+	effect := promotion.EffectOf(seen.Plan, seen.Live, s.Status.Karpenter, seen.Karpenter)
+	floor := promotion.Floor{Ring: s.Spec.Promotion.Ring, MinSoak: s.Spec.Promotion.GetMinSoak()}
+	return promotion.WayOf(rings, records, nil, "", effect, floor, f.Now()).Words(f.Now())
 }
 
 // owner is the owner of child processes that plan it. Forks have a separate one, so that slow work for them does not

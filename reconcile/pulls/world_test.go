@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"slices"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/promotion"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
@@ -59,7 +61,9 @@ type world struct {
 	unordered error
 	kept      map[string]bool
 	latest    report.Heads
-	looks     int
+	// rings are the rings.yaml of commits of the branch.
+	rings map[string][]byte
+	looks int
 	// plans are the commits that were planned, and makes returns their plan.
 	plans []string
 	makes func(*review.Step) (*review.Preview, error)
@@ -249,6 +253,16 @@ func (g git) FindOrder(_ context.Context, _ source.Request, commit string) (sour
 	}
 	return cmp.Or(g.w.orders[commit], g.w.order), nil
 }
+
+// At has rings.yaml of the commit that was taken, and Records has the record of one cluster.
+func (g git) At(key, commit string) (*render.Snapshot, error) {
+	if key != "ns/prod" || g.w.rings[commit] == nil {
+		return nil, errors.New("the commit is not in the store")
+	}
+	return &render.Snapshot{Commit: commit, FS: fstest.MapFS{promotion.File: {Data: g.w.rings[commit]}}}, nil
+}
+
+func (git) Records(string) source.Records { return source.Records{} }
 
 func (g git) Forget(key string) error {
 	delete(g.w.kept, key)

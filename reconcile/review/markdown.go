@@ -75,6 +75,9 @@ func (r Review) Markdown(t Title, m report.Markup) string {
 			"The commit lacks some that are in force from %s: the plan undoes them. Update the branch to see what a merge does.\n\n",
 			code(r.of.Branch))
 	}
+	if r.of.Way != "" {
+		fmt.Fprintf(&out, "%s\n\n", code(r.of.Way))
+	}
 	r.writePools(&out)
 	r.writeWhatIf(&out, t)
 	for i, check := range r.checks {

@@ -43,6 +43,8 @@ type Input struct {
 	Branch string
 	Behind bool
 	Lacks  string
+	// Way describes how the commit would go over the rings of a fleet; empty without rings.
+	Way string
 	// Hide removes values of Secrets from texts of the cluster.
 	Hide redact.Redactor
 	Now  time.Time

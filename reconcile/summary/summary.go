@@ -76,6 +76,8 @@ type Status struct {
 	Support string `json:"karpenterSupport,omitempty"`
 	// Images is the pull request with newer AMIs, or why there is none, and which AMIs are too old.
 	Images string `json:"images,omitempty"`
+	// Rings is which commit the rings of a fleet let this cluster take, and what newer ones wait for.
+	Rings string `json:"rings,omitempty"`
 	// Unled reports that no daemon leads, so that all of this may be outdated; empty if one does, or if that is
 	// unknown.
 	Unled string `json:"unled,omitempty"`
@@ -115,6 +117,7 @@ func Of(sync *v1alpha1.NodeSync) Status {
 	status.ChartsUnguarded = conditions.GetMessage(sync, v1alpha1.ChartsUnguardedCondition)
 	status.Support = conditions.GetMessage(sync, v1alpha1.KarpenterUnsupportedCondition)
 	status.Images = imagesOf(sync)
+	status.Rings = ringsOf(sync)
 	status.Denied = conditions.GetMessage(sync, v1alpha1.KarpenterDeniedCondition)
 	status.Defect = conditions.GetMessage(sync, v1alpha1.KarpenterDefectCondition)
 	status.AutoMode = conditions.GetMessage(sync, v1alpha1.AutoModeCondition)
@@ -194,6 +197,7 @@ func (s Status) Lines() []Line {
 		{About: "support", Text: s.Support},
 		{About: "defect", Text: s.Defect},
 		{About: "images", Text: s.Images},
+		{About: "rings", Text: s.Rings},
 		{About: "pools", Text: s.AutoMode},
 		{About: "volumes", Text: s.Volumes},
 		{About: "aws", Text: s.Left},
@@ -220,6 +224,19 @@ func imagesOf(sync *v1alpha1.NodeSync) string {
 	}
 	parts = append(parts, conditions.GetMessage(sync, v1alpha1.ImagesOutdatedCondition))
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
+}
+
+// ringsOf describes in one line how far this cluster of a fleet has come; empty without rings.
+func ringsOf(sync *v1alpha1.NodeSync) string {
+	p := sync.Status.Promotion
+	if sync.Spec.Promotion == nil || p == nil {
+		return ""
+	}
+	parts := []string{conditions.GetMessage(sync, v1alpha1.PromotedCondition)}
+	if p.RecordFailure != "" {
+		parts = append(parts, "later rings do not see this cluster: "+p.RecordFailure)
+	}
+	return strings.TrimPrefix(strings.Join(parts, "; "), "; ")
 }
 
 // RolloutMessage describes in one line how far a rollout has come; empty if there is none.

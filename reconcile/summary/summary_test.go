@@ -80,6 +80,21 @@ func TestImagesAreALine(t *testing.T) {
 	}
 }
 
+// TestRingsAreALine shows what the newest commit waits for, and that the record of the cluster is not shared.
+func TestRingsAreALine(t *testing.T) {
+	sync := &v1alpha1.NodeSync{}
+	if got := summary.Of(sync).Rings; got != "" {
+		t.Errorf("without rings: %q", got)
+	}
+	sync.Spec.Promotion = &v1alpha1.Promotion{Cluster: "eu", Ring: "prod"}
+	sync.Status.Promotion = &v1alpha1.PromotionStatus{RecordFailure: "the host refuses the push"}
+	conditions.Set(sync, &metav1.Condition{Type: v1alpha1.PromotedCondition, Status: metav1.ConditionFalse, Reason: "Soaking", Message: "abc1234 is not taken: soaks"})
+	want := "abc1234 is not taken: soaks; later rings do not see this cluster: the host refuses the push"
+	if at := slices.IndexFunc(summary.Of(sync).Lines(), func(l summary.Line) bool { return l.About == "rings" && l.Text == want }); at < 0 {
+		t.Errorf("%+v", summary.Of(sync).Lines())
+	}
+}
+
 // TestForkIsALine shows that what is unknown under a fork is reported while it is in force.
 func TestForkIsALine(t *testing.T) {
 	for version, want := range map[string]bool{"1.14.0": false, "1.14.0+acme.3": true, "": false} {
