@@ -15,8 +15,8 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # The platforms of an image: by default Linux with this machine's architecture.
 IMAGE_PLATFORMS ?= linux/$(shell go env GOARCH)
 # Packages whose tests run without the race detector: its memory would count towards the limit of their child processes.
-# Those of manifests have only one goroutine, and would take five minutes.
-PLAIN := /(confine|render/kustomize|provision/charts|plumbline/manifests)$$
+# Those of manifests and promotion have only one goroutine, and would take five minutes.
+PLAIN := /(confine|reconcile/promotion|render/kustomize|provision/charts|plumbline/manifests)$$
 # Tests of time and memory, which the race detector's own use would hide, and the longest tests.
 UNRACED := ^(TestManyFetches|TestFetchOfALongHistory|TestWhatDiffersIsFound|TestBombsAtTheCommandLine|TestLessConfinementIsLogged|TestLongTextsAreCheap|TestExplore|TestExploreWords|TestExploreRandomWorlds)$$
 # Built like the programs, so that shared code is compiled once. The race detector needs cgo.

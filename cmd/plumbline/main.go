@@ -296,8 +296,11 @@ func addQuiet(cmd *cobra.Command) {
 	}
 }
 
-// printUsageOnError makes a command print its usage if it is called incorrectly.
+// printUsageOnError makes a command and its subcommands print their usage if they are called incorrectly.
 func printUsageOnError(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		printUsageOnError(sub)
+	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd: cmd, err: err} })
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {

@@ -107,12 +107,13 @@ type View struct {
 	now     time.Time
 
 	standings map[standingKey]standing
+	bySoak    map[soakKey][]soak
 	byRing    map[peersKey]peers
 }
 
 // NewView returns a View.
 func NewView(history *History, records Records, now time.Time) *View {
-	return &View{history: history, records: records, now: now, standings: map[standingKey]standing{}, byRing: map[peersKey]peers{}}
+	return &View{history: history, records: records, now: now, standings: map[standingKey]standing{}, bySoak: map[soakKey][]soak{}, byRing: map[peersKey]peers{}}
 }
 
 // Gate returns the commit that a member may take, if it has applied one; empty for none yet.
@@ -255,14 +256,13 @@ func (c *candidate) check() (Passed, *Wait) {
 		return "", c.wait(RingPaused, c.own.Name, time.Time{}, time.Time{}, nil, "ring %s is paused: %s", c.own.Name, c.paused)
 	}
 	c.followChangedRings()
-	before := c.before()
-	if wait := c.verified(before); wait != nil {
+	if wait := c.verified(); wait != nil {
 		return "", wait
 	}
 	by := PassedEmergency
 	if c.Emergency == "" {
 		by = PassedRings
-		if wait := c.soaked(before); wait != nil {
+		if wait := c.soaking(); wait != nil {
 			return "", wait
 		}
 		if closed := c.own.Calendar.At(c.now); closed.By != "" {
@@ -307,27 +307,18 @@ func (c *candidate) followChangedRings() {
 		return
 	}
 	for _, i := range c.own.Before {
-		if s := c.standing(&c.rings.Rings[i]); s.members == 0 {
+		if !slices.ContainsFunc(c.rings.Rings[i].Members, c.counts) {
 			c.rings, c.own = c.parent, c.then
 			return
 		}
 	}
 }
 
-// before returns the standings of the rings before, in order.
-func (c *candidate) before() []standing {
-	all := make([]standing, 0, len(c.own.Before))
-	for _, i := range c.own.Before {
-		all = append(all, c.standing(&c.rings.Rings[i]))
-	}
-	return all
-}
-
 // verified returns what the rings before still have to do.
-func (c *candidate) verified(before []standing) *Wait {
-	ran := len(before) == 0
-	for _, s := range before {
-		switch {
+func (c *candidate) verified() *Wait {
+	ran := len(c.own.Before) == 0
+	for _, i := range c.own.Before {
+		switch s := c.standing(&c.rings.Rings[i]); {
 		case len(s.failed) > 0:
 			return c.failed(s.ring.Name, s.failed)
 		case len(s.silent) > 0:
@@ -336,8 +327,9 @@ func (c *candidate) verified(before []standing) *Wait {
 		case len(s.good) < s.needed():
 			return c.wait(WaitsForRing, s.ring.Name, c.At, time.Time{}, s.missing, "waits for ring %s: %d of %d clusters succeeded; not yet: %s",
 				s.ring.Name, len(s.good), s.members, list(s.missing))
+		default:
+			ran = ran || s.ran
 		}
-		ran = ran || s.ran
 	}
 	if !ran {
 		return c.wait(NeverRun, "", c.At, time.Time{}, nil, "no cluster of the rings before has run this commit: they took a newer one")
@@ -353,15 +345,16 @@ func (c *candidate) failed(ring string, members []Member) *Wait {
 		c.records[members[0]].Record.Of(c.Hash).Reason)
 }
 
-// soaked returns what is left of the soak.
-func (c *candidate) soaked(before []standing) *Wait {
-	if len(before) == 0 && c.floor.MinSoak > 0 {
+// soaking returns what is left of the soak.
+func (c *candidate) soaking() *Wait {
+	if len(c.own.Before) == 0 && c.floor.MinSoak > 0 {
 		return c.wait(NothingBefore, c.own.Name, time.Time{}, time.Time{}, nil,
 			"no ring comes before ring %s, and spec.promotion.minSoak is %s", c.own.Name, c.floor.MinSoak)
 	}
 	var last *Wait
-	for _, s := range before {
-		reached, until := s.soaked(c.floor.MinSoak)
+	for _, i := range c.own.Before {
+		s := c.standing(&c.rings.Rings[i])
+		reached, until := c.soaked(s)
 		if until.After(c.now) && (last == nil || until.After(last.Until)) {
 			last = c.wait(Soaking, s.ring.Name, reached, until, nil, "soaks in ring %s until %s", s.ring.Name, until.UTC().Format("2006-01-02 15:04 UTC"))
 		}

@@ -42,7 +42,7 @@ func TestSameSeedSameRun(t *testing.T) {
 const (
 	tick = 20 * time.Minute
 	// fetches is how rarely a cluster asks the gate: once in so many ticks on average.
-	fetches = 3
+	fetches = 6
 )
 
 // began is a Monday.
@@ -459,6 +459,7 @@ func (f *fleet) allowedBy(rings, then *promotion.Rings, m *member, c *promotion.
 	ran := len(waitsFor[own]) == 0
 	for _, before := range waitsFor[own] {
 		good, soaked, all := 0, 0, 0
+		late := ""
 		for _, other := range f.members {
 			if f.ringNumber(rings, other) != before {
 				continue
@@ -471,20 +472,20 @@ func (f *fleet) allowedBy(rings, then *promotion.Rings, m *member, c *promotion.
 			first, itself := other.reached(f, c.Hash)
 			ran = ran || itself
 			moved := then != nil && then.Of(m.Member) != nil && !among(waitsFor[f.ringNumber(then, m)], f.ringNumber(then, other))
-			if moved && first.IsZero() {
-				continue // or retired: it counts only if it has succeeded
-			}
-			all++
-			if first.IsZero() {
-				continue
-			}
-			good++
 			wait := m.floor.MinSoak
 			if itself && by != promotion.PassedEmergency && !f.ancestors[m.applied][c.Hash] {
 				wait = max(wait, soakOf(own, f.real[c.Hash]))
 			}
-			if by == promotion.PassedEmergency || !f.now.Before(first.Add(wait)) {
-				soaked++
+			succeeded := !first.IsZero()
+			enough := succeeded && (by == promotion.PassedEmergency || !f.now.Before(first.Add(wait)))
+			switch {
+			case moved && !enough: // or retired: it counts only if it has soaked
+			case enough:
+				all, good, soaked = all+1, good+1, soaked+1
+			case succeeded:
+				all, good, late = all+1, good+1, fmt.Sprintf("%s succeeded %s and soaks for %s", other, first, wait)
+			default:
+				all++
 			}
 		}
 		need := all
@@ -492,7 +493,7 @@ func (f *fleet) allowedBy(rings, then *promotion.Rings, m *member, c *promotion.
 			need = (all*90 + 99) / 100
 		}
 		if good < need || soaked < need {
-			return fmt.Errorf("of %d clusters of %s, %d have succeeded and %d have soaked", all, before, good, soaked)
+			return fmt.Errorf("of %d clusters of %s, %d have succeeded and %d have soaked: %s", all, before, good, soaked, late)
 		}
 	}
 	if !ran {

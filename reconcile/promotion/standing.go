@@ -18,18 +18,38 @@ type standing struct {
 	// problem and silentSince are those of the first silent one.
 	problem     string
 	silentSince time.Time
-	// good has, for each cluster that succeeded, when it reached the commit, and when that has soaked there.
-	good []soak
+	// good are the clusters that succeeded.
+	good []success
 	// ran is true if a cluster succeeded on the commit itself.
 	ran bool
+}
+
+// success is the first success of a cluster on a commit or a descendant of it, in its record.
+type success struct {
+	record *Record
+	*Verdict
 }
 
 // soak is a time at which a cluster succeeded, and when the soak that rings.yaml wants is over.
 type soak struct{ reached, until time.Time }
 
-// soaked returns when enough clusters have soaked, with at least a floor, and when the last of these succeeded.
-func (s standing) soaked(floor time.Duration) (reached, until time.Time) {
-	good := slices.Clone(s.good)
+// soaks returns the soak of each cluster of a ring before that succeeded.
+func (c *candidate) soaks(s standing) []soak {
+	key := soakKey{c.standingKey(s.ring), c.applied}
+	all, known := c.bySoak[key]
+	if !known {
+		for _, at := range s.good {
+			all = append(all, soak{at.Since, c.soakedAt(at.record, at.Verdict)})
+		}
+		c.bySoak[key] = all
+	}
+	return all
+}
+
+// soaked returns when enough clusters of a ring before have soaked, with at least a floor, and when the last of these
+// succeeded.
+func (c *candidate) soaked(s standing) (reached, until time.Time) {
+	floor, good := c.floor.MinSoak, slices.Clone(c.soaks(s))
 	for i, g := range good {
 		if least := g.reached.Add(floor); least.After(g.until) {
 			good[i].until = least
@@ -45,15 +65,25 @@ func (s standing) soaked(floor time.Duration) (reached, until time.Time) {
 // needed returns how many clusters must have succeeded.
 func (s standing) needed() int { return (s.members*s.ring.AtLeast + 99) / 100 }
 
-// standingKey is what the standing depends on, in one View.
-type standingKey struct {
-	own, before, then *Ring
-	commit, applied   *Commit
+// standingKey is what the standing depends on, in one View, and soakKey what the soaks depend on.
+type (
+	standingKey struct {
+		own, before, then *Ring
+		commit            *Commit
+	}
+	soakKey struct {
+		standingKey
+		applied *Commit
+	}
+)
+
+func (c *candidate) standingKey(before *Ring) standingKey {
+	return standingKey{own: c.own, before: before, then: c.then, commit: c.Commit}
 }
 
 // standing returns what the commit is worth in a ring before.
 func (c *candidate) standing(before *Ring) standing {
-	key := standingKey{own: c.own, before: before, then: c.then, commit: c.Commit, applied: c.applied}
+	key := c.standingKey(before)
 	s, known := c.standings[key]
 	if !known {
 		s = c.newStanding(before)
@@ -65,20 +95,16 @@ func (c *candidate) standing(before *Ring) standing {
 func (c *candidate) newStanding(before *Ring) standing {
 	s := standing{ring: before}
 	for _, m := range before.Members {
-		record := c.records[m].Record
-		silent := record == nil || c.now.Sub(record.At) > c.rings.SilentAfter
-		if record != nil {
-			if v := record.Of(c.Hash); v != nil && v.State == Failed {
-				s.members++
-				s.failed = append(s.failed, m)
-				continue
-			}
-		}
-		if c.retired(m, record, silent) {
+		if !c.counts(m) {
 			continue
 		}
 		s.members++
-		if silent {
+		record := c.records[m].Record
+		switch {
+		case c.failedOn(m):
+			s.failed = append(s.failed, m)
+			continue
+		case c.isSilent(m):
 			s.addSilent(m, c.records[m])
 			continue
 		}
@@ -89,9 +115,26 @@ func (c *candidate) newStanding(before *Ring) standing {
 		}
 		itself := record.Of(c.Hash)
 		s.ran = s.ran || itself != nil && itself.State == Succeeded
-		s.good = append(s.good, soak{at.Since, c.soakedAt(record, at)})
+		s.good = append(s.good, success{record, at})
 	}
 	return s
+}
+
+// counts reports whether a cluster counts in a ring before: unless it is retired and the commit has not failed there.
+func (c *candidate) counts(m Member) bool { return c.failedOn(m) || !c.retired(m) }
+
+func (c *candidate) failedOn(m Member) bool {
+	record := c.records[m].Record
+	if record == nil {
+		return false
+	}
+	v := record.Of(c.Hash)
+	return v != nil && v.State == Failed
+}
+
+func (c *candidate) isSilent(m Member) bool {
+	record := c.records[m].Record
+	return record == nil || c.now.Sub(record.At) > c.rings.SilentAfter
 }
 
 func (s *standing) addSilent(m Member, of Standing) {
@@ -112,14 +155,14 @@ func (s *standing) addSilent(m Member, of Standing) {
 // retired reports whether an earlier commit moved a member out of the rings before, or removed it, and the member takes
 // no commit any more for which this cluster has to wait: it is silent, or has finished a commit by whose rings it is not
 // before this cluster.
-func (c *candidate) retired(m Member, record *Record, silent bool) bool {
+func (c *candidate) retired(m Member) bool {
 	if c.then == nil || c.parent.precedes(m, c.me) {
 		return false
 	}
-	if silent {
+	if c.isSilent(m) {
 		return true
 	}
-	return slices.ContainsFunc(record.Verdicts, func(v Verdict) bool {
+	return slices.ContainsFunc(c.records[m].Record.Verdicts, func(v Verdict) bool {
 		at := c.history.Get(v.Commit)
 		return at != nil && v.State != InProgress && c.history.Contains(c.Parents[0], v.Commit) &&
 			at.Rings != nil && at.Rings.Of(c.me) != nil && !at.Rings.precedes(m, c.me)
@@ -200,7 +243,7 @@ func (c *candidate) newPeers() (p peers) {
 		at := place{}
 		if record := c.records[m].Record; record != nil {
 			at = placeOf(record)
-			if v := record.Of(c.Hash); v != nil && v.State == Failed {
+			if c.failedOn(m) {
 				p.failed = append(p.failed, m)
 			}
 			if !at.rolls && c.success(record) != nil {
