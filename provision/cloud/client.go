@@ -91,12 +91,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	}
 	load := []func(*config.LoadOptions) error{
 		config.WithRegion(o.Region),
-		config.WithRetryer(func() aws.Retryer {
-			return retry.NewStandard(func(s *retry.StandardOptions) {
-				s.MaxAttempts = o.Attempts
-				s.MaxBackoff = maxBackoff
-			})
-		}),
+		config.WithRetryer(func() aws.Retryer { return retryer(o.Attempts) }),
 	}
 	if o.UserAgent != "" {
 		load = append(load, config.WithAppID(o.UserAgent))
@@ -123,6 +118,17 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	c.trail, c.scaling = cloudtrail.NewFromConfig(cfg), autoscaling.NewFromConfig(cfg)
 	c.resolver = newResolver(c)
 	return c, nil
+}
+
+// retryer returns the retryer of one service. Once AWS has throttled a request, it also limits how many requests are sent, by
+// what AWS lets pass: Karpenter shares the account's limits, and needs them more.
+func retryer(attempts int) aws.Retryer {
+	return retry.NewAdaptiveMode(func(o *retry.AdaptiveModeOptions) {
+		o.StandardOptions = append(o.StandardOptions, func(s *retry.StandardOptions) {
+			s.MaxAttempts = attempts
+			s.MaxBackoff = maxBackoff
+		})
+	})
 }
 
 // DefaultRegion returns the region of the SDK's default chain: that of AWS_REGION, or of the profile; empty if there is none.

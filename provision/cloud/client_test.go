@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
@@ -45,6 +47,25 @@ func TestDenied(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestThrottledRequests: after AWS has throttled requests, the next one is not sent at once.
+func TestThrottledRequests(t *testing.T) {
+	r, ok := retryer(3).(aws.RetryerV2)
+	if !ok || r.MaxAttempts() != 3 {
+		t.Fatalf("%T retries %d times", r, r.MaxAttempts())
+	}
+	throttled := &smithy.GenericAPIError{Code: "RequestLimitExceeded"}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 {
+		release, err := r.GetAttemptToken(done)
+		if err != nil {
+			return
+		}
+		_ = release(throttled)
+	}
+	t.Error("20 requests were throttled, and the next one is not delayed")
 }
 
 func TestErrors(t *testing.T) {
