@@ -48,6 +48,8 @@ type migrateCommand struct {
 	dial func(ctx context.Context, region string, points steppoint.Points) (migrationAWS, error)
 	// attach connects to the cluster, after AWS.
 	attach func(ctx context.Context, aws migrationAWS) (*move.Mover, error)
+	// alone performs what one user at a time may do in the cluster.
+	alone func(ctx context.Context, perform func(context.Context) error) error
 	// poll is how often a state that is waited for is read.
 	poll time.Duration
 }
@@ -63,7 +65,7 @@ func dialMigration(ctx context.Context, region string, points steppoint.Points) 
 
 func newMigrateCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	m := &migrateCommand{kubeconfig: kubeconfig, dial: dialMigration, poll: migratePoll}
-	m.attach = m.connect
+	m.attach, m.alone = m.connect, m.lock
 	cmd := &cobra.Command{
 		Use:   "migrate " + fromClusterAutoscaler,
 		Short: "Move a cluster from the Cluster Autoscaler to Karpenter, one node at a time",
@@ -88,11 +90,13 @@ leaves a workload on whatever nodes it gets.
 
 The previous sizes, replicas and configuration are recorded in tags and annotations. The same
 command continues what was interrupted by Ctrl-C, a kill or an error. --back reverses what was
-done: it restores sizes, replicas and add-on configuration. The pods stay where they are.
+done: it restores sizes, replicas and add-on configuration. The pods stay where they are. While
+another user runs the command for this cluster, it waits: the Lease kube-system/plumbline-migrate.
 
 The required permissions in AWS are printed by plumbline iam-policy --for plumbline --migrate.
 In the cluster you need to list Nodes, pods, workloads and NodePools, to patch Nodes and
-Deployments, to evict pods, and what plumbline smoke needs.
+Deployments, to evict pods, to create and update Leases in kube-system, and what plumbline smoke
+needs.
 
 Exit codes: 0 done or no change, 1 an error, 2 changes are pending (--dry-run), 3 a step waits
 for you, 4 a node could not be drained, or plumbline smoke has failed.`,
@@ -164,7 +168,29 @@ func (m *migrateCommand) run(ctx context.Context, output format) error {
 			return err
 		}
 	}
-	return m.stopped(ctx, m.perform(ctx, mover, wish, plan))
+	return m.stopped(ctx, m.alone(ctx, func(ctx context.Context) error { return m.replan(ctx, mover, wish) }))
+}
+
+// replan plans again, because another user may have changed something meanwhile, and performs the steps.
+func (m *migrateCommand) replan(ctx context.Context, mover *move.Mover, wish migrate.Wish) error {
+	plan, err := m.plan(ctx, mover, wish)
+	if err != nil {
+		return err
+	}
+	return m.perform(ctx, mover, wish, plan)
+}
+
+// lock performs what one user at a time may do in the cluster.
+func (m *migrateCommand) lock(ctx context.Context, perform func(context.Context) error) error {
+	config, err := m.kubeconfig.ToRESTConfig()
+	if err != nil {
+		return err
+	}
+	lease, err := newAloneLease(config, "plumbline-migrate")
+	if err != nil {
+		return err
+	}
+	return alone(ctx, lease, m.say, perform)
 }
 
 // wish parses the flags.
