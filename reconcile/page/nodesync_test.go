@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
@@ -36,5 +38,17 @@ func TestALongPlan(t *testing.T) {
 	}
 	if text := textOf(t, rendered(t, w, query{nodeSync: "prod", all: true})); strings.Contains(text, "more objects") || strings.Count(text, "NodePool/general") < 97 {
 		t.Error(text)
+	}
+}
+
+// TestAnIdentityConflict: the page shows the conflict with its evidence, and that it has to be acted on.
+func TestAnIdentityConflict(t *testing.T) {
+	w := worlds()["in-sync"]
+	const message = "identity conflict: another Karpenter uses the name prod-eu, with the API server https://other.eks.example"
+	ready(metav1.ConditionFalse, v1alpha1.ReasonIdentityConflict, message)(&w.NodeSyncs[0])
+	for at, q := range map[string]query{"the overview": {}, "the NodeSync": {nodeSync: "prod"}} {
+		if text := textOf(t, rendered(t, w, q)); !strings.Contains(text, message) || strings.Contains(text, "in sync") {
+			t.Errorf("%s shows:\n%s", at, text)
+		}
 	}
 }
