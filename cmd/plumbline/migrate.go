@@ -48,8 +48,8 @@ type migrateCommand struct {
 	dial func(ctx context.Context, region string, points steppoint.Points) (migrationAWS, error)
 	// attach connects to the cluster, after AWS.
 	attach func(ctx context.Context, aws migrationAWS) (*move.Mover, error)
-	// alone performs what one user at a time may do in the cluster.
-	alone func(ctx context.Context, perform func(context.Context) error) error
+	// exclusive performs what one user at a time may do in the cluster.
+	exclusive func(ctx context.Context, perform func(context.Context) error) error
 	// poll is how often a state that is waited for is read.
 	poll time.Duration
 }
@@ -65,7 +65,7 @@ func dialMigration(ctx context.Context, region string, points steppoint.Points) 
 
 func newMigrateCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	m := &migrateCommand{kubeconfig: kubeconfig, dial: dialMigration, poll: migratePoll}
-	m.attach, m.alone = m.connect, m.lock
+	m.attach, m.exclusive = m.connect, m.lock
 	cmd := &cobra.Command{
 		Use:   "migrate " + fromClusterAutoscaler,
 		Short: "Move a cluster from the Cluster Autoscaler to Karpenter, one node at a time",
@@ -168,7 +168,7 @@ func (m *migrateCommand) run(ctx context.Context, output format) error {
 			return err
 		}
 	}
-	return m.stopped(ctx, m.alone(ctx, func(ctx context.Context) error { return m.replan(ctx, mover, wish) }))
+	return m.stopped(ctx, m.exclusive(ctx, func(ctx context.Context) error { return m.replan(ctx, mover, wish) }))
 }
 
 // replan plans again, because another user may have changed something meanwhile, and performs the steps.
@@ -186,11 +186,11 @@ func (m *migrateCommand) lock(ctx context.Context, perform func(context.Context)
 	if err != nil {
 		return err
 	}
-	lease, err := newAloneLease(config, "plumbline-migrate")
+	lease, err := newUserLease(config, "plumbline-migrate")
 	if err != nil {
 		return err
 	}
-	return alone(ctx, lease, m.say, perform)
+	return exclusively(ctx, lease, m.say, perform)
 }
 
 // wish parses the flags.

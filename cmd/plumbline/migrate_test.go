@@ -63,7 +63,7 @@ func migrates(t *testing.T, c client.Client, change func(*migrateCommand)) (m *m
 			Test: func(context.Context) error { *tested++; return nil },
 		}, nil
 	}
-	m.alone = func(ctx context.Context, perform func(context.Context) error) error { return perform(ctx) }
+	m.exclusive = func(ctx context.Context, perform func(context.Context) error) error { return perform(ctx) }
 	if change != nil {
 		change(m)
 	}

@@ -197,6 +197,9 @@ func elsewhere() map[string]string {
 		"deploy.FailedError":       "only plumbline bootstrap returns it",
 		"move.StalledError":        "only plumbline migrate returns it",
 		"karpenter.ChannelError":   "only plumbline upgrade returns it",
+		"promotion.NotInRingError": "fetch.Step.gate makes it Terminal, with the reason PromotionFailed",
+		"render.AliasError":        "a proposed pin of an AMI never fails a reconcile",
+		"source.RecordPushError":   "a push of a record never fails a reconcile",
 		"resolve.EmptyError":       "an Answer has its words",
 		"resolve.UnsupportedError": "an Answer has its words",
 	}

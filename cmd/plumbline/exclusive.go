@@ -18,11 +18,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// aloneFor is how long a Lease of a command that was killed keeps others waiting.
-const aloneFor = 15 * time.Second
+// userLeaseFor is how long a Lease of a command that was killed keeps others waiting.
+const userLeaseFor = 15 * time.Second
 
-// newAloneLease returns a Lease in kube-system, held in the name of the user of this machine.
-func newAloneLease(config *rest.Config, name string) (resourcelock.Interface, error) {
+// newUserLease returns a Lease in kube-system, held in the name of the user of this machine.
+func newUserLease(config *rest.Config, name string) (resourcelock.Interface, error) {
 	host, _ := os.Hostname() // only for display
 	who := "unknown"
 	if u, err := user.Current(); err == nil {
@@ -30,18 +30,18 @@ func newAloneLease(config *rest.Config, name string) (resourcelock.Interface, er
 	}
 	// the UID makes two commands of one user differ
 	return resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, "kube-system", name,
-		resourcelock.ResourceLockConfig{Identity: fmt.Sprintf("%s@%s %.8s", who, cmp.Or(host, "unknown"), uuid.NewUUID())}, config, aloneFor)
+		resourcelock.ResourceLockConfig{Identity: fmt.Sprintf("%s@%s %.8s", who, cmp.Or(host, "unknown"), uuid.NewUUID())}, config, userLeaseFor)
 }
 
-// alone performs what only one user may do at a time. It waits, and says so, while another one holds the Lease. The context of
+// exclusively performs what only one user may do at a time. It waits, and says so, while another one holds the Lease. The context of
 // perform ends if the Lease is lost.
-func alone(ctx context.Context, lease resourcelock.Interface, say func(string), perform func(context.Context) error) error {
+func exclusively(ctx context.Context, lease resourcelock.Interface, say func(string), perform func(context.Context) error) error {
 	running, stop := context.WithCancel(klog.NewContext(ctx, logr.Discard())) // say reports what matters
 	defer stop()
 	var started atomic.Bool
 	result := make(chan error, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lease, LeaseDuration: aloneFor, RenewDeadline: aloneFor * 2 / 3, RetryPeriod: aloneFor / 7, ReleaseOnCancel: true, Name: lease.Describe(),
+		Lock: lease, LeaseDuration: userLeaseFor, RenewDeadline: userLeaseFor * 2 / 3, RetryPeriod: userLeaseFor / 7, ReleaseOnCancel: true, Name: lease.Describe(),
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(leading context.Context) {
 				started.Store(true)
@@ -64,7 +64,7 @@ func alone(ctx context.Context, lease resourcelock.Interface, say func(string), 
 		return ctx.Err()
 	}
 	if err = <-result; errors.Is(err, context.Canceled) && ctx.Err() == nil {
-		return fmt.Errorf("the Lease %s was lost: another user runs the same command, or the API server did not answer for %s", lease.Describe(), aloneFor*2/3)
+		return fmt.Errorf("the Lease %s was lost: another user runs the same command, or the API server did not answer for %s", lease.Describe(), userLeaseFor*2/3)
 	}
 	return err
 }

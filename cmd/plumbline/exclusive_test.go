@@ -16,8 +16,8 @@ import (
 	"github.com/plumbline-dev/plumbline/internal/pause"
 )
 
-// TestAlone: of two users one waits until the other is done, and says for whom; Ctrl-C ends the wait.
-func TestAlone(t *testing.T) {
+// TestExclusively: of two users one waits until the other is done, and says for whom; Ctrl-C ends the wait.
+func TestExclusively(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := fake.NewClientset().CoordinationV1()
 		lease := func(who string) resourcelock.Interface {
@@ -48,19 +48,19 @@ func TestAlone(t *testing.T) {
 		}
 		var all sync.WaitGroup
 		all.Go(func() {
-			if err := alone(t.Context(), lease("ann"), say("ann"), work("ann", failed)); !errors.Is(err, failed) {
+			if err := exclusively(t.Context(), lease("ann"), say("ann"), work("ann", failed)); !errors.Is(err, failed) {
 				t.Errorf("ann: %v", err)
 			}
 		})
 		time.Sleep(time.Second)
 		all.Go(func() {
-			if err := alone(t.Context(), lease("bob"), say("bob"), work("bob", nil)); err != nil {
+			if err := exclusively(t.Context(), lease("bob"), say("bob"), work("bob", nil)); err != nil {
 				t.Errorf("bob: %v", err)
 			}
 		})
 		impatient, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		if err := alone(impatient, lease("eve"), say("eve"), work("eve", nil)); !errors.Is(err, context.DeadlineExceeded) {
+		if err := exclusively(impatient, lease("eve"), say("eve"), work("eve", nil)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("eve: %v", err)
 		}
 		all.Wait()
