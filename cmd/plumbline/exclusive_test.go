@@ -52,7 +52,9 @@ func TestExclusively(t *testing.T) {
 				t.Errorf("ann: %v", err)
 			}
 		})
-		time.Sleep(time.Second)
+		if err := pause.For(t.Context(), time.Second); err != nil {
+			t.Fatal(err)
+		}
 		all.Go(func() {
 			if err := exclusively(t.Context(), lease("bob"), say("bob"), work("bob", nil)); err != nil {
 				t.Errorf("bob: %v", err)

@@ -30,18 +30,39 @@ func TestWay(t *testing.T) {
 		floor   promotion.Floor
 		want    string
 	}{
-		"nothing is known": {fleetFile, nil, image, promotion.Floor{},
-			"rings: canary at once → staging after 1h → prod after 24h; soaks and windows take 25h, and rollouts come on top"},
-		"rollouts were measured": {fleetFile, measured, image, promotion.Floor{},
-			"rings: canary at once (3 nodes) → staging after 1h (40 nodes) → prod after 24h (1,200 nodes); over about 26h after a merge now if nothing stops it"},
-		"no node": {fleetFile, measured, promotion.Effect{Of: 40}, promotion.Floor{},
-			"rings: canary at once (3 nodes) → staging at once (40 nodes) → prod at once (1,200 nodes); over about 0s after a merge now if nothing stops it"},
-		"the floor of the NodeSync": {fleetFile, nil, promotion.Effect{Of: 40}, promotion.Floor{Ring: "prod", MinSoak: 3 * time.Hour},
-			"rings: canary at once → staging at once → prod after 3h; soaks and windows take 3h, and rollouts come on top"},
-		"a window, one cluster at a time": {prod(`maxClusters: 1, windows: [{schedule: "0 10 * * *", duration: 1h}]`), nil, promotion.Effect{Of: 40}, promotion.Floor{},
-			"rings: canary at once → staging at once → prod in 2 steps at once; soaks and windows take 22h, and rollouts come on top"},
-		"a ring that is paused": {prod("paused: incident 42"), measured, image, promotion.Floor{},
-			"rings: canary at once (3 nodes) → staging after 1h (40 nodes) → prod, which is paused: incident 42 (1,200 nodes)"},
+		"nothing is known": {
+			fleetFile, nil, image,
+			promotion.Floor{},
+			"rings: canary at once → staging after 1h → prod after 24h; soaks and windows take 25h, and rollouts come on top",
+		},
+		"rollouts were measured": {
+			fleetFile, measured, image,
+			promotion.Floor{},
+			"rings: canary at once (3 nodes) → staging after 1h (40 nodes) → prod after 24h (1,200 nodes); over about 26h after a merge now if nothing stops it",
+		},
+		"no node": {
+			fleetFile, measured,
+			promotion.Effect{Of: 40},
+			promotion.Floor{},
+			"rings: canary at once (3 nodes) → staging at once (40 nodes) → prod at once (1,200 nodes); over about 0s after a merge now if nothing stops it",
+		},
+		"the floor of the NodeSync": {
+			fleetFile, nil,
+			promotion.Effect{Of: 40},
+			promotion.Floor{Ring: "prod", MinSoak: 3 * time.Hour},
+			"rings: canary at once → staging at once → prod after 3h; soaks and windows take 3h, and rollouts come on top",
+		},
+		"a window, one cluster at a time": {
+			prod(`maxClusters: 1, windows: [{schedule: "0 10 * * *", duration: 1h}]`), nil,
+			promotion.Effect{Of: 40},
+			promotion.Floor{},
+			"rings: canary at once → staging at once → prod in 2 steps at once; soaks and windows take 22h, and rollouts come on top",
+		},
+		"a ring that is paused": {
+			prod("paused: incident 42"), measured, image,
+			promotion.Floor{},
+			"rings: canary at once (3 nodes) → staging after 1h (40 nodes) → prod, which is paused: incident 42 (1,200 nodes)",
+		},
 	} {
 		way := promotion.WayOf(parse(t, c.file), c.records, nil, "", c.effect, c.floor, now)
 		if got := way.Words(now); got != c.want {
