@@ -209,6 +209,15 @@ func TestGate(t *testing.T) {
 			},
 			records: map[string]promotion.Standing{"dev": reports("dev", ok("b", 0, time.Hour))}, want: "a", waits: "ClusterSilent staging qa",
 		},
+		"a failure in a ring before counts also if enough others have succeeded": {
+			file: strings.NewReplacer("- {name: qa}\n", "- {name: qa}\n- {name: qb}\n", "clusters: [qa],", "clusters: [qa, qb], atLeast: 50%,").Replace(fleetFile),
+			records: func() map[string]promotion.Standing {
+				all := both(ok("c", 0, time.Hour))
+				all["qb"] = reports("qb", verdict("c", promotion.Failed, 1, 0))
+				return all
+			}(),
+			want: "a", waits: "FailedInRing staging qb",
+		},
 		"a cluster of the own ring failed": {
 			records: func() map[string]promotion.Standing {
 				all := both(ok("c", 0, time.Hour))
