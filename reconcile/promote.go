@@ -54,6 +54,7 @@ func (r *reconciliation) publishRecord(ctx context.Context, out *outcome, conclu
 		rolledOut, failed := concluded.Outcome()
 		publisher.Note(promotion.Observed{
 			Commit: promoted.Taken, RolledOut: rolledOut, Failed: failed, Effect: r.effect(&out.done), Emergency: promoted.EmergencySigner,
+			Reverted: promoted.By == string(promotion.PassedRevert),
 		}, r.now)
 	}
 	var found finding.Findings

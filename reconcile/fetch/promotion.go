@@ -288,7 +288,7 @@ func (s *Step) readBranch(ctx context.Context, req source.Request, taken string)
 	for i, c := range found.Commits {
 		newer = newer && c.Hash != taken
 		one := promotion.Commit{
-			Hash: c.Hash, Parents: c.Parents, At: c.At, RingsID: c.FileID, Inputs: s.inputsOf(ctx, req.Key, c, newer && i < maxCompared),
+			Hash: c.Hash, Parents: c.Parents, At: c.At, Inputs: s.inputsOf(ctx, req.Key, c, newer && i < maxCompared),
 		}
 		rings := m.parse(c)
 		parsed[c.FileID] = rings

@@ -344,7 +344,7 @@ func TestRevertOfWhatIsRead(t *testing.T) {
 	}{
 		"a revert":                    {"1", fleetRings, "c"},
 		"another change":              {"3", fleetRings, "b"},
-		"a revert that changes rings": {"1", fleetRings + "# new\n", "b"},
+		"a revert that changes rings": {"1", strings.Replace(fleetRings, "kind: Rings\n", "kind: Rings\nsilentAfter: 2h\n", 1), "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPromotes(t)

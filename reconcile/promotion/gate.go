@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 // Floor is what the NodeSync itself requires, whatever rings.yaml says.
@@ -29,7 +30,7 @@ const (
 	FailedInRing Reason = "FailedInRing"
 	// ClusterSilent: a cluster of a ring before has no record that is new enough, or one that proves nothing.
 	ClusterSilent Reason = "ClusterSilent"
-	// NeverRun: the clusters of the rings before took a newer commit instead.
+	// NeverRun: the clusters of a ring directly before took a newer commit instead.
 	NeverRun Reason = "NeverRun"
 	// Soaking: the rings before have succeeded, but not for long enough.
 	Soaking Reason = "Soaking"
@@ -138,7 +139,7 @@ func (v *View) Gate(m Member, floor Floor, applied string) (Answer, error) {
 	}
 	answer := Answer{}
 	line := v.history.Line(applied)
-	to := member{me: m, floor: floor, applied: v.history.Get(applied), rings: rings, own: own, paused: pausedNow(line, own)}
+	to := member{me: m, floor: floor, applied: v.history.Get(applied), rings: rings, own: own, calendar: own.Calendar, paused: pausedNow(line, own)}
 	for _, commit := range line {
 		c := v.candidate(commit, to)
 		by, wait := c.check()
@@ -216,6 +217,8 @@ type member struct {
 	applied *Commit
 	rings   *Rings
 	own     *Ring
+	// calendar is that of its ring in the rings of the applied commit.
+	calendar plan.Calendar
 	// paused is why its ring is paused; empty if it is not.
 	paused string
 }
@@ -265,7 +268,7 @@ func (c *candidate) check() (Passed, *Wait) {
 		if wait := c.soaking(); wait != nil {
 			return "", wait
 		}
-		if closed := c.own.Calendar.At(c.now); closed.By != "" {
+		if closed := c.calendar.At(c.now); closed.By != "" {
 			return "", c.wait(WindowClosed, c.own.Name, time.Time{}, closed.Until, nil, "ring %s takes commits in its windows only", c.own.Name)
 		}
 	}
@@ -276,47 +279,44 @@ func (c *candidate) wait(reason Reason, ring string, since, until time.Time, mem
 	return &Wait{Commit: c.Hash, Reason: reason, Ring: ring, Since: since, Until: until, Members: members, Message: fmt.Sprintf(format, args...)}
 }
 
-// reverts reports whether the commit returns to definitions on which this cluster has succeeded, and which it has
-// replaced since. A ring that has a commit takes its revert at once. Its rings.yaml must be that of one of the two: the
-// next commit passes by it, so a new one has to pass the rings itself.
+// reverts reports whether the commit returns to the definitions of the newest commit on which this cluster has succeeded
+// before the applied one. A ring that has a commit takes its revert at once. Its rings.yaml must be that of the applied
+// commit, because the next one passes by it; only pauses may differ.
 func (c *candidate) reverts() bool {
-	record := c.records[c.me].Record
-	at := c.applied
-	if record == nil || at == nil || c.Inputs == "" || c.Inputs == at.Inputs {
+	record, at := c.records[c.me].Record, c.applied
+	if record == nil || at == nil || c.Inputs == "" || c.Inputs == at.Inputs || !c.Rings.sameButPauses(at.Rings) {
 		return false
 	}
-	succeeded := false
-	for _, v := range record.Verdicts {
+	before := ""
+	for _, v := range record.Verdicts { // newest first
 		known := c.history.Get(v.Commit)
-		if known == nil || known.Inputs != c.Inputs {
-			continue
-		}
-		if v.State == Failed {
+		switch {
+		case known == nil:
+		case v.State == Failed && known.Inputs == c.Inputs:
 			return false
+		case v.State == Succeeded && before == "" && known.Inputs != at.Inputs && c.history.Contains(at.Hash, v.Commit):
+			before = known.Inputs
 		}
-		old := c.RingsID == known.RingsID || c.RingsID == at.RingsID
-		succeeded = succeeded || v.State == Succeeded && old && c.history.Contains(at.Hash, v.Commit)
 	}
-	return succeeded
+	return before == c.Inputs
 }
 
-// followChangedRings replaces the rings if a ring before has no cluster left: each was retired by an earlier commit.
-// Those of the commit's parent then decide.
+// followChangedRings replaces the rings by those of the commit's parent if no cluster of the rings before is left: all were
+// retired by earlier commits. If only a part of them is, they are left out.
 func (c *candidate) followChangedRings() {
-	if c.then == nil {
+	if c.then == nil || len(c.own.Before) == 0 {
 		return
 	}
 	for _, i := range c.own.Before {
-		if !slices.ContainsFunc(c.rings.Rings[i].Members, c.counts) {
-			c.rings, c.own = c.parent, c.then
+		if slices.ContainsFunc(c.rings.Rings[i].Members, c.counts) {
 			return
 		}
 	}
+	c.rings, c.own = c.parent, c.then
 }
 
 // verified returns what the rings before still have to do.
 func (c *candidate) verified() *Wait {
-	ran := len(c.own.Before) == 0
 	for _, i := range c.own.Before {
 		switch s := c.standing(&c.rings.Rings[i]); {
 		case len(s.failed) > 0:
@@ -327,17 +327,25 @@ func (c *candidate) verified() *Wait {
 		case len(s.good) < s.needed():
 			return c.wait(WaitsForRing, s.ring.Name, c.At, time.Time{}, s.missing, "waits for ring %s: %d of %d clusters succeeded; not yet: %s",
 				s.ring.Name, len(s.good), s.members, list(s.missing))
-		default:
-			ran = ran || s.ran
 		}
 	}
-	if !ran {
-		return c.wait(NeverRun, "", c.At, time.Time{}, nil, "no cluster of the rings before has run this commit: they took a newer one")
+	for _, i := range c.own.Before {
+		if s := c.standing(&c.rings.Rings[i]); !s.ran && c.directlyBefore(i) {
+			return c.wait(NeverRun, s.ring.Name, c.At, time.Time{}, nil, "no cluster of ring %s has run this commit: they took a newer one", s.ring.Name)
+		}
 	}
-	if failed := slices.DeleteFunc(slices.Clone(c.peers().failed), func(m Member) bool { return m == c.me }); len(failed) > 0 {
+	if failed := c.peers().failed; len(failed) > 0 {
 		return c.failed(c.own.Name, failed)
 	}
 	return nil
+}
+
+// directlyBefore reports whether a ring before has clusters, and no other ring with clusters is between it and the own one.
+func (c *candidate) directlyBefore(i int) bool {
+	all := c.rings.Rings
+	return c.standing(&all[i]).members > 0 && !slices.ContainsFunc(c.own.Before, func(j int) bool {
+		return slices.Contains(all[j].Before, i) && c.standing(&all[j]).members > 0
+	})
 }
 
 func (c *candidate) failed(ring string, members []Member) *Wait {

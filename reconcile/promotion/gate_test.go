@@ -125,7 +125,7 @@ func TestGate(t *testing.T) {
 		"a failure that is not listed any more counts": {
 			records: func() map[string]promotion.Standing {
 				all := both(ok("c", 0, time.Hour))
-				all["dev"].Record.Unlisted = "b"
+				all["dev"].Record.Unlisted = []string{"b"}
 				all["qa"].Record.Verdicts = []promotion.Verdict{ok("b", 0, time.Hour)}
 				return all
 			}(),
@@ -161,11 +161,44 @@ func TestGate(t *testing.T) {
 			want: "c", by: promotion.PassedRevert,
 		},
 		"a revert that changes the rings has to pass them": {
-			change:  func(c []promotion.Commit) { c[2].Inputs, c[2].RingsID = "a", "new" },
+			change: func(c []promotion.Commit) {
+				c[2].Inputs, c[2].Rings = "a", parse(t, strings.Replace(fleetFile, "soak: 24h", "soak: 23h", 1))
+			},
 			applied: "b", records: map[string]promotion.Standing{
 				"dev": reports("dev"), "qa": reports("qa"), "eu": reports("eu", verdict("b", promotion.InProgress, 9, 0), ok("a", 0, time.Hour)),
 			},
 			want: "b", waits: "WaitsForRing canary dev",
+		},
+		"a pause does not hinder a revert": {
+			change: func(c []promotion.Commit) {
+				c[2].Inputs, c[2].Rings = "a", parse(t, strings.Replace(fleetFile, "{name: prod,", "{name: prod, paused: incident,", 1))
+			},
+			applied: "b", records: map[string]promotion.Standing{"eu": reports("eu", verdict("b", promotion.InProgress, 9, 0), ok("a", 0, time.Hour))},
+			want: "c", by: promotion.PassedRevert,
+		},
+		"a revert vouches for nothing that it undoes": {
+			records: func() map[string]promotion.Standing {
+				undone := ok("c", 0, time.Hour)
+				undone.Reverted = true
+				return map[string]promotion.Standing{
+					"dev": reports("dev", verdict("c", promotion.Failed, 0, time.Hour), ok("b", 0, 2*time.Hour)), "qa": reports("qa", undone),
+				}
+			}(),
+			want: "a", waits: "FailedInRing canary dev",
+		},
+		"what failed here is not taken again": {
+			records: func() map[string]promotion.Standing {
+				all := both(ok("c", 0, time.Hour))
+				all["eu"] = reports("eu", verdict("c", promotion.Failed, 1, time.Hour))
+				return all
+			}(),
+			want: "a", waits: "FailedInRing prod eu",
+		},
+		"each ring directly before has run it": {
+			records: map[string]promotion.Standing{
+				"dev": reports("dev", verdict("c", promotion.Failed, 0, time.Hour), ok("b", 0, 2*time.Hour)), "qa": reports("qa", ok("c", 0, time.Hour)),
+			},
+			want: "a", waits: "FailedInRing canary dev",
 		},
 		"a return to what failed is no revert": {
 			change:  func(c []promotion.Commit) { c[2].Inputs = "a" },
@@ -313,18 +346,64 @@ func (c gateCase) run(t *testing.T) {
 	}
 }
 
-// TestMovedClusterFailsBehind: a cluster that moves from a ring before to a later ring, and fails on that commit, must
-// not wait for the cluster that waits for it.
-func TestMovedClusterFailsBehind(t *testing.T) {
+// TestMovedClusterThatFailed: a cluster that moves to the next ring, and fails on that commit, takes the correction without
+// those that wait for it, and they take it once it has succeeded. A failure frees nobody from it.
+func TestMovedClusterThatFailed(t *testing.T) {
 	moved := parse(t, strings.NewReplacer("- {name: qa}", "- {name: qa, labels: {stage: prod}}", "- {name: staging, clusters: [qa], soak: 1h, shortSoak: 10m}\n", "").Replace(fleetFile))
 	commits := line(parse(t, fleetFile), "a", "b", "c")
 	commits[1].Rings, commits[2].Rings = moved, moved
-	records := promotion.Records{
-		of("dev"): reports("dev", verdict("c", promotion.Succeeded, 0, time.Hour)), of("qa"): reports("qa", verdict("b", promotion.Failed, 1, time.Hour)),
+	failed := verdict("b", promotion.Failed, 1, 30*time.Hour)
+	records := promotion.Records{of("dev"): reports("dev", verdict("c", promotion.Succeeded, 0, time.Hour)), of("qa"): reports("qa", failed)}
+	for _, c := range []struct {
+		me, applied, want string
+		qa                []promotion.Verdict
+	}{
+		{"eu", "a", "a", []promotion.Verdict{failed}},
+		{"qa", "b", "c", []promotion.Verdict{failed}},
+		{"eu", "a", "c", []promotion.Verdict{verdict("c", promotion.Succeeded, 0, time.Minute), failed}},
+	} {
+		records[of("qa")] = reports("qa", c.qa...)
+		got, err := promotion.NewView(promotion.NewHistory("c", commits), records, now).Gate(of(c.me), promotion.Floor{Ring: "prod"}, c.applied)
+		if err != nil || got.Commit != c.want {
+			t.Errorf("%s takes %+v, %v, want %s", c.me, got, err, c.want)
+		}
 	}
-	got, err := promotion.NewView(promotion.NewHistory("c", commits), records, now).Gate(of("eu"), promotion.Floor{Ring: "prod"}, "a")
-	if err != nil || got.Commit != "c" {
-		t.Errorf("got %+v, %v", got, err)
+}
+
+// TestRevertToAnOlderState: only a return to the newest state before is a revert; what is older goes through the rings.
+func TestRevertToAnOlderState(t *testing.T) {
+	for inputs, want := range map[string]string{"b": "d", "a": "c"} {
+		commits := line(parse(t, fleetFile), "a", "b", "c", "d")
+		commits[3].Inputs = inputs
+		records := promotion.Records{
+			of("dev"): reports("dev"), of("qa"): reports("qa"),
+			of("eu"): reports("eu", verdict("c", promotion.Succeeded, 1, time.Hour), verdict("b", promotion.Succeeded, 1, 2*time.Hour), verdict("a", promotion.Succeeded, 1, 3*time.Hour)),
+		}
+		got, err := promotion.NewView(promotion.NewHistory("d", commits), records, now).Gate(of("eu"), promotion.Floor{Ring: "prod"}, "c")
+		if err != nil || got.Commit != want {
+			t.Errorf("with the definitions of %s: took %+v, %v, want %s", inputs, got, err, want)
+		}
+	}
+}
+
+// TestRingsOfAFailedCommit: the rings.yaml of a commit that no cluster of the rings before has succeeded on decides about
+// no later one.
+func TestRingsOfAFailedCommit(t *testing.T) {
+	rings := parse(t, strings.Replace(fleetFile, "soak: 24h", `soak: 24h, windows: [{schedule: "0 0 1 1 *", duration: 1h}]`, 1))
+	turned := parse(t, strings.NewReplacer("- {name: prod,", "- {name: prod, after: [],", "clusters: [dev]}", "clusters: [dev], after: [prod]}").Replace(fleetFile))
+	commits := line(rings, "a", "b", "c")
+	commits[1].Rings, commits[2].Rings = turned, turned
+	for name, dev := range map[string]promotion.Standing{
+		"failed":           reports("dev", verdict("b", promotion.Failed, 1, 50*time.Hour)),
+		"a short silence":  {Record: &promotion.Record{Cluster: "dev", NodeSync: "dev", At: ago(5 * time.Hour), Verdicts: []promotion.Verdict{verdict("a", promotion.Succeeded, 0, 50*time.Hour)}}},
+		"succeeded lately": reports("dev", verdict("b", promotion.Succeeded, 1, time.Hour)),
+		"deleted":          {Problem: "the record was deleted"},
+	} {
+		records := promotion.Records{of("dev"): dev, of("qa"): reports("qa", verdict("b", promotion.Succeeded, 1, time.Hour))}
+		got, err := promotion.NewView(promotion.NewHistory("c", commits), records, now).Gate(of("eu"), promotion.Floor{Ring: "prod"}, "a")
+		if err != nil || got.Commit != "a" {
+			t.Errorf("%s: took %+v, %v", name, got, err)
+		}
 	}
 }
 
@@ -357,5 +436,28 @@ func TestSoakDoesNotStartAgain(t *testing.T) {
 	}
 	if n := len(records["dev"].Verdicts); n > 200 {
 		t.Errorf("the record lists %d verdicts", n)
+	}
+}
+
+// TestDeadPeer: a cluster of the own ring that is silent, or has never reported, takes no turn from the others.
+func TestDeadPeer(t *testing.T) {
+	commits := line(parse(t, strings.Replace(fleetFile, "{name: prod,", "{name: prod, maxClusters: 1,", 1)), "a", "b")
+	rolls := verdict("b", promotion.InProgress, 1, 5*time.Hour)
+	for name, c := range map[string]struct {
+		us   promotion.Standing
+		want string
+	}{
+		"it rolls out":           {reports("us", rolls), "a"},
+		"it died in its rollout": {promotion.Standing{Record: &promotion.Record{Cluster: "us", NodeSync: "us", At: ago(5 * time.Hour), Verdicts: []promotion.Verdict{rolls}}}, "b"},
+		"it has never reported":  {promotion.Standing{}, "b"},
+	} {
+		records := promotion.Records{of("us"): c.us, of("eu"): reports("eu", verdict("a", promotion.Succeeded, 0, 40*time.Hour))}
+		for _, before := range []string{"dev", "qa"} {
+			records[of(before)] = reports(before, verdict("b", promotion.Succeeded, 1, 30*time.Hour))
+		}
+		got, err := promotion.NewView(promotion.NewHistory("b", commits), records, now).Gate(of("eu"), promotion.Floor{Ring: "prod"}, "a")
+		if err != nil || got.Commit != c.want {
+			t.Errorf("%s: took %+v, %v", name, got, err)
+		}
 	}
 }

@@ -12,8 +12,6 @@ type Commit struct {
 	// Rings is the rings.yaml of the commit; nil if it has none, or an invalid one: Invalid is then the reason.
 	Rings   *Rings
 	Invalid error
-	// RingsID is equal for equal content of rings.yaml.
-	RingsID string
 	// Inputs identifies the content of everything that this cluster reads of the commit. Two commits with the same
 	// Inputs define the same nodes. It is empty if unknown.
 	Inputs string

@@ -75,6 +75,9 @@ type Verdict struct {
 	Took int64 `json:"took,omitempty"`
 	// Emergency is who signed the commit, if its soak and windows were bypassed.
 	Emergency string `json:"emergency,omitempty"`
+	// Reverted reports that the cluster took the commit at once, because it returns to what the cluster had before. The
+	// cluster may never have succeeded on what it undoes.
+	Reverted bool `json:"reverted,omitempty"`
 }
 
 // Record is what a member tells the others: its verdicts on the newest commits.
@@ -87,9 +90,9 @@ type Record struct {
 	At time.Time `json:"at"`
 	// Verdicts are sorted by Since, newest first.
 	Verdicts []Verdict `json:"verdicts"`
-	// Unlisted is the newest commit that failed and is not listed any more. It and its ancestors count as succeeded only
-	// if they are listed themselves.
-	Unlisted string `json:"unlisted,omitempty"`
+	// Unlisted are commits that failed and are not listed any more, the oldest first. They and their ancestors count as
+	// succeeded only if they are listed themselves.
+	Unlisted []string `json:"unlisted,omitempty"`
 }
 
 // Member returns whose record it is.
@@ -118,6 +121,7 @@ func (r Record) Next(v Verdict, now time.Time) Record {
 			if v.Emergency == "" {
 				v.Emergency = old.Emergency
 			}
+			v.Reverted = v.Reverted || old.Reverted
 			switch {
 			case old.State == v.State:
 				v.Since, v.Took = old.Since, old.Took
@@ -146,14 +150,15 @@ type Observed struct {
 	Failed string
 	// Effect is what is known of its effect by now.
 	Effect Effect
-	// Emergency is who signed it, if it was taken as an emergency.
+	// Emergency is who signed it, if it was taken as an emergency. Reverted reports that it was taken as a revert.
 	Emergency string
+	Reverted  bool
 }
 
 // Observe returns the record after an observation, and whether it has changed. A commit that succeeded stays successful
 // until it fails: drift that is corrected, and a host or an API server that is unavailable, do not start its soak again.
 func (r Record) Observe(o Observed, now time.Time) (Record, bool) {
-	v := Verdict{Commit: o.Commit, State: InProgress, Effect: o.Effect, Emergency: o.Emergency}
+	v := Verdict{Commit: o.Commit, State: InProgress, Effect: o.Effect, Emergency: o.Emergency, Reverted: o.Reverted}
 	old := r.Of(o.Commit)
 	if old != nil && old.State == Succeeded {
 		v.Effect = old.Effect // what a plan still contains is drift
@@ -181,6 +186,9 @@ func (r Record) Again(now time.Time) Record {
 
 // maxFailed limits the failed commits that a record lists.
 const maxFailed = 50
+
+// maxUnlisted limits the failed commits of which a record keeps only the hash.
+const maxUnlisted = 1000
 
 // slots thin the commits that succeeded: of those up to an age, the first one of each slot of absolute time is listed. A
 // listed commit is listed until it is older than the last slot, so the soak of a commit never starts again because newer
@@ -227,19 +235,22 @@ func (r *Record) thin(now time.Time) {
 		kept = append(kept, v)
 	}
 	slices.Reverse(kept)
-	failed, unlisted := 0, ""
+	failed := 0
+	var unlisted []string
 	r.Verdicts = slices.DeleteFunc(kept, func(v Verdict) bool {
 		if v.State != Failed {
 			return false
 		}
-		failed++
-		if failed == maxFailed+1 {
-			unlisted = v.Commit
+		if failed++; failed > maxFailed {
+			unlisted = append(unlisted, v.Commit)
 		}
 		return failed > maxFailed
 	})
-	if unlisted != "" {
-		r.Unlisted = unlisted
+	slices.Reverse(unlisted)
+	r.Unlisted = append(slices.Clone(r.Unlisted), unlisted...)
+	r.Unlisted = r.Unlisted[max(0, len(r.Unlisted)-maxUnlisted):]
+	if len(r.Unlisted) == 0 {
+		r.Unlisted = nil
 	}
 }
 

@@ -62,7 +62,7 @@ func TestThinnedRecord(t *testing.T) {
 			succeeded++
 		}
 	}
-	if failed != 50 || succeeded > 4 || r.Unlisted != "" {
+	if failed != 50 || succeeded > 4 || r.Unlisted != nil {
 		t.Errorf("%d failed and %d succeeded are listed; unlisted %q", failed, succeeded, r.Unlisted)
 	}
 	if r.Verdicts[0].Commit != "last" {
@@ -78,8 +78,8 @@ func TestThinnedRecord(t *testing.T) {
 	for i := range 3 {
 		r = r.Next(promotion.Verdict{Commit: fmt.Sprint("bad", i), State: promotion.Failed}, now.Add(6*time.Hour))
 	}
-	if r.Unlisted != "4" {
-		t.Errorf("unlisted %q, want the newest failed commit that is not listed", r.Unlisted)
+	if diff := cmp.Diff([]string{"0", "2", "4"}, r.Unlisted); diff != "" {
+		t.Errorf("unlisted, of the failed commits (-want +got):\n%s", diff)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestRecords(t *testing.T) {
 // TestRecordReadsBack: what a cluster signs is what the others read.
 func TestRecordReadsBack(t *testing.T) {
 	eu := newSigner(t, 1)
-	record := promotion.Record{Cluster: "eu", NodeSync: "eu", Unlisted: "z"}.Next(promotion.Verdict{
+	record := promotion.Record{Cluster: "eu", NodeSync: "eu", Unlisted: []string{"z"}}.Next(promotion.Verdict{
 		Commit: "a", State: promotion.Failed, Reason: "braked:\n\n2 nodes", Effect: promotion.Effect{Nodes: 3, Of: 40}, Emergency: "alice",
 	}, now)
 	got, err := eu.seal(t, record).Open(of("eu"), eu.keys(t, ""), now)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -38,6 +39,13 @@ const (
 	MinSilentAfter = 10 * time.Minute
 	// DefaultLongFrom is the percentage of a cluster's nodes from which a change needs the long soak.
 	DefaultLongFrom = 25
+)
+
+// The limits of rings.yaml.
+const (
+	maxRings, maxClusters = 100, 5000
+	// maxPaused limits why a ring is paused, in bytes.
+	maxPaused = 256
 )
 
 // Member is a NodeSync of a cluster: the unit that takes a commit and reports on it.
@@ -95,6 +103,20 @@ func (r *Rings) Named(name string) *Ring {
 		}
 	}
 	return nil
+}
+
+// sameButPauses reports whether two rings.yaml differ at most in which rings are paused, and why.
+func (r *Rings) sameButPauses(other *Rings) bool {
+	return r == other || r != nil && other != nil && reflect.DeepEqual(r.unpaused(), other.unpaused())
+}
+
+func (r *Rings) unpaused() Rings {
+	same := *r
+	same.Rings = slices.Clone(r.Rings)
+	for i := range same.Rings {
+		same.Rings[i].Paused = ""
+	}
+	return same
 }
 
 // ringsFile is rings.yaml as it is written.
@@ -217,6 +239,10 @@ func (p *parser) rings(read ringsFile) *Rings {
 	if len(read.Rings) == 0 {
 		p.fail("rings", "rings must contain a ring")
 	}
+	if len(read.Rings) > maxRings || len(read.Clusters) > maxClusters {
+		p.fail("", "%s lists %d rings and %d clusters, and at most %d and %d are possible", p.file, len(read.Rings), len(read.Clusters), maxRings, maxClusters)
+		return nil
+	}
 	members := p.members(read.Clusters)
 	order := p.order(read.Rings)
 	if len(p.errors) > 0 {
@@ -316,19 +342,14 @@ func (p *parser) order(rings []ringFile) []int {
 			}
 		}
 	}
-	var order []int
-	for len(order) < len(rings) {
-		next := -1
+	order := make([]int, 0, len(rings))
+	for placed := true; placed; { // as many rounds as rings at most
+		placed = false
 		for i := range rings {
 			if !slices.Contains(order, i) && follows(rings, i, index, order) {
-				next = i
-				break
+				order, placed = append(order, i), true
 			}
 		}
-		if next < 0 {
-			break
-		}
-		order = append(order, next)
 	}
 	p.failCycle(rings, order, index)
 	return order
@@ -365,6 +386,9 @@ func (p *parser) ring(path string, r ringFile, clusters []clusterFile, members [
 		LongFrom: p.percent(path+".longFrom", r.LongFrom, DefaultLongFrom),
 		AtLeast:  p.percent(path+".atLeast", r.AtLeast, 100),
 		Calendar: p.calendar(path, r.Windows),
+	}
+	if len(r.Paused) > maxPaused {
+		p.fail(path+".paused", "paused must say why in at most %d bytes", maxPaused)
 	}
 	ring.ShortSoak = p.duration(path+".shortSoak", r.ShortSoak, ring.Soak)
 	if ring.ShortSoak > ring.Soak {

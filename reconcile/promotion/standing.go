@@ -70,6 +70,7 @@ type (
 	standingKey struct {
 		own, before, then *Ring
 		commit            *Commit
+		floor             Floor
 	}
 	soakKey struct {
 		standingKey
@@ -78,7 +79,7 @@ type (
 )
 
 func (c *candidate) standingKey(before *Ring) standingKey {
-	return standingKey{own: c.own, before: before, then: c.then, commit: c.Commit}
+	return standingKey{own: c.own, before: before, then: c.then, commit: c.Commit, floor: c.floor}
 }
 
 // standing returns what the commit is worth in a ring before.
@@ -152,19 +153,28 @@ func (s *standing) addSilent(m Member, of Standing) {
 	}
 }
 
-// retired reports whether an earlier commit moved a member out of the rings before, or removed it, and the member takes
-// no commit any more for which this cluster has to wait: it is silent, or has finished a commit by whose rings it is not
-// before this cluster.
+// RetiredAfter is how long a cluster must be silent before a commit that removes it from the rings frees later commits from
+// it: long enough that nobody can make use of an outage to skip a ring.
+const RetiredAfter = 24 * time.Hour
+
+// retired reports whether an earlier commit moved a member out of the rings before, or removed it, and this cluster need
+// not wait for the member any more: it has never reported, has been silent for RetiredAfter, or succeeded on such a commit
+// as long ago as that commit itself would have to soak.
 func (c *candidate) retired(m Member) bool {
 	if c.then == nil || c.parent.precedes(m, c.me) {
 		return false
 	}
-	if c.isSilent(m) {
+	of := c.records[m]
+	if of.Record == nil {
+		return of.Problem == ""
+	}
+	if c.isSilent(m) && c.now.Sub(of.Record.At) > RetiredAfter {
 		return true
 	}
-	return slices.ContainsFunc(c.records[m].Record.Verdicts, func(v Verdict) bool {
+	soak := max(c.own.Soak, c.floor.MinSoak)
+	return slices.ContainsFunc(of.Record.Verdicts, func(v Verdict) bool {
 		at := c.history.Get(v.Commit)
-		return at != nil && v.State != InProgress && c.history.Contains(c.Parents[0], v.Commit) &&
+		return at != nil && v.State == Succeeded && !v.Since.Add(soak).After(c.now) && c.history.Contains(c.Parents[0], v.Commit) &&
 			at.Rings != nil && at.Rings.Of(c.me) != nil && !at.Rings.precedes(m, c.me)
 	})
 }
@@ -183,10 +193,10 @@ func firstSuccess(history *History, record *Record, commit string) *Verdict {
 		return nil
 	}
 	var first *Verdict
-	lost := record.Unlisted != "" && history.Contains(record.Unlisted, commit)
+	lost := slices.ContainsFunc(record.Unlisted, func(failed string) bool { return history.Contains(failed, commit) })
 	for i := range record.Verdicts {
 		v := &record.Verdicts[i]
-		if v.State != Succeeded || v.Commit != commit && (lost || !history.Contains(v.Commit, commit)) {
+		if v.State != Succeeded || v.Commit != commit && (lost || v.Reverted || !history.Contains(v.Commit, commit)) {
 			continue
 		}
 		if first == nil || v.Since.Before(first.Since) {
@@ -224,11 +234,12 @@ type peers struct {
 type peersKey struct {
 	ring   *Ring
 	commit *Commit
+	me     Member
 }
 
 // peers returns what the clusters of the own ring do with the commit.
 func (c *candidate) peers() peers {
-	key := peersKey{c.own, c.Commit}
+	key := peersKey{c.own, c.Commit, c.me}
 	p, known := c.byRing[key]
 	if !known {
 		p = c.newPeers()
@@ -246,9 +257,15 @@ func (c *candidate) newPeers() (p peers) {
 			if c.failedOn(m) {
 				p.failed = append(p.failed, m)
 			}
+			if c.isSilent(m) && m != c.me {
+				continue // it takes nothing
+			}
 			if !at.rolls && c.success(record) != nil {
 				continue
 			}
+		}
+		if c.records[m].Record == nil && m != c.me {
+			continue
 		}
 		places[m] = at
 		p.queue = append(p.queue, m)
