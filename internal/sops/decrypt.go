@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,13 +87,16 @@ func Decrypt(ctx context.Context, text []byte, keys Keys) (map[string]any, error
 	if m.MACOnlyEncrypted {
 		w.mac.Write(onlyEncrypted)
 	}
-	values, err := w.mapping(root, nil)
-	if err != nil {
+	if err := w.mapping(root, nil); err != nil {
 		return nil, err
 	}
 	want, err := open(m.MAC, key, m.modified())
 	if text, ok := want.(string); err != nil || !ok || subtle.ConstantTimeCompare([]byte(text), fmt.Appendf(nil, "%X", w.mac.Sum(nil))) != 1 {
 		return nil, errors.New("its message authentication code does not match: it was changed without sops, so edit it with sops")
+	}
+	var values map[string]any
+	if err := root.Decode(&values); err != nil {
+		return nil, errors.New("it repeats a key, or merges what is no map: encrypt it with sops")
 	}
 	return values, nil
 }
@@ -120,55 +124,71 @@ var onlyEncrypted = []byte{
 	0x0b, 0x97, 0x5b, 0x3b, 0xf4, 0x4f, 0x72, 0xc6, 0xfd, 0xad, 0xec, 0x81, 0x76, 0xf2, 0x7d, 0x69,
 }
 
-// walk decrypts the values of a document in their order.
+// walk decrypts the values of a document in place, in their order.
 type walk struct {
 	*metadata
 	key []byte
 	mac hash.Hash
 }
 
-func (w *walk) mapping(node *yaml.Node, path []string) (map[string]any, error) {
-	found := map[string]any{}
+func (w *walk) mapping(node *yaml.Node, path []string) error {
 	for i := 0; i+1 < len(node.Content); i += 2 {
-		name := node.Content[i].Value
-		value, err := w.value(node.Content[i+1], append(path[:len(path):len(path)], name))
-		if err != nil {
-			return nil, err
+		if err := w.node(node.Content[i+1], append(path[:len(path):len(path)], node.Content[i].Value)); err != nil {
+			return err
 		}
-		found[name] = value
 	}
-	return found, nil
+	return nil
 }
 
-func (w *walk) value(node *yaml.Node, path []string) (any, error) {
+func (w *walk) node(node *yaml.Node, path []string) error {
 	switch node.Kind {
 	case yaml.MappingNode:
 		return w.mapping(node, path)
 	case yaml.SequenceNode:
-		items := []any{}
-		for _, one := range node.Content {
-			item, err := w.value(one, path)
-			if err != nil {
-				return nil, err
-			}
-			if _, isComment := item.(comment); !isComment {
-				items = append(items, item)
+		for _, item := range node.Content {
+			if err := w.node(item, path); err != nil {
+				return err
 			}
 		}
-		return items, nil
+		node.Content = slices.DeleteFunc(node.Content, func(item *yaml.Node) bool { return item.Kind == noNode })
+		return nil
 	case yaml.ScalarNode:
-		var value any
-		if err := node.Decode(&value); err != nil {
-			return nil, fmt.Errorf("%s cannot be read", strings.Join(path, "."))
+		value, err := w.scalar(node, path)
+		if err != nil {
+			return fmt.Errorf("%s: %w", strings.Join(path, "."), err)
 		}
-		return w.scalar(value, path)
+		return write(node, value)
 	case yaml.AliasNode, yaml.DocumentNode:
 	}
-	return nil, fmt.Errorf("%s is an alias of YAML, which sops does not write: encrypt the file with sops", strings.Join(path, "."))
+	return fmt.Errorf("%s is an alias of YAML, which sops does not write: encrypt the file with sops", strings.Join(path, "."))
+}
+
+// noNode is the kind of a node that was a comment: sops writes those of lists as items.
+const noNode yaml.Kind = 0
+
+// write replaces a value of the document by the decrypted one.
+func write(node *yaml.Node, value any) error {
+	switch value := value.(type) {
+	case nil:
+		return nil
+	case comment:
+		*node = yaml.Node{Kind: noNode}
+		return nil
+	case string:
+		node.SetString(value)
+		return nil
+	case time.Time:
+		node.SetString(value.Format(time.RFC3339Nano)) // values of a chart have no times
+		return nil
+	}
+	return node.Encode(value)
 }
 
 // scalar decrypts one value, and adds it to the message authentication code.
-func (w *walk) scalar(value any, path []string) (any, error) {
+func (w *walk) scalar(node *yaml.Node, path []string) (value any, err error) {
+	if err := node.Decode(&value); err != nil {
+		return nil, errors.New("it cannot be read")
+	}
 	if value == nil {
 		return nil, nil
 	}
@@ -176,25 +196,23 @@ func (w *walk) scalar(value any, path []string) (any, error) {
 	if encrypted {
 		text, ok := value.(string)
 		if !ok {
-			return nil, fmt.Errorf("%s is not encrypted, but must be: encrypt the file with sops", strings.Join(path, "."))
+			return nil, errNotEncrypted
 		}
-		var err error
 		if value, err = open(text, w.key, strings.Join(path, ":")+":"); err != nil {
-			return nil, fmt.Errorf("%s: %w", strings.Join(path, "."), err)
+			return nil, err
 		}
 	}
 	if _, isComment := value.(comment); !isComment && (encrypted || !w.MACOnlyEncrypted) {
 		text, err := bytesOf(value)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", strings.Join(path, "."), err)
+			return nil, err
 		}
 		w.mac.Write(text)
 	}
-	if at, ok := value.(time.Time); ok {
-		return at.Format(time.RFC3339Nano), nil // values of a chart have no times
-	}
 	return value, nil
 }
+
+var errNotEncrypted = errors.New("it is not encrypted, but must be: encrypt the file with sops")
 
 // comment is a decrypted comment.
 type comment string
@@ -209,7 +227,7 @@ func open(text string, key []byte, bound string) (any, error) {
 	}
 	parts := ciphertext.FindStringSubmatch(text)
 	if parts == nil {
-		return nil, errors.New("it is not encrypted, but must be: encrypt the file with sops")
+		return nil, errNotEncrypted
 	}
 	var raw [3][]byte
 	for i := range raw {

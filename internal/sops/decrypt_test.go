@@ -12,12 +12,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"filippo.io/age"
 	"filippo.io/age/armor"
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
 )
 
 func read(t *testing.T, name string) []byte {
@@ -46,6 +48,44 @@ func TestFileOfSops(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{"user": "eve", "password": "c4r1b0u"}, db); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// TestFilesOfTheProgram: what the real sops writes (testdata/encrypt.sh) has the values of plain.yaml and plain.json.
+func TestFilesOfTheProgram(t *testing.T) {
+	files, err := os.ReadDir("testdata/real")
+	if err != nil || len(files) == 0 {
+		t.Fatal(len(files), err)
+	}
+	both := map[string][]byte{"age.agekey": read(t, "age.agekey"), "gpg.asc": read(t, "gpg.asc")}
+	for _, file := range files {
+		t.Run(file.Name(), func(t *testing.T) {
+			var want any
+			if err := yaml.Unmarshal(read(t, "plain"+filepath.Ext(file.Name())), &want); err != nil {
+				t.Fatal(err)
+			}
+			keys, err := KeysOf(both)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := Decrypt(t.Context(), read(t, "real/"+file.Name()), keys)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(asJSON(t, want), asJSON(t, got)); diff != "" {
+				t.Errorf("-plain +decrypted:\n%s", diff)
+			}
+		})
+	}
+}
+
+// asJSON is what becomes of values: times are texts, and a float64 may be whole.
+func asJSON(t *testing.T, values any) string {
+	t.Helper()
+	text, err := json.MarshalIndent(values, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // sealFor encrypts as sops does: {a: {secret: hidden, open_unencrypted: shown}, list: [1, x]} for an age identity.
@@ -144,6 +184,7 @@ func TestChangedWithoutSops(t *testing.T) {
 		"no code":              strings.ReplaceAll(text, `"mac":`, `"mic":`),
 		"key groups":           strings.ReplaceAll(text, `"age":[`, `"key_groups":[{}],"age":[`),
 		"no field sops":        strings.ReplaceAll(text, "\nsops:", "\nsaps:"),
+		"a key twice":          text + "none: null\n",
 		"an alias":             "x: &x 1\ny: *x\n" + text,
 		"a list":               "[1]",
 	} {

@@ -94,7 +94,7 @@
 //	sops key NAME SECRET
 //		Creates a key of age, and applies the Secret with it.
 //	sops encrypt NAME FILE
-//		Encrypts all values of a YAML file for that key, as sops does.
+//		Encrypts all values of a YAML file for that key, with the real sops.
 //	webhook TOKEN
 //		Makes the Git host send pushes to the story's repository, signed with the token, to $WEBHOOK: a free address
 //		for the daemon's --webhook-addr.

@@ -41,6 +41,9 @@ const (
 // ActRunner runs jobs of Gitea Actions, for the story about them. No sandbox needs it.
 const ActRunner Name = "act-runner"
 
+// SOPS encrypts values, for the story about them. No sandbox needs it.
+const SOPS Name = "sops"
+
 // The versions that the programs report. They are the module versions of tests/sandbox/bin/*/go.mod; a test compares
 // them.
 const (
@@ -94,8 +97,20 @@ func Peers() []Name {
 	return []Name{SourceController, KustomizeController, HelmController, NotificationController, ArgoCD, ArgoCDNotifications}
 }
 
+// packages are those of the programs whose recipe says no more.
+var packages = map[Name]string{
+	Kwok:                  "sigs.k8s.io/kwok/cmd/kwok",
+	Helm:                  "helm.sh/helm/v3/cmd/helm",
+	HelmController:        "github.com/fluxcd/helm-controller",
+	TerraformProviderHelm: "github.com/hashicorp/terraform-provider-helm",
+	SOPS:                  "github.com/getsops/sops/v3/cmd/sops",
+}
+
 func recipeOf(name Name) (recipe, error) {
 	strip := []string{"-s", "-w"}
+	if pkg, ok := packages[name]; ok {
+		return recipe{pkg: pkg, ldflags: strip}, nil
+	}
 	if version, ok := controllerVersion(name); ok {
 		return recipe{
 			pkg:     "github.com/aws/karpenter-provider-aws/cmd/controller",
@@ -105,18 +120,12 @@ func recipeOf(name Name) (recipe, error) {
 	switch name {
 	case Kubernetes, OlderKubernetes:
 		return kubernetesRecipe(name, strip), nil
-	case Kwok:
-		return recipe{pkg: "sigs.k8s.io/kwok/cmd/kwok", ldflags: strip}, nil
 	case Gitea:
 		return recipe{pkg: "code.gitea.io/gitea", ldflags: append(strip, "-X", "main.Version="+GiteaVersion), tags: "sqlite sqlite_unlock_notify", cgo: true}, nil
-	case Helm:
-		return recipe{pkg: "helm.sh/helm/v3/cmd/helm", ldflags: strip}, nil
 	case SourceController:
 		return recipe{pkg: "github.com/fluxcd/source-controller", ldflags: strip, module: flux}, nil
 	case KustomizeController:
 		return recipe{pkg: "github.com/fluxcd/kustomize-controller", ldflags: strip, module: flux}, nil
-	case HelmController:
-		return recipe{pkg: "github.com/fluxcd/helm-controller", ldflags: strip}, nil
 	case NotificationController:
 		return recipe{pkg: "github.com/fluxcd/notification-controller", ldflags: strip, module: flux}, nil
 	case ArgoCD:
@@ -127,8 +136,6 @@ func recipeOf(name Name) (recipe, error) {
 		return recipe{pkg: ".", ldflags: strip, tags: "WITHOUT_DOCKER"}, nil
 	case Terraform:
 		return recipe{pkg: "github.com/hashicorp/terraform", ldflags: append(strip, "-X", "github.com/hashicorp/terraform/version.dev=no")}, nil
-	case TerraformProviderHelm:
-		return recipe{pkg: "github.com/hashicorp/terraform-provider-helm", ldflags: strip}, nil
 	default:
 		return recipe{}, fmt.Errorf("no recipe to build %q: it is none of %v, nor Karpenter of %v", name, All(), KarpenterControllers())
 	}
