@@ -230,7 +230,11 @@ func (p *parser) decode() (read ringsFile, ok bool) {
 // rings validates a file and resolves which clusters are in which ring.
 func (p *parser) rings(read ringsFile) *Rings {
 	if read.APIVersion != fileVersion || read.Kind != fileKind {
-		p.fail("apiVersion", "apiVersion and kind must be %s and %s", fileVersion, fileKind)
+		at := "kind"
+		if read.APIVersion != fileVersion {
+			at = "apiVersion"
+		}
+		p.fail(at, "apiVersion and kind must be %s and %s", fileVersion, fileKind)
 	}
 	found := &Rings{SilentAfter: p.duration("silentAfter", read.SilentAfter, DefaultSilentAfter), of: map[Member]int{}}
 	if found.SilentAfter < MinSilentAfter {

@@ -53,7 +53,7 @@ func TestParseRefuses(t *testing.T) {
 	cases := map[string]struct{ old, new, want string }{
 		"an unknown key":                {"shortSoak: 10m", "shortsoak: 10m", `rings.yaml:10: unknown field "rings[1].shortsoak"`},
 		"a key twice":                   {"soak: 1h,", "soak: 1h, soak: 2h,", "rings.yaml:10: "},
-		"another kind":                  {"kind: Rings", "kind: Ring", "rings.yaml:1: apiVersion and kind must be config.plumbline.dev/v1alpha1 and Rings"},
+		"another kind":                  {"kind: Rings", "kind: Ring", "rings.yaml:2: apiVersion and kind must be config.plumbline.dev/v1alpha1 and Rings"},
 		"a wrong type":                  {"soak: 1h", "soak: [1h]", "must be of type string, not array"},
 		"no YAML":                       {"clusters:\n", "clusters: {\n", "rings.yaml:"},
 		"two documents":                 {"kind: Rings\n", "kind: Rings\n---\n", "contains 2 documents"},

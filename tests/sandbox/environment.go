@@ -14,7 +14,6 @@ import (
 // The access keys, by which the simulator distinguishes callers.
 const (
 	karpenterAccessKey = "AKIASANDBOXKARPENTER"
-	besideAccessKey    = "AKIASANDBOXBESIDE"
 	plumblineAccessKey = "AKIASANDBOXPLUMBLINE"
 	verifierAccessKey  = "AKIASANDBOXVERIFIER"
 	enderAccessKey     = "AKIASANDBOXENDER"
@@ -78,7 +77,7 @@ func (s *Sandbox) AWSVariables() map[string]string {
 	if s.options.Bare {
 		return s.awsEnvironment(adminAccessKey)
 	}
-	return s.awsEnvironment(plumblineAccessKey)
+	return s.awsEnvironment(s.ownKey(plumblineAccessKey))
 }
 
 // Environment returns the whole environment of a program that uses the sandbox, without the machine's.

@@ -49,8 +49,11 @@ type Options struct {
 	// empty anyway.
 	FromSnapshot bool
 	// Beside is a running sandbox with whose AWS account and charts this one starts: another cluster of the account, which
-	// needs another name. plumbline has no role in it. It must be stopped first.
+	// needs another name. It must be stopped first.
 	Beside *Sandbox
+	// WithPlumbline gives a cluster beside another one a role for plumbline, as the first cluster has. Karpenter's role then
+	// has only the policies of Karpenter's own guide, too.
+	WithPlumbline bool
 	// Bare is a cluster in which nothing was prepared for Karpenter or plumbline, also in AWS: EKS, a managed node group, and
 	// the access key of an administrator. Karpenter's pods get the role that their ServiceAccount is associated with, or
 	// annotated with.

@@ -55,7 +55,7 @@ func (s *Sandbox) startAWS(ctx context.Context) error {
 		Region: s.Region, Seed: s.options.Seed, ResourceTime: s.options.ResourceTime, LaunchDelay: s.options.LaunchTime, ShutdownDelay: s.options.ShutdownTime, SpotWarning: s.options.WarningTime,
 		Logger: s.options.Logger.With("part", "aws"),
 	})
-	if err := errors.Join(s.addCluster(karpenterAccessKey), s.addRoles()); err != nil {
+	if err := errors.Join(s.addCluster(), s.addRoles()); err != nil {
 		return err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -91,7 +91,7 @@ func (s *Sandbox) addRoles() error {
 }
 
 // addCluster creates the EKS cluster of the control plane, and an access key of its Karpenter's role.
-func (s *Sandbox) addCluster(key string) error {
+func (s *Sandbox) addCluster() error {
 	tokenKey, err := s.Kube.TokenKey()
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (s *Sandbox) addCluster(key string) error {
 		return fmt.Errorf("make the EKS cluster %s: %w", s.Cluster, err)
 	}
 	if !s.options.Bare {
-		s.AWS.RegisterCredentials(key, "KarpenterControllerRole-"+s.Cluster)
+		s.AWS.RegisterCredentials(s.ownKey(karpenterAccessKey), "KarpenterControllerRole-"+s.Cluster)
 	}
 	return nil
 }
@@ -116,13 +116,18 @@ func (s *Sandbox) addCluster(key string) error {
 // eksctlPolicy is a policy of Karpenter's controller without any condition on the cluster, as eksctl writes it.
 const eksctlPolicy = `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["ec2:*","iam:*","eks:DescribeCluster","ssm:GetParameter","pricing:GetProducts","sqs:*"],"Resource":"*"}}`
 
-// addBeside creates the EKS cluster in the account of another sandbox. Its Karpenter may use any cluster's name.
+// addBeside creates the EKS cluster in the account of another sandbox. Without plumbline, its Karpenter may use any
+// cluster's name.
 func (s *Sandbox) addBeside() error {
-	if err := s.addCluster(besideAccessKey); err != nil || s.options.Bare {
+	if err := s.addCluster(); err != nil || s.options.Bare {
 		return err
 	}
 	role := "KarpenterControllerRole-" + s.Cluster
-	return errors.Join(s.AWS.Associate(s.Cluster, "kube-system", "karpenter", role), s.AWS.PutRolePolicy(role, "eksctl", eksctlPolicy))
+	err := s.AWS.Associate(s.Cluster, "kube-system", "karpenter", role)
+	if s.options.WithPlumbline {
+		return errors.Join(err, s.addPlumblineRole())
+	}
+	return errors.Join(err, s.AWS.PutRolePolicy(role, "eksctl", eksctlPolicy))
 }
 
 // plumblineAccount is the namespace and the name of plumbline's ServiceAccount.
@@ -132,7 +137,7 @@ var plumblineAccount = [2]string{"plumbline-system", "plumbline"}
 // nothing else, for its ServiceAccount by EKS Pod Identity. The access key belongs to it, too.
 func (s *Sandbox) addPlumblineRole() error {
 	name := "plumbline-" + s.Cluster
-	if err := s.addRole(name, plumblineAccessKey, "iam-policy.json"); err != nil {
+	if err := s.addRole(name, s.ownKey(plumblineAccessKey), "iam-policy.json"); err != nil {
 		return err
 	}
 	return s.AWS.Associate(s.Cluster, plumblineAccount[0], plumblineAccount[1], name)
@@ -220,7 +225,7 @@ func (s *Sandbox) startKarpenter(ctx context.Context) error {
 	options := karpenter.Options{
 		Client: s.Kube.Client, Programs: s.programs, Credentials: s.Kube,
 		Pull: s.pull,
-		Env:  s.awsEnvironment(s.karpenterKey()),
+		Env:  s.awsEnvironment(s.ownKey(karpenterAccessKey)),
 		Dir:  s.controllers(), Logger: s.options.Logger.With("part", "karpenter"),
 	}
 	if s.options.Bare {
@@ -238,12 +243,12 @@ func (s *Sandbox) startKarpenter(ctx context.Context) error {
 	return nil
 }
 
-// karpenterKey returns the access key of Karpenter's controller.
-func (s *Sandbox) karpenterKey() string {
+// ownKey returns the access key of this cluster for a role of which each cluster of the account has one.
+func (s *Sandbox) ownKey(key string) string {
 	if s.options.Beside != nil {
-		return besideAccessKey
+		return key + "-" + s.Cluster
 	}
-	return karpenterAccessKey
+	return key
 }
 
 func (s *Sandbox) startGit(ctx context.Context) (*githost.Host, error) {

@@ -25,7 +25,7 @@ type mark struct {
 // billed returns the instances of a pool, or of all, that EC2 bills.
 func (s *story) billed(pool string) []string {
 	var ids []string
-	for _, i := range s.c.AWS.Instances() {
+	for _, i := range s.c.instances() {
 		if (i.State == "pending" || i.State == "running") && (pool == "" || i.Tags["karpenter.sh/nodepool"] == pool) {
 			ids = append(ids, i.ID)
 		}

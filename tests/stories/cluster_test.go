@@ -3,7 +3,10 @@ package stories_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
 
@@ -25,15 +29,26 @@ type cluster struct {
 }
 
 func boot(ctx context.Context, root string, kind groundKind) (*cluster, error) {
-	s, err := sandbox.Up(ctx, sandbox.Options{
-		FromSnapshot: kind.installed, Bare: kind.bare, Kubernetes: kind.kubernetes, WithGit: true, Progress: os.Stderr,
-		AdminGroups: []string{daemon.BreakGlassGroup},
-	})
+	return bootOf(ctx, root, sandbox.Options{FromSnapshot: kind.installed, Bare: kind.bare, Kubernetes: kind.kubernetes, WithGit: true})
+}
+
+// bootBeside starts an empty cluster in the account of another one, with the same charts and Git host.
+func bootBeside(ctx context.Context, root, name string, kind groundKind, first *cluster) (*cluster, error) {
+	c, err := bootOf(ctx, root, sandbox.Options{Cluster: name, Beside: first.Sandbox, WithPlumbline: true, Kubernetes: kind.kubernetes})
+	if err == nil {
+		c.Git = first.Git
+	}
+	return c, err
+}
+
+func bootOf(ctx context.Context, root string, options sandbox.Options) (*cluster, error) {
+	options.Progress, options.AdminGroups = os.Stderr, []string{daemon.BreakGlassGroup}
+	s, err := sandbox.Up(ctx, options)
 	if err != nil {
 		return nil, err
 	}
 	c := &cluster{Sandbox: s}
-	if c.objects, err = dynamic.NewForConfig(s.Kube.Config); err == nil && !kind.bare {
+	if c.objects, err = dynamic.NewForConfig(s.Kube.Config); err == nil && !options.Bare {
 		err = daemon.Install(ctx, s.Kube, root)
 	}
 	if err != nil {
@@ -61,6 +76,15 @@ func (c *cluster) list(ctx context.Context, kind string) []unstructured.Unstruct
 		return nil
 	}
 	return all.Items
+}
+
+// instances returns all instances that EC2 still knows, without those of other clusters.
+func (c *cluster) instances() []awssim.Instance {
+	const of = "kubernetes.io/cluster/"
+	return slices.DeleteFunc(c.AWS.Instances(), func(i awssim.Instance) bool {
+		_, ours := i.Tags[of+c.Cluster]
+		return !ours && slices.ContainsFunc(slices.Collect(maps.Keys(i.Tags)), func(tag string) bool { return strings.HasPrefix(tag, of) })
+	})
 }
 
 // check checks that a story left the cluster as it found it.

@@ -48,7 +48,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"terraform": (*story).terraformCommand,
 		"upstream":  (*story).upstreamCommand, "userdata": (*story).userdataCommand,
 		"signer": (*story).signerCommand, "sign": (*story).signCommand, "signers": (*story).signersCommand,
-		"sops": (*story).sopsCommand, "ringkey": (*story).ringKeyCommand,
+		"sops": (*story).sopsCommand, "ringkey": (*story).ringKeyCommand, "on": (*story).onCommand,
 		"upgraded": (*story).upgradedCommand,
 		"parrot":   (*story).parrotCommand, "unsaid": (*story).unsaidCommand,
 		"bomb": (*story).bombCommand, "memory": (*story).memoryCommand, "metrics": (*story).metricsCommand,
@@ -159,8 +159,10 @@ func (s *story) poll(timeout time.Duration, look func(context.Context) error) er
 			if ctx.Err() == nil || last == nil {
 				last = err
 			}
-			if dead := s.daemon.Err(); dead != nil {
-				return false, errors.Join(dead, err)
+			for _, m := range s.members {
+				if dead := m.daemon.Err(); dead != nil {
+					return false, errors.Join(dead, err)
+				}
 			}
 			return false, nil
 		}

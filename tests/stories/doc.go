@@ -7,11 +7,12 @@
 //
 // Each story has its own repository on the Git host, cloned in $WORK/repo, and a kubeconfig of the administrator, whose
 // namespace is plumbline-system and whom the deletion guard allows to delete; $MANIFESTS is the folder manifests of the
-// checkout. Its first comment tells what the user does and sees; its last line checks what is left in AWS. In its YAML
-// files, @REPOSITORY@, @CHARTS@, @CLUSTER@ and @REGION@ are replaced with those of the sandbox; @KARPENTER@ is the
-// newest version of Karpenter, in commands, too. Nothing sleeps: commands wait for a condition, with a deadline (-t,
-// default 30s). If the daemon modifies an object of its watch cache, it exits and the story fails. A story also fails
-// if plumbline reports something untrue about nodes for 15 s, according to package witness: for example, a commit is a
+// checkout; $REPO_URL is the URL of the repository, and $FLEET the folder in which the readers of pages clone it. Its
+// first comment tells what the user does and sees; its last line checks what is left in AWS. In its YAML files,
+// @REPOSITORY@, @CHARTS@, @CLUSTER@ and @REGION@ are replaced with those of the sandbox; @KARPENTER@ is the newest
+// version of Karpenter, in commands, too. Nothing sleeps: commands wait for a condition, with a deadline (-t, default
+// 30s). If the daemon modifies an object of its watch cache, it exits and the story fails. A story also fails if
+// plumbline reports something untrue about nodes for 15 s, according to package witness: for example, a commit is a
 // success while a removal is open, or a removal that is Held proceeds.
 //
 // These commands are added to testscript's own (! before any of them expects a failure):
@@ -37,6 +38,11 @@
 //		Runs one of them repeatedly until its output matches.
 //	daemon pod FILE PATTERN
 //		Runs the container of a Pod until it exits, in the environment of deploy, and checks its output.
+//	on CLUSTER
+//		Makes all commands address another cluster of the account from now on; sandbox is the story's own. A cluster that
+//		does not exist yet is started: an empty one with a control plane of its own, in which plumbline is installed and
+//		no daemon runs. It has the same charts and Git host, and is stopped with the story. Its daemon, NodeSyncs,
+//		workloads and instances are its own, and so are the counts since mark.
 //	daemon [other] start|deploy|limited|cramped|stop|kill|pause|cont|ends|forget [FLAGS]
 //		Controls the daemon, which runs with the permissions of manifests/. deploy starts it as a pod of its
 //		Deployment (the cluster's own if Helm has installed one), and other as the second one; that requires root,
@@ -136,7 +142,7 @@
 //	parrot
 //		Starts a host at $PARROT that answers every request with an error that repeats the request's credentials, in
 //		every encoding. Sets $METRICS and $PROFILES, free addresses for the daemon's --metrics-addr and
-//		--profiling-addr, and $REPO_URL, the story's repository.
+//		--profiling-addr.
 //	parrot heard SECRET|nothing
 //		Waits until it was sent the secret; or checks that it received no request.
 //	unsaid SECRET…
@@ -178,8 +184,8 @@
 //	quiet DURATION NODESYNC
 //		Watches for that time that no condition of the NodeSync changes and that there is no new event about it.
 //	status [-t D] state=STATE [at=COMMIT] [subject=applied|drift|plan] [~ REGEX]
-//		Waits until the newest status that the daemon has posted on the clone's HEAD, or on another commit, matches;
-//		without a subject, the overall one.
+//		Waits until the newest status that the cluster's daemon has posted on the clone's HEAD, or on another commit,
+//		matches; without a subject, the overall one.
 //	statuses STATE…
 //		Checks that HEAD has had these states, in order, and that no description is longer than Git hosts show.
 //	contexts REGEX

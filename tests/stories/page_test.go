@@ -107,7 +107,7 @@ func (s *story) reader(ts *testscript.TestScript, script string) error {
 		"CHARTS="+s.c.Charts.Repository, "IMAGE=registry.example.com/plumbline", "TAG=v1",
 		"GIT_PROVIDER=gitea", "GIT_HOST=127.0.0.1", "GIT_URL="+s.repo.HTTPURL,
 		"AWS_REGION="+s.c.Region, "GIT_USER="+s.c.Git.Admin.Name, "GIT_TOKEN="+s.c.Git.Admin.Token, "STATUS_TOKEN="+s.c.Git.Admin.Token,
-		"FLEET="+filepath.Join(s.dir, "fleet"))
+		"FLEET="+s.fleet())
 	out, err := cmd.CombinedOutput()
 	ts.Logf("%s\n%s", script, out)
 	if err != nil {

@@ -22,7 +22,6 @@ func (s *story) parrotCommand(ts *testscript.TestScript, args []string) error {
 		if err != nil {
 			return err
 		}
-		ts.Setenv("REPO_URL", s.repo.HTTPURL)
 		ts.Setenv("PARROT", s.parrot.Host())
 		ts.Setenv("CHARTS", s.c.Charts.Repository)
 		ts.Setenv("METRICS", fmt.Sprintf("127.0.0.1:%d", ports[0]))

@@ -110,7 +110,7 @@ func (s *story) withoutKarpenter(ts *testscript.TestScript) error {
 			return err
 		}
 	}
-	if err := os.RemoveAll(filepath.Join(s.dir, "daemon", "cache")); err != nil {
+	if err := os.RemoveAll(filepath.Join(s.dir, "daemon-"+s.c.Cluster, "cache")); err != nil {
 		return err
 	}
 	return s.commit("the first nodes", func() error { return s.seedCommand(ts, nil) })

@@ -151,6 +151,7 @@ func (s *story) tell(t *testing.T) {
 		Files: []string{told}, Setup: s.setup, Cmds: commands(), Condition: condition, Deadline: s.began.Add(patience()),
 		RequireUniqueNames: true, TestWork: *keep,
 	})
+	s.member = s.members[0] // whose rights are checked
 }
 
 // condition evaluates conditions in brackets, in addition to testscript's own.

@@ -34,14 +34,14 @@ const logLines = 60
 // story is a running story.
 type story struct {
 	entry
-	c      *cluster
-	ctx    context.Context
-	t      *testing.T
-	root   string
-	began  time.Time
-	dir    string // the daemon's, next to the script's $WORK
-	repo   *repository.Repository
-	daemon *daemon.Daemon
+	*member           // the cluster that commands address
+	members []*member // the story's own cluster, and those that `on` has added
+	ctx     context.Context
+	t       *testing.T
+	root    string
+	began   time.Time
+	dir     string // of daemons, next to the script's $WORK
+	repo    *repository.Repository
 	// statusHost is a proxy for the Git host, once a script uses it.
 	statusHost *gitproxy.Proxy
 	// pulled is the pull request that it opened last.
@@ -59,20 +59,15 @@ type story struct {
 	peers      map[string]*peers.Peer // running ones, by name
 	lost       []role                 // as they were before `rbac take`
 
-	audited   int64    // the byte of the audit log at which the story started
-	syncs     []string // names of the NodeSyncs, in order
-	settings  map[string]map[string]string
+	settings  map[string]map[string]string // of NodeSyncs, by name
 	signers   map[string]signerKey
 	ageKeys   map[string]*age.X25519Identity // of `sops key`
-	workloads []string
-	kept      []string // instances that ec2 keep has remembered
-	struck    string   // the last instance that was terminated or interrupted
-	elsewhere string   // the instance of another cluster, if there is one
+	struck    string                         // the last instance that was terminated or interrupted
+	elsewhere string                         // the instance of another cluster, if there is one
 	// rival is the second control plane, nil if there is none, and rivalKept the instances that rival keep has remembered.
 	rival     *sandbox.Sandbox
 	rivalKept []string
-	followed  []string // headings of a page that a reader has followed
-	mark      mark
+	followed  []string             // headings of a page that a reader has followed
 	available map[string]*fewest   // workloads that `available` watches
 	volumes   *followedVolumes     // nil until `volumes follow`
 	broken    []context.CancelFunc // end the faults of `kubelet breaks`
@@ -80,7 +75,6 @@ type story struct {
 	// restorePolicies restores those of Karpenter's role; nil if `aws policies` has not replaced them.
 	restorePolicies func()
 	undo            []func(context.Context) error // reverts what `registry publishes` and `aws withdraws` have changed for other stories
-	witness         *watcher                      // of the commit statuses on the Git host
 }
 
 // storyKey is where testscript keeps the story.
@@ -89,12 +83,8 @@ type storyKey struct{}
 func newStory(t *testing.T, e entry, c *cluster, root string) *story {
 	ctx, cancel := context.WithTimeout(t.Context(), patience())
 	t.Cleanup(cancel)
-	s := &story{entry: e, c: c, ctx: ctx, t: t, root: root, began: time.Now(), dir: t.TempDir(), settings: map[string]map[string]string{}, peers: map[string]*peers.Peer{}}
-	if _, end, err := c.Kube.Audit(0); err == nil {
-		s.audited = end
-	}
-	s.mark.calls = len(c.AWS.Calls("", "")) // those of earlier stories do not count
-	s.daemon = daemon.New(daemon.Options{Kube: c.Kube, AWS: c.AWSVariables(), Root: root, Dir: filepath.Join(s.dir, "daemon"), Guarded: true})
+	s := &story{entry: e, ctx: ctx, t: t, root: root, began: time.Now(), dir: t.TempDir(), settings: map[string]map[string]string{}, peers: map[string]*peers.Peer{}}
+	s.add(c)
 	return s
 }
 
@@ -109,23 +99,21 @@ func (s *story) setup(env *testscript.Env) error {
 	if s.repo, err = repository.Create(s.ctx, s.c.Git, name, filepath.Join(env.WorkDir, "repo"), home); err != nil {
 		return err
 	}
-	for _, variable := range append(s.c.Environment(), s.repo.Environment()...) {
-		key, value, _ := strings.Cut(variable, "=")
-		env.Setenv(key, value)
-	}
-	if err := s.writeKubeconfig(); err != nil {
+	if err := s.enter(env.Setenv); err != nil {
 		return err
 	}
-	env.Setenv("KUBECONFIG", s.kubeconfig())
 	env.Setenv("MANIFESTS", filepath.Join(s.root, "manifests"))
-	env.Setenv("PATH", s.c.Bin()+":"+filepath.Dir(daemon.Binary(s.root))+":"+repository.Path)
+	env.Setenv("FLEET", s.fleet())
+	env.Setenv("REPO_URL", s.repo.HTTPURL)
 	env.Values[storyKey{}] = s
-	s.witness = s.watchStatuses()
 	return s.expandAll(env.WorkDir)
 }
 
+// fleet returns the folder of a reader's clone, the variable FLEET of pages.
+func (s *story) fleet() string { return filepath.Join(s.dir, "fleet") }
+
 // kubeconfig returns the administrator's, in plumbline's namespace.
-func (s *story) kubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
+func (s *story) kubeconfig() string { return filepath.Join(s.dir, s.c.Cluster+".kubeconfig") }
 
 func (s *story) writeKubeconfig() error {
 	config, err := clientcmd.LoadFromFile(s.c.Kube.Kubeconfig)
@@ -160,12 +148,10 @@ func (s *story) expand(text string) string {
 
 // close stops what the story has started, whatever its result.
 func (s *story) close() {
-	if s.witness != nil {
-		for _, lie := range s.witness.ended() {
-			s.t.Errorf("for %s and longer: %s", lie.Patience, lie.Words)
-		}
+	s.member = s.members[0]
+	for _, m := range s.members {
+		m.close(s.t)
 	}
-	s.daemon.Close()
 	if s.second != nil {
 		s.second.Close()
 	}
@@ -177,6 +163,10 @@ func (s *story) close() {
 	if s.proxy != nil {
 		err = errors.Join(err, s.proxy.Close())
 	}
+	for _, m := range s.members[1:] {
+		m.c.check(s.t)
+		err = errors.Join(err, m.c.Down())
+	}
 	if err != nil {
 		s.c.spoiled = true
 		s.t.Errorf("end the story: %v", err)
@@ -186,6 +176,13 @@ func (s *story) close() {
 
 // diagnose prints what one would look at first after a failure.
 func (s *story) diagnose() {
+	for _, s.member = range s.members {
+		s.t.Logf("cluster %s", s.c.Cluster)
+		s.diagnoseCluster()
+	}
+}
+
+func (s *story) diagnoseCluster() {
 	ctx := context.WithoutCancel(s.ctx)
 	s.t.Logf("the end of the daemon's log:\n%s", s.daemon.LogTail(logLines))
 	if s.second != nil {

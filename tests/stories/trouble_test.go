@@ -174,7 +174,10 @@ func (s *story) elsewhereCommand(_ *testscript.TestScript, args []string) error 
 		s.elsewhere, err = s.c.AWS.AddNode(args[1], "theirs")
 		return err
 	case len(args) == 1 && args[0] == "runs":
-		if !slices.Contains(s.billed("theirs"), s.elsewhere) {
+		runs := func(i awssim.Instance) bool {
+			return i.ID == s.elsewhere && (i.State == "pending" || i.State == "running")
+		}
+		if !slices.ContainsFunc(s.c.AWS.Instances(), runs) {
 			return fmt.Errorf("the other cluster's instance %s runs no more", s.elsewhere)
 		}
 		return nil

@@ -26,6 +26,7 @@ const (
 // while something contradicts it. What the daemon cannot know or report, for example while it does not run, is no lie.
 type watcher struct {
 	story *story
+	of    *member
 	since map[string]time.Time // since when a lie is reported, by its words
 	stop  context.CancelFunc
 	done  sync.WaitGroup
@@ -38,11 +39,11 @@ type watcher struct {
 	commits map[string]*witness.Definitions
 }
 
-// watchStatuses starts a witness.
-func (s *story) watchStatuses() *watcher {
+// watch starts a witness of a cluster.
+func (s *story) watch(of *member) *watcher {
 	ctx, stop := context.WithCancel(s.ctx)
 	w := &watcher{
-		story: s, since: map[string]time.Time{}, stop: stop, held: witness.Held{},
+		story: s, of: of, since: map[string]time.Time{}, stop: stop, held: witness.Held{},
 		said: map[string]time.Time{}, deleted: map[string]time.Time{}, commits: map[string]*witness.Definitions{},
 	}
 	w.done.Go(func() {
@@ -87,10 +88,10 @@ func (w *watcher) look(ctx context.Context, now time.Time) {
 // untrue returns what plumbline reports about the story's NodeSyncs that is not true.
 func (w *watcher) untrue(ctx context.Context, now time.Time) (lies []witness.Lie) {
 	written := w.written()
-	syncs := w.story.c.list(ctx, "nodesync")
+	syncs := w.of.c.list(ctx, "nodesync")
 	var pools []unstructured.Unstructured
 	if len(written) > 0 {
-		pools = w.story.c.list(ctx, "nodepool")
+		pools = w.of.c.list(ctx, "nodepool")
 	}
 	lies = w.held.Progressed(syncs, written, pools)
 	if !w.leads(ctx) || len(syncs) == 0 {
@@ -105,7 +106,7 @@ func (w *watcher) untrue(ctx context.Context, now time.Time) (lies []witness.Lie
 
 // leads reports whether there is a daemon that can act.
 func (w *watcher) leads(ctx context.Context) bool {
-	lease, err := w.story.c.Kube.Client.CoordinationV1().Leases(daemon.Namespace).Get(ctx, "plumbline", metav1.GetOptions{})
+	lease, err := w.of.c.Kube.Client.CoordinationV1().Leases(daemon.Namespace).Get(ctx, "plumbline", metav1.GetOptions{})
 	return err == nil && lease.Spec.RenewTime != nil && time.Since(lease.Spec.RenewTime.Time) <= leads
 }
 
@@ -146,7 +147,7 @@ const itself = "system:serviceaccount:" + daemon.Namespace + ":" + daemon.Servic
 
 // written returns the daemon's successful writes to NodePools and NodeClaims since the last call.
 func (w *watcher) written() (written []witness.Write) {
-	all, next, err := w.story.c.Kube.Audit(w.audited)
+	all, next, err := w.of.c.Kube.Audit(w.audited)
 	if err != nil {
 		return nil
 	}
@@ -167,12 +168,12 @@ func (w *watcher) written() (written []witness.Write) {
 
 // fleet reads the actual state.
 func (w *watcher) fleet(ctx context.Context, now time.Time) *witness.Fleet {
-	c := w.story.c
+	c := w.of.c
 	f := &witness.Fleet{
 		Now: now, Pools: c.list(ctx, "nodepool"), Classes: c.list(ctx, "ec2nodeclass"), Claims: c.list(ctx, "nodeclaim"),
-		Billed: map[string]int{}, Compares: w.story.daemon.Compares(), Said: w.said, Ended: w.deleted,
+		Billed: map[string]int{}, Compares: w.of.daemon.Compares(), Said: w.said, Ended: w.deleted,
 	}
-	for _, i := range c.AWS.Instances() {
+	for _, i := range c.instances() {
 		f.Instances = append(f.Instances, witness.Instance{ID: i.ID, State: i.State, Tags: i.Tags})
 		if i.State == "pending" || i.State == "running" {
 			f.Billed[i.Tags["karpenter.sh/nodepool"]]++

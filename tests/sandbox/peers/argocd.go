@@ -40,7 +40,7 @@ func ArgoCDSettings() string {
 // StartArgoCD starts Argo CD's application controller and repo server, and their Redis. They poll Git at each interval,
 // and when an Application is annotated with argocd.argoproj.io/refresh.
 func StartArgoCD(ctx context.Context, o Options, interval time.Duration) (*Peer, error) {
-	paths, err := o.Builder.Build(ctx, binaries.ArgoCD)
+	paths, err := o.Builder.Build(ctx, binaries.ArgoCD, binaries.Helm)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
 	}
@@ -52,8 +52,8 @@ func StartArgoCD(ctx context.Context, o Options, interval time.Duration) (*Peer,
 		return nil, err
 	}
 	p := newPeer(o, ArgoCDNamespace)
-	// Git runs argocd, by that name, for the credentials of a repository.
-	if err := linked(paths[binaries.ArgoCD], p.path("bin"), "argocd"); err != nil {
+	// Git runs argocd, by that name, for the credentials of a repository, and the repo server runs helm.
+	if err := errors.Join(linked(paths[binaries.ArgoCD], p.path("bin"), "argocd"), linked(paths[binaries.Helm], p.path("bin"), "helm")); err != nil {
 		return nil, err
 	}
 	env := slices.Concat([]string{
