@@ -284,7 +284,7 @@ func (c *candidate) wait(reason Reason, ring string, since, until time.Time, mem
 // commit, because the next one passes by it; only pauses may differ.
 func (c *candidate) reverts() bool {
 	record, at := c.records[c.me].Record, c.applied
-	if record == nil || at == nil || c.Inputs == "" || c.Inputs == at.Inputs || !c.Rings.sameButPauses(at.Rings) {
+	if record == nil || at == nil || c.Inputs == "" || c.Inputs == at.Inputs {
 		return false
 	}
 	before := ""
@@ -298,7 +298,7 @@ func (c *candidate) reverts() bool {
 			before = known.Inputs
 		}
 	}
-	return before == c.Inputs
+	return before == c.Inputs && c.Rings.sameButPauses(at.Rings)
 }
 
 // followChangedRings replaces the rings by those of the commit's parent if no cluster of the rings before is left: all were
@@ -378,7 +378,10 @@ func (c *candidate) turn() *Wait {
 	}
 	first := c.peers().queue
 	at := slices.Index(first, c.me)
-	if at < c.own.MaxClusters { // also if it is not in the queue
+	if at < 0 && !c.isDone(c.me) {
+		at = len(first) // it has not reported yet
+	}
+	if at < c.own.MaxClusters {
 		return nil
 	}
 	return c.wait(WaitsForTurn, c.own.Name, time.Time{}, time.Time{}, first[:at], "waits for its turn in ring %s, %d at a time, after %s",

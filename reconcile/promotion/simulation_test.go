@@ -42,7 +42,7 @@ func TestSameSeedSameRun(t *testing.T) {
 const (
 	tick = 20 * time.Minute
 	// fetches is how rarely a cluster asks the gate: once in so many ticks on average.
-	fetches = 6
+	fetches = 5
 )
 
 // began is a Monday.
@@ -119,7 +119,7 @@ func simulate(t *testing.T, seed uint64, sizes []int, length time.Duration) *fle
 	f.commit(promotion.Commit{Rings: f.parse()}, content{})
 	for _, m := range f.members {
 		m.record = promotion.Record{Cluster: m.Cluster, NodeSync: m.NodeSync}
-		m.take(f, f.tip)
+		m.take(f, f.tip, "")
 		m.conclude(f, promotion.Succeeded)
 		m.rollsTo = time.Time{}
 	}
@@ -394,13 +394,15 @@ func (m *member) fetch(f *fleet, view *promotion.View) {
 	f.taken++
 	f.by[answer.By]++
 	fmt.Fprintln(f.log, f.now, m.Member, answer.Commit)
-	m.take(f, answer.Commit)
+	m.take(f, answer.Commit, answer.By)
 }
 
-func (m *member) take(f *fleet, commit string) {
+func (m *member) take(f *fleet, commit string, by promotion.Passed) {
 	real := f.real[commit]
 	m.applied, m.changed = commit, true
-	m.record = m.record.Next(promotion.Verdict{Commit: commit, State: promotion.InProgress, Effect: real.effect()}, f.now)
+	m.record = m.record.Next(promotion.Verdict{
+		Commit: commit, State: promotion.InProgress, Effect: real.effect(), Reverted: by == promotion.PassedRevert,
+	}, f.now)
 	m.fails = real.bad && f.rand.IntN(2) == 0
 	m.rollsTo = f.now.Add(time.Duration(f.rand.IntN(90)) * time.Minute)
 }

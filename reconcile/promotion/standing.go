@@ -226,20 +226,19 @@ func (c *candidate) soakedAt(record *Record, success *Verdict) time.Time {
 type peers struct {
 	// failed are the clusters on which it failed.
 	failed []Member
-	// queue has the clusters that have not succeeded on it or a descendant, or roll out a commit now: first those that
-	// do, then those furthest behind.
+	// queue has the clusters that report, and have not succeeded on it or a descendant, or roll out a commit now: first
+	// those that do, then those furthest behind.
 	queue []Member
 }
 
 type peersKey struct {
 	ring   *Ring
 	commit *Commit
-	me     Member
 }
 
 // peers returns what the clusters of the own ring do with the commit.
 func (c *candidate) peers() peers {
-	key := peersKey{c.own, c.Commit, c.me}
+	key := peersKey{c.own, c.Commit}
 	p, known := c.byRing[key]
 	if !known {
 		p = c.newPeers()
@@ -251,23 +250,13 @@ func (c *candidate) peers() peers {
 func (c *candidate) newPeers() (p peers) {
 	places := map[Member]place{}
 	for _, m := range c.own.Members {
-		at := place{}
-		if record := c.records[m].Record; record != nil {
-			at = placeOf(record)
-			if c.failedOn(m) {
-				p.failed = append(p.failed, m)
-			}
-			if c.isSilent(m) && m != c.me {
-				continue // it takes nothing
-			}
-			if !at.rolls && c.success(record) != nil {
-				continue
-			}
+		if c.failedOn(m) {
+			p.failed = append(p.failed, m)
 		}
-		if c.records[m].Record == nil && m != c.me {
-			continue
+		if c.isSilent(m) || c.isDone(m) {
+			continue // a silent one takes nothing
 		}
-		places[m] = at
+		places[m] = placeOf(c.records[m].Record)
 		p.queue = append(p.queue, m)
 	}
 	slices.SortFunc(p.queue, func(a, b Member) int {
@@ -281,6 +270,12 @@ func (c *candidate) newPeers() (p peers) {
 		return cmp.Or(x.succeeded.Compare(y.succeeded), strings.Compare(a.String(), b.String()))
 	})
 	return p
+}
+
+// isDone reports whether a cluster has succeeded on the commit or a descendant, and rolls out nothing.
+func (c *candidate) isDone(m Member) bool {
+	record := c.records[m].Record
+	return record != nil && !placeOf(record).rolls && c.success(record) != nil
 }
 
 // place is what the place of a cluster in the queue depends on.
