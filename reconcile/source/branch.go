@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,8 @@ import (
 type Branch struct {
 	// Tip is the newest commit that was fetched.
 	Tip string
-	// Commits are the newest ones that can be reached from Tip or from the commit that was asked for, newest first.
+	// Commits are Tip and its first parents down to the commit that was asked for, then others that can be reached from one
+	// of the two, newest first.
 	Commits []BranchCommit
 }
 
@@ -50,15 +52,16 @@ type BranchQuery struct {
 }
 
 const (
-	// maxBranch limits the commits of a Branch.
-	maxBranch = 1000
+	// maxLine limits the first parents between the tip and the commit that was asked for, and maxBranch the other commits
+	// of a Branch.
+	maxLine, maxBranch = 10_000, 1000
 	// minBranch is how many commits are read even if fewer reach the commit that was asked for: what follows them may
 	// refer to older ones.
 	minBranch = 200
 	// newBranchDepth is how far a store without a commit to reach is deepened.
 	newBranchDepth = 256
-	// maxBranchFile limits the file of a BranchCommit, in bytes.
-	maxBranchFile = 1 << 20
+	// maxBranchFile limits the file of a BranchCommit, and maxBranchFiles those of a Branch, in bytes: all are in memory.
+	maxBranchFile, maxBranchFiles = 64 << 10, 4 << 20
 )
 
 // Branch returns the history of the key's branch. If a part of it is missing from the store, it requests that from the
@@ -91,31 +94,102 @@ func (g *Git) branch(ctx context.Context, s *store, req Request, q BranchQuery) 
 	if err := g.deepenTo(ctx, s, req, reach); err != nil {
 		return Branch{}, err
 	}
-	b := Branch{Tip: tip.String()}
-	h := &history{store: s, seen: map[plumbing.Hash]*visit{}}
-	for _, from := range []plumbing.Hash{tip, reach} {
-		if !from.IsZero() {
-			if err := h.visit(from, false); err != nil {
-				return Branch{}, err
-			}
+	line, met, err := s.line(tip, reach)
+	if err != nil {
+		return Branch{}, err
+	}
+	if !met && len(line) > maxBranch {
+		line = line[:maxBranch] // the branch was replaced, or the commit was merged
+	}
+	if len(line) > maxLine {
+		return Branch{}, &HistoryError{Since: reach.String(), Reason: fmt.Sprintf("more than %d commits are newer", maxLine)}
+	}
+	w := &branchWalk{store: s, query: q, history: &history{store: s, seen: map[plumbing.Hash]*visit{}}, files: map[plumbing.Hash][]byte{}}
+	if !reach.IsZero() && !met {
+		line = append(line, reach)
+	}
+	return w.branch(tip, reach, line)
+}
+
+// line returns a commit and its first parents, down to another one; met is false if that is not among them.
+func (s *store) line(from, to plumbing.Hash) (line []plumbing.Hash, met bool, err error) {
+	for at := from; len(line) <= maxLine && s.has(at); {
+		if line = append(line, at); at == to {
+			return line, true, nil
+		}
+		c, err := s.commit(at)
+		if err != nil {
+			return nil, false, err
+		}
+		if len(c.ParentHashes) == 0 {
+			break
+		}
+		at = c.ParentHashes[0]
+	}
+	return line, false, nil
+}
+
+// branchWalk reads commits of a branch.
+type branchWalk struct {
+	*store
+	*history
+	query BranchQuery
+	// files are those that were read, and size is their size.
+	files map[plumbing.Hash][]byte
+	size  int64
+}
+
+// branch reads a line of commits, whatever their dates, and then the others, newest first: all that can be reached from the
+// tip and not from the commit that was asked for, and some more, within limits.
+func (w *branchWalk) branch(tip, reach plumbing.Hash, line []plumbing.Hash) (Branch, error) {
+	b := Branch{Tip: tip.String(), Commits: make([]BranchCommit, len(line))}
+	order := make([]int, 0, len(line))
+	for i, at := range line {
+		if at == reach {
+			order = append([]int{i}, order...) // its file matters most
+		} else {
+			order = append(order, i)
 		}
 	}
-	files := map[plumbing.Hash][]byte{}
-	for passed := reach.IsZero(); len(h.next) > 0 && len(b.Commits) < maxBranch && (!passed || len(b.Commits) < minBranch); {
-		v := popNewest(&h.next)
-		passed = passed || v.hash == reach
-		one, err := s.branchCommit(v, q, files)
+	visits := make([]*visit, len(line))
+	for i, at := range line {
+		c, err := w.commit(at)
+		if err != nil {
+			return Branch{}, err
+		}
+		visits[i] = &visit{hash: at, parents: c.ParentHashes, at: c.Committer.When, old: at == reach}
+		w.seen[at] = visits[i]
+	}
+	for _, i := range order {
+		var err error
+		if b.Commits[i], err = w.branchCommit(visits[i]); err != nil {
+			return Branch{}, err
+		}
+		if err := w.visitParents(visits[i]); err != nil {
+			return Branch{}, err
+		}
+	}
+	for more := 0; len(w.next) > 0 && more < maxBranch && (len(b.Commits) < minBranch || slices.ContainsFunc(w.next, isNew)); more++ {
+		v := popNewest(&w.next)
+		one, err := w.branchCommit(v)
 		if err != nil {
 			return Branch{}, err
 		}
 		b.Commits = append(b.Commits, one)
-		for _, parent := range v.parents {
-			if err := h.visit(parent, false); err != nil {
-				return Branch{}, err
-			}
+		if err := w.visitParents(v); err != nil {
+			return Branch{}, err
 		}
 	}
 	return b, nil
+}
+
+func (w *branchWalk) visitParents(v *visit) error {
+	for _, parent := range v.parents {
+		if err := w.visit(parent, v.old); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // deepenTo makes the store contain a commit and what is between it and the tip; if the commit is zero, some history.
@@ -159,32 +233,32 @@ func (s *store) meets(reach plumbing.Hash) (bool, error) {
 	if reach == s.tip {
 		return true, nil
 	}
-	_, h, err := s.walk(s.tip, reach, maxBranch)
+	_, h, err := s.walk(s.tip, reach, maxLine)
 	return err == nil && h.met && h.whole, err
 }
 
 // branchCommit reads what was asked for of one commit.
-func (s *store) branchCommit(v *visit, q BranchQuery, files map[plumbing.Hash][]byte) (BranchCommit, error) {
-	c, err := s.commit(v.hash)
+func (w *branchWalk) branchCommit(v *visit) (BranchCommit, error) {
+	c, err := w.commit(v.hash)
 	if err != nil {
 		return BranchCommit{}, err
 	}
-	found := BranchCommit{Hash: v.hash.String(), At: v.at, Trailer: trailer(c.Message, q.Trailer)}
+	found := BranchCommit{Hash: v.hash.String(), At: v.at, Trailer: trailer(c.Message, w.query.Trailer)}
 	for _, parent := range v.parents {
 		found.Parents = append(found.Parents, parent.String())
 	}
-	entries, err := s.folder(c.TreeHash)
+	entries, err := w.folder(c.TreeHash)
 	if err != nil {
 		return BranchCommit{}, &StoreError{Err: err}
 	}
 	sum := sha256.New()
 	for _, e := range entries {
-		if e.Name != q.File {
+		if e.Name != w.query.File {
 			_, _ = fmt.Fprintf(sum, "%s %s %s\x00", e.Mode, e.Hash, e.Name) // a hash never fails to write
 			continue
 		}
 		found.FileID = e.Hash.String()
-		if found.File, found.Problem, err = s.branchFile(e, files); err != nil {
+		if found.File, found.Problem, err = w.branchFile(e); err != nil {
 			return BranchCommit{}, err
 		}
 	}
@@ -193,24 +267,28 @@ func (s *store) branchCommit(v *visit, q BranchQuery, files map[plumbing.Hash][]
 }
 
 // branchFile reads a file at the root.
-func (s *store) branchFile(e object.TreeEntry, files map[plumbing.Hash][]byte) (data []byte, problem string, err error) {
+func (w *branchWalk) branchFile(e object.TreeEntry) (data []byte, problem string, err error) {
 	if e.Mode != filemode.Regular && e.Mode != filemode.Executable && e.Mode != filemode.Deprecated {
 		return nil, e.Name + " is not a file", nil
 	}
-	if known, read := files[e.Hash]; read {
+	if known, read := w.files[e.Hash]; read {
 		return known, "", nil
 	}
-	size, err := s.size(e.Hash)
+	size, err := w.store.size(e.Hash)
 	if err != nil {
 		return nil, "", &StoreError{Err: err}
 	}
 	if size > maxBranchFile {
 		return nil, fmt.Sprintf("%s has %d bytes, and %d are the most", e.Name, size, maxBranchFile), nil
 	}
-	if data, err = s.blob(e.Hash); err != nil {
+	if w.size+size > maxBranchFiles {
+		return nil, fmt.Sprintf("newer versions of %s have more than %d bytes together", e.Name, maxBranchFiles), nil
+	}
+	w.size += size
+	if data, err = w.blob(e.Hash); err != nil {
 		return nil, "", &StoreError{Err: err}
 	}
-	files[e.Hash] = data
+	w.files[e.Hash] = data
 	return data, "", nil
 }
 

@@ -246,3 +246,60 @@ func TestBranchThatWasReplaced(t *testing.T) {
 		t.Errorf("a commit that the host does not have: %v", err)
 	}
 }
+
+// TestBranchOfAnyShape: the line of the branch is read whatever the dates of its commits, and whatever was merged into it.
+func TestBranchOfAnyShape(t *testing.T) {
+	chain := func(branch, from string, n int, at int64) string {
+		var text strings.Builder
+		for i := range n {
+			fmt.Fprintf(&text, "commit refs/heads/%s\ncommitter t <t@example.com> %d +0000\ndata 1\nx\n", branch, at+int64(i))
+			if i == 0 && from != "" {
+				fmt.Fprintf(&text, "from %s\n", from)
+			}
+			fmt.Fprintf(&text, "M 100644 inline n.yaml\ndata <<E\n%s %d\nE\n\n", branch, i)
+		}
+		return text.String()
+	}
+	now := time.Now().Unix()
+	for name, shape := range map[string]func(h *host, taken string) (want string){
+		"an old date": func(h *host, taken string) string {
+			git(t, h.repository, chain("main", taken, 1, 1000), "fast-import", "--quiet", "--force")
+			old := strings.TrimSpace(git(t, h.repository, "", "rev-parse", "main"))
+			git(t, h.repository, chain("main", old, 210, now), "fast-import", "--quiet", "--force")
+			return old
+		},
+		"a long history that was merged": func(h *host, taken string) string {
+			merge := fmt.Sprintf("commit refs/heads/main\ncommitter t <t@example.com> %d +0000\ndata 1\nx\nfrom %s\nmerge refs/heads/other\n\n", now+5000, taken)
+			git(t, h.repository, chain("other", "", maxOther, now+10)+merge, "fast-import", "--quiet", "--force")
+			return taken
+		},
+		"many commits": func(h *host, taken string) string {
+			git(t, h.repository, chain("main", taken, maxOther, now), "fast-import", "--quiet", "--force")
+			return taken
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.commit(t, "main", files{"nodes/a.yaml": "1"})
+			taken := h.commit(t, "main", files{"nodes/a.yaml": "2"})
+			c := newClient(t, h.url, source.Options{})
+			c.mustFetch(t, v1alpha1.GitRef{})
+			want := shape(h, taken)
+			c.mustFetch(t, v1alpha1.GitRef{})
+			b, err := c.git.Branch(t.Context(), c.request, source.BranchQuery{Reach: taken})
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := map[string]bool{}
+			for _, one := range b.Commits {
+				found[one.Hash] = true
+			}
+			if !found[want] || !found[taken] || !found[b.Tip] || len(b.Commits) > 3000 {
+				t.Errorf("of %d commits: %s %t, taken %t, tip %t", len(b.Commits), want, found[want], found[taken], found[b.Tip])
+			}
+		})
+	}
+}
+
+// maxOther is more than the commits that Branch reads beside the line.
+const maxOther = 1100
