@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/promotion"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
@@ -211,13 +213,11 @@ func (s *Step) Take(snapshot *render.Snapshot) {
 	}
 }
 
-// SilentAfter returns after which time without a record this cluster counts as silent.
+// SilentAfter returns after which time without a record this cluster may count as silent: other clusters judge by the
+// rings.yaml of the commits that they have taken.
 func (s *Step) SilentAfter() time.Duration {
-	m := &s.Memory.promoted
-	if m.history != nil {
-		if c := m.history.Get(m.selected.Commit); c != nil && c.Rings != nil {
-			return c.Rings.SilentAfter
-		}
+	if history := s.Memory.promoted.history; history != nil {
+		return history.SilentAfter()
 	}
 	return promotion.DefaultSilentAfter
 }
@@ -237,8 +237,8 @@ type ownRecord struct {
 // Unread returns why records of other clusters could not be read; nil if they could.
 func (s *Step) Unread() error { return s.Memory.promoted.unread }
 
-// maxWaits limits the commits in the status.
-const maxWaits = 10
+// maxWaits limits the commits in the status, and maxWait what each waits for, in bytes.
+const maxWaits, maxWait = 10, 512
 
 func waitsOf(waits []promotion.Wait) []v1alpha1.PromotionWait {
 	at := func(t time.Time) *metav1.Time {
@@ -250,7 +250,7 @@ func waitsOf(waits []promotion.Wait) []v1alpha1.PromotionWait {
 	var all []v1alpha1.PromotionWait
 	for _, w := range waits[:min(len(waits), maxWaits)] {
 		all = append(all, v1alpha1.PromotionWait{
-			Commit: w.Commit, Reason: string(w.Reason), Message: w.Message, Ring: w.Ring, Since: at(w.Since), Until: at(w.Until),
+			Commit: w.Commit, Reason: string(w.Reason), Message: finding.Bounded(w.Message, maxWait), Ring: w.Ring, Since: at(w.Since), Until: at(w.Until),
 		})
 	}
 	return all
@@ -285,6 +285,7 @@ func (s *Step) readBranch(ctx context.Context, req source.Request, taken string)
 	}
 	commits, parsed := make([]promotion.Commit, 0, len(found.Commits)), map[string]parsedRings{}
 	newer := true
+	signers := sync.OnceValues(func() (*signature.Keys, error) { return s.emergencySigners(ctx) })
 	for i, c := range found.Commits {
 		newer = newer && c.Hash != taken
 		one := promotion.Commit{
@@ -294,7 +295,7 @@ func (s *Step) readBranch(ctx context.Context, req source.Request, taken string)
 		parsed[c.FileID] = rings
 		one.Rings, one.Invalid = rings.rings, rings.err
 		if c.Trailer != "" {
-			if one.Emergency, err = s.emergency(ctx, req.Key, c.Hash); err != nil {
+			if one.Emergency, err = s.emergency(req.Key, c.Hash, signers); err != nil {
 				return nil, err
 			}
 		}
@@ -318,24 +319,33 @@ func (m *promoted) parse(c source.BranchCommit) parsedRings {
 	return parsedRings{rings, err}
 }
 
-// emergency returns which of the emergency signers has signed a commit; empty if none has.
-func (s *Step) emergency(ctx context.Context, key, commit string) (string, error) {
+// emergencySigners returns the keys of the emergency signers; nil if there are none.
+func (s *Step) emergencySigners(ctx context.Context) (*signature.Keys, error) {
 	ref := s.Sync.Spec.Promotion.EmergencySigners
 	if ref == nil {
-		return "", nil
+		return nil, nil
 	}
 	secret, err := s.Secret(ctx, ref.Name)
 	if err != nil {
-		return "", fault.Unpromoted(fmt.Errorf("read secret %s, which spec.promotion.emergencySigners names: %w", ref.Name, err))
+		return nil, fault.Unpromoted(fmt.Errorf("read secret %s, which spec.promotion.emergencySigners names: %w", ref.Name, err))
 	}
 	if err := grant.CheckNodeSync(secret, s.Sync.Name); err != nil {
-		return "", err
+		return nil, err
 	}
 	keys, err := signature.KeysFromSecret(ref.Name, secret.Data)
 	if err != nil {
-		return "", fault.Unpromoted(err)
+		return nil, fault.Unpromoted(err)
 	}
-	signer, err := s.Source.SignerOf(key, commit, keys, s.Now)
+	return &keys, nil
+}
+
+// emergency returns which of the emergency signers has signed a commit; empty if none has.
+func (s *Step) emergency(key, commit string, signers func() (*signature.Keys, error)) (string, error) {
+	keys, err := signers()
+	if err != nil || keys == nil {
+		return "", err
+	}
+	signer, err := s.Source.SignerOf(key, commit, *keys, s.Now)
 	if unsigned := (*signature.Error)(nil); errors.As(err, &unsigned) {
 		return "", nil // it goes through the rings like any other commit
 	}

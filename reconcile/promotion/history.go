@@ -1,6 +1,9 @@
 package promotion
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Commit is a commit of the branch.
 type Commit struct {
@@ -81,6 +84,18 @@ func (h *History) Get(hash string) *Commit {
 		return &h.commits[i]
 	}
 	return nil
+}
+
+// SilentAfter returns the shortest silentAfter of the commits: by one of them, each cluster of the fleet judges which others
+// are silent.
+func (h *History) SilentAfter() time.Duration {
+	shortest := time.Duration(0)
+	for i := range h.commits {
+		if rings := h.commits[i].Rings; rings != nil && (shortest == 0 || rings.SilentAfter < shortest) {
+			shortest = rings.SilentAfter
+		}
+	}
+	return cmp.Or(shortest, DefaultSilentAfter)
 }
 
 // Contains reports whether a commit is known to be another one or a descendant of it.

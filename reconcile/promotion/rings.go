@@ -37,6 +37,8 @@ const (
 	DefaultSilentAfter = time.Hour
 	// MinSilentAfter keeps the records of a large fleet to a few pushes an hour for each cluster.
 	MinSilentAfter = 10 * time.Minute
+	// MaxSilentAfter limits for how long a newer record can be withheld without notice.
+	MaxSilentAfter = 24 * time.Hour
 	// DefaultLongFrom is the percentage of a cluster's nodes from which a change needs the long soak.
 	DefaultLongFrom = 25
 )
@@ -237,8 +239,8 @@ func (p *parser) rings(read ringsFile) *Rings {
 		p.fail(at, "apiVersion and kind must be %s and %s", fileVersion, fileKind)
 	}
 	found := &Rings{SilentAfter: p.duration("silentAfter", read.SilentAfter, DefaultSilentAfter), of: map[Member]int{}}
-	if found.SilentAfter < MinSilentAfter {
-		p.fail("silentAfter", "silentAfter must be at least %s", MinSilentAfter)
+	if found.SilentAfter < MinSilentAfter || found.SilentAfter > MaxSilentAfter {
+		p.fail("silentAfter", "silentAfter must be at least %s and at most %s", MinSilentAfter, MaxSilentAfter)
 	}
 	if len(read.Rings) == 0 {
 		p.fail("rings", "rings must contain a ring")

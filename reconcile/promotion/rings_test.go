@@ -78,7 +78,8 @@ func TestParseRefuses(t *testing.T) {
 		"a long reason of a pause":      {"soak: 1h", "soak: 1h, paused: " + strings.Repeat("x", 300), "rings.yaml:10: paused must say why in at most 256 bytes"},
 		"many rings":                    {"rings:\n", "rings:\n" + strings.Repeat("- {name: x, after: [y, z], clusters: [dev]}\n", 5000), "lists 5003 rings and 4 clusters, and at most 100 and 5000 are possible"},
 		"many clusters":                 {"- {name: qa}\n", strings.Repeat("- {name: qa}\n", 6000), "lists 3 rings and 6003 clusters"},
-		"a silence that comes too soon": {"kind: Rings\n", "kind: Rings\nsilentAfter: 1m\n", "rings.yaml:3: silentAfter must be at least 10m0s"},
+		"a silence that comes too soon": {"kind: Rings\n", "kind: Rings\nsilentAfter: 1m\n", "rings.yaml:3: silentAfter must be at least 10m0s and at most 24h0m0s"},
+		"a silence that comes too late": {"kind: Rings\n", "kind: Rings\nsilentAfter: 2000h\n", "rings.yaml:3: silentAfter must be at least 10m0s"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

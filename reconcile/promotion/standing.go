@@ -212,7 +212,8 @@ func (c *candidate) soakedAt(record *Record, success *Verdict) time.Time {
 	until := success.Since
 	for i := range record.Verdicts {
 		v := &record.Verdicts[i]
-		if v.State != Succeeded || !c.history.Contains(success.Commit, v.Commit) || c.applied != nil && c.history.Contains(c.applied.Hash, v.Commit) {
+		contained := c.history.Get(v.Commit) == nil || c.history.Contains(success.Commit, v.Commit) // of an unknown one it may be
+		if v.State != Succeeded || !contained || c.applied != nil && c.history.Contains(c.applied.Hash, v.Commit) {
 			continue
 		}
 		if at := v.Since.Add(c.own.soak(v.Effect)); at.After(until) {
