@@ -87,7 +87,7 @@ func Decrypt(ctx context.Context, text []byte, keys Keys) (map[string]any, error
 	if m.MACOnlyEncrypted {
 		w.mac.Write(onlyEncrypted)
 	}
-	if err := w.mapping(root, nil); err != nil {
+	if err := w.mapping(ctx, root, nil); err != nil {
 		return nil, err
 	}
 	want, err := open(m.MAC, key, m.modified())
@@ -131,22 +131,29 @@ type walk struct {
 	mac hash.Hash
 }
 
-func (w *walk) mapping(node *yaml.Node, path []string) error {
+func (w *walk) mapping(ctx context.Context, node *yaml.Node, path []string) error {
 	for i := 0; i+1 < len(node.Content); i += 2 {
-		if err := w.node(node.Content[i+1], append(path[:len(path):len(path)], node.Content[i].Value)); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		at := append(path[:len(path):len(path)], node.Content[i].Value)
+		if err := w.node(ctx, node.Content[i+1], at); err != nil {
 			return err
+		}
+		if node.Content[i+1].Kind == noNode {
+			return fmt.Errorf("%s is a comment, which sops writes in lists only: it was changed without sops", strings.Join(at, "."))
 		}
 	}
 	return nil
 }
 
-func (w *walk) node(node *yaml.Node, path []string) error {
+func (w *walk) node(ctx context.Context, node *yaml.Node, path []string) error {
 	switch node.Kind {
 	case yaml.MappingNode:
-		return w.mapping(node, path)
+		return w.mapping(ctx, node, path)
 	case yaml.SequenceNode:
 		for _, item := range node.Content {
-			if err := w.node(item, path); err != nil {
+			if err := w.node(ctx, item, path); err != nil {
 				return err
 			}
 		}
@@ -218,7 +225,7 @@ var errNotEncrypted = errors.New("it is not encrypted, but must be: encrypt the 
 type comment string
 
 // ciphertext matches an encrypted value (aes/cipher.go, v3.13.3).
-var ciphertext = regexp.MustCompile(`^ENC\[AES256_GCM,data:(.+),iv:(.+),tag:(.+),type:(.+)\]`)
+var ciphertext = regexp.MustCompile(`^ENC\[AES256_GCM,data:(.+),iv:(.+),tag:(.+),type:([a-z]+)\]$`)
 
 // open decrypts one value, which is bound to its path or to a time.
 func open(text string, key []byte, bound string) (any, error) {

@@ -187,7 +187,17 @@ func TestChangedWithoutSops(t *testing.T) {
 		"a key twice":          text + "none: null\n",
 		"an alias":             "x: &x 1\ny: *x\n" + text,
 		"a list":               "[1]",
+		// the code does not cover comments: a right guess of the value, put before it, must not be told from a wrong one
+		"a value as a comment": strings.Replace(text, lines[1], "  guess_unencrypted: hidden\n"+strings.Replace(lines[1], "type:str", "type:comment", 1), 1),
+		"text after a value":   strings.Replace(text, lines[1], lines[1]+"x", 1),
+		"two rules":            strings.Replace(text, `"unencrypted_suffix":`, `"encrypted_suffix":"x","unencrypted_suffix":`, 1),
+		"a large expression":   strings.Replace(text, `"unencrypted_suffix":"_unencrypted"`, `"encrypted_regex":"`+strings.Repeat("(a?){1000}", 10)+`"`, 1),
+		"a long expression":    strings.Replace(text, `"unencrypted_suffix":"_unencrypted"`, `"encrypted_regex":"`+strings.Repeat("a", 300)+`"`, 1),
+		"many keys":            strings.Replace(text, `"age":[`, `"kms":[{}`+strings.Repeat(",{}", 30)+`],"age":[`, 1),
 	} {
+		if changed == text {
+			t.Errorf("%s changes nothing", name)
+		}
 		got, err := Decrypt(t.Context(), []byte(changed), keys)
 		if err == nil || strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s: got %v, %v", name, got, err)

@@ -85,6 +85,7 @@ const dataKeySize = 32
 func (k Keys) dataKey(ctx context.Context, m *metadata) ([]byte, error) {
 	refused := &KeyError{}
 	try := func(whose string, do func() ([]byte, error)) []byte {
+		whose = fmt.Sprintf("%.200s", whose) // a file may contain any text
 		refused.For = append(refused.For, whose)
 		key, err := do()
 		if err == nil && len(key) != dataKeySize {
@@ -107,6 +108,9 @@ func (k Keys) dataKey(ctx context.Context, m *metadata) ([]byte, error) {
 		}
 	}
 	for _, one := range m.KMS {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		byKMS := func() ([]byte, error) {
 			key, err := k.byKMS(ctx, one)
 			if k.KMS != nil && err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 	"time"
 )
@@ -40,7 +41,46 @@ type metadata struct {
 	EncryptedCommentRegex   string `json:"encrypted_comment_regex"`
 	MACOnlyEncrypted        bool   `json:"mac_only_encrypted"`
 
-	encrypted, unencrypted *regexp.Regexp
+	encrypted, unencrypted *pattern
+}
+
+const (
+	// maxKeys limits the keys of each kind that a file may name: each may be a request.
+	maxKeys = 20
+	// maxPattern limits a regular expression, in bytes, and maxProgram its compiled size, in instructions: it is matched
+	// against each key of the file.
+	maxPattern, maxProgram = 256, 1000
+)
+
+// pattern is a regular expression that is matched against each text once.
+type pattern struct {
+	*regexp.Regexp
+	known map[string]bool
+}
+
+// newPattern compiles a regular expression; nil if it is invalid or too large.
+func newPattern(text string) *pattern {
+	if len(text) > maxPattern {
+		return nil
+	}
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil || len(program.Inst) > maxProgram {
+		return nil
+	}
+	return &pattern{regexp.MustCompile(text), map[string]bool{}}
+}
+
+func (p *pattern) matches(text string) bool {
+	found, known := p.known[text]
+	if !known {
+		found = p.MatchString(text)
+		p.known[text] = found
+	}
+	return found
 }
 
 // kmsKey is a data key that is encrypted by AWS KMS.
@@ -68,16 +108,30 @@ func metadataOf(value any) (*metadata, error) {
 		return nil, errors.New("comments decide what of it is encrypted, which is not supported: use encrypted_regex or a suffix")
 	case m.MAC == "":
 		return nil, errors.New("it has no mac: encrypt it with sops")
+	case len(m.Age) > maxKeys || len(m.PGP) > maxKeys || len(m.KMS) > maxKeys:
+		return nil, fmt.Errorf("it is encrypted for more than %d keys of one kind", maxKeys)
+	case m.rules() > 1:
+		return nil, errors.New("more than one rule decides what of it is encrypted: use one of the suffixes and regular expressions")
 	}
-	for text, into := range map[string]**regexp.Regexp{m.EncryptedRegex: &m.encrypted, m.UnencryptedRegex: &m.unencrypted} {
+	for text, into := range map[string]**pattern{m.EncryptedRegex: &m.encrypted, m.UnencryptedRegex: &m.unencrypted} {
 		if text == "" {
 			continue
 		}
-		if *into, err = regexp.Compile(text); err != nil {
-			return nil, fmt.Errorf("its regular expression %q is invalid", text)
+		if *into = newPattern(text); *into == nil {
+			return nil, fmt.Errorf("its regular expression %.60q is invalid, or too large", text)
 		}
 	}
 	return m, nil
+}
+
+// rules counts the rules about what is encrypted. SOPS allows one.
+func (m *metadata) rules() (n int) {
+	for _, rule := range []string{m.UnencryptedSuffix, m.EncryptedSuffix, m.UnencryptedRegex, m.EncryptedRegex} {
+		if rule != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // modified returns the time that the message authentication code is bound to.
@@ -116,11 +170,11 @@ func (m *metadata) isEncrypted(path []string) bool {
 	if m.EncryptedSuffix != "" {
 		encrypted = anyOf(func(key string) bool { return strings.HasSuffix(key, m.EncryptedSuffix) })
 	}
-	if m.unencrypted != nil && anyOf(m.unencrypted.MatchString) {
+	if m.unencrypted != nil && anyOf(m.unencrypted.matches) {
 		encrypted = false
 	}
 	if m.encrypted != nil {
-		encrypted = anyOf(m.encrypted.MatchString)
+		encrypted = anyOf(m.encrypted.matches)
 	}
 	return encrypted
 }

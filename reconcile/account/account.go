@@ -202,6 +202,9 @@ type Clouds struct {
 	of map[string]Cloud
 }
 
+// maxRegions limits the clients that are kept: AWS has fewer regions, but a file may name others.
+const maxRegions = 64
+
 // Dialer returns the client of a region.
 type Dialer func(ctx context.Context, region string) (Cloud, error)
 
@@ -216,7 +219,7 @@ func (c *Clouds) in(ctx context.Context, region string) (Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.of == nil {
+	if c.of == nil || len(c.of) >= maxRegions {
 		c.of = map[string]Cloud{}
 	}
 	c.of[region] = client

@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -78,7 +79,9 @@ func (s *DesiredStep) decryptionKeys(ctx context.Context) (sops.Keys, error) {
 			return keys, fault.Refused(fmt.Errorf("secret %s, which spec.decryption names, has no key that ends in .agekey or .asc", secret.Name))
 		}
 	}
-	keys.KMS = s.KMS
+	if by.SecretRef == nil {
+		keys.KMS = s.KMS
+	}
 	return keys, nil
 }
 
@@ -102,6 +105,5 @@ func (s *DesiredStep) decryptFile(ctx context.Context, i int, keys sops.Keys) (c
 	if err != nil {
 		return charts.Layer{}, fmt.Errorf("decrypt %s: its values cannot be written", entry)
 	}
-	metadata, _ := s.FileValues[i][sops.Key].(map[string]any)
-	return charts.Layer{Origin: entry, Text: string(plain), Sealed: "sops " + fmt.Sprint(metadata["mac"])}, nil
+	return charts.Layer{Origin: entry, Text: string(plain), Sealed: fmt.Sprintf("sops %x", sha256.Sum256(text))}, nil
 }
