@@ -78,6 +78,9 @@ type aliasEdit struct {
 	// edited is their new text.
 	names  []string
 	edited map[string][]byte
+	// variables are those of plumbline.yaml that contain it, and kept those that are not needed.
+	variables []string
+	kept      map[string]bool
 	// unfit are the errors of files that contain the alias in a form that cannot be edited.
 	unfit []error
 }
@@ -94,7 +97,11 @@ func (e *aliasEdit) run(ctx context.Context) (map[string][]byte, error) {
 	if err := e.verify(ctx, e.edited); err != nil {
 		return nil, &AliasError{From: e.from, To: e.to, Files: e.names, Reason: errors.Join(append(e.unfit, err)...).Error()}
 	}
-	return e.fewest(ctx, maps.Clone(e.edited))
+	files, err := e.fewest(ctx, maps.Clone(e.edited))
+	if err != nil {
+		return nil, err
+	}
+	return files, e.fewestVariables(ctx, files)
 }
 
 // aliases returns the aliases of an EC2NodeClass.
@@ -158,15 +165,26 @@ func (e *aliasEdit) inputs(config string) (names []string) {
 	return append(names, inside...)
 }
 
+// inDefinitions replaces the alias in terms of an EC2NodeClass or of a patch for one, and as the value of a JSON patch.
 func (e *aliasEdit) inDefinitions(keys []string, value string) (string, bool) {
-	return e.to, value == e.from && len(keys) > 0 && (keys[len(keys)-1] == "alias" || keys[len(keys)-1] == "value")
+	last := len(keys) - 1
+	is := last == 0 && keys[0] == "value" || last > 0 && keys[last] == "alias" && (keys[last-1] == "amiSelectorTerms" || keys[last-1] == "value")
+	return e.to, is && value == e.from
 }
 
 // inVariables replaces the alias, or its version, in the variables of plumbline.yaml.
 func (e *aliasEdit) inVariables(keys []string, value string) (string, bool) {
-	if len(keys) != 2 || keys[0] != "substitute" {
+	if len(keys) != 2 || keys[0] != "substitute" || e.kept[keys[1]] {
 		return "", false
 	}
+	text, is := e.asVariable(value)
+	if is {
+		e.variables = append(e.variables, keys[1])
+	}
+	return text, is
+}
+
+func (e *aliasEdit) asVariable(value string) (string, bool) {
 	_, version, _ := strings.Cut(e.from, "@")
 	_, next, _ := strings.Cut(e.to, "@")
 	switch value {
@@ -194,6 +212,36 @@ func (e *aliasEdit) fewest(ctx context.Context, files map[string][]byte) (map[st
 		}
 	}
 	return files, nil
+}
+
+// fewestVariables leaves out each variable that is not needed.
+func (e *aliasEdit) fewestVariables(ctx context.Context, files map[string][]byte) error {
+	config := ConfigFile(e.name)
+	if files[config] == nil {
+		return nil
+	}
+	data, err := fs.ReadFile(e.snap.FS, config)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", config, err)
+	}
+	e.kept = map[string]bool{}
+	for _, name := range slices.Clone(e.variables) {
+		text := files[config]
+		e.kept[name] = true
+		edited, replaced, err := document.ReplaceAll(data, e.inVariables)
+		if err != nil || replaced == 0 {
+			delete(e.kept, name)
+			continue
+		}
+		if files[config] = edited; e.verify(ctx, files) != nil {
+			delete(e.kept, name)
+			files[config] = text
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // verify renders the changed files, and returns an error unless exactly the alias of each class has changed.

@@ -113,3 +113,38 @@ func TestSetAliases(t *testing.T) {
 		})
 	}
 }
+
+// TestSetAliasesLeavesTheRest: what only looks like the alias of an EC2NodeClass stays.
+func TestSetAliasesLeavesTheRest(t *testing.T) {
+	const deployment = "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\nspec: {template: {spec: {containers: [{name: a, env: [{name: AMI, value: al2023@v20251103}]}]}}}\n"
+	next := strings.NewReplacer("v20251103", "v20261120").Replace
+	for name, c := range map[string]struct{ files, want map[string]string }{
+		"an object of another tool in the same file": {
+			map[string]string{"fleet/plumbline.yaml": aliasConfig + "ignoreKinds: [Deployment]\n", "fleet/nodes/a.yaml": aliasClass + deployment},
+			map[string]string{"fleet/nodes/a.yaml": next(aliasClass) + deployment},
+		},
+		"a variable of the same value that the class does not use": {
+			map[string]string{
+				"fleet/plumbline.yaml": aliasConfig + "substitute:\n  OTHER: v20251103\n  AMI: v20251103\n",
+				"fleet/nodes/a.yaml":   strings.ReplaceAll(aliasClass, "al2023@v20251103", "al2023@${AMI}"),
+			},
+			map[string]string{"fleet/plumbline.yaml": aliasConfig + "substitute:\n  OTHER: v20251103\n  AMI: v20261120\n"},
+		},
+	} {
+		files := fstest.MapFS{}
+		for path, text := range c.files {
+			files[path] = &fstest.MapFile{Data: []byte(text)}
+		}
+		got, err := render.SetAliases(t.Context(), render.Snapshot{FS: files}, "fleet", []render.AliasChange{{From: "al2023@v20251103", To: "al2023@v20261120"}})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		texts := map[string]string{}
+		for path, text := range got {
+			texts[path] = string(text)
+		}
+		if diff := cmp.Diff(c.want, texts); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
