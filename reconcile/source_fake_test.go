@@ -139,6 +139,10 @@ func (*fakeSource) Change(context.Context, source.Request, source.Change) (sourc
 	return source.Changed{}, nil
 }
 
+func (*fakeSource) CheckBranch(context.Context, source.Request, source.Change, string) error {
+	return nil
+}
+
 func (*fakeSource) DeleteBranch(context.Context, source.Request, source.Change, string) error {
 	return nil
 }

@@ -196,9 +196,11 @@ type Source interface {
 	Pick(ctx context.Context, req source.Request, commit string) (*render.Snapshot, error)
 	// Revert pushes a commit that reverts files, to a branch of its own.
 	Revert(ctx context.Context, req source.Request, r source.Revert) (source.Reverted, error)
-	// Change pushes a commit that changes files, to a branch of its own; DeleteBranch deletes one that has its commit.
+	// Change pushes a commit that changes files, to a branch of its own; DeleteBranch deletes one that has its commit, and
+	// CheckBranch only checks that.
 	Change(ctx context.Context, req source.Request, c source.Change) (source.Changed, error)
 	DeleteBranch(ctx context.Context, req source.Request, c source.Change, commit string) error
+	CheckBranch(ctx context.Context, req source.Request, c source.Change, commit string) error
 	// Forget deletes what is stored for a deleted NodeSync.
 	Forget(key string) error
 }

@@ -265,3 +265,5 @@ func (*host) Change(context.Context, source.Request, source.Change) (source.Chan
 }
 
 func (*host) DeleteBranch(context.Context, source.Request, source.Change, string) error { return nil }
+
+func (*host) CheckBranch(context.Context, source.Request, source.Change, string) error { return nil }

@@ -107,3 +107,12 @@ func (p Pusher) DeleteBranch(ctx context.Context, c source.Change, commit string
 	}
 	return p.step.Source.DeleteBranch(ctx, request, c, commit)
 }
+
+// CheckBranch returns a *source.BranchError unless the branch of a Change has that commit, and a Change has pushed it.
+func (p Pusher) CheckBranch(ctx context.Context, c source.Change, commit string) error {
+	request, err := p.step.request(ctx)
+	if err != nil {
+		return err
+	}
+	return p.step.Source.CheckBranch(ctx, request, c, commit)
+}

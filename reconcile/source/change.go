@@ -71,6 +71,16 @@ func (g *Git) changing(
 	return done, errors.Join(classify(ctx, err, req), s.remove())
 }
 
+// CheckBranch returns a *BranchError unless DeleteBranch would delete the branch.
+func (g *Git) CheckBranch(ctx context.Context, req Request, c Change, commit string) error {
+	c.Message = ""
+	_, err := g.changing(ctx, req, c, func(ctx context.Context, w *changing) (Changed, error) {
+		_, err := w.own(ctx, commit)
+		return Changed{}, err
+	})
+	return err
+}
+
 // DeleteBranch deletes the branch of a Change, of which only Branch and Earlier count, if its commit is the given one, and was
 // pushed by an earlier Change. Otherwise the branch stays, and the error is a *BranchError.
 func (g *Git) DeleteBranch(ctx context.Context, req Request, c Change, commit string) error {
@@ -122,12 +132,18 @@ func (w *changing) run(ctx context.Context) (Changed, error) {
 	return done, w.git.push(ctx, w.req, to)
 }
 
-// drop deletes the branch.
-func (w *changing) drop(ctx context.Context, commit string) error {
+// own returns the commit of the branch, if an earlier Change has pushed it.
+func (w *changing) own(ctx context.Context, commit string) (*object.Commit, error) {
 	if err := w.fetch(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	tip, _, err := w.resume(ctx, &BranchError{URL: bare(w.req.URL), Branch: w.Branch, Tip: commit}, crafted{})
+	return tip, err
+}
+
+// drop deletes the branch.
+func (w *changing) drop(ctx context.Context, commit string) error {
+	tip, err := w.own(ctx, commit)
 	if err != nil {
 		return err
 	}

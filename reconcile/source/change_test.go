@@ -99,6 +99,12 @@ func TestChange(t *testing.T) {
 		t.Fatalf("got %v, want a BranchError, and the branch", err)
 	}
 	git(t, h.repository, "", "update-ref", "refs/heads/"+train, other.Commit)
+	if err := c.git.CheckBranch(t.Context(), c.request, earlier(), foreign); !errors.As(err, new(*source.BranchError)) {
+		t.Fatalf("got %v, want a BranchError", err)
+	}
+	if err := c.git.CheckBranch(t.Context(), c.request, earlier(), other.Commit); err != nil || !strings.Contains(h.refs(t), train) {
+		t.Fatalf("got %v, want the branch to stay", err)
+	}
 	if err := c.git.DeleteBranch(t.Context(), c.request, earlier(), other.Commit); err != nil {
 		t.Fatal(err)
 	}

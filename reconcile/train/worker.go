@@ -46,6 +46,7 @@ type Hosts interface {
 type Git interface {
 	Change(ctx context.Context, c source.Change) (source.Changed, error)
 	DeleteBranch(ctx context.Context, c source.Change, commit string) error
+	CheckBranch(ctx context.Context, c source.Change, commit string) error
 }
 
 // Tools are the dependencies of a Worker.
@@ -259,7 +260,11 @@ func (r *round) propose(ctx context.Context, want Want) (*v1alpha1.ImageTrainSta
 		case Nothing:
 			return r.waiting(d), nil
 		case Close:
-			if err := r.close(ctx, host, d, open); err != nil {
+			err := r.close(ctx, host, d, open)
+			if errors.As(err, new(*source.BranchError)) {
+				return r.ofAPerson(d, "closed"), nil
+			}
+			if err != nil {
 				return nil, err
 			}
 			continue
@@ -317,6 +322,14 @@ func (r *round) earlier(ctx context.Context, host report.Amender, want Want, ope
 
 // close closes a pull request, and deletes its branch if that has only plumbline's commit.
 func (r *round) close(ctx context.Context, host report.Amender, d Decision, open []report.Proposed) error {
+	i := slices.IndexFunc(open, func(o report.Proposed) bool { return o.Number == d.Of.Number })
+	head := open[i].Head
+	if head != "" {
+		err := r.git.CheckBranch(ctx, r.change(d.Of.Branch, Proposal{}), head)
+		if err != nil && !errors.As(err, new(*source.NotFoundError)) { // without a branch there is no commit of a person
+			return err
+		}
+	}
 	if err := r.StillLeader(ctx); err != nil {
 		return err
 	}
@@ -324,8 +337,7 @@ func (r *round) close(ctx context.Context, host report.Amender, d Decision, open
 		return fmt.Errorf("close %s: %w", d.Of.URL, err)
 	}
 	r.note(corev1.EventTypeNormal, v1alpha1.ReasonImagesProposed, fmt.Sprintf("%s was closed: %s", d.Of.URL, d.Why))
-	i := slices.IndexFunc(open, func(o report.Proposed) bool { return o.Number == d.Of.Number })
-	if head := open[i].Head; head != "" {
+	if head != "" {
 		err := r.git.DeleteBranch(ctx, r.change(d.Of.Branch, Proposal{}), head)
 		if err != nil && !errors.As(err, new(*source.BranchError)) { // the commit of a person stays
 			r.note(corev1.EventTypeWarning, v1alpha1.ReasonImagesNotProposed, finding.Bounded("delete branch "+d.Of.Branch+": "+err.Error(), maxMessage))
@@ -348,6 +360,12 @@ func (r *round) settles(d Decision, commit string) string {
 	return commit + " " + r.Inputs + " " + message(d.Proposal, r.Sync.Name, r.Cluster)
 }
 
+// ofAPerson returns the status while a person has pushed to the branch of an open pull request: it is theirs now.
+func (r *round) ofAPerson(d Decision, not string) *v1alpha1.ImageTrainStatus {
+	return &v1alpha1.ImageTrainStatus{Branch: d.Of.Branch, URL: d.Of.URL, Message: fmt.Sprintf(
+		"the branch of %s has a commit that is not plumbline's, so it is not %s: review it, then merge or close it", d.Of.URL, not)}
+}
+
 // push pushes the branch, and opens or updates the pull request.
 func (r *round) push(ctx context.Context, host report.Amender, d Decision) (*v1alpha1.ImageTrainStatus, error) {
 	if err := r.StillLeader(ctx); err != nil {
@@ -356,10 +374,7 @@ func (r *round) push(ctx context.Context, host report.Amender, d Decision) (*v1a
 	branch, title := r.names.Branch(d.Proposal), titleOf(d.Proposal, r.Cluster)
 	done, err := r.git.Change(ctx, r.change(branch, d.Proposal))
 	if err != nil && d.Of != nil && errors.As(err, new(*source.BranchError)) {
-		// A person has pushed to it: the pull request is theirs now.
-		return &v1alpha1.ImageTrainStatus{
-			Branch: branch, URL: d.Of.URL, Message: fmt.Sprintf("the branch of %s has a commit that is not plumbline's, so it is not rebased: review it, then merge or close it", d.Of.URL),
-		}, nil
+		return r.ofAPerson(d, "rebased"), nil
 	}
 	if err != nil {
 		return nil, err

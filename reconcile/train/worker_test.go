@@ -125,6 +125,14 @@ func (w *world) Change(ctx context.Context, c source.Change) (source.Changed, er
 	return source.Changed{Commit: "c-" + c.Branch, Head: "base", Files: []string{"nodes/a.yaml"}, Pushed: pushed}, nil
 }
 
+// CheckBranch: a branch that a person has pushed to has another commit.
+func (w *world) CheckBranch(_ context.Context, c source.Change, commit string) error {
+	if commit != "c-"+c.Branch {
+		return &source.BranchError{Branch: c.Branch}
+	}
+	return nil
+}
+
 func (w *world) DeleteBranch(_ context.Context, c source.Change, commit string) error {
 	branch := c.Branch
 	if commit != "c-"+branch {
@@ -262,6 +270,19 @@ func TestTrain(t *testing.T) {
 		t.Errorf("status %+v", status)
 	}
 	w.wants()
+}
+
+// TestPullRequestOfAPerson: one whose branch has a person's commit is not closed when another release supersedes it.
+func TestPullRequestOfAPerson(t *testing.T) {
+	w := newWorld(t, "al2023@v20261001", v1alpha1.ImageTrain{MinAge: "0s"}, "v20261001", "v20261120")
+	w.round()
+	w.pulls[0].Head = "of-a-person"
+	w.releases = append(w.releases, "v20261130")
+	status := w.round()
+	w.wants("al2023-v20261120")
+	if status.URL != w.pulls[0].URL || !strings.Contains(status.Message, "has a commit that is not plumbline's, so it is not closed") {
+		t.Errorf("status %+v", status)
+	}
 }
 
 // TestClosedByAPerson: that release is not proposed again, and the next one is.
