@@ -133,9 +133,9 @@ func (b *bootstrapCommand) next(spec bootstrap.Spec, defined bool) {
 // ones.
 func (b *bootstrapCommand) nextSteps(spec bootstrap.Spec, defined bool) string {
 	if defined {
-		return fmt.Sprintf("  plumbline status -n %[1]s   whether the cluster follows its repository\n"+
-			"  plumbline tree -n %[1]s     its NodePools and nodes, and what they wait for\n"+
-			"  plumbline smoke -n %[1]s    whether each NodePool launches a node\n", b.namespace)
+		return fmt.Sprintf("  plumbline get -n %[1]s            the NodeSyncs of the cluster\n"+
+			"  plumbline status %[2]s -n %[1]s   whether the cluster follows its repository\n"+
+			"  plumbline tree %[2]s -n %[1]s     its NodePools and nodes, and what they wait for\n", b.namespace, b.nodeSyncName())
 	}
 	lines := []string{
 		"In a clone of the repository, write the first definitions, and push them:", "     " + b.initCommand(spec),

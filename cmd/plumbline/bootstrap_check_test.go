@@ -67,7 +67,7 @@ func TestBootstrapNext(t *testing.T) {
 			"--interruption-queue q --node-role nodes --version 1.14.1 --controller-role arn:aws:iam::111122223333:role/KarpenterControllerRole-prod",
 			"{tags: {karpenter.sh/discovery: prod}}", "spec.role nodes",
 		}, "status"},
-		"with definitions": {nil, true, []string{"plumbline status -n plumbline-system"}, "plumbline init"},
+		"with definitions": {nil, true, []string{"plumbline get -n plumbline-system", "plumbline status prod -n plumbline-system", "plumbline tree prod -n plumbline-system"}, "plumbline init"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			of := spec

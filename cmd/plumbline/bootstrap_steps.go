@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -294,7 +296,7 @@ func restrict(ctx context.Context, c client.Client, name string) error {
 // nodeSyncName returns the name of the NodeSync: the cluster's, in the characters of an object's name.
 func (b *bootstrapCommand) nodeSyncName() string {
 	name := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(b.cluster), "-"), "-")
-	return name[:min(len(name), 52)]
+	return strings.TrimRight(name[:min(len(name), 52)], "-")
 }
 
 // secretName returns the name of the Secret for the repository.
@@ -315,6 +317,11 @@ func (b *bootstrapCommand) secretStep(ctx context.Context, c *clusterAccess, _ b
 	err := c.Get(ctx, client.ObjectKeyFromObject(secret), secret)
 	at, parsed := url.Parse(b.url)
 	switch {
+	case parsed == nil && hasPassword(at):
+		return step, fmt.Errorf("--git %s has a password, which everyone who can read the NodeSync would see: "+
+			"leave it out, and the command asks for it", at.Redacted())
+	case parsed != nil:
+		return step, errors.New("--git is no URL: for ssh, write ssh://git@HOST/PATH instead of git@HOST:PATH")
 	case err == nil:
 		return step, nil
 	case !apierrors.IsNotFound(err):
@@ -322,10 +329,10 @@ func (b *bootstrapCommand) secretStep(ctx context.Context, c *clusterAccess, _ b
 	case b.secret != "":
 		return step, fmt.Errorf("secret %s does not exist in namespace %s: create it there, or leave out --secret to be asked for the credentials",
 			b.secret, b.namespace)
-	case parsed != nil || at.Scheme != "https" || at.User != nil:
+	case at.Scheme != "https" || at.User != nil:
 		return step, fmt.Errorf("--git %s: the command asks for credentials for an https URL without a user only; "+
-			"for another one, create a Secret and name it with --secret",
-			at.Redacted())
+			"for another one, create a Secret in namespace %s with the keys and the annotation %s of docs/how-to/bootstrap.md, and name it with --secret",
+			at.Redacted(), b.namespace, v1alpha1.HostsAnnotation)
 	case terminalOf(b.cmd) == nil:
 		return step, errors.New("the input is no terminal to ask for the repository's credentials: create a Secret, and name it with --secret")
 	}
@@ -334,12 +341,43 @@ func (b *bootstrapCommand) secretStep(ctx context.Context, c *clusterAccess, _ b
 	return step, nil
 }
 
+// typedSecret reads a line that is not echoed. If ctx ends, it restores the terminal and returns.
+func typedSecret(ctx context.Context, terminal int) ([]byte, error) {
+	before, err := term.GetState(terminal)
+	if err != nil {
+		return nil, err
+	}
+	type line struct {
+		text []byte
+		err  error
+	}
+	typed := make(chan line, 1)
+	go func() {
+		text, err := term.ReadPassword(terminal)
+		typed <- line{text, err}
+	}()
+	select {
+	case l := <-typed:
+		return l.text, l.err
+	case <-ctx.Done():
+		return nil, errors.Join(ctx.Err(), term.Restore(terminal, before))
+	}
+}
+
+func hasPassword(at *url.URL) bool {
+	if at.User == nil {
+		return false
+	}
+	_, has := at.User.Password()
+	return has
+}
+
 // createSecret asks for credentials, and stores them. The token is not echoed.
 func (b *bootstrapCommand) createSecret(ctx context.Context, c client.Client, secret *corev1.Secret, host string) error {
 	terminal := terminalOf(b.cmd)
 	user := typedLine(ctx, b.cmd, terminal, "user of "+b.url+": ")
 	fmt.Fprint(b.cmd.ErrOrStderr(), "token (not shown): ")
-	token, err := term.ReadPassword(int(terminal.Fd()))
+	token, err := typedSecret(ctx, int(terminal.Fd()))
 	fmt.Fprintln(b.cmd.ErrOrStderr())
 	switch {
 	case err != nil:
@@ -368,13 +406,13 @@ func (b *bootstrapCommand) nodeSyncStep(ctx context.Context, c *clusterAccess, _
 	switch {
 	case err == nil:
 		follows, _, _ := unstructured.NestedString(live.Object, "spec", "source", "git", "url") // absent for another source
-		path, _, _ := unstructured.NestedString(live.Object, "spec", "path")
-		if follows != b.url || path != b.path {
+		folder, _, _ := unstructured.NestedString(live.Object, "spec", "path")
+		if follows != b.url || cleaned(folder) != cleaned(b.path) {
 			return step, fmt.Errorf("nodesync/%s exists, and follows %s in %s: it is not changed; "+
 				"change it with kubectl, or give its --git and --path",
-				name, orNone(path), orNone(follows))
+				name, orNone(folder), orNone(follows))
 		}
-		return step, nil
+		return step, b.differs(live)
 	case !apimeta.IsNoMatchError(err) && !apierrors.IsNotFound(err):
 		return step, explain(err, "read NodeSync "+name)
 	}
@@ -386,6 +424,30 @@ func (b *bootstrapCommand) nodeSyncStep(ctx context.Context, c *clusterAccess, _
 	step.act = func(ctx context.Context) error { return b.createNodeSync(ctx, c, want) }
 	return step, nil
 }
+
+// differs returns an error if a flag that was given differs from the NodeSync that exists.
+func (b *bootstrapCommand) differs(live *unstructured.Unstructured) error {
+	for flag, is := range map[string]struct {
+		wanted string
+		path   []string
+	}{
+		"branch": {b.branch, []string{"spec", "source", "git", "ref", "branch"}}, "secret": {b.secret, []string{"spec", "source", "git", "secretRef", "name"}},
+	} {
+		has, _, _ := unstructured.NestedString(live.Object, is.path...) // absent without one
+		if b.cmd.Flags().Changed(flag) && has != is.wanted {
+			return fmt.Errorf("nodesync/%s exists, and has %s instead of %s: it is not changed; change it with kubectl, or leave out --%s",
+				live.GetName(), orNone(has), is.wanted, flag)
+		}
+	}
+	allowed, _, _ := unstructured.NestedStringSlice(live.Object, "spec", "charts", "allow", "repositories") // absent for the default
+	if b.charts != "" && !slices.Contains(allowed, b.charts) {
+		return fmt.Errorf("nodesync/%s exists, and does not allow charts from %s: it is not changed; change it with kubectl, or leave out --charts", live.GetName(), b.charts)
+	}
+	return nil
+}
+
+// cleaned is a folder in the repository, in one form.
+func cleaned(folder string) string { return path.Clean("/" + folder) }
 
 // createNodeSync creates a NodeSync. It waits for the API server to serve the kind: the CRD may be a moment old.
 func (b *bootstrapCommand) createNodeSync(ctx context.Context, c client.Client, want *unstructured.Unstructured) error {

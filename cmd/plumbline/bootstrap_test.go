@@ -24,6 +24,8 @@ import (
 
 // bootstrapAWS is an account without a stack, in which each operation of CloudFormation is done at once.
 type bootstrapAWS struct {
+	// unknown reports whether the cluster does not exist.
+	unknown bool
 	provisioner
 	stack     *cloud.Stack
 	template  string
@@ -89,6 +91,9 @@ func (a *bootstrapAWS) Identity(context.Context) (cloud.Identity, error) {
 }
 
 func (a *bootstrapAWS) Cluster(context.Context, string) (cloud.Cluster, error) {
+	if a.unknown {
+		return cloud.Cluster{}, &cloud.NotFoundError{}
+	}
 	return cloud.Cluster{
 		Name: "prod", ARN: "arn:aws:eks:eu-west-1:111122223333:cluster/prod", Status: "ACTIVE", AuthenticationMode: "API",
 		ClusterSecurityGroup: "sg-1",
@@ -321,5 +326,68 @@ func TestBootstrapNames(t *testing.T) {
 	b, _, _ := bootstraps(t, &bootstrapAWS{}, func(b *bootstrapCommand) { b.cluster = "Prod_EU" })
 	if got := b.nodeSyncName(); got != "prod-eu" {
 		t.Errorf("NodeSync %s", got)
+	}
+	if b.cluster = strings.Repeat("a", 51) + "-bbb"; b.nodeSyncName() != strings.Repeat("a", 51) {
+		t.Errorf("NodeSync %s", b.nodeSyncName())
+	}
+}
+
+// TestBootstrapGit: a URL with a password, and a form of ssh that is no URL, are refused before anything is changed, also with
+// a Secret.
+func TestBootstrapGit(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://bob:S3cret@git.example.com/a.git": "has a password",
+		"git@git.example.com:a/b.git":              "write ssh://git@HOST/PATH",
+		"ssh://git@git.example.com/a/b.git":        "create a Secret in namespace plumbline-system",
+	} {
+		b, _, _ := bootstraps(t, &bootstrapAWS{}, func(b *bootstrapCommand) { b.url = url })
+		_, err := b.secretStep(t.Context(), authAccess(t, awsAuth(nil, "")), bootstrap.Spec{})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "S3cret") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+// TestBootstrapAnotherNodeSync: a flag that differs from the NodeSync that exists is not ignored.
+func TestBootstrapAnotherNodeSync(t *testing.T) {
+	for flag, value := range map[string]string{"": "", "branch": "other", "secret": "other", "charts": "oci://other", "path": "./other"} {
+		b, _, _ := bootstraps(t, &bootstrapAWS{}, nil)
+		b.cmd = newBootstrapCommand(b.kubeconfig)
+		b.url, b.path, b.branch, b.namespace = "https://git.example.com/a.git", "clusters/prod/", "main", "plumbline-system"
+		c := authAccess(t, awsAuth(nil, ""))
+		if err := c.Create(t.Context(), b.newNodeSync(b.nodeSyncName())); err != nil {
+			t.Fatal(err)
+		}
+		b.path = "./clusters/prod"
+		switch flag {
+		case "branch":
+			b.branch = value
+		case "secret":
+			b.secret = value
+		case "charts":
+			b.charts = value
+		case "path":
+			b.path = value
+		}
+		if flag != "" {
+			if err := b.cmd.Flags().Set(flag, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := b.nodeSyncStep(t.Context(), c, bootstrap.Spec{}); (err != nil) != (flag != "") || err != nil && !strings.Contains(err.Error(), "--"+flag) {
+			t.Errorf("--%s: %v", flag, err)
+		}
+	}
+}
+
+// TestBootstrapUndoOfNothing: a name with a typo is an error, and a stack that was deleted before is not.
+func TestBootstrapUndoOfNothing(t *testing.T) {
+	b, _, _ := bootstraps(t, &bootstrapAWS{}, nil)
+	if err := b.undoAll(t.Context()); err != nil {
+		t.Error(err)
+	}
+	b, _, _ = bootstraps(t, &bootstrapAWS{unknown: true}, nil)
+	if err := b.undoAll(t.Context()); err == nil || !strings.Contains(err.Error(), "check --cluster and --region") {
+		t.Error(err)
 	}
 }

@@ -29,6 +29,9 @@ func (b *bootstrapCommand) undoAll(ctx context.Context) error {
 			return err
 		}
 		if !made.exists() {
+			if _, err := b.aws.Cluster(ctx, b.cluster); errors.As(err, new(*cloud.NotFoundError)) {
+				return fmt.Errorf("stack %s does not exist, and neither does the cluster: check --cluster and --region: %w", b.stack.Stack, err)
+			}
 			b.say("stack " + b.stack.Stack + " does not exist")
 			return nil
 		}
@@ -47,6 +50,9 @@ func (b *bootstrapCommand) undoAll(ctx context.Context) error {
 			return &exitError{code: exitChanges}
 		}
 		if err := b.confirm("Delete this?"); err != nil {
+			return err
+		}
+		if err := b.unused(ctx); err != nil { // the user may have taken a while
 			return err
 		}
 		return b.interrupted(ctx, b.delete(ctx, made))

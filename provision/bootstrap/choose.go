@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/iam"
 )
@@ -20,12 +21,18 @@ type Choice struct {
 	Instead string `json:"instead,omitempty"`
 	// Why it is not adopted.
 	Why string `json:"why,omitempty"`
+	// Also are policies of an adopted role that the stack's own would not have.
+	Also []string `json:"also,omitempty"`
 }
 
 // String returns the choice in words.
 func (c Choice) String() string {
 	if c.Adopted {
-		return fmt.Sprintf("%s exists: it is imported into the stack unchanged, and kept when the stack is deleted", c.Name)
+		text := c.Name + " exists: it is imported into the stack unchanged, and kept when the stack is deleted"
+		if len(c.Also) > 0 {
+			text += "; it also has " + shortlist.Join(c.Also, maxAlso, ", ") + ", which all nodes get"
+		}
+		return text
 	}
 	return fmt.Sprintf("%s exists, and is not changed: the stack's is named %s (%s)", c.Name, c.Instead, c.Why)
 }
@@ -63,7 +70,7 @@ func (s *Spec) Choose(current Template, found map[string]*cloud.Role) []Choice {
 		}
 		c := Choice{ID: id, Name: nameOf(id, s.Cluster.Name)}
 		if c.Why = s.whyNotAdopted(id, found[id]); c.Why == "" {
-			c.Adopted = true
+			c.Adopted, c.Also = true, s.beside(found[id])
 			s.Adopted[id] = propertiesOf(*found[id])
 		} else {
 			c.Instead = otherName(id, s.Cluster.Name)
@@ -83,6 +90,13 @@ func (s *Spec) whyNotAdopted(id string, role *cloud.Role) string {
 	if owner := role.Tags["aws:cloudformation:stack-name"]; owner != "" {
 		return "it belongs to the stack " + owner
 	}
+	var services []string
+	for _, by := range iam.EC2(s.partition()) {
+		services = append(services, by.Principal)
+	}
+	if others, err := iam.TrustedBeside(role.Trust, services); err != nil || len(others) > 0 {
+		return "its trust policy also names " + shortlist.Join(others, maxAlso, ", ")
+	}
 	for _, by := range iam.EC2(s.partition()) {
 		answer, _, err := iam.Trusts(role.Trust, by)
 		if err != nil || answer.Decision != iam.Allowed {
@@ -99,6 +113,19 @@ func (s *Spec) whyNotAdopted(id string, role *cloud.Role) string {
 		}
 	}
 	return ""
+}
+
+// maxAlso limits the policies that a sentence names.
+const maxAlso = 5
+
+// beside returns the policies of a role of nodes that the stack's own would not have.
+func (s *Spec) beside(role *cloud.Role) (names []string) {
+	for _, p := range role.Policies {
+		if !slices.ContainsFunc(nodePolicies, func(name string) bool { return p.ARN == fmt.Sprintf("arn:%s:iam::aws:policy/%s", s.partition(), name) }) {
+			names = append(names, "the policy "+p.Name)
+		}
+	}
+	return names
 }
 
 // propertiesOf returns the properties of a role as it is. Policies in the role are not among them: CloudFormation leaves

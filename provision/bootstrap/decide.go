@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/Masterminds/semver/v3"
+
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/iam"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
@@ -59,7 +61,14 @@ func (w Wish) Draft(f Facts) (Spec, error) {
 		has = f.Stack.Outputs
 	}
 	s.Auth = cmp.Or(w.Auth, Auth(has[OutputAuth]), PodIdentity)
+	if is := Auth(has[OutputAuth]); is != "" && is != s.Auth {
+		return s, fmt.Errorf("pods get the roles of the stack %s by %s, and running ones would lose them: "+
+			"leave --auth out, or delete the stack with --undo and run this command again with --auth %s", s.Stack(), is, s.Auth)
+	}
 	switch is := has[OutputVersion]; {
+	case w.Upgrade && is != "" && olderThan(cmp.Or(w.Version, karpenter.Newest()), is):
+		return s, fmt.Errorf("the stack %s is for Karpenter %s: policies for the older %s would take permissions from it",
+			s.Stack(), is, cmp.Or(w.Version, karpenter.Newest()))
 	case w.Upgrade || is == "":
 		s.Version = cmp.Or(w.Version, karpenter.Newest())
 	case w.Version != "" && w.Version != is:
@@ -68,6 +77,13 @@ func (w Wish) Draft(f Facts) (Spec, error) {
 		s.Version = is
 	}
 	return s, nil
+}
+
+// olderThan reports whether a version of Karpenter is older than another one.
+func olderThan(version, other string) bool {
+	a, err := semver.NewVersion(version)
+	b, err2 := semver.NewVersion(other)
+	return err == nil && err2 == nil && a.LessThan(b)
 }
 
 func partitionOf(arn string) string {
@@ -95,6 +111,11 @@ func Decide(w Wish, f Facts) (Spec, []Choice, error) {
 		id      string
 		account ServiceAccount
 	}{{ControllerLink, s.Controller}, {PlumblineLink, s.Plumbline}} {
+		has, _ := f.Current.Resources[one.id].Properties["Namespace"].(string) // absent without Pod Identity
+		if name, _ := f.Current.Resources[one.id].Properties["ServiceAccount"].(string); has != "" && (has != one.account.Namespace || name != one.account.Name) {
+			return s, choices, fmt.Errorf("the stack %s gives its role to ServiceAccount %s/%s, and %s/%s is not that: running pods would lose it; "+
+				"give the namespace and the name of the stack", s.Stack(), has, name, one.account.Namespace, one.account.Name)
+		}
 		if role := f.Links[one.id]; role != "" && f.Current.Resources[one.id].Type == "" {
 			return s, choices, fmt.Errorf("ServiceAccount %s/%s has the role %s by a Pod Identity association that is not part of the stack %s: "+
 				"another tool has set it up; keep that, or delete the association and run this command again",

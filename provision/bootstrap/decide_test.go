@@ -27,6 +27,8 @@ func TestChoose(t *testing.T) {
 	other.Trust = strings.ReplaceAll(trustsEC2, "ec2.", "lambda.")
 	fewer := nodes()
 	fewer.Policies = fewer.Policies[1:]
+	open := nodes()
+	open.Trust = strings.Replace(trustsEC2, `"Principal":{`, `"Principal":{"AWS":"*",`, 1)
 	owned := nodes()
 	owned.Tags = map[string]string{"aws:cloudformation:stack-name": "Karpenter-production"}
 	for name, c := range map[string]struct {
@@ -35,7 +37,9 @@ func TestChoose(t *testing.T) {
 	}{
 		"nothing":         {nil, ""},
 		"same role":       {map[string]*cloud.Role{NodeRole: nodes()}, "imported into the stack unchanged"},
-		"other trust":     {map[string]*cloud.Role{NodeRole: other}, "is named KarpenterNodeRole-production-plumbline (its trust policy"},
+		"more policies":   {map[string]*cloud.Role{NodeRole: nodes()}, "it also has the policy own, which all nodes get"},
+		"open trust":      {map[string]*cloud.Role{NodeRole: open}, "(its trust policy also names AWS *)"},
+		"other trust":     {map[string]*cloud.Role{NodeRole: other}, "is named KarpenterNodeRole-production-plumbline (its trust policy also names Service lambda"},
 		"fewer policies":  {map[string]*cloud.Role{NodeRole: fewer}, "(it does not have the policy AmazonEKSWorkerNodePolicy)"},
 		"of a stack":      {map[string]*cloud.Role{NodeRole: owned}, "(it belongs to the stack Karpenter-production)"},
 		"controller role": {map[string]*cloud.Role{ControllerRole: nodes()}, "is named KarpenterControllerRole-production-plumbline"},
@@ -135,6 +139,35 @@ func TestFailure(t *testing.T) {
 	} {
 		if got := Words(e); got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestDecideRefuses what would take the credentials or permissions of running pods away.
+func TestDecideRefuses(t *testing.T) {
+	made := made(t, specOf("production", "eu-west-1"))
+	facts := Facts{
+		Account: "111122223333", Cluster: cloud.Cluster{Name: "production", ARN: "arn:aws:eks:eu-west-1:111122223333:cluster/production", Status: "ACTIVE", AuthenticationMode: "API"},
+		Agent: true, Provider: true, Current: made,
+		Stack: &cloud.Stack{Name: "plumbline-production", Status: "CREATE_COMPLETE", Outputs: map[string]string{OutputAuth: string(PodIdentity), OutputVersion: "1.15.0"}},
+	}
+	same := specOf("production", "eu-west-1")
+	wish := Wish{Region: "eu-west-1", Controller: same.Controller, Plumbline: same.Plumbline, Daemon: same.Daemon}
+	if _, _, err := Decide(wish, facts); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(*Wish)
+		says   string
+	}{
+		"another way to get credentials": {func(w *Wish) { w.Auth = IRSA }, "running ones would lose them"},
+		"another namespace":              {func(w *Wish) { w.Plumbline.Namespace = "other" }, "gives its role to ServiceAccount plumbline-system/plumbline"},
+		"an older version":               {func(w *Wish) { w.Upgrade, w.Version = true, "1.0.0" }, "would take permissions from it"},
+	} {
+		w := wish
+		c.change(&w)
+		if _, _, err := Decide(w, facts); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

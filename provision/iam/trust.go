@@ -178,6 +178,36 @@ func (s trustStatement) names(a Assumption) truth {
 	return no
 }
 
+// TrustedBeside returns the principals that Allow statements of a trust policy name beside services of AWS with given names,
+// sorted: others who may get the credentials of the role.
+func TrustedBeside(text string, services []string) ([]string, error) {
+	var policy struct {
+		Version, ID string
+		Statement   trustStatements
+	}
+	if err := strict([]byte(text), &policy); err != nil {
+		return nil, fmt.Errorf("read a trust policy: %w", err)
+	}
+	var others []string
+	for _, s := range policy.Statement {
+		if s.Effect != Allow {
+			continue
+		}
+		if len(s.NotPrincipal) > 0 {
+			others = append(others, "all but some (NotPrincipal)")
+		}
+		for kind, names := range s.Principal {
+			for _, name := range names {
+				if kind != "Service" || !slices.Contains(services, name) {
+					others = append(others, kind+" "+name)
+				}
+			}
+		}
+	}
+	slices.Sort(others)
+	return slices.Compact(others), nil
+}
+
 // EC2 is how EC2 assumes the role of instances, by one of its names in a partition.
 func EC2(partition string) []Assumption {
 	var all []Assumption

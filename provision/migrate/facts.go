@@ -155,7 +155,7 @@ func (f *Facts) Groups(autoscalers []Autoscaler) []*Group {
 		groups = append(groups, g)
 	}
 	for i := range f.Scaling {
-		if s := &f.Scaling[i]; !managed[s.Name] && (f.owns(s) || anyScales(autoscalers, s)) {
+		if s := &f.Scaling[i]; !managed[s.Name] && (f.owns(s) || !f.ofAnother(s) && anyScales(autoscalers, s)) {
 			groups = append(groups, &Group{
 				Kind: SelfManaged, Name: s.Name, Sizes: cloud.Sizes{Min: s.Min, Max: s.Max, Desired: s.Desired}, Scaling: []string{s.Name},
 				Record: recordIn(s.Tags), Instances: s.Instances, Autoscaled: anyScales(autoscalers, s),
@@ -173,6 +173,20 @@ func (f *Facts) Groups(autoscalers []Autoscaler) []*Group {
 // https://docs.aws.amazon.com/eks/latest/userguide/worker.html
 func (f *Facts) owns(s *cloud.AutoScalingGroup) bool {
 	return s.Tags["kubernetes.io/cluster/"+f.Cluster] != "" || s.Tags["k8s.io/cluster/"+f.Cluster] != ""
+}
+
+// ofAnother reports whether an Auto Scaling group has the tag of another cluster's nodes. An autoscaler may discover groups
+// by a tag that those of all clusters of an account have.
+func (f *Facts) ofAnother(s *cloud.AutoScalingGroup) bool {
+	for key, value := range s.Tags {
+		for _, prefix := range []string{"kubernetes.io/cluster/", "k8s.io/cluster/"} {
+			if name, is := strings.CutPrefix(key, prefix); is && value != "" && name != f.Cluster {
+				return true
+			}
+		}
+	}
+	name := s.Tags["eks:cluster-name"]
+	return name != "" && name != f.Cluster
 }
 
 func recordIn(tags map[string]string) *Record {

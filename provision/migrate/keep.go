@@ -112,7 +112,7 @@ func (k *keeper) words() string {
 	return "with " + strings.Join(parts, ", ")
 }
 
-// choose picks the nodes that stay in each group: those that an earlier run has not cordoned, in the zones with the fewest,
+// choose picks the nodes that stay in each group: those that can run pods and that an earlier run has not cordoned, in the zones with the fewest,
 // with the most pods of controllers.
 func (k *keeper) choose() {
 	for _, g := range k.groups {
@@ -121,7 +121,7 @@ func (k *keeper) choose() {
 		zones := map[string]int{}
 		for range g.n {
 			best := slices.MinFunc(rest, func(a, b *corev1.Node) int {
-				return cmp.Or(cmp.Compare(cordonedByUs(a), cordonedByUs(b)), cmp.Compare(zones[zoneOf(a)], zones[zoneOf(b)]),
+				return cmp.Or(cmp.Compare(unusable(a), unusable(b)), cmp.Compare(cordonedByUs(a), cordonedByUs(b)), cmp.Compare(zones[zoneOf(a)], zones[zoneOf(b)]),
 					cmp.Compare(k.hosts(b.Name), k.hosts(a.Name)), strings.Compare(a.Name, b.Name))
 			})
 			zones[zoneOf(best)]++
@@ -130,6 +130,14 @@ func (k *keeper) choose() {
 		}
 		g.going = rest
 	}
+}
+
+// unusable returns 1 for a node that can run no pod: it is not Ready, or another client has cordoned it.
+func unusable(n *corev1.Node) int {
+	if !nodeReady(n) || n.Spec.Unschedulable && cordonedByUs(n) == 0 {
+		return 1
+	}
+	return 0
 }
 
 func zoneOf(n *corev1.Node) string { return n.Labels[corev1.LabelTopologyZone] }
@@ -159,7 +167,7 @@ func (k *keeper) staying() []*corev1.Node {
 		nodes = append(nodes, g.staying...)
 	}
 	return slices.DeleteFunc(nodes, func(n *corev1.Node) bool {
-		return len(k.critical) > 0 && !slices.ContainsFunc(k.critical, func(p *corev1.Pod) bool { return runsOn(p, n) })
+		return unusable(n) == 1 || len(k.critical) > 0 && !slices.ContainsFunc(k.critical, func(p *corev1.Pod) bool { return runsOn(p, n) })
 	})
 }
 
@@ -176,7 +184,9 @@ func (k *keeper) lacking() string {
 	}
 	for _, g := range k.groups {
 		for _, n := range g.Nodes {
-			possible[zoneOf(n)] = true
+			if unusable(n) == 0 {
+				possible[zoneOf(n)] = true
+			}
 		}
 	}
 	switch pod := unplaced(k.critical, nodes, k.facts); {

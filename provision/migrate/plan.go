@@ -49,6 +49,8 @@ const (
 	RestoreSizes Action = "restore"
 	// Forget removes the record of a group.
 	Forget Action = "forget"
+	// Await waits until each instance of a group is a Node, or is terminated.
+	Await Action = "await"
 	// Uncordon makes nodes schedulable again.
 	Uncordon Action = "uncordon"
 	// StartAutoscaler gives a Cluster Autoscaler its recorded replicas.
@@ -441,7 +443,42 @@ func (d *decision) shrink() {
 			}, false)
 		}
 	}
+	d.stay()
+	d.await(groups)
 	d.leaving()
+}
+
+// stay makes nodes schedulable that an earlier run has cordoned and that stay now, before the first node is drained.
+func (d *decision) stay() {
+	s := Step{Action: Uncordon, Target: "Nodes"}
+	for _, g := range d.kept {
+		for _, n := range g.staying {
+			if cordonedByUs(n) == 1 {
+				s.Nodes = append(s.Nodes, n.Name)
+			}
+		}
+	}
+	if len(s.Nodes) == 0 {
+		return
+	}
+	s.What, s.State = "uncordon "+english.Plural(len(s.Nodes), "node", "")+" that stay now", Pending
+	at := slices.IndexFunc(d.p.Steps, func(one Step) bool { return one.Action == MoveNode || one.Action == LowerMinimum })
+	if at < 0 {
+		at = len(d.p.Steps)
+	}
+	d.p.Steps = slices.Insert(d.p.Steps, at, s)
+}
+
+// await adds the groups that have instances without a Node: one that joins later would stay.
+func (d *decision) await(groups []*kept) {
+	for _, g := range groups {
+		if more := len(g.Instances) - len(g.Nodes); more > 0 {
+			d.step(Step{
+				Action: Await, Target: g.ID(), Group: g.Group,
+				What: fmt.Sprintf("wait until %s without a Node has joined the cluster, or is terminated", english.Plural(more, "instance", "")),
+			}, false)
+		}
+	}
 }
 
 // leaving adds the nodes that an earlier run has terminated, if they still exist, and are no longer in a group.

@@ -246,6 +246,14 @@ func TestKeep(t *testing.T) {
 				return w
 			}, nil, map[string][]string{"nodegroup/system": nil, "nodegroup/web": nil},
 		},
+		"broken nodes are no place for controllers": {
+			func() *world {
+				w := newWorld().group("system", 1, "a", "b").group("web", 1, "a", "b", "a").autoscaler(nil).deployment("kube-system", "coredns", nil, "web-0")
+				w.node2("system-0").Status.Conditions = nil
+				w.node2("system-1").Spec.Unschedulable = true
+				return w
+			}, nil, map[string][]string{"nodegroup/system": {"system-0", "system-1"}, "nodegroup/web": {"web-2"}},
+		},
 		"unless the user names it": {
 			func() *world {
 				w := clusterOf(nil)
@@ -275,7 +283,10 @@ func TestGroups(t *testing.T) {
 	})
 	w.Scaling = append(w.Scaling, cloud.AutoScalingGroup{Name: "own", Tags: map[string]string{"kubernetes.io/cluster/prod": "owned"}},
 		cloud.AutoScalingGroup{Name: "manual", Tags: map[string]string{"kubernetes.io/cluster/prod": "owned"}},
-		cloud.AutoScalingGroup{Name: "of-another", Tags: map[string]string{"kubernetes.io/cluster/test": "owned"}})
+		cloud.AutoScalingGroup{Name: "of-another", Tags: map[string]string{"kubernetes.io/cluster/test": "owned"}},
+		// an autoscaler that discovers groups by a tag which those of all clusters have does not make them this cluster's
+		cloud.AutoScalingGroup{Name: "absent", Tags: map[string]string{"kubernetes.io/cluster/test": "owned"}},
+		cloud.AutoScalingGroup{Name: "absent", Tags: map[string]string{"eks:cluster-name": "test"}})
 	w.Fargate = []cloud.FargateProfile{{Name: "jobs", Selectors: []cloud.FargateSelector{{Namespace: "jobs"}}}}
 	w.node("fargate-1", "", "a", map[string]string{computeTypeLabel: "fargate"})
 	w.pod("jobs", "one", "fargate-1", "Job", "one").Labels["eks.amazonaws.com/fargate-profile"] = "jobs"
@@ -355,5 +366,33 @@ func TestBack(t *testing.T) {
 	}
 	if p.Steps[0].Sizes != (cloud.Sizes{Min: 1, Max: 10, Desired: 4}) || p.Steps[3].Replicas != 2 || p.Steps[4].Values != `{"replicaCount":3}` || p.Steps[5].Affinity != nil {
 		t.Errorf("%+v", p.Steps)
+	}
+}
+
+// TestNodesThatStayNow: a larger --keep after an interruption makes nodes schedulable again, before the first is drained.
+func TestNodesThatStayNow(t *testing.T) {
+	w := newWorld().group("web", 1, "a", "b", "a").autoscaler(nil)
+	for _, name := range []string{"web-0", "web-1", "web-2"} {
+		w.node2(name).Annotations[CordonAnnotation], w.node2(name).Spec.Unschedulable = "x", true
+	}
+	var actions []string
+	for _, s := range decide(t, w, Wish{Keep: map[string]int{"nodegroup/web": 2}, Tested: true}).Steps {
+		if s.State == Pending {
+			actions = append(actions, string(s.Action)+" "+strings.Join(s.Nodes, " ")+s.Node)
+		}
+	}
+	if diff := cmp.Diff([]string{"uncordon web-0 web-1", "move web-2"}, actions[len(actions)-2:]); diff != "" {
+		t.Errorf("(-want +got):\n%s\nof %v", diff, actions)
+	}
+}
+
+// TestInstanceWithoutANode: a migration is not over while an instance may still join the cluster.
+func TestInstanceWithoutANode(t *testing.T) {
+	w := newWorld().group("web", 1, "a", "b", "a").autoscaler(nil)
+	w.Scaling[0].Instances = append(w.Scaling[0].Instances, cloud.GroupInstance{ID: "i-late", Zone: "b", State: "Pending"})
+	steps := decide(t, w, Wish{Tested: true}).Steps
+	last := steps[len(steps)-1]
+	if last.Action != Await || last.State != Pending || last.What != "wait until 1 instance without a Node has joined the cluster, or is terminated" {
+		t.Errorf("the last step is %+v", last)
 	}
 }

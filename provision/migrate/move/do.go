@@ -51,6 +51,8 @@ func (m *Mover) Do(ctx context.Context, s *migrate.Step) error {
 			}
 		}
 		return nil
+	case migrate.Await:
+		return m.await(ctx, s)
 	case migrate.LowerMinimum:
 		return m.resize(ctx, s)
 	case migrate.RestoreSizes:
@@ -59,6 +61,22 @@ func (m *Mover) Do(ctx context.Context, s *migrate.Step) error {
 		return m.moveNode(ctx, s)
 	}
 	return fmt.Errorf("plumbline does not know the step %s", s.Action)
+}
+
+// await waits until each instance of a group is a Node, or is terminated.
+func (m *Mover) await(ctx context.Context, s *migrate.Step) error {
+	return m.until(ctx, s.Target, func(ctx context.Context) (string, error) {
+		facts, err := m.Read(ctx)
+		if err != nil {
+			return "", err
+		}
+		for _, g := range facts.Groups(facts.Autoscalers()) {
+			if more := len(g.Instances) - len(g.Nodes); g.ID() == s.Group.ID() && more > 0 {
+				return fmt.Sprintf("%d of its instances to join the cluster, or to be terminated", more), nil
+			}
+		}
+		return "", nil
+	})
 }
 
 // patch patches an object with a JSON merge patch.
