@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,12 +62,16 @@ type Response struct {
 
 	calls    int
 	failures []string
+	// stopped reports whether an error was not about one instance.
+	stopped bool
 }
 
 // ResponseMemory is kept from one reconcile to the next. Losing it costs requests.
 type ResponseMemory struct {
 	// protected are the IDs of instances whose protection was enabled, and kept those that another client had protected.
 	protected, kept map[string]bool
+	// failed are those for which the last request has failed: the others come first.
+	failed map[string]bool
 	// stopped is when the controller was last scaled to 0.
 	stopped time.Time
 }
@@ -118,9 +123,13 @@ func (r *Response) protect(ctx context.Context, wanted map[string]string) (recor
 		return r.Recorded.Protected
 	}
 	if r.Memory.protected == nil {
-		r.Memory.protected, r.Memory.kept = map[string]bool{}, map[string]bool{}
+		r.Memory.protected, r.Memory.kept, r.Memory.failed = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	}
-	for _, id := range r.Recorded.Protected {
+	recorded := slices.Clone(r.Recorded.Protected)
+	slices.SortStableFunc(recorded, func(a, b string) int { // what Karpenter may terminate comes first
+		return cmp.Or(compareBool(r.Memory.failed[a], r.Memory.failed[b]), compareBool(wanted[a] != "", wanted[b] != ""))
+	})
+	for _, id := range recorded {
 		_, stays := wanted[id]
 		if stays != r.Memory.protected[id] || !stays {
 			stays = r.set(ctx, aws, id, stays)
@@ -129,6 +138,7 @@ func (r *Response) protect(ctx context.Context, wanted map[string]string) (recor
 			record = append(record, id)
 		}
 	}
+	slices.Sort(record)
 	fresh := 0
 	for _, id := range sortedKeys(wanted) {
 		switch {
@@ -172,6 +182,9 @@ func (r *Response) set(ctx context.Context, aws ProtectionCloud, id string, on b
 	if err == nil {
 		err = aws.SetTerminationProtection(ctx, id, on)
 	}
+	if r.Memory.failed[id] = err != nil; err == nil {
+		delete(r.Memory.failed, id)
+	}
 	var answer *cloud.AnswerError
 	switch {
 	case isGone(err), on && errors.As(err, &answer) && answer.Code == "UnsupportedOperation":
@@ -190,9 +203,10 @@ func (r *Response) set(ctx context.Context, aws ProtectionCloud, id string, on b
 	return on
 }
 
-// mayCall reports whether this reconcile may make another request. After an error it makes none.
+// mayCall reports whether this reconcile may make another request. After an error that is not about one instance it makes
+// none.
 func (r *Response) mayCall() bool {
-	if len(r.failures) > 0 {
+	if r.stopped {
 		return false
 	}
 	if r.calls++; r.calls > protectionCalls {
@@ -208,8 +222,21 @@ func (r *Response) fail(what string, err error) {
 	if errors.As(err, new(*cloud.DeniedError)) {
 		words += ": attach manifests/iam-policy-protect.json to plumbline's role"
 	}
+	var answer *cloud.AnswerError
+	r.stopped = r.stopped || !errors.As(err, new(*cloud.DeniedError)) && !errors.As(err, &answer)
 	r.failures = append(r.failures, words)
 	r.WakeBy(r.Now.Add(r.Retry))
+}
+
+// compareBool sorts false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // isGone reports whether EC2 does not know the instance, or has terminated it: it needs no protection any more.

@@ -148,25 +148,44 @@ func TestProtect(t *testing.T) {
 // gone needs no protection.
 func TestProtectFails(t *testing.T) {
 	r := newResponder(t, v1alpha1.IdentityConflictProtect)
-	r.claims = []plan.NodeClaim{claimOf("i-1", "on-demand"), claimOf("i-2", "")}
+	r.claims = []plan.NodeClaim{claimOf("i-1", "on-demand"), claimOf("i-2", ""), claimOf("i-3", "")}
 	r.pass()
 	r.ec2.calls = nil
-	r.ec2.fails["i-1=true"] = &cloud.DeniedError{Action: "ec2:ModifyInstanceAttribute", Err: errors.New("no")}
+	denied := &cloud.DeniedError{Action: "ec2:ModifyInstanceAttribute", Err: errors.New("no")}
+	r.ec2.fails = map[string]error{"i-1=true": denied, "i-3=true": denied}
 	work := r.pass()
-	r.expect("denied", []string{"i-1", "i-2"}, "i-1=true")
+	r.expect("denied for some", []string{"i-1", "i-2", "i-3"}, "i-1=true", "i-2=true", "i-3=true")
 	if got := r.conflict.Response.Failure; !strings.Contains(got, "iam-policy-protect.json") || !work.WakeAt.Equal(r.now.Add(time.Minute)) {
 		t.Errorf("failure %q, next at %s", got, work.WakeAt)
 	}
 	r.ec2.fails = map[string]error{
-		"i-1=true": &cloud.AnswerError{Code: "InvalidInstanceID.NotFound"}, "i-2=true": &cloud.AnswerError{Code: "UnsupportedOperation"},
+		"i-1=true": &cloud.AnswerError{Code: "InvalidInstanceID.NotFound"}, "i-3=true": &cloud.AnswerError{Code: "UnsupportedOperation"},
 	}
 	r.pass()
-	r.expect("gone, and spot", nil, "i-1=true", "i-2=true")
+	r.expect("gone, and spot", []string{"i-2"}, "i-1=true", "i-3=true")
 	r.pass()
-	r.expect("not tried again", nil)
-	if r.conflict.Response != nil {
+	r.expect("not tried again", []string{"i-2"})
+	if r.conflict.Response.Failure != "" {
 		t.Errorf("left: %+v", r.conflict.Response)
 	}
+}
+
+// TestOneThatStaysProtected: an instance whose protection cannot be disabled keeps no other one protected, and a throttled
+// account gets no more requests.
+func TestOneThatStaysProtected(t *testing.T) {
+	r := newResponder(t, v1alpha1.IdentityConflictProtect)
+	r.claims = []plan.NodeClaim{claimOf("i-1", "on-demand"), claimOf("i-2", "on-demand"), claimOf("i-3", "on-demand")}
+	r.pass()
+	r.pass()
+	r.ec2.calls = nil
+	r.conflict = &v1alpha1.IdentityConflict{Response: r.conflict.Response}
+	r.ec2.fails["i-1=false"] = &cloud.DeniedError{Action: "ec2:ModifyInstanceAttribute", Err: errors.New("no")}
+	r.ec2.fails["i-2=false"] = &cloud.ThrottledError{Action: "ec2:ModifyInstanceAttribute"}
+	r.pass()
+	r.expect("throttled", []string{"i-1", "i-2", "i-3"}, "i-1=false", "i-2=false")
+	delete(r.ec2.fails, "i-2=false")
+	r.pass()
+	r.expect("one stays", []string{"i-1"}, "i-3=false", "i-1=false", "i-2=false")
 }
 
 // TestProtectManyInTurns: one reconcile makes a limited number of requests.
