@@ -267,7 +267,7 @@ func printAudit(out io.Writer, report audit.Report) {
 		t := display.NewFittedTable(out, "CLUSTER", "CONTEXT", "KARPENTER", "NAME IN USE", "QUEUE", "ROLE", "ENDPOINT", "TAGS")
 		for _, c := range rest[:n] {
 			t.AppendRow([]any{
-				cmp.Or(c.Name, "-"), cmp.Or(c.Context, "-"), cmp.Or(c.Karpenter(), "-"), cmp.Or(c.Names(), "-"), cmp.Or(c.Queues(), "-"),
+				cmp.Or(c.Name, "-"), cmp.Or(c.Context, "-"), cmp.Or(c.Karpenter(), "-"), redact.VisibleName(cmp.Or(c.Names(), "-")), redact.VisibleName(cmp.Or(c.Queues(), "-")),
 				cmp.Or(c.Roles(), "-"), cmp.Or(c.Endpoint, "-"), c.TagList(),
 			})
 		}
@@ -278,7 +278,7 @@ func printAudit(out io.Writer, report audit.Report) {
 	for _, f := range report.Findings {
 		fmt.Fprintf(out, "%s: %s\n", f.Kind, redact.Visible(f.Message))
 		if f.Fix != "" {
-			fmt.Fprintf(out, "  fix: %s\n", f.Fix)
+			fmt.Fprintf(out, "  fix: %s\n", redact.Visible(f.Fix))
 		}
 	}
 	if len(report.Findings) == 0 {

@@ -244,7 +244,7 @@ func printDoctor(out io.Writer, report preflight.Report) {
 	fmt.Fprintf(out, "cluster %s in %s, Karpenter %s\n\n", report.Cluster, report.Region, orNone(report.Version))
 	t := display.NewFittedTable(out, "CHECK", "STATUS", "LOOKED AT")
 	for _, r := range report.Results {
-		t.AppendRow([]any{r.Check, string(r.Status), r.Looked})
+		t.AppendRow([]any{r.Check, string(r.Status), redact.VisibleName(r.Looked)})
 	}
 	t.Render()
 	for _, r := range report.Results {
@@ -255,7 +255,7 @@ func printDoctor(out io.Writer, report preflight.Report) {
 		for _, f := range r.Findings {
 			fmt.Fprintf(out, "  %s: %s\n", f.Status, redact.Visible(f.Message))
 			if f.Fix != "" {
-				fmt.Fprintf(out, "    fix: %s\n", strings.ReplaceAll(f.Fix, "\n", "\n    "))
+				fmt.Fprintf(out, "    fix: %s\n", strings.ReplaceAll(redact.Visible(f.Fix), "\n", "\n    "))
 			}
 		}
 		fmt.Fprintf(out, "  why: %s (%s)\n", r.Why, r.Docs)

@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/plumbline-dev/plumbline/internal/shell"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/iam"
 	"github.com/plumbline-dev/plumbline/provision/preflight"
@@ -320,8 +321,8 @@ func (c Cluster) broad(one Controller) []Finding {
 		broad := f
 		broad.Kind = BroadPolicy
 		broad.Message = fmt.Sprintf("role %s of %s is not restricted to its cluster: it %s", one.RoleARN, c.label(), strings.Join(reaches, "; "))
-		broad.Fix = fmt.Sprintf("plumbline iam-policy --cluster %s --region %s --account %s --version %s --queue %q -o json",
-			c.Name, c.Region, c.Account, one.Version, one.Queue)
+		broad.Fix = fmt.Sprintf("plumbline iam-policy --cluster %s --region %s --account %s --version %s --queue %s -o json",
+			c.Name, c.Region, c.Account, shell.Word(one.Version), shell.Word(one.Queue))
 		found = append(found, broad)
 	}
 	if len(undecided) > 0 {

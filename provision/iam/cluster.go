@@ -65,9 +65,10 @@ var (
 	regionName  = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-\d+$`)
 	accountID   = regexp.MustCompile(`^\d{12}$`)
 	queueName   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
-	// roleName has IAM's characters, and a path; roleARN is one of a role.
-	roleName = regexp.MustCompile(`^([!-9;-~]+/)?[A-Za-z0-9+=,.@_-]{1,64}$`)
-	roleARN  = regexp.MustCompile(`^arn:aws(-cn|-us-gov)?:iam::\d{12}:role/([!-~]+/)?[A-Za-z0-9+=,.@_-]{1,64}$`)
+	// roleName has IAM's characters, and a path of the same: IAM allows others there, which a shell would interpret. roleARN
+	// is one of a role.
+	roleName = regexp.MustCompile(`^([A-Za-z0-9+=,.@_/-]+/)?[A-Za-z0-9+=,.@_-]{1,64}$`)
+	roleARN  = regexp.MustCompile(`^arn:aws(-cn|-us-gov)?:iam::\d{12}:role/([A-Za-z0-9+=,.@_/-]+/)?[A-Za-z0-9+=,.@_-]{1,64}$`)
 )
 
 // Check returns the first value that AWS does not accept. Nothing in a valid cluster is a wildcard or a variable of IAM,

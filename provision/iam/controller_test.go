@@ -162,6 +162,7 @@ func TestControllerRefuses(t *testing.T) {
 		"a template":         {"1.15.0", func(c *Cluster) { c.NodeRoles = []string{"a%{if(true)}b%{endif}/role"} }, `node role "a%{if(true)}`},
 		"any role of an ARN": {"1.15.0", func(c *Cluster) { c.NodeRoles = []string{"arn:aws:iam::111122223333:role/*"} }, "node role"},
 		"any role of a path": {"1.15.0", func(c *Cluster) { c.NodeRoles = []string{"arn:aws:iam::111122223333:role/*/nodes"} }, "node role"},
+		"a role for a shell": {"1.15.0", func(c *Cluster) { c.NodeRoles = []string{"x;curl;#/nodes"} }, "node role"},
 		"a queue's URL":      {"1.15.0", func(c *Cluster) { c.Queue = "https://sqs" }, `queue "https://sqs"`},
 	} {
 		t.Run(name, func(t *testing.T) {

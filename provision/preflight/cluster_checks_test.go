@@ -40,6 +40,16 @@ func TestPlacement(t *testing.T) {
 
 func TestOtherControllers(t *testing.T) {
 	run(t, "other-controllers", map[string]looked{
+		"the name of another cluster": {
+			func(o *Observed) { o.Controllers.Of[0].Environment["CLUSTER_NAME"] = "test" }, Problem,
+			"deployment/karpenter in kube-system has the name of another cluster, test (CLUSTER_NAME)", "kubectl scale deployment karpenter -n kube-system --replicas=0", "",
+		},
+		"a name that is unknown": {
+			func(o *Observed) { delete(o.Controllers.Of[0].Environment, "CLUSTER_NAME") }, Unknown, "has no plain value of CLUSTER_NAME", "", "",
+		},
+		"two, of which the other is named first": {func(o *Observed) {
+			o.Controllers.Of = append([]Controller{{Namespace: "a", Name: "karpenter", Replicas: 1, Environment: map[string]string{"CLUSTER_NAME": "test"}}}, o.Controllers.Of...)
+		}, Problem, "several controllers of Karpenter run", "to stop one first: kubectl scale deployment karpenter -n a --replicas=0", ""},
 		"a second Karpenter": {func(o *Observed) {
 			o.Controllers.Of = append(o.Controllers.Of, Controller{Namespace: "karpenter", Name: "karpenter", Replicas: 1, Version: "0.37.0"})
 		}, Problem, "deployment/karpenter in karpenter (version 0.37.0, cluster )", "kubectl scale deployment karpenter -n karpenter --replicas=0", ""},

@@ -9,6 +9,7 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/internal/shell"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/iam"
 )
@@ -256,10 +257,10 @@ func (o Observed) profilesNeeded() bool {
 // policyCommand prints the policies that the controller needs.
 func (o Observed) policyCommand(c Controller) string {
 	cluster := o.iamCluster(c)
-	command := fmt.Sprintf("plumbline iam-policy --cluster %s --region %s --account %s --version %s --queue %q",
-		o.Cluster, o.Region, cluster.Account, o.Version, cluster.Queue)
+	command := fmt.Sprintf("plumbline iam-policy --cluster %s --region %s --account %s --version %s --queue %s",
+		o.Cluster, o.Region, cluster.Account, shell.Word(o.Version), shell.Word(cluster.Queue))
 	for _, role := range cluster.NodeRoles {
-		command += " --node-role " + role
+		command += " --node-role " + shell.Word(role)
 	}
 	return command + " -o json"
 }

@@ -37,12 +37,17 @@ func lookAtLeftovers(o Observed) (string, []Finding) {
 		})
 	}
 	for _, id := range o.LostInstances {
-		found = append(found, Finding{
+		f := Finding{
 			Status: Problem, Message: fmt.Sprintf("instance %s has no NodeClaim: Karpenter does not terminate it, as it does within minutes", id),
 			// Another cluster may have the same name, and its tags are the same.
 			Fix: "make sure that no other cluster has the name " + o.Cluster + ", then: aws ec2 terminate-instances --region " + o.Region +
 				" --instance-ids " + id,
-		})
+		}
+		if o.Conflict {
+			f.Fix = "resolve the identity conflict first: plumbline identity"
+			f.Message = fmt.Sprintf("instance %s has no NodeClaim here, while the identity conflict is open: it may be one of the other cluster", id)
+		}
+		found = append(found, f)
 	}
 	for _, f := range o.Left.Of {
 		of := ""

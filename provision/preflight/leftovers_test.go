@@ -24,6 +24,10 @@ func TestLeftovers(t *testing.T) {
 			func(o *Observed) { o.LostInstances = []string{"i-2"} }, Problem, "instance i-2 has no NodeClaim",
 			"no other cluster has the name prod, then: aws ec2 terminate-instances --region eu-west-1 --instance-ids i-2", "",
 		},
+		"an instance in a conflict": {
+			func(o *Observed) { o.LostInstances, o.Conflict = []string{"i-2"}, true }, Problem, "instance i-2 has no NodeClaim here, while the identity conflict is open",
+			"resolve the identity conflict first: plumbline identity", "",
+		},
 		"protected in a conflict": {
 			func(o *Observed) { o.Protected, o.Conflict = []string{"i-3"}, true }, Warning,
 			"plumbline protects instance i-3 from termination while the identity conflict is open",

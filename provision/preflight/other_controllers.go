@@ -59,6 +59,7 @@ func lookAtOtherControllers(o Observed) (string, []Finding) {
 		})
 	}
 	found = append(found, o.secondController()...)
+	found = append(found, o.othersName()...)
 	for _, a := range o.Autoscalers.Of {
 		if a.Replicas == 0 {
 			continue
@@ -88,7 +89,9 @@ func (o Observed) secondController() []Finding {
 		if c.Replicas > 0 {
 			name := c.Environment["CLUSTER_NAME"]
 			running = append(running, fmt.Sprintf("deployment/%s in %s (version %s, cluster %s)", c.Name, c.Namespace, c.Version, name))
-			last = c
+			if last.Name == "" || name != o.Cluster {
+				last = c // one with the name of another cluster, if there is one
+			}
 		}
 	}
 	if len(running) < 2 {
@@ -98,6 +101,27 @@ func (o Observed) secondController() []Finding {
 		Status: Problem, Message: "several controllers of Karpenter run in this cluster: " + strings.Join(running, "; "),
 		Fix: fmt.Sprintf("uninstall all but one; to stop one first: kubectl scale deployment %s -n %s --replicas=0", last.Name, last.Namespace),
 	}}
+}
+
+// othersName returns the controllers that use the name of another cluster: each terminates the instances of that one.
+func (o Observed) othersName() []Finding {
+	var found []Finding
+	for _, c := range o.Controllers.Of {
+		name, plain := c.Environment["CLUSTER_NAME"]
+		of := fmt.Sprintf("deployment/%s in %s", c.Name, c.Namespace)
+		switch {
+		case c.Replicas == 0 || name == o.Cluster:
+		case !plain:
+			found = append(found, Finding{Status: Unknown, Message: of + " has no plain value of CLUSTER_NAME: which instances it terminates is unknown"})
+		default:
+			found = append(found, Finding{
+				Status: Problem, Message: fmt.Sprintf("%s has the name of another cluster, %s (CLUSTER_NAME): it terminates the instances of that one", of, name),
+				Fix: "stop it: " + fmt.Sprintf("kubectl scale deployment %s -n %s --replicas=0", c.Name, c.Namespace) +
+					", then set settings.clusterName of the chart to " + o.Cluster,
+			})
+		}
+	}
+	return found
 }
 
 // withoutWebhooks is the first version without webhooks, and whose CRDs have only v1 (KPA website/content/en/docs/upgrading).

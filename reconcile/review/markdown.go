@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/plumbline-dev/plumbline/internal/shell"
 	"github.com/plumbline-dev/plumbline/internal/shortlist"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
@@ -139,16 +139,10 @@ func (r Review) writeWhatIf(out *strings.Builder, t Title) {
 		code(t.Commit), report.Code(command))
 }
 
-// plainPath matches a path that needs no quotes in a shell.
-var plainPath = regexp.MustCompile(`^[A-Za-z0-9._/+@%:,=-]+$`)
-
 // folderOf returns the folder of a NodeSync for a shell in the repository's root.
 func folderOf(of string) string {
 	folder := "./" + strings.TrimPrefix(path.Clean("/"+of), "/")
-	if plainPath.MatchString(folder) {
-		return folder
-	}
-	return "'" + strings.ReplaceAll(folder, "'", `'\''`) + "'"
+	return shell.Word(folder)
 }
 
 // notes returns what the Changes do besides nodes, and Changes whose affected nodes are unknown, as printed by
